@@ -39,7 +39,8 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	errno = 0;
 	cq->channel = ibv_create_comp_channel(domain->verbs);
 	if (cq->channel)
-		cq->sends = ibv_create_cq(domain->verbs, (int)most, cq, cq->channel, 0);
+		cq->sends = ibv_create_cq(domain->verbs, (int)most, &cq->armed, cq->channel,
+			0);
 	if (cq->sends)
 		cq->wake_fd = nam__wake_open();
 	if (cq->wake_fd < 0 || nam__verbs_nonblocking(cq->channel->fd)) {
@@ -95,7 +96,8 @@ nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	if (rq->slots && rq->free)
 		rq->srq = ibv_create_srq(domain->pd, &attr);
 	if (rq->srq)
-		rq->recvs = ibv_create_cq(domain->verbs, (int)depth, rq, rq->cq->channel, 0);
+		rq->recvs = ibv_create_cq(domain->verbs, (int)depth, &rq->armed, rq->cq->channel,
+			0);
 	if (!rq->recvs) {
 		int rc = errno ? -errno : -ENOMEM;
 

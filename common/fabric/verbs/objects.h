@@ -41,6 +41,10 @@
 #define VERBS_HASH 1024u		/* a power of two */
 #define VERBS_BATCH 32u
 
+#define VERBS_ENDPOINT_SENDS 64u
+#define VERBS_ENDPOINT_RECEIVES 256u	/* if a queue pair may have as many */
+#define VERBS_NUMBER_MASK 0xffffffu	/* of a queue pair */
+
 #define VERBS_DATAGRAM_BYTES 1024u	/* with that much RoCE ports come */
 
 #define VERBS_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -110,6 +114,7 @@ struct verbs_domain {
 	struct sockaddr_storage source;	/* family 0: what the route says */
 	void (*notice)(const char *text);
 	struct verbs_watch watch;
+	struct ibv_qp_attr way;		/* of endpoints; port 0: there is none yet.  Watch mutex */
 };
 
 /* A receive queue, and the completions of its receives. */
@@ -129,6 +134,42 @@ struct verbs_rq {
 	bool watched;			/* the device says when it runs low, once */
 };
 
+struct verbs_place {
+	uint8_t place[NAM_PLACE_BYTES];
+	struct ibv_ah *ah;		/* NULL: it led nowhere */
+	uint64_t tried_ns;
+};
+
+/* A datagram in a receive buffer; `bytes` with what is in front of it. */
+struct verbs_arrival {
+	uint32_t slot;
+	uint32_t bytes;
+};
+
+struct verbs_endpoint {
+	struct nam_endpoint pub;
+	struct verbs_domain *domain;
+	struct verbs_cq *cq;
+	LIST_ENTRY(verbs_endpoint) link;
+	void *context;
+	struct ibv_qp *qp;
+	struct ibv_cq *done;		/* completions of both kinds */
+	bool armed;
+	bool stashed;
+	struct ibv_wc stash;		/* taken from `done` by cq_wait */
+	bool failed;			/* nothing comes or goes until it is mended */
+	uint64_t mended_ns;
+	uint32_t inline_bytes;
+	uint32_t receives;
+	uint32_t head, tail;		/* of sends; they wrap around, as do the next ones */
+	uint32_t taken, arrived;	/* of `slots` */
+	struct verbs_arrival slots[VERBS_ENDPOINT_RECEIVES];
+	uint8_t *buffer;		/* datagrams to send, then those received */
+	struct ibv_mr *mr;
+	struct verbs_place *places;	/* by handle */
+	uint32_t places_count, places_size;
+};
+
 struct verbs_cq {
 	struct nam_cq pub;
 	struct verbs_domain *domain;
@@ -136,6 +177,7 @@ struct verbs_cq {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *sends;
 	LIST_HEAD(, verbs_rq) rqs;
+	LIST_HEAD(, verbs_endpoint) endpoints;
 	uint32_t depth;
 	uint32_t outstanding;		/* of all queue pairs */
 	uint32_t spin_ns;

@@ -208,6 +208,33 @@ poll_recvs(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 	return n;
 }
 
+static unsigned
+poll_endpoints(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	struct verbs_endpoint *endpoint;
+	struct ibv_wc raw[POLL_BATCH];
+	unsigned n = 0, got;
+
+	LIST_FOREACH(endpoint, &cq->endpoints, link) {
+		bool arrived = false;
+
+		if (n == max)
+			return n;
+		while ((got = raw_poll(endpoint->done, &endpoint->stash, &endpoint->stashed, raw,
+				POLL_BATCH)))
+			for (unsigned i = 0; i < got; i++)
+				arrived |= nam__verbs_endpoint_take(endpoint, &raw[i]);
+		if (VERBS_UNLIKELY(endpoint->failed))
+			nam__verbs_endpoint_mend(endpoint);
+		if (arrived)
+			wcs[n++] = (struct nam_wc){
+				.context = endpoint->context,
+				.op = NAM_WC_DATAGRAM,
+			};
+	}
+	return n;
+}
+
 int
 nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
@@ -218,6 +245,7 @@ nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 		nam__verbs_cq_news(cq);
 	n = poll_sends(cq, wcs, max);
 	n += poll_recvs(cq, wcs + n, max - n);
+	n += poll_endpoints(cq, wcs + n, max - n);
 	/*
 	 * Messages that arrived before a peer's end come before its CLOSED: if there is room, none
 	 * is left.

@@ -17,7 +17,6 @@
 
 #include "verbs_internal.h"
 
-#define NUMBER_MASK 0xffffffu
 #define KEY 0x4e410000u		/* not one of those that only the kernel may use */
 
 static inline uint32_t
@@ -131,7 +130,7 @@ start_uc(struct ibv_qp *uc, const struct ibv_qp_attr *path, uint64_t own, uint64
 		.qp_state = IBV_QPS_RTR,
 		.ah_attr = path->ah_attr,
 		.path_mtu = path->path_mtu,
-		.dest_qp_num = (uint32_t)peer & NUMBER_MASK,
+		.dest_qp_num = (uint32_t)peer & VERBS_NUMBER_MASK,
 		.rq_psn = salt_of(peer),
 	};
 	rc = -ibv_modify_qp(uc, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -189,7 +188,7 @@ nam__verbs_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_
 		unreliable_qp->ah = ibv_create_ah(unreliable_qp->domain->pd, &path.ah_attr);
 		if (!unreliable_qp->ah)
 			return errno ? -errno : -ENOMEM;
-		unreliable_qp->peer_number = (uint32_t)(peer >> 24) & NUMBER_MASK;
+		unreliable_qp->peer_number = (uint32_t)(peer >> 24) & VERBS_NUMBER_MASK;
 		unreliable_qp->peer_key = KEY | salt_of(peer);
 	}
 	unreliable_qp->ready = true;

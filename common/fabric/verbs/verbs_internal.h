@@ -33,6 +33,7 @@ NAM__PROVIDER_DECLARE(verbs)
 NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_create)
 NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_join)
 NAM__PROVIDER_FUNCTION(verbs, qp_share_near)
+NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_FUNCTION, verbs)
 
 /* ---- address.c ----------------------------------------------------------------------- */
 
@@ -105,6 +106,13 @@ int nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *reques
 /* ---- unreliable_qp.c ------------------------------------------------------------------------- */
 
 void nam__verbs_unreliable_qp_destroy(struct verbs_qp *unreliable_qp);
+
+/* ---- endpoint.c ---------------------------------------------------------------------- */
+
+/* A completion of the device.  True if a datagram has arrived. */
+bool nam__verbs_endpoint_take(struct verbs_endpoint *endpoint, const struct ibv_wc *wc);
+/* After a failure: begin anew, but not too often.  All datagrams under way are lost. */
+void nam__verbs_endpoint_mend(struct verbs_endpoint *endpoint);
 
 /* ---- watch.c ------------------------------------------------------------------------- */
 

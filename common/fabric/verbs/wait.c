@@ -31,6 +31,7 @@ peek(struct ibv_cq *cq, struct ibv_wc *stash, bool *stashed)
 static bool
 has_work(struct verbs_cq *cq)
 {
+	struct verbs_endpoint *endpoint;
 	struct verbs_rq *rq;
 
 	if (atomic_load_explicit(&cq->news, memory_order_acquire) ||
@@ -39,6 +40,10 @@ has_work(struct verbs_cq *cq)
 		return true;
 	LIST_FOREACH(rq, &cq->rqs, link) {
 		if (peek(rq->recvs, &rq->stash, &rq->stashed))
+			return true;
+	}
+	LIST_FOREACH(endpoint, &cq->endpoints, link) {
+		if (peek(endpoint->done, &endpoint->stash, &endpoint->stashed))
 			return true;
 	}
 	return false;
@@ -76,6 +81,7 @@ spin(struct verbs_cq *cq, uint64_t timeout_ns)
 static void
 arm(struct verbs_cq *cq)
 {
+	struct verbs_endpoint *endpoint;
 	struct verbs_rq *rq;
 
 	if (!cq->armed)
@@ -84,6 +90,10 @@ arm(struct verbs_cq *cq)
 		if (!rq->armed)
 			rq->armed = !ibv_req_notify_cq(rq->recvs, 0);
 	}
+	LIST_FOREACH(endpoint, &cq->endpoints, link) {
+		if (!endpoint->armed)
+			endpoint->armed = !ibv_req_notify_cq(endpoint->done, 0);
+	}
 }
 
 /* Take the events of the channel.  Which ibv_cq rang does not matter: all are polled. */
@@ -91,14 +101,11 @@ static void
 take_events(struct verbs_cq *cq)
 {
 	struct ibv_cq *rang;
-	void *context;
+	void *armed;
 
-	while (!ibv_get_cq_event(cq->channel, &rang, &context)) {
+	while (!ibv_get_cq_event(cq->channel, &rang, &armed)) {
 		ibv_ack_cq_events(rang, 1);
-		if (rang == cq->sends)
-			cq->armed = false;
-		else
-			((struct verbs_rq *)context)->armed = false;
+		*(bool *)armed = false;
 	}
 }
 

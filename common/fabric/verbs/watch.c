@@ -170,8 +170,9 @@ nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		/* A device may have several words for one failure. */
-		if (closed(event->element.qp->qp_context, -NAM_E_FABRIC))
+		/* A device may have several words for one failure.  An endpoint is mended. */
+		if (event->element.qp->qp_context &&
+			closed(event->element.qp->qp_context, -NAM_E_FABRIC))
 			tell(domain, "verbs: %s: a queue pair failed (%s); its connection is "
 				"closed", domain->device, ibv_event_type_str(event->event_type));
 		break;
