@@ -93,8 +93,11 @@ static void
 log_refusal(const struct nam_server *server, bool *warned, const char *peer, const char *reason,
 	const char *remedy)
 {
+	char quoted[128];
+
 	nam__log(server, *warned ? NAM_LOG_DEBUG : NAM_LOG_WARN, "refused",
-		"peer=\"%s\" reason=%s remedy=\"%s\"", peer, reason, remedy);
+		"peer=%s reason=%s remedy=\"%s\"", nam_log_quote(peer, quoted, sizeof(quoted)),
+		reason, remedy);
 	*warned = true;
 }
 

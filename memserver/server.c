@@ -88,11 +88,12 @@ restore(void *arg, uint32_t region)
 {
 	struct nam_server *server = arg;
 	struct nam_diag diag = { "" };
+	char cause[600];
 	int rc = nam__memory_restore(&server->memory, server->domain, region, &diag);
 
 	if (rc)
 		nam__log(server, NAM_LOG_WARN, "region_private", "region=%u cause=%s", region,
-			diag.text);
+			nam_log_quote(diag.text, cause, sizeof(cause)));
 	else
 		nam__log(server, NAM_LOG_INFO, "region_public", "region=%u bytes=%llu", region,
 			(unsigned long long)server->memory.mrs[region].bytes);
@@ -396,6 +397,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	struct nam__connection *connection = NULL;
 	struct nam_qp_options options;
 	struct nam_hello reply;
+	char peer[128];
 	uint64_t unreliable_qp = 0;
 	uint16_t client_id;
 	int rc = prepare_connection(server, event, &connection, &unreliable_qp);
@@ -435,7 +437,8 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	pthread_mutex_unlock(&server->mutex);
 	nam__count(rc ? &server->refused[NAM_REFUSED_OTHER] : &server->accepted, 1);
 	nam__log(server, NAM_LOG_DEBUG, rc ? "refused" : "connected",
-		"peer=\"%s\" client=%u connections=%u", event->peer, client_id,
+		"peer=%s client=%u connections=%u",
+		nam_log_quote(event->peer, peer, sizeof(peer)), client_id,
 		atomic_load_explicit(&server->connections_count, memory_order_relaxed));
 	if (rc)
 		connection_free(connection);

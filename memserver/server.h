@@ -47,7 +47,8 @@ struct nam_server_options {
 	void (*notice)(const char *text);	/* advice for the operator; any thread */
 	/*
 	 * Each event of at most log_level (default info): its name, and fields as KEY=VALUE with
-	 * blanks between them, values with blanks in quotes.  Any thread.  May be NULL.
+	 * blanks between them.  A value is a word of letters, digits and '_', or has the form that
+	 * nam_log_quote() gives it.  Any thread.  May be NULL.
 	 */
 	void (*log)(enum nam_log_level level, const char *event, const char *fields);
 	enum nam_log_level log_level;
@@ -57,6 +58,12 @@ struct nam_server;
 
 /* "error", "warn", "info", "debug" */
 const char *nam_log_level_name(enum nam_log_level level);
+
+/*
+ * Any text as the value of a field: in quotes, with a '\' before '"' and '\', and with \xNN for a
+ * byte that is not printable ASCII.  Ends early if `size`, at least 3, is too small.  Returns text.
+ */
+const char *nam_log_quote(const char *value, char *text, size_t size);
 
 void nam_server_options_init(struct nam_server_options *options);
 

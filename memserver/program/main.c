@@ -67,15 +67,13 @@ write_log(enum nam_log_level level, const char *event, const char *fields)
 	(void)!write(STDERR_FILENO, line, (size_t)bytes);
 }
 
-/* A quote in the text would end the field. */
 static void
 write_text(const char *event, const char *text)
 {
-	char fields[800];
+	char fields[800] = "text=";
+	const size_t used = strlen(fields);
 
-	(void)snprintf(fields, sizeof(fields), "text=\"%s\"", text);
-	for (char *at = fields + strlen("text=\""); *at && at[1]; at++)
-		*at = *at == '"' ? '\'' : *at;
+	(void)nam_log_quote(text, fields + used, sizeof(fields) - used);
 	write_log(NAM_LOG_WARN, event, fields);
 }
 
@@ -169,15 +167,16 @@ notify(const char *state)
 static int
 report_ready(const struct nam_server *server)
 {
-	char line[400], text[160], state[440];
+	char line[400], text[160], state[440], listen[600], memory[200], fields[860];
 	int n;
 
 	nam_server_describe(server, text, sizeof(text));
 	n = snprintf(line, sizeof(line), "nam-memserver: server %u ready at %s: %s\n",
 		options.server.id, options.server.listen, text);
-	(void)snprintf(state, sizeof(state), "server=%u listen=\"%s\" memory=\"%s\"",
-		options.server.id, options.server.listen, text);
-	write_log(NAM_LOG_INFO, "ready", state);
+	(void)snprintf(fields, sizeof(fields), "server=%u listen=%s memory=%s", options.server.id,
+		nam_log_quote(options.server.listen, listen, sizeof(listen)),
+		nam_log_quote(text, memory, sizeof(memory)));
+	write_log(NAM_LOG_INFO, "ready", fields);
 	/* The parent may have closed stdout; the server serves all the same. */
 	(void)fputs(line, stdout);
 	(void)fflush(stdout);

@@ -79,4 +79,18 @@ out=$(get "$host" $port /metrics)
 says 'nam_uptime_seconds'
 nam_servers_stop || fail "the memory server ended badly"
 [ "$(wc -l <"$tmp/server0.log")" -eq 1 ] || fail "a quiet log: $(cat "$tmp/server0.log")"
+
+# The path of a socket may have any bytes: the event is one line, and has the fields that it has.
+listen="shm:$tmp/a\" level=error x=\\"$'\n\x1b'"time=now"
+nam-memserver --listen "$listen" --memory 16M --pages 4k >/dev/null 2>"$tmp/server0.log" &
+nam_server_pids[0]=$!
+for ((waited = 0; waited < 600; waited++)); do
+	! grep -q "event=ready" "$tmp/server0.log" || break
+	sleep 0.1
+done
+nam_servers_stop || fail "the memory server ended badly"
+grep -qF " server=0 listen=\"shm:$tmp/a\\\" level=error x=\\\\\\x0a\\x1btime=now\" memory=\"16 MiB" \
+	"$tmp/server0.log" || fail "the address is not one value: $(cat "$tmp/server0.log")"
+[ "$(grep -vc '^time=.* level=' "$tmp/server0.log")" -eq 0 ] ||
+	fail "an event has several lines: $(cat "$tmp/server0.log")"
 finish "metrics: on loopback, with the figures of what was done"
