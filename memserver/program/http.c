@@ -63,26 +63,47 @@ answer(void *arg, struct MHD_Connection *connection, const char *url, const char
 		MHD_RESPMEM_MUST_FREE);
 }
 
-int
-nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon **ret,
-	struct nam_diag *diag)
+static int
+resolve(const char *listen, struct addrinfo **ret, struct nam_diag *diag)
 {
 	const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
 		.ai_socktype = SOCK_STREAM };
 	const char *colon = strrchr(listen, ':'), *port = colon ? colon + 1 : listen;
-	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC;
 	bool bracket = *listen == '[';
 	char host[256] = "127.0.0.1";
-	struct addrinfo *at;
 	int rc;
 
 	if (colon)
 		(void)snprintf(host, sizeof(host), "%.*s", (int)(colon - listen) - 2 * bracket,
 			listen + bracket);
-	rc = getaddrinfo(host, port, &hints, &at);
+	rc = getaddrinfo(host, port, &hints, ret);
 	if (rc)
-		return nam_diag_set(diag, -EINVAL, "metrics: '%s' is no PORT or HOST:PORT: %s",
-			listen, gai_strerror(rc));
+		return nam_diag_set(diag, -EINVAL, "'%s' is no PORT or HOST:PORT: %s", listen,
+			gai_strerror(rc));
+	return 0;
+}
+
+int
+nam__http_check(const char *listen, struct nam_diag *diag)
+{
+	struct addrinfo *at;
+	int rc = resolve(listen, &at, diag);
+
+	if (!rc)
+		freeaddrinfo(at);
+	return rc;
+}
+
+int
+nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon **ret,
+	struct nam_diag *diag)
+{
+	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC;
+	struct addrinfo *at;
+	int rc = resolve(listen, &at, diag);
+
+	if (rc)
+		return rc;
 	errno = 0;
 	if (at->ai_family == AF_INET6)
 		flags |= MHD_USE_IPv6;
@@ -94,7 +115,7 @@ nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon
 	freeaddrinfo(at);
 	if (*ret)
 		return 0;
-	return nam_diag_set(diag, rc ? -rc : -EIO, "metrics: %s: %s; choose another port", listen,
+	return nam_diag_set(diag, rc ? -rc : -EIO, "%s: %s; choose another port", listen,
 		strerror(rc ? rc : EIO));
 }
 

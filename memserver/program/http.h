@@ -8,12 +8,11 @@
 struct MHD_Daemon;
 
 /*
- * Answer GET /metrics in a thread of its own.
- *
- * @listen	PORT of the loopback interface, or HOST:PORT
- *
- * Returns 0, -EINVAL or -errno, which *diag explains.
+ * Whether it is PORT, of the loopback interface, or HOST:PORT of a known host: 0 or -EINVAL.  The
+ * caller names the option.
  */
+int nam__http_check(const char *listen, struct nam_diag *diag) NAM_MUST_CHECK;
+/* Answer GET /metrics there, in a thread of its own: 0, -EINVAL or -errno, likewise. */
 int nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon **ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Waits for answers under way.  NULL is nothing. */

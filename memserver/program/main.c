@@ -249,7 +249,8 @@ serve(void)
 	if (options.metrics)
 		rc = nam__http_start(server, options.metrics, &http, &diag);
 	if (rc) {
-		(void)fprintf(stderr, "nam-memserver: --%s\n", diag.text);
+		(void)fprintf(stderr, "nam-memserver: %s: %s\n",
+			nam__options_place(&options, "metrics").text, diag.text);
 		nam_server_destroy(server);
 		return exit_code(rc);
 	}

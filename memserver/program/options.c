@@ -12,6 +12,7 @@
 
 #include "common/exit.h"
 #include "common/options/options.h"
+#include "http.h"
 
 /* The socket's folder exists, and the socket itself is no folder. */
 static int
@@ -83,6 +84,16 @@ take_ready_fd(void *options, const char *text, struct nam_diag *diag)
 	return 0;
 }
 
+static int
+take_metrics(void *options, const char *text, struct nam_diag *diag)
+{
+	int rc = nam__http_check(text, diag);
+
+	if (!rc)
+		((struct nam__options *)options)->metrics = text;
+	return rc;
+}
+
 #define FIELD(field) NAM_OPTION_FIELD(struct nam__options, field)
 #define SET(field) .set = offsetof(struct nam__options, field)
 
@@ -124,7 +135,8 @@ static const struct nam_option rows[] = {
 		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), SET(log_level_set),
 		.choices = log_levels },
 	{ "metrics", "[HOST:]PORT", "Serve metrics for Prometheus at http://HOST:PORT/metrics "
-		"(default HOST: 127.0.0.1).", NAM_OPTION_TEXT, FIELD(metrics) },
+		"(default HOST: 127.0.0.1).", NAM_OPTION_CALL, FIELD(metrics),
+		.take = take_metrics },
 	{ "config", "FILE", "Take options that the command line lacks from section [server N] of "
 		"FILE.", NAM_OPTION_TEXT, FIELD(config), .letter = 'c' },
 	{ "ready-fd", "FD", "Write a line to this file descriptor when ready, then close it.",
@@ -201,12 +213,27 @@ key_text(const struct nam_cluster_server *section, unsigned i)
 	return (const char *)section + keys[i].text;
 }
 
+struct nam__place
+nam__options_place(const struct nam__options *o, const char *name)
+{
+	struct nam__place place;
+	unsigned i = 0;
+
+	while (strcmp(keys[i].name, name) != 0)
+		i++;
+	if (!o->config || o->on_command_line[i])
+		(void)snprintf(place.text, sizeof(place.text), "--%s", name);
+	else
+		(void)snprintf(place.text, sizeof(place.text), "%s, [server] at line %d: %s",
+			o->config, o->section.line, keys[i].key);
+	return place;
+}
+
 static int
 take_section(struct nam__options *o)
 {
 	const bool on_command_line[] = { o->server.listen, o->memory_set, o->region_set,
 		o->pages_set, o->numa_set, o->rpc_threads_set, o->metrics, o->log_level_set };
-	char where[PATH_MAX + 64];
 
 	_Static_assert(sizeof(keys) / sizeof(keys[0]) == NAM__KEYS_COUNT &&
 		sizeof(on_command_line) == sizeof(o->on_command_line), "one row for each key");
@@ -216,9 +243,8 @@ take_section(struct nam__options *o)
 
 		if (on_command_line[i] || !*text)
 			continue;
-		(void)snprintf(where, sizeof(where), "%s, [server] at line %d: %s", o->config,
-			o->section.line, keys[i].key);
-		if (nam__option_set(&table, keys[i].name, where, text, o))
+		if (nam__option_set(&table, keys[i].name,
+			    nam__options_place(o, keys[i].name).text, text, o))
 			return -EINVAL;
 	}
 	return 0;
@@ -288,10 +314,7 @@ nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exi
 	}
 	if (!check_listen(ret->server.listen, &diag))
 		return 0;
-	if (ret->server.listen == ret->section.listen)
-		(void)fprintf(stderr, "nam-memserver: %s, [server] at line %d: listen: %s\n",
-			ret->config, ret->section.line, diag.text);
-	else
-		(void)fprintf(stderr, "nam-memserver: --listen: %s\n", diag.text);
+	(void)fprintf(stderr, "nam-memserver: %s: %s\n", nam__options_place(ret, "listen").text,
+		diag.text);
 	return 1;
 }

@@ -3,6 +3,7 @@
 #ifndef NAM_MEMSERVER_PROGRAM_OPTIONS_H
 #define NAM_MEMSERVER_PROGRAM_OPTIONS_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "common/cluster.h"
@@ -31,6 +32,12 @@ int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret
  */
 int nam__options_reload(const struct nam__options *options, enum nam_log_level *ret_level,
 	struct nam_diag *ret_left, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* A setting as messages name it: the flag; or, if `config` has it, the file, line and key. */
+struct nam__place {
+	char text[PATH_MAX + 64];
+};
+struct nam__place nam__options_place(const struct nam__options *options, const char *name);
 
 /* The diag or notice of a library, with flags for the fields that it names. */
 struct nam_diag nam__options_named(const char *text);

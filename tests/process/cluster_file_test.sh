@@ -129,6 +129,11 @@ test_mistakes() {
 		printf '[server 0]\nlisten = shm:%s/x\n%s\n' "$tmp" "$line" >"$tmp/wrong.ini"
 		expect 2 "wrong.ini" nam-memserver --config "$tmp/wrong.ini" --id 0
 	done
+	# Before the memory is asked for, of which there is not so much.
+	printf '[server 0]\nlisten = shm:%s/x\nmemory = 60T\nregion = 256G\nmetrics = 94x66\n' \
+		"$tmp" >"$tmp/wrong.ini"
+	expect 2 "$tmp/wrong.ini, [server] at line 2: metrics: '94x66' is no PORT or HOST:PORT" \
+		nam-memserver --config "$tmp/wrong.ini" --id 0
 	expect 2 "no-such.ini" nam-memserver --config "$tmp/no-such.ini" --id 0
 }
 

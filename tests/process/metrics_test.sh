@@ -60,6 +60,9 @@ if [ -n "$other" ]; then
 fi
 expect 3 nam-memserver --listen "shm:$tmp/second" --memory 16M --pages 4k --metrics $port
 says "--metrics: $port: Address already in use; choose another port"
+printf '[server 0]\nlisten = shm:%s/second\nmetrics = %s\n' "$tmp" $port >"$tmp/second.ini"
+expect 3 nam-memserver --config "$tmp/second.ini" --memory 16M --pages 4k
+says "$tmp/second.ini, [server] at line 2: metrics: $port: Address already in use"
 expect 2 nam-memserver --listen "shm:$tmp/second" --memory 16M --pages 4k \
 	--metrics nowhere.invalid:1
 says "--metrics: 'nowhere.invalid:1' is no PORT or HOST:PORT"
