@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <numa.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -211,6 +212,17 @@ multiple_of_pages(const struct nam__memory *memory, uint32_t page_bytes_log2)
 }
 
 static int
+check_multiple(const struct nam__memory *memory, uint32_t page_bytes_log2, struct nam_diag *diag)
+{
+	const char *name = page_bytes_log2 == GIANT_LOG2 ? "1G" : "2M";
+
+	if (multiple_of_pages(memory, page_bytes_log2))
+		return 0;
+	return nam_diag_set(diag, -EINVAL, "pages: %s: memory_bytes and region_bytes must be "
+		"multiples of %s", name, name);
+}
+
+static int
 plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 	uint32_t page_bytes_log2, struct nam_diag *diag)
 {
@@ -218,10 +230,10 @@ plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 	uint64_t available = pool_free(page_bytes_log2, options->numa_node);
 	const char *name = page_bytes_log2 == GIANT_LOG2 ? "1G" : "2M";
 	char where[64] = "", advice[256];
+	int rc = check_multiple(memory, page_bytes_log2, diag);
 
-	if (!multiple_of_pages(memory, page_bytes_log2))
-		return nam_diag_set(diag, -EINVAL, "pages: %s: memory_bytes and region_bytes must "
-			"be multiples of %s", name, name);
+	if (rc)
+		return rc;
 	if (options->numa_node >= 0)
 		(void)snprintf(where, sizeof(where), " on NUMA node %d", options->numa_node);
 	if (available < needed)
@@ -285,6 +297,24 @@ check_node(int node, struct nam_diag *diag)
 		return 0;
 	return nam_diag_set(diag, -EINVAL, "numa_node: this host has no NUMA node %d; "
 		"`numactl --hardware` lists them; or use -1 for any", node);
+}
+
+int
+nam__memory_check(const struct nam_server_options *options, struct nam_diag *diag)
+{
+	struct nam__memory *memory = calloc(1, sizeof(*memory));
+	int rc;
+
+	if (!memory)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
+	rc = count_regions(memory, options, diag);
+	if (!rc)
+		rc = check_node(options->numa_node, diag);
+	if (!rc && options->pages >= NAM_PAGES_2M)
+		rc = check_multiple(memory,
+			options->pages == NAM_PAGES_1G ? GIANT_LOG2 : HUGE_LOG2, diag);
+	free(memory);
+	return rc;
 }
 
 static int

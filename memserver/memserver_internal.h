@@ -59,6 +59,9 @@ struct nam__memory {
 	pthread_mutex_t mutex;	/* a region that is trimmed is not restored meanwhile */
 };
 
+/* Whether sizes, pages and node fit together; what the host has left does not count. */
+int nam__memory_check(const struct nam_server_options *options,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Choose the pages, allocate and register every region.  All or nothing. */
 int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *notice,

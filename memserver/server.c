@@ -32,21 +32,21 @@ nam_server_options_init(struct nam_server_options *options)
 /* ---- starting -------------------------------------------------------------------------------- */
 
 static int
-check_options(struct nam_server *server, struct nam_diag *diag)
+check_options(const struct nam_server_options *options, struct nam_diag *diag)
 {
-	const struct nam_server_options *options = &server->options;
+	const struct nam_fabric_ops *ops;
 
 	if (!options->listen || !*options->listen)
 		return nam_diag_set(diag, -EINVAL, "listen: the address is missing; write "
 			"for example shm:/run/nam/server0");
-	if (strlen(options->listen) >= sizeof(server->listen))
+	if (strlen(options->listen) >= sizeof(((struct nam_server *)NULL)->listen))
 		return nam_diag_set(diag, -EINVAL, "listen: the address is too long: %s",
 			nam_cluster_address_limit(options->listen));
-	server->ops = nam_fabric_find(options->listen, NULL);
-	if (!server->ops && nam__fabric_absence(options->listen))
+	ops = nam_fabric_find(options->listen, NULL);
+	if (!ops && nam__fabric_absence(options->listen))
 		return nam_diag_set(diag, -EINVAL, "listen: %s: %s", options->listen,
 			nam__fabric_absence(options->listen));
-	if (!server->ops)
+	if (!ops)
 		return nam_diag_set(diag, -EINVAL, "listen: '%s' names no fabric; known are: %s; "
 			"write for example shm:/run/nam/server0", options->listen,
 			nam_fabric_names());
@@ -59,9 +59,15 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 	if (options->numa_node < -1 || options->numa_node > 1023)
 		return nam_diag_set(diag, -EINVAL, "numa_node: %d is not a node's number, or -1 "
 			"for any", options->numa_node);
-	(void)snprintf(server->listen, sizeof(server->listen), "%s", options->listen);
-	server->options.listen = server->listen;
 	return 0;
+}
+
+int
+nam_server_check(const struct nam_server_options *options, struct nam_diag *diag)
+{
+	int rc = check_options(options, diag);
+
+	return rc ? rc : nam__memory_check(options, diag);
 }
 
 static uint8_t *
@@ -200,7 +206,7 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 static int
 start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
-	int rc = check_options(server, diag);
+	int rc = check_options(&server->options, diag);
 	const struct nam_fabric_options fabric = {
 		.address = server->listen,
 		.listens = 1,
@@ -212,6 +218,9 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 
 	if (rc)
 		return rc;
+	(void)snprintf(server->listen, sizeof(server->listen), "%s", server->options.listen);
+	server->options.listen = server->listen;
+	server->ops = nam_fabric_find(server->listen, NULL);
 	rc = server->ops->domain_open(&fabric, &server->domain, diag);
 	if (rc)
 		return rc;

@@ -67,6 +67,13 @@ const char *nam_log_quote(const char *value, char *text, size_t size);
 
 void nam_server_options_init(struct nam_server_options *options);
 
+/*
+ * Whether the options are in their ranges and fit together, whatever the host has left: 0, or a
+ * negative code with a message in *diag, as of nam_server_start().
+ */
+int nam_server_check(const struct nam_server_options *options,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 /**
  * nam_server_start -- listen, allocate, register and start the handler threads.
  *

@@ -156,30 +156,24 @@ take_row(const struct nam_option *row, const char *text, void *options, struct n
 }
 
 static int
-take(const struct nam_options_table *table, const struct nam_option *row, const char *where,
-	const char *text, void *options)
+take(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
 {
-	struct nam_diag diag = { "" };
+	int rc = take_row(row, text, options, diag);
 
-	if (take_row(row, text, options, &diag)) {
-		(void)fprintf(stderr, "%s: %s%s: %s\n", table->program, where ? "" : "--",
-			where ? where : row->name, diag.text);
-		return -EINVAL;
-	}
-	if (row->set)
+	if (!rc && row->set)
 		*((bool *)options + row->set) = true;
-	return 0;
+	return rc;
 }
 
 int
-nam__option_set(const struct nam_options_table *table, const char *name, const char *where,
-	const char *text, void *options)
+nam__option_set(const struct nam_options_table *table, const char *name, const char *text,
+	void *options, struct nam_diag *diag)
 {
 	const struct nam_option *row = table->rows;
 
 	while (row->help && (!row->name || strcmp(row->name, name) != 0))
 		row++;
-	return row->help ? take(table, row, where, text, options) : -EINVAL;
+	return row->help ? take(row, text, options, diag) : -EINVAL;
 }
 
 /* The row that sets the field, whose name may stand behind that of its struct; NULL: none does. */
@@ -197,7 +191,7 @@ row_of(const struct nam_options_table *table, const char *field, size_t length)
 }
 
 struct nam_diag
-nam__options_flags(const struct nam_options_table *table, const char *text)
+nam__options_flags(const struct nam_options_table *table, const char *prefix, const char *text)
 {
 	struct nam_diag diag = { "" };
 	size_t used = 0;
@@ -210,7 +204,7 @@ nam__options_flags(const struct nam_options_table *table, const char *text)
 
 		length += !length;	/* another character */
 		used += (size_t)snprintf(diag.text + used, sizeof(diag.text) - used, "%s%.*s",
-			row ? "--" : "", row ? (int)strlen(row->name) : (int)length,
+			row ? prefix : "", row ? (int)strlen(row->name) : (int)length,
 			row ? row->name : at);
 		at += length;
 	}
@@ -322,6 +316,7 @@ take_key(int key, char *text, struct argp_state *state)
 	struct run *run = state->input;
 	const struct nam_options_table *table = run->table;
 	const struct nam_option *row = table->rows;
+	struct nam_diag diag = { "" };
 
 	if (take_standard(run, key, text, state))
 		return ECANCELED;
@@ -339,8 +334,10 @@ take_key(int key, char *text, struct argp_state *state)
 	else
 		while (row->letter != key)
 			row++;
-	if (take(table, row, NULL, text, run->options))
+	if (take(row, text, run->options, &diag)) {
+		(void)fprintf(stderr, "%s: --%s: %s\n", table->program, row->name, diag.text);
 		return EINVAL;
+	}
 	if (table->taken)
 		table->taken(run->options, row, text);
 	return 0;

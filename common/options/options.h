@@ -69,17 +69,19 @@ int nam__options_take(const struct nam_options_table *table, int argc, char **ar
 	int *ret_exit) NAM_MUST_CHECK;
 
 /*
- * Set one option from another source.  @where	what a message names instead of the flag, or NULL
- * 0, or -EINVAL after a message.
+ * Set one option from another source: 0, or -EINVAL with the cause in *diag; the caller names the
+ * option.
  */
-int nam__option_set(const struct nam_options_table *table, const char *name, const char *where,
-	const char *text, void *options) NAM_MUST_CHECK;
+int nam__option_set(const struct nam_options_table *table, const char *name, const char *text,
+	void *options, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
- * The diag of a library with flags for the fields that it names: "memory_bytes: ..." becomes
- * "--memory: ...".  Behind the first word, only words with a '_' are taken for fields.
+ * The diag of a library with options for the fields that it names: with the prefix "--",
+ * "memory_bytes: ..." becomes "--memory: ...".  Behind the first word, only words with a '_' are
+ * taken for fields.
  */
-struct nam_diag nam__options_flags(const struct nam_options_table *table, const char *text);
+struct nam_diag nam__options_flags(const struct nam_options_table *table, const char *prefix,
+	const char *text);
 
 /* Whether the command of the program, "index create", takes the option. */
 bool nam__option_belongs(const struct nam_option *row, const char *command);

@@ -157,7 +157,7 @@ static const struct nam_options_table table = {
 struct nam_diag
 nam__options_named(const char *text)
 {
-	return nam__options_flags(&table, text);
+	return nam__options_flags(&table, "--", text);
 }
 
 /* Read [server id] of the file, for settings that the command line lacks. */
@@ -229,8 +229,64 @@ nam__options_place(const struct nam__options *o, const char *name)
 	return place;
 }
 
+/* Keys that the command line lacks: 0, or -EINVAL with file, line and key in *diag. */
 static int
-take_section(struct nam__options *o)
+take_section(struct nam__options *o, struct nam_diag *diag)
+{
+	struct nam_diag cause = { "" };
+
+	for (unsigned i = 0; i < NAM__KEYS_COUNT; i++) {
+		const char *text = key_text(&o->section, i);
+
+		if (!o->on_command_line[i] && *text &&
+			nam__option_set(&table, keys[i].name, text, o, &cause))
+			return nam_diag_set(diag, -EINVAL, "%s: %s",
+				nam__options_place(o, keys[i].name).text, cause.text);
+	}
+	if (!o->server.listen)
+		return nam_diag_set(diag, -EINVAL, "--listen: the address is missing; write for "
+			"example --listen shm:/run/nam/server0");
+	if (check_listen(o->server.listen, &cause))
+		return nam_diag_set(diag, -EINVAL, "%s: %s", nam__options_place(o, "listen").text,
+			cause.text);
+	return 0;
+}
+
+int
+nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
+	struct nam_diag *ret_left, struct nam_diag *diag)
+{
+	struct nam__options fresh = *o;
+	struct nam_diag cause = { "" };
+	size_t used = 0;
+	int rc;
+
+	if (!o->config)
+		return nam_diag_set(diag, -ENOENT, "there is no --config to read again");
+	fresh.server = o->command_line;
+	rc = read_section(o, &fresh.section, diag);
+	if (!rc)
+		rc = take_section(&fresh, diag);
+	if (rc)
+		return rc;
+	rc = nam_server_check(&fresh.server, &cause);
+	if (rc)
+		return nam_diag_set(diag, rc, "%s, [server] at line %d: %s", o->config,
+			fresh.section.line, nam__options_flags(&table, "", cause.text).text);
+	*ret_left = (struct nam_diag){ "" };
+	for (unsigned i = 0; i < LOG_LEVEL; i++) {
+		if (o->on_command_line[i] ||
+			!strcmp(key_text(&fresh.section, i), key_text(&o->section, i)))
+			continue;
+		used += (size_t)snprintf(ret_left->text + used, sizeof(ret_left->text) - used,
+			"%s%s", used ? " " : "", keys[i].key);
+	}
+	*ret_level = fresh.server.log_level;
+	return 0;
+}
+
+static void
+note_command_line(struct nam__options *o)
 {
 	const bool on_command_line[] = { o->server.listen, o->memory_set, o->region_set,
 		o->pages_set, o->numa_set, o->rpc_threads_set, o->metrics, o->log_level_set };
@@ -238,57 +294,7 @@ take_section(struct nam__options *o)
 	_Static_assert(sizeof(keys) / sizeof(keys[0]) == NAM__KEYS_COUNT &&
 		sizeof(on_command_line) == sizeof(o->on_command_line), "one row for each key");
 	memcpy(o->on_command_line, on_command_line, sizeof(on_command_line));
-	for (unsigned i = 0; i < NAM__KEYS_COUNT; i++) {
-		const char *text = key_text(&o->section, i);
-
-		if (on_command_line[i] || !*text)
-			continue;
-		if (nam__option_set(&table, keys[i].name,
-			    nam__options_place(o, keys[i].name).text, text, o))
-			return -EINVAL;
-	}
-	return 0;
-}
-
-static int
-level_of(const char *text)
-{
-	int level = 0;
-
-	while (log_levels[level] && strcmp(log_levels[level], text) != 0)
-		level++;
-	return log_levels[level] ? level : -1;
-}
-
-int
-nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
-	struct nam_diag *ret_left, struct nam_diag *diag)
-{
-	struct nam_cluster_server section;
-	size_t used = 0;
-	int rc, level;
-
-	if (!o->config)
-		return nam_diag_set(diag, -ENOENT, "there is no --config to read again");
-	rc = read_section(o, &section, diag);
-	if (rc)
-		return rc;
-	level = *section.log_level ? level_of(section.log_level) : NAM_LOG_INFO;
-	if (level < 0 && !o->on_command_line[LOG_LEVEL])
-		return nam_diag_set(diag, -EINVAL, "%s, [server] at line %d: log_level: '%s' is "
-			"none of error, warn, info and debug", o->config, section.line,
-			section.log_level);
-	*ret_left = (struct nam_diag){ "" };
-	for (unsigned i = 0; i < LOG_LEVEL; i++) {
-		if (o->on_command_line[i] ||
-			!strcmp(key_text(&section, i), key_text(&o->section, i)))
-			continue;
-		used += (size_t)snprintf(ret_left->text + used, sizeof(ret_left->text) - used,
-			"%s%s", used ? " " : "", keys[i].key);
-	}
-	if (!o->on_command_line[LOG_LEVEL])
-		*ret_level = (enum nam_log_level)level;
-	return 0;
+	o->command_line = o->server;
 }
 
 int
@@ -305,16 +311,9 @@ nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exi
 		(void)fprintf(stderr, "nam-memserver: --config: %s\n", diag.text);
 		return 1;
 	}
-	if (ret->config && take_section(ret))
-		return 1;
-	if (!ret->server.listen) {
-		(void)fputs("nam-memserver: --listen: the address is missing; write for example "
-			"--listen shm:/run/nam/server0\n", stderr);
-		return 1;
-	}
-	if (!check_listen(ret->server.listen, &diag))
+	note_command_line(ret);
+	if (!take_section(ret, &diag))
 		return 0;
-	(void)fprintf(stderr, "nam-memserver: %s: %s\n", nam__options_place(ret, "listen").text,
-		diag.text);
+	(void)fprintf(stderr, "nam-memserver: %s\n", diag.text);
 	return 1;
 }

@@ -19,6 +19,7 @@ struct nam__options {
 	struct nam_cluster_server section;	/* of `config`; server.listen may point into it */
 	bool memory_set, region_set, pages_set, numa_set, rpc_threads_set, log_level_set;
 	bool on_command_line[NAM__KEYS_COUNT];	/* keys of the section that it goes before */
+	struct nam_server_options command_line;	/* `server` without the section */
 };
 
 /* 0; 1 if the program is to exit with *ret_exit. */
@@ -26,9 +27,9 @@ int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret
 	NAM_MUST_CHECK;
 
 /*
- * Read `config` again: the log level, which a running server can change, unless the command line
- * has it; and in *ret_left the keys that have changed and need a restart, with spaces between.
- * Outputs are untouched on failure, which *diag explains.
+ * Read `config` again, with all checks of the start but those of what the host has left: the log
+ * level, which a running server can change; and in *ret_left the keys that have changed and need a
+ * restart, with spaces between.  Outputs are untouched on failure, which *diag explains.
  */
 int nam__options_reload(const struct nam__options *options, enum nam_log_level *ret_level,
 	struct nam_diag *ret_left, struct nam_diag *diag) NAM_MUST_CHECK;

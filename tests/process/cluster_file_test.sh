@@ -78,6 +78,18 @@ event() {
 	fail "no '$1' in $(cat "$tmp/server0.log")"
 }
 
+# not_reloaded LINE TEXT: with that line first in its section, SIGHUP changes nothing and says why.
+not_reloaded() {
+	local at
+
+	cp "$file" "$tmp/good.ini"
+	sed -i "/^\[server 0\]/,/^\[server 1\]/{/^${1%% *} /d}; s/^\[server 0\]/&\n$1/" "$file"
+	at=$(grep -n "^$1" "$file") && at=${at%%:*}
+	kill -HUP "${nam_server_pids[0]}"
+	event "event=not_reloaded text=\"$file, [server] at line $at: $2"
+	mv "$tmp/good.ini" "$file"
+}
+
 test_reload() {
 	! grep -q level=debug "$tmp/server0.log" || fail "debug was not asked for"
 	sed -i '0,/^rpc_threads/s/^rpc_threads.*/rpc_threads = 2\nlog_level = debug/' "$file"
@@ -85,9 +97,13 @@ test_reload() {
 	event 'level=warn event=reloaded server=0 log_level=debug needs_restart="rpc_threads"'
 	expect 0 "11" namctl --cluster "@$file" get things 1
 	event level=debug
-	sed -i 's/^log_level.*/log_level = loud/' "$file"
-	kill -HUP "${nam_server_pids[0]}"
-	event "log_level: 'loud' is none of"
+	not_reloaded "log_level = loud" "log_level: 'loud' is not known"
+	not_reloaded "rpc_threads = lots" "rpc_threads: 'lots' is not a whole number"
+	not_reloaded "numa = x" "numa: 'x' is not a whole number"
+	not_reloaded "numa = 900" "numa: this host has no NUMA node 900"
+	not_reloaded "region = 12Q" "region: '12Q' is not a size"
+	not_reloaded "region = 128k" "region: 128 KiB is not a multiple of 4 KiB between"
+	not_reloaded "metrics = 94x66" "metrics: '94x66' is no PORT or HOST:PORT"
 	sed -i '/^log_level/d; 0,/^rpc_threads/s/^rpc_threads.*/rpc_threads = 1/' "$file"
 	kill -HUP "${nam_server_pids[0]}"
 	event 'level=info event=reloaded server=0 log_level=info needs_restart=""'

@@ -275,6 +275,31 @@ stop__before_run__ENDS_IT_AT_ONCE(void **state)
 /* ---- options ------------------------------------------------------------------------------ */
 
 static void
+check__sizes__FIT_TOGETHER_WHATEVER_THE_HOST_HAS(void **state)
+{
+	struct nam_server_options options;
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	nam_server_options_init(&options);
+	options.listen = "shm:/tmp/nam-x";
+	options.memory_bytes = 1ull << 46;
+	options.region_bytes = 1ull << 38;
+	assert_int_equal(nam_server_check(&options, &diag), 0);
+	options.pages = NAM_PAGES_1G;
+	assert_int_equal(nam_server_check(&options, &diag), 0);
+	options.region_bytes = 1 << 20;
+	assert_int_equal(nam_server_check(&options, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "region_bytes larger"));
+	options.memory_bytes = 1 << 20;
+	assert_int_equal(nam_server_check(&options, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "multiples of 1G"));
+	options.listen = "ib:x";
+	assert_int_equal(nam_server_check(&options, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "'ib:x'"));
+}
+
+static void
 start__option_out_of_range__NAMES_IT(void **state)
 {
 	static const struct {
@@ -440,6 +465,7 @@ main(void)
 		TEST(server__bad_hello__IS_REJECTED_WITH_THE_REASON),
 		TEST(server__memory__IS_REACHED_ONE_SIDED),
 		TEST(stop__before_run__ENDS_IT_AT_ONCE),
+		cmocka_unit_test(check__sizes__FIT_TOGETHER_WHATEVER_THE_HOST_HAS),
 		cmocka_unit_test(start__option_out_of_range__NAMES_IT),
 		TEST(start__same_address_twice__IS_IN_USE),
 		cmocka_unit_test(start__last_region__MAY_BE_SMALLER),
