@@ -84,15 +84,18 @@ hold_at_all(struct nam_worker *worker, uint64_t oldest, uint64_t *batches,
  * blocks that wait for them.  Whether any server holds something; *ret_freed: blocks became free.
  */
 NAM_FIBER_FN static bool
-hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why)
+hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why,
+	int *failure)
 {
 	uint64_t deadline = nam_now_ns() + LIMBO_NS, oldest;
 	struct nam_rpc_reclaim_reply sum;
 	uint16_t client;
 
 	for (;;) {
-		if (nam__epoch_oldest(worker, &oldest, &client) || /* SUSPENDS */
-			hold_at_all(worker, oldest, batches, &sum)) /* SUSPENDS */
+		*failure = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
+		if (!*failure)
+			*failure = hold_at_all(worker, oldest, batches, &sum); /* SUSPENDS */
+		if (*failure)
 			return false;
 		*ret_freed |= sum.freed_bytes > 0;
 		if (!sum.waiting_bytes)
@@ -108,13 +111,16 @@ hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, st
 
 /* Whether memory came back.  If a server does not answer, it keeps what it holds. */
 NAM_FIBER_FN static bool
-return_at_all(struct nam_worker *worker, uint64_t *batches)
+return_at_all(struct nam_worker *worker, uint64_t *batches, int *failure)
 {
 	struct nam_rpc_reclaim_reply sum = { 0 };
 
-	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
-		if (batches[slot])
-			(void)reclaim_at(worker, slot, 0, &batches[slot], &sum); /* SUSPENDS */
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		int rc = !batches[slot] ? 0 : reclaim_at(worker, slot, 0, &batches[slot],
+			&sum); /* SUSPENDS */
+
+		*failure = rc ?: *failure;
+	}
 	return sum.bytes > 0;
 }
 
@@ -157,19 +163,39 @@ generation_begin(struct nam_worker *worker, struct nam_diag *why)
 	return rc;
 }
 
-/* Whether memory came back.  *why stays "" unless a client was in the way. */
+/* Whether memory came back.  *why stays "" unless a client was in the way; *failure is a code. */
 NAM_FIBER_FN static bool
-reclaim(struct nam_worker *worker, struct nam_diag *why)
+reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 {
 	uint64_t batches[NAM_SERVERS_MAX] = { 0 };
 	bool any = blocks_return(worker); /* SUSPENDS */
 
-	if (!hold_patiently(worker, batches, &any, why)) /* SUSPENDS */
+	if (!hold_patiently(worker, batches, &any, why, failure)) /* SUSPENDS */
 		return any;
 	nam_race_point("reclaim.held");
-	if (generation_begin(worker, why)) /* SUSPENDS */
+	*failure = generation_begin(worker, why); /* SUSPENDS */
+	if (*failure)
 		return any;
-	return return_at_all(worker, batches) || any; /* SUSPENDS */
+	return return_at_all(worker, batches, failure) || any; /* SUSPENDS */
+}
+
+/*
+ * Nothing came back.  If a memory server is gone, the operation has one more try, which says so if
+ * it needs that server.  One that ends fences its clients before their connections close.
+ *
+ * @failure	of the reclaim
+ */
+static bool
+server_gone(struct nam_client *client, int failure, unsigned *tries)
+{
+	bool gone = nam_err_is(failure, NAM_E_FABRIC_PEER_DEAD) || failure == -NAM_E_FENCED;
+
+	for (uint32_t slot = 0; slot < client->servers_count; slot++)
+		gone |= nam_err_is(atomic_load_explicit(&client->servers[slot].lost,
+			memory_order_acquire), NAM_E_FABRIC_PEER_DEAD);
+	if (gone)
+		*tries = TRIES_MAX;
+	return gone;
 }
 
 /* The message of an operation for which nothing came back: in the way was the client, if any. */
@@ -193,6 +219,7 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 	struct nam_client *client = worker->client;
 	struct nam_diag diag, why = { "" };
 	bool public_full = worker->public_full, busy = false, came_back;
+	int failure = 0;
 
 	if (++*tries > TRIES_MAX)
 		return false;
@@ -212,9 +239,9 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 			memory_order_relaxed);
 		if (!came_back)
 			explain(worker, &diag);
-		return came_back;
+		return came_back || server_gone(client, 0, tries);
 	}
-	came_back = reclaim(worker, &why); /* SUSPENDS */
+	came_back = reclaim(worker, &why, &failure); /* SUSPENDS */
 	worker->public_full = false;
 	if (came_back)
 		why.text[0] = '\0';
@@ -227,5 +254,5 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 	/* Release: pairs with the load above. */
 	atomic_store_explicit(&client->reclaiming, false, memory_order_release);
 	explain(worker, &diag);
-	return came_back;
+	return came_back || server_gone(client, failure, tries);
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/race.h"
 #include "common/rpc/kv_rpc.h"
 #include "compute/remote.h"
 #include "kv/kv.h"
@@ -471,6 +472,36 @@ fibers__keys_of_their_own__SEE_WHAT_THEY_PUT(void **state)
 	unmake("fibers", kv);
 }
 
+/* ---- a memory server that ends --------------------------------------------------------------- */
+
+#ifdef NAM_SIM_POINTS
+static bool server_ends;
+
+static void
+end_when_full(const char *name)
+{
+	if (strcmp(name, "kv.created") != 0 || !server_ends)
+		return;
+	server_ends = false;
+	local_cluster_stop_server(cluster, 0);
+}
+
+/* It has said that its memory is full; the reclaim that follows finds it gone. */
+static void
+create__a_full_memory_server_ends__PEER_DEAD(void **state)
+{
+	struct nam_kv_options options;
+
+	(void)state;
+	nam_kv_options_init(&options);
+	options.memory_bytes = 97 * MIB;
+	options.partitions = 1;
+	server_ends = true;
+	assert_int_equal(nam_kv_create(me.worker, "huge", &options), -NAM_E_FABRIC_PEER_DEAD);
+	assert_false(server_ends);
+}
+#endif
+
 int
 main(void)
 {
@@ -487,7 +518,14 @@ main(void)
 		cmocka_unit_test(get_many__some_there_some_twice__ANSWERS_IN_THE_CALLERS_ORDER),
 		cmocka_unit_test(get_many__few_keys__ONE_REQUEST_TO_EACH_MEMORY_SERVER),
 		cmocka_unit_test(fibers__keys_of_their_own__SEE_WHAT_THEY_PUT),
+#ifdef NAM_SIM_POINTS
+		/* The last one: the cluster is of no use behind it. */
+		cmocka_unit_test(create__a_full_memory_server_ends__PEER_DEAD),
+#endif
 	};
 
+#ifdef NAM_SIM_POINTS
+	nam_race_hook = end_when_full;
+#endif
 	return cmocka_run_group_tests(tests, start, stop);
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/race.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/reclaim.h"
 #include "tests/lib/index_fixture.h"
@@ -246,6 +247,34 @@ memory_came_back__several_tasks__ONE_ATTEMPT_FOR_ALL(void **state)
 	assert_int_equal(crowd.failed, 0);
 }
 
+/* ---- a memory server that ends --------------------------------------------------------------- */
+
+#ifdef NAM_SIM_POINTS
+static bool server_ends;
+
+static void
+end_when_held(const char *name)
+{
+	if (strcmp(name, "reclaim.held") != 0 || !server_ends)
+		return;
+	server_ends = false;
+	local_cluster_stop_server(cluster, 0);
+}
+
+static void
+memory_came_back__the_memory_server_ends_meanwhile__PEER_DEAD(void **state)
+{
+	struct nam_gaddr at;
+
+	(void)state;
+	fill_and_free();
+	server_ends = true;
+	assert_int_equal(alloc_with_patience(me.worker, &at), -NAM_E_FABRIC_PEER_DEAD);
+	assert_false(server_ends);
+	member_says(&me, "is gone");
+}
+#endif
+
 int
 main(void)
 {
@@ -259,7 +288,14 @@ main(void)
 			start, stop),
 		cmocka_unit_test_setup_teardown(
 			memory_came_back__several_tasks__ONE_ATTEMPT_FOR_ALL, start, stop),
+#ifdef NAM_SIM_POINTS
+		cmocka_unit_test_setup_teardown(
+			memory_came_back__the_memory_server_ends_meanwhile__PEER_DEAD, start, stop),
+#endif
 	};
 
+#ifdef NAM_SIM_POINTS
+	nam_race_hook = end_when_held;
+#endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
