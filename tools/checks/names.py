@@ -97,8 +97,8 @@ def check_shell(tree):
     if not shutil.which("shellcheck"):
         tree.notes.append("shellcheck is not installed: shell scripts were only parsed")
     elif scripts:
-        made = tree.run(["shellcheck", "-x", "-S", "warning", "-f", "gcc", *scripts])
-        for line in made.stdout.split("\n"):
+        made = tree.run_shared(["shellcheck", "-x", "-S", "warning", "-f", "gcc"], scripts)
+        for line in made.split("\n"):
             match = re.match(r"([^:]+):(\d+):\d+: \w+: (.*)", line)
             if match:
                 tree.find(match[1], int(match[2]), match[3], "see shellcheck's wiki")

@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -47,6 +48,13 @@ class Tree:
         return subprocess.run(
             command, cwd=self.root, capture_output=True, text=True, check=False, **options
         )
+
+    def run_shared(self, command, names):
+        """One process for each processor; they share the names.  What they print."""
+        parts = [part for i in range(os.cpu_count()) if (part := names[i :: os.cpu_count()])]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            made = pool.map(lambda part: self.run([*command, *part]), parts)
+            return "".join(one.stdout for one in made)
 
 
 def room_of(name):
