@@ -106,14 +106,12 @@ nam__lock_slot_wake(struct nam_worker *worker, const struct nam__lock_slot *slot
 	bool first = true;
 
 	for (waiter = worker->slot_waiters; waiter; waiter = waiter->next) {
-		if (waiter->slot != slot)
+		bool ends = ended(waiter->request);
+
+		if (waiter->slot != slot || (!ends && !first))
 			continue;
-		if (ended(waiter->request)) {
-			nam__pause_set(worker, waiter->task, 0);
-		} else if (first) {
-			nam__pause_set(worker, waiter->task, 0);
-			first = false;
-		}
+		nam__pause_set(worker, waiter->task, 0);
+		first &= ends;
 	}
 }
 
