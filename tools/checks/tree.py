@@ -50,7 +50,7 @@ class Tree:
         )
 
     def run_shared(self, command, names):
-        """One process for each processor; they share the names.  What they print."""
+        """One process for each processor; they share the names.  Returns all output."""
         parts = [part for i in range(os.cpu_count()) if (part := names[i :: os.cpu_count()])]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             made = pool.map(lambda part: self.run([*command, *part]), parts)
