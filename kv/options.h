@@ -19,6 +19,10 @@ enum nam_kv_mode {
 	NAM_KV_STORE = 2,		/* refuses */
 };
 
+enum nam_kv_engine {
+	NAM_KV_CHAINED = 1,		/* Jakiro: buckets of chains */
+};
+
 struct nam_kv_options {
 	enum nam_kv_mode mode;		/* default cache */
 	/*

@@ -2,11 +2,7 @@
 /*
  * partition.h -- a part of a key-value store that one thread at a time reads or changes.
  *
- * Its memory never grows: chunks, some for a table of buckets, the others for cells of 64 bytes.  A
- * pair is a chain of cells, so memory does not fragment.
- *
- *	first cell	16 bytes of its own, then 48 of key and value
- *	others		12 bytes of their own, then 52
+ * Its memory never grows: chunks, which an engine (engine.h) divides into buckets and cells.
  *
  * ASSUMPTIONS: chunks are 64-byte aligned and used by no other owner.  Functions may be called from
  * any thread; they exclude each other.
@@ -18,29 +14,40 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "cells.h"
 #include "common/rpc/kv_rpc.h"
 
-#define NAM__KV_CHUNK_BYTES 32768u
 #define NAM__KV_CHUNKS_MIN 2u		/* of a partition: one for buckets, one for cells */
-#define NAM__KV_CELL_BYTES 64u
+
+struct nam__kv_engine;
+
+struct nam__kv_chained {
+	uint32_t buckets;
+	uint32_t hand;			/* of CLOCK: the next cell */
+};
 
 struct nam__kv_partition {
 	_Alignas(64) uint32_t locked;
 	bool evicts;
+	const struct nam__kv_engine *engine;
 	uint8_t *const *chunks;
-	uint32_t bucket_chunks;
-	uint32_t buckets;
-	uint32_t cells;
-	uint32_t carved;		/* cells that were ever used */
-	uint32_t free_first;		/* of cells that were given back */
-	uint32_t free_count;		/* of those, and of those never used */
-	uint32_t hand;			/* of CLOCK: the next cell */
-	struct nam_rpc_kv_counts counts;	/* without bytes of cells */
+	uint32_t chunks_count;
+	struct nam__kv_cells cells;
+	struct nam_rpc_kv_counts counts;	/* without used and room */
+	union {
+		struct nam__kv_chained chained;
+	};
 };
 
-/* @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything */
-void nam__kv_partition_init(struct nam__kv_partition *partition, uint8_t *const *chunks,
-	uint32_t count, bool evicts);
+/* @engine	enum nam_kv_engine */
+bool nam__kv_engine_known(uint32_t engine);
+
+/*
+ * @engine	a known one
+ * @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything
+ */
+void nam__kv_partition_init(struct nam__kv_partition *partition, uint32_t engine,
+	uint8_t *const *chunks, uint32_t count, bool evicts);
 
 /*
  * @hash	of the key: any function of it, the same each time

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine.h -- an engine: how a partition keeps its pairs.  partition.c calls it, one thread at a
+ * time, and counts hits, misses, puts, deletes and refusals; an engine counts pairs, their bytes
+ * and evictions.
+ */
+#ifndef NAM_KV_SERVER_ENGINE_H
+#define NAM_KV_SERVER_ENGINE_H
+
+#include "common/error.h"
+#include "partition.h"
+
+/* Results are those of partition.h. */
+struct nam__kv_engine {
+	void (*init)(struct nam__kv_partition *partition);
+	int (*get)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
+		uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes);
+	int (*put)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
+		uint32_t key_bytes, const void *value, uint32_t value_bytes);
+	int (*remove)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
+		uint32_t key_bytes);
+	/* Add its memory, used and in all. */
+	void (*count)(const struct nam__kv_partition *partition, struct nam_rpc_kv_counts *sum);
+	bool (*sound)(const struct nam__kv_partition *partition, struct nam_diag *diag);
+};
+
+extern const struct nam__kv_engine nam__kv_chained_engine;
+
+#endif /* NAM_KV_SERVER_ENGINE_H */
