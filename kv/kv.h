@@ -183,6 +183,11 @@ struct nam_kv_stat {
 	uint64_t puts, deletes;		/* that succeeded */
 	uint64_t evictions;		/* of pairs */
 	uint64_t refusals;		/* of pairs without room */
+	/* Engine cuckoo: */
+	uint64_t slots;			/* of the tables */
+	uint64_t stashed;		/* pairs in the stash */
+	uint64_t loops;			/* inserts refused because they would loop */
+	uint64_t kicked[NAM_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */
 	uint32_t servers;
 };
 

@@ -19,6 +19,7 @@
 
 _Static_assert(NAM_KV_KEY_BYTES_MAX == NAM_RPC_KV_KEY_BYTES_MAX, "as messages have it");
 _Static_assert(NAM_KV_VALUE_BYTES_MAX == NAM_RPC_KV_VALUE_BYTES_MAX, "as messages have it");
+_Static_assert(NAM_KV_KICKED == NAM_RPC_KV_KICKED, "as messages have it");
 _Static_assert(NAM_KV_PARTITIONS_MAX == NAM_RPC_KV_PARTITIONS_MAX, "as messages have it");
 _Static_assert(offsetof(struct nam_kv_stat, servers) == sizeof(struct nam_rpc_kv_counts),
 	"the same counts in the same order");
@@ -30,6 +31,7 @@ nam_kv_options_init(struct nam_kv_options *options)
 {
 	*options = (struct nam_kv_options){
 		.mode = NAM_KV_CACHE,
+		.engine = NAM_KV_CHAINED,
 		.memory_bytes = MEMORY_BYTES,
 	};
 }
@@ -47,6 +49,9 @@ request_make(struct nam_worker *worker, const struct nam_kv_options *options,
 	if (options->mode != NAM_KV_CACHE && options->mode != NAM_KV_STORE)
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown mode %d of a store: cache "
 			"and store are known", (int)options->mode);
+	if (options->engine != NAM_KV_CHAINED && options->engine != NAM_KV_CUCKOO)
+		return nam_diag_set(&worker->diag, -EINVAL, "unknown engine %d of a store: "
+			"chained and cuckoo are known", (int)options->engine);
 	if (partitions > NAM_KV_PARTITIONS_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL, "%u partitions are more than %u",
 			partitions, NAM_KV_PARTITIONS_MAX);
@@ -63,7 +68,8 @@ request_make(struct nam_worker *worker, const struct nam_kv_options *options,
 	*ret_request = (struct nam_rpc_kv_create_request){
 		.store = nam_entropy() >> 16 | 1,
 		.memory_bytes = bytes / NAM__KV_CHUNK_BYTES * NAM__KV_CHUNK_BYTES,
-		.mode = options->mode,
+		.mode = (uint16_t)options->mode,
+		.engine = (uint16_t)options->engine,
 		.partitions = partitions,
 		.servers = servers,
 	};
@@ -195,11 +201,13 @@ open_parts(struct nam_worker *worker, struct nam_kv *kv)
 		if (part.servers != kv->servers || part.number != i)
 			return not_its_servers(worker, kv->name, part.servers, ", or others");
 		if (!part.partitions || part.partitions > NAM_KV_PARTITIONS_MAX ||
-			(i && (part.partitions != o->partitions || part.mode != o->mode)))
+			(i && (part.partitions != o->partitions || part.mode != o->mode ||
+				part.engine != o->engine)))
 			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s': what the "
 				"memory server at %s keeps is no part of it; drop it", kv->name,
 				worker->client->servers[kv->slots[i]].address);
 		o->mode = (enum nam_kv_mode)part.mode;
+		o->engine = (enum nam_kv_engine)part.engine;
 		o->partitions = part.partitions;
 		o->memory_bytes += part.memory_bytes;
 	}

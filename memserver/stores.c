@@ -66,7 +66,7 @@ partitions_make(struct nam__store *store)
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t chunks = store->chunks_count / count + (i < store->chunks_count % count);
 
-		nam__kv_partition_init(&store->partitions[i], NAM_KV_CHAINED,
+		nam__kv_partition_init(&store->partitions[i], store->engine,
 			store->chunks + at, chunks, store->mode == NAM_KV_CACHE);
 		at += chunks;
 	}
@@ -82,6 +82,7 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 
 	if (!request->store || request->store >> 48 || !request->partitions ||
 		(request->mode != NAM_KV_CACHE && request->mode != NAM_KV_STORE) ||
+		!nam__kv_engine_known(request->engine) ||
 		request->partitions > NAM_RPC_KV_PARTITIONS_MAX || !request->servers ||
 		request->servers > NAM_SERVERS_MAX || request->number >= request->servers ||
 		request->memory_bytes / NAM__KV_CHUNK_BYTES / NAM__KV_CHUNKS_MIN <
@@ -96,6 +97,7 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 	store->server = server;
 	store->memory_bytes = request->memory_bytes;
 	store->mode = request->mode;
+	store->engine = request->engine;
 	store->servers = request->servers;
 	store->number = request->number;
 	store->partitions_count = request->partitions;

@@ -104,6 +104,7 @@ begin(struct requests *bench)
 
 	nam_kv_options_init(&options);
 	options.mode = NAM_KV_STORE;
+	options.engine = o->engine;
 	options.partitions = o->partitions;
 	options.memory_bytes = memory_bytes(bench);
 	requests_keys_init(bench);
@@ -173,6 +174,12 @@ check(struct requests_part *part, void *arg)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
+static const char *
+engine_name(const struct requests_options *o)
+{
+	return o->engine == NAM_KV_CHAINED ? "chained" : "cuckoo";
+}
+
 static void
 print(const struct requests *bench)
 {
@@ -180,8 +187,9 @@ print(const struct requests *bench)
 	char bytes[16];
 
 	(void)snprintf(bytes, sizeof(bytes), "%u", o->value_bytes);
-	printf("  store       %" PRIu64 " keys of %u bytes, %s; values of %s bytes; %g %% GET\n",
-		o->keys, KEY_BYTES, requests_distribution(o),
+	printf("  store       %s: %" PRIu64 " keys of %u bytes, %s; values of %s bytes; %g %% "
+		"GET\n",
+		engine_name(o), o->keys, KEY_BYTES, requests_distribution(o),
 		o->mixed ? "1 to 899" : bytes, o->get_percent);
 }
 
@@ -190,6 +198,7 @@ json(const struct requests *bench, cJSON *object)
 {
 	const struct requests_options *o = &bench->options;
 
+	cJSON_AddStringToObject(object, "engine", engine_name(o));
 	report_number(object, "get_percent", o->get_percent);
 	requests_keys_json(o, object);
 }

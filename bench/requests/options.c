@@ -18,6 +18,7 @@
 #define MIXED_FETCHED 512u		/* as the paper does */
 
 static const char *const distributions[] = { "uniform", "zipfian", NULL };
+static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
 
@@ -85,6 +86,8 @@ static const struct nam_option kv_rows[] = {
 	{ "value-bytes", "N", "The length of values, 0 to 3800 (default 32); or mixed: 1 to 899 "
 		"bytes, 43 on average, as the texts in the RFP paper.", NAM_OPTION_CALL,
 		.take = take_value_bytes },
+	{ "engine", "ENGINE", "How memory servers keep pairs: chained (default), or cuckoo.",
+		NAM_OPTION_CHOICE, FIELD(engine), .min = NAM_KV_CHAINED, .choices = engines },
 	{ "partitions", "N", "Partitions of the store on each memory server, 1 to 1024 (default "
 		"16).", NAM_OPTION_COUNT, FIELD(partitions), .min = 1,
 		.max = NAM_KV_PARTITIONS_MAX },
@@ -196,6 +199,7 @@ requests_options_parse(int argc, char **argv, struct requests_options *ret_optio
 		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = argv[0],
 		.bytes = 32, .reply_bytes = 32, .get_percent = 95, .value_bytes = 32,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
+		.engine = NAM_KV_CHAINED,
 	};
 	const struct nam_options_table *table = tables;
 

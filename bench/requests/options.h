@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "bench/options.h"
+#include "kv/options.h"
 #include "txn/records.h"
 
 #define BENCH_RAMP_VALUE_BYTES_MAX 4096u
@@ -30,6 +31,7 @@ struct requests_options {
 	uint32_t value_bytes;
 	uint64_t keys;
 	uint32_t partitions;		/* 0: the default */
+	enum nam_kv_engine engine;
 	/* ramp */
 	enum nam_ramp algorithm;
 	enum ramp_transport ramp_transport;

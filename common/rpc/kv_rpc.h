@@ -15,12 +15,14 @@
 
 #define NAM_RPC_KV_KEY_BYTES_MAX 255u	/* a length is one byte, in messages and in memory */
 #define NAM_RPC_KV_VALUE_BYTES_MAX 3800u	/* with any key it fits into one message */
+#define NAM_RPC_KV_KICKED 8u
 #define NAM_RPC_KV_PARTITIONS_MAX 1024u		/* of one memory server */
 
 struct nam_rpc_kv_create_request {
 	uint64_t store;			/* 1 .. 2^48 - 1 */
 	uint64_t memory_bytes;		/* on this memory server */
-	uint32_t mode;			/* enum nam_kv_mode */
+	uint16_t mode;			/* enum nam_kv_mode */
+	uint16_t engine;		/* enum nam_kv_engine */
 	uint32_t partitions;		/* on each memory server */
 	uint32_t servers;		/* memory servers of the store, */
 	uint32_t number;		/* of which this is number 0 .. servers - 1 */
@@ -40,6 +42,11 @@ struct nam_rpc_kv_counts {
 	uint64_t puts, deletes;		/* that were done */
 	uint64_t evictions;
 	uint64_t refusals;		/* for want of room */
+	/* Engine cuckoo: */
+	uint64_t slots;			/* of the tables */
+	uint64_t stashed;		/* pairs in the stash */
+	uint64_t loops;			/* inserts refused because they would loop */
+	uint64_t kicked[NAM_RPC_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */
 };
 
 static inline void
@@ -51,7 +58,7 @@ nam_rpc_kv_counts_add(struct nam_rpc_kv_counts *sum, const struct nam_rpc_kv_cou
 
 struct nam_rpc_kv_describe_reply {
 	uint64_t memory_bytes;		/* on this memory server */
-	uint32_t mode;
+	uint16_t mode, engine;
 	uint32_t partitions;
 	uint32_t servers;
 	uint32_t number;

@@ -25,5 +25,6 @@ struct nam__kv_engine {
 };
 
 extern const struct nam__kv_engine nam__kv_chained_engine;
+extern const struct nam__kv_engine nam__kv_cuckoo_engine;
 
 #endif /* NAM_KV_SERVER_ENGINE_H */

@@ -12,6 +12,7 @@
 static const struct nam__kv_engine *const engines[] = {
 	NULL,
 	&nam__kv_chained_engine,
+	&nam__kv_cuckoo_engine,
 };
 
 static void

@@ -26,6 +26,18 @@ struct nam__kv_chained {
 	uint32_t hand;			/* of CLOCK: the next cell */
 };
 
+/* cuckoo.h */
+struct nam__kv_cuckoo {
+	uint32_t base;			/* buckets of each table at the beginning */
+	uint32_t level;			/* so many doublings are done, */
+	uint32_t split;			/* and in the next one so many buckets are divided */
+	uint32_t chunks;		/* of the tables: the first ones; cells: the last */
+	uint32_t stash_count, stash_hand;
+	uint32_t hand, cell_hand;	/* of CLOCK */
+	uint8_t generation;		/* of closed sets */
+	bool any_closed;
+};
+
 struct nam__kv_partition {
 	_Alignas(64) uint32_t locked;
 	bool evicts;
@@ -36,6 +48,7 @@ struct nam__kv_partition {
 	struct nam_rpc_kv_counts counts;	/* without used and room */
 	union {
 		struct nam__kv_chained chained;
+		struct nam__kv_cuckoo cuckoo;
 	};
 };
 

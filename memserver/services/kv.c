@@ -37,6 +37,7 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 	*reply = (struct nam_rpc_kv_describe_reply){
 		.memory_bytes = store->memory_bytes,
 		.mode = store->mode,
+		.engine = store->engine,
 		.partitions = store->partitions_count,
 		.servers = store->servers,
 		.number = store->number,

@@ -12,7 +12,7 @@ test_stores() {
 	expect 0 namctl kv list
 	prints ""
 	expect 0 namctl kv create shop --mode store --memory 1M --partitions 2
-	says "created shop: store, 1.0 MiB in 2 partitions on each of 2 memory servers"
+	says "created shop: store, engine chained, 1.0 MiB in 2 partitions on each of 2"
 	expect 4 namctl kv create shop
 	says "the name 'shop' is taken already"
 	expect 4 namctl index create shop
@@ -37,6 +37,8 @@ test_stores() {
 	says "too few"
 	expect 2 namctl kv create x --memory lots
 	says "'lots' is not a size"
+	expect 2 namctl kv create x --engine steam
+	says "'steam' is not known; choose chained or cuckoo"
 	expect 2 namctl kv create x --mode pile
 	says "'pile' is not known; choose cache or store"
 	expect 2 namctl kv
@@ -89,13 +91,13 @@ test_pairs() {
 test_client_is_killed() {
 	local client transport i
 
-	expect 0 namctl kv create shared --mode store --memory 4M
+	expect 0 namctl kv create shared --mode store --memory 4M --engine cuckoo
 	for i in 1 2 3 4 5; do
 		expect 0 namctl kv put shared "key$i" "value $i"
 	done
 	for transport in srq fetch; do
-		NAM_TRANSPORT=$transport nam-bench kv --keys 2k --seconds 60 --get-percent 5 \
-			--quiet >/dev/null 2>&1 &
+		NAM_TRANSPORT=$transport nam-bench kv --engine cuckoo --keys 2k --seconds 60 \
+			--get-percent 5 --quiet >/dev/null 2>&1 &
 		client=$!
 		# Until it has a store of its own, and so is at work.
 		until [ "$(namctl kv list | wc -l)" -gt 1 ]; do
@@ -117,6 +119,11 @@ test_client_is_killed() {
 	done
 	expect 0 namctl kv list
 	prints shared
+	expect 0 namctl kv stat shared
+	says "engine           cuckoo"
+	expect 0 namctl kv stat shared --json
+	json 'r["engine"] == "cuckoo" and r["keys"] == 5 and r["slots"] > 1000 and
+		r["kicked"] == [5, 0, 0, 0, 0, 0, 0, 0] and r["loops"] == r["stashed"] == 0'
 }
 
 # A client of only some memory servers does not drop a part of a store.

@@ -14,6 +14,12 @@ mode_name(const struct nam_kv_options *options)
 	return options->mode == NAM_KV_CACHE ? "cache" : "store";
 }
 
+static const char *
+engine_name(const struct nam_kv_options *options)
+{
+	return options->engine == NAM_KV_CHAINED ? "chained" : "cuckoo";
+}
+
 static int
 open_store(struct ctl *ctl, const char *name)
 {
@@ -37,14 +43,16 @@ ctl_kv_create(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	is = nam_kv_properties(ctl->kv);
-	ctl_say(ctl, "created %s: %s, %s in %u partitions on each of %u memory servers", args[0],
-		mode_name(is), ctl_bytes(bytes, is->memory_bytes), is->partitions,
+	ctl_say(ctl, "created %s: %s, engine %s, %s in %u partitions on each of %u memory "
+		"servers", args[0], mode_name(is), engine_name(is),
+		ctl_bytes(bytes, is->memory_bytes), is->partitions,
 		nam_client_servers(ctl->client));
 	if (ctl->json) {
 		cJSON *object = cJSON_CreateObject();
 
 		cJSON_AddStringToObject(object, "store", args[0]);
 		cJSON_AddStringToObject(object, "mode", mode_name(is));
+		cJSON_AddStringToObject(object, "engine", engine_name(is));
 		ctl_json_u64(object, "memory_bytes", is->memory_bytes);
 		ctl_json_u64(object, "partitions", is->partitions);
 		ctl_json_print(object);
@@ -60,6 +68,19 @@ ctl_kv_list(struct ctl *ctl, char **args)
 }
 
 static void
+print_cuckoo(const struct nam_kv_stat *stat)
+{
+	printf("slots            %" PRIu64 ", %.1f %% occupied\n", stat->slots, stat->slots ?
+		100.0 * (double)(stat->keys - stat->stashed) / (double)stat->slots : 0);
+	printf("stash            %" PRIu64 "\n", stat->stashed);
+	printf("loops            %" PRIu64 " predicted\n", stat->loops);
+	printf("kick-outs       ");
+	for (unsigned i = 0; i < NAM_KV_KICKED; i++)
+		printf(" %" PRIu64, stat->kicked[i]);
+	printf(" (after 0, 1, 2-3, 4-7 ...)\n");
+}
+
+static void
 print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *stat)
 {
 	const struct nam_kv_options *is = nam_kv_properties(ctl->kv);
@@ -67,6 +88,7 @@ print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *st
 
 	printf("store            %s\n", name);
 	printf("mode             %s\n", mode_name(is));
+	printf("engine           %s\n", engine_name(is));
 	printf("memory           %s: %u partitions on each of %u memory servers\n",
 		ctl_bytes(memory, is->memory_bytes), is->partitions, stat->servers);
 	printf("pairs            %" PRIu64 ", %" PRIu64 " bytes\n", stat->keys, stat->bytes);
@@ -78,6 +100,8 @@ print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *st
 	printf("deletes          %" PRIu64 "\n", stat->deletes);
 	printf("evictions        %" PRIu64 "\n", stat->evictions);
 	printf("refusals         %" PRIu64 "\n", stat->refusals);
+	if (is->engine == NAM_KV_CUCKOO)
+		print_cuckoo(stat);
 }
 
 static void
@@ -88,6 +112,7 @@ json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *sta
 
 	cJSON_AddStringToObject(object, "store", name);
 	cJSON_AddStringToObject(object, "mode", mode_name(is));
+	cJSON_AddStringToObject(object, "engine", engine_name(is));
 	ctl_json_u64(object, "memory_bytes", is->memory_bytes);
 	ctl_json_u64(object, "partitions", is->partitions);
 	ctl_json_u64(object, "servers", stat->servers);
@@ -101,6 +126,15 @@ json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *sta
 	ctl_json_u64(object, "deletes", stat->deletes);
 	ctl_json_u64(object, "evictions", stat->evictions);
 	ctl_json_u64(object, "refusals", stat->refusals);
+	if (is->engine == NAM_KV_CUCKOO) {
+		cJSON *kicked = cJSON_AddArrayToObject(object, "kicked");
+
+		ctl_json_u64(object, "slots", stat->slots);
+		ctl_json_u64(object, "stashed", stat->stashed);
+		ctl_json_u64(object, "loops", stat->loops);
+		for (unsigned i = 0; i < NAM_KV_KICKED; i++)
+			cJSON_AddItemToArray(kicked, cJSON_CreateNumber((double)stat->kicked[i]));
+	}
 	ctl_json_print(object);
 }
 

@@ -102,6 +102,7 @@ struct line {
 };
 
 static const char *const transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
+static const char *const kv_engines[] = { "chained", "cuckoo", NULL };
 static const char *const kv_modes[] = { "cache", "store", NULL };
 
 #define FIELD(field) NAM_OPTION_FIELD(struct line, ctl.field)
@@ -168,6 +169,9 @@ static const struct nam_option rows[] = {
 	{ "reverse", NULL, "range: from HIGH down to LOW.", NAM_OPTION_FLAG, FIELD(reverse),
 		.scope = "range" },
 	{ .help = "Options of kv create:", .scope = "kv create" },
+	{ "engine", "ENGINE", "chained (default): buckets of chains, as Jakiro; cuckoo: two "
+		"tables, as RHKV.", NAM_OPTION_CHOICE, FIELD(kv_create.engine),
+		.min = NAM_KV_CHAINED, .choices = kv_engines, .scope = "kv create" },
 	{ "mode", "MODE", "cache (default): a pair that finds no room evicts pairs that have "
 		"not been read lately; store: it is refused.", NAM_OPTION_CHOICE,
 		FIELD(kv_create.mode), .min = NAM_KV_CACHE, .choices = kv_modes,

@@ -15,6 +15,7 @@ creation(void)
 		.store = STORE,
 		.memory_bytes = 3 * NAM_KV_PARTITION_BYTES_MIN,
 		.mode = NAM_KV_STORE,
+		.engine = NAM_KV_CHAINED,
 		.partitions = 3,
 		.servers = 1,
 	};
@@ -66,6 +67,8 @@ create__malformed__PROTOCOL_AND_NOTHING_TAKEN(void **state)
 		-NAM_E_FABRIC_PROTOCOL)
 	BAD(store, 0);
 	BAD(store, 1ull << 48);
+	BAD(engine, 0);
+	BAD(engine, 3);
 	BAD(mode, 0);
 	BAD(mode, 3);
 	BAD(partitions, 0);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuckoo.h -- G-Cuckoo (Wu et al., "RHKV"): two tables of buckets, and the graph over them.
+ *
+ * A bucket has four slots and lies in 256 bytes: a cache line of heads, then 48 bytes of key and
+ * value for each slot.  A longer pair has 44 bytes there, and the rest in cells.
+ *
+ *	heads	4 x { checksum, hash, lengths }, and the bucket's vertex
+ *	data	4 x 48 bytes
+ *
+ * A key has one bucket in each table.  In the graph, buckets are vertices, and each pair is an edge
+ * between its two buckets.  A subgraph is maximal if all its slots are occupied: an insert into it
+ * would kick out pairs without end.
+ *
+ * Buckets 0 to 3 are the stash; others alternate between the tables.
+ */
+#ifndef NAM_KV_SERVER_CUCKOO_H
+#define NAM_KV_SERVER_CUCKOO_H
+
+#include <stddef.h>
+#include <string.h>
+
+#include "common/hash/hash.h"
+#include "engine.h"
+
+#define NAM__CUCKOO_SLOTS 4u
+#define NAM__CUCKOO_DATA_BYTES 48u
+#define NAM__CUCKOO_BUCKET_BYTES 256u
+#define NAM__CUCKOO_BUCKETS_PER_CHUNK (NAM__KV_CHUNK_BYTES / NAM__CUCKOO_BUCKET_BYTES)
+#define NAM__CUCKOO_STASH_BUCKETS 4u
+#define NAM__CUCKOO_NONE UINT32_MAX
+
+/* Of nam__cuckoo_slot.lengths; 0: the slot is free. */
+#define NAM__CUCKOO_KEY_MASK 0xffu
+#define NAM__CUCKOO_VALUE_SHIFT 8
+#define NAM__CUCKOO_VALUE_MASK 0x1fffffu
+#define NAM__CUCKOO_VERSION (1u << 29)	/* two bits count new values of the key */
+#define NAM__CUCKOO_VERSION_MASK (3u << 29)
+#define NAM__CUCKOO_USED (1u << 31)	/* read since an eviction looked */
+
+/* Of nam__cuckoo_vertex.up. */
+#define NAM__CUCKOO_ROOT (1u << 31)	/* the other bits are of a root, not a bucket's number: */
+#define NAM__CUCKOO_LONE (1u << 30)	/* no pair has had this bucket: no vertex, says the paper */
+#define NAM__CUCKOO_FREE_MASK (NAM__CUCKOO_LONE - 1)	/* free slots of the subgraph */
+
+/* Of nam__cuckoo_vertex.mark; other values are generations of closed sets. */
+#define NAM__CUCKOO_UNMARKED 0u
+#define NAM__CUCKOO_VISITED 255u
+
+struct nam__cuckoo_slot {
+	uint32_t checksum;		/* of key, value and their lengths */
+	uint32_t hash;
+	uint32_t lengths;
+};
+
+struct nam__cuckoo_vertex {
+	uint32_t up;			/* towards the root of the subgraph (union-find) */
+	uint32_t from, next;		/* of a search: position that leads here; the queue */
+	uint8_t mark;
+	uint8_t spilled;		/* pairs of the stash whose bucket of table 0 is this */
+	uint16_t version;		/* counts changes of the bucket */
+};
+
+struct nam__cuckoo_bucket {
+	struct nam__cuckoo_slot slots[NAM__CUCKOO_SLOTS];
+	struct nam__cuckoo_vertex vertex;
+	uint8_t data[NAM__CUCKOO_SLOTS][NAM__CUCKOO_DATA_BYTES];
+};
+_Static_assert(sizeof(struct nam__cuckoo_bucket) == NAM__CUCKOO_BUCKET_BYTES, "layout");
+_Static_assert(offsetof(struct nam__cuckoo_bucket, data) == 64, "heads are a cache line");
+
+/* Of a pair that is longer than 48 bytes. */
+struct nam__cuckoo_cell {
+	uint32_t next;			/* of the pair, or free; or NAM__KV_CELL_NONE */
+	uint32_t owner;			/* FIRST and the position, or the number of the first cell;
+					   NAM__KV_CELL_NONE: a free one */
+	uint8_t data[56];
+};
+_Static_assert(sizeof(struct nam__cuckoo_cell) == NAM__KV_CELL_BYTES, "layout");
+
+#define NAM__CUCKOO_FIRST (1u << 31)
+#define NAM__CUCKOO_CELL_SKIP ((uint32_t)offsetof(struct nam__cuckoo_cell, data))
+#define NAM__CUCKOO_CELL_DATA (NAM__KV_CELL_BYTES - NAM__CUCKOO_CELL_SKIP)
+/* Of its data; the number of its first cell follows. */
+#define NAM__CUCKOO_HEAD_BYTES (NAM__CUCKOO_DATA_BYTES - (uint32_t)sizeof(uint32_t))
+
+/* ---- buckets ------------------------------------------------------------------------------- */
+
+static inline struct nam__cuckoo_bucket *
+nam__cuckoo_bucket_at(const struct nam__kv_partition *p, uint32_t bucket)
+{
+	return (struct nam__cuckoo_bucket *)(void *)(
+		p->chunks[bucket / NAM__CUCKOO_BUCKETS_PER_CHUNK] +
+		bucket % NAM__CUCKOO_BUCKETS_PER_CHUNK * NAM__CUCKOO_BUCKET_BYTES);
+}
+
+static inline struct nam__cuckoo_slot *
+nam__cuckoo_slot_at(const struct nam__kv_partition *p, uint32_t position)
+{
+	return &nam__cuckoo_bucket_at(p, position / NAM__CUCKOO_SLOTS)
+			->slots[position % NAM__CUCKOO_SLOTS];
+}
+
+/* Buckets of one table. */
+static inline uint32_t
+nam__cuckoo_table_size(const struct nam__kv_cuckoo *cuckoo)
+{
+	return (cuckoo->base << cuckoo->level) + cuckoo->split;
+}
+
+static inline uint32_t
+nam__cuckoo_bucket_number(uint32_t table, uint32_t index)
+{
+	return NAM__CUCKOO_STASH_BUCKETS + 2 * index + table;
+}
+
+/* A hash of its own for each table. */
+static inline uint32_t
+nam__cuckoo_table_hash(uint32_t hash, uint32_t table)
+{
+	uint64_t mixed = nam_mix64(hash ^ 0x9e3779b97f4a7c15ull);
+
+	return table ? (uint32_t)mixed : (uint32_t)(mixed >> 32);
+}
+
+/*
+ * The high bits choose one of `base` buckets, and each doubling takes one bit more from below.  In
+ * a doubling the first `split` buckets have been divided already.
+ */
+static inline uint32_t
+nam__cuckoo_index(const struct nam__kv_cuckoo *cuckoo, uint32_t hash)
+{
+	uint32_t size = cuckoo->base << cuckoo->level;
+	uint32_t index = (uint32_t)((uint64_t)hash * cuckoo->base >> 32) +
+			 cuckoo->base * (hash & ((1u << cuckoo->level) - 1));
+
+	return index < cuckoo->split ? index + size * (hash >> cuckoo->level & 1) : index;
+}
+
+static inline void
+nam__cuckoo_buckets_of(const struct nam__kv_partition *p, uint32_t hash, uint32_t ret_buckets[2])
+{
+	for (uint32_t table = 0; table < 2; table++)
+		ret_buckets[table] = nam__cuckoo_bucket_number(table,
+			nam__cuckoo_index(&p->cuckoo, nam__cuckoo_table_hash(hash, table)));
+}
+
+/* The other bucket of a pair in this one. */
+static inline uint32_t
+nam__cuckoo_other(const struct nam__kv_partition *p, uint32_t bucket, uint32_t hash)
+{
+	uint32_t table = (bucket - NAM__CUCKOO_STASH_BUCKETS) % 2 ? 0 : 1;
+
+	return nam__cuckoo_bucket_number(table,
+		nam__cuckoo_index(&p->cuckoo, nam__cuckoo_table_hash(hash, table)));
+}
+
+/* A free slot's position, or NAM__CUCKOO_NONE. */
+static inline uint32_t
+nam__cuckoo_free_slot(const struct nam__kv_partition *p, uint32_t bucket)
+{
+	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, bucket)->slots;
+
+	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
+		if (!slots[i].lengths)
+			return bucket * NAM__CUCKOO_SLOTS + i;
+	return NAM__CUCKOO_NONE;
+}
+
+/* ---- a pair -------------------------------------------------------------------------------- */
+
+static inline uint32_t
+nam__cuckoo_key_bytes(const struct nam__cuckoo_slot *slot)
+{
+	return slot->lengths & NAM__CUCKOO_KEY_MASK;
+}
+
+static inline uint32_t
+nam__cuckoo_value_bytes(const struct nam__cuckoo_slot *slot)
+{
+	return slot->lengths >> NAM__CUCKOO_VALUE_SHIFT & NAM__CUCKOO_VALUE_MASK;
+}
+
+static inline uint32_t
+nam__cuckoo_cells_for(uint32_t bytes)
+{
+	return bytes <= NAM__CUCKOO_DATA_BYTES ? 0 :
+		(bytes - NAM__CUCKOO_HEAD_BYTES - 1) / NAM__CUCKOO_CELL_DATA + 1;
+}
+
+static inline uint32_t
+nam__cuckoo_cells(const struct nam__cuckoo_slot *slot)
+{
+	return nam__cuckoo_cells_for(nam__cuckoo_key_bytes(slot) + nam__cuckoo_value_bytes(slot));
+}
+
+static inline struct nam__cuckoo_cell *
+nam__cuckoo_cell_at(const struct nam__kv_partition *p, uint32_t at)
+{
+	return nam__kv_cell_at(&p->cells, at);
+}
+
+static inline uint8_t *
+nam__cuckoo_data_at(const struct nam__kv_partition *p, uint32_t position)
+{
+	return nam__cuckoo_bucket_at(p, position / NAM__CUCKOO_SLOTS)
+		->data[position % NAM__CUCKOO_SLOTS];
+}
+
+static inline uint32_t
+nam__cuckoo_first_cell(const struct nam__kv_partition *p, uint32_t position)
+{
+	uint32_t first;
+
+	memcpy(&first, nam__cuckoo_data_at(p, position) + NAM__CUCKOO_HEAD_BYTES, sizeof(first));
+	return first;
+}
+
+/* ---- cuckoo_graph.c ------------------------------------------------------------------------ */
+
+/* The effect of an insert on the graph: section 4.7 and table 2 of the paper. */
+enum nam__cuckoo_case {
+	NAM__CUCKOO_A,			/* both become vertices, of a new subgraph */
+	NAM__CUCKOO_B,			/* one becomes a vertex of the other's subgraph */
+	NAM__CUCKOO_C1,			/* neither subgraph is maximal */
+	NAM__CUCKOO_C2,			/* one is */
+	NAM__CUCKOO_C3,			/* both are: the insert would loop */
+};
+
+/* Exact for loops that the numbers of free slots show; a search finds the others. */
+enum nam__cuckoo_case nam__cuckoo_predict(const struct nam__kv_partition *partition,
+	const uint32_t buckets[2]);
+
+/* A bucket that no pair has had yet. */
+void nam__cuckoo_vertex_init(struct nam__cuckoo_vertex *vertex);
+/* A pair of these two buckets has come, */
+void nam__cuckoo_edge_add(struct nam__kv_partition *partition, const uint32_t buckets[2]);
+/* and one in this bucket has gone. */
+void nam__cuckoo_edge_remove(struct nam__kv_partition *partition, uint32_t bucket);
+/* Some pairs of a bucket go to a new one. */
+void nam__cuckoo_vertex_split(struct nam__kv_partition *partition, uint32_t bucket, uint32_t fresh);
+/* The root of a subgraph. */
+uint32_t nam__cuckoo_root(const struct nam__kv_partition *partition, uint32_t bucket);
+
+/* A pair goes to a free slot of another bucket. */
+void nam__cuckoo_kick(struct nam__kv_partition *partition, uint32_t from, uint32_t to);
+
+enum nam__cuckoo_search {
+	NAM__CUCKOO_NEARER,		/* look at 32 buckets: the tables can grow instead */
+	NAM__CUCKOO_NEAR,		/* 256 */
+	NAM__CUCKOO_ALL,		/* every bucket that can be reached */
+};
+
+/*
+ * Make a slot of one of two full buckets free by kick-outs, the fewest that do.  Nothing is kicked
+ * out unless a slot becomes free.
+ *
+ * @ret_kicks		how many pairs went to another bucket
+ *
+ * Returns the position, or NAM__CUCKOO_NONE: after a search of all, an insert would loop.
+ */
+uint32_t nam__cuckoo_make_room(struct nam__kv_partition *partition, const uint32_t buckets[2],
+	enum nam__cuckoo_search search, uint32_t *ret_kicks);
+
+#endif /* NAM_KV_SERVER_CUCKOO_H */

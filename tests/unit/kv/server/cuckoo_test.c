@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuckoo_test.c -- which inserts G-Cuckoo says would loop, against a search of the whole table; how
+ * full its tables become, what a plain cuckoo table does there, and growth.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/env.h"
+#include "kv/options.h"
+#include "kv/server/cuckoo.h"
+
+#define CHUNKS_MAX 64u
+#define BUCKETS_MAX (CHUNKS_MAX * NAM__CUCKOO_BUCKETS_PER_CHUNK)
+#define STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
+
+static struct nam__kv_partition p;
+static uint8_t *chunks[CHUNKS_MAX];
+
+static void
+begin_engine(enum nam_kv_engine engine, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		chunks[i] = aligned_alloc(64, NAM__KV_CHUNK_BYTES);
+		assert_non_null(chunks[i]);
+		memset(chunks[i], 0x5a, NAM__KV_CHUNK_BYTES);
+	}
+	nam__kv_partition_init(&p, engine, chunks, count, false);
+}
+
+static void
+begin(uint32_t count)
+{
+	begin_engine(NAM_KV_CUCKOO, count);
+}
+
+static void
+expect_sound(void)
+{
+	struct nam_diag diag;
+
+	if (!nam__kv_partition_sound(&p, &diag))
+		fail_msg("%s", diag.text);
+}
+
+static void
+end(void)
+{
+	expect_sound();
+	for (uint32_t i = 0; i < CHUNKS_MAX; i++) {
+		free(chunks[i]);
+		chunks[i] = NULL;
+	}
+}
+
+static struct nam_rpc_kv_counts
+counts(void)
+{
+	struct nam_rpc_kv_counts sum = { 0 };
+
+	nam__kv_partition_count(&p, &sum);
+	return sum;
+}
+
+/* The key is the hash and a number; the value tells both. */
+static int
+put(uint32_t hash, uint32_t number)
+{
+	uint32_t key[4] = { hash, number, 0, 0 };
+	uint32_t value[8] = { hash, number, hash ^ number };
+
+	return nam__kv_partition_put(&p, hash, key, sizeof(key), value, sizeof(value));
+}
+
+static int
+take_out(uint32_t hash, uint32_t number)
+{
+	uint32_t key[4] = { hash, number, 0, 0 };
+
+	return nam__kv_partition_delete(&p, hash, key, sizeof(key));
+}
+
+static int
+get(uint32_t hash, uint32_t number)
+{
+	uint32_t key[4] = { hash, number, 0, 0 }, value[8], bytes;
+	int rc = nam__kv_partition_get(&p, hash, key, sizeof(key), value, sizeof(value), &bytes);
+
+	if (!rc) {
+		assert_int_equal(bytes, sizeof(value));
+		assert_int_equal(value[0], hash);
+		assert_int_equal(value[1], number);
+	}
+	return rc;
+}
+
+/* A hash whose buckets are these two of the first `among` of each table. */
+static uint32_t
+hash_among(struct nam_rng *rng, uint32_t among)
+{
+	for (;;) {
+		uint32_t hash = (uint32_t)nam_rng_next(rng), buckets[2];
+
+		nam__cuckoo_buckets_of(&p, hash, buckets);
+		if (buckets[0] < nam__cuckoo_bucket_number(0, among) &&
+			buckets[1] < nam__cuckoo_bucket_number(0, among))
+			return hash;
+	}
+}
+
+static uint32_t
+hash_of_buckets(uint32_t first, uint32_t second)
+{
+	struct nam_rng rng = nam_rng_seed(first * 1000 + second);
+
+	for (;;) {
+		uint32_t hash = (uint32_t)nam_rng_next(&rng), buckets[2];
+
+		nam__cuckoo_buckets_of(&p, hash, buckets);
+		if (buckets[0] == nam__cuckoo_bucket_number(0, first) &&
+			buckets[1] == nam__cuckoo_bucket_number(1, second))
+			return hash;
+	}
+}
+
+/* ---- the oracle ---------------------------------------------------------------------------- */
+
+/* How many buckets can be reached from those of a hash; *ret_free: whether one has a free slot. */
+static uint32_t
+reach(uint32_t hash, bool *ret_free)
+{
+	static uint32_t queue[BUCKETS_MAX];
+	static bool seen[BUCKETS_MAX];
+	uint32_t count = 2;
+
+	memset(seen, 0, sizeof(seen));
+	*ret_free = false;
+	nam__cuckoo_buckets_of(&p, hash, queue);
+	seen[queue[0]] = seen[queue[1]] = true;
+	for (uint32_t at = 0; at < count; at++)
+		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
+			const struct nam__cuckoo_slot *slot =
+				nam__cuckoo_slot_at(&p, queue[at] * NAM__CUCKOO_SLOTS + i);
+			uint32_t other;
+
+			if (!slot->lengths) {
+				*ret_free = true;
+				continue;
+			}
+			other = nam__cuckoo_other(&p, queue[at], slot->hash);
+			if (!seen[other]) {
+				seen[other] = true;
+				queue[count++] = other;
+			}
+		}
+	return count;
+}
+
+/* Where each pair of the tables is, by its hash's place in the array. */
+static uint32_t
+moved_since(uint32_t *hashes, uint32_t *places, uint32_t count)
+{
+	uint32_t moved = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t buckets[2], is = NAM__CUCKOO_NONE;
+
+		nam__cuckoo_buckets_of(&p, hashes[i], buckets);
+		for (uint32_t at = 0; at < 2 * NAM__CUCKOO_SLOTS; at++) {
+			uint32_t position = buckets[at / NAM__CUCKOO_SLOTS] * NAM__CUCKOO_SLOTS +
+				at % NAM__CUCKOO_SLOTS;
+			const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(&p, position);
+
+			if (slot->lengths && slot->hash == hashes[i])
+				is = position;
+		}
+		moved += places[i] != NAM__CUCKOO_NONE && is != places[i];
+		places[i] = is;
+	}
+	return moved;
+}
+
+/* ---- predictions --------------------------------------------------------------------------- */
+
+static void
+predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
+{
+	uint32_t b[2], number = 0;
+
+	(void)state;
+	begin(2);
+#define CASE_OF(first, second)                                                                      \
+	(nam__cuckoo_buckets_of(&p, hash_of_buckets(first, second), b), nam__cuckoo_predict(&p, b))
+	assert_int_equal(CASE_OF(0, 0), NAM__CUCKOO_A);
+	assert_int_equal(put(hash_of_buckets(0, 0), number++), 0);
+	assert_int_equal(CASE_OF(0, 1), NAM__CUCKOO_B);
+	assert_int_equal(CASE_OF(1, 0), NAM__CUCKOO_B);
+	assert_int_equal(CASE_OF(1, 1), NAM__CUCKOO_A);
+	assert_int_equal(CASE_OF(0, 0), NAM__CUCKOO_C1);
+	assert_int_equal(put(hash_of_buckets(1, 1), number++), 0);
+	assert_int_equal(CASE_OF(0, 1), NAM__CUCKOO_C1);
+	for (uint32_t i = 0; i < 7; i++)
+		assert_int_equal(put(hash_of_buckets(0, 0), number++), 0);
+	/* Two buckets, eight pairs: maximal.  The other subgraph is not. */
+	assert_int_equal(CASE_OF(0, 1), NAM__CUCKOO_C2);
+	assert_int_equal(CASE_OF(0, 0), NAM__CUCKOO_C3);
+	for (uint32_t i = 0; i < 7; i++)
+		assert_int_equal(put(hash_of_buckets(1, 1), number++), 0);
+	assert_int_equal(CASE_OF(0, 1), NAM__CUCKOO_C3);
+	assert_int_equal(CASE_OF(2, 1), NAM__CUCKOO_B);
+	/* It goes to the stash, and has a place once a pair has gone. */
+	assert_int_equal(put(hash_of_buckets(0, 0), 1000), 0);
+	assert_int_equal(counts().stashed, 1);
+	assert_int_equal(get(hash_of_buckets(0, 0), 1000), 0);
+	assert_int_equal(take_out(hash_of_buckets(0, 0), 0), 0);
+	for (uint32_t i = 0; i < STASH_SLOTS && counts().stashed; i++) {
+		assert_int_equal(put(hash_of_buckets(3, 3), 2000), 0);
+		assert_int_equal(take_out(hash_of_buckets(3, 3), 2000), 0);
+	}
+	assert_int_equal(counts().stashed, 0);
+	assert_int_equal(get(hash_of_buckets(0, 0), 1000), 0);
+	end();
+#undef CASE_OF
+}
+
+/* With so few buckets in play, refusals come long before the table counts as full. */
+#define AMONG 20u
+#define ROUNDS 60000u
+
+static void
+put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED(void **state)
+{
+	static uint32_t hashes[8 * AMONG + STASH_SLOTS], places[8 * AMONG + STASH_SLOTS];
+	struct nam_rng rng = nam_rng_seed(5);
+	uint32_t count = 0, refused = 0, kicked = 0, most = 0;
+
+	(void)state;
+	begin(3);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		uint32_t hash = hash_among(&rng, AMONG), vertices, moved;
+		bool free_slot;
+
+		if (count && nam_rng_below(&rng, 100) < 30) {
+			uint32_t victim = (uint32_t)nam_rng_below(&rng, count);
+
+			assert_int_equal(take_out(hashes[victim], 0), 0);
+			hashes[victim] = hashes[--count];
+			(void)moved_since(hashes, places, count);
+			continue;
+		}
+		for (uint32_t i = 0; i < count; i++)
+			if (hashes[i] == hash)
+				goto next;
+		vertices = reach(hash, &free_slot);
+		if (put(hash, 0)) {
+			assert_false(free_slot);
+			assert_int_equal(moved_since(hashes, places, count), 0);
+			refused++;
+			continue;
+		}
+		assert_true(free_slot || counts().stashed);
+		moved = moved_since(hashes, places, count);
+		assert_true(moved <= vertices);
+		kicked += moved;
+		most = moved > most ? moved : most;
+		hashes[count] = hash;
+		places[count++] = NAM__CUCKOO_NONE;
+		(void)moved_since(hashes, places, count);
+next:;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		assert_int_equal(get(hashes[i], 0), 0);
+	assert_true(refused > 1000 && kicked > 1000 && most > 2);
+	assert_int_equal(counts().loops, refused);
+	end();
+}
+
+/* ---- how full ------------------------------------------------------------------------------ */
+
+static uint32_t
+fill(void)
+{
+	uint32_t n = 0;
+
+	while (!put((uint32_t)nam_mix64(n), n))
+		n++;
+	return n;
+}
+
+static void
+put__until_a_store_refuses__AS_FULL_AS_CHAINED_OR_FULLER(void **state)
+{
+	struct nam_rpc_kv_counts is;
+	uint32_t pairs, chained_pairs;
+
+	(void)state;
+	begin(CHUNKS_MAX);
+	pairs = fill();
+	is = counts();
+	assert_true((double)(is.keys - is.stashed) / (double)is.slots >= 0.95);
+	for (uint32_t i = 0; i < pairs; i++)
+		assert_int_equal(get((uint32_t)nam_mix64(i), i), 0);
+	end();
+	begin_engine(NAM_KV_CHAINED, CHUNKS_MAX);
+	chained_pairs = fill();
+	assert_true(pairs >= chained_pairs);
+	end();
+}
+
+/* Kick-outs as Pagh and Rodler have them, at random, in the same buckets. */
+static bool
+plain_insert(uint32_t (*table)[NAM__CUCKOO_SLOTS], uint32_t hash, uint32_t kicks_max,
+	struct nam_rng *rng)
+{
+	uint32_t buckets[2], at;
+
+	nam__cuckoo_buckets_of(&p, hash, buckets);
+	at = buckets[nam_rng_below(rng, 2)];
+	for (uint32_t kicks = 0; kicks < kicks_max; kicks++) {
+		uint32_t victim;
+
+		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
+			if (!table[at][i]) {
+				table[at][i] = hash;
+				return true;
+			}
+		victim = (uint32_t)nam_rng_below(rng, NAM__CUCKOO_SLOTS);
+		nam__cuckoo_buckets_of(&p, table[at][victim], buckets);
+		hash ^= table[at][victim];
+		table[at][victim] ^= hash;
+		hash ^= table[at][victim];
+		at = buckets[0] == at ? buckets[1] : buckets[0];
+	}
+	return false;
+}
+
+static void
+put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS(void **state)
+{
+	static uint32_t table[BUCKETS_MAX][NAM__CUCKOO_SLOTS];
+	struct nam_rng rng = nam_rng_seed(9), hashes = nam_rng_seed(7);
+	uint32_t predicted = 0, looped = 0, vertices = 2 * AMONG;
+
+	(void)state;
+	begin(3);
+	memset(table, 0, sizeof(table));
+	/* More pairs than slots: some insert must loop. */
+	for (uint32_t i = 0; i < vertices * NAM__CUCKOO_SLOTS + STASH_SLOTS + 100; i++) {
+		uint32_t hash = hash_among(&hashes, AMONG);
+
+		predicted += put(hash, i) != 0;
+		looped += !plain_insert(table, hash, 100 * vertices, &rng);
+	}
+	assert_int_equal(predicted, counts().loops);
+	assert_true(predicted >= 100);
+	/* Every walk of those was a hundred times as long as the graph has vertices. */
+	assert_true(looped >= 100);
+	end();
+}
+
+/* ---- growth, damage ------------------------------------------------------------------------ */
+
+static void
+put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING(void **state)
+{
+	uint32_t level = 0, n = 0, steps = 0;
+	uint64_t slots = 0;
+
+	(void)state;
+	begin(CHUNKS_MAX);
+	for (; !put((uint32_t)nam_mix64(n), n); n++) {
+		struct nam_rpc_kv_counts is;
+
+		if (n % 50)
+			continue;
+		is = counts();
+		steps += is.slots != slots;
+		slots = is.slots;
+		if (p.cuckoo.level == level)
+			continue;
+		level = p.cuckoo.level;
+		expect_sound();
+		for (uint32_t i = 0; i <= n; i++)
+			assert_int_equal(get((uint32_t)nam_mix64(i), i), 0);
+	}
+	assert_true(level >= 3);
+	/* Step by step, not a table at once. */
+	assert_true(steps > 30);
+	end();
+}
+
+static void
+get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE(void **state)
+{
+	struct nam__cuckoo_bucket *bucket;
+	uint32_t hash, buckets[2], corrupt = 0;
+
+	(void)state;
+	begin(2);
+	hash = hash_of_buckets(5, 6);
+	nam__cuckoo_buckets_of(&p, hash, buckets);
+	assert_int_equal(put(hash, 1), 0);
+	bucket = nam__cuckoo_bucket_at(&p, buckets[0]);
+	for (uint32_t i = 0; i < 48; i++) {
+		int rc;
+
+		bucket->data[0][i] ^= 0x10;
+		rc = get(hash, 1);
+		assert_true(rc == -NAM_E_REMOTE_CORRUPT || (rc == -NAM_E_NOTFOUND && i < 16));
+		corrupt += rc == -NAM_E_REMOTE_CORRUPT;
+		bucket->data[0][i] ^= 0x10;
+	}
+	assert_int_equal(corrupt, 32);
+	bucket->slots[0].checksum ^= 1;
+	assert_int_equal(get(hash, 1), -NAM_E_REMOTE_CORRUPT);
+	bucket->slots[0].checksum ^= 1;
+	assert_int_equal(get(hash, 1), 0);
+	end();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(predict__by_what_the_buckets_have__CASES_OF_THE_PAPER),
+		cmocka_unit_test(
+			put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED),
+		cmocka_unit_test(put__until_a_store_refuses__AS_FULL_AS_CHAINED_OR_FULLER),
+		cmocka_unit_test(put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS),
+		cmocka_unit_test(put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING),
+		cmocka_unit_test(get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
