@@ -43,6 +43,16 @@ nam__kv_cell_at(const struct nam__kv_cells *cells, uint32_t at)
 	       at % NAM__KV_CELLS_PER_CHUNK * NAM__KV_CELL_BYTES;
 }
 
+/* The cell that a cell's first word names; NAM__KV_CELL_NONE, also for a word of no cell. */
+static inline uint32_t
+nam__kv_cell_next(const struct nam__kv_cells *cells, uint32_t at)
+{
+	const uint32_t *word = nam__kv_cell_at(cells, at);
+	uint32_t next = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	return next < cells->carved ? next : NAM__KV_CELL_NONE;
+}
+
 /* One is free. */
 static inline uint32_t
 nam__kv_cell_take(struct nam__kv_cells *cells)
@@ -50,10 +60,12 @@ nam__kv_cell_take(struct nam__kv_cells *cells)
 	uint32_t at = cells->free_first;
 
 	cells->free_count--;
-	if (at == NAM__KV_CELL_NONE)
-		return cells->carved++;
-	cells->free_first = *(uint32_t *)nam__kv_cell_at(cells, at);
-	return at;
+	if (at != NAM__KV_CELL_NONE) {
+		cells->free_first = nam__kv_cell_next(cells, at);
+		return at;
+	}
+	/* Clients have damaged the list of free ones, if there is none: any will do. */
+	return cells->carved < cells->count ? cells->carved++ : 0;
 }
 
 static inline void
@@ -88,10 +100,11 @@ nam__kv_stream_piece(struct nam__kv_stream *stream, uint32_t bytes, uint32_t *re
 	uint8_t *piece;
 
 	if (!stream->left) {
-		uint8_t *cell = nam__kv_cell_at(stream->cells, stream->more);
+		/* A chain that clients have damaged ends early: any cell is bytes. */
+		uint32_t at = stream->more == NAM__KV_CELL_NONE ? 0 : stream->more;
 
-		stream->more = *(uint32_t *)(void *)cell;
-		stream->data = cell + stream->skip;
+		stream->more = nam__kv_cell_next(stream->cells, at);
+		stream->data = (uint8_t *)nam__kv_cell_at(stream->cells, at) + stream->skip;
 		stream->left = NAM__KV_CELL_BYTES - stream->skip;
 	}
 	piece = stream->data;

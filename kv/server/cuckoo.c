@@ -15,37 +15,29 @@
 
 /* ---- a pair -------------------------------------------------------------------------------- */
 
+/* @first	its first cell, if it has any */
 static inline struct nam__kv_stream
-stream_of(const struct nam__kv_partition *p, uint32_t position, bool in_line)
+stream_of(const struct nam__kv_partition *p, uint32_t position, uint32_t cells, uint32_t first)
 {
 	return (struct nam__kv_stream){
 		.cells = &p->cells,
-		.more = in_line ? NAM__KV_CELL_NONE : nam__cuckoo_first_cell(p, position),
+		.more = first,
 		.skip = NAM__CUCKOO_CELL_SKIP,
 		.data = nam__cuckoo_data_at(p, position),
-		.left = in_line ? NAM__CUCKOO_DATA_BYTES : NAM__CUCKOO_HEAD_BYTES,
+		.left = cells ? NAM__CUCKOO_HEAD_BYTES : NAM__CUCKOO_DATA_BYTES,
 	};
 }
 
-static inline uint32_t
-checksum_of(const void *key, uint32_t key_bytes, const void *value, uint32_t value_bytes)
-{
-	uint64_t lengths = (uint64_t)value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes;
-
-	return (uint32_t)nam_mix64(nam_hash64(key, key_bytes) ^
-		nam_mix64(nam_hash64(value, value_bytes) + lengths));
-}
-
+/* The pair there, from its first byte; false: it has cells, and they are not to be found. */
 static bool
-key_is(const struct nam__kv_partition *p, uint32_t position, const struct nam__cuckoo_slot *slot,
-	uint32_t hash, const void *key, uint32_t key_bytes)
+pair_open(const struct nam__kv_partition *p, uint32_t position, const struct nam__cuckoo_slot *slot,
+	struct nam__kv_stream *ret_stream)
 {
-	struct nam__kv_stream stream;
+	uint32_t cells = nam__cuckoo_cells(slot);
+	uint32_t first = cells ? nam__cuckoo_first_cell(p, position) : NAM__KV_CELL_NONE;
 
-	if (slot->hash != hash || nam__cuckoo_key_bytes(slot) != key_bytes)
-		return false;
-	stream = stream_of(p, position, !nam__cuckoo_cells(slot));
-	return nam__kv_stream_equals(&stream, key, key_bytes);
+	*ret_stream = stream_of(p, position, cells, first);
+	return !cells || first != NAM__KV_CELL_NONE;
 }
 
 static uint32_t
@@ -54,9 +46,16 @@ find_in(const struct nam__kv_partition *p, uint32_t bucket, uint32_t hash, const
 {
 	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, bucket)->slots;
 
-	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
-		if (key_is(p, bucket * NAM__CUCKOO_SLOTS + i, &slots[i], hash, key, key_bytes))
-			return bucket * NAM__CUCKOO_SLOTS + i;
+	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
+		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(&slots[i]);
+		uint32_t position = bucket * NAM__CUCKOO_SLOTS + i;
+		struct nam__kv_stream stream;
+
+		if (slot.hash == hash && nam__cuckoo_key_bytes(&slot) == key_bytes &&
+			pair_open(p, position, &slot, &stream) &&
+			nam__kv_stream_equals(&stream, key, key_bytes))
+			return position;
+	}
 	return NAM__CUCKOO_NONE;
 }
 
@@ -66,7 +65,7 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 {
 	uint32_t buckets[2], at;
 
-	nam__cuckoo_buckets_of(p, hash, buckets);
+	nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
 	__builtin_prefetch(nam__cuckoo_bucket_at(p, buckets[1]));
 	at = find_in(p, buckets[0], hash, key, key_bytes);
 	if (at == NAM__CUCKOO_NONE)
@@ -90,18 +89,18 @@ spilled_add(struct nam__kv_partition *p, uint32_t hash, int by)
 {
 	uint32_t buckets[2];
 
-	nam__cuckoo_buckets_of(p, hash, buckets);
+	nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
 	nam__cuckoo_bucket_at(p, buckets[0])->vertex.spilled += (uint8_t)by;
 	p->cuckoo.stash_count += (uint32_t)by;
 }
 
 static void
-cells_give(struct nam__kv_partition *p, uint32_t first)
+cells_give(struct nam__kv_partition *p, uint32_t first, uint32_t count)
 {
-	for (uint32_t next; first != NAM__KV_CELL_NONE; first = next) {
+	for (uint32_t next; first < p->cells.carved && count; first = next, count--) {
 		struct nam__cuckoo_cell *cell = nam__cuckoo_cell_at(p, first);
 
-		next = cell->next;
+		next = __atomic_load_n(&cell->next, __ATOMIC_RELAXED);
 		cell->owner = NAM__KV_CELL_NONE;
 		nam__kv_cell_give(&p->cells, first);
 	}
@@ -116,8 +115,10 @@ cells_take(struct nam__kv_partition *p, uint32_t count, uint32_t position)
 
 	cell->owner = NAM__CUCKOO_FIRST | position;
 	while (--count) {
-		cell->next = nam__kv_cell_take(&p->cells);
-		cell = nam__cuckoo_cell_at(p, cell->next);
+		uint32_t next = nam__kv_cell_take(&p->cells);
+
+		cell->next = next;
+		cell = nam__cuckoo_cell_at(p, next);
 		cell->owner = first;
 	}
 	cell->next = NAM__KV_CELL_NONE;
@@ -130,7 +131,8 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 	uint32_t key_bytes, const void *value, uint32_t value_bytes, uint32_t flags)
 {
 	struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, position);
-	uint32_t count = nam__cuckoo_cells_for(key_bytes + value_bytes), first;
+	uint32_t count = nam__cuckoo_cells_for(key_bytes + value_bytes);
+	uint32_t first = NAM__KV_CELL_NONE;
 	struct nam__kv_stream stream;
 
 	if (count) {
@@ -138,11 +140,11 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 		memcpy(nam__cuckoo_data_at(p, position) + NAM__CUCKOO_HEAD_BYTES, &first,
 			sizeof(first));
 	}
-	stream = stream_of(p, position, !count);
+	stream = stream_of(p, position, count, first);
 	nam__kv_stream_write(&stream, key, key_bytes);
 	nam__kv_stream_write(&stream, value, value_bytes);
 	*slot = (struct nam__cuckoo_slot){
-		.checksum = checksum_of(key, key_bytes, value, value_bytes),
+		.checksum = nam__cuckoo_checksum(p->store, key, key_bytes, value, value_bytes),
 		.hash = hash,
 		.lengths = flags | value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes,
 	};
@@ -153,16 +155,18 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 static void
 pair_remove(struct nam__kv_partition *p, uint32_t position)
 {
-	struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, position);
+	struct nam__cuckoo_slot *at = nam__cuckoo_slot_at(p, position);
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(at);
+	uint32_t cells = nam__cuckoo_cells(&slot);
 
-	if (nam__cuckoo_cells(slot))
-		cells_give(p, nam__cuckoo_first_cell(p, position));
+	if (cells)
+		cells_give(p, nam__cuckoo_first_cell(p, position), cells);
 	p->counts.keys--;
-	p->counts.bytes -= nam__cuckoo_key_bytes(slot) + nam__cuckoo_value_bytes(slot);
-	slot->lengths = 0;
+	p->counts.bytes -= nam__cuckoo_key_bytes(&slot) + nam__cuckoo_value_bytes(&slot);
+	at->lengths = 0;
 	nam__cuckoo_bucket_at(p, position / NAM__CUCKOO_SLOTS)->vertex.version++;
 	if (in_stash(position))
-		spilled_add(p, slot->hash, -1);
+		spilled_add(p, slot.hash, -1);
 	else
 		nam__cuckoo_edge_remove(p, position / NAM__CUCKOO_SLOTS);
 }
@@ -195,10 +199,10 @@ bucket_split(struct nam__kv_partition *p, uint32_t table, uint32_t index, uint32
 	nam__cuckoo_vertex_split(p, number, fresh);
 	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
 		uint32_t from = number * NAM__CUCKOO_SLOTS + i;
-		const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, from);
+		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
 
-		if (slot->lengths && nam__cuckoo_table_hash(slot->hash, table) >>
-				p->cuckoo.level & 1)
+		if (slot.lengths && nam__cuckoo_table_hash(slot.hash, table) >>
+				p->cuckoo.shape.level & 1)
 			nam__cuckoo_kick(p, from, fresh * NAM__CUCKOO_SLOTS + i);
 	}
 }
@@ -211,7 +215,7 @@ static bool
 tables_grow_by_one(struct nam__kv_partition *p)
 {
 	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	uint32_t index = cuckoo->split, fresh = nam__cuckoo_table_size(cuckoo);
+	uint32_t index = cuckoo->shape.split, fresh = nam__cuckoo_table_size(&cuckoo->shape);
 
 	if (nam__cuckoo_bucket_number(1, fresh) / NAM__CUCKOO_BUCKETS_PER_CHUNK >= cuckoo->chunks) {
 		if (!chunks_free(p))
@@ -220,10 +224,10 @@ tables_grow_by_one(struct nam__kv_partition *p)
 	}
 	for (uint32_t table = 0; table < 2; table++)
 		bucket_split(p, table, index, fresh);
-	cuckoo->split++;
-	if (cuckoo->split == cuckoo->base << cuckoo->level) {
-		cuckoo->level++;
-		cuckoo->split = 0;
+	cuckoo->shape.split++;
+	if (cuckoo->shape.split == cuckoo->shape.base << cuckoo->shape.level) {
+		cuckoo->shape.level++;
+		cuckoo->shape.split = 0;
 	}
 	return true;
 }
@@ -271,7 +275,7 @@ place_in_tables(struct nam__kv_partition *p, const uint32_t buckets[2],
 static inline bool
 tables_full(const struct nam__kv_partition *p)
 {
-	uint64_t slots = 2ull * nam__cuckoo_table_size(&p->cuckoo) * NAM__CUCKOO_SLOTS;
+	uint64_t slots = 2ull * nam__cuckoo_table_size(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
 
 	return p->counts.keys * 40 >= slots * 39;
 }
@@ -283,7 +287,7 @@ place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t buckets[2], u
 	for (;;) {
 		uint32_t at;
 
-		nam__cuckoo_buckets_of(p, hash, buckets);
+		nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
 		at = place_in_tables(p, buckets, NAM__CUCKOO_NEARER, ret_kicks);
 		if (at != NAM__CUCKOO_NONE)
 			return at;
@@ -361,39 +365,55 @@ static void
 unstash(struct nam__kv_partition *p)
 {
 	uint32_t at = p->cuckoo.stash_hand++ % STASH_SLOTS, kicks, buckets[2], to;
-	const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, at);
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
 
-	if (!slot->lengths)
+	if (!slot.lengths)
 		return;
-	nam__cuckoo_buckets_of(p, slot->hash, buckets);
+	nam__cuckoo_buckets_of(&p->cuckoo.shape, slot.hash, buckets);
 	to = place_in_tables(p, buckets, NAM__CUCKOO_NEARER, &kicks);
 	if (to == NAM__CUCKOO_NONE)
 		return;
 	nam__cuckoo_edge_add(p, buckets);
 	nam__cuckoo_kick(p, at, to);
-	spilled_add(p, nam__cuckoo_slot_at(p, to)->hash, -1);
+	spilled_add(p, slot.hash, -1);
 }
 
 /* ---- cells for a pair ---------------------------------------------------------------------- */
 
-/* Remove a pair that has cells and was not read since the hand last passed. */
-static void
+/* The position of the pair that has this cell, or NAM__CUCKOO_NONE. */
+static uint32_t
+owner_of(const struct nam__kv_partition *p, uint32_t cell, bool *ret_first)
+{
+	uint32_t owner = __atomic_load_n(&nam__cuckoo_cell_at(p, cell)->owner, __ATOMIC_RELAXED);
+	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+
+	*ret_first = owner != NAM__KV_CELL_NONE && owner & NAM__CUCKOO_FIRST;
+	if (owner == NAM__KV_CELL_NONE || (!*ret_first && owner >= p->cells.carved))
+		return NAM__CUCKOO_NONE;
+	if (!*ret_first)
+		owner = __atomic_load_n(&nam__cuckoo_cell_at(p, owner)->owner, __ATOMIC_RELAXED);
+	owner &= ~NAM__CUCKOO_FIRST;
+	return owner < end * NAM__CUCKOO_SLOTS && nam__cuckoo_slot_at(p, owner)->lengths ? owner :
+		NAM__CUCKOO_NONE;
+}
+
+/*
+ * Remove a pair that has cells and was not read since the hand last passed.  False: there is none,
+ * so the books have been damaged.
+ */
+static bool
 evict_for_cells(struct nam__kv_partition *p)
 {
-	for (uint32_t looks = 0;; looks++) {
-		struct nam__cuckoo_cell *cell = nam__cuckoo_cell_at(p, p->cuckoo.cell_hand);
+	for (uint32_t looks = 0; looks < CLOCK_LOOKS_MAX + p->cells.carved; looks++) {
 		struct nam__cuckoo_slot *slot;
 		uint32_t position;
+		bool first;
 
 		p->cuckoo.cell_hand = p->cuckoo.cell_hand + 1 < p->cells.carved ?
 			p->cuckoo.cell_hand + 1 : 0;
-		if (cell->owner == NAM__KV_CELL_NONE)
+		position = owner_of(p, p->cuckoo.cell_hand, &first);
+		if (position == NAM__CUCKOO_NONE || (looks < CLOCK_LOOKS_MAX && !first))
 			continue;
-		if (looks < CLOCK_LOOKS_MAX && !(cell->owner & NAM__CUCKOO_FIRST))
-			continue;
-		if (!(cell->owner & NAM__CUCKOO_FIRST))
-			cell = nam__cuckoo_cell_at(p, cell->owner);
-		position = cell->owner & ~NAM__CUCKOO_FIRST;
 		slot = nam__cuckoo_slot_at(p, position);
 		if (looks < CLOCK_LOOKS_MAX && slot->lengths & NAM__CUCKOO_USED) {
 			slot->lengths &= ~NAM__CUCKOO_USED;
@@ -401,8 +421,9 @@ evict_for_cells(struct nam__kv_partition *p)
 		}
 		pair_remove(p, position);
 		p->counts.evictions++;
-		return;
+		return true;
 	}
+	return false;
 }
 
 /* Chunks that neither tables nor cells have yet become cells. */
@@ -426,8 +447,8 @@ init(struct nam__kv_partition *p)
 	most = (chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2;
 	level = 31 - (uint32_t)__builtin_clz(most);
 	level = level > BASE_BITS ? level - BASE_BITS : 0;
-	p->cuckoo = (struct nam__kv_cuckoo){ .base = most >> level, .generation = 1 };
-	end = nam__cuckoo_bucket_number(0, p->cuckoo.base);
+	p->cuckoo = (struct nam__kv_cuckoo){ .shape.base = most >> level, .generation = 1 };
+	end = nam__cuckoo_bucket_number(0, p->cuckoo.shape.base);
 	p->cuckoo.chunks = (end - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
 	for (uint32_t i = 0; i < end; i++)
 		bucket_init(p, i);
@@ -439,64 +460,78 @@ get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	uint32_t room, uint32_t *ret_bytes)
 {
 	uint32_t at = find(p, hash, key, key_bytes), bytes;
-	struct nam__cuckoo_slot *slot;
 	struct nam__kv_stream stream;
+	struct nam__cuckoo_slot slot;
 
 	if (at == NAM__CUCKOO_NONE)
 		return -NAM_E_NOTFOUND;
-	slot = nam__cuckoo_slot_at(p, at);
-	bytes = nam__cuckoo_value_bytes(slot);
+	slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
+	bytes = nam__cuckoo_value_bytes(&slot);
 	if (bytes > room)
 		return -NAM_E_LIMIT;
-	stream = stream_of(p, at, !nam__cuckoo_cells(slot));
+	if (!pair_open(p, at, &slot, &stream) || nam__cuckoo_key_bytes(&slot) != key_bytes)
+		return -NAM_E_REMOTE_CORRUPT;
 	nam__kv_stream_read(&stream, NULL, key_bytes);
 	nam__kv_stream_read(&stream, value, bytes);
-	if (checksum_of(key, key_bytes, value, bytes) != slot->checksum)
+	if (nam__cuckoo_checksum(p->store, key, key_bytes, value, bytes) != slot.checksum)
 		return -NAM_E_REMOTE_CORRUPT;
 	/* A store only if it changes the slot: other processors share the cache line. */
-	if (!(slot->lengths & NAM__CUCKOO_USED))
-		slot->lengths |= NAM__CUCKOO_USED;
+	if (!(slot.lengths & NAM__CUCKOO_USED))
+		nam__cuckoo_slot_at(p, at)->lengths = slot.lengths | NAM__CUCKOO_USED;
 	*ret_bytes = bytes;
 	return 0;
+}
+
+/* A new value for the key there: appended, and the old one's cells go last, if both fit. */
+static void
+replace(struct nam__kv_partition *p, uint32_t at, uint32_t hash, const void *key,
+	uint32_t key_bytes, const void *value, uint32_t value_bytes)
+{
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
+	uint32_t have = nam__cuckoo_cells(&slot);
+	uint32_t old = have ? nam__cuckoo_first_cell(p, at) : NAM__KV_CELL_NONE;
+	uint32_t version = (slot.lengths + NAM__CUCKOO_VERSION) & NAM__CUCKOO_VERSION_MASK;
+	bool together = p->cells.free_count >= nam__cuckoo_cells_for(key_bytes + value_bytes);
+
+	if (!together)
+		cells_give(p, old, have);
+	p->counts.bytes -= key_bytes + nam__cuckoo_value_bytes(&slot);
+	pair_write(p, at, hash, key, key_bytes, value, value_bytes,
+		(slot.lengths & NAM__CUCKOO_USED) | version);
+	if (together)
+		cells_give(p, old, have);
 }
 
 static int
 put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes,
 	const void *value, uint32_t value_bytes)
 {
-	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes);
-	uint32_t at = find(p, hash, key, key_bytes);
-	uint32_t have = at == NAM__CUCKOO_NONE ? 0 : nam__cuckoo_cells(nam__cuckoo_slot_at(p, at));
-	uint32_t flags = 0, old = NAM__KV_CELL_NONE;
+	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes), have, at;
 
 	cells_grow(p, need);
-	if (p->cells.count < need || (p->cells.free_count + have < need && !p->evicts))
-		return -NAM_E_REMOTE_FULL;
-	while (p->cells.free_count + have < need) {
-		evict_for_cells(p);
-		at = find(p, hash, key, key_bytes);
-		have = at == NAM__CUCKOO_NONE ? 0 : nam__cuckoo_cells(nam__cuckoo_slot_at(p, at));
-	}
-	if (at == NAM__CUCKOO_NONE) {
-		at = place(p, hash);
-		if (at == NAM__CUCKOO_NONE)
-			return -NAM_E_REMOTE_FULL;
-		p->counts.keys++;
-	} else {
-		const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, at);
+	for (;;) {
+		struct nam__cuckoo_slot slot = { 0 };
 
-		/* A new version is appended, and the old one's cells go last, where both fit. */
-		old = have ? nam__cuckoo_first_cell(p, at) : NAM__KV_CELL_NONE;
-		if (p->cells.free_count < need) {
-			cells_give(p, old);
-			old = NAM__KV_CELL_NONE;
-		}
-		flags = slot->lengths & NAM__CUCKOO_USED;
-		flags |= (slot->lengths + NAM__CUCKOO_VERSION) & NAM__CUCKOO_VERSION_MASK;
-		p->counts.bytes -= key_bytes + nam__cuckoo_value_bytes(slot);
+		at = find(p, hash, key, key_bytes);
+		if (at != NAM__CUCKOO_NONE)
+			slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
+		have = nam__cuckoo_cells(&slot);
+		if (p->cells.free_count + have >= need)
+			break;
+		if (!p->evicts || p->cells.count < need)
+			return -NAM_E_REMOTE_FULL;
+		if (!evict_for_cells(p))
+			return -NAM_E_REMOTE_CORRUPT;
 	}
-	pair_write(p, at, hash, key, key_bytes, value, value_bytes, flags);
-	cells_give(p, old);
+	if (at != NAM__CUCKOO_NONE) {
+		replace(p, at, hash, key, key_bytes, value, value_bytes);
+		return 0;
+	}
+	at = place(p, hash);
+	if (at == NAM__CUCKOO_NONE)
+		return -NAM_E_REMOTE_FULL;
+	p->counts.keys++;
+	pair_write(p, at, hash, key, key_bytes, value, value_bytes, 0);
 	return 0;
 }
 
@@ -519,7 +554,7 @@ count(const struct nam__kv_partition *p, struct nam_rpc_kv_counts *sum)
 	sum->used_bytes += p->counts.keys * (NAM__CUCKOO_BUCKET_BYTES / NAM__CUCKOO_SLOTS) +
 		(uint64_t)nam__kv_cells_used(&p->cells) * NAM__KV_CELL_BYTES;
 	sum->room_bytes += (uint64_t)p->chunks_count * NAM__KV_CHUNK_BYTES;
-	sum->slots += 2ull * nam__cuckoo_table_size(&p->cuckoo) * NAM__CUCKOO_SLOTS;
+	sum->slots += 2ull * nam__cuckoo_table_size(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
 	sum->stashed += p->cuckoo.stash_count;
 }
 
@@ -539,7 +574,7 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 	uint32_t bucket = position / NAM__CUCKOO_SLOTS, buckets[2];
 	uint32_t cells = nam__cuckoo_cells(slot), at;
 
-	nam__cuckoo_buckets_of(p, slot->hash, buckets);
+	nam__cuckoo_buckets_of(&p->cuckoo.shape, slot->hash, buckets);
 	if (!in_stash(position) && bucket != buckets[0] && bucket != buckets[1])
 		audit->fault = "a pair is in a bucket that is not its own";
 	if (!in_stash(position) && nam__cuckoo_root(p, buckets[0]) !=
@@ -563,7 +598,7 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 static void
 audit_all(const struct nam__kv_partition *p, struct audit *audit)
 {
-	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo));
+	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
 
 	for (uint32_t bucket = 0; bucket < end; bucket++)
 		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
@@ -596,7 +631,7 @@ audit_all(const struct nam__kv_partition *p, struct audit *audit)
 static bool
 sound(const struct nam__kv_partition *p, struct nam_diag *diag)
 {
-	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo));
+	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
 	struct audit audit = { .free_slots = calloc(end, sizeof(uint32_t)) };
 
 	if (!audit.free_slots)

@@ -1,42 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuckoo.h -- G-Cuckoo (Wu et al., "RHKV"): two tables of buckets, and the graph over them.
+ * cuckoo.h -- G-Cuckoo (Wu et al., "RHKV"): two tables of buckets (bucket.h), and the graph over
+ * them.
  *
- * A bucket has four slots and lies in 256 bytes: a cache line of heads, then 48 bytes of key and
- * value for each slot.  A longer pair has 44 bytes there, and the rest in cells.
+ * In the graph, buckets are vertices, and each pair is an edge between its two buckets.  A subgraph
+ * is maximal if all its slots are occupied: an insert into it would kick out pairs without end.
  *
- *	heads	4 x { checksum, hash, lengths }, and the bucket's vertex
- *	data	4 x 48 bytes
- *
- * A key has one bucket in each table.  In the graph, buckets are vertices, and each pair is an edge
- * between its two buckets.  A subgraph is maximal if all its slots are occupied: an insert into it
- * would kick out pairs without end.
- *
- * Buckets 0 to 3 are the stash; others alternate between the tables.
+ * ASSUMPTIONS: clients may write to the memory of buckets and cells at any time, so every number
+ * that comes from there is read once and checked, and every loop over it is bounded.
  */
 #ifndef NAM_KV_SERVER_CUCKOO_H
 #define NAM_KV_SERVER_CUCKOO_H
 
-#include <stddef.h>
 #include <string.h>
 
-#include "common/hash/hash.h"
+#include "bucket.h"
 #include "engine.h"
 
-#define NAM__CUCKOO_SLOTS 4u
-#define NAM__CUCKOO_DATA_BYTES 48u
-#define NAM__CUCKOO_BUCKET_BYTES 256u
-#define NAM__CUCKOO_BUCKETS_PER_CHUNK (NAM__KV_CHUNK_BYTES / NAM__CUCKOO_BUCKET_BYTES)
-#define NAM__CUCKOO_STASH_BUCKETS 4u
 #define NAM__CUCKOO_NONE UINT32_MAX
-
-/* Of nam__cuckoo_slot.lengths; 0: the slot is free. */
-#define NAM__CUCKOO_KEY_MASK 0xffu
-#define NAM__CUCKOO_VALUE_SHIFT 8
-#define NAM__CUCKOO_VALUE_MASK 0x1fffffu
-#define NAM__CUCKOO_VERSION (1u << 29)	/* two bits count new values of the key */
-#define NAM__CUCKOO_VERSION_MASK (3u << 29)
-#define NAM__CUCKOO_USED (1u << 31)	/* read since an eviction looked */
 
 /* Of nam__cuckoo_vertex.up. */
 #define NAM__CUCKOO_ROOT (1u << 31)	/* the other bits are of a root, not a bucket's number: */
@@ -46,28 +27,6 @@
 /* Of nam__cuckoo_vertex.mark; other values are generations of closed sets. */
 #define NAM__CUCKOO_UNMARKED 0u
 #define NAM__CUCKOO_VISITED 255u
-
-struct nam__cuckoo_slot {
-	uint32_t checksum;		/* of key, value and their lengths */
-	uint32_t hash;
-	uint32_t lengths;
-};
-
-struct nam__cuckoo_vertex {
-	uint32_t up;			/* towards the root of the subgraph (union-find) */
-	uint32_t from, next;		/* of a search: position that leads here; the queue */
-	uint8_t mark;
-	uint8_t spilled;		/* pairs of the stash whose bucket of table 0 is this */
-	uint16_t version;		/* counts changes of the bucket */
-};
-
-struct nam__cuckoo_bucket {
-	struct nam__cuckoo_slot slots[NAM__CUCKOO_SLOTS];
-	struct nam__cuckoo_vertex vertex;
-	uint8_t data[NAM__CUCKOO_SLOTS][NAM__CUCKOO_DATA_BYTES];
-};
-_Static_assert(sizeof(struct nam__cuckoo_bucket) == NAM__CUCKOO_BUCKET_BYTES, "layout");
-_Static_assert(offsetof(struct nam__cuckoo_bucket, data) == 64, "heads are a cache line");
 
 /* Of a pair that is longer than 48 bytes. */
 struct nam__cuckoo_cell {
@@ -101,58 +60,15 @@ nam__cuckoo_slot_at(const struct nam__kv_partition *p, uint32_t position)
 			->slots[position % NAM__CUCKOO_SLOTS];
 }
 
-/* Buckets of one table. */
-static inline uint32_t
-nam__cuckoo_table_size(const struct nam__kv_cuckoo *cuckoo)
+/* A slot as it is now: each word is read once. */
+static inline struct nam__cuckoo_slot
+nam__cuckoo_slot_load(const struct nam__cuckoo_slot *slot)
 {
-	return (cuckoo->base << cuckoo->level) + cuckoo->split;
-}
-
-static inline uint32_t
-nam__cuckoo_bucket_number(uint32_t table, uint32_t index)
-{
-	return NAM__CUCKOO_STASH_BUCKETS + 2 * index + table;
-}
-
-/* A hash of its own for each table. */
-static inline uint32_t
-nam__cuckoo_table_hash(uint32_t hash, uint32_t table)
-{
-	uint64_t mixed = nam_mix64(hash ^ 0x9e3779b97f4a7c15ull);
-
-	return table ? (uint32_t)mixed : (uint32_t)(mixed >> 32);
-}
-
-/*
- * The high bits choose one of `base` buckets, and each doubling takes one bit more from below.  In
- * a doubling the first `split` buckets have been divided already.
- */
-static inline uint32_t
-nam__cuckoo_index(const struct nam__kv_cuckoo *cuckoo, uint32_t hash)
-{
-	uint32_t size = cuckoo->base << cuckoo->level;
-	uint32_t index = (uint32_t)((uint64_t)hash * cuckoo->base >> 32) +
-			 cuckoo->base * (hash & ((1u << cuckoo->level) - 1));
-
-	return index < cuckoo->split ? index + size * (hash >> cuckoo->level & 1) : index;
-}
-
-static inline void
-nam__cuckoo_buckets_of(const struct nam__kv_partition *p, uint32_t hash, uint32_t ret_buckets[2])
-{
-	for (uint32_t table = 0; table < 2; table++)
-		ret_buckets[table] = nam__cuckoo_bucket_number(table,
-			nam__cuckoo_index(&p->cuckoo, nam__cuckoo_table_hash(hash, table)));
-}
-
-/* The other bucket of a pair in this one. */
-static inline uint32_t
-nam__cuckoo_other(const struct nam__kv_partition *p, uint32_t bucket, uint32_t hash)
-{
-	uint32_t table = (bucket - NAM__CUCKOO_STASH_BUCKETS) % 2 ? 0 : 1;
-
-	return nam__cuckoo_bucket_number(table,
-		nam__cuckoo_index(&p->cuckoo, nam__cuckoo_table_hash(hash, table)));
+	return (struct nam__cuckoo_slot){
+		.checksum = __atomic_load_n(&slot->checksum, __ATOMIC_RELAXED),
+		.hash = __atomic_load_n(&slot->hash, __ATOMIC_RELAXED),
+		.lengths = __atomic_load_n(&slot->lengths, __ATOMIC_RELAXED),
+	};
 }
 
 /* A free slot's position, or NAM__CUCKOO_NONE. */
@@ -168,18 +84,6 @@ nam__cuckoo_free_slot(const struct nam__kv_partition *p, uint32_t bucket)
 }
 
 /* ---- a pair -------------------------------------------------------------------------------- */
-
-static inline uint32_t
-nam__cuckoo_key_bytes(const struct nam__cuckoo_slot *slot)
-{
-	return slot->lengths & NAM__CUCKOO_KEY_MASK;
-}
-
-static inline uint32_t
-nam__cuckoo_value_bytes(const struct nam__cuckoo_slot *slot)
-{
-	return slot->lengths >> NAM__CUCKOO_VALUE_SHIFT & NAM__CUCKOO_VALUE_MASK;
-}
 
 static inline uint32_t
 nam__cuckoo_cells_for(uint32_t bytes)
@@ -207,12 +111,17 @@ nam__cuckoo_data_at(const struct nam__kv_partition *p, uint32_t position)
 		->data[position % NAM__CUCKOO_SLOTS];
 }
 
+/* The first cell of the pair there, if it is that pair's; or NAM__KV_CELL_NONE. */
 static inline uint32_t
 nam__cuckoo_first_cell(const struct nam__kv_partition *p, uint32_t position)
 {
-	uint32_t first;
+	const uint32_t *word = (const uint32_t *)(void *)(nam__cuckoo_data_at(p, position) +
+		NAM__CUCKOO_HEAD_BYTES);
+	uint32_t first = __atomic_load_n(word, __ATOMIC_RELAXED);
 
-	memcpy(&first, nam__cuckoo_data_at(p, position) + NAM__CUCKOO_HEAD_BYTES, sizeof(first));
+	if (first >= p->cells.carved || __atomic_load_n(&nam__cuckoo_cell_at(p, first)->owner,
+			__ATOMIC_RELAXED) != (NAM__CUCKOO_FIRST | position))
+		return NAM__KV_CELL_NONE;
 	return first;
 }
 

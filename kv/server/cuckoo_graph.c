@@ -21,6 +21,13 @@ vertex_at(const struct nam__kv_partition *p, uint32_t bucket)
 	return &nam__cuckoo_bucket_at(p, bucket)->vertex;
 }
 
+/* Below it, each number is of a bucket's memory. */
+static inline uint32_t
+end_of(const struct nam__kv_partition *p)
+{
+	return p->cuckoo.chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK;
+}
+
 /* ---- subgraphs ----------------------------------------------------------------------------- */
 
 /* Links lead upwards in this order, so they form no circle. */
@@ -30,19 +37,24 @@ rank_of(uint32_t bucket)
 	return bucket * 0x9e3779b1u;
 }
 
+/* The bucket above; NONE above a root, and where a link does not lead upwards. */
+static inline uint32_t
+above(const struct nam__kv_partition *p, uint32_t bucket)
+{
+	uint32_t up = __atomic_load_n(&vertex_at(p, bucket)->up, __ATOMIC_RELAXED);
+
+	return up < end_of(p) && rank_of(up) > rank_of(bucket) ? up : NAM__CUCKOO_NONE;
+}
+
 uint32_t
 nam__cuckoo_root(const struct nam__kv_partition *p, uint32_t bucket)
 {
-	struct nam__cuckoo_vertex *vertex = vertex_at(p, bucket);
+	for (uint32_t up; (up = above(p, bucket)) != NAM__CUCKOO_NONE; bucket = up) {
+		uint32_t next = above(p, up);
 
-	while (!(vertex->up & NAM__CUCKOO_ROOT)) {
-		struct nam__cuckoo_vertex *up = vertex_at(p, vertex->up);
-
-		bucket = vertex->up;
 		/* Halve the path. */
-		if (!(up->up & NAM__CUCKOO_ROOT))
-			vertex->up = up->up;
-		vertex = up;
+		if (next != NAM__CUCKOO_NONE)
+			vertex_at(p, bucket)->up = next;
 	}
 	return bucket;
 }
@@ -85,7 +97,7 @@ static void
 open_all(struct nam__kv_partition *p)
 {
 	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(cuckoo));
+	uint32_t end = end_of(p);
 
 	if (!cuckoo->any_closed)
 		return;
@@ -145,18 +157,17 @@ nam__cuckoo_predict(const struct nam__kv_partition *p, const uint32_t buckets[2]
 void
 nam__cuckoo_kick(struct nam__kv_partition *p, uint32_t from, uint32_t to)
 {
-	struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, from);
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
+	uint32_t first = nam__cuckoo_cells(&slot) ? nam__cuckoo_first_cell(p, from) :
+						    NAM__KV_CELL_NONE;
 
 	memcpy(nam__cuckoo_data_at(p, to), nam__cuckoo_data_at(p, from), NAM__CUCKOO_DATA_BYTES);
-	*nam__cuckoo_slot_at(p, to) = *slot;
-	if (nam__cuckoo_cells(slot)) {
-		uint32_t first = nam__cuckoo_first_cell(p, to);
-
+	*nam__cuckoo_slot_at(p, to) = slot;
+	if (first != NAM__KV_CELL_NONE)
 		nam__cuckoo_cell_at(p, first)->owner = NAM__CUCKOO_FIRST | to;
-	}
 	nam__cuckoo_bucket_at(p, to / NAM__CUCKOO_SLOTS)->vertex.version++;
 	nam_race_point("kv.kicked");
-	slot->lengths = 0;
+	nam__cuckoo_slot_at(p, from)->lengths = 0;
 	nam__cuckoo_bucket_at(p, from / NAM__CUCKOO_SLOTS)->vertex.version++;
 }
 
@@ -198,7 +209,7 @@ search_near(struct nam__kv_partition *p, const uint32_t buckets[2], uint32_t mos
 		if (closed(p, &bucket->vertex))
 			continue;
 		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
-			uint32_t other = nam__cuckoo_other(p, visits[at].bucket,
+			uint32_t other = nam__cuckoo_other(&p->cuckoo.shape, visits[at].bucket,
 				bucket->slots[i].hash);
 			uint32_t from = visits[at].bucket * NAM__CUCKOO_SLOTS + i;
 			uint32_t to = nam__cuckoo_free_slot(p, other);
@@ -214,7 +225,7 @@ search_near(struct nam__kv_partition *p, const uint32_t buckets[2], uint32_t mos
 
 /* The queue of an exhaustive search goes through the vertices. */
 struct queue {
-	uint32_t first, last;
+	uint32_t first, last, count;
 };
 
 static void
@@ -226,22 +237,32 @@ visit(struct nam__kv_partition *p, struct queue *queue, uint32_t bucket, uint32_
 		return;
 	vertex->mark = NAM__CUCKOO_VISITED;
 	vertex->from = from;
-	vertex->next = NAM__CUCKOO_NONE;
-	if (queue->first == NAM__CUCKOO_NONE)
-		queue->first = bucket;
-	else
+	if (queue->count++)
 		vertex_at(p, queue->last)->next = bucket;
+	else
+		queue->first = bucket;
 	queue->last = bucket;
 }
 
+/* The bucket that follows in the queue, if no client has written there: then 0, of the stash. */
 static uint32_t
-kick_far(struct nam__kv_partition *p, uint32_t from, uint32_t to, uint32_t *ret_kicks)
+visited_after(const struct nam__kv_partition *p, uint32_t bucket)
+{
+	uint32_t next = __atomic_load_n(&vertex_at(p, bucket)->next, __ATOMIC_RELAXED);
+
+	return next < end_of(p) ? next : 0;
+}
+
+static uint32_t
+kick_far(struct nam__kv_partition *p, uint32_t from, uint32_t to, uint32_t most,
+	uint32_t *ret_kicks)
 {
 	for (*ret_kicks = 1;; ++*ret_kicks) {
 		nam__cuckoo_kick(p, from, to);
 		to = from;
-		from = vertex_at(p, to / NAM__CUCKOO_SLOTS)->from;
-		if (from == NAM__CUCKOO_NONE)
+		from = __atomic_load_n(&vertex_at(p, to / NAM__CUCKOO_SLOTS)->from,
+			__ATOMIC_RELAXED);
+		if (from >= end_of(p) * NAM__CUCKOO_SLOTS || *ret_kicks == most)
 			return to;
 	}
 }
@@ -249,35 +270,32 @@ kick_far(struct nam__kv_partition *p, uint32_t from, uint32_t to, uint32_t *ret_
 static uint32_t
 search_all(struct nam__kv_partition *p, const uint32_t buckets[2], uint32_t *ret_kicks)
 {
-	struct queue queue = { NAM__CUCKOO_NONE, NAM__CUCKOO_NONE };
-	uint32_t found = NAM__CUCKOO_NONE, next;
+	struct queue queue = { 0 };
+	uint32_t found = NAM__CUCKOO_NONE, at, visited = 0;
 
 	for (uint32_t i = 0; i < 2; i++)
 		visit(p, &queue, buckets[i], NAM__CUCKOO_NONE);
-	for (uint32_t at = queue.first; at != NAM__CUCKOO_NONE && found == NAM__CUCKOO_NONE;
-		at = vertex_at(p, at)->next) {
+	for (at = queue.first; visited < queue.count && found == NAM__CUCKOO_NONE;
+		at = visited_after(p, at), visited++) {
 		const struct nam__cuckoo_bucket *bucket = nam__cuckoo_bucket_at(p, at);
 
 		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS && found == NAM__CUCKOO_NONE; i++) {
-			uint32_t other = nam__cuckoo_other(p, at, bucket->slots[i].hash);
+			uint32_t other = nam__cuckoo_other(&p->cuckoo.shape, at,
+				bucket->slots[i].hash);
 			uint32_t from = at * NAM__CUCKOO_SLOTS + i;
 			uint32_t to = nam__cuckoo_free_slot(p, other);
 
 			if (to != NAM__CUCKOO_NONE)
-				found = kick_far(p, from, to, ret_kicks);
-			else
+				found = kick_far(p, from, to, queue.count, ret_kicks);
+			else if (queue.count < end_of(p))
 				visit(p, &queue, other, from);
 		}
 	}
 	if (found == NAM__CUCKOO_NONE)
 		p->cuckoo.any_closed = true;
-	for (uint32_t at = queue.first; at != NAM__CUCKOO_NONE; at = next) {
-		struct nam__cuckoo_vertex *vertex = vertex_at(p, at);
-
-		next = vertex->next;
-		vertex->mark = found == NAM__CUCKOO_NONE ? p->cuckoo.generation :
-							   NAM__CUCKOO_UNMARKED;
-	}
+	for (at = queue.first; queue.count; at = visited_after(p, at), queue.count--)
+		vertex_at(p, at)->mark = found == NAM__CUCKOO_NONE ? p->cuckoo.generation :
+								      NAM__CUCKOO_UNMARKED;
 	return found;
 }
 

@@ -39,11 +39,12 @@ nam__kv_engine_known(uint32_t engine)
 }
 
 void
-nam__kv_partition_init(struct nam__kv_partition *p, uint32_t engine, uint8_t *const *chunks,
-	uint32_t count, bool evicts)
+nam__kv_partition_init(struct nam__kv_partition *p, uint64_t store, uint32_t engine,
+	uint8_t *const *chunks, uint32_t count, bool evicts)
 {
 	*p = (struct nam__kv_partition){
 		.evicts = evicts,
+		.store = store,
 		.engine = engines[engine],
 		.chunks = chunks,
 		.chunks_count = count,

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "bucket.h"
 #include "cells.h"
 #include "common/rpc/kv_rpc.h"
 
@@ -28,9 +29,7 @@ struct nam__kv_chained {
 
 /* cuckoo.h */
 struct nam__kv_cuckoo {
-	uint32_t base;			/* buckets of each table at the beginning */
-	uint32_t level;			/* so many doublings are done, */
-	uint32_t split;			/* and in the next one so many buckets are divided */
+	struct nam__cuckoo_shape shape;
 	uint32_t chunks;		/* of the tables: the first ones; cells: the last */
 	uint32_t stash_count, stash_hand;
 	uint32_t hand, cell_hand;	/* of CLOCK */
@@ -41,6 +40,7 @@ struct nam__kv_cuckoo {
 struct nam__kv_partition {
 	_Alignas(64) uint32_t locked;
 	bool evicts;
+	uint64_t store;
 	const struct nam__kv_engine *engine;
 	uint8_t *const *chunks;
 	uint32_t chunks_count;
@@ -56,10 +56,11 @@ struct nam__kv_partition {
 bool nam__kv_engine_known(uint32_t engine);
 
 /*
+ * @store	its number
  * @engine	a known one
  * @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything
  */
-void nam__kv_partition_init(struct nam__kv_partition *partition, uint32_t engine,
+void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store, uint32_t engine,
 	uint8_t *const *chunks, uint32_t count, bool evicts);
 
 /*

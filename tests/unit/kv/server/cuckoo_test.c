@@ -31,7 +31,7 @@ begin_engine(enum nam_kv_engine engine, uint32_t count)
 		assert_non_null(chunks[i]);
 		memset(chunks[i], 0x5a, NAM__KV_CHUNK_BYTES);
 	}
-	nam__kv_partition_init(&p, engine, chunks, count, false);
+	nam__kv_partition_init(&p, 4711, engine, chunks, count, false);
 }
 
 static void
@@ -107,7 +107,7 @@ hash_among(struct nam_rng *rng, uint32_t among)
 	for (;;) {
 		uint32_t hash = (uint32_t)nam_rng_next(rng), buckets[2];
 
-		nam__cuckoo_buckets_of(&p, hash, buckets);
+		nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
 		if (buckets[0] < nam__cuckoo_bucket_number(0, among) &&
 			buckets[1] < nam__cuckoo_bucket_number(0, among))
 			return hash;
@@ -122,7 +122,7 @@ hash_of_buckets(uint32_t first, uint32_t second)
 	for (;;) {
 		uint32_t hash = (uint32_t)nam_rng_next(&rng), buckets[2];
 
-		nam__cuckoo_buckets_of(&p, hash, buckets);
+		nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
 		if (buckets[0] == nam__cuckoo_bucket_number(0, first) &&
 			buckets[1] == nam__cuckoo_bucket_number(1, second))
 			return hash;
@@ -141,7 +141,7 @@ reach(uint32_t hash, bool *ret_free)
 
 	memset(seen, 0, sizeof(seen));
 	*ret_free = false;
-	nam__cuckoo_buckets_of(&p, hash, queue);
+	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, queue);
 	seen[queue[0]] = seen[queue[1]] = true;
 	for (uint32_t at = 0; at < count; at++)
 		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
@@ -153,7 +153,7 @@ reach(uint32_t hash, bool *ret_free)
 				*ret_free = true;
 				continue;
 			}
-			other = nam__cuckoo_other(&p, queue[at], slot->hash);
+			other = nam__cuckoo_other(&p.cuckoo.shape, queue[at], slot->hash);
 			if (!seen[other]) {
 				seen[other] = true;
 				queue[count++] = other;
@@ -171,7 +171,7 @@ moved_since(uint32_t *hashes, uint32_t *places, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t buckets[2], is = NAM__CUCKOO_NONE;
 
-		nam__cuckoo_buckets_of(&p, hashes[i], buckets);
+		nam__cuckoo_buckets_of(&p.cuckoo.shape, hashes[i], buckets);
 		for (uint32_t at = 0; at < 2 * NAM__CUCKOO_SLOTS; at++) {
 			uint32_t position = buckets[at / NAM__CUCKOO_SLOTS] * NAM__CUCKOO_SLOTS +
 				at % NAM__CUCKOO_SLOTS;
@@ -196,7 +196,7 @@ predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
 	(void)state;
 	begin(2);
 #define CASE_OF(first, second)                                                                      \
-	(nam__cuckoo_buckets_of(&p, hash_of_buckets(first, second), b), nam__cuckoo_predict(&p, b))
+	(nam__cuckoo_buckets_of(&p.cuckoo.shape, hash_of_buckets(first, second), b), nam__cuckoo_predict(&p, b))
 	assert_int_equal(CASE_OF(0, 0), NAM__CUCKOO_A);
 	assert_int_equal(put(hash_of_buckets(0, 0), number++), 0);
 	assert_int_equal(CASE_OF(0, 1), NAM__CUCKOO_B);
@@ -320,7 +320,7 @@ plain_insert(uint32_t (*table)[NAM__CUCKOO_SLOTS], uint32_t hash, uint32_t kicks
 {
 	uint32_t buckets[2], at;
 
-	nam__cuckoo_buckets_of(&p, hash, buckets);
+	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
 	at = buckets[nam_rng_below(rng, 2)];
 	for (uint32_t kicks = 0; kicks < kicks_max; kicks++) {
 		uint32_t victim;
@@ -331,7 +331,7 @@ plain_insert(uint32_t (*table)[NAM__CUCKOO_SLOTS], uint32_t hash, uint32_t kicks
 				return true;
 			}
 		victim = (uint32_t)nam_rng_below(rng, NAM__CUCKOO_SLOTS);
-		nam__cuckoo_buckets_of(&p, table[at][victim], buckets);
+		nam__cuckoo_buckets_of(&p.cuckoo.shape, table[at][victim], buckets);
 		hash ^= table[at][victim];
 		table[at][victim] ^= hash;
 		hash ^= table[at][victim];
@@ -382,9 +382,9 @@ put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING(void **state)
 		is = counts();
 		steps += is.slots != slots;
 		slots = is.slots;
-		if (p.cuckoo.level == level)
+		if (p.cuckoo.shape.level == level)
 			continue;
-		level = p.cuckoo.level;
+		level = p.cuckoo.shape.level;
 		expect_sound();
 		for (uint32_t i = 0; i <= n; i++)
 			assert_int_equal(get((uint32_t)nam_mix64(i), i), 0);
@@ -404,7 +404,7 @@ get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE(void **state)
 	(void)state;
 	begin(2);
 	hash = hash_of_buckets(5, 6);
-	nam__cuckoo_buckets_of(&p, hash, buckets);
+	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
 	assert_int_equal(put(hash, 1), 0);
 	bucket = nam__cuckoo_bucket_at(&p, buckets[0]);
 	for (uint32_t i = 0; i < 48; i++) {

@@ -35,7 +35,7 @@ begin(uint32_t chunks, bool evicts)
 		assert_non_null(f.chunks[i]);
 		memset(f.chunks[i], 0x5a, NAM__KV_CHUNK_BYTES);
 	}
-	nam__kv_partition_init(&f.p, engine, f.chunks, chunks, evicts);
+	nam__kv_partition_init(&f.p, 4711, engine, f.chunks, chunks, evicts);
 }
 
 static void

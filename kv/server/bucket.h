@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bucket.h -- a bucket of the engine cuckoo, and which buckets a key has: memory servers change
+ * them, and clients may READ them.
+ *
+ * A bucket has four slots and lies in 256 bytes: a cache line of heads, then 48 bytes of key and
+ * value for each slot.  A longer pair has 44 bytes there, and the rest in cells.
+ *
+ *	heads	4 x { checksum, hash, lengths }, and the bucket's vertex
+ *	data	4 x 48 bytes
+ *
+ * A key has one bucket in each of two tables.  Buckets 0 to 3 are the stash; others alternate
+ * between the tables.
+ */
+#ifndef NAM_KV_SERVER_BUCKET_H
+#define NAM_KV_SERVER_BUCKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/hash/hash.h"
+
+#define NAM__CUCKOO_SLOTS 4u
+#define NAM__CUCKOO_DATA_BYTES 48u
+#define NAM__CUCKOO_BUCKET_BYTES 256u
+#define NAM__CUCKOO_BUCKETS_PER_CHUNK 128u
+#define NAM__CUCKOO_STASH_BUCKETS 4u
+
+/* Of nam__cuckoo_slot.lengths; 0: the slot is free. */
+#define NAM__CUCKOO_KEY_MASK 0xffu
+#define NAM__CUCKOO_VALUE_SHIFT 8
+#define NAM__CUCKOO_VALUE_MASK 0x1fffffu
+#define NAM__CUCKOO_VERSION (1u << 29)	/* two bits count new values of the key */
+#define NAM__CUCKOO_VERSION_MASK (3u << 29)
+#define NAM__CUCKOO_USED (1u << 31)	/* read since an eviction looked */
+
+struct nam__cuckoo_slot {
+	uint32_t checksum;		/* of key, value and their lengths */
+	uint32_t hash;
+	uint32_t lengths;
+};
+
+struct nam__cuckoo_vertex {
+	uint32_t up;			/* towards the root of the subgraph (union-find) */
+	uint32_t from, next;		/* of a search: position that leads here; the queue */
+	uint8_t mark;
+	uint8_t spilled;		/* pairs of the stash whose bucket of table 0 is this */
+	uint16_t version;		/* counts changes of the bucket */
+};
+
+struct nam__cuckoo_bucket {
+	struct nam__cuckoo_slot slots[NAM__CUCKOO_SLOTS];
+	struct nam__cuckoo_vertex vertex;
+	uint8_t data[NAM__CUCKOO_SLOTS][NAM__CUCKOO_DATA_BYTES];
+};
+_Static_assert(sizeof(struct nam__cuckoo_bucket) == NAM__CUCKOO_BUCKET_BYTES, "layout");
+_Static_assert(offsetof(struct nam__cuckoo_bucket, data) == 64, "heads are a cache line");
+
+/* How large the tables are: so many doublings of `base` are done, and a part of another. */
+struct nam__cuckoo_shape {
+	uint32_t base;			/* buckets of each table at the beginning */
+	uint32_t level;			/* doublings that are done */
+	uint32_t split;			/* buckets that the next one has divided */
+};
+
+/* Buckets of one table. */
+static inline uint32_t
+nam__cuckoo_table_size(const struct nam__cuckoo_shape *shape)
+{
+	return (shape->base << shape->level) + shape->split;
+}
+
+static inline uint32_t
+nam__cuckoo_bucket_number(uint32_t table, uint32_t index)
+{
+	return NAM__CUCKOO_STASH_BUCKETS + 2 * index + table;
+}
+
+/* A hash of its own for each table. */
+static inline uint32_t
+nam__cuckoo_table_hash(uint32_t hash, uint32_t table)
+{
+	uint64_t mixed = nam_mix64(hash ^ 0x9e3779b97f4a7c15ull);
+
+	return table ? (uint32_t)mixed : (uint32_t)(mixed >> 32);
+}
+
+/* The high bits choose one of `base` buckets, and each doubling takes one bit more from below. */
+static inline uint32_t
+nam__cuckoo_index(const struct nam__cuckoo_shape *shape, uint32_t hash)
+{
+	uint32_t size = shape->base << shape->level;
+	uint32_t index = (uint32_t)((uint64_t)hash * shape->base >> 32) +
+			 shape->base * (hash & ((1u << shape->level) - 1));
+
+	return index < shape->split ? index + size * (hash >> shape->level & 1) : index;
+}
+
+static inline void
+nam__cuckoo_buckets_of(const struct nam__cuckoo_shape *shape, uint32_t hash,
+	uint32_t ret_buckets[2])
+{
+	for (uint32_t table = 0; table < 2; table++)
+		ret_buckets[table] = nam__cuckoo_bucket_number(table,
+			nam__cuckoo_index(shape, nam__cuckoo_table_hash(hash, table)));
+}
+
+/* The other bucket of a pair in this one. */
+static inline uint32_t
+nam__cuckoo_other(const struct nam__cuckoo_shape *shape, uint32_t bucket, uint32_t hash)
+{
+	uint32_t table = (bucket - NAM__CUCKOO_STASH_BUCKETS) % 2 ? 0 : 1;
+
+	return nam__cuckoo_bucket_number(table,
+		nam__cuckoo_index(shape, nam__cuckoo_table_hash(hash, table)));
+}
+
+static inline uint32_t
+nam__cuckoo_key_bytes(const struct nam__cuckoo_slot *slot)
+{
+	return slot->lengths & NAM__CUCKOO_KEY_MASK;
+}
+
+static inline uint32_t
+nam__cuckoo_value_bytes(const struct nam__cuckoo_slot *slot)
+{
+	return slot->lengths >> NAM__CUCKOO_VALUE_SHIFT & NAM__CUCKOO_VALUE_MASK;
+}
+
+/* Another store's pair has another one, so memory that has changed hands fits no key. */
+static inline uint32_t
+nam__cuckoo_checksum(uint64_t store, const void *key, uint32_t key_bytes, const void *value,
+	uint32_t value_bytes)
+{
+	uint64_t lengths = (uint64_t)value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes;
+
+	return (uint32_t)nam_mix64(nam_hash64(key, key_bytes) ^ store ^
+		nam_mix64(nam_hash64(value, value_bytes) + lengths));
+}
+
+#endif /* NAM_KV_SERVER_BUCKET_H */
