@@ -62,6 +62,7 @@
 	X(DATAGRAM_NUMBER, "datagram-number", "replies to requests that were given up")           \
 	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
+	X(KV_CHECKSUM, "kv-checksum", "the checksum of a pair that a client has READ")           \
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
 	X(VERSION_HASH, "version-hash", "torn versions of records")                                 \
 	X(VERSION_SELF, "version-self", "versions in blocks that were reused under an address")     \

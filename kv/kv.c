@@ -58,33 +58,46 @@ int
 nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
 	void *value, uint32_t size, uint32_t *ret_bytes)
 {
-	uint32_t bytes = NAM_KV_VALUE_BYTES_MAX;
 	union request request;
 	uint8_t *reply = value;
+	enum nam__kv_read read = NAM__KV_READ_ASK;
+	uint32_t bytes = 0;
 	int rc = nam__kv_key_check(worker, kv, key_bytes);
 
 	if (rc)
 		return rc;
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	if (kv->layouts)
+		read = nam__kv_read(worker, kv, key, key_bytes, value, size, &bytes,
+			&rc); /* SUSPENDS */
+	if (read == NAM__KV_READ_FAILED)
+		rc = nam__kv_explain(worker, kv, rc);
+	if (read == NAM__KV_READ_FOUND || read == NAM__KV_READ_FAILED)
+		goto end;
 	/* Otherwise a value that is too long for the caller's buffer would fail the call. */
+	bytes = NAM_KV_VALUE_BYTES_MAX;
 	if (size < bytes)
 		reply = nam_buffer_take(worker, bytes);
-	if (!reply)
-		return -ENOMEM;
-	nam__op_begin(worker, NAM_OP_LOOKUP);
-	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_GET, &request,
-		request_fill(&request.head, kv, key, key_bytes, 0), reply, &bytes); /* SUSPENDS */
-	nam__op_end(worker);
+	rc = reply ? nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_GET, &request,
+		request_fill(&request.head, kv, key, key_bytes, 0), reply, &bytes) : /* SUSPENDS */
+		-ENOMEM;
 	rc = nam__kv_explain(worker, kv, rc);
-	if (!rc && bytes > size)
-		rc = nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, "
-			"and room for %u", kv->name, bytes, size);
+	if (!rc) {
+		if (reply != value && bytes <= size && bytes)
+			memcpy(value, reply, bytes);
+		rc = bytes > size ? -NAM_E_LIMIT : 0;
+	}
+	if (reply && reply != value)
+		nam_buffer_give(worker, reply, NAM_KV_VALUE_BYTES_MAX);
+	if (!rc && read == NAM__KV_READ_ASK_AND_FORGET)
+		nam__kv_layout_forget(kv, key, key_bytes);
+end:
+	nam__op_end(worker);
+	if (rc == -NAM_E_LIMIT)
+		return nam_diag_set(&worker->diag, rc, "store '%s': a value of %u bytes, and room "
+			"for %u", kv->name, bytes, size);
 	if (!rc)
 		*ret_bytes = bytes;
-	if (reply != value) {
-		if (!rc && bytes)
-			memcpy(value, reply, bytes);
-		nam_buffer_give(worker, reply, NAM_KV_VALUE_BYTES_MAX);
-	}
 	return rc;
 }
 

@@ -115,7 +115,11 @@ NAM_FIBER_FN int nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void 
  *				room for; the diag says which, and the lengths
  *
  * Suspends:	yes.
- * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.
+ * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.  Of a store with `onesided`:
+ *		1 round trip of 2 READs, 512 bytes in, without the memory server's processor, if key
+ *		and value have 48 bytes together at most; that RPC after it, if they have more, if
+ *		the key is not there, or if it has just moved.  1 RPC more for the first GET of
+ *		each partition, and after growth.
  */
 NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key,
 	uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes) NAM_MUST_CHECK;

@@ -5,6 +5,7 @@
 
 #include "common/rpc/kv_rpc.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/forget.h"
 #include "compute/remote/reclaim.h"
 #include "compute/rpc/call.h"
 #include "kv.h"
@@ -16,7 +17,33 @@ struct nam_kv {
 	struct nam_kv_options options;
 	uint32_t servers;
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
+	/* onesided.c: of each partition of each memory server; NULL: not known; or no array */
+	_Atomic(struct nam__kv_layout *) *layouts;
+	struct nam__holder holder;
 };
+
+/* onesided.c: -ENOMEM; and without effect for a handle that has none. */
+int nam__kv_layouts_init(struct nam_kv *kv) NAM_MUST_CHECK;
+void nam__kv_layouts_free(struct nam_kv *kv);
+
+enum nam__kv_read {
+	NAM__KV_READ_FOUND,
+	NAM__KV_READ_ASK,		/* the memory server has to be asked */
+	NAM__KV_READ_ASK_AND_FORGET,	/* and if it has the pair, the layout was an old one */
+	NAM__KV_READ_FAILED,
+};
+
+/*
+ * Look for a key in its buckets.  In an operation.
+ *
+ * @ret_rc	FOUND: 0, or -NAM_E_LIMIT, without a diag, and *ret_bytes of the value; FAILED: a
+ *		FABRIC code or -ENOMEM
+ */
+NAM_FIBER_FN enum nam__kv_read nam__kv_read(struct nam_worker *worker, struct nam_kv *kv,
+	const void *key, uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes,
+	int *ret_rc);
+/* Of the key's partition: the next read learns it anew. */
+void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes);
 
 /* kv.c: 0, or -NAM_E_LIMIT with a diag. */
 int nam__kv_key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes);

@@ -52,6 +52,9 @@ request_make(struct nam_worker *worker, const struct nam_kv_options *options,
 	if (options->engine != NAM_KV_CHAINED && options->engine != NAM_KV_CUCKOO)
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown engine %d of a store: "
 			"chained and cuckoo are known", (int)options->engine);
+	if (options->onesided && options->engine != NAM_KV_CUCKOO)
+		return nam_diag_set(&worker->diag, -EINVAL, "onesided: only engine cuckoo has "
+			"buckets that clients can read");
 	if (partitions > NAM_KV_PARTITIONS_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL, "%u partitions are more than %u",
 			partitions, NAM_KV_PARTITIONS_MAX);
@@ -68,8 +71,9 @@ request_make(struct nam_worker *worker, const struct nam_kv_options *options,
 	*ret_request = (struct nam_rpc_kv_create_request){
 		.store = nam_entropy() >> 16 | 1,
 		.memory_bytes = bytes / NAM__KV_CHUNK_BYTES * NAM__KV_CHUNK_BYTES,
-		.mode = (uint16_t)options->mode,
-		.engine = (uint16_t)options->engine,
+		.mode = (uint8_t)options->mode,
+		.engine = (uint8_t)options->engine,
+		.onesided = options->onesided,
 		.partitions = partitions,
 		.servers = servers,
 	};
@@ -154,6 +158,8 @@ again:
 	}
 	nam__op_end(worker);
 	/* The memory may be in runs of dropped objects. */
+	if (rc == -NAM_E_REMOTE_FULL)
+		worker->public_full = options->onesided;
 	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
 		goto again;
 	return rc;
@@ -202,12 +208,14 @@ open_parts(struct nam_worker *worker, struct nam_kv *kv)
 			return not_its_servers(worker, kv->name, part.servers, ", or others");
 		if (!part.partitions || part.partitions > NAM_KV_PARTITIONS_MAX ||
 			(i && (part.partitions != o->partitions || part.mode != o->mode ||
-				part.engine != o->engine)))
+				part.engine != o->engine ||
+				part.onesided != o->onesided)))
 			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s': what the "
 				"memory server at %s keeps is no part of it; drop it", kv->name,
 				worker->client->servers[kv->slots[i]].address);
 		o->mode = (enum nam_kv_mode)part.mode;
 		o->engine = (enum nam_kv_engine)part.engine;
+		o->onesided = part.onesided;
 		o->partitions = part.partitions;
 		o->memory_bytes += part.memory_bytes;
 	}
@@ -232,6 +240,8 @@ nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
 		rc = open_parts(worker, kv); /* SUSPENDS */
 	}
 	nam__op_end(worker);
+	if (!rc)
+		rc = nam__kv_layouts_init(kv);
 	if (rc)
 		nam_kv_close(kv);
 	else
@@ -242,6 +252,8 @@ nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
 void
 nam_kv_close(struct nam_kv *kv)
 {
+	if (kv)
+		nam__kv_layouts_free(kv);
 	free(kv);
 }
 

@@ -3,6 +3,7 @@
 #ifndef NAM_KV_OPTIONS_H
 #define NAM_KV_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -28,6 +29,11 @@ enum nam_kv_engine {
 struct nam_kv_options {
 	enum nam_kv_mode mode;		/* default cache */
 	enum nam_kv_engine engine;	/* default chained */
+	/*
+	 * Clients get short pairs by one-sided READs of their buckets.  Only cuckoo.  The pairs are
+	 * then in public memory, which any client could damage; default false.
+	 */
+	bool onesided;
 	/*
 	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
 	 * 48 bytes of key and value and 64 for each 52 more (cuckoo: 56, the first 44 if it is

@@ -50,6 +50,7 @@ static const struct service {
 	ROW(KV_PUT, kv_key, STORE, FROM(kv_key_request)),
 	ROW(KV_DELETE, kv_key, STORE, FROM(kv_key_request)),
 	ROW(KV_GET_MANY, kv_get_many, STORE, FROM(kv_many_request)),
+	ROW(KV_LAYOUT, kv_layout, STORE, EXACTLY(kv_layout_request)),
 	ROW(RECORDS_GET, records_get, ANY_SERVER, FROM(records_request)),
 	ROW(RECORDS_PREPARE, records_prepare, ANY_SERVER, FROM(records_request)),
 	ROW(RECORDS_COMMIT, records_commit, ANY_SERVER, FROM(records_request)),

@@ -14,8 +14,8 @@
 void
 nam__store_chunks_give(struct nam__store *store)
 {
-	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, store->blocks,
-		store->chunks_count);
+	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, !store->onesided,
+		store->blocks, store->chunks_count);
 	store->chunks_count = 0;
 }
 
@@ -24,6 +24,9 @@ nam__store_free(struct nam__object *object)
 {
 	struct nam__store *store = (struct nam__store *)object;
 
+	for (uint32_t i = 0; store->onesided && store->partitions &&
+		i < store->partitions_count; i++)
+		nam__kv_partition_wipe(&store->partitions[i]);
 	nam__store_chunks_give(store);
 	free(store->blocks);
 	free(store->chunks);
@@ -42,7 +45,8 @@ chunks_take(struct nam__store *store, uint32_t count)
 		return -ENOMEM;
 	while (store->chunks_count < count) {
 		uint32_t taken = nam__allocator_take(allocator, NAM__KV_CHUNK_BYTES,
-			store->blocks + store->chunks_count, count - store->chunks_count);
+			!store->onesided, store->blocks + store->chunks_count,
+			count - store->chunks_count);
 
 		if (!taken)
 			return -NAM_E_REMOTE_FULL;
@@ -82,7 +86,8 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 
 	if (!request->store || request->store >> 48 || !request->partitions ||
 		(request->mode != NAM_KV_CACHE && request->mode != NAM_KV_STORE) ||
-		!nam__kv_engine_known(request->engine) ||
+		!nam__kv_engine_known(request->engine) || request->reserved ||
+		request->onesided > (request->engine == NAM_KV_CUCKOO) ||
 		request->partitions > NAM_RPC_KV_PARTITIONS_MAX || !request->servers ||
 		request->servers > NAM_SERVERS_MAX || request->number >= request->servers ||
 		request->memory_bytes / NAM__KV_CHUNK_BYTES / NAM__KV_CHUNKS_MIN <
@@ -98,6 +103,7 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 	store->memory_bytes = request->memory_bytes;
 	store->mode = request->mode;
 	store->engine = request->engine;
+	store->onesided = request->onesided;
 	store->servers = request->servers;
 	store->number = request->number;
 	store->partitions_count = request->partitions;

@@ -16,7 +16,8 @@ struct nam__store {
 	struct nam__object object;
 	struct nam_server *server;
 	uint64_t memory_bytes;
-	uint16_t mode, engine;
+	uint8_t mode, engine;
+	bool onesided;			/* chunks are public memory */
 	uint32_t servers, number;
 	uint32_t partitions_count;
 	struct nam__kv_partition *partitions;

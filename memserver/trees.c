@@ -49,7 +49,7 @@ blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 		raw[i] = address_of(tree->server, blocks[i]);
-	nam__allocator_give(&tree->server->allocator, tree->stride, raw, count);
+	nam__allocator_give(&tree->server->allocator, tree->stride, true, raw, count);
 }
 
 static void
@@ -91,8 +91,8 @@ node_take(void *arg)
 	if (!tree->cache_count)
 		limbo_advance(tree);
 	if (!tree->cache_count) {
-		tree->cache_count = nam__allocator_take(&tree->server->allocator, tree->stride, raw,
-			NAM__TREE_CACHE);
+		tree->cache_count = nam__allocator_take(&tree->server->allocator, tree->stride,
+			true, raw, NAM__TREE_CACHE);
 		for (uint32_t i = 0; i < tree->cache_count; i++)
 			tree->cache[i] = nam__block_at(tree->server,
 				raw[tree->cache_count - 1 - i]);

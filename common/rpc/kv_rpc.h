@@ -21,8 +21,10 @@
 struct nam_rpc_kv_create_request {
 	uint64_t store;			/* 1 .. 2^48 - 1 */
 	uint64_t memory_bytes;		/* on this memory server */
-	uint16_t mode;			/* enum nam_kv_mode */
-	uint16_t engine;		/* enum nam_kv_engine */
+	uint8_t mode;			/* enum nam_kv_mode */
+	uint8_t engine;			/* enum nam_kv_engine */
+	uint8_t onesided;		/* 1: buckets are in public memory */
+	uint8_t reserved;
 	uint32_t partitions;		/* on each memory server */
 	uint32_t servers;		/* memory servers of the store, */
 	uint32_t number;		/* of which this is number 0 .. servers - 1 */
@@ -58,11 +60,24 @@ nam_rpc_kv_counts_add(struct nam_rpc_kv_counts *sum, const struct nam_rpc_kv_cou
 
 struct nam_rpc_kv_describe_reply {
 	uint64_t memory_bytes;		/* on this memory server */
-	uint16_t mode, engine;
+	uint8_t mode, engine, onesided, reserved;
 	uint32_t partitions;
 	uint32_t servers;
 	uint32_t number;
 	struct nam_rpc_kv_counts counts;
+};
+
+/* LAYOUT: the buckets of a partition of a store with one-sided GETs (kv/server/bucket.h). */
+struct nam_rpc_kv_layout_request {
+	uint64_t store;
+	uint32_t partition;
+	uint32_t first;			/* of the chunks that the reply is to name */
+};
+
+struct nam_rpc_kv_layout_reply {
+	uint32_t base, level, split;	/* struct nam__cuckoo_shape */
+	uint32_t chunks;		/* of the tables; of these the addresses that fit */
+	uint64_t addresses[];
 };
 
 /* GET, PUT, DELETE: the key, for PUT the value behind it.  The reply to GET is the value. */

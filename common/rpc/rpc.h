@@ -56,6 +56,7 @@
 	X(KV_PUT)                                                                                   \
 	X(KV_DELETE)                                                                                \
 	X(KV_GET_MANY)                                                                              \
+	X(KV_LAYOUT)                                                                                \
 	X(RECORDS_GET)		/* versions of records: records_rpc.h */                            \
 	X(RECORDS_PREPARE)                                                                          \
 	X(RECORDS_COMMIT)                                                                           \

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/race.h"
+
 #define STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
 /* The table begins with 256 to 511 buckets, or with all. */
 #define BASE_BITS 8
@@ -143,6 +145,7 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 	stream = stream_of(p, position, count, first);
 	nam__kv_stream_write(&stream, key, key_bytes);
 	nam__kv_stream_write(&stream, value, value_bytes);
+	nam_race_point("kv.before_head");
 	*slot = (struct nam__cuckoo_slot){
 		.checksum = nam__cuckoo_checksum(p->store, key, key_bytes, value, value_bytes),
 		.hash = hash,

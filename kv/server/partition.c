@@ -2,6 +2,8 @@
 /* partition.c -- one thread at a time in an engine, and the counts of what it did. */
 #include "partition.h"
 
+#include <string.h>
+
 #include "common/env.h"
 #include "common/guard.h"
 #include "engine.h"
@@ -91,6 +93,29 @@ nam__kv_partition_delete(struct nam__kv_partition *p, uint32_t hash, const void 
 	p->counts.deletes += rc == 0;
 	unlock(p);
 	return rc;
+}
+
+uint32_t
+nam__kv_partition_shape(struct nam__kv_partition *p, struct nam__cuckoo_shape *ret_shape)
+{
+	uint32_t chunks;
+
+	lock(p);
+	*ret_shape = p->cuckoo.shape;
+	chunks = p->cuckoo.chunks;
+	unlock(p);
+	return chunks;
+}
+
+void
+nam__kv_partition_wipe(struct nam__kv_partition *p)
+{
+	for (uint32_t i = 0; i < p->cuckoo.chunks; i++) {
+		struct nam__cuckoo_bucket *buckets = (void *)p->chunks[i];
+
+		for (uint32_t k = 0; k < NAM__CUCKOO_BUCKETS_PER_CHUNK; k++)
+			memset(buckets[k].slots, 0, sizeof(buckets[k].slots));
+	}
 }
 
 void

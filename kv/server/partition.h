@@ -84,6 +84,17 @@ int nam__kv_partition_put(struct nam__kv_partition *partition, uint32_t hash, co
 int nam__kv_partition_delete(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 	uint32_t key_bytes) NAM_MUST_CHECK;
 
+/*
+ * Engine cuckoo, for one-sided GETs.
+ *
+ * Returns how many chunks, the first ones, its tables have.
+ */
+uint32_t nam__kv_partition_shape(struct nam__kv_partition *partition,
+	struct nam__cuckoo_shape *ret_shape);
+
+/* No READ finds a pair there any more. */
+void nam__kv_partition_wipe(struct nam__kv_partition *partition);
+
 /* Add its counts to a sum. */
 void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam_rpc_kv_counts *sum);
 

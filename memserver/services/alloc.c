@@ -169,19 +169,21 @@ carved_clear(const struct nam__allocator *allocator, const struct nam__carved *c
 }
 
 uint32_t
-nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, uint64_t *ret_blocks,
-	uint32_t count)
+nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, bool is_private,
+	uint64_t *ret_blocks, uint32_t count)
 {
 	struct nam__carved carved = { .count = 0 };
 	struct nam__stride *list;
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, true, true);
+	list = stride_of(allocator, stride, is_private, true);
 	if (list)
 		n = take_recycled(allocator, list, ret_blocks, count);
 	if (list && n < count)
-		carved = nam__runs_carve(allocator, stride, true, count - n);
+		carved = nam__runs_carve(allocator, stride, is_private, count - n);
+	if (list && !is_private && !n && !carved.count && held_again(allocator, list))
+		n = take_recycled(allocator, list, ret_blocks, count);
 	pthread_mutex_unlock(&allocator->mutex);
 	carved_clear(allocator, &carved, stride);
 	for (uint32_t i = 0; i < carved.count; i++)
@@ -394,18 +396,19 @@ nam__service_free_later(struct nam__exchange *exchange)
 }
 
 void
-nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uint64_t *blocks,
-	uint32_t count)
+nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, bool is_private,
+	const uint64_t *blocks, uint32_t count)
 {
 	struct nam__stride *list;
 	struct nam__run *run;
 	bool vacated = false;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, true, false);
+	list = stride_of(allocator, stride, is_private, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++) {
-		if (put_back(allocator, list, blocks[i], 0, &run) || run->free_count < run->count)
+		if (put_back(allocator, list, blocks[i], 0, &run) || !is_private ||
+			run->free_count < run->count)
 			continue;
 		/* No client knows its address, and handlers are done with it (M10). */
 		list_remove(run);

@@ -38,6 +38,7 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 		.memory_bytes = store->memory_bytes,
 		.mode = store->mode,
 		.engine = store->engine,
+		.onesided = store->onesided,
 		.partitions = store->partitions_count,
 		.servers = store->servers,
 		.number = store->number,
@@ -45,6 +46,34 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 	for (uint32_t i = 0; i < store->partitions_count; i++)
 		nam__kv_partition_count(&store->partitions[i], &reply->counts);
 	exchange->reply_bytes = sizeof(*reply);
+	return 0;
+}
+
+int
+nam__service_kv_layout(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_kv_layout_request *request = exchange->body;
+	struct nam_rpc_kv_layout_reply *reply = exchange->reply;
+	const struct nam__store *store = exchange->store;
+	const uint32_t most = (NAM_RPC_BODY_MAX - (uint32_t)sizeof(*reply)) / sizeof(uint64_t);
+	struct nam__kv_partition *partition;
+	struct nam__cuckoo_shape shape;
+	uint64_t first;
+	uint32_t count;
+
+	if (!store->onesided || request->partition >= store->partitions_count)
+		return -NAM_E_FABRIC_PROTOCOL;
+	partition = &store->partitions[request->partition];
+	reply->chunks = nam__kv_partition_shape(partition, &shape);
+	if (request->first >= reply->chunks)
+		return -NAM_E_FABRIC_PROTOCOL;
+	reply->base = shape.base;
+	reply->level = shape.level;
+	reply->split = shape.split;
+	first = (uint64_t)(partition->chunks - store->chunks) + request->first;
+	count = reply->chunks - request->first < most ? reply->chunks - request->first : most;
+	memcpy(reply->addresses, store->blocks + first, count * sizeof(uint64_t));
+	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(uint64_t));
 	return 0;
 }
 

@@ -78,10 +78,10 @@ int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_
 	const struct nam__allocator_memory *calls) NAM_MUST_CHECK;
 void nam__allocator_free(struct nam__allocator *allocator);
 
-/* For the server itself: up to `count` blocks of private memory; returns how many.  And back. */
-uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride,
+/* For the server itself: up to `count` blocks; returns how many.  And back. */
+uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, bool is_private,
 	uint64_t *ret_blocks, uint32_t count);
-void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride,
+void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, bool is_private,
 	const uint64_t *blocks, uint32_t count);
 
 /* ---- services/catalog.c ---------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__servi
 	nam__service_tree_point, nam__service_tree_scan, nam__service_tree_load,
 	nam__service_tree_walk, nam__service_tree_collect, nam__service_tree_floor;
 nam__service_fn nam__service_kv_create, nam__service_kv_describe, nam__service_kv_drop,
-	nam__service_kv_key, nam__service_kv_get_many;
+	nam__service_kv_key, nam__service_kv_get_many, nam__service_kv_layout;
 nam__service_fn nam__service_records_get, nam__service_records_prepare,
 	nam__service_records_commit;
 nam__service_fn nam__service_locking_read, nam__service_locking_release,

@@ -17,7 +17,8 @@ mode_name(const struct nam_kv_options *options)
 static const char *
 engine_name(const struct nam_kv_options *options)
 {
-	return options->engine == NAM_KV_CHAINED ? "chained" : "cuckoo";
+	return options->engine == NAM_KV_CHAINED ? "chained" :
+		options->onesided ? "cuckoo, one-sided GETs" : "cuckoo";
 }
 
 static int
@@ -52,7 +53,9 @@ ctl_kv_create(struct ctl *ctl, char **args)
 
 		cJSON_AddStringToObject(object, "store", args[0]);
 		cJSON_AddStringToObject(object, "mode", mode_name(is));
-		cJSON_AddStringToObject(object, "engine", engine_name(is));
+		cJSON_AddStringToObject(object, "engine", is->engine == NAM_KV_CHAINED ? "chained" :
+		"cuckoo");
+	cJSON_AddBoolToObject(object, "onesided", is->onesided);
 		ctl_json_u64(object, "memory_bytes", is->memory_bytes);
 		ctl_json_u64(object, "partitions", is->partitions);
 		ctl_json_print(object);
@@ -112,7 +115,9 @@ json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *sta
 
 	cJSON_AddStringToObject(object, "store", name);
 	cJSON_AddStringToObject(object, "mode", mode_name(is));
-	cJSON_AddStringToObject(object, "engine", engine_name(is));
+	cJSON_AddStringToObject(object, "engine", is->engine == NAM_KV_CHAINED ? "chained" :
+		"cuckoo");
+	cJSON_AddBoolToObject(object, "onesided", is->onesided);
 	ctl_json_u64(object, "memory_bytes", is->memory_bytes);
 	ctl_json_u64(object, "partitions", is->partitions);
 	ctl_json_u64(object, "servers", stat->servers);

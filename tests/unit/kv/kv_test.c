@@ -31,8 +31,9 @@ options_init(struct nam_kv_options *options)
 	const char *engine = getenv("NAM_TEST_ENGINE");
 
 	nam_kv_options_init(options);
-	if (engine && !strcmp(engine, "cuckoo"))
+	if (engine)
 		options->engine = NAM_KV_CUCKOO;
+	options->onesided = engine && !strcmp(engine, "onesided");
 }
 
 static struct nam_kv *
@@ -351,7 +352,9 @@ put__no_room__REFUSED_BY_A_STORE_AND_EVICTED_BY_A_CACHE(void **state)
 		assert_int_equal(stat.room_bytes, nam_kv_properties(kv)->engine == NAM_KV_CUCKOO ?
 			SERVERS * NAM_KV_PARTITION_BYTES_MIN : SERVERS * 512 * 64);
 		assert_int_equal(stat.puts, n);
-		assert_int_equal(stat.hits, there);
+		/* READs do not count, but for the sample of a cache. */
+		assert_true(stat.hits == there || (nam_kv_properties(kv)->onesided &&
+			stat.hits < there / 10));
 		assert_int_equal(stat.misses, n - there);
 		assert_int_equal(stat.evictions, n - there);
 		assert_int_equal(stat.refusals, modes[m] == NAM_KV_STORE);

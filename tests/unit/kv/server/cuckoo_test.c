@@ -196,7 +196,8 @@ predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
 	(void)state;
 	begin(2);
 #define CASE_OF(first, second)                                                                      \
-	(nam__cuckoo_buckets_of(&p.cuckoo.shape, hash_of_buckets(first, second), b), nam__cuckoo_predict(&p, b))
+	(nam__cuckoo_buckets_of(&p.cuckoo.shape, hash_of_buckets(first, second), b),                \
+		nam__cuckoo_predict(&p, b))
 	assert_int_equal(CASE_OF(0, 0), NAM__CUCKOO_A);
 	assert_int_equal(put(hash_of_buckets(0, 0), number++), 0);
 	assert_int_equal(CASE_OF(0, 1), NAM__CUCKOO_B);
@@ -424,6 +425,82 @@ get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE(void **state)
 	end();
 }
 
+/* ---- what clients may write ---------------------------------------------------------------- */
+
+/* Numbers that might be taken for positions, links, lengths; else anything. */
+static uint32_t
+stray_word(struct nam_rng *rng)
+{
+	static const uint32_t flags[] = { 0, 1u << 29, 1u << 30, 1u << 31, UINT32_MAX };
+
+	switch (nam_rng_below(rng, 3)) {
+	case 0:
+		return (uint32_t)nam_rng_below(rng, 5000) | flags[nam_rng_below(rng, 4)];
+	case 1:
+		return flags[nam_rng_below(rng, 5)];
+	default:
+		return (uint32_t)nam_rng_next(rng);
+	}
+}
+
+static void
+stray_write(struct nam_rng *rng, uint32_t count)
+{
+	uint32_t at = (uint32_t)nam_rng_below(rng, NAM__KV_CHUNK_BYTES / 4);
+	uint32_t words = 1 + (uint32_t)nam_rng_below(rng, 16);
+	uint32_t *chunk = (uint32_t *)(void *)chunks[nam_rng_below(rng, count)];
+
+	for (; words-- && at < NAM__KV_CHUNK_BYTES / 4; at++)
+		chunk[at] = stray_word(rng);
+}
+
+static int
+operate(struct nam_rng *rng, uint8_t *value)
+{
+	uint32_t number = (uint32_t)nam_rng_below(rng, 2000), bytes;
+	uint32_t hash = (uint32_t)nam_mix64(number);
+
+	switch (nam_rng_below(rng, 4)) {
+	case 0:
+		return nam__kv_partition_get(&p, hash, &number, sizeof(number), value,
+			NAM_RPC_KV_VALUE_BYTES_MAX, &bytes);
+	case 1:
+		return nam__kv_partition_delete(&p, hash, &number, sizeof(number));
+	default:
+		bytes = (uint32_t)nam_rng_below(rng, nam_rng_below(rng, 4) ? 60 : 3000);
+		return nam__kv_partition_put(&p, hash, &number, sizeof(number), value, bytes);
+	}
+}
+
+static void
+operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS(void **state)
+{
+	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint32_t corrupt = 0;
+
+	(void)state;
+	for (uint32_t run = 0; run < 40; run++) {
+		struct nam_rng rng = nam_rng_seed(run);
+
+		begin(3 + run % 8);
+		p.evicts = run % 2;
+		for (uint32_t i = 0; i < 4000; i++) {
+			int rc = operate(&rng, value);
+
+			assert_true(!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_REMOTE_FULL ||
+				rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_LIMIT);
+			corrupt += rc == -NAM_E_REMOTE_CORRUPT;
+			if (i > 1000)
+				stray_write(&rng, p.chunks_count);
+		}
+		for (uint32_t i = 0; i < CHUNKS_MAX; i++) {
+			free(chunks[i]);
+			chunks[i] = NULL;
+		}
+	}
+	assert_true(corrupt > 100);
+}
+
 int
 main(void)
 {
@@ -435,6 +512,7 @@ main(void)
 		cmocka_unit_test(put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS),
 		cmocka_unit_test(put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING),
 		cmocka_unit_test(get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE),
+		cmocka_unit_test(operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

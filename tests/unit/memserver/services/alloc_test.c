@@ -548,30 +548,30 @@ reclaim__private_region__PUBLIC_AFTER_RETURN(void **state)
 
 	give_all(f, 1088, blocks, all);
 	/* Nothing is vacant, so the server has no room either. */
-	assert_int_equal(nam__allocator_take(allocator, 4096, blocks, 1), 0);
+	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks, 1), 0);
 	/* Clients may have old addresses there, so they hear of it first. */
 	assert_int_equal(reclaim_all(f), all * 1088ull);
-	assert_int_equal(nam__allocator_take(allocator, 4096, blocks, 1), 0);
+	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks, 1), 0);
 	assert_false(told_private(f, 1));
 	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), 512 << 10);
 	assert_false(told_private(f, 0));
 	assert_true(told_private(f, 1));
 	assert_in_range(fill(f, 1088, blocks), 1, all / 2 + 1);
-	assert_int_equal(nam__allocator_take(allocator, 4096, blocks, 1), 0);
+	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks, 1), 0);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
-	n = nam__allocator_take(allocator, 4096, blocks, 200);
+	n = nam__allocator_take(allocator, 4096, true, blocks, 200);
 	assert_int_equal(n, 127);
-	assert_int_equal(nam__allocator_take(allocator, 4096, blocks + n, 1), 0);
+	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks + n, 1), 0);
 	for (uint32_t i = 0; i < n; i++)
 		memset(nam__block_at(f->server, blocks[i]), 0xab, 4096);
-	nam__allocator_give(allocator, 4096, blocks, n);
+	nam__allocator_give(allocator, 4096, true, blocks, n);
 	/* Vacant at once, and zero again for another stride. */
-	n = nam__allocator_take(allocator, 64, blocks, 8191);
-	n += nam__allocator_take(allocator, 64, blocks + n, 8191 - n);
+	n = nam__allocator_take(allocator, 64, true, blocks, 8191);
+	n += nam__allocator_take(allocator, 64, true, blocks + n, 8191 - n);
 	assert_int_equal(n, 8191);
 	for (uint32_t i = 0; i < n; i++)
 		assert_int_equal(*(uint64_t *)nam__block_at(f->server, blocks[i]), 0);
-	nam__allocator_give(allocator, 64, blocks, n);
+	nam__allocator_give(allocator, 64, true, blocks, n);
 	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].carved_bytes, 0);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
 	assert_int_equal(fill(f, 1088, blocks), 0);
@@ -602,7 +602,7 @@ restore_beside_requests(void *arg, uint32_t region)
 	restoring.calls++;
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, UINT64_MAX, NULL), 0);
 	assert_int_equal(ask(f, 4096, 1), -NAM_E_REMOTE_FULL);
-	assert_int_equal(nam__allocator_take(allocator, 4096, &block, 1), 0);
+	assert_int_equal(nam__allocator_take(allocator, 4096, true, &block, 1), 0);
 	assert_true(allocator->regions[region].is_private);
 	free(f);
 	return restoring.result ? restoring.result : restoring.restore(arg, region);
@@ -620,13 +620,13 @@ reclaim__requests_while_a_region_is_restored__LEAVE_IT_ALONE(void **state)
 	restoring.result = -ENOMEM;
 	restoring.restore = allocator->calls.restore;
 	allocator->calls.restore = restore_beside_requests;
-	assert_int_equal(nam__allocator_take(allocator, 1088, &block, 1), 1);
+	assert_int_equal(nam__allocator_take(allocator, 1088, true, &block, 1), 1);
 	(void)fill(f, 64, blocks);
-	nam__allocator_give(allocator, 1088, &block, 1);
+	nam__allocator_give(allocator, 1088, true, &block, 1);
 	/* If it fails, the region is as before. */
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 0);
-	assert_int_equal(nam__allocator_take(allocator, 1088, &block, 1), 1);
-	nam__allocator_give(allocator, 1088, &block, 1);
+	assert_int_equal(nam__allocator_take(allocator, 1088, true, &block, 1), 1);
+	nam__allocator_give(allocator, 1088, true, &block, 1);
 	restoring.result = 0;
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * onesided.c -- GETs by READs of a key's two buckets, without the memory server's processor.
+ *
+ * A reader trusts a pair whose checksum fits its key, value and store: the memory server writes the
+ * data of a slot before its head, so the pair was there when the head was read (K8).  It trusts
+ * nothing else.  A pair that is not found may be in the stash, may be on its way between the
+ * buckets, or the tables may have grown: then the reader asks the memory server.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/remote/batch.h"
+#include "common/guard.h"
+#include "kv_internal.h"
+#include "kv/server/bucket.h"
+#include "kv/server/place.h"
+
+/* READs of a pair that is being written. */
+#define TRIES_MAX 3u
+/* In a cache, one of so many GETs is a request, so that the memory server learns which are hot. */
+#define REQUESTS_OF_CACHE 16u
+
+/* Where the buckets of a partition are. */
+struct nam__kv_layout {
+	struct nam__cuckoo_shape shape;
+	uint32_t chunks;
+	uint64_t addresses[];
+};
+
+/* ---- layouts ------------------------------------------------------------------------------- */
+
+static uint32_t
+layouts_count(const struct nam_kv *kv)
+{
+	return kv->servers * kv->options.partitions;
+}
+
+/* C16.  Readers may be looking at them. */
+static void
+forget(struct nam__holder *holder)
+{
+	struct nam_kv *kv = (struct nam_kv *)(void *)((char *)holder -
+		offsetof(struct nam_kv, holder));
+
+	for (uint32_t i = 0; i < layouts_count(kv); i++) {
+		struct nam__kv_layout *old = atomic_exchange(&kv->layouts[i], NULL);
+
+		if (old)
+			nam__garbage_add(kv->client, old);
+	}
+}
+
+int
+nam__kv_layouts_init(struct nam_kv *kv)
+{
+	if (!kv->options.onesided)
+		return 0;
+	kv->layouts = calloc(layouts_count(kv), sizeof(kv->layouts[0]));
+	if (!kv->layouts)
+		return -ENOMEM;
+	nam__holder_enter(kv->client, &kv->holder, forget);
+	return 0;
+}
+
+void
+nam__kv_layouts_free(struct nam_kv *kv)
+{
+	nam__holder_leave(kv->client, &kv->holder);
+	for (uint32_t i = 0; kv->layouts && i < layouts_count(kv); i++)
+		free(kv->layouts[i]);
+	free(kv->layouts);
+}
+
+static _Atomic(struct nam__kv_layout *) *
+layout_of(struct nam_kv *kv, const struct nam__kv_place *place)
+{
+	return &kv->layouts[place->server * kv->options.partitions + place->partition];
+}
+
+void
+nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes)
+{
+	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
+		kv->options.partitions);
+	struct nam__kv_layout *old = atomic_exchange(layout_of(kv, &place), NULL);
+
+	if (old)
+		nam__garbage_add(kv->client, old);
+}
+
+static bool
+shape_valid(const struct nam_rpc_kv_layout_reply *reply)
+{
+	const struct nam__cuckoo_shape shape = { reply->base, reply->level, reply->split };
+	uint64_t size = ((uint64_t)reply->base << (reply->level & 31)) + reply->split;
+
+	return reply->base && reply->level < 31 && size < 1u << 29 &&
+	       reply->split < reply->base << reply->level &&
+	       nam__cuckoo_bucket_number(1, nam__cuckoo_table_size(&shape) - 1) <
+		       (uint64_t)reply->chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK;
+}
+
+/* The part of a layout that one reply has.  @reply	room for a body */
+NAM_FIBER_FN static int
+layout_ask(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_place *place,
+	uint32_t first, struct nam_rpc_kv_layout_reply *reply, uint32_t *ret_count)
+{
+	const struct nam_rpc_kv_layout_request request = { kv->store, place->partition, first };
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc = nam_rpc_call(worker, kv->slots[place->server], NAM_RPC_KV_LAYOUT, &request,
+		sizeof(request), reply, &bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (bytes <= sizeof(*reply) || (bytes - sizeof(*reply)) % sizeof(uint64_t) ||
+		!shape_valid(reply))
+		return -NAM_E_FABRIC_PROTOCOL;
+	*ret_count = (bytes - (uint32_t)sizeof(*reply)) / (uint32_t)sizeof(uint64_t);
+	return *ret_count <= reply->chunks - first ? 0 : -NAM_E_FABRIC_PROTOCOL;
+}
+
+/* The layout may grow meanwhile: the first reply says which part of it this one is. */
+NAM_FIBER_FN static int
+layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_place *place,
+	struct nam__kv_layout **ret_layout)
+{
+	struct nam_rpc_kv_layout_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	struct nam__kv_layout *layout = NULL, *old = NULL;
+	uint32_t have = 0, count;
+	int rc = reply ? 0 : -ENOMEM;
+
+	do {
+		if (!rc)
+			rc = layout_ask(worker, kv, place, have, reply, &count); /* SUSPENDS */
+		if (!rc && !layout) {
+			layout = malloc(sizeof(*layout) + reply->chunks * sizeof(uint64_t));
+			if (layout)
+				*layout = (struct nam__kv_layout){
+					.shape = { reply->base, reply->level, reply->split },
+					.chunks = reply->chunks,
+				};
+			rc = layout ? 0 : -ENOMEM;
+		}
+		if (rc)
+			break;
+		if (count > layout->chunks - have)
+			count = layout->chunks - have;
+		memcpy(layout->addresses + have, reply->addresses, count * sizeof(uint64_t));
+		have += count;
+	} while (have < layout->chunks);
+	if (reply)
+		nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	if (rc) {
+		free(layout);
+		return rc;
+	}
+	old = atomic_exchange(layout_of(kv, place), layout);
+	if (old)
+		nam__garbage_add(kv->client, old);
+	*ret_layout = layout;
+	return 0;
+}
+
+/* ---- a pair -------------------------------------------------------------------------------- */
+
+enum look {
+	LOOK_FOUND,
+	LOOK_TORN,			/* the key's, but being written */
+	LOOK_LONG,			/* the rest is in cells */
+	LOOK_ABSENT,
+};
+
+static enum look
+look_at_slot(const struct nam_kv *kv, const struct nam__cuckoo_bucket *bucket, uint32_t i,
+	uint32_t hash, const void *key, uint32_t key_bytes, const uint8_t **ret_value,
+	uint32_t *ret_bytes)
+{
+	const struct nam__cuckoo_slot *slot = &bucket->slots[i];
+	const uint8_t *data = bucket->data[i];
+
+	if (slot->hash != hash || nam__cuckoo_key_bytes(slot) != key_bytes)
+		return LOOK_ABSENT;
+	*ret_bytes = nam__cuckoo_value_bytes(slot);
+	if (key_bytes + *ret_bytes > NAM__CUCKOO_DATA_BYTES)
+		return LOOK_LONG;
+	*ret_value = data + key_bytes;
+	if (memcmp(data, key, key_bytes) == 0 && (!NAM_GUARD(KV_CHECKSUM) || slot->checksum ==
+			nam__cuckoo_checksum(kv->store, key, key_bytes, *ret_value, *ret_bytes)))
+		return LOOK_FOUND;
+	return LOOK_TORN;
+}
+
+static enum look
+look(const struct nam_kv *kv, const struct nam__cuckoo_bucket buckets[2], uint32_t hash,
+	const void *key, uint32_t key_bytes, const uint8_t **ret_value, uint32_t *ret_bytes)
+{
+	enum look result = LOOK_ABSENT;
+
+	for (uint32_t i = 0; i < 2 * NAM__CUCKOO_SLOTS; i++) {
+		enum look here = look_at_slot(kv, &buckets[i / NAM__CUCKOO_SLOTS],
+			i % NAM__CUCKOO_SLOTS, hash, key, key_bytes, ret_value, ret_bytes);
+
+		if (here == LOOK_FOUND)
+			return here;
+		if (here < result)
+			result = here;
+	}
+	return result;
+}
+
+NAM_FIBER_FN static int
+read_buckets(struct nam_worker *worker, const struct nam__kv_layout *layout, uint32_t hash,
+	struct nam__cuckoo_bucket *local)
+{
+	struct nam__read reads[2];
+	uint32_t buckets[2];
+
+	nam__cuckoo_buckets_of(&layout->shape, hash, buckets);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct nam_gaddr chunk = {
+			layout->addresses[buckets[i] / NAM__CUCKOO_BUCKETS_PER_CHUNK] };
+		uint64_t offset = buckets[i] % NAM__CUCKOO_BUCKETS_PER_CHUNK *
+			NAM__CUCKOO_BUCKET_BYTES;
+
+		reads[i] = (struct nam__read){
+			.at = nam_gaddr_make(nam_gaddr_region(chunk),
+				nam_gaddr_offset(chunk) + offset, 0),
+			.local = &local[i],
+			.bytes = NAM__CUCKOO_BUCKET_BYTES,
+		};
+	}
+	return nam__reads_await(worker, reads, 2); /* SUSPENDS */
+}
+
+/* Whether this GET is to be a request although a READ might do. */
+static bool
+is_sample(const struct nam_kv *kv, struct nam_worker *worker)
+{
+	return kv->options.mode == NAM_KV_CACHE &&
+	       worker->counters[NAM_OP_LOOKUP].ops % REQUESTS_OF_CACHE == 0;
+}
+
+enum nam__kv_read
+nam__kv_read(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
+	void *value, uint32_t size, uint32_t *ret_bytes, int *ret_rc)
+{
+	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
+		kv->options.partitions);
+	struct nam__kv_layout *layout = atomic_load_explicit(layout_of(kv, &place),
+		memory_order_acquire);
+	struct nam__cuckoo_bucket *local;
+	enum nam__kv_read result = NAM__KV_READ_ASK;
+	enum look found = LOOK_TORN;
+	const uint8_t *is = NULL;
+	uint32_t bytes = 0;
+
+	if (is_sample(kv, worker))
+		return NAM__KV_READ_ASK;
+	local = nam_buffer_take(worker, 2 * sizeof(*local));
+	*ret_rc = local ? 0 : -ENOMEM;
+	if (local && !layout)
+		*ret_rc = layout_learn(worker, kv, &place, &layout); /* SUSPENDS */
+	for (uint32_t tries = 0; !*ret_rc && found == LOOK_TORN && tries < TRIES_MAX; tries++) {
+		*ret_rc = read_buckets(worker, layout, place.hash, local); /* SUSPENDS */
+		if (!*ret_rc)
+			found = look(kv, local, place.hash, key, key_bytes, &is, &bytes);
+	}
+	if (*ret_rc) {
+		result = NAM__KV_READ_FAILED;
+	} else if (found == LOOK_FOUND) {
+		*ret_bytes = bytes;
+		*ret_rc = bytes > size ? -NAM_E_LIMIT : 0;
+		if (bytes && bytes <= size)
+			memcpy(value, is, bytes);
+		result = NAM__KV_READ_FOUND;
+	} else if (found == LOOK_ABSENT && !local[0].vertex.spilled) {
+		result = NAM__KV_READ_ASK_AND_FORGET;
+	}
+	if (local)
+		nam_buffer_give(worker, local, 2 * sizeof(*local));
+	return result;
+}
