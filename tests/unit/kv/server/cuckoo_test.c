@@ -365,6 +365,119 @@ put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS(void **state)
 	end();
 }
 
+/* ---- a model ------------------------------------------------------------------------------- */
+
+#define MODEL_CHUNKS 9u
+#define MODEL_KEYS (2u * MODEL_CHUNKS * NAM__CUCKOO_BUCKETS_PER_CHUNK * NAM__CUCKOO_SLOTS)
+#define MODEL_OPERATIONS 1000000u
+
+/* Which keys are there.  Keys are one word, values the key and its version. */
+static struct {
+	uint8_t version[MODEL_KEYS];	/* 0: not there */
+	uint32_t count, refused;
+} model;
+
+static void
+model_put(uint32_t number, uint8_t version)
+{
+	uint32_t hash = (uint32_t)nam_mix64(number), value[2] = { number, version };
+	bool is_new = !model.version[number], free_slot;
+	uint64_t loops = p.counts.loops;
+	int rc = nam__kv_partition_put(&p, hash, &number, sizeof(number), value, sizeof(value));
+
+	if (!rc) {
+		model.count += is_new;
+		model.version[number] = version;
+		return;
+	}
+	assert_int_equal(rc, -NAM_E_REMOTE_FULL);
+	assert_true(is_new);
+	assert_int_equal(p.counts.loops, loops + 1);
+	model.refused++;
+	/* Predicted rightly, or the store counts as full: 39 of 40 slots. */
+	if (model.refused % 64 == 0 && model.count * 40ull < 39ull * counts().slots) {
+		(void)reach(hash, &free_slot);
+		assert_false(free_slot);
+	}
+}
+
+static void
+model_get(uint32_t number)
+{
+	uint32_t value[2], bytes;
+	int rc = nam__kv_partition_get(&p, (uint32_t)nam_mix64(number), &number, sizeof(number),
+		value, sizeof(value), &bytes);
+
+	assert_int_equal(rc, model.version[number] ? 0 : -NAM_E_NOTFOUND);
+	if (!rc && (bytes != sizeof(value) || value[0] != number ||
+			value[1] != model.version[number]))
+		fail_msg("key %u has another value", number);
+}
+
+static void
+model_delete(uint32_t number)
+{
+	int rc = nam__kv_partition_delete(&p, (uint32_t)nam_mix64(number), &number,
+		sizeof(number));
+
+	assert_int_equal(rc, model.version[number] ? 0 : -NAM_E_NOTFOUND);
+	model.count -= !rc;
+	model.version[number] = 0;
+}
+
+/* About the given share of slots is occupied. */
+static void
+model_operate(struct nam_rng *rng, double load, uint64_t operations)
+{
+	uint32_t goal = (uint32_t)(load * (double)counts().slots);
+
+	while (operations--) {
+		uint64_t dice = nam_rng_next(rng);
+		uint32_t number = (uint32_t)((dice >> 32) * MODEL_KEYS >> 32);
+
+		/* The last ones lack a place more often, so more is put. */
+		if (model.count < goal && dice % 4 < 3)
+			model_put(number, (uint8_t)(1 + dice % 255));
+		else if (dice % 2)
+			model_get(number);
+		else if (model.count >= goal)
+			model_delete(number);
+		else
+			model_put(number, (uint8_t)(1 + dice % 255));
+	}
+	expect_sound();
+}
+
+/* NAM_TEST_OPERATIONS: how many, for example 1000000000. */
+static void
+operations__at_each_load_factor__AS_A_MODEL_HAS_THEM(void **state)
+{
+	static const double loads[] = { 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98 };
+	const char *wanted = getenv("NAM_TEST_OPERATIONS");
+	uint64_t operations = wanted ? strtoull(wanted, NULL, 10) : MODEL_OPERATIONS;
+	struct nam_rng rng = nam_rng_seed(operations);
+	uint32_t kicked = 0;
+
+	(void)state;
+	begin(MODEL_CHUNKS);
+	/* Of this many chunks all but one are the tables' from the beginning. */
+	for (unsigned i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
+		model_operate(&rng, loads[i], operations / 7 + 1);
+		print_message("load factor %.3f of %.2f, %u refused, %u in the stash; kick-outs:",
+			(double)(model.count - p.cuckoo.stash_count) / (double)counts().slots,
+			loads[i], model.refused, p.cuckoo.stash_count);
+		for (uint32_t k = 0; k < NAM_RPC_KV_KICKED; k++)
+			print_message(" %llu", (unsigned long long)p.counts.kicked[k]);
+		print_message("\n");
+	}
+	for (uint32_t k = 1; k < NAM_RPC_KV_KICKED; k++)
+		kicked += p.counts.kicked[k] != 0;
+	assert_true(kicked >= 3 && model.refused > 0);
+	for (uint32_t number = 0; number < MODEL_KEYS; number++)
+		model_get(number);
+	end();
+}
+
 /* ---- growth, damage ------------------------------------------------------------------------ */
 
 static void
@@ -510,6 +623,7 @@ main(void)
 			put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED),
 		cmocka_unit_test(put__until_a_store_refuses__AS_FULL_AS_CHAINED_OR_FULLER),
 		cmocka_unit_test(put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS),
+		cmocka_unit_test(operations__at_each_load_factor__AS_A_MODEL_HAS_THEM),
 		cmocka_unit_test(put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING),
 		cmocka_unit_test(get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE),
 		cmocka_unit_test(operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS),
