@@ -77,6 +77,7 @@ memserver_main(void *arg)
 	options.memory_bytes = MEMORY_BYTES;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = (uint32_t)self->simulation->network.rpc_threads;
+	options.htm = NAM_HTM_OFF;
 	rc = nam_server_start(&options, &server, NULL, &diag);
 	if (rc) {
 		self->failed = true;

@@ -191,6 +191,8 @@ struct nam_kv_stat {
 	uint64_t slots;			/* of the tables */
 	uint64_t stashed;		/* pairs in the stash */
 	uint64_t loops;			/* inserts refused because they would loop */
+	/* Of hardware transactions; and critical sections that took the lock in the end. */
+	uint64_t htm_commits, htm_aborts, htm_fallbacks;
 	uint64_t kicked[NAM_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */
 	uint32_t servers;
 };

@@ -27,6 +27,7 @@
 #include "common/layout.h"
 #include "common/rpc/frame.h"
 #include "common/rpc/rpc.h"
+#include "kv/server/htm.h"
 #include "memserver/services/services.h"
 #include "txn/server/locks.h"
 #include "txn/server/records.h"
@@ -218,6 +219,7 @@ struct nam_server {
 	struct nam__catalog catalog;
 	struct nam__membership membership;
 	struct nam__objects trees, stores;
+	enum nam__htm htm;		/* of partitions of stores */
 	_Atomic uint64_t work_clock;	/* from 1 on: objects.h */
 	uint32_t record_locks[NAM__RECORDS_LOCKS];	/* services/records.c */
 	struct nam__finished finished[NAM_CLIENTS_MAX];	/* services/locking.c */

@@ -56,6 +56,9 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 	if (options->rpc_threads < 1 || options->rpc_threads > NAM__HANDLERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "rpc_threads: %u is not between 1 and %u",
 			options->rpc_threads, NAM__HANDLERS_MAX);
+	if (options->htm == NAM_HTM_ON && nam__htm_available() == NAM__HTM_NONE)
+		return nam_diag_set(diag, -EINVAL, "htm: this processor has neither RTM nor HLE, "
+			"or its microcode has disabled them; choose auto or off");
 	if (options->numa_node < -1 || options->numa_node > 1023)
 		return nam_diag_set(diag, -EINVAL, "numa_node: %d is not a node's number, or -1 "
 			"for any", options->numa_node);
@@ -237,6 +240,9 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 	/* Without it there is no local access; the server serves all the same. */
 	if (server->domain->limits.regions_are_files)
 		(void)!nam__proof_open(&server->proof);
+	server->htm = server->options.htm == NAM_HTM_OFF ? NAM__HTM_NONE :
+		server->options.htm == NAM_HTM_STAND_IN ? NAM__HTM_STAND_IN : nam__htm_available();
+	nam__log(server, NAM_LOG_INFO, "htm", "kind=%s", nam__htm_name(server->htm));
 	rc = start_services(server, diag);
 	for (uint32_t i = 0; i < server->options.rpc_threads && !rc; i++)
 		rc = nam__handler_start(&server->handlers[i], server, i, connection_closed,

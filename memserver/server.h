@@ -26,6 +26,14 @@ enum nam_pages {
 	NAM_PAGES_1G,
 };
 
+/* Hardware transactions around changes of key-value stores. */
+enum nam_htm {
+	NAM_HTM_AUTO = 0,	/* if a trial shows that this processor has them */
+	NAM_HTM_ON,		/* a start fails without */
+	NAM_HTM_OFF,
+	NAM_HTM_STAND_IN,	/* for tests: in software, and a third of them aborts */
+};
+
 /* Of events, for the operator; each level includes those before. */
 enum nam_log_level { NAM_LOG_ERROR, NAM_LOG_WARN, NAM_LOG_INFO, NAM_LOG_DEBUG };
 
@@ -37,6 +45,7 @@ struct nam_server_options {
 	enum nam_pages pages;
 	int numa_node;		/* -1: wherever */
 	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */
+	enum nam_htm htm;
 	/*
 	 * Called at least five times a second while the memory is populated; nonzero ends the
 	 * start.  May be NULL.

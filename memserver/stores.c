@@ -71,7 +71,8 @@ partitions_make(struct nam__store *store)
 		uint32_t chunks = store->chunks_count / count + (i < store->chunks_count % count);
 
 		nam__kv_partition_init(&store->partitions[i], store->object.id,
-			store->engine, store->chunks + at, chunks, store->mode == NAM_KV_CACHE);
+			store->server->htm, store->engine, store->chunks + at, chunks,
+			store->mode == NAM_KV_CACHE);
 		at += chunks;
 	}
 	return 0;

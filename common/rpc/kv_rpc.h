@@ -48,6 +48,8 @@ struct nam_rpc_kv_counts {
 	uint64_t slots;			/* of the tables */
 	uint64_t stashed;		/* pairs in the stash */
 	uint64_t loops;			/* inserts refused because they would loop */
+	/* Of hardware transactions; and critical sections that took the lock in the end. */
+	uint64_t htm_commits, htm_aborts, htm_fallbacks;
 	uint64_t kicked[NAM_RPC_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */
 };
 

@@ -4,11 +4,8 @@
 
 #include <string.h>
 
-#include "common/env.h"
 #include "common/guard.h"
 #include "engine.h"
-
-#define SPINS_BEFORE_YIELD 64u
 
 /* By enum nam_kv_engine. */
 static const struct nam__kv_engine *const engines[] = {
@@ -17,21 +14,33 @@ static const struct nam__kv_engine *const engines[] = {
 	&nam__kv_cuckoo_engine,
 };
 
+#define LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+
 static void
 lock(struct nam__kv_partition *p)
 {
-	if (!NAM_GUARD(KV_ALONE))
-		return;
-	/* Acquire: pairs with unlock(). */
-	for (unsigned spins = 1; __atomic_exchange_n(&p->locked, 1, __ATOMIC_ACQUIRE); spins++)
-		if (spins % SPINS_BEFORE_YIELD == 0)
-			nam_yield();
+	if (NAM_GUARD(KV_ALONE))
+		nam__htm_lock(&p->lock);
 }
 
 static void
 unlock(struct nam__kv_partition *p)
 {
-	__atomic_store_n(&p->locked, 0, __ATOMIC_RELEASE);
+	if (NAM_GUARD(KV_ALONE))
+		nam__htm_unlock(&p->lock);
+}
+
+/* The same, and count what was done: behind a transaction, which would conflict with others. */
+static void
+unlock_and_count(struct nam__kv_partition *p, uint64_t *tally)
+{
+	bool inside = p->lock.htm == NAM__HTM_NONE;
+
+	if (tally && inside)
+		++*tally;
+	unlock(p);
+	if (tally && !inside)
+		__atomic_fetch_add(tally, 1, __ATOMIC_RELAXED);
 }
 
 bool
@@ -41,10 +50,11 @@ nam__kv_engine_known(uint32_t engine)
 }
 
 void
-nam__kv_partition_init(struct nam__kv_partition *p, uint64_t store, uint32_t engine,
-	uint8_t *const *chunks, uint32_t count, bool evicts)
+nam__kv_partition_init(struct nam__kv_partition *p, uint64_t store, enum nam__htm htm,
+	uint32_t engine, uint8_t *const *chunks, uint32_t count, bool evicts)
 {
 	*p = (struct nam__kv_partition){
+		.lock.htm = htm,
 		.evicts = evicts,
 		.store = store,
 		.engine = engines[engine],
@@ -62,9 +72,8 @@ nam__kv_partition_get(struct nam__kv_partition *p, uint32_t hash, const void *ke
 
 	lock(p);
 	rc = p->engine->get(p, hash, key, key_bytes, value, room, ret_bytes);
-	p->counts.hits += rc == 0;
-	p->counts.misses += rc == -NAM_E_NOTFOUND;
-	unlock(p);
+	unlock_and_count(p, !rc ? &p->tally.hits :
+		rc == -NAM_E_NOTFOUND ? &p->tally.misses : NULL);
 	return rc;
 }
 
@@ -76,9 +85,8 @@ nam__kv_partition_put(struct nam__kv_partition *p, uint32_t hash, const void *ke
 
 	lock(p);
 	rc = p->engine->put(p, hash, key, key_bytes, value, value_bytes);
-	p->counts.puts += rc == 0;
-	p->counts.refusals += rc == -NAM_E_REMOTE_FULL;
-	unlock(p);
+	unlock_and_count(p, !rc ? &p->tally.puts :
+		rc == -NAM_E_REMOTE_FULL ? &p->tally.refusals : NULL);
 	return rc;
 }
 
@@ -90,8 +98,7 @@ nam__kv_partition_delete(struct nam__kv_partition *p, uint32_t hash, const void 
 
 	lock(p);
 	rc = p->engine->remove(p, hash, key, key_bytes);
-	p->counts.deletes += rc == 0;
-	unlock(p);
+	unlock_and_count(p, rc ? NULL : &p->tally.deletes);
 	return rc;
 }
 
@@ -124,6 +131,14 @@ nam__kv_partition_count(struct nam__kv_partition *p, struct nam_rpc_kv_counts *s
 	lock(p);
 	nam_rpc_kv_counts_add(sum, &p->counts);
 	p->engine->count(p, sum);
+	sum->hits += LOAD(p->tally.hits);
+	sum->misses += LOAD(p->tally.misses);
+	sum->puts += LOAD(p->tally.puts);
+	sum->deletes += LOAD(p->tally.deletes);
+	sum->refusals += LOAD(p->tally.refusals);
+	sum->htm_commits += LOAD(p->lock.commits);
+	sum->htm_aborts += LOAD(p->lock.aborts);
+	sum->htm_fallbacks += LOAD(p->lock.fallbacks);
 	unlock(p);
 }
 

@@ -17,6 +17,7 @@
 #include "bucket.h"
 #include "cells.h"
 #include "common/rpc/kv_rpc.h"
+#include "htm.h"
 
 #define NAM__KV_CHUNKS_MIN 2u		/* of a partition: one for buckets, one for cells */
 
@@ -38,14 +39,18 @@ struct nam__kv_cuckoo {
 };
 
 struct nam__kv_partition {
-	_Alignas(64) uint32_t locked;
-	bool evicts;
+	/* Of its own cache lines: transactions that only read meet nowhere else. */
+	_Alignas(64) struct nam__htm_lock lock;
+	struct {
+		uint64_t hits, misses, puts, deletes, refusals;
+	} tally;
+	_Alignas(64) bool evicts;
 	uint64_t store;
 	const struct nam__kv_engine *engine;
 	uint8_t *const *chunks;
 	uint32_t chunks_count;
 	struct nam__kv_cells cells;
-	struct nam_rpc_kv_counts counts;	/* without used and room */
+	struct nam_rpc_kv_counts counts;	/* that the engine keeps */
 	union {
 		struct nam__kv_chained chained;
 		struct nam__kv_cuckoo cuckoo;
@@ -57,11 +62,12 @@ bool nam__kv_engine_known(uint32_t engine);
 
 /*
  * @store	its number
+ * @htm		how threads exclude each other
  * @engine	a known one
  * @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything
  */
-void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store, uint32_t engine,
-	uint8_t *const *chunks, uint32_t count, bool evicts);
+void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store,
+	enum nam__htm htm, uint32_t engine, uint8_t *const *chunks, uint32_t count, bool evicts);
 
 /*
  * @hash	of the key: any function of it, the same each time

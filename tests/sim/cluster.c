@@ -41,6 +41,8 @@ server_main(void *arg)
 	options.region_bytes = self->cluster->memory_bytes;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
+	/* Real transactions would make runs differ between processors. */
+	options.htm = NAM_HTM_STAND_IN;
 	rc = nam_server_start(&options, &server, NULL, &diag);
 	if (rc)
 		sim_die("%s: %s", self->address, diag.text);

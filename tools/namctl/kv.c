@@ -103,6 +103,10 @@ print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *st
 	printf("deletes          %" PRIu64 "\n", stat->deletes);
 	printf("evictions        %" PRIu64 "\n", stat->evictions);
 	printf("refusals         %" PRIu64 "\n", stat->refusals);
+	if (stat->htm_commits + stat->htm_fallbacks)
+		printf("transactions     %" PRIu64 " committed, %" PRIu64 " aborted; %" PRIu64
+			" times the lock instead\n", stat->htm_commits, stat->htm_aborts,
+			stat->htm_fallbacks);
 	if (is->engine == NAM_KV_CUCKOO)
 		print_cuckoo(stat);
 }
@@ -131,6 +135,9 @@ json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *sta
 	ctl_json_u64(object, "deletes", stat->deletes);
 	ctl_json_u64(object, "evictions", stat->evictions);
 	ctl_json_u64(object, "refusals", stat->refusals);
+	ctl_json_u64(object, "htm_commits", stat->htm_commits);
+	ctl_json_u64(object, "htm_aborts", stat->htm_aborts);
+	ctl_json_u64(object, "htm_fallbacks", stat->htm_fallbacks);
 	if (is->engine == NAM_KV_CUCKOO) {
 		cJSON *kicked = cJSON_AddArrayToObject(object, "kicked");
 

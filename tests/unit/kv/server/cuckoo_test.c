@@ -31,7 +31,7 @@ begin_engine(enum nam_kv_engine engine, uint32_t count)
 		assert_non_null(chunks[i]);
 		memset(chunks[i], 0x5a, NAM__KV_CHUNK_BYTES);
 	}
-	nam__kv_partition_init(&p, 4711, engine, chunks, count, false);
+	nam__kv_partition_init(&p, 4711, NAM__HTM_NONE, engine, chunks, count, false);
 }
 
 static void

@@ -17,8 +17,9 @@
 
 #define CHUNKS_MAX 40u
 
-/* Each test runs with each engine. */
+/* Each test runs with each engine, and with stand-ins of hardware transactions. */
 static enum nam_kv_engine engine;
+static enum nam__htm htm;
 
 struct fixture {
 	struct nam__kv_partition p;
@@ -35,7 +36,7 @@ begin(uint32_t chunks, bool evicts)
 		assert_non_null(f.chunks[i]);
 		memset(f.chunks[i], 0x5a, NAM__KV_CHUNK_BYTES);
 	}
-	nam__kv_partition_init(&f.p, 4711, engine, f.chunks, chunks, evicts);
+	nam__kv_partition_init(&f.p, 4711, htm, engine, f.chunks, chunks, evicts);
 }
 
 static void
@@ -369,5 +370,8 @@ main(void)
 	for (engine = NAM_KV_CHAINED; nam__kv_engine_known(engine); engine++)
 		failed += cmocka_run_group_tests_name(engine == NAM_KV_CHAINED ? "chained" :
 			"cuckoo", tests, NULL, NULL);
+	htm = NAM__HTM_STAND_IN;
+	engine = NAM_KV_CUCKOO;
+	failed += cmocka_run_group_tests_name("cuckoo, stand-in", tests, NULL, NULL);
 	return failed;
 }

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "htm.h"
+
+#include "common/env.h"
+#include "common/hash/hash.h"
+
+#define SPINS_BEFORE_YIELD 64u
+#define TRIES_MAX 4u			/* transactions of a critical section */
+#define TRIALS 64u			/* an empty transaction may abort now and then */
+
+/* ---- the processor ------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <immintrin.h>
+
+#define CODE_LOCKED 0xffu		/* of an abort: another thread has the lock */
+
+__attribute__((target("rtm"))) static inline unsigned
+rtm_begin(void)
+{
+	return _xbegin();
+}
+
+/* Returns whether a transaction is under way, in which the lock is free. */
+__attribute__((target("rtm"))) static bool
+rtm_enter(const uint32_t *locked, unsigned *ret_status)
+{
+	*ret_status = rtm_begin();
+	if (*ret_status != _XBEGIN_STARTED)
+		return false;
+	/* Subscribes: if a thread takes the lock, the transaction aborts. */
+	if (__atomic_load_n(locked, __ATOMIC_RELAXED))
+		_xabort(CODE_LOCKED);
+	return true;
+}
+
+__attribute__((target("rtm"))) static void
+rtm_leave(void)
+{
+	_xend();
+}
+
+__attribute__((target("rtm"))) static bool
+rtm_tests_true(void)
+{
+	return _xtest() != 0;
+}
+
+/* Whether the lock is taken now, or seems so to this thread. */
+static bool
+hle_enter(uint32_t *locked)
+{
+	uint32_t was = 1;
+
+	__asm__ volatile("xacquire xchgl %0, %1" : "+r"(was), "+m"(*locked) : : "memory");
+	return !was;
+}
+
+static void
+hle_leave(uint32_t *locked)
+{
+	__asm__ volatile("xrelease movl $0, %0" : "=m"(*locked) : : "memory");
+}
+
+enum nam__htm
+nam__htm_available(void)
+{
+	static const uint32_t never_locked;
+	uint32_t a, b = 0, c, d, lock = 0;
+	unsigned status;
+
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+		return NAM__HTM_NONE;
+	for (unsigned i = 0; i < TRIALS && b & bit_RTM; i++)
+		if (rtm_enter(&never_locked, &status)) {
+			rtm_leave();
+			return NAM__HTM_RTM;
+		}
+	for (unsigned i = 0; i < TRIALS && b & bit_HLE; i++) {
+		bool elided = hle_enter(&lock) && rtm_tests_true();
+
+		hle_leave(&lock);
+		if (elided)
+			return NAM__HTM_HLE;
+	}
+	return NAM__HTM_NONE;
+}
+
+#define IS_LOCKED(status) ((status) & _XABORT_EXPLICIT && _XABORT_CODE(status) == CODE_LOCKED)
+#define IS_WORTH_A_TRY(status) ((status) & (_XABORT_RETRY | _XABORT_EXPLICIT))
+
+#else
+
+#define IS_LOCKED(status) false
+#define IS_WORTH_A_TRY(status) false
+
+static bool
+rtm_enter(const uint32_t *locked, unsigned *ret_status)
+{
+	(void)locked;
+	*ret_status = 0;
+	return false;
+}
+
+static void
+rtm_leave(void)
+{
+}
+
+static bool
+hle_enter(uint32_t *locked)
+{
+	return !__atomic_exchange_n(locked, 1, __ATOMIC_ACQUIRE);
+}
+
+static void
+hle_leave(uint32_t *locked)
+{
+	__atomic_store_n(locked, 0, __ATOMIC_RELEASE);
+}
+
+enum nam__htm
+nam__htm_available(void)
+{
+	return NAM__HTM_NONE;
+}
+
+#endif
+
+const char *
+nam__htm_name(enum nam__htm htm)
+{
+	static const char *const names[] = { "none", "hle", "rtm", "stand-in" };
+
+	return names[htm];
+}
+
+/* ---- the stand-in -------------------------------------------------------------------------- */
+
+static void
+spin(unsigned *spins)
+{
+	if (++*spins % SPINS_BEFORE_YIELD == 0)
+		nam_yield();
+}
+
+static void
+take(uint32_t *word)
+{
+	/* Acquire: pairs with the release of the thread that was in before. */
+	for (unsigned spins = 0; __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);)
+		spin(&spins);
+}
+
+static void
+give(uint32_t *word)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
+/* A transaction holds a lock of its own, which real ones do without; about a third aborts. */
+static bool
+stand_in_enter(struct nam__htm_lock *lock)
+{
+	uint64_t number = __atomic_load_n(&lock->aborts, __ATOMIC_RELAXED) +
+		__atomic_load_n(&lock->commits, __ATOMIC_RELAXED);
+
+	if (nam_mix64(number) % 3 == 0)
+		return false;
+	take(&lock->stand_in);
+	if (!__atomic_load_n(&lock->locked, __ATOMIC_RELAXED))
+		return true;
+	give(&lock->stand_in);
+	return false;
+}
+
+/* ---- the lock ------------------------------------------------------------------------------ */
+
+static inline void
+count(uint64_t *word)
+{
+	__atomic_fetch_add(word, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether the critical section is a transaction. */
+static bool
+begin(struct nam__htm_lock *lock)
+{
+	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+		bool stand_in = lock->htm == NAM__HTM_STAND_IN;
+		unsigned status = 0, spins = 0;
+
+		if (stand_in ? stand_in_enter(lock) : rtm_enter(&lock->locked, &status))
+			return true;
+		count(&lock->aborts);
+		if (!stand_in && !IS_WORTH_A_TRY(status))
+			break;
+		while (IS_LOCKED(status) && spins < SPINS_BEFORE_YIELD &&
+			__atomic_load_n(&lock->locked, __ATOMIC_RELAXED))
+			spin(&spins);
+	}
+	count(&lock->fallbacks);
+	return false;
+}
+
+void
+nam__htm_lock(struct nam__htm_lock *lock)
+{
+	unsigned spins = 0;
+
+	if (lock->htm == NAM__HTM_HLE) {
+		while (!hle_enter(&lock->locked))
+			spin(&spins);
+		return;
+	}
+	if (lock->htm != NAM__HTM_NONE && begin(lock))
+		return;
+	take(&lock->locked);
+	if (lock->htm == NAM__HTM_STAND_IN)
+		take(&lock->stand_in);
+}
+
+/* A thread that has taken the lock sees it taken; a transaction has seen it free. */
+void
+nam__htm_unlock(struct nam__htm_lock *lock)
+{
+	bool taken = __atomic_load_n(&lock->locked, __ATOMIC_RELAXED);
+
+	if (lock->htm == NAM__HTM_HLE) {
+		hle_leave(&lock->locked);
+		return;
+	}
+	if (lock->htm == NAM__HTM_RTM && !taken)
+		rtm_leave();
+	if (lock->htm == NAM__HTM_STAND_IN)
+		give(&lock->stand_in);
+	if (taken)
+		give(&lock->locked);
+	else
+		count(&lock->commits);
+}
