@@ -31,6 +31,8 @@ test_usage() {
 	expect 2 namctl --cluster "not an address" status
 	expect 2 namctl --cluster "$cluster" --transport pigeon status
 	says "--transport: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
+	expect 2 namctl --cluster "$cluster" --timeout-ms 99 status
+	says "from 100 to 600000"
 	expect 2 namctl --cluster "$cluster" status --transport
 	says "requires an argument"
 	expect 2 env NAM_TRANSPORT=pigeon namctl --cluster "$cluster" index list
@@ -399,7 +401,7 @@ test_lost() {
 	seq 1 5000 | awk '{ print $1 "\t" $1 }' | namctl --quiet load wide - || fail "load wide"
 	# A stopped server may still have its memory.
 	kill -STOP "${nam_server_pids[1]}"
-	expect 3 namctl status
+	expect 3 namctl --timeout-ms $((1000 * ${NAM_TEST_SLOWNESS:-1})) status
 	grep -q "^? *$second *silent: " <<<"$out" || fail "no silent server in: $out"
 	kill -CONT "${nam_server_pids[1]}"
 	expect 0 namctl status

@@ -9,6 +9,7 @@ set -u
 unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 pairs=900000
+brief=(--timeout-ms 1000)	# of waits for clients that are stopped, which end in no other way
 
 # index_fill DESIGN: more than half of the memory.
 index_fill() {
@@ -66,7 +67,7 @@ fill_while_a_client_is_stopped() {
 		python json 'all(s["carved_bytes"] == s["free_bytes"] for s in r["servers"])'
 	done
 	kill -STOP $pid
-	expect 6 namctl kv create filling --memory 24M
+	expect 6 namctl "${brief[@]}" kv create filling --memory 24M
 	says "(nam-bench, pid $pid) has not looked at the epoch"
 	says "try again"
 	kill -CONT $pid
@@ -102,7 +103,7 @@ drop_while_a_client_is_stopped() {
 			is_used
 		done
 		kill -STOP $pid
-		expect 0 namctl --json index drop filling
+		expect 0 namctl "${brief[@]}" --json index drop filling
 		json 'r["blocks_lost"] == 0 and r["blocks_waiting"] > 10000'
 		says "blocks cannot be used yet: client "
 		says "(nam-bench, pid $pid) has not looked at the epoch"
@@ -110,7 +111,7 @@ drop_while_a_client_is_stopped() {
 		json 'sum(s["waiting_bytes"] for s in r["servers"]) > 10000000'
 		expect 0 namctl status
 		says " of the rest wait for clients that are stopped or slow"
-		expect 6 namctl kv create filling --memory 16M
+		expect 6 namctl "${brief[@]}" kv create filling --memory 16M
 		says "(nam-bench, pid $pid) has not looked at the epoch"
 		# The blocks that a killed client has stay allocated, in some of the regions.
 		[ "$how" != end ] || kill -KILL $pid

@@ -117,6 +117,9 @@ static const struct nam_option rows[] = {
 		"or datagram. Without this option, NAM_TRANSPORT in the environment decides.",
 		NAM_OPTION_CHOICE, FIELD(transport), .min = NAM_TRANSPORT_SRQ,
 		.choices = transports },
+	{ "timeout-ms", "N", "The longest wait for a memory server, and for clients that are "
+		"stopped while memory is to be used again, in milliseconds, 100 to 600000 "
+		"(default 5000).", NAM_OPTION_COUNT, FIELD(timeout_ms), .min = 100, .max = 600000 },
 	{ "key-type", "TYPE", "How keys are written: u64 (default for keys of 8 bytes), text "
 		"(default for others; zero bytes fill up short keys) or hex (all bytes). Keys "
 		"and values of kv and table are text (default) or hex.", NAM_OPTION_TEXT,

@@ -37,6 +37,7 @@
 struct ctl {
 	const char *cluster;
 	enum nam_transport transport;	/* 0: not said */
+	uint32_t timeout_ms;		/* 0: not said */
 	bool json;
 	bool quiet;			/* no text where the exit status says it all */
 	const char *key_type;		/* NULL: by the index's key size */

@@ -18,6 +18,8 @@ ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options)
 	ret_options->cluster = ctl->cluster;
 	ret_options->name = "namctl";
 	ret_options->transport = ctl->transport;
+	if (ctl->timeout_ms)
+		ret_options->timeout_ms = ctl->timeout_ms;
 	return NAM_EXIT_OK;
 }
 
