@@ -8,7 +8,7 @@
  *
  * Seeds count through the kinds of stores and readers (ramp_plan.h) and, of each, through what may
  * happen in a run of it; all else is drawn.  The fixed seeds cover almost all kinds, and more seeds
- * of the others follow.
+ * of the others follow, where all profiles run all fixed seeds (random_runs.h).
  */
 #include "common/rpc/records_rpc.h"
 #include "compute/remote/epoch.h"
@@ -784,7 +784,7 @@ main(int argc, char **argv)
 
 	argc = take_plain(argc, argv);
 	rc = random_runs_main(&runs, argc, argv);
-	if (argc == 1)
+	if (argc == 1 && RANDOM_RUNS_SHARES == 1)
 		rc |= ramp_cover_more(FIXED_SEEDS, perform) || ramp_uncovered(stdout);
 	return rc;
 }
