@@ -187,7 +187,7 @@ look_at_slot(const struct nam_kv *kv, const struct nam__cuckoo_bucket *bucket, u
 		return LOOK_LONG;
 	*ret_value = data + key_bytes;
 	if (memcmp(data, key, key_bytes) == 0 && (!NAM_GUARD(KV_CHECKSUM) || slot->checksum ==
-			nam__cuckoo_checksum(kv->store, key, key_bytes, *ret_value, *ret_bytes)))
+			nam__cuckoo_checksum_in_line(kv->store, data, key_bytes, *ret_bytes)))
 		return LOOK_FOUND;
 	return LOOK_TORN;
 }

@@ -80,9 +80,7 @@ nam__cuckoo_bucket_number(uint32_t table, uint32_t index)
 static inline uint32_t
 nam__cuckoo_table_hash(uint32_t hash, uint32_t table)
 {
-	uint64_t mixed = nam_mix64(hash ^ 0x9e3779b97f4a7c15ull);
-
-	return table ? (uint32_t)mixed : (uint32_t)(mixed >> 32);
+	return table ? (uint32_t)(hash * 0x9e3779b97f4a7c15ull >> 32) : hash;
 }
 
 /* The high bits choose one of `base` buckets, and each doubling takes one bit more from below. */
@@ -129,13 +127,29 @@ nam__cuckoo_value_bytes(const struct nam__cuckoo_slot *slot)
 
 /* Another store's pair has another one, so memory that has changed hands fits no key. */
 static inline uint32_t
-nam__cuckoo_checksum(uint64_t store, const void *key, uint32_t key_bytes, const void *value,
-	uint32_t value_bytes)
+nam__cuckoo_checksum_mix(uint64_t store, uint64_t hash, uint32_t key_bytes, uint32_t value_bytes)
 {
 	uint64_t lengths = (uint64_t)value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes;
 
-	return (uint32_t)nam_mix64(nam_hash64(key, key_bytes) ^ store ^
-		nam_mix64(nam_hash64(value, value_bytes) + lengths));
+	return (uint32_t)nam_mix64((hash ^ store) + lengths * 0x9e3779b97f4a7c15ull);
+}
+
+/* @pair	key and value, one behind the other: at most 48 bytes */
+static inline uint32_t
+nam__cuckoo_checksum_in_line(uint64_t store, const void *pair, uint32_t key_bytes,
+	uint32_t value_bytes)
+{
+	return nam__cuckoo_checksum_mix(store, nam_hash64(pair, key_bytes + value_bytes), key_bytes,
+		value_bytes);
+}
+
+/* Of a longer pair. */
+static inline uint32_t
+nam__cuckoo_checksum_long(uint64_t store, const void *key, uint32_t key_bytes, const void *value,
+	uint32_t value_bytes)
+{
+	return nam__cuckoo_checksum_mix(store, nam_hash64(key, key_bytes) ^
+		nam_mix64(nam_hash64(value, value_bytes)), key_bytes, value_bytes);
 }
 
 #endif /* NAM_KV_SERVER_BUCKET_H */

@@ -42,22 +42,31 @@ pair_open(const struct nam__kv_partition *p, uint32_t position, const struct nam
 	return !cells || first != NAM__KV_CELL_NONE;
 }
 
-static uint32_t
+static bool
+key_is(const struct nam__kv_partition *p, uint32_t position, const void *key, uint32_t key_bytes)
+{
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, position));
+	struct nam__kv_stream stream;
+
+	if (nam__cuckoo_key_bytes(&slot) != key_bytes)
+		return false;
+	if (!nam__cuckoo_cells(&slot))
+		return memcmp(nam__cuckoo_data_at(p, position), key, key_bytes <
+			NAM__CUCKOO_DATA_BYTES ? key_bytes : NAM__CUCKOO_DATA_BYTES) == 0;
+	return pair_open(p, position, &slot, &stream) &&
+	       nam__kv_stream_equals(&stream, key, key_bytes);
+}
+
+static inline uint32_t
 find_in(const struct nam__kv_partition *p, uint32_t bucket, uint32_t hash, const void *key,
 	uint32_t key_bytes)
 {
 	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, bucket)->slots;
 
-	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
-		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(&slots[i]);
-		uint32_t position = bucket * NAM__CUCKOO_SLOTS + i;
-		struct nam__kv_stream stream;
-
-		if (slot.hash == hash && nam__cuckoo_key_bytes(&slot) == key_bytes &&
-			pair_open(p, position, &slot, &stream) &&
-			nam__kv_stream_equals(&stream, key, key_bytes))
-			return position;
-	}
+	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
+		if (slots[i].hash == hash &&
+			key_is(p, bucket * NAM__CUCKOO_SLOTS + i, key, key_bytes))
+			return bucket * NAM__CUCKOO_SLOTS + i;
 	return NAM__CUCKOO_NONE;
 }
 
@@ -68,7 +77,11 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 	uint32_t buckets[2], at;
 
 	nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
-	__builtin_prefetch(nam__cuckoo_bucket_at(p, buckets[1]));
+	/* All at once: the line of a pair's data is known only once the heads are there. */
+	for (uint32_t i = 0; i < 2; i++)
+		for (uint32_t line = 0; line < NAM__CUCKOO_BUCKET_BYTES; line += 64)
+			__builtin_prefetch((const uint8_t *)nam__cuckoo_bucket_at(p, buckets[i]) +
+				line);
 	at = find_in(p, buckets[0], hash, key, key_bytes);
 	if (at == NAM__CUCKOO_NONE)
 		at = find_in(p, buckets[1], hash, key, key_bytes);
@@ -127,27 +140,40 @@ cells_take(struct nam__kv_partition *p, uint32_t count, uint32_t position)
 	return first;
 }
 
+/* The slot's data, and its checksum: of what was to be written, whatever is there now. */
+static uint32_t
+data_write(struct nam__kv_partition *p, uint32_t position, const void *key, uint32_t key_bytes,
+	const void *value, uint32_t value_bytes)
+{
+	uint32_t count = nam__cuckoo_cells_for(key_bytes + value_bytes), first;
+	uint8_t *data = nam__cuckoo_data_at(p, position), pair[NAM__CUCKOO_DATA_BYTES] = { 0 };
+	struct nam__kv_stream stream;
+
+	if (!count) {
+		memcpy(pair, key, key_bytes);
+		if (value_bytes)
+			memcpy(pair + key_bytes, value, value_bytes);
+		memcpy(data, pair, sizeof(pair));
+		return nam__cuckoo_checksum_in_line(p->store, pair, key_bytes, value_bytes);
+	}
+	first = cells_take(p, count, position);
+	memcpy(data + NAM__CUCKOO_HEAD_BYTES, &first, sizeof(first));
+	stream = stream_of(p, position, count, first);
+	nam__kv_stream_write(&stream, key, key_bytes);
+	nam__kv_stream_write(&stream, value, value_bytes);
+	return nam__cuckoo_checksum_long(p->store, key, key_bytes, value, value_bytes);
+}
+
 /* Key and value go to a slot whose cells, if it has any, have been given back; its head is last. */
 static void
 pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const void *key,
 	uint32_t key_bytes, const void *value, uint32_t value_bytes, uint32_t flags)
 {
-	struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, position);
-	uint32_t count = nam__cuckoo_cells_for(key_bytes + value_bytes);
-	uint32_t first = NAM__KV_CELL_NONE;
-	struct nam__kv_stream stream;
+	uint32_t checksum = data_write(p, position, key, key_bytes, value, value_bytes);
 
-	if (count) {
-		first = cells_take(p, count, position);
-		memcpy(nam__cuckoo_data_at(p, position) + NAM__CUCKOO_HEAD_BYTES, &first,
-			sizeof(first));
-	}
-	stream = stream_of(p, position, count, first);
-	nam__kv_stream_write(&stream, key, key_bytes);
-	nam__kv_stream_write(&stream, value, value_bytes);
 	nam_race_point("kv.before_head");
-	*slot = (struct nam__cuckoo_slot){
-		.checksum = nam__cuckoo_checksum(p->store, key, key_bytes, value, value_bytes),
+	*nam__cuckoo_slot_at(p, position) = (struct nam__cuckoo_slot){
+		.checksum = checksum,
 		.hash = hash,
 		.lengths = flags | value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes,
 	};
@@ -458,30 +484,50 @@ init(struct nam__kv_partition *p)
 	nam__kv_cells_init(&p->cells, p->chunks + chunks, -1, NAM__KV_CELLS_PER_CHUNK);
 }
 
+/* 0 or -NAM_E_REMOTE_CORRUPT.  Looks at each byte once, for clients may write there. */
+static int
+value_read(const struct nam__kv_partition *p, uint32_t at, const struct nam__cuckoo_slot *slot,
+	const void *key, uint32_t key_bytes, void *value)
+{
+	uint32_t bytes = nam__cuckoo_value_bytes(slot), checksum;
+	uint8_t pair[NAM__CUCKOO_DATA_BYTES];
+	struct nam__kv_stream stream;
+
+	if (nam__cuckoo_key_bytes(slot) != key_bytes || !pair_open(p, at, slot, &stream))
+		return -NAM_E_REMOTE_CORRUPT;
+	if (nam__cuckoo_cells(slot)) {
+		nam__kv_stream_read(&stream, NULL, key_bytes);
+		nam__kv_stream_read(&stream, value, bytes);
+		checksum = nam__cuckoo_checksum_long(p->store, key, key_bytes, value, bytes);
+	} else {
+		memcpy(pair, nam__cuckoo_data_at(p, at), sizeof(pair));
+		checksum = nam__cuckoo_checksum_in_line(p->store, pair, key_bytes, bytes);
+		if (bytes)
+			memcpy(value, pair + key_bytes, bytes);
+	}
+	return checksum == slot->checksum ? 0 : -NAM_E_REMOTE_CORRUPT;
+}
+
 static int
 get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes, void *value,
 	uint32_t room, uint32_t *ret_bytes)
 {
-	uint32_t at = find(p, hash, key, key_bytes), bytes;
-	struct nam__kv_stream stream;
+	uint32_t at = find(p, hash, key, key_bytes);
 	struct nam__cuckoo_slot slot;
+	int rc;
 
 	if (at == NAM__CUCKOO_NONE)
 		return -NAM_E_NOTFOUND;
 	slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
-	bytes = nam__cuckoo_value_bytes(&slot);
-	if (bytes > room)
+	if (nam__cuckoo_value_bytes(&slot) > room)
 		return -NAM_E_LIMIT;
-	if (!pair_open(p, at, &slot, &stream) || nam__cuckoo_key_bytes(&slot) != key_bytes)
-		return -NAM_E_REMOTE_CORRUPT;
-	nam__kv_stream_read(&stream, NULL, key_bytes);
-	nam__kv_stream_read(&stream, value, bytes);
-	if (nam__cuckoo_checksum(p->store, key, key_bytes, value, bytes) != slot.checksum)
-		return -NAM_E_REMOTE_CORRUPT;
+	rc = value_read(p, at, &slot, key, key_bytes, value);
+	if (rc)
+		return rc;
 	/* A store only if it changes the slot: other processors share the cache line. */
 	if (!(slot.lengths & NAM__CUCKOO_USED))
 		nam__cuckoo_slot_at(p, at)->lengths = slot.lengths | NAM__CUCKOO_USED;
-	*ret_bytes = bytes;
+	*ret_bytes = nam__cuckoo_value_bytes(&slot);
 	return 0;
 }
 

@@ -206,7 +206,7 @@ begin(struct nam__htm_lock *lock)
 }
 
 void
-nam__htm_lock(struct nam__htm_lock *lock)
+nam__htm_lock_slowly(struct nam__htm_lock *lock)
 {
 	unsigned spins = 0;
 
@@ -224,7 +224,7 @@ nam__htm_lock(struct nam__htm_lock *lock)
 
 /* A thread that has taken the lock sees it taken; a transaction has seen it free. */
 void
-nam__htm_unlock(struct nam__htm_lock *lock)
+nam__htm_unlock_slowly(struct nam__htm_lock *lock)
 {
 	bool taken = __atomic_load_n(&lock->locked, __ATOMIC_RELAXED);
 

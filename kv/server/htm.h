@@ -35,8 +35,26 @@ enum nam__htm nam__htm_available(void);
 /* "none", "hle", "rtm" */
 const char *nam__htm_name(enum nam__htm htm);
 
+/* The rest of the two below. */
+void nam__htm_lock_slowly(struct nam__htm_lock *lock);
+void nam__htm_unlock_slowly(struct nam__htm_lock *lock);
+
 /* Waits while another thread is in; bounded tries of transactions, then the lock. */
-void nam__htm_lock(struct nam__htm_lock *lock);
-void nam__htm_unlock(struct nam__htm_lock *lock);
+static inline void
+nam__htm_lock(struct nam__htm_lock *lock)
+{
+	/* Acquire: pairs with the release of the thread that was in before. */
+	if (lock->htm != NAM__HTM_NONE || __atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE))
+		nam__htm_lock_slowly(lock);
+}
+
+static inline void
+nam__htm_unlock(struct nam__htm_lock *lock)
+{
+	if (lock->htm != NAM__HTM_NONE)
+		nam__htm_unlock_slowly(lock);
+	else
+		__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
+}
 
 #endif /* NAM_KV_SERVER_HTM_H */
