@@ -8,8 +8,8 @@
 #include "common/race.h"
 
 #define STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
-/* The table begins with 256 to 511 buckets, or with all. */
-#define BASE_BITS 8
+/* The table begins with 32 to 63 buckets. */
+#define BASE_BITS 5
 /* Buckets of each table that a step of growth divides. */
 #define SPLITS_PER_STEP 64u
 /* After so many cells, or slots, the next pair is evicted in any case. */

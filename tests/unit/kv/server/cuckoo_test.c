@@ -100,6 +100,27 @@ get(uint32_t hash, uint32_t number)
 	return rc;
 }
 
+static uint32_t
+fill(void)
+{
+	uint32_t n = 0;
+
+	while (!put((uint32_t)nam_mix64(n), n))
+		n++;
+	return n;
+}
+
+/* Empty tables that have grown as far as they can. */
+static void
+begin_grown(uint32_t count)
+{
+	begin(count);
+	for (uint32_t n = fill(); n-- > 0;)
+		assert_int_equal(take_out((uint32_t)nam_mix64(n), n), 0);
+	assert_int_equal(counts().keys, 0);
+	memset(&p.counts, 0, sizeof(p.counts));
+}
+
 /* A hash whose buckets are these two of the first `among` of each table. */
 static uint32_t
 hash_among(struct nam_rng *rng, uint32_t among)
@@ -242,7 +263,7 @@ put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED(void **stat
 	uint32_t count = 0, refused = 0, kicked = 0, most = 0;
 
 	(void)state;
-	begin(3);
+	begin_grown(3);
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		uint32_t hash = hash_among(&rng, AMONG), vertices, moved;
 		bool free_slot;
@@ -283,16 +304,6 @@ next:;
 }
 
 /* ---- how full ------------------------------------------------------------------------------ */
-
-static uint32_t
-fill(void)
-{
-	uint32_t n = 0;
-
-	while (!put((uint32_t)nam_mix64(n), n))
-		n++;
-	return n;
-}
 
 static void
 put__until_a_store_refuses__AS_FULL_AS_CHAINED_OR_FULLER(void **state)
@@ -349,7 +360,7 @@ put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS(void **state)
 	uint32_t predicted = 0, looped = 0, vertices = 2 * AMONG;
 
 	(void)state;
-	begin(3);
+	begin_grown(3);
 	memset(table, 0, sizeof(table));
 	/* More pairs than slots: some insert must loop. */
 	for (uint32_t i = 0; i < vertices * NAM__CUCKOO_SLOTS + STASH_SLOTS + 100; i++) {
@@ -459,8 +470,7 @@ operations__at_each_load_factor__AS_A_MODEL_HAS_THEM(void **state)
 	uint32_t kicked = 0;
 
 	(void)state;
-	begin(MODEL_CHUNKS);
-	/* Of this many chunks all but one are the tables' from the beginning. */
+	begin_grown(MODEL_CHUNKS);
 	for (unsigned i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
 		model_operate(&rng, loads[i], operations / 7 + 1);
 		print_message("load factor %.3f of %.2f, %u refused, %u in the stash; kick-outs:",
