@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv.c -- nam-bench kv: a key-value store under GETs and PUTs, whatever carries them.
+ * kv.c -- nam-bench kv: a key-value store under reads, updates and inserts, whatever carries them.
  *
  * A key's value, and how long it is, follow from its number, so every answer can be checked.
  */
@@ -11,25 +11,28 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "kv_store.h"
 #include "requests.h"
 
-#define KEY_BYTES 16u
 /* Lengths as of the texts of which Su et al. tell: 1 to 899 bytes, 43 on average. */
 #define MIXED_MEAN 43.0
 #define MIXED_MAX 899u
 
+enum op { GET, UPDATE, INSERT };
+
 struct room {
 	uint64_t number;		/* of the key */
-	bool get;
+	enum op op;
+	bool refused;			/* an insert that found no room */
 	uint32_t bytes;			/* of the value */
-	uint64_t key[KEY_BYTES / 8];
+	uint64_t key[KV_KEY_BYTES / 8];
 	uint64_t value[NAM_KV_VALUE_BYTES_MAX / 8 + 1];
 };
 
 /* ---- pairs --------------------------------------------------------------------------------- */
 
 static void
-key_fill(uint64_t number, uint64_t key[KEY_BYTES / 8])
+key_fill(uint64_t number, uint64_t key[KV_KEY_BYTES / 8])
 {
 	struct nam_rng rng = nam_rng_seed(number);
 
@@ -60,38 +63,91 @@ value_fill(const struct requests_options *o, uint64_t number, uint64_t *value)
 	return bytes;
 }
 
-/* Twice what the pairs take, for keys do not fall into partitions evenly. */
-static uint64_t
-memory_bytes(const struct requests *bench)
-{
-	const struct requests_options *o = &bench->options;
-	uint64_t servers = nam_client_servers(session.client);
-	uint64_t partitions = o->partitions ? o->partitions : 16;
-	uint64_t pair = 128 + 64 * (uint64_t)((o->mixed ? 64 : o->value_bytes) / 52);
+/* ---- before and after ---------------------------------------------------------------------- */
 
-	return 2 * pair * o->keys + 2 * servers * partitions * NAM_KV_PARTITION_BYTES_MIN;
+/* A key of the phase under way; those that only make tables grow are none of the run. */
+NAM_FIBER_FN static int
+fill_one(struct requests_part *part, uint64_t number)
+{
+	const struct requests *bench = part->bench;
+	uint64_t key[KV_KEY_BYTES / 8], value[NAM_KV_VALUE_BYTES_MAX / 8 + 1];
+	struct nam_worker *worker = part->member->worker;
+	int rc;
+
+	key_fill(bench->phase == KV_FILL ? number : ~number, key);
+	if (bench->phase == KV_SHRINK) {
+		rc = nam_kv_delete(worker, part->kv, key, KV_KEY_BYTES); /* SUSPENDS */
+		return rc == -NAM_E_NOTFOUND ? 0 : rc;
+	}
+	rc = nam_kv_put(worker, part->kv, key, KV_KEY_BYTES, value,
+		value_fill(&bench->options, number, value)); /* SUSPENDS */
+	return rc == -NAM_E_REMOTE_FULL && bench->phase == KV_GROW ? 0 : rc;
 }
 
-/* ---- before and after ---------------------------------------------------------------------- */
+/* Keys of the thread's share, as long as there are some. */
+static void
+fill_fiber(void *arg)
+{
+	struct requests_part *part = arg;
+	const struct requests *bench = part->bench;
+	int rc = 0;
+
+	while (!rc && !bench_signal && !session.findings.fatal) {
+		uint64_t number = part->member->number +
+			part->filled++ * thread_pool_size(session.pool);
+
+		if (number >= bench->phase_keys)
+			return;
+		rc = fill_one(part, number); /* SUSPENDS */
+	}
+	if (rc == -NAM_E_REMOTE_FULL && bench->options.load_factor > 0)
+		bench_complain("--load-factor %g: chance gives some partitions more keys, and one "
+			"is full already; a lower one, --partitions 1, or more --keys helps",
+			bench->options.load_factor);
+	if (rc)
+		requests_failed(part, rc, "filling the store");
+}
 
 static void
 fill_main(struct thread_pool_member *member, void *arg)
 {
 	struct requests *bench = arg;
-	const struct requests_options *o = &bench->options;
 	struct requests_part *part = &bench->parts[member->number];
-	struct room room = { 0 };
-	int rc = nam_kv_open(member->worker, bench->name, &part->kv); /* SUSPENDS */
+	uint32_t fibers = bench->options.run.fibers;
+	int rc = 0;
 
-	for (uint64_t i = member->number; i < o->keys && !rc && !bench_signal;
-		i += thread_pool_size(session.pool)) {
-		key_fill(i, room.key);
-		room.bytes = value_fill(o, i, room.value);
-		rc = nam_kv_put(member->worker, part->kv, room.key, KEY_BYTES, room.value,
-			room.bytes); /* SUSPENDS */
-	}
+	part->filled = 0;
+	if (!part->kv)
+		rc = nam_kv_open(member->worker, bench->name, &part->kv); /* SUSPENDS */
+	if (!rc && fibers == 1)
+		fill_fiber(part);
+	for (uint32_t i = 0; i < fibers && fibers > 1 && !rc; i++)
+		rc = nam_worker_spawn(member->worker, fill_fiber, part);
 	if (rc)
 		requests_failed(part, rc, "filling the store");
+	if (fibers > 1)
+		nam_worker_run(member->worker);
+}
+
+static int
+fill(struct requests *bench, enum kv_phase phase, uint64_t keys)
+{
+	bench->phase = phase;
+	bench->phase_keys = keys;
+	if (!session.findings.fatal)
+		thread_pool_run(session.pool, fill_main, bench, 0, 0);
+	return session.findings.fatal;
+}
+
+static int
+store_stat(const struct requests *bench, struct nam_kv_stat *ret_stat)
+{
+	struct nam_worker *worker = session_worker();
+	int rc = nam_kv_stat(worker, bench->parts->kv, ret_stat); /* SUSPENDS */
+
+	if (rc)
+		(void)bench_failed("asking for counts", rc, nam_worker_diag(worker));
+	return rc;
 }
 
 static int
@@ -100,21 +156,40 @@ begin(struct requests *bench)
 	const struct requests_options *o = &bench->options;
 	struct nam_worker *worker = session_worker();
 	struct nam_kv_options options;
+	uint32_t servers = nam_client_servers(session.client);
+	uint64_t growth;
 	int rc;
 
 	nam_kv_options_init(&options);
 	options.mode = NAM_KV_STORE;
-	options.engine = o->engine;
-	options.partitions = o->partitions;
-	options.memory_bytes = memory_bytes(bench);
+	kv_store_size(o, servers, &options);
+	growth = kv_store_growth(o, servers, &options);
 	requests_keys_init(bench);
 	rc = nam_kv_create(worker, bench->name, &options); /* SUSPENDS */
 	if (rc) {
 		bench->name[0] = '\0';
 		return bench_failed("making the store", rc, nam_worker_diag(worker));
 	}
-	thread_pool_run(session.pool, fill_main, bench, 0, 0);
-	return nam_exit_code(session.findings.fatal);
+	if (growth && (fill(bench, KV_GROW, growth) || fill(bench, KV_SHRINK, growth)))
+		return nam_exit_code(session.findings.fatal);
+	if (fill(bench, KV_FILL, o->keys))
+		return nam_exit_code(session.findings.fatal);
+	return nam_exit_code(store_stat(bench, &bench->before)); /* SUSPENDS */
+}
+
+/* The store itself says how many pairs have come. */
+static int
+measured(struct requests *bench)
+{
+	uint64_t added = 0;
+	int rc = store_stat(bench, &bench->after); /* SUSPENDS */
+
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
+		added += bench->parts[i].added;
+	if (!rc && bench->after.keys - bench->before.keys != added)
+		findings_wrong(&session.findings, "the store has %" PRIu64 " keys more than before "
+			"%" PRIu64 " inserts", bench->after.keys - bench->before.keys, added);
+	return rc;
 }
 
 static void
@@ -128,22 +203,49 @@ end(struct requests *bench)
 	else if (rc)
 		bench_complain("%s: %s; namctl kv drop %s", bench->name, nam_worker_diag(worker),
 			bench->name);
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++) {
 		nam_kv_close(bench->parts[i].kv);
+		inserted_free(&bench->parts[i].inserted);
+	}
 }
 
 /* ---- one request --------------------------------------------------------------------------- */
 
+/*
+ * The key of a rank counted back from the newest: threads insert side by side, so rank r is one of
+ * thread r mod threads.  Beyond its inserts lie the keys of the fill, the last first.
+ */
+static uint64_t
+latest(const struct requests *bench, uint64_t rank)
+{
+	uint64_t threads = thread_pool_size(session.pool), keys = bench->options.keys;
+	const struct inserted *inserted = &bench->parts[rank % threads].inserted;
+	uint64_t back = rank / threads, count = inserted_count(inserted);
+
+	if (back < count)
+		return *inserted_at(inserted, count - 1 - back);
+	return keys - 1 - (rank - count * threads) % keys;
+}
+
 static void
 prepare(struct requests_part *part, void *arg)
 {
+	const struct requests *bench = part->bench;
 	struct room *room = arg;
+	uint64_t dice;
 
-	room->number = requests_draw(part->bench, &part->rng);
-	room->get = requests_reads(part);
+	room->number = requests_draw(bench, &part->rng);
+	dice = nam_rng_below(&part->rng, REQUESTS_DICE);
+	room->op = dice < bench->reads_below ? GET : dice < bench->inserts_below ? INSERT : UPDATE;
+	room->refused = false;
+	if (room->op == INSERT)
+		room->number = bench->options.keys + part->member->number +
+			part->numbered++ * thread_pool_size(session.pool);
+	else if (bench->options.distribution == DISTRIBUTION_LATEST)
+		room->number = latest(bench, room->number);
 	key_fill(room->number, room->key);
-	if (!room->get)
-		room->bytes = value_fill(&part->bench->options, room->number, room->value);
+	if (room->op != GET)
+		room->bytes = value_fill(&bench->options, room->number, room->value);
 }
 
 NAM_FIBER_FN static int
@@ -151,13 +253,16 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 {
 	struct nam_worker *worker = part->member->worker;
 	struct room *room = arg;
+	int rc;
 
 	(void)count;
-	if (room->get)
-		return nam_kv_get(worker, part->kv, room->key, KEY_BYTES, room->value,
+	if (room->op == GET)
+		return nam_kv_get(worker, part->kv, room->key, KV_KEY_BYTES, room->value,
 			sizeof(room->value), &room->bytes); /* SUSPENDS */
-	return nam_kv_put(worker, part->kv, room->key, KEY_BYTES, room->value,
+	rc = nam_kv_put(worker, part->kv, room->key, KV_KEY_BYTES, room->value,
 		room->bytes); /* SUSPENDS */
+	room->refused = room->op == INSERT && rc == -NAM_E_REMOTE_FULL;
+	return room->refused ? 0 : rc;
 }
 
 static void
@@ -165,20 +270,23 @@ check(struct requests_part *part, void *arg)
 {
 	uint64_t expected[NAM_KV_VALUE_BYTES_MAX / 8 + 1];
 	const struct room *room = arg;
-	uint32_t bytes = value_fill(&part->bench->options, room->number, expected);
+	uint32_t bytes;
 
-	if (room->get && (room->bytes != bytes || memcmp(room->value, expected, bytes) != 0))
+	if (room->op == INSERT && !room->refused) {
+		part->added++;
+		if (part->bench->options.distribution == DISTRIBUTION_LATEST &&
+			inserted_add(&part->inserted, room->number))
+			requests_failed(part, -ENOMEM, "remembering an insert");
+	}
+	if (room->op != GET)
+		return;
+	bytes = value_fill(&part->bench->options, room->number, expected);
+	if (room->bytes != bytes || memcmp(room->value, expected, bytes) != 0)
 		findings_wrong(&session.findings, "the value of key %" PRIu64 ", %u bytes, is "
 			"not the one that was put", room->number, room->bytes);
 }
 
 /* ---- results ------------------------------------------------------------------------------- */
-
-static const char *
-engine_name(const struct requests_options *o)
-{
-	return o->engine == NAM_KV_CHAINED ? "chained" : "cuckoo";
-}
 
 static void
 print(const struct requests *bench)
@@ -188,9 +296,10 @@ print(const struct requests *bench)
 
 	(void)snprintf(bytes, sizeof(bytes), "%u", o->value_bytes);
 	printf("  store       %s: %" PRIu64 " keys of %u bytes, %s; values of %s bytes; %g %% "
-		"GET\n",
-		engine_name(o), o->keys, KEY_BYTES, requests_distribution(o),
-		o->mixed ? "1 to 899" : bytes, o->get_percent);
+		"GET, %g %% INSERT, %g %% UPDATE\n", kv_store_engine(o), o->keys, KV_KEY_BYTES,
+		requests_distribution(o), o->mixed ? "1 to 899" : bytes, o->get_percent,
+		o->insert_percent, 100 - o->get_percent - o->insert_percent);
+	kv_store_print(bench);
 }
 
 static void
@@ -198,9 +307,11 @@ json(const struct requests *bench, cJSON *object)
 {
 	const struct requests_options *o = &bench->options;
 
-	cJSON_AddStringToObject(object, "engine", engine_name(o));
+	cJSON_AddStringToObject(object, "engine", kv_store_engine(o));
 	report_number(object, "get_percent", o->get_percent);
+	report_number(object, "insert_percent", o->insert_percent);
 	requests_keys_json(o, object);
+	kv_store_json(bench, object);
 }
 
 int
@@ -213,6 +324,7 @@ kv_main(int argc, char **argv)
 		.prepare = prepare,
 		.ask = ask,
 		.check = check,
+		.measured = measured,
 		.print = print,
 		.json = json,
 	};

@@ -17,7 +17,7 @@
 #define KEYS_SIMULATED 10000u
 #define MIXED_FETCHED 512u		/* as the paper does */
 
-static const char *const distributions[] = { "uniform", "zipfian", NULL };
+static const char *const ramp_distributions[] = { "uniform", "zipfian", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
@@ -40,6 +40,7 @@ take_value_bytes(void *options, const char *text, struct nam_diag *diag)
 }
 
 #define FIELD(field) NAM_OPTION_FIELD(struct requests_options, field)
+#define SET(field) .set = offsetof(struct requests_options, field)
 
 #define FRAMES                                                                                      \
 	{ "fetch-bytes", "N", "With --transport fetch: the size of the READ that looks for a "      \
@@ -53,8 +54,6 @@ take_value_bytes(void *options, const char *text, struct nam_diag *diag)
 		NAM_OPTION_FLAG, BENCH_FIELD(fetch_always) }
 
 #define KEYS                                                                                        \
-	{ "distribution", "D", "Of the keys: uniform (default), or zipfian with a parameter of "    \
-		"0.99.", NAM_OPTION_CHOICE, FIELD(zipfian), .choices = distributions },             \
 	{ "keys", "N", "Keys (default 100k; simulated: 10k).", NAM_OPTION_COUNT, FIELD(keys),       \
 		.min = 1, .max = 1ull << 32 }
 
@@ -80,8 +79,16 @@ static const struct nam_option rpc_rows[] = {
 static const struct nam_option kv_rows[] = {
 	BENCH_CLUSTER,
 	BENCH_TRANSPORT,
-	{ "get-percent", "P", "The per cent of operations that read; the others write (default "
-		"95).", NAM_OPTION_REAL, FIELD(get_percent), .high = 100 },
+	{ "workload", "W", "Shares and distribution as YCSB has them: ycsb-a to ycsb-d.",
+		NAM_OPTION_TEXT, FIELD(workload) },
+	{ "get-percent", "P", "The per cent of operations that read (default 95, or what inserts "
+		"leave).", NAM_OPTION_REAL, FIELD(get_percent), SET(get_percent_set), .high = 100 },
+	{ "insert-percent", "P", "The per cent that add a new key (default 0). The others update.",
+		NAM_OPTION_REAL, FIELD(insert_percent), .high = 100 },
+	{ "distribution", "D", "Of the keys that are read and updated: uniform (default), "
+		"zipfian, or latest: a key is the more likely, the later it was inserted. The "
+		"last two with a parameter of 0.99.", NAM_OPTION_CHOICE, FIELD(distribution),
+		SET(distribution_set), .choices = distribution_names },
 	KEYS,
 	{ "value-bytes", "N", "The length of values, 0 to 3800 (default 32); or mixed: 1 to 899 "
 		"bytes, 43 on average, as the texts in the RFP paper.", NAM_OPTION_CALL,
@@ -91,6 +98,10 @@ static const struct nam_option kv_rows[] = {
 	{ "partitions", "N", "Partitions of the store on each memory server, 1 to 1024 (default "
 		"16).", NAM_OPTION_COUNT, FIELD(partitions), .min = 1,
 		.max = NAM_KV_PARTITIONS_MAX },
+	{ "load-factor", "F", "Give the store so much memory that the keys fill it to F, between 0 "
+		"and 1: of the slots of cuckoo, of the cells of chained (default: about 0.5). "
+		"Partitions, unless said, are as many as come close to F.", NAM_OPTION_REAL,
+		FIELD(load_factor), .low = 0.01, .high = 1 },
 	FRAMES,
 	RUN,
 	{ 0 },
@@ -118,6 +129,8 @@ static const struct nam_option ramp_rows[] = {
 		"--transport onesided or star.", NAM_OPTION_FLAG, FIELD(raw_ratio) },
 	{ "read-ratio", "P", "The per cent of transactions that read; the others write (default "
 		"95).", NAM_OPTION_REAL, FIELD(get_percent), .high = 100 },
+	{ "distribution", "D", "Of the keys: uniform (default), or zipfian with a parameter of "
+		"0.99.", NAM_OPTION_CHOICE, FIELD(distribution), .choices = ramp_distributions },
 	KEYS,
 	{ "value-bytes", "N", "The length of values, 8 to 4096 (default 32).", NAM_OPTION_COUNT,
 		FIELD(value_bytes), .min = 8, .max = BENCH_RAMP_VALUE_BYTES_MAX },
@@ -149,6 +162,51 @@ body_bytes(const struct requests_options *o)
 	return o->mixed ? MIXED_FETCHED : o->value_bytes;
 }
 
+/* The shares and the distribution of a workload of YCSB. */
+static int
+settle_workload(struct requests_options *o)
+{
+	struct workload workload;
+	struct nam_diag diag = { "" };
+	const double *share = workload.share;
+
+	if (o->get_percent_set || o->insert_percent > 0)
+		return bench_complain("--workload and --%s-percent: say one of them",
+			o->get_percent_set ? "get" : "insert");
+	if (workload_find(o->workload, &workload, &diag))
+		return bench_complain("--workload: there is none called '%s': choose one of ycsb-a "
+			"to ycsb-d, or say --get-percent and --insert-percent", o->workload);
+	if (share[OP_LOOKUP] + share[OP_UPDATE] + share[OP_INSERT] < 1)
+		return bench_complain("--workload %s: a key-value store has no scan, and no rmw; "
+			"choose one of ycsb-a to ycsb-d", o->workload);
+	o->get_percent = 100 * share[OP_LOOKUP];
+	o->insert_percent = 100 * share[OP_INSERT];
+	if (!o->distribution_set)
+		o->distribution = workload.distribution;
+	return 0;
+}
+
+static int
+settle_store(struct requests_options *o)
+{
+	if (o->workload && settle_workload(o))
+		return -1;
+	if (!o->get_percent_set && !o->workload && o->get_percent > 100 - o->insert_percent)
+		o->get_percent = 100 - o->insert_percent;
+	if (o->get_percent + o->insert_percent > 100)
+		return bench_complain("--get-percent %g and --insert-percent %g: together they are "
+			"more than 100", o->get_percent, o->insert_percent);
+	if (o->load_factor > 0 && o->mixed)
+		return bench_complain("--load-factor: only if all values have one length, which "
+			"--value-bytes mixed does not say");
+	if (o->load_factor > 0 && o->engine == NAM_KV_CUCKOO &&
+		o->value_bytes > KV_VALUE_BYTES_INLINE)
+		return bench_complain("--load-factor: with --engine cuckoo values of %u bytes at "
+			"most, for longer ones share memory with the slots",
+			KV_VALUE_BYTES_INLINE);
+	return 0;
+}
+
 /* Checks of options against each other. */
 static int
 settle(struct requests_options *o)
@@ -162,6 +220,8 @@ settle(struct requests_options *o)
 		o->star = o->ramp_transport >= RAMP_STAR;
 		o->transport_name = ramp_transports[o->ramp_transport - RAMP_MESSAGE];
 	}
+	if (settle_store(o))
+		return -1;
 	if (bench_options_settle(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
 		return -1;
 	simulated = simulation_wanted(o->run.cluster);

@@ -6,10 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/load/workload.h"
 #include "bench/options.h"
 #include "kv/options.h"
 #include "txn/records.h"
 
+#define KV_KEY_BYTES 16u
+#define KV_VALUE_BYTES_INLINE 32u	/* of a pair in a slot of the engine cuckoo */
 #define BENCH_RAMP_VALUE_BYTES_MAX 4096u
 #define BENCH_RAMP_BATCH_MAX 64u
 
@@ -26,12 +29,17 @@ struct requests_options {
 	uint32_t bytes, reply_bytes;	/* rpc: of bodies */
 	/* kv, ramp */
 	double get_percent;
-	bool zipfian;
+	enum distribution distribution;
 	bool mixed;			/* lengths of values: as the RFP paper's texts; else */
 	uint32_t value_bytes;
 	uint64_t keys;
 	uint32_t partitions;		/* 0: the default */
+	/* kv */
 	enum nam_kv_engine engine;
+	double insert_percent;		/* the rest updates */
+	double load_factor;		/* 0: twice the memory that the keys take */
+	const char *workload;		/* NULL: the shares as given */
+	bool get_percent_set, distribution_set;
 	/* ramp */
 	enum nam_ramp algorithm;
 	enum ramp_transport ramp_transport;

@@ -18,26 +18,36 @@
 
 /* ---- keys --------------------------------------------------------------------------------- */
 
+static uint64_t
+dice_below(double percent)
+{
+	return (uint64_t)ceil(percent * REQUESTS_DICE / 100);
+}
+
 void
 requests_keys_init(struct requests *bench)
 {
 	(void)snprintf(bench->name, sizeof(bench->name), "bench-%s-%u", bench->options.subcommand,
 		nam_client_id(session.client));
 	zipf_init(&bench->zipf, bench->options.keys, ZIPF_THETA);
-	bench->reads_below = (uint64_t)ceil(bench->options.get_percent * REQUESTS_DICE / 100);
+	bench->reads_below = dice_below(bench->options.get_percent);
+	bench->inserts_below = dice_below(bench->options.get_percent +
+		bench->options.insert_percent);
 }
 
 const char *
 requests_distribution(const struct requests_options *o)
 {
-	return o->zipfian ? "zipfian 0.99" : "uniform";
+	static const char *const names[] = { "uniform", "zipfian 0.99", "latest 0.99" };
+
+	return names[o->distribution];
 }
 
 void
 requests_keys_json(const struct requests_options *o, cJSON *object)
 {
 	report_number(object, "keys", (double)o->keys);
-	cJSON_AddStringToObject(object, "distribution", o->zipfian ? "zipfian" : "uniform");
+	cJSON_AddStringToObject(object, "distribution", distribution_names[o->distribution]);
 	if (o->mixed)
 		cJSON_AddStringToObject(object, "value_bytes", "mixed");
 	else
@@ -211,6 +221,8 @@ measure(void *arg)
 		rc = measure_with_raw(bench);
 	else
 		turn_run(bench, bench->options.run.seconds);
+	if (bench->kind->measured && !session.findings.fatal)
+		rc = bench->kind->measured(bench);
 	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		histogram_merge(&session.result.latency, &bench->parts[i].latency);
 	return nam_exit_code(rc ? rc : session.findings.fatal);

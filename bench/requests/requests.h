@@ -8,9 +8,10 @@
 
 #include "bench/raw/bench.h"
 #include "bench/session.h"
+#include "inserted.h"
 #include "options.h"
 
-#define REQUESTS_DICE (1u << 20)	/* sides of the die that says whether a request reads */
+#define REQUESTS_DICE (1u << 20)	/* sides of the die that says what a request does */
 
 struct requests;
 struct requests_part;
@@ -27,6 +28,8 @@ struct requests_kind {
 	/* @rooms: `count` of them, which is 1 without --batch. */
 	NAM_FIBER_FN int (*ask)(struct requests_part *part, void *rooms, uint32_t count);
 	void (*check)(struct requests_part *part, void *room);
+	/* After the last one: 0, or a negative code after a message; or NULL. */
+	int (*measured)(struct requests *bench);
 	void (*print)(const struct requests *bench);	/* a line about it */
 	void (*json)(const struct requests *bench, cJSON *object);
 };
@@ -40,7 +43,12 @@ struct requests {
 	/* kv, ramp */
 	char name[32];
 	struct zipf zipf;
-	uint64_t reads_below;		/* the throws of REQUESTS_DICE that make a request read */
+	/* The throws of REQUESTS_DICE that make a request read, and those that do or insert. */
+	uint64_t reads_below, inserts_below;
+	/* kv */
+	enum kv_phase { KV_GROW, KV_SHRINK, KV_FILL } phase;	/* before the run */
+	uint64_t phase_keys;
+	struct nam_kv_stat before, after;	/* the run */
 };
 
 /* One thread's share. */
@@ -49,6 +57,10 @@ struct requests_part {
 	struct thread_pool_member *member;
 	struct nam_rng rng;
 	struct nam_kv *kv;
+	/* kv */
+	uint64_t filled;		/* keys of the phase, */
+	uint64_t numbered, added;	/* and new ones: with a number so far, and acknowledged */
+	struct inserted inserted;	/* those, with --distribution latest */
 	struct nam_records *records;
 	uint64_t fractured;		/* transactions that read half of another */
 	uint64_t number;		/* of its requests, so far */
@@ -61,12 +73,12 @@ struct requests_part {
 /* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
 void requests_keys_init(struct requests *bench);
 
-/* The number of the key that is asked for next. */
+/* The number of the key that is asked for next, or its rank. */
 static inline uint64_t
 requests_draw(const struct requests *bench, struct nam_rng *rng)
 {
-	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
-		nam_rng_below(rng, bench->options.keys);
+	return bench->options.distribution == DISTRIBUTION_UNIFORM ?
+		nam_rng_below(rng, bench->options.keys) : zipf_next(&bench->zipf, rng);
 }
 
 /* Whether the next request reads, or writes. */

@@ -9,7 +9,7 @@ set -u
 unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 test_bench() {
-	local transport
+	local transport engine
 
 	for transport in srq mailbox fetch; do
 		expect 0 nam-bench kv --transport $transport --keys 2k \
@@ -24,12 +24,34 @@ test_bench() {
 	says "--transport: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
 	expect 3 nam-bench kv --cluster shm:/nowhere --transport datagram
 	says "the fabric shm has no datagrams"
+	for engine in chained cuckoo; do
+		expect 0 nam-bench kv --workload ycsb-d --keys 2k --ops "$(nam_scaled 4000 400)" \
+			--threads 2 --fibers 4 --engine $engine --json -
+		json 'r["errors"] == r["refused"] == 0 and r["inserts"] > 0 and
+			r["distribution"] == "latest" and r["engine"] == "'$engine'"'
+	done
 	expect 2 nam-bench kv --distribution bell
 	says "'bell' is not known"
 	expect 2 nam-bench kv --value-bytes 3801
 	says 3800
 	expect 2 nam-bench kv --bytes 3
 	says '--bytes'
+	expect 2 nam-bench kv --workload ycsb-e
+	says "a key-value store has no scan, and no rmw; choose one of ycsb-a to ycsb-d"
+	expect 2 nam-bench kv --workload ycsb-z
+	says "there is none called 'ycsb-z'"
+	expect 2 nam-bench kv --workload ycsb-a --get-percent 10
+	says "--workload and --get-percent: say one of them"
+	expect 2 nam-bench kv --workload ycsb-a --insert-percent 10
+	says "--workload and --insert-percent: say one of them"
+	expect 2 nam-bench kv --get-percent 90 --insert-percent 11
+	says "together they are more than 100"
+	expect 2 nam-bench kv --load-factor 0.5 --value-bytes mixed
+	says "--load-factor: only if all values have one length"
+	expect 2 nam-bench kv --load-factor 0.5 --engine cuckoo --value-bytes 33
+	says "values of 32 bytes at most"
+	expect 2 nam-bench kv --load-factor 1.1
+	says "--load-factor: '1.1' is not a number from 0.01 to 1"
 }
 
 # Sets $rate.
@@ -69,7 +91,62 @@ test_simulated() {
 	json '2 <= r["per_op"]["round_trips"] <= 2.02'
 }
 
+# counts OPTION...: of a simulated run, which is the same each time.
+counts() {
+	expect 0 nam-bench kv --cluster sim:connectx3 --keys 20k --ops 5k --json - "$@"
+}
+
+test_shares() {
+	counts --workload ycsb-a
+	json '(r["get_percent"], r["insert_percent"], r["distribution"]) == (50, 0, "zipfian") and
+		r["inserts"] == 0'
+	counts --workload ycsb-b --distribution uniform
+	json '(r["get_percent"], r["insert_percent"], r["distribution"]) == (95, 0, "uniform")'
+	counts --workload ycsb-c
+	json '(r["get_percent"], r["insert_percent"]) == (100, 0)'
+	counts --workload ycsb-d --clients 3 --fibers 4
+	json '(r["get_percent"], r["insert_percent"], r["distribution"]) == (95, 5, "latest") and
+		150 < r["inserts"] < 350'
+	counts --insert-percent 20
+	json '(r["get_percent"], r["insert_percent"]) == (80, 20) and 850 < r["inserts"] < 1150'
+}
+
+test_load_factor() {
+	local engine factor
+
+	for engine in chained cuckoo; do
+		for factor in 0.3 0.6 0.9; do
+			counts --engine $engine --load-factor $factor --insert-percent 20
+			json 'abs(r["load_factor"] - '$factor') < 0.015 and r["refused"] == 0 and
+				abs(r["load_factor_end"] / r["load_factor"] -
+				(r["keys"] + r["inserts"]) / r["keys"]) < 1e-3'
+		done
+	done
+	counts --engine cuckoo --load-factor 0.6 --insert-percent 20
+	json 'sum(r["kicked"]) == r["inserts"] == sum(r["kicked"][:3]) and r["loops"] == 0'
+	# Full: what is refused would have looped, and every key that was there still is.
+	counts --engine cuckoo --load-factor 0.95 --partitions 1 --insert-percent 50
+	json 'r["load_factor_end"] > 0.975 and r["refused"] == r["loops"] > 500 and
+		r["loops_share"] == float("%.6g" % (r["loops"] / (r["loops"] + r["inserts"]))) and
+		sum(r["kicked"][2:]) > 100 and r["stashed"] == 16'
+	counts --engine chained --load-factor 0.95 --partitions 1 --insert-percent 50
+	json 'r["load_factor_end"] == 1 and r["refused"] > 500'
+	# Reads of the newest keys do not miss, although some inserts were refused.
+	counts --engine cuckoo --load-factor 0.95 --partitions 1 --insert-percent 50 \
+		--distribution latest --clients 2 --fibers 3
+	json 'r["errors"] == 0 and r["refused"] > 0 and r["inserts"] > 0'
+	expect 6 nam-bench kv --cluster sim:connectx3 --keys 20k --engine cuckoo --load-factor 1
+	says "--load-factor 1: chance gives some partitions more keys"
+	expect 0 nam-bench kv --cluster sim:connectx3 --keys 20k --engine cuckoo --load-factor 0.9 \
+		--insert-percent 20 --ops 5k
+	says "load factor 0.89"
+	says "0 refused, 0 % predicted to loop"
+	says "kick-outs   0: "
+}
+
 test_simulated
+test_shares
+test_load_factor
 nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_bench

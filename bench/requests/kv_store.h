@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_store.h -- the store of nam-bench kv: its size, its load factor, and its inserts. */
+#ifndef NAM_BENCH_REQUESTS_KV_STORE_H
+#define NAM_BENCH_REQUESTS_KV_STORE_H
+
+#include <cjson/cJSON.h>
+
+#include "kv/kv.h"
+#include "options.h"
+
+struct requests;
+
+/* Memory and partitions, by the options. */
+void kv_store_size(const struct requests_options *o, uint32_t servers,
+	struct nam_kv_options *store);
+
+/* So many pairs, which go again, make its tables as large as they get; 0: none has to. */
+uint64_t kv_store_growth(const struct requests_options *o, uint32_t servers,
+	const struct nam_kv_options *store);
+
+/* The share of the slots that are occupied (cuckoo), or of the cells. */
+double kv_store_load_factor(enum nam_kv_engine engine, const struct nam_kv_stat *stat);
+
+const char *kv_store_engine(const struct requests_options *o);
+
+/* Lines of the table, and JSON: of the run, from bench->before to bench->after. */
+void kv_store_print(const struct requests *bench);
+void kv_store_json(const struct requests *bench, cJSON *object);
+
+#endif /* NAM_BENCH_REQUESTS_KV_STORE_H */
