@@ -11,6 +11,7 @@ int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);
 int rpc_main(int argc, char **argv);
 int kv_main(int argc, char **argv);
+int cuckoo_main(int argc, char **argv);
 int ramp_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way.  Returns -1. */

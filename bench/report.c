@@ -60,6 +60,29 @@ report_latency(cJSON *object, const struct histogram *histogram)
 #undef REPORT_FIELD
 }
 
+void
+report_print_powers(const uint64_t *counts, unsigned classes)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < classes; i++)
+		sum += counts[i];
+	for (unsigned i = 0; i < classes; i++)
+		if (counts[i])
+			printf(" %u%s: %.4g %% ", i ? 1u << (i - 1) : 0, i > 1 ? "+" : "",
+				100 * (double)counts[i] / (double)sum);
+	putchar('\n');
+}
+
+void
+report_powers(cJSON *object, const char *name, const uint64_t *counts, unsigned classes)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, name);
+
+	for (unsigned i = 0; i < classes; i++)
+		cJSON_AddItemToArray(array, cJSON_CreateNumber((double)counts[i]));
+}
+
 struct per_op
 per_op_of(const struct nam_op_counters *counters, double ops)
 {

@@ -35,6 +35,10 @@ struct latency_ns latency_of(const struct histogram *histogram);
 void report_print_latency(const struct histogram *histogram);
 void report_latency(cJSON *object, const struct histogram *histogram);
 
+/* The rest of a line: the per cent of 0, 1, 2 to 3, 4 to 7 ... of something; and an array. */
+void report_print_powers(const uint64_t *counts, unsigned classes);
+void report_powers(cJSON *object, const char *name, const uint64_t *counts, unsigned classes);
+
 #define PER_OP_FIELDS(X)                                                                            \
 	X(round_trips) X(doorbells) X(work_requests) X(bytes_in) X(bytes_out) X(restarts)           \
 	X(local_reads) X(local_calls)

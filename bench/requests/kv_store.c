@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "bench/report.h"
 #include "requests.h"
 
 /* kv/README.md: what partitions are made of. */
@@ -168,14 +169,7 @@ kv_store_print(const struct requests *bench)
 	if (!is.placed)
 		return;
 	printf("  kick-outs  ");
-	for (unsigned i = 0; i < NAM_KV_KICKED; i++) {
-		unsigned from = i ? 1u << (i - 1) : 0;
-
-		if (is.kicked[i])
-			printf(" %u%s: %.4g %% ", from, i + 1 == NAM_KV_KICKED ? " or more" :
-				i > 1 ? "+" : "", 100 * (double)is.kicked[i] / (double)is.placed);
-	}
-	putchar('\n');
+	report_print_powers(is.kicked, NAM_KV_KICKED);
 }
 
 void
@@ -183,7 +177,6 @@ kv_store_json(const struct requests *bench, cJSON *object)
 {
 	const struct requests_options *o = &bench->options;
 	struct inserts is = inserts_of(bench);
-	cJSON *kicked;
 
 	report_number(object, "load_factor", kv_store_load_factor(o->engine, &bench->before));
 	report_number(object, "load_factor_end", kv_store_load_factor(o->engine, &bench->after));
@@ -195,8 +188,5 @@ kv_store_json(const struct requests *bench, cJSON *object)
 	report_number(object, "loops", (double)is.loops);
 	report_number(object, "loops_share", share_of(is.loops, &is));
 	report_number(object, "stashed", (double)bench->after.stashed);
-	/* Of 0, 1, 2-3, 4-7 ... */
-	kicked = cJSON_AddArrayToObject(object, "kicked");
-	for (unsigned i = 0; i < NAM_KV_KICKED; i++)
-		cJSON_AddItemToArray(kicked, cJSON_CreateNumber((double)is.kicked[i]));
+	report_powers(object, "kicked", is.kicked, NAM_KV_KICKED);
 }

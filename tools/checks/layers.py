@@ -74,6 +74,7 @@ CROSSING = {
     "compute/worker/worker.h": ["txn"],
     "index/server/partition.h": ["memserver"],
     "index/server/tree.h": ["memserver"],
+    "kv/server/cuckoo.h": ["bench"],
     "kv/server/htm.h": ["memserver"],
     "kv/server/partition.h": ["memserver"],
     "kv/server/place.h": ["memserver"],

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plain.h -- a conventional cuckoo table: two tables of buckets, and kick-outs at random (Pagh and
+ * Rodler, ESA 2001) until a pair finds a free slot, or too many pairs have been kicked out.
+ *
+ * It keeps hashes and no pairs.  Buckets are those of kv/server/cuckoo.h.
+ */
+#ifndef NAM_BENCH_CUCKOO_PLAIN_H
+#define NAM_BENCH_CUCKOO_PLAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/env.h"
+
+struct plain {
+	uint32_t *slots;		/* of both tables; 0: free */
+	uint32_t buckets;		/* of each table */
+	uint32_t bucket_slots;
+	uint32_t kicks_max;		/* of an insert */
+	struct nam_rng rng;
+};
+
+/*
+ * plain_insert -- add a pair.
+ *
+ * @hash	of its key; not 0
+ * @ret_kicks	how many pairs were kicked out
+ *
+ * False: so many were that the insert gave up.  Then one pair has no slot, and is forgotten.
+ */
+bool plain_insert(struct plain *plain, uint32_t hash, uint32_t *ret_kicks);
+
+#endif /* NAM_BENCH_CUCKOO_PLAIN_H */
