@@ -5,21 +5,25 @@ import csv
 import html
 import os
 
-from plan import (FIGURES, PAPER_KEYS, SOURCES, get_percent, read_ratio, transaction_size,
-                  value_bytes)
+from plan import (FIGURES, MIXES, PAPER_KEYS, STORE_LINES, TABLE_LINES, get_percent, read_ratio,
+                  transaction_size, value_bytes, workload)
 from model import shares
 
 COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999"]
 MARKERS = ["s", "o", "D", "^", "v", "x"]
-UNITS = {"rate": ("operations/s", 1), "bytes": ("bytes/s", 1), "latency": ("latency, µs", 1e-3)}
-COLUMN = {"rate": "ops_per_s", "bytes": "bytes_per_s", "latency": "p50_ns"}
+UNITS = {"rate": ("operations/s", 1), "bytes": ("bytes/s", 1), "latency": ("latency, µs", 1e-3),
+         "kicks": ("kick-outs of an insert", 1), "loops": ("% of inserts", 100)}
+COLUMN = {"rate": "ops_per_s", "bytes": "bytes_per_s", "latency": "p50_ns",
+          "kicks": "kicks_per_op", "loops": "loops_share"}
 X_LABELS = {
     "clients": "clients", "keys": "keys", "memservers": "memory servers",
     "cache": "MiB of cache of each client", "colocated": "co-located",
     "rpc_threads": "handler threads", "get_percent": "% GET", "value_bytes": "bytes of a value",
     "transport": "", "transaction_size": "records of a transaction",
-    "read_ratio": "% of transactions that read",
+    "read_ratio": "% of transactions that read", "mix": "", "load_factor": "load factor",
 }
+X_NAMES = {"colocated": ["apart", "co-located"], "mix": list(MIXES.values())}
+PAPERS = {"rhkv-9": "HERD"}  # printed values that are not of the line that they stand at
 LOG_X = {"keys": 10, "memservers": 2, "value_bytes": 2, "transaction_size": 2}
 
 
@@ -31,6 +35,8 @@ def row_of(o, points, point):
     """The point as columns of the CSV file."""
     figure, panel = point.figure, point.panel
     result = point.result or {}
+    if figure.kind == "cuckoo":
+        return table_row_of(o, point, result)
     per_op = result.get("per_op", {})
     network = o.sockets if point.over_sockets else o.network
     source = "model" if figure.model_only else "simulated" if o.simulated else "measured"
@@ -64,6 +70,15 @@ def row_of(o, points, point):
         for name, value in zip(("bytes_per_s", "bytes_per_op", "ops_per_s"),
                                point.model or (None,) * 3):
             row["model_" + name] = short(value)
+    elif figure.family == "rhkv":
+        costs.pop("work_requests_per_op")
+        engine, transport = STORE_LINES[point.line]
+        row |= {"engine": engine, "transport": transport, "workload": workload(point),
+                **{name: short(result.get(name)) for name in ("get_percent", "insert_percent")},
+                "distribution": result.get("distribution", ""), "value_bytes": 32, **made,
+                **rates, "mean_ns": short(latency.get("mean")), **costs,
+                **{name: short(result.get(name))
+                   for name in ("load_factor", "load_factor_end", "refused")}}
     elif figure.kind == "kv":
         costs.pop("work_requests_per_op")
         row |= {"transport": point.line, "get_percent": get_percent(point),
@@ -78,6 +93,15 @@ def row_of(o, points, point):
                 "records": short(result.get("keys"), ".0f"), **made, **rates, **costs,
                 "against_sockets": short(against_sockets(points, point), ".4g")}
     return {name: str(value) for name, value in {**row, **last}.items()}
+
+
+def table_row_of(o, point, result):
+    scheme, bucket_slots = TABLE_LINES[point.line]
+    counts = {name: short(result.get(name))
+              for name in ("load_factor_end", "kicks_per_op", "loops_share", "stashed", "ops")}
+    row = {"figure": point.figure.name, "scheme": scheme, "bucket_slots": bucket_slots,
+           "load_factor": point.x, **counts, "source": "counted", "profile": "", "seed": o.seed}
+    return {name: str(value) for name, value in row.items()}
 
 
 def cache_columns(result):
@@ -119,6 +143,8 @@ def y_of(figure, point, column=None):
         return point.model[2]
     if not point.result:
         return None
+    if figure.kind == "cuckoo":
+        return point.result[COLUMN[figure.y]]
     if (column or COLUMN[figure.y]) == "ops_per_s":
         return point.result["ops_per_s"]
     if figure.y == "bytes":
@@ -141,6 +167,8 @@ def cell(figure, points, point):
     if point is None or y_of(figure, point) is None:
         return "-"
     y = y_of(figure, point)
+    if figure.kind == "cuckoo":
+        return f"{y * UNITS[figure.y][1]:.3g}" + (" %" if figure.y == "loops" else "")
     if figure.y == "latency":
         return f"{y * 1e-3:.3g} {y_of(figure, point, 'p99_ns') * 1e-3:.3g} µs"
     times = against_sockets(points, point) if figure.kind == "ramp" else None
@@ -150,10 +178,20 @@ def cell(figure, points, point):
 
 def heading(figure, o):
     what = f"simulated: {o.network.name}" if o.simulated else "measured"
+    if figure.kind == "cuckoo":
+        what = "counted"
     if figure.model_only:
         return f"{figure.name} ({figure.paper}): {figure.title}"
     return (f"{figure.name} ({figure.paper}), {what}: {figure.title}"
             + (", p50 and p99" if figure.y == "latency" else ""))
+
+
+def x_text(figure, x):
+    if figure.x == "transport":
+        return ""
+    if figure.x in X_NAMES:
+        return X_NAMES[figure.x][int(x)]
+    return f"{x:.6g}"
 
 
 def print_tables(figure, o, points):
@@ -164,8 +202,7 @@ def print_tables(figure, o, points):
               + "".join(f"{name:>20}" for name, _, _ in lines))
         for x in sorted({point.x for _, _, mine in lines for point in mine}):
             cells = [next((p for p in mine if p.x == x), None) for _, _, mine in lines]
-            shown = ("" if figure.x == "transport" else ["apart", "co-located"][int(x)]
-                     if figure.x == "colocated" else f"{x:.6g}")
+            shown = x_text(figure, x)
             print(f"  {shown:28}" + "".join(f"{cell(figure, points, p):>20}" for p in cells))
 
 
@@ -175,9 +212,11 @@ def print_tables(figure, o, points):
 def subtitle(figure, o, points):
     if figure.model_only:
         return "the model of its section 2.3, z = 10"
+    if figure.kind == "cuckoo":
+        return "counted, no cluster; plain gives up after 500 kick-outs"
     first = points[0]
     parts = [f"simulated, profile {o.network.name}" if o.simulated else "measured"]
-    if figure.kind == "ramp" and o.simulated:
+    if o.sockets and any(point.over_sockets for point in points):
         parts[0] += f" (sockets: {o.sockets.name})"
     if figure.kind == "index" and figure.x != "keys":
         parts.append(f"{o.keys:,} keys")
@@ -198,7 +237,7 @@ def draw(figure, o, points, rows, stem):
     columns = 2 if len(figure.panels) > 1 else 1
     count = -(-len(figure.panels) // columns)
     page, axes = pyplot.subplots(count, columns, figsize=(12.8, 4.3 * count + 0.6), squeeze=False)
-    page.suptitle(f"{SOURCES[figure.kind]}, {figure.paper}: {figure.title}\n"
+    page.suptitle(f"{figure.source}, {figure.paper}: {figure.title}\n"
                   + subtitle(figure, o, points))
     for panel, axis in zip(figure.panels, axes.flat):
         draw_panel(axis, figure, points, rows, panel)
@@ -224,7 +263,8 @@ def draw_panel(axis, figure, points, rows, panel):
         if figure.x == "transport":
             axis.bar([name], ys or [0], color=COLOURS[colour])
             continue
-        axis.plot(xs, ys, linestyle="--" if "hash" in name else "-", label=name, **style)
+        between = "" if figure.x == "mix" else "--" if "hash" in name else "-"
+        axis.plot(xs, ys, linestyle=between, label=name, **style)
         if figure.y == "latency":
             axis.plot(xs, [y_of(figure, p, "p99_ns") * scale for p in mine], linestyle=":",
                       label=f"{name}, p99", **style)
@@ -236,8 +276,8 @@ def draw_panel(axis, figure, points, rows, panel):
         if point.panel is panel and column == COLUMN[figure.y]:
             axis.plot([point.x], [value * scale], marker="*", markersize=14, linestyle="",
                       color=COLOURS[figure.lines.index(point.line)], markeredgecolor="black",
-                      label=f"{point.line}, the paper" if row["transport"] else None)
-    if figure.y == "latency" or figure.model_only or figure.x == "keys":
+                      label=f"{PAPERS.get(figure.name, point.line)}, the paper")
+    if figure.y in ("latency", "kicks") or figure.model_only or figure.x == "keys":
         axis.set_yscale("log")
     else:
         axis.set_ylim(bottom=0)
@@ -245,8 +285,8 @@ def draw_panel(axis, figure, points, rows, panel):
         axis.set_xscale("log", base=LOG_X[figure.x])
         axis.set_xticks(sorted({point.x for point in points}))
         axis.xaxis.set_major_formatter(EngFormatter() if figure.x == "keys" else "{x:g}")
-    if figure.x == "colocated":
-        axis.set_xticks([0, 1], ["apart", "co-located"])
+    if figure.x in X_NAMES:
+        axis.set_xticks(range(len(X_NAMES[figure.x])), X_NAMES[figure.x])
     if figure.y != "latency":
         axis.yaxis.set_major_formatter(EngFormatter())
     axis.grid(axis="y", color="#dddddd")
@@ -275,7 +315,7 @@ def write_page(folder):
             continue
         with open(stem + ".csv", encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        about = f"{figure.name}: {SOURCES[figure.kind]}, {figure.paper}, {figure.title}"
+        about = f"{figure.name}: {figure.source}, {figure.paper}, {figure.title}"
         links = [f'<a href="{figure.name}.{form}">{form.upper()}</a>'
                  for form in ("csv", "svg", "png") if os.path.exists(f"{stem}.{form}")]
         body.append(f"<h2>{html.escape(about)}</h2>\n<p>{' '.join(links)}</p>")

@@ -16,12 +16,29 @@ RAMP_LINES = {
     "onesided": ("fast", "onesided"),
     "2pl-sockets": ("2pl", "message"),
 }
+# Lines of the figures of stores: engine and transport of nam-bench kv.
+STORE_LINES = {
+    "cuckoo, srq": ("cuckoo", "srq"),
+    "cuckoo, fetch": ("cuckoo", "fetch"),
+    "cuckoo, datagram": ("cuckoo", "datagram"),
+    "chained, srq": ("chained", "srq"),
+    "chained, fetch": ("chained", "fetch"),
+    "chained, datagram": ("chained", "datagram"),
+    "cuckoo, sockets": ("cuckoo", "srq"),
+}
+# Lines of the figures of tables: scheme of nam-bench cuckoo, slots of a bucket.
+TABLE_LINES = {"graph": ("graph", 4), "plain": ("plain", 4), "plain, 1 slot": ("plain", 1)}
+TABLE_X_MAX = {"plain, 1 slot": 0.6}  # it is full at a half
+MIXES = {"ycsb-a": "50:50 UPDATE", "ycsb-b": "95:5 UPDATE", "ycsb-c": "100:0",
+         "ycsb-d": "95:5 INSERT"}
 SOCKETS_CLUSTER = "sim:connectx2-ipoib"
-CLUSTERS = {"index": "sim:connect-ib", "kv": "sim:connectx3", "ramp": "sim:connectx2"}
-SOURCES = {
-    "index": "Ziegler et al. (SIGMOD 2019)",
-    "kv": "Su et al. (RFP, EuroSys 2017)",
+CLUSTERS = {"index": "sim:connect-ib", "kv": "sim:connectx3", "ramp": "sim:connectx2",
+            "cuckoo": "sim:connectx3"}
+SOURCES = {  # by how names of figures begin
+    "tree": "Ziegler et al. (SIGMOD 2019)",
+    "rfp": "Su et al. (RFP, EuroSys 2017)",
     "ramp": "RAMP over RDMA",
+    "rhkv": "Wu et al. (RHKV)",
 }
 RFP_CLIENTS = 35  # of the paper's peak
 PAPER_KEYS = 100_000_000
@@ -62,6 +79,14 @@ class Figure:
     model_only: bool = False
     printed: list = field(default_factory=list)  # (columns of the CSV, column, the paper's value)
 
+    @property
+    def family(self):
+        return self.name.partition("-")[0]
+
+    @property
+    def source(self):
+        return SOURCES[self.family]
+
 
 @dataclass
 class Point:
@@ -82,7 +107,7 @@ class Point:
 
     @property
     def over_sockets(self):
-        return self.figure.kind == "ramp" and "sockets" in self.line
+        return "sockets" in self.line
 
 
 def tree(letter, selectivity=0.0, skewed=False):
@@ -116,6 +141,23 @@ def ramp(name, title, x, panel, size=0, printed=()):
     lines = [line for line in RAMP_LINES if x != "transport" or line != "2pl-sockets"]
     return Figure(f"ramp-{name}", f"figure {name}", title, "ramp", x, [panel], clients=8,
                   lines=lines, transaction_size=size, printed=list(printed))
+
+
+def rhkv(name, paper, title, x, panels, lines, **more):
+    more.setdefault("kind", "kv")
+    return Figure(f"rhkv-{name}", paper, title, x=x, panels=panels, lines=lines, **more)
+
+
+def zipfian_or_not(text):
+    return [Panel(f"{'zipfian' if zipfian else 'uniform'} keys, {text}", zipfian=zipfian)
+            for zipfian in (False, True)]
+
+
+def printed_table_4(profile, *rates_and_latencies):
+    """Mops/s and µs of the first three mixes."""
+    return [({"profile": profile, "workload": workload}, column, value)
+            for workload, (rate, latency) in zip(MIXES, rates_and_latencies)
+            for column, value in (("ops_per_s", rate * 1e6), ("mean_ns", latency * 1e3))]
 
 
 def printed_rfp(**columns):
@@ -181,6 +223,24 @@ FIGURES = [
                records=1000, value_bytes=1000),
          4, [({"transport": "star", "read_ratio": "100"}, "against_sockets", 2.67),
              ({"transport": "plus", "read_ratio": "100"}, "against_sockets", 2.07)]),
+    rhkv("8", "figure 8", "latency, 95 % GET and 5 % INSERT", "clients",
+         [Panel("latest keys, values of 32 bytes", "ycsb-d")],
+         ["cuckoo, srq", "chained, srq", "cuckoo, sockets"], y="latency"),
+    rhkv("9", "figure 9", "stores over RDMA, GET:UPDATE and GET:INSERT", "mix",
+         zipfian_or_not("values of 32 bytes"),
+         [line for line in STORE_LINES if "sockets" not in line], clients=RFP_CLIENTS,
+         printed=[({"engine": "chained", "transport": "datagram", "distribution": distribution,
+                    "workload": mix}, column, value)  # of HERD, on average
+                  for distribution in ("uniform", "zipfian") for mix in MIXES
+                  for column, value in (("ops_per_s", 5.8e6), ("mean_ns", 3600))]),
+    rhkv("t4", "table 4", "RDMA and TCP/IP, 1 thread", "mix", zipfian_or_not("one request")[1:],
+         ["cuckoo, srq", "cuckoo, sockets"], clients=1, printed=printed_table_4(
+             "connectx2-ipoib", (15.23, 43.2), (12.34, 41.3), (14.41, 39.5)) + printed_table_4(
+                 "connectx3", (17.25, 36.2), (14.66, 31.4), (15.32, 26.5))),
+    rhkv("kicks", "section 6.3", "kick-outs of an insert", "load_factor",
+         [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="kicks"),
+    rhkv("loops", "section 6.3", "inserts that loop: predicted (graph), or given up", "load_factor",
+         [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="loops"),
 ]
 
 # x: (all values, with --quick)
@@ -191,6 +251,9 @@ VALUES = {
     "transport": ([0], [0]),
     "transaction_size": ([1, 2, 4, 8, 16, 32], [1, 4]),
     "read_ratio": ([0, 25, 50, 75, 95, 100], [0, 100]),
+    "mix": ([0, 1, 2, 3], [0, 3]),
+    "load_factor": ([0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96,
+                     0.97], [0.5, 0.9]),
     "memservers": ([1, 2, 4, 8], [1, 2]),
     "colocated": ([0, 1], [0, 1]),
     "clients": ([20, 40, 80, 120, 160, 200, 240], [4, 8]),
@@ -280,13 +343,30 @@ def plan(figure, o):
             if figure.kind == "index" and line != "fine":
                 ways = ["range", "hash"] if figure.model_only and line == "coarse" else ["range"]
             for way in ways:
-                points += [new_point(figure, o, panel, line, x, way) for x in x_values(figure, o)]
+                points += [new_point(figure, o, panel, line, x, way) for x in x_values(figure, o)
+                           if x <= TABLE_X_MAX.get(line, x)]
     return points
+
+
+def table_command(o, point):
+    scheme, bucket_slots = TABLE_LINES[point.line]
+    return ["cuckoo", "--scheme", scheme, "--bucket-slots", bucket_slots, "--load-factor", point.x,
+            "--tables", 10 if o.quick else 100, "--seed", o.seed, "--json", "-", "--quiet"]
+
+
+def store_args(point):
+    engine, transport = STORE_LINES[point.line]
+    args = ["--engine", engine, "--transport", transport, "--workload", workload(point)]
+    if not point.panel.workload:
+        args += ["--distribution", "zipfian" if point.panel.zipfian else "uniform"]
+    return args
 
 
 def command(o, point):
     """The arguments of nam-bench that run the point."""
     figure, panel = point.figure, point.panel
+    if figure.kind == "cuckoo":
+        return [str(arg) for arg in table_command(o, point)]
     args = [figure.kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
     if o.simulated:
         args += ["--memservers", point.memservers, "--clients", point.clients]
@@ -307,6 +387,8 @@ def command(o, point):
         args += ["--workload", panel.workload]
         if panel.selectivity:
             args += ["--selectivity", f"{panel.selectivity:g}"]
+    elif figure.family == "rhkv":
+        args += store_args(point)
     elif figure.kind == "kv":
         args += ["--transport", point.line, "--get-percent", get_percent(point), *distribution]
         args += ["--value-bytes", value_bytes(point)]
@@ -323,6 +405,10 @@ def command(o, point):
             args += ["--value-bytes", panel.value_bytes]
     args += ["--fibers", 1, "--seconds", f"{point.seconds:.4g}", "--seed", o.seed]
     return [str(arg) for arg in args] + ["--json", "-", "--quiet"]
+
+
+def workload(point):
+    return point.panel.workload or list(MIXES)[int(point.x)]
 
 
 def get_percent(point):

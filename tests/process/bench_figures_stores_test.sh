@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# bench/figures/draw: the figures of RHKV, stores and kick-outs.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+unset NAM_PROFILES NAM_CLUSTER
+
+# csv FIGURE EXPRESSION: must hold of its rows r.
+csv() {
+	out=$(cat "$tmp/out/$1.csv")
+	python csv "bool($2)"
+	[ "$value" = True ] || fail "$1: $2: $value"
+}
+
+PATH=$NAM_SOURCE_DIR/bench/figures:$PATH
+
+# ---- stores under the mixes of YCSB, and beside the same requests over sockets
+expect 0 draw --csv rhkv-8 rhkv-9 rhkv-t4 --quick --out "$tmp/out"
+says 'rhkv-9 (figure 9), simulated: connectx3: stores over RDMA, GET:UPDATE and GET:INSERT'
+csv rhkv-8 'set((i["workload"], i["distribution"], i["get_percent"], i["insert_percent"])
+	for i in r) == {("ycsb-d", "latest", "95", "5")} and len(r) == 6 and
+	all(i["refused"] == "0" and n(i["load_factor_end"]) > n(i["load_factor"]) for i in r)'
+csv rhkv-9 'len(r) == 24 and all(i["profile"] == "connectx3" and i["clients"] == "35" for i in r)
+	and set((i["engine"], i["transport"]) for i in r) == set((e, t) for e in
+	("cuckoo", "chained") for t in ("srq", "fetch", "datagram"))
+	and set((i["workload"], i["distribution"]) for i in r) == set((w, d) for w in
+	("ycsb-a", "ycsb-d") for d in ("uniform", "zipfian"))'
+csv rhkv-9 'all(2 * n(s["ops_per_s"]) < n(f["ops_per_s"]) for f in r if f["transport"] == "fetch"
+	for s in r if s["transport"] == "srq")'
+csv rhkv-t4 '[(i["profile"], i["workload"]) for i in r] == [("connectx3", "ycsb-a"),
+	("connectx3", "ycsb-d"), ("connectx2-ipoib", "ycsb-a"), ("connectx2-ipoib", "ycsb-d")] and
+	all(i["engine"] == "cuckoo" and i["transport"] == "srq" and i["clients"] == "1" for i in r)'
+csv rhkv-t4 'n(r[0]["ops_per_s"]) > 10 * n(r[2]["ops_per_s"])'
+grep -q '<td>15.2 M</td>' "$tmp/out/index.html" || fail "no value of table 4"
+
+# ---- kick-outs, which are counted: two figures of the same runs
+expect 0 draw --csv rhkv-kicks rhkv-loops --quick --out "$tmp/out" --seed 3
+says 'rhkv-kicks (section 6.3), counted: kick-outs of an insert'
+for figure in rhkv-kicks rhkv-loops; do
+	csv $figure '[(i["scheme"], i["bucket_slots"], i["load_factor"]) for i in r] ==
+		[("graph", "4", "0.5"), ("graph", "4", "0.9"), ("plain", "4", "0.5"),
+		("plain", "4", "0.9"), ("plain", "1", "0.5")] and
+		all(i["source"] == "counted" and i["profile"] == "" and i["seed"] == "3" and
+		i["ops"] == "400" for i in r)'
+done
+csv rhkv-kicks 'n(r[1]["kicks_per_op"]) < 1 < 3 < n(r[3]["kicks_per_op"]) and
+	all(i["loops_share"] == "0" for i in r[:4])'
+
+# ---- plots, with the names of mixes below
+expect 0 draw rhkv-t4 rhkv-loops --quick --out "$tmp/out"
+for figure in rhkv-t4 rhkv-loops; do
+	head -c 8 "$tmp/out/$figure.png" | grep -q PNG || fail "$figure: no PNG"
+	grep -q "$figure.svg" "$tmp/out/index.html" || fail "$figure is not in index.html"
+done
+grep -q '95:5 INSERT' "$tmp/out/rhkv-t4.svg" || fail "no names of mixes"
+
+finish "figures of stores: all as they should be"
