@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memcached.h -- meta gets of memcached and their replies: bytes, no sockets.
+ * memcached.h -- meta gets and sets of memcached and their replies: bytes, no sockets.
  *
  * A pair follows from its number: the key is the number in 12 decimal digits, the value repeats
  * one word of eight bytes.  bench/peers/compare stores the pairs by the same rules.
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@
 enum reply_kind {
 	REPLY_PARTIAL,		/* the rest has not arrived yet */
 	REPLY_VALUE,
+	REPLY_STORED,
 	REPLY_MISS,
 	REPLY_ERROR,		/* the server says why */
 	REPLY_GARBAGE,		/* another protocol */
@@ -33,6 +35,13 @@ struct reply {
 	size_t bytes;		/* of all of it */
 };
 
+/* Whether a reply without an error is one to a set, or to a get, which may find nothing. */
+static inline bool
+reply_fits(enum reply_kind kind, bool set)
+{
+	return set ? kind == REPLY_STORED : kind == REPLY_MISS || kind == REPLY_VALUE;
+}
+
 /* Write a meta get, the shortest request that memcached has. */
 static inline void
 memcached_get(char to[MEMCACHED_GET_BYTES], uint64_t pair)
@@ -40,6 +49,31 @@ memcached_get(char to[MEMCACHED_GET_BYTES], uint64_t pair)
 	memcpy(to, "mg 000000000000 v\r\n", MEMCACHED_GET_BYTES);
 	for (char *digit = to + 3 + MEMCACHED_KEY_BYTES; pair; pair /= 10)
 		*--digit = (char)('0' + pair % 10);
+}
+
+/* The value of a pair. */
+static inline void
+memcached_value(char *to, uint64_t pair, uint32_t value_bytes)
+{
+	uint64_t word = (pair + 1) * 0x9e3779b97f4a7c15ull;
+
+	for (uint32_t at = 0; at < value_bytes; at += 8)
+		memcpy(to + at, &word, value_bytes - at < 8 ? value_bytes - at : 8);
+}
+
+/* Room for a set of either protocol, without the value. */
+#define SET_BYTES 64u
+
+/* Write a set; returns its length. */
+static inline size_t
+memcached_set(char *to, uint64_t pair, uint32_t value_bytes)
+{
+	size_t at = (size_t)sprintf(to, "set %012llu 0 0 %u\r\n", (unsigned long long)pair,
+		value_bytes);
+
+	memcached_value(to + at, pair, value_bytes);
+	memcpy(to + at + value_bytes, "\r\n", 2);
+	return at + value_bytes + 2;
 }
 
 /* Whether that is the value of the pair: all of it is checked. */
@@ -70,6 +104,8 @@ memcached_parse(const char *from, size_t bytes, struct reply *ret)
 	*ret = (struct reply){ from, (size_t)(end - 2 - from), (size_t)(end - from) };
 	if (!strncmp(from, "EN\r", 3))
 		return REPLY_MISS;
+	if (!strncmp(from, "STORED\r", 7))
+		return REPLY_STORED;
 	if (!strncmp(from, "ERROR", 5) || !strncmp(from, "CLIENT_ERROR", 12) ||
 		!strncmp(from, "SERVER_ERROR", 12))
 		return REPLY_ERROR;

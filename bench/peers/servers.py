@@ -15,6 +15,7 @@ import time
 
 NO, USAGE, REMOTE, SIGNAL = 1, 2, 6, 128  # common/exit.h
 BATCH = 64  # keys of a call that looks up many
+ENGINES = ("chained", "cuckoo")  # of stores
 START_TRIES = 3  # another process may take the port in between
 READY_SECONDS, END_SECONDS, SILENCE_SECONDS = 60, 3, 5
 REDIS_SECONDS_MIN = 0.02  # redis-benchmark counts milliseconds
@@ -137,7 +138,7 @@ def run_json(command, name):
 
 
 class Memory:
-    """A memory server, or those of --cluster: raw READs and lookups in an index."""
+    """A memory server, or those of --cluster: raw READs and lookups in an index; or stores."""
 
     def __init__(self, o, bench, folder, fabric):
         self.o, self.bench, self.fabric = o, bench, fabric
@@ -154,12 +155,16 @@ class Memory:
                        "say --cluster")
         self.cluster = (f"shm:{folder}/memserver" if self.fabric == "shm" else
                         f"{self.fabric}:127.0.0.1:{free_port()}")
-        # Of a pair: 64 bytes in the index, in blocks of the same size, and room to spare.
-        size = 64 + (self.o.keys * 64 >> 20) + 1
+        # Of a pair: 64 bytes in the index, in blocks of the same size, and room to spare.  A
+        # store takes twice its pairs.
+        pair = 512 + 4 * self.o.bytes if self.o.workload else 64
+        size = 64 + (self.o.keys * pair >> 20) + 1
+        # A region has blocks of one size: the catalog takes one, a store others.
+        region = 4 if self.o.workload else min(size, 1024)
         log = os.path.join(folder, f"memserver-{self.fabric}.log")
         with open(log + ".ready", "wb") as ready:
             return Child([program, "--listen", self.cluster, "--memory", f"{size}M", "--region",
-                          f"{min(size, 1024)}M", "--rpc-threads", "1", "--ready-fd",
+                          f"{region}M", "--rpc-threads", "1", "--ready-fd",
                           str(ready.fileno())], log, pass_fds=[ready.fileno()])
 
     def on_index(self, *options):
@@ -167,8 +172,21 @@ class Memory:
                          "--keys", self.o.keys, "--workload", "nam-a", "--json", "-", "--keep",
                          *options], self.index)
 
+    def on_store(self, engine, *options):
+        return run_json([self.bench, "kv", "--cluster", self.cluster, "--engine", engine,
+                         "--value-bytes", self.o.bytes, "--workload", self.o.workload,
+                         "--distribution", self.o.distribution, "--json", "-", *options],
+                        f"a store, {engine}")
+
     def load(self):
-        """Loads the index.  READs find as much memory: caches of processors help both alike."""
+        """Loads the index.  READs find as much memory: caches of processors help both alike.
+
+        A store is loaded anew for each turn.
+        """
+        if self.o.workload:
+            self.loaded = self.on_store("chained", "--keys", 1, "--ops", 1)
+            self.fabric = self.loaded["fabric"]
+            return self.loaded["errors"]
         self.loaded = self.on_index("--ops", "1")
         self.fabric = self.loaded["fabric"]
         return self.loaded["errors"]
@@ -178,11 +196,13 @@ class Memory:
 
     def systems(self):
         """Names, and what each is reached over."""
-        for system in ("raw READs", "raw READs, fibers", "lookups", "lookups, batched"):
-            yield system, self.fabric
+        lookups = ("raw READs", "raw READs, fibers", "lookups", "lookups, batched")
+        return [(system, self.fabric) for system in (ENGINES if self.o.workload else lookups)]
 
     def turn(self, system, depth, length, seed):
         common = ["--seconds", length, "--seed", seed]
+        if system in ENGINES:
+            return self.on_store(system, "--keys", self.o.keys, "--fibers", depth, *common)
         if system.startswith("lookups"):
             batch = BATCH if system.endswith("batched") else 1
             return self.on_index("--load", "none", "--fibers", depth, "--batch", batch, *common)
@@ -213,6 +233,7 @@ class Peer:
         self.name = f"{self.system} over {transport}"
         self.path = os.path.join(folder, f"{self.system}-{transport}")
         self.port, self.socket, self.stream, self.version, self.findings = 0, None, None, "", 0
+        self.inserted = 0
         self.child = start(self.name, self.begin, lambda child: self.connect())
 
     def begin(self):
@@ -288,11 +309,21 @@ class Peer:
         self.conversation(self.store)
         return self.findings
 
+    def load_turn(self, depth, length, seed):
+        """By the client beside this file, which asks and checks."""
+        client = os.path.join(os.path.dirname(self.bench), "..", "libexec", "nam", "store_load")
+        where = self.path if self.transport == "unix" else self.port
+        workload = self.o.workload or "ycsb-c"
+        turn = run_json([client, self.system, self.name, where, self.o.keys, self.o.bytes, depth,
+                         length, seed, workload, self.o.distribution, self.inserted], self.name)
+        self.inserted = int(turn["inserted"])
+        return turn
+
     def to_json(self):
         return {"transport": self.transport, "version": self.version}
 
     def systems(self):
-        yield self.system, self.transport
+        return [(self.system, self.transport)]
 
     def end_of_turns(self):
         return 0
@@ -310,7 +341,7 @@ class Memcached(Peer):
     def command(self):
         # 160 bytes beside a value, with room to spare; an error instead of an eviction; a table
         # that need not grow; more requests of a connection before the server looks at others.
-        size = 64 + (self.o.keys * (self.o.bytes + 160) >> 20)
+        size = 64 + (self.o.keys * (self.o.bytes + 160) >> 20) + 1024 * bool(self.o.workload)
         power = max(16, (self.o.keys - 1).bit_length())
         where = ["-s", self.path] if self.transport == "unix" else ["-l", "127.0.0.1", "-p",
                                                                     str(self.port)]
@@ -330,11 +361,7 @@ class Memcached(Peer):
             lambda pair: self.line() == "STORED" or self.garbage())
 
     def turn(self, _system, depth, length, seed):
-        client = os.path.join(os.path.dirname(self.bench), "..", "libexec", "nam",
-                              "memcached_load")
-        where = self.path if self.transport == "unix" else self.port
-        return run_json([client, self.name, where, self.o.keys, self.o.bytes, depth, length, seed],
-                        self.name)
+        return self.load_turn(depth, length, seed)
 
 
 class Redis(Peer):
@@ -395,7 +422,9 @@ class Redis(Peer):
         """Of all GETs; whatever the server says besides what it was asked, is not this."""
         return int(self.info().get("keyspace_misses") or self.garbage())
 
-    def turn(self, _system, depth, length, _seed):
+    def turn(self, _system, depth, length, seed):
+        if self.o.workload:
+            return self.load_turn(depth, length, seed)
         length = max(length, REDIS_SECONDS_MIN)
         rate = self.rates.get(depth, min(20000 * depth, self.guess))
         ops = max(depth, int(length * rate))

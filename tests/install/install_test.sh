@@ -38,9 +38,9 @@ if ! env PATH=/usr/bin:/bin "$prefix/share/nam/figures/draw" tree-7 --csv --quic
 	exit 1
 fi
 
-say "nam-bench-peers finds nam-bench where it was moved to, and its client of memcached"
+say "nam-bench-peers finds nam-bench where it was moved to, and its client of stores"
 if ! (cd / && "$prefix/bin/nam-bench-peers" --version) ||
-	[ ! -x "$prefix/libexec/nam/memcached_load" ]; then
+	[ ! -x "$prefix/libexec/nam/store_load" ]; then
 	echo "FAILED: the installed nam-bench-peers lacks a program"
 	exit 1
 fi

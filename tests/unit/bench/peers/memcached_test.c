@@ -80,6 +80,30 @@ get__a_pair__AS_THE_PROTOCOL_HAS_IT(void **state)
 	}
 }
 
+static void
+set__a_pair__WITH_THE_VALUE_THAT_GETS_EXPECT(void **state)
+{
+	static const char begins[] = "set 000000006401 0 0 11\r\n";
+	char request[SET_BYTES + 11];
+	struct reply reply = { request + sizeof(begins) - 1, 11, 13 };
+
+	(void)state;
+	assert_int_equal(memcached_set(request, 6401, 11), sizeof(begins) - 1 + 11 + 2);
+	assert_memory_equal(request, begins, sizeof(begins) - 1);
+	assert_true(memcached_value_right(6401, 11, &reply));
+	assert_memory_equal(reply.text + 11, "\r\n", 2);
+}
+
+static void
+fits__each_kind__ONLY_THAT_OF_THE_REQUEST(void **state)
+{
+	(void)state;
+	assert_true(reply_fits(REPLY_STORED, true));
+	assert_false(reply_fits(REPLY_STORED, false));
+	assert_true(reply_fits(REPLY_VALUE, false) && reply_fits(REPLY_MISS, false));
+	assert_false(reply_fits(REPLY_VALUE, true) || reply_fits(REPLY_MISS, true));
+}
+
 /* One reply with what follows it: partial up to its last byte, then itself, whatever follows. */
 static void
 expect_reply(const char *text, size_t bytes, enum reply_kind kind, const char *of_it,
@@ -114,6 +138,7 @@ parse__replies_in_parts__PARTIAL_UNTIL_THEY_ARE_WHOLE(void **state)
 	expect_text("VA 3 f1 t-1\r\nxyz\r\n", REPLY_VALUE, "xyz");
 	expect_text("VA 0\r\n\r\n", REPLY_VALUE, "");
 	expect_text("EN\r\n", REPLY_MISS, "EN");
+	expect_text("STORED\r\n", REPLY_STORED, "STORED");
 	expect_reply("VA 7\r\n\r\n\0EN\r\n\r\n", 15, REPLY_VALUE, "\r\n\0EN\r\n", 7);
 }
 
@@ -131,7 +156,7 @@ parse__what_is_no_reply__GARBAGE(void **state)
 {
 	static const char *const texts[] = { "\n", "x\n", "hello\r\n", "VA\r\n", "VA \r\n",
 		"VA  8\r\n", "VA -1\r\n", "VA x8\r\n", "VA 8x\r\n", "VA 16385\r\n",
-		"VA 99999999999999999999\r\n", "ENX\r\n", "STORED\r\n", "VA 2\r\nabcd", "$8\r\n" };
+		"VA 99999999999999999999\r\n", "ENX\r\n", "STORED!\r\n", "VA 2\r\nabcd", "$8\r\n" };
 	char line[MEMCACHED_LINE_BYTES_MAX + 1];
 
 	(void)state;
@@ -150,6 +175,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(value__any_length__ALL_OF_IT_IS_CHECKED),
 		cmocka_unit_test(get__a_pair__AS_THE_PROTOCOL_HAS_IT),
+		cmocka_unit_test(set__a_pair__WITH_THE_VALUE_THAT_GETS_EXPECT),
+		cmocka_unit_test(fits__each_kind__ONLY_THAT_OF_THE_REQUEST),
 		cmocka_unit_test(parse__replies_in_parts__PARTIAL_UNTIL_THEY_ARE_WHOLE),
 		cmocka_unit_test(parse__errors__WITH_THE_SERVERS_WORDS),
 		cmocka_unit_test(parse__what_is_no_reply__GARBAGE),

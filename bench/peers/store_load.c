@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memcached_load.c -- random GETs of memcached, for bench/peers/compare: one thread, one
+ * store_load.c -- GETs and SETs of memcached or Redis, for bench/peers/compare: one thread, one
  * connection, every answer checked.
  *
- *	memcached_load NAME PATH|PORT PAIRS VALUE-BYTES DEPTH SECONDS SEED
+ *	store_load memcached|redis NAME PATH|PORT PAIRS VALUE-BYTES DEPTH SECONDS SEED WORKLOAD
+ *		DISTRIBUTION INSERTED
+ *
+ * INSERTED pairs beyond PAIRS are there already, of an earlier run.
+ * Shares and distribution are those of nam-bench kv.  Answers come in the order of requests, so the
+ * inserts that were acknowledged are those with the lowest numbers.
  *
  * Half of a window is asked for at once, when half of it has been answered.  So client and server
  * work at the same time, and neither pays a system call for each request.  The first tenth of the
@@ -22,9 +27,10 @@
 
 #include "bench/bench.h"
 #include "bench/load/check.h"
+#include "bench/load/workload.h"
 #include "bench/report.h"
 #include "bench/ticks.h"
-#include "memcached.h"
+#include "redis.h"
 
 #define DEPTH_MAX 4096u		/* a power of two */
 #define IN_BYTES (256u << 10)
@@ -37,14 +43,27 @@ static uint32_t value_bytes, depth;
 static struct nam_rng rng;
 static struct findings findings;
 
+static const struct protocol {
+	const char *name;
+	size_t (*get)(char *to, uint64_t pair);
+	size_t (*set)(char *to, uint64_t pair, uint32_t value_bytes);
+	enum reply_kind (*parse)(const char *from, size_t bytes, struct reply *ret);
+} *protocol;
+
+static struct workload workload;
+static struct op_mix mix;
+static struct zipf zipf;
+static uint64_t numbered, inserted;	/* new pairs, and those acknowledged */
+
 /* A ring: answers come in the order of requests. */
 static struct {
 	uint64_t pair;
 	uint64_t began;		/* ticks */
+	enum workload_op op;
 } asked[DEPTH_MAX];
 static uint32_t first, under_way;
 
-static char out[DEPTH_MAX * MEMCACHED_GET_BYTES], in[IN_BYTES];
+static char *out, in[IN_BYTES];		/* out: room for `depth` sets */
 static size_t in_at, in_end;	/* arrived, and not parsed yet */
 
 static struct {
@@ -86,19 +105,37 @@ connect_to(const char *address)
 	return rc ? failed(-errno, "it takes no connection") : 0;
 }
 
+static uint64_t
+draw(enum workload_op op)
+{
+	uint64_t rank;
+
+	if (op == OP_INSERT)
+		return pairs + numbered++;
+	if (workload.distribution == DISTRIBUTION_UNIFORM)
+		return nam_rng_below(&rng, pairs);
+	rank = zipf_next(&zipf, &rng);
+	return workload.distribution == DISTRIBUTION_LATEST ? pairs + inserted - 1 - rank : rank;
+}
+
 /* So many more requests, with one call of the system. */
 static int
 ask(uint32_t count)
 {
 	uint64_t now = ticks_now();
-	size_t at = 0, bytes = count * MEMCACHED_GET_BYTES;
+	size_t at = 0, bytes = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t slot = (first + under_way + i) % DEPTH_MAX;
+		enum workload_op op = op_mix_draw(&mix, (uint32_t)(nam_rng_next(&rng) >> 32));
 
-		asked[slot].pair = nam_rng_below(&rng, pairs);
+		asked[slot].op = op;
+		asked[slot].pair = draw(op);
 		asked[slot].began = now;
-		memcached_get(out + i * MEMCACHED_GET_BYTES, asked[slot].pair);
+		if (op == OP_LOOKUP)
+			bytes += protocol->get(out + bytes, asked[slot].pair);
+		else
+			bytes += protocol->set(out + bytes, asked[slot].pair, value_bytes);
 	}
 	under_way += count;
 	while (at < bytes) {
@@ -134,6 +171,13 @@ receive(void)
 	return 0;
 }
 
+static size_t
+get_of_memcached(char *to, uint64_t pair)
+{
+	memcached_get(to, pair);
+	return MEMCACHED_GET_BYTES;
+}
+
 /* All replies that are there as a whole. */
 static int
 take(void)
@@ -143,7 +187,7 @@ take(void)
 	char text[128];
 
 	while (under_way) {
-		enum reply_kind kind = memcached_parse(in + in_at, in_end - in_at, &reply);
+		enum reply_kind kind = protocol->parse(in + in_at, in_end - in_at, &reply);
 		uint64_t pair = asked[first].pair;
 
 		if (kind == REPLY_PARTIAL)
@@ -154,10 +198,13 @@ take(void)
 			snprintf(text, sizeof(text), "'%.*s'", (int)reply.text_bytes, reply.text);
 			return failed(-EREMOTEIO, text);
 		}
+		if (!reply_fits(kind, asked[first].op != OP_LOOKUP))
+			return failed(-EPROTO, "what it answers makes no sense");
+		inserted += asked[first].op == OP_INSERT;
 		if (kind == REPLY_MISS)
 			findings_missing(&findings, 1, "%s: pair %" PRIu64 " was not found", name,
 				pair);
-		else if (!memcached_value_right(pair, value_bytes, &reply))
+		else if (kind == REPLY_VALUE && !memcached_value_right(pair, value_bytes, &reply))
 			findings_wrong(&findings, "%s: the value of pair %" PRIu64
 				", %zu bytes, is not the one that was stored", name, pair,
 				reply.text_bytes);
@@ -202,6 +249,7 @@ report(void)
 	report_number(object, "ops", (double)turn.ops);
 	report_number(object, "seconds", turn.seconds);
 	report_number(object, "ops_per_s", (double)turn.ops / turn.seconds);
+	cJSON_AddNumberToObject(object, "inserted", (double)inserted);
 	report_number(object, "errors", (double)findings_total(&findings));
 	report_latency(object, &turn.latency);
 	rc = report_write(object, "-");
@@ -209,29 +257,60 @@ report(void)
 	return rc || findings_total(&findings) ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 
+static const struct protocol protocols[] = {
+	{ "memcached", get_of_memcached, memcached_set, memcached_parse },
+	{ "redis", redis_get, redis_set, redis_parse },
+};
+
+/* @argv	WORKLOAD DISTRIBUTION */
+static bool
+take_workload(char **argv)
+{
+	struct nam_diag diag;
+	unsigned i = 0;
+
+	if (workload_find(argv[0], &workload, &diag))
+		return false;
+	while (distribution_names[i] && strcmp(argv[1], distribution_names[i]) != 0)
+		i++;
+	if (!distribution_names[i])
+		return false;
+	workload.distribution = (enum distribution)i;
+	op_mix_init(&mix, &workload);
+	zipf_init(&zipf, pairs, 0.99);
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
 	double seconds;
+	int exit_code = NAM_EXIT_REMOTE;
 
-	if (argc != 8) {
-		fprintf(stderr, "usage: memcached_load NAME PATH|PORT PAIRS VALUE-BYTES DEPTH "
-				"SECONDS SEED\n");
+	if (argc != 12) {
+		fprintf(stderr, "usage: store_load memcached|redis NAME PATH|PORT PAIRS "
+				"VALUE-BYTES DEPTH SECONDS SEED WORKLOAD DISTRIBUTION INSERTED\n");
 		return NAM_EXIT_USAGE;
 	}
-	name = argv[1];
-	pairs = strtoull(argv[3], NULL, 10);
-	value_bytes = (uint32_t)strtoul(argv[4], NULL, 10);
-	depth = (uint32_t)strtoul(argv[5], NULL, 10);
-	seconds = strtod(argv[6], NULL);
-	rng = nam_rng_seed(strtoull(argv[7], NULL, 10));
+	protocol = &protocols[!strcmp(argv[1], "redis")];
+	name = argv[2];
+	pairs = strtoull(argv[4], NULL, 10);
+	value_bytes = (uint32_t)strtoul(argv[5], NULL, 10);
+	depth = (uint32_t)strtoul(argv[6], NULL, 10);
+	seconds = strtod(argv[7], NULL);
+	inserted = numbered = strtoull(argv[11], NULL, 10);
+	rng = nam_rng_seed(strtoull(argv[8], NULL, 10));
 	if (!pairs || value_bytes > MEMCACHED_VALUE_BYTES_MAX || !depth || depth > DEPTH_MAX ||
-		!(seconds > 0)) {
-		bench_complain("memcached_load: a number is out of its range");
+		!(seconds > 0) || !take_workload(argv + 9)) {
+		bench_complain("store_load: a number is out of its range, or a word is not known");
 		return NAM_EXIT_USAGE;
 	}
-	ticks_init();
-	if (connect_to(argv[2]) || run(seconds / 10) || run(seconds))
+	out = malloc((size_t)depth * (SET_BYTES + value_bytes));
+	if (!out)
 		return NAM_EXIT_REMOTE;
-	return report();
+	ticks_init();
+	if (!connect_to(argv[3]) && !run(seconds / 10) && !run(seconds))
+		exit_code = report();
+	free(out);
+	return exit_code;
 }
