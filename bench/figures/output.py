@@ -5,8 +5,8 @@ import csv
 import html
 import os
 
-from plan import (FIGURES, MIXES, PAPER_KEYS, STORE_LINES, TABLE_LINES, get_percent, read_ratio,
-                  transaction_size, value_bytes, workload)
+from plan import (FIGURES, MIXES, PAPER_KEYS, PEER_LINES, STORE_LINES, TABLE_LINES, get_percent,
+                  read_ratio, transaction_size, value_bytes, workload)
 from model import shares
 
 COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999"]
@@ -37,6 +37,8 @@ def row_of(o, points, point):
     result = point.result or {}
     if figure.kind == "cuckoo":
         return table_row_of(o, point, result)
+    if figure.kind == "peers":
+        return peer_row_of(o, point, result)
     per_op = result.get("per_op", {})
     network = o.sockets if point.over_sockets else o.network
     source = "model" if figure.model_only else "simulated" if o.simulated else "measured"
@@ -93,6 +95,20 @@ def row_of(o, points, point):
                 "records": short(result.get("keys"), ".0f"), **made, **rates, **costs,
                 "against_sockets": short(against_sockets(points, point), ".4g")}
     return {name: str(value) for name, value in {**row, **last}.items()}
+
+
+def peer_row_of(o, point, result):
+    system, transport = PEER_LINES[point.line]
+    panel, latency = point.panel, result.get("latency_ns", {})
+    row = {"figure": point.figure.name, "system": system, "transport": transport,
+           "version": result.get("version", ""), "workload": workload(point),
+           "distribution": "latest" if panel.workload else
+                           "zipfian" if panel.zipfian else "uniform",
+           "value_bytes": 32, "depth": short(result.get("depth")),
+           "ops_per_s": short(result.get("ops_per_s")),
+           **{name + "_ns": short(latency.get(name)) for name in ("p50", "p99", "mean")},
+           "source": "measured", "profile": "", "seed": o.seed}
+    return {name: str(value) for name, value in row.items()}
 
 
 def table_row_of(o, point, result):
@@ -215,6 +231,8 @@ def subtitle(figure, o, points):
     if figure.kind == "cuckoo":
         return "counted, no cluster; plain gives up after 500 kick-outs"
     first = points[0]
+    if figure.kind == "peers":
+        return "measured on this host, 100,000 keys; one memory server, one thread of each client"
     parts = [f"simulated, profile {o.network.name}" if o.simulated else "measured"]
     if o.sockets and any(point.over_sockets for point in points):
         parts[0] += f" (sockets: {o.sockets.name})"

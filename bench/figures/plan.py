@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures, and the points of each."""
 
+import shutil
 from dataclasses import dataclass, field
 
 from model import model_of, shares
@@ -26,6 +27,16 @@ STORE_LINES = {
     "chained, datagram": ("chained", "datagram"),
     "cuckoo, sockets": ("cuckoo", "srq"),
 }
+# Lines of the figures beside other servers: system and transport of nam-bench-peers.
+PEER_LINES = {
+    "cuckoo, shm": ("cuckoo", "shm"),
+    "chained, shm": ("chained", "shm"),
+    "cuckoo, tcp": ("cuckoo", "tcp"),
+    "chained, tcp": ("chained", "tcp"),
+    "memcached, tcp": ("memcached", "tcp"),
+    "redis, tcp": ("redis", "tcp"),
+}
+PEERS = {"memcached": "memcached", "redis": "redis-server"}  # and the program of each
 # Lines of the figures of tables: scheme of nam-bench cuckoo, slots of a bucket.
 TABLE_LINES = {"graph": ("graph", 4), "plain": ("plain", 4), "plain, 1 slot": ("plain", 1)}
 TABLE_X_MAX = {"plain, 1 slot": 0.6}  # it is full at a half
@@ -33,7 +44,7 @@ MIXES = {"ycsb-a": "50:50 UPDATE", "ycsb-b": "95:5 UPDATE", "ycsb-c": "100:0",
          "ycsb-d": "95:5 INSERT"}
 SOCKETS_CLUSTER = "sim:connectx2-ipoib"
 CLUSTERS = {"index": "sim:connect-ib", "kv": "sim:connectx3", "ramp": "sim:connectx2",
-            "cuckoo": "sim:connectx3"}
+            "cuckoo": "sim:connectx3", "peers": ""}
 SOURCES = {  # by how names of figures begin
     "tree": "Ziegler et al. (SIGMOD 2019)",
     "rfp": "Su et al. (RFP, EuroSys 2017)",
@@ -69,13 +80,14 @@ class Figure:
     name: str
     paper: str
     title: str
-    kind: str
+    kind: str  # peers: nam-bench-peers
     x: str
     panels: list
     y: str = "rate"
     clients: int = 0  # if they are not x
     lines: list = field(default_factory=lambda: DESIGNS)
     transaction_size: int = 0  # if it is not x
+    depth: int = 0  # peers: requests under way; 0: at which each system is best
     model_only: bool = False
     printed: list = field(default_factory=list)  # (columns of the CSV, column, the paper's value)
 
@@ -153,10 +165,12 @@ def zipfian_or_not(text):
             for zipfian in (False, True)]
 
 
-def printed_table_4(profile, *rates_and_latencies):
-    """Mops/s and µs of the first three mixes."""
-    return [({"profile": profile, "workload": workload}, column, value)
-            for workload, (rate, latency) in zip(MIXES, rates_and_latencies)
+def printed_table_4(name, tcp, rdma):
+    """Mops/s and µs of the first three mixes; which rows are of TCP/IP, and of RDMA."""
+    printed = {tcp: ((15.23, 43.2), (12.34, 41.3), (14.41, 39.5)),
+               rdma: ((17.25, 36.2), (14.66, 31.4), (15.32, 26.5))}
+    return [({name: transport, "workload": mix}, column, value)
+            for transport, values in printed.items() for mix, (rate, latency) in zip(MIXES, values)
             for column, value in (("ops_per_s", rate * 1e6), ("mean_ns", latency * 1e3))]
 
 
@@ -223,6 +237,14 @@ FIGURES = [
                records=1000, value_bytes=1000),
          4, [({"transport": "star", "read_ratio": "100"}, "against_sockets", 2.67),
              ({"transport": "plus", "read_ratio": "100"}, "against_sockets", 2.07)]),
+    rhkv("7", "figure 7", "stores beside memcached and Redis", "mix",
+         zipfian_or_not("values of 32 bytes"), list(PEER_LINES), kind="peers"),
+    rhkv("8-peers", "figure 8", "latency of one request, beside memcached and Redis", "mix",
+         [Panel("latest keys, values of 32 bytes", "ycsb-d")], list(PEER_LINES), kind="peers",
+         y="latency", depth=1),
+    rhkv("t4-peers", "table 4", "memory of this host and TCP/IP, 1 thread", "mix",
+         zipfian_or_not("many requests at a time")[1:], ["cuckoo, shm", "cuckoo, tcp"],
+         kind="peers", printed=printed_table_4("transport", "tcp", "shm")),
     rhkv("8", "figure 8", "latency, 95 % GET and 5 % INSERT", "clients",
          [Panel("latest keys, values of 32 bytes", "ycsb-d")],
          ["cuckoo, srq", "chained, srq", "cuckoo, sockets"], y="latency"),
@@ -234,9 +256,8 @@ FIGURES = [
                   for distribution in ("uniform", "zipfian") for mix in MIXES
                   for column, value in (("ops_per_s", 5.8e6), ("mean_ns", 3600))]),
     rhkv("t4", "table 4", "RDMA and TCP/IP, 1 thread", "mix", zipfian_or_not("one request")[1:],
-         ["cuckoo, srq", "cuckoo, sockets"], clients=1, printed=printed_table_4(
-             "connectx2-ipoib", (15.23, 43.2), (12.34, 41.3), (14.41, 39.5)) + printed_table_4(
-                 "connectx3", (17.25, 36.2), (14.66, 31.4), (15.32, 26.5))),
+         ["cuckoo, srq", "cuckoo, sockets"], clients=1,
+         printed=printed_table_4("profile", "connectx2-ipoib", "connectx3")),
     rhkv("kicks", "section 6.3", "kick-outs of an insert", "load_factor",
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="kicks"),
     rhkv("loops", "section 6.3", "inserts that loop: predicted (graph), or given up", "load_factor",
@@ -262,6 +283,11 @@ RFP_CLIENTS_X = ([1, 7, 14, 21, 28, 35, 70, 112], [4, 35])
 CACHES = [0, 0.03, 0.06, 0.12, 0.25, 0.5, 1]  # MiB per million keys; inner nodes take 1/3
 
 
+def missing():
+    """Other systems that are not installed."""
+    return [name for name, program in PEERS.items() if not shutil.which(program)]
+
+
 def x_values(figure, o):
     if figure.model_only:
         return [2, 4, 8, 16, 32, 64]
@@ -272,6 +298,8 @@ def x_values(figure, o):
             return [1, 2, 4]
         if figure.kind == "kv":
             return RFP_CLIENTS_X[o.quick]
+    if figure.kind == "peers" and figure.panels[0].workload:
+        return [list(MIXES).index(figure.panels[0].workload)]
     if figure.x == "memservers" and o.memservers:
         return o.memservers
     if figure.x == "keys":
@@ -305,6 +333,9 @@ def set_model(o, point):
 
 
 def new_point(figure, o, panel, line, x, partitioning="none"):
+    if figure.kind == "peers":
+        return Point(figure, panel, line, x, partitioning, memservers=1, clients=1,
+                     seconds=o.seconds)
     others = o.memservers[-1] if o.memservers else 0
     clients = figure.clients
     if figure.kind == "index":
@@ -339,6 +370,8 @@ def plan(figure, o):
                 continue
             if "sockets" in line and not o.simulated:
                 continue  # there is no such figure for real memory servers
+            if figure.kind == "peers" and PEER_LINES[line][0] in missing():
+                continue
             ways = ["none"]
             if figure.kind == "index" and line != "fine":
                 ways = ["range", "hash"] if figure.model_only and line == "coarse" else ["range"]
@@ -354,6 +387,33 @@ def table_command(o, point):
             "--tables", 10 if o.quick else 100, "--seed", o.seed, "--json", "-", "--quiet"]
 
 
+def peers_command(o, point):
+    """One run has all lines."""
+    figure, without = point.figure, missing()
+    if not any(PEER_LINES[line][0] in PEERS for line in figure.lines):
+        without = list(PEERS)
+    args = ["peers", "--workload", workload(point), "--fabric", "shm,tcp"]
+    if not point.panel.workload:
+        args += ["--distribution", "zipfian" if point.panel.zipfian else "uniform"]
+    if without:
+        args += ["--without", ",".join(without)]
+    if figure.depth:
+        args += ["--depth", figure.depth]
+    return args + ["--keys", 2000 if o.quick else 100_000, "--seconds", f"{point.seconds:.4g}",
+                   "--seed", o.seed, "--json", "-", "--quiet"]
+
+
+def of_line(point, result):
+    """The line's part of a result."""
+    if point.figure.kind != "peers" or not result:
+        return result
+    system, transport = PEER_LINES[point.line]
+    for one in result["systems"]:
+        if one["system"] == system and transport in (one.get("fabric"), one.get("transport")):
+            return one
+    return None
+
+
 def store_args(point):
     engine, transport = STORE_LINES[point.line]
     args = ["--engine", engine, "--transport", transport, "--workload", workload(point)]
@@ -365,6 +425,8 @@ def store_args(point):
 def command(o, point):
     """The arguments of nam-bench that run the point."""
     figure, panel = point.figure, point.panel
+    if figure.kind == "peers":
+        return [str(arg) for arg in peers_command(o, point)]
     if figure.kind == "cuckoo":
         return [str(arg) for arg in table_command(o, point)]
     args = [figure.kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from plan import command
+from plan import command, of_line
 
 USAGE, FABRIC, SIGNAL = 2, 3, 128
 
@@ -55,7 +55,11 @@ class Runs:
 
     def run(self, args):
         """A process of nam-bench; returns its exit status, output and message."""
-        with subprocess.Popen([self.program, *args], stdout=subprocess.PIPE,
+        program = [self.program]
+        if args[0] == "peers":
+            program = [os.path.join(os.path.dirname(self.program), "nam-bench-peers")]
+            args = args[1:]
+        with subprocess.Popen([*program, *args], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as process:
             self.running.add(process)
             if self.signal:
@@ -120,7 +124,7 @@ class Runs:
             complain(" ".join(["nam-bench", *args]) + ": " + (message or "it gave no result"))
         self.progress(name, None, None)
         for point in points:
-            point.result = self.result(command(self.o, point))
+            point.result = of_line(point, self.result(command(self.o, point)))
         return failed
 
     def progress(self, name, done, total):
