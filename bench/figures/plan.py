@@ -25,6 +25,7 @@ STORE_LINES = {
     "chained, srq": ("chained", "srq"),
     "chained, fetch": ("chained", "fetch"),
     "chained, datagram": ("chained", "datagram"),
+    "cuckoo, onesided": ("cuckoo", "srq"),
     "cuckoo, sockets": ("cuckoo", "srq"),
 }
 # Lines of the figures beside other servers: system and transport of nam-bench-peers.
@@ -417,6 +418,8 @@ def of_line(point, result):
 def store_args(point):
     engine, transport = STORE_LINES[point.line]
     args = ["--engine", engine, "--transport", transport, "--workload", workload(point)]
+    if "onesided" in point.line:
+        args += ["--get", "onesided"]
     if not point.panel.workload:
         args += ["--distribution", "zipfian" if point.panel.zipfian else "uniform"]
     return args

@@ -295,8 +295,9 @@ print(const struct requests *bench)
 	char bytes[16];
 
 	(void)snprintf(bytes, sizeof(bytes), "%u", o->value_bytes);
-	printf("  store       %s: %" PRIu64 " keys of %u bytes, %s; values of %s bytes; %g %% "
-		"GET, %g %% INSERT, %g %% UPDATE\n", kv_store_engine(o), o->keys, KV_KEY_BYTES,
+	printf("  store       %s%s: %" PRIu64 " keys of %u bytes, %s; values of %s bytes; %g %% "
+		"GET, %g %% INSERT, %g %% UPDATE\n", kv_store_engine(o),
+		o->onesided ? ", one-sided GETs" : "", o->keys, KV_KEY_BYTES,
 		requests_distribution(o), o->mixed ? "1 to 899" : bytes, o->get_percent,
 		o->insert_percent, 100 - o->get_percent - o->insert_percent);
 	kv_store_print(bench);
@@ -308,6 +309,7 @@ json(const struct requests *bench, cJSON *object)
 	const struct requests_options *o = &bench->options;
 
 	cJSON_AddStringToObject(object, "engine", kv_store_engine(o));
+	cJSON_AddStringToObject(object, "get", o->onesided ? "onesided" : "request");
 	report_number(object, "get_percent", o->get_percent);
 	report_number(object, "insert_percent", o->insert_percent);
 	requests_keys_json(o, object);

@@ -82,6 +82,7 @@ kv_store_size(const struct requests_options *o, uint32_t servers, struct nam_kv_
 	uint64_t keys = o->keys + (uint64_t)((double)o->run.ops * o->insert_percent / 100);
 
 	store->engine = o->engine;
+	store->onesided = o->onesided;
 	store->partitions = o->partitions;
 	/* Twice what the pairs take, for keys do not fall into partitions evenly. */
 	store->memory_bytes = 2 * pair * keys + 2 * servers * partitions *

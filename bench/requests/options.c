@@ -18,6 +18,7 @@
 #define MIXED_FETCHED 512u		/* as the paper does */
 
 static const char *const ramp_distributions[] = { "uniform", "zipfian", NULL };
+static const char *const get_kinds[] = { "request", "onesided", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
@@ -98,6 +99,8 @@ static const struct nam_option kv_rows[] = {
 	{ "partitions", "N", "Partitions of the store on each memory server, 1 to 1024 (default "
 		"16).", NAM_OPTION_COUNT, FIELD(partitions), .min = 1,
 		.max = NAM_KV_PARTITIONS_MAX },
+	{ "get", "HOW", "request (default), or onesided: READs of the buckets of short pairs, with "
+		"--engine cuckoo.", NAM_OPTION_CHOICE, FIELD(onesided), .choices = get_kinds },
 	{ "load-factor", "F", "Give the store so much memory that the keys fill it to F, between 0 "
 		"and 1: of the slots of cuckoo, of the cells of chained (default: about 0.5). "
 		"Partitions, unless said, are as many as come close to F.", NAM_OPTION_REAL,
@@ -196,6 +199,8 @@ settle_store(struct requests_options *o)
 	if (o->get_percent + o->insert_percent > 100)
 		return bench_complain("--get-percent %g and --insert-percent %g: together they are "
 			"more than 100", o->get_percent, o->insert_percent);
+	if (o->onesided && o->engine != NAM_KV_CUCKOO)
+		return bench_complain("--get onesided: only with --engine cuckoo");
 	if (o->load_factor > 0 && o->mixed)
 		return bench_complain("--load-factor: only if all values have one length, which "
 			"--value-bytes mixed does not say");

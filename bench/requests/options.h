@@ -36,6 +36,7 @@ struct requests_options {
 	uint32_t partitions;		/* 0: the default */
 	/* kv */
 	enum nam_kv_engine engine;
+	bool onesided;			/* gets by READ */
 	double insert_percent;		/* the rest updates */
 	double load_factor;		/* 0: twice the memory that the keys take */
 	const char *workload;		/* NULL: the shares as given */

@@ -22,13 +22,15 @@ says 'rhkv-9 (figure 9), simulated: connectx3: stores over RDMA, GET:UPDATE and 
 csv rhkv-8 'set((i["workload"], i["distribution"], i["get_percent"], i["insert_percent"])
 	for i in r) == {("ycsb-d", "latest", "95", "5")} and len(r) == 6 and
 	all(i["refused"] == "0" and n(i["load_factor_end"]) > n(i["load_factor"]) for i in r)'
-csv rhkv-9 'len(r) == 24 and all(i["profile"] == "connectx3" and i["clients"] == "35" for i in r)
+csv rhkv-9 'len(r) == 28 and all(i["profile"] == "connectx3" and i["clients"] == "35" for i in r)
 	and set((i["engine"], i["transport"]) for i in r) == set((e, t) for e in
 	("cuckoo", "chained") for t in ("srq", "fetch", "datagram"))
 	and set((i["workload"], i["distribution"]) for i in r) == set((w, d) for w in
 	("ycsb-a", "ycsb-d") for d in ("uniform", "zipfian"))'
 csv rhkv-9 'all(2 * n(s["ops_per_s"]) < n(f["ops_per_s"]) for f in r if f["transport"] == "fetch"
-	for s in r if s["transport"] == "srq")'
+	for s in r if s["transport"] == "srq" and s["get"] == "request")'
+csv rhkv-9 'all(n(s["ops_per_s"]) < n(o["ops_per_s"]) for o in r if o["get"] == "onesided"
+	for s in r if s["transport"] == "srq" and s["get"] == "request")'
 csv rhkv-t4 '[(i["profile"], i["workload"]) for i in r] == [("connectx3", "ycsb-a"),
 	("connectx3", "ycsb-d"), ("connectx2-ipoib", "ycsb-a"), ("connectx2-ipoib", "ycsb-d")] and
 	all(i["engine"] == "cuckoo" and i["transport"] == "srq" and i["clients"] == "1" for i in r)'

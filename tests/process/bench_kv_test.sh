@@ -91,6 +91,17 @@ test_simulated() {
 	json '2 <= r["per_op"]["round_trips"] <= 2.02'
 }
 
+# GETs of short pairs by READs of two buckets, beside inserts and updates by requests.
+test_onesided() {
+	simulate --engine cuckoo --get onesided --get-percent 100 --clients 4
+	json 'r["get"] == "onesided" and 1 <= r["per_op"]["round_trips"] < 1.2 and
+		2 <= r["per_op"]["work_requests"] < 2.2'
+	simulate --engine cuckoo --get onesided --workload ycsb-d --clients 4 --fibers 2
+	simulate --engine cuckoo --get onesided --workload ycsb-a --clients 4 --fibers 2
+	expect 2 nam-bench kv --cluster sim:connectx3 --get onesided
+	says "--get onesided: only with --engine cuckoo"
+}
+
 # counts OPTION...: of a simulated run, which is the same each time.
 counts() {
 	expect 0 nam-bench kv --cluster sim:connectx3 --keys 20k --ops 5k --json - "$@"
@@ -145,6 +156,7 @@ test_load_factor() {
 }
 
 test_simulated
+test_onesided
 test_shares
 test_load_factor
 nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
