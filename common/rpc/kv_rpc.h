@@ -14,7 +14,8 @@
 #include "rpc.h"
 
 #define NAM_RPC_KV_KEY_BYTES_MAX 255u	/* a length is one byte, in messages and in memory */
-#define NAM_RPC_KV_VALUE_BYTES_MAX 3800u	/* with any key it fits into one message */
+#define NAM_RPC_KV_VALUE_BYTES_MAX (1u << 20)
+#define NAM_RPC_KV_MESSAGE_BYTES_MAX 3800u	/* of a value that any key leaves room for */
 #define NAM_RPC_KV_KICKED 8u
 #define NAM_RPC_KV_PARTITIONS_MAX 1024u		/* of one memory server */
 
@@ -92,7 +93,7 @@ struct nam_rpc_kv_key_request {
 };
 _Static_assert(sizeof(struct nam_rpc_kv_key_request) == 16, "wire layout");
 _Static_assert(sizeof(struct nam_rpc_kv_key_request) + NAM_RPC_KV_KEY_BYTES_MAX +
-	NAM_RPC_KV_VALUE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any pair fits into a message");
+	NAM_RPC_KV_MESSAGE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any such pair fits into a message");
 
 /* GET_MANY: so many keys, each behind a byte that says its length. */
 struct nam_rpc_kv_many_request {
@@ -115,6 +116,6 @@ struct nam_rpc_kv_many_reply {
 	uint8_t bytes[];
 };
 _Static_assert(sizeof(struct nam_rpc_kv_many_reply) + sizeof(struct nam_rpc_kv_many_result) +
-	NAM_RPC_KV_VALUE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any value fits into a message");
+	NAM_RPC_KV_MESSAGE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any such value fits into a message");
 
 #endif /* NAM_COMMON_RPC_KV_RPC_H */

@@ -16,8 +16,9 @@
 #define CELLS_PER_CHUNK NAM__KV_CELLS_PER_CHUNK
 #define BUCKETS_PER_CHUNK (NAM__KV_CHUNK_BYTES / (uint32_t)sizeof(uint32_t))
 #define CELL_CHUNKS_PER_BUCKET_CHUNK (BUCKETS_PER_CHUNK / CELLS_PER_CHUNK)
-/* After so many cells the next pair is evicted in any case. */
+/* After so many cells, and some for each that a new pair needs, pairs are evicted in any case. */
 #define CLOCK_LOOKS_MAX 512u
+#define LOOKS_PER_CELL 4u
 
 enum kind {
 	KIND_FREE = 0,
@@ -26,11 +27,15 @@ enum kind {
 	KIND_HEAD_USED = 3,		/* and it has been read since the hand came by */
 };
 
+/* Of cell.what. */
+#define KIND_SHIFT 29
+#define VALUE_SHIFT 8
+#define VALUE_MASK 0x1fffffu
+#define KEY_MASK 0xffu
+
 struct cell {
 	uint32_t more;			/* the next cell of the pair, or free one; or NONE */
-	uint8_t kind;
-	uint8_t key_bytes;		/* head */
-	uint16_t value_bytes;		/* head */
+	uint32_t what;			/* its kind; of a head, the lengths of value and key, too */
 	union {
 		struct {
 			uint32_t next;	/* pair of the bucket, or NONE */
@@ -54,8 +59,32 @@ cells_for(uint32_t bytes)
 {
 	return bytes <= HEAD_BYTES ? 1 : 1 + (bytes - HEAD_BYTES + BODY_BYTES - 1) / BODY_BYTES;
 }
-_Static_assert(1 + (NAM_RPC_KV_KEY_BYTES_MAX + NAM_RPC_KV_VALUE_BYTES_MAX) / 52 + 1 <=
-	CELLS_PER_CHUNK, "any pair fits into the smallest partition");
+_Static_assert(NAM_RPC_KV_VALUE_BYTES_MAX <= VALUE_MASK &&
+	NAM_RPC_KV_KEY_BYTES_MAX <= KEY_MASK, "lengths fit");
+
+static inline enum kind
+kind_of(const struct cell *cell)
+{
+	return cell->what >> KIND_SHIFT;
+}
+
+static inline void
+kind_set(struct cell *cell, enum kind kind)
+{
+	cell->what = (cell->what & ~(UINT32_MAX << KIND_SHIFT)) | (uint32_t)kind << KIND_SHIFT;
+}
+
+static inline uint32_t
+key_bytes_of(const struct cell *head)
+{
+	return head->what & KEY_MASK;
+}
+
+static inline uint32_t
+value_bytes_of(const struct cell *head)
+{
+	return head->what >> VALUE_SHIFT & VALUE_MASK;
+}
 
 static inline struct cell *
 cell_at(const struct nam__kv_partition *p, uint32_t at)
@@ -88,7 +117,7 @@ stream_of(const struct nam__kv_partition *p, struct cell *head)
 static inline uint32_t
 pair_bytes(const struct cell *head)
 {
-	return (uint32_t)head->key_bytes + head->value_bytes;
+	return key_bytes_of(head) + value_bytes_of(head);
 }
 
 /* The word that leads to a key's pair, or is NONE. */
@@ -101,7 +130,7 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 		struct cell *head = cell_at(p, *link);
 		struct nam__kv_stream stream = stream_of(p, head);
 
-		if (head->head.hash == hash && head->key_bytes == key_bytes &&
+		if (head->head.hash == hash && key_bytes_of(head) == key_bytes &&
 			nam__kv_stream_equals(&stream, key, key_bytes))
 			return link;
 		link = &head->head.next;
@@ -123,7 +152,7 @@ pair_remove(struct nam__kv_partition *p, uint32_t *link)
 		struct cell *cell = cell_at(p, at);
 
 		more = cell->more;
-		cell->kind = KIND_FREE;
+		kind_set(cell, KIND_FREE);
 		nam__kv_cell_give(&p->cells, at);
 	}
 }
@@ -137,14 +166,12 @@ pair_add(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t k
 	struct cell *head = cell_at(p, first), *last = head;
 	struct nam__kv_stream stream;
 
-	head->kind = KIND_HEAD;
-	head->key_bytes = (uint8_t)key_bytes;
-	head->value_bytes = (uint16_t)value_bytes;
+	head->what = (uint32_t)KIND_HEAD << KIND_SHIFT | value_bytes << VALUE_SHIFT | key_bytes;
 	head->head.hash = hash;
 	for (uint32_t n = cells_for(key_bytes + value_bytes); n > 1; n--) {
 		last->more = nam__kv_cell_take(&p->cells);
 		last = cell_at(p, last->more);
-		last->kind = KIND_BODY;
+		kind_set(last, KIND_BODY);
 		last->body.head = first;
 	}
 	last->more = NONE;
@@ -160,24 +187,29 @@ pair_add(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t k
 
 /* ---- making room --------------------------------------------------------------------------- */
 
-/* Remove a pair that has not been read since the hand last passed; bounded by CLOCK_LOOKS_MAX. */
+/*
+ * Remove a pair that has not been read since the hand last passed.
+ *
+ * @looks	at cells, which are left before the next pair goes in any case; free cells are fewer
+ *		than a new pair needs
+ */
 static void
-evict(struct nam__kv_partition *p)
+evict(struct nam__kv_partition *p, uint32_t *looks)
 {
-	for (uint32_t looks = 0;; looks++) {
+	for (;; *looks -= *looks > 0) {
 		uint32_t at = p->chained.hand;
 		struct cell *cell = cell_at(p, at);
 		uint32_t *link;
 
 		p->chained.hand = at + 1 < p->cells.carved ? at + 1 : 0;
-		if (cell->kind == KIND_FREE)
+		if (kind_of(cell) == KIND_FREE)
 			continue;
-		if (looks < CLOCK_LOOKS_MAX && cell->kind != KIND_HEAD) {
-			if (cell->kind == KIND_HEAD_USED)
-				cell->kind = KIND_HEAD;
+		if (*looks && kind_of(cell) != KIND_HEAD) {
+			if (kind_of(cell) == KIND_HEAD_USED)
+				kind_set(cell, KIND_HEAD);
 			continue;
 		}
-		if (cell->kind == KIND_BODY)
+		if (kind_of(cell) == KIND_BODY)
 			at = cell->body.head;
 		link = bucket_of(p, cell_at(p, at)->head.hash);
 		while (*link != at)
@@ -214,15 +246,15 @@ get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	if (at == NONE)
 		return -NAM_E_NOTFOUND;
 	head = cell_at(p, at);
-	if (head->value_bytes > room)
+	*ret_bytes = value_bytes_of(head);
+	if (*ret_bytes > room)
 		return -NAM_E_LIMIT;
 	stream = stream_of(p, head);
 	nam__kv_stream_read(&stream, NULL, key_bytes);
-	nam__kv_stream_read(&stream, value, head->value_bytes);
-	*ret_bytes = head->value_bytes;
+	nam__kv_stream_read(&stream, value, *ret_bytes);
 	/* A store only if it changes the cell: other processors share the cache line. */
-	if (head->kind != KIND_HEAD_USED)
-		head->kind = KIND_HEAD_USED;
+	if (kind_of(head) != KIND_HEAD_USED)
+		kind_set(head, KIND_HEAD_USED);
 	return 0;
 }
 
@@ -232,20 +264,21 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 {
 	uint32_t need = cells_for(key_bytes + value_bytes), have = 0;
 	uint32_t *link = find(p, hash, key, key_bytes);
-	uint8_t kind = KIND_HEAD;
+	uint32_t looks = CLOCK_LOOKS_MAX + LOOKS_PER_CELL * need;
+	enum kind kind = KIND_HEAD;
 
 	if (*link != NONE)
 		have = cells_for(pair_bytes(cell_at(p, *link)));
-	if (!p->evicts && p->cells.free_count + have < need)
+	if (need > (p->evicts ? p->cells.count : p->cells.free_count + have))
 		return -NAM_E_REMOTE_FULL;
 	if (*link != NONE) {
-		kind = cell_at(p, *link)->kind;
+		kind = kind_of(cell_at(p, *link));
 		pair_remove(p, link);
 	}
 	nam_race_point("kv.removed");
 	while (p->cells.free_count < need)
-		evict(p);
-	pair_add(p, hash, key, key_bytes, value, value_bytes)->kind = kind;
+		evict(p, &looks);
+	kind_set(pair_add(p, hash, key, key_bytes, value, value_bytes), kind);
 	return 0;
 }
 
@@ -282,13 +315,13 @@ sound(const struct nam__kv_partition *p, struct nam_diag *diag)
 			keys++;
 			bytes += pair_bytes(head);
 			used += cells_for(pair_bytes(head));
-			if (bucket_of(p, head->head.hash) != bucket || head->kind < KIND_HEAD)
+			if (bucket_of(p, head->head.hash) != bucket || kind_of(head) < KIND_HEAD)
 				keys += p->cells.count;	/* no pair, or not this bucket's */
 		}
 	}
 	for (uint32_t at = p->cells.free_first; at != NONE && free_cells <= p->cells.count;
 		at = cell_at(p, at)->more)
-		free_cells += cell_at(p, at)->kind == KIND_FREE;
+		free_cells += kind_of(cell_at(p, at)) == KIND_FREE;
 	free_cells += p->cells.count - p->cells.carved;
 	if (keys == p->counts.keys && bytes == p->counts.bytes &&
 		free_cells == p->cells.free_count && used + free_cells == p->cells.count)

@@ -12,8 +12,9 @@
 #define BASE_BITS 5
 /* Buckets of each table that a step of growth divides. */
 #define SPLITS_PER_STEP 64u
-/* After so many cells, or slots, the next pair is evicted in any case. */
+/* After so many cells, and some for each that a new pair needs, pairs are evicted in any case. */
 #define CLOCK_LOOKS_MAX 512u
+#define LOOKS_PER_CELL 4u
 
 /* ---- a pair -------------------------------------------------------------------------------- */
 
@@ -429,11 +430,13 @@ owner_of(const struct nam__kv_partition *p, uint32_t cell, bool *ret_first)
 /*
  * Remove a pair that has cells and was not read since the hand last passed.  False: there is none,
  * so the books have been damaged.
+ *
+ * @looks	at cells, which are left before the next pair goes in any case
  */
 static bool
-evict_for_cells(struct nam__kv_partition *p)
+evict_for_cells(struct nam__kv_partition *p, uint32_t *looks)
 {
-	for (uint32_t looks = 0; looks < CLOCK_LOOKS_MAX + p->cells.carved; looks++) {
+	for (uint32_t left = *looks + p->cells.carved; left; left--, *looks -= *looks > 0) {
 		struct nam__cuckoo_slot *slot;
 		uint32_t position;
 		bool first;
@@ -441,10 +444,10 @@ evict_for_cells(struct nam__kv_partition *p)
 		p->cuckoo.cell_hand = p->cuckoo.cell_hand + 1 < p->cells.carved ?
 			p->cuckoo.cell_hand + 1 : 0;
 		position = owner_of(p, p->cuckoo.cell_hand, &first);
-		if (position == NAM__CUCKOO_NONE || (looks < CLOCK_LOOKS_MAX && !first))
+		if (position == NAM__CUCKOO_NONE || (*looks && !first))
 			continue;
 		slot = nam__cuckoo_slot_at(p, position);
-		if (looks < CLOCK_LOOKS_MAX && slot->lengths & NAM__CUCKOO_USED) {
+		if (*looks && slot->lengths & NAM__CUCKOO_USED) {
 			slot->lengths &= ~NAM__CUCKOO_USED;
 			continue;
 		}
@@ -519,7 +522,10 @@ get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	if (at == NAM__CUCKOO_NONE)
 		return -NAM_E_NOTFOUND;
 	slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
-	if (nam__cuckoo_value_bytes(&slot) > room)
+	*ret_bytes = nam__cuckoo_value_bytes(&slot);
+	if (*ret_bytes > NAM_RPC_KV_VALUE_BYTES_MAX)
+		return -NAM_E_REMOTE_CORRUPT;
+	if (*ret_bytes > room)
 		return -NAM_E_LIMIT;
 	rc = value_read(p, at, &slot, key, key_bytes, value);
 	if (rc)
@@ -527,7 +533,6 @@ get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	/* A store only if it changes the slot: other processors share the cache line. */
 	if (!(slot.lengths & NAM__CUCKOO_USED))
 		nam__cuckoo_slot_at(p, at)->lengths = slot.lengths | NAM__CUCKOO_USED;
-	*ret_bytes = nam__cuckoo_value_bytes(&slot);
 	return 0;
 }
 
@@ -556,8 +561,8 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	const void *value, uint32_t value_bytes)
 {
 	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes), have, at;
+	uint32_t looks = CLOCK_LOOKS_MAX + LOOKS_PER_CELL * need;
 
-	cells_grow(p, need);
 	for (;;) {
 		struct nam__cuckoo_slot slot = { 0 };
 
@@ -565,11 +570,14 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 		if (at != NAM__CUCKOO_NONE)
 			slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
 		have = nam__cuckoo_cells(&slot);
+		/* A pair that is refused takes no chunks from the tables. */
+		if (need > chunks_free(p) * NAM__KV_CELLS_PER_CHUNK +
+				(p->evicts ? p->cells.count : p->cells.free_count + have))
+			return -NAM_E_REMOTE_FULL;
+		cells_grow(p, need);
 		if (p->cells.free_count + have >= need)
 			break;
-		if (!p->evicts || p->cells.count < need)
-			return -NAM_E_REMOTE_FULL;
-		if (!evict_for_cells(p))
+		if (!evict_for_cells(p, &looks))
 			return -NAM_E_REMOTE_CORRUPT;
 	}
 	if (at != NAM__CUCKOO_NONE) {

@@ -71,17 +71,17 @@ void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store,
 
 /*
  * @hash	of the key: any function of it, the same each time
- * @value	room for NAM_RPC_KV_VALUE_BYTES_MAX bytes
- * @room	not more of it: a value that is longer is -NAM_E_LIMIT, and was not looked up
+ * @value	room for `room` bytes
+ * @ret_bytes	also set, and nothing else, if the value is longer than that: -NAM_E_LIMIT
  *
- * 0 or -NAM_E_NOTFOUND.
+ * 0, -NAM_E_NOTFOUND or -NAM_E_LIMIT, which counts as no look-up.
  */
 int nam__kv_partition_get(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 	uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes) NAM_MUST_CHECK;
 
 /*
- * A new pair, or a new value.  0; or -NAM_E_REMOTE_FULL, and nothing has changed: only if the
- * partition does not evict.
+ * A new pair, or a new value.  0; or -NAM_E_REMOTE_FULL, and no pair has changed: the partition
+ * does not evict, or would not have room if it was empty.
  */
 int nam__kv_partition_put(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 	uint32_t key_bytes, const void *value, uint32_t value_bytes) NAM_MUST_CHECK;

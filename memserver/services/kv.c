@@ -99,7 +99,7 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	const struct nam_rpc_kv_key_request *request = exchange->body;
 	const uint8_t *key = request->bytes;
 	uint32_t key_bytes = request->key_bytes, hash;
-	uint32_t value_most = exchange->type == NAM_RPC_KV_PUT ? NAM_RPC_KV_VALUE_BYTES_MAX : 0;
+	uint32_t value_most = exchange->type == NAM_RPC_KV_PUT ? NAM_RPC_KV_MESSAGE_BYTES_MAX : 0;
 	struct nam__kv_partition *partition;
 
 	if (!key_bytes || key_bytes > NAM_RPC_KV_KEY_BYTES_MAX ||

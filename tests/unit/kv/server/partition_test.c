@@ -15,7 +15,7 @@
 #include "kv/options.h"
 #include "kv/server/partition.h"
 
-#define CHUNKS_MAX 40u
+#define CHUNKS_MAX 60u
 
 /* Each test runs with each engine, and with stand-ins of hardware transactions. */
 static enum nam_kv_engine engine;
@@ -73,11 +73,13 @@ key_of(uint32_t number, uint8_t *key)
 	return bytes;
 }
 
-/* Few hashes, so that chains are long. */
+/* Few hashes, so that chains are long; or many. */
+static uint32_t hashes = 50;
+
 static uint32_t
 hash_of(uint32_t number)
 {
-	return (uint32_t)nam_mix64(number % 50);
+	return (uint32_t)nam_mix64(number % hashes);
 }
 
 static void
@@ -90,7 +92,8 @@ value_fill(uint32_t number, uint32_t version, uint32_t bytes, uint8_t *value)
 static int
 put(uint32_t number, uint32_t version, uint32_t bytes)
 {
-	uint8_t key[256], value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint8_t key[256];
 	uint32_t key_bytes = key_of(number, key);
 
 	value_fill(number, version, bytes, value);
@@ -119,7 +122,7 @@ take_out(uint32_t number)
 static void
 expect(uint32_t number, uint32_t version, uint32_t bytes)
 {
-	uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX], expected[NAM_RPC_KV_VALUE_BYTES_MAX];
+	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX], expected[NAM_RPC_KV_VALUE_BYTES_MAX];
 	uint32_t got = 0;
 
 	assert_int_equal(get(number, value, &got), 0);
@@ -131,13 +134,13 @@ expect(uint32_t number, uint32_t version, uint32_t bytes)
 static void
 pair__of_any_lengths__IS_THERE_UNTIL_DELETED(void **state)
 {
-	uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint8_t value[NAM_RPC_KV_MESSAGE_BYTES_MAX];
 	uint32_t bytes;
 
 	(void)state;
 	begin(2, false);
 	/* Lengths about the ends of cells, and the extremes. */
-	for (uint32_t length = 0; length <= NAM_RPC_KV_VALUE_BYTES_MAX;
+	for (uint32_t length = 0; length <= NAM_RPC_KV_MESSAGE_BYTES_MAX;
 		length += length < 300 ? 1 : 500) {
 		assert_int_equal(put(length, 1, length), 0);
 		expect(length, 1, length);
@@ -145,15 +148,15 @@ pair__of_any_lengths__IS_THERE_UNTIL_DELETED(void **state)
 		assert_int_equal(take_out(length), -NAM_E_NOTFOUND);
 		assert_int_equal(get(length, value, &bytes), -NAM_E_NOTFOUND);
 	}
-	assert_int_equal(put(252, 1, NAM_RPC_KV_VALUE_BYTES_MAX), 0);
-	expect(252, 1, NAM_RPC_KV_VALUE_BYTES_MAX);
+	assert_int_equal(put(252, 1, NAM_RPC_KV_MESSAGE_BYTES_MAX), 0);
+	expect(252, 1, NAM_RPC_KV_MESSAGE_BYTES_MAX);
 	assert_int_equal(take_out(252), 0);
 	assert_int_equal(counts().used_bytes, 0);
 	end();
 }
 
 static void
-get__less_room_than_the_value__LIMIT(void **state)
+get__less_room_than_the_value__LIMIT_AND_ITS_LENGTH(void **state)
 {
 	uint8_t key[256], value[8];
 	uint32_t key_bytes = key_of(1, key), bytes = 77;
@@ -163,7 +166,8 @@ get__less_room_than_the_value__LIMIT(void **state)
 	assert_int_equal(put(1, 1, 9), 0);
 	assert_int_equal(nam__kv_partition_get(&f.p, hash_of(1), key, key_bytes, value, 8, &bytes),
 		-NAM_E_LIMIT);
-	assert_int_equal(bytes, 77);
+	assert_int_equal(bytes, 9);
+	assert_int_equal(counts().hits + counts().misses, 0);
 	end();
 }
 
@@ -265,7 +269,7 @@ put__no_room_in_a_cache__WHAT_IS_READ_STAYS(void **state)
 static void
 put__everything_was_read__SOMETHING_GOES_IN_BOUNDED_TIME(void **state)
 {
-	uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint8_t value[NAM_RPC_KV_MESSAGE_BYTES_MAX];
 	uint32_t bytes, n = 0;
 
 	(void)state;
@@ -283,6 +287,84 @@ put__everything_was_read__SOMETHING_GOES_IN_BOUNDED_TIME(void **state)
 		assert_true(counts().evictions - evictions < 15);
 	}
 	end();
+}
+
+/* Lengths about the ends of cells, chunks and staging blocks, and the longest one. */
+static void
+pair__longer_than_a_message__IS_THERE_UNTIL_DELETED(void **state)
+{
+	static const uint32_t lengths[] = { NAM_RPC_KV_MESSAGE_BYTES_MAX + 1, 5000, 32768, 33791,
+		33792, 33793, 65536, 1000000, NAM_RPC_KV_VALUE_BYTES_MAX - 1,
+		NAM_RPC_KV_VALUE_BYTES_MAX };
+
+	(void)state;
+	begin(CHUNKS_MAX, false);
+	for (uint32_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		assert_int_equal(put(i, 1, 40), 0);
+		assert_int_equal(put(i, 2, lengths[i]), 0);
+		expect(i, 2, lengths[i]);
+		assert_int_equal(put(i, 3, lengths[i]), 0);
+		expect(i, 3, lengths[i]);
+		if (i % 2)
+			assert_int_equal(put(i, 4, 40), 0);
+		assert_int_equal(take_out(i), 0);
+	}
+	assert_int_equal(counts().used_bytes, 0);
+	end();
+}
+
+static void
+put__a_pair_that_never_fits__FULL_AND_NOTHING_EVICTED(void **state)
+{
+	struct nam_rpc_kv_counts before;
+
+	(void)state;
+	hashes = UINT32_MAX;
+	for (int evicts = 0; evicts < 2; evicts++) {
+		begin(36, evicts);
+		for (uint32_t i = 0; i < 200; i++)
+			assert_int_equal(put(i, 1, 100), 0);
+		before = counts();
+		assert_int_equal(put(3, 2, NAM_RPC_KV_VALUE_BYTES_MAX), -NAM_E_REMOTE_FULL);
+		assert_int_equal(put(200, 2, 1020000), -NAM_E_REMOTE_FULL);
+		assert_int_equal(counts().refusals, 2);
+		assert_int_equal(counts().evictions, 0);
+		assert_int_equal(counts().used_bytes, before.used_bytes);
+		for (uint32_t i = 0; i < 200; i++)
+			expect(i, 1, 100);
+		/* It has not taken the memory into which the tables of cuckoo grow. */
+		for (uint32_t i = 200; i < 3000; i++)
+			assert_int_equal(put(i, 1, 0), 0);
+		end();
+	}
+	hashes = 50;
+}
+
+static void
+put__most_of_a_full_cache__EVICTS_AND_ENDS(void **state)
+{
+	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint32_t bytes, n, there = 0;
+
+	(void)state;
+	hashes = UINT32_MAX;
+	begin(CHUNKS_MAX, true);
+	for (n = 0; !counts().evictions; n++) {
+		assert_int_equal(put(n, 1, 300), 0);
+		assert_int_equal(get(n, value, &bytes), 0);
+	}
+	assert_int_equal(put(n, 2, NAM_RPC_KV_VALUE_BYTES_MAX), 0);
+	expect(n, 2, NAM_RPC_KV_VALUE_BYTES_MAX);
+	for (uint32_t i = 0; i < n; i++)
+		there += !get(i, value, &bytes);
+	assert_int_equal(counts().keys, there + 1);
+	assert_true(there > 0);
+	/* Another one takes its place. */
+	assert_int_equal(put(n + 1, 3, NAM_RPC_KV_VALUE_BYTES_MAX), 0);
+	expect(n + 1, 3, NAM_RPC_KV_VALUE_BYTES_MAX);
+	assert_int_equal(get(n, value, &bytes), -NAM_E_NOTFOUND);
+	end();
+	hashes = 50;
 }
 
 #define MODEL_KEYS 300u
@@ -303,7 +385,7 @@ compare(bool evicts, uint64_t seed)
 	for (uint32_t i = 0; i < 60000; i++) {
 		uint32_t number = (uint32_t)nam_rng_below(&rng, MODEL_KEYS), got;
 		uint32_t bytes = (uint32_t)nam_rng_below(&rng, nam_rng_below(&rng, 4) ? 100 : 3801);
-		uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+		uint8_t value[NAM_RPC_KV_MESSAGE_BYTES_MAX];
 		int rc;
 
 		switch (nam_rng_below(&rng, 4)) {
@@ -359,7 +441,10 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pair__of_any_lengths__IS_THERE_UNTIL_DELETED),
-		cmocka_unit_test(get__less_room_than_the_value__LIMIT),
+		cmocka_unit_test(get__less_room_than_the_value__LIMIT_AND_ITS_LENGTH),
+		cmocka_unit_test(pair__longer_than_a_message__IS_THERE_UNTIL_DELETED),
+		cmocka_unit_test(put__a_pair_that_never_fits__FULL_AND_NOTHING_EVICTED),
+		cmocka_unit_test(put__most_of_a_full_cache__EVICTS_AND_ENDS),
 		cmocka_unit_test(put__no_room_in_a_store__FULL_AND_NOTHING_LOST),
 		cmocka_unit_test(put__no_room_in_a_cache__WHAT_IS_READ_STAYS),
 		cmocka_unit_test(put__everything_was_read__SOMETHING_GOES_IN_BOUNDED_TIME),
