@@ -64,6 +64,8 @@
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
 	X(KV_CHECKSUM, "kv-checksum", "the checksum of a pair that a client has READ")           \
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
+	X(KV_STAGED, "kv-staged", "values that others have written over on their way")              \
+	X(KV_IN_DOUBT, "kv-in-doubt", "the reuse of memory that a late GET may write to")           \
 	X(VERSION_HASH, "version-hash", "torn versions of records")                                 \
 	X(VERSION_SELF, "version-self", "versions in blocks that were reused under an address")     \
 	X(SUPERSEDED, "superseded", "versions that are not the latest, by cached addresses")        \

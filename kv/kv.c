@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv.c -- one request, one reply: get, put, delete. */
+/* kv.c -- one key: get, put, delete; one request, one reply unless the value is long. */
 #include <errno.h>
 #include <string.h>
 
@@ -34,6 +34,13 @@ nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc)
 	return rc;
 }
 
+int
+nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes, uint32_t room)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, and "
+		"room for %u", kv->name, bytes, room);
+}
+
 static uint32_t
 slot_of(const struct nam_kv *kv, const void *key, uint32_t key_bytes)
 {
@@ -54,14 +61,43 @@ request_fill(struct nam_rpc_kv_key_request *request, const struct nam_kv *kv, co
 	return (uint32_t)sizeof(*request) + key_bytes + value_bytes;
 }
 
+/* ---- get ----------------------------------------------------------------------------------- */
+
+/* Of a value that fits into a message; -NAM_E_LIMIT: it does not. */
+NAM_FIBER_FN static int
+get_short(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot, const void *key,
+	uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes)
+{
+	uint32_t bytes = NAM_KV_MESSAGE_BYTES_MAX;
+	union request request;
+	uint8_t *reply = value;
+	int rc;
+
+	/* Otherwise a value that is too long for the caller's buffer would fail the call. */
+	if (size < bytes)
+		reply = nam_buffer_take(worker, bytes);
+	if (!reply)
+		return -ENOMEM;
+	rc = nam_rpc_call(worker, slot, NAM_RPC_KV_GET, &request,
+		request_fill(&request.head, kv, key, key_bytes, 0), reply, &bytes); /* SUSPENDS */
+	if (!rc && bytes <= size && reply != value && bytes)
+		memcpy(value, reply, bytes);
+	if (!rc)
+		*ret_bytes = bytes;
+	if (reply != value)
+		nam_buffer_give(worker, reply, NAM_KV_MESSAGE_BYTES_MAX);
+	return rc;
+}
+
 int
 nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
 	void *value, uint32_t size, uint32_t *ret_bytes)
 {
-	union request request;
-	uint8_t *reply = value;
+	struct nam_kv_item item = { .key = key, .key_bytes = key_bytes, .value = value,
+		.size = size };
 	enum nam__kv_read read = NAM__KV_READ_ASK;
 	uint32_t bytes = 0;
+	bool large = false;
 	int rc = nam__kv_key_check(worker, kv, key_bytes);
 
 	if (rc)
@@ -70,34 +106,65 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 	if (kv->layouts)
 		read = nam__kv_read(worker, kv, key, key_bytes, value, size, &bytes,
 			&rc); /* SUSPENDS */
-	if (read == NAM__KV_READ_FAILED)
-		rc = nam__kv_explain(worker, kv, rc);
-	if (read == NAM__KV_READ_FOUND || read == NAM__KV_READ_FAILED)
-		goto end;
-	/* Otherwise a value that is too long for the caller's buffer would fail the call. */
-	bytes = NAM_KV_VALUE_BYTES_MAX;
-	if (size < bytes)
-		reply = nam_buffer_take(worker, bytes);
-	rc = reply ? nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_GET, &request,
-		request_fill(&request.head, kv, key, key_bytes, 0), reply, &bytes) : /* SUSPENDS */
-		-ENOMEM;
-	rc = nam__kv_explain(worker, kv, rc);
-	if (!rc) {
-		if (reply != value && bytes <= size && bytes)
-			memcpy(value, reply, bytes);
-		rc = bytes > size ? -NAM_E_LIMIT : 0;
+	if (read == NAM__KV_READ_ASK || read == NAM__KV_READ_ASK_AND_FORGET) {
+		rc = get_short(worker, kv, slot_of(kv, key, key_bytes), key, key_bytes, value,
+			size, &bytes); /* SUSPENDS */
+		large = rc == -NAM_E_LIMIT;
+		if (!rc && bytes > size)
+			rc = -NAM_E_LIMIT;
+		if ((!rc || large) && read == NAM__KV_READ_ASK_AND_FORGET)
+			nam__kv_layout_forget(kv, key, key_bytes);
 	}
-	if (reply && reply != value)
-		nam_buffer_give(worker, reply, NAM_KV_VALUE_BYTES_MAX);
-	if (!rc && read == NAM__KV_READ_ASK_AND_FORGET)
-		nam__kv_layout_forget(kv, key, key_bytes);
-end:
 	nam__op_end(worker);
-	if (rc == -NAM_E_LIMIT)
-		return nam_diag_set(&worker->diag, rc, "store '%s': a value of %u bytes, and room "
-			"for %u", kv->name, bytes, size);
+	if (large) {
+		rc = nam__kv_get_alone(worker, kv, &item); /* SUSPENDS */
+		bytes = item.value_bytes;
+	} else if (rc == -NAM_E_LIMIT) {
+		return nam__kv_too_long(worker, kv, bytes, size);
+	}
 	if (!rc)
 		*ret_bytes = bytes;
+	return nam__kv_explain(worker, kv, rc);
+}
+
+int
+nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *item)
+{
+	uint32_t slot = slot_of(kv, item->key, item->key_bytes), bytes = 0;
+	unsigned tries = 0;
+	int rc;
+
+	do {
+		nam__op_resume(worker, NAM_OP_LOOKUP);
+		rc = nam__kv_large_get(worker, kv, slot, item->key, item->key_bytes, item->value,
+			item->size, &bytes); /* SUSPENDS */
+		nam__op_end(worker);
+	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	if (rc == -NAM_E_LIMIT)
+		return nam__kv_too_long(worker, kv, bytes, item->size);
+	if (!rc)
+		item->value_bytes = bytes;
+	return rc;
+}
+
+/* ---- put ----------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+put_short(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot, const void *key,
+	uint32_t key_bytes, const void *value, uint32_t value_bytes)
+{
+	struct nam_rpc_kv_key_request *request = nam_buffer_take(worker, NAM_RPC_BYTES_MAX);
+	uint32_t none = 0, bytes;
+	int rc;
+
+	if (!request)
+		return -ENOMEM;
+	bytes = request_fill(request, kv, key, key_bytes, value_bytes);
+	if (value_bytes)
+		memcpy(request->bytes + key_bytes, value, value_bytes);
+	rc = nam_rpc_call(worker, slot, NAM_RPC_KV_PUT, request, bytes, NULL,
+		&none); /* SUSPENDS */
+	nam_buffer_give(worker, request, NAM_RPC_BYTES_MAX);
 	return rc;
 }
 
@@ -105,33 +172,40 @@ int
 nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
 	const void *value, uint32_t value_bytes)
 {
-	struct nam_rpc_kv_key_request *request;
-	uint32_t none = 0, bytes;
 	int rc = nam__kv_key_check(worker, kv, key_bytes);
+	bool large = value_bytes > NAM_KV_MESSAGE_BYTES_MAX, sent = true;
+	unsigned tries = 0;
+	uint32_t slot;
 
 	if (rc)
 		return rc;
 	if (value_bytes > NAM_KV_VALUE_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes; "
-			"values have up to %u, what one message takes", kv->name, value_bytes,
-			NAM_KV_VALUE_BYTES_MAX);
-	request = nam_buffer_take(worker, NAM_RPC_BYTES_MAX);
-	if (!request)
-		return -ENOMEM;
-	bytes = request_fill(request, kv, key, key_bytes, value_bytes);
-	if (value_bytes)
-		memcpy(request->bytes + key_bytes, value, value_bytes);
+			"values have up to %u", kv->name, value_bytes, NAM_KV_VALUE_BYTES_MAX);
+	slot = slot_of(kv, key, key_bytes);
 	nam__op_begin(worker, NAM_OP_UPSERT);
-	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_PUT, request, bytes,
-		NULL, &none); /* SUSPENDS */
+again:
+	rc = large ? nam__kv_large_put(worker, kv, slot, key, key_bytes, value, value_bytes,
+		&sent) : put_short(worker, kv, slot, key, key_bytes, value,
+		value_bytes); /* SUSPENDS */
 	nam__op_end(worker);
-	nam_buffer_give(worker, request, NAM_RPC_BYTES_MAX);
-	if (rc == -NAM_E_REMOTE_FULL)
+	/* It is the memory of clients that lacks. */
+	if (!sent && nam__memory_came_back(worker, rc, &tries)) { /* SUSPENDS */
+		nam__op_resume(worker, NAM_OP_UPSERT);
+		goto again;
+	}
+	if (sent && rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc, "store '%s' has no room for a pair of %u "
-			"bytes where its key belongs: delete others, or make a larger store",
-			kv->name, key_bytes + value_bytes);
+			"bytes where its key belongs: delete others, or make a larger store, or "
+			"one of fewer partitions", kv->name, key_bytes + value_bytes);
+	if (large && rc == -NAM_E_REMOTE_CORRUPT)
+		return nam_diag_set(&worker->diag, rc, "store '%s': another client has written "
+			"over a value of %u bytes on its way, or over pairs", kv->name,
+			value_bytes);
 	return nam__kv_explain(worker, kv, rc);
 }
+
+/* ---- delete -------------------------------------------------------------------------------- */
 
 int
 nam_kv_delete(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes)

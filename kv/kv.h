@@ -23,6 +23,12 @@
  *
  * COST is in requests (RPC).  By the RPC transports srq and mailbox one takes 1 round trip; by
  * fetch 2, or 3 if the reply is longer than fetch_bytes; by datagram 1, and 1 more for each loss.
+ *
+ * A LONG VALUE has more than NAM_KV_MESSAGE_BYTES_MAX bytes.  It passes through blocks of 33,792
+ * bytes of public memory on the key's memory server, which the worker keeps for later ones until it
+ * closes.  Sometimes an operation also takes RPCs to allocate them.  An error may be
+ *	-NAM_E_REMOTE_FULL	that memory server has no public memory left
+ *	-NAM_E_REMOTE_CORRUPT	a client wrote there that should not: the value is as it was
  */
 #ifndef NAM_KV_KV_H
 #define NAM_KV_KV_H
@@ -120,6 +126,10 @@ NAM_FIBER_FN int nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void 
  *		and value have 48 bytes together at most; that RPC after it, if they have more, if
  *		the key is not there, or if it has just moved.  1 RPC more for the first GET of
  *		each partition, and after growth.
+ *		A long value takes that RPC, without the value, and then 1 RPC more and 1 doorbell
+ *		of READs, 1 for each block: 56 bytes and the key out, 40 and the value in.  If it
+ *		is in several blocks, it takes another RPC: 48 bytes, 8 for each block, and the key
+ *		out, 40 in.
  */
 NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key,
 	uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes) NAM_MUST_CHECK;
@@ -129,11 +139,13 @@ NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const 
  *
  * Returns 0 or a negative code:
  *	-NAM_E_LIMIT		the key is empty or too long, or the value too long
- *	-NAM_E_REMOTE_FULL	mode store: the key's partition has no room; a value that the key
- *				has is still there
+ *	-NAM_E_REMOTE_FULL	mode store: the key's partition has no room; mode cache: the pair is
+ *				larger than the partition; a value that the key has is still there
  *
  * Suspends:	yes.
- * Cost:	1 RPC; 40 bytes, key and value out, 24 in.
+ * Cost:	1 RPC; 40 bytes, key and value out, 24 in.  Of a long value, 1 doorbell of WRITEs,
+ *		1 for each block, and then 1 RPC: 48 bytes, 8 for each block, key and value out, 24
+ *		in.
  */
 NAM_FIBER_FN int nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key,
 	uint32_t key_bytes, const void *value, uint32_t value_bytes) NAM_MUST_CHECK;
@@ -172,7 +184,8 @@ struct nam_kv_item {
  * Cost:	1 RPC to each memory server that keeps some of the keys, up to 8 at a time; more if
  *		keys or values of one memory server exceed a message of 4,096 bytes (17 bytes and
  *		the lengths of the keys out; 32, and for each key 8 and its value, in), or for more
- *		than 1,024 keys.
+ *		than 1,024 keys.  Long values are got one after the other, each without the first
+ *		RPC of nam_kv_get().
  */
 NAM_FIBER_FN int nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv,
 	struct nam_kv_item *items, uint32_t count) NAM_MUST_CHECK;

@@ -49,5 +49,25 @@ void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_byte
 int nam__kv_key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes);
 /* The same code, with a diag for those that are of the store. */
 int nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc);
+/* -NAM_E_LIMIT: the caller has less room than a value needs. */
+int nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes,
+	uint32_t room);
+
+/* kv.c: nam_kv_get() of a value that is longer than a message. */
+NAM_FIBER_FN int nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv,
+	struct nam_kv_item *item) NAM_MUST_CHECK;
+
+/*
+ * kv_large.c: within an operation.  @slot the key's memory server
+ *
+ * @ret_staged	false: a failure was before the memory server was asked
+ */
+NAM_FIBER_FN int nam__kv_large_put(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot,
+	const void *key, uint32_t key_bytes, const void *value, uint32_t value_bytes,
+	bool *ret_staged) NAM_MUST_CHECK;
+/* A value of any length.  @ret_bytes also set if there is less room than that: -NAM_E_LIMIT */
+NAM_FIBER_FN int nam__kv_large_get(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot,
+	const void *key, uint32_t key_bytes, void *value, uint32_t size,
+	uint32_t *ret_bytes) NAM_MUST_CHECK;
 
 #endif /* NAM_KV_KV_INTERNAL_H */

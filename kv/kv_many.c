@@ -3,7 +3,7 @@
  * kv_many.c -- many keys at once: a request for each memory server, at the same time.
  *
  * A memory server answers as many keys of a request as fit into its reply, in their order; the
- * others go out again in the next round.
+ * others go out again in the next round.  Values longer than a message are got one by one.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,9 @@
 #define OUTSTANDING_MAX 8u			/* requests under way at a time */
 #define ITEMS_MAX 1024u			/* looked at at a time */
 #define KEYS_MAX 255u			/* of one request */
-#define ANSWERED UINT16_MAX		/* in the place of a memory server's number */
+/* In the place of a memory server's number. */
+#define ANSWERED UINT16_MAX
+#define ALONE (UINT16_MAX - 1)		/* its value is longer than a message */
 
 struct read {
 	struct nam__call call;
@@ -32,7 +34,7 @@ struct many {
 	uint32_t count;
 	uint32_t left;			/* items without an answer */
 	int rc;				/* the first failure */
-	uint16_t servers[ITEMS_MAX];	/* of each item; or ANSWERED */
+	uint16_t servers[ITEMS_MAX];	/* of each item; or ANSWERED, ALONE */
 	struct read outstanding[OUTSTANDING_MAX];
 };
 
@@ -78,8 +80,7 @@ answer(struct many *many, struct nam_kv_item *item, const struct nam_rpc_kv_many
 {
 	item->rc = result->status;
 	if (!item->rc && result->value_bytes > item->size)
-		item->rc = nam_diag_set(&many->worker->diag, -NAM_E_LIMIT, "store '%s': a value of "
-			"%u bytes, and room for %u", many->kv->name, result->value_bytes,
+		item->rc = nam__kv_too_long(many->worker, many->kv, result->value_bytes,
 			item->size);
 	if (item->rc)
 		return;
@@ -109,7 +110,8 @@ reply_take(struct many *many, struct read *read, uint32_t bytes)
 		if (result.status > 0 || result.value_bytes > (result.status ? 0 : left))
 			return -NAM_E_FABRIC_PROTOCOL;
 		answer(many, &many->items[read->positions[i]], &result, from);
-		many->servers[read->positions[i]] = ANSWERED;
+		many->servers[read->positions[i]] = result.status == -NAM_E_LIMIT ? ALONE :
+			ANSWERED;
 		many->left--;
 		left -= result.value_bytes;
 		from += result.value_bytes;
@@ -170,6 +172,22 @@ items_begin(struct many *many)
 	}
 }
 
+/* Outside of an operation. */
+NAM_FIBER_FN static void
+alone_await(struct many *many)
+{
+	for (uint32_t i = 0; i < many->count && !many->rc; i++) {
+		struct nam_kv_item *item = &many->items[i];
+
+		if (many->servers[i] != ALONE)
+			continue;
+		item->rc = nam__kv_get_alone(many->worker, many->kv, item); /* SUSPENDS */
+		if (nam_err_is(item->rc, NAM_E_FABRIC) || item->rc == -NAM_E_DROPPED ||
+			item->rc == -ENOMEM)
+			many->rc = item->rc;
+	}
+}
+
 int
 nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *items,
 	uint32_t count)
@@ -194,6 +212,9 @@ nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item
 		items_begin(many);
 		while (many->left && !many->rc)
 			round_await(many); /* SUSPENDS */
+		nam__op_end(worker);
+		alone_await(many); /* SUSPENDS */
+		nam__op_resume(worker, NAM_OP_LOOKUP);
 	}
 	nam__op_end(worker);
 	rc = nam__kv_explain(worker, kv, many->rc);

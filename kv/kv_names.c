@@ -18,7 +18,8 @@
 #define PARTITIONS 16u
 
 _Static_assert(NAM_KV_KEY_BYTES_MAX == NAM_RPC_KV_KEY_BYTES_MAX, "as messages have it");
-_Static_assert(NAM_KV_VALUE_BYTES_MAX == NAM_RPC_KV_MESSAGE_BYTES_MAX, "as messages have it");
+_Static_assert(NAM_KV_VALUE_BYTES_MAX == NAM_RPC_KV_VALUE_BYTES_MAX &&
+	NAM_KV_MESSAGE_BYTES_MAX == NAM_RPC_KV_MESSAGE_BYTES_MAX, "as messages have it");
 _Static_assert(NAM_KV_KICKED == NAM_RPC_KV_KICKED, "as messages have it");
 _Static_assert(NAM_KV_PARTITIONS_MAX == NAM_RPC_KV_PARTITIONS_MAX, "as messages have it");
 _Static_assert(offsetof(struct nam_kv_stat, servers) == sizeof(struct nam_rpc_kv_counts),

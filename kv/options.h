@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 #define NAM_KV_KEY_BYTES_MAX 255u	/* and 1 at least */
-#define NAM_KV_VALUE_BYTES_MAX 3800u	/* what any message takes beside any key; 0 is a value */
+#define NAM_KV_VALUE_BYTES_MAX 1048576u	/* 0 is a value */
+#define NAM_KV_MESSAGE_BYTES_MAX 3800u	/* longer values cost more: kv.h */
 #define NAM_KV_KICKED 8u		/* classes of a histogram */
 #define NAM_KV_PARTITIONS_MAX 1024u
 #define NAM_KV_PARTITION_BYTES_MIN 65536u
@@ -38,7 +39,8 @@ struct nam_kv_options {
 	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
 	 * 48 bytes of key and value and 64 for each 52 more (cuckoo: 56, the first 44 if it is
 	 * longer than 48).  Of the whole, chained takes a seventeenth for buckets, and cuckoo a
-	 * fortieth of its slots stays free; of each partition 32 KiB go at the least.
+	 * fortieth of its slots stays free; of each partition 32 KiB go at the least.  A pair must
+	 * fit into a partition.
 	 */
 	uint64_t memory_bytes;
 	uint32_t partitions;		/* of each memory server; 0: up to 16, as memory allows */

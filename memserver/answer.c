@@ -62,6 +62,8 @@ static const struct service {
 	ROW(PRESENCE, presence, ANY_SERVER, 0, 0),
 	ROW(RECLAIM, reclaim, ANY_SERVER, EXACTLY(reclaim_request)),
 	ROW(FREE_LATER, free_later, ANY_SERVER, FROM(free_later_request)),
+	ROW(KV_GET_LARGE, kv_large, STORE, FROM(kv_large_request)),
+	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
 };
 
 /* No tree and no store is freed while a handler is at work on it (M10). */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rpc/kv_rpc.h"
 #include "mailbox.h"
 
 #define POLL_MAX 32
@@ -132,10 +133,11 @@ make_buffers(struct nam__handler *handler, struct nam_domain *domain, struct nam
 	handler->buffers = calloc(NAM__HANDLER_BUFFERS, sizeof(handler->buffers[0]));
 	handler->memory = aligned_alloc(4096, BUFFERS_BYTES);
 	handler->scratch = malloc(NAM__TREE_SCRATCH_BYTES);
+	handler->value = malloc(NAM_RPC_KV_VALUE_BYTES_MAX);
 	handler->frame = malloc(NAM_FRAME_BYTES_MAX);
 	handler->reply = malloc(NAM_RPC_BYTES_MAX);
-	if (!handler->buffers || !handler->memory || !handler->scratch || !handler->frame ||
-		!handler->reply)
+	if (!handler->buffers || !handler->memory || !handler->scratch || !handler->value ||
+		!handler->frame || !handler->reply)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a handler's buffers");
 	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
 		handler->buffers[i].request = handler->memory + i * BUFFER_BYTES;
@@ -200,5 +202,6 @@ nam__handler_free(struct nam__handler *handler)
 	free(handler->frame);
 	free(handler->reply);
 	free(handler->scratch);
+	free(handler->value);
 	free(handler->buffers);
 }

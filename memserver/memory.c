@@ -502,6 +502,25 @@ nam__memory_trim(struct nam__memory *memory)
 	}
 }
 
+void *
+nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at, uint32_t bytes)
+{
+	const struct nam__memory *memory = &server->memory;
+	uint32_t region = nam_gaddr_region(at) - nam__first_region_id(server);
+	uint64_t offset = nam_gaddr_offset(at);
+
+	if (region >= memory->count || bytes > memory->mrs[region].bytes ||
+		offset > memory->mrs[region].bytes - bytes)
+		return NULL;
+	if (nam_gaddr_region(at) == 0 && offset < NAM_META_BYTES)
+		return NULL;
+	/* The host may have no page left for what was withdrawn. */
+	if (atomic_load_explicit(&memory->bases[region], memory_order_relaxed) !=
+		memory->mrs[region].base)
+		return NULL;
+	return (uint8_t *)memory->mrs[region].base + offset;
+}
+
 void
 nam__memory_close(struct nam__memory *memory, struct nam_domain *domain)
 {

@@ -84,6 +84,11 @@ int nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, u
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Give back what clients have written to withdrawn regions by mappings of their own. */
 void nam__memory_trim(struct nam__memory *memory);
+/*
+ * So many bytes at an address that a client named; NULL: they are in no public region of ours, or
+ * in the page of the epochs.  Clients may change them at any time.
+ */
+void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at, uint32_t bytes);
 
 #define NAM__STORES_MAX 256u
 #define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
@@ -135,6 +140,7 @@ struct nam__handler {
 	uint8_t *memory;		/* a request and a reply for each buffer */
 	struct nam__buffer *buffers;
 	uint64_t *scratch;		/* for work on trees */
+	uint8_t *value;			/* longer than a message: on its way (services/kv.c) */
 	_Atomic uint64_t began;		/* work on a tree or store, at that count of the clock */
 	struct nam__service_counts services[NAM_SERVICES_MAX];
 	_Atomic uint32_t connections;

@@ -26,7 +26,7 @@ struct room {
 	bool refused;			/* an insert that found no room */
 	uint32_t bytes;			/* of the value */
 	uint64_t key[KV_KEY_BYTES / 8];
-	uint64_t value[NAM_KV_VALUE_BYTES_MAX / 8 + 1];
+	uint64_t value[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
 };
 
 /* ---- pairs --------------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ NAM_FIBER_FN static int
 fill_one(struct requests_part *part, uint64_t number)
 {
 	const struct requests *bench = part->bench;
-	uint64_t key[KV_KEY_BYTES / 8], value[NAM_KV_VALUE_BYTES_MAX / 8 + 1];
+	uint64_t key[KV_KEY_BYTES / 8], value[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
 	struct nam_worker *worker = part->member->worker;
 	int rc;
 
@@ -268,7 +268,7 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 static void
 check(struct requests_part *part, void *arg)
 {
-	uint64_t expected[NAM_KV_VALUE_BYTES_MAX / 8 + 1];
+	uint64_t expected[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
 	const struct room *room = arg;
 	uint32_t bytes;
 

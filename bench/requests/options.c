@@ -33,9 +33,9 @@ take_value_bytes(void *options, const char *text, struct nam_diag *diag)
 	o->mixed = !strcmp(text, "mixed");
 	if (o->mixed)
 		return 0;
-	if (*text < '0' || *text > '9' || *end || bytes > NAM_KV_VALUE_BYTES_MAX)
+	if (*text < '0' || *text > '9' || *end || bytes > NAM_KV_MESSAGE_BYTES_MAX)
 		return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose mixed, or a whole "
-			"number from 0 to %u", text, NAM_KV_VALUE_BYTES_MAX);
+			"number from 0 to %u", text, NAM_KV_MESSAGE_BYTES_MAX);
 	o->value_bytes = (uint32_t)bytes;
 	return 0;
 }

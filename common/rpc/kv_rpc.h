@@ -11,11 +11,15 @@
 #ifndef NAM_COMMON_RPC_KV_RPC_H
 #define NAM_COMMON_RPC_KV_RPC_H
 
+#include "common/gaddr.h"
 #include "rpc.h"
 
 #define NAM_RPC_KV_KEY_BYTES_MAX 255u	/* a length is one byte, in messages and in memory */
 #define NAM_RPC_KV_VALUE_BYTES_MAX (1u << 20)
 #define NAM_RPC_KV_MESSAGE_BYTES_MAX 3800u	/* of a value that any key leaves room for */
+/* Of a staging block: its stride.  Nothing else has it (common/layout.h). */
+#define NAM_RPC_KV_STAGING_BYTES 33792u
+#define NAM_RPC_KV_STAGING_MAX 32u		/* blocks of a value */
 #define NAM_RPC_KV_KICKED 8u
 #define NAM_RPC_KV_PARTITIONS_MAX 1024u		/* of one memory server */
 
@@ -83,7 +87,10 @@ struct nam_rpc_kv_layout_reply {
 	uint64_t addresses[];
 };
 
-/* GET, PUT, DELETE: the key, for PUT the value behind it.  The reply to GET is the value. */
+/*
+ * GET, PUT, DELETE: the key, for PUT the value behind it.  The reply to GET is the value; or
+ * -NAM_E_LIMIT if that is longer than NAM_RPC_KV_MESSAGE_BYTES_MAX.
+ */
 struct nam_rpc_kv_key_request {
 	uint64_t store;
 	uint16_t key_bytes;		/* 1 .. NAM_RPC_KV_KEY_BYTES_MAX */
@@ -95,6 +102,37 @@ _Static_assert(sizeof(struct nam_rpc_kv_key_request) == 16, "wire layout");
 _Static_assert(sizeof(struct nam_rpc_kv_key_request) + NAM_RPC_KV_KEY_BYTES_MAX +
 	NAM_RPC_KV_MESSAGE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any such pair fits into a message");
 
+/*
+ * GET_LARGE, PUT_LARGE: the value lies in staging blocks, which are public memory of this memory
+ * server that the client has allocated: in each but the last one as much as it takes.
+ */
+struct nam_rpc_kv_large_request {
+	uint64_t store;
+	uint64_t checksum;		/* PUT: nam_hash64() of the value; else 0 */
+	uint32_t value_bytes;		/* PUT; else 0 */
+	uint16_t key_bytes;		/* 1 .. NAM_RPC_KV_KEY_BYTES_MAX */
+	uint16_t count;			/* PUT: as many blocks as the value takes; GET: or fewer */
+	uint64_t blocks[];		/* and the key behind them */
+};
+_Static_assert(sizeof(struct nam_rpc_kv_large_request) == 24, "wire layout");
+_Static_assert(NAM_RPC_KV_STAGING_BYTES % NAM_GADDR_UNIT_BYTES == 0 &&
+	NAM_RPC_KV_STAGING_BYTES * NAM_RPC_KV_STAGING_MAX >= NAM_RPC_KV_VALUE_BYTES_MAX,
+	"any value fits");
+
+/* To GET_LARGE.  A value that does not fit into the blocks was not copied there. */
+struct nam_rpc_kv_large_reply {
+	uint64_t checksum;		/* of the value, if it was copied; else 0 */
+	uint32_t value_bytes;
+	uint32_t reserved;
+};
+
+/* Staging blocks for a value of so many bytes. */
+static inline uint32_t
+nam_rpc_kv_staging_count(uint32_t value_bytes)
+{
+	return (value_bytes + NAM_RPC_KV_STAGING_BYTES - 1) / NAM_RPC_KV_STAGING_BYTES;
+}
+
 /* GET_MANY: so many keys, each behind a byte that says its length. */
 struct nam_rpc_kv_many_request {
 	uint64_t store;
@@ -103,7 +141,10 @@ struct nam_rpc_kv_many_request {
 	uint8_t bytes[];
 };
 
-/* One after the other, without gaps: this, and the value behind it if the status is 0. */
+/*
+ * One after the other, without gaps: this, and the value behind it if the status is 0.
+ * -NAM_E_LIMIT: the value is longer than NAM_RPC_KV_MESSAGE_BYTES_MAX.
+ */
 struct nam_rpc_kv_many_result {
 	int32_t status;
 	uint32_t value_bytes;

@@ -67,7 +67,9 @@
 	X(LOCKING_SEAL)                                                                             \
 	X(PRESENCE)		/* of which clients this server has connections */                  \
 	X(RECLAIM)		/* runs without used blocks, for blocks of other strides */         \
-	X(FREE_LATER)		/* give blocks back that readers may still see */
+	X(FREE_LATER)		/* give blocks back that readers may still see */                   \
+	X(KV_GET_LARGE)		/* values longer than a message */                                  \
+	X(KV_PUT_LARGE)
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,

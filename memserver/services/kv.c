@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/guard.h"
+#include "common/race.h"
 #include "kv/server/place.h"
 #include "memserver/stores.h"
 
@@ -112,13 +113,114 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	switch (exchange->type) {
 	case NAM_RPC_KV_GET:
 		return nam__kv_partition_get(partition, hash, key, key_bytes, exchange->reply,
-			NAM_RPC_BODY_MAX, &exchange->reply_bytes);
+			NAM_RPC_KV_MESSAGE_BYTES_MAX, &exchange->reply_bytes);
 	case NAM_RPC_KV_PUT:
 		return nam__kv_partition_put(partition, hash, key, key_bytes, key + key_bytes,
 			request->value_bytes);
 	default:
 		return nam__kv_partition_delete(partition, hash, key, key_bytes);
 	}
+}
+
+/* ---- a value longer than a message --------------------------------------------------------- */
+
+/* The staging blocks of a request in our memory: all of them, or none. */
+static bool
+staging_find(const struct nam__exchange *exchange, uint8_t *ret_blocks[NAM_RPC_KV_STAGING_MAX])
+{
+	const struct nam_rpc_kv_large_request *request = exchange->body;
+
+	for (uint32_t i = 0; i < request->count; i++) {
+		ret_blocks[i] = nam__memory_public_at(exchange->server,
+			NAM_GADDR(request->blocks[i]), NAM_RPC_KV_STAGING_BYTES);
+		if (!ret_blocks[i])
+			return false;
+	}
+	return true;
+}
+
+static bool
+large_ok(const struct nam__exchange *exchange)
+{
+	const struct nam_rpc_kv_large_request *request = exchange->body;
+	bool good = request->key_bytes && request->key_bytes <= NAM_RPC_KV_KEY_BYTES_MAX &&
+		request->value_bytes <= NAM_RPC_KV_VALUE_BYTES_MAX &&
+		request->count <= NAM_RPC_KV_STAGING_MAX && exchange->body_bytes ==
+		sizeof(*request) + request->count * sizeof(uint64_t) + request->key_bytes;
+
+	if (exchange->type == NAM_RPC_KV_GET_LARGE)
+		return good && !request->value_bytes && !request->checksum;
+	return good && request->count == nam_rpc_kv_staging_count(request->value_bytes);
+}
+
+/*
+ * K10: a client may write to the blocks meanwhile, or, if it has given this request up, use them
+ * for another value.  So they are read once, and it is the copy that is checked and stored.
+ */
+static int
+put_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, uint32_t hash,
+	const uint8_t *key, uint8_t *const *blocks)
+{
+	const struct nam_rpc_kv_large_request *request = exchange->body;
+	uint8_t *value = exchange->connection->handler->value;
+	uint32_t bytes = request->value_bytes;
+
+	nam_race_point("kv.put_large");
+	for (uint32_t at = 0, n; at < bytes; at += n) {
+		n = bytes - at < NAM_RPC_KV_STAGING_BYTES ? bytes - at : NAM_RPC_KV_STAGING_BYTES;
+		memcpy(value + at, *blocks++, n);
+	}
+	if (NAM_GUARD(KV_STAGED) && nam_hash64(value, bytes) != request->checksum)
+		return -NAM_E_REMOTE_CORRUPT;
+	return nam__kv_partition_put(partition, hash, key, request->key_bytes, value, bytes);
+}
+
+static int
+get_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, uint32_t hash,
+	const uint8_t *key, uint8_t *const *blocks)
+{
+	const struct nam_rpc_kv_large_request *request = exchange->body;
+	struct nam_rpc_kv_large_reply *reply = exchange->reply;
+	uint8_t *value = exchange->connection->handler->value;
+	uint32_t room = request->count * NAM_RPC_KV_STAGING_BYTES, bytes;
+	int rc;
+
+	nam_race_point("kv.get_large");
+	if (room > NAM_RPC_KV_VALUE_BYTES_MAX)
+		room = NAM_RPC_KV_VALUE_BYTES_MAX;
+	rc = nam__kv_partition_get(partition, hash, key, request->key_bytes, value, room, &bytes);
+	if (rc && rc != -NAM_E_LIMIT)
+		return rc;
+	*reply = (struct nam_rpc_kv_large_reply){ .value_bytes = bytes };
+	exchange->reply_bytes = sizeof(*reply);
+	if (rc)
+		return 0;
+	reply->checksum = nam_hash64(value, bytes);
+	for (uint32_t at = 0, n; at < bytes; at += n) {
+		n = bytes - at < NAM_RPC_KV_STAGING_BYTES ? bytes - at : NAM_RPC_KV_STAGING_BYTES;
+		memcpy(*blocks++, value + at, n);
+	}
+	return 0;
+}
+
+/* GET_LARGE, PUT_LARGE. */
+int
+nam__service_kv_large(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_kv_large_request *request = exchange->body;
+	const uint8_t *key = (const uint8_t *)(request->blocks + request->count);
+	uint8_t *blocks[NAM_RPC_KV_STAGING_MAX];
+	struct nam__kv_partition *partition;
+	uint32_t hash;
+
+	if (!large_ok(exchange) || !staging_find(exchange, blocks))
+		return -NAM_E_FABRIC_PROTOCOL;
+	partition = partition_of(exchange->store, key, request->key_bytes, &hash);
+	if (!partition)
+		return -NAM_E_PARTITION;
+	return exchange->type == NAM_RPC_KV_PUT_LARGE ?
+		put_large(exchange, partition, hash, key, blocks) :
+		get_large(exchange, partition, hash, key, blocks);
 }
 
 /* ---- many ------------------------------------------------------------------------------------ */
@@ -136,7 +238,10 @@ keys_valid(const uint8_t *bytes, uint32_t left, uint32_t count)
 	return left == 0;
 }
 
-/* One key's result at `to`, where `room` bytes are.  Returns its length; 0: no room. */
+/*
+ * One key's result at `to`, where `room` bytes are.  Returns its length; 0: no room, while a reply
+ * of its own would have it.
+ */
 static uint32_t
 get_one(struct nam__store *store, const uint8_t *key, uint8_t *to, uint32_t room)
 {
@@ -146,12 +251,16 @@ get_one(struct nam__store *store, const uint8_t *key, uint8_t *to, uint32_t room
 
 	if (room < sizeof(result))
 		return 0;
+	room -= (uint32_t)sizeof(result);
+	if (room > NAM_RPC_KV_MESSAGE_BYTES_MAX)
+		room = NAM_RPC_KV_MESSAGE_BYTES_MAX;
 	partition = partition_of(store, key + 1, key[0], &hash);
 	result.status = partition ? nam__kv_partition_get(partition, hash, key + 1, key[0],
-		to + sizeof(result), room - (uint32_t)sizeof(result), &result.value_bytes) :
-		-NAM_E_PARTITION;
-	if (result.status == -NAM_E_LIMIT)
+		to + sizeof(result), room, &result.value_bytes) : -NAM_E_PARTITION;
+	if (result.status == -NAM_E_LIMIT && result.value_bytes <= NAM_RPC_KV_MESSAGE_BYTES_MAX)
 		return 0;
+	if (result.status)
+		result.value_bytes = 0;
 	memcpy(to, &result, sizeof(result));
 	return (uint32_t)sizeof(result) + result.value_bytes;
 }

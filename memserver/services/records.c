@@ -13,20 +13,10 @@
 
 /* ---- addresses and lengths ------------------------------------------------------------------- */
 
-/* In one of our regions, whole; not the page of the epochs. */
 static void *
 find(void *arg, uint64_t at, uint32_t bytes)
 {
-	const struct nam_server *server = arg;
-	uint32_t region = nam_gaddr_region(NAM_GADDR(at)) - nam__first_region_id(server);
-	uint64_t offset = nam_gaddr_offset(NAM_GADDR(at));
-
-	if (region >= server->memory.count || bytes > server->memory.mrs[region].bytes ||
-		offset > server->memory.mrs[region].bytes - bytes)
-		return NULL;
-	if (nam_gaddr_region(NAM_GADDR(at)) == 0 && offset < NAM_META_BYTES)
-		return NULL;
-	return (uint8_t *)server->memory.mrs[region].base + offset;
+	return nam__memory_public_at(arg, NAM_GADDR(at), bytes);
 }
 
 struct nam__server_records

@@ -159,7 +159,8 @@ nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__servi
 	nam__service_tree_point, nam__service_tree_scan, nam__service_tree_load,
 	nam__service_tree_walk, nam__service_tree_collect, nam__service_tree_floor;
 nam__service_fn nam__service_kv_create, nam__service_kv_describe, nam__service_kv_drop,
-	nam__service_kv_key, nam__service_kv_get_many, nam__service_kv_layout;
+	nam__service_kv_key, nam__service_kv_large, nam__service_kv_get_many,
+	nam__service_kv_layout;
 nam__service_fn nam__service_records_get, nam__service_records_prepare,
 	nam__service_records_commit;
 nam__service_fn nam__service_locking_read, nam__service_locking_release,

@@ -69,8 +69,9 @@ test_pairs() {
 	printf 'a\0b' | namctl kv put shop file - || fail "put from standard input"
 	expect 0 namctl kv get shop file --json
 	json 'r["bytes"] == 3 and r["value_hex"] == "610062"'
-	head -c 3801 /dev/zero | namctl kv put shop file - 2>"$tmp/err" && fail "too long a value"
-	grep -q 'a value of 3801 bytes; values have up to 3800' "$tmp/err" || fail "no limit told"
+	head -c 1048577 /dev/zero | namctl kv put shop file - 2>"$tmp/err" && fail "too long"
+	grep -q 'a value of 1048577 bytes; values have up to 1048576' "$tmp/err" ||
+		fail "no limit told"
 	expect 2 namctl kv put shop "$(printf 'k%.0s' {1..256})" v
 	says "a key of 256 bytes; keys have 1 to 255"
 	expect 0 namctl kv stat shop --json
@@ -85,6 +86,38 @@ test_pairs() {
 	expect 5 namctl kv drop shop
 	expect 5 namctl kv get shop file
 	expect 0 namctl index drop people
+}
+
+# Values longer than a message, through a pipe and back.
+test_long_values() {
+	local engine bytes transport
+
+	for engine in chained cuckoo; do
+		expect 0 namctl kv create long --mode store --memory 12M --partitions 1 \
+			--engine $engine
+		for bytes in 3800 3801 33792 33793 1048575 1048576; do
+			tr -dc 'a-z0-9' </dev/urandom | head -c $bytes >"$tmp/value"
+			for transport in srq mailbox fetch; do
+				NAM_TRANSPORT=$transport namctl kv put long "k$bytes" - \
+					<"$tmp/value" || fail "put $bytes by $transport"
+				NAM_TRANSPORT=$transport namctl kv get long "k$bytes" >"$tmp/got" ||
+					fail "get $bytes by $transport"
+				echo | cat "$tmp/value" - | cmp - "$tmp/got" ||
+					fail "another value of $bytes bytes by $transport"
+			done
+		done
+		expect 0 namctl kv get long k1048576 --json
+		json 'r["bytes"] == 1 << 20 and len(r["value"]) == 1 << 20'
+		expect 0 namctl kv stat long --json
+		json 'r["keys"] == 6 and r["puts"] == 18'
+		expect 0 namctl kv drop long
+		# A share of a partition is too little, in a cache as well.
+		expect 0 namctl kv create long --mode cache --memory 1M --partitions 2 \
+			--engine $engine
+		namctl kv put long k - <"$tmp/value" 2>"$tmp/err" && fail "a pair without room"
+		grep -q 'one of fewer partitions' "$tmp/err" || fail "no remedy told"
+		expect 0 namctl kv drop long
+	done
 }
 
 # A client is killed as it writes: the others read and write on, and what was there is there.
@@ -165,6 +198,7 @@ nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_stores
 test_pairs
+test_long_values
 test_client_is_killed
 test_other_cluster_text
 test_server_is_killed

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_kv.c -- scenes about key-value stores: many handlers at work in one partition, and one
- * that is at work on a store as it is dropped.
+ * litmus_kv.c -- scenes about key-value stores: many handlers at work in one partition; one that is
+ * at work on a store as it is dropped; and values that pass through public memory.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/rpc/kv_rpc.h"
+#include "compute/remote.h"
+#include "compute/remote/block_cache.h"
 #include "compute/worker/worker.h"
 #include "kv/kv.h"
 #include "findings.h"
@@ -16,7 +20,8 @@
 #define SESSIONS 6u			/* fibers of each actor */
 #define OPERATIONS 40u
 #define KEYS 3u
-#define WORDS_MAX 40u			/* of a value: several cells */
+#define WORDS_SHORT 40u			/* of a value: several cells */
+#define WORDS_MAX 640u			/* more than a message */
 
 /* ---- a crowd in one partition ---------------------------------------------------------------- */
 
@@ -26,19 +31,20 @@ struct session {
 	struct nam_worker *worker;
 	struct nam_kv *kv;
 	uint32_t actor, number;
+	uint64_t words[WORDS_MAX];
 };
 
 /* Values tell which they are in every word, and so, whether they are whole. */
 static uint32_t
 words_of(uint64_t payload)
 {
-	return 1 + (uint32_t)(payload * 7 % WORDS_MAX);
+	return 1 + (uint32_t)(payload * 7 % (payload % 5 ? WORDS_SHORT : WORDS_MAX));
 }
 
 static int
-put(const struct session *self, uint64_t key, uint64_t payload)
+put(struct session *self, uint64_t key, uint64_t payload)
 {
-	uint64_t words[WORDS_MAX];
+	uint64_t *words = self->words;
 
 	for (uint32_t i = 0; i < words_of(payload); i++)
 		words[i] = payload;
@@ -46,12 +52,12 @@ put(const struct session *self, uint64_t key, uint64_t payload)
 }
 
 static int
-get(const struct session *self, uint64_t key, uint64_t *ret_payload)
+get(struct session *self, uint64_t key, uint64_t *ret_payload)
 {
-	uint64_t words[WORDS_MAX];
+	const uint64_t *words = self->words;
 	uint32_t bytes = 0;
-	int rc = nam_kv_get(self->worker, self->kv, &key, sizeof(key), words, sizeof(words),
-		&bytes);
+	int rc = nam_kv_get(self->worker, self->kv, &key, sizeof(key), self->words,
+		sizeof(self->words), &bytes);
 
 	if (rc)
 		return rc;
@@ -107,14 +113,15 @@ come_by(enum nam_transport transport, struct nam_client **ret_client)
 }
 
 static void
-make(struct nam_worker *worker, const char *name)
+make(struct nam_worker *worker, const char *name, uint64_t memory_bytes)
 {
 	struct nam_kv_options options;
 	int rc;
 
 	nam_kv_options_init(&options);
 	options.mode = NAM_KV_STORE;
-	options.memory_bytes = NAM_KV_PARTITION_BYTES_MIN;
+	options.memory_bytes = memory_bytes;
+	options.partitions = 1;
 	rc = nam_kv_create(worker, name, &options);
 	/* A request that is carried out twice finds the name taken. */
 	if (rc)
@@ -124,15 +131,17 @@ make(struct nam_worker *worker, const char *name)
 static void
 crowd(struct actor *self, enum nam_transport transport)
 {
-	struct session sessions[SESSIONS];
+	struct session *sessions = calloc(SESSIONS, sizeof(*sessions));
 	struct nam_client *client;
 	struct nam_worker *worker = come_by(transport, &client);
 	struct nam_kv *kv;
 	int rc;
 
+	if (!sessions)
+		abort();
 	if (self->who == A) {
 		sim_history_init(&history);
-		make(worker, STORE);
+		make(worker, STORE, NAM_KV_PARTITION_BYTES_MIN);
 		litmus.flags[ONE] = true;
 	}
 	litmus_await(ONE);
@@ -142,13 +151,17 @@ crowd(struct actor *self, enum nam_transport transport)
 		goto close_worker;
 	}
 	for (uint32_t i = 0; i < SESSIONS; i++) {
-		sessions[i] = (struct session){ worker, kv, self->who, i };
+		sessions[i].worker = worker;
+		sessions[i].kv = kv;
+		sessions[i].actor = self->who;
+		sessions[i].number = i;
 		if (nam_worker_spawn(worker, session_main, &sessions[i]))
 			sim_die("no fiber");
 	}
 	nam_worker_run(worker);
 	nam_kv_close(kv);
 close_worker:
+	free(sessions);
 	nam_worker_close(worker);
 	nam_client_close(client);
 }
@@ -217,13 +230,13 @@ drop_and_make(struct actor *self)
 	struct nam_kv *kv;
 	int rc;
 
-	make(self->worker, "first");
+	make(self->worker, "first", NAM_KV_PARTITION_BYTES_MIN);
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	rc = nam_kv_drop(self->worker, "first");
 	if (rc)
 		litmus_fail("drop: %s", nam_err_name(rc));
-	make(self->worker, "second");
+	make(self->worker, "second", NAM_KV_PARTITION_BYTES_MIN);
 	if (nam_kv_open(self->worker, "second", &kv))
 		sim_die("the store: %s", nam_worker_diag(self->worker));
 	for (uint64_t key = 0; key < SECOND_KEYS; key++)
@@ -250,7 +263,7 @@ drop_and_make(struct actor *self)
 static void
 put_into_first(struct actor *self)
 {
-	uint64_t words[WORDS_MAX] = { 0 };
+	uint64_t words[WORDS_SHORT] = { 0 };
 	struct nam_kv *kv;
 	int rc;
 
@@ -267,6 +280,135 @@ put_into_first(struct actor *self)
 	nam_kv_close(kv);
 }
 
+/* ---- values in public memory ----------------------------------------------------------------- */
+
+#define LONG_BYTES 80000u		/* three staging blocks */
+#define ONE_BLOCK_BYTES 30000u
+#define LONG_STORE_BYTES (8u * NAM_KV_PARTITION_BYTES_MIN)
+#define GIVE_UP_MS 20u
+
+static uint8_t long_value[LONG_BYTES];
+static uint32_t long_bytes;
+static uint64_t last_block;		/* of A: its next operation takes it first */
+
+static int
+long_put(struct actor *self, struct nam_kv *kv, uint8_t key)
+{
+	memset(long_value, key, long_bytes);
+	return nam_kv_put(self->worker, kv, &key, sizeof(key), long_value, long_bytes);
+}
+
+static int
+long_get(struct actor *self, struct nam_kv *kv, uint8_t key)
+{
+	uint32_t bytes = 0;
+	int rc;
+
+	memset(long_value, 0, sizeof(long_value));
+	rc = nam_kv_get(self->worker, kv, &key, sizeof(key), long_value, sizeof(long_value),
+		&bytes);
+	for (uint32_t i = 0; !rc && i < long_bytes; i++)
+		if (bytes != long_bytes || long_value[i] != key) {
+			litmus_fail("key %u: a value of %u bytes that is not its own: byte %u is "
+				"%u", key, bytes, i, long_value[i]);
+			break;
+		}
+	return rc;
+}
+
+static void
+expect(const char *what, int rc, int expected)
+{
+	if (rc != expected)
+		litmus_fail("%s: %s instead of %s", what, nam_err_name(rc),
+			nam_err_name(expected));
+}
+
+static struct nam_kv *
+long_begin(struct actor *self, uint32_t value_bytes)
+{
+	const struct nam__block_class *blocks;
+	struct nam_kv *kv;
+
+	long_bytes = value_bytes;
+	make(self->worker, STORE, LONG_STORE_BYTES);
+	if (nam_kv_open(self->worker, STORE, &kv))
+		sim_die("the store: %s", nam_worker_diag(self->worker));
+	expect("the first put", long_put(self, kv, 1), 0);
+	blocks = nam__class_find(self->worker, 0, NAM_RPC_KV_STAGING_BYTES);
+	if (blocks && blocks->recycled_count)
+		last_block = blocks->recycled[blocks->recycled_count - 1];
+	self->client->options.timeout_ms = GIVE_UP_MS;
+	litmus.flags[FOUR] = true;
+	return kv;
+}
+
+/* The handler goes on with what was given up, now that the next value lies in its blocks. */
+static void
+let_go_on(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FIVE])
+		litmus.flags[TWO] = true;
+}
+
+static void
+put_given_up(struct actor *self)
+{
+	struct nam_kv *kv = long_begin(self, LONG_BYTES);
+	int rc;
+
+	expect("a put whose handler is held", long_put(self, kv, 2), -NAM_E_FABRIC_TIMEOUT);
+	litmus.flags[FIVE] = true;
+	expect("the next put", long_put(self, kv, 3), 0);
+	/* As it was put, or not at all. */
+	rc = long_get(self, kv, 2);
+	if (rc != -NAM_E_NOTFOUND)
+		expect("get of what was given up", rc, 0);
+	expect("get", long_get(self, kv, 3), 0);
+	expect("get of the first", long_get(self, kv, 1), 0);
+	nam_kv_close(kv);
+}
+
+static void
+get_given_up(struct actor *self)
+{
+	/* The handler has no more blocks than these to write to. */
+	struct nam_kv *kv = long_begin(self, ONE_BLOCK_BYTES);
+
+	expect("a get whose handler is held", long_get(self, kv, 1), -NAM_E_FABRIC_TIMEOUT);
+	litmus.flags[FIVE] = true;
+	expect("the next put", long_put(self, kv, 3), 0);
+	expect("get", long_get(self, kv, 3), 0);
+	expect("get of the first", long_get(self, kv, 1), 0);
+	nam_kv_close(kv);
+}
+
+static void
+get_written_over(struct actor *self)
+{
+	struct nam_kv *kv = long_begin(self, LONG_BYTES);
+
+	expect("get", long_get(self, kv, 1), -NAM_E_REMOTE_CORRUPT);
+	litmus.flags[FOUR] = false;
+	expect("the next get", long_get(self, kv, 1), 0);
+	nam_kv_close(kv);
+}
+
+/* A client that should not write there does. */
+static void
+write_over(struct actor *self)
+{
+	uint64_t *stray = nam_buffer_take(self->worker, sizeof(*stray));
+
+	litmus_await(ONE);
+	*stray = UINT64_MAX;
+	if (nam_write_await(self->worker, NAM_GADDR(last_block), stray, sizeof(*stray)))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	litmus.flags[TWO] = true;
+	nam_buffer_give(self->worker, stray, sizeof(*stray));
+}
+
 const struct litmus_case litmus_kv_cases[] = {
 	{ { "kv_crowd", 0, { end_crowd, crowd_by_srq, crowd_by_mailbox, crowd_and_fetch },
 		{ { "kv.removed", SERVER, linger }, { "kv.half_written", SERVER, linger } } },
@@ -279,5 +421,17 @@ const struct litmus_case litmus_kv_cases[] = {
 	{ { "kv_dropped", 0, { NULL, drop_and_make, put_into_first },
 		{ { "kv.found", SERVER, litmus_hold_once } } },
 		"a store is dropped while a handler has it in hand", 1, LITMUS_COARSE_HASH },
+	{ { "kv_put_given_up", 0, { NULL, put_given_up },
+		{ { "kv.put_large", SERVER, litmus_hold_once }, { "kv.staged", A, let_go_on } } },
+		"a PUT of a long value is given up, and carried out with another value in its "
+		"blocks", 1, LITMUS_COARSE_HASH },
+	{ { "kv_get_given_up", 0, { NULL, get_given_up },
+		{ { "kv.get_large", SERVER, litmus_hold_once }, { "kv.staged", A, let_go_on } } },
+		"a GET of a long value is given up, and carried out during the next PUT", 1,
+		LITMUS_COARSE_HASH },
+	{ { "kv_written_over", 0, { NULL, get_written_over, write_over },
+		{ { "kv.got_large", A, litmus_hold_once } } },
+		"a client writes over a long value that another one is about to READ", 1,
+		LITMUS_COARSE_HASH },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -220,7 +220,7 @@ say_found(const struct ctl *ctl, char **args, uint32_t key_bytes, bool found)
 int
 ctl_kv_get(struct ctl *ctl, char **args)
 {
-	uint8_t value[NAM_KV_VALUE_BYTES_MAX];
+	static uint8_t value[NAM_KV_VALUE_BYTES_MAX];
 	uint32_t key_bytes, bytes = 0;
 	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
 
@@ -252,7 +252,8 @@ ctl_kv_get(struct ctl *ctl, char **args)
 int
 ctl_kv_put(struct ctl *ctl, char **args)
 {
-	char input[NAM_KV_VALUE_BYTES_MAX + 1], *value = args[2];
+	static char input[NAM_KV_VALUE_BYTES_MAX + 1];
+	char *value = args[2];
 	uint32_t key_bytes, bytes;
 	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
 

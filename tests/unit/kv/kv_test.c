@@ -250,12 +250,12 @@ static void
 pair__of_any_bytes__IS_WHAT_WAS_PUT(void **state)
 {
 	struct nam_kv *kv = make("pairs", NAM_KV_STORE, 12 * MIB, 0);
-	uint8_t key[NAM_KV_KEY_BYTES_MAX], value[NAM_KV_VALUE_BYTES_MAX], got[4000];
+	uint8_t key[NAM_KV_KEY_BYTES_MAX], value[NAM_KV_MESSAGE_BYTES_MAX], got[4000];
 	uint32_t bytes;
 
 	(void)state;
 	for (uint32_t n = 1; n <= NAM_KV_KEY_BYTES_MAX; n++) {
-		uint32_t length = n * 15 % (NAM_KV_VALUE_BYTES_MAX + 1);
+		uint32_t length = n * 15 % (NAM_KV_MESSAGE_BYTES_MAX + 1);
 
 		memset(key, (int)n, n);
 		memset(value, (int)(n ^ 0x55), length);
@@ -263,7 +263,7 @@ pair__of_any_bytes__IS_WHAT_WAS_PUT(void **state)
 		assert_int_equal(nam_kv_put(me.worker, kv, key, n, value, length), 0);
 	}
 	for (uint32_t n = 1; n <= NAM_KV_KEY_BYTES_MAX; n++) {
-		uint32_t length = n * 15 % (NAM_KV_VALUE_BYTES_MAX + 1);
+		uint32_t length = n * 15 % (NAM_KV_MESSAGE_BYTES_MAX + 1);
 
 		memset(key, (int)n, n);
 		memset(value, (int)(n ^ 0x55), length);
@@ -276,12 +276,12 @@ pair__of_any_bytes__IS_WHAT_WAS_PUT(void **state)
 		assert_int_equal(nam_kv_get(me.worker, kv, key, n, got, sizeof(got), &bytes),
 			-NAM_E_NOTFOUND);
 	}
-	/* The longest of both at once; and a value of nothing, which is not no value. */
+	/* The longest of both in a message; and a value of nothing, which is not no value. */
 	assert_int_equal(nam_kv_put(me.worker, kv, key, NAM_KV_KEY_BYTES_MAX, value,
-		NAM_KV_VALUE_BYTES_MAX), 0);
+		NAM_KV_MESSAGE_BYTES_MAX), 0);
 	assert_int_equal(nam_kv_get(me.worker, kv, key, NAM_KV_KEY_BYTES_MAX, got, sizeof(got),
 		&bytes), 0);
-	assert_int_equal(bytes, NAM_KV_VALUE_BYTES_MAX);
+	assert_int_equal(bytes, NAM_KV_MESSAGE_BYTES_MAX);
 	assert_int_equal(nam_kv_put(me.worker, kv, key, 1, NULL, 0), 0);
 	assert_int_equal(nam_kv_get(me.worker, kv, key, 1, got, 0, &bytes), 0);
 	assert_int_equal(bytes, 0);
@@ -306,7 +306,7 @@ lengths__beyond_the_limits__LIMIT_SAYS_WHICH(void **state)
 	assert_int_equal(item.rc, -NAM_E_LIMIT);
 	assert_int_equal(nam_kv_put(me.worker, kv, bytes, 1, bytes, NAM_KV_VALUE_BYTES_MAX + 1),
 		-NAM_E_LIMIT);
-	member_says(&me, "a value of 3801 bytes; values have up to 3800");
+	member_says(&me, "a value of 1048577 bytes; values have up to 1048576");
 	assert_int_equal(nam_kv_put(me.worker, kv, bytes, 1, bytes, 100), 0);
 	assert_int_equal(nam_kv_get(me.worker, kv, bytes, 1, bytes, 99, &got), -NAM_E_LIMIT);
 	member_says(&me, "a value of 100 bytes, and room for 99");

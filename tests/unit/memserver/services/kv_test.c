@@ -2,6 +2,7 @@
 /* kv_service_test.c -- requests to key-value stores: good ones, and every way to be malformed. */
 #include "tests/unit/memserver/server_fixture.h"
 
+#include "common/hash/hash.h"
 #include "common/rpc/kv_rpc.h"
 #include "kv/kv.h"
 #include "kv/server/place.h"
@@ -214,6 +215,190 @@ many__malformed__PROTOCOL_and_what_does_not_fit_IS_LEFT(void **state)
 	assert_int_equal(drop(f), 0);
 }
 
+/* ---- values longer than a message ---------------------------------------------------------- */
+
+#define LARGE 40000u			/* two staging blocks */
+
+/* Requests for the key "kk", with blocks of our public region. */
+union large {
+	struct nam_rpc_kv_large_request head;
+	uint8_t bytes[sizeof(struct nam_rpc_kv_large_request) + 34 * 8 + 300];
+};
+
+static struct nam_gaddr
+block(uint32_t number)
+{
+	return nam_gaddr_make(0, NAM_META_BYTES + number * NAM_RPC_KV_STAGING_BYTES, 0);
+}
+
+static uint8_t *
+block_bytes(struct fixture *f, uint32_t number)
+{
+	return (uint8_t *)f->server->memory.mrs[0].base + nam_gaddr_offset(block(number));
+}
+
+static union large
+large(uint32_t count, uint32_t value_bytes)
+{
+	union large request = { .head = { .store = STORE, .key_bytes = 2,
+		.count = (uint16_t)count, .value_bytes = value_bytes } };
+
+	for (uint32_t i = 0; i < count; i++)
+		request.head.blocks[i] = block(i).raw;
+	memset(&request.head.blocks[count], 'k', 2);
+	return request;
+}
+
+static int
+large_ask(struct fixture *f, uint16_t type, const union large *request)
+{
+	return call(f, type, request, (uint32_t)sizeof(request->head) +
+		request->head.count * 8u + request->head.key_bytes);
+}
+
+static void
+create_large(struct fixture *f)
+{
+	struct nam_rpc_kv_create_request request = creation();
+
+	request.partitions = 1;
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
+}
+
+/* The blocks have LARGE bytes of a pattern; the hash of it. */
+static uint64_t
+pattern_stage(struct fixture *f, uint8_t seed)
+{
+	static uint8_t value[LARGE];
+
+	for (uint32_t i = 0; i < LARGE; i++)
+		value[i] = (uint8_t)(seed + i * 7);
+	memcpy(block_bytes(f, 0), value, NAM_RPC_KV_STAGING_BYTES);
+	memcpy(block_bytes(f, 1), value + NAM_RPC_KV_STAGING_BYTES,
+		LARGE - NAM_RPC_KV_STAGING_BYTES);
+	return nam_hash64(value, LARGE);
+}
+
+static void
+large__put_and_got__THE_SAME_BYTES(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_kv_large_reply *reply = reply_body(f);
+	union large request = large(2, LARGE);
+	uint64_t checksum = pattern_stage(f, 1);
+
+	create_large(f);
+	request.head.checksum = checksum;
+	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
+	/* A message has no room for it, alone or with others. */
+	assert_int_equal(ask(f, NAM_RPC_KV_GET, 2, 0, 2), -NAM_E_LIMIT);
+	for (uint32_t count = 0; count < 3; count++) {
+		memset(block_bytes(f, 0), 0, 2 * NAM_RPC_KV_STAGING_BYTES);
+		request = large(count, 0);
+		assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &request), 0);
+		assert_int_equal(f->reply_bytes, sizeof(*reply));
+		assert_int_equal(reply->value_bytes, LARGE);
+		assert_int_equal(reply->checksum, count < 2 ? 0 : checksum);
+		/* All of it or none, and nothing behind its end. */
+		assert_int_equal(block_bytes(f, 0)[0], count < 2 ? 0 : 1);
+		assert_int_equal(block_bytes(f, 1)[LARGE - NAM_RPC_KV_STAGING_BYTES], 0);
+	}
+	assert_int_equal(ask(f, NAM_RPC_KV_DELETE, 2, 0, 2), 0);
+	assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &request), -NAM_E_NOTFOUND);
+	assert_int_equal(drop(f), 0);
+	assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &request), -NAM_E_DROPPED);
+}
+
+static void
+large__other_bytes_than_were_staged__CORRUPT_AND_NOTHING_STORED(void **state)
+{
+	struct fixture *f = *state;
+	union large request = large(2, LARGE), again = large(2, 0);
+
+	create_large(f);
+	request.head.checksum = pattern_stage(f, 1);
+	block_bytes(f, 1)[LARGE - NAM_RPC_KV_STAGING_BYTES - 1] ^= 1;
+	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), -NAM_E_REMOTE_CORRUPT);
+	assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &again), -NAM_E_NOTFOUND);
+	assert_int_equal(drop(f), 0);
+}
+
+static void
+large__malformed_or_of_other_memory__PROTOCOL(void **state)
+{
+	static const uint16_t types[] = { NAM_RPC_KV_GET_LARGE, NAM_RPC_KV_PUT_LARGE };
+	struct fixture *f = *state;
+	const uint64_t region_bytes = f->server->memory.mrs[0].bytes;
+
+	create_large(f);
+	for (unsigned i = 0; i < 2; i++) {
+		const uint32_t value = i ? LARGE : 0;
+		const uint64_t elsewhere[] = { 0, nam_gaddr_make(0, NAM_META_BYTES - 64, 0).raw,
+			nam_gaddr_make(0, region_bytes - NAM_RPC_KV_STAGING_BYTES + 64, 0).raw,
+			nam_gaddr_make(0, region_bytes, 0).raw,
+			nam_gaddr_make(200, 1 << 16, 0).raw, nam_gaddr_make(300, 1 << 16, 0).raw,
+			/* The region of the store itself, which is private. */
+			nam_gaddr_make(1, 1 << 16, 0).raw };
+		union large request;
+
+		for (unsigned j = 0; j < sizeof(elsewhere) / sizeof(elsewhere[0]); j++) {
+			request = large(2, value);
+			request.head.checksum = i ? pattern_stage(f, 3) : 0;
+			request.head.blocks[1] = elsewhere[j];
+			assert_int_equal(large_ask(f, types[i], &request),
+				-NAM_E_FABRIC_PROTOCOL);
+		}
+#define BAD(change)                                                                                 \
+	request = large(2, value);                                                                  \
+	change;                                                                                     \
+	assert_int_equal(large_ask(f, types[i], &request), -NAM_E_FABRIC_PROTOCOL)
+		BAD(request.head.key_bytes = 0);
+		BAD(request.head.key_bytes = 256);
+		BAD(request.head.count = NAM_RPC_KV_STAGING_MAX + 1);
+		BAD(request.head.value_bytes = i ? 2 * NAM_RPC_KV_STAGING_BYTES + 1 : 1);
+		BAD(request.head.value_bytes = i ? NAM_RPC_KV_STAGING_BYTES : 1);
+		BAD(request.head.value_bytes = UINT32_MAX);
+		if (!i) {
+			BAD(request.head.checksum = 1);
+		}
+#undef BAD
+		request = large(2, value);
+		for (uint32_t bytes = 8; bytes < sizeof(request); bytes++)
+			if (bytes != sizeof(request.head) + 2 * 8 + 2)
+				assert_int_equal(call(f, types[i], &request, bytes),
+					-NAM_E_FABRIC_PROTOCOL);
+	}
+	assert_int_equal(drop(f), 0);
+}
+
+static void
+many__a_value_longer_than_a_message__SAID_OF_IT_ALONE(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_kv_many_reply *reply = reply_body(f);
+	struct nam_rpc_kv_many_result results[2];
+	union large request = large(2, LARGE);
+	struct {
+		struct nam_rpc_kv_many_request head;
+		uint8_t keys[5];
+	} __attribute__((packed)) many = { .head = { STORE, 2, 0 },
+		.keys = { 2, 'k', 'k', 1, 'k' } };
+
+	create_large(f);
+	request.head.checksum = pattern_stage(f, 9);
+	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
+	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 1, 3, 4), 0);
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, sizeof(many)), 0);
+	assert_int_equal(reply->count, 2);
+	assert_int_equal(f->reply_bytes, 8 + 2 * 8 + 3);
+	memcpy(results, reply->bytes, sizeof(results));
+	assert_int_equal(results[0].status, -NAM_E_LIMIT);
+	assert_int_equal(results[0].value_bytes, 0);
+	assert_int_equal(results[1].status, 0);
+	assert_int_equal(results[1].value_bytes, 3);
+	assert_int_equal(drop(f), 0);
+}
+
 int
 main(void)
 {
@@ -229,6 +414,16 @@ main(void)
 			fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
 			many__malformed__PROTOCOL_and_what_does_not_fit_IS_LEFT, fixture_setup,
+			fixture_teardown),
+		cmocka_unit_test_setup_teardown(large__put_and_got__THE_SAME_BYTES, fixture_setup,
+			fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			large__other_bytes_than_were_staged__CORRUPT_AND_NOTHING_STORED,
+			fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(large__malformed_or_of_other_memory__PROTOCOL,
+			fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			many__a_value_longer_than_a_message__SAID_OF_IT_ALONE, fixture_setup,
 			fixture_teardown),
 	};
 
