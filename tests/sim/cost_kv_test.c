@@ -22,13 +22,15 @@
 #define REPLY_BYTES 24u
 #define SERVERS 2u
 #define ITEMS 20u
+#define LONG_BYTES 80000u		/* three staging blocks */
 
 struct kv_stage {
 	struct cost_stage *stage;
 	struct nam_worker *worker;
 	struct nam_kv *kv;
 	enum nam_transport transport;
-	uint8_t key[KEY_BYTES], value[1000];
+	uint8_t key[KEY_BYTES], value[LONG_BYTES];
+	uint32_t long_bytes;
 };
 
 static int
@@ -105,6 +107,69 @@ cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enu
 		(unsigned long long)(live->bytes_out - before.bytes_out));
 }
 
+static int
+do_put_long(struct kv_stage *s)
+{
+	s->key[0] = 4;
+	return nam_kv_put(s->worker, s->kv, s->key, KEY_BYTES, s->value, s->long_bytes);
+}
+
+static int
+do_get_long(struct kv_stage *s)
+{
+	uint32_t bytes;
+
+	s->key[0] = 4;
+	return nam_kv_get(s->worker, s->kv, s->key, KEY_BYTES, s->value, s->long_bytes, &bytes);
+}
+
+/*
+ * By SEND only: how messages travel is the same as of others.
+ *
+ * @trips	each a doorbell
+ */
+static void
+cost_of_long(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s),
+	enum nam_op_kind kind, uint64_t trips, uint64_t requests, uint64_t out, uint64_t in)
+{
+	const struct nam_op_counters *live = nam_worker_counters(s->worker, kind);
+	struct nam_op_counters before = *live;
+
+	memset(s->key, 0, KEY_BYTES);
+	cost_expect(s->stage, what, fn(s), 0);
+	if (live->ops - before.ops == 1 && live->round_trips - before.round_trips == trips &&
+		live->doorbells - before.doorbells == trips &&
+		live->work_requests - before.work_requests == requests &&
+		live->bytes_out - before.bytes_out == out && live->bytes_in - before.bytes_in == in)
+		return;
+	cost_fail(s->stage, "%s of %u: %llu round trips, %llu requests, %llu bytes in, %llu out",
+		what, s->long_bytes, (unsigned long long)(live->round_trips - before.round_trips),
+		(unsigned long long)(live->work_requests - before.work_requests),
+		(unsigned long long)(live->bytes_in - before.bytes_in),
+		(unsigned long long)(live->bytes_out - before.bytes_out));
+}
+
+static void
+costs_of_long(struct kv_stage *s)
+{
+	static const uint32_t lengths[] = { 3801, 33792, 33793, LONG_BYTES };
+
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		const uint64_t blocks = (lengths[i] + 33791) / 33792;
+		const uint64_t asked = 48 + KEY_BYTES + 8, again = 48 + KEY_BYTES + 8 * blocks;
+
+		s->long_bytes = lengths[i];
+		/* The first one may have to allocate blocks. */
+		cost_expect(s->stage, "put", do_put_long(s), 0);
+		cost_of_long(s, "put", do_put_long, NAM_OP_UPSERT, 2, blocks + 1,
+			again + lengths[i], REPLY_BYTES);
+		cost_of_long(s, "get", do_get_long, NAM_OP_LOOKUP, blocks == 1 ? 3 : 4,
+			(blocks == 1 ? 2 : 3) + blocks,
+			REQUEST_BYTES + asked + (blocks == 1 ? 0 : again),
+			REPLY_BYTES + (blocks == 1 ? 1u : 2u) * (REPLY_BYTES + 16u) + lengths[i]);
+	}
+}
+
 /* A request to each memory server, whatever the number of keys. */
 static void
 cost_of_many(struct kv_stage *s)
@@ -133,10 +198,13 @@ cost_of_many(struct kv_stage *s)
 static void
 play_by(struct cost_stage *stage, enum nam_transport transport)
 {
-	struct kv_stage s = { .stage = stage, .transport = transport };
+	static struct kv_stage s;
 	struct nam_kv_options options;
 	struct nam_client *client;
 
+	memset(&s, 0, sizeof(s));
+	s.stage = stage;
+	s.transport = transport;
 	stage->cluster.transport = transport;
 	stage->cluster.fetch_bytes = FETCH_BYTES;
 	client = sim_client(&stage->cluster, "kv");
@@ -147,7 +215,8 @@ play_by(struct cost_stage *stage, enum nam_transport transport)
 	}
 	client->options.fetch_always = 1;
 	nam_kv_options_init(&options);
-	options.memory_bytes = SERVERS * 2 * NAM_KV_PARTITION_BYTES_MIN;
+	options.memory_bytes = SERVERS * 8 * NAM_KV_PARTITION_BYTES_MIN;
+	options.partitions = 1;
 	cost_expect(stage, "create", nam_kv_create(s.worker, "kv", &options), 0);
 	cost_expect(stage, "open", nam_kv_open(s.worker, "kv", &s.kv), 0);
 	s.key[0] = 1;
@@ -160,8 +229,10 @@ play_by(struct cost_stage *stage, enum nam_transport transport)
 		REPLY_BYTES);
 	cost_of(&s, "delete", do_delete, NAM_OP_DELETE, -NAM_E_NOTFOUND, REQUEST_BYTES,
 		REPLY_BYTES);
-	if (transport == NAM_TRANSPORT_SRQ)
+	if (transport == NAM_TRANSPORT_SRQ) {
 		cost_of_many(&s);
+		costs_of_long(&s);
+	}
 	nam_kv_close(s.kv);
 	cost_expect(stage, "drop", nam_kv_drop(s.worker, "kv"), 0);
 	nam_worker_close(s.worker);

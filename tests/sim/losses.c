@@ -19,7 +19,7 @@
 #define HAND_BLOCKS 2u			/* of one operation: a merge's right node and head node */
 
 struct holding {
-	uint64_t kept;			/* bytes in a block cache or in limbo */
+	uint64_t kept;			/* bytes in a block cache or in limbo, or given up */
 	uint64_t unsure;		/* bytes of RPCs without an answer */
 	uint64_t late;			/* separators that were left to others */
 	uint64_t splits;
@@ -43,6 +43,7 @@ holding_of(const struct sim_actor *actor)
 	if (!actor->client)
 		return holding;
 	holding.unsure = atomic_load(&actor->client->bytes_unsure);
+	holding.kept = sim_memory_given_up(actor->client);
 	for (const struct nam_worker *worker = actor->client->workers; worker;
 		worker = worker->next) {
 		struct nam_op_counters sum = counted(worker);
@@ -104,6 +105,7 @@ sim_losses(const struct sim_stage *stage)
 		/* Memory servers do that themselves. */
 		if (one_sided)
 			losses.most += (uint64_t)actor->sessions * HAND_BLOCKS * stride;
+		losses.most += actor->staging_bytes;
 		if (actor->makes)
 			losses.most += sim_temporary_bytes_most(stage);
 		if (nam_sim_process_alive(actor->process))
@@ -184,7 +186,7 @@ sim_losses_explain_full(const struct sim_stage *stage)
 	for (uint32_t i = 0; i < stage->actors_count; i++) {
 		struct holding holding = holding_of(&stage->actors[i]);
 
-		outside += holding.kept;
+		outside += holding.kept + stage->actors[i].staging_bytes;
 		if (!stage->actors[i].makes && !stage->actors[i].visits)
 			splits += holding.splits;
 	}

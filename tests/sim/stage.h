@@ -28,6 +28,7 @@ struct sim_actor {
 	struct nam_index *index;
 	uint32_t number;		/* its place in stage->actors */
 	uint32_t sessions;
+	uint64_t staging_bytes;		/* that long values of kv.c may be in, at the most */
 	uint32_t id, incarnation;	/* in lock words, once connected */
 	bool troubled;			/* the fabric failed it: it may have left locks behind */
 	bool makes, visits;		/* the maker of temporary.c, and its visitor */
