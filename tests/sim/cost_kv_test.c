@@ -12,14 +12,17 @@
 #include <string.h>
 
 #include "common/rpc/frame.h"
+#include "common/rpc/kv_rpc.h"
 #include "kv/kv.h"
 #include "cost.h"
 
 #define FETCH_BYTES 128u
 #define DATAGRAM_BYTES 1024u	/* a longer reply comes by SEND */
 #define KEY_BYTES 16u
-#define REQUEST_BYTES (40u + KEY_BYTES)
-#define REPLY_BYTES 24u
+#define HEADER_BYTES 24u
+#define REQUEST_BYTES (HEADER_BYTES + 16u + KEY_BYTES)
+#define REPLY_BYTES HEADER_BYTES
+#define READS_BYTES 512u	/* two buckets */
 #define SERVERS 2u
 #define ITEMS 20u
 #define LONG_BYTES 80000u		/* three staging blocks */
@@ -70,21 +73,32 @@ do_delete(struct kv_stage *s)
 	return nam_kv_delete(s->worker, s->kv, s->key, KEY_BYTES);
 }
 
-/* Of many calls, for a message may be late, or a memory server asleep: some cost what is said. */
+struct price {
+	uint64_t trips, requests, in, out;
+};
+
+/* Of a request and its reply. */
 static void
-cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enum nam_op_kind kind,
-	int expected_rc, uint32_t out, uint32_t in)
+price_add_rpc(const struct kv_stage *s, uint32_t out, uint32_t in, struct price *price)
 {
-	const struct nam_op_counters *live = nam_worker_counters(s->worker, kind);
 	const bool fetch = s->transport == NAM_TRANSPORT_FETCH,
 		srq = s->transport == NAM_TRANSPORT_SRQ;
 	const bool long_reply = fetch && nam_frame_bytes(in) > FETCH_BYTES;
-	const uint64_t trips = 1u + fetch + long_reply;
-	const uint64_t bytes_out = srq ? out : nam_frame_bytes(out);
 	const bool sent = srq || (s->transport == NAM_TRANSPORT_DATAGRAM &&
 		nam_frame_bytes(in) > DATAGRAM_BYTES);
-	const uint64_t bytes_in = sent ? in : fetch && !long_reply ? FETCH_BYTES :
-		nam_frame_bytes(in);
+
+	price->trips += 1u + fetch + long_reply;
+	price->requests += 1u + fetch + long_reply;
+	price->out += srq ? out : nam_frame_bytes(out);
+	price->in += sent ? in : fetch && !long_reply ? FETCH_BYTES : nam_frame_bytes(in);
+}
+
+/* Of many calls, for a message may be late, or a memory server asleep: some cost what is said. */
+static void
+cost_is(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enum nam_op_kind kind,
+	int expected_rc, const struct price *price)
+{
+	const struct nam_op_counters *live = nam_worker_counters(s->worker, kind);
 	struct nam_op_counters before;
 
 	for (unsigned i = 0; i < 70; i++) {
@@ -93,11 +107,11 @@ cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enu
 		cost_expect(s->stage, what, fn(s), expected_rc);
 		if (live->ops - before.ops != 1)
 			cost_fail(s->stage, "%s: not one operation", what);
-		if (live->round_trips - before.round_trips == trips &&
-			live->doorbells - before.doorbells == trips &&
-			live->work_requests - before.work_requests == trips &&
-			live->bytes_in - before.bytes_in == bytes_in &&
-			live->bytes_out - before.bytes_out == bytes_out)
+		if (live->round_trips - before.round_trips == price->trips &&
+			live->doorbells - before.doorbells == price->trips &&
+			live->work_requests - before.work_requests == price->requests &&
+			live->bytes_in - before.bytes_in == price->in &&
+			live->bytes_out - before.bytes_out == price->out)
 			return;
 	}
 	cost_fail(s->stage, "%s by %s: %llu round trips, %llu bytes in, %llu out", what,
@@ -105,6 +119,28 @@ cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enu
 		(unsigned long long)(live->round_trips - before.round_trips),
 		(unsigned long long)(live->bytes_in - before.bytes_in),
 		(unsigned long long)(live->bytes_out - before.bytes_out));
+}
+
+static void
+cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enum nam_op_kind kind,
+	int expected_rc, uint32_t out, uint32_t in)
+{
+	struct price price = { 0 };
+
+	price_add_rpc(s, out, in, &price);
+	cost_is(s, what, fn, kind, expected_rc, &price);
+}
+
+/* A GET by READs; and a request, unless @out is 0. */
+static void
+cost_of_reads(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), int expected_rc,
+	uint32_t out, uint32_t in)
+{
+	struct price price = { 1, 2, READS_BYTES, 0 };
+
+	if (out)
+		price_add_rpc(s, out, in, &price);
+	cost_is(s, what, fn, NAM_OP_LOOKUP, expected_rc, &price);
 }
 
 static int
@@ -149,8 +185,9 @@ cost_of_long(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s)
 		(unsigned long long)(live->bytes_out - before.bytes_out));
 }
 
+/* @onesided	READs of both buckets come before */
 static void
-costs_of_long(struct kv_stage *s)
+costs_of_long(struct kv_stage *s, bool onesided)
 {
 	static const uint32_t lengths[] = { 3801, 33792, 33793, LONG_BYTES };
 
@@ -163,10 +200,11 @@ costs_of_long(struct kv_stage *s)
 		cost_expect(s->stage, "put", do_put_long(s), 0);
 		cost_of_long(s, "put", do_put_long, NAM_OP_UPSERT, 2, blocks + 1,
 			again + lengths[i], REPLY_BYTES);
-		cost_of_long(s, "get", do_get_long, NAM_OP_LOOKUP, blocks == 1 ? 3 : 4,
-			(blocks == 1 ? 2 : 3) + blocks,
+		cost_of_long(s, "get", do_get_long, NAM_OP_LOOKUP, (blocks == 1 ? 3 : 4) + onesided,
+			(blocks == 1 ? 2 : 3) + blocks + 2 * onesided,
 			REQUEST_BYTES + asked + (blocks == 1 ? 0 : again),
-			REPLY_BYTES + (blocks == 1 ? 1u : 2u) * (REPLY_BYTES + 16u) + lengths[i]);
+			REPLY_BYTES + (blocks == 1 ? 1u : 2u) * (REPLY_BYTES + 16u) + lengths[i] +
+				onesided * READS_BYTES);
 	}
 }
 
@@ -195,11 +233,99 @@ cost_of_many(struct kv_stage *s)
 			(unsigned long long)(live->bytes_out - before.bytes_out));
 }
 
+/* The buckets of a partition are not known yet. */
+static int
+do_get_first(struct kv_stage *s)
+{
+	nam_kv_close(s->kv);
+	cost_expect(s->stage, "open", nam_kv_open(s->worker, "kv", &s->kv), 0);
+	return do_get_small(s);
+}
+
+/* The buckets of each partition are in one chunk. */
+static void
+cost_of_onesided(struct kv_stage *s)
+{
+	cost_of_reads(s, "first get", do_get_first, 0,
+		HEADER_BYTES + sizeof(struct nam_rpc_kv_layout_request),
+		HEADER_BYTES + sizeof(struct nam_rpc_kv_layout_reply) + sizeof(uint64_t));
+	cost_of_reads(s, "get", do_get_small, 0, 0, 0);
+	cost_of_reads(s, "get of 1,000", do_get_large, 0, REQUEST_BYTES, REPLY_BYTES + 1000);
+	cost_of_reads(s, "get of nothing", do_get_none, -NAM_E_NOTFOUND, REQUEST_BYTES,
+		REPLY_BYTES);
+}
+
+static void
+play(struct kv_stage *s, enum nam_kv_engine engine, bool onesided)
+{
+	struct nam_kv_options options;
+
+	nam_kv_options_init(&options);
+	options.engine = engine;
+	options.onesided = onesided;
+	options.mode = onesided ? NAM_KV_STORE : NAM_KV_CACHE;
+	options.memory_bytes = SERVERS * 8 * NAM_KV_PARTITION_BYTES_MIN;
+	options.partitions = 1;
+	memset(s->key, 0, KEY_BYTES);
+	cost_expect(s->stage, "create", nam_kv_create(s->worker, "kv", &options), 0);
+	cost_expect(s->stage, "open", nam_kv_open(s->worker, "kv", &s->kv), 0);
+	s->key[0] = 1;
+	cost_expect(s->stage, "put", nam_kv_put(s->worker, s->kv, s->key, KEY_BYTES, s->value,
+		1000), 0);
+	cost_of(s, "put", do_put, NAM_OP_UPSERT, 0, REQUEST_BYTES + 32, REPLY_BYTES);
+	if (onesided) {
+		cost_of_onesided(s);
+	} else {
+		cost_of(s, "get", do_get_small, NAM_OP_LOOKUP, 0, REQUEST_BYTES, REPLY_BYTES + 32);
+		cost_of(s, "get of 1,000", do_get_large, NAM_OP_LOOKUP, 0, REQUEST_BYTES,
+			REPLY_BYTES + 1000);
+		cost_of(s, "get of nothing", do_get_none, NAM_OP_LOOKUP, -NAM_E_NOTFOUND,
+			REQUEST_BYTES, REPLY_BYTES);
+	}
+	cost_of(s, "delete", do_delete, NAM_OP_DELETE, -NAM_E_NOTFOUND, REQUEST_BYTES,
+		REPLY_BYTES);
+	if (s->transport == NAM_TRANSPORT_SRQ) {
+		cost_of_many(s);
+		costs_of_long(s, onesided);
+	}
+	nam_kv_close(s->kv);
+	cost_expect(s->stage, "drop", nam_kv_drop(s->worker, "kv"), 0);
+}
+
+/* Of 16 GETs from a cache with one-sided GETs one is a request. */
+static void
+cost_of_cache(struct kv_stage *s)
+{
+	const struct nam_op_counters *live = nam_worker_counters(s->worker, NAM_OP_LOOKUP);
+	struct nam_kv_options options;
+	unsigned asked = 0;
+
+	nam_kv_options_init(&options);
+	options.engine = NAM_KV_CUCKOO;
+	options.onesided = true;
+	options.memory_bytes = SERVERS * NAM_KV_PARTITION_BYTES_MIN;
+	cost_expect(s->stage, "create", nam_kv_create(s->worker, "kv", &options), 0);
+	cost_expect(s->stage, "open", nam_kv_open(s->worker, "kv", &s->kv), 0);
+	memset(s->key, 0, KEY_BYTES);
+	cost_expect(s->stage, "put", do_put(s), 0);
+	cost_expect(s->stage, "get", do_get_small(s), 0);
+	cost_expect(s->stage, "get", do_get_small(s), 0);
+	for (unsigned i = 0; i < 160; i++) {
+		uint64_t before = live->bytes_in;
+
+		cost_expect(s->stage, "get", do_get_small(s), 0);
+		asked += live->bytes_in - before != READS_BYTES;
+	}
+	if (asked != 10)
+		cost_fail(s->stage, "160 GETs from a cache: %u requests", asked);
+	nam_kv_close(s->kv);
+	cost_expect(s->stage, "drop", nam_kv_drop(s->worker, "kv"), 0);
+}
+
 static void
 play_by(struct cost_stage *stage, enum nam_transport transport)
 {
 	static struct kv_stage s;
-	struct nam_kv_options options;
 	struct nam_client *client;
 
 	memset(&s, 0, sizeof(s));
@@ -214,27 +340,10 @@ play_by(struct cost_stage *stage, enum nam_transport transport)
 		return;
 	}
 	client->options.fetch_always = 1;
-	nam_kv_options_init(&options);
-	options.memory_bytes = SERVERS * 8 * NAM_KV_PARTITION_BYTES_MIN;
-	options.partitions = 1;
-	cost_expect(stage, "create", nam_kv_create(s.worker, "kv", &options), 0);
-	cost_expect(stage, "open", nam_kv_open(s.worker, "kv", &s.kv), 0);
-	s.key[0] = 1;
-	cost_expect(stage, "put", nam_kv_put(s.worker, s.kv, s.key, KEY_BYTES, s.value, 1000), 0);
-	cost_of(&s, "put", do_put, NAM_OP_UPSERT, 0, REQUEST_BYTES + 32, REPLY_BYTES);
-	cost_of(&s, "get", do_get_small, NAM_OP_LOOKUP, 0, REQUEST_BYTES, REPLY_BYTES + 32);
-	cost_of(&s, "get of 1,000", do_get_large, NAM_OP_LOOKUP, 0, REQUEST_BYTES,
-		REPLY_BYTES + 1000);
-	cost_of(&s, "get of nothing", do_get_none, NAM_OP_LOOKUP, -NAM_E_NOTFOUND, REQUEST_BYTES,
-		REPLY_BYTES);
-	cost_of(&s, "delete", do_delete, NAM_OP_DELETE, -NAM_E_NOTFOUND, REQUEST_BYTES,
-		REPLY_BYTES);
-	if (transport == NAM_TRANSPORT_SRQ) {
-		cost_of_many(&s);
-		costs_of_long(&s);
-	}
-	nam_kv_close(s.kv);
-	cost_expect(stage, "drop", nam_kv_drop(s.worker, "kv"), 0);
+	play(&s, NAM_KV_CHAINED, false);
+	play(&s, NAM_KV_CUCKOO, false);
+	play(&s, NAM_KV_CUCKOO, true);
+	cost_of_cache(&s);
 	nam_worker_close(s.worker);
 	nam_client_close(client);
 }
