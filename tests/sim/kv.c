@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kv.c -- clients of a key-value store beside those of the index, each by an RPC transport of its
- * own.
+ * own.  Its engine depends on the seed: chained, cuckoo, or cuckoo with one-sided GETs.
  *
  * Their operations on a few keys have their own history, where every value is put once: so a
  * request that is carried out a second time shows, once the key has had another value meanwhile.
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "memserver/stores.h"
+#include "kv_keys.h"
 #include "linearizable.h"
 #include "stage.h"
 
@@ -21,6 +22,8 @@
 #define FIBERS 3u
 #define OPERATIONS 40u
 #define KEYS 5u
+#define CROWD 24u			/* more for each memory server: of engine cuckoo */
+#define CROWD_NEAR 2u			/* buckets of each table that they crowd */
 #define KEY_WORDS_MAX 5u
 #define MANY 4u
 #define WORDS_SHORT 12u
@@ -64,10 +67,26 @@ words_of(uint64_t payload)
 	return 1 + (uint32_t)(payload * 7 % (payload % 8 ? WORDS_SHORT : WORDS_MESSAGE));
 }
 
+/* Long values are of a few keys only, so that there are cells enough. */
 static uint64_t
-payload_next(struct session *self)
+payload_next(struct session *self, uint64_t number)
 {
-	return (uint64_t)self->actor->number << 32 | self->number << 16 | ++self->puts;
+	uint64_t payload;
+
+	do
+		payload = (uint64_t)self->actor->number << 32 | self->number << 16 | ++self->puts;
+	while (number >= KEYS && words_of(payload) > WORDS_SHORT);
+	return payload;
+}
+
+/* Most often one of a few. */
+static uint64_t
+number_choose(struct session *self)
+{
+	const struct sim_stage *stage = self->actor->stage;
+	uint32_t few = stage->kv.keys_count == KEYS || nam_rng_below(&self->rng, 2);
+
+	return stage->kv.keys[nam_rng_below(&self->rng, few ? KEYS : stage->kv.keys_count)];
 }
 
 /* The number of the value; all values put are whole. */
@@ -120,7 +139,7 @@ sim_kv_history(struct sim_stage *stage, struct sim_findings *findings)
 static int
 put(struct session *self, uint64_t number)
 {
-	uint64_t payload = payload_next(self);
+	uint64_t payload = payload_next(self, number);
 	struct key key = key_of(number);
 	size_t op = called(self, SIM_UPSERT, number, payload);
 	int rc;
@@ -167,7 +186,7 @@ get_many(struct session *self)
 	int rc, one = 0;
 
 	for (uint32_t i = 0; i < MANY; i++) {
-		uint64_t number = nam_rng_below(&self->rng, KEYS);
+		uint64_t number = number_choose(self);
 
 		keys[i] = key_of(number);
 		ops[i] = called(self, SIM_LOOKUP, number, 0);
@@ -235,7 +254,7 @@ session_main(void *arg)
 	struct session *self = arg;
 
 	for (uint32_t i = 0; i < OPERATIONS && !nam_sim_zombie(); i++) {
-		uint64_t number = nam_rng_below(&self->rng, KEYS), since_ns = nam_sim_now_ns();
+		uint64_t number = number_choose(self), since_ns = nam_sim_now_ns();
 		uint64_t dice = nam_rng_below(&self->rng, 8);
 		int rc;
 
@@ -312,6 +331,39 @@ leave:
 
 /* ---- the director -------------------------------------------------------------------------- */
 
+/* By a stream of its own, so that runs of the engine chained do not depend on it. */
+static void
+engine_choose(const struct sim_scenario *scenario, struct nam_kv_options *options)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x656e67696e650000ull);
+	uint64_t dice = nam_rng_below(&rng, 3);
+
+	options->engine = dice ? NAM_KV_CUCKOO : NAM_KV_CHAINED;
+	options->onesided = dice == 2;
+}
+
+/* A few keys; and those that fill a few buckets, and so kick each other out. */
+static void
+keys_choose(struct sim_stage *stage)
+{
+	const struct nam_kv *kv = stage->kv.handle;
+	const struct nam__store *store = (const struct nam__store *)nam__objects_find(
+		&stage->cluster.servers[0].server->stores, kv->store);
+	bool crowded = kv->options.engine == NAM_KV_CUCKOO;
+	uint32_t count = KEYS + crowded * CROWD * kv->servers;
+
+	stage->kv.keys = calloc(count, sizeof(stage->kv.keys[0]));
+	if (!stage->kv.keys)
+		abort();
+	for (uint64_t i = 0, number = 0; i < count; i++) {
+		if (i >= KEYS)
+			number = sim_kv_crowded(kv, &store->partitions[0].cuckoo.shape, CROWD_NEAR,
+				number + KEY_WORDS_MAX, KEY_WORDS_MAX);
+		stage->kv.keys[i] = i < KEYS ? i : number;
+	}
+	stage->kv.keys_count = count;
+}
+
 /* One partition on each memory server, so that handlers meet there. */
 void
 sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker)
@@ -321,7 +373,9 @@ sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker)
 
 	nam_kv_options_init(&options);
 	options.mode = NAM_KV_STORE;
-	options.memory_bytes = 2ull * stage->scenario->servers * NAM_KV_PARTITION_BYTES_MIN;
+	engine_choose(stage->scenario, &options);
+	options.memory_bytes = (uint64_t)stage->scenario->servers * NAM_KV_PARTITION_BYTES_MIN *
+		(options.engine == NAM_KV_CUCKOO ? 3 : 2);
 	options.partitions = 1;
 	rc = nam_kv_create(worker, STORE, &options);
 	if (!rc)
@@ -329,6 +383,7 @@ sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker)
 	if (rc)
 		sim_die("the store: %s", nam_worker_diag(worker));
 	stage->kv.bytes = nam_kv_properties(stage->kv.handle)->memory_bytes;
+	keys_choose(stage);
 }
 
 /* After any fault of clients, the books of each part agree with its cells. */
@@ -383,13 +438,13 @@ sim_kv_end(struct sim_stage *stage, struct nam_worker *worker)
 	session->actor = &stage->actors[SIM_DIRECTOR];
 	session->worker = worker;
 	session->kv = stage->kv.handle;
-	for (uint64_t number = 0; number < KEYS; number++) {
-		int rc = get(session, number);
+	for (uint32_t i = 0; i < stage->kv.keys_count; i++) {
+		int rc = get(session, stage->kv.keys[i]);
 
 		if (rc && rc != -NAM_E_NOTFOUND && !full_explained(session, rc) &&
 			!nam_sim_counted().server_kills)
 			sim_fail(stage, "the store, the last GET of key %llu: %s",
-				(unsigned long long)number, nam_err_name(rc));
+				(unsigned long long)stage->kv.keys[i], nam_err_name(rc));
 	}
 	for (uint32_t i = 0; i < stage->cluster.count; i++)
 		if (stage->cluster.servers[i].server &&

@@ -183,6 +183,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	if (scenario->record && !outcome.rc)
 		sim_aftermath_history(&stage);
 	sim_history_free(&stage.kv.history);
+	free(stage.kv.keys);
 	free(stage.ballast.blocks);
 	for (uint32_t i = 0; i < stage.cluster.count; i++)
 		free(stage.ballast.private[i].blocks);

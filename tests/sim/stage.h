@@ -82,6 +82,8 @@ struct sim_stage {
 	struct {			/* kv.c */
 		struct nam_kv *handle;	/* the director's */
 		uint64_t bytes;		/* that it takes of the servers' memory */
+		uint64_t *keys;		/* their numbers */
+		uint32_t keys_count;
 		struct sim_history history;
 	} kv;
 };
