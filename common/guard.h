@@ -62,7 +62,9 @@
 	X(DATAGRAM_NUMBER, "datagram-number", "replies to requests that were given up")           \
 	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
-	X(KV_CHECKSUM, "kv-checksum", "the checksum of a pair that a client has READ")           \
+	X(KV_CHECKSUM, "kv-checksum", "damaged pairs, and those that are READ half written")        \
+	X(KV_GONE, "kv-gone", "pairs that have gone, by READs of which a part was before")         \
+	X(KV_MISS, "kv-miss", "the loss of a pair that is elsewhere than in the buckets READ")      \
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
 	X(KV_STAGED, "kv-staged", "values that others have written over on their way")              \
 	X(KV_IN_DOUBT, "kv-in-doubt", "the reuse of memory that a late GET may write to")           \

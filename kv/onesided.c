@@ -2,10 +2,10 @@
 /*
  * onesided.c -- GETs by READs of a key's two buckets, without the memory server's processor.
  *
- * A reader trusts a pair whose checksum fits its key, value and store: the memory server writes the
- * data of a slot before its head, so the pair was there when the head was read (K8).  It trusts
- * nothing else.  A pair that is not found may be in the stash, may be on its way between the
- * buckets, or the tables may have grown: then the reader asks the memory server.
+ * A reader trusts a pair whose checksum fits its key, value and store: a slot has that checksum
+ * only while the key has that value (K8).  It trusts nothing else.  A pair that is not found may be
+ * in the stash, may be on its way between the buckets, or the tables may have grown: then the
+ * reader asks the memory server.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -274,6 +274,9 @@ nam__kv_read(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint
 		*ret_rc = bytes > size ? -NAM_E_LIMIT : 0;
 		if (bytes && bytes <= size)
 			memcpy(value, is, bytes);
+		result = NAM__KV_READ_FOUND;
+	} else if (found == LOOK_ABSENT && !NAM_GUARD(KV_MISS)) {
+		*ret_rc = -NAM_E_NOTFOUND;
 		result = NAM__KV_READ_FOUND;
 	} else if (found == LOOK_ABSENT && !local[0].vertex.spilled) {
 		result = NAM__KV_READ_ASK_AND_FORGET;

@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "common/guard.h"
 #include "bucket.h"
 #include "engine.h"
 
@@ -69,6 +70,18 @@ nam__cuckoo_slot_load(const struct nam__cuckoo_slot *slot)
 		.hash = __atomic_load_n(&slot->hash, __ATOMIC_RELAXED),
 		.lengths = __atomic_load_n(&slot->lengths, __ATOMIC_RELAXED),
 	};
+}
+
+/*
+ * The pair there has gone.  A READ takes words in any order, so it may have the data of a pair that
+ * was there before and the lengths of the next one: then no checksum may fit (K8).
+ */
+static inline void
+nam__cuckoo_slot_clear(struct nam__cuckoo_slot *slot)
+{
+	if (NAM_GUARD(KV_GONE))
+		slot->checksum = 0;
+	slot->lengths = 0;
 }
 
 /* A free slot's position, or NAM__CUCKOO_NONE. */

@@ -11,10 +11,9 @@
 #include "compute/remote.h"
 #include "compute/remote/block_cache.h"
 #include "compute/worker/worker.h"
-#include "kv/kv.h"
 #include "findings.h"
 #include "linearizable.h"
-#include "litmus.h"
+#include "litmus_kv.h"
 
 #define STORE "crowd"
 #define SESSIONS 6u			/* fibers of each actor */
@@ -98,8 +97,8 @@ session_main(void *arg)
 	}
 }
 
-static struct nam_worker *
-come_by(enum nam_transport transport, struct nam_client **ret_client)
+struct nam_worker *
+litmus_kv_come(enum nam_transport transport, struct nam_client **ret_client)
 {
 	struct nam_worker *worker;
 
@@ -133,7 +132,7 @@ crowd(struct actor *self, enum nam_transport transport)
 {
 	struct session *sessions = calloc(SESSIONS, sizeof(*sessions));
 	struct nam_client *client;
-	struct nam_worker *worker = come_by(transport, &client);
+	struct nam_worker *worker = litmus_kv_come(transport, &client);
 	struct nam_kv *kv;
 	int rc;
 
@@ -193,8 +192,8 @@ crowd_by_datagram(struct actor *self)
 		NAM_TRANSPORT_MAILBOX);
 }
 
-static void
-linger(struct actor *self)
+void
+litmus_linger(struct actor *self)
 {
 	(void)self;
 	if (nam_sim_random() % 4 == 0)
@@ -411,10 +410,12 @@ write_over(struct actor *self)
 
 const struct litmus_case litmus_kv_cases[] = {
 	{ { "kv_crowd", 0, { end_crowd, crowd_by_srq, crowd_by_mailbox, crowd_and_fetch },
-		{ { "kv.removed", SERVER, linger }, { "kv.half_written", SERVER, linger } } },
+		{ { "kv.removed", SERVER, litmus_linger },
+			{ "kv.half_written", SERVER, litmus_linger } } },
 		"many handlers at work in one partition", 1, LITMUS_COARSE_HASH },
 	{ { "kv_lossy", 0, { end_crowd, crowd_by_datagram, crowd_by_mailbox, crowd_by_datagram },
-		{ { "kv.removed", SERVER, linger }, { "kv.half_written", SERVER, linger } } },
+		{ { "kv.removed", SERVER, litmus_linger },
+			{ "kv.half_written", SERVER, litmus_linger } } },
 		"the same, two of three clients over unreliable queue pairs that lose and double a "
 		"fifth each", 1,
 		LITMUS_COARSE_HASH },

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_cuckoo.c -- scenes about the engine cuckoo: GETs by READs of buckets beside requests,
+ * where pairs are kicked out, tables grow, and pairs are evicted.
+ *
+ * All keys crowd the same few buckets.  Of the hot ones the history is linearizable.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "memserver/stores.h"
+#include "findings.h"
+#include "kv_keys.h"
+#include "linearizable.h"
+#include "litmus_kv.h"
+
+#define STORE "cuckoo"
+#define SESSIONS 4u			/* fibers of each actor */
+#define OPERATIONS 60u
+#define HOT 3u
+#define COLD_MAX 80u
+#define GROWN_SLOTS 1600u		/* of 592 at the beginning */
+#define WORDS_MAX 40u
+#define PINNING_BYTES 3000u
+#define LONG_NS 20000u			/* of a READ: several requests are carried out */
+
+/* The store of a scene, and its clients. */
+struct plan {
+	enum nam_kv_mode mode;
+	uint32_t chunks;
+	uint32_t near;			/* buckets of each table that the keys crowd */
+	uint32_t cold;			/* keys beside the hot ones */
+	bool pinned;			/* cells take the chunk into which the tables could grow */
+	bool dies;			/* C */
+	bool alike;			/* all values have the same length */
+};
+
+static const struct plan *plan;
+static struct sim_history history;
+static uint64_t numbers[HOT + COLD_MAX];
+
+struct session {
+	struct actor *actor;
+	struct nam_worker *worker;
+	struct nam_kv *kv;
+	uint32_t number;
+};
+
+/* ---- a pair ---------------------------------------------------------------------------------- */
+
+/* Most are in line.  Values tell which they are in every word, and so, whether they are whole. */
+static uint32_t
+words_of(uint64_t payload)
+{
+	if (plan->alike)
+		return 1;
+	return payload % 16 ? 1 + (uint32_t)(payload % 5) : WORDS_MAX;
+}
+
+static int
+put(const struct session *self, uint64_t number, uint64_t payload)
+{
+	uint64_t words[WORDS_MAX];
+
+	for (uint32_t i = 0; i < words_of(payload); i++)
+		words[i] = payload;
+	return nam_kv_put(self->worker, self->kv, &number, sizeof(number), words,
+		8 * words_of(payload));
+}
+
+static void
+expect_whole(const uint64_t *words, uint32_t bytes)
+{
+	bool whole = bytes >= 8 && bytes == 8 * words_of(words[0]);
+
+	for (uint32_t i = 0; whole && i < bytes / 8; i++)
+		whole = words[i] == words[0];
+	if (!whole && !nam_sim_zombie())
+		litmus_fail("a value of %u bytes that no writer has put, beginning with %llu",
+			bytes, (unsigned long long)words[0]);
+}
+
+/* @asks	by a request, in any case */
+static int
+get(const struct session *self, uint64_t number, bool asks, uint64_t *ret_payload)
+{
+	uint64_t words[WORDS_MAX] = { 0 };
+	struct nam_kv_item item = {
+		.key = &number,
+		.key_bytes = sizeof(number),
+		.value = words,
+		.size = sizeof(words),
+	};
+	int rc = asks ? nam_kv_get_many(self->worker, self->kv, &item, 1) :
+		nam_kv_get(self->worker, self->kv, &number, sizeof(number), words, sizeof(words),
+			&item.value_bytes);
+
+	rc = rc ? rc : item.rc;
+	if (rc)
+		return rc;
+	expect_whole(words, item.value_bytes);
+	*ret_payload = words[0];
+	return 0;
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+void
+litmus_kv_make(struct nam_worker *worker, const char *name, enum nam_kv_mode mode, uint32_t chunks)
+{
+	struct nam_kv_options options;
+
+	nam_kv_options_init(&options);
+	options.mode = mode;
+	options.engine = NAM_KV_CUCKOO;
+	options.onesided = true;
+	options.memory_bytes = (uint64_t)chunks * NAM__KV_CHUNK_BYTES;
+	options.partitions = 1;
+	if (nam_kv_create(worker, name, &options))
+		litmus_fail("the store: %s", nam_worker_diag(worker));
+}
+
+struct nam_kv *
+litmus_kv_open(struct nam_worker *worker, const char *name)
+{
+	struct nam_kv *kv = NULL;
+
+	if (nam_kv_open(worker, name, &kv))
+		sim_die("the store: %s", nam_worker_diag(worker));
+	return kv;
+}
+
+struct nam__store *
+litmus_kv_store(const struct nam_kv *kv)
+{
+	return (struct nam__store *)nam__objects_find(&litmus.cluster.servers[0].server->stores,
+		kv->store);
+}
+
+static void
+make_crowded(struct nam_worker *worker)
+{
+	static const uint8_t zeroes[PINNING_BYTES];
+	const struct nam__cuckoo_shape *shape;
+	uint64_t number = 0;
+	struct nam_kv *kv;
+
+	litmus_kv_make(worker, STORE, plan->mode, plan->chunks);
+	kv = litmus_kv_open(worker, STORE);
+	shape = &litmus_kv_store(kv)->partitions[0].cuckoo.shape;
+	for (uint32_t i = 0; i < HOT + plan->cold; i++, number++) {
+		number = sim_kv_crowded(kv, shape, plan->near, number, 1);
+		numbers[i] = number;
+	}
+	if (plan->pinned && nam_kv_put(worker, kv, "pin", 3, zeroes, sizeof(zeroes)))
+		litmus_fail("put: %s", nam_worker_diag(worker));
+	nam_kv_close(kv);
+}
+
+static void
+expect_sound(const struct nam_kv *kv)
+{
+	struct nam_diag diag;
+
+	if (!nam__kv_partition_sound(&litmus_kv_store(kv)->partitions[0], &diag))
+		litmus_fail("%s", diag.text);
+}
+
+/* ---- histories ------------------------------------------------------------------------------- */
+
+/* Either way: a store may have no room for it. */
+static bool
+unexpected(int rc)
+{
+	return rc && rc != -NAM_E_NOTFOUND && rc != -NAM_E_REMOTE_FULL && !nam_sim_zombie();
+}
+
+static void
+do_cold(const struct session *self)
+{
+	uint64_t number = numbers[HOT + nam_sim_random() % plan->cold];
+	int rc = nam_sim_random() % 4 ? put(self, number, 1 + nam_sim_random() % 1000) :
+		nam_kv_delete(self->worker, self->kv, &number, sizeof(number));
+
+	if (unexpected(rc))
+		litmus_fail("a cold key: %s", nam_err_name(rc));
+}
+
+static void
+do_hot(const struct session *self, uint64_t payload)
+{
+	static const enum sim_kind kinds[] = { SIM_UPSERT, SIM_LOOKUP, SIM_LOOKUP, SIM_LOOKUP,
+		SIM_DELETE };
+	enum sim_kind kind = kinds[nam_sim_random() % 5];
+	uint64_t number = numbers[nam_sim_random() % HOT], read = 0;
+	size_t op = sim_history_call(&history, self->actor->who, self->number, kind, number,
+		payload, nam_sim_now_ns());
+	int rc;
+
+	if (kind == SIM_UPSERT)
+		rc = put(self, number, payload);
+	else if (kind == SIM_LOOKUP)
+		rc = get(self, number, nam_sim_random() % 3 == 0, &read);
+	else
+		rc = nam_kv_delete(self->worker, self->kv, &number, sizeof(number));
+	if (nam_sim_zombie())
+		return;
+	sim_history_return(&history, op, rc, read, nam_sim_now_ns());
+	if (unexpected(rc))
+		litmus_fail("a hot key: %s", nam_err_name(rc));
+}
+
+static void
+session_main(void *arg)
+{
+	struct session *self = arg;
+
+	for (uint32_t i = 0; i < OPERATIONS && !litmus.failed && !nam_sim_zombie(); i++) {
+		uint64_t who = (uint64_t)self->actor->who * SESSIONS + self->number;
+
+		if (plan->dies && self->actor->who == C && i == OPERATIONS / 2)
+			nam_sim_process_kill(self->actor->process);
+		if (nam_sim_random() % 2)
+			do_hot(self, who * OPERATIONS + i + 1);
+		else
+			do_cold(self);
+	}
+}
+
+static void
+crowd(struct actor *self, enum nam_transport transport, void (*main)(void *arg))
+{
+	struct session sessions[SESSIONS];
+	struct nam_client *client;
+	struct nam_worker *worker = litmus_kv_come(transport, &client);
+	struct nam_kv *kv;
+
+	if (self->who == A) {
+		make_crowded(worker);
+		litmus.flags[ONE] = true;
+	}
+	litmus_await(ONE);
+	kv = litmus_kv_open(worker, STORE);
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		sessions[i] = (struct session){ self, worker, kv, i };
+		if (nam_worker_spawn(worker, main, &sessions[i]))
+			sim_die("no fiber");
+	}
+	nam_worker_run(worker);
+	nam_kv_close(kv);
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+static void
+crowd_of(struct actor *self, const struct plan *of)
+{
+	static const enum nam_transport transports[] = { [A] = NAM_TRANSPORT_SRQ,
+		[B] = NAM_TRANSPORT_MAILBOX, [C] = NAM_TRANSPORT_FETCH };
+	enum nam_transport transport = transports[self->who];
+
+	if (self->who == A) {
+		plan = of;
+		sim_history_init(&history);
+	}
+	if (self->who == B && nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD)
+		transport = NAM_TRANSPORT_DATAGRAM;
+	crowd(self, transport, session_main);
+}
+
+static void
+in_kicked(struct actor *self)
+{
+	static const struct plan kicked = { NAM_KV_STORE, 2, 3, 32, true, false, false };
+
+	crowd_of(self, &kicked);
+}
+
+static void
+in_grown(struct actor *self)
+{
+	static const struct plan grown = { NAM_KV_STORE, 20, 1, COLD_MAX, false, true, false };
+
+	crowd_of(self, &grown);
+}
+
+/* Each pair is where READs find it, or a request does; and what happened is what should. */
+static void
+end_crowd(struct actor *self)
+{
+	struct sim_linearizable_options options;
+	struct sim_findings findings = sim_findings_to(stdout);
+	struct nam_kv *kv = litmus_kv_open(self->worker, STORE);
+	struct nam_kv_stat stat = { 0 };
+	uint64_t kicked = 0;
+
+	expect_sound(kv);
+	if (nam_kv_stat(self->worker, kv, &stat))
+		litmus_fail("stat: %s", nam_worker_diag(self->worker));
+	for (uint32_t i = 1; i < NAM_KV_KICKED; i++)
+		kicked += stat.kicked[i];
+	if (!kicked || (!plan->pinned && stat.slots < GROWN_SLOTS))
+		litmus_fail("%llu inserts after kick-outs, %llu slots", (unsigned long long)kicked,
+			(unsigned long long)stat.slots);
+	nam_kv_close(kv);
+	sim_linearizable_options_init(&options);
+	sim_check_linearizable(&history, &options, &findings);
+	if (findings.violations || findings.undecided)
+		litmus_fail("no order explains the results of %llu keys, %llu are undecided",
+			(unsigned long long)findings.violations,
+			(unsigned long long)findings.undecided);
+	sim_history_free(&history);
+}
+
+/* ---- a cache --------------------------------------------------------------------------------- */
+
+/* Of each hot key.  Its only writer puts 1, 2, 3 ...: a pair may go at any time, but not return. */
+static struct {
+	uint64_t least;			/* that a GET may return which is called now */
+	uint64_t called, done;		/* puts */
+} watched[HOT];
+
+static void
+least_is(uint32_t i, uint64_t number)
+{
+	if (number > watched[i].least)
+		watched[i].least = number;
+}
+
+static void
+write_watched(const struct session *self, uint32_t i)
+{
+	uint64_t payload = watched[i].called + 1;
+	bool deletes = nam_sim_random() % (plan->alike ? 2 : 4) == 0;
+	int rc;
+
+	if (!deletes)
+		watched[i].called = payload;
+	rc = deletes ? nam_kv_delete(self->worker, self->kv, &numbers[i], sizeof(numbers[i])) :
+		put(self, numbers[i], payload);
+	if (!deletes && !rc)
+		watched[i].done = payload;
+	if (!rc || rc == -NAM_E_NOTFOUND)
+		least_is(i, payload);
+	else
+		litmus_fail("a hot key of a cache: %s", nam_err_name(rc));
+}
+
+static void
+read_watched(const struct session *self, uint32_t i)
+{
+	uint64_t least = watched[i].least, done = watched[i].done, payload = 0;
+	int rc = get(self, numbers[i], nam_sim_random() % 3 == 0, &payload);
+
+	if (rc && rc != -NAM_E_NOTFOUND)
+		litmus_fail("a hot key of a cache: %s", nam_err_name(rc));
+	if (!rc && (payload < least || payload > watched[i].called))
+		litmus_fail("the value is %llu, where %llu or a later one should be",
+			(unsigned long long)payload, (unsigned long long)least);
+	least_is(i, rc ? done + 1 : payload);
+}
+
+static void
+session_of_cache(void *arg)
+{
+	struct session *self = arg;
+
+	for (uint32_t i = 0; i < OPERATIONS && !litmus.failed; i++) {
+		uint64_t dice = nam_sim_random() % 4;
+
+		if (self->actor->who == A && self->number < HOT && dice < 2)
+			write_watched(self, self->number);
+		else if (dice < 3)
+			read_watched(self, (uint32_t)(nam_sim_random() % HOT));
+		else
+			do_cold(self);
+	}
+}
+
+/* A pair goes and the next one comes between two parts of the READ, if it so happens. */
+static void
+read_in_parts(const struct session *self, uint32_t i)
+{
+	nam_sim_delay_next(NAM_WR_READ, 1 + (uint32_t)(nam_sim_random() % 31),
+		nam_sim_random() % LONG_NS);
+	read_watched(self, i);
+}
+
+static void
+session_of_gone(void *arg)
+{
+	struct session *self = arg;
+
+	for (uint32_t i = 0; i < OPERATIONS && !litmus.failed; i++)
+		if (self->actor->who == A && self->number < HOT)
+			write_watched(self, self->number);
+		else
+			read_in_parts(self, (uint32_t)(nam_sim_random() % HOT));
+}
+
+static void
+watch(struct actor *self, const struct plan *of, void (*main)(void *arg))
+{
+	if (self->who == A) {
+		plan = of;
+		memset(watched, 0, sizeof(watched));
+	}
+	crowd(self, self->who == B ? NAM_TRANSPORT_FETCH : NAM_TRANSPORT_MAILBOX, main);
+}
+
+static void
+in_gone(struct actor *self)
+{
+	static const struct plan gone = { NAM_KV_STORE, 2, 3, 0, false, false, true };
+
+	watch(self, &gone, session_of_gone);
+}
+
+static void
+in_cache(struct actor *self)
+{
+	static const struct plan cache = { NAM_KV_CACHE, 2, 3, 40, true, false, false };
+
+	watch(self, &cache, session_of_cache);
+}
+
+static void
+end_cache(struct actor *self)
+{
+	struct nam_kv *kv = litmus_kv_open(self->worker, STORE);
+	struct nam_kv_stat stat = { 0 };
+
+	expect_sound(kv);
+	if (nam_kv_stat(self->worker, kv, &stat) || !stat.evictions)
+		litmus_fail("no pair was evicted: %s", nam_worker_diag(self->worker));
+	nam_kv_close(kv);
+}
+
+#define STRETCHED                                                                                  \
+	{                                                                                          \
+		{ "kv.kicked", SERVER, litmus_linger }, { "kv.before_head", SERVER, litmus_linger }, \
+		{ "kv.half_written", SERVER, litmus_linger }                                       \
+	}
+
+const struct litmus_case litmus_cuckoo_cases[] = {
+	{ { "kv_kicked", 0, { end_crowd, in_kicked, in_kicked, in_kicked }, STRETCHED },
+		"READs and requests beside inserts that kick pairs out of a few buckets", 1,
+		LITMUS_COARSE_HASH },
+	{ { "kv_grown", 0, { end_crowd, in_grown, in_grown, in_grown }, STRETCHED },
+		"the same beside growth, with old layouts, and a client dies", 1,
+		LITMUS_COARSE_HASH },
+	{ { "kv_gone", 0, { NULL, in_gone, in_gone, in_gone }, { { 0 } } },
+		"a pair goes and another one comes to its slot, between two parts of a READ", 1,
+		LITMUS_COARSE_HASH },
+	{ { "kv_evicted", 0, { end_cache, in_cache, in_cache, in_cache }, STRETCHED },
+		"the same in a cache: a pair that was evicted does not come back", 1,
+		LITMUS_COARSE_HASH },
+	{ { 0 }, NULL, 0, 0 },
+};
