@@ -64,7 +64,9 @@
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
 	X(KV_CHECKSUM, "kv-checksum", "damaged pairs, and those that are READ half written")        \
 	X(KV_GONE, "kv-gone", "pairs that have gone, by READs of which a part was before")         \
+	X(KV_STORE, "kv-store", "pairs of another store, where memory was reused")                  \
 	X(KV_MISS, "kv-miss", "the loss of a pair that is elsewhere than in the buckets READ")      \
+	X(KV_WIPE, "kv-wipe", "pairs of a dropped store, in memory that is free")                   \
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
 	X(KV_STAGED, "kv-staged", "values that others have written over on their way")              \
 	X(KV_IN_DOUBT, "kv-in-doubt", "the reuse of memory that a late GET may write to")           \
@@ -99,6 +101,7 @@
 	X(FREE_LATER_WAIT, "free-later-wait", "the reuse of blocks that wait for their readers")     \
 	X(FORGET_HANDLES, "forget-handles", "handles that know blocks from before a generation")    \
 	X(FORGET_ADDRESSES, "forget-addresses", "records whose heads may be other objects")         \
+	X(FORGET_LAYOUTS, "forget-layouts", "buckets of stores, from before a generation")          \
 	X(FORGET_CURSOR, "forget-cursor", "cursors that know blocks from before a generation")      \
 	X(HINT_PUBLIC, "hint-public", "READs of memory that is private by now")                     \
 	X(HINT_HASH, "hint-hash", "bytes of other use that look like a leaf")                       \

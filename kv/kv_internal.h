@@ -19,7 +19,6 @@ struct nam_kv {
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 	/* onesided.c: of each partition of each memory server; NULL: not known; or no array */
 	_Atomic(struct nam__kv_layout *) *layouts;
-	struct nam__holder holder;
 };
 
 /* onesided.c: -ENOMEM; and without effect for a handle that has none. */

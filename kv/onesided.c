@@ -13,6 +13,7 @@
 
 #include "compute/remote/batch.h"
 #include "common/guard.h"
+#include "common/race.h"
 #include "kv_internal.h"
 #include "kv/server/bucket.h"
 #include "kv/server/place.h"
@@ -22,8 +23,9 @@
 /* In a cache, one of so many GETs is a request, so that the memory server learns which are hot. */
 #define REQUESTS_OF_CACHE 16u
 
-/* Where the buckets of a partition are. */
+/* Where the buckets of a partition are.  Those of an earlier generation are unknown (C16). */
 struct nam__kv_layout {
+	unsigned generation;
 	struct nam__cuckoo_shape shape;
 	uint32_t chunks;
 	uint64_t addresses[];
@@ -37,37 +39,18 @@ layouts_count(const struct nam_kv *kv)
 	return kv->servers * kv->options.partitions;
 }
 
-/* C16.  Readers may be looking at them. */
-static void
-forget(struct nam__holder *holder)
-{
-	struct nam_kv *kv = (struct nam_kv *)(void *)((char *)holder -
-		offsetof(struct nam_kv, holder));
-
-	for (uint32_t i = 0; i < layouts_count(kv); i++) {
-		struct nam__kv_layout *old = atomic_exchange(&kv->layouts[i], NULL);
-
-		if (old)
-			nam__garbage_add(kv->client, old);
-	}
-}
-
 int
 nam__kv_layouts_init(struct nam_kv *kv)
 {
 	if (!kv->options.onesided)
 		return 0;
 	kv->layouts = calloc(layouts_count(kv), sizeof(kv->layouts[0]));
-	if (!kv->layouts)
-		return -ENOMEM;
-	nam__holder_enter(kv->client, &kv->holder, forget);
-	return 0;
+	return kv->layouts ? 0 : -ENOMEM;
 }
 
 void
 nam__kv_layouts_free(struct nam_kv *kv)
 {
-	nam__holder_leave(kv->client, &kv->holder);
 	for (uint32_t i = 0; kv->layouts && i < layouts_count(kv); i++)
 		free(kv->layouts[i]);
 	free(kv->layouts);
@@ -77,6 +60,19 @@ static _Atomic(struct nam__kv_layout *) *
 layout_of(struct nam_kv *kv, const struct nam__kv_place *place)
 {
 	return &kv->layouts[place->server * kv->options.partitions + place->partition];
+}
+
+/* NULL: not known.  Readers may be looking at it. */
+static struct nam__kv_layout *
+layout_known(struct nam_kv *kv, const struct nam__kv_place *place)
+{
+	struct nam__kv_layout *layout = atomic_load_explicit(layout_of(kv, place),
+		memory_order_acquire);
+
+	if (layout && NAM_GUARD(FORGET_LAYOUTS) &&
+		layout->generation != nam__generation(kv->client))
+		return NULL;
+	return layout;
 }
 
 void
@@ -128,6 +124,8 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 {
 	struct nam_rpc_kv_layout_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	struct nam__kv_layout *layout = NULL, *old = NULL;
+	/* The store may be dropped, and a generation begin, while a reply is on its way. */
+	unsigned generation = nam__generation(kv->client);
 	uint32_t have = 0, count;
 	int rc = reply ? 0 : -ENOMEM;
 
@@ -138,6 +136,7 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 			layout = malloc(sizeof(*layout) + reply->chunks * sizeof(uint64_t));
 			if (layout)
 				*layout = (struct nam__kv_layout){
+					.generation = generation,
 					.shape = { reply->base, reply->level, reply->split },
 					.chunks = reply->chunks,
 				};
@@ -156,6 +155,7 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 		free(layout);
 		return rc;
 	}
+	nam_race_point("kv.layout_known");
 	old = atomic_exchange(layout_of(kv, place), layout);
 	if (old)
 		nam__garbage_add(kv->client, old);
@@ -248,8 +248,7 @@ nam__kv_read(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint
 {
 	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
 		kv->options.partitions);
-	struct nam__kv_layout *layout = atomic_load_explicit(layout_of(kv, &place),
-		memory_order_acquire);
+	struct nam__kv_layout *layout = layout_known(kv, &place);
 	struct nam__cuckoo_bucket *local;
 	enum nam__kv_read result = NAM__KV_READ_ASK;
 	enum look found = LOOK_TORN;

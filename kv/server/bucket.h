@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/guard.h"
 #include "common/hash/hash.h"
 
 #define NAM__CUCKOO_SLOTS 4u
@@ -131,6 +132,8 @@ nam__cuckoo_checksum_mix(uint64_t store, uint64_t hash, uint32_t key_bytes, uint
 {
 	uint64_t lengths = (uint64_t)value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes;
 
+	if (!NAM_GUARD(KV_STORE))
+		store = 0;
 	return (uint32_t)nam_mix64((hash ^ store) + lengths * 0x9e3779b97f4a7c15ull);
 }
 

@@ -117,7 +117,7 @@ nam__kv_partition_shape(struct nam__kv_partition *p, struct nam__cuckoo_shape *r
 void
 nam__kv_partition_wipe(struct nam__kv_partition *p)
 {
-	for (uint32_t i = 0; i < p->cuckoo.chunks; i++) {
+	for (uint32_t i = 0; NAM_GUARD(KV_WIPE) && i < p->cuckoo.chunks; i++) {
 		struct nam__cuckoo_bucket *buckets = (void *)p->chunks[i];
 
 		for (uint32_t k = 0; k < NAM__CUCKOO_BUCKETS_PER_CHUNK; k++)

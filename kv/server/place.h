@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "common/guard.h"
 #include "common/hash/hash.h"
 
 struct nam__kv_place {
@@ -20,7 +21,8 @@ static inline struct nam__kv_place
 nam__kv_place(uint64_t store, const void *key, uint32_t key_bytes, uint32_t servers,
 	uint32_t partitions)
 {
-	uint64_t hash = nam_mix64(nam_hash64(key, key_bytes) ^ store);
+	uint64_t salt = NAM_GUARD(KV_STORE) ? store : 0;
+	uint64_t hash = nam_mix64(nam_hash64(key, key_bytes) ^ salt);
 	uint64_t among_all = (hash >> 32) * servers * partitions >> 32;
 
 	return (struct nam__kv_place){

@@ -68,6 +68,7 @@ extern const struct litmus_case litmus_server_cases[];
 extern const struct litmus_case litmus_mail_cases[];
 extern const struct litmus_case litmus_kv_cases[];
 extern const struct litmus_case litmus_cuckoo_cases[];
+extern const struct litmus_case litmus_onesided_cases[];
 extern const struct litmus_case litmus_records_cases[];
 extern const struct litmus_case litmus_locking_cases[];
 extern const struct litmus_case litmus_collect_cases[];

@@ -83,7 +83,7 @@ case_at(size_t number)
 {
 	static const struct litmus_case *const all[] = { litmus_image_cases, litmus_tree_cases,
 		litmus_failure_cases, litmus_server_cases, litmus_mail_cases, litmus_kv_cases,
-		litmus_cuckoo_cases,
+		litmus_cuckoo_cases, litmus_onesided_cases,
 		litmus_records_cases, litmus_locking_cases, litmus_collect_cases,
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases };
 

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_onesided.c -- scenes about the memory of a store with one-sided GETs: it is dropped, and
+ * its memory is another store's, or other objects'; and a client with a bug writes there.
+ */
+#include <string.h>
+
+#include "compute/remote/reclaim.h"
+#include "kv/kv_internal.h"
+#include "memserver/stores.h"
+#include "memserver/trees.h"
+#include "litmus_kv.h"
+
+#define FIRST "first"
+#define SECOND "second"
+#define DROPPED_KEYS 60u
+#define DROPPED_CHUNKS 3u	/* the next store has them in reverse: buckets in the second one */
+#define FIRST_VALUE 1000u
+#define SECOND_VALUE 2000u
+#define STRIDE 4096u
+
+/* ---- a store that is dropped ----------------------------------------------------------------- */
+
+static void
+fill(struct actor *self, struct nam_kv *kv, uint64_t value)
+{
+	for (uint64_t key = 0; key < DROPPED_KEYS; key++) {
+		uint64_t is = value + key;
+
+		if (nam_kv_put(self->worker, kv, &key, sizeof(key), &is, sizeof(is)))
+			litmus_fail("put: %s", nam_worker_diag(self->worker));
+	}
+}
+
+/* It has the value of the first store, or the code says that the store is no more. */
+static int
+get_first(struct actor *self, struct nam_kv *kv, uint64_t key)
+{
+	uint64_t value = 0;
+	uint32_t bytes = 0;
+	int rc = nam_kv_get(self->worker, kv, &key, sizeof(key), &value, sizeof(value), &bytes);
+
+	if (rc ? rc != -NAM_E_DROPPED : bytes != sizeof(value) || value != FIRST_VALUE + key)
+		litmus_fail("get(%llu) of a store that was dropped: %s, %llu",
+			(unsigned long long)key, nam_err_name(rc), (unsigned long long)value);
+	return rc;
+}
+
+/* Once its memory is free, no READ finds its pairs. */
+static void
+expect_gone(struct actor *self, struct nam_kv *kv)
+{
+	for (uint64_t key = 0; key < DROPPED_KEYS && !litmus.failed; key++)
+		if (get_first(self, kv, key) != -NAM_E_DROPPED)
+			litmus_fail("get(%llu) of a store that is gone has a value",
+				(unsigned long long)key);
+}
+
+static void
+drop_first(struct actor *self)
+{
+	struct nam_server *server = litmus.cluster.servers[0].server;
+
+	if (nam_kv_drop(self->worker, FIRST))
+		litmus_fail("drop: %s", nam_worker_diag(self->worker));
+	for (unsigned i = 0; i < 100 && atomic_load(&server->stores.dropped_count); i++)
+		nam_sleep_ns(LITMUS_POLL_NS);
+	if (atomic_load(&server->stores.dropped_count))
+		litmus_fail("the store is not freed");
+}
+
+static void
+drop_and_make(struct actor *self)
+{
+	struct nam_kv *kv;
+
+	litmus_kv_make(self->worker, FIRST, NAM_KV_STORE, DROPPED_CHUNKS);
+	kv = litmus_kv_open(self->worker, FIRST);
+	fill(self, kv, FIRST_VALUE);
+	nam_kv_close(kv);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	litmus_await(THREE);
+	drop_first(self);
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
+	litmus_await(INSERTED);
+	litmus_kv_make(self->worker, SECOND, NAM_KV_STORE, DROPPED_CHUNKS);
+	kv = litmus_kv_open(self->worker, SECOND);
+	fill(self, kv, SECOND_VALUE);
+	litmus.flags[SEEN] = true;
+	nam_kv_close(kv);
+}
+
+static void
+get_dropped(struct actor *self)
+{
+	struct nam_kv *kv;
+
+	litmus_await(ONE);
+	kv = litmus_kv_open(self->worker, FIRST);
+	for (uint64_t key = 0; key < DROPPED_KEYS; key++)
+		if (get_first(self, kv, key))
+			litmus_fail("get: %s", nam_worker_diag(self->worker));
+	litmus.flags[self->who == B ? TWO : THREE] = true;
+	for (uint64_t i = 0; !litmus.flags[FOUR] && !litmus.failed; i++)
+		(void)get_first(self, kv, i % DROPPED_KEYS);
+	expect_gone(self, kv);
+	litmus.flags[self->who == B ? FIVE : INSERTED] = true;
+	while (!litmus.flags[SEEN] && !litmus.failed)
+		expect_gone(self, kv);
+	expect_gone(self, kv);
+	nam_kv_close(kv);
+}
+
+/* ---- a client with a bug ------------------------------------------------------------------- */
+
+/* Where the data of a key is in the first chunk. */
+static uint64_t
+offset_of(const struct nam__store *store, uint64_t key)
+{
+	const struct nam__cuckoo_bucket *buckets = (const void *)store->chunks[0];
+
+	for (uint32_t i = 0; i < NAM__CUCKOO_BUCKETS_PER_CHUNK * NAM__CUCKOO_SLOTS; i++) {
+		const struct nam__cuckoo_bucket *bucket = &buckets[i / NAM__CUCKOO_SLOTS];
+		const uint8_t *data = bucket->data[i % NAM__CUCKOO_SLOTS];
+
+		if (bucket->slots[i % NAM__CUCKOO_SLOTS].lengths &&
+			memcmp(data, &key, sizeof(key)) == 0)
+			return (uint64_t)(data - store->chunks[0]);
+	}
+	sim_die("key %llu has no slot", (unsigned long long)key);
+}
+
+/* By READ and by request. */
+static void
+expect_both(struct actor *self, struct nam_kv *kv, uint64_t key, int expected)
+{
+	uint64_t value = 0;
+	struct nam_kv_item item = {
+		.key = &key,
+		.key_bytes = sizeof(key),
+		.value = &value,
+		.size = sizeof(value),
+	};
+	uint32_t bytes = 0;
+	int rc = nam_kv_get(self->worker, kv, &key, sizeof(key), &value, sizeof(value), &bytes);
+
+	if (nam_kv_get_many(self->worker, kv, &item, 1) || rc != expected || item.rc != expected)
+		litmus_fail("get(%llu): %s, and by request %s", (unsigned long long)key,
+			nam_err_name(rc), nam_err_name(item.rc));
+}
+
+/* Its value becomes another one. */
+static void
+value_write(struct actor *self, const struct nam__store *store, uint64_t key, uint64_t value)
+{
+	uint8_t *bucket = nam_buffer_take(self->worker, NAM__CUCKOO_BUCKET_BYTES);
+	uint64_t offset = offset_of(store, key), in = offset % NAM__CUCKOO_BUCKET_BYTES;
+	struct nam_gaddr at = { store->blocks[0] };
+
+	at = nam_gaddr_make(nam_gaddr_region(at), nam_gaddr_offset(at) + offset - in, 0);
+	if (nam_read_await(self->worker, at, bucket, NAM__CUCKOO_BUCKET_BYTES))
+		litmus_fail("read: %s", nam_worker_diag(self->worker));
+	memcpy(bucket + in + sizeof(key), &value, sizeof(value));
+	if (nam_write_await(self->worker, at, bucket, NAM__CUCKOO_BUCKET_BYTES))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	nam_buffer_give(self->worker, bucket, NAM__CUCKOO_BUCKET_BYTES);
+}
+
+static void
+damage(struct actor *self)
+{
+	struct nam_kv *kv;
+	uint64_t key;
+
+	litmus_kv_make(self->worker, FIRST, NAM_KV_STORE, 2);
+	kv = litmus_kv_open(self->worker, FIRST);
+	fill(self, kv, FIRST_VALUE);
+	for (key = 0; key < DROPPED_KEYS; key += 2)
+		value_write(self, litmus_kv_store(kv), key, SECOND_VALUE + key);
+	for (key = 0; key < DROPPED_KEYS; key++)
+		expect_both(self, kv, key, key % 2 ? 0 : -NAM_E_REMOTE_CORRUPT);
+	fill(self, kv, FIRST_VALUE);
+	for (key = 0; key < DROPPED_KEYS; key++)
+		expect_both(self, kv, key, 0);
+	nam_kv_close(kv);
+}
+
+/* ---- memory of a dropped store has other uses ------------------------------------------------ */
+
+/* The first chunk of FIRST, which has all its pairs. */
+static struct nam_gaddr chunk;
+static uint8_t chunk_was[NAM__KV_CHUNK_BYTES];
+
+static bool
+covers(struct nam_gaddr block)
+{
+	return nam_gaddr_region(block) == nam_gaddr_region(chunk) &&
+	       nam_gaddr_offset(block) - nam_gaddr_offset(chunk) < sizeof(chunk_was);
+}
+
+/* Blocks of another stride, until they take all of the chunk; then they have what it had. */
+static void
+reuse_chunk(struct actor *self)
+{
+	unsigned tries = 0, covered = 0;
+
+	self->worker->public_full = true;
+	if (!nam__memory_reclaim(self->worker, &tries))
+		litmus_fail("no run came back");
+	for (unsigned i = 0; i < 200 && covered < sizeof(chunk_was) / STRIDE; i++) {
+		struct nam_gaddr block = NAM_GADDR_NULL;
+
+		if (nam_alloc_on(self->worker, 0, STRIDE, &block))
+			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
+		covered += covers(block);
+	}
+	if (covered < sizeof(chunk_was) / STRIDE)
+		litmus_fail("the memory was not used again");
+	memcpy(nam__block_at(litmus.cluster.servers[0].server, chunk.raw), chunk_was,
+		sizeof(chunk_was));
+}
+
+static void
+drop_and_reuse(struct actor *self)
+{
+	struct nam__store *store;
+	struct nam_kv *kv;
+
+	litmus_kv_make(self->worker, FIRST, NAM_KV_STORE, 2);
+	kv = litmus_kv_open(self->worker, FIRST);
+	fill(self, kv, FIRST_VALUE);
+	store = litmus_kv_store(kv);
+	chunk = (struct nam_gaddr){ store->blocks[0] };
+	memcpy(chunk_was, store->chunks[0], sizeof(chunk_was));
+	nam_kv_close(kv);
+	litmus.flags[FOUR] = true;
+	litmus_await(ONE);
+	drop_first(self);
+	reuse_chunk(self);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+}
+
+static void
+get_and_get_again(struct actor *self)
+{
+	struct nam_kv *kv;
+
+	litmus_await(FOUR);
+	kv = litmus_kv_open(self->worker, FIRST);
+	(void)get_first(self, kv, 0);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	expect_gone(self, kv);
+	litmus.flags[THREE] = true;
+	nam_kv_close(kv);
+}
+
+/* Until a generation has begun: the layout comes into a handle that has just forgotten all. */
+static void
+hold_layout(struct actor *self)
+{
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	for (unsigned i = 0; i < 100 && !nam__generation(self->client); i++)
+		nam_sleep_ns(LITMUS_TICKS_NS / 10);
+	if (!nam__generation(self->client))
+		litmus_fail("no generation has begun");
+}
+
+const struct litmus_case litmus_onesided_cases[] = {
+	{ { "kv_onesided_dropped", 0, { NULL, drop_and_make, get_dropped, get_dropped },
+			{ { 0 } } },
+		"a store is dropped and its memory is another's, and clients READ its buckets", 1,
+		LITMUS_COARSE_HASH },
+	{ { "kv_damaged", 0, { NULL, damage }, { { 0 } } },
+		"a client writes to the memory of pairs, which then are not returned", 1, 0 },
+	{ { "kv_returned", 0, { NULL, drop_and_reuse, get_and_get_again }, { { 0 } } },
+		"the buckets of a dropped store come to lie in blocks of another kind", 1, 0 },
+	{ { "kv_late_layout", 0, { NULL, drop_and_reuse, get_and_get_again },
+			{ { "kv.layout_known", B, hold_layout } } },
+		"the same, and a client learns of them as it is to forget them", 1, 0 },
+	{ { 0 }, NULL, 0, 0 },
+};
