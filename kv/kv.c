@@ -104,9 +104,12 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 		return rc;
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	if (kv->layouts)
-		read = nam__kv_read(worker, kv, key, key_bytes, value, size, &bytes,
-			&rc); /* SUSPENDS */
-	if (read == NAM__KV_READ_ASK || read == NAM__KV_READ_ASK_AND_FORGET) {
+		rc = nam__kv_reads(worker, kv, (struct nam_kv_item *[]){ &item }, 1,
+			&read); /* SUSPENDS */
+	if (!rc && read == NAM__KV_READ_FOUND) {
+		rc = item.rc;
+		bytes = item.value_bytes;
+	} else if (!rc) {
 		rc = get_short(worker, kv, slot_of(kv, key, key_bytes), key, key_bytes, value,
 			size, &bytes); /* SUSPENDS */
 		large = rc == -NAM_E_LIMIT;

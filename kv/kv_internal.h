@@ -7,6 +7,7 @@
 #include "compute/remote/epoch.h"
 #include "compute/remote/forget.h"
 #include "compute/remote/reclaim.h"
+#include "compute/remote.h"
 #include "compute/rpc/call.h"
 #include "kv.h"
 
@@ -25,22 +26,24 @@ struct nam_kv {
 int nam__kv_layouts_init(struct nam_kv *kv) NAM_MUST_CHECK;
 void nam__kv_layouts_free(struct nam_kv *kv);
 
+#define NAM__KV_READS_MAX (NAM_BATCH_MAX / 2)	/* keys that one doorbell reads */
+
 enum nam__kv_read {
 	NAM__KV_READ_FOUND,
 	NAM__KV_READ_ASK,		/* the memory server has to be asked */
 	NAM__KV_READ_ASK_AND_FORGET,	/* and if it has the pair, the layout was an old one */
-	NAM__KV_READ_FAILED,
 };
 
 /*
- * Look for a key in its buckets.  In an operation.
+ * Look for keys in their buckets.  In an operation.
  *
- * @ret_rc	FOUND: 0, or -NAM_E_LIMIT, without a diag, and *ret_bytes of the value; FAILED: a
- *		FABRIC code or -ENOMEM
+ * @items	1 to NAM__KV_READS_MAX; FOUND: rc 0, or -NAM_E_LIMIT, and value_bytes
+ *
+ * Returns 0, a FABRIC code, -NAM_E_DROPPED or -ENOMEM.
  */
-NAM_FIBER_FN enum nam__kv_read nam__kv_read(struct nam_worker *worker, struct nam_kv *kv,
-	const void *key, uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes,
-	int *ret_rc);
+NAM_FIBER_FN int nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv,
+	struct nam_kv_item *const *items, uint32_t count,
+	enum nam__kv_read *ret_results) NAM_MUST_CHECK;
 /* Of the key's partition: the next read learns it anew. */
 void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv_many.c -- many keys at once: a request for each memory server, at the same time.
+ * kv_many.c -- many keys at once: READs of their buckets, if clients may; else, and for the rest, a
+ * request for each memory server, at the same time.
  *
  * A memory server answers as many keys of a request as fit into its reply, in their order; the
  * others go out again in the next round.  Values longer than a message are got one by one.
@@ -35,6 +36,7 @@ struct many {
 	uint32_t left;			/* items without an answer */
 	int rc;				/* the first failure */
 	uint16_t servers[ITEMS_MAX];	/* of each item; or ANSWERED, ALONE */
+	bool forgets[ITEMS_MAX];	/* onesided.c: NAM__KV_READ_ASK_AND_FORGET */
 	struct read outstanding[OUTSTANDING_MAX];
 };
 
@@ -172,6 +174,49 @@ items_begin(struct many *many)
 	}
 }
 
+/* Those whose pairs READs find have their answer. */
+NAM_FIBER_FN static void
+reads_await(struct many *many)
+{
+	enum nam__kv_read results[NAM__KV_READS_MAX];
+	struct nam_kv_item *items[NAM__KV_READS_MAX];
+	uint32_t positions[NAM__KV_READS_MAX], at = 0;
+
+	while (at < many->count && !many->rc) {
+		uint32_t n = 0;
+
+		for (; at < many->count && n < NAM__KV_READS_MAX; at++) {
+			many->forgets[at] = false;
+			if (many->servers[at] == ANSWERED)
+				continue;
+			positions[n] = at;
+			items[n++] = &many->items[at];
+		}
+		if (n)
+			many->rc = nam__kv_reads(many->worker, many->kv, items, n,
+				results); /* SUSPENDS */
+		for (uint32_t i = 0; i < n && !many->rc; i++) {
+			many->forgets[positions[i]] = results[i] == NAM__KV_READ_ASK_AND_FORGET;
+			if (results[i] != NAM__KV_READ_FOUND)
+				continue;
+			if (items[i]->rc == -NAM_E_LIMIT)
+				items[i]->rc = nam__kv_too_long(many->worker, many->kv,
+					items[i]->value_bytes, items[i]->size);
+			many->servers[positions[i]] = ANSWERED;
+			many->left--;
+		}
+	}
+}
+
+static void
+layouts_forget(const struct many *many)
+{
+	for (uint32_t i = 0; i < many->count; i++)
+		if (many->forgets[i] && many->items[i].rc != -NAM_E_NOTFOUND)
+			nam__kv_layout_forget(many->kv, many->items[i].key,
+				many->items[i].key_bytes);
+}
+
 /* Outside of an operation. */
 NAM_FIBER_FN static void
 alone_await(struct many *many)
@@ -210,8 +255,12 @@ nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item
 		many->items = items + at;
 		many->count = count - at < ITEMS_MAX ? count - at : ITEMS_MAX;
 		items_begin(many);
+		if (kv->layouts)
+			reads_await(many); /* SUSPENDS */
 		while (many->left && !many->rc)
 			round_await(many); /* SUSPENDS */
+		if (kv->layouts && !many->rc)
+			layouts_forget(many);
 		nam__op_end(worker);
 		alone_await(many); /* SUSPENDS */
 		nam__op_resume(worker, NAM_OP_LOOKUP);

@@ -210,11 +210,11 @@ look(const struct nam_kv *kv, const struct nam__cuckoo_bucket buckets[2], uint32
 	return result;
 }
 
-NAM_FIBER_FN static int
-read_buckets(struct nam_worker *worker, const struct nam__kv_layout *layout, uint32_t hash,
-	struct nam__cuckoo_bucket *local)
+/* The READs of a key's two buckets. */
+static void
+reads_fill(const struct nam__kv_layout *layout, uint32_t hash, struct nam__cuckoo_bucket local[2],
+	struct nam__read ret_reads[2])
 {
-	struct nam__read reads[2];
 	uint32_t buckets[2];
 
 	nam__cuckoo_buckets_of(&layout->shape, hash, buckets);
@@ -224,63 +224,92 @@ read_buckets(struct nam_worker *worker, const struct nam__kv_layout *layout, uin
 		uint64_t offset = buckets[i] % NAM__CUCKOO_BUCKETS_PER_CHUNK *
 			NAM__CUCKOO_BUCKET_BYTES;
 
-		reads[i] = (struct nam__read){
+		ret_reads[i] = (struct nam__read){
 			.at = nam_gaddr_make(nam_gaddr_region(chunk),
 				nam_gaddr_offset(chunk) + offset, 0),
 			.local = &local[i],
 			.bytes = NAM__CUCKOO_BUCKET_BYTES,
 		};
 	}
-	return nam__reads_await(worker, reads, 2); /* SUSPENDS */
 }
 
 /* Whether this GET is to be a request although a READ might do. */
 static bool
-is_sample(const struct nam_kv *kv, struct nam_worker *worker)
+is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i)
 {
 	return kv->options.mode == NAM_KV_CACHE &&
-	       worker->counters[NAM_OP_LOOKUP].ops % REQUESTS_OF_CACHE == 0;
+	       (worker->counters[NAM_OP_LOOKUP].ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
-enum nam__kv_read
-nam__kv_read(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
-	void *value, uint32_t size, uint32_t *ret_bytes, int *ret_rc)
+static enum nam__kv_read
+result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
+	const struct nam__cuckoo_bucket buckets[2], bool *ret_torn)
 {
-	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
-		kv->options.partitions);
-	struct nam__kv_layout *layout = layout_known(kv, &place);
-	struct nam__cuckoo_bucket *local;
-	enum nam__kv_read result = NAM__KV_READ_ASK;
-	enum look found = LOOK_TORN;
-	const uint8_t *is = NULL;
+	const uint8_t *value = NULL;
 	uint32_t bytes = 0;
+	enum look found = look(kv, buckets, hash, item->key, item->key_bytes, &value, &bytes);
 
-	if (is_sample(kv, worker))
-		return NAM__KV_READ_ASK;
-	local = nam_buffer_take(worker, 2 * sizeof(*local));
-	*ret_rc = local ? 0 : -ENOMEM;
-	if (local && !layout)
-		*ret_rc = layout_learn(worker, kv, &place, &layout); /* SUSPENDS */
-	for (uint32_t tries = 0; !*ret_rc && found == LOOK_TORN && tries < TRIES_MAX; tries++) {
-		*ret_rc = read_buckets(worker, layout, place.hash, local); /* SUSPENDS */
-		if (!*ret_rc)
-			found = look(kv, local, place.hash, key, key_bytes, &is, &bytes);
+	*ret_torn = found == LOOK_TORN;
+	if (found == LOOK_FOUND) {
+		item->value_bytes = bytes;
+		item->rc = bytes > item->size ? -NAM_E_LIMIT : 0;
+		if (bytes && !item->rc)
+			memcpy(item->value, value, bytes);
+		return NAM__KV_READ_FOUND;
 	}
-	if (*ret_rc) {
-		result = NAM__KV_READ_FAILED;
-	} else if (found == LOOK_FOUND) {
-		*ret_bytes = bytes;
-		*ret_rc = bytes > size ? -NAM_E_LIMIT : 0;
-		if (bytes && bytes <= size)
-			memcpy(value, is, bytes);
-		result = NAM__KV_READ_FOUND;
-	} else if (found == LOOK_ABSENT && !NAM_GUARD(KV_MISS)) {
-		*ret_rc = -NAM_E_NOTFOUND;
-		result = NAM__KV_READ_FOUND;
-	} else if (found == LOOK_ABSENT && !local[0].vertex.spilled) {
-		result = NAM__KV_READ_ASK_AND_FORGET;
+	if (found == LOOK_ABSENT && !NAM_GUARD(KV_MISS)) {
+		item->rc = -NAM_E_NOTFOUND;
+		return NAM__KV_READ_FOUND;
+	}
+	return found == LOOK_ABSENT && !buckets[0].vertex.spilled ? NAM__KV_READ_ASK_AND_FORGET :
+								    NAM__KV_READ_ASK;
+}
+
+int
+nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *const *items,
+	uint32_t count, enum nam__kv_read *ret_results)
+{
+	struct nam__cuckoo_bucket *local = nam_buffer_take(worker, 2 * count * sizeof(*local));
+	struct nam__read reads[2 * NAM__KV_READS_MAX];
+	uint32_t hashes[NAM__KV_READS_MAX], which[NAM__KV_READS_MAX], left = 0;
+	int rc = local ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct nam__kv_place place = nam__kv_place(kv->store, items[i]->key,
+			items[i]->key_bytes, kv->servers, kv->options.partitions);
+		struct nam__kv_layout *layout = layout_known(kv, &place);
+
+		ret_results[i] = NAM__KV_READ_ASK;
+		if (is_sample(kv, worker, i))
+			continue;
+		if (!layout)
+			rc = layout_learn(worker, kv, &place, &layout); /* SUSPENDS */
+		if (rc)
+			break;
+		hashes[left] = place.hash;
+		which[left] = i;
+		reads_fill(layout, place.hash, &local[2 * left], &reads[2 * left]);
+		left++;
+	}
+	/* A pair that is being written is read again. */
+	for (uint32_t tries = 0; left && !rc && tries < TRIES_MAX; tries++) {
+		uint32_t torn = 0;
+
+		rc = nam__reads_await(worker, reads, 2 * left); /* SUSPENDS */
+		for (uint32_t i = 0; i < left && !rc; i++) {
+			bool again;
+
+			ret_results[which[i]] = result_of(kv, items[which[i]], hashes[i],
+				reads[2 * i].local, &again);
+			if (!again)
+				continue;
+			hashes[torn] = hashes[i];
+			which[torn] = which[i];
+			memcpy(&reads[2 * torn++], &reads[2 * i], 2 * sizeof(reads[0]));
+		}
+		left = torn;
 	}
 	if (local)
-		nam_buffer_give(worker, local, 2 * sizeof(*local));
-	return result;
+		nam_buffer_give(worker, local, 2 * count * sizeof(*local));
+	return rc;
 }
