@@ -15,7 +15,8 @@ import time
 
 NO, USAGE, REMOTE, SIGNAL = 1, 2, 6, 128  # common/exit.h
 BATCH = 64  # keys of a call that looks up many
-ENGINES = ("chained", "cuckoo")  # of stores
+ENGINES = ("chained", "cuckoo", "one-sided")  # of stores; the last one: of cuckoo
+BATCH_MAX = 64  # GETs of one call
 START_TRIES = 3  # another process may take the port in between
 READY_SECONDS, END_SECONDS, SILENCE_SECONDS = 60, 3, 5
 REDIS_SECONDS_MIN = 0.02  # redis-benchmark counts milliseconds
@@ -173,7 +174,9 @@ class Memory:
                          *options], self.index)
 
     def on_store(self, engine, *options):
-        return run_json([self.bench, "kv", "--cluster", self.cluster, "--engine", engine,
+        get = "onesided" if engine == "one-sided" else "request"
+        return run_json([self.bench, "kv", "--cluster", self.cluster, "--get", get,
+                         "--engine", "chained" if engine == "chained" else "cuckoo",
                          "--value-bytes", self.o.bytes, "--workload", self.o.workload,
                          "--distribution", self.o.distribution, "--json", "-", *options],
                         f"a store, {engine}")
@@ -202,7 +205,10 @@ class Memory:
     def turn(self, system, depth, length, seed):
         common = ["--seconds", length, "--seed", seed]
         if system in ENGINES:
-            return self.on_store(system, "--keys", self.o.keys, "--fibers", depth, *common)
+            # Requests under way are those of one call, if all are GETs.
+            batch = min(depth, BATCH_MAX) if self.o.workload == "ycsb-c" else 1
+            return self.on_store(system, "--keys", self.o.keys, "--fibers", depth // batch,
+                                 "--batch", batch, *common)
         if system.startswith("lookups"):
             batch = BATCH if system.endswith("batched") else 1
             return self.on_index("--load", "none", "--fibers", depth, "--batch", batch, *common)

@@ -249,20 +249,55 @@ prepare(struct requests_part *part, void *arg)
 }
 
 NAM_FIBER_FN static int
-ask(struct requests_part *part, void *arg, uint32_t count)
+put(struct requests_part *part, struct room *room)
 {
-	struct nam_worker *worker = part->member->worker;
-	struct room *room = arg;
-	int rc;
-
-	(void)count;
-	if (room->op == GET)
-		return nam_kv_get(worker, part->kv, room->key, KV_KEY_BYTES, room->value,
-			sizeof(room->value), &room->bytes); /* SUSPENDS */
-	rc = nam_kv_put(worker, part->kv, room->key, KV_KEY_BYTES, room->value,
+	int rc = nam_kv_put(part->member->worker, part->kv, room->key, KV_KEY_BYTES, room->value,
 		room->bytes); /* SUSPENDS */
+
 	room->refused = room->op == INSERT && rc == -NAM_E_REMOTE_FULL;
 	return room->refused ? 0 : rc;
+}
+
+/* With --batch: puts one by one, and then all gets in one call. */
+NAM_FIBER_FN static int
+ask_many(struct requests_part *part, struct room *rooms, uint32_t count)
+{
+	struct nam_kv_item items[BENCH_BATCH_MAX];
+	struct room *asked[BENCH_BATCH_MAX];
+	uint32_t gets = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		if (rooms[i].op != GET) {
+			rc = put(part, &rooms[i]); /* SUSPENDS */
+			continue;
+		}
+		asked[gets] = &rooms[i];
+		items[gets++] = (struct nam_kv_item){ .key = rooms[i].key,
+			.key_bytes = KV_KEY_BYTES, .value = rooms[i].value,
+			.size = sizeof(rooms[i].value) };
+	}
+	if (!rc)
+		rc = nam_kv_get_many(part->member->worker, part->kv, items,
+			gets); /* SUSPENDS */
+	for (uint32_t i = 0; i < gets && !rc; i++) {
+		rc = items[i].rc;
+		asked[i]->bytes = items[i].value_bytes;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+ask(struct requests_part *part, void *arg, uint32_t count)
+{
+	struct room *room = arg;
+
+	if (part->bench->options.batch > 1)
+		return ask_many(part, room, count); /* SUSPENDS */
+	if (room->op != GET)
+		return put(part, room); /* SUSPENDS */
+	return nam_kv_get(part->member->worker, part->kv, room->key, KV_KEY_BYTES, room->value,
+		sizeof(room->value), &room->bytes); /* SUSPENDS */
 }
 
 static void

@@ -94,6 +94,9 @@ static const struct nam_option kv_rows[] = {
 	{ "value-bytes", "N", "The length of values, 0 to 3800 (default 32); or mixed: 1 to 899 "
 		"bytes, 43 on average, as the texts in the RFP paper.", NAM_OPTION_CALL,
 		.take = take_value_bytes },
+	{ "batch", "N", "Requests of a call, 1 to 64: the GETs among them by nam_kv_get_many "
+		"(default 1: nam_kv_get). Each counts with the latency of the call.",
+		NAM_OPTION_COUNT, FIELD(batch), .min = 1, .max = BENCH_BATCH_MAX },
 	{ "engine", "ENGINE", "How memory servers keep pairs: chained (default), or cuckoo.",
 		NAM_OPTION_CHOICE, FIELD(engine), .min = NAM_KV_CHAINED, .choices = engines },
 	{ "partitions", "N", "Partitions of the store on each memory server, 1 to 1024 (default "
@@ -126,7 +129,7 @@ static const struct nam_option ramp_rows[] = {
 	{ "batch", "N", "Transactions of a call, 1 to 64: those that read do so by "
 		"nam_records_get_many (default 1: nam_records_get_all). Each counts as a "
 		"request with the latency of the call.", NAM_OPTION_COUNT, FIELD(batch), .min = 1,
-		.max = BENCH_RAMP_BATCH_MAX },
+		.max = BENCH_BATCH_MAX },
 	{ "raw-ratio", NULL, "By turns with READs of as many bytes; print the ratio of their rates "
 		"per second of processor time. Only with --read-ratio 100, --seconds, and "
 		"--transport onesided or star.", NAM_OPTION_FLAG, FIELD(raw_ratio) },

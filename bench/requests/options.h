@@ -14,7 +14,7 @@
 #define KV_KEY_BYTES 16u
 #define KV_VALUE_BYTES_INLINE 32u	/* of a pair in a slot of the engine cuckoo */
 #define BENCH_RAMP_VALUE_BYTES_MAX 4096u
-#define BENCH_RAMP_BATCH_MAX 64u
+#define BENCH_BATCH_MAX 64u
 
 enum ramp_transport {		/* 0: not ramp */
 	RAMP_MESSAGE = 1,
@@ -48,7 +48,7 @@ struct requests_options {
 	const char *transport_name;	/* of ramp_transport, else of the RPC transport */
 	uint32_t transaction_size;
 	bool raw_ratio;
-	uint32_t batch;			/* requests of a call; 1 but for ramp */
+	uint32_t batch;			/* kv, ramp: requests of a call; else 1 */
 };
 
 /* @argv	[0] is the subcommand.  0, or 1 with what the program exits with. */

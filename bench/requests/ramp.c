@@ -324,7 +324,7 @@ NAM_FIBER_FN static int
 ask_many(struct requests_part *part, uint8_t *rooms, uint32_t count)
 {
 	size_t bytes = room_bytes(&part->bench->options);
-	struct nam_records_reading readings[BENCH_RAMP_BATCH_MAX];
+	struct nam_records_reading readings[BENCH_BATCH_MAX];
 	uint32_t readings_count = 0;
 	int rc = 0;
 

@@ -97,6 +97,10 @@ test_onesided() {
 	json 'r["get"] == "onesided" and 1 <= r["per_op"]["round_trips"] < 1.2 and
 		2 <= r["per_op"]["work_requests"] < 2.2'
 	simulate --engine cuckoo --get onesided --workload ycsb-d --clients 4 --fibers 2
+	# Twenty keys with one doorbell.
+	simulate --engine cuckoo --get onesided --get-percent 100 --clients 4 --batch 20
+	json '0.05 <= r["per_op"]["round_trips"] < 0.12 and
+		2 <= r["per_op"]["work_requests"] < 2.2'
 	simulate --engine cuckoo --get onesided --workload ycsb-a --clients 4 --fibers 2
 	expect 2 nam-bench kv --cluster sim:connectx3 --get onesided
 	says "--get onesided: only with --engine cuckoo"

@@ -35,11 +35,13 @@ test_stores() {
 	expect 0 compare --workload ycsb-a --json -
 	json '[(s["system"], s.get("fabric") or s["transport"]) for s in r["systems"]] ==
 		[("memcached", "unix"), ("memcached", "tcp"), ("redis", "unix"), ("redis", "tcp"),
-		("chained", "shm"), ("cuckoo", "shm")]'
+		("chained", "shm"), ("cuckoo", "shm"), ("one-sided", "shm")]'
 	json '(r["workload"], r["distribution"], r["value_bytes"], r["errors"], r["fabrics"]) ==
 		("ycsb-a", "zipfian", 32, 0, [])'
 	json 'all(s["ops"] > 0 and s["depth"] == 8 and 0 < s["latency_ns"]["p50"]
 		for s in r["systems"])'
+	expect 0 compare --workload ycsb-c --without memcached,redis --json -
+	json 'len(r["systems"]) == 3 and r["errors"] == 0'
 	expect 0 compare --workload ycsb-d --without redis
 	says "ycsb-d, values of 32 bytes; latest"
 	says "at depth 8"
