@@ -170,10 +170,10 @@ stand_in_enter(struct nam__htm_lock *lock)
 	if (nam_mix64(number) % 3 == 0)
 		return false;
 	take(&lock->stand_in);
-	if (!__atomic_load_n(&lock->locked, __ATOMIC_RELAXED))
-		return true;
-	give(&lock->stand_in);
-	return false;
+	lock->transacts = !__atomic_load_n(&lock->locked, __ATOMIC_RELAXED);
+	if (!lock->transacts)
+		give(&lock->stand_in);
+	return lock->transacts;
 }
 
 /* ---- the lock ------------------------------------------------------------------------------ */
@@ -222,22 +222,28 @@ nam__htm_lock_slowly(struct nam__htm_lock *lock)
 		take(&lock->stand_in);
 }
 
-/* A thread that has taken the lock sees it taken; a transaction has seen it free. */
 void
 nam__htm_unlock_slowly(struct nam__htm_lock *lock)
 {
-	bool taken = __atomic_load_n(&lock->locked, __ATOMIC_RELAXED);
+	bool transacts = false;
 
 	if (lock->htm == NAM__HTM_HLE) {
 		hle_leave(&lock->locked);
 		return;
 	}
-	if (lock->htm == NAM__HTM_RTM && !taken)
-		rtm_leave();
-	if (lock->htm == NAM__HTM_STAND_IN)
+	/* A thread that has taken the lock sees it taken; a transaction has seen it free. */
+	if (lock->htm == NAM__HTM_RTM) {
+		transacts = !__atomic_load_n(&lock->locked, __ATOMIC_RELAXED);
+		if (transacts)
+			rtm_leave();
+	} else if (lock->htm == NAM__HTM_STAND_IN) {
+		/* Nothing aborts it if another thread takes the lock meanwhile, and then waits. */
+		transacts = lock->transacts;
+		lock->transacts = false;
 		give(&lock->stand_in);
-	if (taken)
-		give(&lock->locked);
-	else
+	}
+	if (transacts)
 		count(&lock->commits);
+	else
+		give(&lock->locked);
 }

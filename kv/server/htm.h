@@ -24,7 +24,8 @@ enum nam__htm {
 /* A lock; `htm` stays while threads use it. */
 struct nam__htm_lock {
 	uint32_t locked;
-	uint32_t stand_in;		/* the lock of stand-in transactions */
+	uint32_t stand_in;		/* the lock of stand-in transactions, */
+	bool transacts;			/* and whether the thread that has it is in one */
 	enum nam__htm htm;
 	uint64_t commits, aborts;	/* of transactions; HLE does not tell */
 	uint64_t fallbacks;		/* critical sections that took the lock in the end */
