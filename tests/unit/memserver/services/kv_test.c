@@ -378,17 +378,18 @@ many__a_value_longer_than_a_message__SAID_OF_IT_ALONE(void **state)
 	const struct nam_rpc_kv_many_reply *reply = reply_body(f);
 	struct nam_rpc_kv_many_result results[2];
 	union large request = large(2, LARGE);
-	struct {
+	static const uint8_t keys[5] = { 2, 'k', 'k', 1, 'k' };
+	union {
 		struct nam_rpc_kv_many_request head;
-		uint8_t keys[5];
-	} __attribute__((packed)) many = { .head = { STORE, 2, 0 },
-		.keys = { 2, 'k', 'k', 1, 'k' } };
+		uint8_t bytes[sizeof(struct nam_rpc_kv_many_request) + sizeof(keys)];
+	} many = { .head = { STORE, 2, 0 } };
 
+	memcpy(many.head.bytes, keys, sizeof(keys));
 	create_large(f);
 	request.head.checksum = pattern_stage(f, 9);
 	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
 	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 1, 3, 4), 0);
-	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, sizeof(many)), 0);
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, sizeof(many.bytes)), 0);
 	assert_int_equal(reply->count, 2);
 	assert_int_equal(f->reply_bytes, 8 + 2 * 8 + 3);
 	memcpy(results, reply->bytes, sizeof(results));
