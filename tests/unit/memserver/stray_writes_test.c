@@ -33,12 +33,13 @@
 #define STRAY_BYTES_MAX 128u
 #define PUBLIC_INDEXES 2u	/* fine-grained and hybrid: their leaves are public */
 #define STORES 4u
+#define LONG_BYTES 40000u
 
 TEST_CLUSTER_OF_TWO(SERVERS, 32 * MIB, 4 * MIB, 20)
 
 static struct nam_index *coarse, *indexes[PUBLIC_INDEXES];
 static struct nam_records *stores[STORES];
-static struct nam_kv *pairs;
+static struct nam_kv *pairs, *public_pairs;	/* the latter: its buckets are public */
 static uint64_t seed;
 
 /* A cluster whose epoch is 0 refuses new clients. */
@@ -104,6 +105,27 @@ use_private(struct nam_rng *rng)
 		&bytes), 0);
 	assert_int_equal(value, n);
 	assert_int_equal(nam_kv_put(me.worker, pairs, &n, sizeof(n), &value, sizeof(value)), 0);
+}
+
+/* Pairs in public buckets, and values that are longer than a message and pass through blocks. */
+static void
+use_public_pairs(struct nam_kv *kv, struct nam_rng *rng)
+{
+	static uint8_t value[LONG_BYTES];
+	uint32_t n = KEYS + (uint32_t)nam_rng_below(rng, KEYS);
+	uint32_t bytes = (uint32_t)nam_rng_below(rng, nam_rng_below(rng, 8) ? 60 : LONG_BYTES);
+
+	switch (nam_rng_below(rng, 3)) {
+	case 0:
+		judge("kv put", nam_kv_put(me.worker, kv, &n, sizeof(n), value, bytes));
+		break;
+	case 1:
+		judge("kv get", nam_kv_get(me.worker, kv, &n, sizeof(n), value, sizeof(value),
+			&bytes));
+		break;
+	default:
+		judge("kv delete", nam_kv_delete(me.worker, kv, &n, sizeof(n)));
+	}
 }
 
 static void
@@ -191,6 +213,10 @@ fill(void)
 		assert_int_equal(nam_kv_put(me.worker, pairs, &n, sizeof(n), &value,
 			sizeof(value)), 0);
 	}
+	options.engine = NAM_KV_CUCKOO;
+	options.onesided = true;
+	assert_int_equal(nam_kv_create(me.worker, "public", &options), 0);
+	assert_int_equal(nam_kv_open(me.worker, "public", &public_pairs), 0);
 	coarse = filled_index("coarse", NAM_DESIGN_COARSE);
 	indexes[0] = filled_index("fine", NAM_DESIGN_FINE);
 	indexes[1] = filled_index("hybrid", NAM_DESIGN_HYBRID);
@@ -226,6 +252,7 @@ stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS(void **state)
 		use_private(&rng);
 		use_index(indexes[at % PUBLIC_INDEXES], &rng);
 		use_records(stores[at % STORES], &rng);
+		use_public_pairs(at % 2 ? pairs : public_pairs, &rng);
 	}
 	tree_check(me.worker, coarse, KEYS);
 	nam_index_close(coarse);
@@ -241,6 +268,7 @@ stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS(void **state)
 	for (uint32_t i = 0; i < STORES; i++)
 		nam_records_close(stores[i]);
 	nam_kv_close(pairs);
+	nam_kv_close(public_pairs);
 }
 
 int
