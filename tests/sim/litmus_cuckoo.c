@@ -261,7 +261,7 @@ crowd_of(struct actor *self, const struct plan *of)
 
 	if (self->who == A) {
 		plan = of;
-		sim_history_init(&history);
+		sim_history_free(&history);	/* of a run that failed */
 	}
 	if (self->who == B && nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD)
 		transport = NAM_TRANSPORT_DATAGRAM;

@@ -139,7 +139,7 @@ crowd(struct actor *self, enum nam_transport transport)
 	if (!sessions)
 		abort();
 	if (self->who == A) {
-		sim_history_init(&history);
+		sim_history_free(&history);	/* of a run that failed */
 		make(worker, STORE, NAM_KV_PARTITION_BYTES_MIN);
 		litmus.flags[ONE] = true;
 	}
