@@ -164,8 +164,8 @@ give(uint32_t *word)
 static bool
 stand_in_enter(struct nam__htm_lock *lock)
 {
-	uint64_t number = __atomic_load_n(&lock->aborts, __ATOMIC_RELAXED) +
-		__atomic_load_n(&lock->commits, __ATOMIC_RELAXED);
+	uint64_t number = __atomic_load_n(&lock->counts->aborts, __ATOMIC_RELAXED) +
+		__atomic_load_n(&lock->counts->commits, __ATOMIC_RELAXED);
 
 	if (nam_mix64(number) % 3 == 0)
 		return false;
@@ -194,14 +194,14 @@ begin(struct nam__htm_lock *lock)
 
 		if (stand_in ? stand_in_enter(lock) : rtm_enter(&lock->locked, &status))
 			return true;
-		count(&lock->aborts);
+		count(&lock->counts->aborts);
 		if (!stand_in && !IS_WORTH_A_TRY(status))
 			break;
 		while (IS_LOCKED(status) && spins < SPINS_BEFORE_YIELD &&
 			__atomic_load_n(&lock->locked, __ATOMIC_RELAXED))
 			spin(&spins);
 	}
-	count(&lock->fallbacks);
+	count(&lock->counts->fallbacks);
 	return false;
 }
 
@@ -243,7 +243,7 @@ nam__htm_unlock_slowly(struct nam__htm_lock *lock)
 		give(&lock->stand_in);
 	}
 	if (transacts)
-		count(&lock->commits);
+		count(&lock->counts->commits);
 	else
 		give(&lock->locked);
 }

@@ -21,14 +21,21 @@ enum nam__htm {
 	NAM__HTM_STAND_IN,		/* for tests: transactions in software, a third aborts */
 };
 
-/* A lock; `htm` stays while threads use it. */
+struct nam__htm_counts {
+	uint64_t commits, aborts;	/* of transactions; HLE does not tell */
+	uint64_t fallbacks;		/* critical sections that took the lock in the end */
+};
+
+/*
+ * A lock; `htm` and `counts` stay while threads use it.  Counts are in another cache line than the
+ * lock: each transaction has read that, so a count beside it would abort all others.
+ */
 struct nam__htm_lock {
 	uint32_t locked;
 	uint32_t stand_in;		/* the lock of stand-in transactions, */
 	bool transacts;			/* and whether the thread that has it is in one */
 	enum nam__htm htm;
-	uint64_t commits, aborts;	/* of transactions; HLE does not tell */
-	uint64_t fallbacks;		/* critical sections that took the lock in the end */
+	struct nam__htm_counts *counts;	/* not used by NAM__HTM_NONE and NAM__HTM_HLE */
 };
 
 /* The best kind that a trial on this processor showed to work. */

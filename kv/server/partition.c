@@ -32,15 +32,21 @@ unlock(struct nam__kv_partition *p)
 
 /* The same, and count what was done: behind a transaction, which would conflict with others. */
 static void
-unlock_and_count(struct nam__kv_partition *p, uint64_t *tally)
+unlock_and_count(struct nam__kv_partition *p, enum nam__kv_tally tally)
 {
 	bool inside = p->lock.htm == NAM__HTM_NONE;
 
-	if (tally && inside)
-		++*tally;
+	if (tally != NAM__KV_TALLIES && inside)
+		p->tally[tally]++;
 	unlock(p);
-	if (tally && !inside)
-		__atomic_fetch_add(tally, 1, __ATOMIC_RELAXED);
+	if (tally != NAM__KV_TALLIES && !inside)
+		__atomic_fetch_add(&p->tally_behind[tally], 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t
+tally_of(const struct nam__kv_partition *p, enum nam__kv_tally tally)
+{
+	return p->tally[tally] + LOAD(p->tally_behind[tally]);
 }
 
 bool
@@ -61,6 +67,7 @@ nam__kv_partition_init(struct nam__kv_partition *p, uint64_t store, enum nam__ht
 		.chunks = chunks,
 		.chunks_count = count,
 	};
+	p->lock.counts = &p->htm_counts;
 	p->engine->init(p);
 }
 
@@ -72,8 +79,8 @@ nam__kv_partition_get(struct nam__kv_partition *p, uint32_t hash, const void *ke
 
 	lock(p);
 	rc = p->engine->get(p, hash, key, key_bytes, value, room, ret_bytes);
-	unlock_and_count(p, !rc ? &p->tally.hits :
-		rc == -NAM_E_NOTFOUND ? &p->tally.misses : NULL);
+	unlock_and_count(p, !rc ? NAM__KV_HITS :
+		rc == -NAM_E_NOTFOUND ? NAM__KV_MISSES : NAM__KV_TALLIES);
 	return rc;
 }
 
@@ -85,8 +92,8 @@ nam__kv_partition_put(struct nam__kv_partition *p, uint32_t hash, const void *ke
 
 	lock(p);
 	rc = p->engine->put(p, hash, key, key_bytes, value, value_bytes);
-	unlock_and_count(p, !rc ? &p->tally.puts :
-		rc == -NAM_E_REMOTE_FULL ? &p->tally.refusals : NULL);
+	unlock_and_count(p, !rc ? NAM__KV_PUTS :
+		rc == -NAM_E_REMOTE_FULL ? NAM__KV_REFUSALS : NAM__KV_TALLIES);
 	return rc;
 }
 
@@ -98,7 +105,7 @@ nam__kv_partition_delete(struct nam__kv_partition *p, uint32_t hash, const void 
 
 	lock(p);
 	rc = p->engine->remove(p, hash, key, key_bytes);
-	unlock_and_count(p, rc ? NULL : &p->tally.deletes);
+	unlock_and_count(p, rc ? NAM__KV_TALLIES : NAM__KV_DELETES);
 	return rc;
 }
 
@@ -131,14 +138,14 @@ nam__kv_partition_count(struct nam__kv_partition *p, struct nam_rpc_kv_counts *s
 	lock(p);
 	nam_rpc_kv_counts_add(sum, &p->counts);
 	p->engine->count(p, sum);
-	sum->hits += LOAD(p->tally.hits);
-	sum->misses += LOAD(p->tally.misses);
-	sum->puts += LOAD(p->tally.puts);
-	sum->deletes += LOAD(p->tally.deletes);
-	sum->refusals += LOAD(p->tally.refusals);
-	sum->htm_commits += LOAD(p->lock.commits);
-	sum->htm_aborts += LOAD(p->lock.aborts);
-	sum->htm_fallbacks += LOAD(p->lock.fallbacks);
+	sum->hits += tally_of(p, NAM__KV_HITS);
+	sum->misses += tally_of(p, NAM__KV_MISSES);
+	sum->puts += tally_of(p, NAM__KV_PUTS);
+	sum->deletes += tally_of(p, NAM__KV_DELETES);
+	sum->refusals += tally_of(p, NAM__KV_REFUSALS);
+	sum->htm_commits += LOAD(p->htm_counts.commits);
+	sum->htm_aborts += LOAD(p->htm_counts.aborts);
+	sum->htm_fallbacks += LOAD(p->htm_counts.fallbacks);
 	unlock(p);
 }
 

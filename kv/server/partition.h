@@ -11,6 +11,7 @@
 #define NAM_KV_SERVER_PARTITION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -38,12 +39,22 @@ struct nam__kv_cuckoo {
 	bool any_closed;
 };
 
+enum nam__kv_tally {
+	NAM__KV_HITS,
+	NAM__KV_MISSES,
+	NAM__KV_PUTS,
+	NAM__KV_DELETES,
+	NAM__KV_REFUSALS,
+	NAM__KV_TALLIES,		/* how many there are; or none of them */
+};
+
 struct nam__kv_partition {
-	/* Of its own cache lines: transactions that only read meet nowhere else. */
+	/* A cache line: a thread that takes the lock counts there. */
 	_Alignas(64) struct nam__htm_lock lock;
-	struct {
-		uint64_t hits, misses, puts, deletes, refusals;
-	} tally;
+	uint64_t tally[NAM__KV_TALLIES];
+	/* Another one: transactions have read the lock, and count here when they have ended. */
+	_Alignas(64) struct nam__htm_counts htm_counts;
+	uint64_t tally_behind[NAM__KV_TALLIES];
 	_Alignas(64) bool evicts;
 	uint64_t store;
 	const struct nam__kv_engine *engine;
@@ -56,6 +67,8 @@ struct nam__kv_partition {
 		struct nam__kv_cuckoo cuckoo;
 	};
 };
+_Static_assert(offsetof(struct nam__kv_partition, tally) + NAM__KV_TALLIES * sizeof(uint64_t) <= 64,
+	"a thread that takes the lock changes one cache line");
 
 /* @engine	enum nam_kv_engine */
 bool nam__kv_engine_known(uint32_t engine);

@@ -436,6 +436,33 @@ random_operations__in_both_modes__AS_A_TABLE_HAS_THEM(void **state)
 	compare(true, 2);
 }
 
+/* A transaction has read the lock: a change in its cache line aborts it. */
+static void
+operations__in_transactions__CHANGE_NOTHING_BESIDE_THE_LOCK(void **state)
+{
+	uint8_t before[64], value[8] = { 0 };
+	enum nam__htm was = htm;
+	uint32_t bytes;
+
+	(void)state;
+	htm = NAM__HTM_STAND_IN;
+	begin(3, false);
+	htm = was;
+	memcpy(before, &f.p.lock, sizeof(before));
+	for (uint32_t i = 0; i < 100; i++) {
+		uint32_t hash = (uint32_t)nam_mix64(i);
+
+		assert_int_equal(nam__kv_partition_put(&f.p, hash, &i, sizeof(i), value,
+			sizeof(value)), 0);
+		assert_int_equal(nam__kv_partition_get(&f.p, hash, &i, sizeof(i), value,
+			sizeof(value), &bytes), 0);
+	}
+	assert_int_equal(counts().hits + counts().puts, 200);
+	assert_true(counts().htm_commits > 0);
+	assert_memory_equal(before, &f.p.lock, sizeof(before));
+	end();
+}
+
 int
 main(void)
 {
@@ -449,6 +476,7 @@ main(void)
 		cmocka_unit_test(put__no_room_in_a_cache__WHAT_IS_READ_STAYS),
 		cmocka_unit_test(put__everything_was_read__SOMETHING_GOES_IN_BOUNDED_TIME),
 		cmocka_unit_test(random_operations__in_both_modes__AS_A_TABLE_HAS_THEM),
+		cmocka_unit_test(operations__in_transactions__CHANGE_NOTHING_BESIDE_THE_LOCK),
 	};
 	int failed = 0;
 
