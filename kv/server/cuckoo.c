@@ -563,7 +563,8 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes), have, at;
 	uint32_t looks = CLOCK_LOOKS_MAX + LOOKS_PER_CELL * need;
 
-	for (;;) {
+	/* Each evicted pair has had a cell, unless clients have damaged it or its owner. */
+	for (uint32_t evicted = 0;; evicted++) {
 		struct nam__cuckoo_slot slot = { 0 };
 
 		at = find(p, hash, key, key_bytes);
@@ -577,7 +578,7 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 		cells_grow(p, need);
 		if (p->cells.free_count + have >= need)
 			break;
-		if (!evict_for_cells(p, &looks))
+		if (evicted == need || !evict_for_cells(p, &looks))
 			return -NAM_E_REMOTE_CORRUPT;
 	}
 	if (at != NAM__CUCKOO_NONE) {

@@ -624,6 +624,38 @@ operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS(void **state)
 	assert_true(corrupt > 100);
 }
 
+/* The cells of a long pair seem to be those of short ones, whose eviction gives none back. */
+static void
+put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS(void **state)
+{
+	static uint8_t value[44 + NAM__KV_CELLS_PER_CHUNK * NAM__CUCKOO_CELL_DATA - 16];
+	uint32_t cell = 1, key[4] = { 1 }, owned = 0;
+
+	(void)state;
+	begin(2);
+	p.evicts = true;
+	assert_int_equal(nam__kv_partition_put(&p, 1, key, sizeof(key), value, sizeof(value)), 0);
+	assert_int_equal(p.cells.free_count, 0);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(put((uint32_t)nam_mix64(i), i), 0);
+	for (uint32_t i = STASH_SLOTS; owned < 100; i++) {
+		const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(&p, i);
+
+		if (!slot->lengths || nam__cuckoo_cells(slot))
+			continue;
+		nam__cuckoo_cell_at(&p, cell++)->owner = NAM__CUCKOO_FIRST | i;
+		owned++;
+	}
+	key[0] = 2;
+	assert_int_equal(nam__kv_partition_put(&p, 2, key, sizeof(key), value, 100),
+		-NAM_E_REMOTE_CORRUPT);
+	assert_int_equal(counts().evictions, nam__cuckoo_cells_for(sizeof(key) + 100));
+	for (uint32_t i = 0; i < 2; i++) {
+		free(chunks[i]);
+		chunks[i] = NULL;
+	}
+}
+
 int
 main(void)
 {
@@ -637,6 +669,8 @@ main(void)
 		cmocka_unit_test(put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING),
 		cmocka_unit_test(get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE),
 		cmocka_unit_test(operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS),
+		cmocka_unit_test(
+			put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
