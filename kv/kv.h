@@ -16,6 +16,7 @@
  *	-ENOMEM			this host has no memory left
  *	-NAM_E_FABRIC_*		a memory server is gone or does not answer; it may have carried the
  *				request out
+ *	-NAM_E_REMOTE_CORRUPT	a store with `onesided`: a client has damaged pairs there
  * and, given a handle,
  *	-NAM_E_DROPPED		the store was dropped: close the handle
  *	-NAM_E_PARTITION	it is not what it was when it was opened: close the handle
@@ -196,9 +197,9 @@ NAM_FIBER_FN int nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv,
 struct nam_kv_stat {
 	uint64_t keys;
 	uint64_t bytes;			/* of keys and values */
-	uint64_t used_bytes;		/* of their cells, */
-	uint64_t room_bytes;		/* and of all cells */
-	uint64_t hits, misses;		/* of gets */
+	uint64_t used_bytes;		/* of their cells, and of slots of cuckoo; */
+	uint64_t room_bytes;		/* of all; of cuckoo with its tables */
+	uint64_t hits, misses;		/* of gets; not of those that READs answered */
 	uint64_t puts, deletes;		/* that succeeded */
 	uint64_t evictions;		/* of pairs */
 	uint64_t refusals;		/* of pairs without room */
