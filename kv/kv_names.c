@@ -22,6 +22,8 @@ _Static_assert(NAM_KV_VALUE_BYTES_MAX == NAM_RPC_KV_VALUE_BYTES_MAX &&
 	NAM_KV_MESSAGE_BYTES_MAX == NAM_RPC_KV_MESSAGE_BYTES_MAX, "as messages have it");
 _Static_assert(NAM_KV_KICKED == NAM_RPC_KV_KICKED, "as messages have it");
 _Static_assert(NAM_KV_PARTITIONS_MAX == NAM_RPC_KV_PARTITIONS_MAX, "as messages have it");
+_Static_assert(NAM_KV_PARTITION_BYTES_MAX == (uint64_t)NAM__KV_CHUNKS_MAX * NAM__KV_CHUNK_BYTES,
+	"as memory servers have it");
 _Static_assert(offsetof(struct nam_kv_stat, servers) == sizeof(struct nam_rpc_kv_counts),
 	"the same counts in the same order");
 _Static_assert(NAM_KV_PARTITION_BYTES_MIN == NAM__KV_CHUNKS_MIN * NAM__KV_CHUNK_BYTES,
@@ -69,6 +71,11 @@ request_make(struct nam_worker *worker, const struct nam_kv_options *options,
 	if (!partitions)
 		partitions = bytes / NAM_KV_PARTITION_BYTES_MIN < PARTITIONS ?
 			(uint32_t)(bytes / NAM_KV_PARTITION_BYTES_MIN) : PARTITIONS;
+	if (bytes > NAM_KV_PARTITION_BYTES_MAX * partitions)
+		return nam_diag_set(&worker->diag, -EINVAL, "%u partitions on each of %u memory "
+			"servers are too few for %llu bytes: each has %llu at most", partitions,
+			servers, (unsigned long long)options->memory_bytes,
+			(unsigned long long)NAM_KV_PARTITION_BYTES_MAX);
 	*ret_request = (struct nam_rpc_kv_create_request){
 		.store = nam_entropy() >> 16 | 1,
 		.memory_bytes = bytes / NAM__KV_CHUNK_BYTES * NAM__KV_CHUNK_BYTES,

@@ -16,6 +16,7 @@ extern "C" {
 #define NAM_KV_KICKED 8u		/* classes of a histogram */
 #define NAM_KV_PARTITIONS_MAX 1024u
 #define NAM_KV_PARTITION_BYTES_MIN 65536u
+#define NAM_KV_PARTITION_BYTES_MAX 68719476736ull	/* 64 GiB */
 
 enum nam_kv_mode {
 	NAM_KV_CACHE = 1,		/* evicts */

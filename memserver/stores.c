@@ -96,6 +96,8 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->memory_bytes > server->memory.bytes)
 		return -NAM_E_REMOTE_FULL;
+	if (request->memory_bytes > NAM_KV_PARTITION_BYTES_MAX * request->partitions)
+		return -NAM_E_FABRIC_PROTOCOL;
 	store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;

@@ -25,6 +25,10 @@
 #define NAM__CUCKOO_LONE (1u << 30)	/* no pair has had this bucket: no vertex, says the paper */
 #define NAM__CUCKOO_FREE_MASK (NAM__CUCKOO_LONE - 1)	/* free slots of the subgraph */
 
+/* One chunk at least is for cells. */
+_Static_assert((uint64_t)(NAM__KV_CHUNKS_MAX - 1) * NAM__CUCKOO_BUCKETS_PER_CHUNK *
+	NAM__CUCKOO_SLOTS <= NAM__CUCKOO_FREE_MASK, "the slots of a partition can be counted");
+
 /* Of nam__cuckoo_vertex.mark; other values are generations of closed sets. */
 #define NAM__CUCKOO_UNMARKED 0u
 #define NAM__CUCKOO_VISITED 255u
@@ -39,6 +43,8 @@ struct nam__cuckoo_cell {
 _Static_assert(sizeof(struct nam__cuckoo_cell) == NAM__KV_CELL_BYTES, "layout");
 
 #define NAM__CUCKOO_FIRST (1u << 31)
+_Static_assert((uint64_t)NAM__KV_CHUNKS_MAX * NAM__KV_CELLS_PER_CHUNK <= NAM__CUCKOO_FIRST,
+	"a cell's number is no position");
 #define NAM__CUCKOO_CELL_SKIP ((uint32_t)offsetof(struct nam__cuckoo_cell, data))
 #define NAM__CUCKOO_CELL_DATA (NAM__KV_CELL_BYTES - NAM__CUCKOO_CELL_SKIP)
 /* Of its data; the number of its first cell follows. */

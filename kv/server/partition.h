@@ -21,6 +21,7 @@
 #include "htm.h"
 
 #define NAM__KV_CHUNKS_MIN 2u		/* of a partition: one for buckets, one for cells */
+#define NAM__KV_CHUNKS_MAX (1u << 21)	/* numbers of slots and cells fit into their words */
 
 struct nam__kv_engine;
 
@@ -77,7 +78,8 @@ bool nam__kv_engine_known(uint32_t engine);
  * @store	its number
  * @htm		how threads exclude each other
  * @engine	a known one
- * @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything
+ * @chunks	`count` of them, NAM__KV_CHUNKS_MIN to NAM__KV_CHUNKS_MAX; they must stay, and
+ *		hold anything
  */
 void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store,
 	enum nam__htm htm, uint32_t engine, uint8_t *const *chunks, uint32_t count, bool evicts);

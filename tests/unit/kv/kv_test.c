@@ -82,6 +82,12 @@ create__options_that_are_none__EINVAL_SAYS_WHY(void **state)
 	options.partitions = NAM_KV_PARTITIONS_MAX + 1;
 	assert_int_equal(nam_kv_create(me.worker, "x", &options), -EINVAL);
 	member_says(&me, "partitions");
+	options.partitions = 2;
+	options.memory_bytes = SERVERS * (2 * NAM_KV_PARTITION_BYTES_MAX + 1);
+	assert_int_equal(nam_kv_create(me.worker, "x", &options), -EINVAL);
+	member_says(&me, "each has 68719476736 at most");
+	options.memory_bytes -= SERVERS;
+	assert_int_equal(nam_kv_create(me.worker, "x", &options), -NAM_E_REMOTE_FULL);
 	options.partitions = 4;
 	options.memory_bytes = 4 * SERVERS * NAM_KV_PARTITION_BYTES_MIN - 1;
 	assert_int_equal(nam_kv_create(me.worker, "x", &options), -EINVAL);
