@@ -233,12 +233,16 @@ reads_fill(const struct nam__kv_layout *layout, uint32_t hash, struct nam__cucko
 	}
 }
 
-/* Whether this GET is to be a request although a READ might do. */
+/* Whether GET `i` of `count` is to be a request although a READ might do. */
 static bool
-is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i)
+is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i, uint32_t count)
 {
-	return kv->options.mode == NAM_KV_CACHE &&
-	       (worker->counters[NAM_OP_LOOKUP].ops + i) % REQUESTS_OF_CACHE == 0;
+	uint64_t ops = worker->counters[NAM_OP_LOOKUP].ops;
+
+	/* Calls of 16 keys each would have the same places in each call. */
+	if (count > 1)
+		ops = nam_mix64(ops);
+	return kv->options.mode == NAM_KV_CACHE && (ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
 static enum nam__kv_read
@@ -280,7 +284,7 @@ nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *
 		struct nam__kv_layout *layout = layout_known(kv, &place);
 
 		ret_results[i] = NAM__KV_READ_ASK;
-		if (is_sample(kv, worker, i))
+		if (is_sample(kv, worker, i, count))
 			continue;
 		if (!layout)
 			rc = layout_learn(worker, kv, &place, &layout); /* SUSPENDS */
