@@ -170,10 +170,12 @@ stand_in_enter(struct nam__htm_lock *lock)
 	if (nam_mix64(number) % 3 == 0)
 		return false;
 	take(&lock->stand_in);
-	lock->transacts = !__atomic_load_n(&lock->locked, __ATOMIC_RELAXED);
-	if (!lock->transacts)
+	if (__atomic_load_n(&lock->locked, __ATOMIC_RELAXED)) {
 		give(&lock->stand_in);
-	return lock->transacts;
+		return false;
+	}
+	lock->transacts = true;
+	return true;
 }
 
 /* ---- the lock ------------------------------------------------------------------------------ */
