@@ -122,13 +122,13 @@ says_why() {
 
 # killed_midway FABRIC: its memory servers live on until the next run, which ends them.
 killed_midway() {
-	local mark="NAM_TEST_KILLED=$1-$$" log=$tmp/killed.log pid waited
+	local mark="NAM_TEST_KILLED=$1-$$" log=$tmp/killed-$1.log pid waited
 
 	env -u XDG_RUNTIME_DIR TMPDIR="$tmp/run" "$mark" "$quickstart" --fabric "$1" \
 		--keys 1000 --seconds 300 --memory 64M >"$log" 2>&1 &
 	pid=$!
 	# However long that takes: quickstart ends by itself if its memory servers do not start.
-	until grep -q "bytes in" "$log"; do
+	until grep -qs "bytes in" "$log"; do
 		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.1
 	done
