@@ -5,7 +5,6 @@
 
 #include "common/rpc/kv_rpc.h"
 #include "compute/remote/epoch.h"
-#include "compute/remote/forget.h"
 #include "compute/remote/reclaim.h"
 #include "compute/remote.h"
 #include "compute/rpc/call.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "compute/remote/batch.h"
+#include "compute/remote/forget.h"
 #include "common/guard.h"
 #include "common/race.h"
 #include "kv_internal.h"

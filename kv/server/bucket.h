@@ -46,7 +46,7 @@ struct nam__cuckoo_vertex {
 	uint32_t from, next;		/* of a search: position that leads here; the queue */
 	uint8_t mark;
 	uint8_t spilled;		/* pairs of the stash whose bucket of table 0 is this */
-	uint16_t version;		/* counts changes of the bucket */
+	uint16_t reserved;
 };
 
 struct nam__cuckoo_bucket {

@@ -113,11 +113,9 @@ spilled_add(struct nam__kv_partition *p, uint32_t hash, int by)
 static void
 cells_give(struct nam__kv_partition *p, uint32_t first, uint32_t count)
 {
-	for (uint32_t next; first < p->cells.carved && count; first = next, count--) {
-		struct nam__cuckoo_cell *cell = nam__cuckoo_cell_at(p, first);
-
-		next = __atomic_load_n(&cell->next, __ATOMIC_RELAXED);
-		cell->owner = NAM__KV_CELL_NONE;
+	for (uint32_t next; first != NAM__KV_CELL_NONE && count; first = next, count--) {
+		next = nam__kv_cell_next(&p->cells, first);
+		nam__cuckoo_cell_at(p, first)->owner = NAM__KV_CELL_NONE;
 		nam__kv_cell_give(&p->cells, first);
 	}
 }
@@ -178,7 +176,6 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 		.hash = hash,
 		.lengths = flags | value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes,
 	};
-	nam__cuckoo_bucket_at(p, position / NAM__CUCKOO_SLOTS)->vertex.version++;
 	p->counts.bytes += key_bytes + value_bytes;
 }
 
@@ -194,7 +191,6 @@ pair_remove(struct nam__kv_partition *p, uint32_t position)
 	p->counts.keys--;
 	p->counts.bytes -= nam__cuckoo_key_bytes(&slot) + nam__cuckoo_value_bytes(&slot);
 	nam__cuckoo_slot_clear(at);
-	nam__cuckoo_bucket_at(p, position / NAM__CUCKOO_SLOTS)->vertex.version++;
 	if (in_stash(position))
 		spilled_add(p, slot.hash, -1);
 	else

@@ -165,10 +165,8 @@ nam__cuckoo_kick(struct nam__kv_partition *p, uint32_t from, uint32_t to)
 	*nam__cuckoo_slot_at(p, to) = slot;
 	if (first != NAM__KV_CELL_NONE)
 		nam__cuckoo_cell_at(p, first)->owner = NAM__CUCKOO_FIRST | to;
-	nam__cuckoo_bucket_at(p, to / NAM__CUCKOO_SLOTS)->vertex.version++;
 	nam_race_point("kv.kicked");
 	nam__cuckoo_slot_clear(nam__cuckoo_slot_at(p, from));
-	nam__cuckoo_bucket_at(p, from / NAM__CUCKOO_SLOTS)->vertex.version++;
 }
 
 struct visit {

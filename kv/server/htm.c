@@ -17,17 +17,11 @@
 
 #define CODE_LOCKED 0xffu		/* of an abort: another thread has the lock */
 
-__attribute__((target("rtm"))) static inline unsigned
-rtm_begin(void)
-{
-	return _xbegin();
-}
-
 /* Returns whether a transaction is under way, in which the lock is free. */
 __attribute__((target("rtm"))) static bool
 rtm_enter(const uint32_t *locked, unsigned *ret_status)
 {
-	*ret_status = rtm_begin();
+	*ret_status = _xbegin();
 	if (*ret_status != _XBEGIN_STARTED)
 		return false;
 	/* Subscribes: if a thread takes the lock, the transaction aborts. */

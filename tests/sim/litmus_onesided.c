@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "compute/remote/forget.h"
 #include "compute/remote/reclaim.h"
 #include "kv/kv_internal.h"
 #include "memserver/stores.h"
