@@ -26,7 +26,7 @@ struct room {
 	bool refused;			/* an insert that found no room */
 	uint32_t bytes;			/* of the value */
 	uint64_t key[KV_KEY_BYTES / 8];
-	uint64_t value[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
+	uint64_t value[];		/* value_room() bytes */
 };
 
 /* ---- pairs --------------------------------------------------------------------------------- */
@@ -44,12 +44,19 @@ static uint32_t
 value_bytes(const struct requests_options *o, uint64_t number)
 {
 	struct nam_rng rng = nam_rng_seed(number ^ 0x5eed);
-	double u = ((double)(nam_rng_next(&rng) >> 11) + 1) * 0x1p-53;
-	double bytes = 1 - (MIXED_MEAN - 1) * log(u);
+	double bytes;
 
 	if (!o->mixed)
 		return o->value_bytes;
+	bytes = 1 - (MIXED_MEAN - 1) * log(((double)(nam_rng_next(&rng) >> 11) + 1) * 0x1p-53);
 	return bytes < MIXED_MAX ? (uint32_t)bytes : MIXED_MAX;
+}
+
+/* Of the longest value, in words. */
+static uint32_t
+value_room(const struct requests_options *o)
+{
+	return ((o->mixed ? MIXED_MAX : o->value_bytes) + 7) / 8 * 8;
 }
 
 static uint32_t
@@ -227,6 +234,12 @@ latest(const struct requests *bench, uint64_t rank)
 	return keys - 1 - (rank - count * threads) % keys;
 }
 
+static size_t
+room_bytes(const struct requests_options *o)
+{
+	return sizeof(struct room) + value_room(o);
+}
+
 static void
 prepare(struct requests_part *part, void *arg)
 {
@@ -260,22 +273,24 @@ put(struct requests_part *part, struct room *room)
 
 /* With --batch: puts one by one, and then all gets in one call. */
 NAM_FIBER_FN static int
-ask_many(struct requests_part *part, struct room *rooms, uint32_t count)
+ask_many(struct requests_part *part, uint8_t *rooms, uint32_t count)
 {
+	const struct requests_options *o = &part->bench->options;
 	struct nam_kv_item items[BENCH_BATCH_MAX];
 	struct room *asked[BENCH_BATCH_MAX];
 	uint32_t gets = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		if (rooms[i].op != GET) {
-			rc = put(part, &rooms[i]); /* SUSPENDS */
+		struct room *room = (void *)(rooms + i * room_bytes(o));
+
+		if (room->op != GET) {
+			rc = put(part, room); /* SUSPENDS */
 			continue;
 		}
-		asked[gets] = &rooms[i];
-		items[gets++] = (struct nam_kv_item){ .key = rooms[i].key,
-			.key_bytes = KV_KEY_BYTES, .value = rooms[i].value,
-			.size = sizeof(rooms[i].value) };
+		asked[gets] = room;
+		items[gets++] = (struct nam_kv_item){ .key = room->key, .key_bytes = KV_KEY_BYTES,
+			.value = room->value, .size = value_room(o) };
 	}
 	if (!rc)
 		rc = nam_kv_get_many(part->member->worker, part->kv, items,
@@ -293,11 +308,11 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 	struct room *room = arg;
 
 	if (part->bench->options.batch > 1)
-		return ask_many(part, room, count); /* SUSPENDS */
+		return ask_many(part, arg, count); /* SUSPENDS */
 	if (room->op != GET)
 		return put(part, room); /* SUSPENDS */
 	return nam_kv_get(part->member->worker, part->kv, room->key, KV_KEY_BYTES, room->value,
-		sizeof(room->value), &room->bytes); /* SUSPENDS */
+		value_room(&part->bench->options), &room->bytes); /* SUSPENDS */
 }
 
 static void
@@ -355,7 +370,7 @@ int
 kv_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
-		.room_bytes = sizeof(struct room),
+		.room_bytes_of = room_bytes,
 		.begin = begin,
 		.end = end,
 		.prepare = prepare,
