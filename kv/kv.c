@@ -95,7 +95,7 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 {
 	struct nam_kv_item item = { .key = key, .key_bytes = key_bytes, .value = value,
 		.size = size };
-	enum nam__kv_read read = NAM__KV_READ_ASK;
+	struct nam__kv_read read = { .result = NAM__KV_READ_ASK };
 	uint32_t bytes = 0;
 	bool large = false;
 	int rc = nam__kv_key_check(worker, kv, key_bytes);
@@ -106,7 +106,7 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 	if (kv->layouts)
 		rc = nam__kv_reads(worker, kv, (struct nam_kv_item *[]){ &item }, 1,
 			&read); /* SUSPENDS */
-	if (!rc && read == NAM__KV_READ_FOUND) {
+	if (!rc && read.result == NAM__KV_READ_FOUND) {
 		rc = item.rc;
 		bytes = item.value_bytes;
 	} else if (!rc) {
@@ -115,7 +115,7 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 		large = rc == -NAM_E_LIMIT;
 		if (!rc && bytes > size)
 			rc = -NAM_E_LIMIT;
-		if ((!rc || large) && read == NAM__KV_READ_ASK_AND_FORGET)
+		if ((!rc || large) && read.result == NAM__KV_READ_ASK_AND_FORGET)
 			nam__kv_layout_forget(kv, key, key_bytes);
 	}
 	nam__op_end(worker);

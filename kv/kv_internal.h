@@ -27,10 +27,15 @@ void nam__kv_layouts_free(struct nam_kv *kv);
 
 #define NAM__KV_READS_MAX (NAM_BATCH_MAX / 2)	/* keys that one doorbell reads */
 
-enum nam__kv_read {
+enum nam__kv_read_result {
 	NAM__KV_READ_FOUND,
 	NAM__KV_READ_ASK,		/* the memory server has to be asked */
 	NAM__KV_READ_ASK_AND_FORGET,	/* and if it has the pair, the layout was an old one */
+};
+
+struct nam__kv_read {
+	enum nam__kv_read_result result;
+	uint32_t server;		/* the key's: 0 .. nam_kv.servers - 1 */
 };
 
 /*
@@ -42,7 +47,7 @@ enum nam__kv_read {
  */
 NAM_FIBER_FN int nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv,
 	struct nam_kv_item *const *items, uint32_t count,
-	enum nam__kv_read *ret_results) NAM_MUST_CHECK;
+	struct nam__kv_read *ret_reads) NAM_MUST_CHECK;
 /* Of the key's partition: the next read learns it anew. */
 void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes);
 

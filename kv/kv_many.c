@@ -153,7 +153,7 @@ round_await(struct many *many)
 	}
 }
 
-/* The memory server of each key.  A key of a wrong length has its answer. */
+/* A key of a wrong length has its answer.  Others have a memory server, or reads_await() says. */
 static void
 items_begin(struct many *many)
 {
@@ -169,41 +169,50 @@ items_begin(struct many *many)
 			many->left--;
 			continue;
 		}
-		many->servers[i] = (uint16_t)nam__kv_place(kv->store, item->key, item->key_bytes,
-			kv->servers, kv->options.partitions).server;
+		many->servers[i] = kv->layouts ? 0 : (uint16_t)nam__kv_place(kv->store, item->key,
+			item->key_bytes, kv->servers, kv->options.partitions).server;
 	}
 }
 
-/* Those whose pairs READs find have their answer. */
+/* One doorbell's keys: those whose pairs READs find have their answer. */
+NAM_FIBER_FN static void
+reads_of(struct many *many, const uint32_t *positions, uint32_t count)
+{
+	struct nam__kv_read reads[NAM__KV_READS_MAX];
+	struct nam_kv_item *items[NAM__KV_READS_MAX];
+
+	for (uint32_t i = 0; i < count; i++)
+		items[i] = &many->items[positions[i]];
+	many->rc = nam__kv_reads(many->worker, many->kv, items, count, reads); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !many->rc; i++) {
+		many->forgets[positions[i]] = reads[i].result == NAM__KV_READ_ASK_AND_FORGET;
+		many->servers[positions[i]] = (uint16_t)reads[i].server;
+		if (reads[i].result != NAM__KV_READ_FOUND)
+			continue;
+		if (items[i]->rc == -NAM_E_LIMIT)
+			items[i]->rc = nam__kv_too_long(many->worker, many->kv,
+				items[i]->value_bytes, items[i]->size);
+		many->servers[positions[i]] = ANSWERED;
+		many->left--;
+	}
+}
+
+/* As few doorbells as may be, each with as many keys: a short one would wait for each READ. */
 NAM_FIBER_FN static void
 reads_await(struct many *many)
 {
-	enum nam__kv_read results[NAM__KV_READS_MAX];
-	struct nam_kv_item *items[NAM__KV_READS_MAX];
-	uint32_t positions[NAM__KV_READS_MAX], at = 0;
+	uint32_t doorbells = (many->left + NAM__KV_READS_MAX - 1) / NAM__KV_READS_MAX;
+	uint32_t each = doorbells ? (many->left + doorbells - 1) / doorbells : 0;
+	uint32_t positions[NAM__KV_READS_MAX], n = 0;
 
-	while (at < many->count && !many->rc) {
-		uint32_t n = 0;
-
-		for (; at < many->count && n < NAM__KV_READS_MAX; at++) {
-			many->forgets[at] = false;
-			if (many->servers[at] == ANSWERED)
-				continue;
-			positions[n] = at;
-			items[n++] = &many->items[at];
-		}
-		if (n)
-			many->rc = nam__kv_reads(many->worker, many->kv, items, n,
-				results); /* SUSPENDS */
-		for (uint32_t i = 0; i < n && !many->rc; i++) {
-			many->forgets[positions[i]] = results[i] == NAM__KV_READ_ASK_AND_FORGET;
-			if (results[i] != NAM__KV_READ_FOUND)
-				continue;
-			if (items[i]->rc == -NAM_E_LIMIT)
-				items[i]->rc = nam__kv_too_long(many->worker, many->kv,
-					items[i]->value_bytes, items[i]->size);
-			many->servers[positions[i]] = ANSWERED;
-			many->left--;
+	for (uint32_t i = 0; i < many->count && !many->rc; i++) {
+		many->forgets[i] = false;
+		if (many->servers[i] != ANSWERED)
+			positions[n++] = i;
+		if (n == each || i + 1 == many->count) {
+			if (n)
+				reads_of(many, positions, n); /* SUSPENDS */
+			n = 0;
 		}
 	}
 }
@@ -244,8 +253,12 @@ nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item
 
 	if (!many || !messages)
 		goto give;
-	*many = (struct many){ .worker = worker, .kv = kv };
+	/* Not all of it: it is long. */
+	many->worker = worker;
+	many->kv = kv;
+	many->rc = 0;
 	for (uint32_t i = 0; i < outstanding; i++) {
+		many->outstanding[i].under_way = false;
 		many->outstanding[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
 		many->outstanding[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
 	}

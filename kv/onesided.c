@@ -173,15 +173,15 @@ enum look {
 	LOOK_ABSENT,
 };
 
+/* The pair in a slot that has the key's hash. */
 static enum look
 look_at_slot(const struct nam_kv *kv, const struct nam__cuckoo_bucket *bucket, uint32_t i,
-	uint32_t hash, const void *key, uint32_t key_bytes, const uint8_t **ret_value,
-	uint32_t *ret_bytes)
+	const void *key, uint32_t key_bytes, const uint8_t **ret_value, uint32_t *ret_bytes)
 {
 	const struct nam__cuckoo_slot *slot = &bucket->slots[i];
 	const uint8_t *data = bucket->data[i];
 
-	if (slot->hash != hash || nam__cuckoo_key_bytes(slot) != key_bytes)
+	if (nam__cuckoo_key_bytes(slot) != key_bytes)
 		return LOOK_ABSENT;
 	*ret_bytes = nam__cuckoo_value_bytes(slot);
 	if (key_bytes + *ret_bytes > NAM__CUCKOO_DATA_BYTES)
@@ -198,10 +198,16 @@ look(const struct nam_kv *kv, const struct nam__cuckoo_bucket buckets[2], uint32
 	const void *key, uint32_t key_bytes, const uint8_t **ret_value, uint32_t *ret_bytes)
 {
 	enum look result = LOOK_ABSENT;
+	uint32_t slots = 0;
 
-	for (uint32_t i = 0; i < 2 * NAM__CUCKOO_SLOTS; i++) {
+	/* Without a branch for each slot: the place of a key is not predictable. */
+	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
+		slots |= (uint32_t)(buckets[0].slots[i].hash == hash) << i |
+			 (uint32_t)(buckets[1].slots[i].hash == hash) << (i + NAM__CUCKOO_SLOTS);
+	for (; slots; slots &= slots - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(slots);
 		enum look here = look_at_slot(kv, &buckets[i / NAM__CUCKOO_SLOTS],
-			i % NAM__CUCKOO_SLOTS, hash, key, key_bytes, ret_value, ret_bytes);
+			i % NAM__CUCKOO_SLOTS, key, key_bytes, ret_value, ret_bytes);
 
 		if (here == LOOK_FOUND)
 			return here;
@@ -246,7 +252,7 @@ is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i, 
 	return kv->options.mode == NAM_KV_CACHE && (ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
-static enum nam__kv_read
+static enum nam__kv_read_result
 result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 	const struct nam__cuckoo_bucket buckets[2], bool *ret_torn)
 {
@@ -272,7 +278,7 @@ result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 
 int
 nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *const *items,
-	uint32_t count, enum nam__kv_read *ret_results)
+	uint32_t count, struct nam__kv_read *ret_reads)
 {
 	struct nam__cuckoo_bucket *local = nam_buffer_take(worker, 2 * count * sizeof(*local));
 	struct nam__read reads[2 * NAM__KV_READS_MAX];
@@ -284,7 +290,7 @@ nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *
 			items[i]->key_bytes, kv->servers, kv->options.partitions);
 		struct nam__kv_layout *layout = layout_known(kv, &place);
 
-		ret_results[i] = NAM__KV_READ_ASK;
+		ret_reads[i] = (struct nam__kv_read){ NAM__KV_READ_ASK, place.server };
 		if (is_sample(kv, worker, i, count))
 			continue;
 		if (!layout)
@@ -304,7 +310,7 @@ nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *
 		for (uint32_t i = 0; i < left && !rc; i++) {
 			bool again;
 
-			ret_results[which[i]] = result_of(kv, items[which[i]], hashes[i],
+			ret_reads[which[i]].result = result_of(kv, items[which[i]], hashes[i],
 				reads[2 * i].local, &again);
 			if (!again)
 				continue;
