@@ -67,6 +67,7 @@ extern "C" {
 	X(PARTITION, 5405, USAGE, "a key came to a memory server that does not keep it")            \
 	X(DESIGN, 5406, USAGE, "the index is of another design or partitioning")                    \
 	X(KIND, 5407, USAGE, "the name is an index's where a store's is wanted, or the reverse")    \
+	X(VIEW, 5408, USAGE, "the view of the cluster has changed meanwhile")                       \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 
 enum nam_error {

@@ -29,6 +29,8 @@
  *						the wrap after 2^24 generations
  * 72	8	joined	CAS of clients that publish	version:48 | highest id with a name:16
  *			or end a name
+ * 80	8	view	the server's CPU		the number of the view, or a later one.
+ *						Clients may damage it: then they ask
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
  *			zeroes a dead client's, after	words.  4,096 of them.
@@ -38,6 +40,7 @@
  */
 #define NAM_META_EPOCH_OFFSET 64u
 #define NAM_META_JOINED_OFFSET 72u
+#define NAM_META_VIEW_OFFSET 80u
 #define NAM_META_SLOTS_OFFSET 128u
 #define NAM_META_NAMES_OFFSET (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)
 #define NAM_META_BYTES (NAM_META_NAMES_OFFSET + 32u * NAM_CLIENTS_MAX)

@@ -21,7 +21,7 @@
 #include "common/layout.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 1u
+#define NAM_WIRE_VERSION 2u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -69,7 +69,8 @@
 	X(RECLAIM)		/* runs without used blocks, for blocks of other strides */         \
 	X(FREE_LATER)		/* give blocks back that readers may still see */                   \
 	X(KV_GET_LARGE)		/* values longer than a message */                                  \
-	X(KV_PUT_LARGE)
+	X(KV_PUT_LARGE)                                                                             \
+	X(VIEW)			/* the memory servers of the cluster: view_rpc.h */
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,
@@ -123,6 +124,7 @@ _Static_assert(sizeof(struct nam_wire_welcome) == 24, "wire layout");
 struct nam_rpc_register_request {
 	uint64_t pid;
 	char name[48];		/* for people; NUL-terminated */
+	uint64_t view;		/* the number that it has installed; another one: -NAM_E_VIEW */
 };
 
 /*

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * view_rpc.h -- requests about the view: the numbered list of the cluster's memory servers.
+ *
+ * The lead, memory server 0, keeps the view, and every change of it is a compare-and-set on its
+ * number.  Other memory servers keep copies, which say where the lead is.  One request has steps:
+ *
+ *	GET	any memory server; over a connection that only asks, too	a page of its view
+ *	FORM	the lead: the first view, in pages; the last one commits	the view, no members
+ *	CHANGE	the lead: one member, by compare-and-set			the view, no members
+ *	ACK	the lead, over a session connection: the client has installed that view
+ *	COPY	others: a copy, in pages; the last one replaces the one before
+ *
+ * -NAM_E_VIEW: another view is in force, and nothing was changed.
+ */
+#ifndef NAM_COMMON_RPC_VIEW_RPC_H
+#define NAM_COMMON_RPC_VIEW_RPC_H
+
+#include "rpc.h"
+
+#define NAM_VIEW_ADDRESS_BYTES 128u	/* with the NUL */
+
+enum nam_view_state {
+	NAM_VIEW_JOINING = 1,		/* clients connect to it; nothing is allocated there yet */
+	NAM_VIEW_UP = 2,
+};
+
+struct nam_view_member {
+	uint16_t id;
+	uint16_t state;			/* enum nam_view_state */
+	uint32_t reserved;
+	uint64_t boot;
+	uint64_t since;			/* the view in which this id came UP; 0: JOINING */
+	uint64_t renewed;		/* the view in which this boot came UP */
+	char address[NAM_VIEW_ADDRESS_BYTES];	/* as its proposer reaches it */
+};
+_Static_assert(sizeof(struct nam_view_member) == 160, "wire layout");
+
+struct nam_view_head {
+	uint64_t number;		/* 0: there is no view */
+	uint64_t term;			/* of the steward that changed it last; 0 */
+	uint64_t lead_boot;
+	uint32_t lead;			/* its id */
+	uint32_t count;			/* members, in the order of their ids */
+};
+_Static_assert(sizeof(struct nam_view_head) == 32, "wire layout");
+
+enum nam_rpc_view_step {
+	NAM_RPC_VIEW_GET = 1,
+	NAM_RPC_VIEW_FORM,
+	NAM_RPC_VIEW_CHANGE,
+	NAM_RPC_VIEW_ACK,
+	NAM_RPC_VIEW_COPY,
+};
+
+enum nam_rpc_view_change {
+	NAM_RPC_VIEW_ADD = 1,		/* a member that is JOINING; one at a time */
+	NAM_RPC_VIEW_UP,		/* it is UP: all living clients have acknowledged the ADD */
+	NAM_RPC_VIEW_ABORT,		/* it does not join */
+	NAM_RPC_VIEW_RENEW,		/* a member that is UP was restarted */
+};
+
+struct nam_rpc_view_request {
+	uint16_t step;			/* enum nam_rpc_view_step */
+	uint16_t change;		/* CHANGE: enum nam_rpc_view_change; else 0 */
+	uint32_t first;			/* GET, FORM, COPY: number of the page's first member */
+	uint32_t count;			/* members of this page: CHANGE 1; GET, ACK 0 */
+	uint32_t reserved;
+	struct nam_view_head view;	/* CHANGE, ACK: the number; COPY: all; FORM: the count */
+	struct nam_view_member members[];
+};
+_Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
+
+struct nam_rpc_view_reply {
+	struct nam_view_head view;
+	uint64_t acknowledged;		/* lead: the smallest of its living clients; else number */
+	uint16_t delaying;		/* the client that has acknowledged least; 0: none lags */
+	uint16_t delaying_incarnation;
+	uint32_t count;			/* members of this page */
+	struct nam_view_member members[];
+};
+_Static_assert(sizeof(struct nam_rpc_view_reply) == 48, "wire layout");
+
+#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 48) / (uint32_t)sizeof(struct nam_view_member))
+
+#endif /* NAM_COMMON_RPC_VIEW_RPC_H */
