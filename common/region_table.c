@@ -17,37 +17,47 @@ nam_region_table_init(struct nam_region_table *table)
 void
 nam_region_table_free(struct nam_region_table *table)
 {
-	for (size_t i = 0; i < NAM_SERVERS_MAX; i++)
-		free(table->blocks[i]);
+	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++) {
+		struct nam_region_block *block = table->blocks[i], *replaced;
+
+		for (; block; block = replaced) {
+			replaced = block->replaced;
+			free(block);
+		}
+	}
 	nam_region_table_init(table);
 }
 
 int
-nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
+nam_region_block_add(struct nam_region_block *block, uint16_t region_id,
 	const struct nam_region *region)
 {
-	struct nam_region **block = &table->blocks[region_id / NAM_REGIONS_PER_SERVER];
+	struct nam_region *at = &block->regions[region_id % NAM_REGIONS_PER_SERVER];
 
 	if (region->bytes == 0 || region->bytes > REGION_BYTES_MAX)
 		return -EINVAL;
-	if (!*block) {
-		*block = calloc(NAM_REGIONS_PER_SERVER, sizeof(**block));
-		if (!*block)
-			return -ENOMEM;
-	}
-	if ((*block)[region_id % NAM_REGIONS_PER_SERVER].bytes)
+	if (at->bytes)
 		return -EEXIST;
-	(*block)[region_id % NAM_REGIONS_PER_SERVER] = *region;
-	table->version++;
+	*at = *region;
 	return 0;
+}
+
+void
+nam_region_table_publish(struct nam_region_table *table, uint32_t server_id,
+	struct nam_region_block *block)
+{
+	block->replaced = atomic_load_explicit(&table->blocks[server_id], memory_order_relaxed);
+	/* Release: pairs with nam_region_table_block(). */
+	atomic_store_explicit(&table->blocks[server_id], block, memory_order_release);
 }
 
 int
 nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey,
 	bool is_private)
 {
-	struct nam_region *block = table->blocks[region_id / NAM_REGIONS_PER_SERVER];
-	struct nam_region *region = block ? &block[region_id % NAM_REGIONS_PER_SERVER] : NULL;
+	struct nam_region_block *block = table->blocks[region_id / NAM_REGIONS_PER_SERVER];
+	struct nam_region *region =
+		block ? &block->regions[region_id % NAM_REGIONS_PER_SERVER] : NULL;
 
 	if (!region || !region->bytes)
 		return -ENOENT;

@@ -24,18 +24,31 @@ struct nam_region {
 	_Atomic uint32_t is_private;	/* 1: only old addresses lead there; requests would fail */
 };
 
-/* Two levels, so that an empty table is small: one block per server id. */
+/* The regions of one memory server; from calloc(). */
+struct nam_region_block {
+	struct nam_region regions[NAM_REGIONS_PER_SERVER];
+	struct nam_region_block *replaced;	/* others may still read it */
+};
+
+/* Two levels, so that an empty table is small: one block per server id, or NULL. */
 struct nam_region_table {
-	uint64_t version;
-	struct nam_region *blocks[NAM_SERVERS_MAX];	/* NAM_REGIONS_PER_SERVER each, or NULL */
+	struct nam_region_block *_Atomic blocks[NAM_SERVERS_MAX];
 };
 
 void nam_region_table_init(struct nam_region_table *table);
+/* And all blocks that were published. */
 void nam_region_table_free(struct nam_region_table *table);
 
-/* 0, -ENOMEM, -EEXIST (the id is taken), -EINVAL (region of 0 bytes or beyond 256 GiB). */
-int nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
+/* 0, -EEXIST (the id is taken), -EINVAL (region of 0 bytes or beyond 256 GiB). */
+int nam_region_block_add(struct nam_region_block *block, uint16_t region_id,
 	const struct nam_region *region) NAM_MUST_CHECK;
+
+/*
+ * The regions of a memory server, all at once, while others read the table.  The block is the
+ * table's from now on.  One thread publishes and renews.
+ */
+void nam_region_table_publish(struct nam_region_table *table, uint32_t server_id,
+	struct nam_region_block *block);
 
 /* A region has changed, while others read the table.  0, or -ENOENT: there is no such region. */
 int nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey,
@@ -48,16 +61,24 @@ nam_region_rkey(const struct nam_region *region)
 	return atomic_load_explicit(&region->rkey, memory_order_relaxed);
 }
 
+/* Acquire: pairs with nam_region_table_publish(). */
+static inline const struct nam_region_block *
+nam_region_table_block(const struct nam_region_table *table, uint32_t server_id)
+{
+	return atomic_load_explicit(&table->blocks[server_id], memory_order_acquire);
+}
+
 /* NULL when no connected server has announced that region. */
 static inline const struct nam_region *
 nam_region_table_find(const struct nam_region_table *table, struct nam_gaddr at)
 {
 	uint16_t id = nam_gaddr_region(at);
-	const struct nam_region *block = table->blocks[id / NAM_REGIONS_PER_SERVER];
+	const struct nam_region_block *block = nam_region_table_block(table,
+		id / NAM_REGIONS_PER_SERVER);
 
-	if (!block || !block[id % NAM_REGIONS_PER_SERVER].bytes)
+	if (!block || !block->regions[id % NAM_REGIONS_PER_SERVER].bytes)
 		return NULL;
-	return &block[id % NAM_REGIONS_PER_SERVER];
+	return &block->regions[id % NAM_REGIONS_PER_SERVER];
 }
 
 /* The same, and NULL when so many bytes, at least 1, reach beyond its end. */
@@ -65,12 +86,15 @@ static inline const struct nam_region *
 nam_region_table_range(const struct nam_region_table *table, struct nam_gaddr at, uint64_t bytes)
 {
 	uint16_t id = nam_gaddr_region(at);
-	const struct nam_region *block = table->blocks[id / NAM_REGIONS_PER_SERVER];
+	const struct nam_region_block *block = nam_region_table_block(table,
+		id / NAM_REGIONS_PER_SERVER);
+	const struct nam_region *region;
 
-	/* A region that is not there has 0 bytes; offsets are far below 2^64. */
-	if (!block || nam_gaddr_offset(at) + bytes > block[id % NAM_REGIONS_PER_SERVER].bytes)
+	if (!block)
 		return NULL;
-	return &block[id % NAM_REGIONS_PER_SERVER];
+	/* A region that is not there has 0 bytes; offsets are far below 2^64. */
+	region = &block->regions[id % NAM_REGIONS_PER_SERVER];
+	return nam_gaddr_offset(at) + bytes > region->bytes ? NULL : region;
 }
 
 /*

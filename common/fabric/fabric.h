@@ -168,6 +168,7 @@ struct nam_fabric_ops {
 	/* Of any of these three. */
 	void (*mr_release)(struct nam_domain *domain, struct nam_mr *mr);
 
+	/* Posts meet FULL beyond this depth, over all its qps, or less if the provider has less. */
 	int (*cq_create)(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret);
 	void (*cq_destroy)(struct nam_cq *cq);
 	/*

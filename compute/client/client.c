@@ -13,79 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fabric/register.h"
 #include "compute/remote/epoch.h"
 #include "compute/rpc/mailbox.h"
 #include "compute/remote/lock.h"
 
 #define NO_SLOT UINT16_MAX
 #define ASKED_MAX 32u		/* memory servers, at the same time */
-/* Capabilities that layers above rely on. */
-#define CAPS_NEEDED (NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ)
-
-int
-nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag)
-{
-	if ((caps & CAPS_NEEDED) == CAPS_NEEDED)
-		return 0;
-	return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
-		"the fabric %s lacks %s, which every protocol here stands on", fabric,
-		caps & NAM_CAP_RPC_SRQ ? "whole words of 8 bytes" : "shared receive queues");
-}
 
 /* ---- the servers -------------------------------------------------------------------------- */
-
-static int
-servers_open(struct nam_client *client, const struct nam_cluster_server *servers, uint32_t count,
-	struct nam_diag *diag)
-{
-	const struct nam_fabric_options fabric = { .address = servers[0].listen };
-	const struct nam_fabric_ops *ops = NULL;
-	int rc;
-
-	client->servers = calloc(count, sizeof(*client->servers));
-	if (!client->servers)
-		return nam_diag_set(diag, -ENOMEM, "no memory for %u servers", count);
-	client->servers_count = count;
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam__server *server = &client->servers[i];
-
-		memcpy(server->address, servers[i].listen, sizeof(server->address));
-		server->ops = nam_fabric_find(server->address, NULL);
-		if (!server->ops && nam__fabric_absence(server->address))
-			return nam_diag_set(diag, -EINVAL, "%s: %s", server->address,
-				nam__fabric_absence(server->address));
-		if (!server->ops)
-			return nam_diag_set(diag, -EINVAL,
-				"\"%s\" is not an address: it begins with none of the fabrics that "
-				"this program knows (%s) and a colon",
-				server->address, nam_fabric_names());
-		/* A worker has one completion queue, and atomics of two fabrics may tear. */
-		if (ops && server->ops != ops)
-			return nam_diag_set(diag, -NAM_E_CLUSTER,
-				"the memory servers at %s and %s are on different fabrics (%s, "
-				"%s); a cluster needs one",
-				client->servers[0].address, server->address, ops->name,
-				server->ops->name);
-		ops = server->ops;
-	}
-	rc = ops->domain_open(&fabric, &client->domains[0], diag);
-	if (rc)
-		return rc;
-	client->domains_count = 1;
-	client->domains[0]->patience_ns = client->options.timeout_ms * 1000000ull;
-	client->caps = client->domains[0]->limits.caps;
-	rc = nam__caps_check(client->caps, ops->name, diag);
-	if (rc)
-		return rc;
-	if (client->options.transport == NAM_TRANSPORT_DATAGRAM && !(client->caps & NAM_CAP_UD))
-		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
-			"the fabric %s has no datagrams, so requests cannot travel by the RPC "
-			"transport datagram; there are srq, mailbox and fetch", ops->name);
-	for (uint32_t i = 0; i < count; i++)
-		client->servers[i].domain = client->domains[0];
-	return 0;
-}
 
 /* The servers' ids, once all are known.  @text: "@FILE" where the cluster says ids. */
 static int
@@ -186,6 +121,11 @@ client_new(const struct nam_client_options *options)
 		return NULL;
 	nam_client_options_init(&defaults);
 	memset(client, 0, sizeof(*client));
+	client->servers = calloc(NAM_SERVERS_MAX, sizeof(*client->servers));
+	if (!client->servers) {
+		free(client);
+		return NULL;
+	}
 	client->options = *options;
 	client->options.timeout_ms = options->timeout_ms ?: defaults.timeout_ms;
 	client->options.lock_timeout_ms = options->lock_timeout_ms ?: defaults.lock_timeout_ms;
@@ -214,7 +154,8 @@ client_free(struct nam_client *client)
 		nam__worker_free(client->epoch_worker);
 	nam__lock_table_free(client->locks);
 	nam_region_table_free(&client->regions);
-	nam__colocated_close(client);
+	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
+		nam__colocated_forget(&client->servers[i]);
 	for (uint32_t i = 0; i < client->domains_count; i++)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	free(client->servers);
@@ -229,7 +170,7 @@ NAM_FIBER_FN static int
 client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
 {
-	int rc = servers_open(client, cluster->servers, cluster->count, diag);
+	int rc = nam__servers_open(client, cluster->servers, cluster->count, diag);
 
 	if (rc)
 		return rc;
@@ -243,7 +184,8 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	rc = register_client(client, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
-	nam__colocated_open(client); /* SUSPENDS */
+	for (uint32_t slot = 0; slot < client->servers_count; slot++)
+		nam__colocated_open(client, slot); /* SUSPENDS */
 	rc = nam__lock_table_new(&client->locks);
 	if (rc)
 		return nam_diag_set(diag, rc, "no memory for the lock table");
@@ -453,7 +395,7 @@ server_ask(void *arg)
 	}
 	/* Without an id: the client locks nothing. */
 	client->asks_only = true;
-	rc = servers_open(client, asked->at, 1, &asked->diag);
+	rc = nam__servers_open(client, asked->at, 1, &asked->diag);
 	if (!rc)
 		rc = nam__worker_new(client, &client->epoch_worker, &asked->diag);
 	if (!rc) {

@@ -30,10 +30,11 @@ struct nam__server {
 	uint32_t id;
 	uint32_t regions_count;
 	uint64_t boot;
-	uint32_t ready_mib, total_mib;	/* while it is starting */
+	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
+	atomic_bool usable;		/* blocks may be allocated there */
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
@@ -50,9 +51,9 @@ struct nam_client {
 	struct nam_client_options options;
 	bool asks_only;			/* the client does not wait for servers that start */
 	char name[48];
-	uint32_t servers_count;
-	struct nam__server *servers;
-	uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
+	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
+	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
+	_Atomic uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
 	uint32_t catalog_slot;		/* of server id 0 */
 	struct nam_domain *domains[4];
 	uint32_t domains_count;
@@ -103,10 +104,29 @@ struct nam_client {
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
 };
 
-/* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
+/* servers.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* regions.c: learn a server's regions, or say which server announces what cannot be. */
+/*
+ * servers.c: a slot, numbered servers_count, for a memory server.  It is not usable, and other
+ * threads cannot see it until nam__server_publish(); until then the next call takes it again.
+ * Meanwhile epoch_worker may connect to it, ask it and learn its regions.
+ *
+ * 0, -EINVAL for what is not an address, -NAM_E_CLUSTER for another fabric, -NAM_E_LIMIT: there are
+ * NAM_SERVERS_MAX, or as opening the fabric fails.
+ */
+int nam__server_append(struct nam_client *client, const char *address, uint32_t *ret_slot,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* Its slot by its id, if that is known, and then servers_count. */
+void nam__server_publish(struct nam_client *client, uint32_t slot);
+/* Append, publish and make usable all of these. */
+int nam__servers_open(struct nam_client *client, const struct nam_cluster_server *servers,
+	uint32_t count, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * regions.c: learn and publish a server's regions, or say which server announces what cannot be.
+ * The slot need not be published.
+ */
 NAM_FIBER_FN int nam__regions_learn(struct nam_client *client, uint32_t slot,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /*
@@ -121,6 +141,14 @@ NAM_FIBER_FN int nam__regions_refresh(struct nam_client *client) NAM_MUST_CHECK;
 int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
 void nam__worker_free(struct nam_worker *worker);
+/*
+ * workers.c: connect one queue pair.  If it fails, there is none.  The memory server is the one
+ * that the slot knows, or if it knows none yet, the slot takes what it says of itself.
+ */
+int nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
+	NAM_MUST_CHECK;
+/* And drop it, if there is one. */
+void nam__worker_disconnect(struct nam_worker *worker, uint32_t slot);
 
 /*
  * presence.c: what server 0 knows about a client, as NAM_RPC_CLIENT_STATE says it; the name ends
@@ -167,8 +195,21 @@ nam__presence_has(const struct nam__presence *presence, uint32_t client_id)
 	return presence->ids[client_id % NAM_CLIENTS_MAX / 64] >> client_id % 64 & 1;
 }
 
-/* colocated.c: find out which servers' memory is this host's, for connections made from now on. */
-NAM_FIBER_FN void nam__colocated_open(struct nam_client *client);
-void nam__colocated_close(struct nam_client *client);
+/*
+ * Whether a slot has a server.  One that is not published is asked only by the thread that
+ * appended it.
+ */
+static inline bool
+nam__slot_has_server(const struct nam_client *client, uint32_t slot)
+{
+	return slot < NAM_SERVERS_MAX && client->servers[slot].ops;
+}
+
+/*
+ * colocated.c: find out whether a server's memory is this host's, for connections made from now on.
+ * Its regions are known.
+ */
+NAM_FIBER_FN void nam__colocated_open(struct nam_client *client, uint32_t slot);
+void nam__colocated_forget(struct nam__server *server);
 
 #endif /* NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H */

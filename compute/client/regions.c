@@ -5,18 +5,19 @@
  * All that a server announces is checked before it is used (C1).
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "compute/client/client_internal.h"
 #include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 
-/* Takes a server's announcement of its region number `number`. */
+/* Takes a server's announcement of its region number `number`.  @block: not yet published */
 typedef int region_fn(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire);
+	const struct nam_rpc_region *wire, struct nam_region_block *block);
 
 static int
 region_add(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire)
+	const struct nam_rpc_region *wire, struct nam_region_block *block)
 {
 	struct nam_region region = {
 		.bytes = wire->bytes,
@@ -25,26 +26,25 @@ region_add(struct nam_client *client, uint32_t slot, uint32_t number,
 		.server = slot,
 		.is_private = wire->is_private,
 	};
-	int rc;
 
 	(void)number;
 	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
 		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
 		wire->remote + wire->bytes < wire->remote || wire->is_private > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
-	rc = nam_region_table_add(&client->regions, wire->id, &region);
-	return rc && rc != -ENOMEM ? -NAM_E_FABRIC_PROTOCOL : rc;
+	return nam_region_block_add(block, wire->id, &region) ? -NAM_E_FABRIC_PROTOCOL : 0;
 }
 
 /* A region that is known.  Its key may have changed, and whether it is private. */
 static int
 region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire)
+	const struct nam_rpc_region *wire, struct nam_region_block *block)
 {
 	const struct nam_region *known = nam_region_table_find(&client->regions,
 		nam_gaddr_make(wire->id, 0, 0));
 	struct nam_colocated *colocated = client->servers[slot].colocated;
 
+	(void)block;
 	if (!known || wire->id != client->servers[slot].id * NAM_REGIONS_PER_SERVER + number ||
 		known->bytes != wire->bytes || known->remote != wire->remote ||
 		wire->is_private > 1)
@@ -62,7 +62,7 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 /* One page of the announcement.  *first moves on; `reply` has room for a whole message. */
 NAM_FIBER_FN static int
 regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
-	struct nam_rpc_regions_reply *reply, uint32_t *first)
+	struct nam_region_block *block, struct nam_rpc_regions_reply *reply, uint32_t *first)
 {
 	struct nam_rpc_regions_request request = { .first = *first };
 	uint32_t bytes = NAM_RPC_BODY_MAX;
@@ -78,7 +78,7 @@ regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
 		bytes != sizeof(*reply) + reply->count * sizeof(struct nam_rpc_region))
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < reply->count; i++) {
-		rc = take(client, slot, *first + i, &reply->regions[i]);
+		rc = take(client, slot, *first + i, &reply->regions[i], block);
 		if (rc)
 			return rc;
 	}
@@ -87,7 +87,8 @@ regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
 }
 
 NAM_FIBER_FN static int
-regions_ask(struct nam_client *client, uint32_t slot, region_fn *take)
+regions_ask(struct nam_client *client, uint32_t slot, region_fn *take,
+	struct nam_region_block *block)
 {
 	struct nam_worker *worker = client->epoch_worker;
 	struct nam_rpc_regions_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
@@ -97,7 +98,7 @@ regions_ask(struct nam_client *client, uint32_t slot, region_fn *take)
 	if (!reply)
 		return -ENOMEM;
 	while (!rc && first < client->servers[slot].regions_count)
-		rc = regions_page(client, slot, take, reply, &first); /* SUSPENDS */
+		rc = regions_page(client, slot, take, block, reply, &first); /* SUSPENDS */
 	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
 	return rc;
 }
@@ -106,16 +107,21 @@ int
 nam__regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
 {
 	struct nam__server *server = &client->servers[slot];
+	struct nam_region_block *block;
 	int rc;
 
 	if (!server->regions_count || server->regions_count > NAM_REGIONS_PER_SERVER)
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s announces %u regions; 1 .. %u are possible",
 			server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
-	rc = regions_ask(client, slot, region_add); /* SUSPENDS */
-	if (rc)
+	block = calloc(1, sizeof(*block));
+	rc = block ? regions_ask(client, slot, region_add, block) : -ENOMEM; /* SUSPENDS */
+	if (rc) {
+		free(block);
 		return nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
 			server->address, nam_err_text(rc));
+	}
+	nam_region_table_publish(&client->regions, server->id, block);
 	return 0;
 }
 
@@ -130,7 +136,7 @@ nam__regions_refresh(struct nam_client *client)
 
 		if (atomic_load_explicit(lost, memory_order_acquire))
 			continue;
-		one = regions_ask(client, slot, region_renew); /* SUSPENDS */
+		one = regions_ask(client, slot, region_renew, NULL); /* SUSPENDS */
 		if (!rc && !atomic_load_explicit(lost, memory_order_acquire))
 			rc = one;
 	}

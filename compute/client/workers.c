@@ -65,8 +65,7 @@ explain_refusal(struct nam__server *server, int rc, const struct nam_hello *repl
 
 /* The first welcome identifies a server; later ones must agree with it. */
 static int
-welcome_take(struct nam_client *client, struct nam__server *server,
-	const struct nam_hello *reply, struct nam_diag *diag)
+welcome_take(struct nam__server *server, const struct nam_hello *reply, struct nam_diag *diag)
 {
 	struct nam_wire_welcome welcome;
 
@@ -81,10 +80,12 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
 			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
-	if (!client->id) {
+	/* Before the slot is published: only one thread knows it. */
+	if (!server->regions_count)
+		server->regions_count = welcome.regions_count;
+	if (!server->boot) {
 		server->id = welcome.server_id;
 		server->boot = welcome.boot;
-		server->regions_count = welcome.regions_count;
 		return 0;
 	}
 	if (welcome.boot != server->boot || welcome.server_id != server->id)
@@ -125,8 +126,8 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 	}
 }
 
-static int
-connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
+int
+nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 {
 	struct nam_client *client = worker->client;
 	struct nam__server *server = &client->servers[slot];
@@ -153,8 +154,8 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	if (!diag)
 		diag = &own;
 	diag->text[0] = '\0';
-	/* The session connection, and a client without an id, needs only a few requests. */
-	if (client->id && transport > NAM_TRANSPORT_SRQ) {
+	/* The epoch thread's worker, and a client without an id, needs only a few requests. */
+	if (client->id && worker != client->epoch_worker && transport > NAM_TRANSPORT_SRQ) {
 		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
 			&worker->mailboxes[slot]);
 		if (rc)
@@ -164,18 +165,16 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	}
 	memcpy(hello.data, &wire, sizeof(wire));
 	rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
-	if (rc)
-		return rc;
-	/* After a failure the queue pair goes with the worker. */
-	rc = welcome_take(client, server, &reply, diag);
+	if (!rc)
+		rc = welcome_take(server, &reply, diag);
 	if (!rc && (wire.flags & NAM_HELLO_MAILBOX) &&
 		nam__client_mailbox_welcome(worker->mailboxes[slot], worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
 			"mailbox for us; use the RPC transport srq", server->address);
+	if (rc)
+		nam__worker_disconnect(worker, slot);
 	return rc;
 }
-
-/* ---- life --------------------------------------------------------------------------------- */
 
 static void
 server_closed(struct nam_worker *worker, uint32_t slot)
@@ -185,6 +184,19 @@ server_closed(struct nam_worker *worker, uint32_t slot)
 	nam__client_mailbox_free(worker->mailboxes[slot]);
 	worker->mailboxes[slot] = NULL;
 }
+
+void
+nam__worker_disconnect(struct nam_worker *worker, uint32_t slot)
+{
+	struct nam_qp *qp = worker->qps[slot];
+
+	worker->qps[slot] = NULL;
+	if (qp)
+		qp->ops->qp_destroy(qp);
+	server_closed(worker, slot);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
 
 static const struct nam__worker_ops ops = {
 	.server_closed = server_closed,
@@ -197,7 +209,6 @@ void
 nam__worker_free(struct nam_worker *worker)
 {
 	struct nam__task *task, *next;
-	uint32_t servers_count = worker->client->servers_count;
 
 	for (task = worker->tasks_made; task; task = next) {
 		next = task->made_next;
@@ -205,12 +216,12 @@ nam__worker_free(struct nam_worker *worker)
 		free(task);
 	}
 	nam_fiber_destroy(worker->thread_task.fiber);
-	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
+	for (uint32_t i = 0; worker->qps && i < NAM_SERVERS_MAX; i++)
 		if (worker->qps[i])
 			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
-	for (uint32_t i = 0; worker->mailboxes && i < servers_count; i++)
+	for (uint32_t i = 0; worker->mailboxes && i < NAM_SERVERS_MAX; i++)
 		nam__client_mailbox_free(worker->mailboxes[i]);
-	for (uint32_t i = 0; worker->one_way && i < servers_count; i++)
+	for (uint32_t i = 0; worker->one_way && i < NAM_SERVERS_MAX; i++)
 		free(worker->one_way[i]);
 	nam__block_cache_free(worker);
 	nam__datagrams_close(worker);
@@ -251,17 +262,18 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->thread_task.is_thread = true;
 	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
 
-	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
-	worker->mailboxes = calloc(client->servers_count, sizeof(struct nam__client_mailbox *));
-	worker->one_way = calloc(client->servers_count, sizeof(struct nam__one_way *));
-	worker->answering = calloc(client->servers_count, sizeof(struct nam__answering));
-	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
+	worker->qps = calloc(NAM_SERVERS_MAX, sizeof(struct nam_qp *));
+	worker->mailboxes = calloc(NAM_SERVERS_MAX, sizeof(struct nam__client_mailbox *));
+	worker->one_way = calloc(NAM_SERVERS_MAX, sizeof(struct nam__one_way *));
+	worker->answering = calloc(NAM_SERVERS_MAX, sizeof(struct nam__answering));
+	worker->closing = calloc(NAM_SERVERS_MAX, sizeof(struct nam_qp *));
 	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->answering ||
 		!worker->closing)
 		goto fail;
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)
 		goto fail;
+	/* It may have less room, and have less for each of the servers that come later. */
 	rc = domain->ops->cq_create(domain, domain->limits.qp_depth * client->servers_count,
 		&worker->cq);
 	if (rc)
@@ -276,7 +288,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	if (rc)
 		goto fail;
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
-		rc = connect_qp(worker, slot, diag);
+		rc = nam__worker_connect(worker, slot, diag);
 	if (rc)
 		goto free_worker;
 	*ret_worker = worker;

@@ -150,15 +150,22 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 
 /* ---- round robin -------------------------------------------------------------------------- */
 
+/* Whether blocks may be allocated there. */
+static bool
+usable(const struct nam_client *client, uint32_t slot)
+{
+	return atomic_load_explicit(&client->servers[slot].usable, memory_order_acquire);
+}
+
 /* The bytes of all regions of a memory server, in use or not. */
 static uint64_t
 server_bytes(const struct nam_client *client, uint32_t id)
 {
-	const struct nam_region *regions = client->regions.blocks[id];
+	const struct nam_region_block *block = nam_region_table_block(&client->regions, id);
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; regions && i < NAM_REGIONS_PER_SERVER; i++)
-		bytes += regions[i].bytes;
+	for (uint32_t i = 0; block && i < NAM_REGIONS_PER_SERVER; i++)
+		bytes += block->regions[i].bytes;
 	return bytes;
 }
 
@@ -167,18 +174,23 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 {
 	const struct nam_client *client = worker->client;
 	char dead[48] = "", text[32];
+	uint32_t servers_count = 0;
 	uint64_t bytes = 0;
 
 	if (dead_count)
 		(void)snprintf(dead, sizeof(dead), " (%u of the servers are gone)", dead_count);
-	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
-		bytes += server_bytes(client, i);
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		if (!usable(client, slot))
+			continue;
+		servers_count++;
+		bytes += server_bytes(client, client->servers[slot].id);
+	}
 	worker->public_full = true;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"no room for a block of %u bytes: the %u memory servers have %s in all%s, in use, "
 		"or among used blocks of other sizes; drop or collect what is not needed, "
 		"start them with more --memory, or add servers",
-		stride, client->servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
+		stride, servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
 }
 
 static bool
@@ -194,7 +206,7 @@ cached_pop(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam
 
 /*
  * Go round from `first`.  Servers that were full lately are passed by at first, and asked only if
- * no other has room.
+ * no other has room; those that are not usable are not asked.
  */
 NAM_FIBER_FN static int
 alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
@@ -202,7 +214,7 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 {
 	uint32_t servers_count = worker->client->servers_count;
 	bool asked[NAM_SERVERS_MAX] = { false };
-	uint32_t dead_count = 0;
+	uint32_t dead_count = 0, usable_count = 0;
 	uint64_t reusable = 0;
 	int rc = 0;
 
@@ -214,16 +226,17 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 			class->skips--;
 			continue;
 		}
-		if (asked[slot])
+		if (asked[slot] || !usable(worker->client, slot))
 			continue;
 		asked[slot] = true;
+		usable_count++;
 		rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 		if (rc && !worker->qps[slot])
 			dead_count++;
 		else if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 			return rc;
 	}
-	if (dead_count == servers_count)
+	if (dead_count && dead_count == usable_count)
 		return rc;
 	/* Perhaps no reader can see this worker's retired blocks any more. */
 	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) /* SUSPENDS */

@@ -13,7 +13,7 @@
 
 struct stride_classes {
 	uint32_t stride;
-	struct nam__block_class *classes;		/* by server slot */
+	struct nam__block_class *classes;		/* by server slot, for NAM_SERVERS_MAX */
 };
 
 struct nam__block_cache {
@@ -38,13 +38,12 @@ struct nam__block_class *
 nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 {
 	uint32_t count = worker->block_caches ? worker->block_caches->count : 0;
-	uint32_t servers_count = worker->client->servers_count;
 	struct nam__block_class *classes = nam__class_find(worker, slot, stride);
 	struct nam__block_cache *cache;
 
 	if (classes)
 		return classes;
-	classes = calloc(servers_count, sizeof(*classes));
+	classes = calloc(NAM_SERVERS_MAX, sizeof(*classes));
 	if (!classes)
 		return NULL;
 	cache = realloc(worker->block_caches,
@@ -53,12 +52,12 @@ nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 		free(classes);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < servers_count; i++)
+	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		classes[i].ask = ASK_FIRST;
 	cache->strides[count] = (struct stride_classes){ stride, classes };
 	cache->count = count + 1;
 	worker->block_caches = cache;
-	worker->bytes += sizeof(struct stride_classes) + servers_count * sizeof(*classes);
+	worker->bytes += sizeof(struct stride_classes) + NAM_SERVERS_MAX * sizeof(*classes);
 	return &classes[slot];
 }
 

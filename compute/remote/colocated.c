@@ -98,37 +98,34 @@ ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply 
 }
 
 void
-nam__colocated_open(struct nam_client *client)
+nam__colocated_open(struct nam_client *client, uint32_t slot)
 {
+	struct nam__server *server = &client->servers[slot];
 	const char *text = getenv("NAM_COLOCATED_ACCESS");
 
 	if (client->options.no_local || (text && !strcmp(text, "0")))
 		return;
-	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
-		struct nam__server *server = &client->servers[slot];
+	if (server->domain->limits.regions_are_files) {
+		struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
+			NAM_RPC_BODY_MAX);
+		int rc = reply ? -ESTALE : -ENOMEM;
 
-		if (server->domain->limits.regions_are_files) {
-			struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
-				NAM_RPC_BODY_MAX);
-			int rc = reply ? -ESTALE : -ENOMEM;
-
-			/* Another client may have received a number for the same word. */
-			for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
-				rc = ask_server(client, slot, reply); /* SUSPENDS */
-			nam_buffer_give(client->epoch_worker, reply, NAM_RPC_BODY_MAX);
-			server->near = server->colocated != NULL;
-			continue;
-		}
-		/* Otherwise the provider knows what is near. */
-		server->colocated = calloc(1, sizeof(*server->colocated));
-		server->near = server->colocated &&
-			server->ops->is_near(server->domain, server->address);
+		/* Another client may have received a number for the same word. */
+		for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
+			rc = ask_server(client, slot, reply); /* SUSPENDS */
+		nam_buffer_give(client->epoch_worker, reply, NAM_RPC_BODY_MAX);
+		server->near = server->colocated != NULL;
+		return;
 	}
+	/* Otherwise the provider knows what is near. */
+	server->colocated = calloc(1, sizeof(*server->colocated));
+	server->near = server->colocated &&
+		server->ops->is_near(server->domain, server->address);
 }
 
 void
-nam__colocated_close(struct nam_client *client)
+nam__colocated_forget(struct nam__server *server)
 {
-	for (uint32_t slot = 0; client->servers && slot < client->servers_count; slot++)
-		unmap(client->servers[slot].colocated);
+	unmap(server->colocated);
+	server->colocated = NULL;
 }

@@ -222,7 +222,7 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 	struct nam_rpc_header header;
 	int rc;
 
-	if (call->slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
+	if (!nam__slot_has_server(worker->client, call->slot) || body_bytes > NAM_RPC_BODY_MAX)
 		return -NAM_E_LIMIT;
 	call->id = ++worker->call_ids;
 	call->counters = worker->current->counters;
@@ -450,7 +450,7 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 	if (count > NAM_CALLS_MAX)
 		return -NAM_E_LIMIT;
 	for (unsigned i = 0; i < count; i++)
-		if (!calls[i].type || calls[i].slot >= worker->client->servers_count)
+		if (!calls[i].type || !nam__slot_has_server(worker->client, calls[i].slot))
 			return -NAM_E_LIMIT;
 	many = nam_buffer_take(worker, sizeof(*many));
 	if (!many)

@@ -19,8 +19,7 @@
 
 #define RETRY_NS 100000u		/* at the least */
 #define RETRY_NS_MAX 100000000u
-#define BUFFERS (2u * NAM_FRAMES)	/* of a memory server: a reply without one is lost */
-#define BUFFERS_MAX 128u
+#define BUFFERS 128u			/* of all memory servers: a reply without one is lost */
 
 static uint32_t
 buffer_bytes(const struct nam_worker *worker)
@@ -47,9 +46,8 @@ int
 nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag)
 {
 	struct nam_domain *domain = worker->client->domains[0];
-	uint32_t most = BUFFERS * worker->client->servers_count;
-	uint32_t count = most < BUFFERS_MAX ? most : BUFFERS_MAX;
 	uint32_t bytes = (uint32_t)sizeof(struct nam__datagram) + buffer_bytes(worker);
+	uint32_t count = BUFFERS;
 	int rc;
 
 	if (worker->datagram_rq)

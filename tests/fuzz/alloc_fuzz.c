@@ -73,6 +73,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct nam_worker *worker = aligned_alloc(_Alignof(struct nam_worker), sizeof(*worker));
 	uint32_t stride = 64u * (1 + fuzz_u8(&input) % 20);
 	struct nam_qp connected = { .ops = NULL }, *qp = &connected;
+	struct nam_region_block *block;
 
 	if (!client || !worker)
 		abort();
@@ -84,8 +85,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	worker->qps = &qp;
 	worker->current = &worker->thread_task;
 	worker->thread_task.counters = &worker->counters[0];
-	if (nam_region_table_add(&client->regions, 0, &region))
+	block = calloc(1, sizeof(*block));
+	if (!block || nam_region_block_add(block, 0, &region))
 		abort();
+	nam_region_table_publish(&client->regions, 0, block);
 	answers = input;
 	for (unsigned i = 0; i < 2000; i++) {
 		struct nam_gaddr at;

@@ -26,8 +26,10 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	void *bell;
 	int rc;
 
-	if (depth == 0 || depth > NAM__SOFT_DEPTH_MAX)
+	if (depth == 0)
 		return -EINVAL;
+	if (depth > NAM__SOFT_DEPTH_MAX)
+		depth = NAM__SOFT_DEPTH_MAX;
 	cq = aligned_alloc(SHM_CACHE_LINE, (sizeof(*cq) + SHM_CACHE_LINE - 1) / SHM_CACHE_LINE *
 		SHM_CACHE_LINE);
 	if (!cq)

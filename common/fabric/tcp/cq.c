@@ -34,8 +34,10 @@ nam__tcp_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	struct tcp_cq *cq;
 	int rc;
 
-	if (depth == 0 || depth > NAM__SOFT_DEPTH_MAX)
+	if (depth == 0)
 		return -EINVAL;
+	if (depth > NAM__SOFT_DEPTH_MAX)
+		depth = NAM__SOFT_DEPTH_MAX;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -ENOMEM;
