@@ -47,7 +47,7 @@ nam_region_table_publish(struct nam_region_table *table, uint32_t server_id,
 	struct nam_region_block *block)
 {
 	block->replaced = atomic_load_explicit(&table->blocks[server_id], memory_order_relaxed);
-	/* Release: pairs with nam_region_table_block(). */
+	/* C19.  Release: pairs with nam_region_table_block(). */
 	atomic_store_explicit(&table->blocks[server_id], block, memory_order_release);
 }
 

@@ -109,7 +109,7 @@ nam__server_publish(struct nam_client *client, uint32_t slot)
 	if (client->servers[slot].boot)
 		atomic_store_explicit(&client->slot_of_id[client->servers[slot].id],
 			(uint16_t)slot, memory_order_release);
-	/* Release: other threads that see the count see the slot as it is here. */
+	/* C19.  Release: threads that see the count see the slot as it is here. */
 	atomic_store_explicit(&client->servers_count, slot + 1, memory_order_release);
 }
 

@@ -199,6 +199,7 @@ nam__worker_disconnect(struct nam_worker *worker, uint32_t slot)
 /* ---- life --------------------------------------------------------------------------------- */
 
 static const struct nam__worker_ops ops = {
+	.connect = nam__worker_connect,
 	.server_closed = server_closed,
 	.poll = nam__client_mailboxes_poll,
 	.patience = nam__client_mailboxes_patience,
@@ -287,8 +288,10 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	rc = nam__rpc_post_receives(worker);
 	if (rc)
 		goto fail;
+	/* Others on first use. */
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
-		rc = nam__worker_connect(worker, slot, diag);
+		if (client->servers[slot].usable)
+			rc = nam__worker_connect(worker, slot, diag);
 	if (rc)
 		goto free_worker;
 	*ret_worker = worker;

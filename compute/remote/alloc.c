@@ -134,8 +134,9 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 			"there is no server %u, or %u bytes is not a multiple of %u", slot, stride,
 			NAM_GADDR_UNIT_BYTES);
 	/* Cached blocks of a server that is gone are of no use. */
-	if (!worker->qps[slot])
-		return nam__failure_explain(worker, slot, nam__lost(worker, slot));
+	rc = worker->qps[slot] ? 0 : nam__qp_open(worker, slot);
+	if (rc)
+		return rc;
 	class = nam__class_get(worker, slot, stride);
 	if (!class)
 		return -ENOMEM;

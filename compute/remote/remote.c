@@ -107,8 +107,8 @@ batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, uns
 		wrs[i].context = (void *)((uintptr_t)task | NAM__CONTEXT_UNSIGNALED);
 	wrs[count - 1].context = task;
 	wrs[count - 1].flags |= NAM_WR_SIGNALED;
-	rc = qp ? worker->qp_post(qp, wrs, count) : nam__lost(worker, slot);
-	/* Waits for room, or notes the failure. */
+	rc = qp ? worker->qp_post(qp, wrs, count) : -NAM_E_FABRIC_FULL;
+	/* Connects, waits for room, or notes the failure. */
 	if (__builtin_expect(rc != 0, 0))
 		return !nam__posted_otherwise(worker, task, slot, wrs, count, rc);
 	task->counters->doorbells++;
@@ -412,8 +412,12 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	if (slot < 0)
 		return slot;
 	qp = worker->qps[slot];
-	if (!qp)
-		return nam__lost(worker, (uint32_t)slot);
+	if (__builtin_expect(!qp, 0)) {
+		rc = nam__qp_open(worker, (uint32_t)slot);
+		if (rc)
+			return rc;
+		qp = worker->qps[slot];
+	}
 	if (worker->async_pending == worker->async_size) {
 		uint32_t size = worker->async_size ? 2 * worker->async_size : 64;
 		void **done = realloc(worker->async_done, size * sizeof(void *));

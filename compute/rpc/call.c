@@ -213,6 +213,18 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
+/* Its server has a queue pair, or the call has failed. */
+static int
+connection_check(struct nam_worker *worker, struct nam__call *call)
+{
+	if (!server_dead(worker, call->slot))
+		return 0;
+	call->rc = nam__qp_open(worker, call->slot);
+	/* Where connecting failed, the diag says why. */
+	return atomic_load_explicit(&worker->client->servers[call->slot].lost,
+		memory_order_relaxed) ? call_explain(worker, call) : call->rc;
+}
+
 /* Make the request of a call: for its memory server's mailbox, or else a SEND. */
 static int
 call_make(struct nam_worker *worker, struct nam__call *call, const void *body, uint32_t body_bytes,
@@ -227,10 +239,9 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 	call->id = ++worker->call_ids;
 	call->counters = worker->current->counters;
 	call->replies = worker->answering[call->slot].replies;
-	if (server_dead(worker, call->slot)) {
-		call->rc = nam__lost(worker, call->slot);
-		return call_explain(worker, call);
-	}
+	rc = connection_check(worker, call);
+	if (rc)
+		return rc;
 	if (worker->one_way[call->slot])
 		call->acknowledged = worker->one_way[call->slot]->acknowledged;
 	box = worker->mailboxes[call->slot];
@@ -325,9 +336,9 @@ nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, c
 
 	nam_rpc_header_fill(&header, type, worker->call_ids + 1, 0, body_bytes);
 	header.one_way = NAM_RPC_ONE_WAY;
-	named.rc = server_dead(worker, slot) ? nam__lost(worker, slot) : 0;
-	if (named.rc)
-		return call_explain(worker, &named);
+	rc = connection_check(worker, &named);
+	if (rc)
+		return rc;
 	rc = send_make(worker, slot, &header, body, &message, &wr);
 	if (rc)
 		return rc;

@@ -123,7 +123,7 @@ nam__doorbell_post(struct nam__doorbell *doorbell)
 	doorbell->bytes_in = doorbell->bytes_out = 0;
 	qp = worker->qps[doorbell->server];
 	if (__builtin_expect(!qp || worker->qp_post(qp, doorbell->wrs, count), 0)) {
-		/* Waits for room, or notes the failure.  Never local: it changes memory. */
+		/* Connects, waits, or notes the failure.  Never local: it changes memory. */
 		nam__post_for(worker, task, (uint32_t)doorbell->server, doorbell->wrs, count);
 	} else {
 		counters->doorbells++;

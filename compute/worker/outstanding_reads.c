@@ -80,11 +80,10 @@ post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, 
 	int rc;
 
 	do {
-		struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
-
-		rc = slot < 0 ? slot : nam__lost(worker, (uint32_t)slot);
-		if (qp)
-			rc = worker->qp_post(qp, wrs, count);
+		rc = slot < 0 ? slot : 0;
+		if (!rc && !worker->qps[slot])
+			rc = nam__qp_open(worker, (uint32_t)slot);
+		rc = rc ?: worker->qp_post(worker->qps[slot], wrs, count);
 		/* A full queue pair empties as its requests complete. */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_FULL, 0) && (nam__poll(worker), true));
 	return posted(worker, outstanding, wrs, numbers, count, rc);

@@ -84,7 +84,7 @@ bool nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
 	struct nam__outstanding_reads *outstanding, unsigned number, int slot, struct nam_wr *wr,
 	int rc);
 
-/* As qp_post, also where `slot` is an error or its server is gone. */
+/* As qp_post, also where `slot` is an error; FULL also where it has no queue pair. */
 static inline int
 nam__outstanding_read_try(struct nam_worker *worker, int slot, const struct nam_wr *wr)
 {
@@ -94,7 +94,7 @@ nam__outstanding_read_try(struct nam_worker *worker, int slot, const struct nam_
 		return slot;
 	qp = worker->qps[slot];
 	return __builtin_expect(qp != NULL, 1) ? worker->qp_post(qp, wr, 1)
-					       : nam__lost(worker, (uint32_t)slot);
+					       : -NAM_E_FABRIC_FULL;
 }
 
 /* So many READs have gone out, each by a doorbell. */

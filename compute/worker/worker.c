@@ -104,26 +104,6 @@ slot_of(const struct nam_qp *qp)
 	return (uint32_t)(uintptr_t)qp->user;
 }
 
-int
-nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
-{
-	const char *address = worker->client->servers[slot].address;
-
-	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
-		return nam_diag_set(&worker->diag, status,
-			"the memory server at %s is gone: if it still runs, and only the way there "
-			"was cut, its memory is there, so connect anew; if it ended, its memory "
-			"ended with it, and it must be restarted", address);
-	if (nam_err_is(status, NAM_E_FABRIC_TIMEOUT))
-		return nam_diag_set(&worker->diag, status,
-			"the memory server at %s does not answer: it is stopped or overloaded, and "
-			"the connection ended after timeout_ms (%u); connect anew once it runs",
-			address, worker->client->options.timeout_ms);
-	return nam_diag_set(&worker->diag, status,
-		"the connection to the memory server at %s failed: %s; connect anew",
-		address, nam_err_text(status));
-}
-
 static void
 server_closed(struct nam_worker *worker, struct nam_qp *qp)
 {
@@ -330,15 +310,13 @@ bool
 nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, struct nam_wr *wrs,
 	unsigned count)
 {
-	struct nam_qp *qp = worker->qps[slot];
-	int rc = qp ? 0 : nam__lost(worker, slot);
+	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
-	while (!rc && (rc = worker->qp_post(qp, wrs, count)) == -NAM_E_FABRIC_FULL) {
-		nam__poll(worker);
-		qp = worker->qps[slot];
-		rc = qp ? 0 : nam__lost(worker, slot);
-	}
+	do {
+		rc = worker->qps[slot] ? 0 : nam__qp_open(worker, slot);
+		rc = rc ?: worker->qp_post(worker->qps[slot], wrs, count);
+	} while (rc == -NAM_E_FABRIC_FULL && (nam__poll(worker), true));
 	if (rc == NAM_POSTED_LOCAL) {
 		count_local(task, wrs, count);
 		return true;

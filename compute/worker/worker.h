@@ -54,6 +54,8 @@ struct nam__deferred {
 
 /* The layers above, which have requests under way. */
 struct nam__worker_ops {
+	/* Fill qps[slot], and all that belongs to it; waits for the server. */
+	int (*connect)(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag);
 	/* The connection of a slot has ended. */
 	void (*server_closed)(struct nam_worker *worker, uint32_t slot);
 	/* Take replies that memory servers WROTE; returns how many. */
@@ -67,6 +69,8 @@ struct nam__worker_ops {
 struct nam__answering {
 	uint32_t replies;
 	bool silent;	/* a call ended at its deadline, and no reply has come since it began */
+	int refusal;			/* of the last attempt to connect */
+	uint64_t connect_again_ns;	/* when to try again, after a failure */
 };
 
 struct nam_worker {
@@ -75,7 +79,7 @@ struct nam_worker {
 	struct nam_cq *cq;
 	int (*cq_poll)(struct nam_cq *, struct nam_wc *, unsigned);
 	int (*qp_post)(struct nam_qp *, const struct nam_wr *, unsigned);
-	struct nam_qp **qps;		/* by server slot; NULL once closed */
+	struct nam_qp **qps;		/* by server slot; NULL once closed, or before first use */
 	struct nam__task *current;
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
@@ -142,15 +146,22 @@ nam__closings_see_to(struct nam_worker *worker)
 		nam__closings_end(worker);
 }
 
-/* The diag of a failure of the fabric.  Returns `status`. */
+/* connect.c: the diag of a failure of the fabric.  Returns `status`. */
 int nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status);
-/* The failure of what is asked of a memory server without a queue pair. */
+/* The failure of what was asked of a memory server whose queue pair has ended. */
 static inline int
 nam__lost(const struct nam_worker *worker, uint32_t slot)
 {
 	return atomic_load_explicit(&worker->client->servers[slot].lost, memory_order_acquire) ?:
 		-NAM_E_FABRIC_PEER_DEAD;
 }
+
+/*
+ * connect.c: if the slot never had a queue pair, connect.  0, the failure of the connection that
+ * has ended, or that of connecting, with its diag.  A failure to connect holds for a while.  Other
+ * tasks of the worker stand still meanwhile.
+ */
+int nam__qp_open(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 
 /* Take completions and make tasks ready.  Returns how many completions there were. */
 int nam__poll(struct nam_worker *worker);
@@ -243,8 +254,12 @@ nam__read_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
 
 	if (__builtin_expect(!qp, 0)) {
-		task->rc = slot < 0 ? slot : nam__lost(worker, (uint32_t)slot);
-		return false;
+		rc = slot < 0 ? slot : nam__qp_open(worker, (uint32_t)slot);
+		if (rc) {
+			task->rc = rc;
+			return false;
+		}
+		qp = worker->qps[slot];
 	}
 	/* The commonest request by far: fields that a READ does not use stay unset. */
 	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);

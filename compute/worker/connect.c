@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connect.c -- a worker connects to a memory server when it first needs it, or says why it cannot.
+ *
+ * Workers connect to all usable servers when they are opened; this is for servers that come later.
+ * Connecting blocks the thread, as at the start, and takes more stack than a fiber has.
+ */
+#include "worker.h"
+
+#define STACK_BYTES (1u << 20)	/* the resolver of names needs some; committed as touched */
+#define AGAIN_NS 100000000ull
+
+int
+nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
+{
+	const char *address = worker->client->servers[slot].address;
+
+	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
+		return nam_diag_set(&worker->diag, status,
+			"the memory server at %s is gone: if it still runs, and only the way there "
+			"was cut, its memory is there, so connect anew; if it ended, its memory "
+			"ended with it, and it must be restarted", address);
+	if (nam_err_is(status, NAM_E_FABRIC_TIMEOUT))
+		return nam_diag_set(&worker->diag, status,
+			"the memory server at %s does not answer: it is stopped or overloaded, and "
+			"the connection ended after timeout_ms (%u); connect anew once it runs",
+			address, worker->client->options.timeout_ms);
+	return nam_diag_set(&worker->diag, status,
+		"the connection to the memory server at %s failed: %s; connect anew",
+		address, nam_err_text(status));
+}
+
+struct attempt {
+	struct nam_worker *worker;
+	uint32_t slot;
+	int rc;
+	struct nam_fiber *fiber;
+};
+
+static int
+connect_here(struct nam_worker *worker, uint32_t slot)
+{
+	return worker->ops->connect(worker, slot, &worker->diag);
+}
+
+static void
+attempt_main(void *arg)
+{
+	struct attempt *attempt = arg;
+
+	attempt->rc = connect_here(attempt->worker, attempt->slot);
+	nam_fiber_exit_to(attempt->fiber, attempt->worker->current->fiber);
+}
+
+static int
+connect_on_stack(struct nam_worker *worker, uint32_t slot)
+{
+	struct attempt attempt = { .worker = worker, .slot = slot };
+	int rc;
+
+	if (worker->current->is_thread)
+		return connect_here(worker, slot);
+	rc = nam_fiber_create(attempt_main, &attempt, STACK_BYTES, &attempt.fiber);
+	if (rc)
+		return nam_diag_set(&worker->diag, rc, "no memory to connect to the memory server "
+			"at %s", worker->client->servers[slot].address);
+	/* The task is suspended by this alone: no other task of the worker runs meanwhile. */
+	nam_fiber_switch(worker->current->fiber, attempt.fiber);
+	nam_fiber_destroy(attempt.fiber);
+	return attempt.rc;
+}
+
+int
+nam__qp_open(struct nam_worker *worker, uint32_t slot)
+{
+	const struct nam__server *server = &worker->client->servers[slot];
+	struct nam__answering *answering = &worker->answering[slot];
+	uint64_t begin_ns, end_ns;
+	int rc = atomic_load_explicit(&server->lost, memory_order_acquire);
+
+	if (rc)
+		return nam__failure_explain(worker, slot, rc);
+	if (worker->qps[slot])
+		return 0;
+	begin_ns = nam_now_ns();
+	/* Otherwise tasks that all need this server would stop the others one after another. */
+	if (begin_ns < answering->connect_again_ns)
+		return nam_diag_set(&worker->diag, answering->refusal,
+			"cannot connect to the memory server at %s: %s", server->address,
+			nam_err_text(answering->refusal));
+	rc = connect_on_stack(worker, slot);
+	if (!rc)
+		return 0;
+	end_ns = nam_now_ns();
+	answering->refusal = rc;
+	answering->connect_again_ns = end_ns +
+		(end_ns - begin_ns > AGAIN_NS ? end_ns - begin_ns : AGAIN_NS);
+	return rc;
+}
