@@ -442,7 +442,7 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 	(void)munmap(base, mr->bytes);
 	rc = check_available(memory, "a region of", mr->bytes, diag);
 	if (!rc)
-		rc = domain->ops->region_restore(domain, mr, diag);
+		rc = domain->ops->region_restore(domain, mr, NAM_MR_REMOTE, diag);
 	if (rc) {
 		base = private_map(memory, mr->bytes);
 		atomic_store_explicit(&memory->bases[region], base ? base : spare,

@@ -146,17 +146,18 @@ struct nam_fabric_ops {
 		int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag);
 	/*
 	 * Peers lose a region: its memory goes back to the host.  Requests that are under way, and
-	 * mappings of peers, then meet pages that are not used otherwise.  mr->base stays mapped
-	 * until mr_release.
+	 * mappings of peers, then meet unused pages, which another call gives back.  mr->base is
+	 * as region_alloc gave it, and stays mapped until mr_release.
 	 */
 	void (*region_withdraw)(struct nam_domain *domain, struct nam_mr *mr);
 	/*
-	 * The way back, for all peers: those that connected before, and those that connected while
-	 * the region was withdrawn.  It has all its pages again, and their bytes are zero.  Its
-	 * address stays; mr->lkey and mr->rkey may change, each in one atomic store.  A failure
-	 * leaves the region withdrawn and names its cause.
+	 * The way back, for all peers, also those that connected meanwhile.  It has all its pages
+	 * again, and their bytes are zero.  A failure leaves it withdrawn and names its cause.
+	 * mr->lkey and mr->rkey may change, each in one atomic store.  With NAM_MR_REMOTE_READ in
+	 * place of NAM_MR_REMOTE peers may only READ; mr->base may change until it is withdrawn.
 	 */
-	int (*region_restore)(struct nam_domain *domain, struct nam_mr *mr, struct nam_diag *diag);
+	int (*region_restore)(struct nam_domain *domain, struct nam_mr *mr, uint32_t rights,
+		struct nam_diag *diag);
 	int (*mr_register)(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 		struct nam_mr *ret, struct nam_diag *diag);
 	/*

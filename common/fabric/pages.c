@@ -201,6 +201,17 @@ nam__pages_file(const char *name, uint64_t bytes, unsigned flags)
 	return rc;
 }
 
+int
+nam__pages_file_read_only(int fd)
+{
+	char path[32];
+	int read_only;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	read_only = open(path, O_RDONLY | O_CLOEXEC);
+	return read_only < 0 ? -errno : read_only;
+}
+
 int64_t
 nam__pages_file_bytes(int fd)
 {
@@ -210,9 +221,10 @@ nam__pages_file_bytes(int fd)
 	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &status) ? status.st_size : -1;
 }
 
-int
-nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
-	struct nam__populate *populate, struct nam__pages *pages, struct nam_diag *diag)
+/* Mapped, on its node, and without memory.  @flags	of mmap(), besides MAP_SHARED */
+static int
+pages_map(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
+	int flags, struct nam__pages *pages, struct nam_diag *diag)
 {
 	uint64_t page_bytes;
 	int rc;
@@ -227,7 +239,7 @@ nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_
 	if (pages->fd < 0)
 		return say_no_memory(diag, pages->fd, asked, log2, numa_node);
 	pages->base = map_file(pages->fd, pages->bytes, transparent_huge, PROT_READ | PROT_WRITE,
-		0);
+		flags);
 	if (!pages->base) {
 		rc = say_no_memory(diag, -errno, asked, log2, numa_node);
 		goto close_file;
@@ -239,11 +251,6 @@ nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_
 	rc = bind_to_node(pages, numa_node, near_node, diag);
 	if (rc)
 		goto unmap;
-	rc = populate_all(pages, page_bytes, populate);
-	if (rc) {
-		rc = say_no_memory(diag, rc, asked, log2, numa_node);
-		goto unmap;
-	}
 	return 0;
 
 unmap:
@@ -251,6 +258,29 @@ unmap:
 close_file:
 	close(pages->fd);
 	return rc;
+}
+
+int
+nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
+	struct nam__populate *populate, struct nam__pages *pages, struct nam_diag *diag)
+{
+	int rc = pages_map(asked, log2, transparent_huge, numa_node, near_node, 0, pages, diag);
+
+	if (rc)
+		return rc;
+	rc = populate_all(pages, 1ull << log2, populate);
+	if (!rc)
+		return 0;
+	(void)munmap(pages->base, pages->bytes);
+	close(pages->fd);
+	return say_no_memory(diag, rc, asked, log2, numa_node);
+}
+
+int
+nam__pages_reserve(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node,
+	struct nam__pages *pages, struct nam_diag *diag)
+{
+	return pages_map(asked, log2, transparent_huge, numa_node, -1, MAP_NORESERVE, pages, diag);
 }
 
 int

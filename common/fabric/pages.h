@@ -38,6 +38,10 @@ int nam__pages_alloc(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_
 	int numa_node, int near_node, struct nam__populate *populate, struct nam__pages *ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* The same without memory until nam__pages_renew(), so without populate. */
+int nam__pages_reserve(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_huge,
+	int numa_node, struct nam__pages *ret, struct nam_diag *diag) NAM_MUST_CHECK;
+
 /*
  * Take the memory of all pages again, once they were given back: every byte is zero.  On failure
  * they are given back, and the message names the cause.
@@ -51,6 +55,8 @@ int nam__pages_renew(const struct nam__pages *pages, uint32_t page_bytes_log2,
  * @flags	of memfd_create(), besides those
  */
 int nam__pages_file(const char *name, uint64_t bytes, unsigned flags) NAM_MUST_CHECK;
+/* Another descriptor of it, through which no process maps it for writing: or -errno. */
+int nam__pages_file_read_only(int fd) NAM_MUST_CHECK;
 /* The size of a file that cannot shrink, so that no access faults; -1: it can, or is no such. */
 int64_t nam__pages_file_bytes(int fd);
 

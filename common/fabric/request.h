@@ -101,6 +101,7 @@ struct nam_mr {
 enum nam_mr_rights {
 	NAM_MR_LOCAL = 0,		/* buffers of our own requests */
 	NAM_MR_REMOTE = 1u << 0,	/* peers may READ, WRITE, CAS and FETCH_ADD */
+	NAM_MR_REMOTE_READ = 1u << 1,	/* peers may READ: region_restore */
 };
 
 struct nam_fabric_limits {

@@ -70,7 +70,8 @@ nam__sim_region_withdraw(struct nam_domain *domain, struct nam_mr *mr)
 }
 
 int
-nam__sim_region_restore(struct nam_domain *domain, struct nam_mr *pub_mr, struct nam_diag *diag)
+nam__sim_region_restore(struct nam_domain *domain, struct nam_mr *pub_mr, uint32_t rights,
+	struct nam_diag *diag)
 {
 	struct sim_mr *mr = &((struct sim_domain *)domain)->mrs[(uintptr_t)pub_mr->provider - 1];
 
@@ -78,7 +79,7 @@ nam__sim_region_restore(struct nam_domain *domain, struct nam_mr *pub_mr, struct
 	if (madvise(mr->base, mr->bytes, MADV_DONTNEED))
 		return nam_diag_set(diag, -errno, "sim: a region of %llu bytes: %s",
 			(unsigned long long)mr->bytes, nam_err_text(-errno));
-	mr->rights = NAM_MR_REMOTE;
+	mr->rights = rights;
 	return 0;
 }
 
@@ -124,16 +125,19 @@ nam__sim_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 }
 
 uint8_t *
-nam__sim_resolve(const struct sim_domain *domain, uint32_t rkey, uint64_t remote, uint32_t bytes)
+nam__sim_resolve(const struct sim_domain *domain, const struct nam_wr *wr)
 {
-	uint32_t index = (rkey >> 8) - 1;
+	const uint32_t rights = wr->op == NAM_WR_READ ? NAM_MR_REMOTE | NAM_MR_REMOTE_READ :
+							NAM_MR_REMOTE;
+	uint32_t index = (wr->rkey >> 8) - 1;
+	uint64_t remote = wr->remote;
 	const struct sim_mr *mr;
 
-	if ((rkey & 0xffu) != KEY_STRANGE || index >= domain->mrs_count)
+	if ((wr->rkey & 0xffu) != KEY_STRANGE || index >= domain->mrs_count)
 		return NULL;
 	mr = &domain->mrs[index];
-	if (!mr->base || !(mr->rights & NAM_MR_REMOTE) || remote < mr->remote ||
-		remote - mr->remote > mr->bytes || bytes > mr->bytes - (remote - mr->remote))
+	if (!mr->base || !(mr->rights & rights) || remote < mr->remote ||
+		remote - mr->remote > mr->bytes || wr->bytes > mr->bytes - (remote - mr->remote))
 		return NULL;
 	return mr->base + (remote - mr->remote);
 }

@@ -164,7 +164,8 @@ receive_packet_of_regions(struct handshake *shake, struct shm_peer *peer, uint32
 		goto close_all;
 	}
 	for (uint32_t i = 0; i < packet.count; i++) {
-		rc = nam__shm_region_map(fds[i], &packet.regions[i], &peer->regions[*done]);
+		rc = nam__shm_region_map(fds[i], *done, &packet.regions[i],
+			&peer->regions[*done]);
 		if (rc) {
 			rc = nam_diag_set(shake->diag, rc, "shm:%s: cannot map region %u of %llu "
 				"bytes: %s", shake->address.sun_path, *done,

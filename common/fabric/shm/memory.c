@@ -2,14 +2,16 @@
 /* memory.c -- memory that two processes share: regions, and small files of the handshake. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/fabric/pages.h"
 #include "shm_internal.h"
 
+/* The two files of a region. */
 static int
-remember(struct shm_domain *domain, const struct shm_mr *mr, uint32_t *ret_index)
+remember(struct shm_domain *domain, const struct shm_mr mrs[2], uint32_t *ret_index)
 {
 	int rc = 0;
 
@@ -18,10 +20,44 @@ remember(struct shm_domain *domain, const struct shm_mr *mr, uint32_t *ret_index
 		rc = -NAM_E_LIMIT;
 	} else {
 		*ret_index = domain->mrs_count;
-		domain->mrs[domain->mrs_count++] = *mr;
+		memcpy(&domain->mrs[domain->mrs_count], mrs, 2 * sizeof(mrs[0]));
+		domain->mrs_count += 2;
 	}
 	pthread_mutex_unlock(&domain->mutex);
 	return rc;
+}
+
+static void
+file_free(const struct shm_mr *mr)
+{
+	(void)munmap(mr->base, mr->bytes);
+	close(mr->fd);
+}
+
+/*
+ * Peers keep what they have mapped, so no file that they may write can become one that they may
+ * only read.  The second file has no memory until then; `pages` are the first one's.
+ */
+static int
+read_only_make(const struct nam__pages *pages, uint32_t page_bytes_log2, int transparent_huge,
+	int numa_node, struct shm_mr *ret, struct nam_diag *diag)
+{
+	struct nam__pages own;
+	int rc = nam__pages_reserve(pages->bytes, page_bytes_log2, transparent_huge, numa_node,
+		&own, diag), fd;
+
+	if (rc)
+		return rc;
+	fd = nam__pages_file_read_only(own.fd);
+	/* The mapping is enough for the owner. */
+	close(own.fd);
+	if (fd < 0) {
+		(void)munmap(own.base, own.bytes);
+		return nam_diag_set(diag, fd, "shm: a region's file cannot be opened for reading "
+			"through /proc/self/fd: %s", nam_err_text(fd));
+	}
+	*ret = (struct shm_mr){ .fd = fd, .base = own.base, .withdrawn = true };
+	return 0;
 }
 
 int
@@ -30,28 +66,34 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
 	struct nam__pages pages;
-	struct shm_mr mr;
+	struct shm_mr mrs[2];
 	uint32_t index;
 	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1,
 		pub->populate, &pages, diag);
 
 	if (rc)
 		return rc;
-	mr = (struct shm_mr){
-		.fd = pages.fd,
-		.base = pages.base,
-		.bytes = pages.bytes,
-		.page_bytes_log2 = page_bytes_log2,
-		.transparent_huge = transparent_huge ? 1 : 0,
-	};
-	rc = remember(domain, &mr, &index);
+	mrs[0] = (struct shm_mr){ .fd = pages.fd, .base = pages.base };
+	rc = read_only_make(&pages, page_bytes_log2, transparent_huge, numa_node, &mrs[1], diag);
 	if (rc) {
-		rc = nam_diag_set(diag, rc, "more than %u regions", SHM_REGIONS_MAX);
-		goto free_pages;
+		(void)munmap(pages.base, pages.bytes);
+		close(pages.fd);
+		return rc;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		mrs[i].bytes = pages.bytes;
+		mrs[i].page_bytes_log2 = page_bytes_log2;
+		mrs[i].transparent_huge = transparent_huge ? 1 : 0;
+	}
+	rc = remember(domain, mrs, &index);
+	if (rc) {
+		file_free(&mrs[0]);
+		file_free(&mrs[1]);
+		return nam_diag_set(diag, rc, "more than %u regions", SHM_REGIONS_MAX / 2);
 	}
 	*ret = (struct nam_mr){
-		.base = mr.base,
-		.bytes = mr.bytes,
+		.base = pages.base,
+		.bytes = pages.bytes,
 		.lkey = 0,
 		.rkey = index,
 		.remote = 0,
@@ -59,36 +101,37 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 		.fd = -1,
 	};
 	return 0;
-
-free_pages:
-	(void)munmap(mr.base, mr.bytes);
-	close(mr.fd);
-	return rc;
 }
 
 void
 nam__shm_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
-	struct shm_mr *mr = pub_mr->provider;
+	struct shm_mr *mrs = pub_mr->provider;
 
+	pub_mr->base = mrs[0].base;
 	pthread_mutex_lock(&domain->mutex);
-	mr->withdrawn = true;
+	mrs[0].withdrawn = mrs[SHM_READ_ONLY].withdrawn = true;
 	pthread_mutex_unlock(&domain->mutex);
-	(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+	(void)madvise(mrs[0].base, mrs[0].bytes, MADV_REMOVE);
+	(void)madvise(mrs[SHM_READ_ONLY].base, mrs[0].bytes, MADV_REMOVE);
 }
 
-/* All clients have it mapped, so nothing has to be sent. */
+/* All clients have both files mapped, so nothing has to be sent. */
 int
-nam__shm_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, struct nam_diag *diag)
+nam__shm_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, uint32_t rights,
+	struct nam_diag *diag)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
-	struct shm_mr *mr = pub_mr->provider;
-	const struct nam__pages pages = { mr->fd, mr->base, mr->bytes };
+	struct shm_mr *mrs = pub_mr->provider;
+	struct shm_mr *mr = &mrs[rights & NAM_MR_REMOTE ? 0 : SHM_READ_ONLY];
+	const struct nam__pages pages = { mr == mrs ? mr->fd : -1, mr->base, mr->bytes };
 	int rc = nam__pages_renew(&pages, mr->page_bytes_log2, diag);
 
 	if (rc)
 		return rc;
+	pub_mr->base = mr->base;
+	__atomic_store_n(&pub_mr->rkey, (uint32_t)(mr - domain->mrs), __ATOMIC_RELAXED);
 	pthread_mutex_lock(&domain->mutex);
 	mr->withdrawn = false;
 	pthread_mutex_unlock(&domain->mutex);
@@ -180,39 +223,37 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
 	struct shm_mr *mr = pub_mr->provider;
-	struct shm_mr old;
+	struct shm_mr old[2];
 
 	if (!mr)
 		return;
+	pub_mr->provider = NULL;
 	if (mr < domain->mrs || mr >= domain->mrs + SHM_REGIONS_MAX) {
 		(void)munmap(mr->base, mr->bytes);
 		if (mr->fd >= 0)
 			close(mr->fd);
 		free(mr);
-		pub_mr->provider = NULL;
 		return;
 	}
-	/* The slot stays taken: a key is never given to other memory. */
+	/* The slots stay taken: a key is never given to other memory. */
 	pthread_mutex_lock(&domain->mutex);
-	old = *mr;
-	*mr = (struct shm_mr){ .fd = -1 };
+	memcpy(old, mr, sizeof(old));
+	mr[0] = mr[SHM_READ_ONLY] = (struct shm_mr){ .fd = -1 };
 	pthread_mutex_unlock(&domain->mutex);
-	if (old.fd < 0)
-		return;
-	(void)munmap(old.base, old.bytes);
-	close(old.fd);
-	pub_mr->provider = NULL;
+	for (unsigned i = 0; i < 2 && old[i].fd >= 0; i++)
+		file_free(&old[i]);
 }
 
 int
-nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_region *ret)
+nam__shm_region_map(int fd, uint32_t key, const struct shm_region_note *note,
+	struct shm_region *ret)
 {
 	void *at;
 
 	if (!note->bytes || note->bytes > 1ull << 40 ||
 		nam__pages_file_bytes(fd) != (int64_t)note->bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
-	at = nam__pages_map(fd, note->bytes, note->transparent_huge, true);
+	at = nam__pages_map(fd, note->bytes, note->transparent_huge, !(key & SHM_READ_ONLY));
 	if (!at)
 		return -errno;
 	/* For speed only: huge entries in our own page tables. */

@@ -7,6 +7,7 @@
 #include "shm_internal.h"
 
 #ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -97,7 +98,8 @@ populate_piece(struct shm_peer *peer)
 
 	if (now < peer->populate_ns)
 		return (int)((peer->populate_ns - now) / 1000000u) + 1;
-	(void)madvise(region->base + peer->populate_offset, bytes, MADV_POPULATE_WRITE);
+	(void)madvise(region->base + peer->populate_offset, bytes,
+		peer->populate_region & SHM_READ_ONLY ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
 	peer->populate_offset += bytes;
 	if (peer->populate_offset == all) {
 		peer->populate_offset = 0;

@@ -62,18 +62,22 @@ prefetch_write(const uint8_t *at, uint32_t bytes)
 		__builtin_prefetch(at, 1, 3);
 }
 
-/* NULL: the request reaches outside the peer's registered memory. */
+/* NULL: the request reaches outside the peer's registered memory, or may not do that there. */
 static inline uint8_t *
 resolve(const struct shm_qp *qp, const struct nam_wr *wr)
 {
 	const struct shm_region *region;
 
-	if (SHM_LIKELY(wr->rkey < qp->regions_count))
+	if (SHM_LIKELY(wr->rkey < qp->regions_count)) {
+		/* Its pages are mapped without the right to write. */
+		if (SHM_UNLIKELY((wr->rkey & SHM_READ_ONLY) && wr->op != NAM_WR_READ))
+			return NULL;
 		region = &qp->regions[wr->rkey];
-	else if (wr->rkey == SHM_SHARE_KEY && qp->share.base)
+	} else if (wr->rkey == SHM_SHARE_KEY && qp->share.base) {
 		region = &qp->share;
-	else
+	} else {
 		return NULL;
+	}
 	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
 		return NULL;
 	return region->base + wr->remote;

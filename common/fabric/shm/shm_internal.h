@@ -48,9 +48,9 @@ struct shm_region {
 	uint64_t bytes;
 };
 
-/* A registration of this domain. */
+/* A file of this domain: mrs[SHM_READ_ONLY] from a region's own is the one that peers may read. */
 struct shm_mr {
-	int fd;			/* -1: slot never used, or released */
+	int fd;			/* for peers; -1: slot never used, or released */
 	uint8_t *base;
 	uint64_t bytes;
 	uint32_t page_bytes_log2;
@@ -204,8 +204,8 @@ int nam__shm_share_fd(const struct nam_mr *share);
 void nam__shm_share_sent(const struct nam_mr *share);
 /* Map the share that a peer sent.  The descriptor stays the caller's. */
 int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
-/* Map a region that a server sent, withdrawn or not.  The descriptor stays the caller's. */
-int nam__shm_region_map(int fd, const struct shm_region_note *note,
+/* Map a file that a server sent, withdrawn or not.  The descriptor stays the caller's. */
+int nam__shm_region_map(int fd, uint32_t key, const struct shm_region_note *note,
 	struct shm_region *ret) NAM_MUST_CHECK;
 /* An anonymous, sealed file of small pages, mapped. */
 int nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at) NAM_MUST_CHECK;

@@ -15,7 +15,9 @@
 #define SHM_QPS_MAX 1024u		/* queue pairs of one cq */
 #define SHM_BELL_WORDS (SHM_QPS_MAX / 64)
 #define SHM_SHARE_KEY UINT32_MAX	/* of the share of a queue pair's peer */
-#define SHM_REGIONS_MAX 256u		/* registrations of one server */
+#define SHM_REGIONS_MAX 512u		/* files of one server, two for each region */
+/* An even key is of a region's file; the next one, of the file that clients may only read. */
+#define SHM_READ_ONLY 1u
 
 /* ---- shared memory ------------------------------------------------------------------------ */
 
@@ -48,7 +50,7 @@ struct shm_rings {
 /* ---- the handshake, over a SOCK_SEQPACKET socket ------------------------------------------ */
 
 #define SHM_MAGIC 0x6d68736eu		/* "nshm" */
-#define SHM_VERSION 2u
+#define SHM_VERSION 3u
 #define SHM_REGIONS_PER_PACKET 32u
 
 /*
@@ -89,7 +91,10 @@ struct shm_region_note {
 	uint32_t reserved;
 };
 
-/* Then, in as many packets as it takes, the regions with one file descriptor each. */
+/*
+ * Then, in as many packets as it takes, the files of regions with one descriptor each, in the order
+ * of their keys.
+ */
 struct shm_regions_packet {
 	uint32_t magic;
 	uint32_t count;

@@ -73,7 +73,8 @@ nam__tcp_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
 }
 
 int
-nam__tcp_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, struct nam_diag *diag)
+nam__tcp_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, uint32_t rights,
+	struct nam_diag *diag)
 {
 	struct tcp_domain *domain = (struct tcp_domain *)pub;
 	struct tcp_mr *mr = pub_mr->provider;
@@ -84,7 +85,8 @@ nam__tcp_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, struct na
 		return rc;
 	pthread_mutex_lock(&domain->mutex);
 	/* Pairs with the acquire in serve.c: the bytes are zero before a peer sees them. */
-	atomic_store_explicit(&mr->rkey, pub_mr->rkey, memory_order_release);
+	atomic_store_explicit(&mr->rkey,
+		pub_mr->rkey | (rights & NAM_MR_REMOTE ? 0 : TCP_READ_ONLY), memory_order_release);
 	pthread_mutex_unlock(&domain->mutex);
 	return 0;
 }

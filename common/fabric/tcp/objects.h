@@ -53,9 +53,11 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
+#define TCP_READ_ONLY (1ull << 32)
+
 /* A registration that peers may reach.  Its rkey is published last and withdrawn first. */
 struct tcp_mr {
-	_Atomic uint64_t rkey;		/* UINT64_MAX: none */
+	_Atomic uint64_t rkey;		/* with TCP_READ_ONLY: for READs; UINT64_MAX: none */
 	uint8_t *base;
 	uint64_t bytes;
 	uint16_t generation;

@@ -31,9 +31,12 @@ resolve(const struct tcp_qp *qp, const struct tcp_request_frame *request)
 
 	if (TCP_LIKELY(slot < TCP_REGIONS_MAX)) {
 		const struct tcp_mr *mr = &qp->domain->mrs[slot];
-
 		/* Pairs with the release in memory.c. */
-		if (atomic_load_explicit(&mr->rkey, memory_order_acquire) != request->rkey)
+		uint64_t rkey = atomic_load_explicit(&mr->rkey, memory_order_acquire);
+
+		if (TCP_UNLIKELY(rkey != request->rkey) &&
+			(rkey != (request->rkey | TCP_READ_ONLY) ||
+				request->frame.kind != NAM_WR_READ))
 			return NULL;
 		base = mr->base;
 		size = mr->bytes;

@@ -10,9 +10,9 @@
 #include "common/fabric/pages.h"
 #include "verbs_internal.h"
 
+#define READ_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 #define REMOTE_ACCESS                                                                               \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |                \
-		IBV_ACCESS_REMOTE_ATOMIC)
+	(READ_ACCESS | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* A registration, and perhaps the memory that was made for it. */
 struct verbs_region {
@@ -112,14 +112,16 @@ nam__verbs_region_withdraw(struct nam_domain *domain, struct nam_mr *mr)
 	struct verbs_region *region = mr->provider;
 
 	(void)domain;
-	(void)ibv_dereg_mr(region->mr);
+	if (region->mr)
+		(void)ibv_dereg_mr(region->mr);
 	region->mr = NULL;
 	(void)madvise(region->pages, region->bytes, MADV_REMOVE);
 }
 
 /* The device gives the registration other keys. */
 int
-nam__verbs_region_restore(struct nam_domain *domain, struct nam_mr *mr, struct nam_diag *diag)
+nam__verbs_region_restore(struct nam_domain *domain, struct nam_mr *mr, uint32_t rights,
+	struct nam_diag *diag)
 {
 	struct verbs_region *region = mr->provider;
 	const struct nam__pages pages = { region->fd, region->pages, region->bytes };
@@ -128,7 +130,7 @@ nam__verbs_region_restore(struct nam_domain *domain, struct nam_mr *mr, struct n
 	if (rc)
 		return rc;
 	rc = device_register((struct verbs_domain *)domain, region->pages, region->bytes,
-		REMOTE_ACCESS, &region->mr, diag);
+		rights & NAM_MR_REMOTE ? REMOTE_ACCESS : READ_ACCESS, &region->mr, diag);
 	if (rc) {
 		(void)madvise(region->pages, region->bytes, MADV_REMOVE);
 		return rc;

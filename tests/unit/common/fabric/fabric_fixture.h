@@ -28,7 +28,7 @@
 #define REGION_BYTES (4u << 20)
 #define LOCAL_BYTES (4u << 20)
 #define DEPTH 64u
-#define QPS_MAX 8u
+#define QPS_MAX 16u
 #define PATIENCE_NS 30000000000ull	/* how long to wait for what must come */
 
 struct side {
@@ -147,7 +147,7 @@ fixture_listen(struct fixture *f)
 }
 
 static inline struct nam_qp *
-fixture_connect(struct fixture *f, struct side *side)
+fixture_connect(struct fixture *f, const struct side *side)
 {
 	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
 	struct nam_qp_options options = { .cq = side->cq, .rq = side->rq };

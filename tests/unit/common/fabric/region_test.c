@@ -56,6 +56,12 @@ use(struct fixture *f, const struct side *side, struct nam_qp *qp, uint8_t value
 	}
 }
 
+static void
+restore(struct fixture *f, uint32_t rights)
+{
+	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, rights, &f->diag), 0);
+}
+
 /* Pages of the region that have memory. */
 static unsigned
 pages_there(const struct fixture *f)
@@ -85,12 +91,12 @@ region_restore__after_withdraw__ALL_CLIENTS_FIND_ZEROES_AND_WRITE(void **state)
 	side_open(f, &late, 0);
 	late_qp = fixture_connect(f, &late);
 
-	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, &f->diag), 0);
+	restore(f, NAM_MR_REMOTE);
 	use(f, &f->client, f->qp, 0x11);
 	use(f, &late, late_qp, 0x22);
 	/* And once more. */
 	f->ops->region_withdraw(f->server.domain, &f->mr);
-	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, &f->diag), 0);
+	restore(f, NAM_MR_REMOTE);
 	use(f, &late, late_qp, 0x33);
 	use(f, &f->client, f->qp, 0x44);
 	f->ops->qp_destroy(late_qp);
@@ -106,7 +112,7 @@ region_restore__after_stray_writes__BYTES_ARE_ZERO(void **state)
 	f->ops->region_withdraw(f->server.domain, &f->mr);
 	/* As by a client that has a mapping of its own. */
 	memset(f->mr.base, 0xbb, REGION_BYTES);
-	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, &f->diag), 0);
+	restore(f, NAM_MR_REMOTE);
 	use(f, &f->client, f->qp, 0x11);
 }
 
@@ -118,8 +124,63 @@ region_restore__memory_given_back__IS_ALL_THERE_AGAIN(void **state)
 	assert_int_equal(pages_there(f), PAGES);
 	f->ops->region_withdraw(f->server.domain, &f->mr);
 	assert_int_equal(pages_there(f), 0);
-	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, &f->diag), 0);
+	restore(f, NAM_MR_REMOTE);
 	assert_int_equal(pages_there(f), PAGES);
+}
+
+/* A client reads what the owner has there, and none of its other requests is carried out. */
+static void
+use_read_only(struct fixture *f, const struct side *side, struct nam_qp *qp, uint8_t value)
+{
+	static const struct {
+		enum nam_wr_op op;
+		uint32_t bytes;
+	} others[] = { { NAM_WR_WRITE, 8 }, { NAM_WR_WRITE, PAGE_BYTES }, { NAM_WR_CAS, 8 },
+		{ NAM_WR_FETCH_ADD, 8 } };
+
+	memset(f->mr.base, value, REGION_BYTES);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct nam_qp *refused = fixture_connect(f, side);
+
+		memset(side->local, 0xff, PAGE_BYTES);
+		assert_int_equal(ask(f, side, refused, others[i].op, PAGE_BYTES, others[i].bytes),
+			-NAM_E_FABRIC_ACCESS);
+		f->ops->qp_destroy(refused);
+	}
+	for (uint64_t at = 0; at < REGION_BYTES; at += MIB) {
+		assert_int_equal(ask(f, side, qp, NAM_WR_READ, at, MIB), 0);
+		for (uint32_t i = 0; i < MIB; i++)
+			assert_int_equal(side->local[i], value);
+	}
+}
+
+static void
+region_restore__read_only__CLIENTS_READ_AND_DO_NOT_WRITE(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_qp *late_qp;
+	struct side late;
+
+	memset(f->mr.base, 0xcc, REGION_BYTES);
+	f->ops->region_withdraw(f->server.domain, &f->mr);
+	restore(f, NAM_MR_REMOTE_READ);
+	assert_int_equal(*remote(f, 0), 0);
+	assert_int_equal(pages_there(f), PAGES);
+	use_read_only(f, &f->client, f->qp, 0x11);
+	side_open(f, &late, 0);
+	late_qp = fixture_connect(f, &late);
+	use_read_only(f, &late, late_qp, 0x22);
+	/* To private and to read-only again, and to one that clients write. */
+	f->ops->region_withdraw(f->server.domain, &f->mr);
+	restore(f, NAM_MR_REMOTE_READ);
+	assert_int_equal(*remote(f, 0), 0);
+	use_read_only(f, &late, late_qp, 0x33);
+	f->ops->region_withdraw(f->server.domain, &f->mr);
+	restore(f, NAM_MR_REMOTE);
+	use(f, &f->client, f->qp, 0x44);
+	use(f, &late, late_qp, 0x55);
+	f->ops->qp_destroy(late_qp);
+	side_close(f, &late);
 }
 
 /* The pages belong to others: a client that connects builds no page tables for them. */
@@ -169,7 +230,8 @@ connect__withdrawn_region_has_huge_pages__RESERVES_NONE(void **state)
 	side_open(f, &late, 0);
 	qp = fixture_connect(f, &late);
 	assert_int_equal(huge_reserved(), before);
-	assert_int_equal(f->ops->region_restore(f->server.domain, &huge, &f->diag), 0);
+	assert_int_equal(f->ops->region_restore(f->server.domain, &huge, NAM_MR_REMOTE, &f->diag),
+		0);
 	f->ops->qp_destroy(qp);
 	side_close(f, &late);
 	f->ops->mr_release(f->server.domain, &huge);
@@ -188,14 +250,15 @@ region_restore__fails__STAYS_WITHDRAWN_AND_SAYS_WHY(void **state)
 	f->ops->region_withdraw(f->server.domain, &f->mr);
 	if (syscall(SYS_mlock, f->mr.base, PAGE_BYTES))
 		skip();
-	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, &f->diag), -EINVAL);
+	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, NAM_MR_REMOTE, &f->diag),
+		-EINVAL);
 	assert_non_null(strstr(f->diag.text, "region"));
 	assert_int_equal(syscall(SYS_munlock, f->mr.base, PAGE_BYTES), 0);
 	refused = fixture_connect(f, &f->client);
 	assert_true(ask(f, &f->client, refused, NAM_WR_READ, 0, 64) == -NAM_E_FABRIC_ACCESS ||
 		!strcmp(f->ops->name, "shm"));
 	f->ops->qp_destroy(refused);
-	assert_int_equal(f->ops->region_restore(f->server.domain, &f->mr, &f->diag), 0);
+	restore(f, NAM_MR_REMOTE);
 	use(f, &f->client, f->qp, 0x11);
 }
 
@@ -208,6 +271,7 @@ main(void)
 		TEST(region_restore__after_withdraw__ALL_CLIENTS_FIND_ZEROES_AND_WRITE),
 		TEST(region_restore__after_stray_writes__BYTES_ARE_ZERO),
 		TEST(region_restore__memory_given_back__IS_ALL_THERE_AGAIN),
+		TEST(region_restore__read_only__CLIENTS_READ_AND_DO_NOT_WRITE),
 		TEST(connect__region_is_withdrawn__TAKES_NONE_OF_ITS_PAGES),
 		TEST(connect__withdrawn_region_has_huge_pages__RESERVES_NONE),
 		TEST(region_restore__fails__STAYS_WITHDRAWN_AND_SAYS_WHY),

@@ -165,7 +165,8 @@ restore_body(struct world *world)
 	end_close(late);
 	end_open(world, late);
 	assert_int_equal(end_connect(late, NULL), 0);
-	assert_int_equal(ops()->region_restore(world->server_domain, &world->region, &diag), 0);
+	assert_int_equal(ops()->region_restore(world->server_domain, &world->region, NAM_MR_REMOTE,
+		&diag), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		struct end *end = &world->ends[i];
 
@@ -184,6 +185,48 @@ static void
 region_restore__after_withdraw__ALL_CLIENTS_FIND_ZEROES_AND_WRITE(void **state)
 {
 	struct world *world = world_new(restore_body);
+
+	(void)state;
+	world_run(world, 1);
+	assert_int_equal(world->rc, 0);
+	free(world);
+}
+
+/* A client reads what the owner has there; none of its other requests is carried out. */
+static void
+read_only_body(struct world *world)
+{
+	static const enum nam_wr_op others[] = { NAM_WR_WRITE, NAM_WR_CAS, NAM_WR_FETCH_ADD };
+	struct end *reader = &world->ends[0], *writer = &world->ends[1];
+	struct nam_diag diag;
+
+	open_one(world);
+	ops()->region_withdraw(world->server_domain, &world->region);
+	assert_int_equal(ops()->region_restore(world->server_domain, &world->region,
+		NAM_MR_REMOTE_READ, &diag), 0);
+	memset(world->memory + 64, 0xaa, 64);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		end_open(world, writer);
+		assert_int_equal(end_connect(writer, NULL), 0);
+		post(writer, (struct nam_wr[]){ request(writer, others[i], 64, 0, 8) }, 1);
+		assert_int_equal(next(writer).status, -NAM_E_FABRIC_ACCESS);
+		end_close(writer);
+	}
+	carry_out(reader, (struct nam_wr[]){ request(reader, NAM_WR_READ, 64, 0, 64) }, 1);
+	for (unsigned i = 0; i < 64; i++)
+		assert_int_equal(reader->local[i], 0xaa);
+	ops()->region_withdraw(world->server_domain, &world->region);
+	assert_int_equal(ops()->region_restore(world->server_domain, &world->region, NAM_MR_REMOTE,
+		&diag), 0);
+	carry_out(reader, (struct nam_wr[]){ request(reader, NAM_WR_WRITE, 64, 0, 64) }, 1);
+	assert_int_equal(world->memory[64 + 63], 0xaa);
+	end_close(reader);
+}
+
+static void
+region_restore__read_only__CLIENTS_READ_AND_DO_NOT_WRITE(void **state)
+{
+	struct world *world = world_new(read_only_body);
 
 	(void)state;
 	world_run(world, 1);
@@ -698,6 +741,7 @@ main(void)
 		cmocka_unit_test(listen__somebody_does_already__IN_USE),
 		cmocka_unit_test(write__outside_of_the_region__BREAKS_THE_QUEUE_PAIR),
 		cmocka_unit_test(region_restore__after_withdraw__ALL_CLIENTS_FIND_ZEROES_AND_WRITE),
+		cmocka_unit_test(region_restore__read_only__CLIENTS_READ_AND_DO_NOT_WRITE),
 		cmocka_unit_test(write__local_memory_not_registered__ACCESS),
 		cmocka_unit_test(post__more_than_fits__FULL_AND_NONE_POSTED),
 		cmocka_unit_test(send__no_receive_posted__WAITS_AND_WITH_IT_WHAT_FOLLOWS),

@@ -173,6 +173,30 @@ connect__many_regions__MAPS_ALL_OF_THEM(void **state)
 	assert_int_equal(rmdir(f.directory), 0);
 }
 
+/* Stray stores of a client's own code do not get there either. */
+static void
+connect__region_is_read_only__CANNOT_BE_MADE_WRITABLE(void **state)
+{
+	struct shm_region *region;
+	struct fixture f;
+
+	(void)state;
+	fixture_path(&f);
+	fixture_listen(&f);
+	f.ops->region_withdraw(f.server.domain, &f.mr);
+	assert_int_equal(f.ops->region_restore(f.server.domain, &f.mr, NAM_MR_REMOTE_READ,
+		&f.diag), 0);
+	side_open(&f, &f.client, 16, 16);
+	f.qps[0] = fixture_connect(&f, &f.client);
+	region = &((struct shm_qp *)f.qps[0])->peer->regions[f.mr.rkey];
+	assert_int_equal(mprotect(region->base, region->bytes, PROT_READ | PROT_WRITE), -1);
+	assert_int_equal(errno, EACCES);
+	f.ops->qp_destroy(f.qps[0]);
+	side_close(&f, &f.client);
+	fixture_server_close(&f);
+	assert_int_equal(rmdir(f.directory), 0);
+}
+
 static long
 faults(void)
 {
@@ -235,8 +259,8 @@ connect__region_was_withdrawn_and_restored__IS_POPULATED_AS_ANY(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		f.ops->region_withdraw(f.server.domain, &f.mr);
 		if (i)
-			assert_int_equal(f.ops->region_restore(f.server.domain, &f.mr, &f.diag),
-				0);
+			assert_int_equal(f.ops->region_restore(f.server.domain, &f.mr,
+				NAM_MR_REMOTE, &f.diag), 0);
 		side_open(&f, &f.client, 16, 16);
 		f.qps[0] = fixture_connect(&f, &f.client);
 		peer = ((struct shm_qp *)f.qps[0])->peer;
@@ -493,6 +517,7 @@ main(void)
 		TEST(connect__rejected__BRINGS_THE_REPLY),
 		TEST(connect__again__SHARES_THE_MAPPINGS),
 		cmocka_unit_test(connect__many_regions__MAPS_ALL_OF_THEM),
+		cmocka_unit_test(connect__region_is_read_only__CANNOT_BE_MADE_WRITABLE),
 		cmocka_unit_test(connect__much_memory__IS_POPULATED_AFTERWARDS),
 		cmocka_unit_test(
 			connect__region_was_withdrawn_and_restored__IS_POPULATED_AS_ANY),

@@ -176,7 +176,7 @@ post__outside_of_registered_memory__COMPLETES_WITH_ACCESS_AND_BREAKS_THE_QP(void
 		wr_cas(0, &old, 0, 1),
 	};
 
-	bad[7].rkey = 1;
+	bad[7].rkey = 2;		/* the region has two */
 	bad[9].bytes = 4;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct nam_qp *qp = fixture_connect(f, &f->client);

@@ -24,6 +24,7 @@ static struct ibv_mr device_mr;
 static uint32_t registered;	/* 0 or 1 */
 static uint32_t keys;		/* given so far */
 static int refusal;		/* errno of the next registration, or 0 */
+static int rights;		/* of the last registration */
 
 struct ibv_mr *
 (ibv_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -34,7 +35,7 @@ struct ibv_mr *
 		return NULL;
 	}
 	assert_int_equal(registered, 0);
-	assert_true(access & IBV_ACCESS_REMOTE_ATOMIC);
+	rights = access;
 	registered++;
 	keys++;
 	device_mr = (struct ibv_mr){ .addr = addr, .length = length, .lkey = 100 + keys,
@@ -88,8 +89,9 @@ region_restore__after_withdraw__REGISTERED_WITH_OTHER_KEYS_AND_ZERO(void **state
 	memset(mr.base, 0x11, BYTES);
 	nam__verbs_region_withdraw(&domain.pub, &mr);
 	assert_int_equal(registered, 0);
-	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, &diag), 0);
+	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, NAM_MR_REMOTE, &diag), 0);
 	assert_int_equal(registered, 1);
+	assert_true(rights & IBV_ACCESS_REMOTE_ATOMIC);
 	assert_ptr_equal(device_mr.addr, before.base);
 	assert_int_equal(device_mr.length, BYTES);
 	assert_int_equal(mr.lkey, device_mr.lkey);
@@ -103,6 +105,22 @@ region_restore__after_withdraw__REGISTERED_WITH_OTHER_KEYS_AND_ZERO(void **state
 }
 
 static void
+region_restore__read_only__REGISTERED_FOR_READS_ALONE(void **state)
+{
+	(void)state;
+	assert_true(rights & IBV_ACCESS_REMOTE_ATOMIC);
+	nam__verbs_region_withdraw(&domain.pub, &mr);
+	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, NAM_MR_REMOTE_READ, &diag),
+		0);
+	assert_int_equal(rights, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	nam__verbs_region_withdraw(&domain.pub, &mr);
+	/* Again: for what processes of this host have used. */
+	nam__verbs_region_withdraw(&domain.pub, &mr);
+	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, NAM_MR_REMOTE, &diag), 0);
+	assert_true(rights & IBV_ACCESS_REMOTE_ATOMIC);
+}
+
+static void
 region_restore__device_refuses__STAYS_WITHDRAWN_AND_SAYS_WHY(void **state)
 {
 	const struct nam_mr before = mr;
@@ -110,12 +128,13 @@ region_restore__device_refuses__STAYS_WITHDRAWN_AND_SAYS_WHY(void **state)
 	(void)state;
 	nam__verbs_region_withdraw(&domain.pub, &mr);
 	refusal = ENOMEM;
-	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, &diag), -ENOMEM);
+	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, NAM_MR_REMOTE, &diag),
+		-ENOMEM);
 	assert_non_null(strstr(diag.text, "verbs"));
 	assert_int_equal(registered, 0);
 	assert_int_equal(mr.rkey, before.rkey);
 	refusal = 0;
-	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, &diag), 0);
+	assert_int_equal(nam__verbs_region_restore(&domain.pub, &mr, NAM_MR_REMOTE, &diag), 0);
 	assert_int_equal(mr.rkey, device_mr.rkey);
 }
 
@@ -126,6 +145,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(region_restore__after_withdraw__REGISTERED_WITH_OTHER_KEYS_AND_ZERO),
+		TEST(region_restore__read_only__REGISTERED_FOR_READS_ALONE),
 		TEST(region_restore__device_refuses__STAYS_WITHDRAWN_AND_SAYS_WHY),
 	};
 
