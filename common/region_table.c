@@ -53,7 +53,7 @@ nam_region_table_publish(struct nam_region_table *table, uint32_t server_id,
 
 int
 nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey,
-	bool is_private)
+	uint32_t kind)
 {
 	struct nam_region_block *block = table->blocks[region_id / NAM_REGIONS_PER_SERVER];
 	struct nam_region *region =
@@ -62,6 +62,6 @@ nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint3
 	if (!region || !region->bytes)
 		return -ENOENT;
 	atomic_store_explicit(&region->rkey, rkey, memory_order_relaxed);
-	atomic_store_explicit(&region->is_private, is_private, memory_order_relaxed);
+	atomic_store_explicit(&region->kind, kind, memory_order_relaxed);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * region_table.h -- region id -> memory server, address, key.
  *
  * Filled from RPC message REGIONS and read on every access to remote memory.  A region stays where
- * it is; its key may change later, and whether it is private, while others read the table.
+ * it is; its key and its kind may change later, while others read the table.
  */
 #ifndef NAM_COMMON_REGION_TABLE_H
 #define NAM_COMMON_REGION_TABLE_H
@@ -15,13 +15,14 @@
 
 #include "error.h"
 #include "gaddr.h"
+#include "rpc/figures.h"
 
 struct nam_region {
 	uint64_t bytes;		/* 0: no such region */
 	uint64_t remote;	/* nam_wr.remote of byte 0 */
 	_Atomic uint32_t rkey;	/* read it by nam_region_rkey() */
 	uint32_t server;	/* slot in the client's list of servers */
-	_Atomic uint32_t is_private;	/* 1: only old addresses lead there; requests would fail */
+	_Atomic uint32_t kind;	/* enum nam_memory_kind; private: only old addresses lead there */
 };
 
 /* The regions of one memory server; from calloc(). */
@@ -52,7 +53,7 @@ void nam_region_table_publish(struct nam_region_table *table, uint32_t server_id
 
 /* A region has changed, while others read the table.  0, or -ENOENT: there is no such region. */
 int nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey,
-	bool is_private) NAM_MUST_CHECK;
+	uint32_t kind) NAM_MUST_CHECK;
 
 /* Relaxed: how a client learns a new key in time is the business of the layers above. */
 static inline uint32_t
@@ -98,15 +99,16 @@ nam_region_table_range(const struct nam_region_table *table, struct nam_gaddr at
 }
 
 /*
- * Whether an address may be READ: its region is not private.  For addresses that may be older than
- * the last generation; others lead to public regions.
+ * Whether an address is one of blocks of clients.  For addresses that may be older than the last
+ * generation; others lead to public regions.
  */
 static inline bool
 nam_region_table_public(const struct nam_region_table *table, struct nam_gaddr at)
 {
 	const struct nam_region *region = nam_region_table_find(table, at);
 
-	return !region || !atomic_load_explicit(&region->is_private, memory_order_relaxed);
+	return !region ||
+	       atomic_load_explicit(&region->kind, memory_order_relaxed) == NAM_MEMORY_PUBLIC;
 }
 
 #endif /* NAM_COMMON_REGION_TABLE_H */

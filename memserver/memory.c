@@ -375,7 +375,8 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 			nam__memory_close(memory, domain);
 			return rc;
 		}
-		memory->bases[memory->count] = memory->mrs[memory->count].base;
+		memory->public_bases[memory->count] = memory->mrs[memory->count].base;
+		memory->bases[memory->count] = memory->public_bases[memory->count];
 		left -= bytes;
 	}
 	memory->numa_node = options->numa_node;
@@ -410,12 +411,14 @@ nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint
 {
 	uint8_t *base;
 
+	pthread_mutex_lock(&memory->mutex);
+	memory->kinds[region] = NAM_MEMORY_PRIVATE;
 	domain->ops->region_withdraw(domain, &memory->mrs[region]);
 	base = private_map(memory, memory->mrs[region].bytes);
-	if (!base)
-		return -ENOMEM;
-	atomic_store_explicit(&memory->bases[region], base, memory_order_release);
-	return 0;
+	if (base)
+		atomic_store_explicit(&memory->bases[region], base, memory_order_release);
+	pthread_mutex_unlock(&memory->mutex);
+	return base ? 0 : -ENOMEM;
 }
 
 /*
@@ -424,7 +427,7 @@ nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint
  */
 int
 nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,
-	struct nam_diag *diag)
+	enum nam_memory_kind kind, struct nam_diag *diag)
 {
 	struct nam_mr *mr = &memory->mrs[region];
 	uint8_t *base = atomic_load_explicit(&memory->bases[region], memory_order_relaxed);
@@ -437,19 +440,22 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 			mr->bytes, nam_err_text(-errno));
 	/* Under the mutex: from here on nam__memory_trim() leaves the region alone. */
 	pthread_mutex_lock(&memory->mutex);
-	atomic_store_explicit(&memory->bases[region], mr->base, memory_order_release);
+	atomic_store_explicit(&memory->bases[region], memory->public_bases[region],
+		memory_order_release);
 	pthread_mutex_unlock(&memory->mutex);
 	(void)munmap(base, mr->bytes);
 	rc = check_available(memory, "a region of", mr->bytes, diag);
 	if (!rc)
-		rc = domain->ops->region_restore(domain, mr, NAM_MR_REMOTE, diag);
-	if (rc) {
-		base = private_map(memory, mr->bytes);
-		atomic_store_explicit(&memory->bases[region], base ? base : spare,
-			memory_order_release);
-		if (!base)
-			return rc;
-	}
+		rc = domain->ops->region_restore(domain, mr, kind == NAM_MEMORY_READ_ONLY ?
+			NAM_MR_REMOTE_READ : NAM_MR_REMOTE, diag);
+	base = rc ? private_map(memory, mr->bytes) : mr->base;
+	pthread_mutex_lock(&memory->mutex);
+	if (!rc)
+		memory->kinds[region] = (uint8_t)kind;
+	atomic_store_explicit(&memory->bases[region], base ? base : spare, memory_order_release);
+	pthread_mutex_unlock(&memory->mutex);
+	if (!base)
+		return rc;
 	(void)munmap(spare, mr->bytes);
 	return rc;
 }
@@ -490,14 +496,18 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 }
 
 void
-nam__memory_trim(struct nam__memory *memory)
+nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain)
 {
 	for (uint32_t i = 0; i < memory->count; i++) {
-		const struct nam_mr *mr = &memory->mrs[i];
+		struct nam_mr *mr = &memory->mrs[i];
+		bool in_place;
 
 		pthread_mutex_lock(&memory->mutex);
-		if (memory->bases[i] != mr->base)
-			(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+		in_place = memory->bases[i] == memory->public_bases[i];
+		if (!in_place && memory->kinds[i] == NAM_MEMORY_PRIVATE)
+			domain->ops->region_withdraw(domain, mr);
+		else if (!in_place)
+			(void)madvise(memory->public_bases[i], mr->bytes, MADV_REMOVE);
 		pthread_mutex_unlock(&memory->mutex);
 	}
 }
@@ -514,11 +524,10 @@ nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at, uint
 		return NULL;
 	if (nam_gaddr_region(at) == 0 && offset < NAM_META_BYTES)
 		return NULL;
-	/* The host may have no page left for what was withdrawn. */
-	if (atomic_load_explicit(&memory->bases[region], memory_order_relaxed) !=
-		memory->mrs[region].base)
+	/* The host may have no page for what was withdrawn, and clients change no read-only one. */
+	if (atomic_load_explicit(&memory->kinds[region], memory_order_relaxed) != NAM_MEMORY_PUBLIC)
 		return NULL;
-	return (uint8_t *)memory->mrs[region].base + offset;
+	return memory->public_bases[region] + offset;
 }
 
 void
@@ -528,7 +537,7 @@ nam__memory_close(struct nam__memory *memory, struct nam_domain *domain)
 		struct nam_mr *mr = &memory->mrs[--memory->count];
 		uint8_t *base = memory->bases[memory->count];
 
-		if (base && base != mr->base)
+		if (base && base != mr->base && base != memory->public_bases[memory->count])
 			(void)munmap(base, mr->bytes);
 		domain->ops->mr_release(domain, mr);
 	}

@@ -57,7 +57,9 @@ struct nam__memory {
 	struct nam_mr mrs[NAM_REGIONS_PER_SERVER];
 	/* The server's own: those of mrs, or private memory in the place of the region. */
 	_Atomic(uint8_t *) bases[NAM_REGIONS_PER_SERVER];
-	pthread_mutex_t mutex;	/* a region that is trimmed is not restored meanwhile */
+	uint8_t *public_bases[NAM_REGIONS_PER_SERVER];	/* where they are while they are public */
+	_Atomic uint8_t kinds[NAM_REGIONS_PER_SERVER];	/* enum nam_memory_kind */
+	pthread_mutex_t mutex;	/* a region that is trimmed is not changed meanwhile */
 };
 
 /* Whether sizes, pages and node fit together; what the host has left does not count. */
@@ -76,14 +78,15 @@ void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
 int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
 	uint32_t region) NAM_MUST_CHECK;
 /*
- * Give a withdrawn region to the clients again: all its pages are there, and zero.  The caller
- * ensures that no handler looks at the private memory, which is lost.  0, or negative with the
- * cause: the region stays private, with fresh memory, which may be of small pages.
+ * Give a withdrawn region to the clients again, public or read-only: all its pages are there, and
+ * zero.  The caller ensures that no handler looks at the private memory, which is lost.  0, or
+ * negative with the cause: the region stays private, with fresh memory, which may be of small
+ * pages.
  */
 int nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-/* Give back what clients have written to withdrawn regions by mappings of their own. */
-void nam__memory_trim(struct nam__memory *memory);
+	enum nam_memory_kind kind, struct nam_diag *diag) NAM_MUST_CHECK;
+/* Give back what clients have used of withdrawn memory by mappings of their own. */
+void nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain);
 /*
  * So many bytes at an address that a client named; NULL: they are in no public region of ours, or
  * in the page of the epochs.  Clients may change them at any time.

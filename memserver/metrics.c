@@ -20,11 +20,13 @@ single(FILE *to, const char *name, const char *type, const char *help, uint64_t 
 static void
 write_memory(FILE *to, const struct nam_memory_figures *kinds)
 {
-	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private" };
+	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private",
+		"read_only" };
 
 	family(to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; private: "
-		"trees and key-value stores) and state (untouched, used, free: given back, "
-		"waiting: given back, but a client may still read it).");
+		"trees and key-value stores; read_only: buckets that clients read) and state "
+		"(untouched, used, free: given back, waiting: given back, but a client may still "
+		"read it).");
 	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
 		const struct nam_memory_figures *m = &kinds[i];
 		const struct {

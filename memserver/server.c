@@ -93,18 +93,19 @@ withdraw(void *arg, uint32_t region)
 }
 
 static int
-restore(void *arg, uint32_t region)
+restore(void *arg, uint32_t region, enum nam_memory_kind kind)
 {
 	struct nam_server *server = arg;
 	struct nam_diag diag = { "" };
 	char cause[600];
-	int rc = nam__memory_restore(&server->memory, server->domain, region, &diag);
+	int rc = nam__memory_restore(&server->memory, server->domain, region, kind, &diag);
 
 	if (rc)
 		nam__log(server, NAM_LOG_WARN, "region_private", "region=%u cause=%s", region,
 			nam_log_quote(diag.text, cause, sizeof(cause)));
 	else
-		nam__log(server, NAM_LOG_INFO, "region_public", "region=%u bytes=%llu", region,
+		nam__log(server, NAM_LOG_INFO, kind == NAM_MEMORY_PUBLIC ? "region_public" :
+			"region_read_only", "region=%u bytes=%llu", region,
 			(unsigned long long)server->memory.mrs[region].bytes);
 	return rc;
 }
@@ -494,7 +495,7 @@ nam_server_run(struct nam_server *server)
 		if (n > 0 && event.kind == NAM_CM_REQUEST)
 			admit(server, &event);
 		else
-			nam__memory_trim(&server->memory);
+			nam__memory_trim(&server->memory, server->domain);
 	}
 	return 0;
 }

@@ -49,7 +49,7 @@ blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 		raw[i] = address_of(tree->server, blocks[i]);
-	nam__allocator_give(&tree->server->allocator, tree->stride, true, raw, count);
+	nam__allocator_give(&tree->server->allocator, tree->stride, NAM_MEMORY_PRIVATE, raw, count);
 }
 
 static void
@@ -92,7 +92,7 @@ node_take(void *arg)
 		limbo_advance(tree);
 	if (!tree->cache_count) {
 		tree->cache_count = nam__allocator_take(&tree->server->allocator, tree->stride,
-			true, raw, NAM__TREE_CACHE);
+			NAM_MEMORY_PRIVATE, raw, NAM__TREE_CACHE);
 		for (uint32_t i = 0; i < tree->cache_count; i++)
 			tree->cache[i] = nam__block_at(tree->server,
 				raw[tree->cache_count - 1 - i]);

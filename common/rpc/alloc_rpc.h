@@ -42,9 +42,9 @@ struct nam_rpc_free_later_request {
 /*
  * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: blocks of
  * FREE_LATER that no reader can see become free; runs without used blocks are held, for their own
- * stride only; and REGIONS says of unused regions that they are private, or public, as is wanted.
- * RETURN, once no client knows an address in the runs or holds another opinion of the regions:
- * their memory is carved again, for any stride.
+ * stride only; and REGIONS says of unused regions that they are of the kind that is wanted, or
+ * private, on their way there.  RETURN, once no client knows an address in the runs or holds
+ * another opinion of the regions: their memory is carved again, for any stride.
  */
 enum nam_rpc_reclaim_step {
 	NAM_RPC_RECLAIM_HOLD = 1,
@@ -53,9 +53,12 @@ enum nam_rpc_reclaim_step {
 
 struct nam_rpc_reclaim_request {
 	uint32_t step;		/* enum nam_rpc_reclaim_step */
-	uint32_t want_private;	/* HOLD: 1: the server itself lacks memory; 0: clients do */
+	uint32_t want;		/* HOLD: enum nam_memory_kind: the kind that lacks; else 0 */
 	uint64_t batch;		/* RETURN: what was held up to this one; else 0 */
 	uint64_t oldest;	/* HOLD: the oldest epoch slot, which server 0 has; else 0 */
+	/* HOLD for read-only memory: so many blocks of that stride are needed; else 0. */
+	uint32_t stride;
+	uint32_t count;
 };
 
 struct nam_rpc_reclaim_reply {

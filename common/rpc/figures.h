@@ -50,8 +50,12 @@ enum nam_server_restart {
 	NAM_SERVER_RESTARTS_COUNT
 };
 
-/* Public memory is for blocks of clients; private memory for trees and key-value stores. */
-enum nam_memory_kind { NAM_MEMORY_PUBLIC, NAM_MEMORY_PRIVATE, NAM_MEMORY_KINDS };
+enum nam_memory_kind {
+	NAM_MEMORY_PUBLIC = 0,		/* blocks of clients */
+	NAM_MEMORY_PRIVATE = 1,		/* trees and key-value stores; clients do not reach it */
+	NAM_MEMORY_READ_ONLY = 2,	/* buckets that clients READ; other requests fail there */
+	NAM_MEMORY_KINDS,
+};
 
 struct nam_memory_figures {
 	uint64_t bytes;			/* of regions of this kind */

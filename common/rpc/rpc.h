@@ -147,7 +147,7 @@ struct nam_rpc_echo_request {
 
 struct nam_rpc_region {
 	uint16_t id;
-	uint16_t is_private;	/* 1: requests to it fail */
+	uint16_t kind;		/* enum nam_memory_kind */
 	uint32_t rkey;
 	uint64_t remote;
 	uint64_t bytes;

@@ -96,7 +96,7 @@ struct nam_client {
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */
 	LIST_HEAD(, nam__holder) holders;
 	atomic_bool reclaiming;		/* a task of this process is at it: reclaim.c */
-	atomic_bool reclaim_failed[2];	/* the last time, for servers and for clients */
+	atomic_bool reclaim_failed[NAM_MEMORY_KINDS];	/* the last time for that kind */
 	struct nam_diag waiting_diag;	/* under `mutex`: for which client those wait, or "" */
 	struct nam_diag reclaim_diag;	/* under `mutex`: which client was in the way, or "" */
 

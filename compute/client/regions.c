@@ -24,18 +24,18 @@ region_add(struct nam_client *client, uint32_t slot, uint32_t number,
 		.remote = wire->remote,
 		.rkey = wire->rkey,
 		.server = slot,
-		.is_private = wire->is_private,
+		.kind = wire->kind,
 	};
 
 	(void)number;
 	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
 		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
-		wire->remote + wire->bytes < wire->remote || wire->is_private > 1)
+		wire->remote + wire->bytes < wire->remote || wire->kind >= NAM_MEMORY_KINDS)
 		return -NAM_E_FABRIC_PROTOCOL;
 	return nam_region_block_add(block, wire->id, &region) ? -NAM_E_FABRIC_PROTOCOL : 0;
 }
 
-/* A region that is known.  Its key may have changed, and whether it is private. */
+/* A region that is known.  Its key may have changed, and its kind. */
 static int
 region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	const struct nam_rpc_region *wire, struct nam_region_block *block)
@@ -47,7 +47,7 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	(void)block;
 	if (!known || wire->id != client->servers[slot].id * NAM_REGIONS_PER_SERVER + number ||
 		known->bytes != wire->bytes || known->remote != wire->remote ||
-		wire->is_private > 1)
+		wire->kind >= NAM_MEMORY_KINDS)
 		return -NAM_E_FABRIC_PROTOCOL;
 	/* Where keys change, `remote` is an address in the server's process: no two are alike. */
 	for (uint32_t i = 0; colocated && i < colocated->count &&
@@ -56,7 +56,7 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 			atomic_store_explicit(&colocated->regions[i].rkey, wire->rkey,
 				memory_order_relaxed);
 	}
-	return nam_region_table_renew(&client->regions, wire->id, wire->rkey, wire->is_private);
+	return nam_region_table_renew(&client->regions, wire->id, wire->rkey, wire->kind);
 }
 
 /* One page of the announcement.  *first moves on; `reply` has room for a whole message. */

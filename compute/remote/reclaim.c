@@ -8,7 +8,8 @@
 #include "compute/remote/epoch.h"
 #include "compute/rpc/call.h"
 
-#define TRIES_MAX 9u			/* each may halve 256 unused regions */
+#define TRIES_MAX 9u			/* each may halve 256 unused regions; */
+#define TRIES_READ_ONLY_MAX 256u	/* or make one of them read-only */
 #define PAUSE_NS 2000000ull
 #define BLAMED_SHARE 16u
 #define LIMBO_NS 200000000ull		/* for this worker's retired blocks to become free */
@@ -34,16 +35,28 @@ blocks_return(struct nam_worker *worker)
 	return all > 0;
 }
 
+/* The kind of memory that lacked last. */
+static enum nam_memory_kind
+kind_wanted(const struct nam_worker *worker)
+{
+	if (worker->public_full)
+		return NAM_MEMORY_PUBLIC;
+	return worker->lacks_count ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PRIVATE;
+}
+
 /* One step at one server; *batch comes from HOLD.  Adds the bytes to those of other servers. */
 NAM_FIBER_FN static int
 reclaim_at(struct nam_worker *worker, uint32_t slot, uint64_t oldest, uint64_t *batch,
 	struct nam_rpc_reclaim_reply *sum)
 {
+	enum nam_memory_kind wanted = oldest ? kind_wanted(worker) : 0;
 	const struct nam_rpc_reclaim_request request = {
 		.step = oldest ? NAM_RPC_RECLAIM_HOLD : NAM_RPC_RECLAIM_RETURN,
-		.want_private = oldest && !worker->public_full,
+		.want = wanted,
 		.batch = oldest ? 0 : *batch,
 		.oldest = oldest,
+		.stride = wanted == NAM_MEMORY_READ_ONLY ? worker->lacks_stride : 0,
+		.count = wanted == NAM_MEMORY_READ_ONLY ? worker->lacks_count : 0,
 	};
 	struct nam_rpc_reclaim_reply reply;
 	uint32_t reply_bytes = sizeof(reply);
@@ -194,7 +207,7 @@ server_gone(struct nam_client *client, int failure, unsigned *tries)
 		gone |= nam_err_is(atomic_load_explicit(&client->servers[slot].lost,
 			memory_order_acquire), NAM_E_FABRIC_PEER_DEAD);
 	if (gone)
-		*tries = TRIES_MAX;
+		*tries = TRIES_READ_ONLY_MAX;
 	return gone;
 }
 
@@ -213,15 +226,17 @@ explain(struct nam_worker *worker, const struct nam_diag *full)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-bool
-nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
+/* As nam__memory_reclaim(), for the kind of memory that lacked last. */
+NAM_FIBER_FN static bool
+last_kind_reclaim(struct nam_worker *worker, unsigned *tries)
 {
 	struct nam_client *client = worker->client;
 	struct nam_diag diag, why = { "" };
-	bool public_full = worker->public_full, busy = false, came_back;
+	enum nam_memory_kind wanted = kind_wanted(worker);
+	bool busy = false, came_back;
 	int failure = 0;
 
-	if (++*tries > TRIES_MAX)
+	if (++*tries > (wanted == NAM_MEMORY_READ_ONLY ? TRIES_READ_ONLY_MAX : TRIES_MAX))
 		return false;
 	diag = worker->diag;
 	if (!atomic_compare_exchange_strong_explicit(&client->reclaiming, &busy, true,
@@ -235,24 +250,33 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 				nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 			else
 				return false;
-		came_back = !atomic_load_explicit(&client->reclaim_failed[public_full],
+		came_back = !atomic_load_explicit(&client->reclaim_failed[wanted],
 			memory_order_relaxed);
 		if (!came_back)
 			explain(worker, &diag);
 		return came_back || server_gone(client, 0, tries);
 	}
 	came_back = reclaim(worker, &why, &failure); /* SUSPENDS */
-	worker->public_full = false;
 	if (came_back)
 		why.text[0] = '\0';
 	pthread_mutex_lock(&client->mutex);
 	client->reclaim_diag = why;
 	pthread_mutex_unlock(&client->mutex);
-	atomic_store_explicit(&client->reclaim_failed[public_full], !came_back,
-		memory_order_relaxed);
-	atomic_store_explicit(&client->reclaim_failed[!public_full], false, memory_order_relaxed);
+	for (uint32_t kind = 0; kind < NAM_MEMORY_KINDS; kind++)
+		atomic_store_explicit(&client->reclaim_failed[kind], kind == wanted && !came_back,
+			memory_order_relaxed);
 	/* Release: pairs with the load above. */
 	atomic_store_explicit(&client->reclaiming, false, memory_order_release);
 	explain(worker, &diag);
 	return came_back || server_gone(client, failure, tries);
+}
+
+bool
+nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
+{
+	bool came_back = last_kind_reclaim(worker, tries); /* SUSPENDS */
+
+	worker->public_full = false;
+	worker->lacks_count = 0;
+	return came_back;
 }

@@ -88,6 +88,8 @@ struct nam_worker {
 	uint32_t closing_count;
 	uint32_t slots_waiting;	/* their replies come without notice */
 	bool public_full;	/* alloc.c: the memory that lacked last was that of clients */
+	/* or read-only memory of a server, for so many blocks; count 0: it was not */
+	uint32_t lacks_stride, lacks_count;
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
 	bool in_post_order;		/* limits.in_post_order of it */

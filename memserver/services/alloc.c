@@ -5,9 +5,9 @@
  * A run is blocks of one stride: a block that comes back serves the same stride again, so a word
  * that was a lock stays a lock for all clients that know its address.  When all blocks of a run are
  * free, RECLAIM makes it vacant in two steps, between which clients forget.  Regions are public,
- * for blocks of clients, from front to back; the server takes regions without blocks from the back
- * as private ones, for structures that it executes itself.  A list of recycled blocks is of one
- * kind.
+ * for blocks of clients, from front to back; the server takes regions without blocks from the back:
+ * private ones, for structures that it executes itself, and read-only ones, where clients READ what
+ * it writes.  A list of recycled blocks is of one kind.
  *
  * For each run we keep two bits per block, set while the block is free, or waits for readers; so a
  * block that is given back twice, or that never was one, is noticed.
@@ -75,19 +75,19 @@ nam__allocator_free(struct nam__allocator *allocator)
 
 /* The list of a stride; NULL if there is none and, with `add`, no room for another. */
 static struct nam__stride *
-stride_of(struct nam__allocator *allocator, uint32_t stride, bool is_private, bool add)
+stride_of(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind, bool add)
 {
 	struct nam__stride *list;
 
 	for (uint32_t i = 0; i < allocator->strides_count; i++) {
 		list = &allocator->strides[i];
-		if (list->stride == stride && list->is_private == is_private)
+		if (list->stride == stride && list->kind == kind)
 			return list;
 	}
 	if (!add || allocator->strides_count == NAM__STRIDES_MAX)
 		return NULL;
 	list = &allocator->strides[allocator->strides_count++];
-	*list = (struct nam__stride){ .stride = stride, .is_private = is_private };
+	*list = (struct nam__stride){ .stride = stride, .kind = kind };
 	LIST_INIT(&list->runs);
 	return list;
 }
@@ -132,7 +132,7 @@ take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64
 				(run->first_word * 64ull + (uint64_t)__builtin_ctzll(*word)) *
 					run->stride);
 			*word &= *word - 1;
-			allocator->memory[list->is_private].free_bytes -= run->stride;
+			allocator->memory[list->kind].free_bytes -= run->stride;
 		}
 		if (run->free_count)
 			break;
@@ -148,7 +148,8 @@ held_again(struct nam__allocator *allocator, struct nam__stride *list)
 	struct nam__run *run;
 
 	LIST_FOREACH(run, &allocator->held, link) {
-		if (run->stride != list->stride || allocator->regions[run->region].turning)
+		if (run->stride != list->stride || allocator->regions[run->region].turning ||
+			allocator->regions[run->region].kind != list->kind)
 			continue;
 		run->batch = 0;
 		LIST_REMOVE(run, link);
@@ -169,7 +170,7 @@ carved_clear(const struct nam__allocator *allocator, const struct nam__carved *c
 }
 
 uint32_t
-nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, bool is_private,
+nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
 	uint64_t *ret_blocks, uint32_t count)
 {
 	struct nam__carved carved = { .count = 0 };
@@ -177,12 +178,13 @@ nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, bool is_p
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, is_private, true);
+	list = stride_of(allocator, stride, kind, true);
 	if (list)
 		n = take_recycled(allocator, list, ret_blocks, count);
 	if (list && n < count)
-		carved = nam__runs_carve(allocator, stride, is_private, count - n);
-	if (list && !is_private && !n && !carved.count && held_again(allocator, list))
+		carved = nam__runs_carve(allocator, stride, kind, count - n);
+	if (list && kind != NAM_MEMORY_PRIVATE && !n && !carved.count &&
+		held_again(allocator, list))
 		n = take_recycled(allocator, list, ret_blocks, count);
 	pthread_mutex_unlock(&allocator->mutex);
 	carved_clear(allocator, &carved, stride);
@@ -213,11 +215,11 @@ nam__service_alloc(struct nam__exchange *exchange)
 		request->count > NAM__ALLOC_COUNT_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, request->stride, false, true);
+	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, true);
 	reply->count = list ? take_recycled(allocator, list, reply->blocks, most) : 0;
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
 	if (list && reply->count < request->count && LIST_EMPTY(&list->runs))
-		carved = nam__runs_carve(allocator, request->stride, false,
+		carved = nam__runs_carve(allocator, request->stride, NAM_MEMORY_PUBLIC,
 			request->count - reply->count);
 	if (list && !reply->count && !carved.count && held_again(allocator, list))
 		reply->count = take_recycled(allocator, list, reply->blocks, most);
@@ -249,7 +251,7 @@ find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__str
 	if (nam_gaddr_tag(at) || index >= allocator->regions_count)
 		return false;
 	region = &allocator->regions[index];
-	number = region->is_private == list->is_private ? nam__run_find(region, offset) :
+	number = region->kind == list->kind ? nam__run_find(region, offset) :
 		UINT32_MAX;
 	if (number == UINT32_MAX)
 		return false;
@@ -290,7 +292,7 @@ word_free(struct nam__allocator *allocator, struct nam__stride *list, struct nam
 		run->first_word = word;
 	if (!run->listed)
 		list_add(list, run);
-	allocator->memory[list->is_private].free_bytes += (uint64_t)count * list->stride;
+	allocator->memory[list->kind].free_bytes += (uint64_t)count * list->stride;
 }
 
 /* A block is free; or, with a label, it waits. */
@@ -323,7 +325,7 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 		run->label = label;
 	run->bits[word].waiting |= bit;
 	run->waiting_count++;
-	allocator->memory[list->is_private].waiting_bytes += list->stride;
+	allocator->memory[list->kind].waiting_bytes += list->stride;
 	return 0;
 }
 
@@ -332,7 +334,7 @@ static void
 take_again(struct nam__allocator *allocator, const struct nam__stride *list, uint64_t raw,
 	bool waits)
 {
-	struct nam_memory_figures *figures = &allocator->memory[list->is_private];
+	struct nam_memory_figures *figures = &allocator->memory[list->kind];
 	struct block block;
 	uint64_t bit;
 
@@ -363,7 +365,7 @@ take_back(struct nam__allocator *allocator, uint32_t stride, const uint64_t *blo
 	if (!stride_valid(stride) || !count || blocks_bytes != (uint64_t)count * sizeof(blocks[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, false, false);
+	list = stride_of(allocator, stride, NAM_MEMORY_PUBLIC, false);
 	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
 	while (!rc && done < count) {
 		rc = put_back(allocator, list, blocks[done], label, &run);
@@ -396,7 +398,7 @@ nam__service_free_later(struct nam__exchange *exchange)
 }
 
 void
-nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, bool is_private,
+nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
 	const uint64_t *blocks, uint32_t count)
 {
 	struct nam__stride *list;
@@ -404,10 +406,10 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, bool is_p
 	bool vacated = false;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, is_private, false);
+	list = stride_of(allocator, stride, kind, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++) {
-		if (put_back(allocator, list, blocks[i], 0, &run) || !is_private ||
+		if (put_back(allocator, list, blocks[i], 0, &run) || kind != NAM_MEMORY_PRIVATE ||
 			run->free_count < run->count)
 			continue;
 		/* No client knows its address, and handlers are done with it (M10). */
@@ -432,71 +434,166 @@ region_unused(const struct nam__alloc_region *region)
 	return region->runs_count > 0;
 }
 
+static enum nam_memory_kind
+told(const struct nam__alloc_region *region)
+{
+	return atomic_load_explicit(&region->told, memory_order_relaxed);
+}
+
+static void
+tell(struct nam__alloc_region *region, enum nam_memory_kind kind, uint64_t batch)
+{
+	region->turning = batch;
+	atomic_store_explicit(&region->told, kind, memory_order_relaxed);
+}
+
 static bool
 region_may_leave(const struct nam__alloc_region *region)
 {
-	return !region->is_private && !region->pinned && !region->turning && region_unused(region);
+	return region->kind != NAM_MEMORY_PRIVATE && !region->pinned && !region->turning &&
+	       region_unused(region);
 }
 
 /*
  * Clients are told that regions without used blocks are private: from the back, half of them, since
- * clients may soon want memory as well.
+ * clients may soon want memory as well; or, for clients, all read-only ones.
  */
 static void
-regions_leave(struct nam__allocator *allocator)
+regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < allocator->regions_count; i++)
 		left += region_may_leave(&allocator->regions[i]);
-	left = (left + 1) / 2;
+	if (want == NAM_MEMORY_PRIVATE)
+		left = (left + 1) / 2;
 	for (uint32_t i = allocator->regions_count; i-- > 0 && left;) {
 		struct nam__alloc_region *region = &allocator->regions[i];
 
-		if (!region_may_leave(region))
+		if (region->kind == want || !region_may_leave(region))
 			continue;
-		region->turning = allocator->batch;
-		atomic_store_explicit(&region->told_private, true, memory_order_relaxed);
+		tell(region, NAM_MEMORY_PRIVATE, allocator->batch);
 		left--;
 	}
 }
 
+/* A region that is private, without blocks; or of that kind, but clients were told otherwise. */
+static bool
+may_restore(const struct nam__alloc_region *region, enum nam_memory_kind kind)
+{
+	return told(region) == NAM_MEMORY_PRIVATE && region->turning != RESTORING &&
+	       region->runs_count &&
+	       (region->kind == kind ||
+		       (region->kind == NAM_MEMORY_PRIVATE && !region->carved_bytes));
+}
+
 /*
- * Clients are told that regions are public which the server does not need any more.  Private ones
- * get all their pages, which takes a second per GiB, so others use the allocator meanwhile; the
- * next HOLD goes on where this one ends.
+ * Clients are told that such a region is of that kind.  A private one gets all its pages, which
+ * takes a second per GiB, so others use the allocator meanwhile.  False: there is no memory.
  */
+static bool
+region_restore(struct nam__allocator *allocator, uint32_t number, enum nam_memory_kind kind)
+{
+	struct nam__alloc_region *region = &allocator->regions[number];
+	int rc = 0;
+
+	if (!may_restore(region, kind))
+		return false;
+	if (region->kind == NAM_MEMORY_PRIVATE) {
+		region->turning = RESTORING;
+		pthread_mutex_unlock(&allocator->mutex);
+		rc = allocator->calls.restore(allocator->calls.arg, number, kind);
+		pthread_mutex_lock(&allocator->mutex);
+	}
+	region->turning = 0;
+	/* Other HOLDs may have been answered meanwhile: a batch that none of them has. */
+	if (!rc)
+		tell(region, kind, ++allocator->batch);
+	return !rc;
+}
+
+/* Regions that the server does not need any more; the next HOLD goes on where this one ends. */
 static void
 regions_restore(struct nam__allocator *allocator)
 {
 	uint64_t deadline = nam_now_ns() + RESTORE_NS;
 
-	for (uint32_t i = 0; i < allocator->regions_count && nam_now_ns() < deadline; i++) {
-		struct nam__alloc_region *region = &allocator->regions[i];
-		int rc = 0;
+	for (uint32_t i = 0; i < allocator->regions_count && nam_now_ns() < deadline; i++)
+		(void)region_restore(allocator, i, NAM_MEMORY_PUBLIC);
+}
 
-		if (!atomic_load_explicit(&region->told_private, memory_order_relaxed) ||
-			region->turning == RESTORING || !region->runs_count ||
-			(region->is_private && region->carved_bytes))
-			continue;
-		if (region->is_private) {
-			region->turning = RESTORING;
-			pthread_mutex_unlock(&allocator->mutex);
-			rc = allocator->calls.restore(allocator->calls.arg, i);
-			pthread_mutex_lock(&allocator->mutex);
+static uint64_t
+room_of(const struct nam__alloc_region *region, uint32_t stride)
+{
+	return (region->bytes - NAM_GADDR_UNIT_BYTES) / stride;
+}
+
+/* Blocks of that stride that there are or could be, once all regions are what they are to be. */
+static uint64_t
+read_only_room(const struct nam__allocator *allocator, uint32_t stride)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < allocator->regions_count; i++) {
+		const struct nam__alloc_region *region = &allocator->regions[i];
+
+		/* Once it is private, it may become read-only. */
+		if (region->kind == NAM_MEMORY_PUBLIC && told(region) == NAM_MEMORY_PRIVATE)
+			count += room_of(region, stride);
+		for (uint32_t k = 0; told(region) == NAM_MEMORY_READ_ONLY &&
+			k < region->runs_count; k++) {
+			const struct nam__run *run = region->runs[k];
+
+			if (!run->stride || run->stride == stride)
+				count += run->stride ? run->free_count : run->bytes / stride;
 		}
-		/* Other HOLDs may have been answered meanwhile: a batch that none of them has. */
-		region->turning = rc ? 0 : ++allocator->batch;
-		if (!rc)
-			atomic_store_explicit(&region->told_private, false,
-				memory_order_relaxed);
+	}
+	return count;
+}
+
+static bool
+may_be_read_only(const struct nam__alloc_region *region)
+{
+	return may_restore(region, NAM_MEMORY_READ_ONLY) ||
+	       (region->kind == NAM_MEMORY_PUBLIC && region_may_leave(region));
+}
+
+/*
+ * As many regions become read-only, from the back, as so many blocks need; or none, if these would
+ * not do.  If one has had blocks of clients, they are told first that it is private, and the next
+ * HOLD finds it so.
+ */
+static void
+regions_read_only(struct nam__allocator *allocator, uint32_t stride, uint64_t count)
+{
+	uint64_t deadline = nam_now_ns() + RESTORE_NS, room = read_only_room(allocator, stride);
+	uint64_t possible = room;
+
+	for (uint32_t i = 0; i < allocator->regions_count; i++)
+		if (may_be_read_only(&allocator->regions[i]))
+			possible += room_of(&allocator->regions[i], stride);
+	if (possible < count)
+		return;
+	for (uint32_t i = allocator->regions_count;
+		i-- > 0 && room < count && nam_now_ns() < deadline;) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+
+		if (!may_be_read_only(region))
+			continue;
+		if (nam__region_unseen(region) && !nam__region_make_private(allocator, i))
+			continue;
+		if (region->kind == NAM_MEMORY_PUBLIC)
+			tell(region, NAM_MEMORY_PRIVATE, allocator->batch);
+		else if (!region_restore(allocator, i, NAM_MEMORY_READ_ONLY))
+			continue;
+		room += room_of(region, stride);
 	}
 }
 
 static void
 run_free_waiting(struct nam__allocator *allocator, struct nam__run *run)
 {
-	struct nam__stride *list = stride_of(allocator, run->stride, false, false);
+	struct nam__stride *list = stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, false);
 
 	for (uint32_t word = 0; word < run->words; word++) {
 		if (run->bits[word].waiting)
@@ -539,7 +636,8 @@ hold(struct nam__allocator *allocator, const struct nam_rpc_reclaim_request *req
 	for (uint32_t i = 0; i < allocator->strides_count; i++) {
 		struct nam__stride *list = &allocator->strides[i];
 
-		for (run = list->is_private ? NULL : LIST_FIRST(&list->runs); run; run = next) {
+		for (run = list->kind == NAM_MEMORY_PRIVATE ? NULL : LIST_FIRST(&list->runs); run;
+			run = next) {
 			next = LIST_NEXT(run, link);
 			if (run->free_count < run->count)
 				continue;
@@ -548,9 +646,11 @@ hold(struct nam__allocator *allocator, const struct nam_rpc_reclaim_request *req
 			LIST_INSERT_HEAD(&allocator->held, run, link);
 		}
 	}
-	if (request->want_private)
-		regions_leave(allocator);
+	if (request->want == NAM_MEMORY_READ_ONLY)
+		regions_read_only(allocator, request->stride, request->count);
 	else
+		regions_leave(allocator, request->want);
+	if (request->want == NAM_MEMORY_PUBLIC)
 		regions_restore(allocator);
 	LIST_FOREACH(run, &allocator->held, link)
 		reply->bytes += run->bytes;
@@ -568,13 +668,12 @@ region_turn(struct nam__allocator *allocator, uint32_t number)
 	struct nam__run *run;
 
 	region->turning = 0;
-	if (atomic_load_explicit(&region->told_private, memory_order_relaxed)) {
-		if (!region->is_private)
-			(void)nam__region_make_private(allocator, number);
-	} else if (region->is_private) {
-		region->is_private = false;
-		allocator->memory[NAM_MEMORY_PRIVATE].bytes -= region->bytes;
-		allocator->memory[NAM_MEMORY_PUBLIC].bytes += region->bytes;
+	if (told(region) == region->kind)
+		return;
+	if (told(region) == NAM_MEMORY_PRIVATE) {
+		(void)nam__region_make_private(allocator, number);
+	} else {
+		nam__region_set_kind(allocator, region, told(region));
 		LIST_FOREACH(run, &region->vacant, link)
 			run->dirty = false;
 	}
@@ -613,7 +712,9 @@ nam__service_reclaim(struct nam__exchange *exchange)
 	bool returns = request->step == NAM_RPC_RECLAIM_RETURN;
 
 	if ((!returns && request->step != NAM_RPC_RECLAIM_HOLD) ||
-		request->want_private > !returns ||
+		request->want > (returns ? 0 : NAM_MEMORY_READ_ONLY) ||
+		(request->want == NAM_MEMORY_READ_ONLY) != (request->count != 0) ||
+		(request->count ? !stride_valid(request->stride) : request->stride != 0) ||
 		returns != (request->batch != 0) || returns == (request->oldest != 0))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));

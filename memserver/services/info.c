@@ -47,7 +47,7 @@ nam__service_regions(struct nam__exchange *exchange)
 			break;
 		reply->regions[reply->count++] = (struct nam_rpc_region){
 			.id = (uint16_t)(nam__first_region_id(exchange->server) + at),
-			.is_private = atomic_load_explicit(&regions[at].told_private,
+			.kind = (uint16_t)atomic_load_explicit(&regions[at].told,
 				memory_order_relaxed),
 			/* region_restore may change it meanwhile. */
 			.rkey = __atomic_load_n(&memory->mrs[at].rkey, __ATOMIC_RELAXED),

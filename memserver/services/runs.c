@@ -124,13 +124,22 @@ carve_from(struct nam__allocator *allocator, struct nam__alloc_region *region,
 		done += more;
 	}
 	region->carved_bytes += (uint64_t)done * stride;
-	region->had_blocks |= !region->is_private;
-	allocator->memory[region->is_private].carved_bytes += (uint64_t)done * stride;
+	region->had_blocks |= region->kind != NAM_MEMORY_PRIVATE;
+	allocator->memory[region->kind].carved_bytes += (uint64_t)done * stride;
 	if (!vacant->bytes) {
 		LIST_REMOVE(vacant, link);
 		run_remove(region, number);
 	}
 	return done;
+}
+
+void
+nam__region_set_kind(struct nam__allocator *allocator, struct nam__alloc_region *region,
+	enum nam_memory_kind kind)
+{
+	allocator->memory[region->kind].bytes -= region->bytes;
+	allocator->memory[kind].bytes += region->bytes;
+	region->kind = kind;
 }
 
 bool
@@ -139,10 +148,8 @@ nam__region_make_private(struct nam__allocator *allocator, uint32_t number)
 	struct nam__alloc_region *region = &allocator->regions[number];
 	struct nam__run *run;
 
-	region->is_private = true;
-	atomic_store_explicit(&region->told_private, true, memory_order_relaxed);
-	allocator->memory[NAM_MEMORY_PUBLIC].bytes -= region->bytes;
-	allocator->memory[NAM_MEMORY_PRIVATE].bytes += region->bytes;
+	nam__region_set_kind(allocator, region, NAM_MEMORY_PRIVATE);
+	atomic_store_explicit(&region->told, NAM_MEMORY_PRIVATE, memory_order_relaxed);
 	if (allocator->calls.withdraw(allocator->calls.arg, number)) {
 		nam__runs_free(region);
 		return false;
@@ -153,18 +160,21 @@ nam__region_make_private(struct nam__allocator *allocator, uint32_t number)
 	return true;
 }
 
-/* Make the last public region that never had blocks private.  False: there is none. */
+bool
+nam__region_unseen(const struct nam__alloc_region *region)
+{
+	return region->kind != NAM_MEMORY_PRIVATE && !region->pinned && !region->carved_bytes &&
+	       !region->had_blocks && !region->turning;
+}
+
+/* Make the last region private that never had blocks for clients.  False: there is none. */
 static bool
 region_withdraw(struct nam__allocator *allocator)
 {
 	for (uint32_t i = allocator->regions_count; i-- > 0;) {
-		struct nam__alloc_region *region = &allocator->regions[i];
-
 		/* M13: if old addresses lead there, clients must be told first. */
-		if (region->is_private || region->pinned || region->carved_bytes ||
-			region->had_blocks || region->turning)
-			continue;
-		if (nam__region_make_private(allocator, i))
+		if (nam__region_unseen(&allocator->regions[i]) &&
+			nam__region_make_private(allocator, i))
 			return true;
 	}
 	return false;
@@ -183,7 +193,8 @@ vacant_for(const struct nam__alloc_region *region, uint32_t stride)
 }
 
 struct nam__carved
-nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, bool is_private, uint32_t count)
+nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
+	uint32_t count)
 {
 	struct nam__carved carved = { .count = 0 };
 
@@ -193,7 +204,7 @@ nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, bool is_priva
 			struct nam__run *vacant;
 			uint64_t fit;
 
-			if (region->is_private != is_private || region->turning)
+			if (region->kind != kind || region->turning)
 				continue;
 			vacant = vacant_for(region, stride);
 			if (!vacant)
@@ -204,7 +215,7 @@ nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, bool is_priva
 			carved.count = carve_from(allocator, region, vacant, stride, (uint32_t)fit);
 			return carved;
 		}
-	} while (is_private && region_withdraw(allocator));
+	} while (kind == NAM_MEMORY_PRIVATE && region_withdraw(allocator));
 	return carved;
 }
 
@@ -214,7 +225,7 @@ void
 nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run)
 {
 	struct nam__alloc_region *region = &allocator->regions[run->region];
-	struct nam_memory_figures *figures = &allocator->memory[region->is_private];
+	struct nam_memory_figures *figures = &allocator->memory[region->kind];
 
 	figures->carved_bytes -= run->bytes;
 	figures->free_bytes -= run->bytes;

@@ -47,9 +47,13 @@ struct nam__carved {
 
 /* Up to `count` fresh blocks in the first regions of the kind with room for one. */
 struct nam__carved nam__runs_carve(struct nam__allocator *allocator, uint32_t stride,
-	bool is_private, uint32_t count);
+	enum nam_memory_kind kind, uint32_t count);
 
-/* Withdraw a public region without blocks.  False: that failed, and its memory is lost. */
+void nam__region_set_kind(struct nam__allocator *allocator, struct nam__alloc_region *region,
+	enum nam_memory_kind kind);
+/* Whether no address leads to a region of clients: it never had blocks. */
+bool nam__region_unseen(const struct nam__alloc_region *region);
+/* Withdraw a region without blocks.  False: that failed, and its memory is lost. */
 bool nam__region_make_private(struct nam__allocator *allocator, uint32_t number);
 
 /* A run whose blocks are all free, and in no list, becomes vacant. */

@@ -35,7 +35,7 @@ struct nam__allocator_memory {
 	/* Take a region without blocks from the clients: 0, or negative, and the region is lost. */
 	int (*withdraw)(void *arg, uint32_t region);
 	/* Give one back to the clients, zeroed: 0, or negative, and it stays withdrawn. */
-	int (*restore)(void *arg, uint32_t region);
+	int (*restore)(void *arg, uint32_t region, enum nam_memory_kind kind);
 };
 
 struct nam__allocator {
@@ -47,7 +47,7 @@ struct nam__allocator {
 	uint64_t run_bytes;		/* the longest run with more than one block */
 	uint64_t batch;			/* of the last HOLD */
 	struct nam__run_list held;
-	struct nam_memory_figures memory[NAM_MEMORY_KINDS];	/* indexed by is_private */
+	struct nam_memory_figures memory[NAM_MEMORY_KINDS];
 	struct nam__allocator_memory calls;
 	struct nam__alloc_region {
 		uint64_t bytes;
@@ -57,14 +57,14 @@ struct nam__allocator {
 		uint32_t runs_size;
 		struct nam__run_list vacant;
 		bool pinned;		/* it stays public: its first bytes are used otherwise */
-		bool had_blocks;	/* public ones: old addresses lead there */
-		bool is_private;	/* withdrawn from the clients */
+		bool had_blocks;	/* not private ones: old addresses lead there */
+		enum nam_memory_kind kind;	/* private: withdrawn from the clients */
 		uint64_t turning;	/* batch after which it is as clients are told; 0: it is */
-		atomic_bool told_private;	/* REGIONS says so */
+		_Atomic uint32_t told;	/* the kind that REGIONS says */
 	} *regions;
 	struct nam__stride {
 		uint32_t stride;
-		bool is_private;
+		enum nam_memory_kind kind;
 		struct nam__run_list runs;	/* with free blocks */
 	} strides[NAM__STRIDES_MAX];
 };
@@ -79,10 +79,10 @@ int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_
 void nam__allocator_free(struct nam__allocator *allocator);
 
 /* For the server itself: up to `count` blocks; returns how many.  And back. */
-uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, bool is_private,
-	uint64_t *ret_blocks, uint32_t count);
-void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, bool is_private,
-	const uint64_t *blocks, uint32_t count);
+uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride,
+	enum nam_memory_kind kind, uint64_t *ret_blocks, uint32_t count);
+void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride,
+	enum nam_memory_kind kind, const uint64_t *blocks, uint32_t count);
 
 /* ---- services/catalog.c ---------------------------------------------------------------------- */
 

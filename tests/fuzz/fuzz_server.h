@@ -26,8 +26,14 @@ fuzz_base(void *arg, uint32_t region)
 static inline int
 fuzz_withdraw(void *arg, uint32_t region)
 {
-	(void)arg;
-	(void)region;
+	((struct nam_server *)arg)->memory.kinds[region] = NAM_MEMORY_PRIVATE;
+	return 0;
+}
+
+static inline int
+fuzz_restore(void *arg, uint32_t region, enum nam_memory_kind kind)
+{
+	((struct nam_server *)arg)->memory.kinds[region] = (uint8_t)kind;
 	return 0;
 }
 
@@ -39,7 +45,7 @@ fuzz_server_new(uint32_t id)
 		sizeof(*fixture));
 	struct nam_server *server = &fixture->server;
 	const struct nam__allocator_memory calls = { server, fuzz_base, fuzz_withdraw,
-		fuzz_withdraw };
+		fuzz_restore };
 
 	if (!fixture)
 		abort();
@@ -51,7 +57,8 @@ fuzz_server_new(uint32_t id)
 	server->memory.count = 2;
 	server->memory.bytes = regions[0] + regions[1];
 	for (unsigned i = 0; i < 2; i++) {
-		server->memory.bases[i] = fixture->memory + (i ? regions[0] : 0);
+		server->memory.public_bases[i] = fixture->memory + (i ? regions[0] : 0);
+		server->memory.bases[i] = server->memory.public_bases[i];
 		server->memory.mrs[i] = (struct nam_mr){
 			.base = server->memory.bases[i],
 			.bytes = regions[i],

@@ -80,15 +80,15 @@ take_private(struct sim_cluster *cluster, uint32_t stride, uint32_t spare,
 			abort();
 		count = &ballast->private[i].count;
 		ballast->private[i].blocks = blocks;
-		*count = nam__allocator_take(allocator, stride, true, blocks, size);
+		*count = nam__allocator_take(allocator, stride, NAM_MEMORY_PRIVATE, blocks, size);
 		for (uint32_t n = *count; n < size && n; n += *count - n) {
-			*count += nam__allocator_take(allocator, stride, true, blocks + n,
-				size - n);
+			*count += nam__allocator_take(allocator, stride, NAM_MEMORY_PRIVATE,
+				blocks + n, size - n);
 			if (*count == n)
 				break;
 		}
 		*count -= spare < *count ? spare : *count;
-		nam__allocator_give(allocator, stride, true, blocks + *count, spare);
+		nam__allocator_give(allocator, stride, NAM_MEMORY_PRIVATE, blocks + *count, spare);
 	}
 }
 
@@ -126,7 +126,7 @@ sim_memory_give(struct sim_cluster *cluster, struct nam_worker *worker,
 	for (uint32_t i = 0; i < cluster->count && index->options.design != NAM_DESIGN_FINE; i++) {
 		if (cluster->servers[i].server)
 			nam__allocator_give(&cluster->servers[i].server->allocator,
-				index->g.node_bytes, true, ballast->private[i].blocks,
+				index->g.node_bytes, NAM_MEMORY_PRIVATE, ballast->private[i].blocks,
 				ballast->private[i].count);
 		ballast->private[i].count = 0;
 	}

@@ -30,7 +30,8 @@ ctl_json_figures(cJSON *object, const struct nam_server_figures *figures)
 	static const char *const refusals[] = { NAM_REFUSALS(TEXT) };
 	static const char *const restarts[] = { NAM_SERVER_RESTARTS(TEXT) };
 #undef TEXT
-	static const char *const kinds[NAM_MEMORY_KINDS] = { "public", "private" };
+	static const char *const kinds[NAM_MEMORY_KINDS] = { "public", "private",
+		"read_only" };
 	cJSON *part = cJSON_AddObjectToObject(object, "memory");
 
 	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {

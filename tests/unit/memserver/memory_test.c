@@ -34,9 +34,9 @@ withdraw(struct fixture *f)
 }
 
 static int
-restore(struct fixture *f)
+restore(struct fixture *f, enum nam_memory_kind kind)
 {
-	return nam__memory_restore(&f->server->memory, f->server->domain, REGION, &f->diag);
+	return nam__memory_restore(&f->server->memory, f->server->domain, REGION, kind, &f->diag);
 }
 
 static void
@@ -49,17 +49,17 @@ memory_restore__private_region__IS_PUBLIC_AND_ZERO(void **state)
 	assert_int_equal(withdraw(f), 0);
 	assert_ptr_not_equal(base_of(f), mr->base);
 	memset(base_of(f), 0x22, mr->bytes);
-	assert_int_equal(restore(f), 0);
+	assert_int_equal(restore(f, NAM_MEMORY_PUBLIC), 0);
 	assert_ptr_equal(base_of(f), mr->base);
 	assert_true(all_are(mr->base, mr->bytes, 0));
 	/* It is a region like others: the bytes that clients write stay. */
 	memset(mr->base, 0x33, mr->bytes);
-	nam__memory_trim(&f->server->memory);
+	nam__memory_trim(&f->server->memory, f->server->domain);
 	assert_true(all_are(mr->base, mr->bytes, 0x33));
 	/* And it may become private again. */
 	assert_int_equal(withdraw(f), 0);
 	assert_true(all_are(base_of(f), mr->bytes, 0));
-	assert_int_equal(restore(f), 0);
+	assert_int_equal(restore(f, NAM_MEMORY_PUBLIC), 0);
 	assert_true(all_are(mr->base, mr->bytes, 0));
 }
 
@@ -75,7 +75,7 @@ memory_restore__fails__REGION_STAYS_PRIVATE_WITH_FRESH_MEMORY(void **state)
 	if (syscall(SYS_mlock, mr->base, PAGE_BYTES))
 		skip();
 	f->diag.text[0] = '\0';
-	assert_true(restore(f) < 0);
+	assert_true(restore(f, NAM_MEMORY_PUBLIC) < 0);
 	assert_string_not_equal(f->diag.text, "");
 	assert_ptr_not_equal(base_of(f), mr->base);
 	assert_true(all_are(base_of(f), mr->bytes, 0));
@@ -83,11 +83,43 @@ memory_restore__fails__REGION_STAYS_PRIVATE_WITH_FRESH_MEMORY(void **state)
 	assert_int_equal(syscall(SYS_munlock, mr->base, PAGE_BYTES), 0);
 	/* Writes of clients by mappings of their own reach nothing, and go. */
 	memset(mr->base, 0x55, mr->bytes);
-	nam__memory_trim(&f->server->memory);
+	nam__memory_trim(&f->server->memory, f->server->domain);
 	assert_true(all_are(mr->base, mr->bytes, 0));
 	assert_true(all_are(base_of(f), mr->bytes, 0x44));
-	assert_int_equal(restore(f), 0);
+	assert_int_equal(restore(f, NAM_MEMORY_PUBLIC), 0);
 	assert_ptr_equal(base_of(f), mr->base);
+}
+
+/* Handlers write there what the server says, and not to addresses that clients name. */
+static void
+memory_restore__read_only__NO_CLIENT_HAS_IT_WRITTEN(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__memory *memory = &f->server->memory;
+	const struct nam_mr *mr = &memory->mrs[REGION];
+	const struct nam_gaddr at = nam_gaddr_make(
+		(uint16_t)(nam__first_region_id(f->server) + REGION), PAGE_BYTES, 0);
+
+	assert_non_null(nam__memory_public_at(f->server, at, 64));
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(withdraw(f), 0);
+		assert_null(nam__memory_public_at(f->server, at, 64));
+		assert_int_equal(restore(f, NAM_MEMORY_READ_ONLY), 0);
+		assert_null(nam__memory_public_at(f->server, at, 64));
+		assert_true(all_are(base_of(f), mr->bytes, 0));
+		memset(base_of(f), 0x33, mr->bytes);
+		/* Clients keep the mapping that they may write; that memory goes. */
+		if (base_of(f) != memory->public_bases[REGION])
+			memset(memory->public_bases[REGION], 0x55, mr->bytes);
+		nam__memory_trim(memory, f->server->domain);
+		assert_true(all_are(base_of(f), mr->bytes, 0x33));
+		if (base_of(f) != memory->public_bases[REGION])
+			assert_true(all_are(memory->public_bases[REGION], mr->bytes, 0));
+	}
+	assert_int_equal(withdraw(f), 0);
+	assert_int_equal(restore(f, NAM_MEMORY_PUBLIC), 0);
+	assert_non_null(nam__memory_public_at(f->server, at, 64));
+	assert_true(all_are(base_of(f), mr->bytes, 0));
 }
 
 #define HUGE_BYTES (2u << 20)
@@ -117,7 +149,7 @@ memory_restore__huge_pages__ARE_TAKEN_FROM_THE_PRIVATE_MEMORY(void **state)
 		assert_int_equal(withdraw(f), 0);
 		assert_true(all_are(base_of(f), mr->bytes, 0));
 		memset(base_of(f), 0x22, mr->bytes);
-		assert_int_equal(restore(f), 0);
+		assert_int_equal(restore(f, i % 2 ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PUBLIC), 0);
 		assert_int_equal(mincore(mr->base, mr->bytes, there), 0);
 		assert_int_equal(there[0] & 1, 1);
 		assert_int_equal(there[sizeof(there) - 1] & 1, 1);
@@ -149,8 +181,10 @@ madvise(void *at, size_t bytes, int advice)
 static void
 trimmer_main(void *arg)
 {
+	struct nam_server *server = arg;
+
 	trims = true;
-	nam__memory_trim(arg);
+	nam__memory_trim(&server->memory, server->domain);
 }
 
 /* nam__memory_trim() has seen that the region is private, and then sleeps for a while. */
@@ -162,10 +196,10 @@ memory_restore__while_another_thread_trims__LOSES_NOTHING(void **state)
 	struct nam_thread *thread;
 
 	assert_int_equal(withdraw(f), 0);
-	assert_int_equal(nam_thread_start("trimmer", trimmer_main, &f->server->memory, &thread), 0);
+	assert_int_equal(nam_thread_start("trimmer", trimmer_main, f->server, &thread), 0);
 	while (!atomic_load(&inside))
 		nam_yield();
-	assert_int_equal(restore(f), 0);
+	assert_int_equal(restore(f, NAM_MEMORY_PUBLIC), 0);
 	memset(mr->base, 0x66, mr->bytes);
 	atomic_store(&written, true);
 	nam_thread_join(thread);
@@ -180,6 +214,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(memory_restore__private_region__IS_PUBLIC_AND_ZERO),
 		TEST(memory_restore__fails__REGION_STAYS_PRIVATE_WITH_FRESH_MEMORY),
+		TEST(memory_restore__read_only__NO_CLIENT_HAS_IT_WRITTEN),
 		cmocka_unit_test(memory_restore__huge_pages__ARE_TAKEN_FROM_THE_PRIVATE_MEMORY),
 		TEST(memory_restore__while_another_thread_trims__LOSES_NOTHING),
 	};

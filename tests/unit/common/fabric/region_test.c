@@ -124,6 +124,10 @@ region_restore__memory_given_back__IS_ALL_THERE_AGAIN(void **state)
 	assert_int_equal(pages_there(f), PAGES);
 	f->ops->region_withdraw(f->server.domain, &f->mr);
 	assert_int_equal(pages_there(f), 0);
+	/* A peer has used its mapping. */
+	*remote(f, 0) = 1;
+	f->ops->region_withdraw(f->server.domain, &f->mr);
+	assert_int_equal(pages_there(f), 0);
 	restore(f, NAM_MR_REMOTE);
 	assert_int_equal(pages_there(f), PAGES);
 }

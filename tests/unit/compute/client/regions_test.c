@@ -27,6 +27,7 @@ enum change {
 	CHANGE_KEY,
 	CHANGE_BYTES,
 	CHANGE_REMOTE,
+	CHANGE_KIND,
 	CHANGE_ID,		/* twice the same */
 	CHANGE_UNKNOWN_ID,
 	CHANGE_TOTAL,
@@ -65,6 +66,9 @@ change(struct fake_server *server, const struct nam_rpc_header *request, struct 
 		break;
 	case CHANGE_REMOTE:
 		regions->regions[CHANGED - asked->first].remote += 64;
+		break;
+	case CHANGE_KIND:
+		regions->regions[CHANGED - asked->first].kind = NAM_MEMORY_KINDS;
 		break;
 	case CHANGE_ID:
 		regions->regions[CHANGED - asked->first] =

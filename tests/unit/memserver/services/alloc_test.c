@@ -1,68 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/memserver/server_fixture.h"
+#include "alloc_fixture.h"
 #include "memserver/trees.h"
 
 #include <errno.h>
-
-#define FULL_BLOCKS 1100u		/* more than 1 MiB holds of 1,088 bytes each */
-/* So many at least: what is left beside the meta page, but for a run's rest in each region. */
-#define BLOCKS_MIN (((1u << 20) - NAM_META_BYTES - (32u << 10)) / 1088)
-#define BLOCKS_MAX (((1u << 20) - NAM_META_BYTES) / 1088)
-
-static int
-ask(struct fixture *f, uint32_t stride, uint32_t count)
-{
-	const struct nam_rpc_alloc_request request = { .stride = stride, .count = count };
-
-	return call(f, NAM_RPC_ALLOC, &request, sizeof(request));
-}
-
-static int
-give_later(struct fixture *f, uint64_t label, uint32_t stride, const uint64_t *blocks,
-	uint32_t count)
-{
-	uint32_t bytes = (uint32_t)(sizeof(struct nam_rpc_free_later_request) +
-		count * sizeof(*blocks));
-	struct nam_rpc_free_later_request *request = malloc(bytes);
-	int rc;
-
-	request->label = label;
-	request->stride = stride;
-	request->count = count;
-	memcpy(request->blocks, blocks, count * sizeof(*blocks));
-	rc = call(f, NAM_RPC_FREE_LATER, request, bytes);
-	free(request);
-	return rc;
-}
-
-static int
-give(struct fixture *f, uint32_t stride, const uint64_t *blocks, uint32_t count)
-{
-	struct nam_rpc_free_request *request = malloc(sizeof(*request) + count * sizeof(*blocks));
-	int rc;
-
-	request->stride = stride;
-	request->count = count;
-	memcpy(request->blocks, blocks, count * sizeof(*blocks));
-	rc = call(f, NAM_RPC_FREE, request, (uint32_t)(sizeof(*request) + count * sizeof(*blocks)));
-	free(request);
-	return rc;
-}
-
-/* The blocks of the last reply, one by one. */
-static uint32_t
-collect(struct fixture *f, uint32_t stride, uint64_t *blocks)
-{
-	const struct nam_rpc_alloc_reply *reply = reply_body(f);
-	uint32_t n = 0;
-
-	assert_int_equal(f->reply_bytes, sizeof(*reply) + reply->count * sizeof(uint64_t));
-	for (uint32_t i = 0; i < reply->count; i++)
-		blocks[n++] = reply->blocks[i];
-	for (uint32_t i = 0; i < reply->run_count; i++)
-		blocks[n++] = reply->run_at + (uint64_t)i * stride / NAM_GADDR_UNIT_BYTES;
-	return n;
-}
 
 static void
 check_block(uint64_t raw, uint32_t stride)
@@ -247,59 +187,6 @@ free__malformed__IS_PROTOCOL(void **state)
 	assert_int_equal(call(f, NAM_RPC_FREE, body, 8), -NAM_E_FABRIC_PROTOCOL);
 	request->count = 4;
 	assert_int_equal(call(f, NAM_RPC_FREE, body, 40), 0);
-}
-
-/* In place of a step: HOLD for private memory. */
-#define HOLD_PRIVATE 77u
-
-/* Which HOLD brings. */
-static uint64_t oldest_slot = 1;
-
-static uint64_t
-reclaim(struct fixture *f, uint32_t step, uint64_t batch, uint64_t *ret_batch)
-{
-	const struct nam_rpc_reclaim_request request = {
-		.step = step == HOLD_PRIVATE ? NAM_RPC_RECLAIM_HOLD : step,
-		.want_private = step == HOLD_PRIVATE,
-		.batch = batch,
-		.oldest = step != NAM_RPC_RECLAIM_RETURN ? oldest_slot : 0,
-	};
-	const struct nam_rpc_reclaim_reply *reply = reply_body(f);
-
-	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)), 0);
-	assert_int_equal(f->reply_bytes, sizeof(*reply));
-	if (ret_batch)
-		*ret_batch = reply->batch;
-	return reply->bytes;
-}
-
-/* HOLD and RETURN: the bytes that came back. */
-static uint64_t
-reclaim_all(struct fixture *f)
-{
-	uint64_t batch, held = reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch);
-
-	if (held)
-		assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), held);
-	return held;
-}
-
-/* All blocks of a stride that there are, into `blocks`. */
-static uint32_t
-fill(struct fixture *f, uint32_t stride, uint64_t *blocks)
-{
-	uint32_t n = 0;
-
-	while (ask(f, stride, 1000) == 0)
-		n += collect(f, stride, blocks + n);
-	return n;
-}
-
-static void
-give_all(struct fixture *f, uint32_t stride, const uint64_t *blocks, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i += 400)
-		assert_int_equal(give(f, stride, blocks + i, count - i < 400 ? count - i : 400), 0);
 }
 
 static void
@@ -495,144 +382,22 @@ reclaim__malformed__IS_PROTOCOL(void **state)
 			-NAM_E_FABRIC_PROTOCOL);
 	}
 	request = (struct nam_rpc_reclaim_request){ .step = NAM_RPC_RECLAIM_HOLD,
-		.want_private = 2, .oldest = 1 };
+		.want = NAM_MEMORY_KINDS, .oldest = 1 };
 	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
 		-NAM_E_FABRIC_PROTOCOL);
-}
-
-/* Whether a client learns that a region is private. */
-static bool
-told_private(struct fixture *f, uint32_t number)
-{
-	const struct nam_rpc_regions_request request = { .first = 0 };
-	const struct nam_rpc_regions_reply *reply = reply_body(f);
-
-	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
-	assert_int_equal(reply->total, 2);
-	return reply->regions[number].is_private;
-}
-
-/* If RETURN does not come, the next client that lacks memory of either kind gets it. */
-static void
-reclaim__return_lost__NEXT_ONE_DECIDES(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch, later;
-	uint32_t all = fill(f, 1088, blocks);
-
-	give_all(f, 1088, blocks, all);
-	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), all * 1088ull + (512 << 10));
-	assert_true(told_private(f, 1));
-	/* Held blocks of region 0 serve their stride; those of region 1 are out of reach. */
-	assert_in_range(fill(f, 1088, blocks), all - (512u << 10) / 1088 - 1, all - BLOCKS_MIN / 2);
-	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &later), 512 << 10, 1 << 20);
-	assert_false(told_private(f, 1));
-	assert_in_range(later, batch + 1, UINT64_MAX);
-	/* Too old: clients may not have heard the last news. */
-	assert_int_equal(fill(f, 2048, blocks), 0);
-	(void)reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL);
-	assert_int_equal(fill(f, 2048, blocks), 0);
-	(void)reclaim(f, NAM_RPC_RECLAIM_RETURN, later, NULL);
-	assert_in_range(fill(f, 2048, blocks), 250, 256);
-	free(blocks);
-}
-
-/* A private region without blocks: from the clients, and to them again. */
-static void
-reclaim__private_region__PUBLIC_AFTER_RETURN(void **state)
-{
-	struct fixture *f = *state;
-	struct nam__allocator *allocator = &f->server->allocator;
-	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch;
-	uint32_t all = fill(f, 1088, blocks), n;
-
-	give_all(f, 1088, blocks, all);
-	/* Nothing is vacant, so the server has no room either. */
-	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks, 1), 0);
-	/* Clients may have old addresses there, so they hear of it first. */
-	assert_int_equal(reclaim_all(f), all * 1088ull);
-	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks, 1), 0);
-	assert_false(told_private(f, 1));
-	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), 512 << 10);
-	assert_false(told_private(f, 0));
-	assert_true(told_private(f, 1));
-	assert_in_range(fill(f, 1088, blocks), 1, all / 2 + 1);
-	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks, 1), 0);
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
-	n = nam__allocator_take(allocator, 4096, true, blocks, 200);
-	assert_int_equal(n, 127);
-	assert_int_equal(nam__allocator_take(allocator, 4096, true, blocks + n, 1), 0);
-	for (uint32_t i = 0; i < n; i++)
-		memset(nam__block_at(f->server, blocks[i]), 0xab, 4096);
-	nam__allocator_give(allocator, 4096, true, blocks, n);
-	/* Vacant at once, and zero again for another stride. */
-	n = nam__allocator_take(allocator, 64, true, blocks, 8191);
-	n += nam__allocator_take(allocator, 64, true, blocks + n, 8191 - n);
-	assert_int_equal(n, 8191);
-	for (uint32_t i = 0; i < n; i++)
-		assert_int_equal(*(uint64_t *)nam__block_at(f->server, blocks[i]), 0);
-	nam__allocator_give(allocator, 64, true, blocks, n);
-	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].carved_bytes, 0);
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
-	assert_int_equal(fill(f, 1088, blocks), 0);
-	assert_false(told_private(f, 1));
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
-	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].bytes, 0);
-	assert_in_range(fill(f, 1088, blocks), all / 2 - 40, all);
-	free(blocks);
-}
-
-/* Clients that ask while a region gets its pages, and while its memory is not whole. */
-static struct {
-	struct fixture *f;
-	int (*restore)(void *arg, uint32_t region);
-	int result;
-	unsigned calls;
-} restoring;
-
-static int
-restore_beside_requests(void *arg, uint32_t region)
-{
-	struct nam__allocator *allocator = &restoring.f->server->allocator;
-	/* The fixture's buffers are in use by HOLD. */
-	struct fixture *f = calloc(1, sizeof(*f));
-	uint64_t block;
-
-	f->server = restoring.f->server;
-	restoring.calls++;
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, UINT64_MAX, NULL), 0);
-	assert_int_equal(ask(f, 4096, 1), -NAM_E_REMOTE_FULL);
-	assert_int_equal(nam__allocator_take(allocator, 4096, true, &block, 1), 0);
-	assert_true(allocator->regions[region].is_private);
-	free(f);
-	return restoring.result ? restoring.result : restoring.restore(arg, region);
-}
-
-static void
-reclaim__requests_while_a_region_is_restored__LEAVE_IT_ALONE(void **state)
-{
-	struct fixture *f = *state;
-	struct nam__allocator *allocator = &f->server->allocator;
-	uint64_t *blocks = calloc(FULL_BLOCKS + 20000, sizeof(*blocks)), block, batch;
-
-	restoring.f = f;
-	restoring.calls = 0;
-	restoring.result = -ENOMEM;
-	restoring.restore = allocator->calls.restore;
-	allocator->calls.restore = restore_beside_requests;
-	assert_int_equal(nam__allocator_take(allocator, 1088, true, &block, 1), 1);
-	(void)fill(f, 64, blocks);
-	nam__allocator_give(allocator, 1088, true, &block, 1);
-	/* If it fails, the region is as before. */
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 0);
-	assert_int_equal(nam__allocator_take(allocator, 1088, true, &block, 1), 1);
-	nam__allocator_give(allocator, 1088, true, &block, 1);
-	restoring.result = 0;
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
-	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
-	assert_int_equal(ask(f, 4096, 1), 0);
-	assert_int_equal(restoring.calls, 2);
-	free(blocks);
+	/* A count and its stride belong to read-only memory, and to HOLD. */
+	for (uint32_t bad = 0; bad < 5; bad++) {
+		request = (struct nam_rpc_reclaim_request){
+			.step = bad == 4 ? NAM_RPC_RECLAIM_RETURN : NAM_RPC_RECLAIM_HOLD,
+			.want = bad == 1 ? NAM_MEMORY_PRIVATE : NAM_MEMORY_READ_ONLY,
+			.batch = bad == 4,
+			.oldest = bad != 4,
+			.stride = bad == 2 ? 0 : bad == 3 ? 63 : 64,
+			.count = bad != 0,
+		};
+		assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+			-NAM_E_FABRIC_PROTOCOL);
+	}
 }
 
 #define UNITS ((1u << 20) / 64)
@@ -763,9 +528,6 @@ main(void)
 		TEST(free_later__several_labels__A_RUN_WAITS_FOR_THE_NEWEST),
 		TEST(free_later__malformed__IS_PROTOCOL),
 		TEST(reclaim__malformed__IS_PROTOCOL),
-		TEST(reclaim__return_lost__NEXT_ONE_DECIDES),
-		TEST(reclaim__private_region__PUBLIC_AFTER_RETURN),
-		TEST(reclaim__requests_while_a_region_is_restored__LEAVE_IT_ALONE),
 		TEST(alloc_and_free__at_random__AGREE_WITH_A_MODEL),
 	};
 
