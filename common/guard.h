@@ -66,6 +66,7 @@
 	X(KV_GONE, "kv-gone", "pairs that have gone, by READs of which a part was before")         \
 	X(KV_STORE, "kv-store", "pairs of another store, where memory was reused")                  \
 	X(KV_MISS, "kv-miss", "the loss of a pair that is elsewhere than in the buckets READ")      \
+	X(KV_READ_ONLY, "kv-read-only", "clients' WRITEs in buckets that others READ")                \
 	X(KV_WIPE, "kv-wipe", "pairs of a dropped store, in memory that is free")                   \
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
 	X(KV_STAGED, "kv-staged", "values that others have written over on their way")              \

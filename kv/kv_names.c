@@ -166,8 +166,10 @@ again:
 	}
 	nam__op_end(worker);
 	/* The memory may be in runs of dropped objects. */
-	if (rc == -NAM_E_REMOTE_FULL)
-		worker->public_full = options->onesided;
+	if (rc == -NAM_E_REMOTE_FULL && options->onesided) {
+		worker->lacks_stride = NAM__KV_CHUNK_BYTES;
+		worker->lacks_count = (uint32_t)(request.memory_bytes / NAM__KV_CHUNK_BYTES);
+	}
 	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
 		goto again;
 	return rc;

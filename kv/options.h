@@ -33,7 +33,7 @@ struct nam_kv_options {
 	enum nam_kv_engine engine;	/* default chained */
 	/*
 	 * Clients get short pairs by one-sided READs of their buckets.  Only cuckoo.  The pairs are
-	 * then in public memory, which any client could damage; default false.
+	 * then in read-only regions, which take whole regions of memory servers; default false.
 	 */
 	bool onesided;
 	/*

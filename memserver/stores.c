@@ -6,15 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
 #include "kv/options.h"
 #include "trees.h"
 
 /* ---- one store ------------------------------------------------------------------------------- */
 
+/* M13: clients READ buckets of stores with one-sided GETs, and write none. */
+static enum nam_memory_kind
+kind_of(const struct nam__store *store)
+{
+	if (!store->onesided)
+		return NAM_MEMORY_PRIVATE;
+	return NAM_GUARD(KV_READ_ONLY) ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PUBLIC;
+}
+
 void
 nam__store_chunks_give(struct nam__store *store)
 {
-	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, !store->onesided,
+	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, kind_of(store),
 		store->blocks, store->chunks_count);
 	store->chunks_count = 0;
 }
@@ -45,7 +55,7 @@ chunks_take(struct nam__store *store, uint32_t count)
 		return -ENOMEM;
 	while (store->chunks_count < count) {
 		uint32_t taken = nam__allocator_take(allocator, NAM__KV_CHUNK_BYTES,
-			!store->onesided, store->blocks + store->chunks_count,
+			kind_of(store), store->blocks + store->chunks_count,
 			count - store->chunks_count);
 
 		if (!taken)

@@ -17,7 +17,7 @@ struct nam__store {
 	struct nam_server *server;
 	uint64_t memory_bytes;
 	uint8_t mode, engine;
-	bool onesided;			/* chunks are public memory */
+	bool onesided;			/* chunks are read-only memory */
 	uint32_t servers, number;
 	uint32_t partitions_count;
 	struct nam__kv_partition *partitions;

@@ -28,7 +28,7 @@ struct nam_rpc_kv_create_request {
 	uint64_t memory_bytes;		/* on this memory server */
 	uint8_t mode;			/* enum nam_kv_mode */
 	uint8_t engine;			/* enum nam_kv_engine */
-	uint8_t onesided;		/* 1: buckets are in public memory */
+	uint8_t onesided;		/* 1: buckets are in read-only memory */
 	uint8_t reserved;
 	uint32_t partitions;		/* on each memory server */
 	uint32_t servers;		/* memory servers of the store, */

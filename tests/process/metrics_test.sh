@@ -43,6 +43,12 @@ out=$(get 127.0.0.1 $port /)
 expect 0 namctl --json status
 json 'r["servers"][0]["services"]["CATALOG_PUT"]["requests"] == 1'
 json 'r["servers"][0]["memory"]["private"]["carved_bytes"] > 0'
+json 'r["servers"][0]["memory"]["read_only"]["bytes"] == 0'
+expect 0 namctl kv create pairs --engine cuckoo --onesided --memory 4M
+expect 0 namctl --json status
+json 'r["servers"][0]["memory"]["read_only"]["carved_bytes"] == 4 << 20'
+out=$(get 127.0.0.1 $port /metrics) err=
+says 'nam_memory_bytes{kind="read_only",state="used"} 4194304'
 expect 0 namctl top --interval-ms 50
 says "STATUS"
 says "p99 us"
@@ -67,7 +73,7 @@ expect 2 nam-memserver --listen "shm:$tmp/second" --memory 16M --pages 4k \
 	--metrics nowhere.invalid:1
 says "--metrics: 'nowhere.invalid:1' is no PORT or HOST:PORT"
 nam_servers_stop || fail "the memory server ended badly"
-for event in ready connected disconnected region_private stopping; do
+for event in ready connected disconnected region_private region_read_only stopping; do
 	grep -Eq "^time=[-0-9T:.]+Z level=(info|debug) event=$event [a-z]+=" "$tmp/server0.log" ||
 		fail "no event $event in the log: $(cat "$tmp/server0.log")"
 done

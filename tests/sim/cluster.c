@@ -36,8 +36,7 @@ server_main(void *arg)
 	nam_server_options_init(&options);
 	options.listen = self->address;
 	options.id = self->id;
-	/* One region for the clients, and one for structures that the server executes. */
-	options.memory_bytes = 2 * self->cluster->memory_bytes;
+	options.memory_bytes = self->cluster->regions * self->cluster->memory_bytes;
 	options.region_bytes = self->cluster->memory_bytes;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
@@ -63,6 +62,7 @@ sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handle
 	memset(cluster, 0, sizeof(*cluster));
 	cluster->handlers = handlers;
 	cluster->memory_bytes = memory_bytes;
+	cluster->regions = 2;
 	for (cluster->count = 0; cluster->count < servers; cluster->count++) {
 		struct sim_server *server = &cluster->servers[cluster->count];
 		size_t length = strlen(cluster->list);

@@ -26,7 +26,9 @@ struct sim_cluster {
 	struct sim_server servers[SIM_SERVERS_MAX];
 	uint32_t count;
 	uint32_t handlers;
-	uint64_t memory_bytes;
+	uint64_t memory_bytes;		/* of a region */
+	/* Of each server; set before the run.  By default one is public, and one private. */
+	uint32_t regions;
 	char list[SIM_SERVERS_MAX * 32];	/* for nam_client_options.cluster */
 	/* Of clients that come from now on; as in struct nam_client_options. */
 	enum nam_transport transport;

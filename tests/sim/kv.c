@@ -342,6 +342,16 @@ engine_choose(const struct sim_scenario *scenario, struct nam_kv_options *option
 	options->onesided = dice == 2;
 }
 
+bool
+sim_kv_onesided(const struct sim_scenario *scenario)
+{
+	struct nam_kv_options options = { .onesided = false };
+
+	if (scenario->kv)
+		engine_choose(scenario, &options);
+	return options.onesided;
+}
+
 /* A few keys; and those that fill a few buckets, and so kick each other out. */
 static void
 keys_choose(struct sim_stage *stage)

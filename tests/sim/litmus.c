@@ -344,6 +344,8 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	/* So a wait in one handler does not delay others. */
 	sim_cluster_begin(&options, &litmus.cluster, what->servers,
 		what->design ? HANDLERS : 1, 8u << 20);
+	/* Of parts of an index beside those of stores. */
+	litmus.cluster.regions += what->design != LITMUS_FINE;
 	nam_sim_on_race(on_race);
 	litmus.actors[SERVER] = (struct actor){ .who = SERVER,
 		.process = litmus.cluster.servers[what->servers - 1].process };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_onesided.c -- scenes about the memory of a store with one-sided GETs: it is dropped, and
- * its memory is another store's, or other objects'; and a client with a bug writes there.
+ * its memory is another store's, or other objects'; it is damaged; and a client with a bug writes.
  */
 #include <string.h>
 
@@ -18,7 +18,9 @@
 #define DROPPED_CHUNKS 3u	/* the next store has them in reverse: buckets in the second one */
 #define FIRST_VALUE 1000u
 #define SECOND_VALUE 2000u
-#define STRIDE 4096u
+#define STRIDE 16384u
+#define REUSE_MAX 2000u		/* blocks: more than the memory server has */
+#define ROUNDS_MAX 3u		/* from read-only to private, and from there to public */
 
 /* ---- a store that is dropped ----------------------------------------------------------------- */
 
@@ -114,7 +116,7 @@ get_dropped(struct actor *self)
 	nam_kv_close(kv);
 }
 
-/* ---- a client with a bug ------------------------------------------------------------------- */
+/* ---- damage, and a client with a bug ------------------------------------------------------- */
 
 /* Where the data of a key is in the first chunk. */
 static uint64_t
@@ -154,19 +156,9 @@ expect_both(struct actor *self, struct nam_kv *kv, uint64_t key, int expected)
 
 /* Its value becomes another one. */
 static void
-value_write(struct actor *self, const struct nam__store *store, uint64_t key, uint64_t value)
+value_damage(const struct nam__store *store, uint64_t key, uint64_t value)
 {
-	uint8_t *bucket = nam_buffer_take(self->worker, NAM__CUCKOO_BUCKET_BYTES);
-	uint64_t offset = offset_of(store, key), in = offset % NAM__CUCKOO_BUCKET_BYTES;
-	struct nam_gaddr at = { store->blocks[0] };
-
-	at = nam_gaddr_make(nam_gaddr_region(at), nam_gaddr_offset(at) + offset - in, 0);
-	if (nam_read_await(self->worker, at, bucket, NAM__CUCKOO_BUCKET_BYTES))
-		litmus_fail("read: %s", nam_worker_diag(self->worker));
-	memcpy(bucket + in + sizeof(key), &value, sizeof(value));
-	if (nam_write_await(self->worker, at, bucket, NAM__CUCKOO_BUCKET_BYTES))
-		litmus_fail("write: %s", nam_worker_diag(self->worker));
-	nam_buffer_give(self->worker, bucket, NAM__CUCKOO_BUCKET_BYTES);
+	memcpy(store->chunks[0] + offset_of(store, key) + sizeof(key), &value, sizeof(value));
 }
 
 static void
@@ -179,13 +171,71 @@ damage(struct actor *self)
 	kv = litmus_kv_open(self->worker, FIRST);
 	fill(self, kv, FIRST_VALUE);
 	for (key = 0; key < DROPPED_KEYS; key += 2)
-		value_write(self, litmus_kv_store(kv), key, SECOND_VALUE + key);
+		value_damage(litmus_kv_store(kv), key, SECOND_VALUE + key);
 	for (key = 0; key < DROPPED_KEYS; key++)
 		expect_both(self, kv, key, key % 2 ? 0 : -NAM_E_REMOTE_CORRUPT);
 	fill(self, kv, FIRST_VALUE);
 	for (key = 0; key < DROPPED_KEYS; key++)
 		expect_both(self, kv, key, 0);
 	nam_kv_close(kv);
+}
+
+/* Other clients try to write where the pairs are; then each pair is as it was. */
+static void
+keep(struct actor *self)
+{
+	struct nam_kv *kv;
+
+	litmus_kv_make(self->worker, FIRST, NAM_KV_STORE, 2);
+	kv = litmus_kv_open(self->worker, FIRST);
+	fill(self, kv, FIRST_VALUE);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	litmus_await(THREE);
+	for (uint64_t key = 0; key < DROPPED_KEYS; key++)
+		expect_both(self, kv, key, 0);
+	nam_kv_close(kv);
+}
+
+static struct nam_gaddr
+first_chunk(struct actor *self)
+{
+	struct nam_kv *kv = litmus_kv_open(self->worker, FIRST);
+	struct nam_gaddr at = { litmus_kv_store(kv)->blocks[0] };
+
+	nam_kv_close(kv);
+	return at;
+}
+
+static void
+expect_refused(int rc)
+{
+	if (rc != -NAM_E_FABRIC_ACCESS)
+		litmus_fail("a client has written where pairs are, or: %s", nam_err_name(rc));
+}
+
+static void
+write_there(struct actor *self)
+{
+	uint8_t *noise;
+
+	litmus_await(ONE);
+	noise = nam_buffer_take(self->worker, NAM__CUCKOO_BUCKET_BYTES);
+	memset(noise, 0x55, NAM__CUCKOO_BUCKET_BYTES);
+	expect_refused(nam_write_await(self->worker, first_chunk(self), noise,
+		NAM__CUCKOO_BUCKET_BYTES));
+	nam_buffer_give(self->worker, noise, NAM__CUCKOO_BUCKET_BYTES);
+	litmus.flags[TWO] = true;
+}
+
+static void
+add_there(struct actor *self)
+{
+	uint64_t before;
+
+	litmus_await(ONE);
+	expect_refused(nam_fetch_add_await(self->worker, first_chunk(self), 1, &before));
+	litmus.flags[THREE] = true;
 }
 
 /* ---- memory of a dropped store has other uses ------------------------------------------------ */
@@ -207,10 +257,12 @@ reuse_chunk(struct actor *self)
 {
 	unsigned tries = 0, covered = 0;
 
-	self->worker->public_full = true;
-	if (!nam__memory_reclaim(self->worker, &tries))
-		litmus_fail("no run came back");
-	for (unsigned i = 0; i < 200 && covered < sizeof(chunk_was) / STRIDE; i++) {
+	for (unsigned i = 0; i < ROUNDS_MAX; i++) {
+		self->worker->public_full = true;
+		if (!nam__memory_reclaim(self->worker, &tries) && !i)
+			litmus_fail("no run came back");
+	}
+	for (unsigned i = 0; i < REUSE_MAX && covered < sizeof(chunk_was) / STRIDE; i++) {
 		struct nam_gaddr block = NAM_GADDR_NULL;
 
 		if (nam_alloc_on(self->worker, 0, STRIDE, &block))
@@ -278,7 +330,9 @@ const struct litmus_case litmus_onesided_cases[] = {
 		"a store is dropped and its memory is another's, and clients READ its buckets", 1,
 		LITMUS_COARSE_HASH },
 	{ { "kv_damaged", 0, { NULL, damage }, { { 0 } } },
-		"a client writes to the memory of pairs, which then are not returned", 1, 0 },
+		"the memory of pairs is damaged, which then are not returned", 1, 0 },
+	{ { "kv_read_only", 0, { NULL, keep, write_there, add_there }, { { 0 } } },
+		"clients write to the memory of pairs, which then are as before", 1, 0 },
 	{ { "kv_returned", 0, { NULL, drop_and_reuse, get_and_get_again }, { { 0 } } },
 		"the buckets of a dropped store come to lie in blocks of another kind", 1, 0 },
 	{ { "kv_late_layout", 0, { NULL, drop_and_reuse, get_and_get_again },

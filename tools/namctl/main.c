@@ -176,7 +176,7 @@ static const struct nam_option rows[] = {
 		"tables, as RHKV.", NAM_OPTION_CHOICE, FIELD(kv_create.engine),
 		.min = NAM_KV_CHAINED, .choices = kv_engines, .scope = "kv create" },
 	{ "onesided", NULL, "With --engine cuckoo: clients get short pairs by READs. The pairs are "
-		"then in public memory, which any client could damage.", NAM_OPTION_FLAG,
+		"then in regions that clients can only read.", NAM_OPTION_FLAG,
 		FIELD(kv_create.onesided), .scope = "kv create" },
 	{ "mode", "MODE", "cache (default): a pair that finds no room evicts pairs that have "
 		"not been read lately; store: it is refused.", NAM_OPTION_CHOICE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * private_memory_test.c -- structures that memory servers execute lie where no client can write: a
- * client overwrites all memory that it can reach, and they stay as they were.
+ * client overwrites all memory that it can, and they stay as they were.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ overwrite_everything(void)
 				noise, (uint32_t)(left < sizeof(noise) ? left : sizeof(noise)));
 			if (!rc)
 				continue;
-			/* The region is private; where that is refused the connection is lost. */
+			/* Private or read-only: if that is refused, the connection is lost. */
 			assert_true(nam_err_is(rc, NAM_E_FABRIC));
 			member_leave(&other);
 			other = member_join(cluster, "other", 200);
@@ -61,8 +61,9 @@ overwrite_everything(void)
 	}
 }
 
+/* @onesided	clients READ its buckets */
 static struct nam_kv *
-filled_store(void)
+filled_store(const char *name, bool onesided)
 {
 	struct nam_kv_options options;
 	uint8_t value[VALUE_BYTES];
@@ -72,8 +73,10 @@ filled_store(void)
 	options.mode = NAM_KV_STORE;
 	options.memory_bytes = 2 * MIB;
 	options.partitions = 2;
-	assert_int_equal(nam_kv_create(me.worker, "pairs", &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, "pairs", &kv), 0);
+	options.onesided = onesided;
+	options.engine = onesided ? NAM_KV_CUCKOO : NAM_KV_CHAINED;
+	assert_int_equal(nam_kv_create(me.worker, name, &options), 0);
+	assert_int_equal(nam_kv_open(me.worker, name, &kv), 0);
 	for (uint32_t n = 0; n < KEYS; n++) {
 		memset(value, (int)n, sizeof(value));
 		assert_int_equal(nam_kv_put(me.worker, kv, &n, sizeof(n), value, sizeof(value)),
@@ -88,7 +91,7 @@ overwritten__by_a_client__TREES_AND_STORES_ARE_AS_BEFORE(void **state)
 	struct nam_index_options options;
 	struct nam_index *index;
 	uint8_t value[VALUE_BYTES];
-	struct nam_kv *kv;
+	struct nam_kv *stores[2];
 	uint64_t payload;
 	uint32_t bytes;
 
@@ -99,23 +102,28 @@ overwritten__by_a_client__TREES_AND_STORES_ARE_AS_BEFORE(void **state)
 	assert_int_equal(nam_index_create(me.worker, "keys", &options), 0);
 	index = tree_open(me.worker, "keys", 0);
 	tree_fill(me.worker, index, 0, KEYS, 1);
-	kv = filled_store();
+	stores[0] = filled_store("pairs", false);
+	stores[1] = filled_store("read", true);
 
 	overwrite_everything();
 	for (uint32_t n = 0; n < KEYS; n++) {
 		assert_int_equal(nam_index_lookup(me.worker, index, tree_key(index, n), &payload),
 			0);
 		assert_int_equal(payload, n * 10 + 1);
-		assert_int_equal(nam_kv_get(me.worker, kv, &n, sizeof(n), value, sizeof(value),
-			&bytes), 0);
-		assert_int_equal(bytes, VALUE_BYTES);
-		assert_int_equal(value[n % VALUE_BYTES], n & 0xff);
+		for (unsigned i = 0; i < 2; i++) {
+			assert_int_equal(nam_kv_get(me.worker, stores[i], &n, sizeof(n), value,
+				sizeof(value), &bytes), 0);
+			assert_int_equal(bytes, VALUE_BYTES);
+			assert_int_equal(value[n % VALUE_BYTES], n & 0xff);
+		}
 	}
 	tree_fill(me.worker, index, KEYS, 2 * KEYS, 1);
 	tree_check(me.worker, index, 2 * KEYS);
 	nam_index_close(index);
-	nam_kv_close(kv);
+	for (unsigned i = 0; i < 2; i++)
+		nam_kv_close(stores[i]);
 	assert_int_equal(nam_kv_drop(me.worker, "pairs"), 0);
+	assert_int_equal(nam_kv_drop(me.worker, "read"), 0);
 }
 
 int

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stray_writes_test.c -- a client with a bug writes anywhere in public memory, while another works
- * with every kind of object.  Memory servers go on: an operation ends with an answer or a named
- * error, and structures in private memory give right answers.
+ * stray_writes_test.c -- a client with a bug writes anywhere, while another works with every kind
+ * of object.  Memory servers go on: an operation ends with an answer or a named error, and
+ * structures in private and in read-only memory give right answers.
  *
  * NAM_TEST_SECONDS in the environment: again and again for so long, each time with other writes,
  * from NAM_TEST_SEED on.
@@ -39,8 +39,9 @@ TEST_CLUSTER_OF_TWO(SERVERS, 32 * MIB, 4 * MIB, 20)
 
 static struct nam_index *coarse, *indexes[PUBLIC_INDEXES];
 static struct nam_records *stores[STORES];
-static struct nam_kv *pairs, *public_pairs;	/* the latter: its buckets are public */
+static struct nam_kv *pairs, *read_pairs;	/* the latter: clients READ its buckets */
 static uint64_t seed;
+static uint64_t read_only_writes;	/* that were refused */
 
 /* A cluster whose epoch is 0 refuses new clients. */
 static struct member
@@ -55,12 +56,23 @@ join(const char *name)
 	return member_join(cluster, name, 20);
 }
 
-/* 8 to 128 random bytes, most of them where blocks are: in front of a public region. */
+static bool
+is_read_only(const struct nam_region *region)
+{
+	return region &&
+	       atomic_load_explicit(&region->kind, memory_order_relaxed) == NAM_MEMORY_READ_ONLY;
+}
+
+/*
+ * 8 to 128 random bytes, most of them where blocks are: in front of a public region; or, one of 16,
+ * in front of any region, read-only ones too.
+ */
 static void
 stray_write(struct nam_rng *rng)
 {
+	uint32_t regions = nam_rng_below(rng, 16) ? 3 : 8;
 	uint32_t id = (uint32_t)nam_rng_below(rng, SERVERS) * NAM_REGIONS_PER_SERVER +
-		(uint32_t)nam_rng_below(rng, 3);
+		(uint32_t)nam_rng_below(rng, regions);
 	const struct nam_region *region = nam_region_table_find(&other.client->regions,
 		nam_gaddr_make((uint16_t)id, 0, 0));
 	uint64_t noise[STRAY_BYTES_MAX / sizeof(uint64_t)], at;
@@ -74,10 +86,14 @@ stray_write(struct nam_rng *rng)
 	at = nam_rng_below(rng, nam_rng_below(rng, 2) ? 512u << 10 : region->bytes - bytes);
 	at -= nam_rng_below(rng, 2) ? at % 8 : 0;
 	rc = nam_write_await(other.worker, nam_gaddr_make((uint16_t)id, at, 0), noise, bytes);
-	if (!rc)
+	if (is_read_only(region))
+		read_only_writes += rc == -NAM_E_FABRIC_ACCESS;
+	assert_true(!rc || nam_err_is(rc, NAM_E_FABRIC));
+	if (!rc) {
+		assert_false(is_read_only(region));
 		return;
-	/* The region is private; where that is refused the connection is lost. */
-	assert_true(nam_err_is(rc, NAM_E_FABRIC));
+	}
+	/* The region is private or read-only; where that is refused the connection is lost. */
 	member_leave(&other);
 	other = join("other");
 }
@@ -96,20 +112,21 @@ static void
 use_private(struct nam_rng *rng)
 {
 	uint32_t n = (uint32_t)nam_rng_below(rng, KEYS), bytes;
+	struct nam_kv *kv = nam_rng_below(rng, 2) ? pairs : read_pairs;
 	uint64_t payload, value;
 
 	assert_int_equal(nam_index_lookup(me.worker, coarse, tree_key(coarse, n), &payload), 0);
 	assert_int_equal(payload, n * 10 + 1);
 	assert_int_equal(nam_index_update(me.worker, coarse, tree_key(coarse, n), payload), 0);
-	assert_int_equal(nam_kv_get(me.worker, pairs, &n, sizeof(n), &value, sizeof(value),
-		&bytes), 0);
+	assert_int_equal(nam_kv_get(me.worker, kv, &n, sizeof(n), &value, sizeof(value), &bytes),
+		0);
 	assert_int_equal(value, n);
-	assert_int_equal(nam_kv_put(me.worker, pairs, &n, sizeof(n), &value, sizeof(value)), 0);
+	assert_int_equal(nam_kv_put(me.worker, kv, &n, sizeof(n), &value, sizeof(value)), 0);
 }
 
-/* Pairs in public buckets, and values that are longer than a message and pass through blocks. */
+/* Also values that are longer than a message and pass through blocks of clients. */
 static void
-use_public_pairs(struct nam_kv *kv, struct nam_rng *rng)
+use_pairs(struct nam_kv *kv, struct nam_rng *rng)
 {
 	static uint8_t value[LONG_BYTES];
 	uint32_t n = KEYS + (uint32_t)nam_rng_below(rng, KEYS);
@@ -207,16 +224,18 @@ fill(void)
 	options.partitions = 2;
 	assert_int_equal(nam_kv_create(me.worker, "pairs", &options), 0);
 	assert_int_equal(nam_kv_open(me.worker, "pairs", &pairs), 0);
+	options.engine = NAM_KV_CUCKOO;
+	options.onesided = true;
+	assert_int_equal(nam_kv_create(me.worker, "read", &options), 0);
+	assert_int_equal(nam_kv_open(me.worker, "read", &read_pairs), 0);
 	for (uint32_t n = 0; n < KEYS; n++) {
 		uint64_t value = n;
 
 		assert_int_equal(nam_kv_put(me.worker, pairs, &n, sizeof(n), &value,
 			sizeof(value)), 0);
+		assert_int_equal(nam_kv_put(me.worker, read_pairs, &n, sizeof(n), &value,
+			sizeof(value)), 0);
 	}
-	options.engine = NAM_KV_CUCKOO;
-	options.onesided = true;
-	assert_int_equal(nam_kv_create(me.worker, "public", &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, "public", &public_pairs), 0);
 	coarse = filled_index("coarse", NAM_DESIGN_COARSE);
 	indexes[0] = filled_index("fine", NAM_DESIGN_FINE);
 	indexes[1] = filled_index("hybrid", NAM_DESIGN_HYBRID);
@@ -252,7 +271,7 @@ stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS(void **state)
 		use_private(&rng);
 		use_index(indexes[at % PUBLIC_INDEXES], &rng);
 		use_records(stores[at % STORES], &rng);
-		use_public_pairs(at % 2 ? pairs : public_pairs, &rng);
+		use_pairs(at % 2 ? pairs : read_pairs, &rng);
 	}
 	tree_check(me.worker, coarse, KEYS);
 	nam_index_close(coarse);
@@ -268,7 +287,8 @@ stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS(void **state)
 	for (uint32_t i = 0; i < STORES; i++)
 		nam_records_close(stores[i]);
 	nam_kv_close(pairs);
-	nam_kv_close(public_pairs);
+	nam_kv_close(read_pairs);
+	assert_true(read_only_writes > 0);
 }
 
 int
