@@ -9,6 +9,7 @@
 #include "common/env.h"
 #include "common/gaddr.h"
 #include "common/rpc/alloc_rpc.h"
+#include "common/rpc/view_rpc.h"
 #include "cluster.h"
 
 #define RECVS 64u
@@ -182,6 +183,10 @@ answer(struct fake_server *server, const struct nam_rpc_header *request, struct 
 			.version = "fake",
 		};
 		bytes = sizeof(struct nam_rpc_status_reply);
+		break;
+	case NAM_RPC_VIEW:
+		memset(out, 0, sizeof(struct nam_rpc_view_reply));
+		bytes = sizeof(struct nam_rpc_view_reply);
 		break;
 	default:
 		status = -NAM_E_FABRIC_PROTOCOL;
