@@ -5,6 +5,7 @@
 #include "common/env.h"
 #include "common/race.h"
 #include "common/rpc/locking_rpc.h"
+#include "common/rpc/view_rpc.h"
 #include "mailbox.h"
 #include "stores.h"
 #include "trees.h"
@@ -64,6 +65,7 @@ static const struct service {
 	ROW(FREE_LATER, free_later, ANY_SERVER, FROM(free_later_request)),
 	ROW(KV_GET_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
+	ROW(VIEW, view, ANY_SERVER, FROM(view_request)),
 };
 
 /* No tree and no store is freed while a handler is at work on it (M10). */

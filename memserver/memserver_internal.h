@@ -111,6 +111,7 @@ struct nam__connection {
 	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
+	struct nam__view_stage *view_stage;	/* services/view.c; NULL: none */
 };
 
 /* The common part of a SEND and a receive buffer. */

@@ -5,13 +5,19 @@
  * The lead, memory server 0, keeps the view, and every change of it is a compare-and-set on its
  * number.  Other memory servers keep copies, which say where the lead is.  One request has steps:
  *
- *	GET	any memory server; over a connection that only asks, too	a page of its view
- *	FORM	the lead: the first view, in pages; the last one commits	the view, no members
- *	CHANGE	the lead: one member, by compare-and-set			the view, no members
+ *	GET	any memory server: a page of its view
+ *	FORM	the lead: the first view, in pages; the last one commits
+ *	CHANGE	the lead: one member, by compare-and-set
  *	ACK	the lead, over a session connection: the client has installed that view
  *	COPY	others: a copy, in pages; the last one replaces the one before
  *
- * -NAM_E_VIEW: another view is in force, and nothing was changed.
+ * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
+ * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
+ * FORM and CHANGE ignore the state, since and renewed of a member; UP, ABORT and RENEW ignore its
+ * address, ABORT its boot.
+ *
+ * -NAM_E_VIEW: another view is in force, or it does not allow that; nothing was changed.
+ * -NAM_E_CLUSTER: not at this memory server, or a lead of another boot.
  */
 #ifndef NAM_COMMON_RPC_VIEW_RPC_H
 #define NAM_COMMON_RPC_VIEW_RPC_H

@@ -23,6 +23,7 @@ nam__membership_init(struct nam__membership *membership, uint8_t *meta)
 	if (rc || !meta)
 		return rc;
 	membership->epoch_slots = (uint64_t *)(void *)(meta + NAM_META_SLOTS_OFFSET);
+	membership->view.word = (uint64_t *)(void *)(meta + NAM_META_VIEW_OFFSET);
 	membership->members = calloc(NAM_CLIENTS_MAX, sizeof(membership->members[0]));
 	return membership->members ? 0 : -ENOMEM;
 }
@@ -100,13 +101,17 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 				__ATOMIC_SEQ_CST);
 	}
 	pthread_mutex_unlock(&membership->mutex);
+	nam__view_stage_drop(connection);
 	connection->client_id = 0;
 }
 
+/* A client that joins knows the view in force (M15), or there is none. */
 static int
 give_id(struct nam__membership *membership, const struct nam_rpc_register_request *request,
 	struct nam__connection *connection)
 {
+	if (request->view != membership->view.head.number)
+		return -NAM_E_VIEW;
 	for (uint32_t tries = 1; tries < NAM_CLIENTS_MAX; tries++) {
 		uint32_t id = membership->last_id % (NAM_CLIENTS_MAX - 1) + 1;
 		struct nam__member *member = &membership->members[id];
@@ -119,6 +124,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->alive = true;
 		member->connections = 1;
 		member->pid = request->pid;
+		member->acknowledged = request->view;
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;
 		connection->client_id = (uint16_t)id;

@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "common/gaddr.h"
 #include "common/layout.h"
 #include "common/rpc/alloc_rpc.h"
 #include "common/rpc/rpc.h"
+#include "common/rpc/view_rpc.h"
 
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */
@@ -104,12 +106,22 @@ struct nam__member {
 	/* the session connection, and those whose hello has this id */
 	uint32_t connections;
 	uint64_t pid;
+	uint64_t acknowledged;		/* the number of the last view that it has installed */
 	char name[48];
+};
+
+/* services/view.c */
+struct nam__view {
+	struct nam_view_head head;	/* number 0: none yet */
+	uint64_t added;			/* the number that the last ADD made */
+	uint64_t *word;			/* of server 0: in region 0 */
+	struct nam_view_member members[NAM_SERVERS_MAX];	/* head.count, by id */
 };
 
 struct nam__membership {
 	pthread_mutex_t mutex;
 	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
+	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
 	uint64_t *epoch_slots;		/* in region 0 */
 	uint32_t last_id;
@@ -128,6 +140,9 @@ int nam__membership_attach(struct nam__membership *membership,
 	struct nam__connection *connection) NAM_MUST_CHECK;
 void nam__membership_detach(struct nam__membership *membership,
 	struct nam__connection *connection);
+
+/* Forget the pages of a view whose last one is missing.  Its handler's thread. */
+void nam__view_stage_drop(struct nam__connection *connection);
 
 /* ---- services -------------------------------------------------------------------------------- */
 
@@ -151,7 +166,8 @@ typedef int nam__service_fn(struct nam__exchange *exchange);
 
 nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam__service_status,
 	nam__service_local;
-nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence;
+nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence,
+	nam__service_view;
 nam__service_fn nam__service_alloc, nam__service_free, nam__service_free_later,
 	nam__service_reclaim;
 nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;

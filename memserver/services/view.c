@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * view.c -- the view: the numbered list of the cluster's memory servers.
+ *
+ * Server 0, the lead, keeps it beside the clients and under their mutex, so REGISTER, ACK and UP
+ * come one after the other.  Others keep a copy, which says where the lead is.  Every change stores
+ * the number in the meta page, where epoch threads see it.  That word is a hint: the server never
+ * reads it, and a client that damages it makes others ask.
+ *
+ * A view that comes in pages is staged with its connection, and takes effect with its last page.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memserver/memserver_internal.h"
+
+/* Touched by the handler of its connection only. */
+struct nam__view_stage {
+	struct nam_view_head head;	/* the same in all pages */
+	uint16_t step;
+	uint32_t count;			/* members that have come */
+	struct nam_view_member members[];	/* head.count */
+};
+
+/* To be logged after the mutex has been released. */
+struct event {
+	const char *change;		/* NULL: nothing */
+	uint64_t number;
+	struct nam_view_member member;
+};
+
+void
+nam__view_stage_drop(struct nam__connection *connection)
+{
+	free(connection->view_stage);
+	connection->view_stage = NULL;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+static bool
+member_ok(const struct nam_view_member *member)
+{
+	return member->id < NAM_SERVERS_MAX && !member->reserved && member->boot &&
+		member->address[0] && memchr(member->address, '\0', sizeof(member->address));
+}
+
+/* As a lead sets them. */
+static bool
+state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
+{
+	if (member->state == NAM_VIEW_JOINING)
+		return !member->since && !member->renewed;
+	return member->state == NAM_VIEW_UP && member->since && member->since <= member->renewed &&
+		member->renewed <= view->number;
+}
+
+static bool
+has_address(const struct nam_view_member *members, uint32_t count, const char *address)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(members[i].address, address))
+			return true;
+	return false;
+}
+
+static void
+member_up(struct nam_view_member *member, uint64_t number)
+{
+	member->state = NAM_VIEW_UP;
+	member->since = member->renewed = number;
+}
+
+/* The first member whose id is not less; the count if there is none. */
+static uint32_t
+lower_bound(const struct nam__view *view, uint32_t id)
+{
+	uint32_t at = 0;
+
+	while (at < view->head.count && view->members[at].id < id)
+		at++;
+	return at;
+}
+
+/* ---- what is in force ------------------------------------------------------------------------ */
+
+/* The living client that has acknowledged least, if that is below `number`; 0: none. */
+static uint16_t
+delaying(const struct nam__membership *membership, uint64_t number)
+{
+	uint32_t left = membership->alive_count;
+	uint16_t least = 0;
+
+	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
+		const struct nam__member *member = &membership->members[id];
+
+		left -= member->alive;
+		if (member->alive && member->acknowledged < number) {
+			number = member->acknowledged;
+			least = id;
+		}
+	}
+	return least;
+}
+
+/* The view; to GET with a page of its members. */
+static void
+reply_view(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	const struct nam__membership *membership = &exchange->server->membership;
+	const struct nam__view *view = &membership->view;
+	struct nam_rpc_view_reply *reply = exchange->reply;
+	uint16_t id = delaying(membership, view->head.number);
+	uint32_t count = 0;
+
+	if (request->step == NAM_RPC_VIEW_GET && request->first < view->head.count)
+		count = view->head.count - request->first;
+	if (count > NAM_RPC_VIEW_MEMBERS)
+		count = NAM_RPC_VIEW_MEMBERS;
+	*reply = (struct nam_rpc_view_reply){
+		.view = view->head,
+		.acknowledged = id ? membership->members[id].acknowledged : view->head.number,
+		.delaying = id,
+		.delaying_incarnation = id ? membership->members[id].incarnation : 0,
+		.count = count,
+	};
+	if (count)
+		memcpy(reply->members, &view->members[request->first],
+			count * sizeof(reply->members[0]));
+	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(reply->members[0]));
+}
+
+/* The lead's view has changed. */
+static void
+number_set(struct nam__view *view, uint64_t number)
+{
+	view->head.number = number;
+	__atomic_store_n(view->word, number, __ATOMIC_SEQ_CST);
+}
+
+/* ---- views in pages -------------------------------------------------------------------------- */
+
+static int
+stage_member(struct nam__view_stage *stage, const struct nam_view_member *member)
+{
+	struct nam_view_member *to = &stage->members[stage->count];
+
+	if (!member_ok(member) || (stage->count && member->id <= to[-1].id) ||
+		has_address(stage->members, stage->count, member->address) ||
+		(stage->step == NAM_RPC_VIEW_COPY && !state_ok(&stage->head, member)))
+		return -NAM_E_FABRIC_PROTOCOL;
+	*to = *member;
+	stage->count++;
+	return 0;
+}
+
+/* A page that begins a view, or goes on where the one before ended. */
+static int
+stage_page(struct nam__connection *connection, const struct nam_rpc_view_request *request)
+{
+	struct nam__view_stage *stage = connection->view_stage;
+	int rc = 0;
+
+	if (request->first == 0) {
+		nam__view_stage_drop(connection);
+		stage = calloc(1, sizeof(*stage) +
+			request->view.count * sizeof(stage->members[0]));
+		if (!stage)
+			return -ENOMEM;
+		stage->head = request->view;
+		stage->step = request->step;
+		connection->view_stage = stage;
+	}
+	if (!stage || stage->step != request->step || stage->count != request->first ||
+		memcmp(&stage->head, &request->view, sizeof(stage->head)) != 0 ||
+		request->count > stage->head.count - stage->count)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < request->count && !rc; i++)
+		rc = stage_member(stage, &request->members[i]);
+	return rc;
+}
+
+static void
+replace(struct nam__view *view, const struct nam__view_stage *stage)
+{
+	view->head = stage->head;
+	memcpy(view->members, stage->members, stage->count * sizeof(stage->members[0]));
+}
+
+/* The lead of a copy is one of its members. */
+static bool
+lead_ok(const struct nam__view_stage *stage)
+{
+	for (uint32_t i = 0; i < stage->count; i++)
+		if (stage->members[i].id == stage->head.lead)
+			return stage->members[i].state == NAM_VIEW_UP &&
+				stage->members[i].boot == stage->head.lead_boot;
+	return false;
+}
+
+/* The first view: all are UP (M16). */
+static int
+form(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	struct nam__view_stage *stage = exchange->connection->view_stage;
+	uint64_t boot = exchange->server->boot;
+
+	if (view->head.number)
+		return -NAM_E_VIEW;
+	if (stage->count < stage->head.count)
+		return 0;
+	if (stage->members[0].id != 0 || stage->members[0].boot != boot)
+		return -NAM_E_CLUSTER;
+	for (uint32_t i = 0; i < stage->count; i++)
+		member_up(&stage->members[i], 1);
+	stage->head.lead_boot = boot;
+	replace(view, stage);
+	number_set(view, 1);
+	*event = (struct event){ "form", 1, stage->members[0] };
+	return 0;
+}
+
+/* Of the life of the lead that is known here, only a later view counts. */
+static int
+copy(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	const struct nam__view_stage *stage = exchange->connection->view_stage;
+
+	if (stage->count < stage->head.count)
+		return 0;
+	if (!lead_ok(stage))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (view->head.lead_boot == stage->head.lead_boot) {
+		if (view->head.number > stage->head.number)
+			return -NAM_E_VIEW;
+		if (view->head.number == stage->head.number)
+			return 0;
+	}
+	replace(view, stage);
+	*event = (struct event){ "copy", stage->head.number, stage->members[0] };
+	return 0;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static int
+add(struct nam__view *view, uint32_t at, const struct nam_view_member *asked)
+{
+	struct nam_view_member *member = &view->members[at];
+
+	for (uint32_t i = 0; i < view->head.count; i++)
+		if (view->members[i].state == NAM_VIEW_JOINING)
+			return -NAM_E_VIEW;
+	if (has_address(view->members, view->head.count, asked->address))
+		return -NAM_E_VIEW;
+	memmove(member + 1, member, (view->head.count - at) * sizeof(*member));
+	*member = *asked;
+	member->state = NAM_VIEW_JOINING;
+	member->since = member->renewed = 0;
+	view->head.count++;
+	view->added = view->head.number + 1;
+	return 0;
+}
+
+/* Every living client knows how to reach it (M15). */
+static int
+come_up(const struct nam__membership *membership, struct nam_view_member *member,
+	const struct nam_view_member *asked)
+{
+	const struct nam__view *view = &membership->view;
+
+	if (member->state != NAM_VIEW_JOINING || member->boot != asked->boot ||
+		delaying(membership, view->added))
+		return -NAM_E_VIEW;
+	member_up(member, view->head.number + 1);
+	return 0;
+}
+
+static int
+give_up(struct nam__view *view, struct nam_view_member *member)
+{
+	uint32_t after = view->head.count - (uint32_t)(member - view->members) - 1;
+
+	if (member->state != NAM_VIEW_JOINING)
+		return -NAM_E_VIEW;
+	memmove(member, member + 1, after * sizeof(*member));
+	view->head.count--;
+	return 0;
+}
+
+/* The life of the lead is the life of its view. */
+static int
+renew(const struct nam__view *view, struct nam_view_member *member, uint64_t boot)
+{
+	if (member->state != NAM_VIEW_UP || member->boot == boot || member->id == view->head.lead)
+		return -NAM_E_VIEW;
+	member->boot = boot;
+	member->renewed = view->head.number + 1;
+	return 0;
+}
+
+/* A compare-and-set on the number (M16). */
+static int
+change(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	static const char *const names[] = { "", "add", "up", "abort", "renew" };
+	const struct nam_rpc_view_request *request = exchange->body;
+	const struct nam_view_member *asked = &request->members[0];
+	uint32_t at = lower_bound(view, asked->id);
+	struct nam_view_member *member = &view->members[at];
+	bool is_there = at < view->head.count && member->id == asked->id;
+	int rc;
+
+	if (!view->head.number || request->view.number != view->head.number)
+		return -NAM_E_VIEW;
+	if (is_there == (request->change == NAM_RPC_VIEW_ADD))
+		return -NAM_E_VIEW;
+	*event = (struct event){ names[request->change], view->head.number + 1,
+		is_there ? *member : *asked };
+	switch ((enum nam_rpc_view_change)request->change) {
+	case NAM_RPC_VIEW_ADD:
+		rc = add(view, at, asked);
+		break;
+	case NAM_RPC_VIEW_UP:
+		rc = come_up(&exchange->server->membership, member, asked);
+		break;
+	case NAM_RPC_VIEW_ABORT:
+		rc = give_up(view, member);
+		break;
+	case NAM_RPC_VIEW_RENEW:
+		rc = renew(view, member, asked->boot);
+		break;
+	default:
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	}
+	if (rc)
+		return rc;
+	number_set(view, view->head.number + 1);
+	return 0;
+}
+
+/* Also of a view that has been replaced meanwhile. */
+static int
+acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	const struct nam__connection *connection = exchange->connection;
+	struct nam__member *member;
+
+	(void)event;
+	if (!connection->session)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->view.number > view->head.number)
+		return -NAM_E_VIEW;
+	member = &exchange->server->membership.members[connection->client_id];
+	if (member->acknowledged < request->view.number)
+		member->acknowledged = request->view.number;
+	return 0;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static int
+get(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	(void)exchange;
+	(void)view;
+	(void)event;
+	return 0;
+}
+
+enum where { ANYWHERE, LEAD, OTHERS };
+
+static const struct step {
+	/* Under the mutex. */
+	int (*fn)(struct nam__exchange *exchange, struct nam__view *view, struct event *event);
+	enum where where;
+	uint32_t count_min, count_max;	/* members; more than one: a page of a view */
+} steps[] = {
+	[NAM_RPC_VIEW_GET] = { get, ANYWHERE, 0, 0 },
+	[NAM_RPC_VIEW_FORM] = { form, LEAD, 1, NAM_RPC_VIEW_MEMBERS },
+	[NAM_RPC_VIEW_CHANGE] = { change, LEAD, 1, 1 },
+	[NAM_RPC_VIEW_ACK] = { acknowledge, LEAD, 0, 0 },
+	[NAM_RPC_VIEW_COPY] = { copy, OTHERS, 1, NAM_RPC_VIEW_MEMBERS },
+};
+
+/* Nothing is set that the step does not use. */
+static bool
+head_ok(const struct nam_rpc_view_request *request)
+{
+	const struct nam_view_head *view = &request->view;
+
+	if (view->term)
+		return false;
+	if (request->step == NAM_RPC_VIEW_COPY)
+		return view->number && view->count && view->count <= NAM_SERVERS_MAX;
+	if (request->step == NAM_RPC_VIEW_FORM)
+		return !view->number && !view->lead && !view->lead_boot && view->count &&
+			view->count <= NAM_SERVERS_MAX;
+	return !view->count && !view->lead && !view->lead_boot &&
+		(!view->number || request->step != NAM_RPC_VIEW_GET);
+}
+
+static int
+check(const struct nam__exchange *exchange)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	bool is_lead = exchange->server->options.id == 0;
+	const struct step *step;
+
+	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	step = &steps[request->step];
+	if (step->where != ANYWHERE && is_lead != (step->where == LEAD))
+		return -NAM_E_CLUSTER;
+	if (request->reserved || request->count < step->count_min ||
+		request->count > step->count_max || !head_ok(request) ||
+		exchange->body_bytes != sizeof(*request) +
+			request->count * sizeof(request->members[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->step == NAM_RPC_VIEW_CHANGE)
+		return request->first || !request->change ||
+			request->change > NAM_RPC_VIEW_RENEW || !member_ok(request->members) ?
+			-NAM_E_FABRIC_PROTOCOL : 0;
+	return request->change || (request->first && request->step == NAM_RPC_VIEW_ACK) ?
+		-NAM_E_FABRIC_PROTOCOL : 0;
+}
+
+static void
+event_log(const struct nam_server *server, const struct event *event)
+{
+	char address[2 * NAM_VIEW_ADDRESS_BYTES];
+
+	nam__log(server, NAM_LOG_INFO, "view", "number=%llu change=%s id=%u address=%s",
+		(unsigned long long)event->number, event->change, event->member.id,
+		nam_log_quote(event->member.address, address, sizeof(address)));
+}
+
+int
+nam__service_view(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	struct nam__membership *membership = &exchange->server->membership;
+	struct nam__connection *connection = exchange->connection;
+	struct event event = { .change = NULL };
+	bool in_pages;
+	int rc = check(exchange);
+
+	if (rc)
+		return rc;
+	in_pages = steps[request->step].count_max > 1;
+	if (in_pages)
+		rc = stage_page(connection, request);
+	if (!rc) {
+		pthread_mutex_lock(&membership->mutex);
+		rc = steps[request->step].fn(exchange, &membership->view, &event);
+		if (!rc)
+			reply_view(exchange);
+		pthread_mutex_unlock(&membership->mutex);
+	}
+	if (in_pages && (rc || connection->view_stage->count == request->view.count))
+		nam__view_stage_drop(connection);
+	if (!rc && event.change)
+		event_log(exchange->server, &event);
+	return rc;
+}
