@@ -52,6 +52,7 @@ fuzz_server_new(uint32_t id)
 	memset(fixture, 0, sizeof(*fixture));
 	server->options.id = id;
 	server->options.rpc_threads = 1;
+	server->boot = 1;
 	atomic_init(&server->work_clock, 1);
 	server->proof.fd = -1;		/* as where regions are no files */
 	server->memory.count = 2;
