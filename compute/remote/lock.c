@@ -245,7 +245,9 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 		return rc;
 	ret_holder->word = word;
 	ret_holder->pid = state.pid;
-	ret_holder->dead = state.state != NAM_CLIENT_ALIVE;
+	/* Of a client that server 0 does not know it cannot say that it can no longer act. */
+	ret_holder->dead = state.state == NAM_CLIENT_DEAD;
+	ret_holder->unknown = state.state == NAM_CLIENT_UNKNOWN;
 	static_assert(sizeof(ret_holder->name) == sizeof(state.name), "names fit");
 	memcpy(ret_holder->name, state.name, sizeof(state.name));
 	return ret_holder->dead;
@@ -262,7 +264,8 @@ nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
 		nam_lock_owner(holder->word), nam_lock_incarnation(holder->word),
 		holder->name[0] ? holder->name : "unknown", (unsigned long long)holder->pid,
-		holder->dead ? "which died" : "which is alive");
+		holder->dead ? "which died" :
+			holder->unknown ? "which server 0 does not know" : "which is alive");
 }
 
 int

@@ -119,6 +119,7 @@ struct nam__lock_holder {
 	uint64_t word;
 	uint64_t pid;
 	bool dead;
+	bool unknown;	/* to that memory server: not dead, for it may act */
 	char name[48];
 };
 

@@ -397,6 +397,29 @@ client__killed_in_an_operation__NOBODY_WAITS_FOR_IT(void **state)
 	local_cluster_stop(cluster);
 }
 
+/* Server 0 cannot say that a client is gone which it has not seen: it forgets all when it ends. */
+static void
+lock_holder__unknown_to_server_0__NOT_DEAD(void **state)
+{
+	struct local_cluster *cluster = local_cluster_start(1, MEMORY_BYTES, REGION_BYTES);
+	struct nam__lock_holder holder;
+	struct member member;
+	uint64_t word;
+
+	(void)state;
+	join_real(&member, cluster);
+	word = nam_lock_word(nam_client_id(member.client),
+		(uint16_t)(member.client->incarnation + 1), 1);
+	assert_int_equal(nam__lock_holder_ask(member.worker, word, &holder), 0);
+	assert_false(holder.dead);
+	assert_true(holder.unknown);
+	assert_int_equal(nam__lock_blame(member.worker, NAM_GADDR_NULL, &holder),
+		-NAM_E_LOCK_TIMEOUT);
+	assert_non_null(strstr(nam_worker_diag(member.worker), "which server 0 does not know"));
+	leave(&member);
+	local_cluster_stop(cluster);
+}
+
 static void
 nam_client_connect__after_a_death__ANOTHER_IDENTITY(void **state)
 {
@@ -430,6 +453,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(nam_alloc__real_servers_full__REMOTE_FULL_and_usable_again),
 		cmocka_unit_test(nam_alloc__two_workers_churn__EACH_BLOCK_ONE_OWNER),
 		cmocka_unit_test(client__killed_in_an_operation__NOBODY_WAITS_FOR_IT),
+		cmocka_unit_test(lock_holder__unknown_to_server_0__NOT_DEAD),
 		cmocka_unit_test(nam_client_connect__after_a_death__ANOTHER_IDENTITY),
 	};
 
