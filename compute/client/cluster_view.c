@@ -124,7 +124,7 @@ pages_send(struct nam_worker *worker, uint32_t slot, enum nam_rpc_view_step step
 		uint32_t left = view->head.count - first;
 
 		*request = (struct nam_rpc_view_request){
-			.step = step,
+			.step = (uint16_t)step,
 			.first = first,
 			.count = left < NAM_RPC_VIEW_MEMBERS ? left : NAM_RPC_VIEW_MEMBERS,
 			.view = view->head,
@@ -188,7 +188,7 @@ nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t numb
 {
 	const struct nam_rpc_view_request request = {
 		.step = NAM_RPC_VIEW_CHANGE,
-		.change = change,
+		.change = (uint16_t)change,
 		.count = 1,
 		.view.number = number,
 	};
