@@ -313,10 +313,13 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
-	do {
+	for (;;) {
 		rc = worker->qps[slot] ? 0 : nam__qp_open(worker, slot);
 		rc = rc ?: worker->qp_post(worker->qps[slot], wrs, count);
-	} while (rc == -NAM_E_FABRIC_FULL && (nam__poll(worker), true));
+		if (rc != -NAM_E_FABRIC_FULL)
+			break;
+		nam__poll(worker);
+	}
 	if (rc == NAM_POSTED_LOCAL) {
 		count_local(task, wrs, count);
 		return true;
