@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cluster_view.h -- the view of the cluster: asked for, formed, changed and acknowledged by
+ * requests (common/rpc/view_rpc.h).  Every reply is checked before it is used (C1).
+ */
+#ifndef NAM_COMPUTE_CLIENT_CLUSTER_VIEW_H
+#define NAM_COMPUTE_CLIENT_CLUSTER_VIEW_H
+
+#include "common/rpc/view_rpc.h"
+#include "compute/client/client_internal.h"
+
+/* On the heap, to be freed with free(). */
+struct nam__cluster_view {
+	struct nam_view_head head;
+	uint64_t acknowledged;		/* by all living clients; of the lead's answer only */
+	uint16_t delaying, delaying_incarnation;	/* the client that lags; 0: none */
+	struct nam_view_member members[];	/* head.count, in the order of their ids */
+};
+
+/*
+ * The view of a memory server: the lead's is in force, others have a copy.  Number 0: it has
+ * none.  0, -ENOMEM, or as nam_rpc_call().  Cost: 1 RPC for each 25 members.
+ */
+NAM_FIBER_FN int nam__cluster_view_get(struct nam_worker *worker, uint32_t slot,
+	struct nam__cluster_view **ret_view) NAM_MUST_CHECK;
+
+/* The first view, whose lead is at that slot.  -NAM_E_VIEW: there is one.  Sets view->head. */
+NAM_FIBER_FN int nam__cluster_view_form(struct nam_worker *worker, uint32_t slot,
+	struct nam__cluster_view *view) NAM_MUST_CHECK;
+
+/* A change of view `number`.  -NAM_E_VIEW: that is not the view in force, or not its state. */
+NAM_FIBER_FN int nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t number,
+	enum nam_rpc_view_change change, const struct nam_view_member *member,
+	struct nam_view_head *ret_head) NAM_MUST_CHECK;
+
+/* Over the session connection. */
+NAM_FIBER_FN int nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot,
+	uint64_t number) NAM_MUST_CHECK;
+
+/* To a memory server that is not the lead.  -NAM_E_VIEW: it has a later one. */
+NAM_FIBER_FN int nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
+	const struct nam__cluster_view *view) NAM_MUST_CHECK;
+
+/* The member with that id, or NULL. */
+const struct nam_view_member *nam__cluster_view_find(const struct nam__cluster_view *view,
+	uint32_t id);
+
+#endif /* NAM_COMPUTE_CLIENT_CLUSTER_VIEW_H */
