@@ -107,7 +107,10 @@
 	X(HINT_PUBLIC, "hint-public", "READs of memory that is private by now")                     \
 	X(HINT_HASH, "hint-hash", "bytes of other use that look like a leaf")                       \
 	X(NAME_HASH, "name-hash", "names of what was a leaf before a generation")                   \
-	X(SUPERBLOCK_SEEN, "superblock-seen", "a CAS to what was once a superblock")
+	X(SUPERBLOCK_SEEN, "superblock-seen", "a CAS to what was once a superblock")                \
+	X(VIEW_ACK, "view-ack", "blocks on a memory server that a client does not know")            \
+	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
+	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

@@ -156,7 +156,12 @@ pages_send(struct nam_worker *worker, uint32_t slot, enum nam_rpc_view_step step
 int
 nam__cluster_view_form(struct nam_worker *worker, uint32_t slot, struct nam__cluster_view *view)
 {
-	return pages_send(worker, slot, NAM_RPC_VIEW_FORM, view, &view->head); /* SUSPENDS */
+	struct nam_view_head head;
+	int rc = pages_send(worker, slot, NAM_RPC_VIEW_FORM, view, &head); /* SUSPENDS */
+
+	if (!rc)
+		view->head = head;
+	return rc;
 }
 
 int
