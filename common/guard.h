@@ -71,6 +71,8 @@
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
 	X(KV_STAGED, "kv-staged", "values that others have written over on their way")              \
 	X(KV_IN_DOUBT, "kv-in-doubt", "the reuse of memory that a late GET may write to")           \
+	X(VIEW_OUTSIDE, "view-outside", "clients whose lists name other memory servers")            \
+	X(VIEW_USABLE, "view-usable", "blocks at memory servers that not all clients know")         \
 	X(VERSION_HASH, "version-hash", "torn versions of records")                                 \
 	X(VERSION_SELF, "version-self", "versions in blocks that were reused under an address")     \
 	X(SUPERSEDED, "superseded", "versions that are not the latest, by cached addresses")        \

@@ -125,6 +125,7 @@ struct nam_rpc_register_request {
 	uint64_t pid;
 	char name[48];		/* for people; NUL-terminated */
 	uint64_t view;		/* the number that it has installed; another one: -NAM_E_VIEW */
+	uint64_t acknowledged;	/* the same, or 0: a member that joins did not answer it */
 };
 
 /*

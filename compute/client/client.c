@@ -17,85 +17,7 @@
 #include "compute/rpc/mailbox.h"
 #include "compute/remote/lock.h"
 
-#define NO_SLOT UINT16_MAX
 #define ASKED_MAX 32u		/* memory servers, at the same time */
-
-/* ---- the servers -------------------------------------------------------------------------- */
-
-/* The servers' ids, once all are known.  @text: "@FILE" where the cluster says ids. */
-static int
-ids_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
-	struct nam_diag *diag)
-{
-	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
-		client->slot_of_id[i] = NO_SLOT;
-	for (uint32_t i = 0; i < client->servers_count; i++) {
-		struct nam__server *server = &client->servers[i], *other;
-
-		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
-			return nam_diag_set(diag, -NAM_E_CLUSTER,
-				"the memory server at %s says that its id is %u, cluster file '%s' "
-				"(line %d) says %d; start it with --id %d, or correct the file",
-				server->address, server->id, text + 1, cluster->servers[i].line,
-				cluster->servers[i].id, cluster->servers[i].id);
-		if (client->slot_of_id[server->id] == NO_SLOT) {
-			client->slot_of_id[server->id] = (uint16_t)i;
-			continue;
-		}
-		other = &client->servers[client->slot_of_id[server->id]];
-		if (other->boot == server->boot)
-			return nam_diag_set(diag, -NAM_E_CLUSTER,
-				"%s and %s are one memory server (id %u); name it once",
-				other->address, server->address, server->id);
-		return nam_diag_set(diag, -NAM_E_CLUSTER,
-			"the memory servers at %s and %s both have the id %u; start one of them "
-			"with another --id",
-			other->address, server->address, server->id);
-	}
-	if (client->slot_of_id[0] == NO_SLOT)
-		return nam_diag_set(diag, -NAM_E_CLUSTER,
-			"none of the %u memory servers has the id 0; the catalog lives on the "
-			"server with id 0; add it to the cluster",
-			client->servers_count);
-	client->catalog_slot = client->slot_of_id[0];
-	return 0;
-}
-
-/* ---- membership --------------------------------------------------------------------------- */
-
-/* Become a client.  Server 0's regions are known already. */
-NAM_FIBER_FN static int
-register_client(struct nam_client *client, struct nam_diag *diag)
-{
-	const char *address = client->servers[client->catalog_slot].address;
-	struct nam_rpc_register_request request = { .pid = (uint64_t)getpid() };
-	struct nam_rpc_register_reply reply;
-	uint32_t bytes = sizeof(reply);
-	int rc;
-
-	memcpy(request.name, client->name, sizeof(request.name));
-	rc = nam_rpc_call(client->epoch_worker, client->catalog_slot, NAM_RPC_REGISTER, &request,
-		sizeof(request), &reply, &bytes); /* SUSPENDS */
-	if (nam_err_is(rc, NAM_E_LIMIT))
-		return nam_diag_set(diag, rc,
-			"the memory server at %s has no client id left: %u clients are the most; "
-			"close some",
-			address, NAM_CLIENTS_MAX - 1);
-	if (rc)
-		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
-			address, nam_err_text(rc));
-	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
-		!nam__server_has(client, client->catalog_slot, reply.epoch_word, 8) ||
-		!nam__server_has(client, client->catalog_slot, reply.epoch_slots,
-			NAM_META_BYTES - NAM_META_SLOTS_OFFSET))
-		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
-			"the memory server at %s sent a malformed REGISTER reply", address);
-	client->id = reply.client_id;
-	client->incarnation = reply.incarnation;
-	client->epoch_word.raw = reply.epoch_word;
-	client->epoch_slots.raw = reply.epoch_slots;
-	return 0;
-}
 
 /* ---- life --------------------------------------------------------------------------------- */
 
@@ -176,12 +98,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 		return rc;
 	rc = nam__worker_new(client, &client->epoch_worker, diag);
 	if (!rc)
-		rc = ids_check(client, cluster, text, diag);
-	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
-		rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
-	if (rc)
-		return rc;
-	rc = register_client(client, diag); /* SUSPENDS */
+		rc = nam__cluster_join(client, cluster, text, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	for (uint32_t slot = 0; slot < client->servers_count; slot++)
@@ -189,6 +106,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	rc = nam__lock_table_new(&client->locks);
 	if (rc)
 		return nam_diag_set(diag, rc, "no memory for the lock table");
+	client->view_follow = nam__view_follow;
 	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
 }
 

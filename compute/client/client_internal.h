@@ -22,6 +22,7 @@
 #include "compute/remote.h"
 
 #define NAM__CACHE_LINE 64
+#define NAM__NO_SLOT UINT16_MAX
 
 struct nam__server {
 	char address[128];
@@ -34,7 +35,8 @@ struct nam__server {
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
-	atomic_bool usable;		/* blocks may be allocated there */
+	atomic_bool usable;		/* blocks may be allocated there: it is UP in the view */
+	uint64_t view_since, view_renewed;	/* as the view says (view_rpc.h) */
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
@@ -77,7 +79,7 @@ struct nam_client {
 	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* epoch thread only */
 	uint64_t oldest_local_epoch;	/* epoch thread only */
 	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
-	uint64_t *epoch_buffer;	/* epoch thread only: registered, 16 bytes */
+	uint64_t *epoch_buffer;	/* epoch thread only: registered, 24 bytes */
 	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
@@ -91,6 +93,10 @@ struct nam_client {
 	struct nam_client_name *names;	/* under `mutex`: of clients, by id; NULL: none */
 	uint64_t joined, joined_seen;	/* epoch thread only: as of `names`; at the last tick */
 	uint32_t joined_ticks;		/* epoch thread only: since `names` are old */
+	atomic_uint_fast64_t view_number;	/* of the view that is installed */
+	/* follow.c: the epoch thread has read the view word. */
+	void (*view_follow)(struct nam_client *client, uint64_t word);
+	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the word that was followed */
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */
@@ -122,6 +128,24 @@ void nam__server_publish(struct nam_client *client, uint32_t slot);
 /* Append, publish and make usable all of these. */
 int nam__servers_open(struct nam_client *client, const struct nam_cluster_server *servers,
 	uint32_t count, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * join.c: become a client of the cluster of which some memory servers are connected: the seeds, in
+ * the first slots.  @text	"@FILE" where the cluster says ids
+ *
+ * 0, -NAM_E_CLUSTER or -NAM_E_VIEW, or as nam_client_connect().  Cost: 1 RPC for the view, 1 to
+ * REGISTER, those of regions; to form a view, 1 for it and 1 to each other memory server.
+ */
+NAM_FIBER_FN int nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster,
+	const char *text, struct nam_diag *diag) NAM_MUST_CHECK;
+/* join.c: connect to a member of the view, learn its regions, and give it a slot. */
+struct nam_view_member;
+NAM_FIBER_FN int nam__member_install(struct nam_client *client,
+	const struct nam_view_member *member, struct nam_diag *diag) NAM_MUST_CHECK;
+/* servers.c: what the view says of an installed member. */
+void nam__member_note(struct nam__server *server, const struct nam_view_member *member);
+/* follow.c: what epoch threads call. */
+NAM_FIBER_FN void nam__view_follow(struct nam_client *client, uint64_t word);
 
 /*
  * regions.c: learn and publish a server's regions, or say which server announces what cannot be.

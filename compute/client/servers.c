@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "common/fabric/register.h"
+#include "common/guard.h"
+#include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
 #include "compute/worker/worker.h"
 
@@ -111,6 +113,16 @@ nam__server_publish(struct nam_client *client, uint32_t slot)
 			(uint16_t)slot, memory_order_release);
 	/* C19.  Release: threads that see the count see the slot as it is here. */
 	atomic_store_explicit(&client->servers_count, slot + 1, memory_order_release);
+}
+
+/* Nothing is allocated at a member that is JOINING: some clients do not know it yet (C20). */
+void
+nam__member_note(struct nam__server *server, const struct nam_view_member *member)
+{
+	server->view_since = member->since;
+	server->view_renewed = member->renewed;
+	atomic_store_explicit(&server->usable, member->state == NAM_VIEW_UP ||
+		!NAM_GUARD(VIEW_USABLE), memory_order_release);
 }
 
 int

@@ -125,7 +125,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->alive = true;
 		member->connections = 1;
 		member->pid = request->pid;
-		member->acknowledged = request->view;
+		member->acknowledged = request->acknowledged;
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;
 		connection->client_id = (uint16_t)id;
@@ -148,7 +148,8 @@ nam__service_register(struct nam__exchange *exchange)
 
 	/* Once over one connection, and not over one that has a client already. */
 	if (exchange->connection->client_id ||
-		!memchr(request->name, '\0', sizeof(request->name)))
+		!memchr(request->name, '\0', sizeof(request->name)) ||
+		(request->acknowledged && request->acknowledged != request->view))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&membership->mutex);
 	rc = give_id(membership, request, exchange->connection);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join_fuzz.c -- what memory servers tell a client that joins: welcomes, regions, REGISTER, STATUS.
+ * join_fuzz.c -- what memory servers tell a client that joins: welcomes, regions, views, REGISTER,
+ * STATUS.
  *
  * input	which decoder, bytes
  */
@@ -11,6 +12,8 @@
 #define nam_buffer_take fuzz_buffer_take
 #define nam_buffer_give fuzz_buffer_give
 #include "compute/client/client.c"
+#include "compute/client/cluster_view.c"
+#include "compute/client/join.c"
 #include "compute/client/regions.c"
 #include "compute/client/workers.c"
 #undef nam_rpc_call
@@ -73,13 +76,28 @@ look_regions_up(const struct nam_client *client)
 		abort();
 }
 
+/* An accepted view is in the order of ids, from the lead on. */
+static void
+try_view(struct nam_worker *worker)
+{
+	struct nam__cluster_view *view;
+
+	if (nam__cluster_view_get(worker, 0, &view))
+		return;
+	for (uint32_t i = 0; i < view->head.count; i++)
+		if (view->members[i].id < i || (!i && view->members[i].id) ||
+			nam__cluster_view_find(view, view->members[i].id) != &view->members[i])
+			abort();
+	free(view);
+}
+
 static void
 try_welcome(struct nam_client *client, struct fuzz_input *input)
 {
 	struct nam_hello reply = { .bytes = fuzz_u8(input) % (NAM_HELLO_BYTES_MAX + 1) };
 	struct nam_diag diag = { "" };
 
-	client->id = fuzz_u8(input) & 1;
+	client->servers[0].boot = fuzz_u8(input) & 1;
 	fuzz_take(input, reply.data, reply.bytes);
 	(void)!welcome_take(&client->servers[0], &reply, &diag);
 	(void)explain_refusal(&client->servers[0], -ECONNREFUSED, &reply, &diag);
@@ -105,15 +123,17 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	client->servers[0].regions_count = fuzz_u16(&input) % 300;
 	client->epoch_worker = worker;
 	worker->client = client;
-	if (which % 4 == 0)
+	if (which % 5 == 0)
 		try_welcome(client, &input);
 	answers = input;
-	if (which % 4 == 1)
+	if (which % 5 == 1)
 		(void)!nam__regions_learn(client, 0, &diag);
-	if (which % 4 == 2 && !nam__regions_learn(client, 0, &diag))
-		(void)!register_client(client, &diag);
-	if (which % 4 == 3)
+	if (which % 5 == 2 && !nam__regions_learn(client, 0, &diag))
+		(void)!register_client(client, 0, 0, &diag);
+	if (which % 5 == 3)
 		(void)!nam_server_status_get(worker, 0, &status);
+	if (which % 5 == 4)
+		try_view(worker);
 	look_regions_up(client);
 	client->epoch_worker = NULL;
 	client_free(client);

@@ -157,7 +157,9 @@ ack(struct fixture *f, struct nam__connection *connection, uint64_t now)
 static inline int
 enrol(struct fixture *f, struct nam__connection *connection, uint64_t now)
 {
-	const struct nam_rpc_register_request request = { .pid = 7, .name = "x", .view = now };
+	const struct nam_rpc_register_request request = {
+		.pid = 7, .name = "x", .view = now, .acknowledged = now
+	};
 
 	return call_over(f, connection, NAM_RPC_REGISTER, &request, sizeof(request));
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * follow.c -- the epoch thread takes the changes of the view.
+ *
+ * A client acknowledges a view once all its threads find the regions of all members.  Until all
+ * clients have, nothing is allocated at a new member, so no pointer there can reach a client that
+ * does not know it (C20).
+ */
+#include <stdlib.h>
+
+#include "cluster_view.h"
+#include "common/race.h"
+#include "compute/worker/worker.h"
+
+#define RETRY_NS 1000000000ull		/* after a member that did not answer */
+
+/* A member as the view has it now.  A failure: it does not answer. */
+NAM_FIBER_FN static int
+member_follow(struct nam_client *client, const struct nam_view_member *member)
+{
+	uint16_t slot = client->slot_of_id[member->id];
+	struct nam__server *server = slot == NAM__NO_SLOT ? NULL : &client->servers[slot];
+	struct nam_diag diag = { "" };
+	int none = 0, rc;
+
+	/* Its memory is gone, and so are the addresses that this client has. */
+	if (server && server->boot != member->boot && member->state == NAM_VIEW_UP) {
+		atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
+		return 0;
+	}
+	if (!server || server->boot != member->boot) {
+		rc = nam__member_install(client, member, &diag); /* SUSPENDS */
+		if (rc)
+			return rc;
+		server = &client->servers[client->slot_of_id[member->id]];
+	}
+	nam__member_note(server, member);
+	return 0;
+}
+
+/* Nothing is allocated at a memory server that did not come UP after all. */
+static void
+aborted_pass_over(struct nam_client *client, const struct nam__cluster_view *view)
+{
+	for (uint32_t slot = 0; slot < client->servers_count; slot++)
+		if (!nam__cluster_view_find(view, client->servers[slot].id))
+			atomic_store_explicit(&client->servers[slot].usable, false,
+				memory_order_relaxed);
+}
+
+void
+nam__view_follow(struct nam_client *client, uint64_t word)
+{
+	struct nam__cluster_view *view = NULL;
+	uint64_t now;
+	int rc;
+
+	if (word == client->view_seen)
+		return;
+	now = nam_now_ns();
+	if (now < client->view_retry_ns)
+		return;
+	nam_race_point("view.word_seen");
+	rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,
+		&view); /* SUSPENDS */
+	for (uint32_t i = 0; !rc && i < view->head.count; i++)
+		rc = member_follow(client, &view->members[i]); /* SUSPENDS */
+	if (!rc) {
+		aborted_pass_over(client, view);
+		nam_race_point("view.installed");
+		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+			view->head.number); /* SUSPENDS */
+	}
+	if (!rc) {
+		atomic_store_explicit(&client->view_number, view->head.number,
+			memory_order_release);
+		client->view_seen = word;
+	} else {
+		client->view_retry_ns = now + RETRY_NS;
+	}
+	free(view);
+}

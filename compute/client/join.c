@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * join.c -- from seeds to the members of the view.
+ *
+ * The client's list names seeds, and one is enough: the lead, memory server 0, says which memory
+ * servers the cluster has.  The first client of a cluster without a view forms one from its list.
+ * Later clients use that view, whatever they list, so all use the same memory servers (C20).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster_view.h"
+#include "common/guard.h"
+#include "common/race.h"
+#include "compute/rpc/call.h"
+#include "compute/worker/worker.h"
+
+#define TRIES_MAX 16u		/* views that change while the client joins */
+
+/* ---- slots --------------------------------------------------------------------------------- */
+
+/* A connected memory server takes the slot of its id, unless another one has it. */
+static int
+id_take(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
+{
+	struct nam__server *server = &client->servers[slot], *other;
+
+	if (client->slot_of_id[server->id] == NAM__NO_SLOT) {
+		client->slot_of_id[server->id] = (uint16_t)slot;
+		return 0;
+	}
+	other = &client->servers[client->slot_of_id[server->id]];
+	if (other->boot == server->boot)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"%s and %s are one memory server (id %u); name it once",
+			other->address, server->address, server->id);
+	return nam_diag_set(diag, -NAM_E_CLUSTER,
+		"the memory servers at %s and %s both have the id %u; start one of them with "
+		"another --id",
+		other->address, server->address, server->id);
+}
+
+/* The ids of the list's memory servers.  @text "@FILE" where the cluster says ids */
+static int
+seeds_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
+		client->slot_of_id[i] = NAM__NO_SLOT;
+	for (uint32_t i = 0; i < cluster->count && !rc; i++) {
+		const struct nam__server *server = &client->servers[i];
+
+		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"the memory server at %s says that its id is %u, cluster file '%s' "
+				"(line %d) says %d; start it with --id %d, or correct the file",
+				server->address, server->id, text + 1, cluster->servers[i].line,
+				cluster->servers[i].id, cluster->servers[i].id);
+		rc = id_take(client, i, diag);
+	}
+	return rc;
+}
+
+int
+nam__member_install(struct nam_client *client, const struct nam_view_member *member,
+	struct nam_diag *diag)
+{
+	struct nam__server *server;
+	uint32_t slot;
+	int rc = nam__server_append(client, member->address, &slot, diag);
+
+	if (!rc)
+		rc = nam__worker_connect(client->epoch_worker, slot, diag);
+	if (rc)
+		return rc;
+	server = &client->servers[slot];
+	if (server->id != member->id)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"the view of this cluster has memory server %u at %s, and the one there "
+			"has the id %u; start it with --id %u",
+			member->id, member->address, server->id, member->id);
+	/* Its life is over; a member that is UP is renewed, by a client that joins. */
+	if (server->boot != member->boot && member->state == NAM_VIEW_JOINING)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "the memory server at %s was "
+			"restarted while it joined", member->address);
+	rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__server_publish(client, slot);
+	return 0;
+}
+
+/* ---- the lead ------------------------------------------------------------------------------ */
+
+/* Without the lead in the list, any seed's copy of the view says where it is. */
+NAM_FIBER_FN static int
+lead_find(struct nam_client *client, struct nam_diag *diag)
+{
+	uint32_t seeds = client->servers_count;
+	int rc = 0;
+
+	for (uint32_t slot = 0; slot < seeds && client->slot_of_id[0] == NAM__NO_SLOT && !rc;
+		slot++) {
+		struct nam__cluster_view *copy = NULL;
+
+		rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
+		if (rc)
+			return nam_diag_set(diag, rc, "asking the memory server at %s for its "
+				"copy of the view: %s", client->servers[slot].address,
+				nam_err_text(rc));
+		if (copy->head.number)
+			rc = nam__member_install(client, &copy->members[0], diag); /* SUSPENDS */
+		free(copy);
+	}
+	if (!rc && client->slot_of_id[0] == NAM__NO_SLOT)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"none of the %u memory servers has the id 0, or knows where that one is; "
+			"the catalog lives on the server with id 0; add it to the cluster", seeds);
+	client->catalog_slot = client->slot_of_id[0];
+	return rc;
+}
+
+/* The view that the list describes. */
+static struct nam__cluster_view *
+view_of_list(const struct nam_client *client)
+{
+	struct nam__cluster_view *view = calloc(1, sizeof(*view) +
+		NAM_SERVERS_MAX * sizeof(view->members[0]));
+
+	if (!view)
+		return NULL;
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
+		const struct nam__server *server;
+		struct nam_view_member *member = &view->members[view->head.count];
+
+		if (client->slot_of_id[id] == NAM__NO_SLOT)
+			continue;
+		server = &client->servers[client->slot_of_id[id]];
+		*member = (struct nam_view_member){
+			.id = (uint16_t)id,
+			.state = NAM_VIEW_UP,
+			.boot = server->boot,
+		};
+		memcpy(member->address, server->address, sizeof(member->address));
+		view->head.count++;
+	}
+	return view;
+}
+
+/* A lost copy is found out about when it is needed. */
+NAM_FIBER_FN static void
+copies_send(struct nam_client *client, const struct nam__cluster_view *view)
+{
+	for (uint32_t i = 1; i < view->head.count; i++) {
+		uint16_t slot = client->slot_of_id[view->members[i].id];
+
+		if (slot != NAM__NO_SLOT && nam__cluster_view_copy(client->epoch_worker, slot,
+				view)) /* SUSPENDS */
+			continue;
+	}
+}
+
+/* The first view.  -NAM_E_VIEW: another client has formed one meanwhile. */
+NAM_FIBER_FN static int
+view_form(struct nam_client *client, struct nam__cluster_view **ret_view)
+{
+	struct nam__cluster_view *view = view_of_list(client);
+	int rc = view ? nam__cluster_view_form(client->epoch_worker, client->catalog_slot,
+		view) : -ENOMEM; /* SUSPENDS */
+
+	if (rc) {
+		free(view);
+		return rc;
+	}
+	for (uint32_t i = 0; i < view->head.count; i++)
+		view->members[i].since = view->members[i].renewed = view->head.number;
+	copies_send(client, view); /* SUSPENDS */
+	*ret_view = view;
+	return 0;
+}
+
+/* The view in force.  -NAM_E_VIEW: ask again. */
+NAM_FIBER_FN static int
+view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct nam_diag *diag)
+{
+	struct nam__cluster_view *view = NULL;
+	int rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,
+		&view); /* SUSPENDS */
+
+	if (!rc && !view->head.number) {
+		free(view);
+		rc = view_form(client, &view); /* SUSPENDS */
+	}
+	if (rc && rc != -NAM_E_VIEW)
+		return nam_diag_set(diag, rc, "asking the memory server at %s for the view of the "
+			"cluster: %s", client->servers[client->catalog_slot].address,
+			nam_err_text(rc));
+	if (!rc)
+		*ret_view = view;
+	return rc;
+}
+
+/* ---- members ------------------------------------------------------------------------------- */
+
+/* The memory server at a member's address has been restarted: its new life becomes the member's. */
+NAM_FIBER_FN static int
+member_renew(struct nam_client *client, const struct nam__cluster_view *view,
+	const struct nam_view_member *member, struct nam_diag *diag)
+{
+	uint16_t slot = client->slot_of_id[member->id];
+	const struct nam__server *server = &client->servers[slot];
+	struct nam_view_member renewed = *member;
+	struct nam__cluster_view *copy = NULL;
+	struct nam_view_head head;
+	int rc;
+
+	if (strcmp(server->address, member->address) != 0)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"the memory server at %s has the id %u, which the view of this cluster has "
+			"at %s; if that one was restarted, name it by this address, else start the "
+			"one at %s with another --id", server->address, member->id, member->address,
+			server->address);
+	rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
+	if (!rc && copy->head.number && copy->head.lead_boot != view->head.lead_boot)
+		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to the "
+			"cluster of the memory server at %s", server->address,
+			copy->members[0].address);
+	free(copy);
+	if (nam_err_is(rc, NAM_E_CLUSTER))
+		return rc;
+	renewed.boot = server->boot;
+	if (!rc)
+		rc = nam__cluster_view_change(client->epoch_worker, client->catalog_slot,
+			view->head.number, NAM_RPC_VIEW_RENEW, &renewed, &head); /* SUSPENDS */
+	return !rc || rc == -NAM_E_VIEW ? -NAM_E_VIEW : nam_diag_set(diag, rc,
+		"renewing memory server %u in the view: %s", member->id, nam_err_text(rc));
+}
+
+/*
+ * Connect to it, unless the list has.  -NAM_E_VIEW: the view has to be asked for again.  A member
+ * that joins and does not answer is left out: the client acknowledges that view later.
+ */
+NAM_FIBER_FN static int
+member_take(struct nam_client *client, const struct nam__cluster_view *view,
+	const struct nam_view_member *member, struct nam_diag *diag)
+{
+	uint16_t slot = client->slot_of_id[member->id];
+	struct nam__server *server;
+	int rc = 0;
+
+	if (slot == NAM__NO_SLOT)
+		rc = nam__member_install(client, member, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	slot = client->slot_of_id[member->id];
+	server = &client->servers[slot];
+	if (server->boot != member->boot && member->state == NAM_VIEW_UP)
+		return member_renew(client, view, member, diag); /* SUSPENDS */
+	if (server->boot != member->boot)
+		return -NAM_E_FABRIC_CONNECT;
+	nam__member_note(server, member);
+	return 0;
+}
+
+/* Each memory server of the list is a member: others do not know its regions (C20). */
+static int
+seeds_are_members(const struct nam_client *client, uint32_t seeds,
+	const struct nam__cluster_view *view, struct nam_diag *diag)
+{
+	for (uint32_t slot = 0; slot < seeds && view->head.number && NAM_GUARD(VIEW_OUTSIDE);
+		slot++) {
+		const struct nam__server *server = &client->servers[slot];
+
+		if (!nam__cluster_view_find(view, server->id))
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"the memory server at %s (id %u) is not in the view of this "
+				"cluster; add it: namctl server add %s",
+				server->address, server->id, server->address);
+	}
+	return 0;
+}
+
+/* ---- becoming a client --------------------------------------------------------------------- */
+
+/* Become a client.  The lead's regions are known already. */
+NAM_FIBER_FN static int
+register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
+	struct nam_diag *diag)
+{
+	const char *address = client->servers[client->catalog_slot].address;
+	struct nam_rpc_register_request request = {
+		.pid = (uint64_t)getpid(),
+		.view = view,
+		.acknowledged = acknowledged,
+	};
+	struct nam_rpc_register_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc;
+
+	memcpy(request.name, client->name, sizeof(request.name));
+	rc = nam_rpc_call(client->epoch_worker, client->catalog_slot, NAM_RPC_REGISTER, &request,
+		sizeof(request), &reply, &bytes); /* SUSPENDS */
+	if (nam_err_is(rc, NAM_E_LIMIT))
+		return nam_diag_set(diag, rc,
+			"the memory server at %s has no client id left: %u clients are the most; "
+			"close some",
+			address, NAM_CLIENTS_MAX - 1);
+	if (rc == -NAM_E_VIEW)
+		return rc;
+	if (rc)
+		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
+			address, nam_err_text(rc));
+	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
+		!nam__server_has(client, client->catalog_slot, reply.epoch_word, 8) ||
+		!nam__server_has(client, client->catalog_slot, reply.epoch_slots,
+			NAM_META_BYTES - NAM_META_SLOTS_OFFSET))
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s sent a malformed REGISTER reply", address);
+	client->id = reply.client_id;
+	client->incarnation = reply.incarnation;
+	client->epoch_word.raw = reply.epoch_word;
+	client->epoch_slots.raw = reply.epoch_slots;
+	return 0;
+}
+
+/* All members of one view, and then its number.  -NAM_E_VIEW: it has changed meanwhile. */
+NAM_FIBER_FN static int
+view_join(struct nam_client *client, uint32_t seeds, struct nam_diag *diag)
+{
+	struct nam__cluster_view *view = NULL;
+	uint64_t acknowledged;
+	int rc = view_get(client, &view, diag); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	acknowledged = view->head.number;
+	rc = seeds_are_members(client, seeds, view, diag);
+	for (uint32_t i = 0; i < view->head.count && !rc; i++) {
+		const struct nam_view_member *member = &view->members[i];
+
+		rc = member_take(client, view, member, diag); /* SUSPENDS */
+		if (nam_err_is(rc, NAM_E_FABRIC) && member->state == NAM_VIEW_JOINING) {
+			acknowledged = 0;
+			rc = 0;
+		}
+	}
+	nam_race_point("view.registering");
+	if (!rc)
+		rc = register_client(client, view->head.number, acknowledged, diag); /* SUSPENDS */
+	if (!rc) {
+		client->view_seen = acknowledged;
+		atomic_store_explicit(&client->view_number, view->head.number,
+			memory_order_relaxed);
+	}
+	free(view);
+	return rc;
+}
+
+int
+nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
+{
+	int rc = seeds_check(client, cluster, text, diag);
+
+	for (uint32_t slot = 0; slot < cluster->count && !rc; slot++)
+		rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	if (!rc)
+		rc = lead_find(client, diag); /* SUSPENDS */
+	for (unsigned tries = 0; !rc && tries < TRIES_MAX; tries++) {
+		rc = view_join(client, cluster->count, diag); /* SUSPENDS */
+		if (rc != -NAM_E_VIEW)
+			return rc;
+		rc = 0;
+	}
+	return rc ?: nam_diag_set(diag, -NAM_E_VIEW, "the view of the cluster has changed %u times "
+		"while this client joined; try again", TRIES_MAX);
+}
