@@ -110,31 +110,32 @@ struct block {
 static_assert(sizeof(struct block) == NAM_SUPERBLOCK_STRIDE, "remote layout");
 
 static void
-superblock_fill(struct nam_worker *worker, const struct nam_index_options *options,
-	uint64_t seed, struct block *block)
+superblock_fill(const struct nam_index *index, const struct nam__members *members,
+	struct block *block)
 {
-	const struct nam_client *client = worker->client;
+	const struct nam_index_options *options = &index->options;
 	struct nam_superblock *superblock = &block->head;
 
 	memset(block->boots, 0, sizeof(block->boots));
-	for (uint32_t i = 0; i < client->servers_count; i++)
-		block->boots[client->servers[i].id] = client->servers[i].boot;
+	for (uint32_t i = 0; i < members->count; i++) {
+		const struct nam__server *server = &index->client->servers[members->slots[i]];
+
+		block->boots[server->id] = server->boot;
+	}
 	*superblock = (struct nam_superblock){
 		.magic = NAM_SUPERBLOCK_MAGIC,
 		.format = NAM_SUPERBLOCK_FORMAT,
 		.design = options->design,
-		.seed = seed,
+		.seed = index->g.seed,
 		.partitioning = options->design == NAM_DESIGN_FINE ? 0 : options->partitioning,
 		.key_bytes = options->key_bytes,
 		.node_bytes = options->node_bytes,
 		.unique = options->unique,
 		.head_interval = options->design == NAM_DESIGN_COARSE ? 0 : options->head_interval,
-		.servers_count = client->servers_count,
+		.servers_count = members->count,
 		.boots_hash = nam_hash64(block->boots, sizeof(block->boots)),
 	};
-	for (uint32_t i = 0; i < client->servers_count; i++)
-		superblock->servers[client->servers[i].id / 8] |=
-			(uint8_t)(1u << client->servers[i].id % 8);
+	memcpy(superblock->servers, members->ids, sizeof(superblock->servers));
 }
 
 /* Every byte comes from remote memory: believe none of it before it is checked. */
@@ -145,6 +146,7 @@ superblock_check(struct nam_worker *worker, const char *name,
 {
 	const struct nam_client *client = worker->client;
 	struct nam_index_options options;
+	uint32_t servers_count = 0;
 
 	if (superblock->magic != NAM_SUPERBLOCK_MAGIC ||
 		superblock->image_hash != superblock_hash(superblock, at))
@@ -154,12 +156,15 @@ superblock_check(struct nam_worker *worker, const char *name,
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
 			"index '%s' has format %u; this library knows format %u", name,
 			superblock->format, NAM_SUPERBLOCK_FORMAT);
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		if ((superblock->servers[id / 8] >> id % 8 & 1) &&
-			client->slot_of_id[id] == UINT16_MAX)
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
+		if (!(superblock->servers[id / 8] >> id % 8 & 1))
+			continue;
+		servers_count++;
+		if (client->slot_of_id[id] == UINT16_MAX)
 			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
 				"index '%s' has nodes on memory server %u: add that server to the "
 				"cluster list", name, id);
+	}
 	options = (struct nam_index_options){
 		.design = (enum nam_index_design)superblock->design,
 		.partitioning = (enum nam_partitioning)superblock->partitioning,
@@ -168,7 +173,8 @@ superblock_check(struct nam_worker *worker, const char *name,
 		.node_bytes = superblock->node_bytes,
 		.head_interval = superblock->head_interval,
 	};
-	if (check_options(worker, &options))
+	if (!servers_count || servers_count != superblock->servers_count ||
+		check_options(worker, &options))
 		return -NAM_E_REMOTE_CORRUPT;
 	*ret_options = options;
 	return 0;
@@ -204,8 +210,8 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
  * @generation	of that leaf; 0: there is none to write
  */
 NAM_FIBER_FN static int
-write_superblock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr leaf,
-	uint32_t generation)
+write_superblock(struct nam_worker *worker, struct nam_index *index,
+	const struct nam__members *members, struct nam_gaddr leaf, uint32_t generation)
 {
 	struct block *block = nam_buffer_take(worker, sizeof(*block));
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
@@ -214,7 +220,7 @@ write_superblock(struct nam_worker *worker, struct nam_index *index, struct nam_
 
 	if (!block || !image)
 		goto give_buffers;
-	superblock_fill(worker, &index->options, index->g.seed, block);
+	superblock_fill(index, members, block);
 	block->head.root = leaf.raw;
 	block->head.image_hash = superblock_hash(&block->head, index->superblock);
 	nam_batch_init(&batch, worker);
@@ -234,15 +240,15 @@ give_buffers:
 /*
  * Trees before the superblock, and that before the name: a client that finds one finds its target.
  *
- * @leaves	room for one for each memory server
+ * @leaves	room for one for each of its memory servers
  */
 NAM_FIBER_FN static int
 create(struct nam_worker *worker, struct nam_index *index, const char *name,
-	struct nam_gaddr *leaves)
+	const struct nam__members *members, struct nam_gaddr *leaves)
 {
 	const struct nam_index_options *options = &index->options;
 	bool fine = options->design == NAM_DESIGN_FINE;
-	uint32_t servers = worker->client->servers_count, leaves_count = 0, generation = 0;
+	uint32_t leaves_count = 0, generation = 0;
 	int rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
 		&index->superblock); /* SUSPENDS */
 
@@ -252,14 +258,14 @@ create(struct nam_worker *worker, struct nam_index *index, const char *name,
 	if (fine)
 		rc = nam__node_alloc(worker, index, &leaves[0], &generation); /* SUSPENDS */
 	else if (options->design == NAM_DESIGN_HYBRID)
-		rc = nam__hybrid_create(worker, index, name, leaves); /* SUSPENDS */
+		rc = nam__hybrid_create(worker, index, name, members, leaves); /* SUSPENDS */
 	else
-		rc = nam__parts_create(worker, name, index->g.seed, options, NULL); /* SUSPENDS */
+		rc = nam__parts_create(worker, index, name, members, NULL); /* SUSPENDS */
 	if (rc)
 		goto free_superblock;
 	if (options->design != NAM_DESIGN_COARSE)
-		leaves_count = fine ? 1 : servers;
-	rc = write_superblock(worker, index, leaves[0], generation); /* SUSPENDS */
+		leaves_count = fine ? 1 : members->count;
+	rc = write_superblock(worker, index, members, leaves[0], generation); /* SUSPENDS */
 	nam_race_point("create.written");
 	if (!rc) {
 		rc = nam__name_put(worker, NAM_CATALOG_INDEX, name,
@@ -269,7 +275,7 @@ create(struct nam_worker *worker, struct nam_index *index, const char *name,
 			return rc;
 	}
 	if (!fine)
-		nam__parts_uncreate(worker, index->g.seed, servers); /* SUSPENDS */
+		nam__parts_uncreate(worker, index->g.seed, members, members->count); /* SUSPENDS */
 	while (leaves_count)
 		nam_free_unseen(worker, leaves[--leaves_count], index->g.stride);
 free_superblock:
@@ -286,24 +292,26 @@ nam_index_create(struct nam_worker *worker, const char *name,
 		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
 		.options = *options,
 	};
+	struct nam__members members;
 	struct nam_gaddr *leaves;
 	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 
+	nam__members_usable(worker->client, &members);
 	if (!rc)
 		rc = check_options(worker, options);
 	if (!rc && options->design != NAM_DESIGN_FINE)
-		rc = nam__parts_check(worker, options);
+		rc = nam__parts_check(worker, options, members.count);
 	if (!rc)
 		rc = nam__geometry_init(&index.g, options, nam_entropy() | 1);
 	if (rc)
 		return rc;
-	leaves = calloc(worker->client->servers_count, sizeof(*leaves));
+	leaves = calloc(members.count, sizeof(*leaves));
 	if (!leaves)
 		return -ENOMEM;
 	do {
 		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = create(worker, &index, name, leaves); /* SUSPENDS */
+		rc = create(worker, &index, name, &members, leaves); /* SUSPENDS */
 		nam__op_end(worker);
 	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
 	free(leaves);
@@ -343,7 +351,6 @@ open_superblock(struct nam_worker *worker, struct nam_index *index, bool *ret_lo
 	if (!rc) {
 		atomic_init(&index->root, superblock->root);
 		index->tree = superblock->seed;
-		index->servers_count = superblock->servers_count;
 		memcpy(index->servers, superblock->servers, sizeof(index->servers));
 	}
 give_block:

@@ -40,8 +40,7 @@ struct nam_index {
 	uint32_t inner_rpc_slot;		/* that memory server */
 	uint32_t inner_rpc_part;		/* the number of the part */
 	atomic_bool inner_rpc_full;		/* it seems to have no room for names */
-	uint32_t servers_count;		/* memory servers when the index was made, and which */
-	uint8_t servers[NAM_SERVERS_MAX / 8];
+	uint8_t servers[NAM_SERVERS_MAX / 8];	/* memory servers when it was made, by their ids */
 	char name[NAM_INDEX_NAME_BYTES];
 	struct nam__holder holder;	/* fine, and the leaves of hybrid: of root and cache */
 };

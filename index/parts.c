@@ -15,9 +15,10 @@
 /* ---- what a part is ------------------------------------------------------------------------ */
 
 int
-nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
+nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options,
+	uint32_t count)
 {
-	uint32_t bounds = worker->client->servers_count - 1;
+	uint32_t bounds = count - 1;
 	static const uint8_t lowest[NAM_KEY_BYTES_MAX];
 	const uint8_t *keys = options->bounds;
 
@@ -37,7 +38,7 @@ nam__parts_check(struct nam_worker *worker, const struct nam_index_options *opti
 	if (!keys && bounds)
 		return nam_diag_set(&worker->diag, -EINVAL, "partitioning by range needs bounds: "
 			"with %u memory servers %u keys, where the second and later parts begin",
-			bounds + 1, bounds);
+			count, bounds);
 	if (bounds && !memcmp(keys, lowest, options->key_bytes))
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"the bounds of the parts begin with the lowest key there is, so nothing "
@@ -102,17 +103,6 @@ nam__part_of(const struct nam_index *index, const uint64_t *key)
 	}
 }
 
-/* The slots of a client's memory servers in the order of their ids. */
-static void
-slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
-{
-	uint32_t count = 0;
-
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		if (client->slot_of_id[id] != UINT16_MAX)
-			ret_slots[count++] = client->slot_of_id[id];
-}
-
 /* ---- making and dropping ------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
@@ -126,47 +116,42 @@ tree_drop(struct nam_worker *worker, uint32_t slot, uint64_t tree)
 }
 
 void
-nam__parts_uncreate(struct nam_worker *worker, uint64_t tree, uint32_t count)
+nam__parts_uncreate(struct nam_worker *worker, uint64_t tree, const struct nam__members *members,
+	uint32_t count)
 {
-	uint16_t slots[NAM_SERVERS_MAX];
-
-	slots_in_order(worker->client, slots);
 	while (count--) {
-		int rc = tree_drop(worker, slots[count], tree); /* SUSPENDS */
+		int rc = tree_drop(worker, members->slots[count], tree); /* SUSPENDS */
 
 		(void)rc;	/* an unreachable server keeps an empty tree without a name */
 	}
 }
 
 int
-nam__parts_create(struct nam_worker *worker, const char *name, uint64_t tree,
-	const struct nam_index_options *options, const struct nam_gaddr *leaves)
+nam__parts_create(struct nam_worker *worker, const struct nam_index *index, const char *name,
+	const struct nam__members *members, const struct nam_gaddr *leaves)
 {
-	const struct nam_client *client = worker->client;
-	uint32_t count = client->servers_count, made;
+	const struct nam_index_options *options = &index->options;
 	struct nam_rpc_tree_create_request request = {
-		.tree = tree,
+		.tree = index->g.seed,
 		.key_bytes = options->key_bytes,
 		.node_bytes = options->node_bytes,
 		.unique = options->unique,
 	};
-	uint16_t slots[NAM_SERVERS_MAX];
-	struct nam__geometry g;
-	int rc = nam__geometry_init(&g, options, 0);
+	uint32_t made;
+	int rc = 0;
 
-	slots_in_order(client, slots);
-	for (made = 0; made < count && !rc; made++) {
+	for (made = 0; made < members->count && !rc; made++) {
 		uint32_t none = 0;
 
-		part_describe(&g, options, made, count, &request.part);
+		part_describe(&index->g, options, made, members->count, &request.part);
 		request.leaf = leaves ? leaves[made].raw : 0;
-		rc = nam_rpc_call(worker, slots[made], NAM_RPC_TREE_CREATE, &request,
+		rc = nam_rpc_call(worker, members->slots[made], NAM_RPC_TREE_CREATE, &request,
 			sizeof(request), NULL, &none); /* SUSPENDS */
 	}
 	if (!rc)
 		return 0;
 	/* It is unknown whether the last one was made. */
-	nam__parts_uncreate(worker, tree, made); /* SUSPENDS */
+	nam__parts_uncreate(worker, request.tree, members, made); /* SUSPENDS */
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc,
 			"a memory server has no room for its part of index '%s', which needs a "
@@ -277,15 +262,17 @@ take_bounds(struct nam_worker *worker, struct nam_index *index, uint32_t number,
 static int
 parts_new(struct nam_index *index)
 {
-	uint32_t count = index->client->servers_count;
 	struct nam__parts *parts = calloc(1, sizeof(*parts));
 
 	if (!parts)
 		return -ENOMEM;
 	index->parts = parts;
 	parts->partitioning = index->options.partitioning;
-	parts->lows = calloc(count, 8 * (size_t)index->g.key_words);
-	parts->bounds = calloc(count, index->g.key_bytes);
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		if (index->servers[id / 8] >> id % 8 & 1)
+			parts->slots[parts->count++] = index->client->slot_of_id[id];
+	parts->lows = calloc(parts->count, 8 * (size_t)index->g.key_words);
+	parts->bounds = calloc(parts->count, index->g.key_bytes);
 	if (!parts->lows || !parts->bounds)
 		return -ENOMEM;
 	return 0;
@@ -301,10 +288,6 @@ nam__parts_open(struct nam_worker *worker, struct nam_index *index, bool to_drop
 
 	if (rc)
 		return rc;
-	index->parts->count = index->servers_count;
-	for (uint32_t id = 0, number = 0; id < NAM_SERVERS_MAX; id++)
-		if (index->servers[id / 8] >> id % 8 & 1)
-			index->parts->slots[number++] = index->client->slot_of_id[id];
 	for (uint32_t number = 0; number < index->parts->count && !rc && !to_drop; number++) {
 		uint32_t bytes = sizeof(reply), slot = index->parts->slots[number];
 

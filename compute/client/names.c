@@ -156,13 +156,3 @@ nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind, nam__name
 	free(page);
 	return rc;
 }
-
-void
-nam__slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
-{
-	uint32_t count = 0;
-
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		if (client->slot_of_id[id] != UINT16_MAX)
-			ret_slots[count++] = client->slot_of_id[id];
-}

@@ -52,7 +52,4 @@ typedef int (*nam__name_fn)(void *arg, const char *name);
 NAM_FIBER_FN int nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind,
 	nam__name_fn fn, void *arg) NAM_MUST_CHECK;
 
-/* The slots of a client's memory servers in the order of their ids. */
-void nam__slots_in_order(const struct nam_client *client, uint16_t *ret_slots);
-
 #endif /* NAM_COMPUTE_CLIENT_NAMES_H */

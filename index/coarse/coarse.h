@@ -9,6 +9,7 @@
 #define NAM_INDEX_COARSE_COARSE_H
 
 #include "common/rpc/tree_rpc.h"
+#include "compute/client/members.h"
 #include "index/index_internal.h"
 
 /* ---- parts.c: the server of each part ------------------------------------------------------ */
@@ -21,20 +22,23 @@ struct nam__parts {
 	uint8_t *bounds;		/* the same but the first, as the creator gave them */
 };
 
-/* -EINVAL with a diag: no such partitioning, or bounds that are none. */
-int nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
-	NAM_MUST_CHECK;
+/* -EINVAL with a diag: no such partitioning, or bounds that are none, of so many parts. */
+int nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options,
+	uint32_t count) NAM_MUST_CHECK;
 
 /*
- * Make the trees of a new index, number `tree`, on all memory servers; or none, and say why.
+ * Make the trees of a new index on its memory servers; or none, and say why.
  *
+ * @index	client, options and geometry are known; the seed is the trees' number
  * @leaves	NULL, or of a hybrid index the first leaf of each part
  */
-NAM_FIBER_FN int nam__parts_create(struct nam_worker *worker, const char *name, uint64_t tree,
-	const struct nam_index_options *options, const struct nam_gaddr *leaves) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__parts_create(struct nam_worker *worker, const struct nam_index *index,
+	const char *name, const struct nam__members *members,
+	const struct nam_gaddr *leaves) NAM_MUST_CHECK;
 
 /* Drop the first `count` of them again: no name leads to them. */
-NAM_FIBER_FN void nam__parts_uncreate(struct nam_worker *worker, uint64_t tree, uint32_t count);
+NAM_FIBER_FN void nam__parts_uncreate(struct nam_worker *worker, uint64_t tree,
+	const struct nam__members *members, uint32_t count);
 
 /*
  * Ask all memory servers of an index for their part.  Fills index->parts and options.bounds.

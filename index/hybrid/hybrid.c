@@ -40,19 +40,18 @@ give_image:
 
 int
 nam__hybrid_create(struct nam_worker *worker, struct nam_index *index, const char *name,
-	struct nam_gaddr *ret_leaves)
+	const struct nam__members *members, struct nam_gaddr *ret_leaves)
 {
-	uint32_t count = worker->client->servers_count, made = 0;
+	uint32_t made = 0;
 	int rc = 0;
 
-	while (!rc && made < count) {
+	while (!rc && made < members->count) {
 		rc = leaf_create(worker, index, &ret_leaves[made]); /* SUSPENDS */
 		made += !rc;
 	}
 	nam_race_point("create.leaves_written");
 	if (!rc)
-		rc = nam__parts_create(worker, name, index->g.seed, &index->options,
-			ret_leaves); /* SUSPENDS */
+		rc = nam__parts_create(worker, index, name, members, ret_leaves); /* SUSPENDS */
 	while (rc && made)
 		nam_free_unseen(worker, ret_leaves[--made], index->g.stride);
 	return rc;

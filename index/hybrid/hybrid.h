@@ -12,12 +12,14 @@
 #include "index/coarse/coarse.h"
 
 /*
- * Make first leaves, one for each memory server, and the trees that name them, or nothing.
+ * Make first leaves, one for each memory server of the index, and the trees that name them; or
+ * nothing.
  *
  * @index	client, options and geometry are known; the seed is the trees' number
  */
 NAM_FIBER_FN int nam__hybrid_create(struct nam_worker *worker, struct nam_index *index,
-	const char *name, struct nam_gaddr *ret_leaves) NAM_MUST_CHECK;
+	const char *name, const struct nam__members *members,
+	struct nam_gaddr *ret_leaves) NAM_MUST_CHECK;
 
 NAM_FIBER_FN int nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,

@@ -69,8 +69,11 @@ try_superblock(struct nam_worker *worker, struct fuzz_input *input)
 		superblock->magic = NAM_SUPERBLOCK_MAGIC;
 	if (flags & 2)
 		superblock->format = NAM_SUPERBLOCK_FORMAT;
-	if (flags & 4)
+	if (flags & 4) {
 		memset(superblock->servers, 0, sizeof(superblock->servers));
+		superblock->servers[0] = 1;
+		superblock->servers_count = 1;
+	}
 	if (flags & 8)
 		superblock->image_hash = superblock_hash(superblock, at);
 	/* An accepted superblock must be usable as a geometry. */

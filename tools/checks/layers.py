@@ -63,6 +63,7 @@ CROSSING = {
     "common/rpc/view_rpc.h": ["compute", "memserver"],
     "common/sim/network.h": ["bench"],
     "common/sim/sim.h": ["bench"],
+    "compute/client/members.h": ["index", "kv", "txn"],
     "compute/client/names.h": ["index", "kv", "txn"],
     "compute/remote/batch.h": ["kv", "txn"],
     "compute/remote/epoch.h": ["index", "kv", "txn"],

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/client/members.h"
 #include "ops.h"
 #include "protocols.h"
 #include "superblock.h"
@@ -120,24 +121,23 @@ NAM_FIBER_FN static int
 create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
 	bool tables)
 {
-	const struct nam_client *client = worker->client;
 	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	struct nam__members members;
 	int rc;
 
 	if (!superblock)
 		return -ENOMEM;
+	nam__members_usable(worker->client, &members);
 	*superblock = (struct nam_records_superblock){
 		.magic = NAM_RECORDS_MAGIC,
 		.store = nam_entropy(),
 		.format = NAM_RECORDS_FORMAT,
 		.algorithm = (uint8_t)options->algorithm,
 		.commit = (uint8_t)options->commit,
-		.servers_count = (uint16_t)client->servers_count,
+		.servers_count = (uint16_t)members.count,
 		.tables = tables,
 	};
-	for (uint32_t i = 0; i < client->servers_count; i++)
-		superblock->servers[client->servers[i].id / 8] |=
-			(uint8_t)(1u << client->servers[i].id % 8);
+	memcpy(superblock->servers, members.ids, sizeof(superblock->servers));
 	rc = nam__superblock_enter(worker, &superblock_kind, name, superblock); /* SUSPENDS */
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
@@ -204,8 +204,8 @@ superblock_take(struct nam_worker *worker, struct nam_records *records,
 			continue;
 		if (client->slot_of_id[id] == UINT16_MAX)
 			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "record store '%s' has "
-				"records on memory server %u: add that server to the cluster list",
-				records->name, id);
+				"records on memory server %u, which this cluster does not have: "
+				"drop the store, and make it anew", records->name, id);
 		records->slots[records->servers++] = client->slot_of_id[id];
 	}
 	return records->servers ? 0 : -NAM_E_REMOTE_CORRUPT;
