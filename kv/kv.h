@@ -72,11 +72,12 @@ NAM_FIBER_FN int nam_kv_create(struct nam_worker *worker, const char *name,
  *	-EINVAL			the name
  *	-NAM_E_NOINDEX		nothing has that name
  *	-NAM_E_KIND		it is the name of an index
- *	-NAM_E_CLUSTER		it lies on other memory servers than those of the cluster text
+ *	-NAM_E_CLUSTER		what memory servers have of it does not fit together: drop it
  *	-NAM_E_LOST		a memory server was restarted since it was made: drop it
  *
  * Suspends:	yes.
- * Cost:	1 RPC to the catalog's memory server and 1 to each.
+ * Cost:	1 RPC to the catalog's memory server and 1 to each; those that were added to the
+ *		cluster after the store was made need not be asked, if their ids are higher.
  */
 NAM_FIBER_FN int nam_kv_open(struct nam_worker *worker, const char *name,
 	struct nam_kv **ret_kv) NAM_MUST_CHECK;
@@ -94,7 +95,7 @@ const struct nam_kv_options *nam_kv_properties(const struct nam_kv *kv);
  *	-NAM_E_NOINDEX		another client has dropped it meanwhile, too
  *
  * Suspends:	yes.
- * Cost:	2 RPCs to the catalog's memory server, 2 to each.
+ * Cost:	2 RPCs to the catalog's memory server, 1 to each.
  */
 NAM_FIBER_FN int nam_kv_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;
 

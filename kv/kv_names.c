@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/client/members.h"
 #include "compute/client/names.h"
 #include "kv_internal.h"
 #include "kv/server/partition.h"
@@ -41,12 +42,12 @@ nam_kv_options_init(struct nam_kv_options *options)
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-/* Check the options.  @ret_request	of each memory server, but for its number */
+/* Check the options.  @ret_request	of each of `servers` memory servers, but for its number */
 static int
-request_make(struct nam_worker *worker, const struct nam_kv_options *options,
+request_make(struct nam_worker *worker, const struct nam_kv_options *options, uint32_t servers,
 	struct nam_rpc_kv_create_request *ret_request)
 {
-	uint32_t servers = worker->client->servers_count, partitions = options->partitions;
+	uint32_t partitions = options->partitions;
 	uint64_t bytes = options->memory_bytes / servers;
 
 	if (options->mode != NAM_KV_CACHE && options->mode != NAM_KV_STORE)
@@ -137,16 +138,16 @@ int
 nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_options *options)
 {
 	struct nam_rpc_kv_create_request request;
-	uint16_t slots[NAM_SERVERS_MAX];
+	struct nam__members members;
 	uint64_t taken;
 	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_KV, name);
 
+	nam__members_usable(worker->client, &members);
 	if (!rc)
-		rc = request_make(worker, options, &request);
+		rc = request_make(worker, options, members.count, &request);
 	if (rc)
 		return rc;
-	nam__slots_in_order(worker->client, slots);
 again:
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &taken); /* SUSPENDS */
@@ -155,14 +156,14 @@ again:
 		rc = nam_diag_set(&worker->diag, -NAM_E_INDEX_EXISTS, "the name '%s' is taken "
 			"already: open what has it, drop that, or choose another name", name);
 	else if (rc == -NAM_E_NOINDEX)
-		rc = store_create(worker, name, &request, slots); /* SUSPENDS */
+		rc = store_create(worker, name, &request, members.slots); /* SUSPENDS */
 	nam_race_point("kv.created");
 	if (!rc) {
 		rc = nam__name_put(worker, NAM_CATALOG_KV, name, request.store); /* SUSPENDS */
 		/* Where it is unknown whether the name is there, it must lead to a store. */
 		if (rc && !nam_err_is(rc, NAM_E_FABRIC))
-			(void)!store_drop(worker, request.store, slots,
-				request.servers); /* SUSPENDS */
+			(void)!store_drop(worker, request.store, members.slots,
+				members.count); /* SUSPENDS */
 	}
 	nam__op_end(worker);
 	/* The memory may be in runs of dropped objects. */
@@ -189,69 +190,105 @@ describe(struct nam_worker *worker, uint32_t slot, uint64_t store,
 	return !rc && bytes != sizeof(*ret_reply) ? -NAM_E_FABRIC_PROTOCOL : rc;
 }
 
+/* The parts of a store, as memory servers tell: they know which part of how many they have. */
+struct parts {
+	struct nam_rpc_kv_describe_reply first;	/* of the first one that was found */
+	uint64_t memory_bytes;		/* of those that were found */
+	uint32_t found;
+	uint16_t slots[NAM_SERVERS_MAX];	/* by number; UINT16_MAX: not found */
+};
+
 static int
-not_its_servers(struct nam_worker *worker, const char *name, uint32_t servers, const char *others)
+part_take(struct nam_worker *worker, const char *name, uint16_t slot,
+	const struct nam_rpc_kv_describe_reply *part, struct parts *parts)
 {
-	return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s' lies on %u memory servers, "
-		"and the cluster text names %u%s: name those that it was made on", name, servers,
-		worker->client->servers_count, others);
+	const struct nam_rpc_kv_describe_reply *first = &parts->first;
+
+	if (!parts->found)
+		parts->first = *part;
+	if (!part->partitions || part->partitions > NAM_KV_PARTITIONS_MAX || !part->servers ||
+		part->servers > NAM_SERVERS_MAX || part->number >= part->servers ||
+		parts->slots[part->number] != UINT16_MAX || part->servers != first->servers ||
+		part->partitions != first->partitions || part->mode != first->mode ||
+		part->engine != first->engine || part->onesided != first->onesided)
+		return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s': what the memory "
+			"server at %s keeps is no part of it; drop it", name,
+			worker->client->servers[slot].address);
+	parts->slots[part->number] = slot;
+	parts->memory_bytes += part->memory_bytes;
+	parts->found++;
+	return 0;
 }
 
+/*
+ * Ask one memory server after the other until all parts are found.  Servers that were added since
+ * the store was made have none, and one that does not answer may be such.
+ */
 NAM_FIBER_FN static int
-open_parts(struct nam_worker *worker, struct nam_kv *kv)
+parts_find(struct nam_worker *worker, const char *name, uint64_t store, struct parts *parts)
 {
-	struct nam_kv_options *o = &kv->options;
+	struct nam__members members;
+	int failed_rc = 0;
 
-	for (uint32_t i = 0; i < kv->servers; i++) {
+	*parts = (struct parts){ .found = 0 };
+	memset(parts->slots, 0xff, sizeof(parts->slots));
+	nam__members_installed(worker->client, &members);
+	for (uint32_t i = 0; i < members.count; i++) {
 		struct nam_rpc_kv_describe_reply part;
-		int rc = describe(worker, kv->slots[i], kv->store, &part); /* SUSPENDS */
+		int rc = describe(worker, members.slots[i], store, &part); /* SUSPENDS */
 
-		if (rc == -NAM_E_DROPPED)
-			return nam_diag_set(&worker->diag, -NAM_E_LOST,
-				"the memory server at %s has nothing of store '%s': it was "
-				"restarted, or the store is being dropped; drop it, and make it "
-				"anew", worker->client->servers[kv->slots[i]].address, kv->name);
-		if (rc)
+		if (!rc)
+			rc = part_take(worker, name, members.slots[i], &part, parts);
+		else if (nam_err_is(rc, NAM_E_FABRIC))
+			failed_rc = failed_rc ?: rc;
+		if (rc && rc != -NAM_E_DROPPED && !nam_err_is(rc, NAM_E_FABRIC))
 			return rc;
-		/* The other memory servers must leave this part to this one. */
-		if (part.servers != kv->servers || part.number != i)
-			return not_its_servers(worker, kv->name, part.servers, ", or others");
-		if (!part.partitions || part.partitions > NAM_KV_PARTITIONS_MAX ||
-			(i && (part.partitions != o->partitions || part.mode != o->mode ||
-				part.engine != o->engine ||
-				part.onesided != o->onesided)))
-			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s': what the "
-				"memory server at %s keeps is no part of it; drop it", kv->name,
-				worker->client->servers[kv->slots[i]].address);
-		o->mode = (enum nam_kv_mode)part.mode;
-		o->engine = (enum nam_kv_engine)part.engine;
-		o->onesided = part.onesided;
-		o->partitions = part.partitions;
-		o->memory_bytes += part.memory_bytes;
+		if (parts->found && parts->found == parts->first.servers)
+			return 0;
 	}
-	return 0;
+	if (failed_rc)
+		return failed_rc;
+	return nam_diag_set(&worker->diag, -NAM_E_LOST, "%u of the %u memory servers have a part "
+		"of store '%s', and there are more parts: a memory server was restarted, or the "
+		"store is being dropped; drop it, and make it anew", parts->found, members.count,
+		name);
+}
+
+static void
+parts_keep(struct nam_kv *kv, const struct parts *parts)
+{
+	kv->servers = parts->found;
+	memcpy(kv->slots, parts->slots, sizeof(kv->slots));
+	kv->options = (struct nam_kv_options){
+		.mode = (enum nam_kv_mode)parts->first.mode,
+		.engine = (enum nam_kv_engine)parts->first.engine,
+		.onesided = parts->first.onesided,
+		.partitions = parts->first.partitions,
+		.memory_bytes = parts->memory_bytes,
+	};
 }
 
 int
 nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
 {
 	struct nam_kv *kv = calloc(1, sizeof(*kv));
+	struct parts parts;
 	int rc;
 
 	if (!kv)
 		return -ENOMEM;
 	kv->client = worker->client;
-	kv->servers = worker->client->servers_count;
-	nam__slots_in_order(worker->client, kv->slots);
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &kv->store); /* SUSPENDS */
 	if (!rc) {
 		memcpy(kv->name, name, strlen(name) + 1);
-		rc = open_parts(worker, kv); /* SUSPENDS */
+		rc = parts_find(worker, name, kv->store, &parts); /* SUSPENDS */
 	}
 	nam__op_end(worker);
-	if (!rc)
+	if (!rc) {
+		parts_keep(kv, &parts);
 		rc = nam__kv_layouts_init(kv);
+	}
 	if (rc)
 		nam_kv_close(kv);
 	else
@@ -275,48 +312,24 @@ nam_kv_properties(const struct nam_kv *kv)
 
 /* ---- drop, list, stat ---------------------------------------------------------------------- */
 
-/*
- * Whether the cluster text names the memory servers of the store; otherwise parts without a name
- * would stay on others.  Servers that are gone, or have lost their parts, do not count.
- */
-NAM_FIBER_FN static int
-check_servers(struct nam_worker *worker, const char *name, uint64_t store, const uint16_t *slots)
-{
-	uint32_t servers = worker->client->servers_count;
-
-	for (uint32_t i = 0; i < servers; i++) {
-		struct nam_rpc_kv_describe_reply part;
-		int rc = describe(worker, slots[i], store, &part); /* SUSPENDS */
-
-		if (rc == -NAM_E_DROPPED || nam_err_is(rc, NAM_E_FABRIC))
-			continue;
-		if (rc)
-			return rc;
-		if (part.servers != servers)
-			return not_its_servers(worker, name, part.servers, "");
-	}
-	return 0;
-}
-
 int
 nam_kv_drop(struct nam_worker *worker, const char *name)
 {
-	uint16_t slots[NAM_SERVERS_MAX];
+	struct nam__members members;
 	uint64_t store;
 	int rc;
 
-	nam__slots_in_order(worker->client, slots);
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &store); /* SUSPENDS */
-	if (!rc)
-		rc = check_servers(worker, name, store, slots); /* SUSPENDS */
 	nam_race_point("kv.drop_found");
 	/* Another store of that name, made meanwhile, is not ours to drop. */
 	if (!rc)
 		rc = nam__name_take(worker, NAM_CATALOG_KV, name, store); /* SUSPENDS */
 	nam_race_point("kv.unnamed");
+	/* Wherever it lies: those that were added since it was made know nothing of it. */
+	nam__members_installed(worker->client, &members);
 	if (!rc)
-		rc = store_drop(worker, store, slots, worker->client->servers_count); /* SUSPENDS */
+		rc = store_drop(worker, store, members.slots, members.count); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
 }

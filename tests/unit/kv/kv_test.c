@@ -15,6 +15,7 @@
 
 #include "common/race.h"
 #include "common/rpc/kv_rpc.h"
+#include "compute/client/client_internal.h"
 #include "compute/remote.h"
 #include "kv/kv.h"
 #include "tests/lib/index_fixture.h"
@@ -248,6 +249,41 @@ open__a_memory_server_has_nothing_of_it__LOST_until_dropped(void **state)
 	assert_int_equal(nam_kv_open(me.worker, "lost", &again), -NAM_E_LOST);
 	member_says(&me, "drop it");
 	unmake("lost", kv);
+}
+
+/* The second memory server joins: so the store lies on the others, and its parts are 0 and 2. */
+static void
+open__a_server_was_added_since__FINDS_THE_PARTS(void **state)
+{
+	struct nam__server *server = &me.client->servers[me.client->slot_of_id[1]];
+	struct nam_server_status status;
+	struct nam_kv *kv, *theirs;
+	struct nam_kv_stat stat;
+	char value[1];
+	uint32_t bytes;
+
+	(void)state;
+	server->usable = false;
+	kv = make("older", NAM_KV_STORE, 6 * MIB, 0);
+	server->usable = true;
+	assert_int_equal(nam_kv_open(other.worker, "older", &theirs), 0);
+	for (uint8_t key = 0; key < 100; key++)
+		assert_int_equal(nam_kv_put(me.worker, kv, &key, 1, &key, 1), 0);
+	for (uint8_t key = 0; key < 100; key++) {
+		assert_int_equal(nam_kv_get(other.worker, theirs, &key, 1, value, 1, &bytes), 0);
+		assert_int_equal(value[0], key);
+	}
+	assert_int_equal(nam_kv_stat(other.worker, theirs, &stat), 0);
+	assert_int_equal(stat.servers, SERVERS - 1);
+	assert_int_equal(stat.keys, 100);
+	assert_int_equal(nam_kv_properties(theirs)->memory_bytes, 6 * MIB);
+	nam_kv_close(theirs);
+	nam_kv_close(kv);
+	assert_int_equal(nam_kv_drop(other.worker, "older"), 0);
+	for (uint32_t slot = 0; slot < SERVERS; slot++) {
+		assert_int_equal(nam_server_status_get(me.worker, slot, &status), 0);
+		assert_int_equal(status.stores, 0);
+	}
 }
 
 /* ---- pairs --------------------------------------------------------------------------------- */
@@ -539,6 +575,7 @@ main(void)
 		cmocka_unit_test(store__its_creator_has_left__IS_THERE),
 		cmocka_unit_test(drop__others_have_it_open__DROPPED_AND_MEMORY_COMES_BACK),
 		cmocka_unit_test(open__a_memory_server_has_nothing_of_it__LOST_until_dropped),
+		cmocka_unit_test(open__a_server_was_added_since__FINDS_THE_PARTS),
 		cmocka_unit_test(pair__of_any_bytes__IS_WHAT_WAS_PUT),
 		cmocka_unit_test(lengths__beyond_the_limits__LIMIT_SAYS_WHICH),
 		cmocka_unit_test(put__no_room__REFUSED_BY_A_STORE_AND_EVICTED_BY_A_CACHE),
