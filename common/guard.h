@@ -112,7 +112,8 @@
 	X(SUPERBLOCK_SEEN, "superblock-seen", "a CAS to what was once a superblock")                \
 	X(VIEW_ACK, "view-ack", "blocks on a memory server that a client does not know")            \
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
-	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")
+	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
+	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

@@ -94,15 +94,16 @@ struct nam_superblock {
 	uint32_t servers_count;		/* memory servers at creation */
 	uint32_t partitioning;		/* enum nam_partitioning; 0: one tree for all keys */
 	uint64_t boots_hash;		/* of boots[], which follows this struct in the block */
-	uint32_t reserved2[2];
+	uint64_t view;			/* its number at creation, or a lower one; 0: none */
 	uint8_t servers[32];		/* bit i: server id i holds nodes of this index */
 };
 _Static_assert(sizeof(struct nam_superblock) == 128, "remote layout");
 _Static_assert(offsetof(struct nam_superblock, magic) == 32, "remote layout");
 _Static_assert(offsetof(struct nam_superblock, boots_hash) == 80, "remote layout");
+_Static_assert(offsetof(struct nam_superblock, view) == 88, "remote layout");
 
 #define NAM_SUPERBLOCK_MAGIC 0x314b4c42534d414eull	/* "NAMSBLK1" */
-#define NAM_SUPERBLOCK_FORMAT 2u
+#define NAM_SUPERBLOCK_FORMAT 3u
 #define NAM_SUPERBLOCK_STRIDE (128u + 8u * NAM_SERVERS_MAX)
 
 /*

@@ -134,6 +134,7 @@ superblock_fill(const struct nam_index *index, const struct nam__members *member
 		.head_interval = options->design == NAM_DESIGN_COARSE ? 0 : options->head_interval,
 		.servers_count = members->count,
 		.boots_hash = nam_hash64(block->boots, sizeof(block->boots)),
+		.view = members->view,
 	};
 	memcpy(superblock->servers, members->ids, sizeof(superblock->servers));
 }
@@ -162,8 +163,8 @@ superblock_check(struct nam_worker *worker, const char *name,
 		servers_count++;
 		if (client->slot_of_id[id] == UINT16_MAX)
 			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
-				"index '%s' has nodes on memory server %u: add that server to the "
-				"cluster list", name, id);
+				"index '%s' has nodes on memory server %u, which this cluster does "
+				"not have: drop the index, and load it anew", name, id);
 	}
 	options = (struct nam_index_options){
 		.design = (enum nam_index_design)superblock->design,
@@ -180,14 +181,26 @@ superblock_check(struct nam_worker *worker, const char *name,
 	return 0;
 }
 
+/* I19: whether a member of the view was restarted in a view after that one. */
+static bool
+renewed_since(const struct nam__server *server, uint64_t view)
+{
+	uint64_t renewed = server->view_renewed;
+
+	return renewed > view && renewed > server->view_since && NAM_GUARD(VIEW_LOST);
+}
+
 /*
  * Memory servers forget all when they end.  Pointers to one that has come back lead nowhere, or to
  * nodes of other indexes.  The superblock has been checked.
+ *
+ * Nodes may also lie on memory servers that were added after the index was made (I19).
  */
 static int
 boots_check(struct nam_worker *worker, const char *name, const struct block *block)
 {
 	const struct nam_client *client = worker->client;
+	struct nam__members members;
 
 	if (block->head.boots_hash != nam_hash64(block->boots, sizeof(block->boots)))
 		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
@@ -198,6 +211,16 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 			return nam_diag_set(&worker->diag, -NAM_E_LOST,
 				"memory server %u was restarted since index '%s' was made, and "
 				"part of the index is gone; drop it and load it anew", id, name);
+	nam__members_installed(client, &members);
+	for (uint32_t i = 0; i < members.count && block->head.design != NAM_DESIGN_COARSE; i++) {
+		const struct nam__server *server = &client->servers[members.slots[i]];
+
+		if (renewed_since(server, block->head.view))
+			return nam_diag_set(&worker->diag, -NAM_E_LOST,
+				"memory server %u, which may have nodes of index '%s', was "
+				"restarted since that was made; drop it and load it anew",
+				server->id, name);
+	}
 	return 0;
 }
 

@@ -35,8 +35,9 @@ struct nam__server {
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
-	atomic_bool usable;		/* blocks may be allocated there: it is UP in the view */
-	uint64_t view_since, view_renewed;	/* as the view says (view_rpc.h) */
+	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
+	/* As the view says (view_rpc.h): written in this order, and read in the other one. */
+	atomic_uint_fast64_t view_since, view_renewed;
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
