@@ -47,10 +47,11 @@ struct nam_index_options {
 	enum nam_partitioning partitioning;	/* default hash; of fine nothing else */
 	/*
 	 * By range: where the parts of the second, third, ... memory server begin, in the order of
-	 * their ids: one key less than there are servers, ascending, the first above the lowest
+	 * their ids: one key less than the index has servers, ascending, the first above the lowest
 	 * key there is.  Else, and of fine, NULL.
 	 */
 	const void *bounds;
+	uint32_t bounds_count;		/* of these keys */
 	uint32_t key_bytes;		/* default 8 */
 	bool unique;			/* default true */
 	uint32_t node_bytes;		/* default 1024; a power of two that holds 4 entries */

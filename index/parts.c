@@ -18,7 +18,7 @@ int
 nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options,
 	uint32_t count)
 {
-	uint32_t bounds = count - 1;
+	uint32_t bounds = options->bounds_count;
 	static const uint8_t lowest[NAM_KEY_BYTES_MAX];
 	const uint8_t *keys = options->bounds;
 
@@ -35,10 +35,10 @@ nam__parts_check(struct nam_worker *worker, const struct nam_index_options *opti
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown partitioning %d: by range, "
 			"hash and round robin are known", (int)options->partitioning);
 	}
-	if (!keys && bounds)
+	if (bounds != count - 1 || (bounds && !keys))
 		return nam_diag_set(&worker->diag, -EINVAL, "partitioning by range needs bounds: "
-			"with %u memory servers %u keys, where the second and later parts begin",
-			count, bounds);
+			"with %u memory servers %u keys, where the second and later parts begin; "
+			"not %u", count, count - 1, keys ? bounds : 0);
 	if (bounds && !memcmp(keys, lowest, options->key_bytes))
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"the bounds of the parts begin with the lowest key there is, so nothing "
@@ -302,7 +302,9 @@ nam__parts_open(struct nam_worker *worker, struct nam_index *index, bool to_drop
 		if (!rc)
 			rc = take_bounds(worker, index, number, &reply.part, end.w);
 	}
-	if (!rc && index->parts->partitioning == NAM_PARTITION_RANGE)
+	if (!rc && index->parts->partitioning == NAM_PARTITION_RANGE) {
 		index->options.bounds = index->parts->bounds;
+		index->options.bounds_count = index->parts->count - 1;
+	}
 	return rc;
 }

@@ -117,6 +117,7 @@ set_bounds(struct index_bench *bench)
 		return bench_failed("starting", -ENOMEM, NULL);
 	index_bounds(&bench->keys, o->shares_count ? o->shares : NULL, servers, bench->bounds);
 	o->index.bounds = bench->bounds;
+	o->index.bounds_count = servers - 1;
 	return NAM_EXIT_OK;
 }
 

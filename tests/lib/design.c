@@ -49,6 +49,8 @@ tree_design_set(uint32_t servers, struct nam_index_options *options)
 		options->partitioning = NAM_PARTITION_RANGE;
 	for (uint32_t i = 0; i + 1 < servers; i++)
 		tree_key_fill(bounds + i * options->key_bytes, options->key_bytes, 300 * (i + 1));
-	if (options->partitioning == NAM_PARTITION_RANGE)
+	if (options->partitioning == NAM_PARTITION_RANGE) {
 		options->bounds = bounds;
+		options->bounds_count = servers - 1;
+	}
 }

@@ -151,6 +151,7 @@ change_many__leaf_of_a_hybrid_index__AS_ONE_CHANGE(void **state)
 	stage.options.design = NAM_DESIGN_HYBRID;
 	stage.options.partitioning = NAM_PARTITION_RANGE;
 	stage.options.bounds = bound;
+	stage.options.bounds_count = 1;
 	nam_key_from_u64(1000, bound);
 	stage.servers = SERVERS;
 	stage.pairs = 200;

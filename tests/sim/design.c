@@ -43,6 +43,7 @@ sim_design_set(const struct sim_scenario *scenario, uint64_t keys, sim_key_fn ke
 	for (uint32_t i = 0; i + 1 < scenario->servers; i++)
 		key(scenario, (i + 1) * share, bounds + (size_t)i * options->key_bytes);
 	options->bounds = bounds;
+	options->bounds_count = scenario->servers - 1;
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */

@@ -287,8 +287,10 @@ plant(struct actor *self)
 	}
 	/* Two memory servers. */
 	nam_key_from_u64(5 * LITMUS_LOADED, bound);
-	if (litmus.design == LITMUS_COARSE_RANGE)
+	if (litmus.design == LITMUS_COARSE_RANGE) {
 		options.bounds = bound;
+		options.bounds_count = 1;
+	}
 	rc = nam_index_create(self->worker, LITMUS_INDEX, &options);
 	if (!rc)
 		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);

@@ -12,9 +12,14 @@ const char *const ctl_partitionings[] = { "range", "hash", "round-robin", NULL }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
-/* "KEY,KEY,...": as many as there are memory servers, less one.  The caller frees *ret_bounds. */
+/*
+ * "KEY,KEY,...": as many as there are memory servers, less one.  The caller frees *ret_bounds.
+ *
+ * @ret_count	how many
+ */
 static int
-bounds_parse(const struct ctl *ctl, const struct key_format *format, uint8_t **ret_bounds)
+bounds_parse(const struct ctl *ctl, const struct key_format *format, uint8_t **ret_bounds,
+	uint32_t *ret_count)
 {
 	uint32_t wanted = nam_client_servers(ctl->client) - 1, count = 0;
 	char *copy = strdup(ctl->bounds), *next = copy, *text;
@@ -42,11 +47,13 @@ bounds_parse(const struct ctl *ctl, const struct key_format *format, uint8_t **r
 	}
 out:
 	free(copy);
-	if (exit_code)
+	if (exit_code) {
 		free(bounds);
-	else
-		*ret_bounds = bounds;
-	return exit_code;
+		return exit_code;
+	}
+	*ret_bounds = bounds;
+	*ret_count = count;
+	return NAM_EXIT_OK;
 }
 
 static int
@@ -83,7 +90,7 @@ ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds)
 		return NAM_EXIT_USAGE;
 	}
 	ctl->format = format;
-	exit_code = bounds_parse(ctl, &format, ret_bounds);
+	exit_code = bounds_parse(ctl, &format, ret_bounds, &create->bounds_count);
 	create->bounds = *ret_bounds;
 	return exit_code;
 }
@@ -100,7 +107,7 @@ ctl_parts_print(const struct ctl *ctl)
 	if (!nam_index_traits(is->design)->partitioned)
 		return;
 	printf("parts            by %s\n", nam_partitioning_name(is));
-	for (uint32_t i = 0; bounds && i + 1 < nam_client_servers(ctl->client); i++) {
+	for (uint32_t i = 0; i < is->bounds_count; i++) {
 		key_print(&ctl->format, bounds + (size_t)i * is->key_bytes, text);
 		printf("  part %-9u from %s\n", i + 1, text);
 	}
@@ -117,7 +124,7 @@ ctl_parts_json(const struct ctl *ctl, const struct nam_index_options *is, cJSON 
 	if (!nam_index_traits(is->design)->partitioned || !bounds)
 		return;
 	list = cJSON_AddArrayToObject(object, "bounds");
-	for (uint32_t i = 0; i + 1 < nam_client_servers(ctl->client); i++)
+	for (uint32_t i = 0; i < is->bounds_count; i++)
 		cJSON_AddItemToArray(list,
 			ctl_json_key(&ctl->format, bounds + (size_t)i * is->key_bytes));
 }

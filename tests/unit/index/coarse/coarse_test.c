@@ -36,8 +36,10 @@ options_by(enum nam_partitioning partitioning)
 	options.node_bytes = 256;
 	for (unsigned i = 0; i < SERVERS - 1; i++)
 		nam_key_from_u64(bounds_of[i], bounds + 8 * i);
-	if (partitioning == NAM_PARTITION_RANGE)
+	if (partitioning == NAM_PARTITION_RANGE) {
 		options.bounds = bounds;
+		options.bounds_count = SERVERS - 1;
+	}
 	return options;
 }
 
@@ -88,6 +90,10 @@ create__bounds_that_are_none__EINVAL_SAYS_WHY(void **state)
 	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
 	assert_non_null(strstr(nam_worker_diag(me.worker), "2 keys"));
 	options.bounds = twice;
+	options.bounds_count = SERVERS - 2;
+	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "2 keys"));
+	options.bounds_count = SERVERS - 1;
 	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
 	assert_non_null(strstr(nam_worker_diag(me.worker), "lowest key"));
 	twice[7] = twice[15] = 1;
@@ -175,6 +181,7 @@ open__by_range__TELLS_ITS_BOUNDS(void **state)
 	seen = tree_open(other.worker, "ranges", 0);
 	assert_int_equal(nam_index_properties(seen)->design, NAM_DESIGN_COARSE);
 	assert_int_equal(nam_index_properties(seen)->partitioning, NAM_PARTITION_RANGE);
+	assert_int_equal(nam_index_properties(seen)->bounds_count, SERVERS - 1);
 	assert_memory_equal(nam_index_properties(seen)->bounds, options.bounds,
 		8 * (SERVERS - 1));
 	nam_index_close(seen);

@@ -303,6 +303,7 @@ fill_private_memory(struct member *member, uint32_t slot)
 	options.design = NAM_DESIGN_COARSE;
 	options.partitioning = NAM_PARTITION_RANGE;
 	options.bounds = bound;
+	options.bounds_count = 1;
 	options.node_bytes = 256;
 	assert_int_equal(nam_index_create(member->worker, "hog", &options), 0);
 	index = tree_open(member->worker, "hog", 0);
