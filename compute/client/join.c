@@ -208,8 +208,8 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 
 /* The memory server at a member's address has been restarted: its new life becomes the member's. */
 NAM_FIBER_FN static int
-member_renew(struct nam_client *client, const struct nam__cluster_view *view,
-	const struct nam_view_member *member, struct nam_diag *diag)
+member_renew(struct nam_client *client, struct nam__cluster_view *view,
+	struct nam_view_member *member, struct nam_diag *diag)
 {
 	uint16_t slot = client->slot_of_id[member->id];
 	const struct nam__server *server = &client->servers[slot];
@@ -236,6 +236,13 @@ member_renew(struct nam_client *client, const struct nam__cluster_view *view,
 	if (!rc)
 		rc = nam__cluster_view_change(client->epoch_worker, client->catalog_slot,
 			view->head.number, NAM_RPC_VIEW_RENEW, &renewed, &head); /* SUSPENDS */
+	if (!rc) {
+		/* Its copy went with its memory: now it is a seed again. */
+		view->head = head;
+		member->boot = renewed.boot;
+		member->renewed = head.number;
+		(void)!nam__cluster_view_copy(client->epoch_worker, slot, view); /* SUSPENDS */
+	}
 	return !rc || rc == -NAM_E_VIEW ? -NAM_E_VIEW : nam_diag_set(diag, rc,
 		"renewing memory server %u in the view: %s", member->id, nam_err_text(rc));
 }
@@ -245,8 +252,8 @@ member_renew(struct nam_client *client, const struct nam__cluster_view *view,
  * that joins and does not answer is left out: the client acknowledges that view later.
  */
 NAM_FIBER_FN static int
-member_take(struct nam_client *client, const struct nam__cluster_view *view,
-	const struct nam_view_member *member, struct nam_diag *diag)
+member_take(struct nam_client *client, struct nam__cluster_view *view,
+	struct nam_view_member *member, struct nam_diag *diag)
 {
 	uint16_t slot = client->slot_of_id[member->id];
 	struct nam__server *server;
@@ -340,7 +347,7 @@ view_join(struct nam_client *client, uint32_t seeds, struct nam_diag *diag)
 	acknowledged = view->head.number;
 	rc = seeds_are_members(client, seeds, view, diag);
 	for (uint32_t i = 0; i < view->head.count && !rc; i++) {
-		const struct nam_view_member *member = &view->members[i];
+		struct nam_view_member *member = &view->members[i];
 
 		rc = member_take(client, view, member, diag); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC) && member->state == NAM_VIEW_JOINING) {
