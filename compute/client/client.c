@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c -- joining the cluster: memory servers, their regions, this client's id.
+ * client.c -- a client: its options, and its life.
  *
  * The epoch thread's worker connects first and learns the servers' ids.  Its connection to server 0
  * is the client's session connection, so it stays until the client is closed.  The client checks
@@ -17,8 +17,6 @@
 #include "compute/rpc/mailbox.h"
 #include "compute/remote/lock.h"
 
-#define ASKED_MAX 32u		/* memory servers, at the same time */
-
 /* ---- life --------------------------------------------------------------------------------- */
 
 void
@@ -33,8 +31,8 @@ nam_client_options_init(struct nam_client_options *options)
 	};
 }
 
-static struct nam_client *
-client_new(const struct nam_client_options *options)
+struct nam_client *
+nam__client_new(const struct nam_client_options *options)
 {
 	struct nam_client *client = aligned_alloc(_Alignof(struct nam_client), sizeof(*client));
 	struct nam_client_options defaults;
@@ -68,8 +66,8 @@ client_new(const struct nam_client_options *options)
 }
 
 /* The parts of a client, in the reverse order of their making. */
-static void
-client_free(struct nam_client *client)
+void
+nam__client_free(struct nam_client *client)
 {
 	nam__epoch_thread_stop(client);
 	if (client->epoch_worker)
@@ -87,7 +85,7 @@ client_free(struct nam_client *client)
 	free(client);
 }
 
-/* From addresses to a member of the cluster.  client_free() frees partial results. */
+/* From addresses to a member of the cluster.  nam__client_free() frees partial results. */
 NAM_FIBER_FN static int
 client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
@@ -110,9 +108,8 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
 }
 
-/* The texts that the options name, on the heap. */
-static int
-cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
+int
+nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
 	struct nam_diag *diag)
 {
 	struct nam_cluster *cluster = NULL;
@@ -171,10 +168,10 @@ nam_client_connect(const struct nam_client_options *asked, struct nam_client **r
 	int rc = transport_choose(&options, diag);
 
 	if (!rc)
-		rc = cluster_read(&options, &cluster, diag);
+		rc = nam__cluster_read(&options, &cluster, diag);
 	if (rc)
 		return rc;
-	client = client_new(&options);
+	client = nam__client_new(&options);
 	if (!client) {
 		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
 		goto free_cluster;
@@ -182,7 +179,7 @@ nam_client_connect(const struct nam_client_options *asked, struct nam_client **r
 	nam__epoch_thread_prepare(client);
 	rc = client_join(client, cluster, options.cluster, diag);
 	if (rc)
-		client_free(client);
+		nam__client_free(client);
 	else
 		*ret_client = client;
 free_cluster:
@@ -194,7 +191,7 @@ void
 nam_client_close(struct nam_client *client)
 {
 	assert(!client->workers);
-	client_free(client);
+	nam__client_free(client);
 }
 
 uint32_t
@@ -213,165 +210,4 @@ const char *
 nam_client_fabric(const struct nam_client *client)
 {
 	return client->servers[0].ops->name;
-}
-
-/* ---- status ------------------------------------------------------------------------------- */
-
-NAM_FIBER_FN static int
-status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
-{
-	uint32_t bytes = sizeof(*ret_reply);
-	int rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, NULL, 0, ret_reply,
-		&bytes); /* SUSPENDS */
-
-	if (!rc && bytes != sizeof(*ret_reply))
-		rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
-			"the memory server at %s sent a malformed STATUS reply",
-			worker->client->servers[slot].address);
-	return rc;
-}
-
-/* @reply	looked at only if there was one: rc is 0 */
-static void
-status_fill(const struct nam__server *server, int rc, const struct nam_rpc_status_reply *reply,
-	struct nam_server_status *status)
-{
-	memset(status, 0, sizeof(*status));
-	(void)snprintf(status->address, sizeof(status->address), "%s", server->address);
-	status->rc = rc;
-	status->ready_bytes = (uint64_t)server->ready_mib << 20;
-	status->memory_bytes = (uint64_t)server->total_mib << 20;
-	if (rc)
-		return;
-	status->ready_bytes = reply->memory_bytes;
-	status->id = reply->server_id;
-	status->handlers = reply->handlers;
-	status->regions = reply->regions;
-	status->clients = reply->clients;
-	status->connections = reply->connections;
-	status->indexes = reply->indexes;
-	status->stores = reply->stores;
-	status->pid = reply->pid;
-	status->uptime_ns = reply->uptime_ns;
-	status->memory_bytes = reply->memory_bytes;
-	status->figures = reply->figures;
-	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
-		status->carved_bytes += reply->figures.memory[i].carved_bytes;
-		status->free_bytes += reply->figures.memory[i].free_bytes;
-		status->waiting_bytes += reply->figures.memory[i].waiting_bytes;
-	}
-	status->page_bytes = reply->page_bytes;
-	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++)
-		status->requests += reply->figures.services[i].requests;
-	status->transparent_huge = reply->transparent_huge;
-	memcpy(status->version, reply->version, sizeof(status->version) - 1);
-}
-
-const char *
-nam_service_name(uint32_t service)
-{
-	if (!service)
-		return "MALFORMED";
-	return service < NAM_RPC_TYPES_COUNT ? nam_rpc_type_name((uint16_t)service) : NULL;
-}
-
-int
-nam_server_status_get(struct nam_worker *worker, uint32_t slot,
-	struct nam_server_status *ret_status)
-{
-	struct nam_rpc_status_reply reply;
-	int rc;
-
-	if (slot >= worker->client->servers_count)
-		return nam_diag_set(&worker->diag, -EINVAL, "there is no memory server %u", slot);
-	rc = status_ask(worker, slot, &reply); /* SUSPENDS */
-	status_fill(&worker->client->servers[slot], rc, &reply, ret_status);
-	return rc;
-}
-
-/* One memory server, asked by a thread. */
-struct asked {
-	const struct nam_client_options *options;
-	const struct nam_cluster_server *at;
-	struct nam_thread *thread;
-	struct nam_server_status status;
-	struct nam_diag diag;
-	int rc;			/* -ENOMEM or -EINVAL; status.rc is the memory server's */
-};
-
-static void
-server_ask(void *arg)
-{
-	struct asked *asked = arg;
-	struct nam_client *client = client_new(asked->options);
-	struct nam_rpc_status_reply reply;
-	int rc;
-
-	if (!client) {
-		asked->rc = nam_diag_set(&asked->diag, -ENOMEM, "no memory for a client");
-		return;
-	}
-	/* Without an id: the client locks nothing. */
-	client->asks_only = true;
-	rc = nam__servers_open(client, asked->at, 1, &asked->diag);
-	if (!rc)
-		rc = nam__worker_new(client, &client->epoch_worker, &asked->diag);
-	if (!rc) {
-		rc = status_ask(client->epoch_worker, 0, &reply);
-		if (rc)
-			(void)nam_diag_set(&asked->diag, rc, "%s", client->epoch_worker->diag.text);
-	}
-	if (rc == -ENOMEM || rc == -EINVAL)	/* those are not the memory server's */
-		asked->rc = rc;
-	else
-		status_fill(&client->servers[0], rc, &reply, &asked->status);
-	client_free(client);
-}
-
-/* All at the same time: each by a thread, or by this one if there is none. */
-static void
-servers_ask(struct asked *asked, uint32_t count)
-{
-	for (uint32_t i = 0; i + 1 < count; i++) {
-		if (nam_thread_start("nam-status", server_ask, &asked[i], &asked[i].thread))
-			server_ask(&asked[i]);
-	}
-	server_ask(&asked[count - 1]);
-	for (uint32_t i = 0; i < count; i++) {
-		if (asked[i].thread)
-			nam_thread_join(asked[i].thread);
-	}
-}
-
-int
-nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
-	struct nam_diag *diag)
-{
-	struct nam_cluster *cluster = NULL;
-	struct asked *asked;
-	int rc = cluster_read(options, &cluster, diag);
-
-	if (rc)
-		return rc;
-	asked = malloc(ASKED_MAX * sizeof(*asked));
-	if (!asked)
-		rc = nam_diag_set(diag, -ENOMEM, "no memory for the memory servers' answers");
-	for (uint32_t done = 0, count; done < cluster->count && !rc; done += count) {
-		count = cluster->count - done < ASKED_MAX ? cluster->count - done : ASKED_MAX;
-		for (uint32_t i = 0; i < count; i++)
-			asked[i] = (struct asked){
-				.options = options,
-				.at = &cluster->servers[done + i],
-			};
-		servers_ask(asked, count);
-		for (uint32_t i = 0; i < count && !rc; i++) {
-			if (asked[i].rc)
-				rc = nam_diag_set(diag, asked[i].rc, "%s", asked[i].diag.text);
-			else
-				fn(arg, &asked[i].status, asked[i].diag.text);
-		}
-	}
-	free(asked);
-	free(cluster);
-	return rc;
 }

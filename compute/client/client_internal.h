@@ -111,6 +111,21 @@ struct nam_client {
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
 };
 
+/* client.c: a client that has nothing yet, or NULL: no memory. */
+struct nam_client *nam__client_new(const struct nam_client_options *options);
+/* client.c: whatever it has. */
+void nam__client_free(struct nam_client *client);
+/* client.c: the texts that the options name, on the heap. */
+int nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/*
+ * ask.c: a client without an id, of one memory server.  Also after a failure *ret_client is set,
+ * for what the memory server has said, unless there is no memory for a client.
+ *
+ * @waits	for one that is starting, while it makes progress
+ */
+int nam__asker_open(const struct nam_client_options *options, const char *address, bool waits,
+	struct nam_client **ret_client, struct nam_diag *diag) NAM_MUST_CHECK;
 /* servers.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 

@@ -11,10 +11,12 @@
 #define nam_rpc_call fuzz_rpc_call
 #define nam_buffer_take fuzz_buffer_take
 #define nam_buffer_give fuzz_buffer_give
+#include "compute/client/ask.c"
 #include "compute/client/client.c"
 #include "compute/client/cluster_view.c"
 #include "compute/client/join.c"
 #include "compute/client/regions.c"
+#include "compute/client/status.c"
 #include "compute/client/workers.c"
 #undef nam_rpc_call
 #undef nam_buffer_take
@@ -115,7 +117,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	unsigned which = fuzz_u8(&input);
 
 	nam_client_options_init(&options);
-	client = client_new(&options);
+	client = nam__client_new(&options);
 	if (!client)
 		abort();
 	client->servers_count = 2;
@@ -136,7 +138,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		try_view(worker);
 	look_regions_up(client);
 	client->epoch_worker = NULL;
-	client_free(client);
+	nam__client_free(client);
 	free(worker);
 	return 0;
 }
