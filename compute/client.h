@@ -168,6 +168,12 @@ const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worke
  */
 size_t nam_worker_bytes(const struct nam_worker *worker);
 
+enum nam_member_state {
+	NAM_MEMBER_NONE,		/* it is not in the view of the cluster, or there is none */
+	NAM_MEMBER_JOINING,		/* nam_server_add() waits for clients, or has to go on */
+	NAM_MEMBER_UP,
+};
+
 struct nam_server_status {
 	char address[128];
 	/* 0, or why there is no answer: the rest is 0, but for *_bytes of one that is starting */
@@ -191,6 +197,14 @@ struct nam_server_status {
 	char version[32];
 	uint32_t stores;
 	struct nam_server_figures figures;
+	/* Of nam_cluster_status() only. */
+	enum nam_member_state member;
+	uint64_t view;			/* the number of its view, or of its copy; 0: none */
+	/* The lead, which has the id 0: the view that all clients have installed, and which not. */
+	uint64_t view_acknowledged;
+	uint32_t delaying;		/* a client's id; 0: none lags */
+	uint64_t delaying_pid;
+	char delaying_name[48];
 };
 
 /* "ALLOC": a type of request that figures count; 0 is "MALFORMED".  NULL: no such type. */
@@ -218,17 +232,26 @@ typedef void (*nam_server_status_fn)(void *arg, const struct nam_server_status *
  * nam_cluster_status -- the state of every memory server, without joining: some may be dead.
  *
  * @options	as for nam_client_connect()
- * @fn		called for each one by this thread, in the order of the cluster text
+ * @fn		called for each one by this thread, in the order of the cluster text, and then for
+ *		the other members of the view; of one that does not answer, the id is as in the view
  *
  * Returns 0 if all were asked; each status->rc has the result.  Or, with a message in *diag, as
  * nam_client_connect(), which also checks that the memory servers form a cluster:
  *	-EINVAL, -errno, -NAM_E_CLUSTER, -NAM_E_LIMIT	the cluster text; no server was asked
  *	-ENOMEM						not all were asked
  *
- * Cost:	one connection and 1 RPC to each memory server, by threads: 32 at the same time.
+ * Cost:	one connection and 2 RPCs or more to each memory server, by threads: 32 at the same
+ *		time.
  */
 int nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
 	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * nam_cluster_check -- do the memory servers that the options name form a cluster?  As
+ * nam_client_connect(), but the client does not join, and the view stays as it is, or absent.
+ */
+int nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
+	NAM_MUST_CHECK;
 
 #ifdef __cplusplus
 }

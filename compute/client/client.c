@@ -108,6 +108,18 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
 }
 
+/* Connect to the seeds only: are they of one cluster? */
+NAM_FIBER_FN static int
+client_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
+{
+	int rc = nam__servers_open(client, cluster->servers, cluster->count, diag);
+
+	if (!rc)
+		rc = nam__worker_new(client, &client->epoch_worker, diag);
+	return rc ? rc : nam__cluster_check(client, cluster, text, diag); /* SUSPENDS */
+}
+
 int
 nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
 	struct nam_diag *diag)
@@ -158,8 +170,11 @@ transport_choose(struct nam_client_options *options, struct nam_diag *diag)
 	return 0;
 }
 
-int
-nam_client_connect(const struct nam_client_options *asked, struct nam_client **ret_client,
+typedef int (*come_fn)(struct nam_client *client, const struct nam_cluster *cluster,
+	const char *text, struct nam_diag *diag);
+
+NAM_FIBER_FN static int
+client_come(const struct nam_client_options *asked, come_fn come, struct nam_client **ret_client,
 	struct nam_diag *diag)
 {
 	struct nam_client_options options = *asked;
@@ -177,13 +192,31 @@ nam_client_connect(const struct nam_client_options *asked, struct nam_client **r
 		goto free_cluster;
 	}
 	nam__epoch_thread_prepare(client);
-	rc = client_join(client, cluster, options.cluster, diag);
+	rc = come(client, cluster, options.cluster, diag); /* SUSPENDS */
 	if (rc)
 		nam__client_free(client);
 	else
 		*ret_client = client;
 free_cluster:
 	free(cluster);
+	return rc;
+}
+
+int
+nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
+	struct nam_diag *diag)
+{
+	return client_come(options, client_join, ret_client, diag); /* SUSPENDS */
+}
+
+int
+nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
+{
+	struct nam_client *client;
+	int rc = client_come(options, client_check, &client, diag); /* SUSPENDS */
+
+	if (!rc)
+		nam__client_free(client);
 	return rc;
 }
 

@@ -154,6 +154,9 @@ int nam__servers_open(struct nam_client *client, const struct nam_cluster_server
  */
 NAM_FIBER_FN int nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster,
 	const char *text, struct nam_diag *diag) NAM_MUST_CHECK;
+/* join.c: are the seeds of one cluster?  Changes nothing there; errors as nam__cluster_join(). */
+NAM_FIBER_FN int nam__cluster_check(struct nam_client *client, const struct nam_cluster *cluster,
+	const char *text, struct nam_diag *diag) NAM_MUST_CHECK;
 /* join.c: connect to a member of the view, learn its regions, and give it a slot. */
 struct nam_view_member;
 NAM_FIBER_FN int nam__member_install(struct nam_client *client,

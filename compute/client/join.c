@@ -386,3 +386,27 @@ nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster, 
 	return rc ?: nam_diag_set(diag, -NAM_E_VIEW, "the view of the cluster has changed %u times "
 		"while this client joined; try again", TRIES_MAX);
 }
+
+int
+nam__cluster_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
+{
+	struct nam__cluster_view *view = NULL;
+	int rc = seeds_check(client, cluster, text, diag);
+
+	for (uint32_t slot = 0; slot < cluster->count && !rc; slot++)
+		rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	if (!rc)
+		rc = lead_find(client, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,
+		&view); /* SUSPENDS */
+	if (rc)
+		return nam_diag_set(diag, rc, "asking the memory server at %s for the view of the "
+			"cluster: %s", client->servers[client->catalog_slot].address,
+			nam_err_text(rc));
+	rc = seeds_are_members(client, cluster->count, view, diag);
+	free(view);
+	return rc;
+}

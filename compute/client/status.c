@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster_view.h"
 #include "compute/worker/worker.h"
 
 #define ASKED_MAX 32u		/* memory servers, at the same time */
@@ -81,15 +82,37 @@ nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	return rc;
 }
 
+/* ---- without joining ---------------------------------------------------------------------- */
+
 /* One memory server, asked by a thread. */
 struct asked {
 	const struct nam_client_options *options;
-	const struct nam_cluster_server *at;
+	const char *address;
 	struct nam_thread *thread;
 	struct nam_server_status status;
+	struct nam__cluster_view *view;		/* of it, or its copy; NULL */
 	struct nam_diag diag;
 	int rc;			/* -ENOMEM or -EINVAL; status.rc is the memory server's */
 };
+
+/* The view as the lead has it, or a copy.  A memory server that does not say has none. */
+NAM_FIBER_FN static void
+view_ask(struct asked *asked, struct nam_client *client)
+{
+	struct nam_server_status *status = &asked->status;
+	struct nam_rpc_client_state_reply delaying;
+
+	if (nam__cluster_view_get(client->epoch_worker, 0, &asked->view)) /* SUSPENDS */
+		return;
+	status->view = asked->view->head.number;
+	status->view_acknowledged = asked->view->acknowledged;
+	status->delaying = asked->view->delaying;
+	if (!status->delaying || nam__client_state_ask(client->epoch_worker, asked->view->delaying,
+			asked->view->delaying_incarnation, &delaying)) /* SUSPENDS */
+		return;
+	status->delaying_pid = delaying.pid;
+	memcpy(status->delaying_name, delaying.name, sizeof(status->delaying_name));
+}
 
 static void
 server_ask(void *arg)
@@ -97,7 +120,7 @@ server_ask(void *arg)
 	struct asked *asked = arg;
 	struct nam_client *client = NULL;
 	struct nam_rpc_status_reply reply;
-	int rc = nam__asker_open(asked->options, asked->at->listen, false, &client, &asked->diag);
+	int rc = nam__asker_open(asked->options, asked->address, false, &client, &asked->diag);
 
 	if (!rc) {
 		rc = status_ask(client->epoch_worker, 0, &reply);
@@ -108,6 +131,8 @@ server_ask(void *arg)
 		asked->rc = rc;
 	else
 		status_fill(&client->servers[0], rc, &reply, &asked->status);
+	if (!rc)
+		view_ask(asked, client);
 	if (client)
 		nam__client_free(client);
 }
@@ -127,35 +152,133 @@ servers_ask(struct asked *asked, uint32_t count)
 	}
 }
 
+struct all {
+	struct asked *asked;		/* the list's first */
+	uint32_t count, size;
+	const struct nam__cluster_view *view;	/* the lead's, or a copy; NULL: none */
+};
+
+static int
+all_note(struct all *all, const struct nam_client_options *options, const char *address)
+{
+	struct asked *asked;
+
+	if (all->count == all->size) {
+		asked = realloc(all->asked, (all->size + ASKED_MAX) * sizeof(*asked));
+		if (!asked)
+			return -ENOMEM;
+		all->asked = asked;
+		all->size += ASKED_MAX;
+	}
+	all->asked[all->count++] = (struct asked){ .options = options, .address = address };
+	return 0;
+}
+
+/* Those behind the first `done`. */
+static void
+all_ask(struct all *all, uint32_t done)
+{
+	for (uint32_t count; done < all->count; done += count) {
+		count = all->count - done < ASKED_MAX ? all->count - done : ASKED_MAX;
+		servers_ask(&all->asked[done], count);
+	}
+	/* The lead's is in force; of the copies a later one. */
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct asked *asked = &all->asked[i];
+
+		if (!asked->view || !asked->view->head.number)
+			continue;
+		if (!all->view || !asked->status.id ||
+			asked->view->head.number > all->view->head.number)
+			all->view = asked->view;
+		if (!asked->status.id)
+			break;
+	}
+}
+
+static bool
+all_have(const struct all *all, const struct nam_view_member *member)
+{
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct asked *asked = &all->asked[i];
+
+		if (!strcmp(asked->address, member->address) ||
+			(!asked->status.rc && !asked->rc && asked->status.id == member->id))
+			return true;
+	}
+	return false;
+}
+
+/* Members that were not asked; *ret_found is how many. */
+static int
+all_note_members(struct all *all, const struct nam_client_options *options, uint32_t *ret_found)
+{
+	uint32_t found = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; all->view && i < all->view->head.count && !rc; i++) {
+		if (all_have(all, &all->view->members[i]))
+			continue;
+		rc = all_note(all, options, all->view->members[i].address);
+		found++;
+	}
+	if (!rc)
+		*ret_found = found;
+	return rc;
+}
+
+/* A member by its id, or by its address if it does not answer. */
+static void
+member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
+{
+	for (uint32_t i = 0; view && i < view->head.count; i++) {
+		const struct nam_view_member *member = &view->members[i];
+
+		if (asked->status.rc ? !strcmp(member->address, asked->address) :
+			member->id == asked->status.id) {
+			asked->status.id = member->id;
+			asked->status.member = member->state == NAM_VIEW_UP ? NAM_MEMBER_UP :
+				NAM_MEMBER_JOINING;
+		}
+	}
+}
+
 int
 nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
 	struct nam_diag *diag)
 {
+	struct all all = { NULL, 0, 0, NULL };
 	struct nam_cluster *cluster = NULL;
-	struct asked *asked;
+	uint32_t found;
 	int rc = nam__cluster_read(options, &cluster, diag);
 
 	if (rc)
 		return rc;
-	asked = malloc(ASKED_MAX * sizeof(*asked));
-	if (!asked)
-		rc = nam_diag_set(diag, -ENOMEM, "no memory for the memory servers' answers");
-	for (uint32_t done = 0, count; done < cluster->count && !rc; done += count) {
-		count = cluster->count - done < ASKED_MAX ? cluster->count - done : ASKED_MAX;
-		for (uint32_t i = 0; i < count; i++)
-			asked[i] = (struct asked){
-				.options = options,
-				.at = &cluster->servers[done + i],
-			};
-		servers_ask(asked, count);
-		for (uint32_t i = 0; i < count && !rc; i++) {
-			if (asked[i].rc)
-				rc = nam_diag_set(diag, asked[i].rc, "%s", asked[i].diag.text);
-			else
-				fn(arg, &asked[i].status, asked[i].diag.text);
-		}
+	for (uint32_t i = 0; i < cluster->count && !rc; i++)
+		rc = all_note(&all, options, cluster->servers[i].listen);
+	found = all.count;
+	/* The view of a seed names the lead, and the lead's view all the others. */
+	for (unsigned rounds = 0; found && !rc && rounds < 3; rounds++) {
+		all_ask(&all, all.count - found);
+		rc = all_note_members(&all, options, &found);
 	}
-	free(asked);
+	all.count -= rc ? 0 : found;
+	for (uint32_t i = 0; i < all.count && !rc; i++) {
+		struct asked *asked = &all.asked[i];
+
+		rc = asked->rc;
+		if (rc) {
+			(void)nam_diag_set(diag, rc, "%s", asked->diag.text);
+			break;
+		}
+		member_state_fill(asked, all.view);
+		fn(arg, &asked->status, asked->diag.text);
+	}
+	if (rc == -ENOMEM && !diag->text[0])
+		rc = nam_diag_set(diag, rc, "no memory for the memory servers' answers");
+	for (uint32_t i = 0; i < all.count; i++)
+		free(all.asked[i].view);
+	free(all.asked);
 	free(cluster);
 	return rc;
 }

@@ -24,7 +24,7 @@ struct command {
  */
 static const struct command commands[] = {
 	{ NULL, "status", ctl_status, 0, 0, "",
-		"the memory servers, one line each", false, true },
+		"the view; the memory servers, one line each", false, true },
 	{ NULL, "top", ctl_top, 0, 0, "",
 		"their rates, live on a terminal, else once", false, true },
 	{ "index", "create", ctl_index_create, 1, 1, "NAME",

@@ -7,7 +7,8 @@
  *	figures.c	their counts as JSON
  *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
- *	commands.c	status, gc, and all about indexes as a whole
+ *	commands.c	gc, and all about indexes as a whole
+ *	view/status.c	status
  *	design.c	an index's design and its parts
  *	data.c		get, put, delete, range
  *	load.c		load

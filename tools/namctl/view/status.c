@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.c -- the view of the cluster, and the state of its memory servers. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/namctl/namctl.h"
+
+static const char *
+pages_text(const struct nam_server_status *status)
+{
+	if (status->page_bytes >= 1u << 30)
+		return "1G";
+	if (status->page_bytes >= 2u << 20)
+		return "2M";
+	return status->transparent_huge ? "thp" : "4k";
+}
+
+static const char *
+server_state(const struct nam_server_status *status)
+{
+	if (!status->rc)
+		return "ready";
+	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING))
+		return "starting";
+	/* Stopped, or overloaded: its memory may be whole. */
+	if (nam_err_is(status->rc, NAM_E_FABRIC_TIMEOUT))
+		return "silent";
+	return nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
+		nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD) ? "dead" : "unusable";
+}
+
+/* As the view has it. */
+static const char *
+member_text(const struct nam_server_status *status)
+{
+	return status->member == NAM_MEMBER_UP ? "up" :
+		status->member == NAM_MEMBER_JOINING ? "joining" : "-";
+}
+
+static void
+print_server(const struct nam_server_status *status)
+{
+	char memory[24], used[24];
+
+	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING)) {
+		printf("%-4s %-30s starting: %s of %s\n", "?", status->address,
+			ctl_bytes(used, status->ready_bytes),
+			ctl_bytes(memory, status->memory_bytes));
+		return;
+	}
+	if (status->rc) {
+		printf("%-4s %-30s %s: %s\n", "?", status->address, server_state(status),
+			nam_err_text(status->rc));
+		return;
+	}
+	printf("%-4u %-30s %-8s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", status->id, status->address,
+		member_text(status), ctl_bytes(memory, status->memory_bytes),
+		ctl_bytes(used, status->carved_bytes - status->free_bytes - status->waiting_bytes),
+		pages_text(status), status->connections, status->indexes,
+		status->uptime_ns / 1000000000u);
+	/* Of some sizes, until a run has no used block and memory is short. */
+	if (status->free_bytes)
+		printf("%-4s %s of the rest are free blocks; runs of them serve other sizes when "
+		       "memory is short\n", "", ctl_bytes(used, status->free_bytes));
+	if (status->waiting_bytes)
+		printf("%-4s %s of the rest wait for clients that are stopped or slow\n", "",
+			ctl_bytes(used, status->waiting_bytes));
+}
+
+static cJSON *
+json_server(const struct nam_server_status *status, const char *text)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "address", status->address);
+	cJSON_AddBoolToObject(object, "alive", status->rc == 0);
+	cJSON_AddStringToObject(object, "state", server_state(status));
+	if (status->member)
+		cJSON_AddStringToObject(object, "member", member_text(status));
+	if (status->rc) {
+		cJSON_AddStringToObject(object, "error", nam_err_name(status->rc));
+		cJSON_AddStringToObject(object, "message", text);
+		if (status->memory_bytes) {
+			ctl_json_u64(object, "ready_bytes", status->ready_bytes);
+			ctl_json_u64(object, "memory_bytes", status->memory_bytes);
+		}
+		return object;
+	}
+	ctl_json_u64(object, "id", status->id);
+	ctl_json_u64(object, "pid", status->pid);
+	cJSON_AddStringToObject(object, "version", status->version);
+	ctl_json_u64(object, "uptime_s", status->uptime_ns / 1000000000u);
+	ctl_json_u64(object, "memory_bytes", status->memory_bytes);
+	ctl_json_u64(object, "carved_bytes", status->carved_bytes);
+	ctl_json_u64(object, "free_bytes", status->free_bytes);
+	ctl_json_u64(object, "waiting_bytes", status->waiting_bytes);
+	cJSON_AddStringToObject(object, "pages", pages_text(status));
+	ctl_json_u64(object, "page_bytes", status->page_bytes);
+	ctl_json_u64(object, "regions", status->regions);
+	ctl_json_u64(object, "handlers", status->handlers);
+	ctl_json_u64(object, "clients", status->clients);
+	ctl_json_u64(object, "connections", status->connections);
+	ctl_json_u64(object, "indexes", status->indexes);
+	ctl_json_u64(object, "stores", status->stores);
+	ctl_json_u64(object, "requests", status->requests);
+	ctl_json_figures(object, &status->figures);
+	return object;
+}
+
+/* ---- the view ----------------------------------------------------------------------------- */
+
+static void
+print_view(const struct nam_server_status *lead)
+{
+	if (!lead->view) {
+		printf("no view yet: the first client forms it\n");
+		return;
+	}
+	printf("view %" PRIu64 ", lead %s, %u client%s", lead->view, lead->address, lead->clients,
+		lead->clients == 1 ? "" : "s");
+	if (lead->delaying)
+		printf(", client %u (%s, pid %" PRIu64 ") delays view %" PRIu64, lead->delaying,
+			lead->delaying_name, lead->delaying_pid, lead->view);
+	printf("\n");
+}
+
+static void
+json_view(cJSON *object, const struct nam_server_status *lead)
+{
+	cJSON *view = cJSON_AddObjectToObject(object, "view"), *delaying;
+
+	ctl_json_u64(view, "number", lead->view);
+	if (!lead->view)
+		return;
+	cJSON_AddStringToObject(view, "lead", lead->address);
+	ctl_json_u64(view, "clients", lead->clients);
+	ctl_json_u64(view, "acknowledged", lead->view_acknowledged);
+	if (!lead->delaying)
+		return;
+	delaying = cJSON_AddObjectToObject(view, "delaying");
+	ctl_json_u64(delaying, "id", lead->delaying);
+	cJSON_AddStringToObject(delaying, "name", lead->delaying_name);
+	ctl_json_u64(delaying, "pid", lead->delaying_pid);
+}
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+struct server {
+	struct nam_server_status status;
+	char text[256];			/* why there is no answer */
+};
+
+struct servers {
+	struct server *list;
+	unsigned count;
+	bool failed;			/* no memory */
+};
+
+static void
+on_server(void *arg, const struct nam_server_status *status, const char *text)
+{
+	struct servers *servers = arg;
+	struct server *list = realloc(servers->list, (servers->count + 1) * sizeof(*list));
+
+	if (!list) {
+		servers->failed = true;
+		return;
+	}
+	servers->list = list;
+	list[servers->count].status = *status;
+	(void)snprintf(list[servers->count++].text, sizeof(list->text), "%s", text);
+}
+
+/* The lead, if it answers. */
+static const struct nam_server_status *
+find_lead(const struct servers *servers)
+{
+	for (unsigned i = 0; i < servers->count; i++)
+		if (!servers->list[i].status.rc && !servers->list[i].status.id)
+			return &servers->list[i].status;
+	return NULL;
+}
+
+/* Returns the exit code of the first that does not answer. */
+static int
+show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
+{
+	const struct nam_server_status *lead = find_lead(servers);
+	cJSON *list = object ? cJSON_AddArrayToObject(object, "servers") : NULL;
+	int exit_code = NAM_EXIT_OK;
+
+	if (lead && object)
+		json_view(object, lead);
+	else if (lead && !ctl->quiet)
+		print_view(lead);
+	ctl_say(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state", "memory",
+		"used", "pages", "connects", "indexes", "up");
+	for (unsigned i = 0; i < servers->count; i++) {
+		const struct server *server = &servers->list[i];
+
+		if (server->status.rc) {
+			int failed = ctl_failed(NULL, server->status.rc, server->text);
+
+			exit_code = exit_code ? exit_code : failed;
+		}
+		if (list)
+			cJSON_AddItemToArray(list, json_server(&server->status, server->text));
+		else if (!ctl->quiet)
+			print_server(&server->status);
+	}
+	return exit_code;
+}
+
+/* Each memory server is asked by itself, so that those are seen which live. */
+int
+ctl_status(struct ctl *ctl, char **args)
+{
+	struct nam_client_options options, all;
+	struct servers servers = { NULL };
+	struct nam_diag diag = { "" };
+	cJSON *object = NULL;
+	int exit_code = ctl_client_options(ctl, &all), rc;
+
+	(void)args;
+	if (exit_code)
+		return exit_code;
+	options = all;
+	/* Whether requests can travel by it is found out by connecting to all. */
+	options.transport = NAM_TRANSPORT_DEFAULT;
+	rc = nam_cluster_status(&options, on_server, &servers, &diag);
+	if (!rc && servers.failed)
+		rc = -ENOMEM;
+	if (rc) {
+		free(servers.list);
+		return ctl_failed(NULL, rc, diag.text);
+	}
+	if (ctl->json)
+		object = cJSON_CreateObject();
+	exit_code = show(ctl, &servers, object);
+	/* All live: are they one cluster?  One that takes no more clients has been asked, too. */
+	if (!exit_code)
+		rc = nam_cluster_check(&all, &diag);
+	if (nam_err_is(rc, NAM_E_FABRIC_REFUSED))
+		ctl_complain("note: %s", diag.text);
+	else if (rc)
+		exit_code = ctl_failed(NULL, rc, diag.text);
+	if (object)
+		ctl_json_print(object);
+	free(servers.list);
+	return exit_code;
+}
