@@ -253,6 +253,43 @@ int nam_cluster_status(const struct nam_client_options *options, nam_server_stat
 int nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
 	NAM_MUST_CHECK;
 
+struct nam_server_added {
+	uint32_t id;
+	int already;			/* 1: it was a member, and nothing was changed */
+	uint64_t view;			/* the number of the view, which has it */
+};
+
+/* @client	which one has not installed the view yet: "client 7 (loader, pid 4711)" */
+typedef void (*nam_server_add_fn)(void *arg, const char *client);
+
+/**
+ * nam_server_add -- a memory server comes to the cluster, while clients are at work.
+ *
+ * Once all clients know it, blocks are allocated there.  A call goes on with what another one left
+ * undone, so after any failure the same call may follow.
+ *
+ * @options	as for nam_client_connect(): one memory server of the cluster is enough.  timeout_ms
+ *		is also the longest wait for clients
+ * @address	"shm:PATH": the new one, as clients reach it; its id is not yet in the cluster
+ * @fn		called again and again while clients are waited for; may be NULL
+ *
+ * Returns 0: it is a member.  Or, with a message in *diag:
+ *	-EINVAL, -errno			a cluster text is malformed, or names several to be added
+ *	-ENOMEM
+ *	-NAM_E_CLUSTER			a member has its id, or its address; it belongs to another
+ *					cluster; another fabric; the lead is not to be found
+ *	-NAM_E_FABRIC_TIMEOUT		a client did not follow in time, or a memory server is
+ *					silent.  The new one stays joining: it has no blocks yet
+ *	-NAM_E_FABRIC_*			it does not answer, or the lead does not; it died meanwhile
+ *	-NAM_E_VIEW			other clients change the view all the time
+ *
+ * Cost:	some connections and RPCs to the lead and the new one; a connection and 1 RPC for
+ *		each 25 members to each other one, after each change.
+ */
+int nam_server_add(const struct nam_client_options *options, const char *address,
+	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

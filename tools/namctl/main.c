@@ -25,6 +25,8 @@ struct command {
 static const struct command commands[] = {
 	{ NULL, "status", ctl_status, 0, 0, "",
 		"the view; the memory servers, one line each", false, true },
+	{ "server", "add", ctl_server_add, 1, 1, "ADDRESS",
+		"a memory server comes to the cluster", false, true },
 	{ NULL, "top", ctl_top, 0, 0, "",
 		"their rates, live on a terminal, else once", false, true },
 	{ "index", "create", ctl_index_create, 1, 1, "NAME",

@@ -8,7 +8,7 @@
  *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
  *	commands.c	gc, and all about indexes as a whole
- *	view/status.c	status
+ *	view/		status; server add
  *	design.c	an index's design and its parts
  *	data.c		get, put, delete, range
  *	load.c		load
@@ -71,6 +71,7 @@ struct ctl {
 int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
 int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
+int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_index_create(struct ctl *ctl, char **args);
 int ctl_index_list(struct ctl *ctl, char **args);
 int ctl_index_drop(struct ctl *ctl, char **args);
