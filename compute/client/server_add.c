@@ -232,17 +232,18 @@ NAM_FIBER_FN static int
 probe(struct adding *adding)
 {
 	const struct nam__server *lead = &adding->lead->servers[0];
+	const struct nam_fabric_ops *ops = nam_fabric_find(adding->address, NULL);
 	struct nam_client *client;
-	int rc = open_asker(adding, adding->address, 0, true, &client, adding->diag);
+	int rc;
 
+	if (ops && ops != lead->ops)
+		return nam_diag_set(adding->diag, -NAM_E_CLUSTER, "the memory servers at %s and %s "
+			"are on different fabrics (%s, %s); a cluster needs one", lead->address,
+			adding->address, lead->ops->name, ops->name);
+	rc = open_asker(adding, adding->address, 0, true, &client, adding->diag);
 	if (rc)
 		return rc;
-	if (client->servers[0].ops != lead->ops)
-		rc = nam_diag_set(adding->diag, -NAM_E_CLUSTER, "the memory servers at %s and %s "
-			"are on different fabrics (%s, %s); a cluster needs one", lead->address,
-			adding->address, lead->ops->name, client->servers[0].ops->name);
-	else
-		rc = belongs_here(adding, client); /* SUSPENDS */
+	rc = belongs_here(adding, client); /* SUSPENDS */
 	if (!rc)
 		adding->self = (struct identity){ client->servers[0].id, client->servers[0].boot };
 	nam__client_free(client);

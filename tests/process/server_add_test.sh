@@ -134,7 +134,9 @@ test_refused() {
 	add 2 server add "not an address"
 	add 2 server add
 	add 2 server remove
-	add 2 server add tcp:127.0.0.1:9 --limit 3
+	add 2 server add "$(nam_server_address 1)" --limit 3
+	add 2 server add tcp:127.0.0.1:9
+	says "different fabrics (shm, tcp)"
 	nam-memserver --listen "$twin" --id 1 "${memory[@]}" >"$tmp/twin.log" 2>&1 &
 	pid=$!
 	for ((i = 0; i < 200; i++)); do

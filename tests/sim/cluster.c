@@ -2,6 +2,7 @@
 /* cluster.c -- see cluster.h. */
 #include "cluster.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,35 @@ server_main(void *arg)
 	server->allocator.run_bytes = RUN_BYTES;
 	self->server = server;
 	rc = nam_server_run(server);
-	self->server = NULL;
+	/* It may have been killed, and another one been started. */
+	if (self->server == server)
+		self->server = NULL;
 	if (rc && !nam_sim_zombie())
 		sim_die("%s: %s", self->address, nam_err_text(rc));
 	nam_server_destroy(server);
+}
+
+static void
+process_start(struct sim_server *server)
+{
+	if (nam_sim_process_start(server->address + 4, server_main, server, &server->process))
+		sim_die("cannot start %s", server->address);
+}
+
+static struct sim_server *
+server_start(struct sim_cluster *cluster, uint32_t id)
+{
+	struct sim_server *server = &cluster->servers[cluster->count];
+
+	if (cluster->count == SIM_SERVERS_MAX)
+		sim_die("there are %u memory servers already", SIM_SERVERS_MAX);
+	server->cluster = cluster;
+	server->id = id;
+	(void)snprintf(server->address, sizeof(server->address), "sim:server%u",
+		cluster->count);
+	cluster->count++;
+	process_start(server);
+	return server;
 }
 
 void
@@ -63,19 +89,12 @@ sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handle
 	cluster->handlers = handlers;
 	cluster->memory_bytes = memory_bytes;
 	cluster->regions = 2;
-	for (cluster->count = 0; cluster->count < servers; cluster->count++) {
-		struct sim_server *server = &cluster->servers[cluster->count];
+	while (cluster->count < servers) {
+		const struct sim_server *server = server_start(cluster, cluster->count);
 		size_t length = strlen(cluster->list);
 
-		server->cluster = cluster;
-		server->id = cluster->count;
-		(void)snprintf(server->address, sizeof(server->address), "sim:server%u",
-			server->id);
 		(void)snprintf(cluster->list + length, sizeof(cluster->list) - length, "%s%s",
 			length ? "," : "", server->address);
-		if (nam_sim_process_start(server->address + 4, server_main, server,
-			    &server->process))
-			sim_die("cannot start %s", server->address);
 	}
 }
 
@@ -88,13 +107,38 @@ sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster *clu
 	sim_cluster_start(cluster, servers, handlers, memory_bytes);
 }
 
+static void
+server_await(const struct sim_server *server)
+{
+	while (!server->server && nam_sim_process_alive(server->process))
+		nam_sleep_ns(AWAIT_NS);
+}
+
+struct sim_server *
+sim_cluster_add(struct sim_cluster *cluster, uint32_t id)
+{
+	struct sim_server *server = server_start(cluster, id);
+
+	server_await(server);
+	return server;
+}
+
+void
+sim_server_restart(struct sim_server *server)
+{
+	nam_sim_process_kill(server->process);
+	while (!nam_sim_process_ended(server->process))
+		nam_sleep_ns(AWAIT_NS);
+	server->server = NULL;
+	process_start(server);
+	server_await(server);
+}
+
 void
 sim_cluster_await(const struct sim_cluster *cluster)
 {
 	for (uint32_t i = 0; i < cluster->count; i++)
-		while (!cluster->servers[i].server &&
-			nam_sim_process_alive(cluster->servers[i].process))
-			nam_sleep_ns(AWAIT_NS);
+		server_await(&cluster->servers[i]);
 }
 
 void
@@ -106,23 +150,30 @@ sim_cluster_stop(struct sim_cluster *cluster)
 			nam_server_stop(cluster->servers[i].server);
 }
 
-struct nam_client *
-sim_client(const struct sim_cluster *cluster, const char *name)
+int
+sim_client_try(const struct sim_cluster *cluster, const char *list, const char *name,
+	struct nam_client **ret_client, struct nam_diag *diag)
 {
 	struct nam_client_options options;
-	struct nam_client *client = NULL;
-	struct nam_diag diag = { "" };
-	int rc;
 
 	nam_client_options_init(&options);
-	options.cluster = cluster->list;
+	options.cluster = list;
 	options.name = name;
 	options.lock_timeout_ms = LOCK_TIMEOUT_MS;
 	options.stack_bytes = 0;
 	options.transport = cluster->transport;
 	options.frame_bytes = cluster->frame_bytes;
 	options.fetch_bytes = cluster->fetch_bytes;
-	rc = nam_client_connect(&options, &client, &diag);
+	return nam_client_connect(&options, ret_client, diag);
+}
+
+struct nam_client *
+sim_client(const struct sim_cluster *cluster, const char *name)
+{
+	struct nam_client *client = NULL;
+	struct nam_diag diag = { "" };
+	int rc = sim_client_try(cluster, cluster->list, name, &client, &diag);
+
 	if (!rc)
 		return client;
 	if (!nam_sim_zombie() && !nam_err_is(rc, NAM_E_FABRIC))
@@ -149,10 +200,14 @@ sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker)
 {
 	uint64_t used = 0;
 
+	/* A worker may know the memory servers in another order, and not all of them. */
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		struct nam_server_status status;
+		int rc = nam_server_status_get(worker, i, &status);
 
-		if (nam_server_status_get(worker, i, &status))
+		if (rc == -EINVAL)
+			break;
+		if (rc)
 			sim_die("no status: %s", nam_worker_diag(worker));
 		used += status.carved_bytes - status.free_bytes;
 	}

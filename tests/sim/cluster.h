@@ -44,6 +44,13 @@ void sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t h
 /* nam_sim_begin(), and then that. */
 void sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster *cluster,
 	uint32_t servers, uint32_t handlers, uint64_t memory_bytes);
+/*
+ * From a simulated thread: a memory server more, at an address of its own that the list does not
+ * name.  Returns once it listens.
+ */
+struct sim_server *sim_cluster_add(struct sim_cluster *cluster, uint32_t id);
+/* From a simulated thread: its process ends, and another one begins at its address. */
+void sim_server_restart(struct sim_server *server);
 /* From a simulated thread: until all of them listen. */
 void sim_cluster_await(const struct sim_cluster *cluster);
 /* From a simulated thread, once all clients have left. */
@@ -52,6 +59,9 @@ void sim_cluster_stop(struct sim_cluster *cluster);
 /* From a simulated thread.  A zombie thread gets NULL, and so does one that finds a server dead. */
 struct nam_client *sim_client(const struct sim_cluster *cluster, const char *name);
 struct nam_worker *sim_worker(struct nam_client *client);
+/* The same with a list of its own; a failure is the caller's. */
+int sim_client_try(const struct sim_cluster *cluster, const char *list, const char *name,
+	struct nam_client **ret_client, struct nam_diag *diag);
 
 /* Bytes that are allocated on all memory servers. */
 uint64_t sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker);
