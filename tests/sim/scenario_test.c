@@ -62,9 +62,10 @@ sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS(void **state)
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.hang_pass_ns = 61000000000ull;
-	/* Three passes or more: the third hangs. */
+	/* Three passes or more: the third hangs, and no request is behind it in its queue pair. */
 	scenario.collects = 10;
-	scenario.ops = 40;
+	scenario.fibers = 1;
+	scenario.ops = 400;
 	outcome = run(&scenario);
 	assert_true(outcome.failed);
 	assert_non_null(strstr(outcome.why, "no progress: a pass of the collector"));
