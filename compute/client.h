@@ -84,8 +84,8 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers, or as many clients as
  *					there are ids: 4,095
  *
- * Cost:	one connection and one RPC or more to each memory server; 1 RPC, 1 READ and 1 WRITE
- *		to join; a thread of its own.  While connected, a READ of 8 bytes every 10 ms.
+ * Cost:	one connection and one RPC or more to each memory server; 2 RPCs, 1 READ and 1 WRITE
+ *		to join; a thread of its own.  While connected, a READ of 24 bytes every 10 ms.
  */
 int nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
 	struct nam_diag *diag) NAM_MUST_CHECK;
