@@ -321,29 +321,3 @@ nam__shm_notice_closed(struct shm_cq *cq)
 		SLIST_INSERT_HEAD(&cq->closing, closed, closed_link);
 	}
 }
-
-unsigned
-nam__shm_report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
-{
-	struct shm_qp **at = &SLIST_FIRST(&cq->closing), *qp;
-	unsigned n = 0;
-
-	while ((qp = *at) && n < max) {
-		bool pending = qp->blocked;
-
-		for (uint32_t i = cq->head; i != cq->tail && !pending; i++)
-			pending = cq->requests[i & cq->mask].qp == qp;
-		if (pending) {
-			at = &SLIST_NEXT(qp, closed_link);
-			continue;
-		}
-		*at = SLIST_NEXT(qp, closed_link);
-		qp->closing = false;
-		wcs[n++] = (struct nam_wc){
-			.qp = &qp->pub,
-			.status = -NAM_E_FABRIC_PEER_DEAD,
-			.op = NAM_WC_CLOSED,
-		};
-	}
-	return n;
-}

@@ -379,21 +379,42 @@ execute_read(struct shm_cq *cq, struct nam_wc *wc)
 	return true;
 }
 
+static void
+request_forget(struct shm_cq *cq, uint32_t i)
+{
+	struct shm_request *request = &cq->requests[i & cq->mask];
+
+	if (i - cq->head < cq->ahead - cq->head)
+		cq->ahead_lines -= request->lines;
+	request->lines = 0;
+	request->qp = &cq->nobody;
+	request->op = SHM_OP_NONE;
+	request->flags = 0;
+}
+
 void
 nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp)
 {
-	for (uint32_t i = cq->head; i != cq->tail; i++) {
-		struct shm_request *request = &cq->requests[i & cq->mask];
+	for (uint32_t i = cq->head; i != cq->tail; i++)
+		if (cq->requests[i & cq->mask].qp == qp)
+			request_forget(cq, i);
+}
+
+/* Requests of a queue pair end with its error, as far as there is room. */
+static unsigned
+requests_flush(struct shm_cq *cq, const struct shm_qp *qp, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = cq->head; i != cq->tail && n < max; i++) {
+		const struct shm_request *request = &cq->requests[i & cq->mask];
 
 		if (request->qp != qp)
 			continue;
-		if (i - cq->head < cq->ahead - cq->head)
-			cq->ahead_lines -= request->lines;
-		request->lines = 0;
-		request->qp = &cq->nobody;
-		request->op = SHM_OP_NONE;
-		request->flags = 0;
+		complete(&wcs[n++], request, qp->error);
+		request_forget(cq, i);
 	}
+	return n;
 }
 
 static inline bool
@@ -403,14 +424,53 @@ messages_may_wait(const struct shm_cq *cq)
 		(cq->ready_summary && !cq->starved);
 }
 
-/* Everything but plain one-sided requests. */
+/* Queue pairs whose peer went away: flush what they have, then say so. */
+static unsigned
+report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	struct shm_qp **at = &SLIST_FIRST(&cq->closing), *qp;
+	unsigned n = 0;
+
+	while ((qp = *at) && n < max) {
+		/* Those come first; cq->retry is set. */
+		if (!qp->blocked)
+			n += requests_flush(cq, qp, wcs + n, max - n);
+		if (qp->blocked || n == max) {
+			at = &SLIST_NEXT(qp, closed_link);
+			continue;
+		}
+		*at = SLIST_NEXT(qp, closed_link);
+		qp->closing = false;
+		wcs[n++] = (struct nam_wc){
+			.qp = &qp->pub,
+			.status = -NAM_E_FABRIC_PEER_DEAD,
+			.op = NAM_WC_CLOSED,
+		};
+	}
+	return n;
+}
+
+/* Before all else, as requests and messages of other queue pairs may fill every poll. */
+static __attribute__((noinline)) unsigned
+poll_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0;
+
+	if (atomic_load_explicit(&cq->closed_count, memory_order_acquire))
+		nam__shm_notice_closed(cq);
+	if (SLIST_EMPTY(&cq->closing))
+		return 0;
+	if (cq->retry)
+		n = nam__shm_retry_blocked(cq, wcs, max);
+	return n + report_closed(cq, wcs + n, max - n);
+}
+
+/* Everything else but plain one-sided requests. */
 static __attribute__((noinline)) unsigned
 poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	unsigned n = 0, budget = max;
 
-	if (atomic_load_explicit(&cq->closed_count, memory_order_acquire))
-		nam__shm_notice_closed(cq);
 	/* Leave room for requests, so that neither they nor the messages starve. */
 	if (cq->head != cq->tail) {
 		budget = max / 2;
@@ -432,7 +492,7 @@ poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 static inline bool
 events_may_wait(struct shm_cq *cq)
 {
-	return messages_may_wait(cq) || cq->blocked_count ||
+	return messages_may_wait(cq) || cq->blocked_count || !SLIST_EMPTY(&cq->closing) ||
 		atomic_load_explicit(&cq->closed_count, memory_order_relaxed);
 }
 
@@ -442,11 +502,11 @@ poll_all(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	unsigned n = 0;
 
-	if (SHM_UNLIKELY(events_may_wait(cq)))
-		n = poll_events(cq, wcs, max);
+	if (SHM_UNLIKELY(events_may_wait(cq))) {
+		n = poll_closed(cq, wcs, max);
+		n += poll_events(cq, wcs + n, max - n);
+	}
 	n += execute_requests(cq, wcs + n, max - n);
-	if (SHM_UNLIKELY(!SLIST_EMPTY(&cq->closing)))
-		n += nam__shm_report_closed(cq, wcs + n, max - n);
 	return (int)n;
 }
 
@@ -455,8 +515,7 @@ nam__shm_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
 	struct shm_cq *cq = (struct shm_cq *)pub;
 
-	if (max == 1 && SHM_LIKELY(!events_may_wait(cq) && SLIST_EMPTY(&cq->closing)) &&
-		execute_read(cq, wcs))
+	if (max == 1 && SHM_LIKELY(!events_may_wait(cq)) && execute_read(cq, wcs))
 		return 1;
 	return poll_all(cq, wcs, max);
 }

@@ -252,9 +252,8 @@ bool nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request,
 void nam__shm_expire_blocked(struct shm_cq *cq);	/* SENDs that wait for too long */
 /* Requests behind full rings, as far as they can go now. */
 unsigned nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
-/* Queue pairs whose peer went away: flush what they have, then say so. */
+/* Queue pairs whose peer went away: their requests fail from now on. */
 void nam__shm_notice_closed(struct shm_cq *cq);
-unsigned nam__shm_report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
 void nam__shm_qp_fail(struct shm_qp *qp, int error);
 
 /* ---- qp.c ----------------------------------------------------------------------------- */

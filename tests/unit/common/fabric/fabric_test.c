@@ -529,6 +529,38 @@ closed__after_the_server_left__ENDS_WHAT_IS_POSTED(void **state)
 	assert_int_equal(wc.status, -NAM_E_FABRIC_PEER_DEAD);
 }
 
+/* A caller that takes few completions at a time always finds as many. */
+static void
+closed__while_requests_keep_completing__IS_REPORTED(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_qp *second = fixture_connect(f, &f->client);
+	struct nam_wr wr = wr_of(f, NAM_WR_READ, 0, 0, 8);
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct nam_wc wcs[16] = { 0 };
+	bool closed = false;
+	const unsigned posted = 16;
+
+	f->ops->qp_destroy(fixture_accepted(f, 1));
+	f->accepted_qps[1] = NULL;
+	wr.flags = NAM_WR_SIGNALED;
+	for (unsigned i = 0; i < posted; i++)
+		assert_int_equal(f->ops->qp_post(f->qp, &wr, 1), 0);
+	while (!closed && nam_now_ns() < until) {
+		int got = f->ops->cq_poll(f->client.cq, wcs, 2);
+
+		for (int i = 0; i < got; i++) {
+			closed |= wcs[i].op == NAM_WC_CLOSED && wcs[i].qp == second;
+			if (wcs[i].op == NAM_WR_READ)
+				assert_int_equal(f->ops->qp_post(f->qp, &wr, 1), 0);
+		}
+		let_work(f);
+	}
+	assert_true(closed);
+	f->ops->qp_destroy(second);
+	take(f, f->client.cq, wcs, posted);
+}
+
 /* Another process that serves one client at `address`, until it is killed. */
 static pid_t
 server_start(const char *address)
@@ -639,6 +671,7 @@ main(int argc, char **argv)
 		TEST(cq_wait__woken_by_another_thread__RETURNS),
 		TEST(closed__after_the_client_left__COMES_LAST),
 		TEST(closed__after_the_server_left__ENDS_WHAT_IS_POSTED),
+		TEST(closed__while_requests_keep_completing__IS_REPORTED),
 		cmocka_unit_test(kill__the_server__ENDS_WAITING_REQUESTS_WITHIN_2_S),
 	};
 
