@@ -86,7 +86,7 @@ void nam__one_way_closed(struct nam__one_way *one_way);
 
 /* rpc/reply.c; see struct nam__worker_ops */
 void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
-void nam__rpc_check_deadlines(struct nam_worker *worker);
+void nam__rpc_check_deadlines(struct nam_worker *worker, uint64_t then_ns);
 
 /* A message of that server's, wherever it was found: it ends the call that it answers, if any. */
 void nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes);

@@ -136,14 +136,13 @@ nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot)
 }
 
 void
-nam__rpc_check_deadlines(struct nam_worker *worker)
+nam__rpc_check_deadlines(struct nam_worker *worker, uint64_t then_ns)
 {
 	struct nam__call *call, *next;
-	uint64_t now = nam_now_ns();
 
 	for (call = worker->calls; call; call = next) {
 		next = call->next;
-		if (!call->task || call->deadline_ns > now)
+		if (!call->task || call->deadline_ns > then_ns)
 			continue;
 		if (worker->answering[call->slot].replies == call->replies)
 			worker->answering[call->slot].silent = true;

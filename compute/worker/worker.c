@@ -176,6 +176,23 @@ nam__closings_end(struct nam_worker *worker)
 		server_closed(worker, worker->closing[--worker->closing_count]);
 }
 
+/*
+ * If there may be more completions, a reply that lies there has come in time.  Replies that lay
+ * there at the last look have been taken by now.  So calls end whose deadline had passed by then.
+ */
+static void
+check_deadlines(struct nam_worker *worker, bool more)
+{
+	uint64_t now;
+
+	worker->polls = 0;
+	if (!worker->calls)
+		return;
+	now = nam_now_ns();
+	worker->ops->check_deadlines(worker, more ? worker->polls_ns : now);
+	worker->polls_ns = now;
+}
+
 int
 nam__poll(struct nam_worker *worker)
 {
@@ -189,12 +206,8 @@ nam__poll(struct nam_worker *worker)
 		count += worker->ops->poll(worker);
 	if (__builtin_expect(worker->paused != NULL, 0))
 		pauses_end(worker);
-	/* Not while there may be more: a reply that lies there has come in time. */
-	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
-		worker->polls = 0;
-		if (worker->calls)
-			worker->ops->check_deadlines(worker);
-	}
+	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK)
+		check_deadlines(worker, count >= (int)NAM__POLL_BATCH);
 	return count;
 }
 
@@ -214,7 +227,7 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	/* It may have been this host that stood still, and not the memory server. */
 	if (worker->calls && nam__poll(worker) == 0)
-		worker->ops->check_deadlines(worker);
+		check_deadlines(worker, false);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */

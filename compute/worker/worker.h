@@ -62,7 +62,8 @@ struct nam__worker_ops {
 	int (*poll)(struct nam_worker *worker);
 	/* How long the worker may sleep: at most wait_ns, 0 to poll. */
 	uint64_t (*patience)(const struct nam_worker *worker, uint64_t wait_ns);
-	void (*check_deadlines)(struct nam_worker *worker);
+	/* End calls whose deadline had passed by then. */
+	void (*check_deadlines)(struct nam_worker *worker, uint64_t then_ns);
 };
 
 /* Of one memory server, as a worker sees it. */
@@ -107,6 +108,7 @@ struct nam_worker {
 	struct nam__task *tasks_made;	/* all of them, to be freed */
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
+	uint64_t polls_ns;		/* when that was */
 	struct nam__call *calls;	/* RPCs waiting for a reply */
 	struct nam__answering *answering;	/* by server slot */
 	struct nam__one_way **one_way;	/* by server slot; NULL: there were none */

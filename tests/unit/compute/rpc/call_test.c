@@ -264,6 +264,51 @@ nam_rpc_call__no_reply__TIMEOUT(void **state)
 	assert_null(fixture->worker->calls);
 }
 
+struct busy {
+	struct fixture *fixture;
+	uint64_t until_ns;
+	int rc;		/* of the call; 1: it has not ended */
+};
+
+static void
+read_until_it_ends(void *arg)
+{
+	struct busy *busy = arg;
+	struct nam_worker *worker = busy->fixture->worker;
+	void *local = nam_buffer_take(worker, 8);
+
+	while (busy->rc == 1 && nam_now_ns() < busy->until_ns)
+		if (nam_read_await(worker, worker->client->epoch_word, local, 8)) /* SUSPENDS */
+			break;
+	nam_buffer_give(worker, local, 8);
+}
+
+static void
+ping_once(void *arg)
+{
+	struct busy *busy = arg;
+	uint64_t echo;
+
+	busy->rc = ping(busy->fixture->worker, 1, &echo); /* SUSPENDS */
+}
+
+/* Their completions fill every poll. */
+static void
+nam_rpc_call__no_reply_while_other_fibers_read__TIMEOUT(void **state)
+{
+	struct fixture *fixture = *state;
+	struct busy busy = { fixture, nam_now_ns() + test_bound_ns(20000000000), 1 };
+
+	fixture->client->options.timeout_ms = 20;
+	atomic_store(&fixture->mischief, DROP);
+	for (unsigned i = 0; i < 16; i++)
+		assert_int_equal(nam_worker_spawn(fixture->worker, read_until_it_ends, &busy), 0);
+	assert_int_equal(nam_worker_spawn(fixture->worker, ping_once, &busy), 0);
+	nam_worker_run(fixture->worker);
+	assert_int_equal(busy.rc, -NAM_E_FABRIC_TIMEOUT);
+	assert_true(nam_now_ns() < busy.until_ns);
+}
+
 /* Work between request and wait does not count as waiting. */
 static void
 nam__rpc_await__long_after_the_call_began__REPLY_TAKEN(void **state)
@@ -471,6 +516,7 @@ main(void)
 		TEST(nam_rpc_call__reply_larger_than_room__PROTOCOL),
 		TEST(nam_rpc_call__reply_sent_twice__SECOND_DROPPED),
 		TEST(nam_rpc_call__no_reply__TIMEOUT),
+		TEST(nam_rpc_call__no_reply_while_other_fibers_read__TIMEOUT),
 		TEST(nam__rpc_await__long_after_the_call_began__REPLY_TAKEN),
 		TEST(nam_rpc_call__reply_to_unknown_id__DROPPED_and_TIMEOUT),
 		TEST(nam_rpc_call__late_replies__DROPPED_and_next_calls_right),
