@@ -88,16 +88,14 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
  * For speed only: the first access to a page would build its entry, at the cost of a fault.  The
  * pages of a withdrawn region belong to others now.
  */
-static int
+static void
 populate_piece(struct shm_peer *peer)
 {
 	const struct shm_region *region = &peer->regions[peer->populate_region];
 	uint64_t all = peer->withdrawn[peer->populate_region] ? 0 : region->bytes;
-	uint64_t left = all - peer->populate_offset, now = nam_now_ns();
+	uint64_t left = all - peer->populate_offset;
 	uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
 
-	if (now < peer->populate_ns)
-		return (int)((peer->populate_ns - now) / 1000000u) + 1;
 	(void)madvise(region->base + peer->populate_offset, bytes,
 		peer->populate_region & SHM_READ_ONLY ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
 	peer->populate_offset += bytes;
@@ -105,25 +103,43 @@ populate_piece(struct shm_peer *peer)
 		peer->populate_offset = 0;
 		peer->populate_region++;
 	}
-	return 0;
+}
+
+/* A peer whose time has come, with one more user; or NULL, and when to ask again. */
+static struct shm_peer *
+populate_next(struct shm_domain *domain, int *ret_wait_ms)
+{
+	uint64_t now = nam_now_ns(), until_ns = UINT64_MAX;
+	struct shm_peer *peer;
+
+	pthread_mutex_lock(&domain->mutex);
+	LIST_FOREACH(peer, &domain->peers, link) {
+		if (peer->populate_region == peer->regions_count)
+			continue;
+		if (peer->populate_ns <= now) {
+			peer->users++;
+			break;
+		}
+		if (peer->populate_ns < until_ns)
+			until_ns = peer->populate_ns;
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	*ret_wait_ms = until_ns == UINT64_MAX ? -1 : (int)((until_ns - now) / 1000000u) + 1;
+	return peer;
 }
 
 int
 nam__shm_peers_populate(struct shm_domain *domain)
 {
-	struct shm_peer *peer;
-	int wait_ms = -1;
+	int wait_ms;
+	struct shm_peer *peer = populate_next(domain, &wait_ms);
 
-	/* The mutex keeps the memory mapped. */
-	pthread_mutex_lock(&domain->mutex);
-	LIST_FOREACH(peer, &domain->peers, link) {
-		int ms = peer->populate_region < peer->regions_count ? populate_piece(peer) : -1;
-
-		if (ms >= 0 && (wait_ms < 0 || ms < wait_ms))
-			wait_ms = ms;
-	}
-	pthread_mutex_unlock(&domain->mutex);
-	return wait_ms;
+	if (!peer)
+		return wait_ms;
+	/* Without the mutex, for which workers wait that open or lose a connection. */
+	populate_piece(peer);
+	nam__shm_peer_put(domain, peer);
+	return 0;
 }
 
 void
