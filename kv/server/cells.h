@@ -53,13 +53,13 @@ nam__kv_cell_next(const struct nam__kv_cells *cells, uint32_t at)
 	return next < cells->carved ? next : NAM__KV_CELL_NONE;
 }
 
-/* One is free. */
+/* One is free; if clients have damaged chains, perhaps none is, but the count stays a count. */
 static inline uint32_t
 nam__kv_cell_take(struct nam__kv_cells *cells)
 {
 	uint32_t at = cells->free_first;
 
-	cells->free_count--;
+	cells->free_count -= cells->free_count > 0;
 	if (at != NAM__KV_CELL_NONE) {
 		cells->free_first = nam__kv_cell_next(cells, at);
 		return at;
@@ -73,7 +73,7 @@ nam__kv_cell_give(struct nam__kv_cells *cells, uint32_t at)
 {
 	*(uint32_t *)nam__kv_cell_at(cells, at) = cells->free_first;
 	cells->free_first = at;
-	cells->free_count++;
+	cells->free_count += cells->free_count < cells->count;
 }
 
 static inline uint32_t

@@ -612,6 +612,7 @@ operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS(void **state)
 
 			assert_true(!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_REMOTE_FULL ||
 				rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_LIMIT);
+			assert_true(p.cells.free_count <= p.cells.count);
 			corrupt += rc == -NAM_E_REMOTE_CORRUPT;
 			if (i > 1000)
 				stray_write(&rng, p.chunks_count);
@@ -656,6 +657,29 @@ put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS(void **st
 	}
 }
 
+/* The chain of the old value ends early, so the new one finds no cells. */
+static void
+put__chain_of_the_old_value_ends_early__LATER_LONG_PAIRS_ARE_REFUSED(void **state)
+{
+	static uint8_t value[44 + NAM__KV_CELLS_PER_CHUNK * NAM__CUCKOO_CELL_DATA - 4];
+	uint32_t key = 1;
+
+	(void)state;
+	begin(2);
+	assert_int_equal(nam__kv_partition_put(&p, 1, &key, sizeof(key), value, sizeof(value)), 0);
+	assert_int_equal(p.cells.free_count, 0);
+	/* The first cell of all is the first one of the pair. */
+	nam__cuckoo_cell_at(&p, 0)->next = NAM__KV_CELL_NONE;
+	assert_int_equal(nam__kv_partition_put(&p, 1, &key, sizeof(key), value, sizeof(value)), 0);
+	key = 2;
+	assert_int_equal(nam__kv_partition_put(&p, 2, &key, sizeof(key), value, 100),
+		-NAM_E_REMOTE_FULL);
+	for (uint32_t i = 0; i < 2; i++) {
+		free(chunks[i]);
+		chunks[i] = NULL;
+	}
+}
+
 int
 main(void)
 {
@@ -671,6 +695,8 @@ main(void)
 		cmocka_unit_test(operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS),
 		cmocka_unit_test(
 			put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS),
+		cmocka_unit_test(
+			put__chain_of_the_old_value_ends_early__LATER_LONG_PAIRS_ARE_REFUSED),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
