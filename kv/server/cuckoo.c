@@ -248,9 +248,10 @@ tables_grow_by_one(struct nam__kv_partition *p)
 			return false;
 		cuckoo->chunks++;
 	}
+	/* First, as the graph knows no bucket from nam__cuckoo_end() on. */
+	cuckoo->shape.split++;
 	for (uint32_t table = 0; table < 2; table++)
 		bucket_split(p, table, index, fresh);
-	cuckoo->shape.split++;
 	if (cuckoo->shape.split == cuckoo->shape.base << cuckoo->shape.level) {
 		cuckoo->shape.level++;
 		cuckoo->shape.split = 0;
@@ -411,7 +412,7 @@ static uint32_t
 owner_of(const struct nam__kv_partition *p, uint32_t cell, bool *ret_first)
 {
 	uint32_t owner = __atomic_load_n(&nam__cuckoo_cell_at(p, cell)->owner, __ATOMIC_RELAXED);
-	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+	uint32_t end = nam__cuckoo_end(p);
 
 	*ret_first = owner != NAM__KV_CELL_NONE && owner & NAM__CUCKOO_FIRST;
 	if (owner == NAM__KV_CELL_NONE || (!*ret_first && owner >= p->cells.carved))
@@ -476,7 +477,7 @@ init(struct nam__kv_partition *p)
 	level = 31 - (uint32_t)__builtin_clz(most);
 	level = level > BASE_BITS ? level - BASE_BITS : 0;
 	p->cuckoo = (struct nam__kv_cuckoo){ .shape.base = most >> level, .generation = 1 };
-	end = nam__cuckoo_bucket_number(0, p->cuckoo.shape.base);
+	end = nam__cuckoo_end(p);
 	p->cuckoo.chunks = (end - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
 	for (uint32_t i = 0; i < end; i++)
 		bucket_init(p, i);
@@ -652,7 +653,7 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 static void
 audit_all(const struct nam__kv_partition *p, struct audit *audit)
 {
-	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+	uint32_t end = nam__cuckoo_end(p);
 
 	for (uint32_t bucket = 0; bucket < end; bucket++)
 		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
@@ -685,7 +686,7 @@ audit_all(const struct nam__kv_partition *p, struct audit *audit)
 static bool
 sound(const struct nam__kv_partition *p, struct nam_diag *diag)
 {
-	uint32_t end = nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+	uint32_t end = nam__cuckoo_end(p);
 	struct audit audit = { .free_slots = calloc(end, sizeof(uint32_t)) };
 
 	if (!audit.free_slots)

@@ -52,6 +52,13 @@ _Static_assert((uint64_t)NAM__KV_CHUNKS_MAX * NAM__KV_CELLS_PER_CHUNK <= NAM__CU
 
 /* ---- buckets ------------------------------------------------------------------------------- */
 
+/* Each number below it is of a bucket of the stash or of the tables. */
+static inline uint32_t
+nam__cuckoo_end(const struct nam__kv_partition *p)
+{
+	return nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+}
+
 static inline struct nam__cuckoo_bucket *
 nam__cuckoo_bucket_at(const struct nam__kv_partition *p, uint32_t bucket)
 {

@@ -21,13 +21,6 @@ vertex_at(const struct nam__kv_partition *p, uint32_t bucket)
 	return &nam__cuckoo_bucket_at(p, bucket)->vertex;
 }
 
-/* Below it, each number is of a bucket's memory. */
-static inline uint32_t
-end_of(const struct nam__kv_partition *p)
-{
-	return p->cuckoo.chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK;
-}
-
 /* ---- subgraphs ----------------------------------------------------------------------------- */
 
 /* Links lead upwards in this order, so they form no circle. */
@@ -43,7 +36,7 @@ above(const struct nam__kv_partition *p, uint32_t bucket)
 {
 	uint32_t up = __atomic_load_n(&vertex_at(p, bucket)->up, __ATOMIC_RELAXED);
 
-	return up < end_of(p) && rank_of(up) > rank_of(bucket) ? up : NAM__CUCKOO_NONE;
+	return up < nam__cuckoo_end(p) && rank_of(up) > rank_of(bucket) ? up : NAM__CUCKOO_NONE;
 }
 
 uint32_t
@@ -97,7 +90,7 @@ static void
 open_all(struct nam__kv_partition *p)
 {
 	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	uint32_t end = end_of(p);
+	uint32_t end = nam__cuckoo_end(p);
 
 	if (!cuckoo->any_closed)
 		return;
@@ -248,7 +241,7 @@ visited_after(const struct nam__kv_partition *p, uint32_t bucket)
 {
 	uint32_t next = __atomic_load_n(&vertex_at(p, bucket)->next, __ATOMIC_RELAXED);
 
-	return next < end_of(p) ? next : 0;
+	return next < nam__cuckoo_end(p) ? next : 0;
 }
 
 static uint32_t
@@ -260,7 +253,7 @@ kick_far(struct nam__kv_partition *p, uint32_t from, uint32_t to, uint32_t most,
 		to = from;
 		from = __atomic_load_n(&vertex_at(p, to / NAM__CUCKOO_SLOTS)->from,
 			__ATOMIC_RELAXED);
-		if (from >= end_of(p) * NAM__CUCKOO_SLOTS || *ret_kicks == most)
+		if (from >= nam__cuckoo_end(p) * NAM__CUCKOO_SLOTS || *ret_kicks == most)
 			return to;
 	}
 }
@@ -285,7 +278,7 @@ search_all(struct nam__kv_partition *p, const uint32_t buckets[2], uint32_t *ret
 
 			if (to != NAM__CUCKOO_NONE)
 				found = kick_far(p, from, to, queue.count, ret_kicks);
-			else if (queue.count < end_of(p))
+			else if (queue.count < nam__cuckoo_end(p))
 				visit(p, &queue, other, from);
 		}
 	}
