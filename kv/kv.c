@@ -35,6 +35,19 @@ nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc)
 }
 
 int
+nam__kv_damaged(struct nam_worker *worker, const struct nam_kv *kv, const void *key,
+	uint32_t key_bytes)
+{
+	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
+		kv->options.partitions);
+
+	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': pairs of partition "
+		"%u of the memory server at %s, where the key belongs, were overwritten: drop the "
+		"store, and load it anew", kv->name, place.partition,
+		worker->client->servers[kv->slots[place.server]].address);
+}
+
+int
 nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes, uint32_t room)
 {
 	return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, and "
@@ -124,6 +137,8 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 		bytes = item.value_bytes;
 	} else if (rc == -NAM_E_LIMIT) {
 		return nam__kv_too_long(worker, kv, bytes, size);
+	} else if (rc == -NAM_E_REMOTE_CORRUPT) {
+		return nam__kv_damaged(worker, kv, key, key_bytes);
 	}
 	if (!rc)
 		*ret_bytes = bytes;
@@ -205,6 +220,8 @@ again:
 		return nam_diag_set(&worker->diag, rc, "store '%s': another client has written "
 			"over a value of %u bytes on its way, or over pairs", kv->name,
 			value_bytes);
+	if (rc == -NAM_E_REMOTE_CORRUPT)
+		return nam__kv_damaged(worker, kv, key, key_bytes);
 	return nam__kv_explain(worker, kv, rc);
 }
 

@@ -55,6 +55,9 @@ void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_byte
 int nam__kv_key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes);
 /* The same code, with a diag for those that are of the store. */
 int nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc);
+/* -NAM_E_REMOTE_CORRUPT: the memory server found damaged pairs where the key belongs. */
+int nam__kv_damaged(struct nam_worker *worker, const struct nam_kv *kv, const void *key,
+	uint32_t key_bytes);
 /* -NAM_E_LIMIT: the caller has less room than a value needs. */
 int nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes,
 	uint32_t room);

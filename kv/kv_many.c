@@ -84,6 +84,8 @@ answer(struct many *many, struct nam_kv_item *item, const struct nam_rpc_kv_many
 	if (!item->rc && result->value_bytes > item->size)
 		item->rc = nam__kv_too_long(many->worker, many->kv, result->value_bytes,
 			item->size);
+	if (item->rc == -NAM_E_REMOTE_CORRUPT)
+		(void)nam__kv_damaged(many->worker, many->kv, item->key, item->key_bytes);
 	if (item->rc)
 		return;
 	if (result->value_bytes)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/rpc/kv_rpc.h"
+#include "compute/worker/worker.h"
 #include "kv/kv.h"
 #include "kv/server/partition.h"
 #include "tests/lib/fake_server.h"
@@ -38,6 +39,7 @@ static const struct layout {
 
 /* Set between calls, read in the server's thread. */
 static atomic_uint layout;
+static atomic_bool onesided;
 
 static void
 reply_fill(struct fake_reply *reply, int32_t rc, const void *body, uint32_t bytes)
@@ -56,10 +58,12 @@ hook(struct fake_server *self, const struct nam_rpc_header *request, struct fake
 	const struct nam_rpc_kv_describe_reply part = {
 		.mode = NAM_KV_STORE,
 		.engine = NAM_KV_CUCKOO,
-		.onesided = 1,
+		.onesided = atomic_load(&onesided),
 		.partitions = 1,
 		.servers = 1,
 	};
+	/* One result: its status and length. */
+	const uint32_t many[] = { 1, 0, (uint32_t)-NAM_E_REMOTE_CORRUPT, 0 };
 	const struct nam_rpc_kv_layout_request *asked = (const void *)(request + 1);
 
 	(void)self;
@@ -74,6 +78,13 @@ hook(struct fake_server *self, const struct nam_rpc_header *request, struct fake
 		/* The reader should not ask for more addresses. */
 		reply_fill(reply, asked->first ? -NAM_E_DROPPED : 0,
 			&layouts[atomic_load(&layout)], asked->first ? 0 : sizeof(layouts[0]));
+		break;
+	case NAM_RPC_KV_GET:
+	case NAM_RPC_KV_PUT:
+		reply_fill(reply, -NAM_E_REMOTE_CORRUPT, NULL, 0);
+		break;
+	case NAM_RPC_KV_GET_MANY:
+		reply_fill(reply, 0, &many, sizeof(many));
 		break;
 	default:
 		break;
@@ -115,6 +126,7 @@ get__layout_of_no_partition__PROTOCOL(void **state)
 	uint32_t bytes;
 
 	(void)state;
+	atomic_store(&onesided, true);
 	assert_int_equal(nam_kv_open(worker, "pairs", &kv), 0);
 	for (unsigned i = 0; i < LAYOUTS; i++) {
 		atomic_store(&layout, i);
@@ -124,11 +136,47 @@ get__layout_of_no_partition__PROTOCOL(void **state)
 	nam_kv_close(kv);
 }
 
+static void
+says_where_and_what_to_do(void)
+{
+	const char *diag = nam_worker_diag(worker);
+
+	assert_non_null(strstr(diag, "store 'pairs'"));
+	assert_non_null(strstr(diag, "partition 0"));
+	assert_non_null(strstr(diag, fake_server_address(server)));
+	assert_non_null(strstr(diag, "drop the store"));
+	worker->diag.text[0] = '\0';
+}
+
+static void
+pair__damaged__CORRUPT_NAMES_STORE_AND_PARTITION_AND_SAYS_WHAT_TO_DO(void **state)
+{
+	struct nam_kv_item item = { .key = "key", .key_bytes = 3 };
+	struct nam_kv *kv;
+	uint8_t value[8];
+	uint32_t bytes;
+
+	(void)state;
+	atomic_store(&onesided, false);
+	assert_int_equal(nam_kv_open(worker, "pairs", &kv), 0);
+	assert_int_equal(nam_kv_get(worker, kv, KEY, value, sizeof(value), &bytes),
+		-NAM_E_REMOTE_CORRUPT);
+	says_where_and_what_to_do();
+	assert_int_equal(nam_kv_put(worker, kv, KEY, "value", 5), -NAM_E_REMOTE_CORRUPT);
+	says_where_and_what_to_do();
+	assert_int_equal(nam_kv_get_many(worker, kv, &item, 1), 0);
+	assert_int_equal(item.rc, -NAM_E_REMOTE_CORRUPT);
+	says_where_and_what_to_do();
+	nam_kv_close(kv);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(get__layout_of_no_partition__PROTOCOL),
+		cmocka_unit_test(
+			pair__damaged__CORRUPT_NAMES_STORE_AND_PARTITION_AND_SAYS_WHAT_TO_DO),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
