@@ -18,7 +18,7 @@
 #include "compute/client/client_internal.h"
 #include "compute/remote.h"
 #include "kv/kv.h"
-#include "tests/lib/index_fixture.h"
+#include "tests/lib/kv_fixture.h"
 
 #define MIB (1ull << 20)
 #define SERVERS 3u
@@ -41,22 +41,12 @@ static struct nam_kv *
 make(const char *name, enum nam_kv_mode mode, uint64_t bytes, uint32_t partitions)
 {
 	struct nam_kv_options options;
-	struct nam_kv *kv;
 
 	options_init(&options);
 	options.mode = mode;
 	options.memory_bytes = bytes;
 	options.partitions = partitions;
-	assert_int_equal(nam_kv_create(me.worker, name, &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, name, &kv), 0);
-	return kv;
-}
-
-static void
-unmake(const char *name, struct nam_kv *kv)
-{
-	nam_kv_close(kv);
-	assert_int_equal(nam_kv_drop(me.worker, name), 0);
+	return store_new(&me, name, &options);
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -171,7 +161,7 @@ names__of_stores_and_indexes__ARE_ONE_SPACE_AND_TOLD_APART(void **state)
 	assert_int_equal(status.indexes, 1);
 	assert_int_equal(status.stores, 1);
 	assert_int_equal(nam_index_drop(me.worker, "a"), 0);
-	unmake("b", kv);
+	store_end(&me, "b", kv);
 }
 
 static void
@@ -200,7 +190,7 @@ store__its_creator_has_left__IS_THERE(void **state)
 	assert_int_equal(nam_kv_get(me.worker, kv, "key", 3, value, 10, &bytes), 0);
 	assert_int_equal(bytes, 5);
 	assert_memory_equal(value, "value", 5);
-	unmake("left", kv);
+	store_end(&me, "left", kv);
 }
 
 static void
@@ -215,7 +205,7 @@ drop__others_have_it_open__DROPPED_AND_MEMORY_COMES_BACK(void **state)
 	(void)state;
 	assert_int_equal(nam_kv_open(other.worker, "gone", &theirs), 0);
 	assert_true(member_sees_used(&me) >= before + 6 * MIB);
-	unmake("gone", kv);
+	store_end(&me, "gone", kv);
 	assert_int_equal(nam_kv_put(other.worker, theirs, "k", 1, "v", 1), -NAM_E_DROPPED);
 	assert_int_equal(nam_kv_get(other.worker, theirs, "k", 1, NULL, 0, &bytes), -NAM_E_DROPPED);
 	assert_int_equal(nam_kv_delete(other.worker, theirs, "k", 1), -NAM_E_DROPPED);
@@ -224,7 +214,7 @@ drop__others_have_it_open__DROPPED_AND_MEMORY_COMES_BACK(void **state)
 	/* Another of that name is another. */
 	again = make("gone", NAM_KV_CACHE, 6 * MIB, 0);
 	assert_int_equal(nam_kv_put(other.worker, theirs, "k", 1, "v", 1), -NAM_E_DROPPED);
-	unmake("gone", again);
+	store_end(&me, "gone", again);
 	nam_kv_close(theirs);
 	for (unsigned i = 0; i < 100 && member_sees_used(&me) > before; i++)
 		;
@@ -248,7 +238,7 @@ open__a_memory_server_has_nothing_of_it__LOST_until_dropped(void **state)
 		&none), 0);
 	assert_int_equal(nam_kv_open(me.worker, "lost", &again), -NAM_E_LOST);
 	member_says(&me, "drop it");
-	unmake("lost", kv);
+	store_end(&me, "lost", kv);
 }
 
 /* The second memory server joins: so the store lies on the others, and its parts are 0 and 2. */
@@ -327,7 +317,7 @@ pair__of_any_bytes__IS_WHAT_WAS_PUT(void **state)
 	assert_int_equal(nam_kv_put(me.worker, kv, key, 1, NULL, 0), 0);
 	assert_int_equal(nam_kv_get(me.worker, kv, key, 1, got, 0, &bytes), 0);
 	assert_int_equal(bytes, 0);
-	unmake("pairs", kv);
+	store_end(&me, "pairs", kv);
 }
 
 static void
@@ -353,7 +343,7 @@ lengths__beyond_the_limits__LIMIT_SAYS_WHICH(void **state)
 	assert_int_equal(nam_kv_get(me.worker, kv, bytes, 1, bytes, 99, &got), -NAM_E_LIMIT);
 	member_says(&me, "a value of 100 bytes, and room for 99");
 	assert_int_equal(got, 99);
-	unmake("limits", kv);
+	store_end(&me, "limits", kv);
 }
 
 static void
@@ -404,7 +394,7 @@ put__no_room__REFUSED_BY_A_STORE_AND_EVICTED_BY_A_CACHE(void **state)
 			assert_int_equal(there, SERVERS * 512);
 		if (modes[m] == NAM_KV_CACHE && nam_kv_properties(kv)->engine == NAM_KV_CUCKOO)
 			assert_true(there > stat.slots * 95 / 100);
-		unmake("full", kv);
+		store_end(&me, "full", kv);
 	}
 }
 
@@ -454,7 +444,7 @@ get_many__some_there_some_twice__ANSWERS_IN_THE_CALLERS_ORDER(void **state)
 	free(values);
 	free(keys);
 	free(items);
-	unmake("many", kv);
+	store_end(&me, "many", kv);
 }
 
 static void
@@ -488,7 +478,7 @@ get_many__few_keys__ONE_REQUEST_TO_EACH_MEMORY_SERVER(void **state)
 	}
 	for (uint64_t i = 0; i < 60; i++)
 		assert_int_equal(values[i], i);
-	unmake("few", kv);
+	store_end(&me, "few", kv);
 }
 
 /* ---- several at a time --------------------------------------------------------------------- */
@@ -532,7 +522,7 @@ fibers__keys_of_their_own__SEE_WHAT_THEY_PUT(void **state)
 	nam_worker_run(me.worker);
 	for (uint32_t i = 0; i < 20; i++)
 		assert_int_equal(fibers[i].wrong, 0);
-	unmake("fibers", kv);
+	store_end(&me, "fibers", kv);
 }
 
 /* ---- a memory server that ends --------------------------------------------------------------- */

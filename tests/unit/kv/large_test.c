@@ -18,7 +18,7 @@
 #include "compute/remote.h"
 #include "compute/remote/block_cache.h"
 #include "kv/kv.h"
-#include "tests/lib/index_fixture.h"
+#include "tests/lib/kv_fixture.h"
 #include "txn/records/version.h"
 
 #define MIB (1ull << 20)
@@ -44,7 +44,6 @@ static struct nam_kv *
 make(const char *name, enum nam_kv_mode mode, uint64_t bytes, uint32_t partitions)
 {
 	struct nam_kv_options options;
-	struct nam_kv *kv;
 
 	nam_kv_options_init(&options);
 	options.engine = kinds[kind].engine;
@@ -52,16 +51,7 @@ make(const char *name, enum nam_kv_mode mode, uint64_t bytes, uint32_t partition
 	options.mode = mode;
 	options.memory_bytes = bytes;
 	options.partitions = partitions;
-	assert_int_equal(nam_kv_create(me.worker, name, &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, name, &kv), 0);
-	return kv;
-}
-
-static void
-unmake(const char *name, struct nam_kv *kv)
-{
-	nam_kv_close(kv);
-	assert_int_equal(nam_kv_drop(me.worker, name), 0);
+	return store_new(&me, name, &options);
 }
 
 static uint8_t large[NAM_KV_VALUE_BYTES_MAX], large_got[NAM_KV_VALUE_BYTES_MAX];
@@ -143,7 +133,7 @@ pair__longer_than_a_message__IS_WHAT_WAS_PUT(void **state)
 		(nam_kv_properties(kv)->onesided ? 3 : 4));
 	for (uint64_t i = 0; i < LARGE_LENGTHS; i++)
 		assert_int_equal(nam_kv_delete(me.worker, kv, &i, 8), 0);
-	unmake("large", kv);
+	store_end(&me, "large", kv);
 }
 
 static void
@@ -164,7 +154,7 @@ put__a_pair_larger_than_its_partition__REMOTE_FULL_IN_BOTH_MODES(void **state)
 		large_expect(kv, 1, 500000);
 		assert_int_equal(nam_kv_stat(me.worker, kv, &stat), 0);
 		assert_int_equal(stat.refusals, 1);
-		unmake("tight", kv);
+		store_end(&me, "tight", kv);
 	}
 }
 
@@ -203,7 +193,7 @@ get_many__long_and_short_values__ALL_ARE_THERE(void **state)
 		assert_memory_equal(items[i].value, large, length);
 	}
 	free(values);
-	unmake("mixed", kv);
+	store_end(&me, "mixed", kv);
 }
 
 static void
@@ -238,7 +228,7 @@ fibers__values_longer_than_a_message__DO_NOT_MIX(void **state)
 		assert_int_equal(nam_worker_spawn(me.worker, large_fiber_main, kv), 0);
 	nam_worker_run(me.worker);
 	assert_int_equal(large_wrong, 0);
-	unmake("large", kv);
+	store_end(&me, "large", kv);
 }
 
 /* Memory that values pass through is the worker's until it closes. */
@@ -257,7 +247,7 @@ worker__closes__STAGING_BLOCKS_COME_BACK(void **state)
 	nam_kv_close(theirs);
 	member_leave(&guest);
 	assert_int_equal(member_sees_used(&me), before);
-	unmake("large", kv);
+	store_end(&me, "large", kv);
 }
 
 #define BLOCKS_MAX 4000u
@@ -298,7 +288,7 @@ large__no_public_memory_is_left__REMOTE_FULL_UNTIL_THERE_IS(void **state)
 	nam_kv_close(theirs);
 	member_leave(&guest);
 	large_expect(kv, 1, 5000);
-	unmake("large", kv);
+	store_end(&me, "large", kv);
 }
 
 /* Nothing else has their stride: other objects find locks or versions in blocks used before. */

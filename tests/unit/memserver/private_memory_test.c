@@ -15,7 +15,7 @@
 #include "compute/client/client_internal.h"
 #include "compute/remote.h"
 #include "kv/kv.h"
-#include "tests/lib/index_fixture.h"
+#include "tests/lib/kv_fixture.h"
 
 #define MIB (1ull << 20)
 #define SERVERS 2u
@@ -75,8 +75,7 @@ filled_store(const char *name, bool onesided)
 	options.partitions = 2;
 	options.onesided = onesided;
 	options.engine = onesided ? NAM_KV_CUCKOO : NAM_KV_CHAINED;
-	assert_int_equal(nam_kv_create(me.worker, name, &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, name, &kv), 0);
+	kv = store_new(&me, name, &options);
 	for (uint32_t n = 0; n < KEYS; n++) {
 		memset(value, (int)n, sizeof(value));
 		assert_int_equal(nam_kv_put(me.worker, kv, &n, sizeof(n), value, sizeof(value)),

@@ -22,7 +22,7 @@
 #include "compute/client/client_internal.h"
 #include "compute/remote.h"
 #include "kv/kv.h"
-#include "tests/lib/index_fixture.h"
+#include "tests/lib/kv_fixture.h"
 #include "txn/records.h"
 
 #define MIB (1ull << 20)
@@ -222,12 +222,10 @@ fill(void)
 	options.mode = NAM_KV_STORE;
 	options.memory_bytes = 2 * MIB;
 	options.partitions = 2;
-	assert_int_equal(nam_kv_create(me.worker, "pairs", &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, "pairs", &pairs), 0);
+	pairs = store_new(&me, "pairs", &options);
 	options.engine = NAM_KV_CUCKOO;
 	options.onesided = true;
-	assert_int_equal(nam_kv_create(me.worker, "read", &options), 0);
-	assert_int_equal(nam_kv_open(me.worker, "read", &read_pairs), 0);
+	read_pairs = store_new(&me, "read", &options);
 	for (uint32_t n = 0; n < KEYS; n++) {
 		uint64_t value = n;
 
