@@ -89,19 +89,48 @@ memcached_value_right(uint64_t pair, uint32_t value_bytes, const struct reply *r
 	return right;
 }
 
-/* The first reply of what has arrived.  *ret holds if it is neither partial nor garbage. */
+/* The first line of what has arrived: VALUE if it is whole, and then it is *ret. */
 static inline enum reply_kind
-memcached_parse(const char *from, size_t bytes, struct reply *ret)
+reply_line(const char *from, size_t bytes, struct reply *ret)
 {
-	size_t most = bytes < MEMCACHED_LINE_BYTES_MAX ? bytes : MEMCACHED_LINE_BYTES_MAX, value;
+	size_t most = bytes < MEMCACHED_LINE_BYTES_MAX ? bytes : MEMCACHED_LINE_BYTES_MAX;
 	const char *end = memchr(from, '\n', most);
-	char *stop;
 
 	if (!end)
 		return most < MEMCACHED_LINE_BYTES_MAX ? REPLY_PARTIAL : REPLY_GARBAGE;
 	if (end++ == from || end[-2] != '\r')
 		return REPLY_GARBAGE;
 	*ret = (struct reply){ from, (size_t)(end - 2 - from), (size_t)(end - from) };
+	return REPLY_VALUE;
+}
+
+/* The value behind the line in *ret.  @digits	its length there, up to `end` or the line's end */
+static inline enum reply_kind
+reply_value(const char *from, size_t bytes, const char *digits, char end, struct reply *ret)
+{
+	size_t value;
+	char *stop;
+
+	if (*digits < '0' || *digits > '9')
+		return REPLY_GARBAGE;
+	value = strtoul(digits, &stop, 10);
+	if (value > MEMCACHED_VALUE_BYTES_MAX || (*stop != end && *stop != '\r'))
+		return REPLY_GARBAGE;
+	from += ret->bytes;
+	if (bytes < ret->bytes + value + 2)
+		return REPLY_PARTIAL;
+	*ret = (struct reply){ from, value, ret->bytes + value + 2 };
+	return memcmp(from + value, "\r\n", 2) ? REPLY_GARBAGE : REPLY_VALUE;
+}
+
+/* The first reply of what has arrived.  *ret holds if it is neither partial nor garbage. */
+static inline enum reply_kind
+memcached_parse(const char *from, size_t bytes, struct reply *ret)
+{
+	enum reply_kind kind = reply_line(from, bytes, ret);
+
+	if (kind != REPLY_VALUE)
+		return kind;
 	if (!strncmp(from, "EN\r", 3))
 		return REPLY_MISS;
 	if (!strncmp(from, "STORED\r", 7))
@@ -109,16 +138,9 @@ memcached_parse(const char *from, size_t bytes, struct reply *ret)
 	if (!strncmp(from, "ERROR", 5) || !strncmp(from, "CLIENT_ERROR", 12) ||
 		!strncmp(from, "SERVER_ERROR", 12))
 		return REPLY_ERROR;
-	if (strncmp(from, "VA ", 3) || from[3] < '0' || from[3] > '9')
-		return REPLY_GARBAGE;
 	/* "VA 8" and whatever flags. */
-	value = strtoul(from + 3, &stop, 10);
-	if (value > MEMCACHED_VALUE_BYTES_MAX || (*stop != ' ' && *stop != '\r'))
-		return REPLY_GARBAGE;
-	if (bytes < ret->bytes + value + 2)
-		return REPLY_PARTIAL;
-	*ret = (struct reply){ end, value, ret->bytes + value + 2 };
-	return memcmp(end + value, "\r\n", 2) ? REPLY_GARBAGE : REPLY_VALUE;
+	return strncmp(from, "VA ", 3) ? REPLY_GARBAGE :
+		reply_value(from, bytes, from + 3, ' ', ret);
 }
 
 #endif /* NAM_BENCH_PEERS_MEMCACHED_H */

@@ -32,30 +32,17 @@ redis_set(char *to, uint64_t pair, uint32_t value_bytes)
 static inline enum reply_kind
 redis_parse(const char *from, size_t bytes, struct reply *ret)
 {
-	size_t most = bytes < MEMCACHED_LINE_BYTES_MAX ? bytes : MEMCACHED_LINE_BYTES_MAX, value;
-	const char *end = memchr(from, '\n', most);
-	char *stop;
+	enum reply_kind kind = reply_line(from, bytes, ret);
 
-	if (!end)
-		return most < MEMCACHED_LINE_BYTES_MAX ? REPLY_PARTIAL : REPLY_GARBAGE;
-	if (end++ == from || end[-2] != '\r')
-		return REPLY_GARBAGE;
-	*ret = (struct reply){ from, (size_t)(end - 2 - from), (size_t)(end - from) };
+	if (kind != REPLY_VALUE)
+		return kind;
 	if (*from == '-')
 		return REPLY_ERROR;
 	if (!strncmp(from, "+OK\r", 4))
 		return REPLY_STORED;
 	if (!strncmp(from, "$-1\r", 4))
 		return REPLY_MISS;
-	if (*from != '$' || from[1] < '0' || from[1] > '9')
-		return REPLY_GARBAGE;
-	value = strtoul(from + 1, &stop, 10);
-	if (value > MEMCACHED_VALUE_BYTES_MAX || *stop != '\r')
-		return REPLY_GARBAGE;
-	if (bytes < ret->bytes + value + 2)
-		return REPLY_PARTIAL;
-	*ret = (struct reply){ end, value, ret->bytes + value + 2 };
-	return memcmp(end + value, "\r\n", 2) ? REPLY_GARBAGE : REPLY_VALUE;
+	return *from != '$' ? REPLY_GARBAGE : reply_value(from, bytes, from + 1, '\r', ret);
 }
 
 #endif /* NAM_BENCH_PEERS_REDIS_H */

@@ -70,8 +70,8 @@ static void
 parse__what_is_no_reply__GARBAGE(void **state)
 {
 	static const char *const texts[] = { "\n", "x\n", "hello\r\n", "$\r\n", "$ 8\r\n",
-		"$-2\r\n", "$8x\r\n", "$16385\r\n", "$99999999999999999999\r\n", "+OKAY\r\n",
-		":1\r\n", "$2\r\nabcd", "VA 8\r\n" };
+		"$-2\r\n", "$8x\r\n", "$8 \r\n", "$16385\r\n", "$99999999999999999999\r\n",
+		"+OKAY\r\n", ":1\r\n", "$2\r\nabcd", "VA 8\r\n" };
 	char line[MEMCACHED_LINE_BYTES_MAX];
 	struct reply reply = { 0 };
 
