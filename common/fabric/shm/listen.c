@@ -318,7 +318,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 	int rc;
 
 	pthread_mutex_lock(&domain->mutex);
-	welcome.regions_count = domain->mrs_count;
+	welcome.regions_count = domain->mrs_told = domain->mrs_count;
 	pthread_mutex_unlock(&domain->mutex);
 	if (reply) {
 		welcome.bytes = reply->bytes;

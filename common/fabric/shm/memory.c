@@ -235,10 +235,12 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 		free(mr);
 		return;
 	}
-	/* The slots stay taken: a key is never given to other memory. */
+	/* A key that peers have been told of is never given to other memory. */
 	pthread_mutex_lock(&domain->mutex);
 	memcpy(old, mr, sizeof(old));
 	mr[0] = mr[SHM_READ_ONLY] = (struct shm_mr){ .fd = -1 };
+	while (domain->mrs_count > domain->mrs_told && domain->mrs[domain->mrs_count - 1].fd < 0)
+		domain->mrs_count -= 2;
 	pthread_mutex_unlock(&domain->mutex);
 	for (unsigned i = 0; i < 2 && old[i].fd >= 0; i++)
 		file_free(&old[i]);

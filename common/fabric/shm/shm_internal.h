@@ -90,6 +90,7 @@ struct shm_domain {
 	pthread_mutex_t mutex;		/* mrs, peers */
 	uint64_t instance;		/* random: tells one server process from its successor */
 	uint32_t mrs_count;
+	uint32_t mrs_told;		/* the most that any peer has been told of */
 	struct shm_mr mrs[SHM_REGIONS_MAX];
 	LIST_HEAD(, shm_peer) peers;
 	struct shm_watch watch;

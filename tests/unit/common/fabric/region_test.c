@@ -241,6 +241,26 @@ connect__withdrawn_region_has_huge_pages__RESERVES_NONE(void **state)
 	f->ops->mr_release(f->server.domain, &huge);
 }
 
+/* As a server does that finds the huge pages taken: it gives back what it has, and begins anew. */
+static void
+region_alloc__after_release_and_before_clients__CLIENTS_USE_IT(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_mr first[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(f->ops->region_alloc(f->server.domain, REGION_BYTES, 12, 0, -1,
+			&first[i], &f->diag), 0);
+	f->ops->mr_release(f->server.domain, &f->mr);
+	for (unsigned i = 0; i < 2; i++)
+		f->ops->mr_release(f->server.domain, &first[i]);
+	assert_int_equal(f->ops->region_alloc(f->server.domain, REGION_BYTES, 12, 0, -1, &f->mr,
+		&f->diag), 0);
+	side_open(f, &f->client, 0);
+	f->qp = fixture_connect(f, &f->client);
+	use(f, &f->client, f->qp, 0x11);
+}
+
 /*
  * The kernel takes no pages out of a locked range, so they cannot be made zero.  By system call:
  * sanitizers make mlock() do nothing.
@@ -266,6 +286,18 @@ region_restore__fails__STAYS_WITHDRAWN_AND_SAYS_WHY(void **state)
 	use(f, &f->client, f->qp, 0x11);
 }
 
+static int
+setup_without_clients(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+
+	assert_non_null(f);
+	fixture_address(f);
+	fixture_listen(f);
+	*state = f;
+	return 0;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int
@@ -279,6 +311,9 @@ main(void)
 		TEST(connect__region_is_withdrawn__TAKES_NONE_OF_ITS_PAGES),
 		TEST(connect__withdrawn_region_has_huge_pages__RESERVES_NONE),
 		TEST(region_restore__fails__STAYS_WITHDRAWN_AND_SAYS_WHY),
+		cmocka_unit_test_setup_teardown(
+			region_alloc__after_release_and_before_clients__CLIENTS_USE_IT,
+			setup_without_clients, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
