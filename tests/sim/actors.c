@@ -8,6 +8,7 @@
 #define POLL_NS 200000u
 #define COLLECT_PAUSE_NS 100000u
 #define SETTLE_NS 50000000u
+#define ADD_PAUSE_NS 2000000u
 
 struct nam_worker *
 sim_actor_connect(struct sim_actor *actor, const char *name)
@@ -141,6 +142,42 @@ leave:
 	sim_actor_leave(actor, worker);
 }
 
+/* ---- memory servers that come ---------------------------------------------------------------- */
+
+/* Until it is a member, as far as no death or stall explains that it is not. */
+static void
+add(struct sim_actor *actor, const struct sim_server *server)
+{
+	struct sim_stage *stage = actor->stage;
+	struct nam_client_options options;
+	struct nam_server_added added;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = stage->cluster.list;
+	rc = nam_server_add(&options, server->address, NULL, NULL, &added, &diag);
+	if (!rc)
+		stage->outcome->added++;
+	else if (!nam_sim_zombie() && !sim_explained(actor, rc))
+		sim_fail(stage, "adding a memory server: %s", diag.text);
+}
+
+static void
+adder_main(void *arg)
+{
+	struct sim_actor *actor = arg;
+	struct sim_stage *stage = actor->stage;
+	uint32_t id = stage->scenario->servers;
+
+	for (uint32_t i = 0; i < stage->scenario->add; i++) {
+		nam_sleep_ns(1 + nam_sim_random() % ADD_PAUSE_NS);
+		if (nam_sim_zombie())
+			return;
+		add(actor, sim_cluster_add(&stage->cluster, id + i));
+	}
+}
+
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static struct sim_actor *
@@ -182,6 +219,8 @@ sim_actors_start(struct sim_stage *stage)
 	}
 	for (uint32_t i = 0; i < scenario->kv; i++)
 		(void)start(stage, "kv", sim_kv_client);
+	if (scenario->add)
+		(void)start(stage, "adder", adder_main);
 }
 
 /* As an operator would: one that has died, or has lost a memory server, is replaced. */

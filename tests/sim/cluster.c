@@ -37,7 +37,8 @@ server_main(void *arg)
 	nam_server_options_init(&options);
 	options.listen = self->address;
 	options.id = self->id;
-	options.memory_bytes = self->cluster->regions * self->cluster->memory_bytes;
+	options.memory_bytes = (self->cluster->regions + self->more_regions) *
+		self->cluster->memory_bytes;
 	options.region_bytes = self->cluster->memory_bytes;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
@@ -119,6 +120,8 @@ sim_cluster_add(struct sim_cluster *cluster, uint32_t id)
 {
 	struct sim_server *server = server_start(cluster, id);
 
+	/* A region that becomes public again is no private one yet, and no index keeps one here. */
+	server->more_regions = 1;
 	server_await(server);
 	return server;
 }
@@ -144,6 +147,8 @@ sim_cluster_await(const struct sim_cluster *cluster)
 void
 sim_cluster_stop(struct sim_cluster *cluster)
 {
+	/* The one that has started it may have ended since. */
+	sim_cluster_await(cluster);
 	for (uint32_t i = 0; i < cluster->count; i++)
 		if (cluster->servers[i].server &&
 			nam_sim_process_alive(cluster->servers[i].process))
@@ -190,7 +195,8 @@ sim_worker(struct nam_client *client)
 
 	if (!rc)
 		return worker;
-	if (!nam_sim_zombie() && !nam_err_is(rc, NAM_E_FABRIC))
+	/* A client is fenced once its session connection has broken. */
+	if (!nam_sim_zombie() && !nam_err_is(rc, NAM_E_FABRIC) && rc != -NAM_E_FENCED)
 		sim_die("worker: %s", diag.text);
 	return NULL;
 }

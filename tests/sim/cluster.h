@@ -20,6 +20,7 @@ struct sim_server {
 	struct nam_server *server;	/* NULL before it is ready and after it has ended */
 	char address[32];
 	uint32_t id;
+	uint32_t more_regions;		/* than others */
 };
 
 struct sim_cluster {

@@ -40,6 +40,11 @@ sim_design_set(const struct sim_scenario *scenario, uint64_t keys, sim_key_fn ke
 	options->partitioning = scenario->partitioning;
 	if (scenario->partitioning != NAM_PARTITION_RANGE)
 		return;
+	/* There are as many bounds as memory servers, which come meanwhile. */
+	if (scenario->add) {
+		options->partitioning = NAM_PARTITION_HASH;
+		return;
+	}
 	for (uint32_t i = 0; i + 1 < scenario->servers; i++)
 		key(scenario, (i + 1) * share, bounds + (size_t)i * options->key_bytes);
 	options->bounds = bounds;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # points.sh RUN_SIM [SEEDS]: every race point of the source is reached when an index shrinks, or in
 # at most so many runs by --vary of each profile, from seed 1 on.  Those of record stores are for
-# litmus_test and ramp_test, and those of views, in which no memory server comes, for litmus_test.
+# litmus_test and ramp_test.
 
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -14,7 +14,7 @@ trap 'rm -f "$reached"' EXIT
 
 points=$(grep -rhoE --include='*.c' 'nam_race_point\("[^"]+"' \
 	"$here"/../../{common,compute,index,kv,memserver} |
-	sed -E 's/.*"([^"]+)"/\1/' | grep -vE '^(records|locking|view)\.' | sort -u)
+	sed -E 's/.*"([^"]+)"/\1/' | grep -vE '^(records|locking)\.' | sort -u)
 [ -n "$points" ] || exit 1
 
 # Each point and how often it was reached; fails if one never was.

@@ -238,6 +238,8 @@ static const struct nam_option rows[] = {
 		FIELD(scenario.many), SET(many_given), .max = 100 },
 	{ "kv", "N", "N more clients use a key-value store, by any RPC transport.",
 		NAM_OPTION_COUNT, FIELD(scenario.kv), SET(kv_given), .max = 100 },
+	{ "add", "N", "N memory servers come while clients are at work.", NAM_OPTION_COUNT,
+		FIELD(scenario.add), SET(add_given), .max = 4 },
 	{ .help = "The cluster:" },
 	NUMBER("steps", sim.step_bytes, 8, 64, "Bytes of a micro-step: 8 or 64 (default)."),
 	NUMBER("slowness", sim.slowness, 1, 1000000, "Messages take N times as long."),
@@ -413,7 +415,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
 			"%llu loads, %llu drops, %llu operations on a store, %llu of them "
-			"unknown, longest operation %.3f ms, pass %.3f ms; "
+			"unknown, %u memory servers added, "
+			"longest operation %.3f ms, pass %.3f ms; "
 			"verified: %s; %llu separators late, %llu keys unreadable; "
 			"blocks counted: %s",
 			nam_sim_profile_name(sim->profile),
@@ -440,7 +443,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.slowed,
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
 			(unsigned long long)outcome->kv_ops,
-			(unsigned long long)outcome->kv_unknown,
+			(unsigned long long)outcome->kv_unknown, outcome->added,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
 			outcome->verified, (unsigned long long)outcome->late,
 			(unsigned long long)outcome->unreadable,

@@ -49,6 +49,8 @@ struct sim_scenario {
 	bool kv_given;				/* not to be varied */
 	uint32_t many;			/* percent of changes that are several in one call */
 	bool many_given;			/* not to be varied */
+	uint32_t add;		/* memory servers that come while clients are at work */
+	bool add_given;				/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	uint32_t leaks;				/* blocks that the director loses on purpose */
@@ -81,6 +83,7 @@ struct sim_result {
 	uint64_t unreadable;		/* keys, at the end, for what died left */
 	uint64_t loads, drops;		/* of the temporary index */
 	uint64_t kv_ops, kv_unknown;	/* on the store; of these, by errors of the fabric */
+	uint32_t added;			/* memory servers */
 	uint32_t collectors;		/* one after the other */
 	uint64_t operation_ns, pass_ns;	/* the longest */
 	char verified[96], counted[96];	/* how much of the index, and of the memory */

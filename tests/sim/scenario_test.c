@@ -153,6 +153,52 @@ sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall(void **st
 #endif
 }
 
+static void
+add_while_clients_work(struct sim_scenario *scenario)
+{
+	sim_scenario_init(scenario);
+	scenario->add = 2;
+	scenario->ops = 3000;
+	scenario->keys = 4000;
+}
+
+static void
+sim_scenario_run__memory_servers_come__NOTHING_fails(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	add_while_clients_work(&scenario);
+	outcome = run(&scenario);
+	assert_string_equal(outcome.why, "");
+	assert_int_equal(outcome.added, 2);
+	assert_int_equal(outcome.refused, 0);
+}
+
+#ifdef NAM_SIM_POINTS
+/* Blocks of a memory server that some clients do not know yet. */
+static void
+sim_scenario_run__allocates_before_all_know__NOREGION(void **state)
+{
+	struct sim_scenario scenario;
+	bool found = false;
+
+	(void)state;
+	add_while_clients_work(&scenario);
+	assert_int_equal(nam_guard_off("view-usable"), 0);
+	LEAKS_ARE_WELL();
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS && !found; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		found = outcome.failed && strstr(outcome.why, "NAM_E_NOREGION");
+	}
+	LEAKS_ARE_NOT();
+	nam_guards_on();
+	assert_true(found);
+}
+#endif
+
 /* ---- keys and pairs ----------------------------------------------------------------------- */
 
 static const struct shape {
@@ -357,6 +403,10 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall),
 		cmocka_unit_test(
 			sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall),
+		cmocka_unit_test(sim_scenario_run__memory_servers_come__NOTHING_fails),
+#ifdef NAM_SIM_POINTS
+		cmocka_unit_test(sim_scenario_run__allocates_before_all_know__NOREGION),
+#endif
 		cmocka_unit_test(sim_scenario_run__keys_and_pairs_of_all_kinds__PASSES),
 #ifdef NAM_SIM_POINTS
 		cmocka_unit_test(sim_scenario_run__guard_is_off__PAIRS_contradict),

@@ -185,6 +185,17 @@ vary_many(struct sim_scenario *scenario)
 		scenario->many = scenario->keys < 64 ? 0 : many;
 }
 
+/* Likewise.  Where little memory is left, it would be more. */
+static void
+vary_members(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6164640000000000ull);
+	uint32_t add = between(&rng, 0, 7) ? 0 : between(&rng, 1, 2);
+
+	if (!scenario->add_given)
+		scenario->add = scenario->spare ? 0 : add;
+}
+
 void
 sim_scenario_vary(struct sim_scenario *scenario)
 {
@@ -224,4 +235,5 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	vary_more(scenario);
 	vary_kv(scenario);
 	vary_many(scenario);
+	vary_members(scenario);
 }
