@@ -158,9 +158,9 @@ copies_send(struct nam_client *client, const struct nam__cluster_view *view)
 	for (uint32_t i = 1; i < view->head.count; i++) {
 		uint16_t slot = client->slot_of_id[view->members[i].id];
 
-		if (slot != NAM__NO_SLOT && nam__cluster_view_copy(client->epoch_worker, slot,
-				view)) /* SUSPENDS */
-			continue;
+		if (slot != NAM__NO_SLOT)
+			(void)!nam__cluster_view_copy(client->epoch_worker, slot,
+				view); /* SUSPENDS */
 	}
 }
 
