@@ -146,7 +146,9 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 #define NAM_BLOCK_RECYCLED 1u
 
 /**
- * nam_alloc -- one block of remote memory on the next server in round-robin order.
+ * nam_alloc -- one block of remote memory, by turns on the servers with most free memory.
+ *
+ * Those have at most an eighth of their memory less free than the one with most.
  *
  * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
  * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED
@@ -164,9 +166,14 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  */
 NAM_FIBER_FN int nam_alloc(struct nam_worker *worker, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
-/* The same on that server and no other: slot 0 .. nam_client_servers() - 1. */
+/* The same by turns on all servers, as far as they have room. */
+NAM_FIBER_FN int nam_alloc_evenly(struct nam_worker *worker, uint32_t stride,
+	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+/* nam_alloc() on that server and no other: slot 0 .. nam_client_servers() - 1. */
 NAM_FIBER_FN int nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+/* A slot for blocks that lie together: by a hash, one of the servers with most free memory. */
+uint32_t nam_alloc_slot(const struct nam_client *client, uint32_t hash);
 
 /* Reuse a block at once that no other task has ever seen.  Cost: none remote. */
 void nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);

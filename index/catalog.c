@@ -279,7 +279,7 @@ create(struct nam_worker *worker, struct nam_index *index, const char *name,
 		return rc;
 	index->superblock = nam_gaddr_untagged(index->superblock);
 	if (fine)
-		rc = nam__node_alloc(worker, index, &leaves[0], &generation); /* SUSPENDS */
+		rc = nam__node_alloc(worker, index, false, &leaves[0], &generation); /* SUSPENDS */
 	else if (options->design == NAM_DESIGN_HYBRID)
 		rc = nam__hybrid_create(worker, index, name, members, leaves); /* SUSPENDS */
 	else

@@ -156,9 +156,10 @@ NAM_FIBER_FN int nam__new_node_await(struct nam_worker *worker, struct nam_index
 /**
  * nam__node_alloc -- memory for a new node, and the generation it must have.
  *
+ * @evenly	by turns on all servers, whatever memory they have free: levels of a load
  * @ret_at	tagged with that generation
  */
-NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 	struct nam_gaddr *ret_at, uint32_t *ret_generation) NAM_MUST_CHECK;
 
 /*

@@ -21,7 +21,8 @@ struct nam_rpc_alloc_request {
 struct nam_rpc_alloc_reply {
 	uint64_t run_at;	/* gaddr of a run of fresh blocks, or 0 */
 	uint32_t run_count;	/* blocks in the run, `stride` apart */
-	uint32_t count;		/* recycled blocks that follow */
+	uint16_t count;		/* recycled blocks that follow */
+	uint16_t free;		/* memory that clients may still allocate, in 65,535ths of all */
 	uint64_t blocks[];	/* gaddrs */
 };
 

@@ -36,6 +36,8 @@ struct nam__server {
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
+	/* As in the newest ALLOC reply; 65,535 before the first one. */
+	_Atomic uint16_t free;
 	/* As the view says (view_rpc.h): written in this order, and read in the other one. */
 	atomic_uint_fast64_t view_since, view_renewed;
 };

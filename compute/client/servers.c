@@ -100,6 +100,7 @@ nam__server_append(struct nam_client *client, const char *address, uint32_t *ret
 		return rc;
 	}
 	server->domain = client->domains[0];
+	atomic_store_explicit(&server->free, UINT16_MAX, memory_order_relaxed);
 	*ret_slot = slot;
 	return 0;
 }

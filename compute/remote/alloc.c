@@ -15,8 +15,9 @@
 
 #define ASK_MAX 1024u
 #define ASK_BYTES_MAX (1u << 20)
-/* A server that was full is not asked again before so many allocations have passed it by. */
-#define FULL_SKIPS 256u
+/* A server that is full, or fuller than others, is asked after so many allocations elsewhere. */
+#define SKIPS 256u
+#define FREE_SLACK (UINT16_MAX / 8u)	/* so much less free memory than another server may have */
 
 void
 nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
@@ -74,6 +75,8 @@ class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_
 			worker->client->servers[slot].address);
 		goto give_reply;
 	}
+	atomic_store_explicit(&worker->client->servers[slot].free, reply->free,
+		memory_order_relaxed);
 	nam_race_point("alloc.asked");
 	rc = nam__class_reserve(worker, class, reply->count);
 	if (rc)
@@ -112,8 +115,10 @@ class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	class->refilling = true;
 	rc = class_ask(worker, slot, stride, class); /* SUSPENDS */
 	class->refilling = false;
-	if (nam_err_is(rc, NAM_E_REMOTE_FULL))
-		class->skips = FULL_SKIPS;
+	if (nam_err_is(rc, NAM_E_REMOTE_FULL)) {
+		class->skips = SKIPS;
+		atomic_store_explicit(&worker->client->servers[slot].free, 0, memory_order_relaxed);
+	}
 	for (task = class->waiters; task; task = next) {
 		next = task->next;
 		task->pending = 0;
@@ -149,7 +154,7 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 	return 0;
 }
 
-/* ---- round robin -------------------------------------------------------------------------- */
+/* ---- the choice of a server --------------------------------------------------------------- */
 
 /* Whether blocks may be allocated there. */
 static bool
@@ -205,12 +210,56 @@ cached_pop(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam
 	return true;
 }
 
+/* The least free memory of a server that is not passed by, in 65,535ths. */
+static uint32_t
+free_least(const struct nam_client *client)
+{
+	uint32_t most = FREE_SLACK;
+
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		const struct nam__server *server = &client->servers[slot];
+		uint32_t free = atomic_load_explicit(&server->free, memory_order_relaxed);
+
+		if (free > most && usable(client, slot) &&
+			!atomic_load_explicit(&server->lost, memory_order_relaxed))
+			most = free;
+	}
+	return most - FREE_SLACK;
+}
+
+uint32_t
+nam_alloc_slot(const struct nam_client *client, uint32_t hash)
+{
+	uint32_t least = free_least(client), count = 0;
+	uint16_t slots[NAM_SERVERS_MAX];
+
+	for (uint32_t slot = 0; slot < client->servers_count; slot++)
+		if (usable(client, slot) && atomic_load_explicit(&client->servers[slot].free,
+			memory_order_relaxed) >= least)
+			slots[count++] = (uint16_t)slot;
+	return count ? slots[(uint64_t)hash * count >> 32] : client->catalog_slot;
+}
+
+/* A few blocks now and then show whether it has got memory back. */
+static bool
+pass_by(const struct nam__server *server, struct nam__block_class *class, uint32_t least)
+{
+	if (class->skips)
+		return --class->skips > 0;
+	if (atomic_load_explicit(&server->free, memory_order_relaxed) >= least)
+		return false;
+	class->ask = NAM__ASK_FIRST;
+	return ++class->passes % SKIPS > 0;
+}
+
 /*
- * Go round from `first`.  Servers that were full lately are passed by at first, and asked only if
- * no other has room; those that are not usable are not asked.
+ * Go round from `first`.  Servers that are full or fuller than others are passed by at first, and
+ * asked only if no other has room; those that are not usable are not asked.
+ *
+ * @least	free memory, in 65,535ths
  */
 NAM_FIBER_FN static int
-alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
+alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t least, uint32_t stride,
 	struct nam_gaddr *ret_at)
 {
 	uint32_t servers_count = worker->client->servers_count;
@@ -223,11 +272,10 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 		uint32_t slot = (first + i) % servers_count;
 		struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
-		if (i < servers_count && class && class->skips && nam__class_empty(class)) {
-			class->skips--;
-			continue;
-		}
 		if (asked[slot] || !usable(worker->client, slot))
+			continue;
+		if (i < servers_count && class && nam__class_empty(class) &&
+			pass_by(&worker->client->servers[slot], class, least))
 			continue;
 		asked[slot] = true;
 		usable_count++;
@@ -270,13 +318,27 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }
 
-int
-nam_alloc(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
+/* Blocks in the block cache have been allocated already, wherever they lie. */
+NAM_FIBER_FN static int
+alloc_next(struct nam_worker *worker, bool evenly, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint32_t slot = worker->alloc_next;
 
 	worker->alloc_next = slot + 1 < worker->client->servers_count ? slot + 1 : 0;
 	if (worker->qps[slot] && cached_pop(worker, slot, stride, ret_at))
 		return 0;
-	return alloc_anywhere(worker, slot, stride, ret_at); /* SUSPENDS */
+	return alloc_anywhere(worker, slot, evenly ? 0 : free_least(worker->client), stride,
+		ret_at); /* SUSPENDS */
+}
+
+int
+nam_alloc(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
+{
+	return alloc_next(worker, false, stride, ret_at); /* SUSPENDS */
+}
+
+int
+nam_alloc_evenly(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
+{
+	return alloc_next(worker, true, stride, ret_at); /* SUSPENDS */
 }

@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ASK_FIRST 16u
-
 struct stride_classes {
 	uint32_t stride;
 	struct nam__block_class *classes;		/* by server slot, for NAM_SERVERS_MAX */
@@ -53,7 +51,7 @@ nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 		return NULL;
 	}
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
-		classes[i].ask = ASK_FIRST;
+		classes[i].ask = NAM__ASK_FIRST;
 	cache->strides[count] = (struct stride_classes){ stride, classes };
 	cache->count = count + 1;
 	worker->block_caches = cache;

@@ -38,7 +38,8 @@ node_alloc(struct nam__loader *loader, struct nam_gaddr *ret_at, uint32_t *ret_g
 	int rc;
 
 	do {
-		rc = nam__node_alloc(worker, loader->index, ret_at, ret_generation); /* SUSPENDS */
+		rc = nam__node_alloc(worker, loader->index, true, ret_at,
+			ret_generation); /* SUSPENDS */
 		if (rc != -NAM_E_REMOTE_FULL)
 			return rc;
 		nam__op_end(worker);

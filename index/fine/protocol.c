@@ -580,14 +580,15 @@ nam__new_node_await(struct nam_worker *worker, struct nam_index *index, struct n
 }
 
 int
-nam__node_alloc(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at,
-	uint32_t *ret_generation)
+nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
+	struct nam_gaddr *ret_at, uint32_t *ret_generation)
 {
 	uint32_t generation = 1;
 	struct nam_gaddr at;
 	int rc;
 
-	rc = nam_alloc(worker, index->g.stride, &at); /* SUSPENDS */
+	rc = evenly ? nam_alloc_evenly(worker, index->g.stride, &at) : nam_alloc(worker,
+		index->g.stride, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
 	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED) {

@@ -38,7 +38,7 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 
 	if (!image)
 		return -ENOMEM;
-	rc = nam__node_alloc(worker, index, &at, &generation); /* SUSPENDS */
+	rc = nam__node_alloc(worker, index, false, &at, &generation); /* SUSPENDS */
 	if (rc)
 		goto give_image;
 	nam__node_init(g, image, NAM__NODE_INNER, level, generation, nam__key_lowest.w, NULL);
@@ -208,7 +208,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		if (rc)
 			goto unlock;
 	}
-	rc = nam__node_alloc(worker, index, &right_at, &generation); /* SUSPENDS */
+	rc = nam__node_alloc(worker, index, false, &right_at, &generation); /* SUSPENDS */
 	if (rc)
 		goto unlock;
 

@@ -24,7 +24,7 @@ leaf_create(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr
 
 	if (!image)
 		return -ENOMEM;
-	rc = nam__node_alloc(worker, index, &at, &generation); /* SUSPENDS */
+	rc = nam__node_alloc(worker, index, false, &at, &generation); /* SUSPENDS */
 	if (rc)
 		goto give_image;
 	nam__node_init(&index->g, image, NAM__NODE_LEAF, 0, generation, nam__key_lowest.w, NULL);

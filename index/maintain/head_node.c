@@ -78,7 +78,7 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	uint32_t generation;
 	int rc, unlock_rc;
 
-	rc = nam__node_alloc(worker, index, &head, &generation); /* SUSPENDS */
+	rc = nam__node_alloc(worker, index, false, &head, &generation); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam__lock_node(worker, index, rebuild->leaves[at - 1], 0, &leaf); /* SUSPENDS */

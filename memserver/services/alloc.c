@@ -200,6 +200,20 @@ stride_valid(uint32_t stride)
 	return stride && stride % NAM_GADDR_UNIT_BYTES == 0;
 }
 
+/* Memory for clients that is vacant, or in blocks that were given back: in 65,535ths of all. */
+static uint16_t
+free_share(const struct nam__allocator *allocator)
+{
+	uint64_t all = 0, free;
+
+	for (uint32_t kind = 0; kind < NAM_MEMORY_KINDS; kind++)
+		all += allocator->memory[kind].bytes;
+	free = allocator->memory[NAM_MEMORY_PUBLIC].bytes -
+		allocator->memory[NAM_MEMORY_PUBLIC].carved_bytes +
+		allocator->memory[NAM_MEMORY_PUBLIC].free_bytes;
+	return (uint16_t)(free * UINT16_MAX / all);
+}
+
 int
 nam__service_alloc(struct nam__exchange *exchange)
 {
@@ -216,13 +230,14 @@ nam__service_alloc(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, true);
-	reply->count = list ? take_recycled(allocator, list, reply->blocks, most) : 0;
+	reply->count = list ? (uint16_t)take_recycled(allocator, list, reply->blocks, most) : 0;
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
 	if (list && reply->count < request->count && LIST_EMPTY(&list->runs))
 		carved = nam__runs_carve(allocator, request->stride, NAM_MEMORY_PUBLIC,
 			request->count - reply->count);
 	if (list && !reply->count && !carved.count && held_again(allocator, list))
-		reply->count = take_recycled(allocator, list, reply->blocks, most);
+		reply->count = (uint16_t)take_recycled(allocator, list, reply->blocks, most);
+	reply->free = free_share(allocator);
 	pthread_mutex_unlock(&allocator->mutex);
 	if (!list)
 		return -NAM_E_LIMIT;

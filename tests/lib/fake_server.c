@@ -124,6 +124,8 @@ answer_alloc(struct fake_server *server, const struct nam_rpc_alloc_request *req
 	}
 	if (!reply->count && !reply->run_count)
 		return -NAM_E_REMOTE_FULL;
+	reply->free = (uint16_t)((server->options.memory_bytes - server->carved) * UINT16_MAX /
+		server->options.memory_bytes);
 	atomic_fetch_add(&server->blocks_out, (int)(reply->count + reply->run_count));
 	*ret_bytes = (uint32_t)(sizeof(*reply) + reply->count * sizeof(uint64_t));
 	return 0;

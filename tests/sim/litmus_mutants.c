@@ -127,7 +127,7 @@ split_out_of_order(struct nam_worker *worker, struct nam_index *index, struct na
 	struct nam__dirty dirty;
 	struct nam_gaddr at;
 	uint32_t generation;
-	int rc = nam__node_alloc(worker, index, &at, &generation);
+	int rc = nam__node_alloc(worker, index, false, &at, &generation);
 
 	if (rc)
 		litmus_fail("no node for a split: %s", nam_err_name(rc));

@@ -99,6 +99,87 @@ nam_alloc__three_servers__ROUND_ROBIN(void **state)
 	close_all(&fixture);
 }
 
+#define EIGHTH ((1u << 20) / STRIDE)	/* of a server's memory, in blocks */
+
+/* Server 0 has so many eighths of its memory less than others. */
+static void
+fill_first(struct fixture *fixture, uint32_t eighths)
+{
+	struct nam_gaddr at;
+
+	for (uint32_t i = 0; i < EIGHTH * eighths; i++)
+		assert_int_equal(nam_alloc_on(fixture->worker, 0, STRIDE, &at), 0);
+}
+
+static uint32_t
+count_at_first(struct fixture *fixture, uint32_t count,
+	int (*alloc)(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at))
+{
+	uint32_t at_first = 0;
+	struct nam_gaddr at;
+
+	for (uint32_t i = 0; i < count; i++) {
+		assert_int_equal(alloc(fixture->worker, STRIDE, &at), 0);
+		at_first += !slot_of(fixture, at);
+	}
+	return at_first;
+}
+
+static void
+nam_alloc__server_with_less_free_memory__PASSED_BY_AT_FIRST(void **state)
+{
+	struct fake_server_options options = { .memory_bytes = 8u << 20 };
+	struct fixture fixture = { .client = NULL };
+	uint32_t asked, at_first;
+
+	(void)state;
+	connect_all(&fixture, 2, &options);
+	fill_first(&fixture, 3);
+	/* The block cache's blocks of it are used up; beside that a few come, now and then. */
+	(void)count_at_first(&fixture, EIGHTH / 4, nam_alloc);
+	asked = fake_server_requests(fixture.servers[0], NAM_RPC_ALLOC);
+	at_first = count_at_first(&fixture, EIGHTH, nam_alloc);
+	assert_true(at_first < EIGHTH / 8);
+	assert_true(fake_server_requests(fixture.servers[0], NAM_RPC_ALLOC) - asked < 4);
+	/* Server 1 has about as little now: by turns again. */
+	(void)count_at_first(&fixture, EIGHTH, nam_alloc);
+	at_first = count_at_first(&fixture, EIGHTH, nam_alloc);
+	assert_in_range(at_first, EIGHTH * 3 / 8, EIGHTH * 5 / 8);
+	close_all(&fixture);
+}
+
+static void
+nam_alloc_evenly__server_with_less_free_memory__BY_TURNS(void **state)
+{
+	struct fake_server_options options = { .memory_bytes = 8u << 20 };
+	struct fixture fixture = { .client = NULL };
+
+	(void)state;
+	connect_all(&fixture, 2, &options);
+	fill_first(&fixture, 3);
+	assert_int_equal(count_at_first(&fixture, 2000, nam_alloc_evenly), 1000);
+	close_all(&fixture);
+}
+
+static void
+nam_alloc_slot__server_with_less_free_memory__NOT_CHOSEN(void **state)
+{
+	struct fake_server_options options = { .memory_bytes = 8u << 20 };
+	struct fixture fixture = { .client = NULL };
+	struct nam_gaddr at;
+
+	(void)state;
+	connect_all(&fixture, 3, &options);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(nam_alloc_on(fixture.worker, i, STRIDE, &at), 0);
+		assert_int_equal(nam_alloc_slot(fixture.client, i * 0x55555556u), i);
+	}
+	fill_first(&fixture, 3);
+	assert_int_equal(nam_alloc_slot(fixture.client, 0), 1);
+	assert_int_equal(nam_alloc_slot(fixture.client, UINT32_MAX), 2);
+	close_all(&fixture);
+}
+
 static void
 nam_alloc_on__chosen_server__THERE(void **state)
 {
@@ -476,6 +557,10 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nam_alloc__three_servers__ROUND_ROBIN),
+		cmocka_unit_test(
+			nam_alloc__server_with_less_free_memory__PASSED_BY_AT_FIRST),
+		cmocka_unit_test(nam_alloc_evenly__server_with_less_free_memory__BY_TURNS),
+		cmocka_unit_test(nam_alloc_slot__server_with_less_free_memory__NOT_CHOSEN),
 		cmocka_unit_test(nam_alloc_on__chosen_server__THERE),
 		cmocka_unit_test(nam_alloc__many_blocks__DISTINCT_and_few_rpcs),
 		cmocka_unit_test(nam_alloc__large_stride__AT_MOST_1_MIB_AND_A_BLOCK),

@@ -297,7 +297,8 @@ split_without_separator(struct member *me, struct nam_index *index, uint64_t num
 	nam__key_encode(&index->g, tree_key(index, number), 0, &key);
 	nam__op_begin(me->worker, NAM_OP_OTHER);
 	assert_int_equal(nam__lock_covering(me->worker, index, key.w, level, &held), 0);
-	assert_int_equal(nam__node_alloc(me->worker, index, &right_at, &generation), 0);
+	assert_int_equal(nam__node_alloc(me->worker, index, false, &right_at,
+		&generation), 0);
 	nam__node_divide(&index->g, held.image, nam__node_count(held.image) / 2, right, generation,
 		&dirty);
 	nam_batch_init(&batch, me->worker);
