@@ -171,10 +171,8 @@ struct nam_records_superblock {
 	uint16_t format;		/* NAM_RECORDS_FORMAT */
 	uint8_t algorithm;		/* enum nam_ramp */
 	uint8_t commit;			/* enum nam_records_commit */
-	uint16_t servers_count;		/* memory servers at creation */
 	uint8_t tables;			/* 1: records are rows of tables, whatever their names */
-	uint8_t reserved;
-	uint8_t servers[32];		/* bit i: records lie on server id i */
+	uint8_t reserved[35];
 };
 _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 

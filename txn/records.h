@@ -106,7 +106,6 @@ NAM_FIBER_FN int nam_records_create(struct nam_worker *worker, const char *name,
  *	-EINVAL			the name
  *	-NAM_E_NOINDEX		nothing has that name
  *	-NAM_E_KIND		that is the name of something else
- *	-NAM_E_CLUSTER		records lie on memory servers that the cluster text lacks
  *	-NAM_E_LOST		a memory server was restarted since it was made: drop it
  *	-NAM_E_FABRIC_VERSION	it was made by a library with another format
  *
@@ -245,7 +244,7 @@ struct nam_records_stat {
 	uint64_t remote_bytes;		/* of heads and latest versions, without the index */
 	uint64_t others;		/* served: versions prepared, or replaced lately */
 	uint64_t others_bytes;		/* and their remote memory */
-	uint32_t servers;
+	uint32_t servers;		/* on which these records lie */
 };
 
 /**

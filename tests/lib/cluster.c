@@ -310,6 +310,7 @@ struct local_cluster {
 	char folder[64];
 	char list[CLUSTER_SERVERS_MAX * 96];
 	unsigned count;
+	uint64_t memory_bytes, region_bytes;	/* of each */
 	struct {
 		char address[96];
 		struct nam_server *server;
@@ -326,6 +327,32 @@ run_server(void *arg)
 		test_die("a memory server ended: %s", nam_err_text(rc));
 }
 
+const char *
+local_cluster_add(struct local_cluster *cluster)
+{
+	unsigned number = cluster->count++;
+	struct nam_server_options options;
+	struct nam_diag diag = { "" };
+	char *address;
+
+	if (number == CLUSTER_SERVERS_MAX)
+		test_die("there are %u memory servers already", number);
+	address = cluster->servers[number].address;
+	address_choose(cluster->folder, number, address, sizeof(cluster->servers[0].address));
+	nam_server_options_init(&options);
+	options.listen = address;
+	options.id = number;
+	options.memory_bytes = cluster->memory_bytes;
+	options.region_bytes = cluster->region_bytes;
+	options.pages = NAM_PAGES_4K;
+	if (nam_server_start(&options, &cluster->servers[number].server, NULL, &diag))
+		test_die("memory server %u: %s", number, diag.text);
+	if (nam_thread_start("memserver", run_server, cluster->servers[number].server,
+		    &cluster->servers[number].thread))
+		test_die("no thread for memory server %u", number);
+	return address;
+}
+
 struct local_cluster *
 local_cluster_start(unsigned count, uint64_t memory_bytes, uint64_t region_bytes)
 {
@@ -337,26 +364,13 @@ local_cluster_start(unsigned count, uint64_t memory_bytes, uint64_t region_bytes
 	(void)snprintf(cluster->folder, sizeof(cluster->folder), "/tmp/nam-test-XXXXXX");
 	if (!mkdtemp(cluster->folder))
 		test_die("%s: %s", cluster->folder, strerror(errno));
-	cluster->count = count;
-	for (unsigned i = 0; i < count; i++) {
-		struct nam_server_options options;
-		struct nam_diag diag = { "" };
-		char *address = cluster->servers[i].address;
+	cluster->memory_bytes = memory_bytes;
+	cluster->region_bytes = region_bytes;
+	while (cluster->count < count) {
+		const char *address = local_cluster_add(cluster);
 
-		address_choose(cluster->folder, i, address, sizeof(cluster->servers[i].address));
 		length += (size_t)snprintf(cluster->list + length, sizeof(cluster->list) - length,
-			"%s%s", i ? "," : "", address);
-		nam_server_options_init(&options);
-		options.listen = address;
-		options.id = i;
-		options.memory_bytes = memory_bytes;
-		options.region_bytes = region_bytes;
-		options.pages = NAM_PAGES_4K;
-		if (nam_server_start(&options, &cluster->servers[i].server, NULL, &diag))
-			test_die("memory server %u: %s", i, diag.text);
-		if (nam_thread_start("memserver", run_server, cluster->servers[i].server,
-			    &cluster->servers[i].thread))
-			test_die("no thread for memory server %u", i);
+			"%s%s", length ? "," : "", address);
 	}
 	return cluster;
 }

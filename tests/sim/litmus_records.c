@@ -37,14 +37,14 @@ keys_choose(const struct nam_records *records)
 
 	memset(newest, 0, sizeof(newest));
 	for (unsigned i = 0; i < RECORDS; i++) {
-		uint32_t wanted = i == Y ? records->servers - 1 : 0, is;
+		uint32_t wanted = i == Y ? records->client->servers_count - 1 : 0, is;
 
 		do {
 			struct nam__record_id id;
 
 			(void)snprintf(keys[i], sizeof(keys[i]), "r%u", number++);
 			id = nam__record_id(keys[i], (uint32_t)strlen(keys[i]));
-			is = (uint32_t)((id.word[0] >> 32) * records->servers >> 32);
+			is = nam_alloc_slot(records->client, (uint32_t)(id.word[0] >> 32));
 		} while (is != wanted);
 	}
 }

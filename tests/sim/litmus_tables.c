@@ -36,16 +36,17 @@ key_of(const struct nam_table *table, const char *key, uint8_t *ret_record_key)
 static void
 keys_choose(const struct nam_table *table)
 {
-	uint32_t servers = table->store->records->servers, is;
+	const struct nam_client *client = table->store->records->client;
+	uint32_t is;
 	uint8_t record_key[NAM_RECORD_KEY_BYTES_MAX];
 	unsigned number = 0;
 
 	for (unsigned i = 0; i < 2; i++)
 		do {
 			(void)snprintf(keys[i], sizeof(keys[i]), "k%u", number++);
-			is = (uint32_t)((nam__record_id(record_key, key_of(table, keys[i],
-				record_key)).word[0] >> 32) * servers >> 32);
-		} while (is != (i ? servers - 1 : 0));
+			is = nam_alloc_slot(client, (uint32_t)(nam__record_id(record_key,
+				key_of(table, keys[i], record_key)).word[0] >> 32));
+		} while (is != (i ? client->servers_count - 1 : 0));
 }
 
 static struct nam_table *

@@ -24,12 +24,10 @@ sweep(struct nam__recovery *recovery, const struct nam__walked *seen, uint32_t c
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct nam_version_sibling record = { 0, seen[i].at.raw, 0 };
-		uint16_t slot = nam__server_slot(recovery->worker->client, seen[i].at);
 
-		if (!seen[i].head.chain || slot == UINT16_MAX)
-			continue;
-		nam__txn_add_version(txn, &record, 0);
-		txn->items[txn->count - 1].slot = slot;
+		if (seen[i].head.chain && nam__server_slot(recovery->worker->client,
+			seen[i].at) != NAM__NO_SLOT)
+			nam__txn_add_version(txn, &record, 0);
 	}
 	/* A message lists a limited number of versions; after a full one there may be more. */
 	for (unsigned i = 0; i < SWEEPS_MAX && txn->count && !rc; i++) {

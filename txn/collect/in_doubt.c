@@ -33,13 +33,12 @@ static bool
 record_request(struct nam__txn *txn, uint64_t head, uint64_t timestamp)
 {
 	const struct nam_version_sibling record = { 0, head, 0 };
-	uint16_t slot = nam__server_slot(txn->worker->client, NAM_GADDR(head));
 	struct nam__item *item = &txn->items[txn->count];
 
-	if (slot == UINT16_MAX || txn->count == NAM_RECORDS_MAX)
+	if (nam__server_slot(txn->worker->client, NAM_GADDR(head)) == NAM__NO_SLOT ||
+		txn->count == NAM_RECORDS_MAX)
 		return false;
 	nam__txn_add_version(txn, &record, timestamp);
-	item->slot = slot;
 	item->state = NAM__ITEM_REQUEST;
 	return true;
 }
@@ -268,16 +267,14 @@ done:
 NAM_FIBER_FN static int
 end_of_lock(struct nam__recovery *recovery, struct nam__in_doubt *one)
 {
-	uint16_t slot = nam__server_slot(recovery->worker->client, one->head);
-	const struct nam__refusal refusal = { NAM_LOCKING_EXPIRED, slot, one->head.raw,
-		one->timestamp };
+	const struct nam__refusal refusal = { NAM_LOCKING_EXPIRED, one->head.raw, one->timestamp };
 	struct nam__txn *txn = nam__txn_new(recovery->worker, recovery->records);
 	enum nam__terminated outcome;
 	int rc;
 
 	if (!txn)
 		return -ENOMEM;
-	one->undecided = slot == UINT16_MAX;
+	one->undecided = nam__server_slot(recovery->worker->client, one->head) == NAM__NO_SLOT;
 	rc = one->undecided ? 0 : nam__lock_terminate(txn, &refusal, &outcome); /* SUSPENDS */
 	if (!rc && !one->undecided) {
 		recovery->done.committed += outcome == NAM__TERMINATED_COMMITTED;

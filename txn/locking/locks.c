@@ -15,12 +15,12 @@
  * helps a writer whose own is too early.
  */
 static void
-refused(struct nam__refusal *refusal, uint32_t slot, const struct nam_rpc_locking_reply *reply)
+refused(struct nam__refusal *refusal, const struct nam_rpc_locking_reply *reply)
 {
 	if (reply->refusal < refusal->why || (reply->refusal == refusal->why &&
 			reply->timestamp <= refusal->timestamp))
 		return;
-	*refusal = (struct nam__refusal){ reply->refusal, slot, reply->head, reply->timestamp };
+	*refusal = (struct nam__refusal){ reply->refusal, reply->head, reply->timestamp };
 }
 
 /* ---- READ ------------------------------------------------------------------------------------ */
@@ -44,7 +44,7 @@ got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void
 		return nam__post_malformed(txn);
 	if (!reply->refusal)
 		return nam__answers_each(txn, bundle, sizeof(*reply), bytes, got_one, NULL);
-	refused(arg, txn->items[bundle->items[0]].slot, reply);
+	refused(arg, reply);
 	return 0;
 }
 
@@ -58,7 +58,7 @@ nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret)
 		const struct nam__item *item = &txn->items[i];
 
 		if (!nam_gaddr_is_null(item->head))
-			nam__post_add(post, item->slot, i, &item->head.raw, 8);
+			nam__post_add(post, item->head.raw, i, &item->head.raw, 8);
 	}
 	return nam__post_run(post, txn, got, ret); /* SUSPENDS */
 }
@@ -86,7 +86,7 @@ nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost)
 		struct nam_rpc_locking_release one = { item->locked, item->generation };
 
 		if (item->locked)
-			nam__post_add(post, item->slot, i, &one, sizeof(one));
+			nam__post_add(post, item->head.raw, i, &one, sizeof(one));
 		item->locked = 0;
 	}
 	return nam__post_run(post, txn, released, ret_lost); /* SUSPENDS */
@@ -102,7 +102,7 @@ prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	if (bytes != sizeof(*reply))
 		return nam__post_malformed(txn);
 	if (reply->refusal)
-		refused(arg, txn->items[bundle->items[0]].slot, reply);
+		refused(arg, reply);
 	for (uint32_t i = 0; i < bundle->count && !reply->refusal; i++) {
 		struct nam__item *item = &txn->items[bundle->items[i]];
 
@@ -152,7 +152,7 @@ end(struct nam__txn *txn, uint32_t flags, bool sweep, uint32_t *ret_refused)
 			sweep ? 0 : item->at.raw };
 
 		if (sweep || item->locked)
-			nam__post_add(post, item->slot, i, &version, sizeof(version));
+			nam__post_add(post, item->head.raw, i, &version, sizeof(version));
 	}
 	return nam__post_run(post, txn, ended, ret_refused); /* SUSPENDS */
 }

@@ -16,7 +16,6 @@
 struct part {
 	uint64_t head;
 	uint64_t at;			/* of the version */
-	uint32_t slot;
 	uint32_t state;			/* enum nam_locking_state */
 };
 
@@ -46,8 +45,8 @@ first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t by
 	struct nam_rpc_locking_sealed sealed;
 	struct nam_version_sibling sibling;
 	struct part *part;
-	uint16_t slot;
 
+	(void)txn;
 	if (bytes < sizeof(sealed))
 		return malformed(termination);
 	memcpy(&sealed, bundle->reply, sizeof(sealed));
@@ -58,11 +57,10 @@ first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t by
 	termination->parts[0].at = sealed.at;
 	for (uint32_t at = 0; at < sealed.metadata_bytes; at += sizeof(sibling)) {
 		memcpy(&sibling, bundle->reply + sizeof(sealed) + at, sizeof(sibling));
-		slot = nam__server_slot(txn->records->client, NAM_GADDR(sibling.head));
-		if (termination->count == NAM_RECORDS_MAX || slot == UINT16_MAX)
+		if (termination->count == NAM_RECORDS_MAX)
 			return malformed(termination);
 		part = &termination->parts[termination->count++];
-		*part = (struct part){ sibling.head, sibling.at, slot, 0 };
+		*part = (struct part){ sibling.head, sibling.at, 0 };
 	}
 	return 0;
 }
@@ -90,7 +88,7 @@ seal(struct termination *termination, bool first)
 	uint32_t from = first ? 0 : 1, count = termination->count;
 
 	for (uint32_t i = from; i < count; i++)
-		nam__post_add(post, termination->parts[i].slot, i, &termination->parts[i].head, 8);
+		nam__post_add(post, termination->parts[i].head, i, &termination->parts[i].head, 8);
 	return nam__post_run(post, termination->txn, first ? first_sealed : others_sealed,
 		termination); /* SUSPENDS */
 }
@@ -118,7 +116,7 @@ end(struct termination *termination)
 		struct nam_rpc_records_version version = { part->head, part->at };
 
 		if (part->state == NAM_LOCKING_SEALED)
-			nam__post_add(post, part->slot, i, &version, sizeof(version));
+			nam__post_add(post, part->head, i, &version, sizeof(version));
 	}
 	return nam__post_run(post, termination->txn, nam__retire_answered,
 		NULL); /* SUSPENDS */
@@ -137,7 +135,7 @@ nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
 	termination->txn = txn;
 	termination->timestamp = refusal->timestamp;
 	termination->count = 1;
-	termination->parts[0] = (struct part){ refusal->head, 0, refusal->slot, 0 };
+	termination->parts[0] = (struct part){ refusal->head, 0, 0 };
 	rc = seal(termination, true); /* SUSPENDS */
 	nam_race_point("locking.sealed_one");
 	/* If it is not there any more, another client has ended it. */

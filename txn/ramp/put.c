@@ -52,7 +52,8 @@ record_new(struct nam__txn *txn, struct nam__item *item)
 {
 	struct nam_index *keys = txn->records->keys;
 	uint64_t other;
-	int rc = head_new(txn->worker, item->slot, &item->head); /* SUSPENDS */
+	uint32_t slot = nam_alloc_slot(txn->records->client, (uint32_t)(item->id.word[0] >> 32));
+	int rc = head_new(txn->worker, slot, &item->head); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -112,8 +113,8 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 
 	for (;;) {
 		swept = 0;
-		rc = nam_alloc_on(worker, item->slot, nam__version_stride(bytes),
-			&block); /* SUSPENDS */
+		rc = nam_alloc_on(worker, nam__server_slot(worker->client, item->head),
+			nam__version_stride(bytes), &block); /* SUSPENDS */
 		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
 			!(served || nam__limbo_bytes(worker)))
 			break;

@@ -22,7 +22,7 @@ get_pack(struct nam__post *post, const struct nam__txn *txn)
 		struct nam_rpc_records_wanted wanted = { item->head.raw, item->timestamp };
 
 		if (item->state == NAM__ITEM_REQUEST)
-			nam__post_add_with(post, item->slot, i, 8 * NAM_RECORDS_MAX, &wanted,
+			nam__post_add_with(post, item->head.raw, i, 8 * NAM_RECORDS_MAX, &wanted,
 				sizeof(wanted), NULL, 0);
 	}
 	for (uint32_t i = 0; post && !post->rc && i < post->count; i++) {
@@ -130,7 +130,8 @@ nam__prepare_pack(struct nam__post *post, struct nam__txn *txn)
 		uint32_t bytes = is_large(item) ? 0 : nam__version_at_bytes(item->at);
 		struct nam_rpc_records_prepared one = { item->head.raw, item->at.raw, bytes, 0 };
 
-		nam__post_add_with(post, item->slot, i, 0, &one, sizeof(one), item->image, bytes);
+		nam__post_add_with(post, item->head.raw, i, 0, &one, sizeof(one), item->image,
+			bytes);
 	}
 }
 
@@ -193,7 +194,7 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 			at_too ? item->at.raw : 0, at_too ? item->timestamp : 0 };
 
 		if (item->state != NAM__ITEM_DONE)
-			nam__post_add(post, item->slot, i, &version, sizeof(version));
+			nam__post_add(post, item->head.raw, i, &version, sizeof(version));
 	}
 	return nam__post_run(post, txn, nam__retire_answered, &abort); /* SUSPENDS */
 }

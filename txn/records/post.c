@@ -53,15 +53,23 @@ bundle_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
 }
 
 void
-nam__post_add_with(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
+nam__post_add_with(struct nam__post *post, uint64_t head, uint32_t number, uint32_t spare,
 	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes)
 {
 	struct nam__bundle *bundle;
 	struct nam_call *call;
 	uint32_t which;
+	uint16_t slot;
 
 	if (!post || post->rc)
 		return;
+	slot = nam__server_slot(post->worker->client, NAM_GADDR(head));
+	if (slot == NAM__NO_SLOT) {
+		post->rc = nam_diag_set(&post->worker->diag, -NAM_E_REMOTE_CORRUPT, "a record is "
+			"said to be in region %u, of no memory server of this cluster: memory was "
+			"overwritten", nam_gaddr_region(NAM_GADDR(head)));
+		return;
+	}
 	for (which = 0; which < post->count; which++)
 		if (post->calls[which].slot == slot && post->calls[which].body_bytes + entry_bytes +
 			more_bytes + spare <= NAM_RPC_BODY_MAX)
@@ -81,10 +89,10 @@ nam__post_add_with(struct nam__post *post, uint32_t slot, uint32_t number, uint3
 }
 
 void
-nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, const void *entry,
+nam__post_add(struct nam__post *post, uint64_t head, uint32_t number, const void *entry,
 	uint32_t entry_bytes)
 {
-	nam__post_add_with(post, slot, number, 0, entry, entry_bytes, NULL, 0);
+	nam__post_add_with(post, head, number, 0, entry, entry_bytes, NULL, 0);
 }
 
 int

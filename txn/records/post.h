@@ -42,12 +42,12 @@ nam__bundle_request(const struct nam__bundle *bundle)
 }
 
 /*
- * Add the part of a request about record `number` to a message to the memory server in `slot` that
- * has room for it; and more behind it, where the message has room for `spare` bytes, too.
+ * Add the part of a request about record `number` to a message to the memory server of its head
+ * that has room for it; and more behind it, where the message has room for `spare` bytes, too.
  */
-void nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, const void *entry,
+void nam__post_add(struct nam__post *post, uint64_t head, uint32_t number, const void *entry,
 	uint32_t entry_bytes);
-void nam__post_add_with(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
+void nam__post_add_with(struct nam__post *post, uint64_t head, uint32_t number, uint32_t spare,
 	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes);
 
 /* Process the answer to a message. */

@@ -70,7 +70,6 @@ NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
  */
 struct nam__refusal {
 	uint32_t why;			/* enum nam_locking_refusal */
-	uint32_t slot;
 	uint64_t head;
 	uint64_t timestamp;
 };

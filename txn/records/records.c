@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/client/members.h"
 #include "ops.h"
 #include "protocols.h"
 #include "superblock.h"
@@ -122,22 +121,18 @@ create(struct nam_worker *worker, const char *name, const struct nam_records_opt
 	bool tables)
 {
 	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
-	struct nam__members members;
 	int rc;
 
 	if (!superblock)
 		return -ENOMEM;
-	nam__members_usable(worker->client, &members);
 	*superblock = (struct nam_records_superblock){
 		.magic = NAM_RECORDS_MAGIC,
 		.store = nam_entropy(),
 		.format = NAM_RECORDS_FORMAT,
 		.algorithm = (uint8_t)options->algorithm,
 		.commit = (uint8_t)options->commit,
-		.servers_count = (uint16_t)members.count,
 		.tables = tables,
 	};
-	memcpy(superblock->servers, members.ids, sizeof(superblock->servers));
 	rc = nam__superblock_enter(worker, &superblock_kind, name, superblock); /* SUSPENDS */
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
@@ -185,8 +180,6 @@ static int
 superblock_take(struct nam_worker *worker, struct nam_records *records,
 	const struct nam_records_superblock *superblock)
 {
-	const struct nam_client *client = worker->client;
-
 	records->store = superblock->store;
 	records->options = (struct nam_records_options){
 		.algorithm = (enum nam_ramp)superblock->algorithm,
@@ -199,16 +192,7 @@ superblock_take(struct nam_worker *worker, struct nam_records *records,
 		return -NAM_E_REMOTE_CORRUPT;
 	records->ops = nam__records_ops_of(&records->options);
 	records->rows = superblock->tables;
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
-		if (!(superblock->servers[id / 8] >> id % 8 & 1))
-			continue;
-		if (client->slot_of_id[id] == UINT16_MAX)
-			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "record store '%s' has "
-				"records on memory server %u, which this cluster does not have: "
-				"drop the store, and make it anew", records->name, id);
-		records->slots[records->servers++] = client->slot_of_id[id];
-	}
-	return records->servers ? 0 : -NAM_E_REMOTE_CORRUPT;
+	return 0;
 }
 
 NAM_FIBER_FN static int
@@ -312,16 +296,25 @@ nam_records_list(struct nam_worker *worker, nam_records_list_fn fn, void *arg)
 
 /* ---- all records ----------------------------------------------------------------------------- */
 
+struct counting {
+	struct nam_records_stat stat;
+	bool ids[NAM_SERVERS_MAX];	/* a record lies there */
+};
+
 NAM_FIBER_FN static int
 some_count(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
 	uint32_t count, void *arg)
 {
-	struct nam_records_stat *stat = arg;
+	struct counting *counting = arg;
+	struct nam_records_stat *stat = &counting->stat;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
+		uint32_t id = nam_gaddr_region(seen[i].at) / NAM_REGIONS_PER_SERVER;
 		struct nam__chain chain;
 
+		stat->servers += !counting->ids[id];
+		counting->ids[id] = true;
 		stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
 		nam__chain_begin(&chain, &seen[i]);
 		while ((rc = nam__chain_next(worker, records, &chain)) ==
@@ -348,11 +341,11 @@ int
 nam_records_stat(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_stat *ret_stat)
 {
-	struct nam_records_stat stat = { .servers = records->servers };
-	int rc = nam__records_walk(worker, records, some_count, &stat); /* SUSPENDS */
+	struct counting counting = { .stat = { 0 } };
+	int rc = nam__records_walk(worker, records, some_count, &counting); /* SUSPENDS */
 
 	if (!rc)
-		*ret_stat = stat;
+		*ret_stat = counting.stat;
 	return rc;
 }
 

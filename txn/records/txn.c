@@ -134,7 +134,6 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 	*ret_again = number < txn->count;
 	if (*ret_again)
 		return (int)number;
-	item->slot = txn->records->slots[(item->id.word[0] >> 32) * txn->records->servers >> 32];
 	nam__addresses_prefetch(txn->records->addresses, &item->id, 1);
 	return (int)txn->count++;
 }

@@ -71,8 +71,6 @@ struct nam_records {
 		struct nam__table_store *store, uint32_t most);	/* and nam__table_sweep() */
 	struct nam_gaddr superblock;
 	uint64_t store;
-	uint32_t servers;
-	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 	struct nam_index *keys;
 	struct nam__addresses *addresses;
 	struct nam__local_locks *local_locks;	/* of 2pl; else NULL */
@@ -109,7 +107,6 @@ struct nam__item {
 	enum nam__via via;
 	const void *key;
 	uint32_t key_bytes;
-	uint32_t slot;
 	struct nam__record_id id;
 	struct nam_gaddr head;		/* null: no record of that key is known */
 	struct nam_gaddr at;		/* of the version; the tag says its length */

@@ -92,10 +92,9 @@ version_make(struct nam__txn *txn, uint32_t number, uint32_t value_bytes)
 	struct nam_version_leader *leader;
 	struct nam_gaddr block;
 
-	item->slot = nam__server_slot(txn->worker->client, item->head);
 	assert_int_equal(nam__item_room(txn, item, bytes), 0);
-	assert_int_equal(nam_alloc_on(txn->worker, item->slot, nam__version_stride(bytes), &block),
-		0);
+	assert_int_equal(nam_alloc_on(txn->worker, nam__server_slot(txn->worker->client,
+		item->head), nam__version_stride(bytes), &block), 0);
 	item->at = nam__version_at(nam_gaddr_untagged(block), bytes);
 	memset(item->image, 0, bytes);
 	*item->image = (struct nam_version){ .store = txn->records->store, .head = item->head.raw,

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "common/env.h"
 #include "compute/remote.h"
 #include "txn/records/version.h"
 #include "kv/kv.h"
@@ -655,6 +656,37 @@ drop__EVERYTHING_IS_GIVEN_BACK(void **state)
 	assert_int_equal(member_sees_used(&me), before);
 }
 
+/* Clients that were there before put new records on it, and read those of others. */
+static void
+put_all__memory_server_added__NEW_RECORDS_LIE_THERE(void **state)
+{
+	uint64_t until = nam_now_ns() + test_bound_ns(10000000000ull);
+	struct nam_client_options client_options;
+	struct nam_records_stat stat = { 0 };
+	struct nam_server_added added;
+	struct nam_diag diag = { "" };
+	uint64_t rounds = 0;
+	char name[16];
+
+	(void)state;
+	nam_client_options_init(&client_options);
+	client_options.cluster = local_cluster_list(cluster);
+	if (nam_server_add(&client_options, local_cluster_add(cluster), NULL, NULL, &added, &diag))
+		fail_msg("%s", diag.text);
+	while (stat.servers <= SERVERS) {
+		assert_true(nam_now_ns() < until);
+		(void)snprintf(name, sizeof(name), "new%u.", (unsigned)rounds++);
+		put_numbers(&me, mine, name, 8, rounds);
+		assert_int_equal(nam_records_stat(me.worker, mine, &stat), 0);
+	}
+	for (uint64_t i = 0; i < rounds; i++) {
+		(void)snprintf(name, sizeof(name), "new%u.", (unsigned)i);
+		assert_true(get_numbers(&other, others, name, 8) == i + 1);
+		put_numbers(&other, others, name, 8, rounds + i);
+		assert_true(get_numbers(&me, mine, name, 8) == rounds + i);
+	}
+}
+
 int
 main(void)
 {
@@ -678,8 +710,9 @@ main(void)
 		cmocka_unit_test(stat__COUNTS_WHAT_THERE_IS),
 		cmocka_unit_test(drop__EVERYTHING_IS_GIVEN_BACK),
 		cmocka_unit_test(records__heads_and_versions_overwritten__REMOTE_CORRUPT),
-		/* Last: what it takes on one memory server stays of its size. */
+		/* Behind the others: its blocks on one memory server stay of their size. */
 		cmocka_unit_test(put_all__again_and_again__MEMORY_IS_USED_AGAIN),
+		cmocka_unit_test(put_all__memory_server_added__NEW_RECORDS_LIE_THERE),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
