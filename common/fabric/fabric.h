@@ -22,8 +22,7 @@
  * error, signalled or not, and breaks its queue pair: later posts complete with the same error.  A
  * SEND waits until the receiver has room, and so do later requests of that queue pair.
  *
- * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread.  A domain may be
- * used from any thread.
+ * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread; no domain does.
  *
  * Without a card, processors carry requests out: the owner of a cq serves the peers of its queue
  * pairs while it is in cq_poll or cq_wait, even with timeout 0, and at no other time.
@@ -76,6 +75,7 @@ struct nam_listener {
 
 struct nam_hello {
 	uint32_t bytes;
+	uint32_t absent;		/* a reply: as its host says, nothing listens there */
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 

@@ -120,7 +120,7 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 	int rc = name_of(address, &name, diag);
 
 	if (reply)
-		reply->bytes = 0;
+		reply->bytes = reply->absent = 0;
 	if (rc)
 		return rc;
 	if (hello && hello->bytes > NAM_HELLO_BYTES_MAX)
@@ -129,6 +129,8 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 		listener = listener_find(name);
 	if (!listener) {
 		(void)nam__sim_wait(nam__sim_here() + 2 * way());
+		if (reply)
+			reply->absent = 1;
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "%s: no memory server listens "
 			"there", address);
 	}

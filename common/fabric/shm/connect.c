@@ -17,6 +17,7 @@ struct handshake {
 	struct shm_domain *domain;
 	struct shm_qp *qp;
 	struct sockaddr_un address;
+	uint32_t absent;
 	struct shm_welcome welcome;
 	const struct nam_mr *share;
 	struct nam_diag *diag;
@@ -29,13 +30,14 @@ patience_ns(const struct handshake *shake)
 }
 
 static int
-say_no_answer(const struct handshake *shake, int error)
+say_no_answer(struct handshake *shake, int error)
 {
 	const char *path = shake->address.sun_path;
 	struct stat status;
 
 	switch (error) {
 	case ENOENT:
+		shake->absent = 1;
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: there is no such "
 			"socket; is the memory server running (nam-memserver --listen shm:%s)?",
 			path, path);
@@ -46,6 +48,7 @@ say_no_answer(const struct handshake *shake, int error)
 				"%s and not the socket of a memory server; name the path that its "
 				"--listen has", path,
 				S_ISDIR(status.st_mode) ? "a folder" : "a file");
+		shake->absent = 1;
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is "
 			"there but no memory server listens on it; start it again (nam-memserver "
 			"--listen shm:%s)", path, path);
@@ -90,7 +93,7 @@ open_socket(struct handshake *shake)
 }
 
 static int
-receive_failed(const struct handshake *shake, int rc)
+receive_failed(struct handshake *shake, int rc)
 {
 	if (rc == -EMFILE)
 		return nam_diag_set(shake->diag, rc, "shm:%s: too many open files for the memory "
@@ -312,7 +315,7 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 	if (rc)
 		return rc;
 	if (reply)
-		reply->bytes = 0;
+		reply->bytes = reply->absent = 0;
 	/*
 	 * -EAGAIN: the last other queue pair to this server, whose regions it shared, went away
 	 * meanwhile.
@@ -325,6 +328,8 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 	if (rc == -EAGAIN)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server's "
 			"regions came and went; try again", shake.address.sun_path);
+	if (rc && reply)
+		reply->absent = shake.absent;
 	if (rc)
 		return rc;
 	nam__shm_share_sent(options->share);

@@ -69,6 +69,8 @@ say_failed(const struct attempt *attempt, int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
+		if (attempt->reply)
+			attempt->reply->absent = 1;
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the host is there, "
 			"and no memory server listens at that port; is it running (nam-memserver "
 			"--listen %s)?", attempt->address, attempt->address);
@@ -247,7 +249,7 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 	if (rc)
 		return rc;
 	if (reply)
-		reply->bytes = 0;
+		reply->bytes = reply->absent = 0;
 	/* A name may have addresses that lead nowhere before one that does: each has its part. */
 	until_ns = nam_now_ns() + (domain->patience_ns ?: TCP_CONNECT_NS);
 	for (const struct addrinfo *at = list; at; at = at->ai_next)

@@ -53,6 +53,8 @@ take_rejection(const struct attempt *attempt, const struct rdma_cm_event *event)
 	case REASON_STALE:
 		return -EAGAIN;
 	case REASON_NO_LISTENER:
+		if (attempt->reply)
+			attempt->reply->absent = 1;
 		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the host is there, and no "
 			"memory server listens at that port; is it running (nam-memserver --listen "
 			"%s)?", attempt->address, attempt->address);
@@ -251,7 +253,7 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 	if (rc)
 		return rc;
 	if (reply)
-		reply->bytes = 0;
+		reply->bytes = reply->absent = 0;
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		rc = connect_to(&attempt, at, end_ns, hello, options);
 		/* A name may have addresses that lead nowhere before one that does. */
