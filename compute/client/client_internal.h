@@ -113,9 +113,9 @@ struct nam_client {
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
 };
 
-/* client.c: a client that has nothing yet, or NULL: no memory. */
+/* life.c: a client that has nothing yet, or NULL: no memory. */
 struct nam_client *nam__client_new(const struct nam_client_options *options);
-/* client.c: whatever it has. */
+/* life.c: whatever it has. */
 void nam__client_free(struct nam_client *client);
 /* client.c: the texts that the options name, on the heap. */
 int nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
