@@ -29,12 +29,13 @@
  *						the wrap after 2^24 generations
  * 72	8	joined	CAS of clients that publish	version:48 | highest id with a name:16
  *			or end a name
- * 80	8	view	the server's CPU		the number of the view, or a later one.
+ * 80	8	view	the server's CPU		fencing:16 | number of the view:48, or a
+ *						later one; fencing: how many clients are.
  *						Clients may damage it: then they ask
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
  *			zeroes a dead client's, after	words.  4,096 of them.
- *			its connections are gone
+ *			all its queue pairs are gone
  * 32896 32 each names	WRITE by the client whose	nothing: `check` says whether it is whole,
  *			name it is			`incarnation` whose it is.  4,096 of them.
  */
@@ -42,6 +43,7 @@
 #define NAM_META_JOINED_OFFSET 72u
 #define NAM_META_VIEW_OFFSET 80u
 #define NAM_META_SLOTS_OFFSET 128u
+#define NAM_VIEW_WORD_FENCING 48u	/* of the view word, from this bit on */
 #define NAM_META_NAMES_OFFSET (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)
 #define NAM_META_BYTES (NAM_META_NAMES_OFFSET + 32u * NAM_CLIENTS_MAX)
 

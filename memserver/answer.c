@@ -4,6 +4,7 @@
 
 #include "common/env.h"
 #include "common/race.h"
+#include "common/rpc/fence_rpc.h"
 #include "common/rpc/locking_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "mailbox.h"
@@ -66,6 +67,7 @@ static const struct service {
 	ROW(KV_GET_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(VIEW, view, ANY_SERVER, FROM(view_request)),
+	ROW(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
 };
 
 /* No tree and no store is freed while a handler is at work on it (M10). */

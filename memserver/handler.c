@@ -81,6 +81,19 @@ closed(struct nam__handler *handler, struct nam__connection *connection)
 	handler->closed(connection);
 }
 
+/* The queue pairs of a client that was fenced. */
+static void
+fenced_close(struct nam__handler *handler)
+{
+	struct nam__connection *connection;
+
+	/* Acquire: pairs with nam__connections_fence(). */
+	if (!atomic_exchange_explicit(&handler->fencing, false, memory_order_acquire))
+		return;
+	while ((connection = nam__connection_fenced(handler)))
+		closed(handler, connection);
+}
+
 static void
 handler_main(void *arg)
 {
@@ -118,6 +131,9 @@ handler_main(void *arg)
 			if (wcs[i].op == NAM_WC_CLOSED)
 				closed(handler, wcs[i].qp->user);
 		busy |= nam__mailboxes_poll(handler);
+		if (__builtin_expect(atomic_load_explicit(&handler->fencing,
+				memory_order_relaxed), 0))
+			fenced_close(handler);
 		nam__objects_idle(&handler->server->trees, handler->server);
 		nam__objects_idle(&handler->server->stores, handler->server);
 		if (busy)

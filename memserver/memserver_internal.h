@@ -107,6 +107,7 @@ struct nam__connection {
 	bool session;			/* REGISTER came over it */
 	bool present;			/* it counts in membership.present */
 	bool asks;			/* for figures only: in a reserved place */
+	bool fenced;			/* its handler is to destroy the queue pair */
 	uint32_t peer;			/* index in server->peers */
 	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
@@ -148,6 +149,7 @@ struct nam__handler {
 	_Atomic uint64_t began;		/* work on a tree or store, at that count of the clock */
 	struct nam__service_counts services[NAM_SERVICES_MAX];
 	_Atomic uint32_t connections;
+	atomic_bool fencing;		/* some of its connections are fenced */
 	/* mailbox.c */
 	_Atomic(struct nam__mailbox *) arrivals;	/* of connections just accepted */
 	struct nam__mailbox *mailboxes;
@@ -169,7 +171,16 @@ int nam__handler_start(struct nam__handler *handler, struct nam_server *server, 
 void nam__handler_stop(struct nam__handler *handler);
 void nam__handler_free(struct nam__handler *handler);
 
-/* ---- server.c -------------------------------------------------------------------------------- */
+/* ---- connections.c --------------------------------------------------------------------------- */
+
+/*
+ * Make the handlers close all connections of a client, of that incarnation and before.  It was
+ * fenced, so no more come.  How many are left: their queue pairs are not destroyed yet.
+ */
+uint32_t nam__connections_fence(struct nam_server *server, uint16_t client_id,
+	uint16_t incarnation);
+/* A connection of this handler that is fenced, or NULL. */
+struct nam__connection *nam__connection_fenced(struct nam__handler *handler);
 
 /* ---- log.c ----------------------------------------------------------------------------------- */
 

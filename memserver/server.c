@@ -408,6 +408,15 @@ connection_free(struct nam__connection *connection)
 }
 
 static void
+reject_fenced(struct nam_server *server, struct nam_cm_request *request)
+{
+	struct nam_hello reply;
+
+	welcome_fill(server, -NAM_E_FENCED, NULL, &reply);
+	server->ops->reject(server->listener, request, &reply);
+}
+
+static void
 admit(struct nam_server *server, const struct nam_cm_event *event)
 {
 	struct nam__connection *connection = NULL;
@@ -416,6 +425,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	char peer[128];
 	uint64_t unreliable_qp = 0;
 	uint16_t client_id;
+	bool fenced;
 	int rc = prepare_connection(server, event, &connection, &unreliable_qp);
 
 	welcome_fill(server, rc, connection, &reply);
@@ -436,8 +446,12 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	 * makes it wait until the connection is complete.
 	 */
 	pthread_mutex_lock(&server->mutex);
-	rc = server->ops->accept(server->listener, event->request, &options, &reply,
-		&connection->qp);
+	/* M5: a FENCE since it came has not seen it in the list, or sees it there. */
+	fenced = nam__membership_fenced(&server->membership, connection);
+	if (fenced)
+		reject_fenced(server, event->request);
+	rc = fenced ? -NAM_E_FENCED : server->ops->accept(server->listener, event->request,
+		&options, &reply, &connection->qp);
 	if (!rc) {
 		connection->next = server->connections;
 		if (connection->next)
@@ -464,7 +478,17 @@ static void
 connection_closed(struct nam__connection *connection)
 {
 	struct nam_server *server = connection->handler->server;
+	uint16_t client_id = connection->client_id, incarnation = connection->incarnation;
+	bool session = connection->session;
 
+	/* It is complete once this thread has had the mutex: see admit(). */
+	pthread_mutex_lock(&server->mutex);
+	pthread_mutex_unlock(&server->mutex);
+	nam__log(server, NAM_LOG_DEBUG, "disconnected", "client=%u", client_id);
+	nam__mailbox_stop(connection);
+	/* The queue pair first: after it, nothing of the client's is under way. */
+	server->ops->qp_destroy(connection->qp);
+	nam__trees_connection_closed(&server->trees, connection);
 	pthread_mutex_lock(&server->mutex);
 	if (connection->previous)
 		connection->previous->next = connection->next;
@@ -473,12 +497,10 @@ connection_closed(struct nam__connection *connection)
 	if (connection->next)
 		connection->next->previous = connection->previous;
 	pthread_mutex_unlock(&server->mutex);
-	nam__log(server, NAM_LOG_DEBUG, "disconnected", "client=%u", connection->client_id);
-	nam__mailbox_stop(connection);
-	/* The queue pair first: after it, nothing of the client's is under way. */
-	server->ops->qp_destroy(connection->qp);
-	nam__trees_connection_closed(&server->trees, connection);
 	connection_free(connection);
+	/* Its others go, too: it is not alive any more (M5). */
+	if (session)
+		(void)nam__connections_fence(server, client_id, incarnation);
 }
 
 /* ---- running and ending ---------------------------------------------------------------------- */

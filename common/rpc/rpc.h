@@ -21,7 +21,7 @@
 #include "common/layout.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 2u
+#define NAM_WIRE_VERSION 3u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -70,7 +70,8 @@
 	X(FREE_LATER)		/* give blocks back that readers may still see */                   \
 	X(KV_GET_LARGE)		/* values longer than a message */                                  \
 	X(KV_PUT_LARGE)                                                                             \
-	X(VIEW)			/* the memory servers of the cluster: view_rpc.h */
+	X(VIEW)			/* the memory servers of the cluster: view_rpc.h */                 \
+	X(FENCE)		/* the end of a client: fence_rpc.h */
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,
@@ -130,7 +131,8 @@ struct nam_rpc_register_request {
 
 /*
  * The connection that REGISTER came over is the client's session connection.  When it closes, the
- * client is dead; its id is not reused for as long as possible, and never with that incarnation.
+ * client is fenced (fence_rpc.h); its id is not reused before it is dead, then for as long as
+ * possible, and never with that incarnation.
  */
 struct nam_rpc_register_reply {
 	uint16_t client_id;	/* 1 .. NAM_CLIENTS_MAX - 1 */
@@ -157,7 +159,8 @@ _Static_assert(sizeof(struct nam_rpc_region) == 24, "wire layout");
 
 struct nam_rpc_regions_request {
 	uint32_t first;
-	uint32_t reserved;
+	uint16_t client_id;	/* 0, or the connection is this client's, if it had none */
+	uint16_t incarnation;
 };
 
 #define NAM_RPC_REGIONS_PER_REPLY 160u
@@ -177,7 +180,8 @@ struct nam_rpc_client_state_request {
 enum nam_client_state {
 	NAM_CLIENT_UNKNOWN = 0,
 	NAM_CLIENT_ALIVE = 1,
-	NAM_CLIENT_DEAD = 2,
+	NAM_CLIENT_DEAD = 2,		/* it can no longer act */
+	NAM_CLIENT_FENCING = 3,		/* its session has ended; some queue pair may not have */
 };
 
 struct nam_rpc_client_state_reply {

@@ -35,6 +35,7 @@ struct nam__server {
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
+	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
 	/* As in the newest ALLOC reply; 65,535 before the first one. */
 	_Atomic uint16_t free;
@@ -99,7 +100,9 @@ struct nam_client {
 	atomic_uint_fast64_t view_number;	/* of the view that is installed */
 	/* follow.c: the epoch thread has read the view word. */
 	void (*view_follow)(struct nam_client *client, uint64_t word);
-	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the word that was followed */
+	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the number it has followed */
+	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
+	uint64_t fence_retry_ns;	/* epoch thread only */
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */

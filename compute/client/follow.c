@@ -10,6 +10,7 @@
 
 #include "cluster_view.h"
 #include "common/race.h"
+#include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
 
 #define RETRY_NS 1000000000ull		/* after a member that did not answer */
@@ -48,14 +49,14 @@ aborted_pass_over(struct nam_client *client, const struct nam__cluster_view *vie
 				memory_order_relaxed);
 }
 
-void
-nam__view_follow(struct nam_client *client, uint64_t word)
+NAM_FIBER_FN static void
+number_follow(struct nam_client *client, uint64_t number)
 {
 	struct nam__cluster_view *view = NULL;
 	uint64_t now;
 	int rc;
 
-	if (word == client->view_seen)
+	if (number == client->view_seen)
 		return;
 	now = nam_now_ns();
 	if (now < client->view_retry_ns)
@@ -74,9 +75,18 @@ nam__view_follow(struct nam_client *client, uint64_t word)
 	if (!rc) {
 		atomic_store_explicit(&client->view_number, view->head.number,
 			memory_order_release);
-		client->view_seen = word;
+		atomic_store_explicit(&client->view_whole, view->head.number,
+			memory_order_release);
+		client->view_seen = number;
 	} else {
 		client->view_retry_ns = now + RETRY_NS;
 	}
 	free(view);
+}
+
+void
+nam__view_follow(struct nam_client *client, uint64_t word)
+{
+	number_follow(client, word & ((1ull << NAM_VIEW_WORD_FENCING) - 1)); /* SUSPENDS */
+	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
 }

@@ -360,6 +360,7 @@ view_join(struct nam_client *client, uint32_t seeds, struct nam_diag *diag)
 		rc = register_client(client, view->head.number, acknowledged, diag); /* SUSPENDS */
 	if (!rc) {
 		client->view_seen = acknowledged;
+		atomic_store_explicit(&client->view_whole, acknowledged, memory_order_release);
 		atomic_store_explicit(&client->view_number, view->head.number,
 			memory_order_relaxed);
 	}

@@ -64,7 +64,8 @@ NAM_FIBER_FN static int
 regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
 	struct nam_region_block *block, struct nam_rpc_regions_reply *reply, uint32_t *first)
 {
-	struct nam_rpc_regions_request request = { .first = *first };
+	/* Once it has an id, a client names the connections that are older (C21). */
+	struct nam_rpc_regions_request request = { *first, client->id, client->incarnation };
 	uint32_t bytes = NAM_RPC_BODY_MAX;
 	int rc;
 

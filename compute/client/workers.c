@@ -25,6 +25,7 @@ explain_refusal(struct nam__server *server, int rc, const struct nam_hello *repl
 {
 	struct nam_wire_welcome welcome;
 
+	server->absent = reply->absent;
 	if (rc == -ECONNREFUSED && reply->bytes >= sizeof(welcome)) {
 		memcpy(&welcome, reply->data, sizeof(welcome));
 		if (welcome.magic_version != WIRE_MAGIC_VERSION)

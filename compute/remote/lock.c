@@ -245,9 +245,10 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 		return rc;
 	ret_holder->word = word;
 	ret_holder->pid = state.pid;
-	/* Of a client that server 0 does not know it cannot say that it can no longer act. */
+	/* C21.  Of a client that server 0 does not know it cannot say that it is over. */
 	ret_holder->dead = state.state == NAM_CLIENT_DEAD;
 	ret_holder->unknown = state.state == NAM_CLIENT_UNKNOWN;
+	ret_holder->fencing = state.state == NAM_CLIENT_FENCING;
 	static_assert(sizeof(ret_holder->name) == sizeof(state.name), "names fit");
 	memcpy(ret_holder->name, state.name, sizeof(state.name));
 	return ret_holder->dead;
@@ -265,7 +266,9 @@ nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 		nam_lock_owner(holder->word), nam_lock_incarnation(holder->word),
 		holder->name[0] ? holder->name : "unknown", (unsigned long long)holder->pid,
 		holder->dead ? "which died" :
-			holder->unknown ? "which server 0 does not know" : "which is alive");
+			holder->unknown ? "which server 0 does not know" :
+			holder->fencing ? "which ended, and a memory server that does not answer "
+				"may still have requests of it" : "which is alive");
 }
 
 int

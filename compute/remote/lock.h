@@ -120,6 +120,7 @@ struct nam__lock_holder {
 	uint64_t pid;
 	bool dead;
 	bool unknown;	/* to that memory server: not dead, for it may act */
+	bool fencing;	/* not dead yet, for the same reason */
 	char name[48];
 };
 

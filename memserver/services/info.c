@@ -37,9 +37,15 @@ nam__service_regions(struct nam__exchange *exchange)
 	const struct nam__alloc_region *regions = exchange->server->allocator.regions;
 	struct nam_rpc_regions_reply *reply = exchange->reply;
 	uint32_t at;
+	int rc = 0;
 
-	if (request->reserved)
+	if (request->client_id >= NAM_CLIENTS_MAX || !request->client_id != !request->incarnation)
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->client_id)
+		rc = nam__membership_name(&exchange->server->membership, exchange->connection,
+			request->client_id, request->incarnation);
+	if (rc)
+		return rc;
 	reply->total = memory->count;
 	reply->count = 0;
 	for (at = request->first; at < memory->count; at++) {

@@ -3,9 +3,10 @@
  * membership.c -- server 0 gives out client ids, and knows which clients are alive; every server
  * knows which have queue pairs to it.
  *
- * A client lives as long as the connection that its REGISTER came over.  Ids go round, so that one
- * that belonged to a dead client comes again as late as possible, and then with the next
- * incarnation: a lock word of the dead one is never taken for one of the living.
+ * A client lives as long as the connection that its REGISTER came over, and is dead once none of
+ * its queue pairs is left at any memory server (fence.c).  Ids go round, so that one that belonged
+ * to a dead client comes again as late as possible, and then with the next incarnation: a lock word
+ * of the dead one is never taken for one of the living.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,42 +38,168 @@ nam__membership_free(struct nam__membership *membership)
 	(void)pthread_mutex_destroy(&membership->mutex);
 }
 
+/* As a distance, because incarnations wrap. */
+static int16_t
+ahead(uint16_t incarnation, uint16_t of)
+{
+	return (int16_t)(incarnation - of);
+}
+
+struct nam__member *
+nam__member_find(struct nam__membership *membership, uint16_t client_id, uint16_t incarnation)
+{
+	struct nam__member *member;
+
+	if (!membership->members || !client_id)
+		return NULL;
+	member = &membership->members[client_id];
+	return member->incarnation == incarnation ? member : NULL;
+}
+
 /* The member that a connection stands for, or NULL. */
 static struct nam__member *
 member_of(struct nam__membership *membership, const struct nam__connection *connection)
 {
-	struct nam__member *member;
+	return nam__member_find(membership, connection->client_id, connection->incarnation);
+}
 
-	if (!membership->members || !connection->client_id)
-		return NULL;
-	member = &membership->members[connection->client_id];
-	return member->incarnation == connection->incarnation ? member : NULL;
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+void
+nam__member_fence(struct nam__membership *membership, struct nam__member *member)
+{
+	if (member->state != NAM_CLIENT_ALIVE)
+		return;
+	member->state = NAM_CLIENT_FENCING;
+	membership->alive_count--;
+	membership->fencing_count++;
+	nam__view_word_set(membership);
+}
+
+void
+nam__member_publish(struct nam__membership *membership, struct nam__member *member)
+{
+	if (member->state != NAM_CLIENT_FENCING)
+		return;
+	member->state = NAM_CLIENT_DEAD;
+	membership->fencing_count--;
+	nam__view_word_set(membership);
+	/*
+	 * It can neither read nor write any more, so no client needs to wait for its epoch (M6).
+	 * Not before: another of its queue pairs might still publish one.
+	 */
+	__atomic_store_n(&membership->epoch_slots[member - membership->members], 0,
+		__ATOMIC_SEQ_CST);
+}
+
+/* M5: the queue pairs of a client at a lead without other members are all that it has. */
+static void
+publish_if_over(struct nam__membership *membership, struct nam__member *member)
+{
+	bool alone = membership->view.head.count <= 1;
+
+	if (alone && member->connections == 0)
+		nam__member_publish(membership, member);
+}
+
+enum nam_client_state
+nam__member_state(const struct nam__membership *membership, uint16_t client_id,
+	uint16_t incarnation)
+{
+	const struct nam__member *member = &membership->members[client_id];
+
+	if (!member->incarnation || ahead(incarnation, member->incarnation) > 0)
+		return NAM_CLIENT_UNKNOWN;
+	/* Its id belongs to another now. */
+	if (incarnation != member->incarnation)
+		return NAM_CLIENT_DEAD;
+	return (enum nam_client_state)member->state;
+}
+
+/* ---- queue pairs ----------------------------------------------------------------------------- */
+
+/* M5: with the mutex. */
+static bool
+is_over(struct nam__membership *membership, const struct nam__connection *connection)
+{
+	const struct nam__newest *newest = &membership->newest[connection->client_id];
+	const struct nam__member *member;
+	int16_t distance = ahead(connection->incarnation, newest->incarnation);
+
+	/* Only the lead knows the clients. */
+	if (membership->members) {
+		member = member_of(membership, connection);
+		return !member || member->state != NAM_CLIENT_ALIVE;
+	}
+	return newest->incarnation && (distance < 0 || (distance == 0 && newest->fenced));
 }
 
 static void
 appear(struct nam__membership *membership, struct nam__connection *connection)
 {
+	struct nam__newest *newest = &membership->newest[connection->client_id];
+
+	if (!newest->incarnation || ahead(connection->incarnation, newest->incarnation) > 0)
+		*newest = (struct nam__newest){ .incarnation = connection->incarnation };
 	membership->present[connection->client_id]++;
 	connection->present = true;
+}
+
+static int
+attach(struct nam__membership *membership, struct nam__connection *connection)
+{
+	struct nam__member *member;
+
+	if (is_over(membership, connection))
+		return -NAM_E_FENCED;
+	appear(membership, connection);
+	member = member_of(membership, connection);
+	if (member)
+		member->connections++;
+	return 0;
 }
 
 int
 nam__membership_attach(struct nam__membership *membership, struct nam__connection *connection)
 {
-	struct nam__member *member;
-	int rc = 0;
+	int rc;
 
 	if (!connection->client_id)
 		return 0;
 	pthread_mutex_lock(&membership->mutex);
-	member = member_of(membership, connection);
-	/* Only server 0 knows the clients. */
-	if (membership->members && (!member || !member->alive))
-		rc = -NAM_E_FENCED;
-	else
-		appear(membership, connection);
-	if (!rc && member)
-		member->connections++;
+	rc = attach(membership, connection);
+	pthread_mutex_unlock(&membership->mutex);
+	return rc;
+}
+
+bool
+nam__membership_fenced(struct nam__membership *membership, const struct nam__connection *connection)
+{
+	bool fenced;
+
+	pthread_mutex_lock(&membership->mutex);
+	fenced = connection->client_id && is_over(membership, connection);
+	pthread_mutex_unlock(&membership->mutex);
+	return fenced;
+}
+
+int
+nam__membership_name(struct nam__membership *membership, struct nam__connection *connection,
+	uint16_t client_id, uint16_t incarnation)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&membership->mutex);
+	if (connection->client_id) {
+		if (connection->client_id != client_id || connection->incarnation != incarnation)
+			rc = -NAM_E_FABRIC_PROTOCOL;
+	} else {
+		connection->client_id = client_id;
+		connection->incarnation = incarnation;
+		rc = attach(membership, connection);
+		if (rc)
+			connection->client_id = connection->incarnation = 0;
+	}
 	pthread_mutex_unlock(&membership->mutex);
 	return rc;
 }
@@ -85,26 +212,20 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	pthread_mutex_lock(&membership->mutex);
 	if (connection->present)
 		membership->present[connection->client_id]--;
+	member = connection->present ? member_of(membership, connection) : NULL;
 	connection->present = false;
-	member = member_of(membership, connection);
 	if (member) {
-		if (connection->session && member->alive) {
-			member->alive = false;
-			membership->alive_count--;
-		}
 		member->connections--;
-		/*
-		 * It can neither read nor write any more, so no client needs to wait for its epoch.
-		 * Not before: another of its queue pairs might still publish one.
-		 */
-		if (!member->alive && member->connections == 0)
-			__atomic_store_n(&membership->epoch_slots[connection->client_id], 0,
-				__ATOMIC_SEQ_CST);
+		if (connection->session)
+			nam__member_fence(membership, member);
+		publish_if_over(membership, member);
 	}
 	pthread_mutex_unlock(&membership->mutex);
 	nam__view_stage_drop(connection);
 	connection->client_id = 0;
 }
+
+/* ---- becoming a client ----------------------------------------------------------------------- */
 
 /* A client that joins knows the view in force (M15), or there is none. */
 static int
@@ -118,11 +239,12 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		struct nam__member *member = &membership->members[id];
 
 		membership->last_id = id;
-		if (member->alive || member->connections)
+		if (member->state == NAM_CLIENT_ALIVE || member->state == NAM_CLIENT_FENCING ||
+			member->connections)
 			continue;
 		if (++member->incarnation == 0)
 			member->incarnation = 1;
-		member->alive = true;
+		member->state = NAM_CLIENT_ALIVE;
 		member->connections = 1;
 		member->pid = request->pid;
 		member->acknowledged = request->acknowledged;
@@ -182,13 +304,8 @@ nam__service_client_state(struct nam__exchange *exchange)
 	pthread_mutex_lock(&membership->mutex);
 	member = &membership->members[request->client_id];
 	incarnation = request->incarnation ?: member->incarnation;
-	/* As a distance, because incarnations wrap. */
-	if (!member->incarnation || (int16_t)(incarnation - member->incarnation) > 0) {
-		reply->state = NAM_CLIENT_UNKNOWN;
-	} else if (incarnation != member->incarnation) {
-		reply->state = NAM_CLIENT_DEAD;	/* and forgotten: its id belongs to another now */
-	} else {
-		reply->state = member->alive ? NAM_CLIENT_ALIVE : NAM_CLIENT_DEAD;
+	reply->state = nam__member_state(membership, request->client_id, incarnation);
+	if (incarnation && incarnation == member->incarnation) {
 		reply->pid = member->pid;
 		memcpy(reply->name, member->name, sizeof(reply->name));
 	}

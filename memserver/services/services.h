@@ -102,7 +102,7 @@ void nam__catalog_free(struct nam__catalog *catalog);
 
 struct nam__member {
 	uint16_t incarnation;		/* 0: the id was never given out */
-	bool alive;
+	uint8_t state;			/* enum nam_client_state; UNKNOWN likewise */
 	/* the session connection, and those whose hello has this id */
 	uint32_t connections;
 	uint64_t pid;
@@ -118,14 +118,22 @@ struct nam__view {
 	struct nam_view_member members[NAM_SERVERS_MAX];	/* head.count, by id */
 };
 
+/* The newest incarnation of an id that has come here, or was fenced.  Earlier ones are over. */
+struct nam__newest {
+	uint16_t incarnation;		/* 0: none */
+	bool fenced;
+};
+
 struct nam__membership {
 	pthread_mutex_t mutex;
 	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
+	struct nam__newest newest[NAM_CLIENTS_MAX];
+	uint64_t term;			/* the highest that a FENCE has had */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
 	uint64_t *epoch_slots;		/* in region 0 */
 	uint32_t last_id;
-	uint32_t alive_count;
+	uint32_t alive_count, fencing_count;
 	struct nam__member *members;	/* NAM_CLIENTS_MAX */
 };
 
@@ -133,13 +141,32 @@ int nam__membership_init(struct nam__membership *membership, uint8_t *meta) NAM_
 void nam__membership_free(struct nam__membership *membership);
 
 /*
- * A queue pair that claims to be a client's comes: 0, or -NAM_E_FENCED if that client was declared
- * dead.  And it goes again, once it has been destroyed.
+ * A queue pair that claims to be a client's comes: 0, or -NAM_E_FENCED if that client is over.  And
+ * it goes again, once it has been destroyed.
  */
 int nam__membership_attach(struct nam__membership *membership,
 	struct nam__connection *connection) NAM_MUST_CHECK;
+/* Its client has been fenced since it came. */
+bool nam__membership_fenced(struct nam__membership *membership,
+	const struct nam__connection *connection);
+/* The same for one that has named no client yet.  -NAM_E_FABRIC_PROTOCOL: it is another's. */
+int nam__membership_name(struct nam__membership *membership, struct nam__connection *connection,
+	uint16_t client_id, uint16_t incarnation) NAM_MUST_CHECK;
 void nam__membership_detach(struct nam__membership *membership,
 	struct nam__connection *connection);
+
+/* With the mutex.  The member of that id and incarnation, or NULL. */
+struct nam__member *nam__member_find(struct nam__membership *membership, uint16_t client_id,
+	uint16_t incarnation);
+/* With the mutex.  Its session is over. */
+void nam__member_fence(struct nam__membership *membership, struct nam__member *member);
+/* With the mutex.  It can no longer act. */
+void nam__member_publish(struct nam__membership *membership, struct nam__member *member);
+/* With the mutex.  Also of other incarnations than the member's. */
+enum nam_client_state nam__member_state(const struct nam__membership *membership,
+	uint16_t client_id, uint16_t incarnation);
+/* With the mutex.  The lead's view or its clients have changed: clients shall see it. */
+void nam__view_word_set(struct nam__membership *membership);
 
 /* Forget the pages of a view whose last one is missing.  Its handler's thread. */
 void nam__view_stage_drop(struct nam__connection *connection);
@@ -167,7 +194,7 @@ typedef int nam__service_fn(struct nam__exchange *exchange);
 nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam__service_status,
 	nam__service_local;
 nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence,
-	nam__service_view;
+	nam__service_view, nam__service_fence;
 nam__service_fn nam__service_alloc, nam__service_free, nam__service_free_later,
 	nam__service_reclaim;
 nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;

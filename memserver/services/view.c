@@ -96,8 +96,10 @@ delaying(const struct nam__membership *membership, uint64_t number)
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
 		const struct nam__member *member = &membership->members[id];
 
-		left -= member->alive;
-		if (member->alive && member->acknowledged < number) {
+		bool alive = member->state == NAM_CLIENT_ALIVE;
+
+		left -= alive;
+		if (alive && member->acknowledged < number) {
 			number = member->acknowledged;
 			least = id;
 		}
@@ -133,12 +135,23 @@ reply_view(struct nam__exchange *exchange)
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(reply->members[0]));
 }
 
+/* A lead without other members needs no client to publish an end. */
+void
+nam__view_word_set(struct nam__membership *membership)
+{
+	const struct nam__view *view = &membership->view;
+	uint64_t fencing = view->head.count > 1 ? membership->fencing_count : 0;
+
+	__atomic_store_n(view->word, fencing << NAM_VIEW_WORD_FENCING | view->head.number,
+		__ATOMIC_SEQ_CST);
+}
+
 /* The lead's view has changed. */
 static void
-number_set(struct nam__view *view, uint64_t number)
+number_set(struct nam__exchange *exchange, uint64_t number)
 {
-	view->head.number = number;
-	__atomic_store_n(view->word, number, __ATOMIC_SEQ_CST);
+	exchange->server->membership.view.head.number = number;
+	nam__view_word_set(&exchange->server->membership);
 }
 
 /* ---- views in pages -------------------------------------------------------------------------- */
@@ -218,7 +231,7 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 		member_up(&stage->members[i], 1);
 	stage->head.lead_boot = boot;
 	replace(view, stage);
-	number_set(view, 1);
+	number_set(exchange, 1);
 	*event = (struct event){ "form", 1, stage->members[0] };
 	return 0;
 }
@@ -339,7 +352,7 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	}
 	if (rc)
 		return rc;
-	number_set(view, view->head.number + 1);
+	number_set(exchange, view->head.number + 1);
 	return 0;
 }
 

@@ -60,6 +60,7 @@ CROSSING = {
     "common/rpc/records_rpc.h": ["bench", "memserver", "txn"],
     "common/rpc/rpc.h": ["bench", "compute", "memserver"],
     "common/rpc/tree_rpc.h": ["bench", "index"],
+    "common/rpc/fence_rpc.h": ["compute", "memserver"],
     "common/rpc/view_rpc.h": ["compute", "memserver"],
     "common/sim/network.h": ["bench"],
     "common/sim/sim.h": ["bench"],

@@ -161,11 +161,12 @@ server__clients_come_and_go__COUNTS_THEM(void **state)
 	free(clients);
 }
 
+/* Its other queue pairs go with its session, and then it is dead. */
 static void
 server__registered_client_disconnects__IS_DEAD(void **state)
 {
 	struct fixture *f = *state;
-	struct client session, worker;
+	struct client session, worker, other;
 	struct nam_thread *thread;
 	struct nam_rpc_register_request request = { .pid = 1, .name = "x" };
 	struct nam_rpc_client_state_request who = { 0 };
@@ -173,21 +174,26 @@ server__registered_client_disconnects__IS_DEAD(void **state)
 	struct nam_wire_welcome welcome;
 	uint64_t until = nam_now_ns() + PATIENCE_NS;
 	const struct nam_rpc_client_state_reply *client;
+	struct nam_wc wc = { 0 };
 
 	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
 	client_connect(f, &session);
+	client_connect(f, &other);
 	assert_int_equal(rpc(f, &session, NAM_RPC_REGISTER, &request, sizeof(request)), 0);
 	memcpy(&who, body_of(&session), 4);
 	wire.client_id = who.client_id;
 	wire.incarnation = who.incarnation;
 	assert_int_equal(client_connect_with(f, &worker, &wire, &welcome), 0);
 	client_close(f, &session);
-	client = body_of(&worker);
+	client = body_of(&other);
 	do {
 		assert_true(nam_now_ns() < until);
-		assert_int_equal(rpc(f, &worker, NAM_RPC_CLIENT_STATE, &who, sizeof(who)), 0);
-	} while (client->state == NAM_CLIENT_ALIVE);
+		assert_int_equal(rpc(f, &other, NAM_RPC_CLIENT_STATE, &who, sizeof(who)), 0);
+	} while (client->state == NAM_CLIENT_ALIVE || client->state == NAM_CLIENT_FENCING);
 	assert_int_equal(client->state, NAM_CLIENT_DEAD);
+	while (f->server->ops->cq_poll(worker.cq, &wc, 1) == 0)
+		assert_true(nam_now_ns() < until);
+	assert_int_equal(wc.op, NAM_WC_CLOSED);
 	/* A late connection of the dead client's is turned away, with the reason. */
 	assert_int_equal(client_connect_with(f, &session, &wire, &welcome), -ECONNREFUSED);
 	assert_int_equal(welcome.status, -NAM_E_FENCED);
@@ -195,6 +201,7 @@ server__registered_client_disconnects__IS_DEAD(void **state)
 	nam_server_stop(f->server);
 	nam_thread_join(thread);
 	client_close(f, &worker);
+	client_close(f, &other);
 }
 
 static void
@@ -233,7 +240,7 @@ static void
 server__memory__IS_REACHED_ONE_SIDED(void **state)
 {
 	struct fixture *f = *state;
-	struct nam_rpc_regions_request request = { 0, 0 };
+	struct nam_rpc_regions_request request = { 0 };
 	struct nam_rpc_regions_reply *regions;
 	struct nam_thread *thread;
 	struct client client;

@@ -75,7 +75,7 @@ dispatch__catalog_server_only__IS_CLUSTER_ELSEWHERE(void **state)
 		assert_int_equal(call(f, types[i], NULL, 0), -NAM_E_CLUSTER);
 	assert_int_equal(call(f, NAM_RPC_PING, "hi", 2), 0);
 	assert_int_equal(call(f, NAM_RPC_REGIONS,
-		&(struct nam_rpc_regions_request){ 0, 0 }, 8), 0);
+		&(struct nam_rpc_regions_request){ 0 }, 8), 0);
 	region = ((struct nam_rpc_regions_reply *)reply_body(f))->regions;
 	assert_int_equal(region->id, 3 * NAM_REGIONS_PER_SERVER);
 }
@@ -150,7 +150,7 @@ static void
 regions__from_any_start__TELLS_THE_REST(void **state)
 {
 	struct fixture *f = *state;
-	struct nam_rpc_regions_request request = { 0, 0 };
+	struct nam_rpc_regions_request request = { 0 };
 	const struct nam_rpc_regions_reply *reply = reply_body(f);
 
 	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
@@ -166,7 +166,7 @@ regions__from_any_start__TELLS_THE_REST(void **state)
 	request.first = UINT32_MAX;
 	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
 	assert_int_equal(reply->count, 0);
-	request.reserved = 1;
+	request.incarnation = 1;
 	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)),
 		-NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, 7), -NAM_E_FABRIC_PROTOCOL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view_change_test.c -- changes of the view, and clients that have not acknowledged it. */
+#include "common/rpc/fence_rpc.h"
 #include "view_fixture.h"
 
 /* ---- CHANGE ---------------------------------------------------------------------------------- */
@@ -280,6 +281,17 @@ register__the_id_of_a_dead_client__HAS_ACKNOWLEDGED_ITS_OWN_VIEW(void **state)
 	form(f, 2);
 	assert_int_equal(enrol(f, &session, 1), 0);
 	leave(f, &session);
+	/* Its id is not given out again before it is dead. */
+	f->server->membership.last_id = 0;
+	assert_int_equal(enrol(f, &session, 1), 0);
+	assert_int_equal(session.client_id, 2);
+	leave(f, &session);
+	for (uint16_t id = 1; id <= 2; id++) {
+		const struct nam_rpc_fence_request over = { .step = NAM_RPC_FENCE_PUBLISH,
+			.client_id = id, .incarnation = 1, .view = 1 };
+
+		assert_int_equal(call(f, NAM_RPC_FENCE, &over, sizeof(over)), 0);
+	}
 	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_ADD, 5), 0);
 	f->server->membership.last_id = 0;
 	assert_int_equal(enrol(f, &session, 2), 0);

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fence.c -- the end of another client: no memory server has a queue pair of it any more (C21).
+ *
+ * The epoch thread of any client does this when it reads in the view word that one is FENCING.
+ * Several may do it at once: every step may be repeated.
+ */
+#include "fence.h"
+
+#include <errno.h>
+
+#include "common/race.h"
+#include "compute/rpc/call.h"
+#include "compute/worker/worker.h"
+
+#define PAUSE_NS 500000ull		/* until handlers have destroyed queue pairs */
+#define TICK_PATIENCE_NS 10000000ull	/* of an epoch thread, which has others to see to */
+#define TICK_FENCES 16u
+#define RETRY_NS 1000000000ull		/* after a memory server that did not answer */
+
+/* ---- one request --------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request *request,
+	struct nam_rpc_fence_reply *ret_reply)
+{
+	struct nam_rpc_fence_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_FENCE, request, sizeof(*request), &reply,
+		&bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (bytes != sizeof(reply) || reply.client_id >= NAM_CLIENTS_MAX)
+		return -NAM_E_FABRIC_PROTOCOL;
+	*ret_reply = reply;
+	return 0;
+}
+
+/* ---- one memory server --------------------------------------------------------------------- */
+
+/*
+ * This client's own queue pair has ended, which may be the fault of the way there.  If its host
+ * refuses connections, the memory server has ended, and so have all its queue pairs.  If another
+ * one has come to its address, the client may have queue pairs to that.  Silence proves nothing.
+ */
+NAM_FIBER_FN static int
+close_anew(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request *request,
+	struct nam_diag *diag)
+{
+	struct nam_client_options options = worker->client->options;
+	struct nam_rpc_fence_reply reply;
+	struct nam_client *asker = NULL;
+	int rc;
+
+	options.transport = NAM_TRANSPORT_SRQ;
+	rc = nam__asker_open(&options, worker->client->servers[slot].address, false, &asker, diag);
+	if (!rc)
+		rc = ask(asker->epoch_worker, 0, request, &reply); /* SUSPENDS */
+	else if (nam_err_is(rc, NAM_E_FABRIC_STARTING) || (asker && asker->servers[0].absent))
+		rc = 0;
+	if (asker)
+		nam__client_free(asker);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+close_at(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request *request,
+	struct nam_rpc_fence_reply *ret_reply, struct nam_diag *diag)
+{
+	const atomic_int *lost = &worker->client->servers[slot].lost;
+	int rc = atomic_load_explicit(lost, memory_order_acquire);
+
+	if (!rc)
+		rc = ask(worker, slot, request, ret_reply); /* SUSPENDS */
+	/* The lead has no other life: with its memory the clients that it knew are gone. */
+	if (slot == worker->client->catalog_slot ||
+		!atomic_load_explicit(lost, memory_order_acquire))
+		return rc;
+	diag->text[0] = '\0';
+	return close_anew(worker, slot, request, diag); /* SUSPENDS */
+}
+
+/* ---- all of them --------------------------------------------------------------------------- */
+
+/* The lead first: it says what the client is, and takes no session from then on. */
+NAM_FIBER_FN static int
+close_round(struct nam_worker *worker, const struct nam_rpc_fence_request *request,
+	uint32_t *ret_state, struct nam_diag *diag)
+{
+	const struct nam_client *client = worker->client;
+	struct nam_rpc_fence_reply reply = { .state = NAM_CLIENT_FENCING };
+	int rc = close_at(worker, client->catalog_slot, request, &reply, diag); /* SUSPENDS */
+
+	*ret_state = reply.state;
+	if ((rc && rc != -EAGAIN) || reply.state != NAM_CLIENT_FENCING)
+		return rc;
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		int one = 0;
+
+		if (slot != client->catalog_slot)
+			one = close_at(worker, slot, request, &reply, diag); /* SUSPENDS */
+		if (one && one != -EAGAIN)
+			return diag->text[0] ? one : nam_diag_set(diag, one,
+				"the memory server at %s does not say that the client's queue "
+				"pairs are gone: %s", client->servers[slot].address,
+				nam_err_text(one));
+		rc = rc ? rc : one;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+publish(struct nam_worker *worker, const struct nam_rpc_fence_request *fenced, uint64_t view,
+	uint32_t *ret_state)
+{
+	struct nam_rpc_fence_request request = *fenced;
+	struct nam_rpc_fence_reply reply;
+	int rc;
+
+	request.step = NAM_RPC_FENCE_PUBLISH;
+	request.view = view;
+	rc = ask(worker, worker->client->catalog_slot, &request, &reply); /* SUSPENDS */
+	if (!rc)
+		*ret_state = reply.state;
+	return rc;
+}
+
+/* C21: published only after each member of one view has closed its queue pairs. */
+NAM_FIBER_FN static int
+attempt(struct nam_worker *worker, const struct nam_rpc_fence_request *request,
+	uint32_t *ret_state, struct nam_diag *diag)
+{
+	/* Acquire: the slots of its members are seen. */
+	uint64_t view = atomic_load_explicit(&worker->client->view_whole, memory_order_acquire);
+	int rc = close_round(worker, request, ret_state, diag); /* SUSPENDS */
+
+	nam_race_point("fence.closed");
+	if (rc || *ret_state != NAM_CLIENT_FENCING)
+		return rc;
+	return publish(worker, request, view, ret_state); /* SUSPENDS */
+}
+
+int
+nam__client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation, uint64_t term,
+	uint64_t patience_ns, uint32_t *ret_state, struct nam_diag *diag)
+{
+	const struct nam_rpc_fence_request request = {
+		.step = NAM_RPC_FENCE_CLOSE,
+		.client_id = id,
+		.incarnation = incarnation,
+		.term = term,
+	};
+	uint64_t deadline_ns = nam_now_ns() + patience_ns;
+	int rc;
+
+	for (;;) {
+		diag->text[0] = '\0';
+		rc = attempt(worker, &request, ret_state, diag); /* SUSPENDS */
+		if ((rc != -EAGAIN && rc != -NAM_E_VIEW) || nam_now_ns() >= deadline_ns)
+			return rc;
+		nam_sleep_ns(PAUSE_NS);
+	}
+}
+
+/* ---- the epoch thread ---------------------------------------------------------------------- */
+
+/* The client behind `id` that is FENCING; 0: there is none. */
+NAM_FIBER_FN static int
+next(struct nam_worker *worker, uint16_t id, struct nam_rpc_fence_reply *ret_next)
+{
+	const struct nam_rpc_fence_request request = {
+		.step = NAM_RPC_FENCE_NEXT,
+		.client_id = id,
+	};
+
+	return ask(worker, worker->client->catalog_slot, &request, ret_next); /* SUSPENDS */
+}
+
+void
+nam__fence_follow(struct nam_client *client, uint64_t count)
+{
+	struct nam_rpc_fence_reply found = { 0 };
+	struct nam_diag diag = { "" };
+	uint32_t state;
+	int rc = 0;
+
+	if (!count || nam_now_ns() < client->fence_retry_ns)
+		return;
+	for (unsigned i = 0; i < TICK_FENCES && !rc; i++) {
+		rc = next(client->epoch_worker, found.client_id, &found); /* SUSPENDS */
+		if (rc || !found.client_id)
+			break;
+		rc = nam__client_fence(client->epoch_worker, found.client_id, found.incarnation, 0,
+			TICK_PATIENCE_NS, &state, &diag); /* SUSPENDS */
+	}
+	/* Queue pairs that are being destroyed, or a view to follow: at the next tick. */
+	if (rc && rc != -EAGAIN && rc != -NAM_E_VIEW)
+		client->fence_retry_ns = nam_now_ns() + RETRY_NS;
+}

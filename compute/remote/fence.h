@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fence.h -- the end of another client (common/rpc/fence_rpc.h). */
+#ifndef NAM_COMPUTE_REMOTE_FENCE_H
+#define NAM_COMPUTE_REMOTE_FENCE_H
+
+#include "common/rpc/fence_rpc.h"
+#include "compute/client/client_internal.h"
+
+/*
+ * Every memory server refuses a client from now on and closes its queue pairs; then it is DEAD.
+ * The worker runs no fibers.
+ *
+ * @term	of the steward that asks; 0
+ * @ret_state	enum nam_client_state: DEAD, or UNKNOWN if the lead has never had such a client
+ * @diag	which memory server was in the way, or ""
+ *
+ * 0, -EAGAIN: queue pairs are left after patience_ns; -NAM_E_VIEW: the view keeps changing, or the
+ * term is too low; -NAM_E_FABRIC_CAPABILITY: it is alive, and its process has to end; or a FABRIC
+ * code.  The client may be refused by some memory servers then.  Cost: 1 RPC to each memory server,
+ * 2 to the lead.
+ */
+NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+	uint64_t term, uint64_t patience_ns, uint32_t *ret_state,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* So many clients are FENCING, as the view word says.  The epoch thread. */
+NAM_FIBER_FN void nam__fence_follow(struct nam_client *client, uint64_t count);
+
+#endif /* NAM_COMPUTE_REMOTE_FENCE_H */

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connections.c -- connections of a client that is fenced: each handler closes its own. */
+#include "memserver_internal.h"
+
+/* The lists of connections and of clients agree while both mutexes are held. */
+uint32_t
+nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t incarnation)
+{
+	struct nam__membership *membership = &server->membership;
+	struct nam__connection *connection;
+	uint32_t left = 0;
+
+	pthread_mutex_lock(&server->mutex);
+	pthread_mutex_lock(&membership->mutex);
+	connection = membership->present[client_id] ? server->connections : NULL;
+	for (; connection; connection = connection->next) {
+		struct nam__handler *handler = connection->handler;
+
+		if (connection->client_id != client_id ||
+			(int16_t)(connection->incarnation - incarnation) > 0)
+			continue;
+		left++;
+		if (connection->fenced)
+			continue;
+		connection->fenced = true;
+		/* Release: pairs with fenced_close(). */
+		atomic_store_explicit(&handler->fencing, true, memory_order_release);
+		handler->cq->ops->cq_wake(handler->cq);
+	}
+	pthread_mutex_unlock(&membership->mutex);
+	pthread_mutex_unlock(&server->mutex);
+	return left;
+}
+
+struct nam__connection *
+nam__connection_fenced(struct nam__handler *handler)
+{
+	struct nam_server *server = handler->server;
+	struct nam__connection *connection;
+
+	pthread_mutex_lock(&server->mutex);
+	for (connection = server->connections; connection; connection = connection->next)
+		if (connection->fenced && connection->handler == handler)
+			break;
+	pthread_mutex_unlock(&server->mutex);
+	return connection;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fence.c -- the end of a client (common/rpc/fence_rpc.h).
+ *
+ * Memory servers do not talk to each other.  A client that sees that another one is FENCING sends
+ * CLOSE to all of them, and then PUBLISH to the lead.  Each step may be repeated, by several.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/rpc/fence_rpc.h"
+#include "memserver/memserver_internal.h"
+
+/* A request with a lower term than another one's is of a steward that was replaced. */
+static int
+term_take(struct nam__membership *membership, uint64_t term)
+{
+	if (term < membership->term)
+		return -NAM_E_VIEW;
+	membership->term = term;
+	return 0;
+}
+
+/* The lead says which client is to be fenced next: round by id, so none is passed over. */
+static int
+next(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
+	struct nam_rpc_fence_reply *reply)
+{
+	struct nam__membership *membership = &exchange->server->membership;
+
+	reply->client_id = reply->incarnation = 0;
+	pthread_mutex_lock(&membership->mutex);
+	for (uint32_t i = 1; membership->fencing_count && i <= NAM_CLIENTS_MAX; i++) {
+		uint32_t id = (request->client_id + i) % NAM_CLIENTS_MAX;
+
+		if (membership->members[id].state != NAM_CLIENT_FENCING)
+			continue;
+		reply->client_id = (uint16_t)id;
+		reply->incarnation = membership->members[id].incarnation;
+		break;
+	}
+	pthread_mutex_unlock(&membership->mutex);
+	return 0;
+}
+
+/* With the mutex: the client is refused from now on (M5). */
+static int
+refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
+	struct nam_rpc_fence_reply *reply)
+{
+	struct nam__membership *membership = &exchange->server->membership;
+	struct nam__newest *newest = &membership->newest[request->client_id];
+	struct nam__member *member;
+	int rc = term_take(membership, request->term);
+
+	if (rc)
+		return rc;
+	if (membership->members) {
+		member = nam__member_find(membership, request->client_id, request->incarnation);
+		/* Its mappings cannot be revoked: its process has to end. */
+		if (member && member->state == NAM_CLIENT_ALIVE &&
+			(exchange->server->domain->limits.caps & NAM_CAP_LASTING))
+			return -NAM_E_FABRIC_CAPABILITY;
+		if (member)
+			nam__member_fence(membership, member);
+		reply->state = nam__member_state(membership, request->client_id,
+			request->incarnation);
+		if (!member)
+			return 0;
+	}
+	if (!newest->incarnation ||
+		(int16_t)(request->incarnation - newest->incarnation) >= 0)
+		*newest = (struct nam__newest){ request->incarnation, true };
+	return 0;
+}
+
+static int
+close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
+	struct nam_rpc_fence_reply *reply)
+{
+	struct nam__membership *membership = &exchange->server->membership;
+	int rc;
+
+	pthread_mutex_lock(&membership->mutex);
+	rc = refuse(exchange, request, reply);
+	pthread_mutex_unlock(&membership->mutex);
+	if (rc || reply->state != NAM_CLIENT_FENCING)
+		return rc;
+	return nam__connections_fence(exchange->server, request->client_id,
+		request->incarnation) ? -EAGAIN : 0;
+}
+
+/* All members of the view in force have closed its queue pairs, this one too. */
+static int
+publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
+	struct nam_rpc_fence_reply *reply)
+{
+	struct nam__membership *membership = &exchange->server->membership;
+	struct nam__member *member;
+	int rc;
+
+	pthread_mutex_lock(&membership->mutex);
+	rc = term_take(membership, request->term);
+	member = nam__member_find(membership, request->client_id, request->incarnation);
+	if (!rc && member && member->state == NAM_CLIENT_FENCING) {
+		if (request->view != membership->view.head.number)
+			rc = -NAM_E_VIEW;
+		else if (member->connections)
+			rc = -EAGAIN;
+		else
+			nam__member_publish(membership, member);
+	}
+	reply->state = nam__member_state(membership, request->client_id, request->incarnation);
+	pthread_mutex_unlock(&membership->mutex);
+	return rc;
+}
+
+static const struct step {
+	int (*fn)(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
+		struct nam_rpc_fence_reply *reply);
+	bool lead;			/* for the lead only */
+	bool of_client;			/* about the client that it names */
+	bool of_view;
+} steps[] = {
+	[NAM_RPC_FENCE_NEXT] = { next, true, false, false },
+	[NAM_RPC_FENCE_CLOSE] = { close_all, false, true, false },
+	[NAM_RPC_FENCE_PUBLISH] = { publish, true, true, true },
+};
+
+int
+nam__service_fence(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_fence_request *request = exchange->body;
+	struct nam_rpc_fence_reply *reply = exchange->reply;
+	const struct step *step;
+
+	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	step = &steps[request->step];
+	if (step->lead && exchange->server->options.id != 0)
+		return -NAM_E_CLUSTER;
+	if (request->reserved || request->client_id >= NAM_CLIENTS_MAX ||
+		(step->of_client ? !request->client_id || !request->incarnation :
+			request->incarnation || request->term) ||
+		(!step->of_view && request->view))
+		return -NAM_E_FABRIC_PROTOCOL;
+	*reply = (struct nam_rpc_fence_reply){ request->client_id, request->incarnation,
+		NAM_CLIENT_FENCING };
+	exchange->reply_bytes = sizeof(*reply);
+	return step->fn(exchange, request, reply);
+}
