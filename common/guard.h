@@ -113,6 +113,8 @@
 	X(VIEW_ACK, "view-ack", "blocks on a memory server that a client does not know")            \
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
+	X(FENCE_FIRST, "fence-first", "requests of a client that is dead")                          \
+	X(FENCE_REFUSE, "fence-refuse", "the return of a client that is dead")                     \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/fabric/register.h"
+#include "common/guard.h"
 #include "mailbox.h"
 #include "stores.h"
 #include "trees.h"
@@ -499,7 +500,7 @@ connection_closed(struct nam__connection *connection)
 	pthread_mutex_unlock(&server->mutex);
 	connection_free(connection);
 	/* Its others go, too: it is not alive any more (M5). */
-	if (session)
+	if (session && NAM_GUARD(FENCE_FIRST))
 		(void)nam__connections_fence(server, client_id, incarnation);
 }
 

@@ -98,7 +98,7 @@ publish_if_over(struct nam__membership *membership, struct nam__member *member)
 {
 	bool alone = membership->view.head.count <= 1;
 
-	if (alone && member->connections == 0)
+	if ((alone && member->connections == 0) || !NAM_GUARD(FENCE_FIRST))
 		nam__member_publish(membership, member);
 }
 
@@ -150,7 +150,7 @@ attach(struct nam__membership *membership, struct nam__connection *connection)
 {
 	struct nam__member *member;
 
-	if (is_over(membership, connection))
+	if (NAM_GUARD(FENCE_REFUSE) && is_over(membership, connection))
 		return -NAM_E_FENCED;
 	appear(membership, connection);
 	member = member_of(membership, connection);
@@ -178,7 +178,8 @@ nam__membership_fenced(struct nam__membership *membership, const struct nam__con
 	bool fenced;
 
 	pthread_mutex_lock(&membership->mutex);
-	fenced = connection->client_id && is_over(membership, connection);
+	fenced = NAM_GUARD(FENCE_REFUSE) && connection->client_id &&
+		is_over(membership, connection);
 	pthread_mutex_unlock(&membership->mutex);
 	return fenced;
 }

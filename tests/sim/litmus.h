@@ -76,6 +76,7 @@ extern const struct litmus_case litmus_table_cases[];
 extern const struct litmus_case litmus_reclaim_cases[];
 extern const struct litmus_case litmus_later_cases[];
 extern const struct litmus_case litmus_view_cases[];
+extern const struct litmus_case litmus_fence_cases[];
 
 struct litmus {
 	const struct scene *scene;

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_fence.c -- scenes about the end of a client: once it is DEAD, it changes no memory.
+ */
+#include <string.h>
+
+#include "compute/remote/fence.h"
+#include "compute/remote/lock_slot.h"
+#include "compute/worker/worker.h"
+#include "litmus.h"
+
+#define NODE_BYTES 256u
+#define LATE_NS (4 * LITMUS_TICKS_NS)	/* a WRITE is under way for so long */
+#define HELD_UP_NS (6 * LITMUS_TICKS_NS)
+#define KEY 115u
+
+static struct nam_gaddr leaf;		/* of KEY */
+
+static void
+end_session(struct actor *self)
+{
+	struct nam_client *client = self->client;
+
+	nam_sim_qp_break(client->epoch_worker->qps[client->catalog_slot]);
+}
+
+static enum nam_client_state
+state_of(struct actor *self, enum who who)
+{
+	const struct nam_client *client = litmus.actors[who].client;
+	struct nam_rpc_client_state_reply reply;
+
+	if (nam__client_state_ask(self->worker, client->id, client->incarnation, &reply))
+		sim_die("no state: %s", nam_worker_diag(self->worker));
+	return (enum nam_client_state)reply.state;
+}
+
+static void
+await_death(struct actor *self)
+{
+	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
+		if (state_of(self, A) == NAM_CLIENT_DEAD)
+			return;
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
+	litmus_fail("a client that ended is not dead");
+}
+
+static void
+leaf_find(struct actor *self)
+{
+	leaf = nam_gaddr_untagged(litmus_leaf_of(self, KEY, NULL));
+}
+
+static void
+leaf_read(struct actor *self, uint8_t *ret_bytes)
+{
+	void *image = nam_buffer_take(self->worker, NODE_BYTES);
+
+	if (!image || nam_read_await(self->worker, leaf, image, NODE_BYTES))
+		sim_die("the leaf: %s", nam_worker_diag(self->worker));
+	memcpy(ret_bytes, image, NODE_BYTES);
+	nam_buffer_give(self->worker, image, NODE_BYTES);
+}
+
+/* From the death on, until this flag is set, or for as long as that WRITE is under way. */
+static void
+expect_unchanged(struct actor *self, enum flag flag)
+{
+	uint8_t before[NODE_BYTES], after[NODE_BYTES];
+
+	await_death(self);
+	leaf_read(self, before);
+	litmus.flags[THREE] = true;
+	litmus_await_for(flag, 2 * LATE_NS);
+	leaf_read(self, after);
+	if (memcmp(before, after, NODE_BYTES) != 0)
+		litmus_fail("a client that is dead has changed a node");
+}
+
+/* ---- a WRITE is under way -------------------------------------------------------------------- */
+
+/* The session ends; the client's worker has taken a lock, and is about to write. */
+static void
+end_before_writes(struct actor *self)
+{
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	nam_sim_delay_next(NAM_WR_WRITE, 0, LATE_NS);
+	end_session(self);
+}
+
+static void
+insert_late(struct actor *self)
+{
+	litmus_await(TWO);
+	(void)litmus_try_insert(self, KEY);
+}
+
+static void
+watch_writes(struct actor *self)
+{
+	leaf_find(self);
+	litmus.flags[TWO] = true;
+	litmus_await(ONE);
+	expect_unchanged(self, FOUR);
+}
+
+/* ---- a client that comes back ---------------------------------------------------------------- */
+
+static void
+come_back(struct actor *self)
+{
+	struct nam_worker *worker;
+	struct nam_diag diag = { "" };
+	uint64_t seen;
+	int rc;
+
+	litmus_await(TWO);
+	end_session(self);
+	litmus.flags[ONE] = true;
+	litmus_await(THREE);
+	rc = nam_worker_open(self->client, &worker, &diag);
+	if (rc && rc != -NAM_E_FENCED)
+		litmus_fail("a client that is dead connects: %s", nam_err_name(rc));
+	if (rc)
+		return;
+	(void)!nam_cas_await(worker, leaf, NAM_LOCK_FREE, nam__lock_word_new(worker), &seen);
+	nam_worker_close(worker);
+	litmus.flags[FOUR] = true;
+}
+
+static void
+watch_return(struct actor *self)
+{
+	leaf_find(self);
+	litmus.flags[TWO] = true;
+	litmus_await(ONE);
+	expect_unchanged(self, FOUR);
+}
+
+/* ---- a memory server that does not say so ---------------------------------------------------- */
+
+static struct nam_sim_process *
+last_server(void)
+{
+	return litmus.actors[SERVER].process;
+}
+
+static void
+end_only(struct actor *self)
+{
+	litmus_await(TWO);
+	end_session(self);
+	litmus.flags[ONE] = true;
+	litmus_await(THREE);
+}
+
+static void
+resume(void *arg)
+{
+	nam_sim_process_resume(arg);
+}
+
+/* It is stopped: the client is not dead before it goes on. */
+static void
+watch_silence(struct actor *self)
+{
+	uint64_t until_ns = nam_sim_now_ns() + HELD_UP_NS;
+
+	nam_sim_process_stall(last_server());
+	if (nam_sim_call_after(HELD_UP_NS, resume, last_server()))
+		sim_die("no event");
+	litmus.flags[TWO] = true;
+	litmus_await(ONE);
+	while (nam_sim_now_ns() + LITMUS_TICKS_NS < until_ns) {
+		if (state_of(self, A) == NAM_CLIENT_DEAD)
+			litmus_fail("a client is dead, and a memory server has not answered");
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
+	await_death(self);
+	litmus.flags[THREE] = true;
+}
+
+/* It has ended: nothing is left there that could hold up the end of a client. */
+static void
+watch_gone(struct actor *self)
+{
+	nam_sim_process_kill(last_server());
+	litmus.flags[TWO] = true;
+	litmus_await(ONE);
+	await_death(self);
+	litmus.flags[THREE] = true;
+}
+
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+/* A client that is alive, where its queue pairs can be taken from it. */
+static void
+fence_alive(struct actor *self)
+{
+	const struct nam_client *other = litmus.actors[A].client;
+	struct nam_diag diag = { "" };
+	uint32_t state = NAM_CLIENT_UNKNOWN;
+	int rc;
+
+	litmus_await(ONE);
+	leaf_find(self);
+	rc = nam__client_fence(self->worker, other->id, other->incarnation, 0, LITMUS_PATIENCE_NS,
+		&state, &diag);
+	if (self->client->caps & NAM_CAP_LASTING) {
+		if (rc != -NAM_E_FABRIC_CAPABILITY || state_of(self, A) != NAM_CLIENT_ALIVE)
+			litmus_fail("fencing a living client: %s", nam_err_name(rc));
+	} else if (rc || state != NAM_CLIENT_DEAD) {
+		litmus_fail("fencing: %s, state %u", nam_err_name(rc), state);
+	} else {
+		expect_unchanged(self, SEEN);
+	}
+	litmus.flags[THREE] = true;
+}
+
+static void
+insert_until_fenced(struct actor *self)
+{
+	litmus.flags[ONE] = true;
+	for (uint64_t i = 0; i < 9 && !litmus.flags[THREE]; i++) {
+		(void)litmus_try_insert(self, KEY + i % 5);
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
+	litmus_await(THREE);
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+const struct litmus_case litmus_fence_cases[] = {
+	{ { "fence_first", LITMUS_LOADED, { NULL, insert_late, watch_writes },
+		{ { "lock.taken", A, end_before_writes } } },
+		"a client's session ends, and another queue pair of it has a WRITE under way",
+		2, 0 },
+	{ { "fence_alone", LITMUS_LOADED, { NULL, insert_late, watch_writes },
+		{ { "lock.taken", A, end_before_writes } } },
+		"the same with one memory server, which needs no other client", 1, 0 },
+	{ { "fence_returns", LITMUS_LOADED, { NULL, come_back, watch_return }, { { 0 } } },
+		"a client that is dead connects anew, and takes a lock", 2, 0 },
+	{ { "fence_silent", LITMUS_LOADED, { NULL, end_only, watch_silence }, { { 0 } } },
+		"a client's session ends while a memory server is stopped", 3, 0 },
+	{ { "fence_gone", LITMUS_LOADED, { NULL, end_only, watch_gone }, { { 0 } } },
+		"a client's session ends after a memory server has", 3, 0 },
+	{ { "fence_by_hand", LITMUS_LOADED, { NULL, insert_until_fenced, fence_alive }, { { 0 } } },
+		"a client that is alive is fenced", 2, 0 },
+	{ { 0 }, NULL, 0, 0 },
+};
