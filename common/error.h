@@ -51,6 +51,7 @@ extern "C" {
 	X(FABRIC_DENIED, 5210, FABRIC, "this user may not connect to the memory server")            \
 	X(FABRIC_STARTING, 5211, FABRIC, "the memory server has not got all of its memory yet")     \
 	X(FABRIC_REFUSED, 5212, FABRIC, "the memory server takes no more connections")              \
+	X(FABRIC_FENCED, 5213, FABRIC, "the memory servers have fenced this client")                \
 	X(REMOTE, 5300, NONE, "remote memory is not as it should be")                               \
 	X(REMOTE_FULL, 5301, REMOTE, "the memory servers have no room left")                        \
 	X(REMOTE_CORRUPT, 5302, REMOTE, "remote memory holds something malformed")                  \

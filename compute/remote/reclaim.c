@@ -203,9 +203,11 @@ server_gone(struct nam_client *client, int failure, unsigned *tries)
 {
 	bool gone = nam_err_is(failure, NAM_E_FABRIC_PEER_DEAD) || failure == -NAM_E_FENCED;
 
-	for (uint32_t slot = 0; slot < client->servers_count; slot++)
-		gone |= nam_err_is(atomic_load_explicit(&client->servers[slot].lost,
-			memory_order_acquire), NAM_E_FABRIC_PEER_DEAD);
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		int lost = atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire);
+
+		gone |= nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD) || lost == -NAM_E_FABRIC_FENCED;
+	}
 	if (gone)
 		*tries = TRIES_READ_ONLY_MAX;
 	return gone;

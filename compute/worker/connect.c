@@ -15,6 +15,10 @@ nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
 {
 	const char *address = worker->client->servers[slot].address;
 
+	if (status == -NAM_E_FABRIC_FENCED)
+		return nam_diag_set(&worker->diag, status,
+			"the memory servers have fenced this client (%u): they closed its "
+			"connections, and it counts as dead; connect anew", worker->client->id);
 	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
 		return nam_diag_set(&worker->diag, status,
 			"the memory server at %s is gone: if it still runs, and only the way there "
@@ -70,6 +74,34 @@ connect_on_stack(struct nam_worker *worker, uint32_t slot)
 	return attempt.rc;
 }
 
+/*
+ * A memory server that closed the connection may live, and take this client no more (C21).  It is
+ * asked once.  If it takes this client nevertheless, the way there was cut, and it stays lost.
+ */
+static int
+why_lost(struct nam_worker *worker, uint32_t slot, int lost)
+{
+	struct nam__server *server = &worker->client->servers[slot];
+	struct nam_qp *qp;
+	int rc;
+
+	if (!worker->client->id || !nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD) ||
+		worker->qps[slot] ||
+		atomic_exchange_explicit(&server->asked_why, true, memory_order_relaxed))
+		return lost;
+	rc = connect_on_stack(worker, slot);
+	qp = worker->qps[slot];
+	worker->qps[slot] = NULL;
+	if (qp)
+		qp->ops->qp_destroy(qp);
+	if (!rc)
+		worker->ops->server_closed(worker, slot);
+	if (rc != -NAM_E_FENCED)
+		return lost;
+	atomic_store_explicit(&server->lost, -NAM_E_FABRIC_FENCED, memory_order_release);
+	return -NAM_E_FABRIC_FENCED;
+}
+
 int
 nam__qp_open(struct nam_worker *worker, uint32_t slot)
 {
@@ -79,7 +111,7 @@ nam__qp_open(struct nam_worker *worker, uint32_t slot)
 	int rc = atomic_load_explicit(&server->lost, memory_order_acquire);
 
 	if (rc)
-		return nam__failure_explain(worker, slot, rc);
+		return nam__failure_explain(worker, slot, why_lost(worker, slot, rc));
 	if (worker->qps[slot])
 		return 0;
 	begin_ns = nam_now_ns();

@@ -129,12 +129,14 @@ static void
 completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	uintptr_t context = (uintptr_t)wc->context;
+	int none = 0;
 
 	if (wc->status)
 		(void)nam__failure_explain(worker, slot_of(wc->qp), wc->status);
 	if (wc->op == NAM_WC_CLOSED) {
-		atomic_store_explicit(&worker->client->servers[slot_of(wc->qp)].lost,
-			wc->status, memory_order_release);
+		/* The first cause stays: a later one says less. */
+		atomic_compare_exchange_strong(&worker->client->servers[slot_of(wc->qp)].lost,
+			&none, wc->status);
 		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
