@@ -205,6 +205,9 @@ struct nam_server_status {
 	uint32_t delaying;		/* a client's id; 0: none lags */
 	uint64_t delaying_pid;
 	char delaying_name[48];
+	uint32_t fencing;		/* a client that ended and is not dead yet; 0: none */
+	uint64_t fencing_pid;
+	char fencing_name[48];
 };
 
 /* "ALLOC": a type of request that figures count; 0 is "MALFORMED".  NULL: no such type. */

@@ -186,7 +186,8 @@ enum nam_client_state {
 
 struct nam_rpc_client_state_reply {
 	uint32_t state;		/* enum nam_client_state */
-	uint32_t reserved;
+	uint16_t incarnation;	/* the last one that the id was given to; 0: none */
+	uint16_t reserved;
 	uint64_t pid;
 	char name[48];
 };

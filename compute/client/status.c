@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cluster_view.h"
+#include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
 
 #define ASKED_MAX 32u		/* memory servers, at the same time */
@@ -95,12 +96,31 @@ struct asked {
 	int rc;			/* -ENOMEM or -EINVAL; status.rc is the memory server's */
 };
 
+/* The lead knows a client that ended, and that not all memory servers have closed yet. */
+NAM_FIBER_FN static void
+fencing_ask(struct nam_server_status *status, struct nam_client *client)
+{
+	struct nam_rpc_client_state_reply state;
+	struct nam_rpc_fence_reply found;
+
+	if (nam__fence_next(client->epoch_worker, 0, &found) || /* SUSPENDS */
+		!found.client_id || nam__client_state_ask(client->epoch_worker, found.client_id,
+			found.incarnation, &state)) /* SUSPENDS */
+		return;
+	status->fencing = found.client_id;
+	status->fencing_pid = state.pid;
+	memcpy(status->fencing_name, state.name, sizeof(status->fencing_name));
+}
+
 /* The view as the lead has it, or a copy.  A memory server that does not say has none. */
 NAM_FIBER_FN static void
 view_ask(struct asked *asked, struct nam_client *client)
 {
 	struct nam_server_status *status = &asked->status;
 	struct nam_rpc_client_state_reply delaying;
+
+	if (!status->id)
+		fencing_ask(status, client); /* SUSPENDS */
 
 	if (nam__cluster_view_get(client->epoch_worker, 0, &asked->view)) /* SUSPENDS */
 		return;

@@ -8,6 +8,7 @@
 #include "fence.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "common/race.h"
 #include "compute/rpc/call.h"
@@ -163,11 +164,60 @@ nam__client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation, 
 	}
 }
 
+/* The words for a client, as messages name it. */
+static void
+client_text(const struct nam_rpc_client_state_reply *state, uint16_t id, char *text, size_t size)
+{
+	(void)snprintf(text, size, "client %u (%s, pid %llu)", id,
+		state->name[0] ? state->name : "unknown", (unsigned long long)state->pid);
+}
+
+static int
+explain(struct nam_worker *worker, int rc, const char *client, uint64_t pid, struct nam_diag *diag)
+{
+	const char *fabric = worker->client->servers[0].ops->name;
+
+	if (nam_err_is(rc, NAM_E_FABRIC_CAPABILITY))
+		return nam_diag_set(diag, rc, "%s is alive, and over %s what it has mapped cannot "
+			"be revoked: end its process (kill -KILL %llu), and it is fenced", client,
+			fabric, (unsigned long long)pid);
+	if (rc == -EAGAIN || rc == -NAM_E_VIEW)
+		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: %s; try again", client,
+			rc == -EAGAIN ? "memory servers still have queue pairs of it" :
+			"a memory server is joining, and this client does not reach it, or the "
+			"view changes all the time");
+	return diag->text[0] ? rc : nam_diag_set(diag, rc, "fencing %s: %s", client,
+		nam_err_text(rc));
+}
+
+int
+nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+	struct nam_diag *diag)
+{
+	struct nam_rpc_client_state_reply state = { .name = "" };
+	uint32_t after = NAM_CLIENT_UNKNOWN;
+	char client[96];
+	int rc;
+
+	if (!id || id >= NAM_CLIENTS_MAX || id == worker->client->id)
+		return nam_diag_set(diag, -EINVAL, id && id < NAM_CLIENTS_MAX ?
+			"client %u is this client" : "%u is no client: ids are 1 to 4095", id);
+	rc = nam__client_state_ask(worker, id, incarnation, &state); /* SUSPENDS */
+	client_text(&state, id, client, sizeof(client));
+	diag->text[0] = '\0';
+	if (!rc && state.state == NAM_CLIENT_UNKNOWN)
+		return nam_diag_set(diag, -ENOENT, "there has been no client %u yet", id);
+	if (!rc)
+		rc = nam__client_fence(worker, id, incarnation ?: state.incarnation, 0,
+			worker->client->options.timeout_ms * 1000000ull, &after,
+			diag); /* SUSPENDS */
+	return rc ? explain(worker, rc, client, state.pid, diag) : 0;
+}
+
 /* ---- the epoch thread ---------------------------------------------------------------------- */
 
-/* The client behind `id` that is FENCING; 0: there is none. */
-NAM_FIBER_FN static int
-next(struct nam_worker *worker, uint16_t id, struct nam_rpc_fence_reply *ret_next)
+int
+nam__fence_next(struct nam_worker *worker, uint16_t id, struct nam_rpc_fence_reply *ret_next)
 {
 	const struct nam_rpc_fence_request request = {
 		.step = NAM_RPC_FENCE_NEXT,
@@ -188,7 +238,8 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 	if (!count || nam_now_ns() < client->fence_retry_ns)
 		return;
 	for (unsigned i = 0; i < TICK_FENCES && !rc; i++) {
-		rc = next(client->epoch_worker, found.client_id, &found); /* SUSPENDS */
+		rc = nam__fence_next(client->epoch_worker, found.client_id,
+			&found); /* SUSPENDS */
 		if (rc || !found.client_id)
 			break;
 		rc = nam__client_fence(client->epoch_worker, found.client_id, found.incarnation, 0,

@@ -23,6 +23,13 @@ NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker, uint16_t id, uint1
 	uint64_t term, uint64_t patience_ns, uint32_t *ret_state,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/*
+ * The client behind `id` that is FENCING, round by id; 0: there is none.  The worker's client need
+ * not have joined.  Cost: 1 RPC to the lead.
+ */
+NAM_FIBER_FN int nam__fence_next(struct nam_worker *worker, uint16_t id,
+	struct nam_rpc_fence_reply *ret_next) NAM_MUST_CHECK;
+
 /* So many clients are FENCING, as the view word says.  The epoch thread. */
 NAM_FIBER_FN void nam__fence_follow(struct nam_client *client, uint64_t count);
 

@@ -306,6 +306,7 @@ nam__service_client_state(struct nam__exchange *exchange)
 	member = &membership->members[request->client_id];
 	incarnation = request->incarnation ?: member->incarnation;
 	reply->state = nam__member_state(membership, request->client_id, incarnation);
+	reply->incarnation = member->incarnation;
 	if (incarnation && incarnation == member->incarnation) {
 		reply->pid = member->pid;
 		memcpy(reply->name, member->name, sizeof(reply->name));

@@ -27,6 +27,8 @@ static const struct command commands[] = {
 		"the view; the memory servers, one line each", false, true },
 	{ "server", "add", ctl_server_add, 1, 1, "ADDRESS",
 		"a memory server comes to the cluster", false, true },
+	{ "client", "fence", ctl_client_fence, 1, 1, "ID",
+		"no memory server takes that client any more", false, false },
 	{ NULL, "top", ctl_top, 0, 0, "",
 		"their rates, live on a terminal, else once", false, true },
 	{ "index", "create", ctl_index_create, 1, 1, "NAME",

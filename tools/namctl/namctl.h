@@ -72,6 +72,7 @@ int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
 int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
+int ctl_client_fence(struct ctl *ctl, char **args);
 int ctl_index_create(struct ctl *ctl, char **args);
 int ctl_index_list(struct ctl *ctl, char **args);
 int ctl_index_drop(struct ctl *ctl, char **args);

@@ -123,13 +123,29 @@ print_view(const struct nam_server_status *lead)
 	if (lead->delaying)
 		printf(", client %u (%s, pid %" PRIu64 ") delays view %" PRIu64, lead->delaying,
 			lead->delaying_name, lead->delaying_pid, lead->view);
+	if (lead->fencing)
+		printf(", client %u (%s, pid %" PRIu64 ") ended and is not dead before all memory "
+		       "servers say so", lead->fencing, lead->fencing_name, lead->fencing_pid);
 	printf("\n");
+}
+
+/* If there is one. */
+static void
+json_client(cJSON *view, const char *what, uint32_t id, const char *name, uint64_t pid)
+{
+	cJSON *client = id ? cJSON_AddObjectToObject(view, what) : NULL;
+
+	if (!client)
+		return;
+	ctl_json_u64(client, "id", id);
+	cJSON_AddStringToObject(client, "name", name);
+	ctl_json_u64(client, "pid", pid);
 }
 
 static void
 json_view(cJSON *object, const struct nam_server_status *lead)
 {
-	cJSON *view = cJSON_AddObjectToObject(object, "view"), *delaying;
+	cJSON *view = cJSON_AddObjectToObject(object, "view");
 
 	ctl_json_u64(view, "number", lead->view);
 	if (!lead->view)
@@ -137,12 +153,8 @@ json_view(cJSON *object, const struct nam_server_status *lead)
 	cJSON_AddStringToObject(view, "lead", lead->address);
 	ctl_json_u64(view, "clients", lead->clients);
 	ctl_json_u64(view, "acknowledged", lead->view_acknowledged);
-	if (!lead->delaying)
-		return;
-	delaying = cJSON_AddObjectToObject(view, "delaying");
-	ctl_json_u64(delaying, "id", lead->delaying);
-	cJSON_AddStringToObject(delaying, "name", lead->delaying_name);
-	ctl_json_u64(delaying, "pid", lead->delaying_pid);
+	json_client(view, "delaying", lead->delaying, lead->delaying_name, lead->delaying_pid);
+	json_client(view, "fencing", lead->fencing, lead->fencing_name, lead->fencing_pid);
 }
 
 /* ---- status ------------------------------------------------------------------------------- */
