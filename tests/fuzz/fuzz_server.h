@@ -12,6 +12,7 @@
 
 struct fuzz_server {
 	struct nam_server server;
+	struct nam_domain domain;	/* promises nothing */
 	_Alignas(8) uint8_t meta[NAM_META_BYTES];
 	_Alignas(64) uint8_t memory[1u << 21 | 1u << 18];
 };
@@ -53,6 +54,7 @@ fuzz_server_new(uint32_t id)
 	server->options.id = id;
 	server->options.rpc_threads = 1;
 	server->boot = 1;
+	server->domain = &fixture->domain;
 	atomic_init(&server->work_clock, 1);
 	server->proof.fd = -1;		/* as where regions are no files */
 	server->memory.count = 2;
