@@ -114,6 +114,7 @@
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
 	X(FENCE_FIRST, "fence-first", "requests of a client that is dead")                          \
+	X(FENCE_ABOVE, "fence-above", "names of clients that a lead had given out before it died")    \
 	X(FENCE_REFUSE, "fence-refuse", "the return of a client that is dead")                     \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 

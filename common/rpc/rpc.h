@@ -167,7 +167,8 @@ struct nam_rpc_regions_request {
 
 struct nam_rpc_regions_reply {
 	uint32_t total;
-	uint32_t count;
+	uint16_t count;
+	uint16_t newest;	/* the highest incarnation of a client that has come; 0: none has */
 	struct nam_rpc_region regions[];
 };
 

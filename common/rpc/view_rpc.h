@@ -71,7 +71,8 @@ struct nam_rpc_view_request {
 	uint16_t change;		/* CHANGE: enum nam_rpc_view_change; else 0 */
 	uint32_t first;			/* GET, FORM, COPY: number of the page's first member */
 	uint32_t count;			/* members of this page: CHANGE 1; GET, ACK 0 */
-	uint32_t reserved;
+	uint16_t newest;		/* FORM: incarnations of clients begin above it; else 0 */
+	uint16_t reserved;
 	struct nam_view_head view;	/* CHANGE, ACK: the number; COPY: all; FORM: the count */
 	struct nam_view_member members[];
 };

@@ -69,6 +69,7 @@ struct nam_client {
 
 	uint16_t id;			/* owner in lock words */
 	uint16_t incarnation;
+	uint16_t newest_seen;		/* incarnation of any client, at any memory server */
 	atomic_uint lock_sequence;
 	struct nam_gaddr epoch_word;
 	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */

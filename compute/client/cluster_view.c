@@ -137,12 +137,13 @@ send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request
 
 /* A whole view in pages: FORM or COPY.  *ret_head is the answer to the last one. */
 NAM_FIBER_FN static int
-pages_send(struct nam_worker *worker, uint32_t slot, enum nam_rpc_view_step step,
+pages_send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request *step,
 	const struct nam__cluster_view *view, struct nam_view_head *ret_head)
 {
-	struct nam_rpc_view_request head = { .step = (uint16_t)step, .view = view->head };
+	struct nam_rpc_view_request head = *step;
 	int rc = 0;
 
+	head.view = view->head;
 	for (; !rc && head.first < view->head.count; head.first += head.count) {
 		uint32_t left = view->head.count - head.first;
 
@@ -154,10 +155,12 @@ pages_send(struct nam_worker *worker, uint32_t slot, enum nam_rpc_view_step step
 }
 
 int
-nam__cluster_view_form(struct nam_worker *worker, uint32_t slot, struct nam__cluster_view *view)
+nam__cluster_view_form(struct nam_worker *worker, uint32_t slot, uint16_t newest,
+	struct nam__cluster_view *view)
 {
+	const struct nam_rpc_view_request form = { .step = NAM_RPC_VIEW_FORM, .newest = newest };
 	struct nam_view_head head;
-	int rc = pages_send(worker, slot, NAM_RPC_VIEW_FORM, view, &head); /* SUSPENDS */
+	int rc = pages_send(worker, slot, &form, view, &head); /* SUSPENDS */
 
 	if (!rc)
 		view->head = head;
@@ -168,9 +171,10 @@ int
 nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
 	const struct nam__cluster_view *view)
 {
+	const struct nam_rpc_view_request copy = { .step = NAM_RPC_VIEW_COPY };
 	struct nam_view_head head;
 
-	return pages_send(worker, slot, NAM_RPC_VIEW_COPY, view, &head); /* SUSPENDS */
+	return pages_send(worker, slot, &copy, view, &head); /* SUSPENDS */
 }
 
 int

@@ -24,8 +24,12 @@ struct nam__cluster_view {
 NAM_FIBER_FN int nam__cluster_view_get(struct nam_worker *worker, uint32_t slot,
 	struct nam__cluster_view **ret_view) NAM_MUST_CHECK;
 
-/* The first view, whose lead is at that slot.  -NAM_E_VIEW: there is one.  Sets view->head. */
-NAM_FIBER_FN int nam__cluster_view_form(struct nam_worker *worker, uint32_t slot,
+/*
+ * The first view, whose lead is at that slot.  -NAM_E_VIEW: there is one.  Sets view->head.
+ *
+ * @newest	incarnation that a client has: those that the lead gives out are above it
+ */
+NAM_FIBER_FN int nam__cluster_view_form(struct nam_worker *worker, uint32_t slot, uint16_t newest,
 	struct nam__cluster_view *view) NAM_MUST_CHECK;
 
 /* A change of view `number`.  -NAM_E_VIEW: that is not the view in force, or not its state. */

@@ -170,7 +170,7 @@ view_form(struct nam_client *client, struct nam__cluster_view **ret_view)
 {
 	struct nam__cluster_view *view = view_of_list(client);
 	int rc = view ? nam__cluster_view_form(client->epoch_worker, client->catalog_slot,
-		view) : -ENOMEM; /* SUSPENDS */
+		client->newest_seen, view) : -ENOMEM; /* SUSPENDS */
 
 	if (rc) {
 		free(view);

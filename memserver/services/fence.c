@@ -49,7 +49,6 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 	struct nam_rpc_fence_reply *reply)
 {
 	struct nam__membership *membership = &exchange->server->membership;
-	struct nam__newest *newest = &membership->newest[request->client_id];
 	struct nam__member *member;
 	int rc = term_take(membership, request->term);
 
@@ -68,9 +67,7 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 		if (!member)
 			return 0;
 	}
-	if (!newest->incarnation ||
-		(int16_t)(request->incarnation - newest->incarnation) >= 0)
-		*newest = (struct nam__newest){ request->incarnation, true };
+	nam__newest_note(membership, request->client_id, request->incarnation, true);
 	return 0;
 }
 

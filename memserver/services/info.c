@@ -48,6 +48,8 @@ nam__service_regions(struct nam__exchange *exchange)
 		return rc;
 	reply->total = memory->count;
 	reply->count = 0;
+	reply->newest = __atomic_load_n(&exchange->server->membership.newest_of_all,
+		__ATOMIC_RELAXED);
 	for (at = request->first; at < memory->count; at++) {
 		if (reply->count == NAM_RPC_REGIONS_PER_REPLY)
 			break;

@@ -110,6 +110,10 @@ nam__member_state(const struct nam__membership *membership, uint16_t client_id,
 
 	if (!member->incarnation || ahead(incarnation, member->incarnation) > 0)
 		return NAM_CLIENT_UNKNOWN;
+	/* Another life of the lead gave it out: nothing is known of it here. */
+	if (membership->before && (uint16_t)(member->incarnation - incarnation) >=
+		(uint16_t)(member->incarnation - membership->before))
+		return NAM_CLIENT_UNKNOWN;
 	/* Its id belongs to another now. */
 	if (incarnation != member->incarnation)
 		return NAM_CLIENT_DEAD;
@@ -134,13 +138,26 @@ is_over(struct nam__membership *membership, const struct nam__connection *connec
 	return newest->incarnation && (distance < 0 || (distance == 0 && newest->fenced));
 }
 
+void
+nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_t incarnation,
+	bool fenced)
+{
+	struct nam__newest *newest = &membership->newest[client_id];
+	int16_t distance = ahead(incarnation, newest->incarnation);
+
+	if (newest->incarnation && distance < 0)
+		return;
+	if (!newest->incarnation || distance > 0)
+		*newest = (struct nam__newest){ .incarnation = incarnation };
+	newest->fenced |= fenced;
+	if (incarnation > membership->newest_of_all)
+		__atomic_store_n(&membership->newest_of_all, incarnation, __ATOMIC_RELAXED);
+}
+
 static void
 appear(struct nam__membership *membership, struct nam__connection *connection)
 {
-	struct nam__newest *newest = &membership->newest[connection->client_id];
-
-	if (!newest->incarnation || ahead(connection->incarnation, newest->incarnation) > 0)
-		*newest = (struct nam__newest){ .incarnation = connection->incarnation };
+	nam__newest_note(membership, connection->client_id, connection->incarnation, false);
 	membership->present[connection->client_id]++;
 	connection->present = true;
 }
@@ -243,6 +260,9 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		if (member->state == NAM_CLIENT_ALIVE || member->state == NAM_CLIENT_FENCING ||
 			member->connections)
 			continue;
+		/* M4: above those of other lives of the lead, which other members may know. */
+		if (!member->incarnation && NAM_GUARD(FENCE_ABOVE))
+			member->incarnation = membership->before;
 		if (++member->incarnation == 0)
 			member->incarnation = 1;
 		member->state = NAM_CLIENT_ALIVE;

@@ -128,11 +128,13 @@ struct nam__membership {
 	pthread_mutex_t mutex;
 	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
 	struct nam__newest newest[NAM_CLIENTS_MAX];
+	uint16_t newest_of_all;		/* as numbers */
 	uint64_t term;			/* the highest that a FENCE has had */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
 	uint64_t *epoch_slots;		/* in region 0 */
 	uint32_t last_id;
+	uint16_t before;		/* the newest incarnation of other lives of the lead */
 	uint32_t alive_count, fencing_count;
 	struct nam__member *members;	/* NAM_CLIENTS_MAX */
 };
@@ -155,6 +157,9 @@ int nam__membership_name(struct nam__membership *membership, struct nam__connect
 void nam__membership_detach(struct nam__membership *membership,
 	struct nam__connection *connection);
 
+/* With the mutex.  An incarnation of that id is here, or is fenced, and earlier ones are over. */
+void nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_t incarnation,
+	bool fenced);
 /* With the mutex.  The member of that id and incarnation, or NULL. */
 struct nam__member *nam__member_find(struct nam__membership *membership, uint16_t client_id,
 	uint16_t incarnation);

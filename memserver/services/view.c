@@ -218,6 +218,7 @@ lead_ok(const struct nam__view_stage *stage)
 static int
 form(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
 {
+	const struct nam_rpc_view_request *request = exchange->body;
 	struct nam__view_stage *stage = exchange->connection->view_stage;
 	uint64_t boot = exchange->server->boot;
 
@@ -230,6 +231,7 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	for (uint32_t i = 0; i < stage->count; i++)
 		member_up(&stage->members[i], 1);
 	stage->head.lead_boot = boot;
+	exchange->server->membership.before = request->newest;
 	replace(view, stage);
 	number_set(exchange, 1);
 	*event = (struct event){ "form", 1, stage->members[0] };
@@ -430,7 +432,8 @@ check(const struct nam__exchange *exchange)
 	step = &steps[request->step];
 	if (step->where != ANYWHERE && is_lead != (step->where == LEAD))
 		return -NAM_E_CLUSTER;
-	if (request->reserved || request->count < step->count_min ||
+	if (request->reserved || (request->newest && request->step != NAM_RPC_VIEW_FORM) ||
+		request->count < step->count_min ||
 		request->count > step->count_max || !head_ok(request) ||
 		exchange->body_bytes != sizeof(*request) +
 			request->count * sizeof(request->members[0]))

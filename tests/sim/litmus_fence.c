@@ -231,6 +231,29 @@ insert_until_fenced(struct actor *self)
 	litmus_await(THREE);
 }
 
+/* ---- another life of the lead ---------------------------------------------------------------- */
+
+/* Clients of the first life are still connected to the other memory server, and may hold locks. */
+static void
+begin_anew(struct actor *self)
+{
+	struct nam_client *client;
+	struct nam_diag diag = { "" };
+
+	(void)self;
+	sim_server_restart(&litmus.cluster.servers[0]);
+	if (sim_client_try(&litmus.cluster, litmus.cluster.list, "other", &client, &diag)) {
+		litmus_fail("a client of the second life: %s", diag.text);
+		return;
+	}
+	for (unsigned i = DIRECTOR; i <= A; i++)
+		if (client->id == litmus.actors[i].client->id &&
+			client->incarnation == litmus.actors[i].client->incarnation)
+			litmus_fail("two clients have the name %u, %u", client->id,
+				client->incarnation);
+	nam_client_close(client);
+}
+
 /* ---- cases ----------------------------------------------------------------------------------- */
 
 const struct litmus_case litmus_fence_cases[] = {
@@ -249,5 +272,7 @@ const struct litmus_case litmus_fence_cases[] = {
 		"a client's session ends after a memory server has", 3, 0 },
 	{ { "fence_by_hand", LITMUS_LOADED, { NULL, insert_until_fenced, fence_alive }, { { 0 } } },
 		"a client that is alive is fenced", 2, 0 },
+	{ { "fence_new_lead", LITMUS_LOADED, { NULL, begin_anew }, { { 0 } } },
+		"the lead is restarted, and clients come beside those of its first life", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

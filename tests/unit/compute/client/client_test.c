@@ -341,7 +341,7 @@ spoil_regions(struct fake_server *server, const struct nam_rpc_header *request,
 		regions->count = 0;
 		break;
 	case 6:
-		regions->count = UINT32_MAX;
+		regions->count = UINT16_MAX;
 		break;
 	case 7:
 		reply->header.body_bytes -= 8;

@@ -185,6 +185,57 @@ next__several__GOES_ROUND(void **state)
 	leave(f, &sessions[1]);
 }
 
+/* Others may know clients of another life of the lead, which this one does not. */
+static void
+form__newest_of_others__IDS_BEGIN_ABOVE_IT(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection session = { 0 };
+	struct draft draft;
+
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 2, 0, 2);
+	request_of(&draft)->newest = 7;
+	assert_int_equal(ask(f, &draft), 0);
+	assert_int_equal(enrol(f, &session, 1), 0);
+	assert_int_equal(session.client_id, 1);
+	assert_int_equal(session.incarnation, 8);
+	leave(f, &session);
+	assert_int_equal(publish(f, 1, 8, 1), 0);
+	assert_int_equal(state_of(f, 1, 8), NAM_CLIENT_DEAD);
+	for (uint16_t incarnation = 1; incarnation <= 7; incarnation++) {
+		assert_int_equal(state_of(f, 1, incarnation), NAM_CLIENT_UNKNOWN);
+		assert_int_equal(state_of(f, 2, incarnation), NAM_CLIENT_UNKNOWN);
+	}
+	f->server->membership.last_id = 0;
+	assert_int_equal(enrol(f, &session, 1), 0);
+	assert_int_equal(session.incarnation, 9);
+	assert_int_equal(state_of(f, 1, 8), NAM_CLIENT_DEAD);
+	assert_int_equal(state_of(f, 1, 7), NAM_CLIENT_UNKNOWN);
+	leave(f, &session);
+	/* Of other steps it is malformed. */
+	page_fill(f, &draft, NAM_RPC_VIEW_GET, 0, 0, 0);
+	request_of(&draft)->newest = 7;
+	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
+}
+
+static void
+regions__clients_have_come__SAY_THE_NEWEST(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_regions_request request = { 0 };
+	const struct nam_rpc_regions_reply *reply = reply_body(f);
+	struct nam__connection connection;
+
+	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
+	assert_int_equal(reply->newest, 0);
+	assert_int_equal(attach(f, &connection, 7, 4), 0);
+	leave(f, &connection);
+	assert_int_equal(close_step(f, 9, 6), 0);
+	assert_int_equal(close_step(f, 7, 5), 0);
+	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
+	assert_int_equal(reply->newest, 6);
+}
+
 /* ---- any memory server --------------------------------------------------------------------- */
 
 static void
@@ -314,6 +365,8 @@ main(void)
 		TEST(publish__not_fencing__CHANGES_NOTHING),
 		TEST(close__alive_with_mappings__IS_CAPABILITY),
 		TEST(next__several__GOES_ROUND),
+		TEST(form__newest_of_others__IDS_BEGIN_ABOVE_IT),
+		TEST_3(regions__clients_have_come__SAY_THE_NEWEST),
 		TEST_3(close__elsewhere__REFUSES_THAT_INCARNATION_AND_EARLIER_ONES),
 		TEST_3(close__incarnation_wraps__COMPARES_DISTANCES),
 		TEST_3(close__lower_term__IS_VIEW),
