@@ -105,6 +105,7 @@ struct nam_client {
 	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the number it has followed */
 	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
 	uint64_t fence_retry_ns;	/* epoch thread only */
+	uint16_t fence_last;		/* epoch thread only: the client it has fenced last */
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */

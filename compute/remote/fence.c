@@ -16,7 +16,6 @@
 
 #define PAUSE_NS 500000ull		/* until handlers have destroyed queue pairs */
 #define TICK_PATIENCE_NS 10000000ull	/* of an epoch thread, which has others to see to */
-#define TICK_FENCES 16u
 #define RETRY_NS 1000000000ull		/* after a memory server that did not answer */
 
 /* ---- one request --------------------------------------------------------------------------- */
@@ -230,18 +229,21 @@ nam__fence_next(struct nam_worker *worker, uint16_t id, struct nam_rpc_fence_rep
 void
 nam__fence_follow(struct nam_client *client, uint64_t count)
 {
-	struct nam_rpc_fence_reply found = { 0 };
+	uint64_t now = nam_now_ns(), until_ns = now + TICK_PATIENCE_NS;
+	struct nam_rpc_fence_reply found;
 	struct nam_diag diag = { "" };
 	uint32_t state;
 	int rc = 0;
 
-	if (!count || nam_now_ns() < client->fence_retry_ns)
+	if (!count || now < client->fence_retry_ns)
 		return;
-	for (unsigned i = 0; i < TICK_FENCES && !rc; i++) {
-		rc = nam__fence_next(client->epoch_worker, found.client_id,
+	while (!rc && nam_now_ns() < until_ns) {
+		rc = nam__fence_next(client->epoch_worker, client->fence_last,
 			&found); /* SUSPENDS */
 		if (rc || !found.client_id)
 			break;
+		/* One that cannot be completed does not stand in the way of the others. */
+		client->fence_last = found.client_id;
 		rc = nam__client_fence(client->epoch_worker, found.client_id, found.incarnation, 0,
 			TICK_PATIENCE_NS, &state, &diag); /* SUSPENDS */
 	}

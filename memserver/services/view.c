@@ -135,12 +135,13 @@ reply_view(struct nam__exchange *exchange)
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(reply->members[0]));
 }
 
-/* A lead without other members needs no client to publish an end. */
+/* A lead that never had other members needs no client to publish an end. */
 void
 nam__view_word_set(struct nam__membership *membership)
 {
 	const struct nam__view *view = &membership->view;
-	uint64_t fencing = view->head.count > 1 ? membership->fencing_count : 0;
+	bool alone = view->head.count <= 1 && view->head.number <= 1;
+	uint64_t fencing = alone ? 0 : membership->fencing_count;
 
 	__atomic_store_n(view->word, fencing << NAM_VIEW_WORD_FENCING | view->head.number,
 		__ATOMIC_SEQ_CST);
