@@ -52,6 +52,7 @@ extern "C" {
 	X(FABRIC_STARTING, 5211, FABRIC, "the memory server has not got all of its memory yet")     \
 	X(FABRIC_REFUSED, 5212, FABRIC, "the memory server takes no more connections")              \
 	X(FABRIC_FENCED, 5213, FABRIC, "the memory servers have fenced this client")                \
+	X(FABRIC_STORE, 5214, FABRIC, "the view store does not answer")                             \
 	X(REMOTE, 5300, NONE, "remote memory is not as it should be")                               \
 	X(REMOTE_FULL, 5301, REMOTE, "the memory servers have no room left")                        \
 	X(REMOTE_CORRUPT, 5302, REMOTE, "remote memory holds something malformed")                  \
@@ -69,6 +70,7 @@ extern "C" {
 	X(DESIGN, 5406, USAGE, "the index is of another design or partitioning")                    \
 	X(KIND, 5407, USAGE, "the name is an index's where a store's is wanted, or the reverse")    \
 	X(VIEW, 5408, USAGE, "the view of the cluster has changed meanwhile")                       \
+	X(TERM, 5409, USAGE, "another steward leads")                                               \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 
 enum nam_error {

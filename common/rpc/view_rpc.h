@@ -10,12 +10,20 @@
  *	CHANGE	the lead: one member, by compare-and-set
  *	ACK	the lead, over a session connection: the client has installed that view
  *	COPY	others: a copy, in pages; the last one replaces the one before
+ *	STEWARD	the lead: which steward leads
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
  * FORM and CHANGE ignore the state, since and renewed of a member; UP, ABORT and RENEW ignore its
  * address, ABORT its boot.
  *
+ * One steward at a time leads.  It has a term, which grows, and with it the lease, which the lead
+ * keeps, or another store does.  Every request of a steward names its term.  If the memory server
+ * has seen a later one, it refuses the request, so a steward that stalled and returns does nothing.
+ * If another store gives out the terms, it decides about additions, too: the lead then takes ADD,
+ * UP and ABORT with a term only.  FORM and RENEW say what has happened, and need none.
+ *
+ * -NAM_E_TERM: another steward leads, or led later; nothing was changed.
  * -NAM_E_VIEW: another view is in force, or it does not allow that; nothing was changed.
  * -NAM_E_CLUSTER: not at this memory server, or a lead of another boot.
  */
@@ -44,7 +52,7 @@ _Static_assert(sizeof(struct nam_view_member) == 160, "wire layout");
 
 struct nam_view_head {
 	uint64_t number;		/* 0: there is no view */
-	uint64_t term;			/* of the steward that changed it last; 0 */
+	uint64_t term;			/* the latest of a steward; of a request: its own; or 0 */
 	uint64_t lead_boot;
 	uint32_t lead;			/* its id */
 	uint32_t count;			/* members, in the order of their ids */
@@ -57,6 +65,7 @@ enum nam_rpc_view_step {
 	NAM_RPC_VIEW_CHANGE,
 	NAM_RPC_VIEW_ACK,
 	NAM_RPC_VIEW_COPY,
+	NAM_RPC_VIEW_STEWARD,
 };
 
 enum nam_rpc_view_change {
@@ -66,14 +75,25 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_RENEW,		/* a member that is UP was restarted */
 };
 
+enum nam_rpc_view_steward {
+	NAM_RPC_STEWARD_ACQUIRE = 1,	/* a term and a lease, if no steward has one */
+	NAM_RPC_STEWARD_RENEW,		/* the lease of that term, from now on */
+	NAM_RPC_STEWARD_RELEASE,	/* the lease ends, the term stays */
+	NAM_RPC_STEWARD_PRESENT,	/* a term that another store has given out */
+};
+#define NAM_RPC_STEWARD_LEASE_MIN_MS 100u
+#define NAM_RPC_STEWARD_LEASE_MAX_MS 600000u
+
 struct nam_rpc_view_request {
 	uint16_t step;			/* enum nam_rpc_view_step */
-	uint16_t change;		/* CHANGE: enum nam_rpc_view_change; else 0 */
-	uint32_t first;			/* GET, FORM, COPY: number of the page's first member */
+	uint16_t change;		/* CHANGE, STEWARD: one of those enums; else 0 */
+	/* GET, FORM, COPY: number of the page's first member; ACQUIRE, RENEW: the lease in ms */
+	uint32_t first;
 	uint32_t count;			/* members of this page: CHANGE 1; GET, ACK 0 */
 	uint16_t newest;		/* FORM: incarnations of clients begin above it; else 0 */
 	uint16_t reserved;
-	struct nam_view_head view;	/* CHANGE, ACK: the number; COPY: all; FORM: the count */
+	/* CHANGE: number, term; ACK: number; STEWARD: term; COPY: all; FORM: count */
+	struct nam_view_head view;
 	struct nam_view_member members[];
 };
 _Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");

@@ -179,17 +179,38 @@ nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
 
 int
 nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t number,
-	enum nam_rpc_view_change change, const struct nam_view_member *member,
+	uint64_t term, enum nam_rpc_view_change change, const struct nam_view_member *member,
 	struct nam_view_head *ret_head)
 {
 	const struct nam_rpc_view_request request = {
 		.step = NAM_RPC_VIEW_CHANGE,
 		.change = (uint16_t)change,
 		.count = 1,
-		.view.number = number,
+		.view = { .number = number, .term = term },
 	};
 
 	return send(worker, slot, &request, member, ret_head); /* SUSPENDS */
+}
+
+int
+nam__cluster_view_steward(struct nam_worker *worker, uint32_t slot, enum nam_rpc_view_steward what,
+	uint64_t term, uint32_t lease_ms, uint64_t *ret_term)
+{
+	const struct nam_rpc_view_request request = {
+		.step = NAM_RPC_VIEW_STEWARD,
+		.change = (uint16_t)what,
+		.first = lease_ms,
+		.view.term = term,
+	};
+	struct nam_view_head head;
+	int rc = send(worker, slot, &request, NULL, &head); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (!head.term || (term && head.term != term))
+		return -NAM_E_FABRIC_PROTOCOL;
+	*ret_term = head.term;
+	return 0;
 }
 
 int

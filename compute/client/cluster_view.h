@@ -32,10 +32,25 @@ NAM_FIBER_FN int nam__cluster_view_get(struct nam_worker *worker, uint32_t slot,
 NAM_FIBER_FN int nam__cluster_view_form(struct nam_worker *worker, uint32_t slot, uint16_t newest,
 	struct nam__cluster_view *view) NAM_MUST_CHECK;
 
-/* A change of view `number`.  -NAM_E_VIEW: that is not the view in force, or not its state. */
+/*
+ * A change of view `number`.  -NAM_E_VIEW: that is not the view in force, or not its state.
+ * -NAM_E_TERM: another steward leads than the one of that term, or one leads and has to do it.
+ *
+ * @term	0: not by a steward
+ */
 NAM_FIBER_FN int nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t number,
-	enum nam_rpc_view_change change, const struct nam_view_member *member,
+	uint64_t term, enum nam_rpc_view_change change, const struct nam_view_member *member,
 	struct nam_view_head *ret_head) NAM_MUST_CHECK;
+
+/*
+ * To the lead.  *ret_term is the steward's, or the one that was given out.  -NAM_E_TERM: another
+ * steward leads.
+ *
+ * @lease_ms	of ACQUIRE and RENEW, else 0
+ */
+NAM_FIBER_FN int nam__cluster_view_steward(struct nam_worker *worker, uint32_t slot,
+	enum nam_rpc_view_steward what, uint64_t term, uint32_t lease_ms,
+	uint64_t *ret_term) NAM_MUST_CHECK;
 
 /* Over the session connection. */
 NAM_FIBER_FN int nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot,

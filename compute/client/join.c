@@ -235,7 +235,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 	renewed.boot = server->boot;
 	if (!rc)
 		rc = nam__cluster_view_change(client->epoch_worker, client->catalog_slot,
-			view->head.number, NAM_RPC_VIEW_RENEW, &renewed, &head); /* SUSPENDS */
+			view->head.number, 0, NAM_RPC_VIEW_RENEW, &renewed, &head); /* SUSPENDS */
 	if (!rc) {
 		/* Its copy went with its memory: now it is a seed again. */
 		view->head = head;

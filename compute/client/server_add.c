@@ -190,7 +190,7 @@ change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_vi
 {
 	struct nam_view_head head;
 	int rc = nam__cluster_view_change(adding->lead->epoch_worker, 0, adding->view->head.number,
-		what, member, &head); /* SUSPENDS */
+		0, what, member, &head); /* SUSPENDS */
 
 	if (rc == -NAM_E_VIEW) {
 		nam_sleep_ns(PAUSE_NS);

@@ -115,6 +115,8 @@ struct nam__view {
 	struct nam_view_head head;	/* number 0: none yet */
 	uint64_t added;			/* the number that the last ADD made */
 	uint64_t *word;			/* of server 0: in region 0 */
+	uint64_t lease_ns;		/* when that of the steward whose term it is ends */
+	bool recorded;			/* another store decides */
 	struct nam_view_member members[NAM_SERVERS_MAX];	/* head.count, by id */
 };
 

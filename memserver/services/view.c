@@ -27,7 +27,8 @@ struct nam__view_stage {
 /* To be logged after the mutex has been released. */
 struct event {
 	const char *change;		/* NULL: nothing */
-	uint64_t number;
+	uint64_t number;		/* of the view; 0: of stewards */
+	uint64_t term;			/* when it is 0 */
 	struct nam_view_member member;
 };
 
@@ -232,10 +233,11 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	for (uint32_t i = 0; i < stage->count; i++)
 		member_up(&stage->members[i], 1);
 	stage->head.lead_boot = boot;
+	stage->head.term = view->head.term;
 	exchange->server->membership.before = request->newest;
 	replace(view, stage);
 	number_set(exchange, 1);
-	*event = (struct event){ "form", 1, stage->members[0] };
+	*event = (struct event){ "form", 1, 0, stage->members[0] };
 	return 0;
 }
 
@@ -250,13 +252,16 @@ copy(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	if (!lead_ok(stage))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (view->head.lead_boot == stage->head.lead_boot) {
+		if (view->head.term > stage->head.term)
+			return -NAM_E_TERM;
 		if (view->head.number > stage->head.number)
 			return -NAM_E_VIEW;
+		view->head.term = stage->head.term;
 		if (view->head.number == stage->head.number)
 			return 0;
 	}
 	replace(view, stage);
-	*event = (struct event){ "copy", stage->head.number, stage->members[0] };
+	*event = (struct event){ "copy", stage->head.number, 0, stage->members[0] };
 	return 0;
 }
 
@@ -318,7 +323,21 @@ renew(const struct nam__view *view, struct nam_view_member *member, uint64_t boo
 	return 0;
 }
 
-/* A compare-and-set on the number (M16). */
+/* A request without a term is no steward's. */
+static int
+term_check(const struct nam__view *view, const struct nam_rpc_view_request *request)
+{
+	uint64_t term = request->view.term;
+	bool is_fact = request->change == NAM_RPC_VIEW_RENEW;
+
+	if (term > view->head.term)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (!term)
+		return view->recorded && !is_fact ? -NAM_E_TERM : 0;
+	return term < view->head.term ? -NAM_E_TERM : 0;
+}
+
+/* A compare-and-set on the number (M16), by the steward that leads (M17). */
 static int
 change(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
 {
@@ -328,14 +347,16 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	uint32_t at = lower_bound(view, asked->id);
 	struct nam_view_member *member = &view->members[at];
 	bool is_there = at < view->head.count && member->id == asked->id;
-	int rc;
+	int rc = term_check(view, request);
 
+	if (rc)
+		return rc;
 	if (!view->head.number || (NAM_GUARD(VIEW_NUMBER) &&
 			request->view.number != view->head.number))
 		return -NAM_E_VIEW;
 	if (is_there == (request->change == NAM_RPC_VIEW_ADD))
 		return -NAM_E_VIEW;
-	*event = (struct event){ names[request->change], view->head.number + 1,
+	*event = (struct event){ names[request->change], view->head.number + 1, 0,
 		is_there ? *member : *asked };
 	switch ((enum nam_rpc_view_change)request->change) {
 	case NAM_RPC_VIEW_ADD:
@@ -378,6 +399,49 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	return 0;
 }
 
+/* ---- stewards -------------------------------------------------------------------------------- */
+
+/*
+ * The lease is a courtesy among stewards.  The term is what keeps an earlier steward from changing
+ * the view (M17).
+ */
+static int
+steward(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	uint64_t now = nam_now_ns(), term = request->view.term;
+
+	switch ((enum nam_rpc_view_steward)request->change) {
+	case NAM_RPC_STEWARD_ACQUIRE:
+		if (now < view->lease_ns || view->recorded)
+			return -NAM_E_TERM;
+		if (view->head.term == UINT64_MAX)
+			return -NAM_E_LIMIT;
+		view->head.term++;
+		*event = (struct event){ .change = "acquire", .term = view->head.term };
+		break;
+	case NAM_RPC_STEWARD_PRESENT:
+		if (term < view->head.term)
+			return -NAM_E_TERM;
+		if (term > view->head.term)
+			*event = (struct event){ .change = "present", .term = term };
+		view->head.term = term;
+		view->recorded = true;
+		return 0;
+	case NAM_RPC_STEWARD_RENEW:
+	case NAM_RPC_STEWARD_RELEASE:
+		if (term != view->head.term || view->recorded)
+			return -NAM_E_TERM;
+		break;
+	default:
+		return -NAM_E_FABRIC_PROTOCOL;
+	}
+	view->lease_ns = now + request->first * 1000000ull;
+	if (!request->first)
+		*event = (struct event){ .change = "release", .term = term };
+	return 0;
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static int
@@ -402,6 +466,7 @@ static const struct step {
 	[NAM_RPC_VIEW_CHANGE] = { change, LEAD, 1, 1 },
 	[NAM_RPC_VIEW_ACK] = { acknowledge, LEAD, 0, 0 },
 	[NAM_RPC_VIEW_COPY] = { copy, OTHERS, 1, NAM_RPC_VIEW_MEMBERS },
+	[NAM_RPC_VIEW_STEWARD] = { steward, LEAD, 0, 0 },
 };
 
 /* Nothing is set that the step does not use. */
@@ -410,15 +475,36 @@ head_ok(const struct nam_rpc_view_request *request)
 {
 	const struct nam_view_head *view = &request->view;
 
-	if (view->term)
-		return false;
 	if (request->step == NAM_RPC_VIEW_COPY)
 		return view->number && view->count && view->count <= NAM_SERVERS_MAX;
+	if (view->term && request->step != NAM_RPC_VIEW_CHANGE &&
+		request->step != NAM_RPC_VIEW_STEWARD)
+		return false;
 	if (request->step == NAM_RPC_VIEW_FORM)
 		return !view->number && !view->lead && !view->lead_boot && view->count &&
 			view->count <= NAM_SERVERS_MAX;
 	return !view->count && !view->lead && !view->lead_boot &&
-		(!view->number || request->step != NAM_RPC_VIEW_GET);
+		(!view->number || (request->step != NAM_RPC_VIEW_GET &&
+			request->step != NAM_RPC_VIEW_STEWARD));
+}
+
+static bool
+steward_ok(const struct nam_rpc_view_request *request)
+{
+	uint32_t lease = request->first;
+
+	switch ((enum nam_rpc_view_steward)request->change) {
+	case NAM_RPC_STEWARD_ACQUIRE:
+	case NAM_RPC_STEWARD_RENEW:
+		return lease >= NAM_RPC_STEWARD_LEASE_MIN_MS &&
+			lease <= NAM_RPC_STEWARD_LEASE_MAX_MS &&
+			(request->change == NAM_RPC_STEWARD_RENEW) == !!request->view.term;
+	case NAM_RPC_STEWARD_RELEASE:
+	case NAM_RPC_STEWARD_PRESENT:
+		return !lease && request->view.term;
+	default:
+		return false;
+	}
 }
 
 static int
@@ -443,6 +529,8 @@ check(const struct nam__exchange *exchange)
 		return request->first || !request->change ||
 			request->change > NAM_RPC_VIEW_RENEW || !member_ok(request->members) ?
 			-NAM_E_FABRIC_PROTOCOL : 0;
+	if (request->step == NAM_RPC_VIEW_STEWARD)
+		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;
 	return request->change || (request->first && request->step == NAM_RPC_VIEW_ACK) ?
 		-NAM_E_FABRIC_PROTOCOL : 0;
 }
@@ -452,6 +540,11 @@ event_log(const struct nam_server *server, const struct event *event)
 {
 	char address[2 * NAM_VIEW_ADDRESS_BYTES];
 
+	if (!event->number) {
+		nam__log(server, NAM_LOG_INFO, "steward", "term=%llu change=%s",
+			(unsigned long long)event->term, event->change);
+		return;
+	}
 	nam__log(server, NAM_LOG_INFO, "view", "number=%llu change=%s id=%u address=%s",
 		(unsigned long long)event->number, event->change, event->member.id,
 		nam_log_quote(event->member.address, address, sizeof(address)));

@@ -71,7 +71,7 @@ change(struct actor *self, enum nam_rpc_view_change what)
 
 		memcpy(member.address, new_server->address, sizeof(new_server->address));
 		rc = nam__cluster_view_change(self->worker, self->client->catalog_slot,
-			view->head.number, what, &member, &head);
+			view->head.number, 0, what, &member, &head);
 		free(view);
 		if (rc)
 			nam_sleep_ns(1000000);
@@ -307,8 +307,8 @@ renew_late(struct actor *self)
 	sim_server_restart(server);
 	join(&first, B);
 	make_other_index(&first);
-	rc = nam__cluster_view_change(self->worker, self->client->catalog_slot, view->head.number,
-		NAM_RPC_VIEW_RENEW, &member, &head);
+	rc = nam__cluster_view_change(self->worker, self->client->catalog_slot,
+		view->head.number, 0, NAM_RPC_VIEW_RENEW, &member, &head);
 	free(view);
 	/* A view that names a life that is over makes this client give the memory server up. */
 	nam_sleep_ns(2 * LITMUS_TICKS_NS);
