@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster_view.h"
 #include "common/race.h"
 #include "compute/worker/worker.h"
+#include "lead.h"
+#include "server_add.h"
 
 #define PAUSE_NS 5000000ull		/* between two looks at the view */
 #define LOOK_NS 500000000ull		/* between two looks at a member that joins */
-#define COPY_PATIENCE_MS 1000u		/* for a copy of the view, which is a hint */
 
 /* A memory server, by itself. */
 struct identity {
@@ -28,6 +28,7 @@ struct identity {
 
 struct adding {
 	const struct nam_client_options *options;
+	struct nam__view_store *store;
 	const char *address;
 	nam_server_add_fn fn;
 	void *arg;
@@ -41,124 +42,16 @@ struct adding {
 	struct nam_server_added added;
 };
 
-/* ---- memory servers -------------------------------------------------------------------------- */
-
-/* Not much longer than until the deadline. */
-static int
-open_asker(const struct adding *adding, const char *address, uint32_t patience_ms, bool waits,
-	struct nam_client **ret_client, struct nam_diag *diag)
-{
-	struct nam_client_options options = *adding->options;
-	struct nam_client *client = NULL;
-	int rc;
-
-	options.transport = NAM_TRANSPORT_SRQ;
-	if (patience_ms && (!options.timeout_ms || patience_ms < options.timeout_ms))
-		options.timeout_ms = patience_ms;
-	diag->text[0] = '\0';
-	rc = nam__asker_open(&options, address, waits, &client, diag);
-	if (rc && client)
-		nam__client_free(client);
-	if (!rc)
-		*ret_client = client;
-	return rc;
-}
-
-/* 0: it is there; -ENOENT: it has ended, or another one is there; else it may be silent. */
-static int
-look(const struct adding *adding, const char *address, uint32_t id, uint64_t boot,
-	struct nam_diag *diag)
-{
-	struct nam_client *client;
-	int rc = open_asker(adding, address, 0, false, &client, diag);
-
-	if (nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
-		nam_err_is(rc, NAM_E_FABRIC_STARTING))
-		return -ENOENT;
-	if (rc)
-		return rc;
-	if (client->servers[0].id != id || client->servers[0].boot != boot)
-		rc = -ENOENT;
-	nam__client_free(client);
-	return rc;
-}
-
 /* ---- the lead -------------------------------------------------------------------------------- */
-
-/* If the memory server at a seed's address is the lead, or has a copy of the view: the lead. */
-NAM_FIBER_FN static int
-lead_ask(struct adding *adding, const char *address)
-{
-	struct nam_client *client;
-	struct nam__cluster_view *copy;
-	int rc = open_asker(adding, address, 0, false, &client, adding->diag);
-
-	if (rc)
-		return rc;
-	if (!client->servers[0].id) {
-		adding->lead = client;
-		return 0;
-	}
-	rc = nam__cluster_view_get(client->epoch_worker, 0, &copy); /* SUSPENDS */
-	nam__client_free(client);
-	if (rc)
-		return nam_diag_set(adding->diag, rc, "asking the memory server at %s for its copy "
-			"of the view: %s", address, nam_err_text(rc));
-	if (copy->head.number)
-		rc = open_asker(adding, copy->members[0].address, 0, false, &client, adding->diag);
-	if (!rc && copy->head.number && client->servers[0].boot == copy->head.lead_boot)
-		adding->lead = client;
-	else if (!rc && copy->head.number)
-		nam__client_free(client);
-	free(copy);
-	return rc;
-}
-
-/* One seed that knows the lead is enough.  The new memory server is asked last. */
-NAM_FIBER_FN static int
-lead_find(struct adding *adding, const struct nam_cluster *seeds)
-{
-	int rc = 0, failed = 0;
-
-	for (uint32_t i = 0; i < 2 * seeds->count && !adding->lead; i++) {
-		const char *seed = seeds->servers[i % seeds->count].listen;
-
-		if ((i >= seeds->count) != !strcmp(seed, adding->address))
-			continue;
-		rc = lead_ask(adding, seed); /* SUSPENDS */
-		failed = rc ? rc : failed;
-	}
-	if (adding->lead)
-		return 0;
-	return failed ? failed : nam_diag_set(adding->diag, -NAM_E_CLUSTER,
-		"none of the %u memory servers that the cluster names has the id 0, or knows where "
-		"that one is; name it", seeds->count);
-}
 
 NAM_FIBER_FN static int
 view_ask(struct adding *adding)
 {
 	free(adding->view);
 	adding->view = NULL;
-	return nam__cluster_view_get(adding->lead->epoch_worker, 0, &adding->view); /* SUSPENDS */
-}
-
-/* A lost copy does no harm: another memory server knows where the lead is. */
-NAM_FIBER_FN static void
-copies_send(const struct adding *adding)
-{
-	for (uint32_t i = 1; i < adding->view->head.count; i++) {
-		struct nam_client *client;
-		struct nam_diag diag;
-
-		if (open_asker(adding, adding->view->members[i].address, COPY_PATIENCE_MS, false,
-			&client, &diag))
-			continue;
-		if (client->servers[0].boot == adding->view->members[i].boot)
-			(void)!nam__cluster_view_copy(client->epoch_worker, 0,
-				adding->view); /* SUSPENDS */
-		nam__client_free(client);
-	}
+	adding->diag->text[0] = '\0';
+	return adding->store->ops->get(adding->store, adding->lead->epoch_worker, &adding->view,
+		adding->diag); /* SUSPENDS */
 }
 
 /* The view in force, which is at its members.  The first client forms it. */
@@ -176,10 +69,11 @@ view_take(struct adding *adding)
 		rc = view_ask(adding); /* SUSPENDS */
 	}
 	if (rc)
-		return nam_diag_set(adding->diag, rc, "asking the memory server at %s for the view "
-			"of the cluster: %s", adding->lead->servers[0].address, nam_err_text(rc));
+		return adding->diag->text[0] ? rc : nam_diag_set(adding->diag, rc,
+			"asking the memory server at %s for the view of the cluster: %s",
+			adding->lead->servers[0].address, nam_err_text(rc));
 	if (adding->changed)
-		copies_send(adding); /* SUSPENDS */
+		nam__copies_send(adding->options, adding->view); /* SUSPENDS */
 	adding->changed = false;
 	return 0;
 }
@@ -188,17 +82,24 @@ view_take(struct adding *adding)
 NAM_FIBER_FN static int
 change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_view_member *member)
 {
-	struct nam_view_head head;
-	int rc = nam__cluster_view_change(adding->lead->epoch_worker, 0, adding->view->head.number,
-		0, what, member, &head); /* SUSPENDS */
+	int rc;
+
+	adding->diag->text[0] = '\0';
+	rc = adding->store->ops->change(adding->store, adding->lead->epoch_worker,
+		adding->view, what, member, adding->diag); /* SUSPENDS */
 
 	if (rc == -NAM_E_VIEW) {
 		nam_sleep_ns(PAUSE_NS);
 		return 0;
 	}
+	if (rc == -NAM_E_TERM)
+		return nam_diag_set(adding->diag, rc, "another store than the %s one decides the "
+			"view of this cluster; name it with --view-store",
+			adding->store->ops->name);
 	if (rc)
-		return nam_diag_set(adding->diag, rc, "changing the view at the memory server at "
-			"%s: %s", adding->lead->servers[0].address, nam_err_text(rc));
+		return adding->diag->text[0] ? rc : nam_diag_set(adding->diag, rc,
+			"changing the view at the memory server at %s: %s",
+			adding->lead->servers[0].address, nam_err_text(rc));
 	adding->changed = true;
 	return 0;
 }
@@ -218,7 +119,8 @@ belongs_here(struct adding *adding, struct nam_client *client)
 		return nam_diag_set(adding->diag, rc, "asking the memory server at %s for its copy "
 			"of the view: %s", adding->address, nam_err_text(rc));
 	if (copy->head.number && copy->head.lead_boot != boot &&
-		!look(adding, copy->members[0].address, 0, copy->head.lead_boot, &diag))
+		!nam__member_look(adding->options, copy->members[0].address, 0,
+			copy->head.lead_boot, &diag))
 		rc = nam_diag_set(adding->diag, -NAM_E_CLUSTER, "the memory server at %s belongs "
 			"to the cluster of the memory server at %s, which is another one than that "
 			"of the one at %s; restart it to add it here", adding->address,
@@ -240,7 +142,7 @@ probe(struct adding *adding)
 		return nam_diag_set(adding->diag, -NAM_E_CLUSTER, "the memory servers at %s and %s "
 			"are on different fabrics (%s, %s); a cluster needs one", lead->address,
 			adding->address, lead->ops->name, ops->name);
-	rc = open_asker(adding, adding->address, 0, true, &client, adding->diag);
+	rc = nam__prober_open(adding->options, adding->address, 0, true, &client, adding->diag);
 	if (rc)
 		return rc;
 	rc = belongs_here(adding, client); /* SUSPENDS */
@@ -358,7 +260,8 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 
 	if (known || now >= adding->look_ns) {
 		adding->look_ns = now + LOOK_NS;
-		rc = look(adding, member->address, member->id, member->boot, adding->diag);
+		rc = nam__member_look(adding->options, member->address, member->id, member->boot,
+			adding->diag);
 	}
 	if (rc == -ENOENT) {
 		/* This may be the one: it says what became of it. */
@@ -372,15 +275,6 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 	return rc ? 0 : wait(adding, member); /* SUSPENDS */
 }
 
-static const struct nam_view_member *
-joining(const struct nam__cluster_view *view)
-{
-	for (uint32_t i = 0; i < view->head.count; i++)
-		if (view->members[i].state == NAM_VIEW_JOINING)
-			return &view->members[i];
-	return NULL;
-}
-
 /* One change, or none for now. */
 NAM_FIBER_FN static int
 step(struct adding *adding)
@@ -390,7 +284,7 @@ step(struct adding *adding)
 
 	if (rc)
 		return rc;
-	member = joining(adding->view);
+	member = nam__view_joining(adding->view);
 	return member ? go_on(adding, member) : add(adding); /* SUSPENDS */
 }
 
@@ -403,9 +297,9 @@ forget(struct adding *adding)
 
 	adding->diag = &diag;
 	if (!view_ask(adding)) { /* SUSPENDS */
-		member = joining(adding->view);
-		if (member && look(adding, member->address, member->id, member->boot,
-				&diag) == -ENOENT)
+		member = nam__view_joining(adding->view);
+		if (member && nam__member_look(adding->options, member->address, member->id,
+				member->boot, &diag) == -ENOENT)
 			(void)!change(adding, NAM_RPC_VIEW_ABORT, member); /* SUSPENDS */
 	}
 	adding->diag = told;
@@ -429,13 +323,15 @@ steps(struct adding *adding)
 }
 
 int
-nam_server_add(const struct nam_client_options *options, const char *address, nam_server_add_fn fn,
-	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
+nam__server_add(const struct nam_client_options *options, struct nam__view_store *store,
+	const char *address, nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
+	struct nam_diag *diag)
 {
 	struct nam_client_options one = *options;
 	struct nam_cluster *seeds = NULL, *new = NULL;
 	struct adding adding = {
 		.options = options,
+		.store = store,
 		.fn = fn,
 		.arg = arg,
 		.diag = diag,
@@ -453,7 +349,8 @@ nam_server_add(const struct nam_client_options *options, const char *address, na
 		goto free_clusters;
 	adding.address = new->servers[0].listen;
 	adding.deadline_ns = nam_now_ns() + (options->timeout_ms ?: 5000) * 1000000ull;
-	rc = lead_find(&adding, seeds); /* SUSPENDS */
+	rc = nam__lead_find(options, seeds, adding.address, &adding.lead,
+		diag); /* SUSPENDS */
 	if (!rc)
 		rc = steps(&adding); /* SUSPENDS */
 	if (!rc) {
@@ -467,5 +364,19 @@ nam_server_add(const struct nam_client_options *options, const char *address, na
 free_clusters:
 	free(seeds);
 	free(new);
+	return rc;
+}
+
+int
+nam_server_add(const struct nam_client_options *options, const char *address, nam_server_add_fn fn,
+	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
+{
+	struct nam__view_store *store = nam__view_store_embedded(0);
+	int rc;
+
+	if (!store)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
+	rc = nam__server_add(options, store, address, fn, arg, ret_added, diag); /* SUSPENDS */
+	store->ops->close(store);
 	return rc;
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embedded.c -- the view store that needs no other service: the lead itself. */
+#include <stdlib.h>
+
+#include "view_store.h"
+
+NAM_FIBER_FN static int
+get(struct nam__view_store *store, struct nam_worker *lead, struct nam__cluster_view **ret_view,
+	struct nam_diag *diag)
+{
+	(void)store;
+	(void)diag;
+	return nam__cluster_view_get(lead, 0, ret_view); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+change(struct nam__view_store *store, struct nam_worker *lead, const struct nam__cluster_view *view,
+	enum nam_rpc_view_change what, const struct nam_view_member *member, struct nam_diag *diag)
+{
+	struct nam_view_head head;
+
+	(void)diag;
+	return nam__cluster_view_change(lead, 0, view->head.number, store->term, what, member,
+		&head); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
+{
+	(void)diag;
+	return nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_ACQUIRE, 0, store->lease_ms,
+		&store->term); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+renew(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
+{
+	int rc = nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_RENEW, store->term,
+		store->lease_ms, &store->term); /* SUSPENDS */
+
+	(void)diag;
+	if (rc == -NAM_E_TERM)
+		store->term = 0;
+	return rc;
+}
+
+NAM_FIBER_FN static void
+release(struct nam__view_store *store, struct nam_worker *lead)
+{
+	uint64_t term;
+
+	if (store->term)
+		(void)!nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_RELEASE, store->term, 0,
+			&term); /* SUSPENDS */
+	store->term = 0;
+}
+
+static void
+close(struct nam__view_store *store)
+{
+	free(store);
+}
+
+static const struct nam__view_store_ops ops = {
+	.name = "embedded",
+	.get = get,
+	.change = change,
+	.acquire = acquire,
+	.renew = renew,
+	.release = release,
+	.close = close,
+};
+
+struct nam__view_store *
+nam__view_store_embedded(uint32_t lease_ms)
+{
+	struct nam__view_store *store = calloc(1, sizeof(*store));
+
+	if (store)
+		*store = (struct nam__view_store){ .ops = &ops, .lease_ms = lease_ms };
+	return store;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lead.c -- the lead, and how the other memory servers are. */
+#include "lead.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/worker/worker.h"
+
+#define COPY_PATIENCE_MS 1000u		/* for a copy of the view, which is a hint */
+
+int
+nam__prober_open(const struct nam_client_options *options, const char *address,
+	uint32_t patience_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
+{
+	struct nam_client_options own = *options;
+	struct nam_client *client = NULL;
+	int rc;
+
+	own.transport = NAM_TRANSPORT_SRQ;
+	if (patience_ms && (!own.timeout_ms || patience_ms < own.timeout_ms))
+		own.timeout_ms = patience_ms;
+	diag->text[0] = '\0';
+	rc = nam__asker_open(&own, address, waits, &client, diag);
+	if (rc && client)
+		nam__client_free(client);
+	if (!rc)
+		*ret_client = client;
+	return rc;
+}
+
+int
+nam__member_look(const struct nam_client_options *options, const char *address, uint32_t id,
+	uint64_t boot, struct nam_diag *diag)
+{
+	struct nam_client *client;
+	int rc = nam__prober_open(options, address, 0, false, &client, diag);
+
+	if (nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
+		nam_err_is(rc, NAM_E_FABRIC_STARTING))
+		return -ENOENT;
+	if (rc)
+		return rc;
+	if (client->servers[0].id != id || client->servers[0].boot != boot)
+		rc = -ENOENT;
+	nam__client_free(client);
+	return rc;
+}
+
+/* If the memory server at a seed's address is the lead, or has a copy of the view: the lead. */
+NAM_FIBER_FN static int
+lead_ask(const struct nam_client_options *options, const char *address,
+	struct nam_client **ret_lead, struct nam_diag *diag)
+{
+	struct nam_client *client;
+	struct nam__cluster_view *copy;
+	int rc = nam__prober_open(options, address, 0, false, &client, diag);
+
+	if (rc)
+		return rc;
+	if (!client->servers[0].id) {
+		*ret_lead = client;
+		return 0;
+	}
+	rc = nam__cluster_view_get(client->epoch_worker, 0, &copy); /* SUSPENDS */
+	nam__client_free(client);
+	if (rc)
+		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
+			"view: %s", address, nam_err_text(rc));
+	if (copy->head.number)
+		rc = nam__prober_open(options, copy->members[0].address, 0, false, &client, diag);
+	if (!rc && copy->head.number && client->servers[0].boot == copy->head.lead_boot)
+		*ret_lead = client;
+	else if (!rc && copy->head.number)
+		nam__client_free(client);
+	free(copy);
+	return rc;
+}
+
+int
+nam__lead_find(const struct nam_client_options *options, const struct nam_cluster *seeds,
+	const char *last, struct nam_client **ret_lead, struct nam_diag *diag)
+{
+	struct nam_client *lead = NULL;
+	int rc = 0, failed = 0;
+
+	for (uint32_t i = 0; i < 2 * seeds->count && !lead; i++) {
+		const char *seed = seeds->servers[i % seeds->count].listen;
+
+		if ((i >= seeds->count) != (last && !strcmp(seed, last)))
+			continue;
+		rc = lead_ask(options, seed, &lead, diag); /* SUSPENDS */
+		failed = rc ? rc : failed;
+	}
+	if (lead) {
+		*ret_lead = lead;
+		return 0;
+	}
+	return failed ? failed : nam_diag_set(diag, -NAM_E_CLUSTER,
+		"none of the %u memory servers that the cluster names has the id 0, or knows where "
+		"that one is; name it", seeds->count);
+}
+
+void
+nam__copies_send(const struct nam_client_options *options, const struct nam__cluster_view *view)
+{
+	for (uint32_t i = 1; i < view->head.count; i++) {
+		struct nam_client *client;
+		struct nam_diag diag;
+
+		if (nam__prober_open(options, view->members[i].address, COPY_PATIENCE_MS, false,
+			&client, &diag))
+			continue;
+		if (client->servers[0].boot == view->members[i].boot)
+			(void)!nam__cluster_view_copy(client->epoch_worker, 0,
+				view); /* SUSPENDS */
+		nam__client_free(client);
+	}
+}
+
+const struct nam_view_member *
+nam__view_joining(const struct nam__cluster_view *view)
+{
+	for (uint32_t i = 0; i < view->head.count; i++)
+		if (view->members[i].state == NAM_VIEW_JOINING)
+			return &view->members[i];
+	return NULL;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lead.h -- requests of stewards, and of programs that add memory servers, to one memory server
+ * at a time.  They have no client id.
+ */
+#ifndef NAM_COMPUTE_VIEW_LEAD_H
+#define NAM_COMPUTE_VIEW_LEAD_H
+
+#include "compute/client/cluster_view.h"
+
+/*
+ * A client that asks one memory server, to be freed with nam__client_free().
+ *
+ * @patience_ms	0, or a time-out below that of the options
+ * @waits	for one that is starting
+ */
+int nam__prober_open(const struct nam_client_options *options, const char *address,
+	uint32_t patience_ms, bool waits, struct nam_client **ret_client,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* 0: it is there; -ENOENT: it has ended, or another one is there; else it may be silent. */
+int nam__member_look(const struct nam_client_options *options, const char *address, uint32_t id,
+	uint64_t boot, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * A prober of the lead.  One seed that knows the lead is enough.
+ *
+ * @last	the seed that is asked after the others; or NULL
+ */
+NAM_FIBER_FN int nam__lead_find(const struct nam_client_options *options,
+	const struct nam_cluster *seeds, const char *last, struct nam_client **ret_lead,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* To all other members.  A lost copy does no harm: another one knows where the lead is. */
+NAM_FIBER_FN void nam__copies_send(const struct nam_client_options *options,
+	const struct nam__cluster_view *view);
+
+/* The member that is joining, or NULL. */
+const struct nam_view_member *nam__view_joining(const struct nam__cluster_view *view);
+
+#endif /* NAM_COMPUTE_VIEW_LEAD_H */
