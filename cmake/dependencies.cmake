@@ -8,6 +8,7 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)	# libxxhash-dev: it
 pkg_check_modules(numa REQUIRED IMPORTED_TARGET numa)		# libnuma-dev
 pkg_check_modules(inih REQUIRED IMPORTED_TARGET inih)		# libinih-dev
 pkg_check_modules(cjson IMPORTED_TARGET libcjson)		# libcjson-dev, for the programs
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)	# libcurl4-openssl-dev, for stewards
 pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)	# libmicrohttpd-dev
 if(NAM_TESTS)
 	pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)	# libcmocka-dev

@@ -113,6 +113,7 @@
 	X(VIEW_ACK, "view-ack", "blocks on a memory server that a client does not know")            \
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
+	X(VIEW_TERM, "view-term", "changes by a steward that stalled, after another one led")       \
 	X(FENCE_FIRST, "fence-first", "requests of a client that is dead")                          \
 	X(FENCE_ABOVE, "fence-above", "names of clients that a lead had given out before it died")    \
 	X(FENCE_REFUSE, "fence-refuse", "the return of a client that is dead")                     \

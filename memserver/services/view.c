@@ -334,7 +334,7 @@ term_check(const struct nam__view *view, const struct nam_rpc_view_request *requ
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!term)
 		return view->recorded && !is_fact ? -NAM_E_TERM : 0;
-	return term < view->head.term ? -NAM_E_TERM : 0;
+	return NAM_GUARD(VIEW_TERM) && term < view->head.term ? -NAM_E_TERM : 0;
 }
 
 /* A compare-and-set on the number (M16), by the steward that leads (M17). */

@@ -18,6 +18,7 @@ nam_build_packages=(
 	libinih-dev
 	libcjson-dev
 	libmicrohttpd-dev
+	libcurl4-openssl-dev
 	libcmocka-dev
 	libboost-context-dev
 )

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pass.c -- one pass of a steward.
+ *
+ * Every decision rests on the view that it changes, and on what stays true: a life of a memory
+ * server that has ended has ended for ever.  So a steward that stalls in a pass and returns finds
+ * another number or another term, and changes nothing.
+ */
+#include "pass.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/race.h"
+#include "compute/view/lead.h"
+#include "compute/worker/worker.h"
+
+#define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
+
+static void
+tell(const struct nam__steward *steward, const char *event, const char *format, ...)
+	NAM_PRINTF(3, 4);
+
+static void
+tell(const struct nam__steward *steward, const char *event, const char *format, ...)
+{
+	char fields[400];
+	va_list args;
+
+	if (!steward->event)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(fields, sizeof(fields), format, args);
+	va_end(args);
+	steward->event(steward->arg, event, fields);
+}
+
+/* ---- leading --------------------------------------------------------------------------------- */
+
+/* The term is 0 afterwards if another steward leads. */
+NAM_FIBER_FN static int
+lead(struct nam__steward *steward, struct nam_diag *diag)
+{
+	struct nam__view_store *store = steward->store;
+	struct nam_worker *worker = steward->lead->epoch_worker;
+	uint64_t term = store->term;
+	int rc = term ? store->ops->renew(store, worker, diag) : -NAM_E_TERM; /* SUSPENDS */
+
+	if (term && rc == -NAM_E_TERM)
+		tell(steward, "deposed", "term=%llu", (unsigned long long)term);
+	if (rc == -NAM_E_TERM)
+		rc = store->ops->acquire(store, worker, diag); /* SUSPENDS */
+	if (!rc && store->term != term)
+		tell(steward, "leads", "term=%llu store=%s", (unsigned long long)store->term,
+			store->ops->name);
+	return rc == -NAM_E_TERM ? 0 : rc;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* The change that is due to the member that is joining; 0: none. */
+static enum nam_rpc_view_change
+due(const struct nam__steward *steward, const struct nam__cluster_view *view,
+	const struct nam_view_member *member)
+{
+	struct nam_diag diag;
+	int rc = nam__member_look(steward->options, member->address, member->id, member->boot,
+		&diag);
+
+	if (rc == -ENOENT)
+		return NAM_RPC_VIEW_ABORT;
+	return !rc && view->acknowledged >= view->head.number ? NAM_RPC_VIEW_UP : 0;
+}
+
+/* *ret_done: nothing is due, for now. */
+NAM_FIBER_FN static int
+round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool *ret_done,
+	struct nam_diag *diag)
+{
+	struct nam__view_store *store = steward->store;
+	struct nam_worker *worker = steward->lead->epoch_worker;
+	const struct nam_view_member *member = NULL;
+	enum nam_rpc_view_change what = 0;
+	struct nam__cluster_view *view;
+	int rc = store->ops->get(store, worker, &view, diag); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	passed->view = view->head.number;
+	if (store->term && view->head.number)
+		member = nam__view_joining(view);
+	if (member)
+		what = due(steward, view, member);
+	*ret_done = !what;
+	if (!what && passed->changes)
+		nam__copies_send(steward->options, view); /* SUSPENDS */
+	if (what) {
+		nam_race_point("steward.decided");
+		rc = store->ops->change(store, worker, view, what, member, diag); /* SUSPENDS */
+	}
+	if (what && !rc) {
+		passed->changes++;
+		tell(steward, "view", "number=%llu change=%s id=%u",
+			(unsigned long long)view->head.number + 1,
+			what == NAM_RPC_VIEW_UP ? "up" : "abort", member->id);
+	}
+	free(view);
+	return rc == -NAM_E_VIEW ? 0 : rc;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static void
+lead_leave(struct nam__steward *steward)
+{
+	if (steward->lead)
+		nam__client_free(steward->lead);
+	steward->lead = NULL;
+}
+
+int
+nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_passed,
+	struct nam_diag *diag)
+{
+	struct nam__steward_passed passed = { 0 };
+	bool done = false;
+	int rc = 0;
+
+	diag->text[0] = '\0';
+	if (!steward->lead)
+		rc = nam__lead_find(steward->options, steward->seeds, NULL, &steward->lead,
+			diag); /* SUSPENDS */
+	if (!rc)
+		rc = lead(steward, diag); /* SUSPENDS */
+	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
+		rc = round_do(steward, &passed, &done, diag); /* SUSPENDS */
+	if (rc == -NAM_E_TERM) {
+		tell(steward, "deposed", "view=%llu", (unsigned long long)passed.view);
+		steward->store->term = 0;
+		rc = 0;
+	}
+	if (rc) {
+		if (!diag->text[0])
+			(void)nam_diag_set(diag, rc, "asking the lead: %s", nam_err_text(rc));
+		if (!nam_err_is(rc, NAM_E_FABRIC_STORE))
+			lead_leave(steward);
+		return rc;
+	}
+	passed.term = steward->store->term;
+	*ret_passed = passed;
+	return 0;
+}
+
+void
+nam__steward_end(struct nam__steward *steward)
+{
+	if (steward->lead && steward->store->term)
+		steward->store->ops->release(steward->store,
+			steward->lead->epoch_worker); /* SUSPENDS */
+	lead_leave(steward);
+}

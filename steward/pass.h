@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pass.h -- what a steward does, again and again: lead, and change the view where that is due.
+ */
+#ifndef NAM_STEWARD_PASS_H
+#define NAM_STEWARD_PASS_H
+
+#include "compute/view/view_store.h"
+
+/* Events of a pass, as fields of a log line. */
+typedef void (*nam__steward_event_fn)(void *arg, const char *event, const char *fields);
+
+struct nam__steward {
+	const struct nam_client_options *options;
+	const struct nam_cluster *seeds;
+	struct nam__view_store *store;
+	nam__steward_event_fn event;	/* or NULL */
+	void *arg;
+	struct nam_client *lead;	/* asks it; NULL: has to be found */
+};
+
+struct nam__steward_passed {
+	uint64_t term;			/* 0: another steward leads */
+	uint64_t view;			/* number */
+	uint32_t changes;
+};
+
+/*
+ * One pass.  A member that is joining comes UP once all clients know it; it is aborted if it has
+ * ended.  Nothing else waits: a client that has not acknowledged is left to the next pass.
+ * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
+ */
+NAM_FIBER_FN int nam__steward_pass(struct nam__steward *steward,
+	struct nam__steward_passed *ret_passed, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* The lease ends, so another steward need not wait for it. */
+NAM_FIBER_FN void nam__steward_end(struct nam__steward *steward);
+
+#endif /* NAM_STEWARD_PASS_H */

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record.c -- how a record outside and the view of the lead follow each other.
+ *
+ * Decisions go from the record to the lead.  Facts, which are the first view and members that were
+ * restarted, go from the lead to the record.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/race.h"
+
+#define ROUNDS_MAX 8u			/* of one settlement: steps, and races that were lost */
+
+struct recorded {
+	struct nam__view_store store;
+	struct nam__keeper *keeper;
+};
+
+static struct recorded *
+recorded_of(struct nam__view_store *store)
+{
+	return (struct recorded *)store;
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+struct nam__cluster_view *
+nam__record_view_new(void)
+{
+	struct nam__cluster_view *view;
+
+	return calloc(1, sizeof(*view) + NAM_SERVERS_MAX * sizeof(view->members[0]));
+}
+
+static bool
+members_equal(const struct nam_view_member *one, const struct nam_view_member *other)
+{
+	return one->id == other->id && one->state == other->state && one->boot == other->boot &&
+		one->since == other->since && one->renewed == other->renewed &&
+		!strcmp(one->address, other->address);
+}
+
+static bool
+same_life(const struct nam__cluster_view *one, const struct nam__cluster_view *other)
+{
+	return one->head.lead_boot == other->head.lead_boot;
+}
+
+static bool
+views_equal(const struct nam__cluster_view *one, const struct nam__cluster_view *other)
+{
+	if (!same_life(one, other) || one->head.number != other->head.number ||
+		one->head.count != other->head.count)
+		return false;
+	for (uint32_t i = 0; i < one->head.count; i++)
+		if (!members_equal(&one->members[i], &other->members[i]))
+			return false;
+	return true;
+}
+
+static struct nam__cluster_view *
+view_clone(const struct nam__cluster_view *view)
+{
+	struct nam__cluster_view *ret = nam__record_view_new();
+
+	if (ret) {
+		ret->head = view->head;
+		memcpy(ret->members, view->members, view->head.count * sizeof(view->members[0]));
+	}
+	return ret;
+}
+
+/* As the lead will do it: false if the view does not allow that (memserver/services/view.c). */
+static bool
+view_change(struct nam__cluster_view *view, enum nam_rpc_view_change what,
+	const struct nam_view_member *asked)
+{
+	struct nam_view_member *member;
+	uint32_t at = 0, after;
+
+	while (at < view->head.count && view->members[at].id < asked->id)
+		at++;
+	member = &view->members[at];
+	after = view->head.count - at;
+	if ((after && member->id == asked->id) == (what == NAM_RPC_VIEW_ADD))
+		return false;
+	for (uint32_t i = 0; i < view->head.count && what == NAM_RPC_VIEW_ADD; i++)
+		if (view->members[i].state == NAM_VIEW_JOINING ||
+			!strcmp(view->members[i].address, asked->address))
+			return false;
+	view->head.number++;
+	switch (what) {
+	case NAM_RPC_VIEW_ADD:
+		if (view->head.count == NAM_SERVERS_MAX)
+			return false;
+		memmove(member + 1, member, after * sizeof(*member));
+		*member = *asked;
+		member->state = NAM_VIEW_JOINING;
+		member->since = member->renewed = 0;
+		view->head.count++;
+		return true;
+	case NAM_RPC_VIEW_UP:
+		if (member->state != NAM_VIEW_JOINING || member->boot != asked->boot)
+			return false;
+		member->state = NAM_VIEW_UP;
+		member->since = member->renewed = view->head.number;
+		return true;
+	case NAM_RPC_VIEW_ABORT:
+		if (member->state != NAM_VIEW_JOINING)
+			return false;
+		memmove(member, member + 1, (after - 1) * sizeof(*member));
+		view->head.count--;
+		return true;
+	case NAM_RPC_VIEW_RENEW:
+		if (member->state != NAM_VIEW_UP || member->boot == asked->boot || !member->id)
+			return false;
+		member->boot = asked->boot;
+		member->renewed = view->head.number;
+		return true;
+	}
+	return false;
+}
+
+/* ---- the record and the lead ----------------------------------------------------------------- */
+
+/* The record's last change is decided, and not installed yet. */
+static bool
+is_due(const struct nam__record *record, const struct nam__cluster_view *lead)
+{
+	return record->view && record->change && same_life(record->view, lead) &&
+		record->view->head.number == lead->head.number + 1;
+}
+
+NAM_FIBER_FN static int
+install(struct recorded *recorded, struct nam_worker *worker, const struct nam__cluster_view *lead,
+	enum nam_rpc_view_change what, const struct nam_view_member *member)
+{
+	struct nam_view_head head;
+	int rc;
+
+	nam_race_point("view.decided");
+	rc = nam__cluster_view_change(worker, 0, lead->head.number, recorded->store.term, what,
+		member, &head); /* SUSPENDS */
+	if (rc == -NAM_E_TERM)
+		recorded->store.term = 0;
+	return rc;
+}
+
+/*
+ * The lead has gone on without the record: a client formed the view, or renewed a member, or the
+ * lead was restarted.  A change that was decided meanwhile is decided once more, on top.
+ */
+NAM_FIBER_FN static int
+take_over(struct recorded *recorded, const struct nam__record *record,
+	const struct nam__cluster_view *lead, struct nam_diag *diag)
+{
+	struct nam__record new = { .revision = record->revision, .view = view_clone(lead) };
+	int rc;
+
+	if (!new.view)
+		return -ENOMEM;
+	if (record->view && record->change && same_life(record->view, lead)) {
+		if (view_change(new.view, record->change, &record->member)) {
+			new.change = record->change;
+			new.member = record->member;
+		} else {
+			free(new.view);
+			new.view = view_clone(lead);
+		}
+	}
+	rc = new.view ? recorded->keeper->ops->write(recorded->keeper, &new, recorded->store.term,
+		diag) : -ENOMEM;
+	free(new.view);
+	return rc;
+}
+
+/* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */
+NAM_FIBER_FN static int
+settle(struct recorded *recorded, struct nam_worker *worker, const struct nam__cluster_view *lead,
+	bool *ret_done, struct nam_diag *diag)
+{
+	struct nam__record record = { 0 };
+	int rc = recorded->keeper->ops->read(recorded->keeper, &record, diag);
+
+	if (rc)
+		return rc;
+	if (!lead->head.number || (record.view && views_equal(record.view, lead))) {
+		*ret_done = true;
+	} else if (is_due(&record, lead)) {
+		rc = install(recorded, worker, lead, record.change, &record.member); /* SUSPENDS */
+		/* A client has not acknowledged; or the next round sees another view. */
+		*ret_done = rc == -NAM_E_VIEW;
+	} else {
+		rc = take_over(recorded, &record, lead, diag); /* SUSPENDS */
+	}
+	free(record.view);
+	return rc == -NAM_E_VIEW ? 0 : rc;
+}
+
+/* A lead that has seen a later term: another steward leads. */
+NAM_FIBER_FN static int
+present(struct recorded *recorded, struct nam_worker *worker)
+{
+	uint64_t term;
+	int rc = nam__cluster_view_steward(worker, 0, NAM_RPC_STEWARD_PRESENT,
+		recorded->store.term, 0, &term); /* SUSPENDS */
+
+	if (rc == -NAM_E_TERM)
+		recorded->store.term = 0;
+	return rc == -NAM_E_TERM ? 0 : rc;
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+/* Without the lead's term this does not touch anything. */
+NAM_FIBER_FN static int
+get(struct nam__view_store *store, struct nam_worker *worker, struct nam__cluster_view **ret_view,
+	struct nam_diag *diag)
+{
+	struct recorded *recorded = recorded_of(store);
+	struct nam__cluster_view *lead = NULL;
+	bool done = false;
+	int rc = 0;
+
+	if (store->term)
+		rc = present(recorded, worker); /* SUSPENDS */
+	for (unsigned i = 0; !rc && i < ROUNDS_MAX; i++) {
+		free(lead);
+		lead = NULL;
+		rc = nam__cluster_view_get(worker, 0, &lead); /* SUSPENDS */
+		if (rc || done || !store->term)
+			break;
+		rc = settle(recorded, worker, lead, &done, diag); /* SUSPENDS */
+		if (rc == -NAM_E_TERM) {
+			store->term = 0;
+			rc = 0;
+		}
+	}
+	if (rc)
+		free(lead);
+	else
+		*ret_view = lead;
+	return rc;
+}
+
+/*
+ * A decision that the lead has not installed may be replaced by the steward that leads: no client
+ * has seen it, and no other steward can install it any more.
+ */
+NAM_FIBER_FN static int
+change(struct nam__view_store *store, struct nam_worker *worker,
+	const struct nam__cluster_view *view, enum nam_rpc_view_change what,
+	const struct nam_view_member *member, struct nam_diag *diag)
+{
+	struct recorded *recorded = recorded_of(store);
+	struct nam__record record = { 0 };
+	int rc = recorded->keeper->ops->read(recorded->keeper, &record, diag);
+
+	if (!rc && (!record.view || !(views_equal(record.view, view) ||
+			(store->term && is_due(&record, view)))))
+		rc = -NAM_E_VIEW;
+	if (rc)
+		goto free_record;
+	free(record.view);
+	record.change = (uint16_t)what;
+	record.member = *member;
+	record.view = view_clone(view);
+	if (!record.view)
+		rc = -ENOMEM;
+	else if (!view_change(record.view, what, member))
+		rc = -NAM_E_VIEW;
+	if (!rc)
+		rc = recorded->keeper->ops->write(recorded->keeper, &record, store->term, diag);
+	if (!rc && store->term)
+		rc = install(recorded, worker, view, what, member); /* SUSPENDS */
+	if (rc == -NAM_E_TERM)
+		store->term = 0;
+free_record:
+	free(record.view);
+	return rc;
+}
+
+static int
+acquire(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag *diag)
+{
+	struct nam__keeper *keeper = recorded_of(store)->keeper;
+
+	(void)worker;
+	return keeper->ops->acquire(keeper, store->lease_ms, &store->term, diag);
+}
+
+static int
+renew(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag *diag)
+{
+	struct nam__keeper *keeper = recorded_of(store)->keeper;
+	int rc = keeper->ops->renew(keeper, diag);
+
+	(void)worker;
+	if (rc == -NAM_E_TERM)
+		store->term = 0;
+	return rc;
+}
+
+static void
+release(struct nam__view_store *store, struct nam_worker *worker)
+{
+	struct nam__keeper *keeper = recorded_of(store)->keeper;
+
+	(void)worker;
+	keeper->ops->release(keeper);
+	store->term = 0;
+}
+
+static void
+close(struct nam__view_store *store)
+{
+	struct recorded *recorded = recorded_of(store);
+
+	recorded->keeper->ops->close(recorded->keeper);
+	free(recorded);
+}
+
+static const struct nam__view_store_ops ops = {
+	.name = "recorded",
+	.get = get,
+	.change = change,
+	.acquire = acquire,
+	.renew = renew,
+	.release = release,
+	.close = close,
+};
+
+struct nam__view_store *
+nam__view_store_recorded(struct nam__keeper *keeper, uint32_t lease_ms)
+{
+	struct recorded *recorded = calloc(1, sizeof(*recorded));
+
+	if (!recorded)
+		return NULL;
+	recorded->store = (struct nam__view_store){ .ops = &ops, .lease_ms = lease_ms };
+	recorded->keeper = keeper;
+	return &recorded->store;
+}
