@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.c -- requests by libcurl, one at a time. */
+#include "http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/env.h"
+
+#define ANSWER_MAX (1u << 20)
+#define ATTEMPT_MS 1000u		/* for one host */
+#define PAUSE_NS 50000000ull		/* after all hosts have failed */
+#define HOST_BYTES 300u
+
+struct nam__http {
+	struct nam__store_options options;
+	uint32_t hosts_count, host;	/* the host that answered last */
+	char hosts[NAM__HTTP_HOSTS_MAX][HOST_BYTES];	/* "http://HOST:PORT" */
+	CURL *curl;
+	struct curl_slist *headers;
+};
+
+struct answer {
+	char *text;
+	size_t bytes;
+};
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+static int
+host_take(struct nam__http *http, const char *scheme, const char *text, size_t bytes, uint16_t port)
+{
+	char *to = http->hosts[http->hosts_count];
+	/* Of "[::1]:2379" the last colon counts. */
+	const char *bracket = memrchr(text, ']', bytes), *colon = memrchr(text, ':', bytes);
+	int n;
+
+	if (!bytes || http->hosts_count == NAM__HTTP_HOSTS_MAX || memchr(text, ' ', bytes))
+		return -EINVAL;
+	if (colon && (!bracket || colon > bracket))
+		n = snprintf(to, HOST_BYTES, "%s%.*s", scheme, (int)bytes, text);
+	else
+		n = snprintf(to, HOST_BYTES, "%s%.*s:%u", scheme, (int)bytes, text, port);
+	http->hosts_count++;
+	return n < (int)HOST_BYTES ? 0 : -EINVAL;
+}
+
+static int
+hosts_take(struct nam__http *http, const char *text, size_t bytes, uint16_t port)
+{
+	const char *end = text + bytes, *scheme = strncmp(text, "https://", 8) ? "http://" :
+		"https://";
+
+	if (strncmp(text, scheme, strlen(scheme)) != 0 || strlen(scheme) > bytes)
+		return -EINVAL;
+	for (text += strlen(scheme); text <= end;) {
+		const char *comma = memchr(text, ',', (size_t)(end - text)) ?: end;
+		int rc = host_take(http, scheme, text, (size_t)(comma - text), port);
+
+		if (rc)
+			return rc;
+		text = comma + 1;
+	}
+	return 0;
+}
+
+/* ---- one request ----------------------------------------------------------------------------- */
+
+static size_t
+take_answer(char *data, size_t one, size_t count, void *arg)
+{
+	struct answer *answer = arg;
+	size_t bytes = one * count;
+	char *text;
+
+	if (bytes > ANSWER_MAX - answer->bytes)
+		return 0;
+	text = realloc(answer->text, answer->bytes + bytes + 1);
+	if (!text)
+		return 0;
+	memcpy(text + answer->bytes, data, bytes);
+	answer->text = text;
+	answer->bytes += bytes;
+	text[answer->bytes] = '\0';
+	return bytes;
+}
+
+static bool
+is_stopped(const struct nam__http *http)
+{
+	return http->options.stop && *http->options.stop;
+}
+
+static int
+on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	(void)a;
+	(void)b;
+	(void)c;
+	(void)d;
+	return is_stopped(arg);
+}
+
+static void
+url_set(struct nam__http *http, const char *path)
+{
+	char url[HOST_BYTES + 64];
+
+	(void)snprintf(url, sizeof(url), "%s%s", http->hosts[http->host], path);
+	curl_easy_setopt(http->curl, CURLOPT_URL, url);
+}
+
+/* The meaning of a host's answer.  -EAGAIN: another one may do better. */
+static int
+judge(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
+	struct nam_diag *diag)
+{
+	const char *host = http->hosts[http->host];
+	cJSON *object = answer->text ? cJSON_Parse(answer->text) : NULL;
+	const char *why = cJSON_GetStringValue(cJSON_GetObjectItem(object, "error"));
+	long status = 0;
+	int rc = 0;
+
+	curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status == 401 || status == 403)
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the view store at %s refuses this "
+			"user: %s", host, why ?: "no reason given");
+	else if (status >= 500)
+		rc = nam_diag_set(diag, -EAGAIN, "the view store at %s does not work: %s", host,
+			why ?: "no reason given");
+	else if (status != 200 || !cJSON_IsObject(object))
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the view store at %s answers "
+			"with status %ld: %s", host, status, why ?: "and no JSON object");
+	if (rc)
+		cJSON_Delete(object);
+	else
+		*ret_answer = object;
+	return rc;
+}
+
+static int
+attempt(struct nam__http *http, const char *path, uint64_t left_ms, cJSON **ret_answer,
+	struct nam_diag *diag)
+{
+	struct answer answer = { NULL, 0 };
+	long patience = (long)(left_ms < ATTEMPT_MS ? left_ms : ATTEMPT_MS);
+	CURLcode code;
+	int rc;
+
+	url_set(http, path);
+	curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, patience);
+	curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &answer);
+	code = curl_easy_perform(http->curl);
+	if (code == CURLE_OK)
+		rc = judge(http, &answer, ret_answer, diag);
+	else
+		rc = nam_diag_set(diag, -EAGAIN, "the view store at %s does not answer: %s",
+			http->hosts[http->host], curl_easy_strerror(code));
+	free(answer.text);
+	return rc;
+}
+
+int
+nam__http_post(struct nam__http *http, const char *path, cJSON *body, cJSON **ret_answer,
+	struct nam_diag *diag)
+{
+	uint64_t now = nam_now_ns(), end = now + http->options.timeout_ms * 1000000ull;
+	char *text = cJSON_PrintUnformatted(body);
+	int rc = text ? -EAGAIN : -ENOMEM;
+
+	cJSON_Delete(body);
+	curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, http->headers);
+	curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, text);
+	for (unsigned tries = 1; rc == -EAGAIN && now < end && !is_stopped(http); tries++) {
+		rc = attempt(http, path, (end - now + 999999) / 1000000, ret_answer, diag);
+		if (rc != -EAGAIN)
+			break;
+		http->host = (http->host + 1) % http->hosts_count;
+		if (tries % http->hosts_count == 0)
+			nam_sleep_ns(PAUSE_NS);
+		now = nam_now_ns();
+	}
+	free(text);
+	if (rc == -EAGAIN && is_stopped(http))
+		return nam_diag_set(diag, -NAM_E_FABRIC_STORE, "ended while the view store was "
+			"asked");
+	return rc == -EAGAIN ? -NAM_E_FABRIC_STORE : rc;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+int
+nam__http_authorize(struct nam__http *http, const char *token)
+{
+	struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+	struct curl_slist *both = headers;
+	char line[1024];
+
+	if (token && headers) {
+		(void)snprintf(line, sizeof(line), "Authorization: %s", token);
+		both = curl_slist_append(headers, line);
+	}
+	if (!both) {
+		curl_slist_free_all(headers);
+		return -ENOMEM;
+	}
+	curl_slist_free_all(http->headers);
+	http->headers = both;
+	return 0;
+}
+
+static void
+settings_set(struct nam__http *http)
+{
+	const struct nam__store_options *options = &http->options;
+
+	curl_easy_setopt(http->curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(http->curl, CURLOPT_PROXY, "");
+	curl_easy_setopt(http->curl, CURLOPT_WRITEFUNCTION, take_answer);
+	curl_easy_setopt(http->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(http->curl, CURLOPT_XFERINFODATA, http);
+	curl_easy_setopt(http->curl, CURLOPT_NOPROGRESS, 0L);
+	if (options->cacert)
+		curl_easy_setopt(http->curl, CURLOPT_CAINFO, options->cacert);
+	if (options->cert)
+		curl_easy_setopt(http->curl, CURLOPT_SSLCERT, options->cert);
+	if (options->key)
+		curl_easy_setopt(http->curl, CURLOPT_SSLKEY, options->key);
+}
+
+int
+nam__http_open(const char *hosts, size_t bytes, uint16_t port,
+	const struct nam__store_options *options, struct nam__http **ret_http,
+	struct nam_diag *diag)
+{
+	struct nam__http *http = calloc(1, sizeof(*http));
+	int rc = http ? hosts_take(http, hosts, bytes, port) : -ENOMEM;
+
+	if (rc)
+		goto free_http;
+	http->options = *options;
+	http->options.timeout_ms = options->timeout_ms ?: NAM__STORE_TIMEOUT_MS;
+	rc = -ENOMEM;
+	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+		goto free_http;
+	http->curl = curl_easy_init();
+	if (!http->curl)
+		goto clean_up;
+	settings_set(http);
+	rc = nam__http_authorize(http, NULL);
+	if (rc)
+		goto clean_up;
+	*ret_http = http;
+	return 0;
+clean_up:
+	curl_easy_cleanup(http->curl);
+	curl_global_cleanup();
+free_http:
+	free(http);
+	return rc == -EINVAL ? nam_diag_set(diag, rc, "'%.*s' are not hosts: write "
+		"http://HOST:PORT,HOST:PORT or https://HOST, and at most %u", (int)bytes, hosts,
+		NAM__HTTP_HOSTS_MAX) : nam_diag_set(diag, rc, "no memory for libcurl");
+}
+
+void
+nam__http_close(struct nam__http *http)
+{
+	curl_slist_free_all(http->headers);
+	curl_easy_cleanup(http->curl);
+	curl_global_cleanup();
+	free(http);
+}

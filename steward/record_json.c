@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record_json.c -- operators read the record, too: `etcdctl get nam/NAME/view`. */
+#include "record_json.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* cJSON's numbers are doubles. */
+#define EXACT_MAX (1ull << 53)
+
+static const char *const states[] = { NULL, "joining", "up", NULL };
+static const char *const changes[] = { NULL, "add", "up", "abort", "renew", NULL };
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void
+boot_print(cJSON *object, const char *name, uint64_t boot)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%016" PRIx64, boot);
+	cJSON_AddStringToObject(object, name, text);
+}
+
+static cJSON *
+member_print(const struct nam_view_member *member)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddNumberToObject(object, "id", member->id);
+	cJSON_AddStringToObject(object, "address", member->address);
+	cJSON_AddStringToObject(object, "state", states[member->state]);
+	boot_print(object, "boot", member->boot);
+	cJSON_AddNumberToObject(object, "since", (double)member->since);
+	cJSON_AddNumberToObject(object, "renewed", (double)member->renewed);
+	return object;
+}
+
+char *
+nam__record_print(const struct nam__record *record)
+{
+	const struct nam__cluster_view *view = record->view;
+	struct nam_view_member member = record->member;
+	cJSON *object = cJSON_CreateObject(), *members, *change;
+	char *text;
+
+	cJSON_AddNumberToObject(object, "number", (double)view->head.number);
+	boot_print(object, "lead_boot", view->head.lead_boot);
+	members = cJSON_AddArrayToObject(object, "members");
+	for (uint32_t i = 0; i < view->head.count; i++)
+		cJSON_AddItemToArray(members, member_print(&view->members[i]));
+	if (record->change) {
+		member.state = NAM_VIEW_JOINING;	/* a change sets it */
+		change = member_print(&member);
+		cJSON_AddStringToObject(change, "change", changes[record->change]);
+		cJSON_AddItemToObject(object, "last", change);
+	}
+	text = cJSON_PrintUnformatted(object);
+	cJSON_Delete(object);
+	return text;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool
+number_parse(const cJSON *object, const char *name, uint64_t max, uint64_t *ret_number)
+{
+	const cJSON *item = cJSON_GetObjectItem(object, name);
+
+	if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > (double)max)
+		return false;
+	*ret_number = (uint64_t)item->valuedouble;
+	return true;
+}
+
+static bool
+boot_parse(const cJSON *object, const char *name, uint64_t *ret_boot)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+	char *end;
+
+	if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+		return false;
+	*ret_boot = strtoull(text, &end, 16);
+	return *ret_boot != 0;
+}
+
+/* 0: it is none of the words. */
+static uint16_t
+word_parse(const cJSON *object, const char *name, const char *const *words)
+{
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+
+	for (uint16_t i = 1; text && words[i]; i++)
+		if (!strcmp(words[i], text))
+			return i;
+	return 0;
+}
+
+static bool
+member_parse(const cJSON *object, struct nam_view_member *ret)
+{
+	const char *address = cJSON_GetStringValue(cJSON_GetObjectItem(object, "address"));
+	uint64_t id;
+
+	if (!address || !*address || strlen(address) >= sizeof(ret->address) ||
+		!number_parse(object, "id", NAM_SERVERS_MAX - 1, &id) ||
+		!number_parse(object, "since", EXACT_MAX, &ret->since) ||
+		!number_parse(object, "renewed", EXACT_MAX, &ret->renewed) ||
+		!boot_parse(object, "boot", &ret->boot))
+		return false;
+	ret->id = (uint16_t)id;
+	ret->state = word_parse(object, "state", states);
+	memcpy(ret->address, address, strlen(address) + 1);
+	return ret->state != 0;
+}
+
+static bool
+members_parse(const cJSON *array, struct nam__cluster_view *view)
+{
+	const cJSON *item;
+
+	if (!cJSON_IsArray(array))
+		return false;
+	for (item = array->child; item; item = item->next) {
+		struct nam_view_member *member = &view->members[view->head.count];
+
+		if (view->head.count == NAM_SERVERS_MAX || !member_parse(item, member) ||
+			(view->head.count && member->id <= member[-1].id))
+			return false;
+		view->head.count++;
+	}
+	return view->head.count && !view->members[0].id;
+}
+
+static bool
+record_parse(const cJSON *object, struct nam__record *record)
+{
+	const cJSON *last = cJSON_GetObjectItem(object, "last");
+
+	if (!number_parse(object, "number", EXACT_MAX, &record->view->head.number) ||
+		!record->view->head.number ||
+		!boot_parse(object, "lead_boot", &record->view->head.lead_boot) ||
+		!members_parse(cJSON_GetObjectItem(object, "members"), record->view))
+		return false;
+	if (!last)
+		return true;
+	record->change = word_parse(last, "change", changes);
+	return record->change && member_parse(last, &record->member);
+}
+
+int
+nam__record_parse(const char *text, struct nam__record *ret_record)
+{
+	struct nam__record record = { .view = nam__record_view_new() };
+	cJSON *object;
+	bool ok;
+
+	if (!record.view)
+		return -ENOMEM;
+	object = cJSON_Parse(text);
+	ok = record_parse(object, &record);
+	cJSON_Delete(object);
+	if (!ok) {
+		free(record.view);
+		return -NAM_E_REMOTE_CORRUPT;
+	}
+	record.revision = ret_record->revision;
+	*ret_record = record;
+	return 0;
+}
+
+/* ---- base64 ---------------------------------------------------------------------------------- */
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+char *
+nam__base64_encode(const char *text)
+{
+	size_t bytes = strlen(text);
+	char *to = malloc((bytes + 2) / 3 * 4 + 1), *at = to;
+
+	for (size_t i = 0; to && i < bytes; i += 3) {
+		size_t left = bytes - i;
+		uint32_t three = (uint32_t)(uint8_t)text[i] << 16;
+
+		three |= left > 1 ? (uint32_t)(uint8_t)text[i + 1] << 8 : 0;
+		three |= left > 2 ? (uint8_t)text[i + 2] : 0;
+		*at++ = digits[three >> 18];
+		*at++ = digits[three >> 12 & 63];
+		*at++ = left > 1 ? digits[three >> 6 & 63] : '=';
+		*at++ = left > 2 ? digits[three & 63] : '=';
+	}
+	if (to)
+		*at = '\0';
+	return to;
+}
+
+char *
+nam__base64_decode(const char *text)
+{
+	size_t bytes = strcspn(text, "=");
+	char *to = malloc(bytes / 4 * 3 + 4), *at = to;
+	uint32_t bits = 0;
+
+	for (size_t i = 0; to && i < bytes; i++) {
+		const char *digit = strchr(digits, text[i]);
+
+		if (!digit) {
+			free(to);
+			return NULL;
+		}
+		bits = bits << 6 | (uint32_t)(digit - digits);
+		if (i % 4)
+			*at++ = (char)(bits >> (6 - 2 * (i % 4)));
+	}
+	if (to)
+		*at = '\0';
+	return to;
+}
