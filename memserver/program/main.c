@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/log/log.h"
 #include "http.h"
 #include "options.h"
 #include "reload.h"
@@ -44,27 +45,11 @@ end(int signal_number)
 		nam_server_stop(server);
 }
 
-/* One line for each event, in one write. */
 static void
 write_log(enum nam_log_level level, const char *event, const char *fields)
 {
-	char line[1024], date[32];
-	struct timespec now;
-	struct tm utc;
-	int bytes;
-
-	if (level > atomic_load_explicit(&log_level, memory_order_relaxed))
-		return;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	(void)gmtime_r(&now.tv_sec, &utc);
-	(void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-	bytes = snprintf(line, sizeof(line), "time=%s.%03ldZ level=%s event=%s %s\n", date,
-		now.tv_nsec / 1000000, nam_log_level_name(level), event, fields);
-	if (bytes >= (int)sizeof(line)) {
-		bytes = sizeof(line) - 1;
-		line[bytes - 1] = '\n';
-	}
-	(void)!write(STDERR_FILENO, line, (size_t)bytes);
+	if (level <= atomic_load_explicit(&log_level, memory_order_relaxed))
+		nam__log_line(nam_log_level_name(level), event, fields);
 }
 
 static void
