@@ -18,6 +18,7 @@
 struct recorded {
 	struct nam__view_store store;
 	struct nam__keeper *keeper;
+	uint64_t lease_term;		/* the keeper's, if store.term is not 0 */
 };
 
 static struct recorded *
@@ -125,6 +126,26 @@ view_change(struct nam__cluster_view *view, enum nam_rpc_view_change what,
 	return false;
 }
 
+/* ---- the record ------------------------------------------------------------------------------ */
+
+static int
+record_read(struct recorded *recorded, struct nam__record *ret_record, struct nam_diag *diag)
+{
+	return recorded->keeper->ops->read(recorded->keeper, ret_record, diag);
+}
+
+/* With the lease, if it leads. */
+static int
+record_write(struct recorded *recorded, const struct nam__record *record, struct nam_diag *diag)
+{
+	int rc = recorded->keeper->ops->write(recorded->keeper, record,
+		recorded->store.term ? recorded->lease_term : 0, diag);
+
+	if (rc == -NAM_E_TERM)
+		recorded->store.term = 0;
+	return rc;
+}
+
 /* ---- the record and the lead ----------------------------------------------------------------- */
 
 /* The record's last change is decided, and not installed yet. */
@@ -158,7 +179,8 @@ NAM_FIBER_FN static int
 take_over(struct recorded *recorded, const struct nam__record *record,
 	const struct nam__cluster_view *lead, struct nam_diag *diag)
 {
-	struct nam__record new = { .revision = record->revision, .view = view_clone(lead) };
+	struct nam__record new = { .revision = record->revision,
+		.terms_before = record->terms_before, .view = view_clone(lead) };
 	int rc;
 
 	if (!new.view)
@@ -172,8 +194,7 @@ take_over(struct recorded *recorded, const struct nam__record *record,
 			new.view = view_clone(lead);
 		}
 	}
-	rc = new.view ? recorded->keeper->ops->write(recorded->keeper, &new, recorded->store.term,
-		diag) : -ENOMEM;
+	rc = new.view ? record_write(recorded, &new, diag) : -ENOMEM;
 	free(new.view);
 	return rc;
 }
@@ -184,7 +205,7 @@ settle(struct recorded *recorded, struct nam_worker *worker, const struct nam__c
 	bool *ret_done, struct nam_diag *diag)
 {
 	struct nam__record record = { 0 };
-	int rc = recorded->keeper->ops->read(recorded->keeper, &record, diag);
+	int rc = record_read(recorded, &record, diag);
 
 	if (rc)
 		return rc;
@@ -201,14 +222,40 @@ settle(struct recorded *recorded, struct nam_worker *worker, const struct nam__c
 	return rc == -NAM_E_VIEW ? 0 : rc;
 }
 
-/* A lead that has seen a later term: another steward leads. */
+/*
+ * The lead has seen this term, or a later one.  If the lease is still held, those were terms of
+ * another store, or of etcd before it was set up anew: this store's terms go on behind them.
+ */
 NAM_FIBER_FN static int
-present(struct recorded *recorded, struct nam_worker *worker)
+raise_terms(struct recorded *recorded, const struct nam__cluster_view *lead, struct nam_diag *diag)
+{
+	struct nam__record record = { 0 };
+	int rc = record_read(recorded, &record, diag);
+
+	if (!rc && record.terms_before < lead->head.term) {
+		record.terms_before = lead->head.term;
+		if (!record.view)
+			record.view = view_clone(lead);
+		rc = record.view ? record_write(recorded, &record, diag) : -ENOMEM;
+	}
+	if (!rc)
+		recorded->store.term = record.terms_before + recorded->lease_term;
+	free(record.view);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+present(struct recorded *recorded, struct nam_worker *worker, const struct nam__cluster_view *lead,
+	struct nam_diag *diag)
 {
 	uint64_t term;
-	int rc = nam__cluster_view_steward(worker, 0, NAM_RPC_STEWARD_PRESENT,
-		recorded->store.term, 0, &term); /* SUSPENDS */
+	int rc = 0;
 
+	if (lead->head.term > recorded->store.term)
+		rc = raise_terms(recorded, lead, diag); /* SUSPENDS */
+	if (!rc)
+		rc = nam__cluster_view_steward(worker, 0, NAM_RPC_STEWARD_PRESENT,
+			recorded->store.term, 0, &term); /* SUSPENDS */
 	if (rc == -NAM_E_TERM)
 		recorded->store.term = 0;
 	return rc == -NAM_E_TERM ? 0 : rc;
@@ -216,29 +263,30 @@ present(struct recorded *recorded, struct nam_worker *worker)
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-/* Without the lead's term this does not touch anything. */
+/* A store that does not lead only looks.  The record begins with the first view. */
 NAM_FIBER_FN static int
 get(struct nam__view_store *store, struct nam_worker *worker, struct nam__cluster_view **ret_view,
 	struct nam_diag *diag)
 {
 	struct recorded *recorded = recorded_of(store);
 	struct nam__cluster_view *lead = NULL;
-	bool done = false;
+	bool presented = false, done = false;
 	int rc = 0;
 
-	if (store->term)
-		rc = present(recorded, worker); /* SUSPENDS */
 	for (unsigned i = 0; !rc && i < ROUNDS_MAX; i++) {
 		free(lead);
 		lead = NULL;
 		rc = nam__cluster_view_get(worker, 0, &lead); /* SUSPENDS */
-		if (rc || done || !store->term)
+		if (rc || done || !store->term || !lead->head.number)
 			break;
-		rc = settle(recorded, worker, lead, &done, diag); /* SUSPENDS */
-		if (rc == -NAM_E_TERM) {
-			store->term = 0;
+		if (presented)
+			rc = settle(recorded, worker, lead, &done, diag); /* SUSPENDS */
+		else
+			rc = present(recorded, worker, lead, diag); /* SUSPENDS */
+		presented = presented || !rc;
+		/* Another one leads; or the record has changed, and is read again. */
+		if (rc == -NAM_E_TERM || rc == -NAM_E_VIEW)
 			rc = 0;
-		}
 	}
 	if (rc)
 		free(lead);
@@ -258,7 +306,7 @@ change(struct nam__view_store *store, struct nam_worker *worker,
 {
 	struct recorded *recorded = recorded_of(store);
 	struct nam__record record = { 0 };
-	int rc = recorded->keeper->ops->read(recorded->keeper, &record, diag);
+	int rc = record_read(recorded, &record, diag);
 
 	if (!rc && (!record.view || !(views_equal(record.view, view) ||
 			(store->term && is_due(&record, view)))))
@@ -274,11 +322,9 @@ change(struct nam__view_store *store, struct nam_worker *worker,
 	else if (!view_change(record.view, what, member))
 		rc = -NAM_E_VIEW;
 	if (!rc)
-		rc = recorded->keeper->ops->write(recorded->keeper, &record, store->term, diag);
+		rc = record_write(recorded, &record, diag);
 	if (!rc && store->term)
 		rc = install(recorded, worker, view, what, member); /* SUSPENDS */
-	if (rc == -NAM_E_TERM)
-		store->term = 0;
 free_record:
 	free(record.view);
 	return rc;
@@ -287,10 +333,22 @@ free_record:
 static int
 acquire(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag *diag)
 {
-	struct nam__keeper *keeper = recorded_of(store)->keeper;
+	struct recorded *recorded = recorded_of(store);
+	struct nam__keeper *keeper = recorded->keeper;
+	struct nam__record record = { 0 };
+	int rc = keeper->ops->acquire(keeper, store->lease_ms, &recorded->lease_term, diag);
 
 	(void)worker;
-	return keeper->ops->acquire(keeper, store->lease_ms, &store->term, diag);
+	if (rc)
+		return rc;
+	rc = record_read(recorded, &record, diag);
+	if (rc) {
+		keeper->ops->release(keeper);
+		return rc;
+	}
+	store->term = record.terms_before + recorded->lease_term;
+	free(record.view);
+	return 0;
 }
 
 static int

@@ -13,6 +13,11 @@
 
 struct nam__record {
 	uint64_t revision;		/* grows with each writing; 0: there is no record */
+	/*
+	 * Added to the terms of the keeper: the lead had seen such terms when this store, or the
+	 * keeper's memory, was new.  It only grows.
+	 */
+	uint64_t terms_before;
 	/* The change that was decided last, and its member; 0: the view was the lead's. */
 	uint16_t change;		/* enum nam_rpc_view_change */
 	struct nam_view_member member;
@@ -31,7 +36,7 @@ struct nam__keeper_ops {
 	 * If the record still has that revision.  -NAM_E_VIEW: it has not, or this very call has
 	 * written it and had no answer at first; -NAM_E_TERM: the lease of that term has ended.
 	 *
-	 * @term	0: of no steward
+	 * @term	as acquire() gave it; 0: of no steward
 	 */
 	int (*write)(struct nam__keeper *keeper, const struct nam__record *record, uint64_t term,
 		struct nam_diag *diag);

@@ -50,6 +50,7 @@ nam__record_print(const struct nam__record *record)
 
 	cJSON_AddNumberToObject(object, "number", (double)view->head.number);
 	boot_print(object, "lead_boot", view->head.lead_boot);
+	cJSON_AddNumberToObject(object, "terms_before", (double)record->terms_before);
 	members = cJSON_AddArrayToObject(object, "members");
 	for (uint32_t i = 0; i < view->head.count; i++)
 		cJSON_AddItemToArray(members, member_print(&view->members[i]));
@@ -145,6 +146,7 @@ record_parse(const cJSON *object, struct nam__record *record)
 	if (!number_parse(object, "number", EXACT_MAX, &record->view->head.number) ||
 		!record->view->head.number ||
 		!boot_parse(object, "lead_boot", &record->view->head.lead_boot) ||
+		!number_parse(object, "terms_before", EXACT_MAX, &record->terms_before) ||
 		!members_parse(cJSON_GetObjectItem(object, "members"), record->view))
 		return false;
 	if (!last)

@@ -5,8 +5,11 @@
 
 #include "record.h"
 
-/* {"number":3,"lead_boot":"9f...","members":[{"id":0,"state":"up",...}],"change":{...}}; the
- * revision is not part of it.  The caller frees the text.  NULL: no memory. */
+/*
+ * {"number":3,"lead_boot":"9f...","terms_before":0,"members":[{"id":0,"state":"up",...}],
+ * "last":{"change":"up",...}}; the revision is not part of it.  The caller frees the text.  NULL:
+ * no memory.
+ */
 char *nam__record_print(const struct nam__record *record) NAM_MUST_CHECK;
 
 /* -NAM_E_REMOTE_CORRUPT: that is no record.  The caller frees ret_record->view. */

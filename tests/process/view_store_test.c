@@ -570,6 +570,38 @@ get__a_client_has_renewed_a_member__IS_IN_THE_RECORD(void **state)
 	party_close(&steward);
 }
 
+/* Another store, or etcd before it was set up anew, has given higher terms to the lead. */
+static void
+get__the_lead_has_seen_higher_terms__TERMS_GO_ON_BEHIND_THEM(void **state)
+{
+	const uint64_t high = 1000000000;
+	struct nam_view_member one = stranger(7);
+	struct nam__cluster_view *view;
+	struct party first, second;
+	uint64_t term;
+
+	(void)state;
+	party_open(&first, LONG_MS, 0);
+	party_open(&second, LONG_MS, 0);
+	assert_int_equal(nam__cluster_view_steward(first.worker, 0, NAM_RPC_STEWARD_PRESENT, high,
+		0, &term), 0);
+	acquire_in_time(&first);
+	view = get(&first);
+	term = first.store->term;
+	assert_true(term > high);
+	assert_int_equal(change(&first, view, NAM_RPC_VIEW_ADD, &one), 0);
+	free(view);
+	first.store->ops->release(first.store, first.worker);
+	acquire_in_time(&second);
+	assert_true(second.store->term > term);
+	view = get(&second);
+	assert_true(view->head.term == second.store->term);
+	assert_int_equal(change(&second, view, NAM_RPC_VIEW_ABORT, &one), 0);
+	free(view);
+	party_close(&second);
+	party_close(&first);
+}
+
 /* Nothing is lost that was reported, and nothing is done twice. */
 static void
 expect_recorded(struct party *party, const char *where)
@@ -726,6 +758,7 @@ main(void)
 		BOTH(pass__a_member_that_is_joining_is_silent__STAYS),
 		WITH_ETCD(change__decided_and_not_installed__THE_NEXT_STEWARD_INSTALLS_IT),
 		WITH_ETCD(get__a_client_has_renewed_a_member__IS_IN_THE_RECORD),
+		WITH_ETCD(get__the_lead_has_seen_higher_terms__TERMS_GO_ON_BEHIND_THEM),
 		WITH_ETCD(change__etcd_is_cut_off__IS_STORE_and_goes_on_later),
 		WITH_ETCD(change__etcd_is_killed_meanwhile__NOTHING_IS_LOST_OR_TWICE),
 	};
