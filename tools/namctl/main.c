@@ -6,6 +6,7 @@
 
 #include "common/options/options.h"
 #include "namctl.h"
+#include "steward/options.h"
 
 struct command {
 	const char *group;		/* "index", or NULL */
@@ -135,6 +136,8 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of top:", .scope = "top" },
 	{ "interval-ms", "N", "Milliseconds between two looks, 50 to 60000 (default 1000).",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 50, .max = 60000, .scope = "top" },
+	{ .help = "Options of server add:", .scope = "server add" },
+	NAM__STORE_ROWS(struct line, ctl.store, "server add"),
 	{ .help = "Options of index create:", .scope = "index create" },
 	{ "key-bytes", "N", "The size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT,
 		FIELD(create.key_bytes), .min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX,

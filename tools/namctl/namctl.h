@@ -34,6 +34,7 @@
 
 #include "nam.h"
 #include "key.h"
+#include "steward/store.h"
 
 struct ctl {
 	const char *cluster;
@@ -44,6 +45,7 @@ struct ctl {
 	const char *key_type;		/* NULL: by the index's key size */
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	uint32_t interval_ms;		/* of top */
+	struct nam__store_options store;	/* of server add */
 	/* of index create */
 	struct nam_index_options create;
 	const char *bounds;		/* NULL: not said */

@@ -41,7 +41,8 @@ ctl_server_add(struct ctl *ctl, char **args)
 
 	if (exit_code)
 		return exit_code;
-	rc = nam_server_add(&options, args[0], on_wait, &wait, &added, &diag);
+	ctl->store.timeout_ms = options.timeout_ms;
+	rc = nam__store_server_add(&options, &ctl->store, args[0], on_wait, &wait, &added, &diag);
 	if (wait.shown)
 		(void)fputs("\r\033[K", stderr);
 	if (rc)
