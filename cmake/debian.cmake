@@ -44,7 +44,7 @@ set(CPACK_DEBIAN_LIBNAM-DEV.DEB_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBNAM-DEV.DEB_PACKAGE_DEPENDS "${dev_depends}")
 
 set(CPACK_DEBIAN_NAM-SERVER.DEB_DESCRIPTION
-	"memory server of nam, network-attached memory for databases")
+	"memory server and steward of nam, network-attached memory for databases")
 set(CPACK_DEBIAN_NAM-SERVER.DEB_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_NAM-SERVER.DEB_PACKAGE_RECOMMENDS systemd)
 file(WRITE ${PROJECT_BINARY_DIR}/debian/conffiles "/etc/nam/cluster.ini\n")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed files, in components, which are the Debian packages of debian.cmake: libnam0 (the
 # shared library), libnam-dev (headers, static libraries, pkg-config, CMake package, man3),
-# nam-server (the program and its unit) and nam-tools (the other programs).  Programs come with
-# their man pages, and each component with the documents of its readers.
+# nam-server (nam-memserver, nam-steward and their units) and nam-tools (the other programs).
+# Programs come with their man pages, and each component with the documents of its readers.
 
 include(CMakePackageConfigHelpers)
 include(cmake/manual.cmake)
@@ -51,6 +51,7 @@ install(FILES deploy/grafana/nam.json DESTINATION ${CMAKE_INSTALL_DATADIR}/nam/g
 nam_manual(nam-memserver nam-server)
 nam_manual(nam-bench nam-tools)
 nam_manual(namctl nam-tools)
+nam_manual(nam-steward nam-server)
 if(TARGET nam-bench)
 	configure_file(docs/man/nam-bench-peers.1 share/man/man1/nam-bench-peers.1 COPYONLY)
 	install(FILES docs/man/nam-bench-peers.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
@@ -89,6 +90,8 @@ install(FILES
 
 # A service of each memory server; deploy/systemd has examples of its files in /etc.
 install(FILES deploy/systemd/nam-memserver@.service DESTINATION lib/systemd/system
+	COMPONENT nam-server)
+install(FILES deploy/systemd/nam-steward.service DESTINATION lib/systemd/system
 	COMPONENT nam-server)
 install(FILES deploy/systemd/nam.sysusers DESTINATION lib/sysusers.d RENAME nam.conf
 	COMPONENT nam-server)

@@ -19,6 +19,7 @@ MAN = os.path.join(os.environ["NAM_BUILD_DIR"], "share", "man", "man1")
 PAGES = {
     "nam-memserver": {None: []},
     "namctl": {None: []},
+    "nam-steward": {None: []},
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
                   "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"],
                   "nam-bench cuckoo": ["cuckoo"],

@@ -57,8 +57,8 @@ for package in "${packages[@]}"; do
 done
 ! command -v systemd-sysusers >/dev/null || grep -q ^nam: "$root/etc/passwd" ||
 	fail "nam-server makes no user"
-for file in lib/systemd/system/nam-memserver@.service lib/sysusers.d/nam.conf \
-	share/man/man1/nam-memserver.1 share/man/man1/namctl.1 share/man/man3/nam_index_lookup.3 \
+for file in lib/systemd/system/{nam-memserver@,nam-steward}.service lib/sysusers.d/nam.conf \
+	share/man/man1/{nam-memserver,nam-steward,namctl}.1 share/man/man3/nam_index_lookup.3 \
 	share/doc/nam/docs/deploying.md; do
 	[ -s "$root/usr/$file" ] || fail "no package has /usr/$file"
 done

@@ -23,6 +23,11 @@ test_unit() {
 	SYSTEMD_UNIT_PATH=$tmp: systemd-analyze verify "$tmp/nam-memserver@0.service" \
 		>"$tmp/verify" 2>&1 || fail "systemd-analyze: $(cat "$tmp/verify")"
 	grep -F nam-memserver "$tmp/verify" && fail "systemd-analyze warns"
+	sed -e "s|^ExecStart=nam-steward|ExecStart=$NAM_BUILD_DIR/bin/nam-steward|" \
+		-e '/^Documentation=/d' "$deploy/nam-steward.service" >"$tmp/nam-steward.service"
+	SYSTEMD_UNIT_PATH=$tmp: systemd-analyze verify "$tmp/nam-steward.service" \
+		>"$tmp/verify" 2>&1 || fail "systemd-analyze: $(cat "$tmp/verify")"
+	grep -F nam-steward "$tmp/verify" && fail "systemd-analyze warns"
 }
 
 # The unit's command, with the variables of the example of its environment file, as systemd splits

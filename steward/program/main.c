@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- the program nam-steward. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cluster.h"
+#include "common/env.h"
+#include "common/exit.h"
+#include "common/log/log.h"
+#include "memserver/server.h"
+#include "steward/options.h"
+#include "steward/pass.h"
+
+#define END_SECONDS 1u			/* after a signal, for what is under way */
+#define NAP_NS 20000000ull		/* a signal ends a pause after so long */
+
+static volatile sig_atomic_t stop;
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+struct line {
+	const char *cluster;
+	struct nam__store_options store;
+	uint32_t interval_ms, timeout_ms;
+	bool once;
+};
+
+#define FIELD(field) NAM_OPTION_FIELD(struct line, field)
+
+static const struct nam_option rows[] = {
+	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, or @FILE, "
+		"a cluster file. One is enough. Without this option, NAM_CLUSTER in the "
+		"environment names them.", NAM_OPTION_TEXT, FIELD(cluster) },
+	NAM__STORE_ROWS(struct line, store, NULL),
+	{ "interval-ms", "N", "Milliseconds between two passes, 10 to 60000 (default 1000).",
+		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 10, .max = 60000 },
+	{ "lease-ms", "N", "The lease of the steward that leads, in milliseconds, 1000 to 600000 "
+		"(default 10000). If it ends without a word, another steward leads after so long.",
+		NAM_OPTION_COUNT, FIELD(store.lease_ms), .min = 1000, .max = 600000 },
+	{ "timeout-ms", "N", "The longest wait for a memory server or for etcd, in milliseconds, "
+		"100 to 600000 (default 1000).", NAM_OPTION_COUNT, FIELD(timeout_ms), .min = 100,
+		.max = 600000 },
+	{ "once", NULL, "One pass, and the end: the exit status says what became of it.",
+		NAM_OPTION_FLAG, FIELD(once) },
+	{ 0 },
+};
+
+static const struct nam_options_table table = {
+	.program = "nam-steward",
+	.usage = "",
+	.purpose = "Look after the view of a cluster: complete additions of memory servers.\n"
+		"Several may run; one leads.\n",
+	.after = "Exit status: 0 ended by SIGTERM or SIGINT, or one pass was made; 1 this\n"
+		"host failed; 2 usage; and with --once: 3 a memory server or the view store\n"
+		"does not answer; 4 another steward leads; 6 the view store holds something\n"
+		"malformed.\n",
+	.rows = rows,
+};
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void
+on_event(void *arg, const char *event, const char *fields)
+{
+	(void)arg;
+	nam__log_line("info", event, fields);
+}
+
+/* A failure that stays is logged once. */
+static void
+failure_log(const char *text)
+{
+	static char last[sizeof(((struct nam_diag *)NULL)->text)];
+	char fields[800] = "text=";
+	const size_t used = strlen(fields);
+
+	if (!strcmp(last, text))
+		return;
+	(void)snprintf(last, sizeof(last), "%s", text);
+	if (!*text) {
+		nam__log_line("info", "recovered", "");
+		return;
+	}
+	(void)nam_log_quote(text, fields + used, sizeof(fields) - used);
+	nam__log_line("warn", "failed", fields);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+/* A memory server may be silent.  The lease then ends by itself. */
+static void
+give_up(int number)
+{
+	(void)number;
+	_exit(0);
+}
+
+static void
+end(int number)
+{
+	(void)number;
+	stop = 1;
+	(void)alarm(END_SECONDS);
+}
+
+static int
+catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = end };
+
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL))
+		return -errno;
+	action.sa_handler = give_up;
+	if (sigaction(SIGALRM, &action, NULL))
+		return -errno;
+	action.sa_handler = SIG_IGN;
+	return sigaction(SIGPIPE, &action, NULL) ? -errno : 0;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+static void
+pause_for(uint32_t interval_ms)
+{
+	uint64_t end_ns = nam_now_ns() + interval_ms * 1000000ull;
+
+	for (uint64_t now = nam_now_ns(); now < end_ns && !stop; now = nam_now_ns())
+		nam_sleep_ns(end_ns - now < NAP_NS ? end_ns - now : NAP_NS);
+}
+
+static int
+run(struct nam__steward *steward, const struct line *line)
+{
+	struct nam__steward_passed passed;
+	struct nam_diag diag;
+	int rc;
+
+	do {
+		rc = nam__steward_pass(steward, &passed, &diag);
+		if (stop)
+			return NAM_EXIT_OK;
+		failure_log(rc ? diag.text : "");
+		if (!line->once)
+			pause_for(line->interval_ms);
+	} while (!line->once && !stop);
+	if (!line->once)
+		return NAM_EXIT_OK;
+	if (!rc && !passed.term)
+		nam__log_line("info", "follows", "text=\"another steward leads\"");
+	if (rc)
+		return nam_exit_code(rc);
+	return passed.term ? NAM_EXIT_OK : NAM_EXIT_CONFLICT;
+}
+
+static int
+complain(const struct nam_diag *diag, int rc)
+{
+	(void)fprintf(stderr, "nam-steward: %s\n", *diag->text ?
+		nam__options_flags(&table, "--", diag->text).text : nam_err_text(rc));
+	return nam_exit_code(rc);
+}
+
+static int
+begin(struct line *line)
+{
+	struct nam_client_options options;
+	struct nam__steward steward = { .options = &options, .event = on_event };
+	struct nam_cluster *seeds = NULL;
+	struct nam_diag diag = { "" };
+	char fields[300];
+	int rc, status;
+
+	nam_client_options_init(&options);
+	options.cluster = line->cluster;
+	options.name = "nam-steward";
+	options.timeout_ms = line->store.timeout_ms = line->timeout_ms;
+	line->store.stop = &stop;
+	rc = nam__cluster_read(&options, &seeds, &diag);
+	if (!rc)
+		rc = nam__store_open(&line->store, &steward.store, &diag);
+	if (rc) {
+		free(seeds);
+		return complain(&diag, rc);
+	}
+	steward.seeds = seeds;
+	(void)snprintf(fields, sizeof(fields), "pid=%d store=%s lease_ms=%u", (int)getpid(),
+		steward.store->ops->name, steward.store->lease_ms);
+	nam__log_line("info", "started", fields);
+	status = run(&steward, line);
+	stop = 0;	/* the store is asked once more */
+	nam__steward_end(&steward);
+	nam__log_line("info", "ended", "");
+	steward.store->ops->close(steward.store);
+	free(seeds);
+	return status;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct line line = { .interval_ms = 1000, .timeout_ms = 1000 };
+	int status, rc;
+
+	if (nam__options_take(&table, argc, argv, &line, &status))
+		return fflush(stdout) ? NAM_EXIT_NO : status;
+	if (!line.cluster)
+		line.cluster = getenv("NAM_CLUSTER");
+	if (!line.cluster || !*line.cluster) {
+		(void)fputs("nam-steward: say which memory servers: --cluster, or NAM_CLUSTER in "
+			"the environment\n", stderr);
+		return NAM_EXIT_USAGE;
+	}
+	rc = catch_signals();
+	if (rc) {
+		(void)fprintf(stderr, "nam-steward: signals: %s\n", nam_err_text(rc));
+		return NAM_EXIT_NO;
+	}
+	return begin(&line);
+}

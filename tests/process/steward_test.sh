@@ -1,0 +1,250 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-steward: additions that stopped half-way, two stewards, one that is killed or stopped, ends by
+# signals, exit statuses; and the same commands with a real etcd.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+
+memory=(--memory 16M --region 8M --pages 4k)
+client=
+etcd=
+declare -A stewards
+
+# ---- processes -------------------------------------------------------------------------------
+
+# A client that stays: namctl load reads its input from a pipe that is ours.
+client_start() {
+	rm -f "$tmp/input"
+	mkfifo "$tmp/input"
+	namctl --cluster "$(nam_server_address 0)" load held - <"$tmp/input" \
+		>"$tmp/client.out" 2>&1 &
+	client=$!
+	exec 9>"$tmp/input"
+	until_json "r['view'].get('clients') == 1"
+}
+
+client_end() {
+	kill -CONT "$client" 2>/dev/null
+	exec 9>&-
+	wait "$client"
+	client=
+}
+
+server_start() {
+	nam_server_start "$1" "${memory[@]}" 9>&-
+}
+
+server_end() {
+	kill -KILL "${nam_server_pids[$1]}"
+	wait "${nam_server_pids[$1]}" 2>/dev/null
+	unset "nam_server_pids[$1]"
+}
+
+# steward_start NAME OPTION...: its log is $tmp/NAME.log.
+steward_start() {
+	local name=$1
+	shift
+	: >"$tmp/$name.log"
+	nam-steward --cluster "$(nam_server_address 0)" --interval-ms 20 --lease-ms 1000 "$@" \
+		>"$tmp/$name.log" 2>&1 9>&- &
+	stewards[$name]=$!
+}
+
+# By SIGTERM, within two seconds.
+steward_end() {
+	local begin=$SECONDS
+
+	kill -TERM "${stewards[$1]}"
+	wait "${stewards[$1]}" || fail "$1 ended with $?: $(cat "$tmp/$1.log")"
+	[ $((SECONDS - begin)) -le 3 ] || fail "$1 took $((SECONDS - begin)) s to end"
+	unset "stewards[$1]"
+}
+
+steward_kill() {
+	kill -KILL "${stewards[$1]}"
+	wait "${stewards[$1]}" 2>/dev/null
+	unset "stewards[$1]"
+}
+
+# until_logged NAME TEXT
+until_logged() {
+	local i
+
+	for ((i = 0; i < 400; i++)); do
+		grep -q -- "$2" "$tmp/$1.log" && return 0
+		sleep 0.05
+	done
+	fail "$1 never says $2: $(cat "$tmp/$1.log")"
+}
+
+until_json() {
+	local i
+
+	for ((i = 0; i < 400; i++)); do
+		out=$(namctl --cluster "$(nam_server_address 0)" --json status 2>/dev/null)
+		python json "bool($1)"
+		[ "$value" = True ] && return 0
+		sleep 0.05
+	done
+	fail "never $1: $(namctl --cluster "$(nam_server_address 0)" status)"
+}
+
+# Members as ID:STATE, in the end.
+until_members() {
+	until_json "' '.join('%s:%s' % (s.get('id'), s.get('member', '-'))
+		for s in r['servers']) == '$1'"
+}
+
+# half_add ID OPTION...: it stays joining, because a client is stopped.
+half_add() {
+	local id=$1
+	shift
+	server_start "$id" || fail "server $id"
+	client_start
+	kill -STOP "$client"
+	expect 3 namctl --cluster "$cluster" --timeout-ms 300 server add \
+		"$(nam_server_address "$id")" "$@"
+}
+
+cleanup() {
+	local name
+
+	for name in "${!stewards[@]}"; do
+		kill -KILL "${stewards[$name]}" 2>/dev/null
+	done
+	[ -z "$etcd" ] || kill -KILL "$etcd" 2>/dev/null
+	nam_servers_kill
+	nam_temporary_remove
+}
+
+# ---- tests -----------------------------------------------------------------------------------
+
+test_usage() {
+	expect 2 nam-steward
+	says "--cluster"
+	expect 2 nam-steward --cluster "$cluster" --view-store zookeeper:x
+	says "should be embedded"
+	expect 2 nam-steward --cluster "$cluster" --view-store etcd:http://127.0.0.1
+	says "NAME"
+	expect 3 nam-steward --cluster "$(nam_server_nobody)" --once
+	expect 0 nam-steward --cluster "$cluster" --once
+	says "event=leads term=1 store=embedded"
+	expect 0 nam-steward --cluster "$cluster" --once
+	says "term=2"
+}
+
+# The addition was given up; a steward goes on.
+test_completes() {
+	half_add 2
+	steward_start one
+	until_logged one event=leads
+	until_members "0:up 1:up 2:joining"
+	client_end
+	until_members "0:up 1:up 2:up"
+	until_logged one "event=view number=3 change=up id=2"
+	half_add 3
+	server_end 3
+	until_logged one "event=view number=5 change=abort id=3"
+	until_members "0:up 1:up 2:up"
+	client_end
+	expect 4 nam-steward --cluster "$cluster" --once
+	says "another steward leads"
+}
+
+# The lease of one that was killed ends by itself, that of one that ended at once.
+test_two() {
+	steward_start two
+	sleep 0.1
+	steward_kill one
+	until_logged two event=leads
+	steward_start three
+	steward_end two
+	until_logged three event=leads
+	kill -STOP "${stewards[three]}"
+	steward_start four
+	until_logged four event=leads
+	kill -CONT "${stewards[three]}"
+	until_logged three event=deposed
+	[ "$(grep -c event=leads "$tmp/three.log")" = 1 ] || fail "three leads beside four"
+	steward_end three
+	# An addition needs no lease.
+	server_start 3 || fail "server 3"
+	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 3)"
+	until_members "0:up 1:up 2:up 3:up"
+	steward_end four
+}
+
+# A lead that is stopped answers nothing.
+test_silent_lead() {
+	steward_start five
+	until_logged five event=leads
+	kill -STOP "${nam_server_pids[0]}"
+	until_logged five event=failed
+	steward_end five
+	kill -CONT "${nam_server_pids[0]}"
+}
+
+etcd_start() {
+	local peer=http://127.0.0.1:$((port + 1)) at=http://127.0.0.1:$port
+
+	etcd --name one --data-dir "$tmp/etcd" --listen-client-urls "$at" \
+		--advertise-client-urls "$at" --listen-peer-urls "$peer" \
+		--initial-advertise-peer-urls "$peer" --initial-cluster "one=$peer" \
+		--heartbeat-interval 20 --election-timeout 200 >"$tmp/etcd.log" 2>&1 9>&- &
+	etcd=$!
+}
+
+test_etcd() {
+	local store
+
+	port=$((20000 + $$ % 10000))
+	store=(--view-store "etcd:http://127.0.0.1:$port/test")
+	etcd_start
+	steward_start six "${store[@]}"
+	until_logged six event=leads
+	server_start 4 || fail "server 4"
+	expect 2 namctl --cluster "$cluster" server add "$(nam_server_address 4)"
+	says "name it with --view-store"
+	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 4)" "${store[@]}"
+	until_members "0:up 1:up 2:up 3:up 4:up"
+	kill -KILL "$etcd"
+	wait "$etcd" 2>/dev/null
+	until_logged six "event=failed text=\"the view store"
+	expect 3 namctl --cluster "$cluster" --timeout-ms 300 server add \
+		"$(nam_server_nobody)" "${store[@]}"
+	expect 0 namctl --cluster "$cluster" index list
+	etcd_start
+	until_logged six event=recovered
+	half_add 5 "${store[@]}"
+	until_members "0:up 1:up 2:up 3:up 4:up 5:joining"
+	client_end
+	until_members "0:up 1:up 2:up 3:up 4:up 5:up"
+	steward_end six
+	# Without a steward namctl leads, and a steward comes after it.
+	server_end 5
+	server_start 6 || fail "server 6"
+	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 6)" "${store[@]}"
+	expect 0 nam-steward --cluster "$cluster" --once "${store[@]}"
+	kill -TERM "$etcd"
+	wait "$etcd"
+	etcd=
+}
+
+nam_servers_start 2 "${memory[@]}" || exit 1
+trap cleanup EXIT
+# Before the pipe of a client, which it would keep open.
+python_start
+expect 0 namctl --cluster "$cluster" index create held
+test_usage
+test_completes
+test_two
+test_silent_lead
+if command -v etcd >/dev/null; then
+	test_etcd
+else
+	echo "without etcd: install etcd-server"
+fi
+nam_servers_stop || fail "SIGTERM"
+finish "steward: all as it should be"
