@@ -133,7 +133,7 @@ judge(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
 			why ?: "no reason given");
 	else if (status != 200 || !cJSON_IsObject(object))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the view store at %s answers "
-			"with status %ld: %s", host, status, why ?: "and no JSON object");
+			"with status %ld: %.200s", host, status, why ?: answer->text ?: "");
 	if (rc)
 		cJSON_Delete(object);
 	else

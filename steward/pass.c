@@ -54,7 +54,7 @@ lead(struct nam__steward *steward, struct nam_diag *diag)
 		rc = store->ops->acquire(store, worker, diag); /* SUSPENDS */
 	if (!rc && store->term != term)
 		tell(steward, "leads", "term=%llu store=%s", (unsigned long long)store->term,
-			store->ops->name);
+			store->name);
 	return rc == -NAM_E_TERM ? 0 : rc;
 }
 

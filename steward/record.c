@@ -383,7 +383,6 @@ close(struct nam__view_store *store)
 }
 
 static const struct nam__view_store_ops ops = {
-	.name = "recorded",
 	.get = get,
 	.change = change,
 	.acquire = acquire,
@@ -399,7 +398,7 @@ nam__view_store_recorded(struct nam__keeper *keeper, uint32_t lease_ms)
 
 	if (!recorded)
 		return NULL;
-	recorded->store = (struct nam__view_store){ .ops = &ops, .lease_ms = lease_ms };
+	recorded->store = (struct nam__view_store){ &ops, keeper->ops->name, lease_ms, 0 };
 	recorded->keeper = keeper;
 	return &recorded->store;
 }

@@ -62,7 +62,6 @@ close(struct nam__view_store *store)
 }
 
 static const struct nam__view_store_ops ops = {
-	.name = "embedded",
 	.get = get,
 	.change = change,
 	.acquire = acquire,
@@ -77,6 +76,6 @@ nam__view_store_embedded(uint32_t lease_ms)
 	struct nam__view_store *store = calloc(1, sizeof(*store));
 
 	if (store)
-		*store = (struct nam__view_store){ .ops = &ops, .lease_ms = lease_ms };
+		*store = (struct nam__view_store){ &ops, "embedded", lease_ms, 0 };
 	return store;
 }

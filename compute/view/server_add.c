@@ -95,7 +95,7 @@ change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_vi
 	if (rc == -NAM_E_TERM)
 		return nam_diag_set(adding->diag, rc, "another store than the %s one decides the "
 			"view of this cluster; name it with --view-store",
-			adding->store->ops->name);
+			adding->store->name);
 	if (rc)
 		return adding->diag->text[0] ? rc : nam_diag_set(adding->diag, rc,
 			"changing the view at the memory server at %s: %s",

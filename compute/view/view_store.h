@@ -20,7 +20,6 @@ struct nam__view_store;
  * the text of the code says it all.
  */
 struct nam__view_store_ops {
-	const char *name;
 	/* The view in force; to be freed with free(). */
 	int (*get)(struct nam__view_store *store, struct nam_worker *lead,
 		struct nam__cluster_view **ret_view, struct nam_diag *diag);
@@ -44,6 +43,7 @@ struct nam__view_store_ops {
 
 struct nam__view_store {
 	const struct nam__view_store_ops *ops;
+	const char *name;
 	uint32_t lease_ms;
 	uint64_t term;			/* 0: it does not lead */
 };

@@ -189,7 +189,7 @@ begin(struct line *line)
 	}
 	steward.seeds = seeds;
 	(void)snprintf(fields, sizeof(fields), "pid=%d store=%s lease_ms=%u", (int)getpid(),
-		steward.store->ops->name, steward.store->lease_ms);
+		steward.store->name, steward.store->lease_ms);
 	nam__log_line("info", "started", fields);
 	status = run(&steward, line);
 	stop = 0;	/* the store is asked once more */

@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <arpa/inet.h>
 #include <cmocka.h>
-#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/env.h"
@@ -25,8 +24,8 @@
 #include "steward/pass.h"
 #include "steward/store.h"
 #include "tests/lib/cluster.h"
+#include "view_store_etcd.h"
 
-#define ETCD "/usr/bin/etcd"
 #define SHORT_MS 1000u			/* a lease that ends: the least that etcd gives */
 #define LONG_MS 60000u			/* longer than a test */
 #define PATIENCE_MS 20000u		/* for what must happen in the end */
@@ -38,75 +37,6 @@ static struct cluster cluster;
 static struct nam_client_options options;
 static struct nam_cluster *seeds;
 
-/* ---- etcd ------------------------------------------------------------------------------------ */
-
-static struct {
-	struct child process;
-	char folder[64];
-	unsigned client_port, peer_port;
-	unsigned clusters;		/* names that have been used */
-} etcd;
-
-static unsigned
-free_port(int *ret_fd)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t size = sizeof(at);
-
-	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	*ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (*ret_fd < 0 || bind(*ret_fd, (struct sockaddr *)&at, size) ||
-		getsockname(*ret_fd, (struct sockaddr *)&at, &size))
-		test_die("no free port");
-	return ntohs(at.sin_port);
-}
-
-static void
-etcd_start(void)
-{
-	char client[64], peer[64], members[80], data[80];
-	const char *const argv[] = { ETCD, "--name", "one", "--data-dir", data,
-		"--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-		"--initial-cluster", members, "--heartbeat-interval", "20",
-		"--election-timeout", "200", "--logger", "zap", "--log-level", "error",
-		NULL };
-
-	(void)snprintf(client, sizeof(client), "http://127.0.0.1:%u", etcd.client_port);
-	(void)snprintf(peer, sizeof(peer), "http://127.0.0.1:%u", etcd.peer_port);
-	(void)snprintf(members, sizeof(members), "one=%s", peer);
-	(void)snprintf(data, sizeof(data), "%s/data", etcd.folder);
-	child_start(&etcd.process, argv);
-}
-
-static int
-etcd_begin(void **state)
-{
-	int one, other;
-
-	(void)state;
-	(void)snprintf(etcd.folder, sizeof(etcd.folder), "/tmp/nam-test-XXXXXX");
-	if (!mkdtemp(etcd.folder))
-		test_die("no folder for etcd");
-	etcd.client_port = free_port(&one);
-	etcd.peer_port = free_port(&other);
-	close(one);
-	close(other);
-	etcd_start();
-	return 0;
-}
-
-static int
-etcd_end(void **state)
-{
-	char command[128];
-
-	(void)state;
-	child_kill(&etcd.process);
-	(void)snprintf(command, sizeof(command), "rm -rf '%s'", etcd.folder);
-	return system(command);
-}
-
 /* ---- a cluster, and its stores --------------------------------------------------------------- */
 
 /* A process that changes the view: a steward, or namctl. */
@@ -117,12 +47,14 @@ struct party {
 };
 
 static char store_name[128];
+static const char *store_user, *store_password_file;
 
 static void
 party_open(struct party *party, uint32_t lease_ms, uint32_t timeout_ms)
 {
 	const struct nam__store_options store = { .store = store_name, .lease_ms = lease_ms,
-		.timeout_ms = timeout_ms };
+		.timeout_ms = timeout_ms, .user = store_user,
+		.password_file = store_password_file };
 	struct nam_diag diag;
 
 	memset(party, 0, sizeof(*party));
@@ -234,6 +166,14 @@ pass_until_settled(struct party *party, uint32_t members)
 	assert_true(settled);
 }
 
+/* Until SIGCONT; returns once all of its threads do. */
+static void
+stand_still(const struct child *child)
+{
+	child_signal(child, SIGSTOP);
+	assert_int_equal(waitpid(child->pid, NULL, WUNTRACED), child->pid);
+}
+
 /* The third memory server, which is no member yet. */
 static struct nam_view_member
 newcomer(void)
@@ -259,6 +199,22 @@ stranger(uint32_t id)
 
 	(void)snprintf(member.address, sizeof(member.address), "shm:/nowhere/%u", id);
 	return member;
+}
+
+static int
+begin(void **state)
+{
+	(void)state;
+	etcd_begin();
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	(void)state;
+	etcd_end();
+	return 0;
 }
 
 static int
@@ -456,7 +412,7 @@ pass__a_member_that_is_joining_is_silent__STAYS(void **state)
 	view = get(&party);
 	assert_int_equal(change(&party, view, NAM_RPC_VIEW_ADD, &one), 0);
 	free(view);
-	child_signal(&cluster.servers[NEW], SIGSTOP);
+	stand_still(&cluster.servers[NEW]);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(pass(&party).changes, 0);
 	view = get(&party);
@@ -633,7 +589,7 @@ change__etcd_is_cut_off__IS_STORE_and_goes_on_later(void **state)
 	party_open(&party, LONG_MS, 300);
 	acquire_in_time(&party);
 	view = get(&party);
-	child_signal(&etcd.process, SIGSTOP);
+	stand_still(&etcd.process);
 	assert_int_equal(change(&party, view, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_STORE);
 	assert_int_equal(renew(&party), -NAM_E_FABRIC_STORE);
 	/* Clients do not notice. */
@@ -720,6 +676,49 @@ change__etcd_is_killed_meanwhile__NOTHING_IS_LOST_OR_TWICE(void **state)
 	party_close(&party);
 }
 
+/* ---- users ----------------------------------------------------------------------------------- */
+
+static int
+acquire_as(const char *user, const char *password, struct party *party)
+{
+	char path[128];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/password", etcd.folder);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	(void)fprintf(file, "%s\n", password);
+	(void)fclose(file);
+	store_user = user;
+	store_password_file = path;
+	party_open(party, LONG_MS, 0);
+	store_user = store_password_file = NULL;
+	return acquire(party);
+}
+
+/* The last test: etcd keeps its users. */
+static void
+acquire__users_are_asked_for__ONLY_WITH_THE_PASSWORD(void **state)
+{
+	struct party party;
+
+	(void)state;
+	etcd_ask_for_users();
+	party_open(&party, LONG_MS, 0);
+	assert_int_equal(acquire(&party), -NAM_E_FABRIC_PROTOCOL);
+	party_drop(&party);
+	assert_int_equal(acquire_as("nam", "wrong", &party), -NAM_E_FABRIC_PROTOCOL);
+	party_drop(&party);
+	assert_int_equal(acquire_as("nam", "secret", &party), 0);
+	assert_int_equal(renew(&party), 0);
+	/* Tokens end with etcd. */
+	child_kill(&etcd.process);
+	etcd_start();
+	assert_int_equal(renew(&party), 0);
+	free(get(&party));
+	party_close(&party);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static void
@@ -761,11 +760,12 @@ main(void)
 		WITH_ETCD(get__the_lead_has_seen_higher_terms__TERMS_GO_ON_BEHIND_THEM),
 		WITH_ETCD(change__etcd_is_cut_off__IS_STORE_and_goes_on_later),
 		WITH_ETCD(change__etcd_is_killed_meanwhile__NOTHING_IS_LOST_OR_TWICE),
+		WITH_ETCD(acquire__users_are_asked_for__ONLY_WITH_THE_PASSWORD),
 	};
 
 	if (access(ETCD, X_OK)) {
 		printf("skipped: there is no %s; install etcd-server\n", ETCD);
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, etcd_begin, etcd_end);
+	return cmocka_run_group_tests(tests, begin, end);
 }
