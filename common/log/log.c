@@ -17,8 +17,8 @@ nam__log_line(const char *level, const char *event, const char *fields)
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	(void)gmtime_r(&now.tv_sec, &utc);
 	(void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-	bytes = snprintf(line, sizeof(line), "time=%s.%03ldZ level=%s event=%s %s\n", date,
-		now.tv_nsec / 1000000, level, event, fields);
+	bytes = snprintf(line, sizeof(line), "time=%s.%03ldZ level=%s event=%s%s%s\n", date,
+		now.tv_nsec / 1000000, level, event, *fields ? " " : "", fields);
 	if (bytes >= (int)sizeof(line)) {
 		bytes = sizeof(line) - 1;
 		line[bytes - 1] = '\n';
