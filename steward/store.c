@@ -38,15 +38,19 @@ nam__store_open(const struct nam__store_options *options, struct nam__view_store
 	return 0;
 }
 
-/* If no steward leads, this process installs its own changes. */
+/* If no steward leads, this process installs its own changes, as long as it may wait. */
 int
 nam__store_server_add(const struct nam_client_options *options,
 	const struct nam__store_options *store_options, const char *address, nam_server_add_fn fn,
 	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
 {
+	struct nam__store_options own = *store_options;
 	struct nam__view_store *store;
-	bool recorded = store_options->store && strcmp(store_options->store, "embedded") != 0;
-	int rc = nam__store_open(store_options, &store, diag);
+	bool recorded = own.store && strcmp(own.store, "embedded") != 0;
+	int rc;
+
+	own.lease_ms = options->timeout_ms + NAM__STORE_LEASE_MS;
+	rc = nam__store_open(&own, &store, diag);
 
 	if (rc)
 		return rc;
