@@ -13,7 +13,8 @@
  * connections last as long as their processes do: then those have to end.
  *
  * -EAGAIN: some queue pairs are not destroyed yet; ask again.
- * -NAM_E_VIEW: another view is in force, or a request with a higher term has come.
+ * -NAM_E_VIEW: another view is in force.
+ * -NAM_E_TERM: the memory server has seen a higher term; a request without one is of no steward.
  */
 #ifndef NAM_COMMON_RPC_FENCE_RPC_H
 #define NAM_COMMON_RPC_FENCE_RPC_H
@@ -31,7 +32,7 @@ struct nam_rpc_fence_request {
 	uint16_t client_id;		/* NEXT: those behind it come first, or 0 */
 	uint16_t incarnation;		/* CLOSE: and earlier ones; NEXT: 0 */
 	uint16_t reserved;
-	uint64_t term;			/* of the steward that asks; 0 */
+	uint64_t term;			/* of the steward that asks, or 0 */
 	uint64_t view;			/* PUBLISH: the number of the view; else 0 */
 };
 _Static_assert(sizeof(struct nam_rpc_fence_request) == 24, "wire layout");

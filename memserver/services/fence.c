@@ -11,14 +11,11 @@
 #include "common/rpc/fence_rpc.h"
 #include "memserver/memserver_internal.h"
 
-/* A request with a lower term than another one's is of a steward that was replaced. */
+/* A steward that was replaced fences no client (M17).  Clients have no term. */
 static int
-term_take(struct nam__membership *membership, uint64_t term)
+term_check(const struct nam__membership *membership, uint64_t term)
 {
-	if (term < membership->term)
-		return -NAM_E_VIEW;
-	membership->term = term;
-	return 0;
+	return term && term < membership->view.head.term ? -NAM_E_TERM : 0;
 }
 
 /* The lead says which client is to be fenced next: round by id, so none is passed over. */
@@ -50,7 +47,7 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 {
 	struct nam__membership *membership = &exchange->server->membership;
 	struct nam__member *member;
-	int rc = term_take(membership, request->term);
+	int rc = term_check(membership, request->term);
 
 	if (rc)
 		return rc;
@@ -97,7 +94,7 @@ publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *requ
 	int rc;
 
 	pthread_mutex_lock(&membership->mutex);
-	rc = term_take(membership, request->term);
+	rc = term_check(membership, request->term);
 	member = nam__member_find(membership, request->client_id, request->incarnation);
 	if (!rc && member && member->state == NAM_CLIENT_FENCING) {
 		if (request->view != membership->view.head.number)

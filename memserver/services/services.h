@@ -131,7 +131,6 @@ struct nam__membership {
 	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
 	struct nam__newest newest[NAM_CLIENTS_MAX];
 	uint16_t newest_of_all;		/* as numbers */
-	uint64_t term;			/* the highest that a FENCE has had */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
 	uint64_t *epoch_slots;		/* in region 0 */
