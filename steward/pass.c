@@ -14,10 +14,14 @@
 #include <stdlib.h>
 
 #include "common/race.h"
+#include "compute/remote/fence.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
+#include "memserver/server.h"
 
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
+#define FENCES_MAX 16u			/* of one pass */
+#define FENCE_PATIENCE_NS 500000000ull	/* for memory servers to destroy queue pairs */
 
 static void
 tell(const struct nam__steward *steward, const char *event, const char *format, ...)
@@ -74,6 +78,85 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 	return !rc && view->acknowledged >= view->head.number ? NAM_RPC_VIEW_UP : 0;
 }
 
+/* ---- fencing --------------------------------------------------------------------------------- */
+
+/* By a client that knows all members.  It may fail, and then the next pass tries again. */
+NAM_FIBER_FN static int
+fence(const struct nam__steward *steward, uint16_t id, uint16_t incarnation)
+{
+	struct nam_client *client = NULL;
+	struct nam_worker *worker = NULL;
+	struct nam_diag why = { "" };
+	char text[2 * sizeof(why.text)];
+	uint32_t state;
+	int rc = nam_client_connect(steward->options, &client, &why);
+
+	if (!rc)
+		rc = nam_worker_open(client, &worker, &why);
+	if (!rc)
+		rc = nam__client_fence(worker, id, incarnation, steward->store->term,
+			FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
+	if (worker)
+		nam_worker_close(worker);
+	if (client)
+		nam_client_close(client);
+	if (!rc) {
+		tell(steward, "fenced", "client=%u incarnation=%u", id, incarnation);
+		return 0;
+	}
+	(void)nam_log_quote(*why.text ? why.text : nam_err_text(rc), text, sizeof(text));
+	tell(steward, "not_fenced", "client=%u incarnation=%u text=%s", id, incarnation, text);
+	return rc;
+}
+
+/* Clients whose session connection has closed. */
+NAM_FIBER_FN static int
+ended_fence(const struct nam__steward *steward, struct nam__steward_passed *passed)
+{
+	struct nam_rpc_fence_reply next = { 0 };
+	uint16_t id = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < FENCES_MAX; i++) {
+		rc = nam__fence_next(steward->lead->epoch_worker, id, &next); /* SUSPENDS */
+		/* Round by id: this one has been tried. */
+		if (rc || !next.client_id || next.client_id <= id)
+			break;
+		id = next.client_id;
+		passed->fenced += !fence(steward, id, next.incarnation); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* The client that has not acknowledged a view for fence_ms: it is stopped, or cut off. */
+NAM_FIBER_FN static void
+late_fence(struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam__steward_passed *passed)
+{
+	uint64_t now = nam_now_ns();
+	int rc;
+
+	if (!view->delaying || view->head.number != steward->late.view ||
+		view->delaying != steward->late.client ||
+		view->delaying_incarnation != steward->late.incarnation) {
+		steward->late.view = view->head.number;
+		steward->late.since_ns = now;
+		steward->late.client = view->delaying;
+		steward->late.incarnation = view->delaying_incarnation;
+		steward->late.stays = false;
+		return;
+	}
+	if (!steward->fence_ms || steward->late.stays ||
+		now - steward->late.since_ns < steward->fence_ms * 1000000ull)
+		return;
+	rc = fence(steward, view->delaying, view->delaying_incarnation); /* SUSPENDS */
+	passed->fenced += !rc;
+	steward->late.stays = rc == -NAM_E_FABRIC_CAPABILITY;
+	steward->late.since_ns = now;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
 /* *ret_done: nothing is due, for now. */
 NAM_FIBER_FN static int
 round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool *ret_done,
@@ -94,6 +177,8 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (member)
 		what = due(steward, view, member);
 	*ret_done = !what;
+	if (member && !what)
+		late_fence(steward, view, passed); /* SUSPENDS */
 	if (!what && passed->changes)
 		nam__copies_send(steward->options, view); /* SUSPENDS */
 	if (what) {
@@ -109,8 +194,6 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	free(view);
 	return rc == -NAM_E_VIEW ? 0 : rc;
 }
-
-/* ---- passes ---------------------------------------------------------------------------------- */
 
 static void
 lead_leave(struct nam__steward *steward)
@@ -136,6 +219,8 @@ nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_
 		rc = lead(steward, diag); /* SUSPENDS */
 	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
 		rc = round_do(steward, &passed, &done, diag); /* SUSPENDS */
+	if (!rc && steward->store->term)
+		rc = ended_fence(steward, &passed); /* SUSPENDS */
 	if (rc == -NAM_E_TERM) {
 		tell(steward, "deposed", "view=%llu", (unsigned long long)passed.view);
 		steward->store->term = 0;

@@ -16,18 +16,26 @@ struct nam__steward {
 	struct nam__view_store *store;
 	nam__steward_event_fn event;	/* or NULL */
 	void *arg;
+	uint32_t fence_ms;		/* a client that delays a view so long is fenced; 0: none */
 	struct nam_client *lead;	/* asks it; NULL: has to be found */
+	struct {			/* the client that delays the view, since when */
+		uint64_t view, since_ns;
+		uint16_t client, incarnation;
+		bool stays;		/* its process has to end */
+	} late;
 };
 
 struct nam__steward_passed {
 	uint64_t term;			/* 0: another steward leads */
 	uint64_t view;			/* number */
 	uint32_t changes;
+	uint32_t fenced;		/* clients */
 };
 
 /*
  * One pass.  A member that is joining comes UP once all clients know it; it is aborted if it has
- * ended.  Nothing else waits: a client that has not acknowledged is left to the next pass.
+ * ended.  Clients whose session has ended are fenced, and so is one that delays a view for
+ * fence_ms; until then it is left to the next pass.
  * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
  */
 NAM_FIBER_FN int nam__steward_pass(struct nam__steward *steward,

@@ -25,7 +25,7 @@ static volatile sig_atomic_t stop;
 struct line {
 	const char *cluster;
 	struct nam__store_options store;
-	uint32_t interval_ms, timeout_ms;
+	uint32_t interval_ms, timeout_ms, fence_ms;
 	bool once;
 };
 
@@ -36,6 +36,9 @@ static const struct nam_option rows[] = {
 		"a cluster file. One is enough. Without this option, NAM_CLUSTER in the "
 		"environment names them.", NAM_OPTION_TEXT, FIELD(cluster) },
 	NAM__STORE_ROWS(struct line, store, NULL),
+	{ "fence-ms", "N", "A client that delays a view for so many milliseconds is fenced, up to "
+		"3600000 (default 30000). 0: none is.", NAM_OPTION_COUNT, FIELD(fence_ms),
+		.max = 3600000 },
 	{ "interval-ms", "N", "Milliseconds between two passes, 10 to 60000 (default 1000).",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 10, .max = 60000 },
 	{ "lease-ms", "N", "The lease of the steward that leads, in milliseconds, 1000 to 600000 "
@@ -52,7 +55,8 @@ static const struct nam_option rows[] = {
 static const struct nam_options_table table = {
 	.program = "nam-steward",
 	.usage = "",
-	.purpose = "Look after the view of a cluster: complete additions of memory servers.\n"
+	.purpose = "Look after the view of a cluster: complete additions of memory servers, and\n"
+		"fence clients that have ended, or that are stopped and delay a view.\n"
 		"Several may run; one leads.\n",
 	.after = "Exit status: 0 ended by SIGTERM or SIGINT, or one pass was made; 1 this\n"
 		"host failed; 2 usage; and with --once: 3 a memory server or the view store\n"
@@ -169,7 +173,8 @@ static int
 begin(struct line *line)
 {
 	struct nam_client_options options;
-	struct nam__steward steward = { .options = &options, .event = on_event };
+	struct nam__steward steward = { .options = &options, .event = on_event,
+		.fence_ms = line->fence_ms };
 	struct nam_cluster *seeds = NULL;
 	struct nam_diag diag = { "" };
 	char fields[300];
@@ -203,7 +208,7 @@ begin(struct line *line)
 int
 main(int argc, char **argv)
 {
-	struct line line = { .interval_ms = 1000, .timeout_ms = 1000 };
+	struct line line = { .interval_ms = 1000, .timeout_ms = 1000, .fence_ms = 30000 };
 	int status, rc;
 
 	if (nam__options_take(&table, argc, argv, &line, &status))

@@ -176,6 +176,37 @@ test_two() {
 	steward_end four
 }
 
+# A stopped client delays a view.  Over shm it has memory mapped until its process ends.
+test_stays() {
+	half_add 4
+	steward_start late --fence-ms 100
+	until_logged late "event=not_fenced client="
+	until_members "0:up 1:up 2:up 3:up 4:joining"
+	client_end
+	until_members "0:up 1:up 2:up 3:up 4:up"
+	[ "$(grep -c event=not_fenced "$tmp/late.log")" = 1 ] || fail "told more than once"
+	steward_end late
+}
+
+# Over tcp it is fenced, and finds that out.
+test_fences() {
+	local status=0
+
+	half_add 2
+	steward_start fencer --fence-ms 200
+	until_logged fencer "event=fenced client="
+	until_members "0:up 1:up 2:up"
+	kill -CONT "$client"
+	seq 1 20000 | awk '{ print $1 "\t" $1 }' >&9 2>/dev/null
+	exec 9>&-
+	wait "$client" || status=$?
+	client=
+	[ $status -eq 3 ] || fail "the fenced client ended with $status: $(cat "$tmp/client.out")"
+	grep -q NAM_E_FABRIC "$tmp/client.out" || fail "no word of it: $(cat "$tmp/client.out")"
+	expect 0 namctl --cluster "$cluster" index verify held
+	steward_end fencer
+}
+
 # A lead that is stopped answers nothing.
 test_silent_lead() {
 	steward_start five
@@ -204,11 +235,11 @@ test_etcd() {
 	etcd_start
 	steward_start six "${store[@]}"
 	until_logged six event=leads
-	server_start 4 || fail "server 4"
-	expect 2 namctl --cluster "$cluster" server add "$(nam_server_address 4)"
+	server_start 5 || fail "server 5"
+	expect 2 namctl --cluster "$cluster" server add "$(nam_server_address 5)"
 	says "name it with --view-store"
-	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 4)" "${store[@]}"
-	until_members "0:up 1:up 2:up 3:up 4:up"
+	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 5)" "${store[@]}"
+	until_members "0:up 1:up 2:up 3:up 4:up 5:up"
 	kill -KILL "$etcd"
 	wait "$etcd" 2>/dev/null
 	until_logged six "event=failed text=\"the view store"
@@ -217,15 +248,15 @@ test_etcd() {
 	expect 0 namctl --cluster "$cluster" index list
 	etcd_start
 	until_logged six event=recovered
-	half_add 5 "${store[@]}"
-	until_members "0:up 1:up 2:up 3:up 4:up 5:joining"
+	half_add 6 "${store[@]}"
+	until_members "0:up 1:up 2:up 3:up 4:up 5:up 6:joining"
 	client_end
-	until_members "0:up 1:up 2:up 3:up 4:up 5:up"
+	until_members "0:up 1:up 2:up 3:up 4:up 5:up 6:up"
 	steward_end six
 	# Without a steward namctl leads, and a steward comes after it.
-	server_end 5
-	server_start 6 || fail "server 6"
-	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 6)" "${store[@]}"
+	server_end 6
+	server_start 7 || fail "server 7"
+	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 7)" "${store[@]}"
 	expect 0 nam-steward --cluster "$cluster" --once "${store[@]}"
 	kill -TERM "$etcd"
 	wait "$etcd"
@@ -240,11 +271,17 @@ expect 0 namctl --cluster "$cluster" index create held
 test_usage
 test_completes
 test_two
+test_stays
 test_silent_lead
 if command -v etcd >/dev/null; then
 	test_etcd
 else
 	echo "without etcd: install etcd-server"
 fi
+nam_servers_stop || fail "SIGTERM"
+export NAM_TEST_FABRIC=tcp:127.0.0.1:0
+nam_servers_start 2 "${memory[@]}" || exit 1
+expect 0 namctl --cluster "$cluster" index create held
+test_fences
 nam_servers_stop || fail "SIGTERM"
 finish "steward: all as it should be"
