@@ -53,8 +53,8 @@ nam_install_packages() {
 	echo "installing ${missing[*]}"
 	"${as_root[@]}" apt-get -q update &&
 		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
-	# Tests start an etcd of their own, so the service of the package is not wanted.
-		return 1
+			-o DPkg::Lock::Timeout=300 install --no-install-recommends \
+			"${missing[@]}" || return 1
 	# Tests start an etcd of their own; the service of the package is not wanted.
 	if [[ " ${missing[*]} " == *" etcd-server "* ]] && [ -d /run/systemd/system ]; then
 		"${as_root[@]}" systemctl --quiet disable --now etcd || true
