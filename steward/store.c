@@ -16,7 +16,7 @@ nam__store_open(const struct nam__store_options *options, struct nam__view_store
 {
 	const char *name = options->store ?: "embedded";
 	uint32_t lease_ms = options->lease_ms ?: NAM__STORE_LEASE_MS;
-	struct nam__view_store *store;
+	struct nam__view_store *store = NULL;
 	struct nam__keeper *keeper = NULL;
 	int rc = 0;
 
@@ -45,13 +45,12 @@ nam__store_server_add(const struct nam_client_options *options,
 	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
 {
 	struct nam__store_options own = *store_options;
-	struct nam__view_store *store;
+	struct nam__view_store *store = NULL;
 	bool recorded = own.store && strcmp(own.store, "embedded") != 0;
 	int rc;
 
 	own.lease_ms = options->timeout_ms + NAM__STORE_LEASE_MS;
 	rc = nam__store_open(&own, &store, diag);
-
 	if (rc)
 		return rc;
 	diag->text[0] = '\0';

@@ -146,7 +146,7 @@ nam_client_connect(const struct nam_client_options *options, struct nam_client *
 int
 nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
 {
-	struct nam_client *client;
+	struct nam_client *client = NULL;
 	int rc = client_come(options, client_check, &client, diag); /* SUSPENDS */
 
 	if (!rc)

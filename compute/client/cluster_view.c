@@ -122,7 +122,7 @@ send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request
 
 	if (!rc) {
 		*request = *head;
-		if (head->count)
+		if (members)
 			memcpy(request->members, members, head->count * sizeof(*members));
 		rc = ask(worker, slot, request, reply); /* SUSPENDS */
 	}
