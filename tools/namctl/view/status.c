@@ -230,7 +230,7 @@ int
 ctl_status(struct ctl *ctl, char **args)
 {
 	struct nam_client_options options, all;
-	struct servers servers = { NULL };
+	struct servers servers = { .count = 0 };
 	struct nam_diag diag = { "" };
 	cJSON *object = NULL;
 	int exit_code = ctl_client_options(ctl, &all), rc;
