@@ -227,16 +227,31 @@ free_least(const struct nam_client *client)
 	return most - FREE_SLACK;
 }
 
+/* Those that are not lost, and have so much free memory. */
+static uint32_t
+candidates(const struct nam_client *client, uint32_t least, uint16_t slots[NAM_SERVERS_MAX])
+{
+	uint32_t count = 0;
+
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		const struct nam__server *server = &client->servers[slot];
+
+		if (usable(client, slot) &&
+			!atomic_load_explicit(&server->lost, memory_order_relaxed) &&
+			atomic_load_explicit(&server->free, memory_order_relaxed) >= least)
+			slots[count++] = (uint16_t)slot;
+	}
+	return count;
+}
+
 uint32_t
 nam_alloc_slot(const struct nam_client *client, uint32_t hash)
 {
-	uint32_t least = free_least(client), count = 0;
 	uint16_t slots[NAM_SERVERS_MAX];
+	uint32_t count = candidates(client, free_least(client) ?: 1, slots);
 
-	for (uint32_t slot = 0; slot < client->servers_count; slot++)
-		if (usable(client, slot) && atomic_load_explicit(&client->servers[slot].free,
-			memory_order_relaxed) >= least)
-			slots[count++] = (uint16_t)slot;
+	if (!count)
+		count = candidates(client, 0, slots);
 	return count ? slots[(uint64_t)hash * count >> 32] : client->catalog_slot;
 }
 

@@ -46,14 +46,26 @@ head_new(struct nam_worker *worker, uint32_t slot, struct nam_gaddr *ret_head)
 	return rc;
 }
 
+/* On a memory server that has room.  One that turns out to be full is not chosen again. */
+NAM_FIBER_FN static int
+head_place(struct nam__txn *txn, struct nam__item *item)
+{
+	const struct nam_client *client = txn->records->client;
+	int rc = -NAM_E_REMOTE_FULL;
+
+	for (uint32_t i = 0; rc == -NAM_E_REMOTE_FULL && i < client->servers_count; i++)
+		rc = head_new(txn->worker, nam_alloc_slot(client,
+			(uint32_t)(item->id.word[0] >> 32)), &item->head); /* SUSPENDS */
+	return rc;
+}
+
 /* Enter a head into the index, or find the one that another client has just entered. */
 NAM_FIBER_FN static int
 record_new(struct nam__txn *txn, struct nam__item *item)
 {
 	struct nam_index *keys = txn->records->keys;
 	uint64_t other;
-	uint32_t slot = nam_alloc_slot(txn->records->client, (uint32_t)(item->id.word[0] >> 32));
-	int rc = head_new(txn->worker, slot, &item->head); /* SUSPENDS */
+	int rc = head_place(txn, item); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -109,12 +121,14 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
 	struct nam_gaddr block;
 	uint64_t reusable = 0;
+	uint16_t slot = nam__server_slot(worker->client, item->head);
 	int rc, swept, limbo_rc = 0;
 
+	if (slot == NAM__NO_SLOT)
+		return nam__version_misled(worker, txn->records);
 	for (;;) {
 		swept = 0;
-		rc = nam_alloc_on(worker, nam__server_slot(worker->client, item->head),
-			nam__version_stride(bytes), &block); /* SUSPENDS */
+		rc = nam_alloc_on(worker, slot, nam__version_stride(bytes), &block); /* SUSPENDS */
 		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
 			!(served || nam__limbo_bytes(worker)))
 			break;

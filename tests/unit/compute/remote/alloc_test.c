@@ -180,6 +180,27 @@ nam_alloc_slot__server_with_less_free_memory__NOT_CHOSEN(void **state)
 	close_all(&fixture);
 }
 
+/* Even if the others have little, and the full one no less than they may have. */
+static void
+nam_alloc_slot__server_is_full__NOT_CHOSEN(void **state)
+{
+	struct fake_server_options options = { .memory_bytes = 8u << 20 };
+	struct fixture fixture = { .client = NULL };
+	struct nam_gaddr at;
+
+	(void)state;
+	connect_all(&fixture, 2, &options);
+	for (uint32_t i = 0; i < EIGHTH * 15 / 2; i++)
+		assert_int_equal(nam_alloc_on(fixture.worker, 1, STRIDE, &at), 0);
+	while (nam_alloc_on(fixture.worker, 0, STRIDE, &at) == 0)
+		continue;
+	assert_int_equal(nam_alloc_slot(fixture.client, 0), 1);
+	while (nam_alloc_on(fixture.worker, 1, STRIDE, &at) == 0)
+		continue;
+	assert_int_equal(nam_alloc_slot(fixture.client, 0), 0);
+	close_all(&fixture);
+}
+
 static void
 nam_alloc_on__chosen_server__THERE(void **state)
 {
@@ -561,6 +582,7 @@ main(void)
 			nam_alloc__server_with_less_free_memory__PASSED_BY_AT_FIRST),
 		cmocka_unit_test(nam_alloc_evenly__server_with_less_free_memory__BY_TURNS),
 		cmocka_unit_test(nam_alloc_slot__server_with_less_free_memory__NOT_CHOSEN),
+		cmocka_unit_test(nam_alloc_slot__server_is_full__NOT_CHOSEN),
 		cmocka_unit_test(nam_alloc_on__chosen_server__THERE),
 		cmocka_unit_test(nam_alloc__many_blocks__DISTINCT_and_few_rpcs),
 		cmocka_unit_test(nam_alloc__large_stride__AT_MOST_1_MIB_AND_A_BLOCK),
