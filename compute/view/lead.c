@@ -34,18 +34,22 @@ int
 nam__member_look(const struct nam_client_options *options, const char *address, uint32_t id,
 	uint64_t boot, struct nam_diag *diag)
 {
-	struct nam_client *client;
-	int rc = nam__prober_open(options, address, 0, false, &client, diag);
+	struct nam_client_options own = *options;
+	struct nam_client *client = NULL;
+	bool gone;
+	int rc;
 
-	if (nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
-		nam_err_is(rc, NAM_E_FABRIC_STARTING))
-		return -ENOENT;
+	own.transport = NAM_TRANSPORT_SRQ;
+	diag->text[0] = '\0';
+	rc = nam__asker_open(&own, address, false, &client, diag);
 	if (rc)
-		return rc;
-	if (client->servers[0].id != id || client->servers[0].boot != boot)
-		rc = -ENOENT;
-	nam__client_free(client);
-	return rc;
+		gone = nam_err_is(rc, NAM_E_FABRIC_STARTING) ||
+			(client && client->servers[0].absent);
+	else
+		gone = client->servers[0].id != id || client->servers[0].boot != boot;
+	if (client)
+		nam__client_free(client);
+	return gone ? -ENOENT : rc;
 }
 
 /* If the memory server at a seed's address is the lead, or has a copy of the view: the lead. */

@@ -312,6 +312,8 @@ steps(struct adding *adding)
 
 	if (rc)
 		forget(adding); /* SUSPENDS */
+	/* From now on: a memory server that gets its memory takes as long as that takes. */
+	adding->deadline_ns = nam_now_ns() + (adding->options->timeout_ms ?: 5000) * 1000000ull;
 	while (!rc && !adding->done) {
 		rc = step(adding); /* SUSPENDS */
 		if (!rc && !adding->done && nam_now_ns() >= adding->deadline_ns + LOOK_NS)
@@ -348,7 +350,6 @@ nam__server_add(const struct nam_client_options *options, struct nam__view_store
 	if (rc)
 		goto free_clusters;
 	adding.address = new->servers[0].listen;
-	adding.deadline_ns = nam_now_ns() + (options->timeout_ms ?: 5000) * 1000000ull;
 	rc = nam__lead_find(options, seeds, adding.address, &adding.lead,
 		diag); /* SUSPENDS */
 	if (!rc)
