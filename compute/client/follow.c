@@ -13,7 +13,8 @@
 #include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
 
-#define RETRY_NS 1000000000ull		/* after a member that did not answer */
+#define RETRY_NS 1000000000ull		/* after a member that did not answer, */
+#define RETRY_FACTOR 4u			/* and so many times as long as that took */
 
 /* A member as the view has it now.  A failure: it does not answer. */
 NAM_FIBER_FN static int
@@ -79,7 +80,9 @@ number_follow(struct nam_client *client, uint64_t number)
 			memory_order_release);
 		client->view_seen = number;
 	} else {
-		client->view_retry_ns = now + RETRY_NS;
+		/* A connection that is not made takes long, and epochs stand still meanwhile. */
+		client->view_retry_ns = nam_now_ns() + RETRY_NS +
+			RETRY_FACTOR * (nam_now_ns() - now);
 	}
 	free(view);
 }
