@@ -21,7 +21,6 @@
 
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */
-#define FENCE_PATIENCE_NS 500000000ull	/* for memory servers to destroy queue pairs */
 
 static void
 tell(const struct nam__steward *steward, const char *event, const char *format, ...)
@@ -64,42 +63,54 @@ lead(struct nam__steward *steward, struct nam_diag *diag)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* The change that is due to the member that is joining; 0: none. */
+/* Whether it has been like that for fence_ms: the member that joins silent, or that client late. */
+static bool
+has_lasted(struct nam__steward *steward, uint64_t view, uint16_t client, uint16_t incarnation)
+{
+	uint64_t now = nam_now_ns();
+
+	if (steward->late.view != view || steward->late.client != client ||
+		steward->late.incarnation != incarnation) {
+		steward->late.view = view;
+		steward->late.since_ns = now;
+		steward->late.client = client;
+		steward->late.incarnation = incarnation;
+		steward->late.stays = false;
+	}
+	return steward->fence_ms && !steward->late.stays &&
+	       now - steward->late.since_ns >= steward->fence_ms * 1000000ull;
+}
+
+/*
+ * The change that is due to the member that is joining; 0: none.  If it stays silent, no client
+ * can acknowledge it, so it is taken out again: nothing lies there yet (C20).
+ */
 static enum nam_rpc_view_change
-due(const struct nam__steward *steward, const struct nam__cluster_view *view,
-	const struct nam_view_member *member)
+due(struct nam__steward *steward, const struct nam__cluster_view *view,
+	const struct nam_view_member *member, bool *ret_silent)
 {
 	struct nam_diag diag;
 	int rc = nam__member_look(steward->options, member->address, member->id, member->boot,
 		&diag);
 
-	if (rc == -ENOENT)
+	*ret_silent = rc && rc != -ENOENT;
+	if (rc == -ENOENT || (rc && has_lasted(steward, view->head.number, 0, 0)))
 		return NAM_RPC_VIEW_ABORT;
 	return !rc && view->acknowledged >= view->head.number ? NAM_RPC_VIEW_UP : 0;
 }
 
 /* ---- fencing --------------------------------------------------------------------------------- */
 
-/* By a client that knows all members.  It may fail, and then the next pass tries again. */
+/* It may fail, and then the next pass tries again. */
 NAM_FIBER_FN static int
-fence(const struct nam__steward *steward, uint16_t id, uint16_t incarnation)
+fence(const struct nam__steward *steward, const struct nam__cluster_view *view, uint16_t id,
+	uint16_t incarnation)
 {
-	struct nam_client *client = NULL;
-	struct nam_worker *worker = NULL;
 	struct nam_diag why = { "" };
 	char text[2 * sizeof(why.text)];
-	uint32_t state;
-	int rc = nam_client_connect(steward->options, &client, &why);
+	int rc = nam__client_fence_anew(steward->lead->epoch_worker, view, id, incarnation,
+		steward->store->term, &why); /* SUSPENDS */
 
-	if (!rc)
-		rc = nam_worker_open(client, &worker, &why);
-	if (!rc)
-		rc = nam__client_fence(worker, id, incarnation, steward->store->term,
-			FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
-	if (worker)
-		nam_worker_close(worker);
-	if (client)
-		nam_client_close(client);
 	if (!rc) {
 		tell(steward, "fenced", "client=%u incarnation=%u", id, incarnation);
 		return 0;
@@ -111,7 +122,8 @@ fence(const struct nam__steward *steward, uint16_t id, uint16_t incarnation)
 
 /* Clients whose session connection has closed. */
 NAM_FIBER_FN static int
-ended_fence(const struct nam__steward *steward, struct nam__steward_passed *passed)
+ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam__steward_passed *passed)
 {
 	struct nam_rpc_fence_reply next = { 0 };
 	uint16_t id = 0;
@@ -123,7 +135,7 @@ ended_fence(const struct nam__steward *steward, struct nam__steward_passed *pass
 		if (rc || !next.client_id || next.client_id <= id)
 			break;
 		id = next.client_id;
-		passed->fenced += !fence(steward, id, next.incarnation); /* SUSPENDS */
+		passed->fenced += !fence(steward, view, id, next.incarnation); /* SUSPENDS */
 	}
 	return rc;
 }
@@ -133,29 +145,24 @@ NAM_FIBER_FN static void
 late_fence(struct nam__steward *steward, const struct nam__cluster_view *view,
 	struct nam__steward_passed *passed)
 {
-	uint64_t now = nam_now_ns();
+	struct nam__cluster_view *again;
 	int rc;
 
-	if (!view->delaying || view->head.number != steward->late.view ||
-		view->delaying != steward->late.client ||
-		view->delaying_incarnation != steward->late.incarnation) {
-		steward->late.view = view->head.number;
-		steward->late.since_ns = now;
-		steward->late.client = view->delaying;
-		steward->late.incarnation = view->delaying_incarnation;
-		steward->late.stays = false;
+	if (!view->delaying || !has_lasted(steward, view->head.number, view->delaying,
+			view->delaying_incarnation) ||
+		nam__cluster_view_get(steward->lead->epoch_worker, 0, &again)) /* SUSPENDS */
 		return;
+	/* It may have gone on while the member was looked at. */
+	if (again->head.number == view->head.number && again->delaying == view->delaying &&
+		again->delaying_incarnation == view->delaying_incarnation) {
+		rc = fence(steward, view, view->delaying,
+			view->delaying_incarnation); /* SUSPENDS */
+		passed->fenced += !rc;
+		steward->late.stays = rc == -NAM_E_FABRIC_CAPABILITY;
+		steward->late.since_ns = nam_now_ns();
 	}
-	if (!steward->fence_ms || steward->late.stays ||
-		now - steward->late.since_ns < steward->fence_ms * 1000000ull)
-		return;
-	rc = fence(steward, view->delaying, view->delaying_incarnation); /* SUSPENDS */
-	passed->fenced += !rc;
-	steward->late.stays = rc == -NAM_E_FABRIC_CAPABILITY;
-	steward->late.since_ns = now;
+	free(again);
 }
-
-/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* *ret_done: nothing is due, for now. */
 NAM_FIBER_FN static int
@@ -167,6 +174,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	const struct nam_view_member *member = NULL;
 	enum nam_rpc_view_change what = 0;
 	struct nam__cluster_view *view;
+	bool silent = false;
 	int rc = store->ops->get(store, worker, &view, diag); /* SUSPENDS */
 
 	if (rc)
@@ -175,10 +183,12 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (store->term && view->head.number)
 		member = nam__view_joining(view);
 	if (member)
-		what = due(steward, view, member);
+		what = due(steward, view, member, &silent);
 	*ret_done = !what;
-	if (member && !what)
+	if (member && !what && !silent)
 		late_fence(steward, view, passed); /* SUSPENDS */
+	if (!what && store->term)
+		rc = ended_fence(steward, view, passed); /* SUSPENDS */
 	if (!what && passed->changes)
 		nam__copies_send(steward->options, view); /* SUSPENDS */
 	if (what) {
@@ -219,8 +229,6 @@ nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_
 		rc = lead(steward, diag); /* SUSPENDS */
 	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
 		rc = round_do(steward, &passed, &done, diag); /* SUSPENDS */
-	if (!rc && steward->store->term)
-		rc = ended_fence(steward, &passed); /* SUSPENDS */
 	if (rc == -NAM_E_TERM) {
 		tell(steward, "deposed", "view=%llu", (unsigned long long)passed.view);
 		steward->store->term = 0;

@@ -16,7 +16,11 @@
 
 #define PAUSE_NS 500000ull		/* until handlers have destroyed queue pairs */
 #define TICK_PATIENCE_NS 10000000ull	/* of an epoch thread, which has others to see to */
-#define RETRY_NS 1000000000ull		/* after a memory server that did not answer */
+#define RETRY_NS 1000000000ull		/* after a memory server that did not answer, */
+#define RETRY_FACTOR 4u			/* and so many times as long as that took */
+#define ANEW_TRIES 10u
+#define ANEW_PAUSE_NS 10000000ull
+#define ANEW_TIMEOUT_MS 500u		/* for a memory server whose connection has ended */
 
 /* ---- one request --------------------------------------------------------------------------- */
 
@@ -45,16 +49,19 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request
  * one has come to its address, the client may have queue pairs to that.  Silence proves nothing.
  */
 NAM_FIBER_FN static int
-close_anew(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request *request,
-	struct nam_diag *diag)
+close_anew(const struct nam_client_options *like, const char *address,
+	const struct nam_rpc_fence_request *request, struct nam_diag *diag)
 {
-	struct nam_client_options options = worker->client->options;
+	struct nam_client_options options = *like;
 	struct nam_rpc_fence_reply reply;
 	struct nam_client *asker = NULL;
 	int rc;
 
 	options.transport = NAM_TRANSPORT_SRQ;
-	rc = nam__asker_open(&options, worker->client->servers[slot].address, false, &asker, diag);
+	if (!options.timeout_ms || options.timeout_ms > ANEW_TIMEOUT_MS)
+		options.timeout_ms = ANEW_TIMEOUT_MS;
+	diag->text[0] = '\0';
+	rc = nam__asker_open(&options, address, false, &asker, diag);
 	if (!rc)
 		rc = ask(asker->epoch_worker, 0, request, &reply); /* SUSPENDS */
 	else if (nam_err_is(rc, NAM_E_FABRIC_STARTING) || (asker && asker->servers[0].absent))
@@ -77,8 +84,15 @@ close_at(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_re
 	if (slot == worker->client->catalog_slot ||
 		!atomic_load_explicit(lost, memory_order_acquire))
 		return rc;
-	diag->text[0] = '\0';
-	return close_anew(worker, slot, request, diag); /* SUSPENDS */
+	return close_anew(&worker->client->options, worker->client->servers[slot].address, request,
+		diag); /* SUSPENDS */
+}
+
+static int
+silent_diag(int rc, const char *address, struct nam_diag *diag)
+{
+	return diag->text[0] ? rc : nam_diag_set(diag, rc, "the memory server at %s does not say "
+		"that the client's queue pairs are gone: %s", address, nam_err_text(rc));
 }
 
 /* ---- all of them --------------------------------------------------------------------------- */
@@ -101,10 +115,7 @@ close_round(struct nam_worker *worker, const struct nam_rpc_fence_request *reque
 		if (slot != client->catalog_slot)
 			one = close_at(worker, slot, request, &reply, diag); /* SUSPENDS */
 		if (one && one != -EAGAIN)
-			return diag->text[0] ? one : nam_diag_set(diag, one,
-				"the memory server at %s does not say that the client's queue "
-				"pairs are gone: %s", client->servers[slot].address,
-				nam_err_text(one));
+			return silent_diag(one, client->servers[slot].address, diag);
 		rc = rc ? rc : one;
 	}
 	return rc;
@@ -139,6 +150,46 @@ attempt(struct nam_worker *worker, const struct nam_rpc_fence_request *request,
 	if (rc || *ret_state != NAM_CLIENT_FENCING)
 		return rc;
 	return publish(worker, request, view, ret_state); /* SUSPENDS */
+}
+
+/* The same by a worker that knows the lead only: the others are asked by new connections. */
+NAM_FIBER_FN static int
+attempt_anew(struct nam_worker *lead, const struct nam__cluster_view *view,
+	const struct nam_rpc_fence_request *request, uint32_t *ret_state, struct nam_diag *diag)
+{
+	struct nam_rpc_fence_reply reply = { .state = NAM_CLIENT_FENCING };
+	int rc = ask(lead, lead->client->catalog_slot, request, &reply); /* SUSPENDS */
+
+	*ret_state = reply.state;
+	if ((rc && rc != -EAGAIN) || reply.state != NAM_CLIENT_FENCING)
+		return rc;
+	for (uint32_t i = 1; i < view->head.count; i++) {
+		int one = close_anew(&lead->client->options, view->members[i].address, request,
+			diag); /* SUSPENDS */
+
+		if (one && one != -EAGAIN)
+			return silent_diag(one, view->members[i].address, diag);
+		rc = rc ? rc : one;
+	}
+	return rc ? rc : publish(lead, request, view->head.number, ret_state); /* SUSPENDS */
+}
+
+int
+nam__client_fence_anew(struct nam_worker *lead, const struct nam__cluster_view *view, uint16_t id,
+	uint16_t incarnation, uint64_t term, struct nam_diag *diag)
+{
+	const struct nam_rpc_fence_request request = { .step = NAM_RPC_FENCE_CLOSE,
+		.client_id = id, .incarnation = incarnation, .term = term };
+	uint32_t state;
+	int rc = -EAGAIN;
+
+	for (unsigned i = 0; rc == -EAGAIN && i < ANEW_TRIES; i++) {
+		if (i)
+			nam_sleep_ns(ANEW_PAUSE_NS);
+		diag->text[0] = '\0';
+		rc = attempt_anew(lead, view, &request, &state, diag); /* SUSPENDS */
+	}
+	return rc;
 }
 
 int
@@ -249,5 +300,6 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 	}
 	/* Queue pairs that are being destroyed, or a view to follow: at the next tick. */
 	if (rc && rc != -EAGAIN && rc != -NAM_E_VIEW)
-		client->fence_retry_ns = nam_now_ns() + RETRY_NS;
+		client->fence_retry_ns = nam_now_ns() + RETRY_NS +
+			RETRY_FACTOR * (nam_now_ns() - now);
 }

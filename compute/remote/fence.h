@@ -5,6 +5,7 @@
 
 #include "common/rpc/fence_rpc.h"
 #include "compute/client/client_internal.h"
+#include "compute/client/cluster_view.h"
 
 /*
  * Every memory server refuses a client from now on and closes its queue pairs; then it is DEAD.
@@ -21,6 +22,14 @@
  */
 NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	uint64_t term, uint64_t patience_ns, uint32_t *ret_state,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * The same by a worker that knows the lead only, as of that view.  It waits a tenth of a second for
+ * queue pairs, and half a second for a memory server.  Cost: a connection and an RPC per member.
+ */
+NAM_FIBER_FN int nam__client_fence_anew(struct nam_worker *lead,
+	const struct nam__cluster_view *view, uint16_t id, uint16_t incarnation, uint64_t term,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*

@@ -190,7 +190,7 @@ test_stays() {
 
 # Over tcp it is fenced, and finds that out.
 test_fences() {
-	local status=0
+	local status=0 count
 
 	half_add 2
 	steward_start fencer --fence-ms 200
@@ -205,6 +205,34 @@ test_fences() {
 	grep -q NAM_E_FABRIC "$tmp/client.out" || fail "no word of it: $(cat "$tmp/client.out")"
 	expect 0 namctl --cluster "$cluster" index verify held
 	steward_end fencer
+	# A steward that leaves no client behind has no more to fence than those of others.
+	steward_start alone --fence-ms 200
+	until_logged alone event=leads
+	expect 0 namctl --cluster "$cluster" index list
+	until_json "'fencing' not in r['view']"
+	count=$(grep -c event=fenced "$tmp/alone.log")
+	sleep 0.3
+	[ "$count" = "$(grep -c event=fenced "$tmp/alone.log")" ] ||
+		fail "again and again: $(<"$tmp/alone.log")"
+	steward_end alone
+}
+
+# No client can acknowledge a member that is silent, and none is to blame.
+test_silent_member() {
+	half_add 3
+	kill -STOP "${nam_server_pids[3]}"
+	kill -CONT "$client"
+	steward_start patient --fence-ms 300
+	until_logged patient "change=abort id=3"
+	until_members "0:up 1:up 2:up"
+	grep -q event=fenced "$tmp/patient.log" &&
+		fail "a client was fenced: $(<"$tmp/patient.log")"
+	seq 1 100 | awk '{ print $1 "\t" $1 }' >&9
+	exec 9>&-
+	wait "$client" || fail "the client ended with $?: $(cat "$tmp/client.out")"
+	client=
+	steward_end patient
+	kill -CONT "${nam_server_pids[3]}"
 }
 
 # A lead that is stopped answers nothing.
@@ -283,5 +311,6 @@ export NAM_TEST_FABRIC=tcp:127.0.0.1:0
 nam_servers_start 2 "${memory[@]}" || exit 1
 expect 0 namctl --cluster "$cluster" index create held
 test_fences
+test_silent_member
 nam_servers_stop || fail "SIGTERM"
 finish "steward: all as it should be"
