@@ -235,6 +235,21 @@ poll_endpoints(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 	return n;
 }
 
+/*
+ * Messages that arrived before a peer's end come before its CLOSED: if there is room, none is left.
+ * Requests come last, since those of other queue pairs may fill every poll.
+ */
+static __attribute__((noinline)) unsigned
+poll_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = poll_recvs(cq, wcs, max);
+
+	n += report_broken(cq, wcs + n, max - n);
+	if (n < max)
+		n += poll_sends(cq, wcs + n, max - n);
+	return n + poll_endpoints(cq, wcs + n, max - n);
+}
+
 int
 nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
@@ -243,13 +258,11 @@ nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 
 	if (VERBS_UNLIKELY(atomic_load_explicit(&cq->news, memory_order_acquire)))
 		nam__verbs_cq_news(cq);
+	if (VERBS_UNLIKELY(!SLIST_EMPTY(&cq->broken)))
+		return (int)poll_broken(cq, wcs, max);
 	n = poll_sends(cq, wcs, max);
 	n += poll_recvs(cq, wcs + n, max - n);
 	n += poll_endpoints(cq, wcs + n, max - n);
-	/*
-	 * Messages that arrived before a peer's end come before its CLOSED: if there is room, none
-	 * is left.
-	 */
 	if (VERBS_UNLIKELY(!SLIST_EMPTY(&cq->broken)))
 		n += report_broken(cq, wcs + n, max - n);
 	return (int)n;
