@@ -235,6 +235,10 @@ come(struct actor *self)
 
 	self->client = sim_client(&litmus.cluster, "actor");
 	self->worker = self->client ? sim_worker(self->client) : NULL;
+	if (self->client) {
+		self->id = self->client->id;
+		self->incarnation = self->client->incarnation;
+	}
 	if (self->worker && self->who != DIRECTOR)
 		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
 	if (self->index && !rc)

@@ -33,6 +33,7 @@ struct actor {
 	struct nam_client *client;
 	struct nam_worker *worker;
 	struct nam_index *index;
+	uint16_t id, incarnation;	/* of the client, also after it has left */
 };
 
 struct scene {

@@ -27,10 +27,10 @@ end_session(struct actor *self)
 static enum nam_client_state
 state_of(struct actor *self, enum who who)
 {
-	const struct nam_client *client = litmus.actors[who].client;
+	const struct actor *other = &litmus.actors[who];
 	struct nam_rpc_client_state_reply reply;
 
-	if (nam__client_state_ask(self->worker, client->id, client->incarnation, &reply))
+	if (nam__client_state_ask(self->worker, other->id, other->incarnation, &reply))
 		sim_die("no state: %s", nam_worker_diag(self->worker));
 	return (enum nam_client_state)reply.state;
 }
@@ -200,7 +200,7 @@ watch_gone(struct actor *self)
 static void
 fence_alive(struct actor *self)
 {
-	const struct nam_client *other = litmus.actors[A].client;
+	const struct actor *other = &litmus.actors[A];
 	struct nam_diag diag = { "" };
 	uint32_t state = NAM_CLIENT_UNKNOWN;
 	int rc;
