@@ -33,7 +33,6 @@ struct nam__server {
 	uint64_t boot;
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
-	atomic_bool asked_why;		/* whether that was because this client is fenced */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
@@ -57,6 +56,7 @@ struct nam__holder;			/* forget.h */
 struct nam_client {
 	struct nam_client_options options;
 	bool asks_only;			/* the client does not wait for servers that start */
+	atomic_bool asked_why, fenced;	/* whether a connection ended because it is fenced */
 	char name[48];
 	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */

@@ -75,8 +75,9 @@ connect_on_stack(struct nam_worker *worker, uint32_t slot)
 }
 
 /*
- * A memory server that closed the connection may live, and take this client no more (C21).  It is
- * asked once.  If it takes this client nevertheless, the way there was cut, and it stays lost.
+ * A memory server that closed the connection may live, and take this client no more (C21).  The
+ * first one is asked, since a host that vanished costs a time-out.  If it takes this client
+ * nevertheless, the way there was cut, and it stays lost.
  */
 static int
 why_lost(struct nam_worker *worker, uint32_t slot, int lost)
@@ -86,9 +87,11 @@ why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 	int rc;
 
 	if (!worker->client->id || !nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD) ||
-		worker->qps[slot] ||
-		atomic_exchange_explicit(&server->asked_why, true, memory_order_relaxed))
+		worker->qps[slot])
 		return lost;
+	if (atomic_exchange_explicit(&worker->client->asked_why, true, memory_order_relaxed))
+		return atomic_load_explicit(&worker->client->fenced, memory_order_relaxed) ?
+			-NAM_E_FABRIC_FENCED : lost;
 	rc = connect_on_stack(worker, slot);
 	qp = worker->qps[slot];
 	worker->qps[slot] = NULL;
@@ -98,6 +101,7 @@ why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 		worker->ops->server_closed(worker, slot);
 	if (rc != -NAM_E_FENCED)
 		return lost;
+	atomic_store_explicit(&worker->client->fenced, true, memory_order_relaxed);
 	atomic_store_explicit(&server->lost, -NAM_E_FABRIC_FENCED, memory_order_release);
 	return -NAM_E_FABRIC_FENCED;
 }
