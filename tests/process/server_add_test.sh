@@ -6,59 +6,12 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-
-memory=(--memory 16M --region 8M --pages 4k)
-client=
-
-# A client that stays: namctl load reads its input from a pipe that is ours.
-client_start() {
-	rm -f "$tmp/input"
-	mkfifo "$tmp/input"
-	namctl --cluster "$(nam_server_address 0)" load held - <"$tmp/input" \
-		>"$tmp/client.out" 2>&1 &
-	client=$!
-	exec 9>"$tmp/input"
-	until_clients 1
-}
-
-# Without the pipe, which ends when all of its writers have closed it.
-server_start() {
-	nam_server_start "$1" "${memory[@]}" 9>&-
-}
-
-client_end() {
-	kill -CONT "$client" 2>/dev/null
-	exec 9>&-
-	wait "$client"
-	client=
-}
+# shellcheck source=tests/lib/members.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/members.sh"
 
 # The view as JSON, and in words.
 view() {
 	expect 0 namctl --cluster "$(nam_server_address 0)" --json status
-}
-
-# until CONDITION: of JSON.
-until_json() {
-	local i
-
-	for ((i = 0; i < 200; i++)); do
-		out=$(namctl --cluster "$(nam_server_address 0)" --json status 2>/dev/null)
-		python json "bool($1)"
-		[ "$value" = True ] && return 0
-		sleep 0.05
-	done
-	fail "never $1: $out"
-}
-
-until_clients() {
-	until_json "r['view'].get('clients') == $1"
-}
-
-server_end() {
-	kill -KILL "${nam_server_pids[$1]}"
-	wait "${nam_server_pids[$1]}" 2>/dev/null
-	unset "nam_server_pids[$1]"
 }
 
 add() {

@@ -6,41 +6,13 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+# shellcheck source=tests/lib/members.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/members.sh"
 
-memory=(--memory 16M --region 8M --pages 4k)
-client=
 etcd=
 declare -A stewards
 
 # ---- processes -------------------------------------------------------------------------------
-
-# A client that stays: namctl load reads its input from a pipe that is ours.
-client_start() {
-	rm -f "$tmp/input"
-	mkfifo "$tmp/input"
-	namctl --cluster "$(nam_server_address 0)" load held - <"$tmp/input" \
-		>"$tmp/client.out" 2>&1 &
-	client=$!
-	exec 9>"$tmp/input"
-	until_json "r['view'].get('clients') == 1"
-}
-
-client_end() {
-	kill -CONT "$client" 2>/dev/null
-	exec 9>&-
-	wait "$client"
-	client=
-}
-
-server_start() {
-	nam_server_start "$1" "${memory[@]}" 9>&-
-}
-
-server_end() {
-	kill -KILL "${nam_server_pids[$1]}"
-	wait "${nam_server_pids[$1]}" 2>/dev/null
-	unset "nam_server_pids[$1]"
-}
 
 # steward_start NAME OPTION...: its log is $tmp/NAME.log.
 steward_start() {
@@ -77,18 +49,6 @@ until_logged() {
 		sleep 0.05
 	done
 	fail "$1 never says $2: $(cat "$tmp/$1.log")"
-}
-
-until_json() {
-	local i
-
-	for ((i = 0; i < 400; i++)); do
-		out=$(namctl --cluster "$(nam_server_address 0)" --json status 2>/dev/null)
-		python json "bool($1)"
-		[ "$value" = True ] && return 0
-		sleep 0.05
-	done
-	fail "never $1: $(namctl --cluster "$(nam_server_address 0)" status)"
 }
 
 # Members as ID:STATE, in the end.

@@ -120,6 +120,11 @@ uint64_t litmus_collect(struct actor *self);
 /* Until unlinked blocks may be reused, or a client evidently holds them back. */
 void litmus_collect_until_reusable(struct actor *self);
 void litmus_verify(struct actor *self);
+
+/* litmus_view.c: the view in force; to be freed with free(). */
+struct nam__cluster_view *litmus_view_of(struct actor *self);
+/* All clients come to have it, and all of its members are UP. */
+void litmus_expect_members(struct actor *self, uint32_t count);
 /* Where the leaf that covers a key is; its lock word, unless NULL. */
 struct nam_gaddr litmus_leaf_of(struct actor *self, uint64_t number, uint64_t *ret_lock_word);
 /* The memory server, by slot, on which a block lies. */

@@ -234,16 +234,6 @@ pass_once_leading(struct party *party)
 
 /* ---- half an addition ------------------------------------------------------------------------ */
 
-static struct nam__cluster_view *
-view_of(struct actor *self)
-{
-	struct nam__cluster_view *view;
-
-	if (nam__cluster_view_get(self->worker, self->client->catalog_slot, &view))
-		sim_die("no view: %s", nam_worker_diag(self->worker));
-	return view;
-}
-
 static void
 add_by(struct actor *self, struct nam__view_store *store)
 {
@@ -356,7 +346,7 @@ static void
 stall_and_return(struct actor *self, struct nam__view_store *(*open)(void))
 {
 	struct party party;
-	struct nam__cluster_view *view = view_of(self);
+	struct nam__cluster_view *view = litmus_view_of(self);
 	struct nam_view_member member = { .state = NAM_VIEW_JOINING };
 	struct nam_diag diag;
 
@@ -421,7 +411,7 @@ lead_past_recorded(struct actor *self)
 	litmus_await(ONE);
 	party_begin(&party, recorded());
 	pass_once_leading(&party);
-	view = view_of(self);
+	view = litmus_view_of(self);
 	if (view->head.count != 3 || view->members[2].state != NAM_VIEW_UP)
 		litmus_fail("the second steward has not ended what the first one decided");
 	free(view);
@@ -442,7 +432,7 @@ race(struct actor *self, struct nam__view_store *(*open)(void))
 		party_begin(&party, open());
 		(void)pass(&party);
 		party_end(&party);
-		view = view_of(self);
+		view = litmus_view_of(self);
 		done = litmus.flags[THREE] && !nam__view_joining(view) && view->head.count == 3;
 		free(view);
 		if (done)
@@ -481,36 +471,29 @@ add_beside_recorded(struct actor *self)
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
-expect_members(struct actor *self, uint32_t count)
+end_with(struct actor *self, uint32_t count)
 {
-	struct nam__cluster_view *view = view_of(self);
-
-	if (view->head.count != count)
-		litmus_fail("the view has %u members", view->head.count);
-	for (uint32_t i = 0; i < view->head.count; i++)
-		if (view->members[i].state != NAM_VIEW_UP)
-			litmus_fail("memory server %u is joining", view->members[i].id);
-	free(view);
+	litmus_expect_members(self, count);
 	litmus_verify(self);
 }
 
 static void
 end_with_two(struct actor *self)
 {
-	expect_members(self, 2);
+	end_with(self, 2);
 }
 
 static void
 end_with_three(struct actor *self)
 {
-	expect_members(self, 3);
+	end_with(self, 3);
 }
 
 /* The record says the same as the lead. */
 static void
 end_recorded(struct actor *self)
 {
-	struct nam__cluster_view *view = view_of(self);
+	struct nam__cluster_view *view = litmus_view_of(self);
 	const struct nam__cluster_view *decided = kept.record.view;
 
 	if (!decided || decided->head.number != view->head.number ||

@@ -47,8 +47,8 @@ add(const char *address)
 		litmus_fail("server add: %s", diag.text);
 }
 
-static struct nam__cluster_view *
-view_of(struct actor *self)
+struct nam__cluster_view *
+litmus_view_of(struct actor *self)
 {
 	struct nam__cluster_view *view;
 
@@ -64,7 +64,7 @@ change(struct actor *self, enum nam_rpc_view_change what)
 	int rc = -NAM_E_VIEW;
 
 	for (unsigned i = 0; rc == -NAM_E_VIEW && i < TIMEOUT_MS; i++) {
-		struct nam__cluster_view *view = view_of(self);
+		struct nam__cluster_view *view = litmus_view_of(self);
 		struct nam_view_member member = { .id = (uint16_t)new_server->id,
 			.boot = new_server->server->boot };
 		struct nam_view_head head;
@@ -134,15 +134,14 @@ look_up_all(struct actor *self)
 	litmus.flags[SEEN] = true;
 }
 
-/* All clients come to have the view in force. */
-static void
-expect_members(struct actor *self, uint32_t count)
+void
+litmus_expect_members(struct actor *self, uint32_t count)
 {
 	struct nam__cluster_view *view = NULL;
 
 	for (unsigned i = 0; i < 100; i++) {
 		free(view);
-		view = view_of(self);
+		view = litmus_view_of(self);
 		if (view->acknowledged == view->head.number)
 			break;
 		nam_sleep_ns(LITMUS_TICKS_NS);
@@ -161,7 +160,7 @@ expect_members(struct actor *self, uint32_t count)
 static void
 end_with_three(struct actor *self)
 {
-	expect_members(self, 3);
+	litmus_expect_members(self, 3);
 	if (!there)
 		litmus_fail("no leaf lies at the new memory server");
 	else
@@ -296,7 +295,7 @@ static void
 renew_late(struct actor *self)
 {
 	struct sim_server *server = &litmus.cluster.servers[1];
-	struct nam__cluster_view *view = view_of(self);
+	struct nam__cluster_view *view = litmus_view_of(self);
 	struct nam_view_member member = view->members[1];
 	struct nam_view_head head;
 	struct actor first, second;
@@ -393,7 +392,7 @@ add_another(struct actor *self)
 	rc = try_add(litmus.cluster.list, new_server->address, TIMEOUT_MS, &diag);
 	if (!nam_err_is(rc, NAM_E_FABRIC))
 		litmus_fail("adding a memory server that has died: %s", nam_err_name(rc));
-	expect_members(self, 2);
+	litmus_expect_members(self, 2);
 	start_new();
 	add(new_server->address);
 	insert_there(self);
@@ -430,7 +429,7 @@ add_beside(struct actor *self)
 static void
 end_with_four(struct actor *self)
 {
-	expect_members(self, 4);
+	litmus_expect_members(self, 4);
 	litmus_verify(self);
 }
 

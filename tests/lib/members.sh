@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154	# script.sh sets what is not set here
+# members.sh -- memory servers that come to a cluster, and a client that stays; after script.sh.
+
+# shellcheck disable=SC2034	# for scripts that source this
+memory=(--memory 16M --region 8M --pages 4k)
+client=
+
+# A client that stays: namctl load reads its input from a pipe that is ours.
+client_start() {
+	rm -f "$tmp/input"
+	mkfifo "$tmp/input"
+	namctl --cluster "$(nam_server_address 0)" load held - <"$tmp/input" \
+		>"$tmp/client.out" 2>&1 &
+	client=$!
+	exec 9>"$tmp/input"
+	until_json "r['view'].get('clients') == 1"
+}
+
+client_end() {
+	kill -CONT "$client" 2>/dev/null
+	exec 9>&-
+	wait "$client"
+	client=
+}
+
+# Without the pipe, which ends when all of its writers have closed it.
+server_start() {
+	nam_server_start "$1" "${memory[@]}" 9>&-
+}
+
+server_end() {
+	kill -KILL "${nam_server_pids[$1]}"
+	wait "${nam_server_pids[$1]}" 2>/dev/null
+	unset "nam_server_pids[$1]"
+}
+
+# until_json CONDITION: of the status as JSON, in the end.
+until_json() {
+	local i
+
+	for ((i = 0; i < 400; i++)); do
+		out=$(namctl --cluster "$(nam_server_address 0)" --json status 2>/dev/null)
+		python json "bool($1)"
+		[ "$value" = True ] && return 0
+		sleep 0.05
+	done
+	fail "never $1: $(namctl --cluster "$(nam_server_address 0)" status)"
+}
