@@ -21,6 +21,7 @@
 
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */
+#define FENCE_PATIENCE_NS 100000000ull	/* for memory servers to destroy queue pairs */
 
 static void
 tell(const struct nam__steward *steward, const char *event, const char *format, ...)
@@ -108,8 +109,9 @@ fence(const struct nam__steward *steward, const struct nam__cluster_view *view, 
 {
 	struct nam_diag why = { "" };
 	char text[2 * sizeof(why.text)];
-	int rc = nam__client_fence_anew(steward->lead->epoch_worker, view, id, incarnation,
-		steward->store->term, &why); /* SUSPENDS */
+	uint32_t state;
+	int rc = nam__client_fence(steward->lead->epoch_worker, view, id, incarnation,
+		steward->store->term, FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
 
 	if (!rc) {
 		tell(steward, "fenced", "client=%u incarnation=%u", id, incarnation);
@@ -122,8 +124,7 @@ fence(const struct nam__steward *steward, const struct nam__cluster_view *view, 
 
 /* Clients whose session connection has closed. */
 NAM_FIBER_FN static int
-ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *view,
-	struct nam__steward_passed *passed)
+ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *view)
 {
 	struct nam_rpc_fence_reply next = { 0 };
 	uint16_t id = 0;
@@ -135,15 +136,14 @@ ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *
 		if (rc || !next.client_id || next.client_id <= id)
 			break;
 		id = next.client_id;
-		passed->fenced += !fence(steward, view, id, next.incarnation); /* SUSPENDS */
+		(void)!fence(steward, view, id, next.incarnation); /* SUSPENDS */
 	}
 	return rc;
 }
 
 /* The client that has not acknowledged a view for fence_ms: it is stopped, or cut off. */
 NAM_FIBER_FN static void
-late_fence(struct nam__steward *steward, const struct nam__cluster_view *view,
-	struct nam__steward_passed *passed)
+late_fence(struct nam__steward *steward, const struct nam__cluster_view *view)
 {
 	struct nam__cluster_view *again;
 	int rc;
@@ -157,7 +157,6 @@ late_fence(struct nam__steward *steward, const struct nam__cluster_view *view,
 		again->delaying_incarnation == view->delaying_incarnation) {
 		rc = fence(steward, view, view->delaying,
 			view->delaying_incarnation); /* SUSPENDS */
-		passed->fenced += !rc;
 		steward->late.stays = rc == -NAM_E_FABRIC_CAPABILITY;
 		steward->late.since_ns = nam_now_ns();
 	}
@@ -186,9 +185,9 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 		what = due(steward, view, member, &silent);
 	*ret_done = !what;
 	if (member && !what && !silent)
-		late_fence(steward, view, passed); /* SUSPENDS */
+		late_fence(steward, view); /* SUSPENDS */
 	if (!what && store->term)
-		rc = ended_fence(steward, view, passed); /* SUSPENDS */
+		rc = ended_fence(steward, view); /* SUSPENDS */
 	if (!what && passed->changes)
 		nam__copies_send(steward->options, view); /* SUSPENDS */
 	if (what) {

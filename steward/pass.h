@@ -29,7 +29,6 @@ struct nam__steward_passed {
 	uint64_t term;			/* 0: another steward leads */
 	uint64_t view;			/* number */
 	uint32_t changes;
-	uint32_t fenced;		/* clients */
 };
 
 /*

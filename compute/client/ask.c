@@ -5,14 +5,21 @@
 
 #include "compute/worker/worker.h"
 
+#define OVER_PATIENCE_MS 500u		/* for a lead that may have vanished with its host */
+
 int
-nam__asker_open(const struct nam_client_options *options, const char *address, bool waits,
-	struct nam_client **ret_client, struct nam_diag *diag)
+nam__asker_open(const struct nam_client_options *options, const char *address,
+	uint32_t patience_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
 {
-	struct nam_client *client = nam__client_new(options);
+	struct nam_client_options own = *options;
 	struct nam_cluster_server at = { .id = -1 };
+	struct nam_client *client;
 	int rc;
 
+	own.transport = NAM_TRANSPORT_SRQ;
+	if (patience_ms && (!own.timeout_ms || patience_ms < own.timeout_ms))
+		own.timeout_ms = patience_ms;
+	client = nam__client_new(&own);
 	if (!client)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
 	(void)snprintf(at.listen, sizeof(at.listen), "%s", address);
@@ -22,4 +29,28 @@ nam__asker_open(const struct nam_client_options *options, const char *address, b
 		rc = nam__worker_new(client, &client->epoch_worker, diag);
 	*ret_client = client;
 	return rc;
+}
+
+bool
+nam__asked_ended(const struct nam_client *asker, int rc)
+{
+	return nam_err_is(rc, NAM_E_FABRIC_STARTING) || (rc && asker && asker->servers[0].absent);
+}
+
+bool
+nam__client_is_over(const struct nam_client *client)
+{
+	const struct nam__server *lead = &client->servers[client->catalog_slot];
+	struct nam_rpc_client_state_reply state = { .state = NAM_CLIENT_UNKNOWN };
+	struct nam_client *asker = NULL;
+	struct nam_diag diag;
+	int rc = nam__asker_open(&client->options, lead->address, OVER_PATIENCE_MS, false, &asker,
+		&diag);
+
+	if (!rc && asker->servers[0].boot == lead->boot)
+		rc = nam__client_state_ask(asker->epoch_worker, client->id, client->incarnation,
+			&state); /* SUSPENDS */
+	if (asker)
+		nam__client_free(asker);
+	return !rc && (state.state == NAM_CLIENT_FENCING || state.state == NAM_CLIENT_DEAD);
 }

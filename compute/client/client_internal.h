@@ -33,6 +33,7 @@ struct nam__server {
 	uint64_t boot;
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
+	atomic_bool asked_why;		/* the lead, whether that was because of a fence */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
@@ -56,7 +57,9 @@ struct nam__holder;			/* forget.h */
 struct nam_client {
 	struct nam_client_options options;
 	bool asks_only;			/* the client does not wait for servers that start */
-	atomic_bool asked_why, fenced;	/* whether a connection ended because it is fenced */
+	/* Whether it counts as dead: nam__client_is_over(), once it is registered. */
+	bool (*is_over)(const struct nam_client *client);
+	atomic_bool fenced;		/* it does */
 	char name[48];
 	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
@@ -130,10 +133,28 @@ int nam__cluster_read(const struct nam_client_options *options, struct nam_clust
  * ask.c: a client without an id, of one memory server.  Also after a failure *ret_client is set,
  * for what the memory server has said, unless there is no memory for a client.
  *
+ * @patience_ms	0, or a time-out below that of the options
  * @waits	for one that is starting, while it makes progress
  */
-int nam__asker_open(const struct nam_client_options *options, const char *address, bool waits,
-	struct nam_client **ret_client, struct nam_diag *diag) NAM_MUST_CHECK;
+int nam__asker_open(const struct nam_client_options *options, const char *address,
+	uint32_t patience_ms, bool waits, struct nam_client **ret_client,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* By that failure: the life of a memory server that was there is over.  Silence proves nothing. */
+bool nam__asked_ended(const struct nam_client *asker, int rc);
+/* Whether the lead says that this client is.  Blocks the thread for half a second at the most. */
+bool nam__client_is_over(const struct nam_client *client);
+/*
+ * When the epoch thread tries again what a silent memory server did not let it do, from `began_ns`
+ * on.  Epochs stand still meanwhile, so that takes a fifth of its time at the most.
+ */
+static inline uint64_t
+nam__retry_at_ns(uint64_t began_ns)
+{
+	uint64_t now = nam_now_ns();
+
+	return now + 1000000000u + 4 * (now - began_ns);
+}
+
 /* servers.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 

@@ -13,9 +13,6 @@
 #include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
 
-#define RETRY_NS 1000000000ull		/* after a member that did not answer, */
-#define RETRY_FACTOR 4u			/* and so many times as long as that took */
-
 /* A member as the view has it now.  A failure: it does not answer. */
 NAM_FIBER_FN static int
 member_follow(struct nam_client *client, const struct nam_view_member *member)
@@ -80,9 +77,7 @@ number_follow(struct nam_client *client, uint64_t number)
 			memory_order_release);
 		client->view_seen = number;
 	} else {
-		/* A connection that is not made takes long, and epochs stand still meanwhile. */
-		client->view_retry_ns = nam_now_ns() + RETRY_NS +
-			RETRY_FACTOR * (nam_now_ns() - now);
+		client->view_retry_ns = nam__retry_at_ns(now);
 	}
 	free(view);
 }

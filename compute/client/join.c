@@ -329,6 +329,7 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 			"the memory server at %s sent a malformed REGISTER reply", address);
 	client->id = reply.client_id;
 	client->incarnation = reply.incarnation;
+	client->is_over = nam__client_is_over;
 	client->epoch_word.raw = reply.epoch_word;
 	client->epoch_slots.raw = reply.epoch_slots;
 	return 0;

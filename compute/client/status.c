@@ -140,7 +140,8 @@ server_ask(void *arg)
 	struct asked *asked = arg;
 	struct nam_client *client = NULL;
 	struct nam_rpc_status_reply reply;
-	int rc = nam__asker_open(asked->options, asked->address, false, &client, &asked->diag);
+	int rc = nam__asker_open(asked->options, asked->address, 0, false, &client,
+		&asked->diag);
 
 	if (!rc) {
 		rc = status_ask(client->epoch_worker, 0, &reply);

@@ -16,11 +16,8 @@
 
 #define PAUSE_NS 500000ull		/* until handlers have destroyed queue pairs */
 #define TICK_PATIENCE_NS 10000000ull	/* of an epoch thread, which has others to see to */
-#define RETRY_NS 1000000000ull		/* after a memory server that did not answer, */
-#define RETRY_FACTOR 4u			/* and so many times as long as that took */
-#define ANEW_TRIES 10u
-#define ANEW_PAUSE_NS 10000000ull
-#define ANEW_TIMEOUT_MS 500u		/* for a memory server whose connection has ended */
+#define ANEW_PAUSE_NS 10000000ull	/* the same where that takes connections */
+#define ANEW_PATIENCE_MS 500u		/* for a memory server whose connection has ended */
 
 /* ---- one request --------------------------------------------------------------------------- */
 
@@ -49,22 +46,18 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request
  * one has come to its address, the client may have queue pairs to that.  Silence proves nothing.
  */
 NAM_FIBER_FN static int
-close_anew(const struct nam_client_options *like, const char *address,
+close_anew(const struct nam_client_options *options, const char *address,
 	const struct nam_rpc_fence_request *request, struct nam_diag *diag)
 {
-	struct nam_client_options options = *like;
 	struct nam_rpc_fence_reply reply;
 	struct nam_client *asker = NULL;
 	int rc;
 
-	options.transport = NAM_TRANSPORT_SRQ;
-	if (!options.timeout_ms || options.timeout_ms > ANEW_TIMEOUT_MS)
-		options.timeout_ms = ANEW_TIMEOUT_MS;
 	diag->text[0] = '\0';
-	rc = nam__asker_open(&options, address, false, &asker, diag);
+	rc = nam__asker_open(options, address, ANEW_PATIENCE_MS, false, &asker, diag);
 	if (!rc)
 		rc = ask(asker->epoch_worker, 0, request, &reply); /* SUSPENDS */
-	else if (nam_err_is(rc, NAM_E_FABRIC_STARTING) || (asker && asker->servers[0].absent))
+	else if (nam__asked_ended(asker, rc))
 		rc = 0;
 	if (asker)
 		nam__client_free(asker);
@@ -88,129 +81,111 @@ close_at(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_re
 		diag); /* SUSPENDS */
 }
 
-static int
-silent_diag(int rc, const char *address, struct nam_diag *diag)
-{
-	return diag->text[0] ? rc : nam_diag_set(diag, rc, "the memory server at %s does not say "
-		"that the client's queue pairs are gone: %s", address, nam_err_text(rc));
-}
-
 /* ---- all of them --------------------------------------------------------------------------- */
+
+struct fencing {
+	struct nam_worker *worker;
+	/* Its members are asked by new connections, by a worker that knows the lead; or NULL. */
+	const struct nam__cluster_view *view;
+	struct nam_rpc_fence_request request;	/* CLOSE */
+	uint32_t state;			/* of the client, as the lead says */
+};
+
+/* One that is not the lead: its number in the view, or its slot. */
+NAM_FIBER_FN static int
+member_close(const struct fencing *f, uint32_t number, struct nam_diag *diag)
+{
+	const struct nam_client *client = f->worker->client;
+	const char *address = f->view ? f->view->members[number].address :
+		client->servers[number].address;
+	struct nam_rpc_fence_reply reply;
+	int rc = f->view ? close_anew(&client->options, address, &f->request, diag) :
+		close_at(f->worker, number, &f->request, &reply, diag); /* SUSPENDS */
+
+	if (rc && rc != -EAGAIN && !diag->text[0])
+		return nam_diag_set(diag, rc, "the memory server at %s does not say that the "
+			"client's queue pairs are gone: %s", address, nam_err_text(rc));
+	return rc;
+}
 
 /* The lead first: it says what the client is, and takes no session from then on. */
 NAM_FIBER_FN static int
-close_round(struct nam_worker *worker, const struct nam_rpc_fence_request *request,
-	uint32_t *ret_state, struct nam_diag *diag)
+close_round(struct fencing *f, struct nam_diag *diag)
 {
-	const struct nam_client *client = worker->client;
+	const struct nam_client *client = f->worker->client;
+	uint32_t count = f->view ? f->view->head.count : client->servers_count;
+	uint32_t lead = f->view ? 0 : client->catalog_slot;
 	struct nam_rpc_fence_reply reply = { .state = NAM_CLIENT_FENCING };
-	int rc = close_at(worker, client->catalog_slot, request, &reply, diag); /* SUSPENDS */
+	int rc = close_at(f->worker, client->catalog_slot, &f->request, &reply,
+		diag); /* SUSPENDS */
 
-	*ret_state = reply.state;
+	f->state = reply.state;
 	if ((rc && rc != -EAGAIN) || reply.state != NAM_CLIENT_FENCING)
 		return rc;
-	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
-		int one = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		int one = i == lead ? 0 : member_close(f, i, diag); /* SUSPENDS */
 
-		if (slot != client->catalog_slot)
-			one = close_at(worker, slot, request, &reply, diag); /* SUSPENDS */
 		if (one && one != -EAGAIN)
-			return silent_diag(one, client->servers[slot].address, diag);
+			return one;
 		rc = rc ? rc : one;
 	}
 	return rc;
 }
 
 NAM_FIBER_FN static int
-publish(struct nam_worker *worker, const struct nam_rpc_fence_request *fenced, uint64_t view,
-	uint32_t *ret_state)
+publish(struct fencing *f, uint64_t view)
 {
-	struct nam_rpc_fence_request request = *fenced;
+	struct nam_rpc_fence_request request = f->request;
 	struct nam_rpc_fence_reply reply;
 	int rc;
 
 	request.step = NAM_RPC_FENCE_PUBLISH;
 	request.view = view;
-	rc = ask(worker, worker->client->catalog_slot, &request, &reply); /* SUSPENDS */
+	rc = ask(f->worker, f->worker->client->catalog_slot, &request, &reply); /* SUSPENDS */
 	if (!rc)
-		*ret_state = reply.state;
+		f->state = reply.state;
 	return rc;
 }
 
 /* C21: published only after each member of one view has closed its queue pairs. */
 NAM_FIBER_FN static int
-attempt(struct nam_worker *worker, const struct nam_rpc_fence_request *request,
-	uint32_t *ret_state, struct nam_diag *diag)
+attempt(struct fencing *f, struct nam_diag *diag)
 {
 	/* Acquire: the slots of its members are seen. */
-	uint64_t view = atomic_load_explicit(&worker->client->view_whole, memory_order_acquire);
-	int rc = close_round(worker, request, ret_state, diag); /* SUSPENDS */
+	uint64_t view = f->view ? f->view->head.number :
+		atomic_load_explicit(&f->worker->client->view_whole, memory_order_acquire);
+	int rc = close_round(f, diag); /* SUSPENDS */
 
 	nam_race_point("fence.closed");
-	if (rc || *ret_state != NAM_CLIENT_FENCING)
-		return rc;
-	return publish(worker, request, view, ret_state); /* SUSPENDS */
-}
-
-/* The same by a worker that knows the lead only: the others are asked by new connections. */
-NAM_FIBER_FN static int
-attempt_anew(struct nam_worker *lead, const struct nam__cluster_view *view,
-	const struct nam_rpc_fence_request *request, uint32_t *ret_state, struct nam_diag *diag)
-{
-	struct nam_rpc_fence_reply reply = { .state = NAM_CLIENT_FENCING };
-	int rc = ask(lead, lead->client->catalog_slot, request, &reply); /* SUSPENDS */
-
-	*ret_state = reply.state;
-	if ((rc && rc != -EAGAIN) || reply.state != NAM_CLIENT_FENCING)
-		return rc;
-	for (uint32_t i = 1; i < view->head.count; i++) {
-		int one = close_anew(&lead->client->options, view->members[i].address, request,
-			diag); /* SUSPENDS */
-
-		if (one && one != -EAGAIN)
-			return silent_diag(one, view->members[i].address, diag);
-		rc = rc ? rc : one;
-	}
-	return rc ? rc : publish(lead, request, view->head.number, ret_state); /* SUSPENDS */
+	return rc || f->state != NAM_CLIENT_FENCING ? rc : publish(f, view); /* SUSPENDS */
 }
 
 int
-nam__client_fence_anew(struct nam_worker *lead, const struct nam__cluster_view *view, uint16_t id,
-	uint16_t incarnation, uint64_t term, struct nam_diag *diag)
+nam__client_fence(struct nam_worker *worker, const struct nam__cluster_view *view, uint16_t id,
+	uint16_t incarnation, uint64_t term, uint64_t patience_ns, uint32_t *ret_state,
+	struct nam_diag *diag)
 {
-	const struct nam_rpc_fence_request request = { .step = NAM_RPC_FENCE_CLOSE,
-		.client_id = id, .incarnation = incarnation, .term = term };
-	uint32_t state;
-	int rc = -EAGAIN;
-
-	for (unsigned i = 0; rc == -EAGAIN && i < ANEW_TRIES; i++) {
-		if (i)
-			nam_sleep_ns(ANEW_PAUSE_NS);
-		diag->text[0] = '\0';
-		rc = attempt_anew(lead, view, &request, &state, diag); /* SUSPENDS */
-	}
-	return rc;
-}
-
-int
-nam__client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation, uint64_t term,
-	uint64_t patience_ns, uint32_t *ret_state, struct nam_diag *diag)
-{
-	const struct nam_rpc_fence_request request = {
-		.step = NAM_RPC_FENCE_CLOSE,
-		.client_id = id,
-		.incarnation = incarnation,
-		.term = term,
+	struct fencing f = {
+		.worker = worker,
+		.view = view,
+		.request = {
+			.step = NAM_RPC_FENCE_CLOSE,
+			.client_id = id,
+			.incarnation = incarnation,
+			.term = term,
+		},
 	};
 	uint64_t deadline_ns = nam_now_ns() + patience_ns;
 	int rc;
 
 	for (;;) {
 		diag->text[0] = '\0';
-		rc = attempt(worker, &request, ret_state, diag); /* SUSPENDS */
-		if ((rc != -EAGAIN && rc != -NAM_E_VIEW) || nam_now_ns() >= deadline_ns)
+		rc = attempt(&f, diag); /* SUSPENDS */
+		*ret_state = f.state;
+		/* A view that was given stays what it is. */
+		if ((rc != -EAGAIN && (rc != -NAM_E_VIEW || view)) || nam_now_ns() >= deadline_ns)
 			return rc;
-		nam_sleep_ns(PAUSE_NS);
+		nam_sleep_ns(view ? ANEW_PAUSE_NS : PAUSE_NS);
 	}
 }
 
@@ -258,7 +233,7 @@ nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	if (!rc && state.state == NAM_CLIENT_UNKNOWN)
 		return nam_diag_set(diag, -ENOENT, "there has been no client %u yet", id);
 	if (!rc)
-		rc = nam__client_fence(worker, id, incarnation ?: state.incarnation, 0,
+		rc = nam__client_fence(worker, NULL, id, incarnation ?: state.incarnation, 0,
 			worker->client->options.timeout_ms * 1000000ull, &after,
 			diag); /* SUSPENDS */
 	return rc ? explain(worker, rc, client, state.pid, diag) : 0;
@@ -295,11 +270,11 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 			break;
 		/* One that cannot be completed does not stand in the way of the others. */
 		client->fence_last = found.client_id;
-		rc = nam__client_fence(client->epoch_worker, found.client_id, found.incarnation, 0,
-			TICK_PATIENCE_NS, &state, &diag); /* SUSPENDS */
+		rc = nam__client_fence(client->epoch_worker, NULL, found.client_id,
+			found.incarnation, 0, TICK_PATIENCE_NS, &state,
+			&diag); /* SUSPENDS */
 	}
 	/* Queue pairs that are being destroyed, or a view to follow: at the next tick. */
 	if (rc && rc != -EAGAIN && rc != -NAM_E_VIEW)
-		client->fence_retry_ns = nam_now_ns() + RETRY_NS +
-			RETRY_FACTOR * (nam_now_ns() - now);
+		client->fence_retry_ns = nam__retry_at_ns(now);
 }

@@ -11,26 +11,20 @@
  * Every memory server refuses a client from now on and closes its queue pairs; then it is DEAD.
  * The worker runs no fibers.
  *
+ * @view	asks its members by connections of their own, for a worker that knows the lead only;
+ *		NULL: the members of the view that the worker's client has installed
  * @term	of the steward that asks; 0
  * @ret_state	enum nam_client_state: DEAD, or UNKNOWN if the lead has never had such a client
  * @diag	which memory server was in the way, or ""
  *
- * 0, -EAGAIN: queue pairs are left after patience_ns; -NAM_E_VIEW: the view keeps changing, or the
- * term is too low; -NAM_E_FABRIC_CAPABILITY: it is alive, and its process has to end; or a FABRIC
- * code.  The client may be refused by some memory servers then.  Cost: 1 RPC to each memory server,
- * 2 to the lead.
+ * 0, -EAGAIN: queue pairs are left after patience_ns; -NAM_E_VIEW: another view is in force;
+ * -NAM_E_TERM: of an earlier steward; -NAM_E_FABRIC_CAPABILITY: it is alive, and its process has to
+ * end; or a FABRIC code.  The client may be refused by some memory servers then.  Cost: 1 RPC to
+ * each memory server, 2 to the lead.
  */
-NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
-	uint64_t term, uint64_t patience_ns, uint32_t *ret_state,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
-/*
- * The same by a worker that knows the lead only, as of that view.  It waits a tenth of a second for
- * queue pairs, and half a second for a memory server.  Cost: a connection and an RPC per member.
- */
-NAM_FIBER_FN int nam__client_fence_anew(struct nam_worker *lead,
+NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker,
 	const struct nam__cluster_view *view, uint16_t id, uint16_t incarnation, uint64_t term,
-	struct nam_diag *diag) NAM_MUST_CHECK;
+	uint64_t patience_ns, uint32_t *ret_state, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
  * The client behind `id` that is FENCING, round by id; 0: there is none.  The worker's client need

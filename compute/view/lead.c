@@ -14,15 +14,11 @@ int
 nam__prober_open(const struct nam_client_options *options, const char *address,
 	uint32_t patience_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
 {
-	struct nam_client_options own = *options;
 	struct nam_client *client = NULL;
 	int rc;
 
-	own.transport = NAM_TRANSPORT_SRQ;
-	if (patience_ms && (!own.timeout_ms || patience_ms < own.timeout_ms))
-		own.timeout_ms = patience_ms;
 	diag->text[0] = '\0';
-	rc = nam__asker_open(&own, address, waits, &client, diag);
+	rc = nam__asker_open(options, address, patience_ms, waits, &client, diag);
 	if (rc && client)
 		nam__client_free(client);
 	if (!rc)
@@ -34,19 +30,14 @@ int
 nam__member_look(const struct nam_client_options *options, const char *address, uint32_t id,
 	uint64_t boot, struct nam_diag *diag)
 {
-	struct nam_client_options own = *options;
 	struct nam_client *client = NULL;
 	bool gone;
 	int rc;
 
-	own.transport = NAM_TRANSPORT_SRQ;
 	diag->text[0] = '\0';
-	rc = nam__asker_open(&own, address, false, &client, diag);
-	if (rc)
-		gone = nam_err_is(rc, NAM_E_FABRIC_STARTING) ||
-			(client && client->servers[0].absent);
-	else
-		gone = client->servers[0].id != id || client->servers[0].boot != boot;
+	rc = nam__asker_open(options, address, 0, false, &client, diag);
+	gone = rc ? nam__asked_ended(client, rc) : client->servers[0].id != id ||
+		client->servers[0].boot != boot;
 	if (client)
 		nam__client_free(client);
 	return gone ? -ENOENT : rc;

@@ -37,14 +37,26 @@ nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
 struct attempt {
 	struct nam_worker *worker;
 	uint32_t slot;
+	void (*fn)(struct attempt *attempt);
 	int rc;
 	struct nam_fiber *fiber;
 };
 
-static int
-connect_here(struct nam_worker *worker, uint32_t slot)
+static void
+connect_here(struct attempt *attempt)
 {
-	return worker->ops->connect(worker, slot, &worker->diag);
+	struct nam_worker *worker = attempt->worker;
+
+	attempt->rc = worker->ops->connect(worker, attempt->slot, &worker->diag);
+}
+
+/* A memory server that closed the connection may live, and take this client no more (C21). */
+static void
+over_here(struct attempt *attempt)
+{
+	const struct nam_client *client = attempt->worker->client;
+
+	attempt->rc = client->is_over(client) ? -NAM_E_FABRIC_FENCED : 0;
 }
 
 static void
@@ -52,18 +64,20 @@ attempt_main(void *arg)
 {
 	struct attempt *attempt = arg;
 
-	attempt->rc = connect_here(attempt->worker, attempt->slot);
+	attempt->fn(attempt);
 	nam_fiber_exit_to(attempt->fiber, attempt->worker->current->fiber);
 }
 
 static int
-connect_on_stack(struct nam_worker *worker, uint32_t slot)
+on_stack(struct nam_worker *worker, uint32_t slot, void (*fn)(struct attempt *attempt))
 {
-	struct attempt attempt = { .worker = worker, .slot = slot };
+	struct attempt attempt = { .worker = worker, .slot = slot, .fn = fn };
 	int rc;
 
-	if (worker->current->is_thread)
-		return connect_here(worker, slot);
+	if (worker->current->is_thread) {
+		fn(&attempt);
+		return attempt.rc;
+	}
 	rc = nam_fiber_create(attempt_main, &attempt, STACK_BYTES, &attempt.fiber);
 	if (rc)
 		return nam_diag_set(&worker->diag, rc, "no memory to connect to the memory server "
@@ -74,36 +88,20 @@ connect_on_stack(struct nam_worker *worker, uint32_t slot)
 	return attempt.rc;
 }
 
-/*
- * A memory server that closed the connection may live, and take this client no more (C21).  The
- * first one is asked, since a host that vanished costs a time-out.  If it takes this client
- * nevertheless, the way there was cut, and it stays lost.
- */
+/* The lead is asked once for each connection that ended. */
 static int
 why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 {
-	struct nam__server *server = &worker->client->servers[slot];
-	struct nam_qp *qp;
-	int rc;
+	struct nam_client *client = worker->client;
 
-	if (!worker->client->id || !nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD) ||
-		worker->qps[slot])
+	if (!client->is_over || !nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD))
 		return lost;
-	if (atomic_exchange_explicit(&worker->client->asked_why, true, memory_order_relaxed))
-		return atomic_load_explicit(&worker->client->fenced, memory_order_relaxed) ?
-			-NAM_E_FABRIC_FENCED : lost;
-	rc = connect_on_stack(worker, slot);
-	qp = worker->qps[slot];
-	worker->qps[slot] = NULL;
-	if (qp)
-		qp->ops->qp_destroy(qp);
-	if (!rc)
-		worker->ops->server_closed(worker, slot);
-	if (rc != -NAM_E_FENCED)
-		return lost;
-	atomic_store_explicit(&worker->client->fenced, true, memory_order_relaxed);
-	atomic_store_explicit(&server->lost, -NAM_E_FABRIC_FENCED, memory_order_release);
-	return -NAM_E_FABRIC_FENCED;
+	if (!atomic_exchange_explicit(&client->servers[slot].asked_why, true,
+			memory_order_relaxed) &&
+		on_stack(worker, slot, over_here) == -NAM_E_FABRIC_FENCED)
+		atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
+	return atomic_load_explicit(&client->fenced, memory_order_relaxed) ?
+		-NAM_E_FABRIC_FENCED : lost;
 }
 
 int
@@ -124,7 +122,7 @@ nam__qp_open(struct nam_worker *worker, uint32_t slot)
 		return nam_diag_set(&worker->diag, answering->refusal,
 			"cannot connect to the memory server at %s: %s", server->address,
 			nam_err_text(answering->refusal));
-	rc = connect_on_stack(worker, slot);
+	rc = on_stack(worker, slot, connect_here);
 	if (!rc)
 		return 0;
 	end_ns = nam_now_ns();

@@ -207,8 +207,8 @@ fence_alive(struct actor *self)
 
 	litmus_await(ONE);
 	leaf_find(self);
-	rc = nam__client_fence(self->worker, other->id, other->incarnation, 0, LITMUS_PATIENCE_NS,
-		&state, &diag);
+	rc = nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
+		LITMUS_PATIENCE_NS, &state, &diag);
 	if (self->client->caps & NAM_CAP_LASTING) {
 		if (rc != -NAM_E_FABRIC_CAPABILITY || state_of(self, A) != NAM_CLIENT_ALIVE)
 			litmus_fail("fencing a living client: %s", nam_err_name(rc));
