@@ -135,6 +135,17 @@ waiter_remove(struct nam_worker *worker, const struct nam__slot_waiter *waiter)
 	*at = waiter->next;
 }
 
+/* Tasks of one worker enter a slot in the order in which they came. */
+static bool
+is_first(const struct nam_worker *worker, const struct nam__slot_waiter *self)
+{
+	const struct nam__slot_waiter *waiter = worker->slot_waiters;
+
+	while (waiter != self && (waiter->slot != self->slot || ended(waiter->request)))
+		waiter = waiter->next;
+	return waiter == self;
+}
+
 /*
  * Returns whether the slot is entered; else the request was ended.  *ret_start_ns is when the wait
  * began, or 0 if there was none.
@@ -155,7 +166,8 @@ slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
 	if (request)
 		ask(slot, request);
 	waiter_add(worker, &self);
-	while (!(entered = nam__lock_slot_try(slot)) && !ended(request)) {
+	while (!(entered = is_first(worker, &self) && nam__lock_slot_try(slot)) &&
+		!ended(request)) {
 		nam__pause_await(worker, wait_ns); /* SUSPENDS */
 		if (wait_ns < SLOT_WAIT_MAX_NS)
 			wait_ns *= 2;
