@@ -89,20 +89,23 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
  * pages of a withdrawn region belong to others now.
  */
 static void
-populate_piece(struct shm_peer *peer)
+populate_piece(struct shm_domain *domain, struct shm_peer *peer)
 {
 	const struct shm_region *region = &peer->regions[peer->populate_region];
 	uint64_t all = peer->withdrawn[peer->populate_region] ? 0 : region->bytes;
 	uint64_t left = all - peer->populate_offset;
 	uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
 
+	/* Without the mutex, for which workers wait that open or lose a connection. */
 	(void)madvise(region->base + peer->populate_offset, bytes,
 		peer->populate_region & SHM_READ_ONLY ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
+	pthread_mutex_lock(&domain->mutex);
 	peer->populate_offset += bytes;
 	if (peer->populate_offset == all) {
 		peer->populate_offset = 0;
 		peer->populate_region++;
 	}
+	pthread_mutex_unlock(&domain->mutex);
 }
 
 /* A peer whose time has come, with one more user; or NULL, and when to ask again. */
@@ -136,8 +139,7 @@ nam__shm_peers_populate(struct shm_domain *domain)
 
 	if (!peer)
 		return wait_ms;
-	/* Without the mutex, for which workers wait that open or lose a connection. */
-	populate_piece(peer);
+	populate_piece(domain, peer);
 	nam__shm_peer_put(domain, peer);
 	return 0;
 }

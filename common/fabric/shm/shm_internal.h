@@ -64,7 +64,7 @@ struct shm_peer {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	uint32_t users;		/* domain mutex */
 	uint32_t regions_count;
-	uint32_t populate_region;	/* the watcher's next piece; that thread only */
+	uint32_t populate_region;	/* the watcher's next piece; only it changes it */
 	uint64_t populate_offset, populate_ns;	/* in the region; when it begins */
 	bool withdrawn[SHM_REGIONS_MAX];	/* when they were mapped: they are not populated */
 	struct shm_region regions[];
