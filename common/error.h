@@ -48,7 +48,7 @@ extern "C" {
 	X(FABRIC_VERSION, 5207, FABRIC, "the peer speaks another version of the protocol")          \
 	X(FABRIC_CAPABILITY, 5208, FABRIC, "the provider cannot do that")                           \
 	X(FABRIC_ADDRESS_IN_USE, 5209, FABRIC, "another memory server is listening there")          \
-	X(FABRIC_DENIED, 5210, FABRIC, "this user may not connect to the memory server")            \
+	X(FABRIC_DENIED, 5210, FABRIC, "the memory server does not admit this user or key")         \
 	X(FABRIC_STARTING, 5211, FABRIC, "the memory server has not got all of its memory yet")     \
 	X(FABRIC_REFUSED, 5212, FABRIC, "the memory server takes no more connections")              \
 	X(FABRIC_FENCED, 5213, FABRIC, "the memory servers have fenced this client")                \
