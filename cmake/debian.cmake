@@ -31,7 +31,7 @@ set(CPACK_DEBIAN_LIBNAM0.DEB_DESCRIPTION
 set(CPACK_DEBIAN_LIBNAM0.DEB_PACKAGE_SECTION libs)
 
 # nam.pc requires what libnam.a needs, and pkg-config looks for it even if it prints nothing of it.
-set(dev_depends "libnam0 (= ${PROJECT_VERSION}), libnuma-dev, libinih-dev")
+set(dev_depends "libnam0 (= ${PROJECT_VERSION}), libnuma-dev, libinih-dev, libsodium-dev")
 if(verbs)
 	string(APPEND dev_depends ", libibverbs-dev, librdmacm-dev")
 endif()

@@ -6,6 +6,7 @@ find_package(Threads REQUIRED)
 
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)	# libxxhash-dev: its header only
 pkg_check_modules(numa REQUIRED IMPORTED_TARGET numa)		# libnuma-dev
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)	# libsodium-dev
 pkg_check_modules(inih REQUIRED IMPORTED_TARGET inih)		# libinih-dev
 pkg_check_modules(cjson IMPORTED_TARGET libcjson)		# libcjson-dev, for the programs
 pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)	# libcurl4-openssl-dev, for stewards
@@ -43,7 +44,7 @@ endif()
 add_library(nam_dependencies INTERFACE)
 target_include_directories(nam_dependencies SYSTEM INTERFACE ${xxhash_INCLUDE_DIRS})
 target_link_libraries(nam_dependencies INTERFACE
-	PkgConfig::numa PkgConfig::inih ${verbs} ${context} Threads::Threads)
+	PkgConfig::numa PkgConfig::inih PkgConfig::sodium ${verbs} ${context} Threads::Threads)
 if(verbs)
 	target_compile_definitions(nam_dependencies INTERFACE NAM_VERBS=1)
 endif()

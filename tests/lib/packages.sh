@@ -16,6 +16,7 @@ nam_build_packages=(
 	libibverbs-dev
 	librdmacm-dev
 	libinih-dev
+	libsodium-dev
 	libcjson-dev
 	libmicrohttpd-dev
 	libcurl4-openssl-dev

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proof.c -- see proof.h. */
+#include "proof.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "common/env.h"
+
+#define PROOF_BYTES crypto_auth_hmacsha512256_BYTES
+_Static_assert(NAM_SERVER_PROOF_BYTES == PROOF_BYTES, "the server's is whole");
+_Static_assert(NAM_CLIENT_PROOF_BYTES <= PROOF_BYTES, "the client's is its beginning");
+
+static const char client_label[16] = "nam client proof";
+static const char server_label[16] = "nam server proof";
+
+void
+nam__nonce_fill(uint8_t nonce[NAM_NONCE_BYTES])
+{
+	const uint64_t words[2] = { nam_entropy(), nam_entropy() };
+
+	_Static_assert(sizeof(words) == NAM_NONCE_BYTES, "a nonce is two words");
+	memcpy(nonce, words, sizeof(words));
+}
+
+/* With its length, so that no two lists of messages have the same bytes. */
+static void
+add(crypto_auth_hmacsha512256_state *state, const void *data, uint32_t bytes)
+{
+	(void)crypto_auth_hmacsha512256_update(state, (const uint8_t *)&bytes, sizeof(bytes));
+	(void)crypto_auth_hmacsha512256_update(state, data, bytes);
+}
+
+/* @reply	NULL: the client's proof */
+static void
+compute(const struct nam__auth_key *key, const struct nam_hello *hello,
+	const struct nam_hello *challenge, const struct nam_wire_answer *answer,
+	const struct nam_hello *reply, uint8_t ret[PROOF_BYTES])
+{
+	crypto_auth_hmacsha512256_state state;
+
+	(void)crypto_auth_hmacsha512256_init(&state, key->secret, sizeof(key->secret));
+	add(&state, reply ? server_label : client_label, sizeof(client_label));
+	add(&state, hello->data, hello->bytes);
+	add(&state, challenge->data, challenge->bytes);
+	add(&state, answer, offsetof(struct nam_wire_answer, proof));
+	if (reply)
+		add(&state, reply->data, reply->bytes);
+	(void)crypto_auth_hmacsha512256_final(&state, ret);
+	sodium_memzero(&state, sizeof(state));
+}
+
+void
+nam__proof_answer(const struct nam__auth_key *key, const struct nam_hello *hello,
+	const struct nam_hello *challenge, struct nam_hello *ret_answer)
+{
+	struct nam_wire_answer answer = { .print = key->print };
+	uint8_t proof[PROOF_BYTES];
+
+	nam__nonce_fill(answer.nonce);
+	compute(key, hello, challenge, &answer, NULL, proof);
+	memcpy(answer.proof, proof, sizeof(answer.proof));
+	*ret_answer = (struct nam_hello){ .bytes = sizeof(answer) };
+	memcpy(ret_answer->data, &answer, sizeof(answer));
+}
+
+const struct nam__auth_key *
+nam__proof_check(const struct nam__auth_keys *keys, const struct nam_hello *hello,
+	const struct nam_hello *challenge, const struct nam_hello *answer)
+{
+	static const struct nam__auth_key unknown;
+	const struct nam__auth_key *key;
+	struct nam_wire_answer given;
+	uint8_t proof[PROOF_BYTES];
+	bool same;
+
+	if (answer->bytes != sizeof(given))
+		return NULL;
+	memcpy(&given, answer->data, sizeof(given));
+	key = nam__auth_keys_find(keys, given.print);
+	compute(key ? key : &unknown, hello, challenge, &given, NULL, proof);
+	same = !sodium_memcmp(proof, given.proof, sizeof(given.proof));
+	return same ? key : NULL;
+}
+
+static void
+server_proof(const struct nam__auth_key *key, const struct nam_hello *hello,
+	const struct nam_hello *challenge, const struct nam_hello *answer,
+	const struct nam_hello *reply, uint8_t ret[PROOF_BYTES])
+{
+	struct nam_wire_answer given;
+
+	memcpy(&given, answer->data, sizeof(given));
+	compute(key, hello, challenge, &given, reply, ret);
+}
+
+void
+nam__proof_append(const struct nam__auth_key *key, const struct nam_hello *hello,
+	const struct nam_hello *challenge, const struct nam_hello *answer, struct nam_hello *reply)
+{
+	server_proof(key, hello, challenge, answer, reply, reply->data + reply->bytes);
+	reply->bytes += NAM_SERVER_PROOF_BYTES;
+}
+
+bool
+nam__proof_take(const struct nam__auth_key *key, const struct nam_hello *hello,
+	const struct nam_hello *challenge, const struct nam_hello *answer, struct nam_hello *reply)
+{
+	uint8_t proof[PROOF_BYTES];
+
+	if (challenge->bytes != sizeof(struct nam_wire_challenge) ||
+		reply->bytes < NAM_SERVER_PROOF_BYTES || reply->bytes > NAM_REPLY_BYTES_MAX)
+		return false;
+	reply->bytes -= NAM_SERVER_PROOF_BYTES;
+	server_proof(key, hello, challenge, answer, reply, proof);
+	return !sodium_memcmp(proof, reply->data + reply->bytes, sizeof(proof));
+}
