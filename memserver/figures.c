@@ -15,6 +15,8 @@ nam__count_refusal(struct nam_server *server, int rc)
 
 	if (nam_err_is(rc, NAM_E_FABRIC_STARTING))
 		reason = NAM_REFUSED_STARTING;
+	else if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
+		reason = NAM_REFUSED_KEY;
 	else if (nam_err_is(rc, NAM_E_LIMIT))
 		reason = NAM_REFUSED_HANDLERS;
 	else if (rc == -EDQUOT)

@@ -18,12 +18,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/auth/keys.h"
 #include "common/cluster.h"
 #include "common/env.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/pages.h"
 #include "common/fabric/colocated.h"
 #include "common/gaddr.h"
+#include "common/guard.h"
 #include "common/layout.h"
 #include "common/rpc/frame.h"
 #include "common/rpc/rpc.h"
@@ -98,6 +100,12 @@ void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at
 
 /* ---- handler.c ------------------------------------------------------------------------------- */
 
+/* What a client has proven of itself; without keys every client may do all. */
+struct nam__proven {
+	uint64_t print;			/* its key's fingerprint; 0: there are no keys */
+	enum nam_role role;
+};
+
 struct nam__connection {
 	struct nam__connection *next, *previous;	/* server->connections */
 	struct nam_qp *qp;
@@ -108,6 +116,7 @@ struct nam__connection {
 	bool present;			/* it counts in membership.present */
 	bool asks;			/* for figures only: in a reserved place */
 	bool fenced;			/* its handler is to destroy the queue pair */
+	struct nam__proven proven;
 	uint32_t peer;			/* index in server->peers */
 	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
@@ -249,7 +258,9 @@ struct nam_server {
 	atomic_bool stopping;
 	_Atomic uint32_t connections_count;
 	_Atomic uint64_t accepted, refused[NAM_REFUSALS_COUNT];
+	struct nam__strike *strikes;	/* auth.c; the listener's thread */
 	pthread_mutex_t mutex;		/* all below; held while a connection is accepted */
+	struct nam__auth_keys *keys;		/* NULL: no client needs one */
 	struct nam__connection *connections;
 	struct nam__peer *peers;	/* peers.c */
 	uint32_t peers_count, peers_size;
@@ -261,6 +272,12 @@ static inline uint32_t
 nam__first_region_id(const struct nam_server *server)
 {
 	return server->options.id * NAM_REGIONS_PER_SERVER;
+}
+
+static inline bool
+nam__is_admin(const struct nam__exchange *exchange)
+{
+	return !NAM_GUARD(KEY_ROLE) || exchange->connection->proven.role >= NAM_ROLE_ADMIN;
 }
 
 #endif /* NAM_MEMSERVER_MEMSERVER_INTERNAL_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c -- a memory server: its parts put together, and the door where clients come in. */
+/* server.c -- a memory server: its parts put together. */
 #include "server.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "common/fabric/register.h"
 #include "common/guard.h"
+#include "admit.h"
 #include "mailbox.h"
 #include "stores.h"
 #include "trees.h"
@@ -51,6 +52,10 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 		return nam_diag_set(diag, -EINVAL, "listen: '%s' names no fabric; known are: %s; "
 			"write for example shm:/run/nam/server0", options->listen,
 			nam_fabric_names());
+	if (!options->keys && !options->insecure && !nam__address_is_local(options->listen))
+		return nam_diag_set(diag, -EINVAL, "keys: other hosts reach '%s', and without keys "
+			"each of them may read and change all memory; make a key file with `namctl "
+			"key new`, or set insecure if that network is trusted", options->listen);
 	if (options->id >= NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "id: %u is not between 0 and %u", options->id,
 			NAM_SERVERS_MAX - 1);
@@ -163,23 +168,6 @@ opening_main(void *arg)
 	server->ops->listener_wake(server->listener);
 }
 
-static void
-reject_starting(struct nam_server *server, struct nam_cm_request *request)
-{
-	const struct nam_wire_welcome welcome = {
-		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
-		.status = -NAM_E_FABRIC_STARTING,
-		.server_id = server->options.id,
-		.boot = server->options.memory_bytes >> 20 << 32 |
-			atomic_load(&server->populate.bytes) >> 20,
-	};
-	struct nam_hello reply = { .bytes = sizeof(welcome) };
-
-	memcpy(reply.data, &welcome, sizeof(welcome));
-	nam__count_refusal(server, welcome.status);
-	server->ops->reject(server->listener, request, &reply);
-}
-
 static int
 open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
@@ -195,8 +183,8 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 		return nam_diag_set(diag, rc, "a thread: %s", nam_err_text(rc));
 	while (!atomic_load(&opening.done)) {
 		rc = server->ops->listener_poll(server->listener, STARTING_POLL_NS, &event);
-		if (rc > 0 && event.kind == NAM_CM_REQUEST)
-			reject_starting(server, event.request);
+		if (rc > 0)
+			nam__refuse_starting(server, &event);
 		else if (rc < 0)
 			nam_sleep_ns(STARTING_POLL_NS);
 		if (options->starting && options->starting(atomic_load(&server->populate.bytes),
@@ -226,6 +214,9 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 	(void)snprintf(server->listen, sizeof(server->listen), "%s", server->options.listen);
 	server->options.listen = server->listen;
 	server->ops = nam_fabric_find(server->listen, NULL);
+	rc = nam__auth_open(server, diag);
+	if (rc)
+		return rc;
 	rc = server->ops->domain_open(&fabric, &server->domain, diag);
 	if (rc)
 		return rc;
@@ -284,197 +275,6 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* @ret_mailbox, @ret_unreliable_qp	zeroes unless the client wants one */
-static int
-check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
-	struct nam_wire_mailbox_hello *ret_mailbox, uint64_t *ret_unreliable_qp)
-{
-	uint32_t bytes = sizeof(*ret);
-
-	if (hello->bytes < sizeof(ret->magic_version))
-		return -NAM_E_FABRIC_PROTOCOL;
-	memset(ret, 0, sizeof(*ret));
-	memcpy(ret, hello->data, hello->bytes < sizeof(*ret) ? hello->bytes : sizeof(*ret));
-	if (ret->magic_version >> 8 != NAM_RPC_MAGIC)
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (ret->magic_version != (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION))
-		return -NAM_E_FABRIC_VERSION;
-	memset(ret_mailbox, 0, sizeof(*ret_mailbox));
-	*ret_unreliable_qp = 0;
-	if (ret->flags & NAM_HELLO_MAILBOX)
-		bytes += (uint32_t)sizeof(*ret_mailbox);
-	if (ret->flags & NAM_HELLO_UNRELIABLE)
-		bytes += (uint32_t)sizeof(*ret_unreliable_qp);
-	if (hello->bytes != bytes || ret->flags == NAM_HELLO_UNRELIABLE ||
-		ret->flags > NAM_HELLO_ASKS || ret->reserved ||
-		ret->client_id >= NAM_CLIENTS_MAX || (!ret->client_id && ret->incarnation))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (!(ret->flags & NAM_HELLO_MAILBOX))
-		return 0;
-	memcpy(ret_mailbox, hello->data + sizeof(*ret), sizeof(*ret_mailbox));
-	if (ret->flags & NAM_HELLO_UNRELIABLE)
-		memcpy(ret_unreliable_qp, hello->data + sizeof(*ret) + sizeof(*ret_mailbox),
-			sizeof(*ret_unreliable_qp));
-	if (ret_mailbox->frame_bytes < NAM_FRAME_BYTES_MIN || ret_mailbox->frame_bytes % 64 ||
-		ret_mailbox->frame_bytes > NAM_FRAME_BYTES_MAX)
-		return -NAM_E_FABRIC_PROTOCOL;
-	return 0;
-}
-
-/* @connection	NULL: a rejection */
-static void
-welcome_fill(const struct nam_server *server, int status, const struct nam__connection *connection,
-	struct nam_hello *ret)
-{
-	struct nam_wire_welcome welcome = {
-		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
-		.status = status,
-		.server_id = server->options.id,
-		.regions_count = server->memory.count,
-		.boot = server->boot,
-	};
-
-	memset(ret, 0, sizeof(*ret));
-	ret->bytes = sizeof(welcome);
-	memcpy(ret->data, &welcome, sizeof(welcome));
-	if (connection && connection->mailbox) {
-		const struct nam__mailbox *box = connection->mailbox;
-		const struct nam_wire_mailbox_welcome mailbox = {
-			.remote = box->mr.remote,
-			.rkey = box->mr.rkey,
-			.frame_bytes = box->client.frame_bytes,
-			.file = server->domain->limits.regions_are_files ? box->mr.fd : -1,
-		};
-
-		memcpy(ret->data + ret->bytes, &mailbox, sizeof(mailbox));
-		ret->bytes += (uint32_t)sizeof(mailbox);
-		if (box->unreliable_qp)
-			memcpy(ret->data + sizeof(welcome) +
-				offsetof(struct nam_wire_unreliable_welcome, unreliable_qp),
-				&box->unreliable_qp_name,
-				sizeof(box->unreliable_qp_name));
-	}
-}
-
-/* Everything that accepting needs; on failure nothing is left behind. */
-static int
-prepare_connection(struct nam_server *server, const struct nam_cm_event *event,
-	struct nam__connection **ret, uint64_t *ret_unreliable_qp)
-{
-	struct nam__connection *connection;
-	struct nam_wire_mailbox_hello mailbox;
-	struct nam_wire_hello wire;
-	int rc = check_hello(&event->hello, &wire, &mailbox, ret_unreliable_qp);
-
-	if (rc)
-		return rc;
-	connection = calloc(1, sizeof(*connection));
-	if (!connection)
-		return -ENOMEM;
-	connection->client_id = wire.client_id;
-	connection->incarnation = wire.incarnation;
-	connection->asks = wire.flags == NAM_HELLO_ASKS;
-	rc = nam__connection_place(server, connection, event->peer);
-	if (rc)
-		goto free_connection;
-	rc = nam__membership_attach(&server->membership, connection);
-	if (rc)
-		goto leave_place;
-	if (wire.flags & NAM_HELLO_MAILBOX)
-		rc = nam__mailbox_open(connection, &mailbox, wire.flags & NAM_HELLO_UNRELIABLE);
-	if (rc)
-		goto detach;
-	*ret = connection;
-	return 0;
-
-detach:
-	nam__membership_detach(&server->membership, connection);
-leave_place:
-	nam__connection_leave(connection);
-free_connection:
-	free(connection);
-	return rc;
-}
-
-/* Its queue pair is gone, or never was. */
-static void
-connection_free(struct nam__connection *connection)
-{
-	struct nam_server *server = connection->handler->server;
-
-	nam__mailbox_free(connection);
-	nam__membership_detach(&server->membership, connection);
-	nam__connection_leave(connection);
-	free(connection);
-}
-
-static void
-reject_fenced(struct nam_server *server, struct nam_cm_request *request)
-{
-	struct nam_hello reply;
-
-	welcome_fill(server, -NAM_E_FENCED, NULL, &reply);
-	server->ops->reject(server->listener, request, &reply);
-}
-
-static void
-admit(struct nam_server *server, const struct nam_cm_event *event)
-{
-	struct nam__connection *connection = NULL;
-	struct nam_qp_options options;
-	struct nam_hello reply;
-	char peer[128];
-	uint64_t unreliable_qp = 0;
-	uint16_t client_id;
-	bool fenced;
-	int rc = prepare_connection(server, event, &connection, &unreliable_qp);
-
-	welcome_fill(server, rc, connection, &reply);
-	if (rc) {
-		nam__count_refusal(server, rc);
-		server->ops->reject(server->listener, event->request, &reply);
-		return;
-	}
-	client_id = connection->client_id;
-	options = (struct nam_qp_options){
-		.cq = connection->handler->cq,
-		.rq = connection->handler->rq,
-		.user = connection,
-		.share = connection->mailbox ? &connection->mailbox->mr : NULL,
-	};
-	/*
-	 * The handler may learn that the client is gone again before accept returns: the mutex
-	 * makes it wait until the connection is complete.
-	 */
-	pthread_mutex_lock(&server->mutex);
-	/* M5: a FENCE since it came has not seen it in the list, or sees it there. */
-	fenced = nam__membership_fenced(&server->membership, connection);
-	if (fenced)
-		reject_fenced(server, event->request);
-	rc = fenced ? -NAM_E_FENCED : server->ops->accept(server->listener, event->request,
-		&options, &reply, &connection->qp);
-	if (!rc) {
-		connection->next = server->connections;
-		if (connection->next)
-			connection->next->previous = connection;
-		server->connections = connection;
-		/* If it cannot, the client hears nothing over it until its time is out. */
-		if (connection->mailbox && connection->mailbox->unreliable_qp)
-			(void)server->ops->unreliable_qp_join(connection->mailbox->unreliable_qp,
-			connection->qp,
-				unreliable_qp);
-		nam__mailbox_start(connection);
-	}
-	pthread_mutex_unlock(&server->mutex);
-	nam__count(rc ? &server->refused[NAM_REFUSED_OTHER] : &server->accepted, 1);
-	nam__log(server, NAM_LOG_DEBUG, rc ? "refused" : "connected",
-		"peer=%s client=%u connections=%u",
-		nam_log_quote(event->peer, peer, sizeof(peer)), client_id,
-		atomic_load_explicit(&server->connections_count, memory_order_relaxed));
-	if (rc)
-		connection_free(connection);
-}
-
 static void
 connection_closed(struct nam__connection *connection)
 {
@@ -482,7 +282,7 @@ connection_closed(struct nam__connection *connection)
 	uint16_t client_id = connection->client_id, incarnation = connection->incarnation;
 	bool session = connection->session;
 
-	/* It is complete once this thread has had the mutex: see admit(). */
+	/* It is complete once this thread has had the mutex: see nam__admit(). */
 	pthread_mutex_lock(&server->mutex);
 	pthread_mutex_unlock(&server->mutex);
 	nam__log(server, NAM_LOG_DEBUG, "disconnected", "client=%u", client_id);
@@ -498,7 +298,7 @@ connection_closed(struct nam__connection *connection)
 	if (connection->next)
 		connection->next->previous = connection->previous;
 	pthread_mutex_unlock(&server->mutex);
-	connection_free(connection);
+	nam__connection_free(connection);
 	/* Its others go, too: it is not alive any more (M5). */
 	if (session && NAM_GUARD(FENCE_FIRST))
 		(void)nam__connections_fence(server, client_id, incarnation);
@@ -515,8 +315,8 @@ nam_server_run(struct nam_server *server)
 
 		if (n < 0)
 			return n;
-		if (n > 0 && event.kind == NAM_CM_REQUEST)
-			admit(server, &event);
+		if (n > 0)
+			nam__admit(server, &event);
 		else
 			nam__memory_trim(&server->memory, server->domain);
 	}
@@ -556,6 +356,7 @@ nam_server_destroy(struct nam_server *server)
 	if (server->domain)
 		server->ops->domain_close(server->domain);
 	free(server->peers);
+	nam__auth_close(server);
 	(void)pthread_mutex_destroy(&server->mutex);
 	free(server);
 }

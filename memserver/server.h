@@ -8,6 +8,7 @@
 #ifndef NAM_MEMSERVER_SERVER_H
 #define NAM_MEMSERVER_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,6 +52,12 @@ struct nam_server_options {
 	 * start.  May be NULL.
 	 */
 	int (*starting)(uint64_t ready_bytes, uint64_t total_bytes);
+	/*
+	 * The key file (common/auth/keys.h); clients without one of its keys are refused.  NULL: no
+	 * client needs a key, and the address is of this host only unless `insecure` is set.
+	 */
+	const char *keys;
+	bool insecure;
 	/* For fabrics with devices; NULL leaves each to the fabric: common/fabric/fabric.h. */
 	const char *device, *gid_index, *mtu;
 	void (*notice)(const char *text);	/* advice for the operator; any thread */
@@ -106,6 +113,14 @@ void nam_server_stop(struct nam_server *server);
 
 /* Joins the handler threads, closes every connection, gives the memory back. */
 void nam_server_destroy(struct nam_server *server);
+
+/**
+ * nam_server_reload_keys -- read the key file again; the holders of removed keys are fenced.
+ *
+ * Over shm, where mappings cannot be revoked, their processes stay until they end: a warning names
+ * each of them.  Any thread.  0, or a negative code with the cause in *diag: all stays as it was.
+ */
+int nam_server_reload_keys(struct nam_server *server, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /**
  * nam_server_metrics -- write all figures in the text format of Prometheus.

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inet.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,6 +70,30 @@ nam__inet_resolve(const char *name, const char *address, bool passive, struct ad
 	return nam_diag_set(diag, rc == EAI_SYSTEM ? -errno : -EINVAL,
 		"'%s': the host '%s' is not known: %s", address, host,
 		rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+}
+
+static bool
+is_loopback(const struct sockaddr *at)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)at;
+	const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)at;
+
+	return at->sa_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) :
+		ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool
+nam__inet_is_loopback(const char *name, const char *address)
+{
+	struct addrinfo *list;
+	bool all = true;
+
+	if (nam__inet_resolve(name, address, true, &list, NULL))
+		return false;
+	for (const struct addrinfo *at = list; at; at = at->ai_next)
+		all &= is_loopback(at->ai_addr);
+	freeaddrinfo(list);
+	return all;
 }
 
 void

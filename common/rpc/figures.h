@@ -28,6 +28,7 @@ struct nam_service_figures {
 	X(DESCRIPTORS, "descriptors")	/* file descriptors are short */                            \
 	X(HELLO, "hello")		/* another version, or malformed */                         \
 	X(CLIENT, "client")		/* declared dead, unknown */                                \
+	X(KEY, "key")			/* none, or one that the key file lacks */                  \
 	X(OTHER, "other")
 
 /* Why a handler looked at a node of a tree again. */

@@ -112,6 +112,8 @@ nam_mailbox_reply_at(uint32_t number, uint32_t frame_bytes)
 #define NAM_HELLO_UNRELIABLE 2u
 /* Alone: the connection asks for figures; memory servers reserve a few places for these. */
 #define NAM_HELLO_ASKS 4u
+/* Beside any of them: the client has a key, and answers a challenge (common/auth/proof.h). */
+#define NAM_HELLO_KEY 8u
 
 struct nam_wire_mailbox_hello {
 	uint64_t remote;	/* the client's share */

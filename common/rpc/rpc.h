@@ -21,7 +21,7 @@
 #include "common/layout.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 3u
+#define NAM_WIRE_VERSION 4u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -107,14 +107,14 @@ struct nam_wire_hello {
 	uint32_t magic_version;
 	uint16_t client_id;	/* 0 before REGISTER */
 	uint16_t incarnation;
-	uint32_t flags;		/* 0 */
+	uint32_t flags;		/* NAM_HELLO_*: frame.h */
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct nam_wire_hello) == 16, "wire layout");
 
 struct nam_wire_welcome {
 	uint32_t magic_version;	/* the server's own, also in a rejection */
-	int32_t status;		/* 0, or why not */
+	int32_t status;		/* 0, or why not; then the rest is 0 */
 	uint32_t server_id;
 	uint32_t regions_count;
 	/* Differs after a restart.  NAM_E_FABRIC_STARTING: MiB of memory << 32 | MiB populated. */

@@ -57,6 +57,9 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 		if (member && member->state == NAM_CLIENT_ALIVE &&
 			(exchange->server->domain->limits.caps & NAM_CAP_LASTING))
 			return -NAM_E_FABRIC_CAPABILITY;
+		/* M18: other clients end those only that are not alive. */
+		if (member && member->state == NAM_CLIENT_ALIVE && !nam__is_admin(exchange))
+			return -NAM_E_FABRIC_DENIED;
 		if (member)
 			nam__member_fence(membership, member);
 		reply->state = nam__member_state(membership, request->client_id,

@@ -154,10 +154,30 @@ nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_
 		__atomic_store_n(&membership->newest_of_all, incarnation, __ATOMIC_RELAXED);
 }
 
+/*
+ * M18: a client id belongs to the key that REGISTER came with.  Servers other than the lead take it
+ * for the key that comes first with that incarnation.
+ */
+static bool
+is_of_another_key(const struct nam__membership *membership, const struct nam__member *member,
+	const struct nam__connection *connection)
+{
+	const struct nam__newest *newest = &membership->newest[connection->client_id];
+
+	if (member)
+		return member->key != connection->proven.print;
+	return newest->incarnation == connection->incarnation && newest->key &&
+		newest->key != connection->proven.print;
+}
+
 static void
 appear(struct nam__membership *membership, struct nam__connection *connection)
 {
+	struct nam__newest *newest = &membership->newest[connection->client_id];
+
 	nam__newest_note(membership, connection->client_id, connection->incarnation, false);
+	if (newest->incarnation == connection->incarnation && !newest->key)
+		newest->key = connection->proven.print;
 	membership->present[connection->client_id]++;
 	connection->present = true;
 }
@@ -169,8 +189,10 @@ attach(struct nam__membership *membership, struct nam__connection *connection)
 
 	if (NAM_GUARD(FENCE_REFUSE) && is_over(membership, connection))
 		return -NAM_E_FENCED;
-	appear(membership, connection);
 	member = member_of(membership, connection);
+	if (NAM_GUARD(KEY_CLIENT) && is_of_another_key(membership, member, connection))
+		return -NAM_E_FABRIC_DENIED;
+	appear(membership, connection);
 	if (member)
 		member->connections++;
 	return 0;
@@ -268,6 +290,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->state = NAM_CLIENT_ALIVE;
 		member->connections = 1;
 		member->pid = request->pid;
+		member->key = connection->proven.print;
 		member->acknowledged = request->acknowledged;
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;

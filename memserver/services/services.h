@@ -105,6 +105,7 @@ struct nam__member {
 	uint8_t state;			/* enum nam_client_state; UNKNOWN likewise */
 	/* the session connection, and those whose hello has this id */
 	uint32_t connections;
+	uint64_t key;			/* fingerprint: REGISTER's; 0: there are no keys */
 	uint64_t pid;
 	uint64_t acknowledged;		/* the number of the last view that it has installed */
 	char name[48];
@@ -124,6 +125,7 @@ struct nam__view {
 struct nam__newest {
 	uint16_t incarnation;		/* 0: none */
 	bool fenced;
+	uint64_t key;			/* fingerprint: its first connection's; 0: not known */
 };
 
 struct nam__membership {

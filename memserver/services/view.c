@@ -351,6 +351,9 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 
 	if (rc)
 		return rc;
+	/* M18: a client that joins renews a member that was restarted; the rest is a steward's. */
+	if (request->change != NAM_RPC_VIEW_RENEW && !nam__is_admin(exchange))
+		return -NAM_E_FABRIC_DENIED;
 	if (!view->head.number || (NAM_GUARD(VIEW_NUMBER) &&
 			request->view.number != view->head.number))
 		return -NAM_E_VIEW;
@@ -411,6 +414,8 @@ steward(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 	const struct nam_rpc_view_request *request = exchange->body;
 	uint64_t now = nam_now_ns(), term = request->view.term;
 
+	if (!nam__is_admin(exchange))
+		return -NAM_E_FABRIC_DENIED;
 	switch ((enum nam_rpc_view_steward)request->change) {
 	case NAM_RPC_STEWARD_ACQUIRE:
 		if (now < view->lease_ns || view->recorded)

@@ -88,7 +88,7 @@ test_memserver_places() {
 	expect 2 "tcp:HOST:PORT" nam-memserver --listen tcp:127.0.0.1 --memory 64M
 	expect 2 "from 1 to 65535" nam-memserver --listen tcp:127.0.0.1:0 --memory 64M
 	expect 2 "not known" nam-memserver --listen tcp:no.such.host.invalid:7000 --memory 64M
-	expect 1 "no such address" nam-memserver --listen tcp:192.0.2.1:7000 --memory 64M
+	expect 1 "no such address" nam-memserver --insecure --listen tcp:192.0.2.1:7000 --memory 64M
 }
 
 test_memserver_memory() {

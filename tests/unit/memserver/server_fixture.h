@@ -101,6 +101,8 @@ call_over(struct fixture *f, struct nam__connection *connection, uint16_t type, 
 	uint32_t bytes;
 
 	connection->handler = &f->server->handlers[0];
+	/* As every client is where there are no keys. */
+	connection->proven.role = connection->proven.role ?: NAM_ROLE_ADMIN;
 	nam_rpc_header_fill(request, type, 4711, 0, body_bytes);
 	if (body_bytes)
 		memcpy(request + 1, body, body_bytes);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * auth.c -- the keys of clients: challenge, check, and the end of those whose key was removed.
+ *
+ * A client without a key, with an unknown key or with a wrong proof gets one and the same answer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admit.h"
+#include "common/auth/proof.h"
+#include "common/fabric/inet.h"
+#include "common/guard.h"
+#include "common/hash/hash.h"
+
+/* A peer that fails so often within a second is refused for the rest of it, without a look. */
+#define STRIKES_MAX 16u
+#define STRIKES_NS 1000000000ull
+#define STRIKES_PEERS 256u		/* peers share places, by hash */
+
+struct nam__strike {
+	uint64_t since_ns;
+	uint32_t count;
+};
+
+bool
+nam__address_is_local(const char *address)
+{
+	const char *rest;
+	const struct nam_fabric_ops *ops = nam_fabric_find(address, &rest);
+
+	return !strcmp(ops->name, "shm") || !strcmp(ops->name, "sim") ||
+		nam__inet_is_loopback(ops->name, address);
+}
+
+int
+nam__auth_open(struct nam_server *server, struct nam_diag *diag)
+{
+	struct nam_diag cause = { "" };
+	int rc;
+
+	if (!server->options.keys)
+		return 0;
+	rc = nam__auth_keys_read(server->options.keys, &server->keys, &cause);
+	if (rc)
+		return nam_diag_set(diag, rc, "keys: %s", cause.text);
+	server->strikes = calloc(STRIKES_PEERS, sizeof(server->strikes[0]));
+	return server->strikes ? 0 : nam_diag_set(diag, -ENOMEM, "no memory");
+}
+
+void
+nam__auth_close(struct nam_server *server)
+{
+	nam__auth_keys_free(server->keys);
+	free(server->strikes);
+}
+
+/* ---- clients that come ----------------------------------------------------------------------- */
+
+static struct nam__strike *
+strike_of(const struct nam_server *server, const char *peer)
+{
+	struct nam__strike *strike =
+		&server->strikes[nam_hash64(peer, strlen(peer)) % STRIKES_PEERS];
+	uint64_t now = nam_now_ns();
+
+	if (now - strike->since_ns > STRIKES_NS)
+		*strike = (struct nam__strike){ .since_ns = now };
+	return strike;
+}
+
+/* The reason is for the operator only. */
+static void
+deny(struct nam_server *server, const struct nam_cm_event *event, const char *reason)
+{
+	struct nam__strike *strike = strike_of(server, event->peer);
+	char peer[128];
+
+	if (strike->count++ < STRIKES_MAX)
+		nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
+			nam_log_quote(event->peer, peer, sizeof(peer)), reason,
+			strike->count == STRIKES_MAX ? " next=\"not looked at for a second\"" : "");
+	nam__refuse(server, event->request, -NAM_E_FABRIC_DENIED);
+}
+
+static void
+challenge(struct nam_server *server, const struct nam_cm_event *event)
+{
+	struct nam_wire_challenge wire = {
+		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
+		.server_id = server->options.id,
+		.boot = server->boot,
+	};
+	struct nam_hello out = { .bytes = sizeof(wire) };
+
+	nam__nonce_fill(wire.nonce);
+	memcpy(out.data, &wire, sizeof(wire));
+	server->ops->challenge(server->listener, event->request, &out);
+}
+
+/* False: it is of another version or malformed, which the admission says. */
+static bool
+hello_read(const struct nam_hello *hello, struct nam_wire_hello *ret)
+{
+	if (hello->bytes < sizeof(*ret))
+		return false;
+	memcpy(ret, hello->data, sizeof(*ret));
+	return ret->magic_version == (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION);
+}
+
+/* The key of the answer; false: there is none. */
+static bool
+prove(struct nam_server *server, const struct nam_cm_event *event, struct nam__proven *ret)
+{
+	const struct nam__auth_key *key;
+
+	pthread_mutex_lock(&server->mutex);
+	key = nam__proof_check(server->keys, &event->hello, &event->challenge, &event->answer);
+	if (!NAM_GUARD(KEY_PROOF))
+		key = &server->keys->keys[0];
+	if (key)
+		*ret = (struct nam__proven){ key->print, key->role };
+	pthread_mutex_unlock(&server->mutex);
+	return key;
+}
+
+bool
+nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event, struct nam__proven *ret)
+{
+	struct nam_wire_hello wire;
+
+	*ret = (struct nam__proven){ 0, NAM_ROLE_ADMIN };
+	if (!server->options.keys)
+		return true;
+	ret->role = NAM_ROLE_NONE;
+	if (!hello_read(&event->hello, &wire))
+		return true;
+	if (!(wire.flags & NAM_HELLO_KEY))
+		deny(server, event, "no_key");
+	else if (strike_of(server, event->peer)->count >= STRIKES_MAX)
+		deny(server, event, "too_often");
+	else if (event->kind == NAM_CM_REQUEST)
+		challenge(server, event);
+	else if (prove(server, event, ret))
+		return true;
+	else
+		deny(server, event, "wrong_key");
+	return false;
+}
+
+bool
+nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event,
+	const struct nam__proven *proven, struct nam_hello *reply)
+{
+	const struct nam__auth_key *key;
+
+	if (!server->keys)
+		return true;
+	key = nam__auth_keys_find(server->keys, proven->print);
+	if (!key || key->role != proven->role)
+		return false;
+	nam__proof_append(key, &event->hello, &event->challenge, &event->answer, reply);
+	return true;
+}
+
+/* ---- keys that are removed ------------------------------------------------------------------- */
+
+/* With both mutexes: the connection ends, and its client is refused from now on. */
+static void
+expel(struct nam__membership *membership, struct nam__connection *connection)
+{
+	struct nam__handler *handler = connection->handler;
+	struct nam__member *member = nam__member_find(membership, connection->client_id,
+		connection->incarnation);
+
+	if (member)
+		nam__member_fence(membership, member);
+	if (connection->client_id)
+		nam__newest_note(membership, connection->client_id, connection->incarnation, true);
+	connection->fenced = true;
+	/* Release: pairs with fenced_close(). */
+	atomic_store_explicit(&handler->fencing, true, memory_order_release);
+	handler->cq->ops->cq_wake(handler->cq);
+}
+
+/* With the mutex.  Connections of another role come again with that one. */
+static void
+expel_others(struct nam_server *server)
+{
+	struct nam__membership *membership = &server->membership;
+	bool lasting = server->domain->limits.caps & NAM_CAP_LASTING;
+	struct nam__connection *connection;
+	const struct nam__auth_key *key;
+
+	pthread_mutex_lock(&membership->mutex);
+	for (connection = server->connections; connection; connection = connection->next) {
+		key = nam__auth_keys_find(server->keys, connection->proven.print);
+		if (key && key->role == connection->proven.role)
+			continue;
+		nam__log(server, NAM_LOG_WARN, "key_removed", "client=%u incarnation=%u %s",
+			connection->client_id, connection->incarnation,
+			lasting ? "remedy=\"end its process: it has the memory mapped\"" :
+				"fenced=1");
+		if (!lasting)
+			expel(membership, connection);
+	}
+	pthread_mutex_unlock(&membership->mutex);
+}
+
+int
+nam_server_reload_keys(struct nam_server *server, struct nam_diag *diag)
+{
+	struct nam__auth_keys *keys, *old;
+	int rc;
+
+	if (!server->options.keys)
+		return 0;
+	rc = nam__auth_keys_read(server->options.keys, &keys, diag);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&server->mutex);
+	old = server->keys;
+	server->keys = keys;
+	expel_others(server);
+	pthread_mutex_unlock(&server->mutex);
+	nam__auth_keys_free(old);
+	return 0;
+}
