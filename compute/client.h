@@ -56,6 +56,11 @@ struct nam_client_options {
 	 * READs of it, and by default requests there go by the RPC transport fetch.
 	 */
 	int no_local;
+	/*
+	 * A file with this client's key, for memory servers with key files; default NAM_KEY of the
+	 * environment, or none.
+	 */
+	const char *key;
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */
@@ -75,7 +80,9 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-NAM_E_FABRIC_TIMEOUT		a memory server does not answer within timeout_ms
  *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for timeout_ms
  *	-NAM_E_FABRIC_REFUSED		a memory server takes no more connections
- *	-NAM_E_FABRIC_DENIED		this user may not connect to a memory server
+ *	-NAM_E_FABRIC_DENIED		a memory server does not admit this user or key, or has
+ *					not proven that it knows the key
+ *	-EACCES				others may read or change the key's file
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed
  *	-NAM_E_FABRIC_*			a memory server ended meanwhile, or sent a malformed reply

@@ -61,6 +61,8 @@ struct nam_client {
 	bool (*is_over)(const struct nam_client *client);
 	atomic_bool fenced;		/* it does */
 	char name[48];
+	char *key_path;			/* options.key */
+	struct nam__auth_keys *key;		/* one; NULL: it has none */
 	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
 	_Atomic uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/rpc/frame.h"
+#include "compute/client/credentials.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
 #include "compute/worker/worker.h"
@@ -27,6 +28,7 @@ nam__client_new(const struct nam_client_options *options)
 {
 	struct nam_client *client = aligned_alloc(_Alignof(struct nam_client), sizeof(*client));
 	struct nam_client_options defaults;
+	const char *key;
 
 	if (!client)
 		return NULL;
@@ -50,6 +52,16 @@ nam__client_new(const struct nam_client_options *options)
 		options->name ? options->name : program_invocation_short_name);
 	client->options.name = client->name;
 	client->options.cluster = NULL;
+	key = options->key ? options->key : getenv("NAM_KEY");
+	if (key) {
+		client->key_path = strdup(key);
+		if (!client->key_path) {
+			free(client->servers);
+			free(client);
+			return NULL;
+		}
+	}
+	client->options.key = client->key_path;
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_mutex_init(&client->holders_mutex, NULL);
 	nam_region_table_init(&client->regions);
@@ -69,6 +81,7 @@ nam__client_free(struct nam_client *client)
 		nam__colocated_forget(&client->servers[i]);
 	for (uint32_t i = 0; i < client->domains_count; i++)
 		client->domains[i]->ops->domain_close(client->domains[i]);
+	nam__client_key_close(client);
 	free(client->servers);
 	free(client->names);
 	pthread_mutex_destroy(&client->mutex);

@@ -13,6 +13,7 @@
 #include "common/guard.h"
 #include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
+#include "compute/client/credentials.h"
 #include "compute/worker/worker.h"
 
 /* Capabilities that layers above rely on. */
@@ -131,14 +132,14 @@ nam__servers_open(struct nam_client *client, const struct nam_cluster_server *se
 	uint32_t count, struct nam_diag *diag)
 {
 	uint32_t slot;
+	int rc = nam__client_key_open(client, diag);
 
-	for (uint32_t i = 0; i < count; i++) {
-		int rc = nam__server_append(client, servers[i].listen, &slot, diag);
-
+	for (uint32_t i = 0; !rc && i < count; i++) {
+		rc = nam__server_append(client, servers[i].listen, &slot, diag);
 		if (rc)
 			return rc;
 		atomic_store_explicit(&client->servers[slot].usable, true, memory_order_relaxed);
 		nam__server_publish(client, slot);
 	}
-	return 0;
+	return rc;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/client/credentials.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock_queue.h"
@@ -20,8 +21,8 @@
 
 /* No connection: the reason, in the error codes of connect. */
 static int
-explain_refusal(struct nam__server *server, int rc, const struct nam_hello *reply,
-	struct nam_diag *diag)
+explain_refusal(const struct nam_client *client, struct nam__server *server, int rc,
+	const struct nam_hello *reply, struct nam_diag *diag)
 {
 	struct nam_wire_welcome welcome;
 
@@ -34,6 +35,8 @@ explain_refusal(struct nam__server *server, int rc, const struct nam_hello *repl
 				"program version %u; install the same release on both sides",
 				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
 		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
+		if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
+			return nam__denial_explain(client, server, diag);
 		if (nam_err_is(rc, NAM_E_LIMIT) || rc == -EDQUOT || rc == -EMFILE)
 			return nam_diag_set(diag, -NAM_E_FABRIC_REFUSED, "the memory server at %s "
 				"refused the connection: %s", server->address,
@@ -66,7 +69,8 @@ explain_refusal(struct nam__server *server, int rc, const struct nam_hello *repl
 
 /* The first welcome identifies a server; later ones must agree with it. */
 static int
-welcome_take(struct nam__server *server, const struct nam_hello *reply, struct nam_diag *diag)
+welcome_take(const struct nam_client *client, struct nam__server *server,
+	const struct nam_hello *reply, struct nam_diag *diag)
 {
 	struct nam_wire_welcome welcome;
 
@@ -76,7 +80,7 @@ welcome_take(struct nam__server *server, const struct nam_hello *reply, struct n
 			server->address, reply->bytes);
 	memcpy(&welcome, reply->data, sizeof(welcome));
 	if (welcome.magic_version != WIRE_MAGIC_VERSION)
-		return explain_refusal(server, -ECONNREFUSED, reply, diag);
+		return explain_refusal(client, server, -ECONNREFUSED, reply, diag);
 	if (welcome.status || welcome.server_id >= NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
@@ -116,7 +120,7 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 		if (!rc)
 			return 0;
 		worker->qps[slot] = NULL;
-		rc = explain_refusal(server, rc, reply, diag);
+		rc = explain_refusal(client, server, rc, reply, diag);
 		if (server->ready_mib != ready_mib)
 			deadline = nam_now_ns() + patience_ns;
 		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
@@ -149,6 +153,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 		.local = server->colocated,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
+	struct nam__shake shake = { .client = client, .server = server, .hello = &hello };
 	struct nam_diag own = { "" };
 	int rc;
 
@@ -164,10 +169,17 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 				"write to: %s", server->address, nam_err_text(rc));
 		options.share = &worker->mailboxes[slot]->mr;
 	}
+	if (client->key) {
+		wire.flags |= NAM_HELLO_KEY;
+		options.answer = nam__shake_answer;
+		options.answer_arg = &shake;
+	}
 	memcpy(hello.data, &wire, sizeof(wire));
 	rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
 	if (!rc)
-		rc = welcome_take(server, &reply, diag);
+		rc = nam__shake_finish(&shake, &reply, diag);
+	if (!rc)
+		rc = welcome_take(client, server, &reply, diag);
 	if (!rc && (wire.flags & NAM_HELLO_MAILBOX) &&
 		nam__client_mailbox_welcome(worker->mailboxes[slot], worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "

@@ -96,13 +96,13 @@ try_view(struct nam_worker *worker)
 static void
 try_welcome(struct nam_client *client, struct fuzz_input *input)
 {
-	struct nam_hello reply = { .bytes = fuzz_u8(input) % (NAM_HELLO_BYTES_MAX + 1) };
+	struct nam_hello reply = { .bytes = fuzz_u8(input) % (NAM_REPLY_BYTES_MAX + 1) };
 	struct nam_diag diag = { "" };
 
 	client->servers[0].boot = fuzz_u8(input) & 1;
 	fuzz_take(input, reply.data, reply.bytes);
-	(void)!welcome_take(&client->servers[0], &reply, &diag);
-	(void)explain_refusal(&client->servers[0], -ECONNREFUSED, &reply, &diag);
+	(void)!welcome_take(client, &client->servers[0], &reply, &diag);
+	(void)explain_refusal(client, &client->servers[0], -ECONNREFUSED, &reply, &diag);
 }
 
 int

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * credentials.h -- a client's key: it proves it to each memory server, and has each server prove
+ * that it knows the key, too.
+ */
+#ifndef NAM_COMPUTE_CLIENT_CREDENTIALS_H
+#define NAM_COMPUTE_CLIENT_CREDENTIALS_H
+
+#include "client_internal.h"
+
+/* The key of options.key or NAM_KEY, if there is one.  0 or as nam__auth_keys_read(). */
+int nam__client_key_open(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__client_key_close(struct nam_client *client);
+
+/* One attempt to connect. */
+struct nam__shake {
+	const struct nam_client *client;
+	const struct nam__server *server;
+	const struct nam_hello *hello;
+	struct nam_hello challenge, answer;
+};
+
+/* For nam_qp_options.answer. */
+int nam__shake_answer(void *shake, const struct nam_hello *challenge, struct nam_hello *answer,
+	struct nam_diag *diag);
+/* The welcome, without the server's proof.  0, or -NAM_E_FABRIC_DENIED: it has proven nothing. */
+int nam__shake_finish(const struct nam__shake *shake, struct nam_hello *reply,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* The text for a memory server that denies.  Returns its code. */
+int nam__denial_explain(const struct nam_client *client, const struct nam__server *server,
+	struct nam_diag *diag);
+
+#endif /* NAM_COMPUTE_CLIENT_CREDENTIALS_H */
