@@ -11,7 +11,7 @@
 #include "common/rpc/transport.h"
 
 struct bench_options {
-	const char *cluster;		/* NULL: none */
+	const char *cluster, *key;		/* NULL: none */
 	const char *json;		/* NULL: none */
 	bool quiet;
 	uint64_t ops;			/* 0: by time */
@@ -35,7 +35,10 @@ struct bench_options {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "    \
 		"shm:PATH,shm:PATH, or @FILE. Without this option, NAM_CLUSTER in the environment " \
 		"names them. sim:PROFILE is a simulated cluster.",                                  \
-		NAM_OPTION_TEXT, BENCH_FIELD(cluster) }
+		NAM_OPTION_TEXT, BENCH_FIELD(cluster) },                                            \
+	{ "key", "FILE", "The file with this client's key, for memory servers with key files. "     \
+		"Without this option, NAM_KEY in the environment names it.",                        \
+		NAM_OPTION_TEXT, BENCH_FIELD(key) }
 
 #define BENCH_TRANSPORT                                                                             \
 	{ "transport", "TRANSPORT", "How requests travel: srq (SEND there and back), mailbox "      \

@@ -59,6 +59,7 @@ connect_client(void *arg, struct nam_client **ret_client)
 
 	nam_client_options_init(&options);
 	options.cluster = o->cluster;
+	options.key = o->key;
 	options.name = "nam-bench";
 	options.transport = o->transport;
 	options.frame_bytes = o->frame_bytes;

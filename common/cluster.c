@@ -145,6 +145,7 @@ static const struct {
 	KEY(rpc_threads),
 	KEY(log_level),
 	KEY(metrics),
+	KEY(keys),
 #undef KEY
 };
 
@@ -209,7 +210,7 @@ take_key(void *arg, const struct nam__ini *ini, const char *section, const char 
 		return 0;
 	}
 	return nam_diag_set(ini->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, "
-		"memory, region, pages, numa, rpc_threads, log_level, metrics", ini->path,
+		"memory, region, pages, numa, rpc_threads, log_level, metrics, keys", ini->path,
 		ini->line, name);
 }
 

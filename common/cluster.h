@@ -34,6 +34,7 @@ struct nam_cluster_server {
 	char rpc_threads[16];
 	char log_level[16];
 	char metrics[64];
+	char keys[128];
 };
 
 struct nam_cluster {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- the program nam-memserver. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -30,6 +31,7 @@ enum {
 #define ADDRESS_PAUSE_NS 50000000
 
 static _Atomic(struct nam_server *) running;
+static pthread_mutex_t reloading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool stop_requested;
 static struct nam__options options;	/* set before the first thread */
 static _Atomic enum nam_log_level log_level;
@@ -68,6 +70,31 @@ write_advice(const char *text)
 	write_text("advice", nam__options_named(text).text);
 }
 
+/* Ends before the server does. */
+static void
+reload_keys(void)
+{
+	struct nam_server *server;
+	struct nam_diag diag = { "" };
+	char fields[300], file[256];
+	int rc = 0;
+
+	if (!options.server.keys)
+		return;
+	pthread_mutex_lock(&reloading);
+	server = atomic_load_explicit(&running, memory_order_acquire);
+	if (server)
+		rc = nam_server_reload_keys(server, &diag);
+	pthread_mutex_unlock(&reloading);
+	if (rc) {
+		write_text("not_reloaded", diag.text);
+		return;
+	}
+	(void)snprintf(fields, sizeof(fields), "server=%u keys=%s", options.server.id,
+		nam_log_quote(options.server.keys, file, sizeof(file)));
+	write_log(NAM_LOG_INFO, "reloaded", fields);
+}
+
 static void
 reload(void)
 {
@@ -75,6 +102,9 @@ reload(void)
 	struct nam_diag left, diag = { "" };
 	char fields[800];
 
+	reload_keys();
+	if (options.server.keys && !options.config)
+		return;
 	if (nam__options_reload(&options, &level, &left, &diag)) {
 		write_text("not_reloaded", diag.text);
 		return;
@@ -254,7 +284,9 @@ serve(void)
 	(void)snprintf(fields, sizeof(fields), "server=%u", options.server.id);
 	write_log(NAM_LOG_INFO, "stopping", fields);
 	notify("STOPPING=1");
+	pthread_mutex_lock(&reloading);
 	atomic_store_explicit(&running, NULL, memory_order_release);
+	pthread_mutex_unlock(&reloading);
 	nam__http_stop(http);
 	nam_server_destroy(server);
 	return rc ? EXIT_FAILED : 0;

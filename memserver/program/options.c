@@ -137,6 +137,12 @@ static const struct nam_option rows[] = {
 		"0.0.0.0.", NAM_OPTION_TEXT, FIELD(server.gid_index) },
 	{ "mtu", "BYTES", "Over verbs: the size of packets, 256 to 4096 (default: the path's).",
 		NAM_OPTION_TEXT, FIELD(server.mtu) },
+	{ "keys", "FILE", "Admit only clients that hold a key of this file (`namctl key new`). "
+		"SIGHUP reads it again; the holders of removed keys are fenced.", NAM_OPTION_TEXT,
+		FIELD(server.keys) },
+	{ "insecure", NULL, "Without --keys: listen at an address that other hosts reach. Each of "
+		"them may then read and change all memory.", NAM_OPTION_FLAG,
+		FIELD(server.insecure) },
 	{ "log-level", "LEVEL", "Events on stderr, one a line: error, warn, info (default) or "
 		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), SET(log_level_set),
 		.choices = log_levels },
@@ -207,6 +213,7 @@ static const struct {
 	KEY("numa", numa),
 	KEY("rpc-threads", rpc_threads),
 	KEY("metrics", metrics),
+	KEY("keys", keys),
 	KEY("log-level", log_level),
 #undef KEY
 };
@@ -295,7 +302,8 @@ static void
 note_command_line(struct nam__options *o)
 {
 	const bool on_command_line[] = { o->server.listen, o->memory_set, o->region_set,
-		o->pages_set, o->numa_set, o->rpc_threads_set, o->metrics, o->log_level_set };
+		o->pages_set, o->numa_set, o->rpc_threads_set, o->metrics, o->server.keys,
+		o->log_level_set };
 
 	_Static_assert(sizeof(keys) / sizeof(keys[0]) == NAM__KEYS_COUNT &&
 		sizeof(on_command_line) == sizeof(o->on_command_line), "one row for each key");

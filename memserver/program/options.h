@@ -9,7 +9,7 @@
 #include "common/cluster.h"
 #include "memserver/server.h"
 
-#define NAM__KEYS_COUNT 8u
+#define NAM__KEYS_COUNT 9u
 
 struct nam__options {
 	struct nam_server_options server;

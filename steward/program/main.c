@@ -23,7 +23,7 @@ static volatile sig_atomic_t stop;
 /* ---- command line ---------------------------------------------------------------------------- */
 
 struct line {
-	const char *cluster;
+	const char *cluster, *key;
 	struct nam__store_options store;
 	uint32_t interval_ms, timeout_ms, fence_ms;
 	bool once;
@@ -35,6 +35,8 @@ static const struct nam_option rows[] = {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, or @FILE, "
 		"a cluster file. One is enough. Without this option, NAM_CLUSTER in the "
 		"environment names them.", NAM_OPTION_TEXT, FIELD(cluster) },
+	{ "key", "FILE", "The file with an admin's key, for memory servers with key files. Without "
+		"this option, NAM_KEY in the environment names it.", NAM_OPTION_TEXT, FIELD(key) },
 	NAM__STORE_ROWS(struct line, store, NULL),
 	{ "fence-ms", "N", "A client that delays a view for so many milliseconds is fenced, up to "
 		"3600000 (default 30000). 0: none is.", NAM_OPTION_COUNT, FIELD(fence_ms),
@@ -182,6 +184,7 @@ begin(struct line *line)
 
 	nam_client_options_init(&options);
 	options.cluster = line->cluster;
+	options.key = line->key;
 	options.name = "nam-steward";
 	options.timeout_ms = line->store.timeout_ms = line->timeout_ms;
 	line->store.stop = &stop;

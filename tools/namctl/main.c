@@ -88,6 +88,10 @@ static const struct command commands[] = {
 		"rows in the order of COLUMN", true, false },
 	{ "table", "drop", ctl_table_drop, 1, 1, "NAME",
 		"remove the table and free its memory", true, false },
+	{ "key", "new", ctl_key_new, 2, 3, "KEYS NAME [FILE]",
+		"add a key to a key file; its line alone in FILE", false, true },
+	{ "key", "list", ctl_key_list, 1, 1, "KEYS",
+		"names, roles and fingerprints of a key file", false, true },
 	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]",
 		"what this machine has for each fabric", false, true },
 };
@@ -107,6 +111,8 @@ struct line {
 };
 
 static const char *const transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
+/* In the order of enum nam_role. */
+static const char *const roles[] = { "write", "admin", NULL };
 static const char *const kv_engines[] = { "chained", "cuckoo", NULL };
 static const char *const kv_modes[] = { "cache", "store", NULL };
 
@@ -118,6 +124,9 @@ static const struct nam_option rows[] = {
 		"shm:/tmp/nam0,shm:/tmp/nam1 or tcp:10.0.0.1:7000,tcp:10.0.0.2:7000, or @FILE, "
 		"a cluster file. Without this option, NAM_CLUSTER in the environment names them.",
 		NAM_OPTION_TEXT, FIELD(cluster) },
+	{ "key", "FILE", "The file with this client's key, for memory servers with key files. "
+		"Without this option, NAM_KEY in the environment names it.", NAM_OPTION_TEXT,
+		FIELD(key) },
 	{ "transport", "TRANSPORT", "How requests to memory servers travel: srq, mailbox, fetch "
 		"or datagram. Without this option, NAM_TRANSPORT in the environment decides.",
 		NAM_OPTION_CHOICE, FIELD(transport), .min = NAM_TRANSPORT_SRQ,
@@ -196,6 +205,10 @@ static const struct nam_option rows[] = {
 		"many as the memory allows with 64k each).", NAM_OPTION_COUNT,
 		FIELD(kv_create.partitions), .min = 1, .max = NAM_KV_PARTITIONS_MAX,
 		.scope = "kv create" },
+	{ .help = "Options of key new:", .scope = "key new" },
+	{ "role", "ROLE", "write (default): all that an application does; admin: also change the "
+		"view and fence living clients, as nam-steward and namctl do.", NAM_OPTION_CHOICE,
+		FIELD(role), .min = NAM_ROLE_WRITE, .choices = roles, .scope = "key new" },
 	{ .help = "Options of doctor:", .scope = "doctor" },
 	{ "root", "DIR", "Look at sys, proc and dev in this folder, for example a copy from "
 		"another machine.", NAM_OPTION_TEXT, FIELD(root), .scope = "doctor" },
@@ -340,6 +353,7 @@ main(int argc, char **argv)
 	nam_index_options_init(&ctl->create);
 	nam_kv_options_init(&ctl->kv_create);
 	ctl->interval_ms = 1000;
+	ctl->role = NAM_ROLE_WRITE;
 	command = parse(argc, argv, &line, &args, &exit_code);
 	if (!command)
 		return exit_code;

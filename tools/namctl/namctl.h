@@ -16,6 +16,7 @@
  *	kv.c		all about key-value stores
  *	records.c	record stores
  *	table.c		tables
+ *	key_file.c	key new, key list
  *	doctor.c	doctor
  *	machine.c	what this machine has; doctor/verbs.c asks libibverbs
  *	examine.c	what it lacks
@@ -32,12 +33,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/auth/keys.h"
 #include "nam.h"
 #include "key.h"
 #include "steward/store.h"
 
 struct ctl {
 	const char *cluster;
+	const char *key;		/* NULL: not said */
 	enum nam_transport transport;	/* 0: not said */
 	uint32_t timeout_ms;		/* 0: not said */
 	bool json;
@@ -45,6 +48,7 @@ struct ctl {
 	const char *key_type;		/* NULL: by the index's key size */
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	uint32_t interval_ms;		/* of top */
+	enum nam_role role;		/* of key new */
 	struct nam__store_options store;	/* of server add */
 	/* of index create */
 	struct nam_index_options create;
@@ -75,6 +79,8 @@ int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_client_fence(struct ctl *ctl, char **args);
+int ctl_key_new(struct ctl *ctl, char **args);	/* both without a cluster */
+int ctl_key_list(struct ctl *ctl, char **args);
 int ctl_index_create(struct ctl *ctl, char **args);
 int ctl_index_list(struct ctl *ctl, char **args);
 int ctl_index_drop(struct ctl *ctl, char **args);

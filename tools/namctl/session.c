@@ -16,6 +16,7 @@ ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options)
 	}
 	nam_client_options_init(ret_options);
 	ret_options->cluster = ctl->cluster;
+	ret_options->key = ctl->key;
 	ret_options->name = "namctl";
 	ret_options->transport = ctl->transport;
 	if (ctl->timeout_ms)
