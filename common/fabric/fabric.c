@@ -70,3 +70,20 @@ nam_fabric_names(void)
 		"librdmacm-dev and build anew with -DNAM_VERBS=ON";
 #endif
 }
+
+int
+nam__fabric_answer(const struct nam_qp_options *options, const char *address,
+	const struct nam_hello *challenge, struct nam_hello *answer, struct nam_diag *diag)
+{
+	int rc;
+
+	if (!options->answer)
+		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "%s: the memory server wants a "
+			"key, and this client has none; pass --key FILE", address);
+	memset(answer, 0, sizeof(*answer));
+	rc = options->answer(options->answer_arg, challenge, answer, diag);
+	if (!rc && answer->bytes > NAM_HELLO_BYTES_MAX)
+		rc = nam_diag_set(diag, -EINVAL, "%s: an answer of %u bytes", address,
+			answer->bytes);
+	return rc;
+}

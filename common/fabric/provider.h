@@ -59,6 +59,18 @@ NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_FUNCTION, unsupported)
 NAM__PROVIDER_FUNCTION(unsupported, qp_share_near)
 NAM__PROVIDER_FUNCTION(unsupported, is_near)
 
+/*
+ * Client side: the answer to a challenge by the caller's options, or the negative code that ends
+ * the attempt, with its text.
+ */
+int nam__fabric_answer(const struct nam_qp_options *options, const char *address,
+	const struct nam_hello *challenge, struct nam_hello *answer, struct nam_diag *diag)
+	NAM_MUST_CHECK;
+
+/* A listener keeps its last challenges, for this long; each takes one answer. */
+#define NAM__CHALLENGES_MAX 128u
+#define NAM__CHALLENGE_NS 5000000000ull
+
 /* The providers that fabric.c lists. */
 extern const struct nam_fabric_ops nam__shm_ops, nam__tcp_ops, nam__verbs_ops;
 
