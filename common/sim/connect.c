@@ -80,14 +80,39 @@ ask(struct sim_listener *listener, struct sim_qp *qp, const struct nam_hello *he
 	return request;
 }
 
-/* The queue pair is the caller's if that is 0. */
+static void
+await(const struct nam_cm_request *request, const struct sim_domain *domain, uint64_t until)
+{
+	while (request->verdict == SIM_NONE && nam__sim_here() < until &&
+		!nam__sim_is_gone(domain->process))
+		(void)nam__sim_wait(until);
+}
+
+/* The request is on its way again if that is 0; else it has been given up. */
 static int
-answered(struct nam_cm_request *request, struct nam_hello *reply, const char *address,
+meet(struct nam_cm_request *request, const struct nam_qp_options *options, const char *address,
 	struct nam_diag *diag)
 {
-	int answer = request->answer;
+	int rc = nam__sim_is_gone(request->qp->domain->process) ? -NAM_E_FABRIC_PEER_DEAD :
+		nam__fabric_answer(options, address, &request->challenge, &request->answer, diag);
 
-	if (!answer) {
+	if (rc) {
+		request_free(request);
+		return rc;
+	}
+	request->verdict = SIM_NONE;
+	nam__sim_plan(&request->event, nam__sim_here() + way());
+	return 0;
+}
+
+/* The queue pair is the caller's if that is 0. */
+static int
+decided(struct nam_cm_request *request, struct nam_hello *reply, const char *address,
+	struct nam_diag *diag)
+{
+	enum sim_verdict verdict = request->verdict;
+
+	if (verdict == SIM_NONE) {
 		/* The listener will find that the client has gone. */
 		request->qp = NULL;
 		request->waiter = NULL;
@@ -97,7 +122,7 @@ answered(struct nam_cm_request *request, struct nam_hello *reply, const char *ad
 	if (reply)
 		*reply = request->reply;
 	request_free(request);
-	if (answer > 0)
+	if (verdict == SIM_ACCEPTED)
 		return 0;
 	if (reply && reply->bytes)
 		return nam_diag_set(diag, -ECONNREFUSED, "%s: the memory server refused the "
@@ -139,13 +164,21 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 		return nam_diag_set(diag, -EINVAL, "%s: no queue pair", address);
 	request = ask(listener, qp, hello);
 	until = nam__sim_after(pub->patience_ns ?: SIM_CONNECT_NS);
-	while (!request->answer && nam__sim_here() < until && !nam__sim_is_gone(domain->process))
-		(void)nam__sim_wait(until);
-	rc = answered(request, reply, address, diag);
+	await(request, domain, until);
+	if (request->verdict == SIM_CHALLENGED) {
+		rc = meet(request, options, address, diag);
+		if (rc)
+			goto destroy_qp;
+		await(request, domain, until);
+	}
+	rc = decided(request, reply, address, diag);
 	if (rc)
-		nam__sim_qp_destroy(&qp->pub);
-	else
-		*ret = &qp->pub;
+		goto destroy_qp;
+	*ret = &qp->pub;
+	return 0;
+
+destroy_qp:
+	nam__sim_qp_destroy(&qp->pub);
 	return rc;
 }
 
@@ -178,7 +211,7 @@ nam__sim_listen(struct nam_domain *pub, const char *address, struct nam_listener
 }
 
 static void
-answer(struct nam_cm_request *request, int how, const struct nam_hello *reply)
+decide(struct nam_cm_request *request, enum sim_verdict verdict, const struct nam_hello *reply)
 {
 	if (!request->qp) {
 		request_free(request);
@@ -186,8 +219,16 @@ answer(struct nam_cm_request *request, int how, const struct nam_hello *reply)
 	}
 	if (reply)
 		request->reply = *reply;
-	request->answer = how;
+	request->verdict = verdict;
 	nam__sim_wake(request->waiter, way());
+}
+
+/* Whether the listener still knows the challenge. */
+static bool
+is_pending(const struct sim_listener *listener, const struct nam_cm_request *request)
+{
+	return listener->challenges - request->number < NAM__CHALLENGES_MAX &&
+		nam__sim.now <= request->challenged_ns + NAM__CHALLENGE_NS;
 }
 
 static void
@@ -196,10 +237,12 @@ request_due(struct sim_event *event)
 	struct nam_cm_request *request = (struct nam_cm_request *)event;
 	struct sim_listener *listener = request->listener;
 
-	SIM_EVENT(SIM_WHAT_CONNECT, request->from, 0, "p%u asks to connect", request->from);
+	SIM_EVENT(SIM_WHAT_CONNECT, request->from, request->number, "p%u %s", request->from,
+		request->number ? "answers" : "asks to connect");
 	/* Its process may have died meanwhile. */
-	if (!listener || !listener->name[0]) {
-		answer(request, -1, NULL);
+	if (!listener || !listener->name[0] ||
+		(request->number && !is_pending(listener, request))) {
+		decide(request, SIM_REJECTED, NULL);
 		return;
 	}
 	STAILQ_INSERT_TAIL(&listener->arrived, request, arrived_link);
@@ -226,9 +269,11 @@ nam__sim_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 		return 0;
 	STAILQ_REMOVE_HEAD(&listener->arrived, arrived_link);
 	memset(event, 0, sizeof(*event));
-	event->kind = NAM_CM_REQUEST;
+	event->kind = request->number ? NAM_CM_ANSWER : NAM_CM_REQUEST;
 	event->request = request;
 	event->hello = request->hello;
+	event->challenge = request->challenge;
+	event->answer = request->answer;
 	(void)snprintf(event->peer, sizeof(event->peer), "simulated process %u", request->from);
 	return 1;
 }
@@ -250,13 +295,13 @@ nam__sim_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	struct sim_listener *listener = (struct sim_listener *)pub;
 	struct sim_qp *client = request->qp, *qp;
 
-	if (reply && reply->bytes > NAM_HELLO_BYTES_MAX) {
-		answer(request, -1, NULL);
+	if (reply && reply->bytes > NAM_REPLY_BYTES_MAX) {
+		decide(request, SIM_REJECTED, NULL);
 		return -EINVAL;
 	}
 	qp = nam__sim_qp_new(listener->domain, options);
 	if (!qp) {
-		answer(request, -1, NULL);
+		decide(request, SIM_REJECTED, NULL);
 		return -EINVAL;
 	}
 	SIM_EVENT(SIM_WHAT_CONNECT, qp->id, client ? client->id : 0, "q%u accepts q%u", qp->id,
@@ -267,7 +312,7 @@ nam__sim_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	}
 	if (!client || nam__sim_is_gone(client->domain->process))
 		nam__sim_qp_close_later(qp);
-	answer(request, 1, reply);
+	decide(request, SIM_ACCEPTED, reply);
 	*ret = &qp->pub;
 	return 0;
 }
@@ -277,7 +322,29 @@ nam__sim_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	const struct nam_hello *reply)
 {
 	(void)listener;
-	answer(request, -1, reply && reply->bytes <= NAM_HELLO_BYTES_MAX ? reply : NULL);
+	decide(request, SIM_REJECTED,
+		reply && reply->bytes <= NAM_REPLY_BYTES_MAX ? reply : NULL);
+}
+
+/*
+ * Must not wait, like nam__sim_accept.  From here on the client keeps the request.  A second
+ * challenge ends its attempt, as a rejection does.
+ */
+void
+nam__sim_challenge(struct nam_listener *pub, struct nam_cm_request *request,
+	const struct nam_hello *challenge)
+{
+	struct sim_listener *listener = (struct sim_listener *)pub;
+
+	if (challenge->bytes > NAM_REPLY_BYTES_MAX) {
+		decide(request, SIM_REJECTED, NULL);
+		return;
+	}
+	SIM_EVENT(SIM_WHAT_CONNECT, request->from, 1, "p%u is challenged", request->from);
+	request->challenge = *challenge;
+	request->number = ++listener->challenges;
+	request->challenged_ns = nam__sim_here();
+	decide(request, SIM_CHALLENGED, NULL);
 }
 
 void
@@ -290,7 +357,7 @@ nam__sim_listener_close(struct nam_listener *pub)
 		return;
 	while ((request = STAILQ_FIRST(&listener->arrived))) {
 		STAILQ_REMOVE_HEAD(&listener->arrived, arrived_link);
-		answer(request, -1, NULL);
+		decide(request, SIM_REJECTED, NULL);
 	}
 	LIST_FOREACH(request, &nam__sim.requests, link)
 		if (request->listener == listener)

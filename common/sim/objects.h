@@ -210,7 +210,12 @@ struct sim_listener {
 	struct sim_thread *waiter;
 	STAILQ_HEAD(, nam_cm_request) arrived;	/* and not yet asked about */
 	bool woken;
+	uint32_t challenges;		/* so many were sent */
 	char name[SIM_NAME_BYTES * 2];
+};
+
+enum sim_verdict {
+	SIM_NONE = 0, SIM_ACCEPTED, SIM_REJECTED, SIM_CHALLENGED,
 };
 
 struct nam_cm_request {
@@ -220,9 +225,11 @@ struct nam_cm_request {
 	struct sim_listener *listener;	/* NULL: closed meanwhile */
 	struct sim_qp *qp;		/* the client's; NULL: it gave up */
 	struct sim_thread *waiter;
-	struct nam_hello hello, reply;
+	struct nam_hello hello, challenge, answer, reply;
 	uint32_t from;			/* process */
-	int answer;			/* 0: none; 1: accepted; -1: rejected */
+	uint32_t number;		/* of its challenge, from 1 on; 0: none yet */
+	uint64_t challenged_ns;
+	enum sim_verdict verdict;
 };
 
 struct sim_call {
