@@ -49,36 +49,72 @@ nam__verbs_say_no_device(const char *address, const char *names, int way, struct
 		address ? address : "");
 }
 
-void
-nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret)
+/* Of either kind: a reply holds both. */
+static void
+pack(const struct nam_hello *hello, uint32_t max, uint8_t mtu, struct verbs_reply *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->magic = VERBS_MAGIC;
 	ret->version = VERBS_VERSION;
-	ret->mtu = mtu;
-	if (!hello || hello->bytes > NAM_HELLO_BYTES_MAX)
+	ret->said.mtu = mtu;
+	if (!hello || hello->bytes > max)
 		return;
 	ret->bytes = (uint8_t)hello->bytes;
 	memcpy(ret->data, hello->data, hello->bytes);
 }
 
-int
-nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret, uint8_t *ret_mtu)
+static int
+unpack(const void *data, size_t bytes, uint32_t max, enum verbs_kind kind, struct nam_hello *ret,
+	struct verbs_said *ret_said)
 {
-	struct verbs_hello hello;
+	size_t wanted = offsetof(struct verbs_reply, data) + max;
+	struct verbs_reply reply;
 
-	if (!data || bytes < sizeof(hello))
+	if (!data || bytes < wanted)
 		return -NAM_E_FABRIC_PROTOCOL;
-	memcpy(&hello, data, sizeof(hello));
-	if (hello.magic != VERBS_MAGIC || hello.bytes > NAM_HELLO_BYTES_MAX)
+	memcpy(&reply, data, wanted);
+	if (reply.magic != VERBS_MAGIC || reply.bytes > max)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (hello.version != VERBS_VERSION)
+	if (reply.version != VERBS_VERSION)
 		return -NAM_E_FABRIC_VERSION;
-	ret->bytes = hello.bytes;
-	memcpy(ret->data, hello.data, hello.bytes);
-	if (ret_mtu)
-		*ret_mtu = hello.mtu <= IBV_MTU_4096 ? hello.mtu : 0;
+	if (reply.said.kind != VERBS_PLAIN && reply.said.kind != kind)
+		return -NAM_E_FABRIC_PROTOCOL;
+	ret->bytes = reply.bytes;
+	ret->absent = 0;
+	memcpy(ret->data, reply.data, reply.bytes);
+	*ret_said = reply.said;
+	if (ret_said->mtu > IBV_MTU_4096)
+		ret_said->mtu = 0;
 	return 0;
+}
+
+void
+nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret)
+{
+	struct verbs_reply packed;
+
+	pack(hello, NAM_HELLO_BYTES_MAX, mtu, &packed);
+	memcpy(ret, &packed, sizeof(*ret));
+}
+
+void
+nam__verbs_reply_pack(const struct nam_hello *reply, uint8_t mtu, struct verbs_reply *ret)
+{
+	pack(reply, NAM_REPLY_BYTES_MAX, mtu, ret);
+}
+
+int
+nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret,
+	struct verbs_said *ret_said)
+{
+	return unpack(data, bytes, NAM_HELLO_BYTES_MAX, VERBS_ANSWER, ret, ret_said);
+}
+
+int
+nam__verbs_reply_unpack(const void *data, size_t bytes, struct nam_hello *ret,
+	struct verbs_said *ret_said)
+{
+	return unpack(data, bytes, NAM_REPLY_BYTES_MAX, VERBS_CHALLENGE, ret, ret_said);
 }
 
 uint8_t

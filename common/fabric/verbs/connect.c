@@ -30,6 +30,11 @@ struct attempt {
 	uint64_t until_ns;
 	struct nam_hello *reply;
 	struct nam_diag *diag;
+	struct verbs_hello ours;	/* what is sent */
+	struct nam_hello challenge;
+	uint16_t number;		/* of the challenge */
+	bool challenged, answered;
+	bool over;			/* ended by the client itself: not to be repeated */
 };
 
 static int
@@ -46,8 +51,32 @@ say_silent(const struct attempt *attempt, const char *what)
 		"one of an RDMA device there?", attempt->address, what);
 }
 
+/* The memory server itself said no, or not yet. */
 static int
-take_rejection(const struct attempt *attempt, const struct rdma_cm_event *event)
+take_refusal(struct attempt *attempt, const struct rdma_conn_param *param)
+{
+	struct nam_hello reply = { 0 };
+	struct verbs_said said = { 0 };
+
+	/* Malformed: a refusal without a reply. */
+	(void)!nam__verbs_reply_unpack(param->private_data, param->private_data_len, &reply, &said);
+	if (said.kind == VERBS_CHALLENGE && attempt->answered)
+		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: the memory server "
+			"challenges this client a second time", attempt->address);
+	if (said.kind == VERBS_CHALLENGE) {
+		attempt->challenged = true;
+		attempt->challenge = reply;
+		attempt->number = said.number;
+		return -NAM_E_FABRIC_DENIED;
+	}
+	if (attempt->reply)
+		*attempt->reply = reply;
+	return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the memory server refused the "
+		"connection", attempt->address);
+}
+
+static int
+take_rejection(struct attempt *attempt, const struct rdma_cm_event *event)
 {
 	switch (event->status) {
 	case REASON_STALE:
@@ -59,11 +88,7 @@ take_rejection(const struct attempt *attempt, const struct rdma_cm_event *event)
 			"memory server listens at that port; is it running (nam-memserver --listen "
 			"%s)?", attempt->address, attempt->address);
 	case REASON_CONSUMER:
-		if (attempt->reply && nam__verbs_hello_unpack(event->param.conn.private_data,
-			event->param.conn.private_data_len, attempt->reply, NULL))
-			attempt->reply->bytes = 0;
-		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the memory server refused "
-			"the connection", attempt->address);
+		return take_refusal(attempt, &event->param.conn);
 	default:
 		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the connection was "
 			"rejected, reason %d of InfiniBand's connection manager", attempt->address,
@@ -75,12 +100,16 @@ static int
 take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 {
 	struct nam_hello reply;
-	int rc = nam__verbs_hello_unpack(event->param.conn.private_data,
-		event->param.conn.private_data_len, &reply, &attempt->qp->mtu);
+	struct verbs_said said;
+	int rc = nam__verbs_reply_unpack(event->param.conn.private_data,
+		event->param.conn.private_data_len, &reply, &said);
 
+	if (!rc && said.kind != VERBS_PLAIN)
+		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (rc)
 		return nam_diag_set(attempt->diag, rc, "%s: the peer is not a memory "
 			"server of this release", attempt->address);
+	attempt->qp->mtu = said.mtu;
 	if (attempt->reply)
 		*attempt->reply = reply;
 	return 0;
@@ -88,7 +117,7 @@ take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 
 /* Wait for one kind of event; what other kinds mean is said. */
 static int
-await(const struct attempt *attempt, enum rdma_cm_event_type wanted)
+await(struct attempt *attempt, enum rdma_cm_event_type wanted)
 {
 	struct rdma_cm_event *event;
 	int rc = nam__verbs_cm_wait(attempt->channel, attempt->until_ns, &event);
@@ -140,13 +169,11 @@ resolve(struct attempt *attempt, const struct addrinfo *at)
 }
 
 static int
-shake_hands(struct attempt *attempt, const struct nam_hello *hello,
-	const struct nam_qp_options *options)
+shake_hands(struct attempt *attempt, const struct nam_qp_options *options)
 {
-	struct verbs_hello ours;
 	struct rdma_conn_param param = {
-		.private_data = &ours,
-		.private_data_len = sizeof(ours),
+		.private_data = &attempt->ours,
+		.private_data_len = sizeof(attempt->ours),
 		.responder_resources = attempt->domain->reads_in,
 		.initiator_depth = attempt->domain->reads_out,
 		.flow_control = 1,
@@ -156,7 +183,6 @@ shake_hands(struct attempt *attempt, const struct nam_hello *hello,
 	};
 	int rc;
 
-	nam__verbs_hello_pack(hello, (uint8_t)attempt->domain->mtu, &ours);
 	rc = nam__verbs_qp_init(attempt->qp);
 	if (rc)
 		return say(attempt, rc, "queue pair");
@@ -178,7 +204,7 @@ shake_hands(struct attempt *attempt, const struct nam_hello *hello,
 }
 
 static int
-connect_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_hello *hello,
+connect_once(struct attempt *attempt, const struct addrinfo *at,
 	const struct nam_qp_options *options)
 {
 	int rc = nam__verbs_channel_create(&attempt->channel, attempt->diag);
@@ -196,7 +222,7 @@ connect_once(struct attempt *attempt, const struct addrinfo *at, const struct na
 		attempt->diag);
 	if (rc)
 		goto destroy_id;
-	rc = shake_hands(attempt, hello, options);
+	rc = shake_hands(attempt, options);
 	if (rc) {
 		nam__verbs_qp_destroy(&attempt->qp->pub);
 		goto destroy_channel;
@@ -209,6 +235,33 @@ destroy_id:
 destroy_channel:
 	rdma_destroy_event_channel(attempt->channel);
 	return rc;
+}
+
+/* A hello and, if it is challenged, an answer, by a new id and queue pair. */
+static int
+try_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_hello *hello,
+	const struct nam_qp_options *options)
+{
+	uint8_t mtu = (uint8_t)attempt->domain->mtu;
+	struct nam_hello answer;
+	int rc;
+
+	attempt->challenged = attempt->answered = false;
+	nam__verbs_hello_pack(hello, mtu, &attempt->ours);
+	rc = connect_once(attempt, at, options);
+	if (!attempt->challenged)
+		return rc;
+	rc = nam__fabric_answer(options, attempt->address, &attempt->challenge, &answer,
+		attempt->diag);
+	if (rc) {
+		attempt->over = true;
+		return rc;
+	}
+	attempt->answered = true;
+	nam__verbs_hello_pack(&answer, mtu, &attempt->ours);
+	attempt->ours.said.kind = VERBS_ANSWER;
+	attempt->ours.said.number = attempt->number;
+	return connect_once(attempt, at, options);
 }
 
 /* To one address: again after silence, while there is time. */
@@ -224,7 +277,9 @@ connect_to(struct attempt *attempt, const struct addrinfo *at, uint64_t end_ns,
 		/* The last attempt has what is left. */
 		attempt->until_ns = tries == TRIES - 1 || half_ns < ANSWER_NS ? end_ns :
 			now + (half_ns < ANSWER_NS << tries ? half_ns : ANSWER_NS << tries);
-		rc = connect_once(attempt, at, hello, options);
+		rc = try_once(attempt, at, hello, options);
+		if (attempt->over)
+			return rc;
 		/* A number of a queue pair that is used again too early: another one, then. */
 		if (rc != -EAGAIN && (rc != -ETIMEDOUT || nam_now_ns() >= end_ns))
 			break;
@@ -257,7 +312,7 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		rc = connect_to(&attempt, at, end_ns, hello, options);
 		/* A name may have addresses that lead nowhere before one that does. */
-		if (!rc || rc == -ECONNREFUSED || nam_now_ns() >= end_ns)
+		if (!rc || rc == -ECONNREFUSED || attempt.over || nam_now_ns() >= end_ns)
 			break;
 	}
 	freeaddrinfo(list);

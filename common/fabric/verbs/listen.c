@@ -11,13 +11,26 @@
 
 #define BACKLOG 128
 
+/* A client that was challenged, and is to connect again with its answer. */
+struct pending {
+	bool waits;
+	uint16_t number;
+	uint8_t mtu;
+	uint64_t since_ns;
+	struct sockaddr_storage peer;
+	struct nam_hello hello, challenge;
+};
+
 struct verbs_listener {
 	struct nam_listener pub;
 	struct verbs_domain *domain;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 	int wake_fd;
+	uint16_t number;		/* of the last challenge */
+	struct pending pending[NAM__CHALLENGES_MAX];	/* the last ones, by number */
 };
+_Static_assert(65536 % NAM__CHALLENGES_MAX == 0, "numbers wrap around");
 
 static bool
 is_wildcard(const struct sockaddr *at)
@@ -159,33 +172,62 @@ least(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * The challenge that the client of `id` answers, which takes no other answer; or NULL.  The number
+ * is no secret, so an answer from another address must leave it as it is.
+ */
+static const struct pending *
+take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t number)
+{
+	struct pending *pending = &listener->pending[number % NAM__CHALLENGES_MAX];
+
+	if (!pending->waits || pending->number != number ||
+		nam_now_ns() - pending->since_ns > NAM__CHALLENGE_NS ||
+		!is_same_address((const struct sockaddr *)&pending->peer, rdma_get_peer_addr(id)))
+		return NULL;
+	pending->waits = false;
+	return pending;
+}
+
 /* True if *to was filled. */
 static bool
 take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 	struct nam_cm_event *to)
 {
 	const struct verbs_domain *domain = listener->domain;
+	const struct pending *pending = NULL;
 	struct nam_cm_request *request;
 	struct nam_hello hello;
-	uint8_t mtu;
+	struct verbs_said said;
 
 	/* Listening everywhere means on every device; our memory is registered with one. */
 	if (nam__verbs_hello_unpack(from->param.conn.private_data,
-		from->param.conn.private_data_len, &hello, &mtu) || !from->id->verbs ||
+		from->param.conn.private_data_len, &hello, &said) || !from->id->verbs ||
 		strcmp(ibv_get_device_name(from->id->verbs->device), domain->device))
 		return false;
+	if (said.kind == VERBS_ANSWER) {
+		pending = take_pending(listener, from->id, said.number);
+		if (!pending)
+			return false;
+	}
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return false;
 	request->id = from->id;
-	request->mtu = mtu;
+	request->mtu = pending ? pending->mtu : said.mtu;
+	request->answers = pending != NULL;
+	request->hello = pending ? pending->hello : hello;
 	request->reads_out = least(from->param.conn.initiator_depth, domain->reads_out);
 	request->reads_in = least(from->param.conn.responder_resources, domain->reads_in);
 	*to = (struct nam_cm_event){
-		.kind = NAM_CM_REQUEST,
+		.kind = pending ? NAM_CM_ANSWER : NAM_CM_REQUEST,
 		.request = request,
-		.hello = hello,
+		.hello = request->hello,
 	};
+	if (pending) {
+		to->challenge = pending->challenge;
+		to->answer = hello;
+	}
 	nam__inet_text(rdma_get_peer_addr(from->id), to->peer, sizeof(to->peer));
 	return true;
 }
@@ -249,17 +291,56 @@ nam__verbs_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct n
 	}
 }
 
+static void
+refuse_with(struct nam_cm_request *request, const struct verbs_reply *ours)
+{
+	(void)rdma_reject(request->id, ours, sizeof(*ours));
+	(void)rdma_destroy_id(request->id);
+	free(request);
+}
+
 void
 nam__verbs_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	const struct nam_hello *reply)
 {
-	struct verbs_hello ours;
+	struct verbs_reply ours;
 
 	(void)listener;
-	nam__verbs_hello_pack(reply, 0, &ours);
-	(void)rdma_reject(request->id, &ours, sizeof(ours));
-	(void)rdma_destroy_id(request->id);
-	free(request);
+	nam__verbs_reply_pack(reply, 0, &ours);
+	refuse_with(request, &ours);
+}
+
+/*
+ * rdma_cm has no third leg.  So this is a rejection with a number, by which the client's second
+ * request is known.
+ */
+void
+nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
+	const struct nam_hello *challenge)
+{
+	struct verbs_listener *listener = (struct verbs_listener *)pub;
+	struct verbs_reply ours;
+	struct pending *pending;
+
+	if (request->answers || challenge->bytes > NAM_REPLY_BYTES_MAX) {
+		nam__verbs_reject(pub, request, NULL);
+		return;
+	}
+	listener->number++;
+	pending = &listener->pending[listener->number % NAM__CHALLENGES_MAX];
+	*pending = (struct pending){
+		.waits = true,
+		.number = listener->number,
+		.mtu = request->mtu,
+		.since_ns = nam_now_ns(),
+		.peer = request->id->route.addr.dst_storage,
+		.hello = request->hello,
+		.challenge = *challenge,
+	};
+	nam__verbs_reply_pack(challenge, 0, &ours);
+	ours.said.kind = VERBS_CHALLENGE;
+	ours.said.number = listener->number;
+	refuse_with(request, &ours);
 }
 
 int
@@ -267,7 +348,7 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret)
 {
 	struct verbs_domain *domain = ((struct verbs_listener *)pub)->domain;
-	struct verbs_hello ours;
+	struct verbs_reply ours;
 	struct rdma_conn_param param = {
 		.private_data = &ours,
 		.private_data_len = sizeof(ours),
@@ -280,7 +361,7 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	struct verbs_qp *qp;
 	int rc;
 
-	if (reply && reply->bytes > NAM_HELLO_BYTES_MAX) {
+	if (reply && reply->bytes > NAM_REPLY_BYTES_MAX) {
 		rc = -EINVAL;
 		goto refuse;
 	}
@@ -296,7 +377,7 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		rc = nam__verbs_watch_add(qp);
 	if (rc)
 		goto destroy_qp;
-	nam__verbs_hello_pack(reply, qp->mtu, &ours);
+	nam__verbs_reply_pack(reply, qp->mtu, &ours);
 	param.qp_num = qp->number;
 	*ret = &qp->pub;
 	/*

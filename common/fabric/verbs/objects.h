@@ -53,7 +53,19 @@
 /* ---- the handshake: private data of rdma_cm, both ways --------------------------------------- */
 
 #define VERBS_MAGIC 0x6e76u
-#define VERBS_VERSION 2u
+#define VERBS_VERSION 3u
+
+enum verbs_kind {
+	VERBS_PLAIN = 0,		/* a hello, or a reply */
+	VERBS_CHALLENGE,		/* in a rejection */
+	VERBS_ANSWER,			/* in a second request to connect */
+};
+
+struct verbs_said {
+	uint8_t mtu;			/* enum ibv_mtu; 0: no wish */
+	uint8_t kind;			/* enum verbs_kind */
+	uint16_t number;		/* of the challenge */
+};
 
 /*
  * The connection manager pads private data, so the length travels inside.  Both ends must use one
@@ -64,11 +76,22 @@ struct verbs_hello {
 	uint16_t magic;
 	uint8_t version;
 	uint8_t bytes;
+	struct verbs_said said;
 	uint8_t data[NAM_HELLO_BYTES_MAX];
-	uint8_t mtu;			/* enum ibv_mtu; 0: no wish */
-	uint8_t reserved[3];
 };
 _Static_assert(sizeof(struct verbs_hello) <= 56, "what a REQ of rdma_cm leaves us");
+
+/* From the server; begins as a hello does. */
+struct verbs_reply {
+	uint16_t magic;
+	uint8_t version;
+	uint8_t bytes;
+	struct verbs_said said;
+	uint8_t data[NAM_REPLY_BYTES_MAX];
+};
+_Static_assert(sizeof(struct verbs_reply) <= 148, "what a REJ of rdma_cm leaves us; a REP has 196");
+_Static_assert(offsetof(struct verbs_reply, data) == offsetof(struct verbs_hello, data),
+	"both begin alike");
 
 /* ---- the objects --------------------------------------------------------------------------- */
 
@@ -254,6 +277,8 @@ struct nam_cm_request {
 	struct rdma_cm_id *id;
 	uint8_t reads_out, reads_in;
 	uint8_t mtu;			/* the client's wish */
+	bool answers;			/* it has been challenged */
+	struct nam_hello hello;
 };
 
 #endif /* NAM_COMMON_FABRIC_VERBS_OBJECTS_H */

@@ -30,6 +30,7 @@ nam__verbs_wr_id(const struct verbs_qp *qp, uint32_t position)
 
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(verbs)
+NAM__PROVIDER_FUNCTION(verbs, challenge)
 NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_create)
 NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_join)
 NAM__PROVIDER_FUNCTION(verbs, qp_share_near)
@@ -46,12 +47,15 @@ int nam__verbs_status(enum ibv_wc_status status);
 int nam__verbs_say_no_device(const char *address, const char *names, int way,
 	struct nam_diag *diag);
 /*
- * A hello and what is sent of it; the second returns -NAM_E_FABRIC_PROTOCOL for what is none.
- * *ret_mtu is the other side's word, or 0 for what is no enum ibv_mtu; it may be NULL.
+ * Hellos, replies, and what is sent of them.  -NAM_E_FABRIC_PROTOCOL: it is none, or of a kind that
+ * is not for this side.  ret_said->mtu is 0 for what is no enum ibv_mtu.
  */
 void nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret);
+void nam__verbs_reply_pack(const struct nam_hello *reply, uint8_t mtu, struct verbs_reply *ret);
 int nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret,
-	uint8_t *ret_mtu) NAM_MUST_CHECK;
+	struct verbs_said *ret_said) NAM_MUST_CHECK;
+int nam__verbs_reply_unpack(const void *data, size_t bytes, struct nam_hello *ret,
+	struct verbs_said *ret_said) NAM_MUST_CHECK;
 /* The smallest of what was said; 0 says nothing. */
 uint8_t nam__verbs_mtu(uint8_t path, uint8_t own, uint8_t peers);
 /* Make a file descriptor return at once when there is nothing. */

@@ -102,21 +102,55 @@ static void
 hello__packed_and_padded__IS_UNPACKED_AGAIN(void **state)
 {
 	struct nam_hello in = { .bytes = NAM_HELLO_BYTES_MAX }, out;
-	uint8_t padded[196] = { 0 }, mtu = 0;
+	uint8_t padded[196] = { 0 };
 	struct verbs_hello packed;
+	struct verbs_said said = { 0 };
 
 	(void)state;
 	memset(in.data, 7, sizeof(in.data));
 	nam__verbs_hello_pack(&in, IBV_MTU_512, &packed);
 	memcpy(padded, &packed, sizeof(packed));
-	assert_int_equal(nam__verbs_hello_unpack(padded, sizeof(padded), &out, &mtu), 0);
-	assert_int_equal(mtu, IBV_MTU_512);
+	assert_int_equal(nam__verbs_hello_unpack(padded, sizeof(padded), &out, &said), 0);
+	assert_int_equal(said.mtu, IBV_MTU_512);
+	assert_int_equal(said.kind, VERBS_PLAIN);
 	assert_int_equal(out.bytes, in.bytes);
 	assert_memory_equal(out.data, in.data, in.bytes);
 	nam__verbs_hello_pack(NULL, 0, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &mtu), 0);
-	assert_int_equal(mtu, 0);
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said), 0);
+	assert_int_equal(said.mtu, 0);
 	assert_int_equal(out.bytes, 0);
+}
+
+static void
+reply__of_all_its_bytes__IS_UNPACKED_AGAIN(void **state)
+{
+	struct nam_hello in = { .bytes = NAM_REPLY_BYTES_MAX }, out;
+	uint8_t padded[148] = { 0 };
+	struct verbs_reply packed;
+	struct verbs_said said = { 0 };
+
+	(void)state;
+	memset(in.data, 7, sizeof(in.data));
+	nam__verbs_reply_pack(&in, IBV_MTU_512, &packed);
+	memcpy(padded, &packed, sizeof(packed));
+	assert_int_equal(nam__verbs_reply_unpack(padded, sizeof(padded), &out, &said), 0);
+	assert_int_equal(said.mtu, IBV_MTU_512);
+	assert_int_equal(out.bytes, in.bytes);
+	assert_memory_equal(out.data, in.data, in.bytes);
+	/* A request to connect has no room for a reply. */
+	assert_int_equal(nam__verbs_reply_unpack(padded, 56, &out, &said),
+		-NAM_E_FABRIC_PROTOCOL);
+	packed.bytes = NAM_REPLY_BYTES_MAX + 1;
+	assert_int_equal(nam__verbs_reply_unpack(&packed, sizeof(packed), &out, &said),
+		-NAM_E_FABRIC_PROTOCOL);
+	/* Nor is an answer for a client, or a challenge for a memory server. */
+	packed.bytes = 1;
+	packed.said.kind = VERBS_ANSWER;
+	assert_int_equal(nam__verbs_reply_unpack(&packed, sizeof(packed), &out, &said),
+		-NAM_E_FABRIC_PROTOCOL);
+	packed.said.kind = VERBS_CHALLENGE;
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
+		-NAM_E_FABRIC_PROTOCOL);
 }
 
 static void
@@ -124,7 +158,7 @@ mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
 {
 	struct nam_hello out;
 	struct verbs_hello packed;
-	uint8_t mtu = 9;
+	struct verbs_said said = { .mtu = 9 };
 
 	(void)state;
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, 0, 0), IBV_MTU_1024);
@@ -134,8 +168,8 @@ mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_4096, IBV_MTU_2048), IBV_MTU_1024);
 	/* A peer's values are bounded before use. */
 	nam__verbs_hello_pack(NULL, 200, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &mtu), 0);
-	assert_int_equal(mtu, 0);
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said), 0);
+	assert_int_equal(said.mtu, 0);
 }
 
 static void
@@ -144,21 +178,22 @@ hello__not_ours__IS_REFUSED(void **state)
 	const struct nam_hello in = { .bytes = 1, .data = "x" };
 	struct nam_hello out;
 	struct verbs_hello packed;
+	struct verbs_said said;
 
 	(void)state;
 	nam__verbs_hello_pack(&in, IBV_MTU_512, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(NULL, 56, &out, NULL), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed) - 1, &out, NULL),
+	assert_int_equal(nam__verbs_hello_unpack(NULL, 56, &out, &said), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed) - 1, &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = NAM_HELLO_BYTES_MAX + 1;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, NULL),
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = 1;
 	packed.version++;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, NULL),
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_VERSION);
 	packed.magic = 0;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, NULL),
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 }
 
@@ -381,6 +416,7 @@ main(void)
 		cmocka_unit_test(resolve__bad_addresses__SAY_WHAT_IS_WRONG),
 		cmocka_unit_test(status__of_completions__BECOMES_OUR_CODES),
 		cmocka_unit_test(hello__packed_and_padded__IS_UNPACKED_AGAIN),
+		cmocka_unit_test(reply__of_all_its_bytes__IS_UNPACKED_AGAIN),
 		cmocka_unit_test(mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID),
 		cmocka_unit_test(hello__not_ours__IS_REFUSED),
 		cmocka_unit_test(say_no_device__no_way_to_the_host__NAMES_THAT_FIRST),
