@@ -36,6 +36,7 @@ server_main(void *arg)
 
 	nam_server_options_init(&options);
 	options.listen = self->address;
+	options.keys = self->cluster->keys;
 	options.id = self->id;
 	options.memory_bytes = (self->cluster->regions + self->more_regions) *
 		self->cluster->memory_bytes;
@@ -166,6 +167,7 @@ sim_client_try(const struct sim_cluster *cluster, const char *list, const char *
 	options.name = name;
 	options.lock_timeout_ms = LOCK_TIMEOUT_MS;
 	options.stack_bytes = 0;
+	options.key = cluster->key;
 	options.transport = cluster->transport;
 	options.frame_bytes = cluster->frame_bytes;
 	options.fetch_bytes = cluster->fetch_bytes;

@@ -34,6 +34,8 @@ struct sim_cluster {
 	/* Of clients that come from now on; as in struct nam_client_options. */
 	enum nam_transport transport;
 	uint32_t frame_bytes, fetch_bytes;
+	const char *key;		/* NULL: they have none */
+	const char *keys;		/* of servers that are started from now on; NULL: likewise */
 };
 
 /* Print a message and end the program. */

@@ -233,6 +233,8 @@ come(struct actor *self)
 {
 	int rc = 0;
 
+	if (litmus.cluster.keys)
+		litmus_keys_choose(&litmus.cluster, self->who);
 	self->client = sim_client(&litmus.cluster, "actor");
 	self->worker = self->client ? sim_worker(self->client) : NULL;
 	if (self->client) {
@@ -335,6 +337,7 @@ void
 litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
 	FILE *trace)
 {
+	bool keyed = what->design == LITMUS_FINE_KEYS;
 	struct nam_sim_options options;
 	int rc;
 
@@ -346,12 +349,14 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	memset(&litmus, 0, sizeof(litmus));
 	litmus.scene = &what->scene;
 	litmus.profile = profile;
-	litmus.design = what->design;
+	litmus.design = keyed ? LITMUS_FINE : what->design;
 	/* So a wait in one handler does not delay others. */
 	sim_cluster_begin(&options, &litmus.cluster, what->servers,
-		what->design ? HANDLERS : 1, 8u << 20);
+		litmus.design ? HANDLERS : 1, 8u << 20);
 	/* Of parts of an index beside those of stores. */
-	litmus.cluster.regions += what->design != LITMUS_FINE;
+	litmus.cluster.regions += litmus.design != LITMUS_FINE;
+	if (keyed)
+		litmus_keys_make(&litmus.cluster);
 	nam_sim_on_race(on_race);
 	litmus.actors[SERVER] = (struct actor){ .who = SERVER,
 		.process = litmus.cluster.servers[what->servers - 1].process };
@@ -363,4 +368,6 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	if (rc)
 		litmus_fail("the run: %s", nam_err_name(rc));
 	nam_sim_end();
+	if (keyed)
+		litmus_keys_remove();
 }

@@ -107,6 +107,34 @@ watch_writes(struct actor *self)
 	expect_unchanged(self, FOUR);
 }
 
+/* ---- a key that is removed -------------------------------------------------------------------- */
+
+/* The same, but it is the operator that ends the client. */
+static void
+withdraw_before_writes(struct actor *self)
+{
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	if (!(self->client->caps & NAM_CAP_LASTING))
+		nam_sim_delay_next(NAM_WR_WRITE, 0, LATE_NS);
+	litmus_keys_withdraw(&litmus.cluster);
+}
+
+/* Where its mappings cannot be taken from it, it stays. */
+static void
+watch_withdrawal(struct actor *self)
+{
+	leaf_find(self);
+	litmus.flags[TWO] = true;
+	litmus_await(ONE);
+	if (!(self->client->caps & NAM_CAP_LASTING)) {
+		expect_unchanged(self, FOUR);
+	} else if (state_of(self, A) != NAM_CLIENT_ALIVE) {
+		litmus_fail("a client is fenced, and its mappings stay");
+	}
+}
+
 /* ---- a client that comes back ---------------------------------------------------------------- */
 
 static void
@@ -264,6 +292,10 @@ const struct litmus_case litmus_fence_cases[] = {
 	{ { "fence_alone", LITMUS_LOADED, { NULL, insert_late, watch_writes },
 		{ { "lock.taken", A, end_before_writes } } },
 		"the same with one memory server, which needs no other client", 1, 0 },
+	{ { "fence_key_removed", LITMUS_LOADED, { NULL, insert_late, watch_withdrawal },
+		{ { "lock.taken", A, withdraw_before_writes } } },
+		"a client's key is removed while a WRITE of it is under way", 2,
+		LITMUS_FINE_KEYS },
 	{ { "fence_returns", LITMUS_LOADED, { NULL, come_back, watch_return }, { { 0 } } },
 		"a client that is dead connects anew, and takes a lock", 2, 0 },
 	{ { "fence_silent", LITMUS_LOADED, { NULL, end_only, watch_silence }, { { 0 } } },

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_keys.c -- scenes of clients with keys, and of attackers that lack one, or take what is not
+ * theirs.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/auth/proof.h"
+#include "common/fabric/register.h"
+#include "common/rpc/frame.h"
+#include "compute/client/cluster_view.h"
+#include "compute/remote/fence.h"
+#include "compute/worker/worker.h"
+#include "litmus.h"
+
+#define KEY 115u
+#define STEWARD_MS 1000u
+
+/* ---- key files ------------------------------------------------------------------------------- */
+
+enum key { APP, OTHER, OPS, STRANGER, KEYS };
+
+static const struct {
+	const char *name, *role;
+} holders[KEYS] = { { "app", "write" }, { "other", "write" }, { "ops", "admin" },
+	{ "stranger", "admin" } };
+
+static char folder[] = "/tmp/nam-litmus-XXXXXX";
+static char server_file[64], client_files[KEYS][64];
+
+/* The secret of key 2 is 000...2. */
+static void
+write_keys(const char *path, unsigned first, unsigned last)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!file)
+		sim_die("%s cannot be written", path);
+	for (unsigned i = first; i <= last; i++)
+		(void)fprintf(file, "%s %s %064x\n", holders[i].name, holders[i].role, i);
+	if (fclose(file))
+		sim_die("%s cannot be written", path);
+}
+
+void
+litmus_keys_make(struct sim_cluster *cluster)
+{
+	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
+	if (!mkdtemp(folder))
+		sim_die("no folder for keys");
+	(void)snprintf(server_file, sizeof(server_file), "%s/keys", folder);
+	write_keys(server_file, APP, OPS);
+	for (unsigned i = 0; i < KEYS; i++) {
+		(void)snprintf(client_files[i], sizeof(client_files[i]), "%s/%s", folder,
+			holders[i].name);
+		write_keys(client_files[i], i, i);
+	}
+	cluster->keys = server_file;
+}
+
+void
+litmus_keys_remove(void)
+{
+	(void)unlink(server_file);
+	for (unsigned i = 0; i < KEYS; i++)
+		(void)unlink(client_files[i]);
+	(void)rmdir(folder);
+}
+
+void
+litmus_keys_choose(struct sim_cluster *cluster, enum who who)
+{
+	cluster->key = client_files[who == DIRECTOR ? OPS : who == A ? APP : OTHER];
+}
+
+void
+litmus_keys_withdraw(const struct sim_cluster *cluster)
+{
+	struct nam_diag diag = { "" };
+
+	write_keys(server_file, OTHER, OPS);
+	for (uint32_t i = 0; i < cluster->count; i++)
+		if (nam_server_reload_keys(cluster->servers[i].server, &diag))
+			sim_die("%s", diag.text);
+}
+
+static struct nam__auth_keys *
+keys_of(enum key key)
+{
+	struct nam__auth_keys *keys;
+	struct nam_diag diag = { "" };
+
+	if (nam__auth_keys_read(client_files[key], &keys, &diag))
+		sim_die("%s", diag.text);
+	return keys;
+}
+
+/* ---- an attacker, who speaks the protocol by hand -------------------------------------------- */
+
+struct attack {
+	struct nam_hello hello;
+	/* The secret of one key under the name of another. */
+	struct nam__auth_key key;
+	bool replay;			/* the answer that is there already */
+	struct nam_hello challenge, answer;
+	struct nam_wire_welcome welcome;	/* of a rejection, too */
+	bool challenged;
+};
+
+static struct attack
+attack_as(enum key name, enum key secret, uint16_t client_id, uint16_t incarnation)
+{
+	struct nam__auth_keys *known = keys_of(name), *used = keys_of(secret);
+	const struct nam_wire_hello wire = {
+		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
+		.client_id = client_id,
+		.incarnation = incarnation,
+		.flags = NAM_HELLO_KEY,
+	};
+	struct attack attack = { .hello.bytes = sizeof(wire), .key = used->keys[0] };
+
+	memcpy(attack.hello.data, &wire, sizeof(wire));
+	attack.key.print = known->keys[0].print;
+	nam__auth_keys_free(known);
+	nam__auth_keys_free(used);
+	return attack;
+}
+
+static int
+answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answer,
+	struct nam_diag *diag)
+{
+	struct attack *attack = arg;
+
+	(void)diag;
+	attack->challenged = true;
+	attack->challenge = *challenge;
+	if (!attack->replay)
+		nam__proof_answer(&attack->key, &attack->hello, challenge, &attack->answer);
+	*ret_answer = attack->answer;
+	return 0;
+}
+
+/* Whether the memory server takes the connection, which ends at once. */
+static bool
+admitted(struct attack *attack, unsigned server)
+{
+	const char *address = litmus.cluster.servers[server].address;
+	const struct nam_fabric_ops *ops = nam_fabric_find(address, NULL);
+	const struct nam_fabric_options fabric = { .address = address };
+	struct nam_hello reply = { .bytes = 0 };
+	struct nam_qp_options options = { .answer = answer, .answer_arg = attack };
+	struct nam_domain *domain;
+	struct nam_qp *qp = NULL;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if (ops->domain_open(&fabric, &domain, &diag) ||
+		ops->cq_create(domain, 64, &options.cq) ||
+		ops->rq_create(domain, options.cq, 16, &options.rq))
+		sim_die("the attacker has no queues: %s", diag.text);
+	attack->challenged = false;
+	rc = ops->connect(domain, address, &attack->hello, &options, &reply, &qp, &diag);
+	memset(&attack->welcome, 0, sizeof(attack->welcome));
+	if (reply.bytes >= sizeof(attack->welcome))
+		memcpy(&attack->welcome, reply.data, sizeof(attack->welcome));
+	if (!rc)
+		ops->qp_destroy(qp);
+	ops->rq_destroy(options.rq);
+	ops->cq_destroy(options.cq);
+	ops->domain_close(domain);
+	return !rc;
+}
+
+/* All failures look alike, and tell nothing of the server. */
+static void
+expect_refused(struct attack *attack, unsigned server, const char *what)
+{
+	const struct nam_wire_welcome plain = {
+		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
+		.status = -NAM_E_FABRIC_DENIED,
+	};
+
+	if (admitted(attack, server))
+		litmus_fail("%s is admitted", what);
+	else if (memcmp(&attack->welcome, &plain, sizeof(plain)) != 0)
+		litmus_fail("%s hears more than others: status %d, server %u", what,
+			attack->welcome.status, attack->welcome.server_id);
+}
+
+/* ---- scenes ---------------------------------------------------------------------------------- */
+
+/* Actors with keys work; a client without one, and one of another cluster's, does not come. */
+static void
+come_without(struct actor *self)
+{
+	const char *mine = litmus.cluster.key;
+	const char *others[] = { NULL, client_files[STRANGER] };
+	struct nam_client *client;
+	struct nam_diag diag;
+
+	(void)self;
+	for (unsigned i = 0; i < 2; i++) {
+		int rc;
+
+		litmus.cluster.key = others[i];
+		rc = sim_client_try(&litmus.cluster, litmus.cluster.list, "other", &client, &diag);
+		litmus.cluster.key = mine;
+		if (rc != -NAM_E_FABRIC_DENIED)
+			litmus_fail("a client with %s key: %s", i ? "a stranger's" : "no",
+				nam_err_name(rc));
+		if (!rc)
+			nam_client_close(client);
+	}
+	litmus_insert(self, KEY);
+	litmus_expect(self, KEY, 0);
+}
+
+/* The fingerprint is no secret: each connection shows it. */
+static void
+forge(struct actor *self)
+{
+	struct attack good = attack_as(APP, APP, 0, 0), attack;
+
+	(void)self;
+	if (!admitted(&good, 1))
+		litmus_fail("the holder of a key is refused: status %d", good.welcome.status);
+	attack = attack_as(APP, STRANGER, 0, 0);
+	expect_refused(&attack, 1, "a client that knows a fingerprint");
+	attack = attack_as(STRANGER, STRANGER, 0, 0);
+	expect_refused(&attack, 1, "a client of an unknown key");
+	/* What was good once, again; at the same server, and at another one. */
+	attack = good;
+	attack.replay = true;
+	expect_refused(&attack, 1, "an answer that was given before");
+	expect_refused(&attack, 0, "an answer for another memory server");
+	/* A relay would have to change the purpose of a connection, which the proof has in it. */
+	attack = good;
+	attack.hello.data[offsetof(struct nam_wire_hello, flags)] |= NAM_HELLO_ASKS;
+	attack.replay = true;
+	expect_refused(&attack, 1, "an answer with another hello");
+	if (!attack.challenged)
+		litmus_fail("no challenge");
+}
+
+/* Another holder's client id, at the lead and at another memory server. */
+static void
+take_name(struct actor *self)
+{
+	const struct actor *other = &litmus.actors[A];
+	struct attack attack;
+
+	litmus_await(ONE);
+	attack = attack_as(OTHER, OTHER, other->id, other->incarnation);
+	for (unsigned server = 0; server < 2; server++)
+		expect_refused(&attack, server, "a client with the id of another");
+	attack = attack_as(APP, APP, other->id, other->incarnation);
+	for (unsigned server = 0; server < 2; server++)
+		if (!admitted(&attack, server))
+			litmus_fail("the holder of the client's key is refused");
+	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
+	litmus.flags[TWO] = true;
+}
+
+static void
+keep_name(struct actor *self)
+{
+	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+}
+
+/* Actors have a writer's key. */
+static void
+exceed(struct actor *self)
+{
+	const struct actor *other = &litmus.actors[A];
+	struct nam_diag diag = { "" };
+	uint32_t state = NAM_CLIENT_UNKNOWN;
+	uint64_t term = 0;
+	int rc;
+
+	litmus_await(ONE);
+	rc = nam__cluster_view_steward(self->worker, self->client->catalog_slot,
+		NAM_RPC_STEWARD_ACQUIRE, 0, STEWARD_MS, &term);
+	if (rc != -NAM_E_FABRIC_DENIED)
+		litmus_fail("a writer becomes the steward: %s", nam_err_name(rc));
+	rc = nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
+		LITMUS_PATIENCE_NS, &state, &diag);
+	if (rc != -NAM_E_FABRIC_DENIED && !(self->client->caps & NAM_CAP_LASTING))
+		litmus_fail("a writer fences a living client: %s", nam_err_name(rc));
+	litmus.flags[TWO] = true;
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+const struct litmus_case litmus_keys_cases[] = {
+	{ { "keys_needed", LITMUS_LOADED, { NULL, come_without }, { { 0 } } },
+		"clients come without a key, and with one of another cluster", 2, LITMUS_FINE_KEYS },
+	{ { "keys_forged", LITMUS_LOADED, { NULL, forge }, { { 0 } } },
+		"an attacker forges and repeats answers to challenges", 2, LITMUS_FINE_KEYS },
+	{ { "keys_name", LITMUS_LOADED, { NULL, keep_name, take_name }, { { 0 } } },
+		"a client takes the id of another one", 2, LITMUS_FINE_KEYS },
+	{ { "keys_role", LITMUS_LOADED, { NULL, keep_name, exceed }, { { 0 } } },
+		"a writer changes the view, and fences a living client", 2, LITMUS_FINE_KEYS },
+	{ { 0 }, NULL, 0, 0 },
+};
