@@ -44,7 +44,8 @@ test_options() {
 	grep -q ' \$NAM_MEMSERVER_OPTIONS$' "$tmp/command" || fail "the unit takes no options"
 	sed -i "s|/etc/nam/|$tmp/|; s|%i|0|; s|\$NAM_MEMSERVER_OPTIONS|$(cat "$tmp/options")|" \
 		"$tmp/command"
-	sed "s|10.1.0.11:7000|127.0.0.1:$port|; s|= 64G|= 64M|; s|= 1G|= 64M|" \
+	namctl key new "$tmp/keys" app "$tmp/key" --quiet || fail "no key"
+	sed "s|10.1.0.11:7000|127.0.0.1:$port|; s|= 64G|= 64M|; s|= 1G|= 64M|; s|/etc/nam/keys|$tmp/keys|" \
 		"$deploy/../cluster-tcp.ini" >"$tmp/cluster.ini"
 	read -ra words <"$tmp/command"
 	"${words[@]}" >"$log" 2>&1 &
@@ -56,7 +57,7 @@ test_options() {
 	grep -q "ready at tcp:0.0.0.0:$port: .*2 handler threads" "$log" ||
 		fail "${words[*]}: $(cat "$log")"
 	sed '/server 1/,$d' "$tmp/cluster.ini" >"$tmp/first.ini"
-	timeout 30 namctl --cluster "@$tmp/first.ini" --quiet status ||
+	timeout 30 namctl --cluster "@$tmp/first.ini" --key "$tmp/key" --quiet status ||
 		fail "clients do not find what the unit runs"
 	grep -qx 'ExecReload=kill -HUP $MAINPID' "$deploy/nam-memserver@.service" ||
 		fail "the unit does not reload"
