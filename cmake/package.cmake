@@ -19,7 +19,8 @@ install(TARGETS nam_memserver EXPORT nam ARCHIVE COMPONENT libnam-dev)
 set(headers nam.h
 	common/counters.h common/error.h common/exit.h common/fiber/fiber.h common/gaddr.h
 	common/version.h
-	common/fabric/endpoint.h common/fabric/fabric.h common/fabric/request.h
+	common/fabric/endpoint.h common/fabric/fabric.h common/fabric/handshake.h
+	common/fabric/request.h
 	common/rpc/figures.h common/rpc/transport.h
 	compute/client.h compute/remote.h
 	index/changes.h index/index.h index/maintain.h index/options.h index/scan.h

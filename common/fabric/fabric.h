@@ -35,6 +35,7 @@
 
 #include "../error.h"
 #include "endpoint.h"
+#include "handshake.h"
 #include "request.h"
 
 #ifdef __cplusplus
@@ -71,27 +72,6 @@ struct nam_listener {
 
 #define NAM_SHARE_BYTES_MAX (1u << 20)
 
-/*
- * The handshake: a client says hello; the listener may challenge it, and the client answers; the
- * listener accepts or rejects, with a reply.  InfiniBand's connection manager leaves less room to
- * the client than to the listener.
- */
-#define NAM_HELLO_BYTES_MAX 48u		/* of a hello or an answer */
-#define NAM_REPLY_BYTES_MAX 96u		/* of a challenge or a reply */
-
-struct nam_hello {
-	uint32_t bytes;
-	uint32_t absent;		/* a reply: as its host says, nothing listens there */
-	uint8_t data[NAM_REPLY_BYTES_MAX];
-};
-
-/*
- * The client's answer to a challenge: 0 with *answer, or the negative code that ends the attempt to
- * connect, with its text in *diag (may be NULL).  Runs once for each attempt.
- */
-typedef int nam_answer_fn(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
-	struct nam_diag *diag);
-
 struct nam_colocated;			/* colocated.h */
 struct nam_colocated_share;
 
@@ -116,21 +96,6 @@ struct nam_qp_options {
 
 /* The result of qp_post for requests that it has carried out by itself. */
 #define NAM_POSTED_LOCAL 1
-
-enum nam_cm_kind {
-	NAM_CM_REQUEST = 1,	/* a client asks to connect: accept, reject or challenge `request` */
-	NAM_CM_ANSWER,		/* a challenged client has answered: accept or reject `request` */
-};
-
-struct nam_cm_request;
-
-struct nam_cm_event {
-	enum nam_cm_kind kind;
-	struct nam_cm_request *request;
-	struct nam_hello hello;		/* what the client sent first */
-	struct nam_hello challenge, answer;	/* NAM_CM_ANSWER */
-	char peer[96];			/* its process or host: "pid 4711 uid 0", "10.0.0.1" */
-};
 
 /*
  * The purpose of a domain, and the choice of devices.  A NULL is taken from the environment

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handshake.h -- how a client and a memory server connect.
+ *
+ * A client says hello; the listener may challenge it, and the client answers; the listener accepts
+ * or rejects, with a reply.  InfiniBand's connection manager leaves less room to the client than to
+ * the listener.
+ */
+#ifndef NAM_COMMON_FABRIC_HANDSHAKE_H
+#define NAM_COMMON_FABRIC_HANDSHAKE_H
+
+#include <stdint.h>
+
+#include "../error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NAM_HELLO_BYTES_MAX 48u		/* of a hello or an answer */
+#define NAM_REPLY_BYTES_MAX 96u		/* of a challenge or a reply */
+
+struct nam_hello {
+	uint32_t bytes;
+	uint32_t absent;		/* a reply: as its host says, nothing listens there */
+	uint8_t data[NAM_REPLY_BYTES_MAX];
+};
+
+/*
+ * The client's answer to a challenge: 0 with *answer, or the negative code that ends the attempt to
+ * connect, with its text in *diag (may be NULL).  Runs once for each attempt.
+ */
+typedef int nam_answer_fn(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
+	struct nam_diag *diag);
+
+enum nam_cm_kind {
+	NAM_CM_REQUEST = 1,	/* a client asks to connect: accept, reject or challenge it */
+	NAM_CM_ANSWER,		/* a challenged client has answered: accept or reject it */
+};
+
+struct nam_cm_request;
+
+struct nam_cm_event {
+	enum nam_cm_kind kind;
+	struct nam_cm_request *request;
+	struct nam_hello hello;		/* what the client sent first */
+	struct nam_hello challenge, answer;	/* NAM_CM_ANSWER */
+	char peer[96];			/* its process or host: "pid 4711 uid 0", "10.0.0.1" */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NAM_COMMON_FABRIC_HANDSHAKE_H */
