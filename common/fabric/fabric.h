@@ -265,6 +265,7 @@ struct nam_fabric_ops {
 	/*
 	 * Of a NAM_CM_REQUEST.  The request is consumed, and comes again with the client's answer,
 	 * once; or never, if the client is gone or silent, or if too many wait for their answers.
+	 * In the thread that polls the listener.
 	 */
 	void (*challenge)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_hello *challenge);

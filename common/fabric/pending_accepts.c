@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/env.h"
 #include "wake.h"
@@ -24,20 +26,30 @@ nam__pending_accepts_open(struct nam__pending_accepts *accepts)
 {
 	accepts->count = 0;
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		accepts->greeted[i].fd = -1;
+		accepts->greeted[i] = NULL;
 	return nam__wake_epoll(EVENT_WAKE, &accepts->epoll_fd, &accepts->wake_fd);
 }
 
-/* Hand the socket of a greeted client to the caller. */
-static int
-release(struct nam__pending_accepts *accepts, struct nam__greeted *client)
+void
+nam__cm_request_free(struct nam_cm_request *request)
 {
-	int fd = client->fd;
+	if (request->fd >= 0)
+		close(request->fd);
+	for (uint32_t i = 0; i < request->fds_count; i++)
+		close(request->fds[i]);
+	free(request);
+}
 
-	(void)epoll_ctl(accepts->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	client->fd = -1;
+/* Hand a greeted client to the caller. */
+static struct nam_cm_request *
+release(struct nam__pending_accepts *accepts, uint32_t number)
+{
+	struct nam_cm_request *request = accepts->greeted[number];
+
+	(void)epoll_ctl(accepts->epoll_fd, EPOLL_CTL_DEL, request->fd, NULL);
+	accepts->greeted[number] = NULL;
 	accepts->count--;
-	return fd;
+	return request;
 }
 
 /* Hang up on those whose time is over. */
@@ -45,10 +57,8 @@ static void
 drop_silent(struct nam__pending_accepts *accepts, uint64_t now)
 {
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		struct nam__greeted *client = &accepts->greeted[i];
-
-		if (client->fd >= 0 && client->until_ns < now)
-			close(release(accepts, client));
+		if (accepts->greeted[i] && accepts->greeted[i]->until_ns < now)
+			nam__cm_request_free(release(accepts, i));
 	}
 }
 
@@ -78,19 +88,41 @@ nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 	nam__wake_post(accepts->wake_fd);
 }
 
-/* Of the greeted clients; NULL: there are none. */
-static struct nam__greeted *
-longest_silent(struct nam__pending_accepts *accepts)
+/* There is at least one. */
+static void
+drop_longest_silent(struct nam__pending_accepts *accepts)
 {
-	struct nam__greeted *found = NULL;
+	const struct nam_cm_request *found = NULL;
+	uint32_t number = 0;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		struct nam__greeted *client = &accepts->greeted[i];
+		const struct nam_cm_request *request = accepts->greeted[i];
 
-		if (client->fd >= 0 && (!found || client->until_ns < found->until_ns))
-			found = client;
+		if (request && (!found || request->until_ns < found->until_ns)) {
+			found = request;
+			number = i;
+		}
 	}
-	return found;
+	nam__cm_request_free(release(accepts, number));
+}
+
+/* Wait for what this client says next. */
+static void
+expect(struct nam__pending_accepts *accepts, struct nam_cm_request *request)
+{
+	uint32_t number = 0;
+
+	if (accepts->count == NAM__GREETED_MAX)
+		drop_longest_silent(accepts);
+	while (accepts->greeted[number])
+		number++;
+	if (watch(accepts, request->fd, number)) {
+		nam__cm_request_free(request);
+		return;
+	}
+	request->until_ns = nam_now_ns() + NAM__GREETED_NS;
+	accepts->greeted[number] = request;
+	accepts->count++;
 }
 
 static void
@@ -99,25 +131,33 @@ greet(struct nam__pending_accepts *accepts, int socket_fd)
 	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	bool full = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
 		errno == ENOBUFS);
-	struct nam__greeted *client = accepts->greeted;
+	struct nam_cm_request *request;
 
 	/* Without descriptors, the client that could not be accepted stays in the backlog. */
-	if ((full && accepts->count) || (fd >= 0 && accepts->count == NAM__GREETED_MAX))
-		close(release(accepts, longest_silent(accepts)));
+	if (full && accepts->count)
+		drop_longest_silent(accepts);
 	else if (full)		/* Do not spin on it. */
 		nam_sleep_ns(10000000);
 	if (fd < 0)
 		return;
-	while (client->fd >= 0)
-		client++;
-	if (watch(accepts, fd, (uint32_t)(client - accepts->greeted))) {
+	request = calloc(1, sizeof(*request));
+	if (!request) {
 		close(fd);
 		return;
 	}
-	client->fd = fd;
-	client->got = 0;
-	client->until_ns = nam_now_ns() + NAM__GREETED_NS;
-	accepts->count++;
+	request->fd = fd;
+	request->event.kind = NAM_CM_REQUEST;
+	request->event.request = request;
+	expect(accepts, request);
+}
+
+void
+nam__pending_accepts_challenged(struct nam__pending_accepts *accepts,
+	struct nam_cm_request *request, const struct nam_hello *challenge)
+{
+	request->event.kind = NAM_CM_ANSWER;
+	request->event.challenge = *challenge;
+	expect(accepts, request);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -160,7 +200,6 @@ nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hea
 	uint64_t until_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 
 	for (;;) {
-		struct nam__greeted *client;
 		uint32_t number = 0;
 		int rc = wait_event(accepts, until_ns, &number);
 
@@ -170,13 +209,12 @@ nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hea
 			greet(accepts, accepts->sockets[number - EVENT_SOCKET]);
 			continue;
 		}
-		client = &accepts->greeted[number];
 		/* It may have been silent for too long by now. */
-		rc = client->fd < 0 ? 0 : hear(client, event);
+		rc = accepts->greeted[number] ? hear(accepts->greeted[number]) : 0;
 		if (rc < 0)
-			close(release(accepts, client));
+			nam__cm_request_free(release(accepts, number));
 		if (rc > 0) {
-			(void)release(accepts, client);
+			*event = release(accepts, number)->event;
 			return 1;
 		}
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pending_accepts.h -- clients of socket listeners that have connected and not yet said hello.
+ * pending_accepts.h -- clients of socket listeners that are to say hello, or to answer a challenge.
  *
  * A silent client delays no other.  It is dropped when its time is up, or, the longest silent
  * first, when places or descriptors run out.  One thread, except for nam__pending_accepts_wake().
@@ -13,15 +13,19 @@
 #include "fabric.h"
 
 #define NAM__GREETED_MAX 128u
-#define NAM__GREETED_NS 5000000000ull	/* within which a client says hello */
+#define NAM__GREETED_NS 5000000000ull	/* within which a client says hello, or answers */
 #define NAM__ACCEPTS_SOCKETS_MAX 4u	/* a name may have several addresses */
 
-/* A client that was accepted and is to say hello. */
-struct nam__greeted {
-	int fd;				/* -1: free */
-	uint32_t got;			/* bytes of hello[]; both are the provider's */
-	uint64_t until_ns;
-	_Alignas(8) uint8_t hello[64];
+/* A client, from its connection until it is accepted, rejected or dropped. */
+struct nam_cm_request {
+	int fd;				/* -1: its queue pair has it */
+	struct nam_cm_event event;	/* of what it says next, with all that was said before */
+	uint64_t until_ns;		/* while it is greeted */
+	/* the provider's */
+	int fds[2];			/* descriptors that came with the hello */
+	uint32_t fds_count;
+	uint32_t got;			/* bytes of message[] */
+	_Alignas(8) uint8_t message[72];
 };
 
 struct nam__pending_accepts {
@@ -29,14 +33,14 @@ struct nam__pending_accepts {
 	int sockets[NAM__ACCEPTS_SOCKETS_MAX];	/* that it listens at */
 	uint32_t sockets_count;
 	uint32_t count;				/* of greeted clients */
-	struct nam__greeted greeted[NAM__GREETED_MAX];
+	struct nam_cm_request *greeted[NAM__GREETED_MAX];	/* NULL: free */
 };
 
 /*
- * A client has spoken.  1: the event is filled, and the socket is the event's request's; 0: more is
- * to come; negative: hang up.
+ * A client speaks: request->event.kind says what is due.  1: the event is complete; 0: more is to
+ * come; negative: hang up.
  */
-typedef int (*nam__hear_fn)(struct nam__greeted *client, struct nam_cm_event *event);
+typedef int (*nam__hear_fn)(struct nam_cm_request *request);
 
 int nam__pending_accepts_open(struct nam__pending_accepts *accepts) NAM_MUST_CHECK;
 /* And every socket of it. */
@@ -48,5 +52,10 @@ void nam__pending_accepts_wake(struct nam__pending_accepts *accepts);
 /* The provider's listener_poll. */
 int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hear,
 	uint64_t timeout_ns, struct nam_cm_event *event) NAM_MUST_CHECK;
+/* The client of a NAM_CM_REQUEST was sent this challenge: it is greeted until it answers. */
+void nam__pending_accepts_challenged(struct nam__pending_accepts *accepts,
+	struct nam_cm_request *request, const struct nam_hello *challenge);
+/* With its socket and its descriptors. */
+void nam__cm_request_free(struct nam_cm_request *request);
 
 #endif /* NAM_COMMON_FABRIC_PENDING_ACCEPTS_H */

@@ -8,6 +8,8 @@
 #ifndef NAM_COMMON_FABRIC_PROVIDER_H
 #define NAM_COMMON_FABRIC_PROVIDER_H
 
+#include <errno.h>
+
 #include "fabric.h"
 
 #define NAM__PROVIDER_FUNCTIONS(USE, provider)                                                      \
@@ -35,6 +37,7 @@
 	USE(provider, listener_wake)                                                                \
 	USE(provider, accept)                                                                       \
 	USE(provider, reject)                                                                       \
+	USE(provider, challenge)                                                                    \
 	USE(provider, listener_close)
 
 #define NAM__PROVIDER_FUNCTION(provider, slot)                                                      \

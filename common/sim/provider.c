@@ -52,7 +52,6 @@ nam__sim_domain_close(struct nam_domain *pub)
 const struct nam_fabric_ops nam__sim_ops = {
 	.name = "sim",
 	NAM__PROVIDER_SLOTS(sim)
-	.challenge = nam__sim_challenge,
 	NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_SLOT, sim)
 	.qp_share_near = nam__unsupported_qp_share_near,
 	.is_near = nam__sim_is_near,

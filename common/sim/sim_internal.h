@@ -23,7 +23,6 @@
 
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(sim)
-NAM__PROVIDER_FUNCTION(sim, challenge)
 NAM__PROVIDER_FUNCTION(sim, unreliable_qp_create)
 NAM__PROVIDER_FUNCTION(sim, unreliable_qp_join)
 NAM__PROVIDER_FUNCTION(sim, is_near)

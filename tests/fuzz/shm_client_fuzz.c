@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm_client_fuzz.c -- what a memory server's socket says to a client: welcome, rings, regions.
+ * shm_client_fuzz.c -- what a memory server's socket says to a client: challenges, welcome, rings,
+ * regions.
  *
  * input	packets: flags, number of descriptors, descriptors, bytes
  */
@@ -28,10 +29,23 @@ enum flag {
 	FLAG_ACCEPTED = 2,
 	FLAG_SMALL = 4,
 	FLAG_LAST = 8,
+	FLAG_CHALLENGE = 16,		/* the welcome is yet to come */
 };
 
 static struct nam_domain *domain;
-static struct nam_qp_options queues;
+static int
+answer_any(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
+	struct nam_diag *diag)
+{
+	(void)arg, (void)diag;
+	if (challenge->bytes > NAM_REPLY_BYTES_MAX)
+		abort();
+	answer->bytes = challenge->bytes / 2;
+	memcpy(answer->data, challenge->data, answer->bytes);
+	return challenge->bytes & 1 ? -EACCES : 0;
+}
+
+static struct nam_qp_options queues = { .answer = answer_any };
 
 static void
 open_once(void)
@@ -46,6 +60,20 @@ open_once(void)
 }
 
 static void
+say_challenge(int fd, struct fuzz_input *input, unsigned flags)
+{
+	struct shm_challenge challenge;
+
+	fuzz_take(input, &challenge, sizeof(challenge));
+	if (flags & FLAG_MAGIC)
+		challenge.magic = SHM_MAGIC_CHALLENGE;
+	if (flags & FLAG_SMALL)
+		challenge.bytes %= NAM_REPLY_BYTES_MAX + 1;
+	fuzz_send(fd, input, &challenge, sizeof(challenge) - (flags & FLAG_ACCEPTED ? 0 : 1),
+		fuzz_u8(input) % 2);
+}
+
+static void
 say_welcome(int fd, struct fuzz_input *input, unsigned flags)
 {
 	struct shm_welcome welcome;
@@ -57,7 +85,7 @@ say_welcome(int fd, struct fuzz_input *input, unsigned flags)
 	}
 	if (flags & FLAG_ACCEPTED) {
 		welcome.accepted = 1;
-		welcome.bytes %= NAM_HELLO_BYTES_MAX + 1;
+		welcome.bytes %= NAM_REPLY_BYTES_MAX + 1;
 		welcome.bell_index %= SHM_QPS_MAX;
 	}
 	if (flags & FLAG_SMALL)
@@ -105,6 +133,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct fuzz_input input = { data, bytes };
 	struct nam_hello hello = { .bytes = 16 }, reply;
 	struct nam_diag diag = { "" };
+	bool welcomed = false;
 	struct nam_qp *qp;
 	int ends[2];
 
@@ -115,17 +144,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	for (unsigned packets = 0; input.left && packets < 8; packets++) {
 		unsigned flags = fuzz_u8(&input);
 
-		if (packets == 0)
+		if (!welcomed && flags & FLAG_CHALLENGE)
+			say_challenge(ends[1], &input, flags);
+		else if (!welcomed)
 			say_welcome(ends[1], &input, flags);
 		else
 			say_regions(ends[1], &input, flags);
+		welcomed |= !(flags & FLAG_CHALLENGE);
 		if (flags & FLAG_LAST)
 			break;
 	}
 	/* No more will come: a client that waits for more hears so at once. */
 	(void)shutdown(ends[1], SHUT_WR);
 	if (!nam__shm_connect(domain, "shm:/fuzz", &hello, &queues, &reply, &qp, &diag)) {
-		if (reply.bytes > NAM_HELLO_BYTES_MAX)
+		if (reply.bytes > NAM_REPLY_BYTES_MAX)
 			abort();
 		touch(qp);
 		nam__shm_qp_destroy(qp);

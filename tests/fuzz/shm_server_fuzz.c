@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm_server_fuzz.c -- what a client says to the shm listener: a hello, with any descriptors.
+ * shm_server_fuzz.c -- what a client says to the shm listener: a hello and an answer, with any
+ * descriptors.
  *
- * input	flags, number of descriptors, descriptors, length, hello
+ * input	twice: flags, number of descriptors, length, hello or answer, descriptors
  */
 #include <sys/socket.h>
 
@@ -16,6 +17,7 @@ enum flag {
 	FLAG_LENGTH = 4,
 	FLAG_ACCEPT = 8,
 	FLAG_SHORT = 16,
+	FLAG_CHALLENGE = 32,
 };
 
 static struct nam_domain *domain;
@@ -32,42 +34,20 @@ open_once(void)
 	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq) ||
 		ops->rq_create(domain, queues.cq, 8, &queues.rq))
 		abort();
+	if (nam__pending_accepts_open(&listener.accepts))
+		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct shm_domain *)domain;
 }
 
 static void
-answer(struct nam_cm_event *event, bool accept)
+say_hello(int peer, struct fuzz_input *input, unsigned flags)
 {
-	struct nam_hello reply = { .bytes = 4 };
-	struct nam_qp *qp;
-
-	if (event->hello.bytes > NAM_HELLO_BYTES_MAX)
-		abort();
-	if (!accept)
-		nam__shm_reject(&listener.pub, event->request, &reply);
-	else if (!nam__shm_accept(&listener.pub, event->request, &queues, &reply, &qp))
-		nam__shm_qp_destroy(qp);
-}
-
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
-{
-	struct fuzz_input input = { data, bytes };
-	struct nam__greeted client = { 0 };
-	struct nam_cm_event event;
+	unsigned fds_count = fuzz_u8(input) % 4;
 	struct shm_hello hello;
-	unsigned flags, fds_count;
-	size_t length;
-	int ends[2];
+	size_t length = fuzz_u16(input) % (sizeof(hello) + 1);
 
-	open_once();
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
-		abort();
-	flags = fuzz_u8(&input);
-	fds_count = fuzz_u8(&input) % 4;
-	length = fuzz_u16(&input) % (sizeof(hello) + 1);
-	fuzz_take(&input, &hello, sizeof(hello));
+	fuzz_take(input, &hello, sizeof(hello));
 	if (flags & FLAG_MAGIC)
 		hello.magic = SHM_MAGIC;
 	if (flags & FLAG_VERSION)
@@ -76,12 +56,73 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		hello.bytes %= NAM_HELLO_BYTES_MAX + 1;
 	if (!(flags & FLAG_SHORT))
 		length = sizeof(hello);
-	fuzz_send(ends[1], &input, &hello, length, fds_count);
-	client.fd = ends[0];
-	if (hear(&client, &event) > 0)
-		answer(&event, flags & FLAG_ACCEPT);
-	else
-		close(ends[0]);
+	fuzz_send(peer, input, &hello, length, fds_count);
+}
+
+static void
+say_answer(int peer, struct fuzz_input *input, unsigned flags)
+{
+	unsigned fds_count = fuzz_u8(input) % 4;
+	uint8_t packet[sizeof(struct shm_answer) + 8];
+	struct shm_answer *answer = (struct shm_answer *)(void *)packet;
+	size_t length = fuzz_u16(input) % (sizeof(packet) + 1);
+
+	fuzz_take(input, packet, sizeof(packet));
+	if (flags & FLAG_MAGIC)
+		answer->magic = SHM_MAGIC_ANSWER;
+	if (flags & FLAG_LENGTH)
+		answer->bytes %= NAM_HELLO_BYTES_MAX + 1;
+	if (!(flags & FLAG_SHORT))
+		length = sizeof(*answer);
+	fuzz_send(peer, input, packet, length, flags & FLAG_VERSION ? 0 : fds_count);
+}
+
+static void
+be_listener(int fd, int peer, struct fuzz_input *input)
+{
+	struct nam_hello reply = { .bytes = 4 };
+	struct nam_cm_request *request = fuzz_memory(sizeof(*request));
+	unsigned flags = fuzz_u8(input);
+	struct nam_cm_event event;
+	struct nam_qp *qp;
+
+	request->fd = fd;
+	request->event = (struct nam_cm_event){ .kind = NAM_CM_REQUEST, .request = request };
+	say_hello(peer, input, flags);
+	if (hear(request) <= 0) {
+		nam__cm_request_free(request);
+		return;
+	}
+	event = request->event;
+	if (flags & FLAG_CHALLENGE) {
+		nam__shm_challenge(&listener.pub, request, &reply);
+		flags = fuzz_u8(input);
+		say_answer(peer, input, flags);
+		if (nam__shm_listener_poll(&listener.pub, 0, &event) <= 0)
+			return;
+	}
+	if (event.hello.bytes > NAM_HELLO_BYTES_MAX || event.answer.bytes > NAM_HELLO_BYTES_MAX)
+		abort();
+	if (!(flags & FLAG_ACCEPT))
+		nam__shm_reject(&listener.pub, event.request, &reply);
+	else if (!nam__shm_accept(&listener.pub, event.request, &queues, &reply, &qp))
+		nam__shm_qp_destroy(qp);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct fuzz_input input = { data, bytes };
+	struct nam_cm_event event;
+	int ends[2];
+
+	open_once();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
+		abort();
+	be_listener(ends[0], ends[1], &input);
 	close(ends[1]);
+	/* A client that is gone is forgotten. */
+	if (nam__shm_listener_poll(&listener.pub, 0, &event) || listener.accepts.count)
+		abort();
 	return 0;
 }

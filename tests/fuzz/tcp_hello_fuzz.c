@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_hello_fuzz.c -- the handshake of the tcp provider: a hello to the listener, a welcome to the
- * client, whole or in two pieces.
+ * tcp_hello_fuzz.c -- the handshake of the tcp provider, whole or in two pieces: a hello and an
+ * answer to the listener; a challenge, or two, and a welcome to the client.
  *
- * input	flags, where the first piece ends, 64 bytes
+ * input	up to 3 times: flags, where the first piece ends, a hello or a welcome
  */
 #define say_failed connect_say_failed
+#define say connect_say
 #include "common/fabric/tcp/connect.c"
+#undef say
 #undef say_failed
 #include "common/fabric/tcp/listen.c"
 #include "fuzz_input.h"
@@ -17,11 +19,24 @@ enum flag {
 	FLAG_LENGTH = 4,
 	FLAG_ACCEPT = 8,
 	FLAG_SHORT = 16,
-	FLAG_CLIENT = 32,
+	FLAG_CLIENT = 32,		/* of the first message */
+	FLAG_CHALLENGE = 64,
 };
 
+static int
+answer_any(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
+	struct nam_diag *diag)
+{
+	(void)arg, (void)diag;
+	if (challenge->bytes > NAM_REPLY_BYTES_MAX)
+		abort();
+	answer->bytes = challenge->bytes / 2;
+	memcpy(answer->data, challenge->data, answer->bytes);
+	return challenge->bytes & 1 ? -EACCES : 0;
+}
+
 static struct nam_domain *domain;
-static struct nam_qp_options queues;
+static struct nam_qp_options queues = { .answer = answer_any };
 static struct tcp_listener listener;
 
 static void
@@ -33,13 +48,15 @@ open_once(void)
 		return;
 	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq))
 		abort();
+	if (nam__pending_accepts_open(&listener.accepts))
+		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct tcp_domain *)domain;
 }
 
-/* A client whose memory server is at the other end. */
+/* Messages of a memory server, at once. */
 static void
-hear_welcome(int fd)
+be_client(int fd, int peer, struct fuzz_input *input, unsigned flags)
 {
 	struct nam_hello reply = { .bytes = 0 };
 	struct attempt attempt = {
@@ -49,64 +66,49 @@ hear_welcome(int fd)
 		.reply = &reply,
 	};
 
+	for (unsigned i = 0; i < 3; i++) {
+		size_t bytes = fuzz_u8(input);
+		struct tcp_welcome welcome;
+
+		fuzz_take(input, &welcome, sizeof(welcome));
+		if (flags & FLAG_MAGIC)
+			welcome.magic = flags & FLAG_CHALLENGE ? TCP_MAGIC_CHALLENGE :
+				TCP_MAGIC_WELCOME;
+		if (flags & FLAG_VERSION)
+			welcome.version = TCP_VERSION;
+		if (flags & FLAG_LENGTH) {
+			welcome.bytes %= NAM_REPLY_BYTES_MAX + 1;
+			welcome.accepted = (flags & FLAG_ACCEPT) != 0;
+		}
+		if (!(flags & FLAG_SHORT) || bytes > sizeof(welcome))
+			bytes = sizeof(welcome);
+		(void)!send(peer, &welcome, bytes, MSG_NOSIGNAL);
+		flags = fuzz_u8(input);
+	}
+	(void)shutdown(peer, SHUT_WR);
 	if (nam__tcp_qp_create(attempt.domain, &queues, false, &attempt.qp))
 		abort();
 	attempt.qp->fd = fd;
-	(void)receive_welcome(&attempt);
-	if (reply.bytes > NAM_HELLO_BYTES_MAX)
+	(void)be_welcomed(&attempt, &queues);
+	if (reply.bytes > NAM_REPLY_BYTES_MAX)
 		abort();
 	nam__tcp_qp_destroy(&attempt.qp->pub);
 }
 
-static void
-answer(struct nam_cm_event *event, bool accept)
+/* A hello or an answer, in two pieces.  1: the event is complete. */
+static int
+hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, unsigned flags,
+	struct nam_cm_event *event)
 {
-	struct nam_hello reply = { .bytes = 4 };
-	struct nam_qp *qp;
-
-	if (event->hello.bytes > NAM_HELLO_BYTES_MAX)
-		abort();
-	if (!accept)
-		nam__tcp_reject(&listener.pub, event->request, &reply);
-	else if (!nam__tcp_accept(&listener.pub, event->request, &queues, &reply, &qp))
-		nam__tcp_qp_destroy(qp);
-}
-
-static void
-hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, bool accept)
-{
-	struct nam__greeted client = { .fd = fd };
-	struct nam_cm_event event;
+	bool answers = request->event.kind == NAM_CM_ANSWER;
+	struct tcp_hello hello;
+	size_t first = fuzz_u8(input) % (sizeof(hello) + 1), length = sizeof(hello);
+	const uint8_t *data = (const uint8_t *)&hello;
 	int rc = 0;
 
-	for (unsigned piece = 0; piece < 2 && !rc; piece++) {
-		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
-			MSG_NOSIGNAL);
-		rc = hear(&client, &event);
-	}
-	if (rc > 0)
-		answer(&event, accept);
-	else
-		close(fd);
-}
-
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
-{
-	struct fuzz_input input = { data, bytes };
-	struct tcp_hello hello;
-	size_t length = sizeof(hello), first;
-	uint8_t flags;
-	int ends[2];
-
-	open_once();
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
-		abort();
-	flags = fuzz_u8(&input);
-	first = fuzz_u8(&input) % (length + 1);
-	fuzz_take(&input, &hello, sizeof(hello));
+	fuzz_take(input, &hello, sizeof(hello));
 	if (flags & FLAG_MAGIC)
-		hello.magic = flags & FLAG_CLIENT ? TCP_MAGIC_WELCOME : TCP_MAGIC;
+		hello.magic = answers ? TCP_MAGIC_ANSWER : TCP_MAGIC;
 	if (flags & FLAG_VERSION)
 		hello.version = TCP_VERSION;
 	if (flags & FLAG_LENGTH) {
@@ -115,14 +117,62 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	if (flags & FLAG_SHORT)
 		length = first;
-	if (flags & FLAG_CLIENT) {
-		(void)!send(ends[1], &hello, length, MSG_NOSIGNAL);
-		(void)shutdown(ends[1], SHUT_WR);
-		hear_welcome(ends[0]);
-	} else {
-		hear_hello(ends[0], ends[1], (const uint8_t *)&hello, first, length,
-			flags & FLAG_ACCEPT);
+	for (unsigned piece = 0; piece < 2 && !rc; piece++) {
+		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
+			MSG_NOSIGNAL);
+		rc = answers ? nam__tcp_listener_poll(&listener.pub, 0, event) : hear(request);
 	}
+	return rc;
+}
+
+static void
+be_listener(int fd, int peer, struct fuzz_input *input, unsigned flags)
+{
+	struct nam_hello reply = { .bytes = 4 };
+	struct nam_cm_request *request = fuzz_memory(sizeof(*request));
+	struct nam_cm_event event;
+	struct nam_qp *qp;
+
+	request->fd = fd;
+	request->event = (struct nam_cm_event){ .kind = NAM_CM_REQUEST, .request = request };
+	if (hear_pieces(request, peer, input, flags, &event) <= 0) {
+		nam__cm_request_free(request);
+		return;
+	}
+	event = request->event;
+	if (flags & FLAG_CHALLENGE) {
+		nam__tcp_challenge(&listener.pub, request, &reply);
+		flags = fuzz_u8(input);
+		if (hear_pieces(request, peer, input, flags, &event) <= 0)
+			return;
+	}
+	if (event.hello.bytes > NAM_HELLO_BYTES_MAX || event.answer.bytes > NAM_HELLO_BYTES_MAX)
+		abort();
+	if (!(flags & FLAG_ACCEPT))
+		nam__tcp_reject(&listener.pub, event.request, &reply);
+	else if (!nam__tcp_accept(&listener.pub, event.request, &queues, &reply, &qp))
+		nam__tcp_qp_destroy(qp);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct fuzz_input input = { data, bytes };
+	struct nam_cm_event event;
+	unsigned flags;
+	int ends[2];
+
+	open_once();
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
+		abort();
+	flags = fuzz_u8(&input);
+	if (flags & FLAG_CLIENT)
+		be_client(ends[0], ends[1], &input, flags);
+	else
+		be_listener(ends[0], ends[1], &input, flags);
 	close(ends[1]);
+	/* A client that is gone is forgotten. */
+	if (nam__tcp_listener_poll(&listener.pub, 0, &event) || listener.accepts.count)
+		abort();
 	return 0;
 }

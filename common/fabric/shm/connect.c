@@ -16,6 +16,7 @@
 struct handshake {
 	struct shm_domain *domain;
 	struct shm_qp *qp;
+	const char *name;
 	struct sockaddr_un address;
 	uint32_t absent;
 	struct shm_welcome welcome;
@@ -61,6 +62,10 @@ say_no_answer(struct handshake *shake, int error)
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_TIMEOUT, "shm:%s: the memory server "
 			"does not answer within %u ms; is it stopped or overloaded?", path,
 			(unsigned)(patience_ns(shake) / 1000000));
+	case ECONNRESET:
+	case EPIPE:
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server "
+			"closed the connection; it is ending, or has too many clients", path);
 	default:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: %s; is that the "
 			"socket of a memory server?", path, strerror(error));
@@ -104,9 +109,8 @@ receive_failed(struct handshake *shake, int rc)
 	return say_no_answer(shake, -rc);
 }
 
-/* Send our hello, receive the welcome with the descriptors of the rings and the server's bell. */
 static int
-exchange(struct handshake *shake, const struct nam_hello *hello, int fds[3], unsigned *fds_count)
+say_hello(struct handshake *shake, const struct nam_hello *hello)
 {
 	const int own_fds[2] = { shake->qp->cq->bell_fd, nam__shm_share_fd(shake->share) };
 	struct shm_hello out = {
@@ -116,7 +120,6 @@ exchange(struct handshake *shake, const struct nam_hello *hello, int fds[3], uns
 		.bell_index = shake->qp->index,
 		.bytes = hello ? hello->bytes : 0,
 	};
-	size_t got = 0;
 	int rc;
 
 	if (out.bytes > NAM_HELLO_BYTES_MAX)
@@ -125,25 +128,77 @@ exchange(struct handshake *shake, const struct nam_hello *hello, int fds[3], uns
 		memcpy(out.data, hello->data, out.bytes);
 	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), own_fds,
 		own_fds[1] < 0 ? 1 : 2);
-	if (rc)
-		return say_no_answer(shake, -rc);
-	rc = nam__shm_packet_recv(shake->qp->fd, &shake->welcome, sizeof(shake->welcome), &got, fds,
-		3, fds_count);
+	return rc ? say_no_answer(shake, -rc) : 0;
+}
+
+/* The server's side of it, after a hello or an answer. */
+union heard {
+	struct shm_welcome welcome;
+	struct shm_challenge challenge;
+};
+
+static int
+receive(struct handshake *shake, union heard *heard, size_t *ret_got, int fds[3],
+	unsigned *fds_count)
+{
+	int rc = nam__shm_packet_recv(shake->qp->fd, heard, sizeof(*heard), ret_got, fds, 3,
+		fds_count);
+
 	if (rc)
 		return receive_failed(shake, rc);
-	if (got == 0)
-		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server "
-			"closed the connection; it is ending, or has too many clients",
-			shake->address.sun_path);
-	if (got < 8 || shake->welcome.magic != SHM_MAGIC)
+	if (*ret_got == 0)
+		return say_no_answer(shake, EPIPE);
+	return *ret_got < 8 ? receive_failed(shake, -NAM_E_FABRIC_PROTOCOL) : 0;
+}
+
+static int
+answer_challenge(struct handshake *shake, const struct nam_qp_options *options,
+	const struct shm_challenge *message, size_t got)
+{
+	struct nam_hello challenge = { .bytes = message->bytes }, answer;
+	struct shm_answer out = { .magic = SHM_MAGIC_ANSWER };
+	int rc;
+
+	if (got != sizeof(*message) || message->bytes > NAM_REPLY_BYTES_MAX)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
-	if (shake->welcome.version != SHM_VERSION)
+	memcpy(challenge.data, message->data, message->bytes);
+	rc = nam__fabric_answer(options, shake->name, &challenge, &answer, shake->diag);
+	if (rc)
+		return rc;
+	out.bytes = answer.bytes;
+	memcpy(out.data, answer.data, answer.bytes);
+	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), NULL, 0);
+	return rc ? say_no_answer(shake, -rc) : 0;
+}
+
+/* From the hello to the welcome with the descriptors of the rings and the server's bell. */
+static int
+exchange(struct handshake *shake, const struct nam_hello *hello,
+	const struct nam_qp_options *options, int fds[3], unsigned *fds_count)
+{
+	union heard heard;
+	size_t got = 0;
+	int rc = say_hello(shake, hello);
+
+	if (!rc)
+		rc = receive(shake, &heard, &got, fds, fds_count);
+	if (!rc && heard.challenge.magic == SHM_MAGIC_CHALLENGE && *fds_count == 0) {
+		rc = answer_challenge(shake, options, &heard.challenge, got);
+		if (!rc)
+			rc = receive(shake, &heard, &got, fds, fds_count);
+	}
+	if (rc)
+		return rc;
+	if (heard.welcome.magic != SHM_MAGIC)
+		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	if (heard.welcome.version != SHM_VERSION)
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_VERSION, "shm:%s: the memory server "
 			"speaks version %u of the shm handshake and this library version %u; use "
 			"the same release on both sides", shake->address.sun_path,
-			shake->welcome.version, SHM_VERSION);
-	if (got != sizeof(shake->welcome) || shake->welcome.bytes > NAM_HELLO_BYTES_MAX)
+			heard.welcome.version, SHM_VERSION);
+	if (got != sizeof(heard.welcome) || heard.welcome.bytes > NAM_REPLY_BYTES_MAX)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	shake->welcome = heard.welcome;
 	return 0;
 }
 
@@ -268,7 +323,7 @@ connect_once(struct handshake *shake, const struct nam_hello *hello,
 	rc = open_socket(shake);
 	if (rc)
 		goto destroy_qp;
-	rc = exchange(shake, hello, fds, &fds_count);
+	rc = exchange(shake, hello, options, fds, &fds_count);
 	if (rc)
 		goto close_all;
 	if (reply) {
@@ -307,6 +362,7 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 {
 	struct handshake shake = {
 		.domain = (struct shm_domain *)domain,
+		.name = address,
 		.share = options->share,
 		.diag = diag,
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.c -- the server's side: the socket, its lock file, and clients that say hello. */
+/* listen.c -- the server's side: the socket, its lock file, and clients until they are accepted. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -184,54 +185,78 @@ nam__shm_listener_wake(struct nam_listener *pub)
 
 /* ---- clients ------------------------------------------------------------------------------ */
 
-static int
-hear(struct nam__greeted *client, struct nam_cm_event *event)
+static void
+name_peer(struct nam_cm_request *request)
 {
-	struct shm_welcome refusal = { .magic = SHM_MAGIC, .version = SHM_VERSION };
-	struct nam_cm_request *request;
-	struct shm_hello hello;
+	char *peer = request->event.peer;
 	struct ucred who;
 	socklen_t length = sizeof(who);
-	unsigned fds_count = 0;
-	size_t got = 0;
-	int fds[2], rc;
 
-	rc = nam__shm_packet_recv(client->fd, &hello, sizeof(hello), &got, fds, 2, &fds_count);
+	if (getsockopt(request->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
+		(void)snprintf(peer, sizeof(request->event.peer), "unknown");
+	else
+		(void)snprintf(peer, sizeof(request->event.peer), "pid %ld uid %lu",
+			(long)who.pid, (unsigned long)who.uid);
+}
+
+static const struct shm_hello *
+hello_of(const struct nam_cm_request *request)
+{
+	return (const struct shm_hello *)(const void *)request->message;
+}
+
+static int
+hear_hello(struct nam_cm_request *request)
+{
+	struct shm_welcome refusal = { .magic = SHM_MAGIC, .version = SHM_VERSION };
+	const struct shm_hello *hello = hello_of(request);
+	size_t got = 0;
+	int rc = nam__shm_packet_recv(request->fd, request->message, sizeof(*hello), &got,
+		request->fds, 2, &request->fds_count);
+
+	_Static_assert(sizeof(*hello) <= sizeof(request->message), "there is room for a hello");
 	if (rc)
 		return rc == -EAGAIN ? 0 : rc;
-	if (got < 8 || hello.magic != SHM_MAGIC)
-		goto drop;
-	if (hello.version != SHM_VERSION) {
-		(void)!nam__shm_packet_send(client->fd, &refusal, sizeof(refusal), NULL, 0);
-		goto drop;
+	if (got < 8 || hello->magic != SHM_MAGIC)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (hello->version != SHM_VERSION) {
+		/* A client of another version may have no room for more. */
+		(void)!nam__shm_packet_send(request->fd, &refusal,
+			offsetof(struct shm_welcome, accepted), NULL, 0);
+		return -NAM_E_FABRIC_VERSION;
 	}
-	if (got != sizeof(hello) || fds_count < 1 || hello.bytes > NAM_HELLO_BYTES_MAX ||
-		hello.bell_index >= SHM_QPS_MAX)
-		goto drop;
-	request = malloc(sizeof(*request));
-	if (!request)
-		goto drop;
-	*request = (struct nam_cm_request){
-		.fd = client->fd,
-		.bell_fd = fds[0],
-		.share_fd = fds_count == 2 ? fds[1] : -1,
-		.hello = hello,
-	};
-	memset(event, 0, sizeof(*event));
-	event->kind = NAM_CM_REQUEST;
-	event->request = request;
-	event->hello.bytes = hello.bytes;
-	memcpy(event->hello.data, hello.data, hello.bytes);
-	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
-		(void)snprintf(event->peer, sizeof(event->peer), "unknown");
-	else
-		(void)snprintf(event->peer, sizeof(event->peer), "pid %ld uid %lu", (long)who.pid,
-			(unsigned long)who.uid);
+	if (got != sizeof(*hello) || request->fds_count < 1 ||
+		hello->bytes > NAM_HELLO_BYTES_MAX || hello->bell_index >= SHM_QPS_MAX)
+		return -NAM_E_FABRIC_PROTOCOL;
+	request->event.hello.bytes = hello->bytes;
+	memcpy(request->event.hello.data, hello->data, hello->bytes);
+	name_peer(request);
 	return 1;
+}
 
-drop:
-	nam__shm_close_all(fds, fds_count);
-	return -NAM_E_FABRIC_PROTOCOL;
+static int
+hear_answer(struct nam_cm_request *request)
+{
+	struct shm_answer answer;
+	unsigned fds_count = 0;
+	size_t got = 0;
+	int rc = nam__shm_packet_recv(request->fd, &answer, sizeof(answer), &got, NULL, 0,
+		&fds_count);
+
+	if (rc)
+		return rc == -EAGAIN ? 0 : rc;
+	if (got != sizeof(answer) || answer.magic != SHM_MAGIC_ANSWER ||
+		answer.bytes > NAM_HELLO_BYTES_MAX)
+		return -NAM_E_FABRIC_PROTOCOL;
+	request->event.answer.bytes = answer.bytes;
+	memcpy(request->event.answer.data, answer.data, answer.bytes);
+	return 1;
+}
+
+static int
+hear(struct nam_cm_request *request)
+{
+	return request->event.kind == NAM_CM_ANSWER ? hear_answer(request) : hear_hello(request);
 }
 
 int
@@ -241,17 +266,6 @@ nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 		timeout_ns, event);
 }
 
-static void
-request_free(struct nam_cm_request *request)
-{
-	if (request->fd >= 0)
-		close(request->fd);
-	close(request->bell_fd);
-	if (request->share_fd >= 0)
-		close(request->share_fd);
-	free(request);
-}
-
 void
 nam__shm_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	const struct nam_hello *reply)
@@ -259,12 +273,27 @@ nam__shm_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	struct shm_welcome welcome = { .magic = SHM_MAGIC, .version = SHM_VERSION };
 
 	(void)listener;
-	if (reply && reply->bytes <= NAM_HELLO_BYTES_MAX) {
+	if (reply && reply->bytes <= NAM_REPLY_BYTES_MAX) {
 		welcome.bytes = reply->bytes;
 		memcpy(welcome.data, reply->data, reply->bytes);
 	}
 	(void)!nam__shm_packet_send(request->fd, &welcome, sizeof(welcome), NULL, 0);
-	request_free(request);
+	nam__cm_request_free(request);
+}
+
+void
+nam__shm_challenge(struct nam_listener *pub, struct nam_cm_request *request,
+	const struct nam_hello *challenge)
+{
+	struct shm_listener *listener = (struct shm_listener *)pub;
+	struct shm_challenge packet = { .magic = SHM_MAGIC_CHALLENGE, .bytes = challenge->bytes };
+
+	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
+	memcpy(packet.data, challenge->data, challenge->bytes);
+	if (nam__shm_packet_send(request->fd, &packet, sizeof(packet), NULL, 0))
+		nam__cm_request_free(request);
+	else
+		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
 }
 
 static int
@@ -312,7 +341,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 		.accepted = 1,
 		.bell_index = qp->index,
 		.instance = domain->instance,
-		.regions_follow = request->hello.known_instance != domain->instance,
+		.regions_follow = hello_of(request)->known_instance != domain->instance,
 	};
 	int fds[3] = { rings_fd, qp->cq->bell_fd, share_fd };
 	int rc;
@@ -339,7 +368,7 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	struct shm_qp *qp = NULL;
 	int rings_fd, rc;
 
-	if (reply && reply->bytes > NAM_HELLO_BYTES_MAX) {
+	if (reply && reply->bytes > NAM_REPLY_BYTES_MAX) {
 		rc = -EINVAL;
 		goto refuse;
 	}
@@ -347,13 +376,13 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	if (rc)
 		goto refuse;
 	qp->accepted = true;
-	rc = nam__shm_file_map(request->bell_fd, SHM_PAGE_BYTES, &bell);
+	rc = nam__shm_file_map(request->fds[0], SHM_PAGE_BYTES, &bell);
 	if (rc)
 		goto destroy_qp;
 	qp->peer_bell = bell;
-	qp->peer_index = request->hello.bell_index;
-	if (request->share_fd >= 0) {
-		rc = nam__shm_share_map(request->share_fd, &qp->share);
+	qp->peer_index = hello_of(request)->bell_index;
+	if (request->fds_count == 2) {
+		rc = nam__shm_share_map(request->fds[1], &qp->share);
 		if (rc)
 			goto destroy_qp;
 	}
@@ -384,7 +413,7 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	rc = nam__shm_watch_add(&listener->domain->watch, qp);
 	if (rc)
 		nam__shm_cq_closed(qp->cq, qp);
-	request_free(request);
+	nam__cm_request_free(request);
 	return 0;
 
 destroy_qp:

@@ -188,13 +188,6 @@ struct shm_cq {
 	_Atomic(struct shm_qp *) qps[SHM_QPS_MAX];
 };
 
-struct nam_cm_request {
-	int fd;
-	int bell_fd;
-	int share_fd;		/* -1: none */
-	struct shm_hello hello;
-};
-
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(shm)
 

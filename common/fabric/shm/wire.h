@@ -50,7 +50,9 @@ struct shm_rings {
 /* ---- the handshake, over a SOCK_SEQPACKET socket ------------------------------------------ */
 
 #define SHM_MAGIC 0x6d68736eu		/* "nshm" */
-#define SHM_VERSION 3u
+#define SHM_MAGIC_CHALLENGE 0x6368736eu	/* "nshc" */
+#define SHM_MAGIC_ANSWER 0x6168736eu	/* "nsha" */
+#define SHM_VERSION 4u
 #define SHM_REGIONS_PER_PACKET 32u
 
 /*
@@ -66,9 +68,22 @@ struct shm_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
+/* Server to client, at most once, in place of the welcome; and what the client answers. */
+struct shm_challenge {
+	uint32_t magic;
+	uint32_t bytes;
+	uint8_t data[NAM_REPLY_BYTES_MAX];
+};
+
+struct shm_answer {
+	uint32_t magic;
+	uint32_t bytes;
+	uint8_t data[NAM_HELLO_BYTES_MAX];
+};
+
 /*
- * The answer; on success with two file descriptors: the rings, and the bell of the server's cq; or
- * with three: the server's share for this queue pair.
+ * Server to client; on success with two file descriptors: the rings, and the bell of the server's
+ * cq; or with three: the server's share for this queue pair.
  */
 struct shm_welcome {
 	uint32_t magic;
@@ -80,7 +95,7 @@ struct shm_welcome {
 	uint32_t regions_follow;	/* 0 when the client has them already */
 	uint32_t bytes;
 	uint32_t reserved;
-	uint8_t data[NAM_HELLO_BYTES_MAX];
+	uint8_t data[NAM_REPLY_BYTES_MAX];
 };
 
 struct shm_region_note {

@@ -19,6 +19,7 @@ struct attempt {
 	uint64_t until_ns;
 	struct nam_hello *reply;
 	struct nam_diag *diag;
+	bool challenged;
 };
 
 /*
@@ -85,6 +86,7 @@ say_failed(const struct attempt *attempt, int error)
 		return nam_diag_set(attempt->diag, -EINVAL, "%s: a link-local address needs its "
 			"interface, as in tcp:[fe80::1%%eth0]:7000", attempt->address);
 	case ECONNRESET:
+	case EPIPE:
 		return say_closed(attempt);
 	default:
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: %s",
@@ -137,11 +139,12 @@ open_socket(struct attempt *attempt, const struct addrinfo *at)
 	return rc ? say_failed(attempt, -rc) : 0;
 }
 
+/* A hello or an answer. */
 static int
-send_hello(const struct attempt *attempt, const struct nam_hello *hello)
+say(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello)
 {
 	struct tcp_hello out = {
-		.magic = TCP_MAGIC,
+		.magic = magic,
 		.version = TCP_VERSION,
 		.bytes = hello ? hello->bytes : 0,
 	};
@@ -150,7 +153,7 @@ send_hello(const struct attempt *attempt, const struct nam_hello *hello)
 		return nam_diag_set(attempt->diag, -EINVAL, "hello of %u bytes", out.bytes);
 	if (hello)
 		memcpy(out.data, hello->data, out.bytes);
-	/* The first bytes of a connection: there is room for them. */
+	/* Among the first bytes of a connection: there is room for them. */
 	if (send(attempt->qp->fd, &out, sizeof(out), MSG_NOSIGNAL) != sizeof(out))
 		return say_failed(attempt, errno);
 	return 0;
@@ -178,28 +181,60 @@ receive(const struct attempt *attempt, void *data, size_t bytes)
 	return 0;
 }
 
+/* A welcome, or the first challenge. */
 static int
-receive_welcome(struct attempt *attempt)
+receive_welcome(const struct attempt *attempt, struct tcp_welcome *welcome)
 {
-	struct tcp_welcome welcome;
-	int rc = receive(attempt, &welcome, 8);
+	int rc = receive(attempt, welcome, 8);
 
 	if (rc)
 		return rc;
-	if (welcome.magic != TCP_MAGIC_WELCOME)
+	if (welcome->magic != TCP_MAGIC_WELCOME &&
+		(welcome->magic != TCP_MAGIC_CHALLENGE || attempt->challenged))
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: the peer "
 			"is not a memory server", attempt->address);
-	if (welcome.version != TCP_VERSION)
+	if (welcome->version != TCP_VERSION)
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_VERSION, "%s: the memory server "
 			"speaks version %u of the tcp handshake and this library version %u; use "
-			"the same release on both sides", attempt->address, welcome.version,
+			"the same release on both sides", attempt->address, welcome->version,
 			TCP_VERSION);
-	rc = receive(attempt, (uint8_t *)&welcome + 8, sizeof(welcome) - 8);
+	rc = receive(attempt, (uint8_t *)welcome + 8, sizeof(*welcome) - 8);
 	if (rc)
 		return rc;
-	if (welcome.bytes > NAM_HELLO_BYTES_MAX || welcome.accepted > 1)
+	if (welcome->bytes > NAM_REPLY_BYTES_MAX ||
+		welcome->accepted > (welcome->magic == TCP_MAGIC_WELCOME))
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: malformed answer; "
 			"is that a memory server?", attempt->address);
+	return 0;
+}
+
+static int
+answer_challenge(struct attempt *attempt, const struct nam_qp_options *options,
+	const struct tcp_welcome *message)
+{
+	struct nam_hello challenge = { .bytes = message->bytes }, answer;
+	int rc;
+
+	attempt->challenged = true;
+	memcpy(challenge.data, message->data, message->bytes);
+	rc = nam__fabric_answer(options, attempt->address, &challenge, &answer, attempt->diag);
+	return rc ? rc : say(attempt, TCP_MAGIC_ANSWER, &answer);
+}
+
+/* Everything behind the hello. */
+static int
+be_welcomed(struct attempt *attempt, const struct nam_qp_options *options)
+{
+	struct tcp_welcome welcome;
+	int rc = receive_welcome(attempt, &welcome);
+
+	if (!rc && welcome.magic == TCP_MAGIC_CHALLENGE) {
+		rc = answer_challenge(attempt, options, &welcome);
+		if (!rc)
+			rc = receive_welcome(attempt, &welcome);
+	}
+	if (rc)
+		return rc;
 	if (attempt->reply) {
 		attempt->reply->bytes = welcome.bytes;
 		memcpy(attempt->reply->data, welcome.data, welcome.bytes);
@@ -220,9 +255,9 @@ connect_once(struct attempt *attempt, const struct addrinfo *at, const struct na
 		return nam_diag_set(attempt->diag, rc, "no memory for a queue pair");
 	rc = open_socket(attempt, at);
 	if (!rc)
-		rc = send_hello(attempt, hello);
+		rc = say(attempt, TCP_MAGIC, hello);
 	if (!rc)
-		rc = receive_welcome(attempt);
+		rc = be_welcomed(attempt, options);
 	if (rc) {
 		nam__tcp_qp_destroy(&attempt->qp->pub);
 		return rc;
@@ -259,7 +294,8 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 
 		attempt.until_ns = now < until_ns ? now + (until_ns - now) / left : now;
 		rc = connect_once(&attempt, at, hello, options);
-		if (!rc || rc == -ECONNREFUSED)
+		/* One that challenges is the memory server, wherever else it may be, too. */
+		if (!rc || rc == -ECONNREFUSED || attempt.challenged)
 			break;
 	}
 	freeaddrinfo(list);

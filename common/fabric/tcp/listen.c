@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.c -- the server's side: sockets to listen at, and clients that say hello. */
+/* listen.c -- the server's side: sockets to listen at, and clients that say hello and answer. */
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -18,10 +19,6 @@ struct tcp_listener {
 	struct nam_listener pub;
 	struct tcp_domain *domain;
 	struct nam__pending_accepts accepts;
-};
-
-struct nam_cm_request {
-	int fd;
 };
 
 /* ---- opening and closing -------------------------------------------------------------------- */
@@ -146,17 +143,17 @@ nam__tcp_listener_wake(struct nam_listener *pub)
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
-/* The only thing that is said so early: it never waits for room. */
+/* A welcome or a challenge: the only things that are said so early.  They never wait for room. */
 static int
-send_welcome(int fd, bool accepted, const struct nam_hello *reply)
+say(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply)
 {
 	struct tcp_welcome welcome = {
-		.magic = TCP_MAGIC_WELCOME,
+		.magic = magic,
 		.version = TCP_VERSION,
 		.accepted = accepted,
 	};
 
-	if (reply && reply->bytes <= NAM_HELLO_BYTES_MAX) {
+	if (reply && reply->bytes <= NAM_REPLY_BYTES_MAX) {
 		welcome.bytes = reply->bytes;
 		memcpy(welcome.data, reply->data, reply->bytes);
 	}
@@ -164,41 +161,47 @@ send_welcome(int fd, bool accepted, const struct nam_hello *reply)
 		sizeof(welcome) ? 0 : -EIO;
 }
 
-static int
-hear(struct nam__greeted *client, struct nam_cm_event *event)
+static void
+name_peer(struct nam_cm_request *request)
 {
-	const struct tcp_hello *hello = (const struct tcp_hello *)(const void *)client->hello;
 	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
 	socklen_t length = sizeof(at);
-	ssize_t n = recv(client->fd, client->hello + client->got, sizeof(*hello) - client->got, 0);
 
-	_Static_assert(sizeof(*hello) <= sizeof(client->hello), "there is room for a hello");
+	(void)getpeername(request->fd, (struct sockaddr *)&at, &length);
+	nam__inet_text((struct sockaddr *)&at, request->event.peer, sizeof(request->event.peer));
+}
+
+/* A hello or an answer, and nothing behind it. */
+static int
+hear(struct nam_cm_request *request)
+{
+	const struct tcp_hello *hello = (const struct tcp_hello *)(const void *)request->message;
+	bool answers = request->event.kind == NAM_CM_ANSWER;
+	struct nam_hello *heard = answers ? &request->event.answer : &request->event.hello;
+	ssize_t n = recv(request->fd, request->message + request->got,
+		sizeof(request->message) - request->got, 0);
+
+	_Static_assert(sizeof(*hello) < sizeof(request->message), "there is room for more");
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
 		return -NAM_E_FABRIC_PEER_DEAD;
-	client->got += (uint32_t)n;
-	if (client->got >= 4 && hello->magic != TCP_MAGIC)
+	request->got += (uint32_t)n;
+	if (request->got >= 4 && hello->magic != (answers ? TCP_MAGIC_ANSWER : TCP_MAGIC))
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (client->got >= 8 && hello->version != TCP_VERSION) {
-		(void)send_welcome(client->fd, false, NULL);
+	if (request->got >= 8 && hello->version != TCP_VERSION) {
+		(void)say(request->fd, TCP_MAGIC_WELCOME, false, NULL);
 		return -NAM_E_FABRIC_VERSION;
 	}
-	if (client->got < sizeof(*hello))
+	if (request->got < sizeof(*hello))
 		return 0;
-	if (hello->bytes > NAM_HELLO_BYTES_MAX || hello->reserved)
+	if (request->got > sizeof(*hello) || hello->bytes > NAM_HELLO_BYTES_MAX || hello->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
-	*event = (struct nam_cm_event){
-		.kind = NAM_CM_REQUEST,
-		.request = malloc(sizeof(*event->request)),
-		.hello.bytes = hello->bytes,
-	};
-	if (!event->request)
-		return -ENOMEM;
-	event->request->fd = client->fd;
-	memcpy(event->hello.data, hello->data, hello->bytes);
-	(void)getpeername(client->fd, (struct sockaddr *)&at, &length);
-	nam__inet_text((struct sockaddr *)&at, event->peer, sizeof(event->peer));
+	heard->bytes = hello->bytes;
+	memcpy(heard->data, hello->data, hello->bytes);
+	if (!answers)
+		name_peer(request);
+	request->got = 0;
 	return 1;
 }
 
@@ -209,21 +212,26 @@ nam__tcp_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 		timeout_ns, event);
 }
 
-static void
-request_free(struct nam_cm_request *request)
-{
-	if (request->fd >= 0)
-		close(request->fd);
-	free(request);
-}
-
 void
 nam__tcp_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	const struct nam_hello *reply)
 {
 	(void)listener;
-	(void)send_welcome(request->fd, false, reply);
-	request_free(request);
+	(void)say(request->fd, TCP_MAGIC_WELCOME, false, reply);
+	nam__cm_request_free(request);
+}
+
+void
+nam__tcp_challenge(struct nam_listener *pub, struct nam_cm_request *request,
+	const struct nam_hello *challenge)
+{
+	struct tcp_listener *listener = (struct tcp_listener *)pub;
+
+	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
+	if (say(request->fd, TCP_MAGIC_CHALLENGE, false, challenge))
+		nam__cm_request_free(request);
+	else
+		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
 }
 
 int
@@ -232,7 +240,7 @@ nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
 {
 	struct tcp_listener *listener = (struct tcp_listener *)pub;
 	struct tcp_qp *qp = NULL;
-	int rc = reply && reply->bytes > NAM_HELLO_BYTES_MAX ? -EINVAL :
+	int rc = reply && reply->bytes > NAM_REPLY_BYTES_MAX ? -EINVAL :
 		nam__tcp_qp_create(listener->domain, options, true, &qp);
 
 	if (rc) {
@@ -244,9 +252,9 @@ nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	request->fd = -1;
 	*ret = &qp->pub;
 	/* Of a client that is gone already, the owner hears as of any other. */
-	(void)send_welcome(qp->fd, true, reply);
+	(void)say(qp->fd, TCP_MAGIC_WELCOME, true, reply);
 	/* From here on the owner may meet the queue pair, and destroy it. */
 	nam__tcp_cq_arrive(qp->cq, qp);
-	request_free(request);
+	nam__cm_request_free(request);
 	return 0;
 }

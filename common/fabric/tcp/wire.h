@@ -2,10 +2,12 @@
 /*
  * wire.h -- what travels over a connection of the tcp provider.
  *
- * A hello and a welcome, 64 bytes each; then frames in both directions.  A frame is a request of
- * its sender or the answer to one of the receiver's.  Requests are carried out, and answered, in
- * the order in which they were sent, so an answer names its request only to find mistakes.  All
- * numbers are little-endian, frames follow each other without gaps.
+ * The client's hello, 64 bytes; then the welcome, 112 bytes.  In between there may be a challenge,
+ * once, which is like a welcome, and the client's answer, which is like a hello.  The client says
+ * nothing else before the welcome.  Then frames in both directions.  A frame is a request of its
+ * sender or the answer to one of the receiver's.  Requests are carried out, and answered, in the
+ * order in which they were sent, so an answer names its request only to find mistakes.  All numbers
+ * are little-endian, frames follow each other without gaps.
  *
  *	request	offset	size	field
  *		0	1	kind: enum nam_wr_op
@@ -42,7 +44,9 @@
 
 #define TCP_MAGIC 0x7063746eu		/* "ntcp": of a hello */
 #define TCP_MAGIC_WELCOME 0x7763746eu	/* "ntcw" */
-#define TCP_VERSION 2u
+#define TCP_MAGIC_CHALLENGE 0x6363746eu	/* "ntcc" */
+#define TCP_MAGIC_ANSWER 0x6163746eu	/* "ntca" */
+#define TCP_VERSION 3u
 #define TCP_MESSAGE_BYTES 4096u
 #define TCP_QP_DEPTH 1024u		/* requests without an answer, each way */
 #define TCP_WINDOW_BYTES (64u << 10)
@@ -74,6 +78,7 @@ struct tcp_request_frame {
 };
 _Static_assert(sizeof(struct tcp_request_frame) == 40, "the longest head of a request");
 
+/* Or an answer. */
 struct tcp_hello {
 	uint32_t magic;
 	uint32_t version;
@@ -82,14 +87,15 @@ struct tcp_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
+/* Or a challenge. */
 struct tcp_welcome {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t bytes;
-	uint32_t accepted;
-	uint8_t data[NAM_HELLO_BYTES_MAX];
+	uint32_t accepted;		/* 0 in a challenge */
+	uint8_t data[NAM_REPLY_BYTES_MAX];
 };
-_Static_assert(sizeof(struct tcp_hello) == 64 && sizeof(struct tcp_welcome) == 64, "no padding");
+_Static_assert(sizeof(struct tcp_hello) == 64 && sizeof(struct tcp_welcome) == 112, "no padding");
 
 /* The bytes of a request's head; 0: there is no such kind. */
 static inline uint32_t

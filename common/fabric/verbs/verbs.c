@@ -50,7 +50,6 @@ nam__verbs_domain_close(struct nam_domain *pub)
 const struct nam_fabric_ops nam__verbs_ops = {
 	.name = "verbs",
 	NAM__PROVIDER_SLOTS(verbs)
-	.challenge = nam__verbs_challenge,
 	NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_SLOT, verbs)
 	.qp_share_near = nam__verbs_qp_share_near,
 	.is_near = nam__unsupported_is_near,

@@ -30,7 +30,6 @@ nam__verbs_wr_id(const struct verbs_qp *qp, uint32_t position)
 
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(verbs)
-NAM__PROVIDER_FUNCTION(verbs, challenge)
 NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_create)
 NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_join)
 NAM__PROVIDER_FUNCTION(verbs, qp_share_near)

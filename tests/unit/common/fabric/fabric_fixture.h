@@ -9,6 +9,7 @@
 #ifndef NAM_TESTS_UNIT_COMMON_FABRIC_FABRIC_FIXTURE_H
 #define NAM_TESTS_UNIT_COMMON_FABRIC_FABRIC_FIXTURE_H
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -136,13 +137,20 @@ fixture_address(struct fixture *f)
 	assert_non_null(f->ops);
 }
 
+/* A listener that the test polls by itself. */
 static inline void
-fixture_listen(struct fixture *f)
+fixture_server_open(struct fixture *f)
 {
 	side_open(f, &f->server, 1);
 	assert_int_equal(f->ops->listen(f->server.domain, f->address, &f->listener, &f->diag), 0);
 	assert_int_equal(f->ops->region_alloc(f->server.domain, REGION_BYTES, 12, 0, -1, &f->mr,
 		&f->diag), 0);
+}
+
+static inline void
+fixture_listen(struct fixture *f)
+{
+	fixture_server_open(f);
 	assert_int_equal(nam_thread_start("acceptor", acceptor_main, f, &f->acceptor), 0);
 }
 
@@ -191,8 +199,10 @@ static inline void
 fixture_server_close(struct fixture *f)
 {
 	atomic_store(&f->stop, true);
-	f->ops->listener_wake(f->listener);
-	nam_thread_join(f->acceptor);
+	if (f->acceptor) {
+		f->ops->listener_wake(f->listener);
+		nam_thread_join(f->acceptor);
+	}
 	for (unsigned i = 0; i < QPS_MAX; i++)
 		f->ops->qp_destroy(f->accepted_qps[i]);
 	f->ops->listener_close(f->listener);
@@ -292,6 +302,20 @@ run(struct fixture *f, struct nam_qp *qp, struct nam_wr wr)
 	assert_ptr_equal(wc.qp, qp);
 	assert_int_equal(wc.op, wr.op);
 	return wc.status;
+}
+
+static inline unsigned
+open_files(void)
+{
+	struct dirent *entry;
+	DIR *folder = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(folder);
+	while ((entry = readdir(folder)) != NULL)
+		n += entry->d_name[0] != '.';
+	closedir(folder);
+	return n;
 }
 
 #endif /* NAM_TESTS_UNIT_COMMON_FABRIC_FABRIC_FIXTURE_H */

@@ -143,4 +143,78 @@ server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
 	};
 }
 
+/* ---- a memory server that is only a socket ------------------------------------------------- */
+
+static inline int
+answer_any(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
+	struct nam_diag *diag)
+{
+	(void)arg, (void)challenge, (void)diag;
+	answer->bytes = 2;
+	memcpy(answer->data, "me", 2);
+	return 0;
+}
+
+static inline int
+try_to_connect(struct fixture *f, const char *address)
+{
+	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
+	struct nam_qp_options options = {
+		.cq = f->client.cq, .rq = f->client.rq, .answer = answer_any };
+	struct nam_hello reply;
+	struct nam_qp *qp;
+
+	f->diag.text[0] = '\0';
+	return f->ops->connect(f->client.domain, address, &hello, &options, &reply, &qp, &f->diag);
+}
+
+/* A foreign server: reads a hello, and sends given bytes. */
+struct impostor {
+	int fd;
+	char address[64];
+	const void *answer;
+	size_t bytes;
+	struct nam_thread *thread;
+};
+
+static inline void
+impostor_main(void *arg)
+{
+	struct impostor *impostor = arg;
+	int fd = accept(impostor->fd, NULL, NULL);
+	uint8_t hello[sizeof(struct tcp_hello)];
+
+	(void)!recv(fd, hello, sizeof(hello), MSG_WAITALL);
+	if (impostor->bytes)
+		(void)!send(fd, impostor->answer, impostor->bytes, MSG_NOSIGNAL);
+	/* Until the client has had enough. */
+	if (impostor->answer)
+		(void)!recv(fd, hello, sizeof(hello), MSG_WAITALL);
+	close(fd);
+}
+
+/* `answer` of NULL: it hangs up. */
+static inline int
+connect_to_impostor(struct fixture *f, const void *answer, size_t bytes)
+{
+	struct impostor impostor = { .answer = answer, .bytes = bytes };
+	struct sockaddr_in at = raw_at(0);
+	socklen_t length = sizeof(at);
+	int rc;
+
+	impostor.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(impostor.fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(impostor.fd, 4), 0);
+	assert_int_equal(getsockname(impostor.fd, (struct sockaddr *)&at, &length), 0);
+	(void)snprintf(impostor.address, sizeof(impostor.address), "tcp:127.0.0.1:%u",
+		ntohs(at.sin_port));
+	assert_int_equal(nam_thread_start("impostor", impostor_main, &impostor, &impostor.thread),
+		0);
+	rc = try_to_connect(f, impostor.address);
+	nam_thread_join(impostor.thread);
+	close(impostor.fd);
+	assert_non_null(strstr(f->diag.text, impostor.address));
+	return rc;
+}
+
 #endif /* NAM_TESTS_UNIT_COMMON_FABRIC_TCP_TCP_FIXTURE_H */

@@ -6,7 +6,6 @@
  */
 #include "tcp_fixture.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 
 #include "common/sim/sim.h"
@@ -117,67 +116,6 @@ key__of_memory_that_was_released__FITS_NOTHING(void **state)
 
 /* ---- handshakes --------------------------------------------------------------------------- */
 
-static int
-try_to_connect(struct fixture *f, const char *address)
-{
-	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
-	struct nam_qp_options options = { .cq = f->client.cq, .rq = f->client.rq };
-	struct nam_hello reply;
-	struct nam_qp *qp;
-
-	f->diag.text[0] = '\0';
-	return f->ops->connect(f->client.domain, address, &hello, &options, &reply, &qp, &f->diag);
-}
-
-/* A foreign server: reads a hello, and sends given bytes. */
-struct impostor {
-	int fd;
-	char address[64];
-	const void *answer;
-	size_t bytes;
-	struct nam_thread *thread;
-};
-
-static void
-impostor_main(void *arg)
-{
-	struct impostor *impostor = arg;
-	int fd = accept(impostor->fd, NULL, NULL);
-	uint8_t hello[sizeof(struct tcp_hello)];
-
-	(void)!recv(fd, hello, sizeof(hello), MSG_WAITALL);
-	if (impostor->bytes)
-		(void)!send(fd, impostor->answer, impostor->bytes, MSG_NOSIGNAL);
-	/* Until the client has had enough. */
-	if (impostor->answer)
-		(void)!recv(fd, hello, sizeof(hello), MSG_WAITALL);
-	close(fd);
-}
-
-/* `answer` of NULL: it hangs up. */
-static int
-connect_to_impostor(struct fixture *f, const void *answer, size_t bytes)
-{
-	struct impostor impostor = { .answer = answer, .bytes = bytes };
-	struct sockaddr_in at = raw_at(0);
-	socklen_t length = sizeof(at);
-	int rc;
-
-	impostor.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(impostor.fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(impostor.fd, 4), 0);
-	assert_int_equal(getsockname(impostor.fd, (struct sockaddr *)&at, &length), 0);
-	(void)snprintf(impostor.address, sizeof(impostor.address), "tcp:127.0.0.1:%u",
-		ntohs(at.sin_port));
-	assert_int_equal(nam_thread_start("impostor", impostor_main, &impostor, &impostor.thread),
-		0);
-	rc = try_to_connect(f, impostor.address);
-	nam_thread_join(impostor.thread);
-	close(impostor.fd);
-	assert_non_null(strstr(f->diag.text, impostor.address));
-	return rc;
-}
-
 static void
 connect__what_answers_is_no_memory_server__IS_SAID(void **state)
 {
@@ -193,7 +131,7 @@ connect__what_answers_is_no_memory_server__IS_SAID(void **state)
 	/* A later release may have a longer welcome, or a shorter one. */
 	assert_int_equal(connect_to_impostor(f, &welcome, 8), -NAM_E_FABRIC_VERSION);
 	welcome.version = TCP_VERSION;
-	welcome.bytes = NAM_HELLO_BYTES_MAX + 1;
+	welcome.bytes = NAM_REPLY_BYTES_MAX + 1;
 	assert_int_equal(connect_to_impostor(f, &welcome, sizeof(welcome)),
 		-NAM_E_FABRIC_PROTOCOL);
 	/* A socket that was connected to itself echoes. */
@@ -279,20 +217,6 @@ hello__never_said__HOLDS_UP_NOBODY(void **state)
 	for (unsigned i = 0; i < 200; i++)
 		close(silent[i]);
 	close(half);
-}
-
-static unsigned
-open_files(void)
-{
-	struct dirent *entry;
-	DIR *folder = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(folder);
-	while ((entry = readdir(folder)) != NULL)
-		n += entry->d_name[0] != '.';
-	closedir(folder);
-	return n;
 }
 
 /* The longest silent clients make room, and no more of them than needed. */
