@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * challenge_fixture.h -- a listener that the test polls by itself, and clients with a thread each,
+ * which connect and answer a challenge.
+ */
+#ifndef NAM_TESTS_UNIT_COMMON_FABRIC_CHALLENGE_FIXTURE_H
+#define NAM_TESTS_UNIT_COMMON_FABRIC_CHALLENGE_FIXTURE_H
+
+#include "fabric_fixture.h"
+
+struct caller {
+	struct fixture *f;
+	const struct side *side;
+	const struct nam_mr *share;
+	struct nam_hello hello, answer;	/* what it says */
+	int answer_rc;			/* its callback fails with this */
+	bool mute;			/* it has no callback */
+	atomic_bool hold;		/* the callback waits */
+	atomic_uint challenges;		/* how many times it ran */
+	struct nam_hello challenge, reply;	/* what it hears */
+	int rc;
+	struct nam_qp *qp;
+	struct nam_diag diag;
+	struct nam_thread *thread;
+};
+
+static inline struct nam_hello
+pattern(uint32_t bytes, uint8_t first)
+{
+	struct nam_hello hello = { .bytes = bytes };
+
+	for (uint32_t i = 0; i < bytes; i++)
+		hello.data[i] = (uint8_t)(first + i);
+	return hello;
+}
+
+static inline void
+assert_said(const struct nam_hello *heard, const struct nam_hello *said)
+{
+	assert_int_equal(heard->bytes, said->bytes);
+	assert_memory_equal(heard->data, said->data, said->bytes);
+}
+
+static inline int
+caller_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
+	struct nam_diag *diag)
+{
+	struct caller *caller = arg;
+
+	caller->challenge = *challenge;
+	atomic_fetch_add(&caller->challenges, 1);
+	while (atomic_load(&caller->hold))
+		nam_yield();
+	if (caller->answer_rc)
+		return nam_diag_set(diag, caller->answer_rc, "the callback says why");
+	*answer = caller->answer;
+	return 0;
+}
+
+static inline void
+caller_main(void *arg)
+{
+	struct caller *caller = arg;
+	struct fixture *f = caller->f;
+	struct nam_qp_options options = {
+		.cq = caller->side->cq,
+		.rq = caller->side->rq,
+		.share = caller->share,
+		.answer = caller->mute ? NULL : caller_answer,
+		.answer_arg = caller,
+	};
+
+	caller->rc = f->ops->connect(caller->side->domain, f->address, &caller->hello, &options,
+		&caller->reply, &caller->qp, &caller->diag);
+}
+
+static inline void
+caller_start(struct fixture *f, const struct side *side, struct caller *caller)
+{
+	caller->f = f;
+	caller->side = side;
+	assert_int_equal(nam_thread_start("caller", caller_main, caller, &caller->thread), 0);
+}
+
+/* The result of connecting. */
+static inline int
+caller_end(struct caller *caller)
+{
+	nam_thread_join(caller->thread);
+	return caller->rc;
+}
+
+/* The listener's next event, which must come. */
+static inline struct nam_cm_event
+await_event(struct fixture *f, enum nam_cm_kind kind, const struct nam_hello *hello)
+{
+	struct nam_cm_event event;
+
+	assert_int_equal(f->ops->listener_poll(f->listener, PATIENCE_NS, &event), 1);
+	assert_int_equal(event.kind, kind);
+	assert_said(&event.hello, hello);
+	assert_non_null(event.request);
+	return event;
+}
+
+static inline void
+accept_request(struct fixture *f, struct nam_cm_request *request, const struct nam_hello *reply)
+{
+	struct nam_qp_options options = { .cq = f->server.cq, .rq = f->server.rq };
+	unsigned n = atomic_load(&f->accepted);
+
+	assert_true(n < QPS_MAX);
+	assert_int_equal(f->ops->accept(f->listener, request, &options, reply,
+		&f->accepted_qps[n]), 0);
+	atomic_store(&f->accepted, n + 1);
+}
+
+/* A client comes and is challenged. */
+static inline void
+challenge_caller(struct fixture *f, struct caller *caller, const struct nam_hello *challenge)
+{
+	struct nam_cm_event event;
+
+	caller_start(f, &f->client, caller);
+	event = await_event(f, NAM_CM_REQUEST, &caller->hello);
+	f->ops->challenge(f->listener, event.request, challenge);
+}
+
+/* The listener's next event is of another client, which is challenged and accepted. */
+static inline void
+another_is_served(struct fixture *f)
+{
+	const struct nam_hello challenge = pattern(32, 77), reply = pattern(8, 88);
+	struct caller caller = { .hello = pattern(7, 'n'), .answer = pattern(16, 99) };
+	struct nam_cm_event event;
+
+	challenge_caller(f, &caller, &challenge);
+	event = await_event(f, NAM_CM_ANSWER, &caller.hello);
+	assert_said(&event.answer, &caller.answer);
+	accept_request(f, event.request, &reply);
+	assert_int_equal(caller_end(&caller), 0);
+	assert_said(&caller.reply, &reply);
+	f->ops->qp_destroy(caller.qp);
+}
+
+static inline int
+challenge_setup(void **state)
+{
+	struct fixture *f = malloc(sizeof(*f));
+
+	assert_non_null(f);
+	fixture_address(f);
+	fixture_server_open(f);
+	side_open(f, &f->client, 0);
+	*state = f;
+	return 0;
+}
+
+static inline int
+challenge_teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	side_close(f, &f->client);
+	fixture_server_close(f);
+	if (f->directory[0])
+		assert_int_equal(rmdir(f->directory), 0);
+	free(f);
+	return 0;
+}
+
+#endif /* NAM_TESTS_UNIT_COMMON_FABRIC_CHALLENGE_FIXTURE_H */
