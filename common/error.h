@@ -71,6 +71,7 @@ extern "C" {
 	X(KIND, 5407, USAGE, "the name is an index's where a store's is wanted, or the reverse")    \
 	X(VIEW, 5408, USAGE, "the view of the cluster has changed meanwhile")                       \
 	X(TERM, 5409, USAGE, "another steward leads")                                               \
+	X(VIEW_STORE, 5410, USAGE, "another view store decides the view of the cluster")            \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 
 enum nam_error {

@@ -24,6 +24,7 @@
  * UP and ABORT with a term only.  FORM and RENEW say what has happened, and need none.
  *
  * -NAM_E_TERM: another steward leads, or led later; nothing was changed.
+ * -NAM_E_VIEW_STORE: another store gives out the terms, and decides; nothing was changed.
  * -NAM_E_VIEW: another view is in force, or it does not allow that; nothing was changed.
  * -NAM_E_CLUSTER: not at this memory server, or a lead of another boot.
  */

@@ -34,7 +34,8 @@ NAM_FIBER_FN int nam__cluster_view_form(struct nam_worker *worker, uint32_t slot
 
 /*
  * A change of view `number`.  -NAM_E_VIEW: that is not the view in force, or not its state.
- * -NAM_E_TERM: another steward leads than the one of that term, or one leads and has to do it.
+ * -NAM_E_TERM: another steward leads than the one of that term.  -NAM_E_VIEW_STORE: another store
+ * decides, so it needs a term.
  *
  * @term	0: not by a steward
  */
@@ -44,7 +45,7 @@ NAM_FIBER_FN int nam__cluster_view_change(struct nam_worker *worker, uint32_t sl
 
 /*
  * To the lead.  *ret_term is the steward's, or the one that was given out.  -NAM_E_TERM: another
- * steward leads.
+ * steward leads.  -NAM_E_VIEW_STORE, to ACQUIRE: another store gives out the terms.
  *
  * @lease_ms	of ACQUIRE and RENEW, else 0
  */

@@ -4,6 +4,16 @@
 
 #include "view_store.h"
 
+/* Its address is not known here. */
+static int
+told(int rc, struct nam_diag *diag)
+{
+	if (rc != -NAM_E_VIEW_STORE)
+		return rc;
+	return nam_diag_set(diag, rc, "another store than the embedded one decides the view of "
+		"this cluster; name it with --view-store");
+}
+
 NAM_FIBER_FN static int
 get(struct nam__view_store *store, struct nam_worker *lead, struct nam__cluster_view **ret_view,
 	struct nam_diag *diag)
@@ -19,17 +29,15 @@ change(struct nam__view_store *store, struct nam_worker *lead, const struct nam_
 {
 	struct nam_view_head head;
 
-	(void)diag;
-	return nam__cluster_view_change(lead, 0, view->head.number, store->term, what, member,
-		&head); /* SUSPENDS */
+	return told(nam__cluster_view_change(lead, 0, view->head.number, store->term, what, member,
+		&head), diag); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
 acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
 {
-	(void)diag;
-	return nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_ACQUIRE, 0, store->lease_ms,
-		&store->term); /* SUSPENDS */
+	return told(nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_ACQUIRE, 0, store->lease_ms,
+		&store->term), diag); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int

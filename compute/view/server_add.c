@@ -92,10 +92,6 @@ change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_vi
 		nam_sleep_ns(PAUSE_NS);
 		return 0;
 	}
-	if (rc == -NAM_E_TERM)
-		return nam_diag_set(adding->diag, rc, "another store than the %s one decides the "
-			"view of this cluster; name it with --view-store",
-			adding->store->name);
 	if (rc)
 		return adding->diag->text[0] ? rc : nam_diag_set(adding->diag, rc,
 			"changing the view at the memory server at %s: %s",

@@ -5,7 +5,10 @@
 
 #include "view_store.h"
 
-/* -NAM_E_TERM: another store decides than this one, or no steward does what it has decided. */
+/*
+ * -NAM_E_VIEW_STORE: another store decides than this one; -NAM_E_TERM: this process led, and
+ * another steward does now.
+ */
 int nam__server_add(const struct nam_client_options *options, struct nam__view_store *store,
 	const char *address, nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
 	struct nam_diag *diag) NAM_MUST_CHECK;

@@ -25,12 +25,13 @@ struct nam__view_store_ops {
 		struct nam__cluster_view **ret_view, struct nam_diag *diag);
 	/*
 	 * A change of that view, with the term if the store leads.  -NAM_E_VIEW: the view has
-	 * changed, or does not allow that; -NAM_E_TERM: this is not the steward that leads.
+	 * changed, or does not allow that; -NAM_E_TERM: this is not the steward that leads;
+	 * -NAM_E_VIEW_STORE: another store decides, and *diag has the remedy.
 	 */
 	int (*change)(struct nam__view_store *store, struct nam_worker *lead,
 		const struct nam__cluster_view *view, enum nam_rpc_view_change what,
 		const struct nam_view_member *member, struct nam_diag *diag);
-	/* Sets `term`.  -NAM_E_TERM: another steward leads. */
+	/* Sets `term`.  -NAM_E_TERM: another steward leads; -NAM_E_VIEW_STORE as above. */
 	int (*acquire)(struct nam__view_store *store, struct nam_worker *lead,
 		struct nam_diag *diag);
 	/* The lease goes on.  -NAM_E_TERM: it has ended, and the term is 0. */

@@ -333,7 +333,7 @@ term_check(const struct nam__view *view, const struct nam_rpc_view_request *requ
 	if (term > view->head.term)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!term)
-		return view->recorded && !is_fact ? -NAM_E_TERM : 0;
+		return view->recorded && !is_fact ? -NAM_E_VIEW_STORE : 0;
 	return NAM_GUARD(VIEW_TERM) && term < view->head.term ? -NAM_E_TERM : 0;
 }
 
@@ -418,7 +418,9 @@ steward(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 		return -NAM_E_FABRIC_DENIED;
 	switch ((enum nam_rpc_view_steward)request->change) {
 	case NAM_RPC_STEWARD_ACQUIRE:
-		if (now < view->lease_ns || view->recorded)
+		if (view->recorded)
+			return -NAM_E_VIEW_STORE;
+		if (now < view->lease_ns)
 			return -NAM_E_TERM;
 		if (view->head.term == UINT64_MAX)
 			return -NAM_E_LIMIT;

@@ -226,6 +226,9 @@ test_etcd() {
 	server_start 5 || fail "server 5"
 	expect 2 namctl --cluster "$cluster" server add "$(nam_server_address 5)"
 	says "name it with --view-store"
+	expect 2 nam-steward --cluster "$cluster" --once
+	says "event=failed"
+	says "the embedded one decides the view of this cluster; name it with --view-store"
 	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 5)" "${store[@]}"
 	until_members "0:up 1:up 2:up 3:up 4:up 5:up"
 	kill -KILL "$etcd"

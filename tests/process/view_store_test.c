@@ -519,7 +519,7 @@ get__a_client_has_renewed_a_member__IS_IN_THE_RECORD(void **state)
 	free(view);
 	/* The lead has a store that decides, and says so. */
 	assert_int_equal(nam_server_add(&options, cluster.addresses[NEW], NULL, NULL, &added,
-		&diag), -NAM_E_TERM);
+		&diag), -NAM_E_VIEW_STORE);
 	assert_non_null(strstr(diag.text, "--view-store"));
 	pass_until_settled(&steward, 3);
 	party_drop(&other);

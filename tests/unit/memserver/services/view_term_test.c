@@ -102,13 +102,13 @@ present__a_term_of_another_store__DECIDES_ALL_BUT_FACTS(void **state)
 	assert_int_equal(view_of(f)->view.term, 70);
 	assert_int_equal(lead(f, NAM_RPC_STEWARD_PRESENT, 69, 0), -NAM_E_TERM);
 	assert_int_equal(lead(f, NAM_RPC_STEWARD_PRESENT, 70, 0), 0);
-	assert_int_equal(lead(f, NAM_RPC_STEWARD_ACQUIRE, 0, LEASE_MS), -NAM_E_TERM);
+	assert_int_equal(lead(f, NAM_RPC_STEWARD_ACQUIRE, 0, LEASE_MS), -NAM_E_VIEW_STORE);
 	assert_int_equal(lead(f, NAM_RPC_STEWARD_RENEW, 70, LEASE_MS), -NAM_E_TERM);
 	assert_int_equal(lead(f, NAM_RPC_STEWARD_RELEASE, 70, 0), -NAM_E_TERM);
-	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_ADD, 5), -NAM_E_TERM);
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_ADD, 5), -NAM_E_VIEW_STORE);
 	assert_int_equal(change_by(f, 70, 1, NAM_RPC_VIEW_ADD, 5), 0);
-	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_UP, 5), -NAM_E_TERM);
-	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 5), -NAM_E_TERM);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_UP, 5), -NAM_E_VIEW_STORE);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 5), -NAM_E_VIEW_STORE);
 	restarted.boot++;
 	assert_int_equal(change(f, 2, NAM_RPC_VIEW_RENEW, &restarted), 0);
 	assert_int_equal(lead(f, NAM_RPC_STEWARD_PRESENT, 71, 0), 0);
