@@ -196,6 +196,8 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	const char *address = worker->client->servers[call->slot].address;
 	const char *type = nam_rpc_type_name(call->type);
 
+	if (call->rc == -NAM_E_FABRIC_FENCED)
+		return nam__failure_explain(worker, call->slot, call->rc);
 	if (nam_err_is(call->rc, NAM_E_FABRIC_TIMEOUT))
 		return nam_diag_set(&worker->diag, call->rc,
 			"the memory server at %s does not answer (%s; timeout_ms is %u): it is "
@@ -364,7 +366,10 @@ await_until(struct nam_worker *worker, struct nam__call *call, uint64_t deadline
 	}
 	if (!call->rc)
 		call->rc = rc;
-	return call->rc ? call_explain(worker, call) : 0;
+	if (!call->rc)
+		return 0;
+	call->rc = nam__failure_why(worker, call->rc);
+	return call_explain(worker, call);
 }
 
 int

@@ -105,6 +105,24 @@ why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 }
 
 int
+nam__failure_why(struct nam_worker *worker, int rc)
+{
+	const struct nam_client *client = worker->client;
+	uint32_t count = client->servers_count;
+
+	/* The epoch thread has others to see to. */
+	if (!nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) || worker == client->epoch_worker)
+		return rc;
+	for (uint32_t slot = 0; slot < count; slot++) {
+		int lost = atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire);
+
+		if (lost && why_lost(worker, slot, lost) == -NAM_E_FABRIC_FENCED)
+			return nam__failure_explain(worker, slot, -NAM_E_FABRIC_FENCED);
+	}
+	return rc;
+}
+
+int
 nam__qp_open(struct nam_worker *worker, uint32_t slot)
 {
 	const struct nam__server *server = &worker->client->servers[slot];

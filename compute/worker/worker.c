@@ -279,7 +279,7 @@ nam__task_await(struct nam_worker *worker)
 	}
 	rc = self->rc;
 	self->rc = 0;
-	return rc;
+	return __builtin_expect(rc, 0) ? nam__failure_why(worker, rc) : 0;
 }
 
 void

@@ -153,6 +153,12 @@ nam__closings_see_to(struct nam_worker *worker)
 /* connect.c: the diag of a failure of the fabric.  Returns `status`. */
 int nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status);
 /* The failure of what was asked of a memory server whose queue pair has ended. */
+/*
+ * connect.c: a request of the current task failed.  -NAM_E_FABRIC_FENCED and its diag, if the
+ * connection was closed because this client is fenced; else `rc`.
+ */
+int nam__failure_why(struct nam_worker *worker, int rc) NAM_MUST_CHECK;
+
 static inline int
 nam__lost(const struct nam_worker *worker, uint32_t slot)
 {
