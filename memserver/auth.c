@@ -14,7 +14,10 @@
 #include "common/guard.h"
 #include "common/hash/hash.h"
 
-/* A peer that fails so often within a second is refused for the rest of it, without a look. */
+/*
+ * Of a peer that fails so often within a second, only answers that name a key of the file are looked
+ * at for the rest of it, and nothing is logged.
+ */
 #define STRIKES_MAX 16u
 #define STRIKES_NS 1000000000ull
 #define STRIKES_PEERS 256u		/* peers share places, by hash */
@@ -80,7 +83,7 @@ deny(struct nam_server *server, const struct nam_cm_event *event, const char *re
 	if (strike->count++ < STRIKES_MAX)
 		nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
 			nam_log_quote(event->peer, peer, sizeof(peer)), reason,
-			strike->count == STRIKES_MAX ? " next=\"not looked at for a second\"" : "");
+			strike->count == STRIKES_MAX ? " next=\"no more lines for a second\"" : "");
 	nam__refuse(server, event->request, -NAM_E_FABRIC_DENIED);
 }
 
@@ -109,14 +112,27 @@ hello_read(const struct nam_hello *hello, struct nam_wire_hello *ret)
 	return ret->magic_version == (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION);
 }
 
-/* The key of the answer; false: there is none. */
+/* With the mutex. */
+static bool
+names_key(const struct nam_server *server, const struct nam_hello *answer)
+{
+	struct nam_wire_answer wire = { .print = 0 };
+
+	if (answer->bytes == sizeof(wire))
+		memcpy(&wire, answer->data, sizeof(wire));
+	return nam__auth_keys_find(server->keys, wire.print);
+}
+
+/* Whether the answer proves a key. */
 static bool
 prove(struct nam_server *server, const struct nam_cm_event *event, struct nam__proven *ret)
 {
-	const struct nam__auth_key *key;
+	bool tired = strike_of(server, event->peer)->count >= STRIKES_MAX;
+	const struct nam__auth_key *key = NULL;
 
 	pthread_mutex_lock(&server->mutex);
-	key = nam__proof_check(server->keys, &event->hello, &event->challenge, &event->answer);
+	if (!tired || names_key(server, &event->answer))
+		key = nam__proof_check(server->keys, &event->hello, &event->challenge, &event->answer);
 	if (!NAM_GUARD(KEY_PROOF))
 		key = &server->keys->keys[0];
 	if (key)
@@ -138,8 +154,6 @@ nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event, stru
 		return true;
 	if (!(wire.flags & NAM_HELLO_KEY))
 		deny(server, event, "no_key");
-	else if (strike_of(server, event->peer)->count >= STRIKES_MAX)
-		deny(server, event, "too_often");
 	else if (event->kind == NAM_CM_REQUEST)
 		challenge(server, event);
 	else if (prove(server, event, ret))

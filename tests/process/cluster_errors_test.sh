@@ -185,7 +185,7 @@ test_permission() {
 	chmod 000 "$tmp/server0"
 	if "${other[@]}" test -x "$NAM_BUILD_DIR/bin/namctl"; then
 		expect 3 "permission denied" "${other[@]}" namctl --cluster "$cluster" status
-		says "unusable: this user may not connect"
+		says "unusable: the memory server does not admit this user"
 	fi
 	nam_servers_stop || fail "SIGTERM"
 }
