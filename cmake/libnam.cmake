@@ -26,7 +26,7 @@ set_target_properties(nam_shared PROPERTIES
 
 # Outside this tree there are no targets for what we build on, only names.
 set(installed_dependencies $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
-	$<INSTALL_INTERFACE:Threads::Threads>)
+	$<INSTALL_INTERFACE:sodium> $<INSTALL_INTERFACE:Threads::Threads>)
 if(verbs)	# namConfig.cmake makes it, for a wholly static program needs every driver
 	list(APPEND installed_dependencies $<INSTALL_INTERFACE:nam::verbs>)
 endif()

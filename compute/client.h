@@ -29,12 +29,11 @@ struct nam_client;
 struct nam_worker;
 
 struct nam_client_options {
-	/* "shm:PATH,shm:PATH": all memory servers, in any order; or "@FILE", a cluster file */
-	const char *cluster;
+	const char *cluster;	/* "shm:PATH,shm:PATH", any of its servers; or "@FILE" */
 	const char *name;		/* of the program, for messages; NULL: argv[0] */
 	/*
 	 * The longest wait for a memory server: to connect, for a reply, over tcp for a one-sided
-	 * request, which may end half a second later.  And for other clients, while these may see
+	 * request (and up to half a second more).  And for other clients, while these may see
 	 * memory that is to be reused.  Default 5,000.
 	 */
 	uint32_t timeout_ms;
@@ -56,11 +55,7 @@ struct nam_client_options {
 	 * READs of it, and by default requests there go by the RPC transport fetch.
 	 */
 	int no_local;
-	/*
-	 * A file with this client's key, for memory servers with key files; default NAM_KEY of the
-	 * environment, or none.
-	 */
-	const char *key;
+	const char *key;	/* the key's file; default NAM_KEY of the environment, or none */
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */
@@ -74,15 +69,13 @@ void nam_client_options_init(struct nam_client_options *options);
  * Returns 0, or with a message in *diag:
  *	-EINVAL				the cluster text is malformed, or names no known fabric;
  *					there is no such RPC transport; bytes out of range
- *	-errno				a cluster file cannot be read
+ *	-errno				a cluster file or the key file cannot be read
  *	-ENOMEM
  *	-NAM_E_FABRIC_CONNECT		a memory server is not there
  *	-NAM_E_FABRIC_TIMEOUT		a memory server does not answer within timeout_ms
  *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for timeout_ms
  *	-NAM_E_FABRIC_REFUSED		a memory server takes no more connections
- *	-NAM_E_FABRIC_DENIED		a memory server does not admit this user or key, or has
- *					not proven that it knows the key
- *	-EACCES				others may read or change the key's file
+ *	-NAM_E_FABRIC_DENIED		a memory server does not admit this user or key
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed
  *	-NAM_E_FABRIC_*			a memory server ended meanwhile, or sent a malformed reply

@@ -100,7 +100,7 @@ void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at
 
 /* ---- handler.c ------------------------------------------------------------------------------- */
 
-/* What a client has proven of itself; without keys every client may do all. */
+/* A client as it has proven itself; without keys every client may do all. */
 struct nam__proven {
 	uint64_t print;			/* its key's fingerprint; 0: there are no keys */
 	enum nam_role role;
@@ -180,7 +180,7 @@ int nam__handler_start(struct nam__handler *handler, struct nam_server *server, 
 void nam__handler_stop(struct nam__handler *handler);
 void nam__handler_free(struct nam__handler *handler);
 
-/* ---- connections.c --------------------------------------------------------------------------- */
+/* ---- admission/connections.c ----------------------------------------------------------------- */
 
 /*
  * Make the handlers close all connections of a client, of that incarnation and before.  It was
@@ -222,7 +222,7 @@ void nam__figures(struct nam_server *server, struct nam_server_figures *ret);
 /* services/info.c: all of STATUS */
 void nam__status(struct nam_server *server, struct nam_rpc_status_reply *ret);
 
-/* ---- peers.c --------------------------------------------------------------------------------- */
+/* ---- admission/peers.c ----------------------------------------------------------------------- */
 
 /*
  * Count a connection to its peer and to a handler with room, which is entered.  The listener's

@@ -9,7 +9,7 @@
 
 #include "common/fabric/register.h"
 #include "common/guard.h"
-#include "admit.h"
+#include "admission/admit.h"
 #include "mailbox.h"
 #include "stores.h"
 #include "trees.h"
@@ -52,7 +52,7 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 		return nam_diag_set(diag, -EINVAL, "listen: '%s' names no fabric; known are: %s; "
 			"write for example shm:/run/nam/server0", options->listen,
 			nam_fabric_names());
-	if (!options->keys && !options->insecure && !nam__address_is_local(options->listen))
+	if (!options->keys && !options->insecure && nam__address_is_reached(options->listen))
 		return nam_diag_set(diag, -EINVAL, "keys: other hosts reach '%s', and without keys "
 			"each of them may read and change all memory; make a key file with `namctl "
 			"key new`, or set insecure if that network is trusted", options->listen);

@@ -41,8 +41,8 @@ name_ok(const char *name)
 	size_t length = strlen(name);
 
 	return length && length < NAM_AUTH_NAME_BYTES &&
-		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") ==
-			length;
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			"0123456789_-.") == length;
 }
 
 static uint64_t
@@ -58,7 +58,8 @@ fingerprint(const struct nam__auth_key *key)
 }
 
 int
-nam__auth_key_make(const char *name, enum nam_role role, struct nam__auth_key *ret, struct nam_diag *diag)
+nam__auth_key_make(const char *name, enum nam_role role, struct nam__auth_key *ret,
+	struct nam_diag *diag)
 {
 	if (!name_ok(name))
 		return nam_diag_set(diag, -EINVAL, "'%s': the name of a key has 1 to %u letters, "

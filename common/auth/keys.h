@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys.h -- key files: who may connect, and what for.
+ * keys.h -- key files: the clients that may connect, and what they may do.
  *
  * One key a line: NAME ROLE SECRET, the secret as 64 hexadecimal digits; '#' starts a comment.  A
  * memory server's file has the keys of all its clients; a client's file has one of these lines.
@@ -49,7 +49,8 @@ int nam__role_find(const char *name);
  * group may read the file, or others than its owner may change it; -errno if it cannot be read;
  * -NAM_E_LIMIT for more than NAM_AUTH_KEYS_MAX keys.
  */
-int nam__auth_keys_read(const char *path, struct nam__auth_keys **ret, struct nam_diag *diag) NAM_MUST_CHECK;
+int nam__auth_keys_read(const char *path, struct nam__auth_keys **ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Overwrites the secrets. */
 void nam__auth_keys_free(struct nam__auth_keys *keys);
 /* NULL: there is none of that fingerprint. */

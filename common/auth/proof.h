@@ -10,7 +10,8 @@
  * A proof is HMAC-SHA-512/256 over all bytes before it, under the key, with a label for each side.
  * So it serves for one hello, one server, one boot, one pair of nonces and one direction.
  *
- * This shows who opens a connection.  It does not protect what follows: tcp is not encrypted.
+ * This tells the holder that opens a connection.  It does not protect later messages: tcp is not
+ * encrypted.
  */
 #ifndef NAM_COMMON_AUTH_PROOF_H
 #define NAM_COMMON_AUTH_PROOF_H
@@ -49,8 +50,9 @@ void nam__proof_answer(const struct nam__auth_key *key, const struct nam_hello *
  * Memory server: the key whose holder gave the answer, or NULL.  Takes as long if the key is
  * unknown as if the proof is wrong.
  */
-const struct nam__auth_key *nam__proof_check(const struct nam__auth_keys *keys, const struct nam_hello *hello,
-	const struct nam_hello *challenge, const struct nam_hello *answer);
+const struct nam__auth_key *nam__proof_check(const struct nam__auth_keys *keys,
+	const struct nam_hello *hello, const struct nam_hello *challenge,
+	const struct nam_hello *answer);
 /* Memory server: append its proof to a reply of at most 64 bytes. */
 void nam__proof_append(const struct nam__auth_key *key, const struct nam_hello *hello,
 	const struct nam_hello *challenge, const struct nam_hello *answer, struct nam_hello *reply);

@@ -83,17 +83,17 @@ is_loopback(const struct sockaddr *at)
 }
 
 bool
-nam__inet_is_loopback(const char *name, const char *address)
+nam__inet_is_reached(const char *name, const char *address)
 {
 	struct addrinfo *list;
-	bool all = true;
+	bool reached = false;
 
 	if (nam__inet_resolve(name, address, true, &list, NULL))
 		return false;
 	for (const struct addrinfo *at = list; at; at = at->ai_next)
-		all &= is_loopback(at->ai_addr);
+		reached |= !is_loopback(at->ai_addr);
 	freeaddrinfo(list);
-	return all;
+	return reached;
 }
 
 void

@@ -18,8 +18,11 @@ struct sockaddr;
 int nam__inet_resolve(const char *name, const char *address, bool passive,
 	struct addrinfo **ret, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* Whether all socket addresses behind it are this host's own.  May wait for name servers. */
-bool nam__inet_is_loopback(const char *name, const char *address);
+/*
+ * Whether other hosts reach a socket address behind it.  False for what is no address, or no known
+ * host.  May wait for name servers.
+ */
+bool nam__inet_is_reached(const char *name, const char *address);
 
 /* HOST:PORT in numbers, for people. */
 void nam__inet_text(const struct sockaddr *at, char *text, size_t size);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/rpc/frame.h"
-#include "compute/client/credentials.h"
+#include "compute/auth/credentials.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
 #include "compute/worker/worker.h"

@@ -13,7 +13,7 @@
 #include "common/guard.h"
 #include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
-#include "compute/client/credentials.h"
+#include "compute/auth/credentials.h"
 #include "compute/worker/worker.h"
 
 /* Capabilities that layers above rely on. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/client/credentials.h"
+#include "compute/auth/credentials.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock_queue.h"

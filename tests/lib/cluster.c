@@ -252,7 +252,8 @@ cluster_start_server(struct cluster *cluster, unsigned number)
 	char id[12], memory[24], line[512];
 	const char *const argv[] = {
 		test_program("nam-memserver"), "--listen", cluster->addresses[number],
-		"--memory", memory, "--region", cluster->region, "--pages", "4k", "--id", id, "--insecure", NULL,
+		"--memory", memory, "--region", cluster->region, "--pages", "4k", "--id", id,
+		"--insecure", NULL,
 	};
 
 	(void)snprintf(memory, sizeof(memory), "%lluM",

@@ -45,7 +45,7 @@ test_options() {
 	sed -i "s|/etc/nam/|$tmp/|; s|%i|0|; s|\$NAM_MEMSERVER_OPTIONS|$(cat "$tmp/options")|" \
 		"$tmp/command"
 	namctl key new "$tmp/keys" app "$tmp/key" --quiet || fail "no key"
-	sed "s|10.1.0.11:7000|127.0.0.1:$port|; s|= 64G|= 64M|; s|= 1G|= 64M|; s|/etc/nam/keys|$tmp/keys|" \
+	sed "s|10.1.0.11:7000|127.0.0.1:$port|; s|= 64G|= 64M|; s|= 1G|= 64M|; s|/etc/nam/|$tmp/|" \
 		"$deploy/../cluster-tcp.ini" >"$tmp/cluster.ini"
 	read -ra words <"$tmp/command"
 	"${words[@]}" >"$log" 2>&1 &

@@ -35,7 +35,7 @@ struct sim_cluster {
 	enum nam_transport transport;
 	uint32_t frame_bytes, fetch_bytes;
 	const char *key;		/* NULL: they have none */
-	const char *keys;		/* of servers that are started from now on; NULL: likewise */
+	const char *keys;		/* of servers that start from now on; or NULL */
 };
 
 /* Print a message and end the program. */

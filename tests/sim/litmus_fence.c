@@ -107,7 +107,7 @@ watch_writes(struct actor *self)
 	expect_unchanged(self, FOUR);
 }
 
-/* ---- a key that is removed -------------------------------------------------------------------- */
+/* ---- a key that is removed ------------------------------------------------------------------- */
 
 /* The same, but it is the operator that ends the client. */
 static void

@@ -100,7 +100,7 @@ keys_of(enum key key)
 	return keys;
 }
 
-/* ---- an attacker, who speaks the protocol by hand -------------------------------------------- */
+/* ---- an attacker that speaks the protocol by hand -------------------------------------------- */
 
 struct attack {
 	struct nam_hello hello;
@@ -234,7 +234,7 @@ forge(struct actor *self)
 	expect_refused(&attack, 1, "a client that knows a fingerprint");
 	attack = attack_as(STRANGER, STRANGER, 0, 0);
 	expect_refused(&attack, 1, "a client of an unknown key");
-	/* What was good once, again; at the same server, and at another one. */
+	/* An answer that was good once, again; at the same server, and at another one. */
 	attack = good;
 	attack.replay = true;
 	expect_refused(&attack, 1, "an answer that was given before");
@@ -301,7 +301,8 @@ exceed(struct actor *self)
 
 const struct litmus_case litmus_keys_cases[] = {
 	{ { "keys_needed", LITMUS_LOADED, { NULL, come_without }, { { 0 } } },
-		"clients come without a key, and with one of another cluster", 2, LITMUS_FINE_KEYS },
+		"clients come without a key, and with one of another cluster", 2,
+		LITMUS_FINE_KEYS },
 	{ { "keys_forged", LITMUS_LOADED, { NULL, forge }, { { 0 } } },
 		"an attacker forges and repeats answers to challenges", 2, LITMUS_FINE_KEYS },
 	{ { "keys_name", LITMUS_LOADED, { NULL, keep_name, take_name }, { { 0 } } },

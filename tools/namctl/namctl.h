@@ -16,7 +16,7 @@
  *	kv.c		all about key-value stores
  *	records.c	record stores
  *	table.c		tables
- *	key_file.c	key new, key list
+ *	auth/		key new, key list
  *	doctor.c	doctor
  *	machine.c	what this machine has; doctor/verbs.c asks libibverbs
  *	examine.c	what it lacks

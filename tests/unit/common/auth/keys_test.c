@@ -100,7 +100,8 @@ make__name_that_is_none__IS_INVALID(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		assert_int_equal(nam__auth_key_make(names[i], NAM_ROLE_WRITE, &key, &diag), -EINVAL);
+		assert_int_equal(nam__auth_key_make(names[i], NAM_ROLE_WRITE, &key, &diag),
+			-EINVAL);
 		assert_non_null(strstr(diag.text, "1 to 31"));
 	}
 }

@@ -10,7 +10,7 @@
 
 #include "common/auth/proof.h"
 
-/* What goes over the wire when one client connects. */
+/* The messages of one client that connects. */
 struct shake {
 	struct nam_hello hello, challenge, answer, reply;
 };

@@ -15,8 +15,8 @@
 #include "common/hash/hash.h"
 
 /*
- * Of a peer that fails so often within a second, only answers that name a key of the file are looked
- * at for the rest of it, and nothing is logged.
+ * Of a peer that fails so often within a second, only answers that name a key of the file are
+ * looked at for the rest of it, and nothing is logged.
  */
 #define STRIKES_MAX 16u
 #define STRIKES_NS 1000000000ull
@@ -28,13 +28,13 @@ struct nam__strike {
 };
 
 bool
-nam__address_is_local(const char *address)
+nam__address_is_reached(const char *address)
 {
 	const char *rest;
 	const struct nam_fabric_ops *ops = nam_fabric_find(address, &rest);
 
-	return !strcmp(ops->name, "shm") || !strcmp(ops->name, "sim") ||
-		nam__inet_is_loopback(ops->name, address);
+	return strcmp(ops->name, "shm") != 0 && strcmp(ops->name, "sim") != 0 &&
+		nam__inet_is_reached(ops->name, address);
 }
 
 int
@@ -74,7 +74,7 @@ strike_of(const struct nam_server *server, const char *peer)
 }
 
 /* The reason is for the operator only. */
-static void
+static int
 deny(struct nam_server *server, const struct nam_cm_event *event, const char *reason)
 {
 	struct nam__strike *strike = strike_of(server, event->peer);
@@ -83,11 +83,11 @@ deny(struct nam_server *server, const struct nam_cm_event *event, const char *re
 	if (strike->count++ < STRIKES_MAX)
 		nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
 			nam_log_quote(event->peer, peer, sizeof(peer)), reason,
-			strike->count == STRIKES_MAX ? " next=\"no more lines for a second\"" : "");
-	nam__refuse(server, event->request, -NAM_E_FABRIC_DENIED);
+			strike->count == STRIKES_MAX ? " next=silence" : "");
+	return -NAM_E_FABRIC_DENIED;
 }
 
-static void
+static int
 challenge(struct nam_server *server, const struct nam_cm_event *event)
 {
 	struct nam_wire_challenge wire = {
@@ -100,6 +100,7 @@ challenge(struct nam_server *server, const struct nam_cm_event *event)
 	nam__nonce_fill(wire.nonce);
 	memcpy(out.data, &wire, sizeof(wire));
 	server->ops->challenge(server->listener, event->request, &out);
+	return NAM__AUTH_CHALLENGED;
 }
 
 /* False: it is of another version or malformed, which the admission says. */
@@ -132,7 +133,8 @@ prove(struct nam_server *server, const struct nam_cm_event *event, struct nam__p
 
 	pthread_mutex_lock(&server->mutex);
 	if (!tired || names_key(server, &event->answer))
-		key = nam__proof_check(server->keys, &event->hello, &event->challenge, &event->answer);
+		key = nam__proof_check(server->keys, &event->hello, &event->challenge,
+			&event->answer);
 	if (!NAM_GUARD(KEY_PROOF))
 		key = &server->keys->keys[0];
 	if (key)
@@ -141,26 +143,22 @@ prove(struct nam_server *server, const struct nam_cm_event *event, struct nam__p
 	return key;
 }
 
-bool
+int
 nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event, struct nam__proven *ret)
 {
 	struct nam_wire_hello wire;
 
 	*ret = (struct nam__proven){ 0, NAM_ROLE_ADMIN };
 	if (!server->options.keys)
-		return true;
+		return 0;
 	ret->role = NAM_ROLE_NONE;
 	if (!hello_read(&event->hello, &wire))
-		return true;
+		return 0;
 	if (!(wire.flags & NAM_HELLO_KEY))
-		deny(server, event, "no_key");
-	else if (event->kind == NAM_CM_REQUEST)
-		challenge(server, event);
-	else if (prove(server, event, ret))
-		return true;
-	else
-		deny(server, event, "wrong_key");
-	return false;
+		return deny(server, event, "no_key");
+	if (event->kind == NAM_CM_REQUEST)
+		return challenge(server, event);
+	return prove(server, event, ret) ? 0 : deny(server, event, "wrong_key");
 }
 
 bool

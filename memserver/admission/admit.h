@@ -3,29 +3,29 @@
 #ifndef NAM_MEMSERVER_ADMIT_H
 #define NAM_MEMSERVER_ADMIT_H
 
-#include "memserver_internal.h"
+#include "memserver/memserver_internal.h"
 
 /* ---- admit.c --------------------------------------------------------------------------------- */
 
 /* The events of the listener, once the server serves, and before.  Both consume the request. */
 void nam__admit(struct nam_server *server, const struct nam_cm_event *event);
 void nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event);
-void nam__refuse(struct nam_server *server, struct nam_cm_request *request, int status);
 /* Its queue pair is gone, or never was. */
 void nam__connection_free(struct nam__connection *connection);
 
 /* ---- auth.c ---------------------------------------------------------------------------------- */
 
-/* Whether only this host reaches the address. */
-bool nam__address_is_local(const char *address);
+/* Whether other hosts reach the address. */
+bool nam__address_is_reached(const char *address);
 /* Read the key file, if there is one. */
 int nam__auth_open(struct nam_server *server, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__auth_close(struct nam_server *server);
 /*
- * Whether the client of the event has proven its key, or needs none; else the request is consumed:
- * its client is challenged or refused.
+ * 0 if the client of the event has proven its key, or needs none; NAM__AUTH_CHALLENGED: the request
+ * is consumed; -NAM_E_FABRIC_DENIED: it is to be refused.
  */
-bool nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event,
+#define NAM__AUTH_CHALLENGED 1
+int nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event,
 	struct nam__proven *ret) NAM_MUST_CHECK;
 /*
  * With server->mutex: append the server's own proof to the welcome.  False: the key was removed

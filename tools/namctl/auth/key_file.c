@@ -8,7 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "namctl.h"
+#include "../namctl.h"
 
 static int
 write_line(int fd, const char *path, const struct nam__auth_key *key, struct nam_diag *diag)

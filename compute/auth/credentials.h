@@ -3,10 +3,10 @@
  * credentials.h -- a client's key: it proves it to each memory server, and has each server prove
  * that it knows the key, too.
  */
-#ifndef NAM_COMPUTE_CLIENT_CREDENTIALS_H
-#define NAM_COMPUTE_CLIENT_CREDENTIALS_H
+#ifndef NAM_COMPUTE_AUTH_CREDENTIALS_H
+#define NAM_COMPUTE_AUTH_CREDENTIALS_H
 
-#include "client_internal.h"
+#include "compute/client/client_internal.h"
 
 /* The key of options.key or NAM_KEY, if there is one.  0 or as nam__auth_keys_read(). */
 int nam__client_key_open(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
@@ -30,4 +30,4 @@ int nam__shake_finish(const struct nam__shake *shake, struct nam_hello *reply,
 int nam__denial_explain(const struct nam_client *client, const struct nam__server *server,
 	struct nam_diag *diag);
 
-#endif /* NAM_COMPUTE_CLIENT_CREDENTIALS_H */
+#endif /* NAM_COMPUTE_AUTH_CREDENTIALS_H */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mailbox.h"
+#include "memserver/mailbox.h"
 
 /* @ret_mailbox, @ret_unreliable_qp	zeroes unless the client wants one */
 static int
@@ -144,8 +144,8 @@ reject(struct nam_server *server, struct nam_cm_request *request, int status)
 	server->ops->reject(server->listener, request, &reply);
 }
 
-void
-nam__refuse(struct nam_server *server, struct nam_cm_request *request, int status)
+static void
+refuse(struct nam_server *server, struct nam_cm_request *request, int status)
 {
 	nam__count_refusal(server, status);
 	reject(server, request, status);
@@ -162,8 +162,12 @@ nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event
 	};
 	struct nam_hello reply = { .bytes = sizeof(welcome) };
 	struct nam__proven proven;
+	int rc;
 
-	if (!nam__auth_pass(server, event, &proven))
+	rc = nam__auth_pass(server, event, &proven);
+	if (rc < 0)
+		refuse(server, event->request, rc);
+	if (rc)
 		return;
 	memcpy(reply.data, &welcome, sizeof(welcome));
 	nam__count_refusal(server, welcome.status);
@@ -220,11 +224,13 @@ nam__admit(struct nam_server *server, const struct nam_cm_event *event)
 	char peer[128];
 	int rc;
 
-	if (!nam__auth_pass(server, event, &proven))
+	rc = nam__auth_pass(server, event, &proven);
+	if (rc == NAM__AUTH_CHALLENGED)
 		return;
-	rc = prepare_connection(server, event, &proven, &connection, &unreliable_qp);
+	if (!rc)
+		rc = prepare_connection(server, event, &proven, &connection, &unreliable_qp);
 	if (rc) {
-		nam__refuse(server, event->request, rc);
+		refuse(server, event->request, rc);
 		return;
 	}
 	client_id = connection->client_id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connections.c -- connections of a client that is fenced: each handler closes its own. */
-#include "memserver_internal.h"
+#include "memserver/memserver_internal.h"
 
 /* The lists of connections and of clients agree while both mutexes are held. */
 uint32_t
