@@ -52,5 +52,7 @@ nam__client_is_over(const struct nam_client *client)
 			&state); /* SUSPENDS */
 	if (asker)
 		nam__client_free(asker);
-	return !rc && (state.state == NAM_CLIENT_FENCING || state.state == NAM_CLIENT_DEAD);
+	/* The lead fences the holders of a key that it admits no more. */
+	return nam_err_is(rc, NAM_E_FABRIC_DENIED) || (!rc &&
+		(state.state == NAM_CLIENT_FENCING || state.state == NAM_CLIENT_DEAD));
 }

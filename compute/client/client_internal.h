@@ -33,7 +33,8 @@ struct nam__server {
 	uint64_t boot;
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
-	atomic_bool asked_why;		/* the lead, whether that was because of a fence */
+	/* Whether the lead was asked if that was because of a fence, and has answered. */
+	atomic_bool asked_why, knows_why;
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */

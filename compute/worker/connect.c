@@ -9,6 +9,8 @@
 
 #define STACK_BYTES (1u << 20)	/* the resolver of names needs some; committed as touched */
 #define AGAIN_NS 100000000ull
+#define WHY_NS 1000000000ull		/* another thread asks the lead, for half of it at most */
+#define WHY_POLL_NS 100000ull
 
 int
 nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
@@ -88,18 +90,25 @@ on_stack(struct nam_worker *worker, uint32_t slot, void (*fn)(struct attempt *at
 	return attempt.rc;
 }
 
-/* The lead is asked once for each connection that ended. */
+/* The lead is asked once for each server that a client lost; other threads wait for the answer. */
 static int
 why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 {
 	struct nam_client *client = worker->client;
+	struct nam__server *server = &client->servers[slot];
+	uint64_t until_ns = nam_now_ns() + WHY_NS;
 
 	if (!client->is_over || !nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD))
 		return lost;
-	if (!atomic_exchange_explicit(&client->servers[slot].asked_why, true,
-			memory_order_relaxed) &&
-		on_stack(worker, slot, over_here) == -NAM_E_FABRIC_FENCED)
-		atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
+	if (!atomic_exchange_explicit(&server->asked_why, true, memory_order_relaxed)) {
+		if (on_stack(worker, slot, over_here) == -NAM_E_FABRIC_FENCED)
+			atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
+		/* Release: pairs with the load below. */
+		atomic_store_explicit(&server->knows_why, true, memory_order_release);
+	}
+	while (!atomic_load_explicit(&server->knows_why, memory_order_acquire) &&
+		nam_now_ns() < until_ns)
+		nam_sleep_ns(WHY_POLL_NS);
 	return atomic_load_explicit(&client->fenced, memory_order_relaxed) ?
 		-NAM_E_FABRIC_FENCED : lost;
 }
@@ -107,19 +116,11 @@ why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 int
 nam__failure_why(struct nam_worker *worker, int rc)
 {
-	const struct nam_client *client = worker->client;
-	uint32_t count = client->servers_count;
-
 	/* The epoch thread has others to see to. */
-	if (!nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) || worker == client->epoch_worker)
+	if (!nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) || worker == worker->client->epoch_worker ||
+		why_lost(worker, worker->failed_slot, rc) != -NAM_E_FABRIC_FENCED)
 		return rc;
-	for (uint32_t slot = 0; slot < count; slot++) {
-		int lost = atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire);
-
-		if (lost && why_lost(worker, slot, lost) == -NAM_E_FABRIC_FENCED)
-			return nam__failure_explain(worker, slot, -NAM_E_FABRIC_FENCED);
-	}
-	return rc;
+	return nam__failure_explain(worker, worker->failed_slot, -NAM_E_FABRIC_FENCED);
 }
 
 int

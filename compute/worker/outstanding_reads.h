@@ -152,4 +152,11 @@ nam__outstanding_take(struct nam_worker *worker, struct nam__outstanding_reads *
 	return number;
 }
 
+/* The first failure of these READs, and why. */
+static inline int
+nam__outstanding_rc(struct nam_worker *worker, const struct nam__outstanding_reads *outstanding)
+{
+	return __builtin_expect(outstanding->rc, 0) ? nam__failure_why(worker, outstanding->rc) : 0;
+}
+
 #endif /* NAM_COMPUTE_WORKER_OUTSTANDING_READS_H */

@@ -105,6 +105,13 @@ slot_of(const struct nam_qp *qp)
 }
 
 static void
+failed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	worker->failed_slot = slot_of(wc->qp);
+	(void)nam__failure_explain(worker, worker->failed_slot, wc->status);
+}
+
+static void
 server_closed(struct nam_worker *worker, struct nam_qp *qp)
 {
 	uint32_t slot = slot_of(qp);
@@ -132,7 +139,7 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	int none = 0;
 
 	if (wc->status)
-		(void)nam__failure_explain(worker, slot_of(wc->qp), wc->status);
+		failed(worker, wc);
 	if (wc->op == NAM_WC_CLOSED) {
 		/* The first cause stays: a later one says less. */
 		atomic_compare_exchange_strong(&worker->client->servers[slot_of(wc->qp)].lost,
@@ -164,7 +171,7 @@ nam__completed(struct nam_worker *worker, const struct nam_wc *wc)
 		return;
 	}
 	if (__builtin_expect(wc->status, 0)) {
-		(void)nam__failure_explain(worker, slot_of(wc->qp), wc->status);
+		failed(worker, wc);
 		task->rc = task->rc ? task->rc : wc->status;
 	}
 	if (--task->pending == 0)

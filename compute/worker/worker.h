@@ -87,6 +87,7 @@ struct nam_worker {
 	struct nam__task *paused;	/* the one that goes on soonest first */
 	struct nam__slot_waiter *slot_waiters;	/* lock.c: tasks that pause, in order */
 	uint32_t closing_count;
+	uint32_t failed_slot;		/* of the last request that has failed */
 	uint32_t slots_waiting;	/* their replies come without notice */
 	bool public_full;	/* alloc.c: the memory that lacked last was that of clients */
 	/* or read-only memory of a server, for so many blocks; count 0: it was not */
@@ -152,13 +153,12 @@ nam__closings_see_to(struct nam_worker *worker)
 
 /* connect.c: the diag of a failure of the fabric.  Returns `status`. */
 int nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status);
-/* The failure of what was asked of a memory server whose queue pair has ended. */
 /*
  * connect.c: a request of the current task failed.  -NAM_E_FABRIC_FENCED and its diag, if the
  * connection was closed because this client is fenced; else `rc`.
  */
 int nam__failure_why(struct nam_worker *worker, int rc) NAM_MUST_CHECK;
-
+/* The failure of what was asked of a memory server whose queue pair has ended. */
 static inline int
 nam__lost(const struct nam_worker *worker, uint32_t slot)
 {

@@ -105,7 +105,7 @@ run(struct pipeline *p)
 		p->again += p->ret_rcs[position] == NAM__LEAF_UNUSABLE;
 		post_next(p, read);
 	}
-	return p->outstanding.rc;
+	return nam__outstanding_rc(p->worker, &p->outstanding);
 }
 
 NAM_FIBER_FN static void

@@ -116,7 +116,7 @@ nam__scan_await(struct nam__scan *cursor)
 	}
 	nam__outstanding_await(cursor->head.worker, &cursor->outstanding,
 		nam__scan_slot(cursor, cursor->next)); /* SUSPENDS */
-	return cursor->outstanding.rc;
+	return nam__outstanding_rc(cursor->head.worker, &cursor->outstanding);
 }
 
 #endif /* NAM_INDEX_FINE_SCAN_INTERNAL_H */
