@@ -47,7 +47,8 @@ test_tcp() {
 	local pids=()
 
 	sed -e "s|10.1.0.11:7000|127.0.0.1:$port|; s|10.1.0.12:7000|localhost:$((port + 1))|" \
-		"$example_tcp" >"$tmp/tcp.ini"
+		-e "s|/etc/nam/|$tmp/|" "$example_tcp" >"$tmp/tcp.ini"
+	expect 0 "added app" namctl key new "$tmp/keys" app "$tmp/app.key"
 	for id in 0 1; do
 		nam-memserver --config "$tmp/tcp.ini" --id $id --memory 64M --pages 4k \
 			>"$tmp/tcp$id.log" 2>&1 &
@@ -56,11 +57,14 @@ test_tcp() {
 	for id in 0 1; do
 		for ((waited = 0; waited < 600; waited++)); do
 			grep -q "server $id ready" "$tmp/tcp$id.log" && break
+			kill -0 "${pids[id]}" || break
 			sleep 0.1
 		done
 	done
-	expect 0 "64.0 MiB" namctl --cluster "@$tmp/tcp.ini" status
-	expect 0 "created things" namctl --cluster "@$tmp/tcp.ini" index create things
+	expect 0 "64.0 MiB" namctl --cluster "@$tmp/tcp.ini" \
+		--key "$tmp/app.key" status
+	expect 0 "created things" namctl --cluster "@$tmp/tcp.ini" \
+		--key "$tmp/app.key" index create things
 	kill -TERM "${pids[@]}"
 	for id in 0 1; do
 		wait "${pids[id]}" || fail "tcp, server $id: $(cat "$tmp/tcp$id.log")"
