@@ -103,7 +103,7 @@ void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at
 /* A client as it has proven itself; without keys every client may do all. */
 struct nam__proven {
 	uint64_t print;			/* its key's fingerprint; 0: there are no keys */
-	enum nam_role role;
+	_Atomic uint32_t role;		/* enum nam_role; less, once its key was removed */
 };
 
 struct nam__connection {

@@ -110,8 +110,8 @@ take_line(char *line, struct nam__auth_key *ret, struct nam_diag *diag)
 			"and '.'", NAM_AUTH_NAME_BYTES - 1);
 	role = nam__role_find(words[1]);
 	if (role < 0)
-		return nam_diag_set(diag, -EINVAL, "there is no role '%.20s'; known are write and "
-			"admin", words[1]);
+		return nam_diag_set(diag, -EINVAL, "the second word is no role; known are write "
+			"and admin");
 	*ret = (struct nam__auth_key){ .role = (enum nam_role)role };
 	memcpy(ret->name, words[0], strlen(words[0]));
 	if (strlen(words[2]) != 2 * (size_t)NAM_AUTH_SECRET_BYTES ||
@@ -192,7 +192,8 @@ check_mode(int fd, const char *path, struct nam_diag *diag)
 }
 
 int
-nam__auth_keys_read(const char *path, struct nam__auth_keys **ret, struct nam_diag *diag)
+nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys **ret,
+	struct nam_diag *diag)
 {
 	struct nam__auth_keys *keys;
 	char buffer[4096];
@@ -217,7 +218,7 @@ nam__auth_keys_read(const char *path, struct nam__auth_keys **ret, struct nam_di
 	rc = keys ? read_lines(file, path, &keys, diag) : nam_diag_set(diag, -ENOMEM, "no memory");
 	(void)fclose(file);
 	sodium_memzero(buffer, sizeof(buffer));
-	if (!rc && !keys->count)
+	if (!rc && !keys->count && !may_be_empty)
 		rc = nam_diag_set(diag, -EINVAL, "%s: it has no key; `namctl key new` adds one",
 			path);
 	if (rc)

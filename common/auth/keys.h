@@ -8,6 +8,7 @@
 #ifndef NAM_COMMON_AUTH_KEYS_H
 #define NAM_COMMON_AUTH_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -45,11 +46,11 @@ int nam__role_find(const char *name);
 /**
  * nam__auth_keys_read -- read a key file.
  *
- * Returns 0; -EINVAL with file, line and remedy in *diag; -EACCES if others than its owner and
- * group may read the file, or others than its owner may change it; -errno if it cannot be read;
- * -NAM_E_LIMIT for more than NAM_AUTH_KEYS_MAX keys.
+ * Without may_be_empty a file needs a key.  Returns 0; -EINVAL with file, line and remedy in *diag;
+ * -EACCES if others than its owner and group may read the file, or others than its owner may change
+ * it; -errno if it cannot be read; -NAM_E_LIMIT for more than NAM_AUTH_KEYS_MAX keys.
  */
-int nam__auth_keys_read(const char *path, struct nam__auth_keys **ret,
+int nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys **ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Overwrites the secrets. */
 void nam__auth_keys_free(struct nam__auth_keys *keys);

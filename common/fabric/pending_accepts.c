@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -88,19 +89,34 @@ nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 	nam__wake_post(accepts->wake_fd);
 }
 
-/* There is at least one. */
+/* So many of the same peer are greeted. */
+static uint32_t
+places_of(const struct nam__pending_accepts *accepts, const struct nam_cm_request *request)
+{
+	uint32_t places = 0;
+
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+		places += accepts->greeted[i] &&
+			!strcmp(accepts->greeted[i]->event.peer, request->event.peer);
+	return places;
+}
+
+/* There is at least one: of the peer with the most, so that no peer keeps others out. */
 static void
 drop_longest_silent(struct nam__pending_accepts *accepts)
 {
 	const struct nam_cm_request *found = NULL;
-	uint32_t number = 0;
+	uint32_t number = 0, most = 0;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		const struct nam_cm_request *request = accepts->greeted[i];
+		uint32_t places = request ? places_of(accepts, request) : 0;
 
-		if (request && (!found || request->until_ns < found->until_ns)) {
+		if (places > most || (places && places == most &&
+				request->until_ns < found->until_ns)) {
 			found = request;
 			number = i;
+			most = places;
 		}
 	}
 	nam__cm_request_free(release(accepts, number));

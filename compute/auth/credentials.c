@@ -16,7 +16,7 @@ nam__client_key_open(struct nam_client *client, struct nam_diag *diag)
 
 	if (!client->options.key || !*client->options.key)
 		return 0;
-	rc = nam__auth_keys_read(client->options.key, &keys, diag);
+	rc = nam__auth_keys_read(client->options.key, false, &keys, diag);
 	if (rc)
 		return rc;
 	if (keys->count == 1) {

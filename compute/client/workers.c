@@ -47,8 +47,10 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 				"it has as many as it takes; raise its --rpc-threads, or let fewer "
 				"threads share it");
 		if (nam_err_is(rc, NAM_E_FABRIC_STARTING)) {
-			server->ready_mib = (uint32_t)welcome.boot;
-			server->total_mib = (uint32_t)(welcome.boot >> 32);
+			if ((uint32_t)welcome.boot > server->ready_mib)
+				server->ready_mib = (uint32_t)welcome.boot;
+			if (!server->total_mib)
+				server->total_mib = (uint32_t)(welcome.boot >> 32);
 			return nam_diag_set(diag, rc, "the memory server at %s is starting: %u of "
 				"%u MiB are populated; try again", server->address,
 				server->ready_mib, server->total_mib);
@@ -121,7 +123,8 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 			return 0;
 		worker->qps[slot] = NULL;
 		rc = explain_refusal(client, server, rc, reply, diag);
-		if (server->ready_mib != ready_mib)
+		/* It only grows, so the wait ends (C14). */
+		if (server->ready_mib > ready_mib && server->ready_mib <= server->total_mib)
 			deadline = nam_now_ns() + patience_ns;
 		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
 			nam_now_ns() >= deadline)

@@ -161,10 +161,15 @@ nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event
 			atomic_load(&server->populate.bytes) >> 20,
 	};
 	struct nam_hello reply = { .bytes = sizeof(welcome) };
+	struct nam_wire_mailbox_hello mailbox;
 	struct nam__proven proven;
+	struct nam_wire_hello wire;
+	uint64_t unreliable_qp;
 	int rc;
 
 	rc = nam__auth_pass(server, event, &proven);
+	if (!rc)
+		rc = check_hello(&event->hello, &wire, &mailbox, &unreliable_qp);
 	if (rc < 0)
 		refuse(server, event->request, rc);
 	if (rc)

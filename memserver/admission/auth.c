@@ -45,7 +45,7 @@ nam__auth_open(struct nam_server *server, struct nam_diag *diag)
 
 	if (!server->options.keys)
 		return 0;
-	rc = nam__auth_keys_read(server->options.keys, &server->keys, &cause);
+	rc = nam__auth_keys_read(server->options.keys, false, &server->keys, &cause);
 	if (rc)
 		return nam_diag_set(diag, rc, "keys: %s", cause.text);
 	server->strikes = calloc(STRIKES_PEERS, sizeof(server->strikes[0]));
@@ -214,6 +214,8 @@ expel_others(struct nam_server *server)
 			connection->client_id, connection->incarnation,
 			lasting ? "remedy=\"end its process: it has the memory mapped\"" :
 				"fenced=1");
+		if (!key || key->role < connection->proven.role)
+			connection->proven.role = key ? key->role : NAM_ROLE_NONE;
 		if (!lasting)
 			expel(membership, connection);
 	}
@@ -228,7 +230,7 @@ nam_server_reload_keys(struct nam_server *server, struct nam_diag *diag)
 
 	if (!server->options.keys)
 		return 0;
-	rc = nam__auth_keys_read(server->options.keys, &keys, diag);
+	rc = nam__auth_keys_read(server->options.keys, false, &keys, diag);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&server->mutex);

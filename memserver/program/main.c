@@ -32,6 +32,7 @@ enum {
 
 static _Atomic(struct nam_server *) running;
 static pthread_mutex_t reloading = PTHREAD_MUTEX_INITIALIZER;
+static bool keys_are_old;		/* under the mutex: a reload came before the server ran */
 static atomic_bool stop_requested;
 static struct nam__options options;	/* set before the first thread */
 static _Atomic enum nam_log_level log_level;
@@ -70,7 +71,7 @@ write_advice(const char *text)
 	write_text("advice", nam__options_named(text).text);
 }
 
-/* Ends before the server does. */
+/* Ends before the server does; while that starts, it is put off. */
 static void
 reload_keys(void)
 {
@@ -83,9 +84,12 @@ reload_keys(void)
 		return;
 	pthread_mutex_lock(&reloading);
 	server = atomic_load_explicit(&running, memory_order_acquire);
+	keys_are_old = !server;
 	if (server)
 		rc = nam_server_reload_keys(server, &diag);
 	pthread_mutex_unlock(&reloading);
+	if (!server)
+		return;
 	if (rc) {
 		write_text("not_reloaded", diag.text);
 		return;
@@ -247,6 +251,7 @@ serve(void)
 	struct MHD_Daemon *http = NULL;
 	char fields[32];
 	struct nam_server *server;
+	bool reload_now;
 	int rc;
 
 	rc = start(&server, &notice, &diag);
@@ -269,7 +274,12 @@ serve(void)
 		nam_server_destroy(server);
 		return exit_code(rc);
 	}
+	pthread_mutex_lock(&reloading);
 	atomic_store_explicit(&running, server, memory_order_release);
+	reload_now = keys_are_old;
+	pthread_mutex_unlock(&reloading);
+	if (reload_now)
+		reload_keys();
 	/* A signal may have come before the handler could see the server. */
 	if (stop_requested)
 		nam_server_stop(server);

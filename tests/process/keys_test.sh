@@ -58,6 +58,14 @@ test_key_files() {
 	json '[k["name"] for k in r["keys"]] == ["app", "ops"]'
 	[ "$(stat -c %a "$keys" "$tmp/app.key" | tr '\n' ' ')" = "600 600 " ] ||
 		fail "others may read the keys"
+	printf '# no line feed' >"$tmp/comment" && chmod 600 "$tmp/comment"
+	expect 0 namctl key new "$tmp/comment" app --quiet
+	expect 0 namctl key list "$tmp/comment"
+	says "app"
+	(umask 022 && : >"$tmp/open")
+	expect 2 namctl key new "$tmp/open" app
+	says "chmod 600"
+	[ ! -s "$tmp/open" ] || fail "a secret is where all can read it"
 	expect 2 namctl key new "$keys" "a b"
 	expect 2 namctl key new "$keys" b --role root
 	! grep -q "$(cut -d ' ' -f 3 "$tmp/app.key")" <<<"$out$err" || fail "a secret is printed"

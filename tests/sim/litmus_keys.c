@@ -95,7 +95,7 @@ keys_of(enum key key)
 	struct nam__auth_keys *keys;
 	struct nam_diag diag = { "" };
 
-	if (nam__auth_keys_read(client_files[key], &keys, &diag))
+	if (nam__auth_keys_read(client_files[key], false, &keys, &diag))
 		sim_die("%s", diag.text);
 	return keys;
 }

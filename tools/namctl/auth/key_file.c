@@ -26,31 +26,43 @@ write_line(int fd, const char *path, const struct nam__auth_key *key, struct nam
 		done < 0 || done == length ? strerror(errno) : "there is no room for the key");
 }
 
-/* Of the server: no name may be there twice.  With a lock, as two may add keys at once. */
+/* A line that its file does not end with a line feed would run into the new one. */
+static int
+end_line(int fd, off_t end, const char *path, struct nam_diag *diag)
+{
+	char last = '\n';
+
+	if (end > 0 && pread(fd, &last, 1, end - 1) != 1)
+		return nam_diag_set(diag, -EIO, "%s: it cannot be read", path);
+	if (last != '\n' && write(fd, "\n", 1) != 1)
+		return nam_diag_set(diag, -errno, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+/* No name may be there twice.  With a lock, as two may add keys at once. */
 static int
 append(int fd, const char *path, const struct nam__auth_key *key, struct nam_diag *diag)
 {
 	struct nam__auth_keys *keys;
 	off_t end;
-	int rc = 0;
+	int rc;
 
 	if (flock(fd, LOCK_EX))
 		return nam_diag_set(diag, -errno, "%s: %s", path, strerror(errno));
 	end = lseek(fd, 0, SEEK_END);
-	if (end > 0) {
-		rc = nam__auth_keys_read(path, &keys, diag);
-		if (rc)
-			return rc;
-		for (uint32_t i = 0; i < keys->count; i++)
-			if (!strcmp(keys->keys[i].name, key->name))
-				rc = nam_diag_set(diag, -EEXIST, "%s: it has a key %s already; "
-					"remove that line first, or choose another name", path,
-					key->name);
-		if (!rc && keys->count == NAM_AUTH_KEYS_MAX)
-			rc = nam_diag_set(diag, -NAM_E_LIMIT, "%s: it has %u keys, the most", path,
-				keys->count);
-		nam__auth_keys_free(keys);
-	}
+	rc = nam__auth_keys_read(path, true, &keys, diag);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < keys->count; i++)
+		if (!strcmp(keys->keys[i].name, key->name))
+			rc = nam_diag_set(diag, -EEXIST, "%s: it has a key %s already; remove that "
+				"line first, or choose another name", path, key->name);
+	if (!rc && keys->count == NAM_AUTH_KEYS_MAX)
+		rc = nam_diag_set(diag, -NAM_E_LIMIT, "%s: it has %u keys, the most", path,
+			keys->count);
+	nam__auth_keys_free(keys);
+	if (!rc)
+		rc = end_line(fd, end, path, diag);
 	if (!rc)
 		rc = write_line(fd, path, key, diag);
 	/* Half a line would make the whole file useless. */
@@ -125,7 +137,7 @@ ctl_key_list(struct ctl *ctl, char **args)
 	cJSON *object = NULL, *list = NULL;
 	struct nam_diag diag = { "" };
 	struct nam__auth_keys *keys;
-	int rc = nam__auth_keys_read(args[0], &keys, &diag);
+	int rc = nam__auth_keys_read(args[0], false, &keys, &diag);
 
 	if (rc)
 		return ctl_failed(NULL, rc, diag.text);

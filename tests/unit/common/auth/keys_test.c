@@ -56,7 +56,7 @@ read__keys_and_comments__HAS_THE_KEYS(void **state)
 	(void)state;
 	write_file("# of the cluster\n\napp write " SECRET "\n  ops\tadmin  " OTHER
 		" # until May\r\n#old write " SECRET "\n");
-	assert_int_equal(nam__auth_keys_read(path, &keys, NULL), 0);
+	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), 0);
 	assert_int_equal(keys->count, 2);
 	assert_string_equal(keys->keys[0].name, "app");
 	assert_int_equal(keys->keys[0].role, NAM_ROLE_WRITE);
@@ -82,7 +82,7 @@ make__line_of_it__IS_READ_AS_THE_SAME(void **state)
 		&key, NULL), 0);
 	nam__auth_key_line(&key, line);
 	write_file(line);
-	assert_int_equal(nam__auth_keys_read(path, &keys, NULL), 0);
+	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), 0);
 	assert_int_equal(keys->count, 1);
 	assert_memory_equal(&keys->keys[0], &key, sizeof(key));
 	nam__auth_keys_free(keys);
@@ -114,7 +114,7 @@ read__other_name_or_secret__HAS_ANOTHER_FINGERPRINT(void **state)
 
 	(void)state;
 	write_file("a write " SECRET "\nb write " SECRET "\nc write " OTHER "\n");
-	assert_int_equal(nam__auth_keys_read(path, &keys, NULL), 0);
+	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), 0);
 	assert_int_not_equal(keys->keys[0].print, keys->keys[1].print);
 	assert_int_not_equal(keys->keys[1].print, keys->keys[2].print);
 	nam__auth_keys_free(keys);
@@ -131,7 +131,8 @@ read__bad_line__NAMES_PLACE_AND_REMEDY(void **state)
 		{ "a write\n", ":1: a line is NAME ROLE SECRET" },
 		{ "\n\na write " SECRET " more\n", ":3: a line is NAME ROLE SECRET" },
 		{ "a,b write " SECRET "\n", ":1: a name has" },
-		{ "a root " SECRET "\n", ":1: there is no role 'root'" },
+		{ "a root " SECRET "\n", ":1: the second word is no role" },
+		{ "a " SECRET " write\n", ":1: the second word is no role" },
 		{ "a write 00\n", ":1: a secret has 64" },
 		{ "a write " SECRET "00\n", ":1: a secret has 64" },
 		{ "a write x" "00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
@@ -144,7 +145,7 @@ read__bad_line__NAMES_PLACE_AND_REMEDY(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		write_file(files[i].text);
-		assert_int_equal(nam__auth_keys_read(path, &keys, &diag), -EINVAL);
+		assert_int_equal(nam__auth_keys_read(path, false, &keys, &diag), -EINVAL);
 		if (!strstr(diag.text, files[i].said))
 			fail_msg("%s: %s", files[i].said, diag.text);
 		/* No message has a secret. */
@@ -164,13 +165,13 @@ read__many_keys__HAS_ALL_OR_IS_LIMIT(void **state)
 	for (unsigned i = 0; i < NAM_AUTH_KEYS_MAX; i++)
 		(void)fprintf(file, "k%u write %064x\n", i, i);
 	assert_int_equal(fflush(file), 0);
-	assert_int_equal(nam__auth_keys_read(path, &keys, NULL), 0);
+	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), 0);
 	assert_int_equal(keys->count, NAM_AUTH_KEYS_MAX);
 	assert_string_equal(keys->keys[NAM_AUTH_KEYS_MAX - 1].name, "k4095");
 	nam__auth_keys_free(keys);
 	(void)fprintf(file, "more write %064x\n", NAM_AUTH_KEYS_MAX);
 	assert_int_equal(fclose(file), 0);
-	assert_int_equal(nam__auth_keys_read(path, &keys, NULL), -NAM_E_LIMIT);
+	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), -NAM_E_LIMIT);
 }
 
 static void
@@ -188,7 +189,7 @@ read__others_may_too__IS_ACCESS(void **state)
 	write_file("a write " SECRET "\n");
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		assert_int_equal(chmod(path, modes[i].mode), 0);
-		assert_int_equal(nam__auth_keys_read(path, &keys, &diag), modes[i].rc);
+		assert_int_equal(nam__auth_keys_read(path, false, &keys, &diag), modes[i].rc);
 		if (modes[i].rc)
 			assert_non_null(strstr(diag.text, "chmod 600"));
 		else
@@ -204,13 +205,14 @@ read__no_file__SAYS_SO(void **state)
 	struct nam_diag diag;
 
 	(void)state;
-	assert_int_equal(nam__auth_keys_read("/tmp/nam-no-such-keys", &keys, &diag), -ENOENT);
+	assert_int_equal(nam__auth_keys_read("/tmp/nam-no-such-keys", false, &keys, &diag),
+		-ENOENT);
 	assert_non_null(strstr(diag.text, "namctl key new"));
-	assert_int_equal(nam__auth_keys_read("/tmp", &keys, &diag), -EINVAL);
+	assert_int_equal(nam__auth_keys_read("/tmp", false, &keys, &diag), -EINVAL);
 	/* It does not wait for a writer. */
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(nam__auth_keys_read(path, &keys, &diag), -EINVAL);
+	assert_int_equal(nam__auth_keys_read(path, false, &keys, &diag), -EINVAL);
 }
 
 int
