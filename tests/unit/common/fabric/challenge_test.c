@@ -230,7 +230,9 @@ listener_close__a_challenge_is_open__ENDS_THE_ATTEMPT(void **state)
 	f->listener = NULL;
 	atomic_store(&caller.hold, false);
 	(void)caller_end(&caller);
-	assert_true(caller.rc == -NAM_E_FABRIC_CONNECT || caller.rc == -NAM_E_FABRIC_TIMEOUT);
+	/* Over verbs the answer comes by a connection of its own, and finds no listener. */
+	assert_true(caller.rc == -ECONNREFUSED || caller.rc == -NAM_E_FABRIC_CONNECT ||
+		caller.rc == -NAM_E_FABRIC_TIMEOUT);
 	assert_non_null(strstr(caller.diag.text, f->address));
 }
 
