@@ -341,6 +341,7 @@ local_cluster_add(struct local_cluster *cluster)
 	address = cluster->servers[number].address;
 	address_choose(cluster->folder, number, address, sizeof(cluster->servers[0].address));
 	nam_server_options_init(&options);
+	options.insecure = true;
 	options.listen = address;
 	options.id = number;
 	options.memory_bytes = cluster->memory_bytes;

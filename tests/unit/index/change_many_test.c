@@ -316,7 +316,8 @@ static void
 change_many__a_server_is_gone__FABRIC_FOR_ITS_KEYS_ONLY(void **state)
 {
 	enum { COUNT = 400 };
-	struct local_cluster *two = local_cluster_start(2, 16 * MIB, 4 * MIB);
+	/* So many regions that leaves lie on both, although one may have a private region more. */
+	struct local_cluster *two = local_cluster_start(2, 64 * MIB, 4 * MIB);
 	struct member member = member_join(two, "left", 1000);
 	struct nam_index *index = tree_new(member.worker, &(struct tree_options){ 0 }, MIB);
 	static struct nam_index_change changes[COUNT];
