@@ -144,6 +144,11 @@ nam__qp_open(struct nam_worker *worker, uint32_t slot)
 	rc = on_stack(worker, slot, connect_here);
 	if (!rc)
 		return 0;
+	/* It was fenced before it needed this connection. */
+	if (rc == -NAM_E_FENCED) {
+		atomic_store_explicit(&worker->client->fenced, true, memory_order_relaxed);
+		rc = nam__failure_explain(worker, slot, -NAM_E_FABRIC_FENCED);
+	}
 	end_ns = nam_now_ns();
 	answering->refusal = rc;
 	answering->connect_again_ns = end_ns +
