@@ -280,6 +280,8 @@ stop__before_run__ENDS_IT_AT_ONCE(void **state)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
+static char anywhere[64];	/* an address of this process's own */
+
 static void
 check__sizes__FIT_TOGETHER_WHATEVER_THE_HOST_HAS(void **state)
 {
@@ -288,7 +290,7 @@ check__sizes__FIT_TOGETHER_WHATEVER_THE_HOST_HAS(void **state)
 
 	(void)state;
 	nam_server_options_init(&options);
-	options.listen = "shm:/tmp/nam-x";
+	options.listen = anywhere;
 	options.memory_bytes = 1ull << 46;
 	options.region_bytes = 1ull << 38;
 	assert_int_equal(nam_server_check(&options, &diag), 0);
@@ -318,29 +320,29 @@ start__option_out_of_range__NAMES_IT(void **state)
 		{ { BASE, .listen = "" }, "listen", -EINVAL },
 		{ { BASE, .listen = "ib:x" }, "'ib:x'", -EINVAL },
 		{ { BASE, .listen = "shm:" }, "path is missing", -EINVAL },
-		{ { BASE, .listen = "shm:/tmp/nam-x", .id = 256 }, "id", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+		{ { BASE, .listen = anywhere, .id = 256 }, "id", -EINVAL },
+		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 0, .numa_node = -1 }, "rpc_threads", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 65, .numa_node = -1 }, "rpc_threads", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = -2 }, "numa_node", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = 900 }, "NUMA node 900", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1000, .region_bytes = 1 << 20,
+		{ { .listen = anywhere, .memory_bytes = 1000, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = -1 }, "memory_bytes", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 30, .region_bytes = 1 << 20,
+		{ { .listen = anywhere, .memory_bytes = 1 << 30, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = -1 }, "region_bytes larger", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1000,
+		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1000,
 			.rpc_threads = 1, .numa_node = -1 }, "region_bytes", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M },
 			"multiples of 2M", -EINVAL },
-		{ { BASE, .listen = "shm:/tmp/nam-x", .pages = 99 }, "pages", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46,
+		{ { BASE, .listen = anywhere, .pages = 99 }, "pages", -EINVAL },
+		{ { .listen = anywhere, .memory_bytes = 1ull << 46,
 			.region_bytes = 1ull << 38, .rpc_threads = 1, .numa_node = -1,
 			.pages = NAM_PAGES_4K }, "memory_bytes", -ENOMEM },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46,
+		{ { .listen = anywhere, .memory_bytes = 1ull << 46,
 			.region_bytes = 1ull << 38, .rpc_threads = 1, .numa_node = -1,
 			.pages = NAM_PAGES_2M }, "nr_hugepages", -ENOMEM },
 #undef BASE
@@ -357,7 +359,7 @@ start__option_out_of_range__NAMES_IT(void **state)
 		assert_null(server);
 		if (!strstr(diag.text, cases[i].say))
 			fail_msg("case %zu says '%s'", i, diag.text);
-		assert_int_equal(access("/tmp/nam-x", F_OK), -1);
+		assert_int_equal(access(anywhere + strlen("shm:"), F_OK), -1);
 	}
 }
 
@@ -436,7 +438,7 @@ pages_taken(void)
 static void
 start__too_few_huge_pages__SAYS_HOW_MANY_WITH_THOSE_OF_OTHERS(void **state)
 {
-	struct nam_server_options options = { .listen = "shm:/tmp/nam-x",
+	struct nam_server_options options = { .listen = anywhere,
 		.memory_bytes = 1ull << 46, .region_bytes = 1ull << 38, .rpc_threads = 1,
 		.numa_node = -1, .pages = NAM_PAGES_2M };
 	struct nam_diag notice = { "" }, diag = { "" };
@@ -479,5 +481,6 @@ main(void)
 		cmocka_unit_test(start__too_few_huge_pages__SAYS_HOW_MANY_WITH_THOSE_OF_OTHERS),
 	};
 
+	(void)snprintf(anywhere, sizeof(anywhere), "shm:/tmp/nam-x%d", (int)getpid());
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
