@@ -188,6 +188,8 @@ void nam__handler_free(struct nam__handler *handler);
  */
 uint32_t nam__connections_fence(struct nam_server *server, uint16_t client_id,
 	uint16_t incarnation);
+/* With server->mutex: its handler is to destroy its queue pair. */
+void nam__connection_fence(struct nam__connection *connection);
 /* A connection of this handler that is fenced, or NULL. */
 struct nam__connection *nam__connection_fenced(struct nam__handler *handler);
 

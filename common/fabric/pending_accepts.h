@@ -10,10 +10,8 @@
 
 #include <stdint.h>
 
-#include "fabric.h"
+#include "provider.h"
 
-#define NAM__GREETED_MAX 128u
-#define NAM__GREETED_NS 5000000000ull	/* within which a client says hello, or answers */
 #define NAM__ACCEPTS_SOCKETS_MAX 4u	/* a name may have several addresses */
 
 /* A client, from its connection until it is accepted, rejected or dropped. */

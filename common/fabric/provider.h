@@ -8,8 +8,6 @@
 #ifndef NAM_COMMON_FABRIC_PROVIDER_H
 #define NAM_COMMON_FABRIC_PROVIDER_H
 
-#include <errno.h>
-
 #include "fabric.h"
 
 #define NAM__PROVIDER_FUNCTIONS(USE, provider)                                                      \
@@ -70,9 +68,9 @@ int nam__fabric_answer(const struct nam_qp_options *options, const char *address
 	const struct nam_hello *challenge, struct nam_hello *answer, struct nam_diag *diag)
 	NAM_MUST_CHECK;
 
-/* A listener keeps its last challenges, for this long; each takes one answer. */
-#define NAM__CHALLENGES_MAX 128u
-#define NAM__CHALLENGE_NS 5000000000ull
+/* So many clients are awaited by a listener: their hello, or one answer, within this time. */
+#define NAM__GREETED_MAX 128u
+#define NAM__GREETED_NS 5000000000ull
 
 /* The providers that fabric.c lists. */
 extern const struct nam_fabric_ops nam__shm_ops, nam__tcp_ops, nam__verbs_ops;

@@ -227,8 +227,8 @@ decide(struct nam_cm_request *request, enum sim_verdict verdict, const struct na
 static bool
 is_pending(const struct sim_listener *listener, const struct nam_cm_request *request)
 {
-	return listener->challenges - request->number < NAM__CHALLENGES_MAX &&
-		nam__sim.now <= request->challenged_ns + NAM__CHALLENGE_NS;
+	return listener->challenges - request->number < NAM__GREETED_MAX &&
+		nam__sim.now <= request->challenged_ns + NAM__GREETED_NS;
 }
 
 static void

@@ -182,7 +182,6 @@ nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event
 static void
 expel(struct nam__membership *membership, struct nam__connection *connection)
 {
-	struct nam__handler *handler = connection->handler;
 	struct nam__member *member = nam__member_find(membership, connection->client_id,
 		connection->incarnation);
 
@@ -190,10 +189,7 @@ expel(struct nam__membership *membership, struct nam__connection *connection)
 		nam__member_fence(membership, member);
 	if (connection->client_id)
 		nam__newest_note(membership, connection->client_id, connection->incarnation, true);
-	connection->fenced = true;
-	/* Release: pairs with fenced_close(). */
-	atomic_store_explicit(&handler->fencing, true, memory_order_release);
-	handler->cq->ops->cq_wake(handler->cq);
+	nam__connection_fence(connection);
 }
 
 /* With the mutex.  Connections of another role come again with that one. */

@@ -2,6 +2,19 @@
 /* connections.c -- connections of a client that is fenced: each handler closes its own. */
 #include "memserver/memserver_internal.h"
 
+void
+nam__connection_fence(struct nam__connection *connection)
+{
+	struct nam__handler *handler = connection->handler;
+
+	if (connection->fenced)
+		return;
+	connection->fenced = true;
+	/* Release: pairs with fenced_close(). */
+	atomic_store_explicit(&handler->fencing, true, memory_order_release);
+	handler->cq->ops->cq_wake(handler->cq);
+}
+
 /* The lists of connections and of clients agree while both mutexes are held. */
 uint32_t
 nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t incarnation)
@@ -14,18 +27,11 @@ nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t i
 	pthread_mutex_lock(&membership->mutex);
 	connection = membership->present[client_id] ? server->connections : NULL;
 	for (; connection; connection = connection->next) {
-		struct nam__handler *handler = connection->handler;
-
 		if (connection->client_id != client_id ||
 			(int16_t)(connection->incarnation - incarnation) > 0)
 			continue;
 		left++;
-		if (connection->fenced)
-			continue;
-		connection->fenced = true;
-		/* Release: pairs with fenced_close(). */
-		atomic_store_explicit(&handler->fencing, true, memory_order_release);
-		handler->cq->ops->cq_wake(handler->cq);
+		nam__connection_fence(connection);
 	}
 	pthread_mutex_unlock(&membership->mutex);
 	pthread_mutex_unlock(&server->mutex);

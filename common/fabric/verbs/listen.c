@@ -28,9 +28,9 @@ struct verbs_listener {
 	struct rdma_cm_id *id;
 	int wake_fd;
 	uint16_t number;		/* of the last challenge */
-	struct pending pending[NAM__CHALLENGES_MAX];	/* the last ones, by number */
+	struct pending pending[NAM__GREETED_MAX];	/* the last ones, by number */
 };
-_Static_assert(65536 % NAM__CHALLENGES_MAX == 0, "numbers wrap around");
+_Static_assert(65536 % NAM__GREETED_MAX == 0, "numbers wrap around");
 
 static bool
 is_wildcard(const struct sockaddr *at)
@@ -179,10 +179,10 @@ least(uint8_t a, uint8_t b)
 static const struct pending *
 take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t number)
 {
-	struct pending *pending = &listener->pending[number % NAM__CHALLENGES_MAX];
+	struct pending *pending = &listener->pending[number % NAM__GREETED_MAX];
 
 	if (!pending->waits || pending->number != number ||
-		nam_now_ns() - pending->since_ns > NAM__CHALLENGE_NS ||
+		nam_now_ns() - pending->since_ns > NAM__GREETED_NS ||
 		!is_same_address((const struct sockaddr *)&pending->peer, rdma_get_peer_addr(id)))
 		return NULL;
 	pending->waits = false;
@@ -327,7 +327,7 @@ nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 		return;
 	}
 	listener->number++;
-	pending = &listener->pending[listener->number % NAM__CHALLENGES_MAX];
+	pending = &listener->pending[listener->number % NAM__GREETED_MAX];
 	*pending = (struct pending){
 		.waits = true,
 		.number = listener->number,
