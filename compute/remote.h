@@ -269,28 +269,6 @@ NAM_FIBER_FN int nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, 
  */
 NAM_FIBER_FN int nam_rpc_flush(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 
-/**
- * nam_client_fence -- no memory server takes a client any more; then it is dead.
- *
- * For a client that is stopped, or cannot reach some memory server: locks of it are then known to
- * be orphaned, and its operations fail with -NAM_E_FABRIC_FENCED.  Any call
- * may be repeated.
- *
- * @worker	of another client; outside of its fibers
- * @incarnation	0: the present one
- *
- * Returns 0: it is dead.  Or, with a message in *diag:
- *	-EINVAL			it is the worker's own client, or no client's id
- *	-ENOENT			there was no such client yet
- *	-NAM_E_FABRIC_CAPABILITY	it is alive, and what it has mapped cannot be revoked: shm
- *	-NAM_E_FABRIC_TIMEOUT	a memory server does not answer, or is not done yet
- *	-NAM_E_FABRIC_*		a memory server does not say what became of its queue pairs
- *
- * Cost:	1 RPC to each memory server, 2 more to the lead.
- */
-NAM_FIBER_FN int nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
 #ifdef __cplusplus
 }
 #endif

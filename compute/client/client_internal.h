@@ -240,6 +240,9 @@ struct nam__presence {
 	uint64_t ids[NAM_CLIENTS_MAX / 64];
 };
 
+/* Adds what the memory server of that slot says. */
+NAM_FIBER_FN int nam__presence_add(struct nam_worker *worker, uint32_t slot,
+	struct nam__presence *presence) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
 	NAM_MUST_CHECK;
 

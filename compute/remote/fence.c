@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "common/race.h"
+#include "compute/clients.h"
 #include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
+#include "compute/clients.h"
 #include "compute/worker/worker.h"
 #include "index/fine/leaf_change.h"
 #include "index/index_internal.h"
@@ -214,6 +215,34 @@ state_of(unsigned id)
 	return reply.state;
 }
 
+static int
+on_client(void *arg, const struct nam_client_info *info)
+{
+	struct nam_client_info *wanted = arg;
+
+	assert_int_not_equal(info->id, fixture.client->id);
+	if (info->id != wanted->id)
+		return 0;
+	*wanted = *info;
+	return 1;
+}
+
+/* Whether it is in the list; it was started by this process. */
+static bool
+listed(unsigned id, bool alive)
+{
+	struct nam_client_info info = { .id = (uint16_t)id };
+	int rc = nam_client_list(fixture.worker, on_client, &info);
+
+	assert_true(rc == 0 || rc == 1);
+	if (!rc)
+		return false;
+	assert_int_equal(info.alive, alive);
+	assert_string_equal(info.name, "holder");
+	assert_true(info.pid > 0 && info.incarnation > 0);
+	return true;
+}
+
 static void
 await_death(unsigned id)
 {
@@ -261,12 +290,14 @@ client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE(void **state
 		assert_int_equal(state_of(id), NAM_CLIENT_FENCING);
 		nam_sleep_ns(10000000);
 	}
+	assert_true(listed(id, false));
 	seen = cluster_seen();
 	assert_int_equal(seen.silent, 1);
 	assert_int_equal(seen.fencing, id);
 	assert_true(seen.pid > 0);
 	child_signal(&fixture.cluster.servers[1], SIGCONT);
 	await_death(id);
+	assert_false(listed(id, false));
 	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_ORPHANED);
 	seen = cluster_seen();
 	assert_int_equal(seen.silent, 0);
@@ -287,6 +318,7 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 
 	(void)state;
 	(void)snprintf(pid, sizeof(pid), "(holder, pid %d)", (int)holder.pid);
+	assert_true(listed(id, true));
 	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_TIMEOUT);
 	if (lasting) {
 		assert_int_equal(nam_client_fence(fixture.worker, (uint16_t)id, 0, &diag),

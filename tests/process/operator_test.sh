@@ -13,7 +13,8 @@ page=$root/docs/deploying.md
 etcd=10.1.0.21
 hosts=(10.1.0.11 10.1.0.12 10.1.0.13)
 tries=$((400 * ${NAM_TEST_SLOWNESS:-1}))	# of 50 ms
-client=
+client=	# its process
+client_id=
 declare -A typed pids
 
 # adapt: what differs from the page; on standard input and output.
@@ -251,7 +252,7 @@ test_steward_killed() {
 
 # A client delays an addition when the steward stops.  It is another one's from then on.
 test_steward_stopped() {
-	local text status=0 id before
+	local text status=0 before
 
 	text=$(step "a third memory server" | adapt | sed 's/--id 2/--id 3/; s/:7000/:7001/')
 	type_at "${hosts[2]}" fourth "$text" || fail "memory server 3: $out"
@@ -261,15 +262,14 @@ test_steward_stopped() {
 	text=$(step "it is added" | adapt | sed 's/:7000/:7001/; s/^namctl/& --timeout-ms 300/')
 	type_at "${hosts[0]}" addition "$text" || status=$?
 	[ $status -eq 3 ] || fail "the addition ended with $status: $out"
-	[[ $out =~ client\ ([0-9]+)\ \(namctl,\ pid\ $client\)\ has\ not\ acknowledged ]] ||
-		fail "which client? $out"
-	id=${BASH_REMATCH[1]:-0}
+	says "client $client_id (namctl, pid $client) has not acknowledged"
 	kill -STOP "${pids[steward$lead]}"
 	until_logged "steward$other" event=leads
 	before=$(count "steward$lead" event=view)
 	text=$(sed -n 's/^ *\(namctl client fence\) [0-9]*$/\1/p' "$page")
-	type_at "${hosts[0]}" fence "$text $id" || fail "$text $id: $out"
-	says "client $id is dead"
+	type_at "${hosts[0]}" fence "$text $client_id" ||
+		fail "$text $client_id: $out"
+	says "client $client_id is dead"
 	until_logged "steward$other" "change=up id=3"
 	kill -CONT "${pids[steward$lead]}"
 	until_logged "steward$lead" event=deposed
@@ -295,6 +295,18 @@ test_steward_cut_off() {
 
 # ---- clients ---------------------------------------------------------------------------------
 
+# find_client: its id, once it has one.
+find_client() {
+	expect 0 at "${hosts[0]}" namctl --cluster "@$tmp/cluster.ini" --json client list
+	python json "next((c['id'] for c in r['clients'] if c['pid'] == $client), 0)"
+	client_id=$value
+	[ "$client_id" -gt 0 ]
+}
+
+until_fenced() {
+	until_logged "steward$lead" "event=fenced client=$client_id "
+}
+
 # At the third host; its input is a pipe of ours.
 client_start() {
 	rm -f "$tmp/input"
@@ -303,7 +315,7 @@ client_start() {
 		load people - <"$tmp/input" >"$tmp/client.log" 2>&1 &
 	client=$!
 	exec 9>"$tmp/input"
-	until_status 'r["view"].get("clients") == 1'
+	await find_client || fail "the client is not listed: $out"
 }
 
 # It goes on, and ends at once.
@@ -322,17 +334,15 @@ client_fenced() {
 
 # It counts as dead once no memory server has a connection of it.
 test_client_killed() {
-	local before
-	before=$(count "steward$lead" event=fenced)
-
 	ip netns exec "$(namespace "${hosts[2]}")" nam-bench index --cluster "@$tmp/cluster.ini" \
 		--name load --keys 2k --workload ycsb-a --seconds 300 --quiet \
 		>"$tmp/load.log" 2>&1 9>&- &
 	client=$!
-	until_status 'r["view"].get("clients") == 1 and any(s["indexes"] > 1 for s in r["servers"])'
+	await find_client || fail "the client is not listed: $out"
+	until_status 'any(s["indexes"] > 1 for s in r["servers"])'
 	kill -KILL "$client"
 	wait "$client" 2>/dev/null
-	until_logged "steward$lead" event=fenced $((before + 1))
+	until_fenced
 	until_status 'r["view"]["clients"] == 0 and "fencing" not in r["view"]'
 	# Its locks stay.
 	out=$(at "${hosts[0]}" namctl --cluster "@$tmp/cluster.ini" index verify load 2>&1) ||
@@ -341,8 +351,6 @@ test_client_killed() {
 
 # The lead hears nothing of the client, while the others do.
 test_client_cut_off() {
-	local before
-
 	# One that reaches all memory servers.
 	if [ "$lead" = 11 ]; then
 		steward_end 11
@@ -350,10 +358,9 @@ test_client_cut_off() {
 		steward_start 11
 		swap
 	fi
-	before=$(count "steward$lead" event=fenced)
 	client_start
 	cut "${hosts[0]}" "${hosts[2]}"
-	until_logged "steward$lead" event=fenced $((before + 1))
+	until_fenced
 	mend "${hosts[0]}" "${hosts[2]}"
 	client_fenced
 }

@@ -78,6 +78,7 @@ int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
 int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
+int ctl_client_list(struct ctl *ctl, char **args);
 int ctl_client_fence(struct ctl *ctl, char **args);
 int ctl_key_new(struct ctl *ctl, char **args);	/* both without a cluster */
 int ctl_key_list(struct ctl *ctl, char **args);
