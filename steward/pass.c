@@ -179,14 +179,19 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (rc)
 		return rc;
 	passed->view = view->head.number;
-	if (store->term && view->head.number)
+	/* The lead has seen a later term. */
+	if (!store->term) {
+		free(view);
+		return -NAM_E_TERM;
+	}
+	if (view->head.number)
 		member = nam__view_joining(view);
 	if (member)
 		what = due(steward, view, member, &silent);
 	*ret_done = !what;
 	if (member && !what && !silent)
 		late_fence(steward, view); /* SUSPENDS */
-	if (!what && store->term)
+	if (!what)
 		rc = ended_fence(steward, view); /* SUSPENDS */
 	if (!what && passed->changes)
 		nam__copies_send(steward->options, view); /* SUSPENDS */
@@ -226,6 +231,7 @@ nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_
 			diag); /* SUSPENDS */
 	if (!rc)
 		rc = lead(steward, diag); /* SUSPENDS */
+	nam_race_point("steward.leads");
 	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
 		rc = round_do(steward, &passed, &done, diag); /* SUSPENDS */
 	if (rc == -NAM_E_TERM) {

@@ -169,7 +169,20 @@ struct party {
 	struct nam_client_options options;
 	struct nam_cluster *seeds;
 	struct nam__steward steward;
+	bool told_leads;		/* the last event about that */
 };
+
+static void
+on_event(void *arg, const char *event, const char *fields)
+{
+	struct party *party = arg;
+
+	(void)fields;
+	if (!strcmp(event, "leads"))
+		party->told_leads = true;
+	else if (!strcmp(event, "deposed"))
+		party->told_leads = false;
+}
 
 static void
 party_begin(struct party *party, struct nam__view_store *store)
@@ -186,6 +199,8 @@ party_begin(struct party *party, struct nam__view_store *store)
 		.options = &party->options,
 		.seeds = party->seeds,
 		.store = store,
+		.event = on_event,
+		.arg = party,
 	};
 }
 
@@ -206,6 +221,9 @@ pass(struct party *party)
 
 	if (rc && !nam_sim_zombie())
 		litmus_fail("a pass: %s", diag.text);
+	if (!rc && party->told_leads != (passed.term != 0))
+		litmus_fail("a steward of term %llu told operators that it %s",
+			(unsigned long long)passed.term, party->told_leads ? "leads" : "follows");
 	return passed;
 }
 
@@ -420,6 +438,36 @@ lead_past_recorded(struct actor *self)
 	party_end(&party);
 }
 
+/* It has renewed its lease, and stalls until another one leads. */
+static void
+stall_leading(struct actor *self)
+{
+	struct party party;
+
+	(void)self;
+	party_begin(&party, recorded());
+	pass_once_leading(&party);
+	litmus.flags[TWO] = true;
+	if (pass(&party).term)
+		litmus_fail("two stewards lead");
+	litmus.flags[SEEN] = true;
+	party_end(&party);
+}
+
+static void
+lead_beside(struct actor *self)
+{
+	struct party party;
+
+	(void)self;
+	litmus_await(ONE);
+	party_begin(&party, recorded());
+	pass_once_leading(&party);
+	litmus.flags[FOUR] = true;
+	litmus_await(SEEN);
+	party_end(&party);
+}
+
 /* Both at once, over and over. */
 static void
 race(struct actor *self, struct nam__view_store *(*open)(void))
@@ -489,6 +537,13 @@ end_with_three(struct actor *self)
 	end_with(self, 3);
 }
 
+static void
+end_kept(struct actor *self)
+{
+	kept_reset();
+	end_with_two(self);
+}
+
 /* The record says the same as the lead. */
 static void
 end_recorded(struct actor *self)
@@ -537,6 +592,10 @@ const struct litmus_case litmus_steward_cases[] = {
 		{ { "view.decided", A, stall } } },
 		"a steward stalls after it has recorded a change; another one makes it, and the "
 		"first one returns", 2, 0 },
+	{ { "steward_says", LITMUS_LOADED, { end_kept, stall_leading, lead_beside },
+		{ { "steward.leads", A, stall } } },
+		"a steward stalls behind its lease; another one leads, and the first one returns "
+		"and says so", 2, 0 },
 	{ { "steward_record_two", LITMUS_LOADED,
 		{ end_recorded, add_beside_recorded, race_recorded, race_recorded }, { { 0 } } },
 		"two stewards at once, with a record, while a memory server is added", 2, 0 },
