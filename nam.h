@@ -9,7 +9,7 @@
 #include "common/gaddr.h"
 #include "common/version.h"
 #include "compute/client.h"
-#include "compute/clients.h"
+#include "compute/admin.h"
 #include "compute/remote.h"
 #include "index/index.h"
 #include "kv/kv.h"

@@ -12,6 +12,7 @@
 #ifndef NAM_COMPUTE_CLIENT_H
 #define NAM_COMPUTE_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -150,6 +151,15 @@ void nam_worker_run(struct nam_worker *worker);
 /* Take completions and let other fibers run; from a plain thread, only the former. */
 NAM_FIBER_FN void nam_worker_yield(struct nam_worker *worker);
 
+/* Ends what runs on a worker; called often, and must not suspend. */
+typedef bool (*nam_worker_stop_fn)(void *arg);
+
+/*
+ * Ends a long pass, of nam_index_collect() or nam_records_collect(), with -ECANCELED soon after
+ * stop(arg) holds: between two nodes, or some records.  Nothing is held then.  NULL: none.
+ */
+void nam_worker_stop_when(struct nam_worker *worker, nam_worker_stop_fn stop, void *arg);
+
 /*
  * The last message of a failing operation of this worker; "" if there was none.  Operations that
  * succeed, and codes that need no message, like -NAM_E_NOTFOUND, leave it unchanged.
@@ -255,43 +265,6 @@ int nam_cluster_status(const struct nam_client_options *options, nam_server_stat
  */
 int nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
 	NAM_MUST_CHECK;
-
-struct nam_server_added {
-	uint32_t id;
-	int already;			/* 1: it was a member, and nothing was changed */
-	uint64_t view;			/* the number of the view, which has it */
-};
-
-/* @client	which one has not installed the view yet: "client 7 (loader, pid 4711)" */
-typedef void (*nam_server_add_fn)(void *arg, const char *client);
-
-/**
- * nam_server_add -- a memory server comes to the cluster, while clients are at work.
- *
- * Once all clients know it, blocks are allocated there.  A call goes on with what another one left
- * undone, so after any failure the same call may follow.
- *
- * @options	as for nam_client_connect(): one memory server of the cluster is enough.  timeout_ms
- *		is also the longest wait for clients
- * @address	"shm:PATH": the new one, as clients reach it; its id is not yet in the cluster
- * @fn		called again and again while clients are waited for; may be NULL
- *
- * Returns 0: it is a member.  Or, with a message in *diag:
- *	-EINVAL, -errno			a cluster text is malformed, or names several to be added
- *	-ENOMEM
- *	-NAM_E_CLUSTER			a member has its id, or its address; it belongs to another
- *					cluster; another fabric; the lead is not to be found
- *	-NAM_E_FABRIC_TIMEOUT		a client did not follow in time, or a memory server is
- *					silent.  The new one stays joining: it has no blocks yet
- *	-NAM_E_FABRIC_*			it does not answer, or the lead does not; it died meanwhile
- *	-NAM_E_VIEW			other clients change the view all the time
- *
- * Cost:	some connections and RPCs to the lead and the new one; a connection and 1 RPC for
- *		each 25 members to each other one, after each change.
- */
-int nam_server_add(const struct nam_client_options *options, const char *address,
-	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
-	struct nam_diag *diag) NAM_MUST_CHECK;
 
 #ifdef __cplusplus
 }

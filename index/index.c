@@ -230,7 +230,7 @@ nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat stat = { 0 };
 	int rc = index->ops->collect(worker, index, &stat); /* SUSPENDS */
 
-	if (!rc || rc == -NAM_E_LOCK_ORPHANED)
+	if (!rc || rc == -NAM_E_LOCK_ORPHANED || rc == -ECANCELED)
 		*ret_stat = stat;
 	return rc;
 }

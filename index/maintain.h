@@ -122,6 +122,7 @@ struct nam_collect_stat {
  *				its client
  *	-NAM_E_LOCK_ORPHANED	locks of a client that died kept some nodes from being looked after;
  *				all others were, and *ret_stat is set even so
+ *	-ECANCELED		as nam_worker_stop_when() says; *ret_stat is set even so
  * After any other code the index is whole, but the pass went only as far as it did.
  *
  * Suspends:	yes, holding at most one parent's lock and those of two neighbours and a head node

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "compute/client.h"
+#include "compute/admin.h"
 
 struct nam__view_store;
 

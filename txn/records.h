@@ -279,6 +279,7 @@ struct nam_records_collected {
  * @ret_collected	the work done, also before a failure.  May be NULL
  *
  * Returns 0 or a negative code:
+ *	-ECANCELED		as nam_worker_stop_when() says
  *	-NAM_E_FABRIC_*		a memory server did not answer, so no client is known to be dead
  *	-NAM_E_RESTART_*, -NAM_E_LOCK_*	of the index of the keys: as nam_cursor_next()
  *

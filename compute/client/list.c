@@ -2,7 +2,7 @@
 /* list.c -- the other clients. */
 #include <string.h>
 
-#include "compute/clients.h"
+#include "compute/admin.h"
 #include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "common/race.h"
-#include "compute/clients.h"
+#include "compute/admin.h"
 #include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 

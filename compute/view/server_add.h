@@ -3,6 +3,7 @@
 #ifndef NAM_COMPUTE_VIEW_SERVER_ADD_H
 #define NAM_COMPUTE_VIEW_SERVER_ADD_H
 
+#include "compute/admin.h"
 #include "view_store.h"
 
 /*

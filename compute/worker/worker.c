@@ -440,6 +440,19 @@ nam_worker_run(struct nam_worker *worker)
 
 /* ---- state ------------------------------------------------------------------------------- */
 
+void
+nam_worker_stop_when(struct nam_worker *worker, nam_worker_stop_fn stop, void *arg)
+{
+	worker->stop.fn = stop;
+	worker->stop.arg = arg;
+}
+
+int
+nam__worker_stopped(const struct nam_worker *worker)
+{
+	return worker->stop.fn && worker->stop.fn(worker->stop.arg) ? -ECANCELED : 0;
+}
+
 const char *
 nam_worker_diag(const struct nam_worker *worker)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * worker.h -- a worker: the data path of one thread.  A task is one of its fibers, or the thread.
- */
+/* worker.h -- a worker: the data path of one thread.  A task: one of its fibers, or the thread. */
 #ifndef NAM_COMPUTE_WORKER_WORKER_H
 #define NAM_COMPUTE_WORKER_WORKER_H
 
@@ -133,11 +131,12 @@ struct nam_worker {
 	struct nam_rng rng;
 	size_t bytes;
 	struct nam_worker *next;	/* client->workers */
+	struct { nam_worker_stop_fn fn; void *arg; } stop;	/* fn NULL: none */
 	struct nam_diag diag;
 };
 
-/* worker.c */
-
+/* worker.c: long passes ask that where they hold nothing.  0, or -ECANCELED. */
+int nam__worker_stopped(const struct nam_worker *worker);
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
 #define NAM__POLL_BATCH 2u
 

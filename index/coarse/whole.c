@@ -135,9 +135,11 @@ collect_part(struct nam_worker *worker, struct nam_index *index, uint32_t part,
 
 	do {
 		uint32_t bytes = sizeof(reply);
-		int rc = nam_rpc_call(worker, index->parts->slots[part], NAM_RPC_TREE_COLLECT,
-			&request, sizeof(request), &reply, &bytes); /* SUSPENDS */
+		int rc = nam__worker_stopped(worker);
 
+		if (!rc)
+			rc = nam_rpc_call(worker, index->parts->slots[part], NAM_RPC_TREE_COLLECT,
+				&request, sizeof(request), &reply, &bytes); /* SUSPENDS */
 		if (!rc && bytes != sizeof(reply))
 			rc = -NAM_E_FABRIC_PROTOCOL;
 		if (!rc)

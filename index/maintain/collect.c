@@ -381,8 +381,10 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 	struct nam_gaddr at = nam__inner_child(&pass->index->g, parent, entry);
 	unsigned count;
 	uint64_t *image = NULL;
-	int rc;
+	int rc = nam__worker_stopped(pass->worker);
 
+	if (rc)
+		return rc;
 	rc = nam__window_node(&pass->window, at, (int)pass->level, parent, entry,
 		&image); /* SUSPENDS */
 	pass->stat->nodes_visited++;

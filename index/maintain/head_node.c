@@ -267,6 +267,9 @@ rebuild_pass(struct rebuild *rebuild, unsigned root_level)
 	if (rc)
 		return rc;
 	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
+		rc = nam__worker_stopped(rebuild->worker);
+		if (rc)
+			break;
 		/* Leaves have been visited as children of their parents. */
 		if (nam__node_type(walk.image) == NAM__NODE_HEAD) {
 			rebuild->stat->nodes_visited++;

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "compute/clients.h"
+#include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "index/fine/leaf_change.h"
 #include "index/index_internal.h"

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/env.h"
+#include "compute/admin.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
 #include "steward/etcd.h"

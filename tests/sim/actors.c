@@ -2,6 +2,7 @@
 /* actors.c -- the processes of a scenario beside director and memory servers. */
 #include <stdlib.h>
 
+#include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "stage.h"
 

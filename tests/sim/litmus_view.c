@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/admin.h"
 #include "compute/client/cluster_view.h"
 #include "compute/worker/worker.h"
 #include "litmus.h"

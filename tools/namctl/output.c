@@ -48,7 +48,9 @@ ctl_failed(const char *what, int rc, const char *diag)
 int
 ctl_worker_failed(const struct ctl *ctl, const char *what, int rc)
 {
-	return ctl_failed(what, rc, nam_worker_diag(ctl->worker));
+	return ctl_failed(what, rc, rc == -ECANCELED && ctl_signal ?
+		"ended by a signal; what was collected so far stays so" :
+		nam_worker_diag(ctl->worker));
 }
 
 void

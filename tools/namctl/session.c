@@ -24,6 +24,13 @@ ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options)
 	return NAM_EXIT_OK;
 }
 
+static bool
+signalled(void *arg)
+{
+	(void)arg;
+	return ctl_signal != 0;
+}
+
 int
 ctl_connect(struct ctl *ctl)
 {
@@ -36,7 +43,10 @@ ctl_connect(struct ctl *ctl)
 	rc = nam_client_connect(&options, &ctl->client, &diag);
 	if (!rc)
 		rc = nam_worker_open(ctl->client, &ctl->worker, &diag);
-	return rc ? ctl_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
+	if (rc)
+		return ctl_failed(NULL, rc, diag.text);
+	nam_worker_stop_when(ctl->worker, signalled, NULL);
+	return NAM_EXIT_OK;
 }
 
 int

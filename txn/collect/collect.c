@@ -49,8 +49,10 @@ some_collect(struct nam_worker *worker, struct nam_records *records,
 {
 	struct nam__recovery *recovery = arg;
 	uint64_t reusable;
-	int rc;
+	int rc = nam__worker_stopped(worker);
 
+	if (rc)
+		return rc;
 	recovery->done.records += count;
 	rc = sweep(recovery, seen, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)

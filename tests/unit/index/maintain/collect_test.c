@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,6 +27,12 @@ stop(void **state)
 {
 	tree_stop(*state);
 	return 0;
+}
+
+static bool
+stop_at(void *arg)
+{
+	return --*(unsigned *)arg == 0;
 }
 
 /* ---- tests --------------------------------------------------------------------------------- */
@@ -105,6 +112,38 @@ collect__sparse_leaves__MERGES_ON_EVERY_LEVEL(void **state)
 		before.leaves + before.inner_nodes - after.leaves - after.inner_nodes);
 	assert_int_equal(after.entries, before.entries);
 	assert_true(after.leaf_fill > 0.3);
+}
+
+/* In parents, leaves and head nodes; what was merged before stays so. */
+static void
+collect__told_to_stop__ENDS_SOON_AND_HOLDS_NOTHING(void **state)
+{
+	struct nam_index_options options = tree_options_small();
+	struct tree *tree = *state;
+	struct nam_collect_stat stat;
+	struct tree_model model = { 0 };
+	uint64_t merges = 0;
+	unsigned left, stops = 0;
+	int rc;
+
+	tree_plant(tree, &options);
+	tree_model_fill(tree, &model, 5);
+	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
+		if (number % 4)
+			tree_model_delete(tree, &model, number);
+	do {
+		left = 1 + 37 * stops++;
+		nam_worker_stop_when(tree->worker, stop_at, &left);
+		rc = nam_index_collect(tree->worker, tree->index, &stat);
+		nam_worker_stop_when(tree->worker, NULL, NULL);
+		assert_true(rc == 0 || rc == -ECANCELED);
+		assert_true(rc == 0 || stat.nodes_visited <= 37 * stops);
+		merges += stat.merges;
+		tree_assert_sound(tree);
+	} while (rc);
+	assert_true(stops > 3 && merges > 0);
+	assert_int_equal(tree_collect(tree).merges, 0);
+	tree_model_check(tree, &model);
 }
 
 static void
@@ -707,6 +746,7 @@ main(void)
 		cmocka_unit_test(collect__full_leaves__MERGES_NOTHING_TWICE),
 		cmocka_unit_test(collect__nothing_to_do__VISITS_EACH_NODE_ONCE),
 		cmocka_unit_test(collect__sparse_leaves__MERGES_ON_EVERY_LEVEL),
+		cmocka_unit_test(collect__told_to_stop__ENDS_SOON_AND_HOLDS_NOTHING),
 		cmocka_unit_test(collect__everything_deleted__LEAVES_ONE_LEAF),
 		cmocka_unit_test(collect__any_shape_of_keys__KEEPS_EVERY_PAIR),
 		cmocka_unit_test(collect__between_random_operations__AGREES_WITH_THE_MODEL),

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
+#include "compute/admin.h"
 #include "compute/remote.h"
 #include "txn/records/version.h"
 #include "kv/kv.h"

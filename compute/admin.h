@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clients.h -- the other clients of a cluster: their list, and the end of one. */
-#ifndef NAM_COMPUTE_CLIENTS_H
-#define NAM_COMPUTE_CLIENTS_H
+/* admin.h -- for operators: memory servers that come; the other clients, and the end of one. */
+#ifndef NAM_COMPUTE_ADMIN_H
+#define NAM_COMPUTE_ADMIN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +11,43 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct nam_server_added {
+	uint32_t id;
+	int already;			/* 1: it was a member, and nothing was changed */
+	uint64_t view;			/* the number of the view, which has it */
+};
+
+/* @client	which one has not installed the view yet: "client 7 (loader, pid 4711)" */
+typedef void (*nam_server_add_fn)(void *arg, const char *client);
+
+/**
+ * nam_server_add -- a memory server comes to the cluster, while clients are at work.
+ *
+ * Once all clients know it, blocks are allocated there.  A call goes on with what another one left
+ * undone, so after any failure the same call may follow.
+ *
+ * @options	as for nam_client_connect(): one memory server of the cluster is enough.  timeout_ms
+ *		is also the longest wait for clients
+ * @address	"shm:PATH": the new one, as clients reach it; its id is not yet in the cluster
+ * @fn		called again and again while clients are waited for; may be NULL
+ *
+ * Returns 0: it is a member.  Or, with a message in *diag:
+ *	-EINVAL, -errno			a cluster text is malformed, or names several to be added
+ *	-ENOMEM
+ *	-NAM_E_CLUSTER			a member has its id, or its address; it belongs to another
+ *					cluster; another fabric; the lead is not to be found
+ *	-NAM_E_FABRIC_TIMEOUT		a client did not follow in time, or a memory server is
+ *					silent.  The new one stays joining: it has no blocks yet
+ *	-NAM_E_FABRIC_*			it does not answer, or the lead does not; it died meanwhile
+ *	-NAM_E_VIEW			other clients change the view all the time
+ *
+ * Cost:	some connections and RPCs to the lead and the new one; a connection and 1 RPC for
+ *		each 25 members to each other one, after each change.
+ */
+int nam_server_add(const struct nam_client_options *options, const char *address,
+	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 
 struct nam_client_info {
 	uint16_t id;			/* 1 to 4095; messages about locks and status name it */
@@ -61,4 +98,4 @@ NAM_FIBER_FN int nam_client_fence(struct nam_worker *worker, uint16_t id, uint16
 }
 #endif
 
-#endif /* NAM_COMPUTE_CLIENTS_H */
+#endif /* NAM_COMPUTE_ADMIN_H */
