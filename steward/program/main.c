@@ -14,18 +14,20 @@
 #include "memserver/server.h"
 #include "steward/options.h"
 #include "steward/pass.h"
+#include "collector.h"
 
 #define END_SECONDS 1u			/* after a signal, for what is under way */
 #define NAP_NS 20000000ull		/* a signal ends a pause after so long */
 
 static volatile sig_atomic_t stop;
+static atomic_bool ends;		/* the same, for another thread; and it stays */
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
 struct line {
 	const char *cluster, *key;
 	struct nam__store_options store;
-	uint32_t interval_ms, timeout_ms, fence_ms;
+	uint32_t interval_ms, timeout_ms, fence_ms, collect_s, collect_percent;
 	bool once;
 };
 
@@ -41,6 +43,12 @@ static const struct nam_option rows[] = {
 	{ "fence-ms", "N", "A client that delays a view for so many milliseconds is fenced, up to "
 		"3600000 (default 30000). 0: none is.", NAM_OPTION_COUNT, FIELD(fence_ms),
 		.max = 3600000 },
+	{ "collect-s", "N", "The longest time between two passes of the collector of an index or a "
+		"record store, in seconds, up to 1000000 (default 3600). 0: nothing is collected.",
+		NAM_OPTION_COUNT, FIELD(collect_s), .max = 1000000 },
+	{ "collect-percent", "N", "A pass is made earlier if it can be expected to free so many "
+		"percent of the free memory, 1 to 100 (default 5).", NAM_OPTION_COUNT,
+		FIELD(collect_percent), .min = 1, .max = 100 },
 	{ "interval-ms", "N", "Milliseconds between two passes, 10 to 60000 (default 1000).",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 10, .max = 60000 },
 	{ "lease-ms", "N", "The lease of the steward that leads, in milliseconds, 1000 to 600000 "
@@ -57,8 +65,9 @@ static const struct nam_option rows[] = {
 static const struct nam_options_table table = {
 	.program = "nam-steward",
 	.usage = "",
-	.purpose = "Look after the view of a cluster: complete additions of memory servers, and\n"
-		"fence clients that have ended, or that are stopped and delay a view.\n"
+	.purpose = "Look after the view of a cluster: complete additions of memory servers, fence\n"
+		"clients that have ended, or that are stopped and delay a view, and collect\n"
+		"the garbage of indexes and record stores.\n"
 		"Several may run; one leads.\n",
 	.after = "Exit status: 0 ended by SIGTERM or SIGINT, or one pass was made; 1 this\n"
 		"host failed; 2 usage; and with --once: 3 a memory server or the view store\n"
@@ -76,23 +85,30 @@ on_event(void *arg, const char *event, const char *fields)
 	nam__log_line("info", event, fields);
 }
 
-/* A failure that stays is logged once. */
+/* A failure that stays is logged once; @last: the one before. */
 static void
-failure_log(const char *text)
+failure_log(struct nam_diag *last, const char *text)
 {
-	static char last[sizeof(((struct nam_diag *)NULL)->text)];
 	char fields[800] = "text=";
 	const size_t used = strlen(fields);
 
-	if (!strcmp(last, text))
+	if (!strcmp(last->text, text))
 		return;
-	(void)snprintf(last, sizeof(last), "%s", text);
+	(void)snprintf(last->text, sizeof(last->text), "%s", text);
 	if (!*text) {
 		nam__log_line("info", "recovered", "");
 		return;
 	}
 	(void)nam_log_quote(text, fields + used, sizeof(fields) - used);
 	nam__log_line("warn", "failed", fields);
+}
+
+static void
+on_collecting_failed(const char *text)
+{
+	static struct nam_diag last;
+
+	failure_log(&last, text);
 }
 
 /* ---- signals --------------------------------------------------------------------------------- */
@@ -110,6 +126,7 @@ end(int number)
 {
 	(void)number;
 	stop = 1;
+	atomic_store(&ends, true);
 	(void)alarm(END_SECONDS);
 }
 
@@ -139,28 +156,54 @@ pause_for(uint32_t interval_ms)
 		nam_sleep_ns(end_ns - now < NAP_NS ? end_ns - now : NAP_NS);
 }
 
+static bool
+has_ended(void *arg)
+{
+	(void)arg;
+	return atomic_load(&ends);
+}
+
 static int
-run(struct nam__steward *steward, const struct line *line)
+run_once(struct nam__steward *steward, struct nam__collecting *collecting)
 {
 	struct nam__steward_passed passed;
-	struct nam_diag diag;
-	int rc;
+	struct nam_diag diag, last = { "" };
+	int rc = nam__steward_pass(steward, &passed, &diag);
 
+	if (!rc && !passed.term) {
+		nam__log_line("info", "follows", "text=\"another steward leads\"");
+		return NAM_EXIT_CONFLICT;
+	}
+	if (!rc && passed.view && collecting->every_ns)
+		rc = nam__collect_round(collecting, &diag);
+	nam__collect_free(collecting);
+	if (stop)
+		return NAM_EXIT_OK;
+	failure_log(&last, rc ? diag.text : "");
+	return rc ? nam_exit_code(rc) : NAM_EXIT_OK;
+}
+
+static int
+run(struct nam__steward *steward, struct collector *collector, uint32_t interval_ms)
+{
+	struct nam__steward_passed passed;
+	struct nam_diag diag, last = { "" };
+	int rc = collector_start(collector);
+
+	if (rc) {
+		(void)fprintf(stderr, "nam-steward: a thread: %s\n", nam_err_text(rc));
+		return NAM_EXIT_NO;
+	}
 	do {
 		rc = nam__steward_pass(steward, &passed, &diag);
 		if (stop)
-			return NAM_EXIT_OK;
-		failure_log(rc ? diag.text : "");
-		if (!line->once)
-			pause_for(line->interval_ms);
-	} while (!line->once && !stop);
-	if (!line->once)
-		return NAM_EXIT_OK;
-	if (!rc && !passed.term)
-		nam__log_line("info", "follows", "text=\"another steward leads\"");
-	if (rc)
-		return nam_exit_code(rc);
-	return passed.term ? NAM_EXIT_OK : NAM_EXIT_CONFLICT;
+			break;
+		failure_log(&last, rc ? diag.text : "");
+		atomic_store(&collector->leads, !rc && passed.term && passed.view);
+		pause_for(interval_ms);
+	} while (!stop);
+	collector_join(collector);
+	return NAM_EXIT_OK;
 }
 
 static int
@@ -177,6 +220,16 @@ begin(struct line *line)
 	struct nam_client_options options;
 	struct nam__steward steward = { .options = &options, .event = on_event,
 		.fence_ms = line->fence_ms };
+	struct collector collector = {
+		.collecting = {
+			.options = &options,
+			.every_ns = line->collect_s * 1000000000ull,
+			.percent = line->collect_percent,
+			.event = on_event,
+			.stop = has_ended,
+		},
+		.failed = on_collecting_failed,
+	};
 	struct nam_cluster *seeds = NULL;
 	struct nam_diag diag = { "" };
 	char fields[300];
@@ -199,7 +252,8 @@ begin(struct line *line)
 	(void)snprintf(fields, sizeof(fields), "pid=%d store=%s lease_ms=%u", (int)getpid(),
 		steward.store->name, steward.store->lease_ms);
 	nam__log_line("info", "started", fields);
-	status = run(&steward, line);
+	status = line->once ? run_once(&steward, &collector.collecting) :
+		run(&steward, &collector, line->interval_ms);
 	stop = 0;	/* the store is asked once more */
 	nam__steward_end(&steward);
 	nam__log_line("info", "ended", "");
@@ -211,7 +265,8 @@ begin(struct line *line)
 int
 main(int argc, char **argv)
 {
-	struct line line = { .interval_ms = 1000, .timeout_ms = 1000, .fence_ms = 30000 };
+	struct line line = { .interval_ms = 1000, .timeout_ms = 1000, .fence_ms = 30000,
+		.collect_s = NAM__COLLECT_EVERY_S, .collect_percent = NAM__COLLECT_PERCENT };
 	int status, rc;
 
 	if (nam__options_take(&table, argc, argv, &line, &status))

@@ -19,7 +19,8 @@ steward_start() {
 	local name=$1
 	shift
 	: >"$tmp/$name.log"
-	nam-steward --cluster "$(nam_server_address 0)" --interval-ms 20 --lease-ms 1000 "$@" \
+	nam-steward --cluster "$(nam_server_address 0)" --interval-ms 20 --lease-ms 1000 \
+		--collect-s 0 "$@" \
 		>"$tmp/$name.log" 2>&1 9>&- &
 	stewards[$name]=$!
 }
@@ -148,6 +149,28 @@ test_stays() {
 	steward_end late
 }
 
+# A new index has one pass.
+test_collects() {
+	local key
+
+	expect 0 namctl --cluster "$cluster" index create sparse --node-bytes 256
+	seq 130 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
+	expect 0 namctl --cluster "$cluster" load sparse "$tmp/pairs"
+	for key in {1..60}; do
+		namctl --cluster "$cluster" --quiet delete sparse "$key" || fail "delete $key"
+	done
+	expect 0 nam-steward --cluster "$cluster" --once --collect-s 0
+	[[ $err != *collected* ]] || fail "it collects: $err"
+	steward_start gatherer --collect-s 3600
+	until_logged gatherer 'kind=index name="sparse" nodes=[1-9][0-9]* freed_bytes=[1-9]'
+	steward_end gatherer
+	expect 0 nam-steward --cluster "$cluster" --once
+	says 'event=collected kind=index name="sparse"'
+	expect 0 namctl --cluster "$cluster" index verify sparse
+	expect 0 namctl --cluster "$cluster" index drop sparse
+	expect 2 nam-steward --cluster "$cluster" --collect-percent 101
+}
+
 # Over tcp it is fenced, and finds that out.
 test_fences() {
 	local status=0 count
@@ -248,7 +271,11 @@ test_etcd() {
 	server_end 6
 	server_start 7 || fail "server 7"
 	expect 0 namctl --cluster "$cluster" server add "$(nam_server_address 7)" "${store[@]}"
-	expect 0 nam-steward --cluster "$cluster" --once "${store[@]}"
+	expect 0 nam-steward --cluster "$cluster" --once --collect-s 0 "${store[@]}"
+	# A client of the whole cluster would lack a member.
+	expect 3 nam-steward --cluster "$cluster" --once "${store[@]}"
+	says "event=leads"
+	says "event=failed text=\"$(nam_server_address 6)"
 	kill -TERM "$etcd"
 	wait "$etcd"
 	etcd=
@@ -263,6 +290,7 @@ test_usage
 test_completes
 test_two
 test_stays
+test_collects
 test_silent_lead
 if command -v etcd >/dev/null; then
 	test_etcd
