@@ -85,6 +85,12 @@ struct nam_qp_options {
 	 */
 	const struct nam_mr *share;
 	/*
+	 * Of the listener's peer in regions.  0, NAM_MR_REMOTE: all; NAM_MR_REMOTE_READ: others
+	 * than READs fail; in the share as well without NAM_CAP_READER_SHARE.  The client names the
+	 * same: the provider then sends none by itself.
+	 */
+	uint32_t rights;
+	/*
 	 * Client side: requests may be local.  NULL: never.  A provider whose regions are no files
 	 * knows by itself what is near.  Must outlive the queue pair.
 	 */

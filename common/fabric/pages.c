@@ -238,6 +238,12 @@ pages_map(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, i
 		log2 > 12 ? MFD_HUGETLB | log2 << MFD_HUGE_SHIFT : 0);
 	if (pages->fd < 0)
 		return say_no_memory(diag, pages->fd, asked, log2, numa_node);
+	/* A peer that has a descriptor for reading opens no other one by way of it. */
+	if (fchmod(pages->fd, S_IRUSR)) {
+		rc = nam_diag_set(diag, -errno, "the mode of a region's file: %s",
+			nam_err_text(-errno));
+		goto close_file;
+	}
 	pages->base = map_file(pages->fd, pages->bytes, transparent_huge, PROT_READ | PROT_WRITE,
 		flags);
 	if (!pages->base) {

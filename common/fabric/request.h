@@ -32,6 +32,8 @@ enum nam_fabric_cap {
 	NAM_CAP_UD = 1u << 6,
 	/* A connection ends only with a process at one end: no live peer is taken for dead. */
 	NAM_CAP_LASTING = 1u << 7,
+	/* A peer that may only READ regions WRITEs its share: nam_qp_options.rights. */
+	NAM_CAP_READER_SHARE = 1u << 8,
 };
 
 enum nam_wr_op {

@@ -38,7 +38,7 @@ target_of(const struct sim_qp *qp, const struct nam_wr *wr)
 	if (!nam__sim_is_share(qp->peer->domain, wr->rkey) && (wr->op == NAM_WR_WRITE ||
 		(NAM_GUARD(LOCAL_ORDER) && qp->outstanding)))
 		return NULL;
-	return nam__sim_resolve(qp->peer->domain, wr);
+	return nam__sim_resolve(qp->peer, wr);
 }
 
 /* Others run for a while, or not.  Whether the memory is still there. */

@@ -125,8 +125,9 @@ nam__sim_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 }
 
 uint8_t *
-nam__sim_resolve(const struct sim_domain *domain, const struct nam_wr *wr)
+nam__sim_resolve(const struct sim_qp *peer, const struct nam_wr *wr)
 {
+	const struct sim_domain *domain = peer->domain;
 	const uint32_t rights = wr->op == NAM_WR_READ ? NAM_MR_REMOTE | NAM_MR_REMOTE_READ :
 							NAM_MR_REMOTE;
 	uint32_t index = (wr->rkey >> 8) - 1;
@@ -136,6 +137,9 @@ nam__sim_resolve(const struct sim_domain *domain, const struct nam_wr *wr)
 	if ((wr->rkey & 0xffu) != KEY_STRANGE || index >= domain->mrs_count)
 		return NULL;
 	mr = &domain->mrs[index];
+	if (peer->peer_reads && wr->op != NAM_WR_READ &&
+		!(mr->share && (nam__sim.caps & NAM_CAP_READER_SHARE)))
+		return NULL;
 	if (!mr->base || !(mr->rights & rights) || remote < mr->remote ||
 		remote - mr->remote > mr->bytes || wr->bytes > mr->bytes - (remote - mr->remote))
 		return NULL;

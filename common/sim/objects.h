@@ -149,6 +149,7 @@ struct sim_qp {
 	int error;
 	/* may lose things; without a domain: what is under way */
 	bool unreliable_qp;
+	bool peer_reads;	/* the peer may only READ regions */
 	/* unreliable queue pair: what has left it; one of the peer's effects */
 	struct sim_qp *transit;
 	bool local;			/* requests may be copies, if the peer is near */

@@ -250,7 +250,7 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 	message->done = 0;
 	message->pause_ns = 0;
 	message->target = qp->peer && wr->op != NAM_WR_SEND ?
-		nam__sim_resolve(qp->peer->domain, wr) : NULL;
+		nam__sim_resolve(qp->peer, wr) : NULL;
 	message->status = check(qp, wr, message->target);
 	if ((wr->flags & NAM_WR_INLINE) && wr->bytes <= SIM_INLINE_BYTES &&
 		(wr->op == NAM_WR_WRITE || wr->op == NAM_WR_SEND)) {

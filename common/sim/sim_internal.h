@@ -95,7 +95,7 @@ nam__sim_is_gone(const struct nam_sim_process *process)
 /* ---- memory.c ------------------------------------------------------------------------- */
 
 /* Where the address of a peer's request lies; NULL: it may not do that there. */
-uint8_t *nam__sim_resolve(const struct sim_domain *domain, const struct nam_wr *wr);
+uint8_t *nam__sim_resolve(const struct sim_qp *peer, const struct nam_wr *wr);
 /* Whether it is a share's, if it is one: a processor of its machine may write that. */
 bool nam__sim_is_share(const struct sim_domain *domain, uint32_t rkey);
 /* Whether local memory is registered, where the profile wants that. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/fabric/wake.h"
-#include "shm_internal.h"
+#include "peers.h"
 
 /* ---- the handshake ------------------------------------------------------------------------ */
 
@@ -222,8 +222,8 @@ receive_packet_of_regions(struct handshake *shake, struct shm_peer *peer, uint32
 		goto close_all;
 	}
 	for (uint32_t i = 0; i < packet.count; i++) {
-		rc = nam__shm_region_map(fds[i], *done, &packet.regions[i],
-			&peer->regions[*done]);
+		rc = nam__shm_region_map(fds[i], nam__shm_is_read_only(peer, *done),
+			&packet.regions[i], &peer->regions[*done]);
 		if (rc) {
 			rc = nam_diag_set(shake->diag, rc, "shm:%s: cannot map region %u of %llu "
 				"bytes: %s", shake->address.sun_path, *done,
@@ -300,6 +300,7 @@ set_up(struct handshake *shake, const int fds[3], unsigned fds_count)
 		return -EAGAIN;
 	qp->regions = qp->peer->regions;
 	qp->regions_count = qp->peer->regions_count;
+	qp->read_only = qp->peer->instance & SHM_FOR_READING ? SHM_READ_ONLY : 0;
 	return 0;
 }
 

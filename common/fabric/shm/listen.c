@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fabric/pages.h"
 #include "common/fabric/pending_accepts.h"
 #include "shm_internal.h"
 
@@ -296,9 +297,39 @@ nam__shm_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
 }
 
+/* The files of a packet in descriptors that are opened for reading, in place of those. */
 static int
-send_regions(struct shm_domain *domain, int fd)
+reopen_for_reading(int *fds, uint32_t count)
 {
+	for (uint32_t i = 0; i < count; i++) {
+		int fd = nam__pages_file_read_only(fds[i]);
+
+		if (fd < 0) {
+			nam__shm_close_all(fds, i);
+			return fd;
+		}
+		fds[i] = fd;
+	}
+	return 0;
+}
+
+static int
+send_packet_of_regions(const struct shm_qp *qp, const struct shm_regions_packet *packet, int *fds)
+{
+	int rc = qp->for_reading ? reopen_for_reading(fds, packet->count) : 0;
+
+	if (rc)
+		return rc;
+	rc = nam__shm_packet_send(qp->fd, packet, sizeof(*packet), fds, packet->count);
+	if (qp->for_reading)
+		nam__shm_close_all(fds, packet->count);
+	return rc;
+}
+
+static int
+send_regions(const struct shm_qp *qp)
+{
+	struct shm_domain *domain = qp->domain;
 	uint32_t at = 0;
 	int rc = 0;
 
@@ -324,7 +355,7 @@ send_regions(struct shm_domain *domain, int fd)
 			};
 		}
 		if (rc == 0)
-			rc = nam__shm_packet_send(fd, &packet, sizeof(packet), fds, packet.count);
+			rc = send_packet_of_regions(qp, &packet, fds);
 	}
 	pthread_mutex_unlock(&domain->mutex);
 	return rc;
@@ -335,13 +366,14 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 	int rings_fd, int share_fd)
 {
 	struct shm_domain *domain = qp->domain;
+	uint64_t instance = domain->instance | (qp->for_reading ? SHM_FOR_READING : 0);
 	struct shm_welcome welcome = {
 		.magic = SHM_MAGIC,
 		.version = SHM_VERSION,
 		.accepted = 1,
 		.bell_index = qp->index,
-		.instance = domain->instance,
-		.regions_follow = hello_of(request)->known_instance != domain->instance,
+		.instance = instance,
+		.regions_follow = hello_of(request)->known_instance != instance,
 	};
 	int fds[3] = { rings_fd, qp->cq->bell_fd, share_fd };
 	int rc;
@@ -355,7 +387,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 	}
 	rc = nam__shm_packet_send(qp->fd, &welcome, sizeof(welcome), fds, share_fd < 0 ? 2 : 3);
 	if (rc == 0 && welcome.regions_follow)
-		rc = send_regions(domain, qp->fd);
+		rc = send_regions(qp);
 	return rc;
 }
 
@@ -376,6 +408,7 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	if (rc)
 		goto refuse;
 	qp->accepted = true;
+	qp->for_reading = options->rights == NAM_MR_REMOTE_READ;
 	rc = nam__shm_file_map(request->fds[0], SHM_PAGE_BYTES, &bell);
 	if (rc)
 		goto destroy_qp;

@@ -247,7 +247,7 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 }
 
 int
-nam__shm_region_map(int fd, uint32_t key, const struct shm_region_note *note,
+nam__shm_region_map(int fd, uint32_t read_only, const struct shm_region_note *note,
 	struct shm_region *ret)
 {
 	void *at;
@@ -255,7 +255,7 @@ nam__shm_region_map(int fd, uint32_t key, const struct shm_region_note *note,
 	if (!note->bytes || note->bytes > 1ull << 40 ||
 		nam__pages_file_bytes(fd) != (int64_t)note->bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
-	at = nam__pages_map(fd, note->bytes, note->transparent_huge, !(key & SHM_READ_ONLY));
+	at = nam__pages_map(fd, note->bytes, note->transparent_huge, !read_only);
 	if (!at)
 		return -errno;
 	/* For speed only: huge entries in our own page tables. */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "shm_internal.h"
+#include "peers.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ 22
@@ -98,7 +98,8 @@ populate_piece(struct shm_domain *domain, struct shm_peer *peer)
 
 	/* Without the mutex, for which workers wait that open or lose a connection. */
 	(void)madvise(region->base + peer->populate_offset, bytes,
-		peer->populate_region & SHM_READ_ONLY ? MADV_POPULATE_READ : MADV_POPULATE_WRITE);
+		nam__shm_is_read_only(peer, peer->populate_region) ? MADV_POPULATE_READ :
+			MADV_POPULATE_WRITE);
 	pthread_mutex_lock(&domain->mutex);
 	peer->populate_offset += bytes;
 	if (peer->populate_offset == all) {

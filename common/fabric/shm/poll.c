@@ -70,7 +70,8 @@ resolve(const struct shm_qp *qp, const struct nam_wr *wr)
 
 	if (SHM_LIKELY(wr->rkey < qp->regions_count)) {
 		/* Its pages are mapped without the right to write. */
-		if (SHM_UNLIKELY((wr->rkey & SHM_READ_ONLY) && wr->op != NAM_WR_READ))
+		if (SHM_UNLIKELY(((wr->rkey | qp->read_only) & SHM_READ_ONLY) &&
+				wr->op != NAM_WR_READ))
 			return NULL;
 		region = &qp->regions[wr->rkey];
 	} else if (wr->rkey == SHM_SHARE_KEY && qp->share.base) {

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shm_internal.h"
+#include "peers.h"
 
 int
 nam__shm_qp_create(struct shm_domain *domain, const struct nam_qp_options *options,

@@ -25,7 +25,7 @@ nam__shm_domain_open(const struct nam_fabric_options *options, struct nam_domain
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.in_post_order = 1,
 	};
-	domain->instance = nam_entropy() | 1;	/* never 0, which means "none" */
+	domain->instance = (nam_entropy() | 2) & ~(uint64_t)SHM_FOR_READING;	/* 0 means "none" */
 	rc = nam__shm_watch_init(&domain->watch);
 	if (rc) {
 		free(domain);

@@ -57,22 +57,10 @@ struct shm_mr {
 	bool transparent_huge, withdrawn;
 };
 
-/* A server whose regions this domain has mapped; queue pairs to it share the mappings. */
-struct shm_peer {
-	LIST_ENTRY(shm_peer) link;
-	uint64_t instance;
-	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-	uint32_t users;		/* domain mutex */
-	uint32_t regions_count;
-	uint32_t populate_region;	/* the watcher's next piece; only it changes it */
-	uint64_t populate_offset, populate_ns;	/* in the region; when it begins */
-	bool withdrawn[SHM_REGIONS_MAX];	/* when they were mapped: they are not populated */
-	struct shm_region regions[];
-};
-
 /* ---- the objects -------------------------------------------------------------------------- */
 
 struct shm_cq;
+struct shm_peer;
 struct shm_qp;
 
 /* One thread per domain sleeps on the sockets of all queue pairs, and populates mapped memory. */
@@ -88,7 +76,7 @@ struct shm_watch {
 struct shm_domain {
 	struct nam_domain pub;
 	pthread_mutex_t mutex;		/* mrs, peers */
-	uint64_t instance;		/* random: tells one server process from its successor */
+	uint64_t instance;		/* random, even: tells a server from its successor */
 	uint32_t mrs_count;
 	uint32_t mrs_told;		/* the most that any peer has been told of */
 	struct shm_mr mrs[SHM_REGIONS_MAX];
@@ -126,6 +114,7 @@ struct shm_qp {
 	const struct shm_region *regions;
 	struct shm_cq *cq;
 	uint32_t regions_count;
+	uint32_t read_only;		/* SHM_READ_ONLY: only READs of regions, or 0 */
 	uint32_t slow;			/* error is set, or requests wait in cq->blocked */
 	int error;			/* what every further request completes with */
 	uint32_t blocked;		/* requests in cq->blocked */
@@ -138,6 +127,7 @@ struct shm_qp {
 	uint32_t index;			/* in cq->qps: our bit in cq->bell */
 	uint32_t out_tail, out_head, in_head;
 	bool accepted;			/* server side */
+	bool for_reading;		/* ... the peer may only READ regions */
 	bool closing;			/* in cq->closing */
 	/* life */
 	struct shm_domain *domain;
@@ -198,8 +188,11 @@ int nam__shm_share_fd(const struct nam_mr *share);
 void nam__shm_share_sent(const struct nam_mr *share);
 /* Map the share that a peer sent.  The descriptor stays the caller's. */
 int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
-/* Map a file that a server sent, withdrawn or not.  The descriptor stays the caller's. */
-int nam__shm_region_map(int fd, uint32_t key, const struct shm_region_note *note,
+/*
+ * Map a file that a server sent, withdrawn or not.  The descriptor stays the caller's.
+ * @read_only	not 0: without the right to write
+ */
+int nam__shm_region_map(int fd, uint32_t read_only, const struct shm_region_note *note,
 	struct shm_region *ret) NAM_MUST_CHECK;
 /* An anonymous, sealed file of small pages, mapped. */
 int nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at) NAM_MUST_CHECK;
@@ -274,20 +267,5 @@ int nam__shm_packet_send(int fd, const void *data, size_t bytes, const int *fds,
 int nam__shm_packet_recv(int fd, void *data, size_t size, size_t *ret_bytes, int *fds,
 	unsigned fds_max, unsigned *ret_fds) NAM_MUST_CHECK;
 void nam__shm_close_all(const int *fds, unsigned count);
-
-/* ---- peers.c -------------------------------------------------------------------------- */
-
-/* The instance that was last seen at this path and is still in use, or 0. */
-uint64_t nam__shm_peer_known(struct shm_domain *domain, const char *path);
-/* A memory server that is mapped already, with one more user; or NULL. */
-struct shm_peer *nam__shm_peer_get(struct shm_domain *domain, uint64_t instance);
-/* Two threads may map the same server at once: the second one's mappings are freed. */
-struct shm_peer *nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh);
-/* One user less.  The last one unmaps. */
-void nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer);
-/* Unmap a peer that was never added. */
-void nam__shm_peer_free(struct shm_peer *peer);
-/* Build page tables of one more piece.  Milliseconds until the next; -1: nothing is left. */
-int nam__shm_peers_populate(struct shm_domain *domain);
 
 #endif /* NAM_COMMON_FABRIC_SHM_SHM_INTERNAL_H */

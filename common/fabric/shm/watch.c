@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "common/fabric/wake.h"
-#include "shm_internal.h"
+#include "peers.h"
 
 #define WAKE UINT64_MAX
 

@@ -18,6 +18,11 @@
 #define SHM_REGIONS_MAX 512u		/* files of one server, two for each region */
 /* An even key is of a region's file; the next one, of the file that clients may only read. */
 #define SHM_READ_ONLY 1u
+/*
+ * An even instance is a memory server's.  The next one is that of clients that may only READ: all
+ * descriptors are for reading.
+ */
+#define SHM_FOR_READING 1u
 
 /* ---- shared memory ------------------------------------------------------------------------ */
 
@@ -62,7 +67,7 @@ struct shm_rings {
 struct shm_hello {
 	uint32_t magic;
 	uint32_t version;
-	uint64_t known_instance;	/* the server whose regions this domain has mapped, or 0 */
+	uint64_t known_instance;	/* the one that this domain has mapped, or 0 */
 	uint32_t bell_index;		/* the client's bit in its own bell */
 	uint32_t bytes;
 	uint8_t data[NAM_HELLO_BYTES_MAX];

@@ -153,6 +153,7 @@ struct tcp_qp {
 	struct tcp_stream parked;	/* TCP_WINDOW_BYTES, once it is needed */
 	uint64_t park_left;		/* the next bytes of `in` belong to what is parked */
 	struct nam_mr share;		/* base is NULL if there is none */
+	uint64_t read_only;		/* TCP_READ_ONLY if the peer may only READ regions, or 0 */
 	/* the socket */
 	struct tcp_stream in;
 	struct tcp_output out;

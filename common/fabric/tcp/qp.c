@@ -47,6 +47,8 @@ nam__tcp_qp_create(struct tcp_domain *domain, const struct nam_qp_options *optio
 	qp->accepted = accepted;
 	if (options->share)
 		qp->share = *options->share;
+	if (options->rights == NAM_MR_REMOTE_READ)
+		qp->read_only = TCP_READ_ONLY;
 	qp->requests = (struct tcp_request *)(void *)at;
 	qp->kept = at + REQUESTS_BYTES;
 	qp->out.data = qp->kept + (size_t)qp->kept_bytes * TCP_QP_DEPTH;

@@ -34,8 +34,8 @@ resolve(const struct tcp_qp *qp, const struct tcp_request_frame *request)
 		/* Pairs with the release in memory.c. */
 		uint64_t rkey = atomic_load_explicit(&mr->rkey, memory_order_acquire);
 
-		if (TCP_UNLIKELY(rkey != request->rkey) &&
-			(rkey != (request->rkey | TCP_READ_ONLY) ||
+		if (TCP_UNLIKELY((rkey | qp->read_only) != request->rkey) &&
+			((rkey | TCP_READ_ONLY) != (request->rkey | TCP_READ_ONLY) ||
 				request->frame.kind != NAM_WR_READ))
 			return NULL;
 		base = mr->base;

@@ -270,6 +270,7 @@ struct verbs_qp {
 	_Atomic bool trying;		/* ... and the owner has not seen it complete */
 	_Atomic bool dead;		/* no more such attempts */
 	bool accepted;
+	bool read_only;		/* the side that listens lets the other one READ only */
 	struct rdma_cm_id *id;
 };
 

@@ -32,6 +32,7 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 		qp->local = options->local;
 		nam__shm_copy_choose(&qp->copy, &qp->copy_out);
 	}
+	qp->read_only = options->rights == NAM_MR_REMOTE_READ;
 	qp->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
 	rc = nam__sends_init(&qp->sends, qp->cq->depth < depth ? qp->cq->depth : depth);
 	if (rc)
@@ -72,8 +73,10 @@ nam__verbs_qp_init(struct verbs_qp *qp)
 
 	if (rdma_init_qp_attr(qp->id, &attr, &mask))
 		return -errno;
-	attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	/* The card checks them beside those of the memory, also of a WRITE of no bytes. */
+	if (!qp->accepted || !qp->read_only)
+		attr.qp_access_flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	return -ibv_modify_qp(qp->qp, &attr, mask);
 }
 

@@ -235,7 +235,7 @@ post_try(struct verbs_qp *qp)
 {
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = nam__verbs_wr_id(qp, 0) | VERBS_KEEP_ALIVE,
-		.opcode = IBV_WR_RDMA_WRITE,
+		.opcode = qp->read_only && !qp->accepted ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 

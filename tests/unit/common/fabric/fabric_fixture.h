@@ -69,6 +69,8 @@ acceptor_main(void *arg)
 		if (f->ops->listener_poll(f->listener, 1000000000, &event) != 1)
 			continue;
 		n = atomic_load(&f->accepted);
+		if (event.hello.bytes == 2 && !memcmp(event.hello.data, "rd", 2))
+			options.rights = NAM_MR_REMOTE_READ;
 		if (event.hello.bytes == 2 && !memcmp(event.hello.data, "no", 2)) {
 			f->ops->reject(f->listener, event.request,
 				&(struct nam_hello){ .bytes = 3, .data = "why" });
@@ -155,13 +157,16 @@ fixture_listen(struct fixture *f)
 }
 
 static inline struct nam_qp *
-fixture_connect(struct fixture *f, const struct side *side)
+fixture_connect_as(struct fixture *f, const struct side *side, const char *role, uint32_t rights)
 {
-	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
-	struct nam_qp_options options = { .cq = side->cq, .rq = side->rq };
+	struct nam_hello hello = { .bytes = 2 };
+	struct nam_qp_options options = { .cq = side->cq, .rq = side->rq, .rights = rights };
 	struct nam_hello reply;
 	struct nam_qp *qp;
-	int rc = f->ops->connect(side->domain, f->address, &hello, &options, &reply, &qp, &f->diag);
+	int rc;
+
+	memcpy(hello.data, role, hello.bytes);
+	rc = f->ops->connect(side->domain, f->address, &hello, &options, &reply, &qp, &f->diag);
 
 	if (rc)
 		print_error("%s\n", f->diag.text);
@@ -169,6 +174,12 @@ fixture_connect(struct fixture *f, const struct side *side)
 	assert_int_equal(reply.bytes, 5);
 	assert_memory_equal(reply.data, "hello", 5);
 	return qp;
+}
+
+static inline struct nam_qp *
+fixture_connect(struct fixture *f, const struct side *side)
+{
+	return fixture_connect_as(f, side, "hi", 0);
 }
 
 /* The accept thread may still be on its way out of accept. */

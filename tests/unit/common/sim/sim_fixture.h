@@ -45,6 +45,7 @@ struct world {
 	struct nam_rq *server_rq;
 	struct nam_qp *server_qp;	/* accepted last */
 	bool refuses, ready, done;
+	uint32_t rights;		/* of connections that the server accepts from now on */
 	unsigned receives_posted;	/* by the server at the start */
 	unsigned received, closed;	/* seen by the server */
 	uint8_t inbox[SERVER_RECEIVES][256];
@@ -116,6 +117,7 @@ server_main(void *arg)
 	world->ready = true;
 	while (!world->done) {
 		if (ops()->listener_poll(listener, 20000, &event) == 1) {
+			options.rights = world->rights;
 			if (world->refuses)
 				ops()->reject(listener, event.request, &reply);
 			else

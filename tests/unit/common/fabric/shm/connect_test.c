@@ -8,7 +8,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "common/fabric/shm/shm_internal.h"
+#include "common/fabric/pages.h"
+#include "common/fabric/shm/peers.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -192,6 +193,51 @@ connect__region_is_read_only__CANNOT_BE_MADE_WRITABLE(void **state)
 	assert_int_equal(mprotect(region->base, region->bytes, PROT_READ | PROT_WRITE), -1);
 	assert_int_equal(errno, EACCES);
 	f.ops->qp_destroy(f.qps[0]);
+	side_close(&f, &f.client);
+	fixture_server_close(&f);
+	assert_int_equal(rmdir(f.directory), 0);
+}
+
+/* No mapping of a reader's becomes writable, nor does a descriptor that it may have kept. */
+static void
+connect__of_a_reader__NO_REGION_CAN_BE_MADE_WRITABLE(void **state)
+{
+	struct shm_domain *server;
+	struct shm_peer *peer, *writers;
+	char path[32];
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	fixture_path(&f);
+	fixture_listen(&f);
+	side_open(&f, &f.client, 16, 16);
+	f.qps[0] = fixture_connect_as(&f, &f.client, "rd");
+	peer = ((struct shm_qp *)f.qps[0])->peer;
+	assert_true(peer->regions_count >= 2);
+	for (uint32_t i = 0; i < peer->regions_count; i++) {
+		assert_int_equal(mprotect(peer->regions[i].base, peer->regions[i].bytes,
+			PROT_READ | PROT_WRITE), -1);
+		assert_int_equal(errno, EACCES);
+	}
+	/* A writer of the same process has mappings of its own, and each of them keeps its own. */
+	f.qps[1] = fixture_connect(&f, &f.client);
+	writers = ((struct shm_qp *)f.qps[1])->peer;
+	assert_ptr_not_equal(writers, peer);
+	f.qps[2] = fixture_connect_as(&f, &f.client, "rd");
+	assert_ptr_equal(((struct shm_qp *)f.qps[2])->peer, peer);
+	f.qps[3] = fixture_connect(&f, &f.client);
+	assert_ptr_equal(((struct shm_qp *)f.qps[3])->peer, writers);
+	for (unsigned i = 0; i < 4; i++)
+		f.ops->qp_destroy(f.qps[i]);
+	server = (struct shm_domain *)f.server.domain;
+	fd = nam__pages_file_read_only(server->mrs[f.mr.rkey].fd);
+	assert_true(fd >= 0);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	/* The superuser may. */
+	if (geteuid())
+		assert_int_equal(open(path, O_RDWR | O_CLOEXEC), -1);
+	close(fd);
 	side_close(&f, &f.client);
 	fixture_server_close(&f);
 	assert_int_equal(rmdir(f.directory), 0);
@@ -519,6 +565,7 @@ main(void)
 		TEST(connect__again__SHARES_THE_MAPPINGS),
 		cmocka_unit_test(connect__many_regions__MAPS_ALL_OF_THEM),
 		cmocka_unit_test(connect__region_is_read_only__CANNOT_BE_MADE_WRITABLE),
+		cmocka_unit_test(connect__of_a_reader__NO_REGION_CAN_BE_MADE_WRITABLE),
 		cmocka_unit_test(connect__much_memory__IS_POPULATED_AFTERWARDS),
 		cmocka_unit_test(
 			connect__region_was_withdrawn_and_restored__IS_POPULATED_AS_ANY),

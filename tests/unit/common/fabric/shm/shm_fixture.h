@@ -62,6 +62,8 @@ acceptor_main(void *arg)
 
 		if (f->ops->listener_poll(f->listener, 1000000000, &event) != 1)
 			continue;
+		if (event.hello.bytes == 2 && !memcmp(event.hello.data, "rd", 2))
+			options.rights = NAM_MR_REMOTE_READ;
 		n = atomic_load(&f->accepted);
 		assert_true(n < QPS_MAX);
 		if (event.hello.bytes == 2 && !memcmp(event.hello.data, "no", 2)) {
@@ -115,19 +117,27 @@ fixture_listen(struct fixture *f)
 	assert_int_equal(nam_thread_start("acceptor", acceptor_main, f, &f->acceptor), 0);
 }
 
+/* @role	"hi"; or "rd", a client that may only READ */
 static inline struct nam_qp *
-fixture_connect(struct fixture *f, struct side *side)
+fixture_connect_as(struct fixture *f, struct side *side, const char *role)
 {
-	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
+	struct nam_hello hello = { .bytes = 2 };
 	struct nam_qp_options options = { .cq = side->cq, .rq = side->rq };
 	struct nam_hello reply;
 	struct nam_qp *qp;
 
+	memcpy(hello.data, role, hello.bytes);
 	assert_int_equal(f->ops->connect(side->domain, f->address, &hello, &options, &reply, &qp,
 		&f->diag), 0);
 	assert_int_equal(reply.bytes, 5);
 	assert_memory_equal(reply.data, "hello", 5);
 	return qp;
+}
+
+static inline struct nam_qp *
+fixture_connect(struct fixture *f, struct side *side)
+{
+	return fixture_connect_as(f, side, "hi");
 }
 
 /* The accept thread may still be on its way out of accept. */

@@ -22,6 +22,7 @@
 static struct ibv_device devices[2] = { { .name = "mlx5_0" }, { .name = "mlx5_1" } };
 static struct ibv_qp device_qp;
 static uint32_t inline_given;
+static unsigned access_given;		/* of the last queue pair that was initialized */
 
 struct ibv_device **
 ibv_get_device_list(int *count)
@@ -51,6 +52,24 @@ ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	(void)pd;
 	attr->cap.max_inline_data = inline_given;
 	return &device_qp;
+}
+
+int
+rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	(void)id;
+	(void)attr;
+	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+	return 0;
+}
+
+int
+ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	assert_true(mask & IBV_QP_ACCESS_FLAGS);
+	access_given = attr->qp_access_flags;
+	return 0;
 }
 
 /* Port 2 has GIDs 0 to 3, port 3 has 0 to 7, and port 1 none. */
@@ -130,10 +149,45 @@ queue_pair__device_gives_more_inline_than_asked__TAKES_WHAT_WAS_ASKED(void **sta
 	assert_int_equal(inline_bytes(), VERBS_INLINE_BYTES);
 }
 
+/* The rights that the card gives to the peer of a queue pair. */
+static unsigned
+access_of(uint32_t rights, bool accepted)
+{
+	struct verbs_domain domain = {
+		.pub.limits = { .qp_depth = 16, .inline_bytes = VERBS_INLINE_BYTES },
+	};
+	struct verbs_cq cq = { .depth = 16 };
+	const struct nam_qp_options options = { .cq = &cq.pub, .rights = rights };
+	struct rdma_cm_id id = { 0 };
+	struct verbs_qp *qp;
+
+	assert_int_equal(nam__verbs_qp_create(&domain, &options, &id, &qp, NULL), 0);
+	qp->accepted = accepted;
+	assert_int_equal(nam__verbs_qp_init(qp), 0);
+	nam__sends_free(&qp->sends);
+	free(qp);
+	return access_given;
+}
+
+static void
+queue_pair__peer_may_only_read__CARD_REFUSES_THE_REST(void **state)
+{
+	const unsigned reads = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	const unsigned all = reads | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	(void)state;
+	assert_int_equal(access_of(NAM_MR_REMOTE_READ, true), reads);
+	assert_int_equal(access_of(NAM_MR_REMOTE, true), all);
+	assert_int_equal(access_of(0, true), all);
+	/* The memory server tries a silent client by a WRITE of no bytes. */
+	assert_int_equal(access_of(NAM_MR_REMOTE_READ, false), all);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(queue_pair__peer_may_only_read__CARD_REFUSES_THE_REST),
 		cmocka_unit_test(gid_find__several_ports__ONE_THAT_IS_UP_AND_HAS_IT),
 		cmocka_unit_test(open__several_devices_and_no_rdma_cm__SAYS_WHAT_TO_LOAD),
 		cmocka_unit_test(
