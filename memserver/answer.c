@@ -68,6 +68,7 @@ static const struct service {
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(VIEW, view, ANY_SERVER, FROM(view_request)),
 	ROW(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
+	ROW(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),
 };
 
 /* No tree and no store is freed while a handler is at work on it (M10). */

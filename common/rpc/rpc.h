@@ -71,7 +71,8 @@
 	X(KV_GET_LARGE)		/* values longer than a message */                                  \
 	X(KV_PUT_LARGE)                                                                             \
 	X(VIEW)			/* the memory servers of the cluster: view_rpc.h */                 \
-	X(FENCE)		/* the end of a client: fence_rpc.h */
+	X(FENCE)		/* the end of a client: fence_rpc.h */                              \
+	X(EPOCH)		/* server 0: the epoch slot of a client that may not WRITE it */
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,
@@ -140,6 +141,11 @@ struct nam_rpc_register_reply {
 	uint32_t reserved;
 	uint64_t epoch_word;	/* gaddr of the global epoch */
 	uint64_t epoch_slots;	/* gaddr of slot 0; slot of a client: + 8 * client_id */
+};
+
+/* The slot holds that when the reply is sent.  No body. */
+struct nam_rpc_epoch_request {
+	uint64_t epoch;			/* 0: the client is in none any more */
 };
 
 /* Any bytes may follow.  Byte i of the reply is (uint8_t)(seed + i). */

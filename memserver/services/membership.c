@@ -373,3 +373,27 @@ nam__service_presence(struct nam__exchange *exchange)
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;
 }
+
+/*
+ * The slots of many clients share a page, so a client that may only READ has its own one written
+ * for it.  M6: never that of a client that is dead.
+ */
+int
+nam__service_epoch(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_epoch_request *request = exchange->body;
+	const struct nam__connection *connection = exchange->connection;
+	struct nam__membership *membership = &exchange->server->membership;
+	const struct nam__member *member;
+	int rc = -NAM_E_FENCED;
+
+	pthread_mutex_lock(&membership->mutex);
+	member = member_of(membership, connection);
+	if (member && member->state != NAM_CLIENT_DEAD) {
+		__atomic_store_n(&membership->epoch_slots[connection->client_id], request->epoch,
+			__ATOMIC_SEQ_CST);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&membership->mutex);
+	return connection->client_id ? rc : -NAM_E_FABRIC_PROTOCOL;
+}
