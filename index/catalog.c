@@ -322,6 +322,8 @@ nam_index_create(struct nam_worker *worker, const char *name,
 
 	nam__members_usable(worker->client, &members);
 	if (!rc)
+		rc = nam__change_check(worker);
+	if (!rc)
 		rc = check_options(worker, options);
 	if (!rc && options->design != NAM_DESIGN_FINE)
 		rc = nam__parts_check(worker, options, members.count);

@@ -95,6 +95,12 @@ int
 nam_index_change_many(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_change *changes, uint32_t count)
 {
+	int rc = nam__change_check(worker);
+
+	for (uint32_t i = 0; rc && i < count; i++)
+		changes[i].rc = rc;
+	if (rc)
+		return rc;
 	for (uint32_t i = 0; i < count; i += CHANGES_MAX)
 		change_some(worker, index, changes + i,
 			count - i < CHANGES_MAX ? count - i : CHANGES_MAX); /* SUSPENDS */

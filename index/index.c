@@ -42,8 +42,10 @@ change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind
 	uint64_t payload)
 {
 	unsigned tries = 0;
-	int rc;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	do
 		rc = index->ops->change(worker, index, kind, key, payload); /* SUSPENDS */
 	while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
@@ -85,6 +87,10 @@ int
 nam_index_delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t payload)
 {
+	int rc = nam__change_check(worker);
+
+	if (rc)
+		return rc;
 	if (!index->g.unique)
 		return change(worker, index, NAM_OP_DELETE, key,
 			payload); /* SUSPENDS */
@@ -159,8 +165,10 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 {
 	uint64_t count = 0;
 	unsigned tries = 0;
-	int rc;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	if (!fill_percent)
 		fill_percent = FILL_DEFAULT;
 	if (fill_percent < FILL_MIN || fill_percent > FILL_MAX)
@@ -228,7 +236,10 @@ nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat)
 {
 	struct nam_collect_stat stat = { 0 };
-	int rc = index->ops->collect(worker, index, &stat); /* SUSPENDS */
+	int rc = nam__change_check(worker);
+
+	if (!rc)
+		rc = index->ops->collect(worker, index, &stat); /* SUSPENDS */
 
 	if (!rc || rc == -NAM_E_LOCK_ORPHANED || rc == -ECANCELED)
 		*ret_stat = stat;

@@ -195,6 +195,8 @@ nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 	unsigned tries = 0;
 	uint32_t slot;
 
+	if (!rc)
+		rc = nam__change_check(worker);
 	if (rc)
 		return rc;
 	if (value_bytes > NAM_KV_VALUE_BYTES_MAX)
@@ -234,6 +236,8 @@ nam_kv_delete(struct nam_worker *worker, struct nam_kv *kv, const void *key, uin
 	uint32_t none = 0;
 	int rc = nam__kv_key_check(worker, kv, key_bytes);
 
+	if (!rc)
+		rc = nam__change_check(worker);
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_DELETE);

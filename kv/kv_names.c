@@ -145,6 +145,8 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 
 	nam__members_usable(worker->client, &members);
 	if (!rc)
+		rc = nam__change_check(worker);
+	if (!rc)
 		rc = request_make(worker, options, members.count, &request);
 	if (rc)
 		return rc;

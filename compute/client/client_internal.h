@@ -64,6 +64,7 @@ struct nam_client {
 	char name[48];
 	char *key_path;			/* options.key */
 	struct nam__auth_keys *key;		/* one; NULL: it has none */
+	bool reads_only;		/* a reader's: memory servers refuse changes (C22) */
 	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
 	_Atomic uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
@@ -245,6 +246,9 @@ NAM_FIBER_FN int nam__presence_add(struct nam_worker *worker, uint32_t slot,
 	struct nam__presence *presence) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
 	NAM_MUST_CHECK;
+
+/* worker/connect.c: before a change.  0, or -NAM_E_FABRIC_DENIED: it may only read (C22). */
+int nam__change_check(struct nam_worker *worker) NAM_MUST_CHECK;
 
 /* The slot of the memory server that gave out a block, or UINT16_MAX: there is none. */
 static inline uint16_t

@@ -191,6 +191,12 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 	int rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,
 		&view); /* SUSPENDS */
 
+	if (!rc && !view->head.number && client->reads_only) {
+		free(view);
+		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "this client's key is for reading, "
+			"and the cluster has no view yet; let a client with a key of the role "
+			"write connect first");
+	}
 	if (!rc && !view->head.number) {
 		free(view);
 		rc = view_form(client, &view); /* SUSPENDS */
@@ -223,6 +229,11 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 			"the memory server at %s has the id %u, which the view of this cluster has "
 			"at %s; if that one was restarted, name it by this address, else start the "
 			"one at %s with another --id", server->address, member->id, member->address,
+			server->address);
+	if (client->reads_only)
+		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s was "
+			"restarted, which the view does not say yet, and this client's key is for "
+			"reading; let a client with a key of the role write connect first",
 			server->address);
 	rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
 	if (!rc && copy->head.number && copy->head.lead_boot != view->head.lead_boot)

@@ -50,6 +50,8 @@ nam__name_put(struct nam_worker *worker, enum nam_catalog_kind kind, const char 
 	uint32_t none = 0;
 	int rc = nam__name_check(worker, kind, name);
 
+	if (!rc)
+		rc = nam__change_check(worker);
 	if (rc)
 		return rc;
 	memcpy(request.name, name, strlen(name) + 1);
@@ -74,6 +76,8 @@ find(struct nam_worker *worker, uint16_t type, enum nam_catalog_kind kind, const
 	uint32_t bytes = sizeof(found), is;
 	int rc = nam__name_check(worker, kind, name);
 
+	if (!rc && type == NAM_RPC_CATALOG_DROP)
+		rc = nam__change_check(worker);
 	if (rc)
 		return rc;
 	memcpy(request.name, name, strlen(name) + 1);

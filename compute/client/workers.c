@@ -154,6 +154,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 		.rq = worker->rq,
 		.user = (void *)(uintptr_t)slot,
 		.local = server->colocated,
+		.rights = client->reads_only ? NAM_MR_REMOTE_READ : NAM_MR_REMOTE,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
 	struct nam__shake shake = { .client = client, .server = server, .hello = &hello };
@@ -163,6 +164,8 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	if (!diag)
 		diag = &own;
 	diag->text[0] = '\0';
+	if (client->reads_only && !(client->caps & NAM_CAP_READER_SHARE))
+		transport = NAM_TRANSPORT_SRQ;
 	/* The epoch thread's worker, and a client without an id, needs only a few requests. */
 	if (client->id && worker != client->epoch_worker && transport > NAM_TRANSPORT_SRQ) {
 		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
@@ -301,6 +304,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->cq_poll = domain->ops->cq_poll;
 	worker->qp_post = domain->ops->qp_post;
 	worker->in_post_order = domain->limits.in_post_order;
+	worker->reads_only = client->reads_only;
 	rc = nam__rpc_post_receives(worker);
 	if (rc)
 		goto fail;
@@ -331,8 +335,8 @@ nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struc
 
 	if (rc)
 		return rc;
-	/* A client without an id locks nothing. */
-	if (client->id && !client->asks_only)
+	/* A client without an id locks nothing, nor does one that only reads. */
+	if (client->id && !client->asks_only && !client->reads_only)
 		rc = nam__peers_open(worker, nam__lock_queue_arrived); /* SUSPENDS */
 	if (rc) {
 		nam__worker_free(worker);

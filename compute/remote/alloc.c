@@ -316,7 +316,11 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 	uint64_t reusable = 0;
 	const struct nam__server *server;
 	char text[32];
-	int rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+	int rc = nam__change_check(worker);
+
+	if (rc)
+		return rc;
+	rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		return rc;
@@ -338,7 +342,10 @@ NAM_FIBER_FN static int
 alloc_next(struct nam_worker *worker, bool evenly, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint32_t slot = worker->alloc_next;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	worker->alloc_next = slot + 1 < worker->client->servers_count ? slot + 1 : 0;
 	if (worker->qps[slot] && cached_pop(worker, slot, stride, ret_at))
 		return 0;

@@ -105,6 +105,9 @@ nam__colocated_open(struct nam_client *client, uint32_t slot)
 
 	if (client->options.no_local || (text && !strcmp(text, "0")))
 		return;
+	/* A mapping by way of the server's process is for clients that may change its memory. */
+	if (server->domain->limits.regions_are_files && client->reads_only)
+		return;
 	if (server->domain->limits.regions_are_files) {
 		struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
 			NAM_RPC_BODY_MAX);

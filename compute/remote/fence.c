@@ -223,8 +223,10 @@ nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	struct nam_rpc_client_state_reply state = { .name = "" };
 	uint32_t after = NAM_CLIENT_UNKNOWN;
 	char client[96];
-	int rc;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return nam_diag_set(diag, rc, "%s", worker->diag.text);
 	if (!id || id >= NAM_CLIENTS_MAX || id == worker->client->id)
 		return nam_diag_set(diag, -EINVAL, id && id < NAM_CLIENTS_MAX ?
 			"client %u is this client" : "%u is no client: ids are 1 to 4095", id);
@@ -262,7 +264,8 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 	uint32_t state;
 	int rc = 0;
 
-	if (!count || now < client->fence_retry_ns)
+	/* C22: a client that may only read leaves that to others. */
+	if (!count || now < client->fence_retry_ns || client->reads_only)
 		return;
 	while (!rc && nam_now_ns() < until_ns) {
 		rc = nam__fence_next(client->epoch_worker, client->fence_last,

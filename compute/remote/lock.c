@@ -462,18 +462,18 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	struct nam_gaddr word_at = nam_gaddr_untagged(at);
 	uint32_t number = nam__lock_slot_number(word_at);
 	struct nam__lock_slot *slot = &client->locks->slots[number];
+	int rc = nam__change_check(worker);
 	struct attempt attempt = {
 		.slot = slot,
 		.number = number,
 		.at = at,
-		.old = nam_buffer_take(worker, 8),
+		.old = rc ? NULL : nam_buffer_take(worker, 8),
 		.image = image,
 		.bytes = bytes,
 	};
-	int rc = 0;
 
 	if (!attempt.old)
-		return -ENOMEM;
+		return rc ? rc : -ENOMEM;
 	if (request)
 		request->at = at;
 	if (!slot_enter(worker, slot, request, &attempt.start_ns)) { /* SUSPENDS */

@@ -54,11 +54,20 @@ nam_batch_read(struct nam_batch *batch, struct nam_gaddr at, void *local, uint32
 		batch->worker->current->counters->bytes_in += bytes;
 }
 
+static inline bool
+batch_may_change(struct nam_batch *batch)
+{
+	if (__builtin_expect(batch->worker->reads_only && !batch->rc, 0))
+		batch->rc = nam__change_check(batch->worker);
+	return !batch->rc;
+}
+
 void
 nam_batch_write(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
 	const void *local, uint32_t bytes)
 {
-	if (batch_add(batch, NAM_WR_WRITE, at, offset_bytes, (void *)(uintptr_t)local, bytes))
+	if (batch_may_change(batch) &&
+		batch_add(batch, NAM_WR_WRITE, at, offset_bytes, (void *)(uintptr_t)local, bytes))
 		batch->worker->current->counters->bytes_out += bytes;
 }
 
@@ -66,7 +75,8 @@ static inline __attribute__((always_inline)) void
 batch_atomic(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t offset_bytes,
 	uint64_t compare_or_add, uint64_t swap, uint64_t *local_old)
 {
-	struct nam_wr *wr = batch_add(batch, op, at, offset_bytes, local_old, 8);
+	struct nam_wr *wr = batch_may_change(batch) ?
+		batch_add(batch, op, at, offset_bytes, local_old, 8) : NULL;
 	struct nam_op_counters *counters = batch->worker->current->counters;
 
 	if (!wr)
@@ -359,7 +369,10 @@ int
 nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *local, uint32_t bytes)
 {
 	struct nam_wr wr;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
 	worker->current->counters->bytes_out += bytes;
 	return post_one(worker, at, &wr); /* SUSPENDS */
@@ -369,12 +382,12 @@ static int
 atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_t compare_or_add,
 	uint64_t swap, uint64_t *ret_old)
 {
-	uint64_t *old = nam_buffer_take(worker, 8);
+	int rc = nam__change_check(worker);
+	uint64_t *old = rc ? NULL : nam_buffer_take(worker, 8);
 	struct nam_wr wr;
-	int rc;
 
 	if (!old)
-		return -ENOMEM;
+		return rc ? rc : -ENOMEM;
 	request_fill(&wr, op, NAM_WR_SIGNALED, old, 8);
 	nam__wr_operands(&wr, compare_or_add, swap);
 	worker->current->counters->bytes_out += 16;
@@ -464,7 +477,10 @@ nam_async_write(struct nam_worker *worker, struct nam_gaddr at, const void *loca
 	void *context)
 {
 	struct nam_wr wr;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
 	return async_post(worker, at, &wr, context, 0, bytes);
 }
@@ -474,7 +490,10 @@ async_atomic(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_
 	uint64_t swap, uint64_t *local_old, void *context)
 {
 	struct nam_wr wr;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	request_fill(&wr, op, NAM_WR_SIGNALED, local_old, 8);
 	nam__wr_operands(&wr, compare_or_add, swap);
 	return async_post(worker, at, &wr, context, 8, 16);

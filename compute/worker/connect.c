@@ -36,6 +36,16 @@ nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
 		address, nam_err_text(status));
 }
 
+/* A memory server would refuse it, and end the connection if it is a one-sided request. */
+int
+nam__change_check(struct nam_worker *worker)
+{
+	if (__builtin_expect(!worker->reads_only, 1))
+		return 0;
+	return nam_diag_set(&worker->diag, -NAM_E_FABRIC_DENIED, "this client's key is for "
+		"reading (%s); changes need one of the role write", worker->client->options.key);
+}
+
 struct attempt {
 	struct nam_worker *worker;
 	uint32_t slot;

@@ -92,7 +92,7 @@ struct nam_worker {
 	uint32_t lacks_stride, lacks_count;
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
-	bool in_post_order;		/* limits.in_post_order of it */
+	bool in_post_order, reads_only;	/* limits.in_post_order of it; of the client */
 	struct nam__deferred deferred;
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];

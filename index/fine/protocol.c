@@ -88,7 +88,8 @@ struct walk {
 	bool from_cache;	/* the pointer to this level's first node was a cached one */
 	bool from_inner_rpc;	/* or a memory server's, under this name */
 	bool old_name;		/* which may lead to other bytes */
-	struct nam__key name;
+	bool passes;		/* such a name is passed over: `below` is the key to ask for */
+	struct nam__key name, below;
 };
 
 /*
@@ -137,11 +138,11 @@ walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint6
 	int rc;
 
 	walk->old_name = nam__names_old(index);
-	rc = nam__inner_rpc_read(worker, index, key, !index->cache || walk->old_name, walk->image,
-		&at); /* SUSPENDS */
+	rc = nam__inner_rpc_read(worker, index, walk->passes ? walk->below.w : key,
+		!index->cache || walk->old_name || walk->passes, walk->image, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (index->cache && !walk->old_name)
+	if (index->cache && !walk->old_name && !walk->passes)
 		nam__cache_put_names(index->cache, walk->image, at);
 	number = nam__inner_search(g, walk->image, key);
 	memcpy(walk->name.w, nam__inner_entry(g, walk->image, number), 8 * g->full_words);
@@ -178,16 +179,32 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	return 0;
 }
 
+/*
+ * A client that may only read leaves the name of a dead leaf there.  The name before it leads to a
+ * leaf on the left, from where the walk moves right (H2).  A part's first leaf does not die.
+ */
+static void
+pass_over(const struct nam__geometry *g, struct walk *walk)
+{
+	walk->below = walk->name;
+	walk->passes = nam__key_down(g, walk->below.w);
+}
+
 /* A pointer led nowhere: forget what said so, for the next attempt. */
 NAM_FIBER_FN static int
 forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	const struct walk *walk)
+	struct walk *walk)
 {
 	if (walk->level < 0)
 		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
 	else if (index->cache)
 		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
 	/* H3: the memory server would answer with this entry again. */
+	if (worker->reads_only) {
+		if (walk->from_inner_rpc && !walk->hops)
+			pass_over(&index->g, walk);
+		return 0;
+	}
 	if (NAM_GUARD(STALE_NAME) && walk->from_inner_rpc && !walk->hops)
 		return nam__inner_rpc_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
 	return 0;
@@ -217,7 +234,7 @@ refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_
 	if (nam__names_old(index))
 		nam__inner_rpc_keep(worker, index, found->image, found->at);
 	named = nam__inner_child(&index->g, image, nam__inner_search(&index->g, image, key));
-	if (!nam_gaddr_same(named, found->at) && found->hops > 1) {
+	if (!nam_gaddr_same(named, found->at) && found->hops > 1 && !worker->reads_only) {
 		memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
 		rc = index->ops->separator_add(worker, index, low.w, found->at,
 			level); /* SUSPENDS */
@@ -234,7 +251,7 @@ keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct walk 
 	struct nam__key low;
 
 	nam__inner_rpc_keep(worker, index, found->image, found->at);
-	if (found->hops <= 1)
+	if (found->hops <= 1 || worker->reads_only)
 		return;
 	memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
 	/* Only an improvement, too. */
@@ -335,7 +352,7 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
  */
 NAM_FIBER_FN static int
 restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	const struct walk *walk, unsigned tries, uint64_t *since_ns, int why)
+	struct walk *walk, unsigned tries, uint64_t *since_ns, int why)
 {
 	struct nam_gaddr root;
 	int rc;

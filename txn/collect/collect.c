@@ -68,11 +68,11 @@ int
 nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_collected *ret_collected)
 {
-	struct nam__recovery *recovery = nam_buffer_take(worker, sizeof(*recovery));
-	int rc;
+	int rc = nam__change_check(worker);
+	struct nam__recovery *recovery = rc ? NULL : nam_buffer_take(worker, sizeof(*recovery));
 
 	if (!recovery)
-		return -ENOMEM;
+		return rc ? rc : -ENOMEM;
 	recovery->worker = worker;
 	recovery->records = records;
 	recovery->waiting = recovery->count = 0;

@@ -147,8 +147,11 @@ nam__locking_get(struct nam__txn *txn)
 {
 	struct nam__local_held held;
 	struct retries retries;
-	int rc;
+	/* Its locks are changes, too. */
+	int rc = nam__change_check(txn->worker);
 
+	if (rc)
+		return rc;
 	nam__local_locks_take(txn, false, &held); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {

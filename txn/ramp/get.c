@@ -207,6 +207,9 @@ commit_for_others(struct nam__txn *txn)
 	bool any = false;
 	int rc;
 
+	/* A client that may only read leaves it: later, it may meet the older version alone. */
+	if (txn->worker->reads_only)
+		return 0;
 	if (txn->records->rows && NAM_GUARD(ENTRY_REPLACED))
 		return complete_for_others(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++) {

@@ -376,8 +376,10 @@ nam__records_put(struct nam_worker *worker, struct nam_records *records,
 {
 	unsigned tries = 0, again = 0;
 	uint64_t reusable;
-	int rc;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
 	do
 		rc = put_once(worker, records, puts, count, beside, ret_timestamp); /* SUSPENDS */
 	while ((rc == NAM__STEP_MORE && again++ < AGAIN_MAX) ||

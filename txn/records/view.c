@@ -454,5 +454,6 @@ nam__view_whole(struct nam__view *view)
 		if (!rc)
 			rc = nam__view_read(view); /* SUSPENDS */
 	}
-	return rc ? rc : complete(view); /* SUSPENDS */
+	/* A client that may only read leaves that to others. */
+	return rc || view->worker->reads_only ? rc : complete(view); /* SUSPENDS */
 }

@@ -134,8 +134,10 @@ nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 	const struct nam__put_hooks beside = { entries_make, entries_unmake, &entries };
 	struct nam__table_store *store;
 	struct encoded encoded;
-	int rc = 0, sweep_rc;
+	int rc = nam__change_check(worker), sweep_rc;
 
+	if (rc)
+		return rc;
 	if (!count || count > NAM_TABLE_WRITES_MAX)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; a transaction has 1 to "
 			"%u", count, NAM_TABLE_WRITES_MAX);
