@@ -119,6 +119,7 @@
 	X(FENCE_REFUSE, "fence-refuse", "the return of a client that is dead")                     \
 	X(KEY_CLIENT, "key-client", "clients that take the names of others")                        \
 	X(KEY_PROOF, "key-proof", "clients that know a key's fingerprint only")                     \
+	X(KEY_READ, "key-read", "changes by clients that may only read")                             \
 	X(KEY_ROLE, "key-role", "view changes and fences by clients that may not")                  \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 

@@ -56,7 +56,7 @@ struct nam_client_options {
 	 * READs of it, and by default requests there go by the RPC transport fetch.
 	 */
 	int no_local;
-	const char *key;	/* the key's file; default NAM_KEY of the environment, or none */
+	const char *key;	/* its file; default NAM_KEY, or none.  A reader's: no changes */
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */

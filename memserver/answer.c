@@ -2,6 +2,7 @@
 /* answer.c -- a request goes to its service; a reply that fits in no frame goes by SEND. */
 #include <string.h>
 
+#include "common/auth/keys.h"
 #include "common/env.h"
 #include "common/race.h"
 #include "common/rpc/fence_rpc.h"
@@ -13,47 +14,50 @@
 
 #define EXACTLY(request) sizeof(struct nam_rpc_##request), sizeof(struct nam_rpc_##request)
 #define FROM(request) sizeof(struct nam_rpc_##request), NAM_RPC_BODY_MAX
-#define ROW(type, fn, ...) [NAM_RPC_##type] = { nam__service_##fn, __VA_ARGS__ }
+/* A service for clients that change something; and one for all: it does not, or looks further. */
+#define ROW(type, fn, ...) [NAM_RPC_##type] = { nam__service_##fn, NAM_ROLE_WRITE, __VA_ARGS__ }
+#define FOR_ALL(type, fn, ...) [NAM_RPC_##type] = { nam__service_##fn, NAM_ROLE_READ, __VA_ARGS__ }
 
 /* A request needs server 0, which has the catalog, or the tree or store whose id comes first. */
 enum target { ANY_SERVER, CATALOG_SERVER, TREE, STORE };
 
 static const struct service {
 	nam__service_fn *fn;
+	enum nam_role role;			/* the least that the client has proven (M18) */
 	enum target target;
 	uint32_t bytes_min, bytes_max;		/* of the body */
 } services[NAM_RPC_TYPES_COUNT] = {
-	ROW(PING, ping, ANY_SERVER, 0, NAM_RPC_BODY_MAX),
-	ROW(REGISTER, register, CATALOG_SERVER, EXACTLY(register_request)),
-	ROW(REGIONS, regions, ANY_SERVER, EXACTLY(regions_request)),
-	ROW(CLIENT_STATE, client_state, CATALOG_SERVER, EXACTLY(client_state_request)),
+	FOR_ALL(PING, ping, ANY_SERVER, 0, NAM_RPC_BODY_MAX),
+	FOR_ALL(REGISTER, register, CATALOG_SERVER, EXACTLY(register_request)),
+	FOR_ALL(REGIONS, regions, ANY_SERVER, EXACTLY(regions_request)),
+	FOR_ALL(CLIENT_STATE, client_state, CATALOG_SERVER, EXACTLY(client_state_request)),
 	ROW(ALLOC, alloc, ANY_SERVER, EXACTLY(alloc_request)),
 	ROW(FREE, free, ANY_SERVER, FROM(free_request)),
 	ROW(CATALOG_PUT, catalog_put, CATALOG_SERVER, EXACTLY(catalog_entry)),
-	ROW(CATALOG_GET, catalog_find, CATALOG_SERVER, EXACTLY(catalog_entry)),
-	ROW(CATALOG_LIST, catalog_list, CATALOG_SERVER, EXACTLY(catalog_list_request)),
+	FOR_ALL(CATALOG_GET, catalog_find, CATALOG_SERVER, EXACTLY(catalog_entry)),
+	FOR_ALL(CATALOG_LIST, catalog_list, CATALOG_SERVER, EXACTLY(catalog_list_request)),
 	ROW(CATALOG_DROP, catalog_find, CATALOG_SERVER, EXACTLY(catalog_entry)),
-	ROW(STATUS, status, ANY_SERVER, 0, 0),
+	FOR_ALL(STATUS, status, ANY_SERVER, 0, 0),
 	ROW(TREE_CREATE, tree_create, ANY_SERVER, EXACTLY(tree_create_request)),
-	ROW(TREE_DESCRIBE, tree_describe, TREE, FROM(tree_request)),
+	FOR_ALL(TREE_DESCRIBE, tree_describe, TREE, FROM(tree_request)),
 	ROW(TREE_DROP, tree_drop, ANY_SERVER, EXACTLY(tree_request)),
-	ROW(TREE_POINT, tree_point, TREE, FROM(tree_point_request)),
-	ROW(TREE_SCAN, tree_scan, TREE, EXACTLY(tree_scan_request)),
+	FOR_ALL(TREE_POINT, tree_point, TREE, FROM(tree_point_request)),
+	FOR_ALL(TREE_SCAN, tree_scan, TREE, EXACTLY(tree_scan_request)),
 	ROW(TREE_LOAD, tree_load, TREE, FROM(tree_load_request)),
-	ROW(TREE_WALK, tree_walk, TREE, EXACTLY(tree_walk_request)),
+	FOR_ALL(TREE_WALK, tree_walk, TREE, EXACTLY(tree_walk_request)),
 	ROW(TREE_COLLECT, tree_collect, TREE, EXACTLY(tree_collect_request)),
-	ROW(TREE_FLOOR, tree_floor, TREE, EXACTLY(tree_floor_request)),
-	ROW(ECHO, echo, ANY_SERVER, FROM(echo_request)),
+	FOR_ALL(TREE_FLOOR, tree_floor, TREE, EXACTLY(tree_floor_request)),
+	FOR_ALL(ECHO, echo, ANY_SERVER, FROM(echo_request)),
 	ROW(LOCAL, local, ANY_SERVER, EXACTLY(local_request)),
 	ROW(KV_CREATE, kv_create, ANY_SERVER, EXACTLY(kv_create_request)),
-	ROW(KV_DESCRIBE, kv_describe, STORE, EXACTLY(kv_request)),
+	FOR_ALL(KV_DESCRIBE, kv_describe, STORE, EXACTLY(kv_request)),
 	ROW(KV_DROP, kv_drop, ANY_SERVER, EXACTLY(kv_request)),
-	ROW(KV_GET, kv_key, STORE, FROM(kv_key_request)),
+	FOR_ALL(KV_GET, kv_key, STORE, FROM(kv_key_request)),
 	ROW(KV_PUT, kv_key, STORE, FROM(kv_key_request)),
 	ROW(KV_DELETE, kv_key, STORE, FROM(kv_key_request)),
-	ROW(KV_GET_MANY, kv_get_many, STORE, FROM(kv_many_request)),
-	ROW(KV_LAYOUT, kv_layout, STORE, EXACTLY(kv_layout_request)),
-	ROW(RECORDS_GET, records_get, ANY_SERVER, FROM(records_request)),
+	FOR_ALL(KV_GET_MANY, kv_get_many, STORE, FROM(kv_many_request)),
+	FOR_ALL(KV_LAYOUT, kv_layout, STORE, EXACTLY(kv_layout_request)),
+	FOR_ALL(RECORDS_GET, records_get, ANY_SERVER, FROM(records_request)),
 	ROW(RECORDS_PREPARE, records_prepare, ANY_SERVER, FROM(records_request)),
 	ROW(RECORDS_COMMIT, records_commit, ANY_SERVER, FROM(records_request)),
 	ROW(LOCKING_READ, locking_read, ANY_SERVER, FROM(locking_request)),
@@ -61,14 +65,14 @@ static const struct service {
 	ROW(LOCKING_PREPARE, locking_prepare, ANY_SERVER, FROM(locking_request)),
 	ROW(LOCKING_END, locking_end, ANY_SERVER, FROM(locking_request)),
 	ROW(LOCKING_SEAL, locking_seal, ANY_SERVER, FROM(locking_request)),
-	ROW(PRESENCE, presence, ANY_SERVER, 0, 0),
+	FOR_ALL(PRESENCE, presence, ANY_SERVER, 0, 0),
 	ROW(RECLAIM, reclaim, ANY_SERVER, EXACTLY(reclaim_request)),
 	ROW(FREE_LATER, free_later, ANY_SERVER, FROM(free_later_request)),
 	ROW(KV_GET_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
-	ROW(VIEW, view, ANY_SERVER, FROM(view_request)),
-	ROW(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
-	ROW(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),
+	FOR_ALL(VIEW, view, ANY_SERVER, FROM(view_request)),
+	FOR_ALL(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
+	FOR_ALL(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),
 };
 
 /* No tree and no store is freed while a handler is at work on it (M10). */
@@ -98,6 +102,8 @@ serve(const struct service *service, struct nam__exchange *exchange)
 {
 	if (!service->fn)
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (service->role > NAM_ROLE_READ && !nam__may_change(exchange->connection))
+		return -NAM_E_FABRIC_DENIED;
 	if (service->target == CATALOG_SERVER && exchange->server->options.id != 0)
 		return -NAM_E_CLUSTER;
 	if (exchange->body_bytes < service->bytes_min || exchange->body_bytes > service->bytes_max)

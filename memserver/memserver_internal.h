@@ -276,6 +276,13 @@ nam__first_region_id(const struct nam_server *server)
 	return server->options.id * NAM_REGIONS_PER_SERVER;
 }
 
+/* M18: a client with a reader's key changes nothing. */
+static inline bool
+nam__may_change(const struct nam__connection *connection)
+{
+	return !NAM_GUARD(KEY_READ) || connection->proven.role >= NAM_ROLE_WRITE;
+}
+
 static inline bool
 nam__is_admin(const struct nam__exchange *exchange)
 {

@@ -15,6 +15,7 @@
 _Static_assert(NAM_AUTH_SECRET_BYTES == crypto_auth_hmacsha512256_KEYBYTES, "it is used as one");
 
 static const char *const roles[] = {
+	[NAM_ROLE_READ] = "read",
 	[NAM_ROLE_WRITE] = "write",
 	[NAM_ROLE_ADMIN] = "admin",
 };
@@ -110,8 +111,8 @@ take_line(char *line, struct nam__auth_key *ret, struct nam_diag *diag)
 			"and '.'", NAM_AUTH_NAME_BYTES - 1);
 	role = nam__role_find(words[1]);
 	if (role < 0)
-		return nam_diag_set(diag, -EINVAL, "the second word is no role; known are write "
-			"and admin");
+		return nam_diag_set(diag, -EINVAL, "the second word is no role; known are read, "
+			"write and admin");
 	*ret = (struct nam__auth_key){ .role = (enum nam_role)role };
 	memcpy(ret->name, words[0], strlen(words[0]));
 	if (strlen(words[2]) != 2 * (size_t)NAM_AUTH_SECRET_BYTES ||

@@ -21,6 +21,7 @@
 /* Each may do what those before it may. */
 enum nam_role {
 	NAM_ROLE_NONE = 0,
+	NAM_ROLE_READ,		/* look up, scan and read; change nothing */
 	NAM_ROLE_WRITE,		/* all that an application does */
 	NAM_ROLE_ADMIN,		/* change the view, fence living clients: nam-steward, namctl */
 	NAM_ROLES_COUNT
@@ -38,7 +39,7 @@ struct nam__auth_keys {
 	struct nam__auth_key keys[];
 };
 
-/* "write", "admin"; NULL for what is none. */
+/* "read", "write", "admin"; NULL for what is none. */
 const char *nam__role_name(enum nam_role role);
 /* The role of that name, or -EINVAL. */
 int nam__role_find(const char *name);

@@ -21,6 +21,7 @@ nam__client_key_open(struct nam_client *client, struct nam_diag *diag)
 		return rc;
 	if (keys->count == 1) {
 		client->key = keys;
+		client->reads_only = keys->keys[0].role == NAM_ROLE_READ;
 		return 0;
 	}
 	rc = nam_diag_set(diag, -EINVAL, "%s: it has %u keys, and a client has one; copy its line "

@@ -342,10 +342,11 @@ nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a registered buffer");
 	rc = clocks_start(client); /* SUSPENDS */
 	if (rc)
-		return nam_diag_set(diag, rc,
-			"the memory server at %s: its epoch cannot be read, is 0, or our slot "
-			"cannot be written: %s",
-			client->servers[client->catalog_slot].address, nam_err_text(rc));
+		return nam_diag_set(diag, rc, "the memory server at %s: its epoch cannot be read, "
+			"is 0, or our slot cannot be written%s: %s",
+			client->servers[client->catalog_slot].address, client->key ?
+			" (a reader's key needs that role in its file here, too)" : "",
+			nam_err_text(rc));
 	rc = nam_thread_start("nam-epoch_thread", epoch_thread_main, client, &client->epoch_thread);
 	if (rc)
 		nam_diag_set(diag, rc, "cannot start the epoch thread: %s", nam_err_text(rc));

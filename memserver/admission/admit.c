@@ -106,7 +106,11 @@ prepare_connection(struct nam_server *server, const struct nam_cm_event *event,
 	rc = nam__membership_attach(&server->membership, connection);
 	if (rc)
 		goto leave_place;
-	if (wire.flags & NAM_HELLO_MAILBOX)
+	/* Its WRITEs into a mailbox would be refused. */
+	if ((wire.flags & NAM_HELLO_MAILBOX) && !nam__may_change(connection) &&
+		!(server->domain->limits.caps & NAM_CAP_READER_SHARE))
+		rc = -NAM_E_FABRIC_CAPABILITY;
+	else if (wire.flags & NAM_HELLO_MAILBOX)
 		rc = nam__mailbox_open(connection, &mailbox, wire.flags & NAM_HELLO_UNRELIABLE);
 	if (rc)
 		goto detach;
@@ -189,6 +193,7 @@ accept_locked(struct nam_server *server, const struct nam_cm_event *event,
 		.rq = connection->handler->rq,
 		.user = connection,
 		.share = connection->mailbox ? &connection->mailbox->mr : NULL,
+		.rights = nam__may_change(connection) ? NAM_MR_REMOTE : NAM_MR_REMOTE_READ,
 	};
 	struct nam_hello reply;
 	int rc = 0;

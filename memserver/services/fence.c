@@ -118,10 +118,11 @@ static const struct step {
 	bool lead;			/* for the lead only */
 	bool of_client;			/* about the client that it names */
 	bool of_view;
+	bool for_all;			/* also with a reader's key */
 } steps[] = {
-	[NAM_RPC_FENCE_NEXT] = { next, true, false, false },
-	[NAM_RPC_FENCE_CLOSE] = { close_all, false, true, false },
-	[NAM_RPC_FENCE_PUBLISH] = { publish, true, true, true },
+	[NAM_RPC_FENCE_NEXT] = { next, true, false, false, true },
+	[NAM_RPC_FENCE_CLOSE] = { close_all, false, true, false, false },
+	[NAM_RPC_FENCE_PUBLISH] = { publish, true, true, true, false },
 };
 
 int
@@ -141,6 +142,8 @@ nam__service_fence(struct nam__exchange *exchange)
 			request->incarnation || request->term) ||
 		(!step->of_view && request->view))
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (!step->for_all && !nam__may_change(exchange->connection))
+		return -NAM_E_FABRIC_DENIED;
 	*reply = (struct nam_rpc_fence_reply){ request->client_id, request->incarnation,
 		NAM_CLIENT_FENCING };
 	exchange->reply_bytes = sizeof(*reply);

@@ -91,6 +91,8 @@ nam__service_tree_point(struct nam__exchange *exchange)
 		exchange->body_bytes != sizeof(*request) + 8 * words * request->count ||
 		request->count > (NAM_RPC_BODY_MAX - sizeof(*reply)) / sizeof(reply->results[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->kind != NAM_RPC_TREE_LOOKUP && !nam__may_change(exchange->connection))
+		return -NAM_E_FABRIC_DENIED;
 	if (request->kind == NAM_RPC_TREE_UPDATE && !tree->options.unique)
 		return -EINVAL;
 	if (NAM_GUARD(LOAD_ALONE) && request->kind != NAM_RPC_TREE_LOOKUP &&

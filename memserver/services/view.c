@@ -467,13 +467,14 @@ static const struct step {
 	int (*fn)(struct nam__exchange *exchange, struct nam__view *view, struct event *event);
 	enum where where;
 	uint32_t count_min, count_max;	/* members; more than one: a page of a view */
+	bool for_all;			/* also with a reader's key */
 } steps[] = {
-	[NAM_RPC_VIEW_GET] = { get, ANYWHERE, 0, 0 },
-	[NAM_RPC_VIEW_FORM] = { form, LEAD, 1, NAM_RPC_VIEW_MEMBERS },
-	[NAM_RPC_VIEW_CHANGE] = { change, LEAD, 1, 1 },
-	[NAM_RPC_VIEW_ACK] = { acknowledge, LEAD, 0, 0 },
-	[NAM_RPC_VIEW_COPY] = { copy, OTHERS, 1, NAM_RPC_VIEW_MEMBERS },
-	[NAM_RPC_VIEW_STEWARD] = { steward, LEAD, 0, 0 },
+	[NAM_RPC_VIEW_GET] = { get, ANYWHERE, 0, 0, true },
+	[NAM_RPC_VIEW_FORM] = { form, LEAD, 1, NAM_RPC_VIEW_MEMBERS, false },
+	[NAM_RPC_VIEW_CHANGE] = { change, LEAD, 1, 1, false },
+	[NAM_RPC_VIEW_ACK] = { acknowledge, LEAD, 0, 0, true },
+	[NAM_RPC_VIEW_COPY] = { copy, OTHERS, 1, NAM_RPC_VIEW_MEMBERS, false },
+	[NAM_RPC_VIEW_STEWARD] = { steward, LEAD, 0, 0, false },
 };
 
 /* Nothing is set that the step does not use. */
@@ -526,6 +527,8 @@ check(const struct nam__exchange *exchange)
 	step = &steps[request->step];
 	if (step->where != ANYWHERE && is_lead != (step->where == LEAD))
 		return -NAM_E_CLUSTER;
+	if (!step->for_all && !nam__may_change(exchange->connection))
+		return -NAM_E_FABRIC_DENIED;
 	if (request->reserved || (request->newest && request->step != NAM_RPC_VIEW_FORM) ||
 		request->count < step->count_min ||
 		request->count > step->count_max || !head_ok(request) ||

@@ -337,7 +337,7 @@ void
 litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
 	FILE *trace)
 {
-	bool keyed = what->design == LITMUS_FINE_KEYS;
+	bool keyed = what->design >= LITMUS_FINE_KEYS;
 	struct nam_sim_options options;
 	int rc;
 
@@ -349,7 +349,8 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	memset(&litmus, 0, sizeof(litmus));
 	litmus.scene = &what->scene;
 	litmus.profile = profile;
-	litmus.design = keyed ? LITMUS_FINE : what->design;
+	litmus.design = what->design == LITMUS_FINE_KEYS ? LITMUS_FINE :
+		keyed ? LITMUS_HYBRID_HASH : what->design;
 	/* So a wait in one handler does not delay others. */
 	sim_cluster_begin(&options, &litmus.cluster, what->servers,
 		litmus.design ? HANDLERS : 1, 8u << 20);

@@ -51,7 +51,8 @@ enum litmus_design {
 	LITMUS_FINE,
 	LITMUS_COARSE_RANGE, LITMUS_COARSE_HASH, LITMUS_COARSE_ROUND_ROBIN,
 	LITMUS_HYBRID_HASH,
-	LITMUS_FINE_KEYS,		/* fine, and memory servers have keys: litmus_keys.c */
+	/* The same, and memory servers have keys: litmus_keys.c. */
+	LITMUS_FINE_KEYS, LITMUS_HYBRID_KEYS,
 };
 
 /* A scene of litmus_test, and where it is set. */
@@ -81,6 +82,7 @@ extern const struct litmus_case litmus_view_cases[];
 extern const struct litmus_case litmus_fence_cases[];
 extern const struct litmus_case litmus_steward_cases[];
 extern const struct litmus_case litmus_keys_cases[];
+extern const struct litmus_case litmus_readers_cases[];
 
 struct litmus {
 	const struct scene *scene;
@@ -105,7 +107,7 @@ void litmus_mutate_index(struct nam_index *index);
 /* litmus_keys.c: files of keys, for the memory servers and for the actors; and their end. */
 void litmus_keys_make(struct sim_cluster *cluster);
 void litmus_keys_remove(void);
-/* The key of an actor that comes now: the director is an admin, and A has one of its own. */
+/* The key of an actor that comes now: the director is an admin, C a reader; A's is its own. */
 void litmus_keys_choose(struct sim_cluster *cluster, enum who who);
 /* Every memory server reads its key file again, which lacks A's key now. */
 void litmus_keys_withdraw(const struct sim_cluster *cluster);

@@ -22,12 +22,12 @@
 
 /* ---- key files ------------------------------------------------------------------------------- */
 
-enum key { APP, OTHER, OPS, STRANGER, KEYS };
+enum key { APP, OTHER, READER, OPS, STRANGER, KEYS };
 
 static const struct {
 	const char *name, *role;
-} holders[KEYS] = { { "app", "write" }, { "other", "write" }, { "ops", "admin" },
-	{ "stranger", "admin" } };
+} holders[KEYS] = { { "app", "write" }, { "other", "write" }, { "reader", "read" },
+	{ "ops", "admin" }, { "stranger", "admin" } };
 
 static char folder[] = "/tmp/nam-litmus-XXXXXX";
 static char server_file[64], client_files[KEYS][64];
@@ -75,7 +75,8 @@ litmus_keys_remove(void)
 void
 litmus_keys_choose(struct sim_cluster *cluster, enum who who)
 {
-	cluster->key = client_files[who == DIRECTOR ? OPS : who == A ? APP : OTHER];
+	cluster->key = client_files[who == DIRECTOR ? OPS : who == A ? APP :
+		who == C ? READER : OTHER];
 }
 
 void

@@ -114,7 +114,7 @@ struct line {
 
 static const char *const transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
 /* In the order of enum nam_role. */
-static const char *const roles[] = { "write", "admin", NULL };
+static const char *const roles[] = { "read", "write", "admin", NULL };
 static const char *const kv_engines[] = { "chained", "cuckoo", NULL };
 static const char *const kv_modes[] = { "cache", "store", NULL };
 
@@ -208,9 +208,10 @@ static const struct nam_option rows[] = {
 		FIELD(kv_create.partitions), .min = 1, .max = NAM_KV_PARTITIONS_MAX,
 		.scope = "kv create" },
 	{ .help = "Options of key new:", .scope = "key new" },
-	{ "role", "ROLE", "write (default): all that an application does; admin: also change the "
-		"view and fence living clients, as nam-steward and namctl do.", NAM_OPTION_CHOICE,
-		FIELD(role), .min = NAM_ROLE_WRITE, .choices = roles, .scope = "key new" },
+	{ "role", "ROLE", "write (default): all that an application does; read: look up, scan and "
+		"read, and change nothing; admin: also change the view and fence living clients, "
+		"as nam-steward and namctl do.", NAM_OPTION_CHOICE,
+		FIELD(role), .min = NAM_ROLE_READ, .choices = roles, .scope = "key new" },
 	{ .help = "Options of doctor:", .scope = "doctor" },
 	{ "root", "DIR", "Look at sys, proc and dev in this folder, for example a copy from "
 		"another machine.", NAM_OPTION_TEXT, FIELD(root), .scope = "doctor" },

@@ -183,6 +183,42 @@ sign__key_removed_meanwhile__IS_REFUSED(void **state)
 	assert_int_equal(nam_server_reload_keys(&server, &diag), 0);
 }
 
+/* Where mappings cannot be revoked, a connection keeps the lower of both roles. */
+static void
+reload__other_role_of_a_lasting_connection__GAINS_NO_RIGHT(void **state)
+{
+	static const struct {
+		enum nam_role before, now;
+		bool changes;
+	} cases[] = {
+		{ NAM_ROLE_ADMIN, NAM_ROLE_WRITE, true },
+		{ NAM_ROLE_WRITE, NAM_ROLE_READ, false },
+		{ NAM_ROLE_READ, NAM_ROLE_WRITE, false },
+	};
+	struct nam__connection connection = { .proven = { app.print, NAM_ROLE_NONE } };
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	domain.limits.caps = NAM_CAP_LASTING;
+	server.connections = &connection;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		app.role = cases[i].now;
+		write_keys(&app);
+		connection.proven.role = cases[i].before;
+		assert_int_equal(nam_server_reload_keys(&server, &diag), 0);
+		assert_int_equal(nam__may_change(&connection), cases[i].changes);
+	}
+	connection.proven.role = NAM_ROLE_WRITE;
+	write_keys(&stranger);
+	assert_int_equal(nam_server_reload_keys(&server, &diag), 0);
+	assert_false(nam__may_change(&connection));
+	server.connections = NULL;
+	domain.limits.caps = 0;
+	app.role = NAM_ROLE_ADMIN;
+	write_keys(&app);
+	assert_int_equal(nam_server_reload_keys(&server, &diag), 0);
+}
+
 int
 main(void)
 {
@@ -190,6 +226,7 @@ main(void)
 		cmocka_unit_test(pass__keys__THEIR_HOLDERS_ONLY),
 		cmocka_unit_test(pass__many_failures__ARE_NOT_LOGGED_AND_KEEP_NO_HOLDER_OUT),
 		cmocka_unit_test(sign__key_removed_meanwhile__IS_REFUSED),
+		cmocka_unit_test(reload__other_role_of_a_lasting_connection__GAINS_NO_RIGHT),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

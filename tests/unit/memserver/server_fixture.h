@@ -58,6 +58,7 @@ fixture_start(struct fixture *f, const struct nam_server_options *options)
 		fail_msg("%s", f->diag.text);
 	/* It has nothing to do: we do it in its place. */
 	f->connection.handler = &f->server->handlers[0];
+	f->connection.proven.role = NAM_ROLE_ADMIN;
 }
 
 static inline int

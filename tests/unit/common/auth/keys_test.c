@@ -55,9 +55,11 @@ read__keys_and_comments__HAS_THE_KEYS(void **state)
 
 	(void)state;
 	write_file("# of the cluster\n\napp write " SECRET "\n  ops\tadmin  " OTHER
-		" # until May\r\n#old write " SECRET "\n");
+		" # until May\r\n#old write " SECRET "\nreport read " SECRET "\n");
 	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), 0);
-	assert_int_equal(keys->count, 2);
+	assert_int_equal(keys->count, 3);
+	assert_string_equal(keys->keys[2].name, "report");
+	assert_int_equal(keys->keys[2].role, NAM_ROLE_READ);
 	assert_string_equal(keys->keys[0].name, "app");
 	assert_int_equal(keys->keys[0].role, NAM_ROLE_WRITE);
 	for (uint8_t i = 0; i < NAM_AUTH_SECRET_BYTES; i++)
