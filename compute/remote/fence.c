@@ -205,8 +205,8 @@ explain(struct nam_worker *worker, int rc, const char *client, uint64_t pid, str
 
 	if (nam_err_is(rc, NAM_E_FABRIC_CAPABILITY))
 		return nam_diag_set(diag, rc, "%s is alive, and over %s what it has mapped cannot "
-			"be revoked: end its process (kill -KILL %llu), and it is fenced", client,
-			fabric, (unsigned long long)pid);
+			"be revoked: end its process (namctl client fence --evict, or kill -KILL "
+			"%llu)", client, fabric, (unsigned long long)pid);
 	if (rc == -EAGAIN || rc == -NAM_E_VIEW)
 		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: %s; try again", client,
 			rc == -EAGAIN ? "memory servers still have queue pairs of it" :

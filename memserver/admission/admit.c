@@ -99,6 +99,7 @@ prepare_connection(struct nam_server *server, const struct nam_cm_event *event,
 	connection->client_id = wire.client_id;
 	connection->incarnation = wire.incarnation;
 	connection->proven = *proven;
+	connection->pid = event->pid;
 	connection->asks = wire.flags == NAM_HELLO_ASKS;
 	rc = nam__connection_place(server, connection, event->peer);
 	if (rc)

@@ -254,13 +254,13 @@ await_death(unsigned id)
 	}
 }
 
-/* The first line of the program, or ""; its exit status. */
+/* The first line of the program, or ""; its exit status.  @option may be NULL. */
 static int
-namctl_fence(unsigned id, char *line, size_t size)
+namctl_fence(unsigned id, const char *option, char *line, size_t size)
 {
 	char text[12];
 	const char *const argv[] = { test_program("namctl"), "--cluster", fixture.cluster.list,
-		"client", "fence", text, NULL };
+		"client", "fence", text, option, NULL };
 	struct child child;
 
 	(void)snprintf(text, sizeof(text), "%u", id);
@@ -325,15 +325,17 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 			-NAM_E_FABRIC_CAPABILITY);
 		assert_non_null(strstr(diag.text, pid));
 		assert_non_null(strstr(diag.text, "kill"));
-		assert_int_not_equal(namctl_fence(id, line, sizeof(line)), 0);
+		assert_int_not_equal(namctl_fence(id, NULL, line, sizeof(line)), 0);
 		assert_int_equal(state_of(id), NAM_CLIENT_ALIVE);
-		child_signal(&holder, SIGKILL);
+		assert_int_equal(namctl_fence(id, "--evict", line, sizeof(line)), 0);
+		assert_non_null(strstr(line, "is dead"));
 		assert_int_equal(child_wait(&holder, PATIENCE_MS), 128 + SIGKILL);
 		await_death(id);
 		leaf_free();
 		return;
 	}
-	assert_int_equal(namctl_fence(id, line, sizeof(line)), 0);
+	/* Nothing has to be killed for that. */
+	assert_int_equal(namctl_fence(id, "--evict", line, sizeof(line)), 0);
 	assert_non_null(strstr(line, "is dead"));
 	assert_int_equal(state_of(id), NAM_CLIENT_DEAD);
 	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_ORPHANED);

@@ -47,6 +47,7 @@ struct ctl {
 	bool quiet;			/* no text where the exit status says it all */
 	const char *key_type;		/* NULL: by the index's key size */
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
+	bool evict;			/* of client fence */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */
 	struct nam__store_options store;	/* of server add */
@@ -79,6 +80,8 @@ int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_client_list(struct ctl *ctl, char **args);
+/* evict.c: 0: the process of that client has ended, and it is dead. */
+int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;
 int ctl_client_fence(struct ctl *ctl, char **args);
 int ctl_key_new(struct ctl *ctl, char **args);	/* both without a cluster */
 int ctl_key_list(struct ctl *ctl, char **args);

@@ -190,7 +190,7 @@ static void
 name_peer(struct nam_cm_request *request)
 {
 	char *peer = request->event.peer;
-	struct ucred who;
+	struct ucred who = { .pid = 0 };
 	socklen_t length = sizeof(who);
 
 	if (getsockopt(request->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
@@ -198,6 +198,8 @@ name_peer(struct nam_cm_request *request)
 	else
 		(void)snprintf(peer, sizeof(request->event.peer), "pid %ld uid %lu",
 			(long)who.pid, (unsigned long)who.uid);
+	/* Below 0 there is none, as in a namespace that does not know it. */
+	request->event.pid = who.pid > 0 ? (uint64_t)who.pid : 0;
 }
 
 static const struct shm_hello *

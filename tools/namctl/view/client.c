@@ -69,7 +69,9 @@ ctl_client_fence(struct ctl *ctl, char **args)
 			     "it", args[0]);
 		return NAM_EXIT_USAGE;
 	}
-	rc = nam_client_fence(ctl->worker, (uint16_t)id, 0, &diag);
+	rc = nam_client_fence(ctl->worker, (uint16_t)id, 0, &diag); /* SUSPENDS */
+	if (nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) && ctl->evict)
+		rc = ctl_client_evict(ctl, (uint16_t)id, &diag); /* SUSPENDS */
 	if (rc)
 		return ctl_failed(NULL, rc, diag.text);
 	ctl_say(ctl, "client %lu is dead: no memory server takes it any more", id);

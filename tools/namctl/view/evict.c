@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * evict.c -- the end of a client's process, at the host of the memory servers: what it has mapped
+ * cannot be revoked (C21).
+ *
+ * A memory server over shm knows the process id of each client from the kernel.  The client is
+ * still alive after its process has been opened, so that id has not come to another process.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "tools/namctl/namctl.h"
+
+#define TIMEOUT_MS 5000u		/* as clients have it */
+
+static int
+on_client(void *arg, const struct nam_client_info *info)
+{
+	struct nam_client_info *wanted = arg;
+
+	if (info->id != wanted->id)
+		return 0;
+	*wanted = *info;
+	return 1;
+}
+
+/* 1: it is alive; 0: it is not; or negative. */
+static int
+look(struct nam_worker *worker, uint16_t id, struct nam_client_info *ret_info)
+{
+	int rc;
+
+	*ret_info = (struct nam_client_info){ .id = id };
+	rc = nam_client_list(worker, on_client, ret_info); /* SUSPENDS */
+	return rc > 0 ? ret_info->alive : rc;
+}
+
+/* 0: its process has been killed, or had ended. */
+static int
+process_end(struct nam_worker *worker, const struct nam_client_info *client, struct nam_diag *diag)
+{
+	struct nam_client_info again;
+	int fd = client->pid && client->pid <= INT32_MAX && (pid_t)client->pid != getpid() ?
+		pidfd_open((pid_t)client->pid, 0) : -1, rc;
+
+	if (fd < 0)
+		return nam_diag_set(diag, -ESRCH, "client %u: there is no process %" PRIu64
+			" here that can be ended: give this command at the host of the memory "
+			"servers, outside of containers", client->id, client->pid);
+	rc = look(worker, client->id, &again); /* SUSPENDS */
+	if (rc > 0 && again.incarnation == client->incarnation && again.pid == client->pid)
+		rc = pidfd_send_signal(fd, SIGKILL, NULL, 0) ? -errno : 0;
+	(void)close(fd);
+	if (rc == -EPERM)
+		return nam_diag_set(diag, rc, "client %u: process %" PRIu64 " belongs to another "
+			"user: give this command as root", client->id, client->pid);
+	return rc < 0 && rc != -ESRCH ? nam_diag_set(diag, rc, "client %u, process %" PRIu64 ": %s",
+		client->id, client->pid, nam_err_text(rc)) : 0;
+}
+
+int
+ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag)
+{
+	uint32_t tries = ctl->timeout_ms ?: TIMEOUT_MS;
+	struct nam_client_info client;
+	int rc = look(ctl->worker, id, &client); /* SUSPENDS */
+
+	if (rc < 0)
+		return nam_diag_set(diag, rc, "%s", nam_worker_diag(ctl->worker));
+	if (rc)
+		rc = process_end(ctl->worker, &client, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	/* The kernel takes its connections down. */
+	do {
+		(void)usleep(1000);
+		rc = nam_client_fence(ctl->worker, id, client.incarnation, diag); /* SUSPENDS */
+	} while (nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) && --tries);
+	return rc;
+}
