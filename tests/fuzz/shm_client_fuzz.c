@@ -7,6 +7,7 @@
  */
 #include <sys/socket.h>
 
+#include "fuzz_answer.h"
 #include "fuzz_packets.h"
 
 /* The socket is a pair whose other end has said everything already. */
@@ -33,19 +34,7 @@ enum flag {
 };
 
 static struct nam_domain *domain;
-static int
-answer_any(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
-	struct nam_diag *diag)
-{
-	(void)arg, (void)diag;
-	if (challenge->bytes > NAM_REPLY_BYTES_MAX)
-		abort();
-	answer->bytes = challenge->bytes / 2;
-	memcpy(answer->data, challenge->data, answer->bytes);
-	return challenge->bytes & 1 ? -EACCES : 0;
-}
-
-static struct nam_qp_options queues = { .answer = answer_any };
+static struct nam_qp_options queues = { .answer = fuzz_answer };
 
 static void
 open_once(void)

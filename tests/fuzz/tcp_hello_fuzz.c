@@ -11,6 +11,7 @@
 #undef say
 #undef say_failed
 #include "common/fabric/tcp/listen.c"
+#include "fuzz_answer.h"
 #include "fuzz_input.h"
 
 enum flag {
@@ -23,20 +24,8 @@ enum flag {
 	FLAG_CHALLENGE = 64,
 };
 
-static int
-answer_any(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
-	struct nam_diag *diag)
-{
-	(void)arg, (void)diag;
-	if (challenge->bytes > NAM_REPLY_BYTES_MAX)
-		abort();
-	answer->bytes = challenge->bytes / 2;
-	memcpy(answer->data, challenge->data, answer->bytes);
-	return challenge->bytes & 1 ? -EACCES : 0;
-}
-
 static struct nam_domain *domain;
-static struct nam_qp_options queues = { .answer = answer_any };
+static struct nam_qp_options queues = { .answer = fuzz_answer };
 static struct tcp_listener listener;
 
 static void
