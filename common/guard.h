@@ -117,10 +117,12 @@
 	X(FENCE_FIRST, "fence-first", "requests of a client that is dead")                          \
 	X(FENCE_ABOVE, "fence-above", "names of clients that a lead had given out before it died")    \
 	X(FENCE_REFUSE, "fence-refuse", "the return of a client that is dead")                     \
+	X(KEY_BOUND, "key-bound", "proofs that the client meant for another server")                \
 	X(KEY_CLIENT, "key-client", "clients that take the names of others")                        \
 	X(KEY_PROOF, "key-proof", "clients that know a key's fingerprint only")                     \
 	X(KEY_READ, "key-read", "changes by clients that may only read")                             \
 	X(KEY_ROLE, "key-role", "view changes and fences by clients that may not")                  \
+	X(KEY_SERVER, "key-server", "challenges of another server than the client means")           \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/env.h"
+#include "common/guard.h"
 
 #define PROOF_BYTES crypto_auth_hmacsha512256_BYTES
 _Static_assert(NAM_SERVER_PROOF_BYTES == PROOF_BYTES, "the server's is whole");
@@ -37,12 +38,14 @@ compute(const struct nam__auth_key *key, const struct nam_hello *hello,
 	const struct nam_hello *challenge, const struct nam_wire_answer *answer,
 	const struct nam_hello *reply, uint8_t ret[PROOF_BYTES])
 {
+	/* Off: without the server's id and boot. */
+	uint32_t from = NAM_GUARD(KEY_BOUND) ? 0 : offsetof(struct nam_wire_challenge, nonce);
 	crypto_auth_hmacsha512256_state state;
 
 	(void)crypto_auth_hmacsha512256_init(&state, key->secret, sizeof(key->secret));
 	add(&state, reply ? server_label : client_label, sizeof(client_label));
 	add(&state, hello->data, hello->bytes);
-	add(&state, challenge->data, challenge->bytes);
+	add(&state, challenge->data + from, challenge->bytes - from);
 	add(&state, answer, offsetof(struct nam_wire_answer, proof));
 	if (reply)
 		add(&state, reply->data, reply->bytes);

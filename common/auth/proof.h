@@ -11,7 +11,8 @@
  * So it serves for one hello, one server, one boot, one pair of nonces and one direction.
  *
  * This tells the holder that opens a connection.  It does not protect later messages: tcp is not
- * encrypted.
+ * encrypted, and the number of a queue pair is in no proof.  A relay that forwards all bytes
+ * unchanged is inside the connection afterwards.
  */
 #ifndef NAM_COMMON_AUTH_PROOF_H
 #define NAM_COMMON_AUTH_PROOF_H

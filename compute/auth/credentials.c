@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/auth/proof.h"
+#include "common/guard.h"
 
 int
 nam__client_key_open(struct nam_client *client, struct nam_diag *diag)
@@ -53,8 +54,9 @@ nam__shake_answer(void *arg, const struct nam_hello *challenge, struct nam_hello
 		return nam_diag_set(diag, -NAM_E_FABRIC_VERSION, "the memory server at %s speaks "
 			"another version of the protocol; install the same release on both sides",
 			server->address);
-	/* No proof for another server than the one that the client knows. */
-	if (server->boot && (wire.boot != server->boot || wire.server_id != server->id))
+	/* C23: no proof for another server than the one that the client knows. */
+	if (NAM_GUARD(KEY_SERVER) && server->boot &&
+		(wire.boot != server->boot || wire.server_id != server->id))
 		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD, "the memory server at %s was "
 			"restarted since this client connected, and its memory is gone; connect "
 			"anew", server->address);

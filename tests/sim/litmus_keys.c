@@ -12,6 +12,7 @@
 #include "common/auth/proof.h"
 #include "common/fabric/register.h"
 #include "common/rpc/frame.h"
+#include "compute/auth/credentials.h"
 #include "compute/client/cluster_view.h"
 #include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
@@ -108,7 +109,10 @@ struct attack {
 	/* The secret of one key under the name of another. */
 	struct nam__auth_key key;
 	bool replay;			/* the answer that is there already */
-	struct nam_hello challenge, answer;
+	/* It has no key, and hands the challenge to a client that is on its way to a server. */
+	struct nam__shake *client;
+	bool renames;			/* so that it is that server's challenge */
+	struct nam_hello challenge, answer, reply;
 	struct nam_wire_welcome welcome;	/* of a rejection, too */
 	bool challenged;
 };
@@ -133,14 +137,30 @@ attack_as(enum key name, enum key secret, uint16_t client_id, uint16_t incarnati
 }
 
 static int
+relay(struct attack *attack, struct nam_hello *ret_answer, struct nam_diag *diag)
+{
+	struct nam_hello shown = attack->challenge;
+	struct nam_wire_challenge wire;
+
+	memcpy(&wire, shown.data, sizeof(wire));
+	if (attack->renames) {
+		wire.server_id = attack->client->server->id;
+		wire.boot = attack->client->server->boot;
+	}
+	memcpy(shown.data, &wire, sizeof(wire));
+	return nam__shake_answer(attack->client, &shown, ret_answer, diag);
+}
+
+static int
 answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answer,
 	struct nam_diag *diag)
 {
 	struct attack *attack = arg;
 
-	(void)diag;
 	attack->challenged = true;
 	attack->challenge = *challenge;
+	if (attack->client)
+		return relay(attack, ret_answer, diag);
 	if (!attack->replay)
 		nam__proof_answer(&attack->key, &attack->hello, challenge, &attack->answer);
 	*ret_answer = attack->answer;
@@ -154,7 +174,7 @@ admitted(struct attack *attack, unsigned server)
 	const char *address = litmus.cluster.servers[server].address;
 	const struct nam_fabric_ops *ops = nam_fabric_find(address, NULL);
 	const struct nam_fabric_options fabric = { .address = address };
-	struct nam_hello reply = { .bytes = 0 };
+	struct nam_hello *reply = &attack->reply;
 	struct nam_qp_options options = { .answer = answer, .answer_arg = attack };
 	struct nam_domain *domain;
 	struct nam_qp *qp = NULL;
@@ -166,10 +186,10 @@ admitted(struct attack *attack, unsigned server)
 		ops->rq_create(domain, options.cq, 16, &options.rq))
 		sim_die("the attacker has no queues: %s", diag.text);
 	attack->challenged = false;
-	rc = ops->connect(domain, address, &attack->hello, &options, &reply, &qp, &diag);
+	rc = ops->connect(domain, address, &attack->hello, &options, reply, &qp, &diag);
 	memset(&attack->welcome, 0, sizeof(attack->welcome));
-	if (reply.bytes >= sizeof(attack->welcome))
-		memcpy(&attack->welcome, reply.data, sizeof(attack->welcome));
+	if (reply->bytes >= sizeof(attack->welcome))
+		memcpy(&attack->welcome, reply->data, sizeof(attack->welcome));
 	if (!rc)
 		ops->qp_destroy(qp);
 	ops->rq_destroy(options.rq);
@@ -249,6 +269,36 @@ forge(struct actor *self)
 		litmus_fail("no challenge");
 }
 
+/* An attacker between clients and memory servers, which has no key. */
+static void
+relay_between(struct actor *self)
+{
+	const struct nam_client *client = self->client;
+	struct attack attack = attack_as(STRANGER, STRANGER, 0, 0);
+	struct nam__shake shake = { .client = client, .hello = &attack.hello };
+	struct nam_hello reply;
+	struct nam_diag diag;
+
+	attack.client = &shake;
+	/* If it changes nothing, it is as good as a wire. */
+	shake.server = &client->servers[client->slot_of_id[0]];
+	if (!admitted(&attack, 0))
+		litmus_fail("a client is refused by the server that it means");
+	reply = attack.reply;
+	if (nam__shake_finish(&shake, &reply, &diag))
+		litmus_fail("a client refuses the server that it means: %s", diag.text);
+	attack.reply.data[offsetof(struct nam_wire_welcome, regions_count)] ^= 1;
+	if (!nam__shake_finish(&shake, &attack.reply, &diag))
+		litmus_fail("a client takes a welcome that was changed");
+	/* The client is on its way to server 1, and the attacker hands it on to server 0. */
+	shake.server = &client->servers[client->slot_of_id[1]];
+	if (admitted(&attack, 0))
+		litmus_fail("a client proves its key to another server than it means");
+	attack.renames = true;
+	expect_refused(&attack, 0, "an answer to a challenge that named another server");
+	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
+}
+
 /* Another holder's client id, at the lead and at another memory server. */
 static void
 take_name(struct actor *self)
@@ -306,6 +356,9 @@ const struct litmus_case litmus_keys_cases[] = {
 		LITMUS_FINE_KEYS },
 	{ { "keys_forged", LITMUS_LOADED, { NULL, forge }, { { 0 } } },
 		"an attacker forges and repeats answers to challenges", 2, LITMUS_FINE_KEYS },
+	{ { "keys_relayed", LITMUS_LOADED, { NULL, relay_between }, { { 0 } } },
+		"an attacker hands a client's proof to another memory server", 2,
+		LITMUS_FINE_KEYS },
 	{ { "keys_name", LITMUS_LOADED, { NULL, keep_name, take_name }, { { 0 } } },
 		"a client takes the id of another one", 2, LITMUS_FINE_KEYS },
 	{ { "keys_role", LITMUS_LOADED, { NULL, keep_name, exceed }, { { 0 } } },
