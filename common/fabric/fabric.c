@@ -87,3 +87,10 @@ nam__fabric_answer(const struct nam_qp_options *options, const char *address,
 			answer->bytes);
 	return rc;
 }
+
+int
+nam__fabric_welcome(const struct nam_qp_options *options, struct nam_hello *reply,
+	struct nam_diag *diag)
+{
+	return options->welcome ? options->welcome(options->answer_arg, reply, diag) : 0;
+}

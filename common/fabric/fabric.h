@@ -97,7 +97,9 @@ struct nam_qp_options {
 	const struct nam_colocated *local;
 	/* Client side, NULL: a challenge ends the attempt with -NAM_E_FABRIC_DENIED. */
 	nam_answer_fn *answer;
-	void *answer_arg;
+	/* Client side, NULL: any reply will do.  Runs before the queue pair can carry anything. */
+	nam_welcome_fn *welcome;
+	void *answer_arg;		/* of both */
 };
 
 /* The result of qp_post for requests that it has carried out by itself. */

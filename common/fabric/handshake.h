@@ -33,6 +33,12 @@ struct nam_hello {
 typedef int nam_answer_fn(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
 	struct nam_diag *diag);
 
+/*
+ * The client judges the reply of a listener that accepts, and may shorten it: 0, or the negative
+ * code that ends the attempt to connect, with its text in *diag (may be NULL).
+ */
+typedef int nam_welcome_fn(void *arg, struct nam_hello *reply, struct nam_diag *diag);
+
 enum nam_cm_kind {
 	NAM_CM_REQUEST = 1,	/* a client asks to connect: accept, reject or challenge it */
 	NAM_CM_ANSWER,		/* a challenged client has answered: accept or reject it */

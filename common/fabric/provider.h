@@ -68,6 +68,10 @@ int nam__fabric_answer(const struct nam_qp_options *options, const char *address
 	const struct nam_hello *challenge, struct nam_hello *answer, struct nam_diag *diag)
 	NAM_MUST_CHECK;
 
+/* Client side: whether the caller takes the reply of a listener that accepts.  0 or as above. */
+int nam__fabric_welcome(const struct nam_qp_options *options, struct nam_hello *reply,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* So many clients are awaited by a listener: their hello, or one answer, within this time. */
 #define NAM__GREETED_MAX 128u
 #define NAM__GREETED_NS 5000000000ull

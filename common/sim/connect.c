@@ -107,8 +107,8 @@ meet(struct nam_cm_request *request, const struct nam_qp_options *options, const
 
 /* The queue pair is the caller's if that is 0. */
 static int
-decided(struct nam_cm_request *request, struct nam_hello *reply, const char *address,
-	struct nam_diag *diag)
+decided(struct nam_cm_request *request, const struct nam_qp_options *options,
+	struct nam_hello *reply, const char *address, struct nam_diag *diag)
 {
 	enum sim_verdict verdict = request->verdict;
 
@@ -119,12 +119,11 @@ decided(struct nam_cm_request *request, struct nam_hello *reply, const char *add
 		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: the memory server does not "
 			"answer", address);
 	}
-	if (reply)
-		*reply = request->reply;
+	*reply = request->reply;
 	request_free(request);
 	if (verdict == SIM_ACCEPTED)
-		return 0;
-	if (reply && reply->bytes)
+		return nam__fabric_welcome(options, reply, diag);
+	if (reply->bytes)
 		return nam_diag_set(diag, -ECONNREFUSED, "%s: the memory server refused the "
 			"connection", address);
 	return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "%s: the memory server closed the "
@@ -141,11 +140,12 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 	struct nam_cm_request *request;
 	struct sim_qp *qp;
 	const char *name = NULL;
+	struct nam_hello own;
 	uint64_t until;
 	int rc = name_of(address, &name, diag);
 
-	if (reply)
-		reply->bytes = reply->absent = 0;
+	reply = reply ?: &own;
+	reply->bytes = reply->absent = 0;
 	if (rc)
 		return rc;
 	if (hello && hello->bytes > NAM_HELLO_BYTES_MAX)
@@ -154,8 +154,7 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 		listener = listener_find(name);
 	if (!listener) {
 		(void)nam__sim_wait(nam__sim_here() + 2 * way());
-		if (reply)
-			reply->absent = 1;
+		reply->absent = 1;
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "%s: no memory server listens "
 			"there", address);
 	}
@@ -171,7 +170,7 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 			goto destroy_qp;
 		await(request, domain, until);
 	}
-	rc = decided(request, reply, address, diag);
+	rc = decided(request, options, reply, address, diag);
 	if (rc)
 		goto destroy_qp;
 	*ret = &qp->pub;

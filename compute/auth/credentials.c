@@ -67,11 +67,12 @@ nam__shake_answer(void *arg, const struct nam_hello *challenge, struct nam_hello
 }
 
 int
-nam__shake_finish(const struct nam__shake *shake, struct nam_hello *reply, struct nam_diag *diag)
+nam__shake_finish(void *arg, struct nam_hello *reply, struct nam_diag *diag)
 {
+	const struct nam__shake *shake = arg;
 	const struct nam__auth_keys *key = shake->client->key;
 
-	if (!key || nam__proof_take(&key->keys[0], shake->hello, &shake->challenge, &shake->answer,
+	if (nam__proof_take(&key->keys[0], shake->hello, &shake->challenge, &shake->answer,
 			reply))
 		return 0;
 	return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s has not proven "

@@ -23,9 +23,11 @@ struct nam__shake {
 /* For nam_qp_options.answer. */
 int nam__shake_answer(void *shake, const struct nam_hello *challenge, struct nam_hello *answer,
 	struct nam_diag *diag);
-/* The welcome, without the server's proof.  0, or -NAM_E_FABRIC_DENIED: it has proven nothing. */
-int nam__shake_finish(const struct nam__shake *shake, struct nam_hello *reply,
-	struct nam_diag *diag) NAM_MUST_CHECK;
+/*
+ * For nam_qp_options.welcome: takes the server's proof off.  0, or -NAM_E_FABRIC_DENIED: it has
+ * proven nothing.
+ */
+int nam__shake_finish(void *shake, struct nam_hello *reply, struct nam_diag *diag);
 /* The text for a memory server that denies.  Returns its code. */
 int nam__denial_explain(const struct nam_client *client, const struct nam__server *server,
 	struct nam_diag *diag);

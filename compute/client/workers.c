@@ -178,12 +178,11 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	if (client->key) {
 		wire.flags |= NAM_HELLO_KEY;
 		options.answer = nam__shake_answer;
+		options.welcome = nam__shake_finish;
 		options.answer_arg = &shake;
 	}
 	memcpy(hello.data, &wire, sizeof(wire));
 	rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
-	if (!rc)
-		rc = nam__shake_finish(&shake, &reply, diag);
 	if (!rc)
 		rc = welcome_take(client, server, &reply, diag);
 	if (!rc && (wire.flags & NAM_HELLO_MAILBOX) &&

@@ -327,16 +327,16 @@ connect_once(struct handshake *shake, const struct nam_hello *hello,
 	rc = exchange(shake, hello, options, fds, &fds_count);
 	if (rc)
 		goto close_all;
-	if (reply) {
-		reply->bytes = shake->welcome.bytes;
-		memcpy(reply->data, shake->welcome.data, shake->welcome.bytes);
-	}
+	reply->bytes = shake->welcome.bytes;
+	memcpy(reply->data, shake->welcome.data, shake->welcome.bytes);
 	if (!shake->welcome.accepted) {
 		rc = nam_diag_set(shake->diag, -ECONNREFUSED, "shm:%s: the memory server refused "
 			"the connection", shake->address.sun_path);
 		goto close_all;
 	}
-	rc = set_up(shake, fds, fds_count);
+	rc = nam__fabric_welcome(options, reply, shake->diag);
+	if (!rc)
+		rc = set_up(shake, fds, fds_count);
 	if (rc)
 		goto close_all;
 	nam__shm_cq_publish(shake->qp->cq, shake->qp);
@@ -367,12 +367,13 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 		.share = options->share,
 		.diag = diag,
 	};
+	struct nam_hello own;
 	int rc = nam__shm_address(address, &shake.address, diag);
 
 	if (rc)
 		return rc;
-	if (reply)
-		reply->bytes = reply->absent = 0;
+	reply = reply ?: &own;
+	reply->bytes = reply->absent = 0;
 	/*
 	 * -EAGAIN: the last other queue pair to this server, whose regions it shared, went away
 	 * meanwhile.
@@ -385,10 +386,10 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 	if (rc == -EAGAIN)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server's "
 			"regions came and went; try again", shake.address.sun_path);
-	if (rc && reply)
+	if (rc) {
 		reply->absent = shake.absent;
-	if (rc)
 		return rc;
+	}
 	nam__shm_share_sent(options->share);
 	*ret = &shake.qp->pub;
 	return 0;

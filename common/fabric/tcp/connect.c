@@ -19,7 +19,7 @@ struct attempt {
 	uint64_t until_ns;
 	struct nam_hello *reply;
 	struct nam_diag *diag;
-	bool challenged;
+	bool challenged, accepted;
 };
 
 /*
@@ -70,8 +70,7 @@ say_failed(const struct attempt *attempt, int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
-		if (attempt->reply)
-			attempt->reply->absent = 1;
+		attempt->reply->absent = 1;
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the host is there, "
 			"and no memory server listens at that port; is it running (nam-memserver "
 			"--listen %s)?", attempt->address, attempt->address);
@@ -235,14 +234,13 @@ be_welcomed(struct attempt *attempt, const struct nam_qp_options *options)
 	}
 	if (rc)
 		return rc;
-	if (attempt->reply) {
-		attempt->reply->bytes = welcome.bytes;
-		memcpy(attempt->reply->data, welcome.data, welcome.bytes);
-	}
+	attempt->reply->bytes = welcome.bytes;
+	memcpy(attempt->reply->data, welcome.data, welcome.bytes);
 	if (!welcome.accepted)
 		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the memory server refused "
 			"the connection", attempt->address);
-	return 0;
+	attempt->accepted = true;
+	return nam__fabric_welcome(options, attempt->reply, attempt->diag);
 }
 
 static int
@@ -271,10 +269,11 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
 	struct nam_diag *diag)
 {
+	struct nam_hello own;
 	struct attempt attempt = {
 		.domain = (struct tcp_domain *)domain,
 		.address = address,
-		.reply = reply,
+		.reply = reply ?: &own,
 		.diag = diag,
 	};
 	uint64_t until_ns, left = 0;
@@ -283,8 +282,7 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 
 	if (rc)
 		return rc;
-	if (reply)
-		reply->bytes = reply->absent = 0;
+	attempt.reply->bytes = attempt.reply->absent = 0;
 	/* A name may have addresses that lead nowhere before one that does: each has its part. */
 	until_ns = nam_now_ns() + (domain->patience_ns ?: TCP_CONNECT_NS);
 	for (const struct addrinfo *at = list; at; at = at->ai_next)
@@ -294,8 +292,8 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 
 		attempt.until_ns = now < until_ns ? now + (until_ns - now) / left : now;
 		rc = connect_once(&attempt, at, hello, options);
-		/* One that challenges is the memory server, wherever else it may be, too. */
-		if (!rc || rc == -ECONNREFUSED || attempt.challenged)
+		/* One that challenges or accepts is there, wherever else it may be, too. */
+		if (!rc || rc == -ECONNREFUSED || attempt.challenged || attempt.accepted)
 			break;
 	}
 	freeaddrinfo(list);

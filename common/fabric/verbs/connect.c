@@ -69,8 +69,7 @@ take_refusal(struct attempt *attempt, const struct rdma_conn_param *param)
 		attempt->number = said.number;
 		return -NAM_E_FABRIC_DENIED;
 	}
-	if (attempt->reply)
-		*attempt->reply = reply;
+	*attempt->reply = reply;
 	return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the memory server refused the "
 		"connection", attempt->address);
 }
@@ -82,8 +81,7 @@ take_rejection(struct attempt *attempt, const struct rdma_cm_event *event)
 	case REASON_STALE:
 		return -EAGAIN;
 	case REASON_NO_LISTENER:
-		if (attempt->reply)
-			attempt->reply->absent = 1;
+		attempt->reply->absent = 1;
 		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the host is there, and no "
 			"memory server listens at that port; is it running (nam-memserver --listen "
 			"%s)?", attempt->address, attempt->address);
@@ -110,8 +108,7 @@ take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 		return nam_diag_set(attempt->diag, rc, "%s: the peer is not a memory "
 			"server of this release", attempt->address);
 	attempt->qp->mtu = said.mtu;
-	if (attempt->reply)
-		*attempt->reply = reply;
+	*attempt->reply = reply;
 	return 0;
 }
 
@@ -192,6 +189,12 @@ shake_hands(struct attempt *attempt, const struct nam_qp_options *options)
 	rc = await(attempt, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	if (rc)
 		return rc;
+	/* The queue pair takes nothing from the server before the caller knows that server. */
+	rc = nam__fabric_welcome(options, attempt->reply, attempt->diag);
+	if (rc) {
+		attempt->over = true;
+		return rc;
+	}
 	rc = nam__verbs_qp_start(attempt->qp, NULL);
 	if (rc)
 		return say(attempt, rc, "queue pair");
@@ -295,10 +298,11 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
 	struct nam_diag *diag)
 {
+	struct nam_hello own;
 	struct attempt attempt = {
 		.domain = (struct verbs_domain *)domain,
 		.address = address,
-		.reply = reply,
+		.reply = reply ?: &own,
 		.diag = diag,
 	};
 	uint64_t end_ns = nam_now_ns() + (domain->patience_ns ?: VERBS_CONNECT_NS);
@@ -307,8 +311,7 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 
 	if (rc)
 		return rc;
-	if (reply)
-		reply->bytes = reply->absent = 0;
+	attempt.reply->bytes = attempt.reply->absent = 0;
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		rc = connect_to(&attempt, at, end_ns, hello, options);
 		/* A name may have addresses that lead nowhere before one that does. */

@@ -15,6 +15,10 @@ struct caller {
 	struct nam_hello hello, answer;	/* what it says */
 	int answer_rc;			/* its callback fails with this */
 	bool mute;			/* it has no callback */
+	bool judges;			/* it has one for the welcome, which it halves */
+	int welcome_rc;			/* ... and which fails with this */
+	unsigned welcomes;		/* how many times that ran */
+	struct nam_hello welcome;	/* what it heard */
 	atomic_bool hold;		/* the callback waits */
 	atomic_uint challenges;		/* how many times it ran */
 	struct nam_hello challenge, reply;	/* what it hears */
@@ -57,6 +61,17 @@ caller_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *an
 	return 0;
 }
 
+static inline int
+caller_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
+{
+	struct caller *caller = arg;
+
+	caller->welcome = *reply;
+	caller->welcomes++;
+	reply->bytes /= 2;
+	return caller->welcome_rc ? nam_diag_set(diag, caller->welcome_rc, "it says why") : 0;
+}
+
 static inline void
 caller_main(void *arg)
 {
@@ -67,6 +82,7 @@ caller_main(void *arg)
 		.rq = caller->side->rq,
 		.share = caller->share,
 		.answer = caller->mute ? NULL : caller_answer,
+		.welcome = caller->judges ? caller_welcome : NULL,
 		.answer_arg = caller,
 	};
 

@@ -161,6 +161,89 @@ challenge__answer_is_too_long__IS_NOT_SENT(void **state)
 	another_is_served(f);
 }
 
+static void
+welcome__callback_shortens_it__CONNECTS_WITH_THE_REST(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_hello challenge = pattern(32, 3), reply = pattern(NAM_REPLY_BYTES_MAX, 9);
+	struct caller caller = {
+		.hello = pattern(2, 'h'), .answer = pattern(32, 5), .judges = true };
+	struct nam_cm_event event;
+
+	challenge_caller(f, &caller, &challenge);
+	event = await_event(f, NAM_CM_ANSWER, &caller.hello);
+	accept_request(f, event.request, &reply);
+	assert_int_equal(caller_end(&caller), 0);
+	assert_int_equal(caller.welcomes, 1);
+	assert_said(&caller.welcome, &reply);
+	reply.bytes /= 2;
+	assert_said(&caller.reply, &reply);
+	assert_int_equal(run(f, caller.qp, wr_of(f, NAM_WR_READ, 0, 0, 64)), 0);
+	f->ops->qp_destroy(caller.qp);
+}
+
+/* The server hears that the client has left. */
+static void
+await_closed(struct fixture *f)
+{
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct nam_cm_event event;
+	struct nam_wc wc;
+
+	do {
+		assert_true(nam_now_ns() < until);
+		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
+	} while (!f->ops->cq_poll(f->server.cq, &wc, 1));
+	assert_int_equal(wc.op, NAM_WC_CLOSED);
+	assert_ptr_equal(wc.qp, f->accepted_qps[0]);
+	f->ops->qp_destroy(wc.qp);
+	f->accepted_qps[0] = NULL;
+}
+
+/* A client that is challenged, and one that is not. */
+static void
+welcome__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_hello challenge = pattern(32, 3), reply = pattern(9, 9);
+
+	for (unsigned challenged = 0; challenged < 2; challenged++) {
+		struct caller caller = { .hello = pattern(2, 'h'), .answer = pattern(32, 5),
+			.judges = true, .welcome_rc = -EKEYREJECTED };
+		struct nam_cm_event event;
+
+		if (challenged)
+			challenge_caller(f, &caller, &challenge);
+		else
+			caller_start(f, &f->client, &caller);
+		event = await_event(f, challenged ? NAM_CM_ANSWER : NAM_CM_REQUEST, &caller.hello);
+		accept_request(f, event.request, &reply);
+		assert_int_equal(caller_end(&caller), -EKEYREJECTED);
+		assert_int_equal(caller.welcomes, 1);
+		assert_string_equal(caller.diag.text, "it says why");
+		assert_null(caller.qp);
+		await_closed(f);
+		atomic_store(&f->accepted, 0);
+	}
+	another_is_served(f);
+}
+
+static void
+welcome__of_a_rejection__IS_NOT_JUDGED(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_hello reply = pattern(9, 9);
+	struct caller caller = { .hello = pattern(2, 'h'), .judges = true };
+	struct nam_cm_event event;
+
+	caller_start(f, &f->client, &caller);
+	event = await_event(f, NAM_CM_REQUEST, &caller.hello);
+	f->ops->reject(f->listener, event.request, &reply);
+	assert_int_equal(caller_end(&caller), -ECONNREFUSED);
+	assert_int_equal(caller.welcomes, 0);
+	assert_said(&caller.reply, &reply);
+}
+
 /* It leaves between the challenge and its answer; meanwhile another client comes and goes. */
 static void
 challenge__client_goes_away__IS_FORGOTTEN(void **state)
@@ -248,6 +331,9 @@ main(void)
 		TEST(challenge__client_has_no_callback__IS_DENIED_WITH_THE_REMEDY),
 		TEST(challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE),
 		TEST(challenge__answer_is_too_long__IS_NOT_SENT),
+		TEST(welcome__callback_shortens_it__CONNECTS_WITH_THE_REST),
+		TEST(welcome__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE),
+		TEST(welcome__of_a_rejection__IS_NOT_JUDGED),
 		TEST(challenge__client_goes_away__IS_FORGOTTEN),
 		TEST(challenge__of_two_clients__KEEPS_THEM_APART),
 		TEST(listener_close__a_challenge_is_open__ENDS_THE_ATTEMPT),

@@ -21,6 +21,7 @@ struct meeting {
 	int rc;				/* the callback's */
 	uint32_t bytes;			/* of the answer */
 	unsigned asked;			/* calls of the callback */
+	nam_welcome_fn *welcome;
 	uint64_t wait_ns;		/* in there */
 	unsigned depth, refused;	/* one attempt inside of another */
 };
@@ -109,6 +110,7 @@ attempt(struct meeting *meeting, nam_answer_fn *fn)
 		.cq = meeting->end.cq,
 		.rq = meeting->end.rq,
 		.answer = fn,
+		.welcome = meeting->welcome,
 		.answer_arg = meeting,
 	};
 	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
@@ -253,6 +255,39 @@ challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
 	assert_int_equal(meeting.answers, 0);
 }
 
+/* It takes the first of two. */
+static int
+judge_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
+{
+	const struct meeting *meeting = arg;
+
+	assert_int_equal(reply->bytes, NAM_REPLY_BYTES_MAX);
+	reply->bytes = 7;
+	return meeting->asked == 2 ? nam_diag_set(diag, -EKEYREJECTED, "no") : 0;
+}
+
+static void
+judged_body(struct meeting *meeting)
+{
+	meeting->welcome = judge_welcome;
+	assert_int_equal(attempt(meeting, answer), 0);
+	assert_int_equal(meeting->reply.bytes, 7);
+	ops()->qp_destroy(meeting->end.qp);
+	assert_int_equal(attempt(meeting, answer), -EKEYREJECTED);
+	assert_string_equal(meeting->diag.text, "no");
+	assert_null(meeting->end.qp);
+}
+
+static void
+welcome__callback__TAKES_IT_OR_ENDS_THE_ATTEMPT(void **state)
+{
+	struct meeting meeting = { 0 };
+
+	(void)state;
+	meet(&meeting, judged_body);
+	assert_int_equal(meeting.answers, 2);
+}
+
 /* The listener has dropped the answer, so there is no reply. */
 static void
 dropped_body(struct meeting *meeting)
@@ -352,6 +387,7 @@ main(void)
 		cmocka_unit_test(challenge__wrong_answer__IS_REFUSED_WITH_A_REPLY),
 		cmocka_unit_test(challenge__client_without_a_callback__DENIED),
 		cmocka_unit_test(challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE),
+		cmocka_unit_test(welcome__callback__TAKES_IT_OR_ENDS_THE_ATTEMPT),
 		cmocka_unit_test(challenge__of_an_answer__REFUSES_IT),
 		cmocka_unit_test(challenge__listener_closed_before_the_answer__ENDS),
 		cmocka_unit_test(challenge__server_dies_before_the_answer__ENDS),

@@ -61,6 +61,7 @@ static struct {
 	struct ibv_context context;
 	struct ibv_qp device_qps[32];
 	unsigned qps_made, qps_destroyed;
+	enum ibv_qp_state states[32];	/* of each of these */
 	struct happening happenings[EVENTS_MAX];	/* a ring */
 	unsigned begun, ended;
 	struct nam_listener *listener;
@@ -78,6 +79,11 @@ static struct {
 	unsigned asked;
 	int rc;
 	uint32_t bytes;
+	/* the other one, which judges a welcome */
+	bool judges;
+	unsigned welcomes;
+	int welcome_rc;
+	unsigned established;
 } world;
 
 static uint64_t now_ms;
@@ -283,6 +289,7 @@ int
 rdma_establish(struct rdma_cm_id *id)
 {
 	(void)id;
+	world.established++;
 	return 0;
 }
 
@@ -317,15 +324,15 @@ ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	(void)pd;
 	(void)attr;
 	made->qp_num = world.qps_made;
+	world.states[made - world.device_qps] = IBV_QPS_RESET;
 	return made;
 }
 
 int
 ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	(void)qp;
-	(void)attr;
 	(void)mask;
+	world.states[qp - world.device_qps] = attr->qp_state;
 	return 0;
 }
 
@@ -479,6 +486,19 @@ answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret, stru
 	return world.rc ? nam_diag_set(diag, world.rc, "no") : 0;
 }
 
+/* The client's second queue pair, which is the second of all, takes nothing from the server yet. */
+static int
+judge_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
+{
+	assert_ptr_equal(arg, &world);
+	world.welcomes++;
+	assert_int_equal(world.states[1], IBV_QPS_INIT);
+	assert_int_equal(world.established, 0);
+	assert_int_equal(reply->bytes, NAM_REPLY_BYTES_MAX);
+	assert_int_equal(reply->data[NAM_REPLY_BYTES_MAX - 1], 'r');
+	return world.welcome_rc ? nam_diag_set(diag, world.welcome_rc, "no") : 0;
+}
+
 static int
 attempt(nam_answer_fn *fn, struct nam_hello *reply, struct nam_diag *diag)
 {
@@ -486,6 +506,7 @@ attempt(nam_answer_fn *fn, struct nam_hello *reply, struct nam_diag *diag)
 	const struct nam_qp_options options = {
 		.cq = &world.cq.pub,
 		.answer = fn,
+		.welcome = world.judges ? judge_welcome : NULL,
 		.answer_arg = &world,
 	};
 	struct nam_qp *qp;
@@ -505,7 +526,11 @@ challenge__good_answer__CONNECTS_BY_ANOTHER_QUEUE_PAIR(void **state)
 	struct nam_diag diag;
 
 	(void)state;
+	world.judges = true;
 	assert_int_equal(attempt(answer, &reply, &diag), 0);
+	assert_int_equal(world.welcomes, 1);
+	assert_int_equal(world.states[1], IBV_QPS_RTS);
+	assert_int_equal(world.established, 1);
 	assert_int_equal(reply.bytes, NAM_REPLY_BYTES_MAX);
 	assert_int_equal(reply.data[NAM_REPLY_BYTES_MAX - 1], 'r');
 	assert_int_equal(world.connects, 2);
@@ -562,6 +587,30 @@ challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
 	world.bytes = NAM_HELLO_BYTES_MAX + 1;
 	assert_int_equal(attempt(answer, NULL, &diag), -EINVAL);
 	assert_int_equal(world.answers, 0);
+}
+
+/* With codes that otherwise repeat an attempt, too, here or at another address. */
+static void
+welcome__is_not_taken__QUEUE_PAIR_NEVER_STARTS(void **state)
+{
+	static const int codes[] = { -EKEYREJECTED, -ETIMEDOUT, -EAGAIN };
+	struct nam_hello reply;
+	struct nam_diag diag;
+
+	(void)state;
+	world.judges = true;
+	world.addresses = 2;
+	for (unsigned i = 0; i < 3; i++) {
+		world.qps_made = world.qps_destroyed = 0;
+		world.welcome_rc = codes[i];
+		assert_int_equal(attempt(answer, &reply, &diag), codes[i]);
+		assert_string_equal(diag.text, "no");
+		assert_int_equal(world.welcomes, i + 1);
+		assert_int_equal(world.states[1], IBV_QPS_INIT);
+		assert_int_equal(world.established, 0);
+		assert_int_equal(world.qps_made, 3);
+		assert_int_equal(world.qps_destroyed, 3);
+	}
 }
 
 static void
@@ -722,6 +771,7 @@ main(void)
 		TEST(challenge__answer_that_is_refused__HANDS_OVER_THE_REASON),
 		TEST(challenge__client_without_a_callback__DENIED),
 		TEST(challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE),
+		TEST(welcome__is_not_taken__QUEUE_PAIR_NEVER_STARTS),
 		TEST(challenge__answer_is_lost__THE_ATTEMPT_BEGINS_ANEW),
 		TEST(challenge__of_an_answer__REFUSES_IT),
 		TEST(challenge__where_none_may_be__PROTOCOL),
