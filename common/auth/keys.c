@@ -14,6 +14,8 @@
 
 _Static_assert(NAM_AUTH_SECRET_BYTES == crypto_auth_hmacsha512256_KEYBYTES, "it is used as one");
 
+#define READ_STACK_BYTES 8192u	/* where reading, hashing and the dynamic linker leave copies */
+
 static const char *const roles[] = {
 	[NAM_ROLE_READ] = "read",
 	[NAM_ROLE_WRITE] = "write",
@@ -125,6 +127,20 @@ take_line(char *line, struct nam__auth_key *ret, struct nam_diag *diag)
 	return 1;
 }
 
+/*
+ * Outside of core dumps, and of swap space as far as the limit of locked memory allows.  NULL: no
+ * memory.
+ */
+static struct nam__auth_keys *
+keys_new(uint32_t room)
+{
+	struct nam__auth_keys *keys = sodium_malloc(sizeof(*keys) + room * sizeof(keys->keys[0]));
+
+	if (keys)
+		keys->count = 0;
+	return keys;
+}
+
 static int
 add(struct nam__auth_keys **keys, const struct nam__auth_key *key, struct nam_diag *diag)
 {
@@ -139,7 +155,7 @@ add(struct nam__auth_keys **keys, const struct nam__auth_key *key, struct nam_di
 		return nam_diag_set(diag, -NAM_E_LIMIT, "more than %u keys", NAM_AUTH_KEYS_MAX);
 	/* Not by realloc(), which would leave a copy of the secrets. */
 	if (!(count & (count - 1))) {
-		more = calloc(1, sizeof(*more) + (count ? 2 * (size_t)count : 1) * sizeof(*key));
+		more = keys_new(count ? 2 * count : 1);
 		if (!more)
 			return nam_diag_set(diag, -ENOMEM, "no memory");
 		memcpy(more, *keys, sizeof(*more) + count * sizeof(*key));
@@ -215,10 +231,11 @@ nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys *
 		return rc ? rc : nam_diag_set(diag, -ENOMEM, "no memory");
 	}
 	(void)setvbuf(file, buffer, _IOFBF, sizeof(buffer));
-	keys = calloc(1, sizeof(*keys));
+	keys = keys_new(0);
 	rc = keys ? read_lines(file, path, &keys, diag) : nam_diag_set(diag, -ENOMEM, "no memory");
 	(void)fclose(file);
 	sodium_memzero(buffer, sizeof(buffer));
+	sodium_stackzero(READ_STACK_BYTES);
 	if (!rc && !keys->count && !may_be_empty)
 		rc = nam_diag_set(diag, -EINVAL, "%s: it has no key; `namctl key new` adds one",
 			path);
@@ -232,9 +249,7 @@ nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys *
 void
 nam__auth_keys_free(struct nam__auth_keys *keys)
 {
-	if (keys)
-		sodium_memzero(keys->keys, keys->count * sizeof(keys->keys[0]));
-	free(keys);
+	sodium_free(keys);
 }
 
 const struct nam__auth_key *

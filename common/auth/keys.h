@@ -34,6 +34,7 @@ struct nam__auth_key {
 	uint8_t secret[NAM_AUTH_SECRET_BYTES];
 };
 
+/* Read from a file; core dumps leave them out. */
 struct nam__auth_keys {
 	uint32_t count;
 	struct nam__auth_key keys[];
@@ -53,7 +54,7 @@ int nam__role_find(const char *name);
  */
 int nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys **ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-/* Overwrites the secrets. */
+/* Overwrites the secrets.  NULL is ignored. */
 void nam__auth_keys_free(struct nam__auth_keys *keys);
 /* NULL: there is none of that fingerprint. */
 const struct nam__auth_key *nam__auth_keys_find(const struct nam__auth_keys *keys, uint64_t print);

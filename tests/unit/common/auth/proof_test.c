@@ -33,7 +33,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	nam__auth_keys_free(keys);
+	free(keys);
 	return 0;
 }
 
