@@ -37,6 +37,13 @@ nam__verbs_status(enum ibv_wc_status status)
 }
 
 int
+nam__verbs_sent_status(enum ibv_wc_status status, uint8_t op)
+{
+	return status == IBV_WC_REM_INV_REQ_ERR && op != NAM_WR_SEND ? -NAM_E_FABRIC_ACCESS :
+		nam__verbs_status(status);
+}
+
+int
 nam__verbs_say_no_device(const char *address, const char *names, int way, struct nam_diag *diag)
 {
 	if (way == -ETIMEDOUT || way == -EHOSTUNREACH || way == -ENETUNREACH)

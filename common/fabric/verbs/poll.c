@@ -118,7 +118,8 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	}
 	head = qp->sends.head;
 	if (VERBS_UNLIKELY(from->status)) {
-		nam__sends_failed(&qp->sends, position, nam__verbs_status(from->status));
+		nam__sends_failed(&qp->sends, position, nam__verbs_sent_status(from->status,
+			qp->sends.sent[position & qp->sends.mask].op));
 		cq->outstanding -= qp->sends.head - head;
 		failed(qp);
 		return false;

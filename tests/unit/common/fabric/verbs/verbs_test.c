@@ -94,6 +94,12 @@ status__of_completions__BECOMES_OUR_CODES(void **state)
 	assert_int_equal(nam__verbs_status(IBV_WC_RNR_RETRY_EXC_ERR), -NAM_E_FABRIC_TIMEOUT);
 	assert_int_equal(nam__verbs_status(IBV_WC_REM_INV_REQ_ERR), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(nam__verbs_status(IBV_WC_LOC_QP_OP_ERR), -NAM_E_FABRIC_CAPABILITY);
+	assert_int_equal(nam__verbs_sent_status(IBV_WC_REM_INV_REQ_ERR, NAM_WR_SEND),
+		-NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(nam__verbs_sent_status(IBV_WC_REM_INV_REQ_ERR, NAM_WR_CAS),
+		-NAM_E_FABRIC_ACCESS);
+	assert_int_equal(nam__verbs_sent_status(IBV_WC_RETRY_EXC_ERR, NAM_WR_CAS),
+		-NAM_E_FABRIC_PEER_DEAD);
 	for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_TM_ERR; status++)
 		assert_true(nam_err_is(nam__verbs_status(status), NAM_E_FABRIC));
 }
