@@ -50,12 +50,15 @@ dispatch__of_a_writer__DENIES_NONE_OF_THESE(void **state)
 static int
 point(struct fixture *f, uint64_t tree, uint32_t kind, uint64_t payload)
 {
-	struct {
-		struct nam_rpc_tree_point_request head;
-		uint64_t pair[2];
-	} request = { { .tree = tree, .kind = (uint16_t)kind, .count = 1 }, { 5, payload } };
+	const struct nam_rpc_tree_point_request head = {
+		.tree = tree, .kind = (uint16_t)kind, .count = 1,
+	};
+	const uint64_t pair[] = { 5, payload };
+	uint8_t request[sizeof(head) + sizeof(pair)];
 
-	return call(f, NAM_RPC_TREE_POINT, &request, sizeof(request));
+	memcpy(request, &head, sizeof(head));
+	memcpy(request + sizeof(head), pair, sizeof(pair));
+	return call(f, NAM_RPC_TREE_POINT, request, sizeof(request));
 }
 
 static void
