@@ -89,6 +89,7 @@ PLANTS = [
         lambda t: t + "/* see /ho" + "me/user/x.c */\n",
         "a path of one machine",
     ),
+    ("conflict", "README.md", lambda t: t + "<" * 7 + " HEAD\n", "a conflict of two versions"),
     ("unfinished", "common/error.c", lambda t: t + "/* TO" + "DO: more */\n", "unfinished"),
     (
         "brace on the wrong line",

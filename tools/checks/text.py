@@ -26,6 +26,8 @@ def check_blanks(tree):
         for number, line in tree.lines(name):
             if line != line.rstrip():
                 tree.find(name, number, "trailing blanks", "remove them")
+            if re.match(r"(<{7}|>{7}) ", line):
+                tree.find(name, number, "a conflict of two versions", "resolve it")
         if tree.texts[name] and not tree.texts[name].endswith("\n"):
             last = tree.texts[name].count("\n") + 1
             tree.find(name, last, "no newline at the end of the file", "add one")
