@@ -35,15 +35,15 @@ server_end() {
 	unset "nam_server_pids[$1]"
 }
 
-# until_json CONDITION: of the status as JSON, in the end.
-until_json() {
-	local i
+# is_json CONDITION: of the status as JSON.
+is_json() {
+	out=$(namctl --cluster "$(nam_server_address 0)" --json status 2>/dev/null)
+	python json "bool($1)"
+	[ "$value" = True ]
+}
 
-	for ((i = 0; i < 400; i++)); do
-		out=$(namctl --cluster "$(nam_server_address 0)" --json status 2>/dev/null)
-		python json "bool($1)"
-		[ "$value" = True ] && return 0
-		sleep 0.05
-	done
-	fail "never $1: $(namctl --cluster "$(nam_server_address 0)" status)"
+# until_json CONDITION: in the end.
+until_json() {
+	await is_json "$1" ||
+		fail "never $1: $(namctl --cluster "$(nam_server_address 0)" status)"
 }

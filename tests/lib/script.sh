@@ -46,6 +46,22 @@ prints() {
 	[ "$out" = "$1" ] || fail "expected '$1', got '$out'"
 }
 
+# await COMMAND...: until it succeeds, for 20 s or more; else 1.
+await() {
+	local i
+
+	for ((i = 0; i < 400 * ${NAM_TEST_SLOWNESS:-1}; i++)); do
+		"$@" && return 0
+		sleep 0.05
+	done
+	return 1
+}
+
+# until_true COMMAND...
+until_true() {
+	await "$@" || fail "never: $*"
+}
+
 # A Python that stays, for to start one takes longer than most commands that are tested.
 python_start() {
 	coproc python_server {

@@ -9,18 +9,6 @@ set -u
 
 unset NAM_KEY
 keys=$tmp/keys
-tries=$((200 * ${NAM_TEST_SLOWNESS:-1}))	# of 50 ms
-
-# until_true COMMAND...
-until_true() {
-	local i
-
-	for ((i = 0; i < tries; i++)); do
-		"$@" && return 0
-		sleep 0.05
-	done
-	fail "never: $*"
-}
 
 # logged ID TEXT
 logged() {

@@ -26,8 +26,8 @@ clean_up() {
 	nam_temporary_remove
 }
 
-# await SECONDS COMMAND...: until it succeeds.
-await() {
+# await_for SECONDS COMMAND...: until it succeeds.
+await_for() {
 	local end=$((SECONDS + $1))
 	shift
 	while ! "$@"; do
@@ -126,7 +126,7 @@ cut_under_load() {
 		nam-bench index --name "cut_$1" --keys 2k --seconds 300 --quiet \
 		>"$tmp/load" 2>&1 &
 	pid=$!
-	await "$bound" has_moved $((before + 1000000)) || fail "$1: no load: $(cat "$tmp/load")"
+	await_for "$bound" has_moved $((before + 1000000)) || fail "$1: no load: $(cat "$tmp/load")"
 	expect 0 netns cut "$1"
 	began=$SECONDS
 	expect 1 netns status
@@ -137,14 +137,14 @@ cut_under_load() {
 	grep -q "tcp:10.77.0..:7000" "$tmp/load" || fail "$1: names no server: $(cat "$tmp/load")"
 	expect 0 netns mend "$1"
 	expect 0 netns status
-	await "$bound" netns run -- namctl --quiet status 2>"$tmp/err" ||
+	await_for "$bound" netns run -- namctl --quiet status 2>"$tmp/err" ||
 		fail "$1: not mended: $(cat "$tmp/err")"
 	expect 0 netns run -- "${bench[@]}" --name "mended_$1" --quiet
 }
 
 test_server_dies() {
 	kill -KILL "$(cat "/run/nam-netns-$name/server1.pid")"
-	await "$bound" eval '! netns status >/dev/null' || fail "status sees no death"
+	await_for "$bound" eval '! netns status >/dev/null' || fail "status sees no death"
 	expect 1 netns status
 	says "memory server 1 has ended"
 	expect 0 netns up --memory 64M
@@ -154,7 +154,7 @@ test_server_dies() {
 
 test_down() {
 	netns run -- sleep 1000 &
-	await "$bound" eval '[ "$(ip netns pids "nam-$name-compute" | wc -l)" -gt 0 ]'
+	await_for "$bound" eval '[ "$(ip netns pids "nam-$name-compute" | wc -l)" -gt 0 ]'
 	down_leaves_nothing
 	wait $!
 	expect 0 netns down

@@ -12,7 +12,6 @@ root=$(cd "$lib/../.." && pwd)
 page=$root/docs/deploying.md
 etcd=10.1.0.21
 hosts=(10.1.0.11 10.1.0.12 10.1.0.13)
-tries=$((400 * ${NAM_TEST_SLOWNESS:-1}))	# of 50 ms
 client=	# its process
 client_id=
 declare -A typed pids
@@ -109,17 +108,6 @@ clean_up() {
 }
 
 # ---- waiting ---------------------------------------------------------------------------------
-
-# await COMMAND...: until it succeeds.
-await() {
-	local i
-
-	for ((i = 0; i < tries; i++)); do
-		"$@" && return 0
-		sleep 0.05
-	done
-	return 1
-}
 
 # count NAME TEXT: lines of that log.
 count() {

@@ -9,7 +9,6 @@ set -u
 
 unset NAM_KEY
 keys=$tmp/keys
-tries=$((200 * ${NAM_TEST_SLOWNESS:-1}))	# of 50 ms
 
 # as KEY COMMAND...: namctl with that key.
 as() {
@@ -26,17 +25,6 @@ has() {
 denied() {
 	expect 3 as reader "$@"
 	says "key is for reading"
-}
-
-# await COMMAND...
-await() {
-	local i
-
-	for ((i = 0; i < tries; i++)); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.05
-	done
-	fail "never: $*"
 }
 
 test_indexes() {
@@ -77,11 +65,11 @@ test_demoted() {
 	nam-bench index --cluster "$cluster" --key "$tmp/app" --keys 2000 --fibers 4 --ops 1G \
 		--mix update=100 >"$tmp/bench" 2>&1 &
 	pid=$!
-	await eval 'as reader index list | grep -q bench'
+	until_true eval 'as reader index list 2>/dev/null | grep -q bench'
 	sed -i 's/^app write/app read/' "$keys"
 	kill -HUP "${nam_server_pids[0]}"
-	await grep -q "event=reloaded" "$tmp/server0.log"
-	await grep -q "event=key_removed client=[1-9]" "$tmp/server0.log"
+	until_true grep -q "event=reloaded" "$tmp/server0.log"
+	until_true grep -q "event=key_removed client=[1-9]" "$tmp/server0.log"
 	[ "$1" != shm ] || kill -KILL $pid
 	wait $pid 2>/dev/null || status=$?
 	[ "$1" = shm ] || [ $status -eq 3 ] || fail "$status instead of 3: $(cat "$tmp/bench")"

@@ -43,13 +43,7 @@ steward_kill() {
 
 # until_logged NAME TEXT
 until_logged() {
-	local i
-
-	for ((i = 0; i < 400; i++)); do
-		grep -q -- "$2" "$tmp/$1.log" && return 0
-		sleep 0.05
-	done
-	fail "$1 never says $2: $(cat "$tmp/$1.log")"
+	await grep -q -- "$2" "$tmp/$1.log" || fail "$1 never says $2: $(cat "$tmp/$1.log")"
 }
 
 # Members as ID:STATE, in the end.
