@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admin.h -- for operators: memory servers that come; the other clients, and the end of one. */
+/* admin.h -- for operators: memory servers that come; clients, and the end of one. */
 #ifndef NAM_COMPUTE_ADMIN_H
 #define NAM_COMPUTE_ADMIN_H
 
@@ -53,21 +53,25 @@ struct nam_client_info {
 	uint16_t id;			/* 1 to 4095; messages about locks and status name it */
 	uint16_t incarnation;		/* of those that had this id, one after another */
 	bool alive;			/* else it has ended, and does not count as dead yet */
-	uint64_t pid;			/* at its host */
+	/*
+	 * At its host, as the client says.  Over shm as the lead's kernel says, in the namespace of
+	 * the lead; 0: it is not there.
+	 */
+	uint64_t pid;
 	char name[48];			/* nam_client_options.name */
 };
 
 typedef int (*nam_client_list_fn)(void *arg, const struct nam_client_info *info);
 
 /**
- * nam_client_list -- call fn for every other client that is not dead, by id.
+ * nam_client_list -- call fn for every client that is not dead, by id; the worker's is one of them.
  *
  * Returns 0, or the first non-zero value that fn returned, which ends the list; or
  *	-NAM_E_FABRIC_*		the lead does not answer
  * Clients that come or go meanwhile may be told or not.
  *
  * Suspends:	yes, between clients; fn is not called then.
- * Cost:	1 RPC, and 2 for each client.
+ * Cost:	2 RPCs, 1 for each client, and 1 more for each that has ended.
  */
 NAM_FIBER_FN int nam_client_list(struct nam_worker *worker, nam_client_list_fn fn,
 	void *arg) NAM_MUST_CHECK;
@@ -76,8 +80,7 @@ NAM_FIBER_FN int nam_client_list(struct nam_worker *worker, nam_client_list_fn f
  * nam_client_fence -- no memory server takes a client any more; then it is dead.
  *
  * For a client that is stopped, or cannot reach some memory server: locks of it are then known to
- * be orphaned, and its operations fail with -NAM_E_FABRIC_FENCED.  Any call
- * may be repeated.
+ * be orphaned, and its operations fail with -NAM_E_FABRIC_FENCED.  Any call may be repeated.
  *
  * @worker	of another client; outside of its fibers
  * @incarnation	0: the present one

@@ -118,7 +118,7 @@ struct nam__connection {
 	bool fenced;			/* its handler is to destroy the queue pair */
 	struct nam__proven proven;
 	uint32_t peer;			/* index in server->peers */
-	uint64_t pid;			/* as the kernel knows it; 0: it does not */
+	int64_t pid;			/* of struct nam_cm_event */
 	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */

@@ -52,7 +52,7 @@ struct nam_cm_event {
 	struct nam_hello hello;		/* what the client sent first */
 	struct nam_hello challenge, answer;	/* NAM_CM_ANSWER */
 	char peer[96];			/* its process or host: "pid 4711 uid 0", "10.0.0.1" */
-	uint64_t pid;			/* as this host's kernel knows it; 0: it does not */
+	int64_t pid;			/* 0: the fabric does not say; -1: of another namespace */
 };
 
 #ifdef __cplusplus

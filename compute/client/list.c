@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c -- the other clients. */
+/* list.c -- the clients of the cluster. */
 #include <string.h>
 
 #include "compute/admin.h"
@@ -35,7 +35,7 @@ nam_client_list(struct nam_worker *worker, nam_client_list_fn fn, void *arg)
 	if (!rc)
 		rc = fencing_add(worker, &presence); /* SUSPENDS */
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && !rc; id++) {
-		if (id == worker->client->id || !nam__presence_has(&presence, id))
+		if (!nam__presence_has(&presence, id))
 			continue;
 		rc = nam__client_state_ask(worker, id, 0, &state); /* SUSPENDS */
 		if (rc || (state.state != NAM_CLIENT_ALIVE && state.state != NAM_CLIENT_FENCING))

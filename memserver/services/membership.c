@@ -289,7 +289,8 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 			member->incarnation = 1;
 		member->state = NAM_CLIENT_ALIVE;
 		member->connections = 1;
-		member->pid = connection->pid ?: request->pid;
+		member->pid = !connection->pid ? request->pid :
+			connection->pid > 0 ? (uint64_t)connection->pid : 0;
 		member->key = connection->proven.print;
 		member->acknowledged = request->acknowledged;
 		memcpy(member->name, request->name, sizeof(member->name));

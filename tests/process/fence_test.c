@@ -220,16 +220,15 @@ on_client(void *arg, const struct nam_client_info *info)
 {
 	struct nam_client_info *wanted = arg;
 
-	assert_int_not_equal(info->id, fixture.client->id);
 	if (info->id != wanted->id)
 		return 0;
 	*wanted = *info;
 	return 1;
 }
 
-/* Whether it is in the list; it was started by this process. */
+/* Whether it is in the list, with that name and process. */
 static bool
-listed(unsigned id, bool alive)
+listed(unsigned id, const char *name, pid_t pid, bool alive)
 {
 	struct nam_client_info info = { .id = (uint16_t)id };
 	int rc = nam_client_list(fixture.worker, on_client, &info);
@@ -238,8 +237,9 @@ listed(unsigned id, bool alive)
 	if (!rc)
 		return false;
 	assert_int_equal(info.alive, alive);
-	assert_string_equal(info.name, "holder");
-	assert_true(info.pid > 0 && info.incarnation > 0);
+	assert_string_equal(info.name, name);
+	assert_int_equal(info.pid, pid);
+	assert_true(info.incarnation > 0);
 	return true;
 }
 
@@ -270,6 +270,30 @@ namctl_fence(unsigned id, const char *option, char *line, size_t size)
 	return child_wait(&child, PATIENCE_MS);
 }
 
+/*
+ * From another namespace, in which another process has the client's number: 0, that one lives on,
+ * and namctl has refused.
+ */
+static int
+evict_elsewhere(unsigned id, pid_t pid)
+{
+	static const char script[] = "echo $(($1 - 1)) >/proc/sys/kernel/ns_last_pid\n"
+		"sleep 60 & other=$!\n"
+		"[ $other = \"$1\" ] || echo \"$other is not $1\"\n"
+		"\"$2\" --cluster \"$3\" client fence \"$4\" --evict; status=$?\n"
+		"kill $other || exit 1\n"
+		"[ $status = 6 ]";
+	char number[12], text[12];
+	const char *const argv[] = { "/usr/bin/unshare", "--pid", "--fork", "sh", "-c", script,
+		"sh", number, test_program("namctl"), fixture.cluster.list, text, NULL };
+	struct child child;
+
+	(void)snprintf(number, sizeof(number), "%d", (int)pid);
+	(void)snprintf(text, sizeof(text), "%u", id);
+	child_start(&child, argv);
+	return child_wait(&child, PATIENCE_MS);
+}
+
 /* ---- tests --------------------------------------------------------------------------------- */
 
 /* The other memory server may have requests of it under way, for all that is known. */
@@ -279,6 +303,7 @@ client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE(void **state
 	struct child holder;
 	struct seen seen;
 	unsigned id = holder_start(&holder);
+	pid_t pid = holder.pid;
 
 	(void)state;
 	child_signal(&fixture.cluster.servers[1], SIGSTOP);
@@ -290,14 +315,14 @@ client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE(void **state
 		assert_int_equal(state_of(id), NAM_CLIENT_FENCING);
 		nam_sleep_ns(10000000);
 	}
-	assert_true(listed(id, false));
+	assert_true(listed(id, "holder", pid, false));
 	seen = cluster_seen();
 	assert_int_equal(seen.silent, 1);
 	assert_int_equal(seen.fencing, id);
 	assert_true(seen.pid > 0);
 	child_signal(&fixture.cluster.servers[1], SIGCONT);
 	await_death(id);
-	assert_false(listed(id, false));
+	assert_false(listed(id, "holder", pid, false));
 	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_ORPHANED);
 	seen = cluster_seen();
 	assert_int_equal(seen.silent, 0);
@@ -318,7 +343,8 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 
 	(void)state;
 	(void)snprintf(pid, sizeof(pid), "(holder, pid %d)", (int)holder.pid);
-	assert_true(listed(id, true));
+	assert_true(listed(id, "holder", holder.pid, true));
+	assert_true(listed(fixture.client->id, "coordinator", getpid(), true));
 	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_TIMEOUT);
 	if (lasting) {
 		assert_int_equal(nam_client_fence(fixture.worker, (uint16_t)id, 0, &diag),
@@ -327,6 +353,10 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 		assert_non_null(strstr(diag.text, "kill"));
 		assert_int_not_equal(namctl_fence(id, NULL, line, sizeof(line)), 0);
 		assert_int_equal(state_of(id), NAM_CLIENT_ALIVE);
+		if (geteuid() == 0) {
+			assert_int_equal(evict_elsewhere(id, holder.pid), 0);
+			assert_int_equal(state_of(id), NAM_CLIENT_ALIVE);
+		}
 		assert_int_equal(namctl_fence(id, "--evict", line, sizeof(line)), 0);
 		assert_non_null(strstr(line, "is dead"));
 		assert_int_equal(child_wait(&holder, PATIENCE_MS), 128 + SIGKILL);

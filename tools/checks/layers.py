@@ -16,7 +16,7 @@ PUBLIC_HEADERS = """
     common/fabric/endpoint.h common/fabric/fabric.h common/fabric/handshake.h
     common/fabric/request.h
     common/rpc/figures.h common/rpc/transport.h
-    compute/client.h compute/admin.h compute/remote.h
+    compute/admin.h compute/client.h compute/remote.h
     index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
     kv/kv.h kv/options.h txn/records.h txn/table.h
     memserver/server.h

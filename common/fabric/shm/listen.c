@@ -198,8 +198,7 @@ name_peer(struct nam_cm_request *request)
 	else
 		(void)snprintf(peer, sizeof(request->event.peer), "pid %ld uid %lu",
 			(long)who.pid, (unsigned long)who.uid);
-	/* Below 0 there is none, as in a namespace that does not know it. */
-	request->event.pid = who.pid > 0 ? (uint64_t)who.pid : 0;
+	request->event.pid = who.pid > 0 ? who.pid : -1;
 }
 
 static const struct shm_hello *

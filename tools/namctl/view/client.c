@@ -9,6 +9,7 @@
 struct list {
 	cJSON *json;			/* an array, or NULL: text */
 	bool begun;
+	uint16_t own;			/* this program's, which is left out */
 };
 
 static int
@@ -17,6 +18,8 @@ list_one(void *arg, const struct nam_client_info *info)
 	struct list *list = arg;
 	cJSON *object;
 
+	if (info->id == list->own)
+		return 0;
 	if (!list->json) {
 		if (!list->begun)
 			printf("%-5s %-11s %-6s %8s  %s\n", "id", "incarnation", "state", "pid",
@@ -40,7 +43,10 @@ int
 ctl_client_list(struct ctl *ctl, char **args)
 {
 	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
-	struct list list = { .json = object ? cJSON_AddArrayToObject(object, "clients") : NULL };
+	struct list list = {
+		.json = object ? cJSON_AddArrayToObject(object, "clients") : NULL,
+		.own = nam_client_id(ctl->client),
+	};
 	int rc = nam_client_list(ctl->worker, list_one, &list); /* SUSPENDS */
 
 	(void)args;

@@ -3,8 +3,9 @@
  * evict.c -- the end of a client's process, at the host of the memory servers: what it has mapped
  * cannot be revoked (C21).
  *
- * A memory server over shm knows the process id of each client from the kernel.  The client is
- * still alive after its process has been opened, so that id has not come to another process.
+ * The lead knows the process id of each client from the kernel, in its own namespace.  It has to
+ * know this process by the id that this process has: then both are in one namespace.  The client
+ * is still alive after its process has been opened, so that id has not come to another process.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,18 +39,27 @@ look(struct nam_worker *worker, uint16_t id, struct nam_client_info *ret_info)
 	return rc > 0 ? ret_info->alive : rc;
 }
 
+/* Its process; negative: there is none that may be ended. */
+static int
+process_open(const struct nam_client_info *client, const struct nam_client_info *own)
+{
+	if (own->pid != (uint64_t)getpid() || !client->pid || client->pid == own->pid)
+		return -1;
+	return pidfd_open((pid_t)client->pid, 0);
+}
+
 /* 0: its process has been killed, or had ended. */
 static int
-process_end(struct nam_worker *worker, const struct nam_client_info *client, struct nam_diag *diag)
+process_end(struct nam_worker *worker, const struct nam_client_info *client,
+	const struct nam_client_info *own, struct nam_diag *diag)
 {
 	struct nam_client_info again;
-	int fd = client->pid && client->pid <= INT32_MAX && (pid_t)client->pid != getpid() ?
-		pidfd_open((pid_t)client->pid, 0) : -1, rc;
+	int fd = process_open(client, own), rc;
 
 	if (fd < 0)
-		return nam_diag_set(diag, -ESRCH, "client %u: there is no process %" PRIu64
-			" here that can be ended: give this command at the host of the memory "
-			"servers, outside of containers", client->id, client->pid);
+		return nam_diag_set(diag, -ESRCH, "client %u: no process %" PRIu64 " can be ended "
+			"from here: give this command on the host, or in the container, of memory "
+			"server 0", client->id, client->pid);
 	rc = look(worker, client->id, &again); /* SUSPENDS */
 	if (rc > 0 && again.incarnation == client->incarnation && again.pid == client->pid)
 		rc = pidfd_send_signal(fd, SIGKILL, NULL, 0) ? -errno : 0;
@@ -65,13 +75,15 @@ int
 ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag)
 {
 	uint32_t tries = ctl->timeout_ms ?: TIMEOUT_MS;
-	struct nam_client_info client;
-	int rc = look(ctl->worker, id, &client); /* SUSPENDS */
+	struct nam_client_info own, client = { .id = id };
+	int rc = look(ctl->worker, nam_client_id(ctl->client), &own); /* SUSPENDS */
 
+	if (rc > 0)
+		rc = look(ctl->worker, id, &client); /* SUSPENDS */
 	if (rc < 0)
 		return nam_diag_set(diag, rc, "%s", nam_worker_diag(ctl->worker));
 	if (rc)
-		rc = process_end(ctl->worker, &client, diag); /* SUSPENDS */
+		rc = process_end(ctl->worker, &client, &own, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	/* The kernel takes its connections down. */
