@@ -42,6 +42,8 @@
 	X(SCAN_PASSED, "scan-passed", "leaves that a scan repeats after a stale hint")              \
 	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
+	X(ASIDE_STAYS, "aside-stays", "changes of nodes in the middle of a dead client's merge")     \
+	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
 	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
 	X(QUEUE_PATIENCE, "queue-patience", "a wait for ever, for a turn that does not come")       \

@@ -111,7 +111,9 @@ _Static_assert(offsetof(struct nam_superblock, view) == 88, "remote layout");
 /*
  * A lock word: 0 is free, otherwise its holder.
  *
- *	owner (client id):16 | incarnation:16 | sequence:32
+ *	aside:1 | owner (client id):15 | incarnation:16 | sequence:32
+ *
+ * `aside`: the holder has other locks as well, or changes more than this object under it.
  *
  * CAS only, never inside a WRITE, by one fabric, for ever; the memory server's CPU leaves it alone.
  */
@@ -123,10 +125,12 @@ nam_lock_word(uint16_t owner, uint16_t incarnation, uint32_t sequence)
 	return (uint64_t)owner << 48 | (uint64_t)incarnation << 32 | sequence;
 }
 
+#define NAM_LOCK_ASIDE (1ull << 63)
+
 static inline uint16_t
 nam_lock_owner(uint64_t word)
 {
-	return (uint16_t)(word >> 48);
+	return (uint16_t)(word >> 48 & 0x7fff);
 }
 
 static inline uint16_t

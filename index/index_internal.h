@@ -42,6 +42,7 @@ struct nam_index {
 	atomic_bool inner_rpc_full;		/* it seems to have no room for names */
 	uint8_t servers[NAM_SERVERS_MAX / 8];	/* memory servers when it was made, by their ids */
 	char name[NAM_INDEX_NAME_BYTES];
+	struct nam__lock_recovery recovery;	/* of the locks of nodes */
 	struct nam__holder holder;	/* fine, and the leaves of hybrid: of root and cache */
 };
 
@@ -140,6 +141,17 @@ NAM_FIBER_FN int nam__write_unlock(struct nam_worker *worker, struct nam_index *
 /* The same without the release: the lock stays held. */
 NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part) NAM_MUST_CHECK;
+
+/**
+ * nam__node_take -- take the lock of a node over from a client that is dead.
+ *
+ * @dead	its lock word
+ * @word	the lock word that replaces it
+ *
+ * As struct nam__lock_recovery says of `take`.
+ */
+NAM_FIBER_FN int nam__node_take(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr at, uint64_t dead, uint64_t word, uint64_t *image) NAM_MUST_CHECK;
 
 /* Release without a change. */
 NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) NAM_MUST_CHECK;

@@ -302,11 +302,13 @@ struct attempt {
 	struct nam__lock_slot *slot;
 	uint32_t number;		/* of the slot */
 	struct nam_gaddr at;
+	uint64_t free_word;	/* that the CAS expects: NAM_LOCK_FREE, or that of a dead client */
 	uint64_t word;			/* the new value */
 	uint64_t start_ns;		/* of the wait; 0: it begins with the first look */
 	uint64_t *old;			/* found by the last CAS; registered */
 	void *image;
 	uint32_t bytes;
+	const struct nam__lock_recovery *recovery;	/* NULL: none */
 };
 
 /*
@@ -325,14 +327,14 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	int rc;
 
 	nam__doorbell_init(&doorbell, worker, attempt->at);
-	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, attempt->word, attempt->old);
+	nam__doorbell_cas(&doorbell, 0, attempt->free_word, attempt->word, attempt->old);
 	if (in_order)
 		nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
 	/* C10: the lock is held only if the CAS found the word free. */
 	if (!NAM_GUARD(LOCK_CAS))
-		*attempt->old = NAM_LOCK_FREE;
-	if (rc || *attempt->old != NAM_LOCK_FREE)
+		*attempt->old = attempt->free_word;
+	if (rc || *attempt->old != attempt->free_word)
 		return rc;
 	if (!in_order)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
@@ -346,6 +348,44 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
 	}
+	return rc;
+}
+
+int
+nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old, uint64_t word,
+	void *image, uint32_t bytes, uint64_t *ret_seen)
+{
+	struct attempt attempt = {
+		.at = at,
+		.free_word = old,
+		.word = word,
+		.old = nam_buffer_take(worker, 8),
+		.image = image,
+		.bytes = bytes,
+	};
+	int rc;
+
+	if (!attempt.old)
+		return -ENOMEM;
+	rc = try_lock_and_read(worker, &attempt); /* SUSPENDS */
+	*ret_seen = *attempt.old;
+	nam_buffer_give(worker, attempt.old, 8);
+	return rc;
+}
+
+/* C24: `dead` is the word of a client that is dead.  0: it is this client's lock now. */
+NAM_FIBER_FN static int
+take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dead)
+{
+	const struct nam__lock_recovery *recovery = attempt->recovery;
+	int rc;
+
+	if (!recovery)
+		return -NAM_E_LOCK_ORPHANED;
+	rc = recovery->take(worker, recovery->arg, attempt->at, dead, attempt->word,
+		attempt->image); /* SUSPENDS */
+	if (!rc)
+		*attempt->old = NAM_LOCK_FREE;
 	return rc;
 }
 
@@ -370,6 +410,9 @@ give_up(struct nam_worker *worker, const struct attempt *attempt)
 			return rc;
 		if (*attempt->old != seen)
 			return -NAM_E_RESTART_LOCKED;
+		rc = take_over(worker, attempt, seen); /* SUSPENDS */
+		if (rc != -NAM_E_LOCK_ORPHANED)
+			return rc;
 	}
 	return nam__lock_blame(worker, attempt->at, &holder);
 }
@@ -449,14 +492,16 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 
 int
 nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image, uint32_t bytes,
-	struct nam__lock *ret_lock)
+	const struct nam__lock_recovery *recovery, struct nam__lock *ret_lock)
 {
-	return nam__lock_change_await(worker, at, image, bytes, NULL, ret_lock); /* SUSPENDS */
+	return nam__lock_change_await(worker, at, image, bytes, NULL, recovery,
+		ret_lock); /* SUSPENDS */
 }
 
 int
 nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *image, uint32_t bytes,
-	struct nam__lock_request *request, struct nam__lock *ret_lock)
+	struct nam__lock_request *request, const struct nam__lock_recovery *recovery,
+	struct nam__lock *ret_lock)
 {
 	struct nam_client *client = worker->client;
 	struct nam_gaddr word_at = nam_gaddr_untagged(at);
@@ -470,6 +515,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 		.old = rc ? NULL : nam_buffer_take(worker, 8),
 		.image = image,
 		.bytes = bytes,
+		.recovery = recovery,
 	};
 
 	if (!attempt.old)

@@ -46,10 +46,24 @@ enum nam__lock_result {
 	NAM__LOCK_COMBINED = 1,	/* another task has carried out the change */
 };
 
+/* How the owner of a structure takes locks over from clients that are dead (C24). */
+struct nam__lock_recovery {
+	/*
+	 * The holder of `dead` is dead.  Repair the object, if it is half-written, and make `word`
+	 * its lock word.  Returns 0, with the image as it is then; -NAM_E_RESTART_LOCKED: another
+	 * client was quicker; -NAM_E_LOCK_ORPHANED: not possible, and nothing was changed; or a
+	 * FABRIC code.
+	 */
+	int (*take)(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead,
+		uint64_t word, void *image);
+	void *arg;
+};
+
 /**
  * nam__lock_read_await -- lock the word at `at` and READ the object that it begins.
  *
  * @image	receives `bytes` bytes as they were after the lock was taken
+ * @recovery	for a holder that is dead; NULL: such locks stay
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
  * diag names it), -NAM_E_FENCED (another client overwrote the word just taken), or a FABRIC code:
@@ -59,7 +73,8 @@ enum nam__lock_result {
  * Bounded:	lock_timeout_ms of the client with one and the same holder; 8 times that with many.
  */
 NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
-	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
+	uint32_t bytes, const struct nam__lock_recovery *recovery,
+	struct nam__lock *ret_lock) NAM_MUST_CHECK;
 
 /**
  * nam__lock_change_await -- nam__lock_read_await() for a task that wants one change of the object.
@@ -70,8 +85,21 @@ NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gadd
  * a negative code as above.
  */
 NAM_FIBER_FN int nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
-	uint32_t bytes, struct nam__lock_request *request, struct nam__lock *ret_lock)
-	NAM_MUST_CHECK;
+	uint32_t bytes, struct nam__lock_request *request,
+	const struct nam__lock_recovery *recovery, struct nam__lock *ret_lock) NAM_MUST_CHECK;
+
+/**
+ * nam__lock_try_await -- try once to CAS a lock word from `old` to `word`, and READ the object.
+ *
+ * @old		NAM_LOCK_FREE, or the word of a client that is dead
+ * @ret_seen	the lock word before that: `old`, if the lock is held now
+ *
+ * Returns 0, or as nam__lock_read_await().
+ *
+ * Cost:	1 round trip, 1 doorbell.
+ */
+NAM_FIBER_FN int nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old,
+	uint64_t word, void *image, uint32_t bytes, uint64_t *ret_seen) NAM_MUST_CHECK;
 
 /* Carries out a request on the image of the held object, as request->rc says; false: it cannot. */
 typedef bool nam__combine_fn(void *arg, struct nam__lock_request *request);

@@ -13,6 +13,13 @@ forget(struct nam__holder *holder)
 	nam__cache_clear(index->cache);
 }
 
+NAM_FIBER_FN static int
+take(struct nam_worker *worker, void *index, struct nam_gaddr at, uint64_t dead, uint64_t word,
+	void *image)
+{
+	return nam__node_take(worker, index, at, dead, word, image); /* SUSPENDS */
+}
+
 int
 nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
 	bool to_drop)
@@ -20,6 +27,7 @@ nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cach
 	int rc = 0;
 
 	(void)worker;
+	index->recovery = (struct nam__lock_recovery){ take, index };
 	if (cache_bytes)
 		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
 	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&

@@ -451,7 +451,7 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 
 	held->at = at;
 	rc = nam__lock_read_await(worker, at, held->image, index->g.node_bytes,
-		&held->lock); /* SUSPENDS */
+		&index->recovery, &held->lock); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
@@ -510,7 +510,7 @@ lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t
 		if (rc)
 			return rc;
 		rc = nam__lock_change_await(worker, held->at, held->image, index->g.node_bytes,
-			request, &held->lock); /* SUSPENDS */
+			request, &index->recovery, &held->lock); /* SUSPENDS */
 		/* Combined: the leaf was where the cache said. */
 		worker->current->counters->cache_hits += rc == NAM__LOCK_COMBINED && !tries &&
 							 cached;

@@ -23,46 +23,19 @@
 static uint64_t
 word_new(struct nam_client *client)
 {
-	return nam_lock_word(client->id, client->incarnation,
+	return NAM_LOCK_ASIDE | nam_lock_word(client->id, client->incarnation,
 		atomic_fetch_add_explicit(&client->lock_sequence, 1, memory_order_relaxed));
 }
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
-/*
- * One doorbell: CAS free -> word, READ the node.  *cas_old is what the CAS found.  Where a READ may
- * pass an ATOMIC, in part even, it waits for the CAS: see compute/remote/lock.c.
- */
+/* *cas_old: what the CAS has found; NAM_LOCK_FREE: the node is locked. */
 NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	uint64_t *cas_old)
 {
-	bool in_order = (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ) ||
-			!NAM_GUARD(READ_PASSED_CAS);
-	uint32_t node_bytes = index->g.node_bytes;
-	struct nam_batch batch;
-	int rc;
-
-	nam_batch_init(&batch, worker);
-	nam_batch_cas(&batch, held->at, 0, NAM_LOCK_FREE, held->lock.word, cas_old);
-	if (in_order)
-		nam_batch_read(&batch, held->at, held->image, node_bytes);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
-	/* I12: the lock is held only if the CAS found the word free. */
-	if (!NAM_GUARD(LOCK_CAS))
-		*cas_old = NAM_LOCK_FREE;
-	if (!rc && !in_order && *cas_old == NAM_LOCK_FREE)
-		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
-	/* I2: a READ that overtook its CAS saw an image that another client has replaced since. */
-	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
-		*cas_old == NAM_LOCK_FREE &&
-		held->image[NAM__WORD_LOCK] != held->lock.word; reads++) {
-		nam__count_restart(worker, NAM_RESTART_ORDER);
-		if (reads >= NAM__LOCK_READS_MAX)
-			return nam__lock_unseen(worker, held->at, held->lock.word); /* SUSPENDS */
-		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
-	}
-	return rc;
+	return nam__lock_try_await(worker, held->at, NAM_LOCK_FREE, held->lock.word, held->image,
+		index->g.node_bytes, cas_old); /* SUSPENDS */
 }
 
 /*
@@ -84,6 +57,12 @@ give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *he
 		return rc;
 	if (*cas_old != seen)
 		return -NAM_E_RESTART_LOCKED;
+	rc = nam__node_take(worker, index, held->at, seen, held->lock.word,
+		held->image); /* SUSPENDS */
+	if (!rc)
+		*cas_old = NAM_LOCK_FREE;
+	if (rc != -NAM_E_LOCK_ORPHANED)
+		return rc;
 	return nam__lock_blame(worker, held->at, &holder);
 }
 
@@ -119,18 +98,15 @@ int
 nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	int level, uint64_t patience_ns, struct nam__held *held)
 {
-	uint64_t *cas_old = nam_buffer_take(worker, 8);
+	uint64_t cas_old;
 	int rc, unlock_rc;
 
-	if (!cas_old)
-		return -ENOMEM;
 	held->at = at;
 	held->lock = (struct nam__lock){
 		.at = nam_gaddr_untagged(at),
 		.word = word_new(worker->client),
 	};
-	rc = try_patiently(worker, index, held, patience_ns, cas_old); /* SUSPENDS */
-	nam_buffer_give(worker, cas_old, 8);
+	rc = try_patiently(worker, index, held, patience_ns, &cas_old); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);

@@ -3,7 +3,7 @@
  * damage_tool.c -- indexes with something wrong, for scripts.
  *
  *	damage_tool CLUSTER INDEX hold		locks the root until its standard input ends
- *	damage_tool CLUSTER INDEX lock		leaves it locked
+ *	damage_tool CLUSTER INDEX lock		leaves it locked, by a lock held aside
  *	damage_tool CLUSTER INDEX separator	takes the last separator out of it
  *	damage_tool CLUSTER INDEX hash		spoils its hash
  *	damage_tool CLUSTER INDEX torn		leaves its first child as in the middle of a WRITE
@@ -21,7 +21,8 @@ static int
 damage(struct nam_worker *worker, struct nam_index *index, const char *how)
 {
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes), seen;
-	uint64_t word = nam_lock_word(index->client->id, index->client->incarnation, 1u << 20);
+	uint64_t word = NAM_LOCK_ASIDE |
+			nam_lock_word(index->client->id, index->client->incarnation, 1u << 20);
 	struct nam_gaddr root;
 	char byte;
 	int rc;

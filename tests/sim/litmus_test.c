@@ -87,7 +87,7 @@ case_at(size_t number)
 		litmus_records_cases, litmus_locking_cases, litmus_collect_cases,
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_fence_cases, litmus_steward_cases,
-		litmus_keys_cases, litmus_readers_cases };
+		litmus_keys_cases, litmus_readers_cases, litmus_recover_cases };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (const struct litmus_case *one = all[i]; one->scene.name; one++)

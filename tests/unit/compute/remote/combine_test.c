@@ -57,7 +57,7 @@ add(void *arg)
 		struct nam__doorbell doorbell;
 		struct nam__lock lock;
 		int rc = nam__lock_change_await(self->worker, self->at, self->image, OBJECT_BYTES,
-			&self->request, &lock); /* SUSPENDS */
+			&self->request, NULL, &lock); /* SUSPENDS */
 
 		if (rc == NAM__LOCK_COMBINED) {
 			self->combined++;
@@ -304,7 +304,7 @@ take_turn(void *arg)
 	struct nam__doorbell doorbell;
 	struct nam__lock lock;
 
-	turn->rc = nam__lock_read_await(worker, turn->at, image, OBJECT_BYTES,
+	turn->rc = nam__lock_read_await(worker, turn->at, image, OBJECT_BYTES, NULL,
 		&lock); /* SUSPENDS */
 	if (!turn->rc) {
 		nam__pause_await(worker, turn->hold_ns); /* SUSPENDS */

@@ -191,7 +191,7 @@ lock_read__free_word__LOCKED_AND_READ_IN_ONE_ROUND_TRIP(void **state)
 
 	(void)state;
 	before = *nam_worker_counters(worker, NAM_OP_OTHER);
-	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock), 0);
+	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock), 0);
 	now = *nam_worker_counters(worker, NAM_OP_OTHER);
 	assert_int_equal(now.round_trips - before.round_trips, 1);
 	assert_int_equal(now.doorbells - before.doorbells, 1);
@@ -218,7 +218,8 @@ lock_read__again_and_again__NEVER_THE_SAME_WORD(void **state)
 	for (unsigned i = 0; i < 100; i++) {
 		struct nam__lock lock;
 
-		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock), 0);
+		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL,
+					 &lock), 0);
 		assert_int_not_equal(lock.word, before);
 		before = lock.word;
 		assert_int_equal(unlock(worker, &lock), 0);
@@ -250,7 +251,7 @@ lock_read__two_workers_by_turns__NEVER_THE_SAME_WORD(void **state)
 		struct nam__lock lock;
 
 		assert_int_equal(nam__lock_read_await(workers[i % 2], at, images[i % 2],
-					 OBJECT_BYTES, &lock), 0);
+					 OBJECT_BYTES, NULL, &lock), 0);
 		words[i] = lock.word;
 		assert_int_equal(unlock(workers[i % 2], &lock), 0);
 	}
@@ -272,7 +273,8 @@ unlock__with_writes__THEY_ARE_THERE_WHEN_THE_WORD_IS_FREE(void **state)
 
 	(void)state;
 	for (uint64_t i = 1; i < 50; i++) {
-		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock), 0);
+		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL,
+					 &lock), 0);
 		assert_int_equal(image[1], i - 1);
 		image[1] = i;
 		image[31] = i * 3;
@@ -295,7 +297,7 @@ unlock__word_is_not_ours_any_more__FENCED_AND_LEFT_ALONE(void **state)
 	struct nam__lock lock;
 
 	(void)state;
-	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock), 0);
+	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock), 0);
 	assert_int_equal(nam_cas_await(worker, at, lock.word, 4711, &old), 0);
 	assert_int_equal(unlock(worker, &lock), -NAM_E_FENCED);
 	assert_int_equal(object_word(at, 0), 4711);
@@ -326,7 +328,7 @@ increment(void *arg)
 		struct nam__doorbell doorbell;
 		struct nam__lock lock;
 
-		self->rc = nam__lock_read_await(self->worker, at, image, OBJECT_BYTES,
+		self->rc = nam__lock_read_await(self->worker, at, image, OBJECT_BYTES, NULL,
 			&lock); /* SUSPENDS */
 		if (self->rc)
 			break;
@@ -478,7 +480,7 @@ hold(struct holder *holder, const char *name, struct nam_gaddr at)
 	holder->client = test_connect(local_cluster_list(cluster), name, 0);
 	holder->worker = test_worker(holder->client);
 	image = nam_buffer_take(holder->worker, OBJECT_BYTES);
-	assert_int_equal(nam__lock_read_await(holder->worker, at, image, OBJECT_BYTES,
+	assert_int_equal(nam__lock_read_await(holder->worker, at, image, OBJECT_BYTES, NULL,
 				 &holder->lock), 0);
 	nam_buffer_give(holder->worker, image, OBJECT_BYTES);
 }
@@ -514,7 +516,7 @@ lock__holder_lives__TIMEOUT_NAMES_IT(void **state)
 	(void)state;
 	hold(&holder, "slow-holder", at);
 	start_ns = nam_now_ns();
-	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock),
+	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock),
 		-NAM_E_LOCK_TIMEOUT);
 	took_ns = nam_now_ns() - start_ns;
 	assert_true(took_ns >= TIMEOUT_MS * 1000000ull);
@@ -523,7 +525,7 @@ lock__holder_lives__TIMEOUT_NAMES_IT(void **state)
 	assert_int_equal(object_word(at, 0), holder.lock.word);
 	/* Nothing is left behind: when it is free, it can be had. */
 	assert_int_equal(unlock(holder.worker, &holder.lock), 0);
-	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock), 0);
+	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock), 0);
 	assert_int_equal(unlock(worker, &lock), 0);
 	leave(&holder);
 	nam_buffer_give(worker, image, OBJECT_BYTES);
@@ -568,7 +570,7 @@ lock_in_relay(unsigned turns, uint64_t *ret_took_ns)
 	hold(&holder, "relay", at);
 	assert_int_equal(pthread_create(&thread, NULL, relay_main, &relay), 0);
 	start_ns = nam_now_ns();
-	rc = nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock);
+	rc = nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock);
 	*ret_took_ns = nam_now_ns() - start_ns;
 	pthread_join(thread, NULL);
 	if (!rc)
@@ -615,7 +617,7 @@ lock__holder_died__ORPHANED_NAMES_IT(void **state)
 	leave(&holder);
 	for (unsigned i = 0; i < 3; i++) {
 		start_ns = nam_now_ns();
-		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock),
+		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock),
 			-NAM_E_LOCK_ORPHANED);
 		assert_true(nam_now_ns() - start_ns < TIMEOUT_MS * 1000000ull + SLACK_NS);
 		expect_diag(worker, "dead-holder", id);
@@ -635,7 +637,7 @@ lock__overwritten_with_incarnation_0__ORPHANED(void **state)
 
 	(void)state;
 	assert_int_equal(nam_cas_await(worker, at, NAM_LOCK_FREE, word, &old), 0);
-	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock),
+	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock),
 		-NAM_E_LOCK_ORPHANED);
 	nam_buffer_give(worker, image, OBJECT_BYTES);
 }
@@ -654,7 +656,7 @@ hope(void *arg)
 	uint64_t *image = nam_buffer_take(self->worker, OBJECT_BYTES), start_ns = nam_now_ns();
 	struct nam__lock lock;
 
-	self->rc = nam__lock_read_await(self->worker, self->at, image, OBJECT_BYTES,
+	self->rc = nam__lock_read_await(self->worker, self->at, image, OBJECT_BYTES, NULL,
 		&lock); /* SUSPENDS */
 	self->took_ns = nam_now_ns() - start_ns;
 	nam_buffer_give(self->worker, image, OBJECT_BYTES);
@@ -757,7 +759,8 @@ lock__holder_lets_go_and_leaves__NEVER_AN_ORPHAN(void **state)
 		leaving = &holder;
 		leaving_at_ns = nam_now_ns() + 21000000;
 		on_now = leave_now;
-		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock), 0);
+		assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL,
+					 &lock), 0);
 		on_now = NULL;
 		assert_int_equal(unlock(worker, &lock), 0);
 	}

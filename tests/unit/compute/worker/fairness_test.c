@@ -63,7 +63,7 @@ want_lock(void *arg)
 	struct nam__lock lock;
 	int *ret_rc = arg;
 
-	*ret_rc = nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock); /* SUSPENDS */
+	*ret_rc = nam__lock_read_await(worker, at, image, OBJECT_BYTES, NULL, &lock); /* SUSPENDS */
 	nam_buffer_give(worker, image, OBJECT_BYTES);
 	if (*ret_rc)
 		return;
@@ -106,7 +106,7 @@ lock__waiter_was_kept_from_running__ITS_ABSENCE_DOES_NOT_COUNT(void **state)
 	epoch_thread.worker = test_worker(epoch_thread.client);
 	image = nam_buffer_take(epoch_thread.worker, OBJECT_BYTES);
 	assert_int_equal(nam_write_await(epoch_thread.worker, at, image, 8), 0);
-	assert_int_equal(nam__lock_read_await(epoch_thread.worker, at, image, OBJECT_BYTES,
+	assert_int_equal(nam__lock_read_await(epoch_thread.worker, at, image, OBJECT_BYTES, NULL,
 				 &epoch_thread.lock), 0);
 	assert_int_equal(nam_worker_spawn(worker, want_lock, &rc), 0);
 	assert_int_equal(nam_worker_spawn(worker, keep_processor, NULL), 0);

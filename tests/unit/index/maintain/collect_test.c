@@ -652,7 +652,7 @@ collect__locked_nodes__ARE_SKIPPED(void **state)
 }
 
 static void
-collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
+collect__aside_lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 {
 	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
@@ -668,7 +668,7 @@ collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 		if (number % 10)
 			tree_model_delete(tree, &model, number);
 	tree_guest_come(local_cluster_list(tree->cluster), &guest);
-	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
+	word = NAM_LOCK_ASIDE | nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
 	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
 		nam_sleep_ns(1000000);
@@ -756,7 +756,8 @@ main(void)
 		cmocka_unit_test(collect__another_collector_lives__LOCK_TIMEOUT),
 		cmocka_unit_test(collect__another_collector_died__SUCCEEDS_IT),
 		cmocka_unit_test(collect__locked_nodes__ARE_SKIPPED),
-		cmocka_unit_test(collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE),
+		cmocka_unit_test(
+			collect__aside_lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE),
 		cmocka_unit_test(collect__missing_separator__IS_ADDED),
 		cmocka_unit_test(drop__again_and_again__MEMORY_DOES_NOT_GROW),
 	};
