@@ -197,7 +197,8 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  *	-NAM_E_EXISTS		unique: the key is there; non-unique: the pair is
  *	-NAM_E_REMOTE_FULL	the leaf is full and no memory server has room for another
  *	-NAM_E_LOCK_TIMEOUT	another client's lock was not released within lock_timeout_ms
- *	-NAM_E_LOCK_ORPHANED	the lock's owner is dead; in both cases the diag names it
+ *	-NAM_E_LOCK_ORPHANED	the lock's owner died within a write or a merge; in both cases the
+ *				diag names it
  *	-NAM_E_RESTART_*	a bounded number of attempts did not come to the leaf
  * After any other code, FABRIC above all, it is unknown whether the pair was added.
  *
