@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/env.h"
 
@@ -19,8 +20,10 @@ struct nam__http {
 	struct nam__store_options options;
 	uint32_t hosts_count, host;	/* the host that answered last */
 	char hosts[NAM__HTTP_HOSTS_MAX][HOST_BYTES];	/* "http://HOST:PORT" */
+	bool tls;
 	CURL *curl;
 	struct curl_slist *headers;
+	char why[CURL_ERROR_SIZE];	/* of the last request's failure */
 };
 
 struct answer {
@@ -51,9 +54,10 @@ host_take(struct nam__http *http, const char *scheme, const char *text, size_t b
 static int
 hosts_take(struct nam__http *http, const char *text, size_t bytes, uint16_t port)
 {
-	const char *end = text + bytes, *scheme = strncmp(text, "https://", 8) ? "http://" :
-		"https://";
+	const char *end = text + bytes, *scheme;
 
+	http->tls = !strncmp(text, "https://", 8);
+	scheme = http->tls ? "https://" : "http://";
 	if (strncmp(text, scheme, strlen(scheme)) != 0 || strlen(scheme) > bytes)
 		return -EINVAL;
 	for (text += strlen(scheme); text <= end;) {
@@ -131,9 +135,12 @@ judge(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
 	else if (status >= 500)
 		rc = nam_diag_set(diag, -EAGAIN, "the view store at %s does not work: %s", host,
 			why ?: "no reason given");
-	else if (status != 200 || !cJSON_IsObject(object))
+	else if (status != 200 || !cJSON_IsObject(object)) {
+		if (answer->text)
+			answer->text[strcspn(answer->text, "\r\n")] = '\0';
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the view store at %s answers "
 			"with status %ld: %.200s", host, status, why ?: answer->text ?: "");
+	}
 	if (rc)
 		cJSON_Delete(object);
 	else
@@ -141,9 +148,69 @@ judge(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
 	return rc;
 }
 
+/* etcd took the connection, and then ended it. */
+static bool
+is_cut(CURLcode code)
+{
+	return code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
+}
+
+/* It refuses this client: the same host will never do.  The words of OpenSSL and of GnuTLS. */
+static bool
+is_alerted(const struct nam__http *http)
+{
+	return http->tls && strstr(http->why, " alert ");
+}
+
+/* The end of a message. */
+static const char *
+remedy(const struct nam__http *http, CURLcode code)
+{
+	/* "... matches target host name", or in later versions "target ipv4 address". */
+	if (code == CURLE_PEER_FAILED_VERIFICATION)
+		return strstr(http->why, " target ") ?
+			"; write a host in --view-store that etcd's certificate names" :
+			"; --view-store-cacert names the authorities to trust";
+	if (!http->tls)
+		return is_cut(code) || code == CURLE_UNSUPPORTED_PROTOCOL ?
+			"; if etcd uses TLS there, write https://" : "";
+	if (code == CURLE_SSL_CONNECT_ERROR && !is_alerted(http))
+		return "; if etcd uses no TLS there, write http://";
+	if (!is_cut(code) && !is_alerted(http))
+		return "";
+	return http->options.cert ? "; etcd may not trust the certificate of --view-store-cert" :
+		"; if etcd asks for a certificate, name it with --view-store-cert and "
+		"--view-store-key";
+}
+
+/* -EAGAIN: again may do; -NAM_E_FABRIC_STORE: only another host may; else none will. */
 static int
-attempt(struct nam__http *http, const char *path, uint64_t left_ms, cJSON **ret_answer,
-	struct nam_diag *diag)
+fail(struct nam__http *http, CURLcode code, struct nam_diag *diag)
+{
+	const char *why = *http->why ? http->why : curl_easy_strerror(code);
+	const char *host = http->hosts[http->host];
+
+	switch (code) {
+	case CURLE_URL_MALFORMAT:
+		return nam_diag_set(diag, -EINVAL, "--view-store: %s: %s", host, why);
+	case CURLE_SSL_CERTPROBLEM:
+		return nam_diag_set(diag, -EINVAL, "--view-store-cert, --view-store-key: %s", why);
+	case CURLE_SSL_CACERT_BADFILE:
+		return nam_diag_set(diag, -EINVAL, "--view-store-cacert: %s", why);
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return nam_diag_set(diag, -NAM_E_FABRIC_STORE, "the view store at %s is not "
+			"trusted: %s%s", host, why, remedy(http, code));
+	default:
+		return nam_diag_set(diag, is_alerted(http) ? -NAM_E_FABRIC_STORE : -EAGAIN,
+			"the view store at %s does not answer: %s%s", host, why,
+			remedy(http, code));
+	}
+}
+
+/* @again	the message of an attempt before this one stays, if the end comes too early */
+static int
+attempt(struct nam__http *http, const char *path, uint64_t left_ms, bool again,
+	cJSON **ret_answer, struct nam_diag *diag)
 {
 	struct answer answer = { NULL, 0 };
 	long patience = (long)(left_ms < ATTEMPT_MS ? left_ms : ATTEMPT_MS);
@@ -153,12 +220,14 @@ attempt(struct nam__http *http, const char *path, uint64_t left_ms, cJSON **ret_
 	url_set(http, path);
 	curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, patience);
 	curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &answer);
+	http->why[0] = '\0';
 	code = curl_easy_perform(http->curl);
 	if (code == CURLE_OK)
 		rc = judge(http, &answer, ret_answer, diag);
+	else if (code == CURLE_OPERATION_TIMEDOUT && again && left_ms < ATTEMPT_MS)
+		rc = -EAGAIN;
 	else
-		rc = nam_diag_set(diag, -EAGAIN, "the view store at %s does not answer: %s",
-			http->hosts[http->host], curl_easy_strerror(code));
+		rc = fail(http, code, diag);
 	free(answer.text);
 	return rc;
 }
@@ -169,13 +238,18 @@ nam__http_post(struct nam__http *http, const char *path, cJSON *body, cJSON **re
 {
 	uint64_t now = nam_now_ns(), end = now + http->options.timeout_ms * 1000000ull;
 	char *text = cJSON_PrintUnformatted(body);
+	unsigned hopeless = 0;	/* hosts, one after the other */
 	int rc = text ? -EAGAIN : -ENOMEM;
 
 	cJSON_Delete(body);
 	curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, http->headers);
 	curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, text);
 	for (unsigned tries = 1; rc == -EAGAIN && now < end && !is_stopped(http); tries++) {
-		rc = attempt(http, path, (end - now + 999999) / 1000000, ret_answer, diag);
+		rc = attempt(http, path, (end - now + 999999) / 1000000, tries > 1, ret_answer,
+			diag);
+		hopeless = rc == -EAGAIN ? 0 : hopeless + 1;
+		if (rc == -NAM_E_FABRIC_STORE && hopeless < http->hosts_count)
+			rc = -EAGAIN;
 		if (rc != -EAGAIN)
 			break;
 		http->host = (http->host + 1) % http->hosts_count;
@@ -223,6 +297,7 @@ settings_set(struct nam__http *http)
 	curl_easy_setopt(http->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(http->curl, CURLOPT_XFERINFODATA, http);
 	curl_easy_setopt(http->curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(http->curl, CURLOPT_ERRORBUFFER, http->why);
 	if (options->cacert)
 		curl_easy_setopt(http->curl, CURLOPT_CAINFO, options->cacert);
 	if (options->cert)
@@ -231,28 +306,57 @@ settings_set(struct nam__http *http)
 		curl_easy_setopt(http->curl, CURLOPT_SSLKEY, options->key);
 }
 
+static int
+files_check(const struct nam__http *http, struct nam_diag *diag)
+{
+	const struct nam__store_options *options = &http->options;
+	const struct {
+		const char *option, *path;
+	} files[] = { { "cacert", options->cacert }, { "cert", options->cert },
+		{ "key", options->key } };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		int rc = files[i].path && access(files[i].path, R_OK) ? -errno : 0;
+
+		if (rc)
+			return nam_diag_set(diag, rc, "--view-store-%s: %s: %s", files[i].option,
+				files[i].path, nam_err_text(rc));
+		if (files[i].path && !http->tls)
+			return nam_diag_set(diag, -EINVAL, "--view-store-%s: http:// does not use "
+				"it; write https:// in --view-store", files[i].option);
+	}
+	return options->key && !options->cert ? nam_diag_set(diag, -EINVAL, "--view-store-key: "
+		"name its certificate with --view-store-cert") : 0;
+}
+
 int
 nam__http_open(const char *hosts, size_t bytes, uint16_t port,
 	const struct nam__store_options *options, struct nam__http **ret_http,
 	struct nam_diag *diag)
 {
 	struct nam__http *http = calloc(1, sizeof(*http));
-	int rc = http ? hosts_take(http, hosts, bytes, port) : -ENOMEM;
+	int rc = -ENOMEM;
 
-	if (rc)
-		goto free_http;
+	if (!http)
+		goto no_memory;
 	http->options = *options;
 	http->options.timeout_ms = options->timeout_ms ?: NAM__STORE_TIMEOUT_MS;
+	if (hosts_take(http, hosts, bytes, port)) {
+		rc = nam_diag_set(diag, -EINVAL, "'%.*s' are not hosts: write "
+			"http://HOST:PORT,HOST:PORT or https://HOST, and at most %u", (int)bytes,
+			hosts, NAM__HTTP_HOSTS_MAX);
+		goto free_http;
+	}
+	rc = files_check(http, diag);
+	if (rc)
+		goto free_http;
 	rc = -ENOMEM;
 	if (curl_global_init(CURL_GLOBAL_DEFAULT))
 		goto free_http;
 	http->curl = curl_easy_init();
-	if (!http->curl)
+	if (!http->curl || nam__http_authorize(http, NULL))
 		goto clean_up;
 	settings_set(http);
-	rc = nam__http_authorize(http, NULL);
-	if (rc)
-		goto clean_up;
 	*ret_http = http;
 	return 0;
 clean_up:
@@ -260,9 +364,8 @@ clean_up:
 	curl_global_cleanup();
 free_http:
 	free(http);
-	return rc == -EINVAL ? nam_diag_set(diag, rc, "'%.*s' are not hosts: write "
-		"http://HOST:PORT,HOST:PORT or https://HOST, and at most %u", (int)bytes, hosts,
-		NAM__HTTP_HOSTS_MAX) : nam_diag_set(diag, rc, "no memory for libcurl");
+no_memory:
+	return rc == -ENOMEM ? nam_diag_set(diag, rc, "no memory for libcurl") : rc;
 }
 
 void

@@ -15,15 +15,18 @@
 	{ "view-store", "STORE",                                                                    \
 		"Where the view of the cluster is decided: embedded (default), which is the "       \
 		"memory server with id 0, or etcd:http://HOST:PORT,HOST:PORT/NAME, where NAME is "  \
-		"the cluster's. All stewards and namctl need the same one.",                        \
+		"the cluster's; with TLS, etcd:https://HOST:PORT,HOST:PORT/NAME. All stewards and " \
+		"namctl need the same one.",                                                        \
 		NAM_OPTION_TEXT, NAM_OPTION_FIELD(type, field.store), .scope = commands },          \
 	{ "view-store-cacert", "PEM",                                                               \
-		"Certificates of authorities that vouch for etcd, for https.", NAM_OPTION_TEXT,     \
+		"Certificates of authorities that vouch for etcd, for https. Without this option, " \
+		"those of the system.", NAM_OPTION_TEXT,                                            \
 		NAM_OPTION_FIELD(type, field.cacert), .scope = commands },                          \
 	{ "view-store-cert", "PEM",                                                                 \
 		"The certificate to show to etcd, for https.", NAM_OPTION_TEXT,                     \
 		NAM_OPTION_FIELD(type, field.cert), .scope = commands },                            \
-	{ "view-store-key", "PEM", "Its private key.", NAM_OPTION_TEXT,                             \
+	{ "view-store-key", "PEM", "Its private key. Without this option, the key "     \
+		"is in the certificate's file.", NAM_OPTION_TEXT,                                   \
 		NAM_OPTION_FIELD(type, field.key), .scope = commands },                             \
 	{ "view-store-user", "USERNAME", "The user of etcd.", NAM_OPTION_TEXT,                      \
 		NAM_OPTION_FIELD(type, field.user), .scope = commands },                            \
