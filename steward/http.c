@@ -298,12 +298,21 @@ settings_set(struct nam__http *http)
 	curl_easy_setopt(http->curl, CURLOPT_XFERINFODATA, http);
 	curl_easy_setopt(http->curl, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(http->curl, CURLOPT_ERRORBUFFER, http->why);
-	if (options->cacert)
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* Files are read for each connection, so that an operator may replace them. */
+	curl_easy_setopt(http->curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+#endif
+	if (options->cacert) {
 		curl_easy_setopt(http->curl, CURLOPT_CAINFO, options->cacert);
+		/* Else the system's folder of authorities is trusted, too. */
+		curl_easy_setopt(http->curl, CURLOPT_CAPATH, NULL);
+	}
 	if (options->cert)
 		curl_easy_setopt(http->curl, CURLOPT_SSLCERT, options->cert);
 	if (options->key)
 		curl_easy_setopt(http->curl, CURLOPT_SSLKEY, options->key);
+	/* Else OpenSSL asks for a passphrase at the terminal. */
+	curl_easy_setopt(http->curl, CURLOPT_KEYPASSWD, "");
 }
 
 static int

@@ -16,7 +16,7 @@ struct nam__http;
  *		`bytes` long
  * @port	where a host names none
  *
- * -EINVAL or another -errno: these, or a file of TLS
+ * -EINVAL or another -errno: these, or a file of TLS.  The files are read for each connection.
  */
 int nam__http_open(const char *hosts, size_t bytes, uint16_t port,
 	const struct nam__store_options *options, struct nam__http **ret_http,

@@ -25,8 +25,8 @@
 	{ "view-store-cert", "PEM",                                                                 \
 		"The certificate to show to etcd, for https.", NAM_OPTION_TEXT,                     \
 		NAM_OPTION_FIELD(type, field.cert), .scope = commands },                            \
-	{ "view-store-key", "PEM", "Its private key. Without this option, the key "     \
-		"is in the certificate's file.", NAM_OPTION_TEXT,                                   \
+	{ "view-store-key", "PEM", "Its private key, without a passphrase. Without this option, "   \
+		"the key is in the certificate's file.", NAM_OPTION_TEXT,                           \
 		NAM_OPTION_FIELD(type, field.key), .scope = commands },                             \
 	{ "view-store-user", "USERNAME", "The user of etcd.", NAM_OPTION_TEXT,                      \
 		NAM_OPTION_FIELD(type, field.user), .scope = commands },                            \
