@@ -143,13 +143,8 @@ ended() {
 }
 
 until_logged() {
-	local i
-
-	for ((i = 0; i < 20 * bound; i++)); do
-		grep -q -- "$1" "$tmp/steward.log" && return 0
-		sleep 0.05
-	done
-	fail "the steward never says $1: $(<"$tmp/steward.log")"
+	await grep -q -- "$1" "$tmp/steward.log" ||
+		fail "the steward never says $1: $(<"$tmp/steward.log")"
 }
 
 # ---- tests -----------------------------------------------------------------------------------
