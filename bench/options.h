@@ -25,6 +25,7 @@ struct bench_options {
 	bool fetch_always;
 	/* Simulated. */
 	uint32_t memservers, clients;
+	uint32_t memservers_most;	/* that simulation_grow() may add up to; 0: none */
 	uint32_t rpc_threads;		/* of each memory server; 0: the profile's */
 	bool colocate;			/* clients run on the memory servers' machines, by turns */
 };

@@ -92,43 +92,80 @@ memserver_main(void *arg)
 	nam_server_destroy(server);
 }
 
+/* The next one. */
 static int
-memservers_start(struct simulation *simulation, unsigned count)
+memserver_start(struct simulation *simulation)
+{
+	unsigned each = (unsigned)simulation->network.memservers_per_machine;
+	unsigned i = simulation->count;
+	struct memserver *memserver = &simulation->memservers[i];
+	struct nam_sim_process *process;
+	int rc;
+
+	memserver->simulation = simulation;
+	memserver->id = i;
+	(void)snprintf(memserver->address, ADDRESS_BYTES, PREFIX "memserver%u", i);
+	rc = nam_sim_process_start(memserver->address + strlen(PREFIX), memserver_main, memserver,
+		&process);
+	if (rc)
+		return rc;
+	nam_sim_process_place(process, i / each);
+	simulation->count++;
+	return 0;
+}
+
+/* @most	with those that come later */
+static int
+memservers_start(struct simulation *simulation, unsigned count, unsigned most)
 {
 	unsigned each = (unsigned)simulation->network.memservers_per_machine;
 	char *list = simulation->cluster;
 
 	for (unsigned i = 0; i < count; i++) {
-		struct memserver *memserver = &simulation->memservers[i];
-		struct nam_sim_process *process;
-		int rc;
+		int rc = memserver_start(simulation);
 
-		memserver->simulation = simulation;
-		memserver->id = i;
-		(void)snprintf(memserver->address, ADDRESS_BYTES, PREFIX "memserver%u", i);
-		list += sprintf(list, "%s%s", i ? "," : "", memserver->address);
-		rc = nam_sim_process_start(memserver->address + strlen(PREFIX), memserver_main,
-			memserver, &process);
 		if (rc)
 			return rc;
-		nam_sim_process_place(process, i / each);
+		list += sprintf(list, "%s%s", i ? "," : "", simulation->memservers[i].address);
 	}
-	simulation->count = count;
-	simulation->machines = (count + each - 1) / each;
+	if (most < count)
+		most = count;
+	simulation->machines = (most + each - 1) / each;
 	return 0;
 }
 
-/* Until all of them listen; false if one cannot. */
+/* Until it listens; false if it cannot. */
+static bool
+memserver_await(const struct memserver *memserver)
+{
+	while (!memserver->server && !memserver->failed)
+		nam_sleep_ns(AWAIT_NS);
+	return !memserver->failed;
+}
+
 static bool
 memservers_await(const struct simulation *simulation)
 {
-	for (unsigned i = 0; i < simulation->count; i++) {
-		while (!simulation->memservers[i].server && !simulation->memservers[i].failed)
-			nam_sleep_ns(AWAIT_NS);
-		if (simulation->memservers[i].failed)
+	for (unsigned i = 0; i < simulation->count; i++)
+		if (!memserver_await(&simulation->memservers[i]))
 			return false;
-	}
 	return true;
+}
+
+int
+simulation_grow(struct simulation *simulation, struct nam_diag *ret_diag)
+{
+	const struct memserver *memserver = &simulation->memservers[simulation->count];
+	struct nam_client_options options;
+	struct nam_server_added added;
+	int rc = memserver_start(simulation);
+
+	if (rc || !memserver_await(memserver))
+		return nam_diag_set(ret_diag, rc ?: -NAM_E_FABRIC_CONNECT,
+			"another memory server could not be started");
+	nam_client_options_init(&options);
+	options.cluster = simulation->cluster;
+	return nam_server_add(&options, memserver->address, NULL, NULL, &added, ret_diag);
 }
 
 void
@@ -232,13 +269,13 @@ first_main(void *arg)
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static int
-run(struct simulation *simulation, unsigned memservers, uint64_t seed)
+run(struct simulation *simulation, const struct bench_options *o)
 {
 	struct nam_sim_options options;
 	int rc;
 
 	nam_sim_options_init(&options);
-	options.seed = seed;
+	options.seed = o->seed;
 	options.network = &simulation->network;
 	options.profile = simulation->network.strict > 0 ? NAM_SIM_STRICT : NAM_SIM_VERBS;
 	options.limit_ns = UINT64_MAX / 2;
@@ -247,7 +284,7 @@ run(struct simulation *simulation, unsigned memservers, uint64_t seed)
 	rc = nam_sim_begin(&options);
 	if (rc)
 		return bench_failed("the simulation", rc, NULL);
-	rc = memservers_start(simulation, memservers);
+	rc = memservers_start(simulation, o->memservers, o->memservers_most);
 	if (!rc)
 		rc = simulation_client(simulation, 0, first_main, simulation);
 	if (!rc)
@@ -285,7 +322,7 @@ simulation_run(const struct bench_options *options,
 	} else {
 		if (options->rpc_threads)
 			simulation->network.rpc_threads = options->rpc_threads;
-		exit_code = run(simulation, options->memservers, options->seed);
+		exit_code = run(simulation, options);
 	}
 	free(simulation);
 	return exit_code;

@@ -35,6 +35,9 @@ int simulation_run(const struct bench_options *options,
  */
 void simulation_levels(struct simulation *simulation, uint32_t levels);
 
+/* One more memory server, up to the most that the options say: nam_server_add(). */
+int simulation_grow(struct simulation *simulation, struct nam_diag *ret_diag) NAM_MUST_CHECK;
+
 /* For nam_client_options.cluster. */
 const char *simulation_cluster(const struct simulation *simulation);
 const struct nam_sim_network *simulation_network(const struct simulation *simulation);

@@ -232,6 +232,7 @@ tear_down(void *arg)
 	}
 	index_parts_free(bench);
 	free(bench->bounds);
+	free(bench->slices);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
@@ -280,6 +281,7 @@ measure(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
 	struct index_collector collector = { .bench = bench };
+	struct index_timeline timeline = { .bench = bench };
 	int rc = 0;
 
 	index_warm(bench);
@@ -292,10 +294,15 @@ measure(struct index_bench *bench)
 			return rc;
 		}
 	}
-	if (o->raw_ratio)
+	if (o->slices || o->grow)
+		rc = index_timeline_start(&timeline);
+	if (rc)
+		bench_failed("starting the threads of --slices and --grow", rc, NULL);
+	else if (o->raw_ratio)
 		rc = measure_with_raw(bench);
 	else
 		index_run(bench, o->run.ops, o->run.seconds);
+	index_timeline_stop(&timeline);
 	index_collector_stop(&collector);
 	return rc ? rc : session.findings.fatal;
 }

@@ -5,6 +5,7 @@
  *	bench.c	set up, load, warm, measure, verify, report, clean up
  *	load.c	fill the index
  *	run.c	the hot loop
+ *	timeline.c	the rate over time; memory servers that are added
  *	verify.c	afterwards: invariants and the whole content
  *	report.c	table and JSON
  */
@@ -59,6 +60,14 @@ struct index_result {
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 };
 
+/* A part of the run's time. */
+struct index_slice {
+	uint64_t ops;			/* that ended in it */
+	double ops_per_s;
+	double seconds;			/* from the run's beginning to the slice's end */
+	uint32_t memservers;		/* that the first client knows by then */
+};
+
 struct index_collected {
 	uint64_t passes, merges, nodes_retired, nodes_reusable;
 };
@@ -91,6 +100,8 @@ struct index_bench {
 	struct nam_index_stat loaded_stat, final_stat;
 	bool loaded_stat_known, final_stat_known;
 	struct index_collected collected;
+	struct index_slice *slices;	/* --slices */
+	uint32_t slices_count;		/* that are over */
 	struct raw_turns raw;		/* --raw-ratio */
 	uint64_t violations, verified_entries;
 	bool verified;
@@ -121,6 +132,17 @@ struct index_collector {
 
 int index_collector_start(struct index_collector *collector) NAM_MUST_CHECK;
 void index_collector_stop(struct index_collector *collector);
+
+/* timeline.c: beside index_run(). */
+struct index_timeline {
+	struct index_bench *bench;
+	struct nam_thread *slicer, *grower;	/* NULL: none was started */
+	uint64_t began_ns;
+	atomic_bool stop;
+};
+
+int index_timeline_start(struct index_timeline *timeline) NAM_MUST_CHECK;
+void index_timeline_stop(struct index_timeline *timeline);
 
 /* report.c */
 void index_print(void *bench);

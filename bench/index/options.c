@@ -65,6 +65,8 @@ static const struct nam_option rows[] = {
 	{ "warmup", "N", "Lookups before measuring begins (default: enough to fill the cache, for "
 		"at most 5 s; none without a cache).",
 		NAM_OPTION_COUNT, FIELD(o.warmup), .max = UINT64_MAX / 2 },
+	{ "slices", "N", "Divide the time of the run into N slices and print the rate of each.",
+		NAM_OPTION_COUNT, FIELD(o.slices), .min = 1, .max = 100000 },
 	{ .help = "The cluster:" },
 	BENCH_CLUSTER,
 	BENCH_TRANSPORT,
@@ -72,6 +74,9 @@ static const struct nam_option rows[] = {
 	{ "colocate", NULL, "Simulated: clients run on the machines of the memory servers, by "
 		"turns, and READ the memory there without a network card.", NAM_OPTION_FLAG,
 		FIELD(o.run.colocate) },
+	{ "grow", "N", "Simulated: add memory servers during the run until there are N. The run "
+		"has equal parts; after each, as many are added as there are.", NAM_OPTION_COUNT,
+		FIELD(o.grow), .min = 2, .max = SIMULATION_MEMSERVERS_MAX },
 	{ .help = "The index:" },
 	{ "design", "DESIGN", "fine (default): one tree over all memory servers, which clients "
 		"read and write; coarse: a tree on each memory server, which searches it; hybrid: "
@@ -187,8 +192,16 @@ settle(struct given *g)
 	if (bench_options_settle(&o->run, "index", SECONDS_DEFAULT, SECONDS_SIMULATED,
 		    MEMSERVERS_DEFAULT))
 		return -1;
+	if ((o->slices || o->grow) && (o->run.ops || o->raw_ratio))
+		return bench_complain("%s: not with %s, for the run's time is divided",
+			o->slices ? "--slices" : "--grow", o->run.ops ? "--ops" : "--raw-ratio");
 	if (!simulation_wanted(o->run.cluster))
-		return 0;
+		return !o->grow ? 0 : bench_complain("--grow: only with --cluster sim:PROFILE, a "
+			"simulated cluster; to real ones 'namctl server add' adds memory servers");
+	if (o->grow && o->grow <= o->run.memservers)
+		return bench_complain("--grow: there are %u memory servers from the beginning",
+			o->run.memservers);
+	o->run.memservers_most = o->grow;
 	if (o->keep || o->load == LOAD_NONE)
 		return bench_complain("%s: a simulated cluster ends with the run",
 			o->keep ? "--keep" : "--load none");

@@ -212,6 +212,20 @@ print_operations(const struct index_bench *bench)
 }
 
 static void
+print_slices(const struct index_bench *bench)
+{
+	if (!bench->slices_count)
+		return;
+	report_heading("  until      rate/s   memory servers");
+	for (uint32_t i = 0; i < bench->slices_count; i++) {
+		const struct index_slice *slice = &bench->slices[i];
+
+		printf("  %-9s%8s%17u\n", text_ns(slice->seconds * 1e9),
+			text_count(slice->ops_per_s), slice->memservers);
+	}
+}
+
+static void
 print_servers(struct index_bench *bench)
 {
 	for (uint32_t slot = 0; slot < nam_client_servers(session.client); slot++) {
@@ -279,6 +293,7 @@ index_print(void *arg)
 			text_count(bench->raw.raw_rate), bench->options.index.node_bytes,
 			bench->raw.raw_depth, bench->raw.ratio, bandwidth_ratio(bench));
 	print_operations(bench);
+	print_slices(bench);
 	if (bench->collected.passes)
 		printf("  collector   %" PRIu64 " passes, %" PRIu64 " merges, %" PRIu64
 		       " nodes retired, %" PRIu64 " reusable again\n", bench->collected.passes,
@@ -335,6 +350,26 @@ json_walks(cJSON *object, const struct nam_op_counters *sum, bool has_cache)
 	report_number(cache, "misses", (double)sum->cache_misses);
 	report_number(cache, "stale", (double)sum->cache_stale);
 	report_number(cache, "hit_rate", hit_rate(sum));
+}
+
+static void
+json_slices(cJSON *object, const struct index_bench *bench)
+{
+	cJSON *slices;
+
+	if (!bench->slices_count)
+		return;
+	slices = cJSON_AddArrayToObject(object, "slices");
+	for (uint32_t i = 0; i < bench->slices_count; i++) {
+		const struct index_slice *slice = &bench->slices[i];
+		cJSON *one = cJSON_CreateObject();
+
+		report_number(one, "seconds", slice->seconds);
+		report_number(one, "ops", (double)slice->ops);
+		report_number(one, "ops_per_s", slice->ops_per_s);
+		report_number(one, "memservers", slice->memservers);
+		cJSON_AddItemToArray(slices, one);
+	}
 }
 
 static void
@@ -448,6 +483,7 @@ index_json(void *arg, cJSON *object)
 		report_number(object, "raw_ratio", bench->raw.ratio);
 		report_number(object, "raw_bytes_ratio", bandwidth_ratio(bench));
 	}
+	json_slices(object, bench);
 	json_memory(object, bench);
 	if (bench->verified) {
 		report_number(object, "verified_entries", (double)bench->verified_entries);

@@ -146,6 +146,27 @@ json '"cache" not in r'
 simulate 2 --cluster sim:connect-ib --rpc-threads 0
 says '--rpc-threads'
 
+# ---- memory servers that come: 2, then 3, while clients insert, delete and scan
+simulate 0 --cluster sim:connect-ib --memservers 1 --grow 3 --slices 6 --clients 5 --threads 2 \
+	--keys 5k --mix insert=40,delete=10,lookup=20,scan=30 --seconds 0.09 --verify --json -
+json 'r["errors"] == r["violations"] == r["blocks_lost"] == 0 and r["memservers"] == 3'
+json '[s["memservers"] for s in r["slices"]] == [1, 1, 2, 2, 3, 3]'
+json '[round(s["seconds"] * 1000) for s in r["slices"]] == [15, 30, 45, 60, 75, 90]'
+json 'all(abs(s["ops"] / s["ops_per_s"] / 0.015 - 1) < 1e-3 and s["ops"] for s in r["slices"])'
+json '0 <= r["ops"] - sum(s["ops"] for s in r["slices"]) <= 5 * 2 * 16'
+json '[s["id"] for s in r["memory"]["servers"]] == [0, 1, 2] and
+	all(s["carved_bytes"] > s["free_bytes"] for s in r["memory"]["servers"])'
+simulate 0 --cluster sim:connect-ib --slices 2 --clients 2 --keys 5k --seconds 0.001
+says 'until      rate/s   memory servers'
+simulate 2 --cluster sim:connect-ib --memservers 3 --grow 3
+says '--grow: there are 3 memory servers from the beginning'
+simulate 2 --cluster sim:connect-ib --memservers 1 --grow 2 --ops 100
+says '--grow: not with --ops'
+simulate 2 --cluster sim:connect-ib --slices 2 --raw-ratio
+says '--slices: not with --raw-ratio'
+simulate 2 --cluster shm:/nowhere --grow 3
+says "to real ones 'namctl server add' adds memory servers"
+
 # ---- mistakes
 simulate 2 --cluster sim:connectx99
 says "there is no profile 'connectx99': connectx2, connectx2-ipoib, connectx3, connect-ib"
