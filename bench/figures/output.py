@@ -21,6 +21,7 @@ X_LABELS = {
     "rpc_threads": "handler threads", "get_percent": "% GET", "value_bytes": "bytes of a value",
     "transport": "", "transaction_size": "records of a transaction",
     "read_ratio": "% of transactions that read", "mix": "", "load_factor": "load factor",
+    "time": "ms of simulated time; lines: so many memory servers",
 }
 X_NAMES = {"colocated": ["apart", "co-located"], "mix": list(MIXES.values())}
 PAPERS = {"rhkv-9": "HERD"}  # printed values that are not of the line that they stand at
@@ -39,6 +40,8 @@ def row_of(o, points, point):
         return table_row_of(o, point, result)
     if figure.kind == "peers":
         return peer_row_of(o, point, result)
+    if point.slice:
+        return slice_row_of(o, point, result)
     per_op = result.get("per_op", {})
     network = o.sockets if point.over_sockets else o.network
     source = "model" if figure.model_only else "simulated" if o.simulated else "measured"
@@ -109,6 +112,17 @@ def peer_row_of(o, point, result):
            "ops_per_s": short(result.get("ops_per_s")),
            **{name + "_ns": short(latency.get(name)) for name in ("p50", "p99", "mean")},
            "source": "measured", "profile": "", "seed": o.seed}
+    return {name: str(value) for name, value in row.items()}
+
+
+def slice_row_of(o, point, result):
+    """A slice of a run; errors, max_ns and used_bytes are of the whole run."""
+    row = {"figure": point.figure.name, "design": point.line, "clients": point.clients,
+           "keys": point.keys, "until_ms": short(point.x),
+           **{name: short(result.get(name), ".9g")
+              for name in ("memservers", "ops", "ops_per_s", "errors", "max_ns")},
+           "used_bytes": "/".join(f"{used:.0f}" for used in result.get("used_bytes", [])),
+           "source": "simulated", "profile": o.network.name, "seed": o.seed}
     return {name: str(value) for name, value in row.items()}
 
 
@@ -240,7 +254,8 @@ def subtitle(figure, o, points):
     if figure.kind == "index" and figure.x != "keys":
         parts.append(f"{o.keys:,} keys")
     if figure.x != "memservers":
-        parts.append(f"{first.memservers} memory servers")
+        grow = "1 to " if first.slice else ""
+        parts.append(f"{grow}{first.memservers} memory servers")
     if figure.x != "clients":
         parts.append(f"{first.clients} clients")
     return ", ".join(parts)
@@ -291,6 +306,8 @@ def draw_panel(axis, figure, points, rows, panel):
         if modelled and figure.y == "rate" and figure.x != "colocated":
             axis.plot([p.x for p in modelled], [p.model[2] for p in modelled], linestyle="--",
                       color=COLOURS[colour], linewidth=1, label=f"{name}, model of 2.3")
+    if figure.x == "time":
+        draw_growth(axis, lines_of(points, panel)[0][2])
     for row, point, column, value in printed_of(figure, points, rows):
         if point.panel is panel and column == COLUMN[figure.y]:
             axis.plot([point.x], [value * scale], marker="*", markersize=14, linestyle="",
@@ -312,6 +329,17 @@ def draw_panel(axis, figure, points, rows, panel):
     if figure.x != "transport":
         names = dict(zip(*reversed(axis.get_legend_handles_labels())))
         axis.legend(names.values(), names.keys(), fontsize="small")
+
+
+def draw_growth(axis, points):
+    """A line at the end of each slice in which memory servers came, and how many there are."""
+    last = 1
+    for point in points:
+        count = (point.result or {}).get("memservers", last)
+        if count != last:
+            axis.axvline(point.x, color="#999999", linewidth=1)
+            axis.text(point.x, 0, f" {count:.0f}", fontsize="small")
+        last = count
 
 
 def printed_of(figure, points, rows):

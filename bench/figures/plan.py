@@ -51,7 +51,9 @@ SOURCES = {  # by how names of figures begin
     "rfp": "Su et al. (RFP, EuroSys 2017)",
     "ramp": "RAMP over RDMA",
     "rhkv": "Wu et al. (RHKV)",
+    "growth": "nam",
 }
+GROWTH_CACHE_MB = 1.0  # of each client: all inner nodes
 RFP_CLIENTS = 35  # of the paper's peak
 PAPER_KEYS = 100_000_000
 PAPER_BYTES_PER_S = 50e9
@@ -114,6 +116,7 @@ class Point:
     rpc_threads: int = 0
     cache_mb: float = 0.0
     colocated: bool = False
+    slice: int = 0  # growth: of the run, from 1
     seconds: float = 0.0
     model: tuple = None  # bytes/s, bytes per operation, operations/s
     result: dict = None  # the JSON of nam-bench
@@ -263,6 +266,9 @@ FIGURES = [
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="kicks"),
     rhkv("loops", "section 6.3", "inserts that loop: predicted (graph), or given up", "load_factor",
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="loops"),
+    Figure("growth", "ours", "rate over time while memory servers are added", "index", "time",
+           [Panel("half inserts, half scans of 100 entries")], clients=240,
+           lines=["fine", "hybrid"]),
 ]
 
 # x: (all values, with --quick)
@@ -278,6 +284,7 @@ VALUES = {
                      0.97], [0.5, 0.9]),
     "memservers": ([1, 2, 4, 8], [1, 2]),
     "colocated": ([0, 1], [0, 1]),
+    "time": (list(range(1, 41)), list(range(1, 13))),
     "clients": ([20, 40, 80, 120, 160, 200, 240], [4, 8]),
 }
 RFP_CLIENTS_X = ([1, 7, 14, 21, 28, 35, 70, 112], [4, 35])
@@ -358,6 +365,10 @@ def new_point(figure, o, panel, line, x, partitioning="none"):
         point.cache_mb = x
     elif figure.x == "colocated":
         point.colocated = bool(x)
+    elif figure.x == "time":
+        point.memservers = o.memservers[-1] if o.memservers else 4 if o.quick else 8
+        point.cache_mb, point.slice = GROWTH_CACHE_MB, x
+        point.x = x * o.seconds * 1e3 / len(VALUES["time"][o.quick])
     if figure.kind == "index":
         set_model(o, point)
     return point
@@ -405,7 +416,12 @@ def peers_command(o, point):
 
 
 def of_line(point, result):
-    """The line's part of a result."""
+    """The line's part of a result; of a run over time the slice's."""
+    if point.slice and result:
+        used = [server["carved_bytes"] - server["free_bytes"]
+                for server in result["memory"]["servers"]]
+        return {**result["slices"][point.slice - 1], "errors": result["errors"],
+                "max_ns": result["latency_ns"]["max"], "used_bytes": used}
     if point.figure.kind != "peers" or not result:
         return result
     system, transport = PEER_LINES[point.line]
@@ -434,7 +450,8 @@ def command(o, point):
         return [str(arg) for arg in table_command(o, point)]
     args = [figure.kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
     if o.simulated:
-        args += ["--memservers", point.memservers, "--clients", point.clients]
+        first = 1 if point.slice else point.memservers
+        args += ["--memservers", first, "--clients", point.clients]
         if point.rpc_threads or o.rpc_threads:
             args += ["--rpc-threads", point.rpc_threads or o.rpc_threads]
         if point.colocated:
@@ -449,7 +466,11 @@ def command(o, point):
             if panel.skewed and point.memservers > 1:
                 args += ["--shares", shares(point.memservers)]
         args += ["--keys", point.keys, "--cache-mb", f"{point.cache_mb:.6g}"]
-        args += ["--workload", panel.workload]
+        if point.slice:
+            args += ["--grow", point.memservers, "--slices", len(VALUES["time"][o.quick])]
+            args += ["--mix", "insert=50,scan=50", "--scan-length", 100]
+        else:
+            args += ["--workload", panel.workload]
         if panel.selectivity:
             args += ["--selectivity", f"{panel.selectivity:g}"]
     elif figure.family == "rhkv":

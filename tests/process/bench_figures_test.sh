@@ -79,9 +79,25 @@ says "there is no 'no_such_key'"
 expect 3 draw --csv tree-8 --quick --cluster shm:/nowhere/at/all --out "$tmp/out"
 says 'fine is left out: '
 
+# ---- memory servers that are added; times are simulated, so they are exact
+expect 0 draw --csv growth --quick --out "$tmp/out"
+says 'growth (ours), simulated: connect-ib: rate over time while memory servers are added'
+csv growth '[(i["design"], n(i["until_ms"])) for i in r] ==
+	[(d, 20 * s) for d in ("fine", "hybrid") for s in range(1, 13)]'
+csv growth 'all(i["errors"] == "0" and n(i["ops_per_s"]) > 0 and n(i["max_ns"]) < 50e6 for i in r)'
+csv growth 'all([n(i["memservers"]) for i in r if i["design"] == d] == sorted(n(i["memservers"])
+	for i in r if i["design"] == d) for d in ("fine", "hybrid"))'
+csv growth '[i["memservers"] for i in r if i["until_ms"] in ("20", "160", "240")] ==
+	["1", "2", "4"] * 2'
+csv growth 'all(len(used) == 4 and min(used) > 0 for used in
+	([n(b) for b in i["used_bytes"].split("/")] for i in r))'
+expect 2 draw --csv growth --cluster shm:/nowhere
+says 'growth: only with --cluster sim:PROFILE'
+
 # ---- plots, and a page with all of them
-expect 0 draw tree-8 tree-13 rfp-5 ramp-5 --quick --clients 2,35 --designs fine --out "$tmp/plots"
-for figure in tree-8 tree-13 rfp-5 ramp-5; do
+expect 0 draw tree-8 tree-13 rfp-5 ramp-5 growth --quick --clients 2,35 --designs fine \
+	--out "$tmp/plots"
+for figure in tree-8 tree-13 rfp-5 ramp-5 growth; do
 	head -c 8 "$tmp/plots/$figure.png" | grep -q PNG || fail "$figure: no PNG"
 	grep -q '</svg>' "$tmp/plots/$figure.svg" || fail "$figure: no SVG"
 	grep -q "$figure.svg" "$tmp/plots/index.html" || fail "$figure is not in index.html"
