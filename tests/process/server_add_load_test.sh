@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# namctl server add under load: reads and writes by YCSB's keys on fine and hybrid indexes, records
+# and tables.  No operation fails, and new nodes and rows lie on the new memory server within 2 s.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+# shellcheck source=tests/lib/members.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/members.sh"
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
+
+# shellcheck disable=SC2034	# members.sh uses it
+memory=(--memory 128M --region 16M --pages 4k)
+load=
+
+# Clients run until they are told to end.
+load_start() {
+	"$@" >"$tmp/load.out" 2>"$tmp/load.err" &
+	load=$!
+}
+
+# Sets $out: what the client found, as JSON.  SIGINT ends nam-bench in order, with status 130.
+load_end() {
+	local status=0
+
+	kill -INT $load
+	wait $load || status=$?
+	load=
+	out=$(cat "$tmp/load.out")
+	[ "$status" -eq "$1" ] || fail "the client ended with $status: $(cat "$tmp/load.err")"
+	json 'r["errors"] == 0 and r["ops"] > 0'
+}
+
+# Sets $value: the bytes in use on that memory server, as Python sees them.
+used_on() {
+	out=$(namctl --cluster "$(nam_server_address 0)" --json status)
+	python json "sum(s['carved_bytes'] - s['free_bytes'] for s in r['servers']
+		if s.get('id') == $1)"
+}
+
+add() {
+	server_start 2 || fail "server 2"
+	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 2)"
+	prints "memory server 2 has been added: view 3"
+}
+
+# Blocks are in use on the new memory server within 2 s.
+allocated() {
+	local began=$EPOCHREALTIME
+
+	until used_on 2 && [ "$value" -gt 0 ]; do
+		if awk -v a="$began" -v b="$EPOCHREALTIME" -v slowness="${NAM_TEST_SLOWNESS:-1}" \
+			'BEGIN { exit !(b - a > 2 * slowness) }'; then
+			fail "nothing is allocated on the new memory server"
+			return
+		fi
+	done
+}
+
+# grows STATUS COMMAND...: the client adds entries, so that much is in use when its run is on.
+grows() {
+	local i
+
+	nam_servers_start 2 "${memory[@]}" || exit 1
+	load_start "${@:2}"
+	for ((i = 0; i < 400; i++)); do
+		used_on 0
+		[ "$value" -gt 1500000 ] && break
+		sleep 0.05
+	done
+	[ "$i" -lt 400 ] || fail "'${*:2}' adds nothing: $value bytes, $(cat "$tmp/load.err")"
+	add
+	allocated
+	load_end "$1"
+	nam_servers_stop || fail "the servers did not end well"
+}
+
+# Versions of a record lie where its head is, so only new records go to a new memory server; of
+# those see txn/records.
+test_records() {
+	local i
+
+	nam_servers_start 2 "${memory[@]}" || exit 1
+	load_start nam-bench ramp --cluster "$cluster" --keys 5k --read-ratio 50 \
+		--transaction-size 2 --distribution zipfian --fibers 16 --seconds 600 --json -
+	for ((i = 0; i < 400; i++)); do
+		out=$(namctl --cluster "$cluster" --json records list)
+		python json '(r["record_stores"] or [""])[0]'
+		[ -n "$value" ] || continue
+		out=$(namctl --cluster "$cluster" --json records stat "$value" 2>/dev/null) ||
+			continue
+		python json 'r["records"] == 5000'
+		[ "$value" = True ] && break
+		sleep 0.05
+	done
+	[ "$i" -lt 400 ] || fail "no records: $out, $(cat "$tmp/load.err")"
+	add
+	sleep 0.5
+	load_end 130
+	nam_servers_stop || fail "the servers did not end well"
+}
+
+both=$(nam_server_address 0),$(nam_server_address 1)
+for design in fine hybrid; do
+	grows 130 nam-bench index --design $design --cluster "$both" --keys 5k \
+		--mix lookup=40,update=40,insert=20 --distribution zipfian --seconds 600 --json -
+	json 'r["memservers"] == 3'
+done
+grows 0 table_load_tool "$both" 600 20
+test_records
+finish "memory servers come under load: all as it should be"
