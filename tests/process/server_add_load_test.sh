@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # namctl server add under load: reads and writes by YCSB's keys on fine and hybrid indexes, records
-# and tables.  No operation fails, and new nodes and rows lie on the new memory server within 2 s.
+# and tables.  No operation fails, and new nodes and rows come to lie on the new memory server.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -45,56 +45,49 @@ add() {
 	prints "memory server 2 has been added: view 3"
 }
 
-# Blocks are in use on the new memory server within 2 s.
+# holds MEMORY_SERVER BYTES: it has more than that in use.
+holds() {
+	used_on "$1" && [ "$value" -gt "$2" ]
+}
+
+# Blocks come to be in use on the new memory server, within 2 s on a machine without other work.
 allocated() {
 	local began=$EPOCHREALTIME
 
-	until used_on 2 && [ "$value" -gt 0 ]; do
-		if awk -v a="$began" -v b="$EPOCHREALTIME" -v slowness="${NAM_TEST_SLOWNESS:-1}" \
-			'BEGIN { exit !(b - a > 2 * slowness) }'; then
-			fail "nothing is allocated on the new memory server"
-			return
-		fi
-	done
+	until_true holds 2 0
+	awk -v a="$began" -v b="$EPOCHREALTIME" \
+		'BEGIN { printf "blocks on the new memory server after %.2f s\n", b - a }'
 }
 
 # grows STATUS COMMAND...: the client adds entries, so that much is in use when its run is on.
 grows() {
-	local i
-
 	nam_servers_start 2 "${memory[@]}" || exit 1
 	load_start "${@:2}"
-	for ((i = 0; i < 400; i++)); do
-		used_on 0
-		[ "$value" -gt 1500000 ] && break
-		sleep 0.05
-	done
-	[ "$i" -lt 400 ] || fail "'${*:2}' adds nothing: $value bytes, $(cat "$tmp/load.err")"
+	await holds 0 1500000 ||
+		fail "'${*:2}' adds nothing: $value bytes, $(cat "$tmp/load.err")"
 	add
 	allocated
 	load_end "$1"
 	nam_servers_stop || fail "the servers did not end well"
 }
 
+# There are 5,000 records.
+are_loaded() {
+	out=$(namctl --cluster "$cluster" --json records list)
+	python json '(r["record_stores"] or [""])[0]'
+	[ -n "$value" ] || return 1
+	out=$(namctl --cluster "$cluster" --json records stat "$value" 2>/dev/null) || return 1
+	python json 'r["records"] == 5000'
+	[ "$value" = True ]
+}
+
 # Versions of a record lie where its head is, so only new records go to a new memory server; of
 # those see txn/records.
 test_records() {
-	local i
-
 	nam_servers_start 2 "${memory[@]}" || exit 1
 	load_start nam-bench ramp --cluster "$cluster" --keys 5k --read-ratio 50 \
 		--transaction-size 2 --distribution zipfian --fibers 16 --seconds 600 --json -
-	for ((i = 0; i < 400; i++)); do
-		out=$(namctl --cluster "$cluster" --json records list)
-		python json '(r["record_stores"] or [""])[0]'
-		[ -n "$value" ] || continue
-		out=$(namctl --cluster "$cluster" --json records stat "$value" 2>/dev/null) ||
-			continue
-		python json 'r["records"] == 5000'
-		[ "$value" = True ] && break
-		sleep 0.05
-	done
-	[ "$i" -lt 400 ] || fail "no records: $out, $(cat "$tmp/load.err")"
+	await are_loaded || fail "no records: $out, $(cat "$tmp/load.err")"
 	add
 	sleep 0.5
 	load_end 130
