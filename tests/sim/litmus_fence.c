@@ -179,6 +179,7 @@ last_server(void)
 static void
 end_only(struct actor *self)
 {
+	litmus.flags[FOUR] = true;
 	litmus_await(TWO);
 	end_session(self);
 	litmus.flags[ONE] = true;
@@ -215,6 +216,8 @@ watch_silence(struct actor *self)
 static void
 watch_gone(struct actor *self)
 {
+	/* While a client joins, no memory server may end. */
+	litmus_await(FOUR);
 	nam_sim_process_kill(last_server());
 	litmus.flags[TWO] = true;
 	litmus_await(ONE);
