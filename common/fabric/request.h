@@ -34,6 +34,8 @@ enum nam_fabric_cap {
 	NAM_CAP_LASTING = 1u << 7,
 	/* A peer that may only READ regions WRITEs its share: nam_qp_options.rights. */
 	NAM_CAP_READER_SHARE = 1u << 8,
+	/* A WRITE is visible before a later WRITE of the same queue pair. */
+	NAM_CAP_ORDER_WRITES = 1u << 9,
 };
 
 enum nam_wr_op {

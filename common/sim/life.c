@@ -78,9 +78,11 @@ nam_sim_profile_caps(unsigned profile)
 	static const uint32_t caps[NAM_SIM_PROFILES_COUNT] = {
 		[NAM_SIM_STRICT] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
 			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_ORDERED_LOADS |
-			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | NAM_CAP_READER_SHARE,
+			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | NAM_CAP_READER_SHARE |
+			NAM_CAP_ORDER_WRITES,
 		[NAM_SIM_VERBS] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD |
+			NAM_CAP_ORDER_WRITES,
 		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
 		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
 			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
@@ -98,7 +100,7 @@ rules(struct sim *sim)
 	sim->caps = nam_sim_profile_caps(sim->options.profile);
 	for (unsigned b = 0; b < SIM_CLASSES; b++)
 		sim->order[SIM_SEND][b] = true;
-	sim->order[SIM_WRITE][SIM_WRITE] = in_order && sim->options.profile != NAM_SIM_ROUTED;
+	sim->order[SIM_WRITE][SIM_WRITE] = sim->caps & NAM_CAP_ORDER_WRITES;
 	sim->order[SIM_WRITE][SIM_SEND] = in_order;
 	sim->order[SIM_WRITE][SIM_READ] = in_order;
 	sim->order[SIM_WRITE][SIM_ATOMIC] = sim->caps & NAM_CAP_ORDER_WRITE_ATOMIC;

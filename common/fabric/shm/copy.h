@@ -15,7 +15,8 @@
 #endif
 #define SHM_COPY_CAPS                                                                               \
 	(NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ | NAM_CAP_WORD8_ATOMIC |            \
-		NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_RPC_SRQ | NAM_CAP_READER_SHARE | SHM_ORDERED)
+		NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_RPC_SRQ | NAM_CAP_READER_SHARE |                    \
+		NAM_CAP_ORDER_WRITES | SHM_ORDERED)
 
 /* `ahead` is prefetched meanwhile, `bytes` of it. */
 typedef void (*shm_read_fn)(void *to, const void *from, uint32_t bytes, const void *ahead);

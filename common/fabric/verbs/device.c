@@ -281,14 +281,14 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 }
 
 /*
- * InfiniBand's rules for a reliable connection order WRITE before ATOMIC and ATOMIC before READ,
- * whatever the device; whether atomics hold against the CPU is the device's to say.
+ * InfiniBand's rules for a reliable connection order WRITE before WRITE and ATOMIC, and ATOMIC
+ * before READ, whatever the device; whether atomics hold against the CPU is the device's to say.
  */
 uint32_t
 nam__verbs_caps(const struct ibv_device_attr *attr)
 {
-	return NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ | NAM_CAP_WORD8_ATOMIC |
-		NAM_CAP_RPC_SRQ | NAM_CAP_UD |
+	return NAM_CAP_ORDER_WRITES | NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+		NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD |
 		(attr->atomic_cap == IBV_ATOMIC_GLOB ? NAM_CAP_ATOMIC_VS_CPU : 0);
 }
 
