@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "compute/remote/block_cache.h"
+#include "compute/remote/spare.h"
 #include "compute/remote/epoch.h"
 
 #define ASK_MAX 1024u
@@ -335,6 +336,29 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		"used blocks of other sizes; drop or collect what is not needed, or start it with "
 		"more --memory", server->address, stride,
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
+}
+
+int
+nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+	struct nam_gaddr *ret_at)
+{
+	struct nam__block_class *class = nam__class_find(worker, slot, stride);
+
+	if (!class || !class->spares_count)
+		return nam_alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+	ret_at->raw = class->spares[--class->spares_count];
+	return 0;
+}
+
+void
+nam__spare_give(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t stride)
+{
+	struct nam__block_class *class = nam__class_find(worker, slot, stride);
+
+	if (class && class->spares_count < NAM__SPARES)
+		class->spares[class->spares_count++] = nam_gaddr_untagged(at).raw;
+	else
+		nam__block_cache_put(worker, at, stride);
 }
 
 /* Blocks in the block cache have been allocated already, wherever they lie. */

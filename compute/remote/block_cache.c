@@ -102,6 +102,10 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	struct nam_rpc_free_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	int rc = request ? 0 : -ENOMEM;
 
+	if (!keep && !nam__class_reserve(worker, class, class->spares_count))
+		while (class->spares_count)
+			class->recycled[class->recycled_count++] =
+				class->spares[--class->spares_count];
 	while (!rc && class->recycled_count + class->run_left > keep) {
 		uint32_t excess = class->recycled_count + class->run_left - keep;
 
@@ -129,7 +133,8 @@ nam__block_cache_return(struct nam_worker *worker, uint32_t keep)
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
 			struct nam__block_class *class = &strides.classes[slot];
 
-			if (class->recycled_count + class->run_left > 2 * keep)
+			if (class->recycled_count + class->run_left > 2 * keep ||
+				(!keep && class->spares_count))
 				class_return(worker, slot, strides.stride, class,
 					keep); /* SUSPENDS */
 		}
@@ -148,7 +153,8 @@ nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache, uin
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
 			const struct nam__block_class *class = &cache->strides[i].classes[slot];
 
-			kept += stride * (class->recycled_count + class->run_left);
+			kept += stride * (class->recycled_count + class->run_left +
+				class->spares_count);
 			unsure += stride * class->unsure;
 		}
 	}

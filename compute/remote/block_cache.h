@@ -9,6 +9,7 @@
 #include "compute/worker/worker.h"
 
 #define NAM__ASK_FIRST 16u
+#define NAM__SPARES 16u			/* as many as fibers that use one at the same time */
 #define NAM__BLOCKS_KEPT 1024u		/* of a size class, when its worker trims it */
 
 /* Blocks of one stride on one memory server. */
@@ -18,6 +19,8 @@ struct nam__block_class {
 	uint32_t ask;			/* blocks to ask for next time */
 	uint64_t *recycled;		/* a stack of gaddrs */
 	uint32_t recycled_count, recycled_size;
+	uint32_t spares_count;
+	uint64_t spares[NAM__SPARES];	/* gaddrs of blocks for passing uses */
 	uint32_t skips;			/* the server was full: how often yet to pass it by */
 	uint32_t passes;		/* as it was fuller than others */
 	uint32_t unsure;		/* blocks of RPCs without an answer, so far or for good */

@@ -13,7 +13,7 @@
 
 #include "compute/worker/worker.h"
 
-#define NAM__DOORBELL_MAX 6u
+#define NAM__DOORBELL_MAX 7u
 
 /* Lives on the stack of the task that waits for it.  Requests take effect like a batch's. */
 struct nam__doorbell {

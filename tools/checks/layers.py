@@ -79,6 +79,7 @@ CROSSING = {
     "compute/remote/lock.h": ["index"],
     "compute/remote/lock_slot.h": ["index"],
     "compute/remote/reclaim.h": ["index", "kv", "txn"],
+    "compute/remote/spare.h": ["index"],
     "compute/rpc/call.h": ["index", "kv"],
     "compute/worker/outstanding_reads.h": ["index"],
     "compute/view/lead.h": ["steward"],
@@ -101,6 +102,7 @@ CROSSING = {
 SERVER_CODE = re.compile(r"memserver/|\w+/server/")
 SERVER_MAY_USE = [
     "index/fine/leaf_change.h",
+    "index/node/dirty.h",
     "index/node/divide.h",
     "index/node/node.h",
     "index/options.h",
