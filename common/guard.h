@@ -44,6 +44,9 @@
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
 	X(ASIDE_STAYS, "aside-stays", "changes of nodes in the middle of a dead client's merge")     \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
+	X(REDO_FIRST, "redo-first", "half-written nodes that no record completes")                  \
+	X(REDO_ORDER, "redo-order", "the same, where WRITEs overtake each other")                   \
+	X(REDO_WHOLE, "redo-whole", "repairs by a record of another image")                         \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
 	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
 	X(QUEUE_PATIENCE, "queue-patience", "a wait for ever, for a turn that does not come")       \

@@ -274,8 +274,11 @@ struct nam_version_leader {
 	uint64_t others[];		/* in the version of that one: the heads of all others */
 };
 
-/* Nodes are this much further apart than they are long: NICs serialise atomics by the low 12
- * address bits, and lock words at 1 KiB strides would fall into four slots of 4,096. */
+/*
+ * Nodes are this much further apart than they are long: NICs serialise atomics by the low 12
+ * address bits, and lock words at 1 KiB strides would fall into four slots of 4,096.  The redo
+ * record of the last change of the node lies there: index/node/redo.h.
+ */
 #define NAM_NODE_STAGGER_BYTES 64u
 
 /*

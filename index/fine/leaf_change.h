@@ -8,16 +8,6 @@
 #include "common/counters.h"
 #include "index/node/node.h"
 
-/*
- * The words of a node's header that a change has touched beside hash and front; each includes the
- * last.
- */
-enum nam__header_part {
-	NAM__HEADER_FRONT,
-	NAM__HEADER_COUNTS,
-	NAM__HEADER_FENCES,		/* and the sibling */
-};
-
 /* The effect of a change on a leaf; but for the first, its image is as it was. */
 enum nam__leaf_effect {
 	NAM__LEAF_WRITE,	/* the image has changed */

@@ -2,10 +2,37 @@
 /* node_read.c -- a node is read until its image validates. */
 #include <errno.h>
 
+#include "compute/remote/lock_slot.h"
 #include "index/node/validate.h"
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
+#define SUSPECT_NS 20000000ull		/* a lock word that stays: ask whether its owner is alive */
+
+/*
+ * The lock of a torn image has stayed the same for a while.  If its holder is dead, complete the
+ * node (I20).  0: READ it again; else why not.
+ */
+NAM_FIBER_FN static int
+recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, uint64_t *image)
+{
+	uint64_t dead = image[NAM__WORD_LOCK], word = nam__lock_word_new(worker), seen = word;
+	struct nam__lock_holder holder;
+	int rc = nam__lock_holder_ask(worker, dead, &holder); /* SUSPENDS */
+
+	if (rc <= 0)
+		return rc;
+	rc = worker->reads_only ? -NAM_E_LOCK_ORPHANED :
+		nam__node_take(worker, index, at, dead, word, image); /* SUSPENDS */
+	if (!rc)
+		rc = nam_cas_await(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
+			&seen); /* SUSPENDS */
+	if (seen != word)
+		rc = -NAM_E_FENCED;
+	if (rc == -NAM_E_LOCK_ORPHANED)
+		rc = nam__lock_blame(worker, at, &holder);
+	return rc == -NAM_E_RESTART_LOCKED ? 0 : rc;
+}
 
 /* Images keep failing to verify: look again with growing pauses, and then at the lock's holder. */
 NAM_FIBER_FN static int
@@ -13,8 +40,8 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	uint64_t *image)
 {
 	uint64_t deadline = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
-	uint64_t pause_ns = TORN_PAUSE_NS;
-	struct nam__lock_holder holder;
+	uint64_t pause_ns = TORN_PAUSE_NS, since_ns = nam_now_ns();
+	uint64_t word = image[NAM__WORD_LOCK];
 	int rc;
 
 	do {
@@ -29,18 +56,21 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 		rc = nam__node_validate(index, image, at, level, NAM__ANY_TYPE);
 		if (rc != -NAM_E_RESTART_TORN)
 			return rc;
+		if (image[NAM__WORD_LOCK] != word) {
+			word = image[NAM__WORD_LOCK];
+			since_ns = nam_now_ns();
+		} else if (word != NAM_LOCK_FREE && nam_now_ns() - since_ns > SUSPECT_NS) {
+			rc = recover(worker, index, at, image); /* SUSPENDS */
+			if (rc)
+				return rc;
+			since_ns = nam_now_ns();
+		}
 	} while (nam_now_ns() < deadline);
-
-	if (image[NAM__WORD_LOCK] == NAM_LOCK_FREE ||
-		nam__lock_holder_ask(worker, image[NAM__WORD_LOCK], &holder) != 1) /* SUSPENDS */
-		return -NAM_E_RESTART_TORN;
-	/* It may have finished, and let go, before it ended. */
-	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
-	if (rc)
-		return rc;
-	rc = nam__node_validate(index, image, at, level, NAM__ANY_TYPE);
-	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder.word ?
-		       nam__lock_blame(worker, at, &holder) : rc;
+	rc = word == NAM_LOCK_FREE ? -NAM_E_RESTART_TORN :
+		recover(worker, index, at, image); /* SUSPENDS */
+	if (!rc)
+		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+	return rc ? rc : nam__node_validate(index, image, at, level, NAM__ANY_TYPE);
 }
 
 int

@@ -556,6 +556,7 @@ nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__
 {
 	struct nam__doorbell doorbell;
 
+	nam__node_seal(&index->g, held->image, held->at);
 	nam__doorbell_init(&doorbell, worker, held->at);
 	nam__image_post(&doorbell, index, held, dirty, part);
 	return nam__doorbell_await(&doorbell); /* SUSPENDS */

@@ -7,10 +7,11 @@
 
 #include "compute/remote/lock_slot.h"
 #include "index/index_internal.h"
+#include "index/node/redo.h"
 
 /*
- * The writes of one image, in the order that readers with ORDERED_LOADS rely on: rear word, body,
- * and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
+ * The writes of one sealed image, in the order that readers with ORDERED_LOADS rely on: rear word,
+ * body, and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
  */
 static inline __attribute__((always_inline)) void
 nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
@@ -20,7 +21,6 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	uint64_t *image = held->image;
 	uint32_t rear = g->node_words - 1;
 
-	nam__node_seal(g, image, held->at);
 	nam__doorbell_write(doorbell, 8 * rear, image + rear, 8);
 	if (dirty.end > dirty.first)
 		nam__doorbell_write(doorbell, 8 * dirty.first, image + dirty.first,
@@ -31,16 +31,81 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	nam__doorbell_write(doorbell, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
 }
 
+/* The record of a change that is under way. */
+struct nam__redo {
+	uint64_t *record;		/* NULL: there is none */
+	struct nam_gaddr block;		/* elsewhere, of the same memory server; or null */
+};
+
+/* redo.c: a record that needs a block.  Posts the WRITE of that. */
+NAM_FIBER_FN void nam__redo_block_post(struct nam__doorbell *doorbell,
+	const struct nam_index *index, struct nam__held *held, struct nam__dirty dirty,
+	enum nam__header_part part, struct nam__redo *redo);
+
+void nam__redo_block_give(struct nam_worker *worker, const struct nam_index *index,
+	struct nam_gaddr block);
+
+/*
+ * I20: before the first WRITE of the change.  Where WRITEs may overtake each other, it waits.
+ * Without memory for a record there is none.
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+nam__redo_post(struct nam__doorbell *doorbell, const struct nam_index *index,
+	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part,
+	struct nam__redo *redo)
+{
+	struct nam_worker *worker = doorbell->worker;
+	uint32_t bytes;
+
+	redo->block = NAM_GADDR_NULL;
+	redo->record = nam_buffer_take(worker, NAM_NODE_STAGGER_BYTES);
+	if (__builtin_expect(!redo->record, 0))
+		return 0;
+	bytes = nam__redo_fill(redo->record, held->image, dirty, part);
+	if (__builtin_expect(!nam__redo_fits(dirty, part), 0)) {
+		nam__redo_block_post(doorbell, index, held, dirty, part, redo); /* SUSPENDS */
+		if (nam_gaddr_is_null(redo->block))
+			return 0;
+	}
+	nam__doorbell_write(doorbell, index->g.node_bytes, redo->record, bytes);
+	if (__builtin_expect(!(worker->client->caps & NAM_CAP_ORDER_WRITES) &&
+		NAM_GUARD(REDO_ORDER), 0))
+		return nam__doorbell_await(doorbell); /* SUSPENDS */
+	return 0;
+}
+
+/* The change is done, and needs no record; or it failed, and another client may need it. */
+static inline __attribute__((always_inline)) void
+nam__redo_end(struct nam_worker *worker, const struct nam_index *index,
+	const struct nam__redo *redo, int rc)
+{
+	if (redo->record)
+		nam_buffer_give(worker, redo->record, NAM_NODE_STAGGER_BYTES);
+	if (__builtin_expect(!nam_gaddr_is_null(redo->block) && !rc, 0))
+		nam__redo_block_give(worker, index, redo->block);
+}
+
 /* nam__write_unlock(), in line. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 nam__write_unlock_quickly(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part)
 {
 	struct nam__doorbell doorbell;
+	struct nam__redo redo;
+	int rc, unlock_rc;
 
+	nam__node_seal(&index->g, held->image, held->at);
 	nam__doorbell_init(&doorbell, worker, held->at);
-	nam__image_post(&doorbell, index, held, dirty, part);
-	return nam__unlock_quickly(&doorbell, &held->lock); /* SUSPENDS */
+	/* I20: else the record may come when the node is half-written. */
+	if (!NAM_GUARD(REDO_FIRST))
+		nam__image_post(&doorbell, index, held, dirty, part);
+	rc = nam__redo_post(&doorbell, index, held, dirty, part, &redo); /* SUSPENDS */
+	if (NAM_GUARD(REDO_FIRST) && !rc)
+		nam__image_post(&doorbell, index, held, dirty, part);
+	unlock_rc = nam__unlock_quickly(&doorbell, &held->lock); /* SUSPENDS */
+	rc = rc ? rc : unlock_rc;
+	nam__redo_end(worker, index, &redo, rc);
+	return rc;
 }
 
 #endif /* NAM_INDEX_NODE_IMAGE_WRITE_H */

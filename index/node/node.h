@@ -25,6 +25,7 @@
 #include "common/gaddr.h"
 #include "common/layout.h"
 #include "common/error.h"
+#include "index/node/dirty.h"
 #include "index/options.h"
 
 #define NAM__KEY_WORDS_MAX 9u		/* 64 bytes of key and a payload */
@@ -270,11 +271,6 @@ unsigned nam__leaf_lower_bound(const struct nam__geometry *g, const uint64_t *no
 
 /* Bring all entries into order.  Returns the number of the first that has moved; count: none. */
 unsigned nam__leaf_sort(const struct nam__geometry *g, uint64_t *node);
-
-/* Words [first, end) of an image that a change touched, fences and counts apart. */
-struct nam__dirty {
-	uint32_t first, end;
-};
 
 /*
  * Add an entry that is not there to a leaf that is not full: at the end of the sorted part if it

@@ -331,12 +331,15 @@ locker_main(char **argv)
 	if (rc)
 		test_die("locker: %s (%s)", nam_err_name(rc), nam_worker_diag(worker));
 	if (!strcmp(argv[3], "torn")) {
-		/* The first WRITE of a change, and no more. */
+		/* Of a change without a redo record the first WRITE, and no more. */
 		uint32_t rear = index->g.node_words - 1;
+		uint64_t *note = held.image;
 		struct nam_batch batch;
 
 		held.image[rear] += 1ull << 16;
+		*note = 0;
 		nam_batch_init(&batch, worker);
+		nam_batch_write(&batch, held.at, index->g.node_bytes, note, 8);
 		nam_batch_write(&batch, held.at, 8 * rear, held.image + rear, 8);
 		if (nam_batch_await(&batch)) /* SUSPENDS */
 			test_die("locker: cannot write");

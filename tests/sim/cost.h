@@ -19,10 +19,18 @@
 #define COST_ATOMIC_IN 8u
 #define COST_ATOMIC_OUT 16u
 
+/* The bytes of a redo record, and of its block, for so many bytes of entries. */
+static inline uint64_t
+cost_redo_out(uint64_t entry_bytes)
+{
+	return (entry_bytes <= 32 ? 32 : 48) + entry_bytes;
+}
+
 struct cost {
 	uint64_t round_trips;
 	uint64_t locks;		/* taken: 1 round trip more each without ORDER_ATOMIC_READ */
-	uint64_t releases;	/* after WRITEs: 1 more each without ORDER_WRITE_ATOMIC */
+	/* After WRITEs: 1 more each without ORDER_WRITE_ATOMIC, and without ORDER_WRITES. */
+	uint64_t releases;
 	uint64_t doorbells;	/* 0: as many as round trips */
 	uint64_t requests;	/* 0: not said */
 	uint64_t bytes_in, bytes_out;	/* both 0: not said */

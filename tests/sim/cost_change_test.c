@@ -34,16 +34,17 @@ image_in(const struct cost_stage *stage)
 static struct cost
 changed(const struct cost_stage *stage, uint32_t entry_bytes)
 {
-	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1, .requests = 7,
-		.bytes_in = image_in(stage), .bytes_out = IMAGE_OUT + entry_bytes };
+	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1,
+		.requests = entry_bytes <= 32 ? 8 : 9, .bytes_in = image_in(stage),
+		.bytes_out = IMAGE_OUT + entry_bytes + cost_redo_out(entry_bytes) };
 }
 
 /* A payload: as many entries as before, so the counts are not written. */
 static struct cost
 replaced(const struct cost_stage *stage)
 {
-	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1, .requests = 6,
-		.bytes_in = image_in(stage), .bytes_out = IMAGE_OUT };
+	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1, .requests = 7,
+		.bytes_in = image_in(stage), .bytes_out = IMAGE_OUT + cost_redo_out(8) };
 }
 
 /* A look under the lock, and nothing to do. */

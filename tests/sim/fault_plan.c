@@ -95,6 +95,24 @@ sim_disturbed(void)
 	return counts.kills || counts.server_kills || counts.broken;
 }
 
+/*
+ * Whether a lock of a dead client may stay: one held aside, or that of a node that no record
+ * completes.
+ */
+static bool
+lock_may_stay(const struct sim_stage *stage)
+{
+	struct nam_sim_counts counts = nam_sim_counted();
+	bool aside = stage->scenario->collects || stage->scenario->temporary;
+
+	/* Behind the clients: collectors. */
+	for (uint32_t i = stage->scenario->clients + 1; i < stage->actors_count; i++)
+		aside |= stage->actors[i].troubled ||
+			 !nam_sim_process_alive(stage->actors[i].process);
+	return aside || counts.server_kills || counts.broken || stage->scenario->spare ||
+	       stage->scenario->sim.faults.full;
+}
+
 bool
 sim_explained(struct sim_actor *actor, int rc)
 {
@@ -105,7 +123,8 @@ sim_explained(struct sim_actor *actor, int rc)
 		return true;
 	/* The dead leave no locks in trees that memory servers change. */
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-		return sim_one_sided(actor->stage->scenario) && sim_disturbed();
+		return sim_one_sided(actor->stage->scenario) && sim_disturbed() &&
+		       lock_may_stay(actor->stage);
 	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED))
 		return false;
 	if (!actor->troubled)

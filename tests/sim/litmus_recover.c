@@ -6,6 +6,9 @@
 #include "litmus.h"
 
 #define KEY 115u
+/* About when WRITEs that are posted now are carried out. */
+#define WRITES_NS 300u
+#define WRITES_SPREAD_NS 900u
 
 static void
 die(void *arg)
@@ -47,6 +50,138 @@ end_whole(struct actor *self)
 	litmus_expect(self, KEY, 0);
 	litmus_expect(self, KEY + 1, 0);
 	litmus_verify(self);
+}
+
+/* ---- a node half-written --------------------------------------------------------------------- */
+
+/* A WRITE of the change is held up, after so many; and meanwhile the client dies. */
+static void
+die_within(struct actor *self, uint32_t writes, uint64_t after_ns)
+{
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	nam_sim_delay_after(NAM_WR_WRITE, writes, 2 * LITMUS_TICKS_NS);
+	if (nam_sim_call_after(after_ns, die, self))
+		sim_die("no memory");
+}
+
+/* The record and the rear word are there. */
+static void
+die_half_written(struct actor *self)
+{
+	die_within(self, 2, LITMUS_TICKS_NS);
+}
+
+/* Of the record nothing, or a part; and other WRITEs, if they do not wait for it. */
+static void
+die_before_record(struct actor *self)
+{
+	die_within(self, 0, WRITES_NS + nam_sim_random() % WRITES_SPREAD_NS);
+}
+
+static void
+look_and_insert(struct actor *self)
+{
+	int rc;
+
+	litmus_await(ONE);
+	litmus_expect_range(self, 110, 210, 0);
+	rc = litmus_try_lookup(self, KEY);
+	if (rc && rc != -NAM_E_NOTFOUND)
+		litmus_fail("lookup: %s", nam_err_name(rc));
+	litmus_insert(self, KEY + 1);
+	if (litmus_try_lookup(self, KEY) != rc)
+		litmus_fail("a change that was half done has come or gone");
+}
+
+static void
+insert_beside(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, KEY + 2);
+}
+
+static void
+end_completed(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_expect(self, KEY + 1, 0);
+	litmus_verify(self);
+}
+
+/* All entries behind it move, which is more than a record has room for. */
+static void
+delete_and_die(struct actor *self)
+{
+	uint8_t key[8];
+
+	nam_key_from_u64(110, key);
+	(void)!nam_index_delete(self->worker, self->index, key);
+}
+
+static void
+look_at_rest(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_expect_range(self, 120, 210, 0);
+	litmus_insert(self, KEY + 1);
+}
+
+static void
+end_deleted(struct actor *self)
+{
+	litmus_expect_range(self, 0, 100, 0);
+	litmus_expect_range(self, 120, 430, 0);
+	litmus_expect(self, KEY + 1, 0);
+	litmus_verify(self);
+}
+
+/* The one that takes over dies as well, before it has written anything; then a third one comes. */
+static void
+die_repairing(struct actor *self)
+{
+	litmus.flags[TWO] = true;
+	die_here(self);
+}
+
+static void
+repair_and_die(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus.flags[ONE] = false;
+	(void)litmus_try_insert(self, KEY + 2);
+	litmus.flags[ONE] = true;	/* it may have found the node whole */
+}
+
+static void
+insert_third(struct actor *self)
+{
+	litmus_await(TWO);
+	nam_sleep_ns(4 * LITMUS_TICKS_NS);
+	litmus_insert(self, KEY + 1);
+}
+
+/* A record that some client has damaged leads to no image. */
+static void
+damage_and_insert(struct actor *self)
+{
+	struct nam_gaddr leaf = litmus_leaf_of(self, KEY, NULL);
+	uint64_t *word = nam_buffer_take(self->worker, 8);
+	int rc;
+
+	litmus_await(ONE);
+	leaf = nam_gaddr_make(nam_gaddr_region(leaf),
+		nam_gaddr_offset(leaf) + self->index->g.node_bytes + 8, 0);
+	if (!word || nam_read_await(self->worker, leaf, word, 8))
+		sim_die("the record cannot be read");
+	*word ^= 1;
+	if (nam_write_await(self->worker, leaf, word, 8))
+		sim_die("the record cannot be written");
+	nam_buffer_give(self->worker, word, 8);
+	rc = litmus_try_insert(self, KEY + 1);
+	if (rc && rc != -NAM_E_LOCK_ORPHANED)
+		litmus_fail("insert: %s", nam_err_name(rc));
 }
 
 /* ---- two that take over ---------------------------------------------------------------------- */
@@ -122,6 +257,25 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_taken", LITMUS_LOADED, { end_whole, insert_and_die, insert_after },
 		{ { "lock.taken", A, die_here } } },
 		"a client dies with a lock, before its first WRITE", 2, 0 },
+	{ { "recover_torn", LITMUS_LOADED,
+		{ end_completed, insert_and_die, look_and_insert, insert_beside },
+		{ { "lock.taken", A, die_half_written } } },
+		"a client dies half-way through the WRITEs of a node", 2, 0 },
+	{ { "recover_no_record", LITMUS_LOADED,
+		{ end_completed, insert_and_die, look_and_insert, insert_beside },
+		{ { "lock.taken", A, die_before_record } } },
+		"the same, before the record of the change is there", 2, 0 },
+	{ { "recover_delete", LITMUS_LOADED, { end_deleted, delete_and_die, look_at_rest },
+		{ { "lock.taken", A, die_half_written } } },
+		"the same, with a change that needs a block for its record", 2, 0 },
+	{ { "recover_twice", LITMUS_LOADED,
+		{ end_completed, insert_and_die, repair_and_die, insert_third },
+		{ { "lock.taken", A, die_half_written },
+			{ "recover.torn_taken", B, die_repairing } } },
+		"the client that completes such a node dies as well", 2, 0 },
+	{ { "recover_damaged", LITMUS_LOADED, { NULL, insert_and_die, damage_and_insert },
+		{ { "lock.taken", A, die_half_written } } },
+		"the same, and the record was damaged", 2, 0 },
 	{ { "recover_two", LITMUS_LOADED,
 		{ end_whole, insert_and_die, insert_second, insert_first },
 		{ { "lock.taken", A, die_here }, { "recover.judged", B, hold_judge } } },

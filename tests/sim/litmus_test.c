@@ -220,7 +220,7 @@ scene__guard_off__FAILS(void **state)
 	(void)snprintf(guard, sizeof(guard), " %s", missing->guard);
 	run.guards = guard;
 	assert_int_equal(nam_guard_off(missing->guard), 0);
-	for (run.seed = 1; !failed && run.seed <= 2 * SEEDS; run.seed++) {
+	for (run.seed = 1; !failed && run.seed <= 6 * SEEDS; run.seed++) {
 		perform(&run);
 		failed = litmus.failed;
 	}

@@ -351,8 +351,8 @@ update_and_delete__warm_cache__TWO_ROUND_TRIPS(void **state)
 		assert_int_equal(nam_index_update(me.worker, index, tree_key(index, n * 4), n), 0);
 	cost = cost_since(NAM_OP_UPDATE, &before);
 	assert_int_equal(cost.round_trips, 2 * COSTED);
-	/* Payload, rear, shape, hash and front, and the atomics. */
-	assert_int_equal(cost.bytes_out, COSTED * (8 + 8 + 16 + 16 + 16));
+	/* Payload, rear, hash and front, the redo record, and the atomics. */
+	assert_int_equal(cost.bytes_out, COSTED * (8 + 8 + 16 + 40 + 16 + 16));
 	before = *nam_worker_counters(me.worker, NAM_OP_DELETE);
 	for (uint64_t n = 0; n < COSTED; n++)
 		assert_int_equal(nam_index_delete(me.worker, index, tree_key(index, n * 4)), 0);
