@@ -50,7 +50,7 @@ holds() {
 	used_on "$1" && [ "$value" -gt "$2" ]
 }
 
-# Blocks come to be in use on the new memory server, within 2 s on a machine without other work.
+# Blocks come to be in use on the new memory server; it says after how long.
 allocated() {
 	local began=$EPOCHREALTIME
 
