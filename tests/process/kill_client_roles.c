@@ -99,10 +99,10 @@ insert_for_ever(void *arg)
 		uint64_t number = number_of(self->class, self->next);
 		int rc = insert_or_rewrite(self->worker, self->index, number); /* SUSPENDS */
 
-		/* Others have died before us. */
+		/* Others have died before us; the coordinator knows whether that excuses it. */
 		if (rc == -NAM_E_LOCK_ORPHANED)
-			continue;
-		if (rc)
+			number = ORPHANED;
+		else if (rc)
 			test_die(
 				"victim: %s (%s)", nam_err_name(rc), nam_worker_diag(self->worker));
 		if (write(STDOUT_FILENO, &number, sizeof(number)) != sizeof(number))
