@@ -344,9 +344,15 @@ nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 {
 	struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
+	/* The server was full: not each time a message. */
+	if (class && !class->spares_count && nam__class_empty(class) && class->skips) {
+		class->skips--;
+		return -NAM_E_REMOTE_FULL;
+	}
 	if (!class || !class->spares_count)
 		return nam_alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 	ret_at->raw = class->spares[--class->spares_count];
+	*ret_at = nam_gaddr_tagged(*ret_at, NAM_BLOCK_FRESH);
 	return 0;
 }
 

@@ -7,7 +7,8 @@
 
 /*
  * nam__spare_take -- a block on that memory server for a passing use: the one before, if it has
- * come back.  Between two uses nodes do not get it, which would have to READ its generation.
+ * come back, tagged as fresh, as the caller has left it.  Between two uses nodes do not get it,
+ * which would have to READ its generation.
  *
  * Returns 0, or as nam_alloc_on().
  */

@@ -8,6 +8,32 @@
 #include "compute/remote/spare.h"
 #include "index/node/image_write.h"
 
+/*
+ * I3: to a reader with an old pointer to the block, its words would be a torn node.  So its
+ * generation is one more than that pointer promises.
+ */
+NAM_FIBER_FN static int
+generation_pass(struct nam_worker *worker, struct nam_gaddr at)
+{
+	uint64_t *words = nam_buffer_take(worker, 64);
+	uint32_t generation;
+	struct nam_batch batch;
+	int rc;
+
+	if (!words)
+		return -ENOMEM;
+	rc = nam_read_await(worker, at, words, 64); /* SUSPENDS */
+	if (!rc) {
+		generation = nam__node_generation(words) + 1;
+		words[NAM__WORD_SHAPE] = generation;
+		nam_batch_init(&batch, worker);
+		nam_batch_write(&batch, at, 8 * NAM__WORD_SHAPE, words + NAM__WORD_SHAPE, 8);
+		rc = nam_batch_await(&batch); /* SUSPENDS */
+	}
+	nam_buffer_give(worker, words, 64);
+	return rc;
+}
+
 void
 nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part,
@@ -22,9 +48,15 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
 			index->g.stride, &at)) /* SUSPENDS */
 		return;
+	/* I3, I20. */
+	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED && NAM_GUARD(REDO_BLOCK) &&
+		generation_pass(worker, nam_gaddr_untagged(at))) { /* SUSPENDS */
+		nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
+		return;
+	}
 	redo->block = nam_gaddr_untagged(at);
 	redo->record[NAM__REDO_BLOCK] = redo->block.raw;
-	/* In the places of a node, without the header: readers may have an old pointer to it. */
+	/* In the places of a node, without the header: it is that of the last node there. */
 	wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
 	(void)nam__resolve(worker, redo->block, 8 * words.first, bytes, wr);
 	doorbell->bytes_out += bytes;

@@ -100,6 +100,9 @@ nam__write_unlock_quickly(struct nam_worker *worker, struct nam_index *index,
 	if (!NAM_GUARD(REDO_FIRST))
 		nam__image_post(&doorbell, index, held, dirty, part);
 	rc = nam__redo_post(&doorbell, index, held, dirty, part, &redo); /* SUSPENDS */
+	/* I18: it failed, so the lock stays set, and combined changes fail as well. */
+	if (__builtin_expect(rc != 0 && NAM_GUARD(REDO_FAILED), 0))
+		doorbell.server = rc;
 	if (NAM_GUARD(REDO_FIRST) && !rc)
 		nam__image_post(&doorbell, index, held, dirty, part);
 	unlock_rc = nam__unlock_quickly(&doorbell, &held->lock); /* SUSPENDS */

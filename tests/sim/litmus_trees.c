@@ -317,6 +317,45 @@ reuse_near(struct actor *self)
 		litmus_insert(self, number);
 }
 
+/* A's first change that needs a block for its record gets that of the right half. */
+static void
+note_where_it_was(struct actor *self)
+{
+	litmus_await(TWO);
+	/* From behind: none of these needs a block. */
+	for (uint64_t number = 210; number >= 160; number -= 10)
+		litmus_delete_range(self, number, number);
+	(void)litmus_collect(self);
+	litmus_collect_until_reusable(self);
+	litmus_delete_range(self, 330, 330);
+	litmus.flags[THREE] = true;
+}
+
+static void
+divide_first(struct actor *self)
+{
+	divide_only(self);
+	litmus.flags[ONE] = true;
+}
+
+static void
+insert_by_old_pointer(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_expect(self, 200, 0);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	litmus_insert(self, 170);
+}
+
+static void
+end_noted(struct actor *self)
+{
+	litmus_expect(self, 170, 0);
+	litmus_expect_range(self, 340, 430, 0);
+	litmus_verify(self);
+}
+
 static void
 hold_unpublished(struct actor *self)
 {
@@ -646,6 +685,10 @@ const struct litmus_case litmus_tree_cases[] = {
 			{ { "merge.parent_locked", B, hold_briefly },
 				{ "split.left_written", A, raise_two } } },
 		"the left one of two nodes that are to be merged is divided first", 1, 0 },
+	{ { "noted_under_pointer", LITMUS_LOADED,
+			{ end_noted, note_where_it_was, insert_by_old_pointer, divide_first },
+			{ { 0 } } },
+		"a redo record lies in the block of a node that a client has a pointer to", 1, 0 },
 	{ { "reused_under_eyes", LITMUS_LOADED,
 			{ end_without_right_half, divide_only, reuse_under_eyes },
 			{ { "split.left_written", A, hold_divided },
