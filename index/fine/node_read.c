@@ -7,6 +7,7 @@
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
+#define TRIES_MIN 16u			/* however long they take */
 #define SUSPECT_NS 20000000ull		/* a lock word that stays: ask whether its owner is alive */
 
 /*
@@ -42,6 +43,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	uint64_t deadline = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
 	uint64_t pause_ns = TORN_PAUSE_NS, since_ns = nam_now_ns();
 	uint64_t word = image[NAM__WORD_LOCK];
+	unsigned tries = 0;
 	int rc;
 
 	do {
@@ -65,7 +67,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 				return rc;
 			since_ns = nam_now_ns();
 		}
-	} while (nam_now_ns() < deadline);
+	} while (++tries < TRIES_MIN || nam_now_ns() < deadline);
 	rc = word == NAM_LOCK_FREE ? -NAM_E_RESTART_TORN :
 		recover(worker, index, at, image); /* SUSPENDS */
 	if (!rc)
