@@ -118,14 +118,13 @@ _Static_assert(offsetof(struct nam_superblock, view) == 88, "remote layout");
  * CAS only, never inside a WRITE, by one fabric, for ever; the memory server's CPU leaves it alone.
  */
 #define NAM_LOCK_FREE 0ull
+#define NAM_LOCK_ASIDE (1ull << 63)
 
 static inline uint64_t
 nam_lock_word(uint16_t owner, uint16_t incarnation, uint32_t sequence)
 {
 	return (uint64_t)owner << 48 | (uint64_t)incarnation << 32 | sequence;
 }
-
-#define NAM_LOCK_ASIDE (1ull << 63)
 
 static inline uint16_t
 nam_lock_owner(uint64_t word)

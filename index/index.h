@@ -161,7 +161,7 @@ NAM_FIBER_FN int nam_index_list(struct nam_worker *worker, nam_index_list_fn fn,
  * Returns 0 or a negative code; outputs are untouched on failure:
  *	-NAM_E_NOTFOUND		no such key
  *	-NAM_E_RESTART_*	a bounded number of attempts gave no answer
- *	-NAM_E_LOCK_ORPHANED	the node was torn by a client that died within a merge
+ *	-NAM_E_LOCK_ORPHANED	the node is torn, its writer is dead, and no record completes it
  *	-NAM_E_FABRIC_*		the fabric failed
  *
  * Suspends:	yes, once per node.  Nothing is held across a suspension.
@@ -198,8 +198,8 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  *	-NAM_E_EXISTS		unique: the key is there; non-unique: the pair is
  *	-NAM_E_REMOTE_FULL	the leaf is full and no memory server has room for another
  *	-NAM_E_LOCK_TIMEOUT	another client's lock was not released within lock_timeout_ms
- *	-NAM_E_LOCK_ORPHANED	the lock's owner died within a merge; in both cases the diag
- *				names it
+ *	-NAM_E_LOCK_ORPHANED	the lock's owner died as it changed several nodes; in both
+ *				cases the diag names it
  *	-NAM_E_RESTART_*	a bounded number of attempts did not come to the leaf
  * After any other code, FABRIC above all, it is unknown whether the pair was added.
  *

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "compute/remote/spare.h"
 #include "index/design.h"
 #include "index/node/image_write.h"
 #include "index/node/validate.h"
@@ -597,6 +598,21 @@ nam__new_node_await(struct nam_worker *worker, struct nam_index *index, struct n
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
 
+/* The generation of the last node in a block. */
+NAM_FIBER_FN static int
+generation_read(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_generation)
+{
+	uint64_t *words = nam_buffer_take(worker, 64);
+	int rc;
+
+	if (!words)
+		return -ENOMEM;
+	rc = nam_read_await(worker, at, words, 64); /* SUSPENDS */
+	*ret_generation = nam__node_generation(words);
+	nam_buffer_give(worker, words, 64);
+	return rc;
+}
+
 int
 nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 	struct nam_gaddr *ret_at, uint32_t *ret_generation)
@@ -611,14 +627,9 @@ nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 		return rc;
 	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED) {
 		/* Unlike what old pointers promise: one more than the last one here. */
-		uint64_t *words = nam_buffer_take(worker, 64);
-
-		if (!words)
-			return -ENOMEM;
-		rc = nam_read_await(worker, nam_gaddr_untagged(at), words, 64); /* SUSPENDS */
+		rc = generation_read(worker, nam_gaddr_untagged(at), &generation); /* SUSPENDS */
 		nam_race_point("alloc.generation_read");
-		generation = (uint32_t)words[NAM__WORD_SHAPE] + 1;
-		nam_buffer_give(worker, words, 64);
+		generation++;
 		if (rc) {
 			nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
 			return rc;
@@ -627,4 +638,69 @@ nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 	*ret_at = nam_gaddr_tagged(at, (uint16_t)generation);
 	*ret_generation = generation;
 	return 0;
+}
+
+/* ---- redo records that need a block ------------------------------------------------------- */
+
+/*
+ * I3: to a reader with an old pointer to the block, its words would be a torn node.  So its
+ * generation is one more than that pointer promises.
+ */
+NAM_FIBER_FN static int
+generation_pass(struct nam_worker *worker, struct nam_gaddr at)
+{
+	uint64_t *shape = nam_buffer_take(worker, 8);
+	uint32_t generation = 0;
+	struct nam_batch batch;
+	int rc;
+
+	if (!shape)
+		return -ENOMEM;
+	rc = generation_read(worker, at, &generation); /* SUSPENDS */
+	if (!rc) {
+		*shape = generation + 1;
+		nam_batch_init(&batch, worker);
+		nam_batch_write(&batch, at, 8 * NAM__WORD_SHAPE, shape, 8);
+		rc = nam_batch_await(&batch); /* SUSPENDS */
+	}
+	nam_buffer_give(worker, shape, 8);
+	return rc;
+}
+
+void
+nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *index,
+	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part,
+	struct nam__redo *redo)
+{
+	struct nam_worker *worker = doorbell->worker;
+	struct nam__dirty words = nam__redo_elsewhere(&index->g, dirty, part);
+	uint32_t bytes = 8 * nam__dirty_words(words);
+	struct nam_gaddr at;
+	struct nam_wr *wr;
+
+	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
+			index->g.stride, &at)) /* SUSPENDS */
+		return;
+	/* I3, I20. */
+	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED && NAM_GUARD(REDO_BLOCK) &&
+		generation_pass(worker, nam_gaddr_untagged(at))) { /* SUSPENDS */
+		nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
+		return;
+	}
+	redo->block = nam_gaddr_untagged(at);
+	redo->record[NAM__REDO_BLOCK] = redo->block.raw;
+	/* In the places of a node, without the header: it is that of the last node there. */
+	wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
+	(void)nam__resolve(worker, redo->block, 8 * words.first, bytes, wr);
+	doorbell->bytes_out += bytes;
+}
+
+void
+nam__redo_block_give(struct nam_worker *worker, const struct nam_index *index,
+	struct nam_gaddr block)
+{
+	const struct nam_region *region = nam_region_table_find(&worker->client->regions, block);
+
+	if (region)
+		nam__spare_give(worker, region->server, block, index->g.stride);
 }

@@ -1,76 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recover.c -- taking the lock of a node over from a client that is dead (I20), and the records by
- * which a node that it left half-written is completed.
+ * recover.c -- taking the lock of a node over from a client that is dead, and completing a node
+ * that it left half-written (I20).
  */
 #include <errno.h>
 
-#include "compute/remote/spare.h"
 #include "index/node/image_write.h"
-
-/*
- * I3: to a reader with an old pointer to the block, its words would be a torn node.  So its
- * generation is one more than that pointer promises.
- */
-NAM_FIBER_FN static int
-generation_pass(struct nam_worker *worker, struct nam_gaddr at)
-{
-	uint64_t *words = nam_buffer_take(worker, 64);
-	uint32_t generation;
-	struct nam_batch batch;
-	int rc;
-
-	if (!words)
-		return -ENOMEM;
-	rc = nam_read_await(worker, at, words, 64); /* SUSPENDS */
-	if (!rc) {
-		generation = nam__node_generation(words) + 1;
-		words[NAM__WORD_SHAPE] = generation;
-		nam_batch_init(&batch, worker);
-		nam_batch_write(&batch, at, 8 * NAM__WORD_SHAPE, words + NAM__WORD_SHAPE, 8);
-		rc = nam_batch_await(&batch); /* SUSPENDS */
-	}
-	nam_buffer_give(worker, words, 64);
-	return rc;
-}
-
-void
-nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *index,
-	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part,
-	struct nam__redo *redo)
-{
-	struct nam_worker *worker = doorbell->worker;
-	struct nam__dirty words = nam__redo_elsewhere(&index->g, dirty, part);
-	uint32_t bytes = 8 * nam__dirty_words(words);
-	struct nam_gaddr at;
-	struct nam_wr *wr;
-
-	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
-			index->g.stride, &at)) /* SUSPENDS */
-		return;
-	/* I3, I20. */
-	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED && NAM_GUARD(REDO_BLOCK) &&
-		generation_pass(worker, nam_gaddr_untagged(at))) { /* SUSPENDS */
-		nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
-		return;
-	}
-	redo->block = nam_gaddr_untagged(at);
-	redo->record[NAM__REDO_BLOCK] = redo->block.raw;
-	/* In the places of a node, without the header: it is that of the last node there. */
-	wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
-	(void)nam__resolve(worker, redo->block, 8 * words.first, bytes, wr);
-	doorbell->bytes_out += bytes;
-}
-
-void
-nam__redo_block_give(struct nam_worker *worker, const struct nam_index *index,
-	struct nam_gaddr block)
-{
-	const struct nam_region *region = nam_region_table_find(&worker->client->regions, block);
-
-	if (region)
-		nam__spare_give(worker, region->server, block, index->g.stride);
-}
 
 /* An image that some writer wrote exactly so, of this index's node at `at`. */
 static bool
@@ -95,17 +30,17 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 {
 	struct nam_gaddr block, record = nam_gaddr_make(nam_gaddr_region(at),
 		nam_gaddr_offset(at) + index->g.node_bytes, 0);
-	enum nam_redo_kind kind;
+	enum nam__redo_kind kind;
 	int rc = nam_read_await(worker, record, torn->record,
 		NAM_NODE_STAGGER_BYTES); /* SUSPENDS */
 
 	if (rc)
 		return rc;
 	kind = nam__redo_read(&index->g, torn->record, &torn->dirty, &torn->part);
-	if (kind == NAM_REDO_NONE)
+	if (kind == NAM__REDO_NONE)
 		return -NAM_E_LOCK_ORPHANED;
 	block.raw = torn->record[NAM__REDO_BLOCK];
-	if (kind == NAM_REDO_ELSEWHERE) {
+	if (kind == NAM__REDO_ELSEWHERE) {
 		/* I17: a damaged record may name other memory. */
 		if (!nam_region_table_public(&index->client->regions, block))
 			return -NAM_E_LOCK_ORPHANED;
@@ -115,7 +50,7 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 			return rc == -NAM_E_NOREGION ? -NAM_E_LOCK_ORPHANED : rc;
 	}
 	nam__redo_apply(&index->g, torn->image, torn->record,
-		kind == NAM_REDO_ELSEWHERE ? torn->block : NULL, torn->dirty, torn->part);
+		kind == NAM__REDO_ELSEWHERE ? torn->block : NULL, torn->dirty, torn->part);
 	/* I20: the record of an earlier change leads to no whole image, or to the one before. */
 	return is_whole(index, torn->image, at) || !NAM_GUARD(REDO_WHOLE) ? 0 :
 		-NAM_E_LOCK_ORPHANED;

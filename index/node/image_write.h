@@ -22,9 +22,9 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	uint32_t rear = g->node_words - 1;
 
 	nam__doorbell_write(doorbell, 8 * rear, image + rear, 8);
-	if (dirty.end > dirty.first)
+	if (nam__dirty_words(dirty))
 		nam__doorbell_write(doorbell, 8 * dirty.first, image + dirty.first,
-			8 * (dirty.end - dirty.first));
+			8 * nam__dirty_words(dirty));
 	if (part != NAM__HEADER_FRONT)
 		nam__doorbell_write(doorbell, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
 			part == NAM__HEADER_FENCES ? 8 * (g->entries_at - NAM__WORD_SHAPE) : 8);
@@ -37,7 +37,7 @@ struct nam__redo {
 	struct nam_gaddr block;		/* elsewhere, of the same memory server; or null */
 };
 
-/* redo.c: a record that needs a block.  Posts the WRITE of that. */
+/* protocol.c: a record that needs a block.  Posts the WRITE of that. */
 NAM_FIBER_FN void nam__redo_block_post(struct nam__doorbell *doorbell,
 	const struct nam_index *index, struct nam__held *held, struct nam__dirty dirty,
 	enum nam__header_part part, struct nam__redo *redo);

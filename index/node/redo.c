@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "index/node/redo.h"
 
-enum nam_redo_kind
+enum nam__redo_kind
 nam__redo_read(const struct nam__geometry *g, const uint64_t *record, struct nam__dirty *ret_dirty,
 	enum nam__header_part *ret_part)
 {
@@ -11,11 +11,11 @@ nam__redo_read(const struct nam__geometry *g, const uint64_t *record, struct nam
 
 	if (part > NAM__HEADER_FENCES || dirty.end > g->node_words - 1 ||
 		(dirty.end && (dirty.first < g->entries_at || dirty.first >= dirty.end)) ||
-		(kind == NAM_REDO_HERE && !nam__redo_fits(dirty, part)))
-		return NAM_REDO_NONE;
+		(kind == NAM__REDO_HERE && !nam__redo_fits(dirty, part)))
+		return NAM__REDO_NONE;
 	*ret_dirty = dirty;
 	*ret_part = part;
-	return kind == NAM_REDO_HERE || kind == NAM_REDO_ELSEWHERE ? kind : NAM_REDO_NONE;
+	return kind == NAM__REDO_HERE || kind == NAM__REDO_ELSEWHERE ? kind : NAM__REDO_NONE;
 }
 
 void

@@ -5,10 +5,10 @@
  * A record lies behind its node, and is written under the node's lock, before the node (I20):
  *
  * offset size	field
- * 0	8	note	kind:16 (enum nam_redo_kind) | part:16 | end:16 | first:16: the entry words
+ * 0	8	note	kind:16 (enum nam__redo_kind) | part:16 | end:16 | first:16: the entry words
  *			that change, and which words of the header
  * 8	24		hash, front and shape of the image that will be there
- * 32	32		NAM_REDO_HERE: these entry words; NAM_REDO_ELSEWHERE: the sibling, and the
+ * 32	32		NAM__REDO_HERE: these entry words; NAM__REDO_ELSEWHERE: the sibling, and the
  *			gaddr of a block that has fences and entries in their places of a node
  */
 #ifndef NAM_INDEX_NODE_REDO_H
@@ -16,15 +16,15 @@
 
 #include "index/node/node.h"
 
-enum nam_redo_kind { NAM_REDO_NONE, NAM_REDO_HERE, NAM_REDO_ELSEWHERE };
+enum nam__redo_kind { NAM__REDO_NONE, NAM__REDO_HERE, NAM__REDO_ELSEWHERE };
 
 enum nam__redo_word {
 	NAM__REDO_NOTE = 0,
 	NAM__REDO_HASH,
 	NAM__REDO_FRONT,
 	NAM__REDO_SHAPE,
-	NAM__REDO_ENTRIES,			/* of NAM_REDO_HERE */
-	NAM__REDO_SIBLING = NAM__REDO_ENTRIES,	/* of NAM_REDO_ELSEWHERE */
+	NAM__REDO_ENTRIES,			/* of NAM__REDO_HERE */
+	NAM__REDO_SIBLING = NAM__REDO_ENTRIES,	/* of NAM__REDO_ELSEWHERE */
 	NAM__REDO_BLOCK,
 	NAM__REDO_WORDS = NAM_NODE_STAGGER_BYTES / 8,
 };
@@ -62,7 +62,7 @@ nam__redo_fill(uint64_t *record, const uint64_t *image, struct nam__dirty dirty,
 	if (!words)
 		dirty.first = dirty.end = 0;
 	record[NAM__REDO_NOTE] =
-		(uint64_t)(here ? NAM_REDO_HERE : NAM_REDO_ELSEWHERE) << 48 |
+		(uint64_t)(here ? NAM__REDO_HERE : NAM__REDO_ELSEWHERE) << 48 |
 		(uint64_t)part << 32 | (uint64_t)dirty.end << 16 | dirty.first;
 	record[NAM__REDO_HASH] = image[NAM__WORD_HASH];
 	record[NAM__REDO_FRONT] = image[NAM__WORD_FRONT];
@@ -77,7 +77,7 @@ nam__redo_fill(uint64_t *record, const uint64_t *image, struct nam__dirty dirty,
 }
 
 /* The words that are to be written again, by a record that clients may have damaged. */
-enum nam_redo_kind nam__redo_read(const struct nam__geometry *g, const uint64_t *record,
+enum nam__redo_kind nam__redo_read(const struct nam__geometry *g, const uint64_t *record,
 	struct nam__dirty *ret_dirty, enum nam__header_part *ret_part);
 
 /* The image that a record leads to.  @block is its block elsewhere, or NULL. */

@@ -68,6 +68,24 @@ told(const struct actor *self, const char *what, uint64_t number, int rc)
 	return rc;
 }
 
+void
+litmus_die(void *actor)
+{
+	struct actor *self = actor;
+
+	nam_sim_process_kill(self->process);
+	litmus.flags[ONE] = true;
+}
+
+void
+litmus_die_here(struct actor *self)
+{
+	if (nam_sim_call_after(0, litmus_die, self))
+		sim_die("no memory");
+	/* No further. */
+	nam_sleep_ns(LITMUS_PATIENCE_NS);
+}
+
 int
 litmus_try_insert(struct actor *self, uint64_t number)
 {

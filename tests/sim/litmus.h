@@ -121,6 +121,9 @@ void litmus_await(enum flag flag);
 void litmus_hold_first(struct actor *self);
 /* The same, after an actor has set FOUR. */
 void litmus_hold_once(struct actor *self);
+/* An actor dies, and says ONE: for nam_sim_call_after(); for race points. */
+void litmus_die(void *actor);
+void litmus_die_here(struct actor *self);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */
 void litmus_insert(struct actor *self, uint64_t number);

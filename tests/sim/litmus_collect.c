@@ -403,24 +403,6 @@ read_early_and_late(struct actor *self)
 /* ---- a collector dies half-way --------------------------------------------------------------- */
 
 static void
-die_between_now(void *arg)
-{
-	struct actor *self = arg;
-
-	nam_sim_process_kill(self->process);
-	litmus.flags[ONE] = true;
-}
-
-static void
-die_between(struct actor *self)
-{
-	if (nam_sim_call_after(0, die_between_now, self))
-		sim_die("no memory");
-	/* No further. */
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
-}
-
-static void
 collect_and_die(struct actor *self)
 {
 	struct nam_records *records = arrive(self);
@@ -559,7 +541,7 @@ const struct litmus_case litmus_collect_cases[] = {
 	{ { "collect_dies_small", 0,
 		{ NULL, write_both_small, collect_and_die, collect_the_rest },
 		{ { "records.prepared", A, die_prepared },
-			{ "records.collect_between", B, die_between } } },
+			{ "records.collect_between", B, litmus_die_here } } },
 		"collecting: a collector dies when some are committed, and not the leader", 2, 0 },
 	{ { "collect_kept_small", 0, { NULL, commit_but_one_small, collect_at_last },
 		{ { 0 } } },

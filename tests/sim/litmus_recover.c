@@ -11,24 +11,6 @@
 #define WRITES_SPREAD_NS 900u
 
 static void
-die(void *arg)
-{
-	struct actor *self = arg;
-
-	nam_sim_process_kill(self->process);
-	litmus.flags[ONE] = true;
-}
-
-static void
-die_here(struct actor *self)
-{
-	if (nam_sim_call_after(0, die, self))
-		sim_die("no memory");
-	/* No further. */
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
-}
-
-static void
 insert_and_die(struct actor *self)
 {
 	(void)litmus_try_insert(self, KEY);
@@ -40,7 +22,6 @@ insert_after(struct actor *self)
 	litmus_await(ONE);
 	litmus_insert(self, KEY + 1);
 	litmus_insert(self, KEY);
-	litmus.flags[INSERTED] = true;
 }
 
 static void
@@ -62,7 +43,7 @@ die_within(struct actor *self, uint32_t writes, uint64_t after_ns)
 		return;
 	litmus.flags[TWO] = true;
 	nam_sim_delay_after(NAM_WR_WRITE, writes, 2 * LITMUS_TICKS_NS);
-	if (nam_sim_call_after(after_ns, die, self))
+	if (nam_sim_call_after(after_ns, litmus_die, self))
 		sim_die("no memory");
 }
 
@@ -141,24 +122,22 @@ end_deleted(struct actor *self)
 static void
 die_repairing(struct actor *self)
 {
-	litmus.flags[TWO] = true;
-	die_here(self);
+	litmus.flags[FOUR] = true;
+	litmus_die_here(self);
 }
 
 static void
 repair_and_die(struct actor *self)
 {
 	litmus_await(ONE);
-	litmus.flags[ONE] = false;
 	(void)litmus_try_insert(self, KEY + 2);
-	litmus.flags[ONE] = true;	/* it may have found the node whole */
+	litmus.flags[FOUR] = true;	/* it may have found the node whole */
 }
 
 static void
 insert_third(struct actor *self)
 {
-	litmus_await(TWO);
-	nam_sleep_ns(4 * LITMUS_TICKS_NS);
+	litmus_await(FOUR);
 	litmus_insert(self, KEY + 1);
 }
 
@@ -222,12 +201,11 @@ merge_and_die(struct actor *self)
 
 	litmus_delete_range(self, 130, 210);
 	litmus_delete_range(self, 230, 290);
-	litmus.flags[TWO] = true;
 	if (!nam_index_collect(self->worker, self->index, &stat))
 		litmus_fail("a collector that died has ended its pass");
 }
 
-/* The pointers that B and C have lead to both leaves of the merge. */
+/* The pointers that B has lead to both leaves of the merge. */
 static void
 change_merged(struct actor *self)
 {
@@ -240,7 +218,6 @@ change_merged(struct actor *self)
 		litmus_fail("insert(225): %s", nam_err_name(rc));
 	litmus.flags[INSERTED] = !rc;
 	litmus_expect(self, 220, 0);
-	litmus.flags[THREE] = true;
 }
 
 static void
@@ -255,7 +232,7 @@ end_merged(struct actor *self)
 
 const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_taken", LITMUS_LOADED, { end_whole, insert_and_die, insert_after },
-		{ { "lock.taken", A, die_here } } },
+		{ { "lock.taken", A, litmus_die_here } } },
 		"a client dies with a lock, before its first WRITE", 2, 0 },
 	{ { "recover_torn", LITMUS_LOADED,
 		{ end_completed, insert_and_die, look_and_insert, insert_beside },
@@ -278,10 +255,10 @@ const struct litmus_case litmus_recover_cases[] = {
 		"the same, and the record was damaged", 2, 0 },
 	{ { "recover_two", LITMUS_LOADED,
 		{ end_whole, insert_and_die, insert_second, insert_first },
-		{ { "lock.taken", A, die_here }, { "recover.judged", B, hold_judge } } },
+		{ { "lock.taken", A, litmus_die_here }, { "recover.judged", B, hold_judge } } },
 		"two clients take over the same lock", 2, 0 },
 	{ { "recover_merge", LITMUS_LOADED, { end_merged, merge_and_die, change_merged },
-		{ { "merge.left_written", A, die_here } } },
+		{ { "merge.left_written", A, litmus_die_here } } },
 		"a collector dies half-way through a merge", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

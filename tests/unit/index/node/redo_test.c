@@ -46,7 +46,7 @@ tear(struct nam_rng *rng, const struct fixture *fixture, uint64_t *ret_image)
 
 static void
 expect_completed(struct nam_rng *rng, const struct fixture *fixture, struct nam__dirty dirty,
-	enum nam__header_part part, enum nam_redo_kind kind)
+	enum nam__header_part part, enum nam__redo_kind kind)
 {
 	enum nam__header_part part_read;
 	struct nam__dirty dirty_read;
@@ -58,7 +58,7 @@ expect_completed(struct nam_rng *rng, const struct fixture *fixture, struct nam_
 	assert_int_equal(part_read, part);
 	tear(rng, fixture, image);
 	nam__redo_apply(&fixture->g, image, fixture->record,
-		kind == NAM_REDO_ELSEWHERE ? fixture->after : NULL, dirty_read, part_read);
+		kind == NAM__REDO_ELSEWHERE ? fixture->after : NULL, dirty_read, part_read);
 	assert_memory_equal(image, fixture->after, NODE_BYTES);
 }
 
@@ -95,7 +95,7 @@ record__of_any_change__COMPLETES_A_TORN_IMAGE(void **state)
 		bytes = nam__redo_fill(fixture.record, fixture.after, dirty, part);
 		assert_true(bytes <= NAM_NODE_STAGGER_BYTES);
 		expect_completed(&rng, &fixture, dirty, part,
-			fits ? NAM_REDO_HERE : NAM_REDO_ELSEWHERE);
+			fits ? NAM__REDO_HERE : NAM__REDO_ELSEWHERE);
 	}
 }
 
@@ -113,7 +113,7 @@ record__of_any_bytes__STAYS_IN_THE_NODE(void **state)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		enum nam__header_part part;
 		struct nam__dirty dirty;
-		enum nam_redo_kind kind;
+		enum nam__redo_kind kind;
 
 		for (unsigned i = 0; i < NAM__REDO_WORDS; i++)
 			fixture.record[i] = nam_rng_next(&rng);
@@ -127,17 +127,17 @@ record__of_any_bytes__STAYS_IN_THE_NODE(void **state)
 			block[i] = nam_rng_next(&rng);
 		kind = nam__redo_read(&fixture.g, fixture.record, &dirty, &part);
 		kinds[kind]++;
-		if (kind == NAM_REDO_NONE)
+		if (kind == NAM__REDO_NONE)
 			continue;
 		memcpy(image + 1, fixture.before, NODE_BYTES);
 		image[0] = image[WORDS + 1] = 0x6765617264ull;
 		nam__redo_apply(&fixture.g, image + 1, fixture.record,
-			kind == NAM_REDO_ELSEWHERE ? block : NULL, dirty, part);
+			kind == NAM__REDO_ELSEWHERE ? block : NULL, dirty, part);
 		assert_int_equal(image[0], 0x6765617264ull);
 		assert_int_equal(image[WORDS + 1], 0x6765617264ull);
 		assert_int_equal(image[1 + NAM__WORD_LOCK], fixture.before[NAM__WORD_LOCK]);
 	}
-	assert_true(kinds[NAM_REDO_NONE] && kinds[NAM_REDO_HERE] && kinds[NAM_REDO_ELSEWHERE]);
+	assert_true(kinds[NAM__REDO_NONE] && kinds[NAM__REDO_HERE] && kinds[NAM__REDO_ELSEWHERE]);
 }
 
 int
