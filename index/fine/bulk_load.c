@@ -70,7 +70,7 @@ root_mark(struct nam__loader *loader, struct nam__held *root, bool dead, struct 
 		NAM__NODE_LEAF | NAM__NODE_LAST | (dead ? NAM__NODE_DEAD : 0));
 	root->image[NAM__WORD_SIBLING] = forward.raw;
 	return nam__write_keep(loader->worker, loader->index, root, (struct nam__dirty){ 0, 0 },
-		NAM__HEADER_FENCES); /* SUSPENDS */
+		NAM__HEADER_SIBLING); /* SUSPENDS */
 }
 
 /*

@@ -556,11 +556,18 @@ nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__
 	struct nam__dirty dirty, enum nam__header_part part)
 {
 	struct nam__doorbell doorbell;
+	struct nam__redo redo;
+	int rc;
 
 	nam__node_seal(&index->g, held->image, held->at);
 	nam__doorbell_init(&doorbell, worker, held->at);
-	nam__image_post(&doorbell, index, held, dirty, part);
-	return nam__doorbell_await(&doorbell); /* SUSPENDS */
+	rc = nam__redo_post(&doorbell, index, held, dirty, part, &redo); /* SUSPENDS */
+	if (!rc) {
+		nam__image_post(&doorbell, index, held, dirty, part);
+		rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
+	}
+	nam__redo_end(worker, index, &redo, rc);
+	return rc;
 }
 
 void

@@ -138,7 +138,7 @@ nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam_
 	held->image[NAM__WORD_SIBLING] = forward.raw;
 	/* Entries and fences stay: a reader that has the image from before loses nothing by it. */
 	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 },
-		NAM__HEADER_FENCES); /* SUSPENDS */
+		NAM__HEADER_SIBLING); /* SUSPENDS */
 	return rc ? rc : nam__unqueued_unlock(worker, held); /* SUSPENDS */
 }
 

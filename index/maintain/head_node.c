@@ -96,7 +96,7 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	nam_race_point("head.written");
 	leaf.image[NAM__WORD_SIBLING] = head.raw;
 	rc = nam__write_unlock(worker, index, &leaf, (struct nam__dirty){ 0, 0 },
-		NAM__HEADER_FENCES); /* SUSPENDS */
+		NAM__HEADER_SIBLING); /* SUSPENDS */
 	if (rc)
 		return rc;	/* the leaf may lead to it */
 	nam_race_point("head.linked");
@@ -136,7 +136,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 	/* First out of the chain, then dead: no reader is sent to a dead node. */
 	leaf.image[NAM__WORD_SIBLING] = head.image[NAM__WORD_SIBLING];
 	rc = nam__write_unlock(worker, index, &leaf, (struct nam__dirty){ 0, 0 },
-		NAM__HEADER_FENCES); /* SUSPENDS */
+		NAM__HEADER_SIBLING); /* SUSPENDS */
 	if (rc) {
 		unlock_rc = nam__unqueued_unlock(worker, &head); /* SUSPENDS */
 		return rc ? rc : unlock_rc;

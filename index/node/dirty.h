@@ -17,7 +17,8 @@ struct nam__dirty {
 enum nam__header_part {
 	NAM__HEADER_FRONT,
 	NAM__HEADER_COUNTS,
-	NAM__HEADER_FENCES,		/* and the sibling */
+	NAM__HEADER_SIBLING,
+	NAM__HEADER_FENCES,
 };
 
 static inline uint32_t

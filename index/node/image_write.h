@@ -27,7 +27,7 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 			8 * nam__dirty_words(dirty));
 	if (part != NAM__HEADER_FRONT)
 		nam__doorbell_write(doorbell, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
-			part == NAM__HEADER_FENCES ? 8 * (g->entries_at - NAM__WORD_SHAPE) : 8);
+			8 * (nam__header_end(g, part) - NAM__WORD_SHAPE));
 	nam__doorbell_write(doorbell, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
 }
 

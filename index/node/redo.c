@@ -29,7 +29,7 @@ nam__redo_apply(const struct nam__geometry *g, uint64_t *image, const uint64_t *
 	else
 		memcpy(image + dirty.first, record + NAM__REDO_ENTRIES,
 			8 * nam__dirty_words(dirty));
-	if (part == NAM__HEADER_FENCES)
+	if (part >= NAM__HEADER_SIBLING)
 		image[NAM__WORD_SIBLING] = record[NAM__REDO_SIBLING];
 	image[NAM__WORD_HASH] = record[NAM__REDO_HASH];
 	image[NAM__WORD_FRONT] = image[g->node_words - 1] = record[NAM__REDO_FRONT];

@@ -8,8 +8,9 @@
  * 0	8	note	kind:16 (enum nam__redo_kind) | part:16 | end:16 | first:16: the entry words
  *			that change, and which words of the header
  * 8	24		hash, front and shape of the image that will be there
- * 32	32		NAM__REDO_HERE: these entry words; NAM__REDO_ELSEWHERE: the sibling, and the
- *			gaddr of a block that has fences and entries in their places of a node
+ * 32	32		NAM__REDO_HERE: these entry words, or the sibling; NAM__REDO_ELSEWHERE: the
+ *			sibling, and the gaddr of a block that has fences and entries in their places
+ *			of a node
  */
 #ifndef NAM_INDEX_NODE_REDO_H
 #define NAM_INDEX_NODE_REDO_H
@@ -24,8 +25,8 @@ enum nam__redo_word {
 	NAM__REDO_FRONT,
 	NAM__REDO_SHAPE,
 	NAM__REDO_ENTRIES,			/* of NAM__REDO_HERE */
-	NAM__REDO_SIBLING = NAM__REDO_ENTRIES,	/* of NAM__REDO_ELSEWHERE */
-	NAM__REDO_BLOCK,
+	NAM__REDO_SIBLING = NAM__REDO_ENTRIES,
+	NAM__REDO_BLOCK,			/* of NAM__REDO_ELSEWHERE */
 	NAM__REDO_WORDS = NAM_NODE_STAGGER_BYTES / 8,
 };
 #define NAM__REDO_ENTRIES_MAX ((uint32_t)NAM__REDO_WORDS - NAM__REDO_ENTRIES)
@@ -34,7 +35,8 @@ enum nam__redo_word {
 static inline bool
 nam__redo_fits(struct nam__dirty dirty, enum nam__header_part part)
 {
-	return part != NAM__HEADER_FENCES && nam__dirty_words(dirty) <= NAM__REDO_ENTRIES_MAX;
+	return part < NAM__HEADER_SIBLING ? nam__dirty_words(dirty) <= NAM__REDO_ENTRIES_MAX :
+		part == NAM__HEADER_SIBLING && !nam__dirty_words(dirty);
 }
 
 /* The words that a block elsewhere has for a record. */
@@ -67,10 +69,12 @@ nam__redo_fill(uint64_t *record, const uint64_t *image, struct nam__dirty dirty,
 	record[NAM__REDO_HASH] = image[NAM__WORD_HASH];
 	record[NAM__REDO_FRONT] = image[NAM__WORD_FRONT];
 	record[NAM__REDO_SHAPE] = image[NAM__WORD_SHAPE];
-	if (!here) {
+	if (part >= NAM__HEADER_SIBLING) {
 		record[NAM__REDO_SIBLING] = image[NAM__WORD_SIBLING];
-		return 8 * (NAM__REDO_BLOCK + 1);
+		return 8 * (here ? NAM__REDO_SIBLING + 1 : NAM__REDO_BLOCK + 1);
 	}
+	if (!here)
+		return 8 * (NAM__REDO_BLOCK + 1);
 	for (uint32_t i = 0; i < words; i++)
 		record[NAM__REDO_ENTRIES + i] = image[dirty.first + i];
 	return 8 * (NAM__REDO_ENTRIES + words);

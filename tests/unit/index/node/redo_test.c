@@ -70,7 +70,7 @@ record__of_any_change__COMPLETES_A_TORN_IMAGE(void **state)
 
 	(void)state;
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		enum nam__header_part part = (enum nam__header_part)nam_rng_below(&rng, 3);
+		enum nam__header_part part = (enum nam__header_part)nam_rng_below(&rng, 4);
 		struct nam__dirty dirty = { 0, 0 };
 		uint32_t rear, bytes;
 		bool fits;
@@ -87,8 +87,7 @@ record__of_any_change__COMPLETES_A_TORN_IMAGE(void **state)
 			fixture.after[i] = nam_rng_next(&rng);
 		if (part >= NAM__HEADER_COUNTS)
 			nam__node_set_counts(fixture.after, 3, 2);
-		for (uint32_t i = NAM__WORD_SIBLING;
-			part == NAM__HEADER_FENCES && i < fixture.g.entries_at; i++)
+		for (uint32_t i = NAM__WORD_SIBLING; i < nam__header_end(&fixture.g, part); i++)
 			fixture.after[i] = nam_rng_next(&rng);
 		nam__node_seal(&fixture.g, fixture.after, fixture.at);
 		fits = nam__redo_fits(dirty, part);
@@ -120,7 +119,7 @@ record__of_any_bytes__STAYS_IN_THE_NODE(void **state)
 		/* Often enough near what a writer would write. */
 		if (round % 2)
 			fixture.record[NAM__REDO_NOTE] = nam_rng_below(&rng, 4) << 48 |
-				nam_rng_below(&rng, 4) << 32 |
+				nam_rng_below(&rng, 5) << 32 |
 				nam_rng_below(&rng, WORDS + 8) << 16 |
 				nam_rng_below(&rng, WORDS + 8);
 		for (unsigned i = 0; i < WORDS; i++)
