@@ -42,7 +42,12 @@
 	X(SCAN_PASSED, "scan-passed", "leaves that a scan repeats after a stale hint")              \
 	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
-	X(ASIDE_STAYS, "aside-stays", "changes of nodes in the middle of a dead client's merge")     \
+	X(ASIDE_ENDS, "aside-ends", "changes of nodes in the middle of a dead client's merge")       \
+	X(INTENT_FIRST, "intent-first", "halves of merges of which no client knows")                \
+	X(INTENT_WHOLE, "intent-whole", "the completion of merges by a part of an intent")          \
+	X(INTENT_DONE, "intent-done", "changes of nodes with which a merge is done")                \
+	X(ROOT_FOLLOWED, "root-followed", "indexes without a root, when a loader dies")             \
+	X(INTENT_ALONE, "intent-alone", "two clients that complete one merge")                      \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
 	X(REDO_FIRST, "redo-first", "half-written nodes that no record completes")                  \
 	X(REDO_ORDER, "redo-order", "the same, where WRITEs overtake each other")                   \

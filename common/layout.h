@@ -105,15 +105,18 @@ _Static_assert(offsetof(struct nam_superblock, boots_hash) == 80, "remote layout
 _Static_assert(offsetof(struct nam_superblock, view) == 88, "remote layout");
 
 #define NAM_SUPERBLOCK_MAGIC 0x314b4c42534d414eull	/* "NAMSBLK1" */
-#define NAM_SUPERBLOCK_FORMAT 3u
-#define NAM_SUPERBLOCK_STRIDE (128u + 8u * NAM_SERVERS_MAX)
+#define NAM_SUPERBLOCK_FORMAT 4u
+
+/* Behind boots[]: what is being merged (index/maintain/merge.h). */
+#define NAM_SUPERBLOCK_INTENT (128u + 8u * NAM_SERVERS_MAX)
+#define NAM_SUPERBLOCK_STRIDE (NAM_SUPERBLOCK_INTENT + 64u)
 
 /*
  * A lock word: 0 is free, otherwise its holder.
  *
  *	aside:1 | owner (client id):15 | incarnation:16 | sequence:32
  *
- * `aside`: the holder has other locks as well, or changes more than this object under it.
+ * `aside`: the holder changes more than this object under it: it merges nodes.
  *
  * CAS only, never inside a WRITE, by one fabric, for ever; the memory server's CPU leaves it alone.
  */

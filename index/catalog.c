@@ -14,6 +14,7 @@
 #include "index/hybrid/hybrid.h"
 #include "index/design.h"
 #include "index/maintain/maintain.h"
+#include "index/maintain/merge.h"
 
 #define HEAD_INTERVAL 32u
 
@@ -106,7 +107,9 @@ superblock_hash(const struct nam_superblock *superblock, struct nam_gaddr at)
 struct block {
 	struct nam_superblock head;
 	uint64_t boots[NAM_SERVERS_MAX];
+	struct nam__merge_intent intent;
 };
+static_assert(offsetof(struct block, intent) == NAM_SUPERBLOCK_INTENT, "remote layout");
 static_assert(sizeof(struct block) == NAM_SUPERBLOCK_STRIDE, "remote layout");
 
 static void
@@ -117,6 +120,7 @@ superblock_fill(const struct nam_index *index, const struct nam__members *member
 	struct nam_superblock *superblock = &block->head;
 
 	memset(block->boots, 0, sizeof(block->boots));
+	block->intent = (struct nam__merge_intent){ .word = NAM_LOCK_FREE };
 	for (uint32_t i = 0; i < members->count; i++) {
 		const struct nam__server *server = &index->client->servers[members->slots[i]];
 
@@ -355,7 +359,8 @@ open_superblock(struct nam_worker *worker, struct nam_index *index, bool *ret_lo
 
 	if (!block)
 		return rc;
-	rc = nam_read_await(worker, index->superblock, block, sizeof(*block)); /* SUSPENDS */
+	rc = nam_read_await(worker, index->superblock, block,
+		NAM_SUPERBLOCK_INTENT); /* SUSPENDS */
 	if (rc)
 		goto give_block;
 	if (superblock->state) {

@@ -36,6 +36,7 @@ struct nam_index {
 	struct nam__parts *parts;	/* coarse, hybrid: the server of each; else NULL */
 	uint64_t tree;			/* coarse, hybrid: the trees' number on memory servers */
 	struct nam_index **leaves;	/* hybrid: the handle of each part's leaves; else NULL */
+	struct nam_index *whole;	/* such a handle: that of the index; else NULL */
 	bool inner_rpc;			/* such a handle: a memory server has the levels above */
 	uint32_t inner_rpc_slot;		/* that memory server */
 	uint32_t inner_rpc_part;		/* the number of the part */
@@ -142,17 +143,6 @@ NAM_FIBER_FN int nam__write_unlock(struct nam_worker *worker, struct nam_index *
 NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part) NAM_MUST_CHECK;
 
-/**
- * nam__node_take -- take the lock of a node over from a client that is dead.
- *
- * @dead	its lock word
- * @word	the lock word that replaces it
- *
- * As struct nam__lock_recovery says of `take`.
- */
-NAM_FIBER_FN int nam__node_take(struct nam_worker *worker, struct nam_index *index,
-	struct nam_gaddr at, uint64_t dead, uint64_t word, uint64_t *image) NAM_MUST_CHECK;
-
 /* Release without a change. */
 NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) NAM_MUST_CHECK;
 
@@ -197,6 +187,12 @@ NAM_FIBER_FN int nam__root_get(struct nam_worker *worker, struct nam_index *inde
  */
 NAM_FIBER_FN int nam__root_find(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, unsigned *ret_level) NAM_MUST_CHECK;
+/*
+ * The superblock names a root that is dead.  If a loader died before the superblock named its new
+ * root, let it do so (I20).  0, also if there is nothing to do; or a negative code.
+ */
+NAM_FIBER_FN int nam__root_follow(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr root, const uint64_t *image) NAM_MUST_CHECK;
 /* The same with the whole image. */
 NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, uint64_t *image) NAM_MUST_CHECK;

@@ -391,12 +391,12 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 
 /*
  * The error that names the holder, or 0 if this client has taken the word after all; or
- * -NAM_E_RESTART_LOCKED if it has changed hands.  A client may have released the word before it
- * ended, as this task may not have run for long between its last look and the memory server's
- * answer.
+ * -NAM_E_RESTART_LOCKED if it has changed hands, or another client repairs the object and there is
+ * time (not `late`).  A client may have released the word before it ended, as this task may not
+ * have run for long between its last look and the memory server's answer.
  */
 NAM_FIBER_FN static int
-give_up(struct nam_worker *worker, const struct attempt *attempt)
+give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 {
 	uint64_t seen = *attempt->old;
 	struct nam__lock_holder holder;
@@ -411,6 +411,8 @@ give_up(struct nam_worker *worker, const struct attempt *attempt)
 		if (*attempt->old != seen)
 			return -NAM_E_RESTART_LOCKED;
 		rc = take_over(worker, attempt, seen); /* SUSPENDS */
+		if (rc == -NAM_E_LOCK_TIMEOUT && !late)
+			rc = -NAM_E_RESTART_LOCKED;
 		if (rc != -NAM_E_LOCK_ORPHANED)
 			return rc;
 	}
@@ -476,7 +478,7 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 				slot->seen_since_ns = now;
 		}
 		if (rc == 1 || late) {
-			rc = give_up(worker, attempt); /* SUSPENDS */
+			rc = give_up(worker, attempt, late); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;
 		}

@@ -51,8 +51,9 @@ struct nam__lock_recovery {
 	/*
 	 * The holder of `dead` is dead.  Repair the object, if it is half-written, and make `word`
 	 * its lock word.  Returns 0, with the image as it is then; -NAM_E_RESTART_LOCKED: another
-	 * client was quicker; -NAM_E_LOCK_ORPHANED: not possible, and nothing was changed; or a
-	 * FABRIC code.
+	 * client was quicker, or this one has released the lock; -NAM_E_LOCK_TIMEOUT: another
+	 * client is at it, and the diag names it; -NAM_E_LOCK_ORPHANED: not possible, and nothing
+	 * was changed; or a FABRIC code.
 	 */
 	int (*take)(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead,
 		uint64_t word, void *image);

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/remote/lock_slot.h"
 #include "fine.h"
 #include "index/maintain/maintain.h"
 #include "loader.h"
@@ -45,6 +46,7 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 	if (rc)
 		return rc;
 	/* Beside the queue: this lock is held for as long as the load takes. */
+	root->lock.word = nam__lock_word_new(worker);
 	rc = nam__unqueued_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
 		return -NAM_E_NOTEMPTY;		/* an inner node, or a load just now */

@@ -24,7 +24,7 @@ recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	if (rc <= 0)
 		return rc;
 	rc = worker->reads_only ? -NAM_E_LOCK_ORPHANED :
-		nam__node_take(worker, index, at, dead, word, image); /* SUSPENDS */
+		index->recovery.take(worker, index, at, dead, word, image); /* SUSPENDS */
 	if (!rc)
 		rc = nam_cas_await(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
 			&seen); /* SUSPENDS */
@@ -32,7 +32,8 @@ recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 		rc = -NAM_E_FENCED;
 	if (rc == -NAM_E_LOCK_ORPHANED)
 		rc = nam__lock_blame(worker, at, &holder);
-	return rc == -NAM_E_RESTART_LOCKED ? 0 : rc;
+	/* The last one: another client repairs it. */
+	return rc == -NAM_E_RESTART_LOCKED || rc == -NAM_E_LOCK_TIMEOUT ? 0 : rc;
 }
 
 /* Images keep failing to verify: look again with growing pauses, and then at the lock's holder. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c -- the table of the fine-grained design, and what its handles keep on this host. */
 #include "fine.h"
+#include "recover.h"
 #include "scan_internal.h"
 
 static void

@@ -14,6 +14,8 @@
 
 /* So often a walk is tried again, however long that takes. */
 #define TRIES_MIN 16u
+/* Of so many tries that find the root dead, the last one asks why. */
+#define TRIES_ROOT_DEAD 16u
 
 /* ---- the root ----------------------------------------------------------------------------- */
 
@@ -44,6 +46,23 @@ nam__root_get(struct nam_worker *worker, struct nam_index *index, struct nam_gad
 }
 
 int
+nam__root_follow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr root,
+	const uint64_t *image)
+{
+	uint64_t word = image[NAM__WORD_LOCK], seen;
+	int rc = 1;
+
+	/* I20: the last node of a level has no sibling, but that root leads to the new one. */
+	if (worker->reads_only || !nam__node_dead(image) || !nam__node_last(image) ||
+		nam_gaddr_is_null(nam__node_sibling(image)) || !NAM_GUARD(ROOT_FOLLOWED))
+		return 0;
+	if (word != NAM_LOCK_FREE)
+		rc = nam__lock_owner_dead(worker, word); /* SUSPENDS */
+	return rc <= 0 ? rc : nam_cas_await(worker, index->superblock, root.raw,
+		nam__node_sibling(image).raw, &seen); /* SUSPENDS */
+}
+
+int
 nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
 	uint64_t *image)
 {
@@ -58,6 +77,10 @@ nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		rc = nam__node_read(worker, index, root, NAM__ANY_LEVEL, image); /* SUSPENDS */
 		if (!rc)
 			*ret_root = root;
+		if (rc == -NAM_E_RESTART_DEAD && tries % TRIES_ROOT_DEAD == TRIES_ROOT_DEAD - 1) {
+			rc = nam__root_follow(worker, index, root, image); /* SUSPENDS */
+			rc = rc ? rc : -NAM_E_RESTART_DEAD;
+		}
 	}
 	return rc;
 }
@@ -370,6 +393,12 @@ restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 		return why;
 	if (tries <= 2)
 		return 0;
+	if (walk->level < 0 && why == -NAM_E_RESTART_DEAD &&
+		tries % TRIES_ROOT_DEAD == TRIES_ROOT_DEAD - 1) {
+		rc = nam__root_follow(worker, index, walk->at, walk->image); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
 	/* Ever longer, so that a writer that is half-way through a change can finish it. */
 	nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
 	/* An index that is being dropped is dead from its leaves up. */

@@ -69,6 +69,7 @@ open_leaves(struct nam_worker *worker, struct nam_index *index, uint32_t part,
 	leaves->ops = &nam__fine_ops;
 	leaves->parts = NULL;
 	leaves->leaves = NULL;
+	leaves->whole = index;
 	leaves->inner_rpc = true;
 	leaves->inner_rpc_slot = index->parts->slots[part];
 	leaves->inner_rpc_part = part;

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/remote/lock_slot.h"
 #include "hybrid.h"
 #include "index/fine/loader.h"
 
@@ -67,6 +68,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 	rc = nam__tree_load_init(&part->names, worker, leaves, leaves->inner_rpc_slot,
 		leaves->g.full_words);
 	part->loader.names = &part->names;
+	part->first.lock.word = nam__lock_word_new(worker);
 	part->first.image = nam_buffer_take(worker, leaves->g.node_bytes);
 	if (rc || !part->first.image)
 		return -ENOMEM;

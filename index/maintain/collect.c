@@ -3,29 +3,15 @@
  * collect.c -- one pass of the garbage collector: merge sparse neighbours, name forgotten nodes,
  * rebuild head nodes, and make retired memory reusable.
  *
- * A merge, for neighbours L and R that one parent P names next to each other:
- *
- *	step 1	lock P; then L, R and a head node H between them, if there is one.
- *	step 2	WRITE L with the entries, high fence and sibling of R.  Keep the lock.
- *	step 3	WRITE P without R's separator.  Keep the lock.
- *	step 4	WRITE H and R dead, with R's sibling leading to L; unlock them.
- *	step 5	unlock L, then P.
- *	step 6	retire H and R.
- *
- * R dies under P's lock and its own, once P does not name it (I13).  The holder of the collector's
- * word alone does so (I15).  Deletes leave sparse nodes to this pass (D4).  index/README.md says
- * what others may see after each step.  Only the first of these locks is waited for; the others are
- * tried, and where one is taken there is no merge.
+ * Deletes leave sparse nodes to this pass (D4).
  */
 #include <errno.h>
 
 #include "index/fine/fine.h"
-#include "maintain.h"
 #include "index/hybrid/hybrid.h"
-#include "index/node/divide.h"
+#include "maintain.h"
+#include "merge.h"
 
-/* Neighbours are merged if together they fill no more than this. */
-#define MERGE_PERCENT 60u
 /* Nodes without a separator that are named after one child, before the pass goes on. */
 #define FORGOTTEN_MAX 64u
 
@@ -34,8 +20,7 @@ struct pass {
 	struct nam_index *index;
 	struct nam_collect_stat *stat;
 	unsigned level, root_level;	/* of the nodes to be merged; of the root */
-	uint64_t *parent_image;		/* held */
-	uint64_t *left_image, *right_image, *head_image;	/* held */
+	struct nam__merge merge;
 	struct nam__window window;
 	int orphaned_rc;		/* a lock whose owner is dead was met */
 };
@@ -45,16 +30,6 @@ struct sight {
 	struct nam_gaddr at;		/* null: there is none, or it is not to be touched */
 	unsigned count;
 };
-
-/* An empty node is merged into any neighbour: it costs its readers a round trip for nothing. */
-static bool
-mergeable(const struct pass *pass, unsigned left, unsigned right)
-{
-	const struct nam__geometry *g = &pass->index->g;
-	unsigned capacity = pass->level ? g->inner_capacity : g->leaf_capacity;
-
-	return (left + right) * 100 <= capacity * MERGE_PERCENT || left == 0 || right == 0;
-}
 
 /* The verdict on a failure to lock or read one node: 0, to leave it alone, or the code itself. */
 static int
@@ -71,222 +46,6 @@ tolerate(struct pass *pass, int rc)
 		       rc;
 }
 
-/* ---- merging ------------------------------------------------------------------------------- */
-
-struct merge {
-	struct nam__held parent, left, right, head;
-	unsigned entry;			/* R's separator in P */
-	bool through_head;
-};
-
-/* Number of the entry that names R right after L, or 0. */
-static unsigned
-find_pair(const struct nam__geometry *g, const uint64_t *parent, struct nam_gaddr left,
-	struct nam_gaddr right)
-{
-	unsigned count = nam__node_count(parent);
-
-	for (unsigned entry = 1; entry < count; entry++)
-		if (nam_gaddr_same(nam__inner_child(g, parent, entry), right))
-			return nam_gaddr_same(nam__inner_child(g, parent, entry - 1), left) ?
-				       entry : 0;
-	return 0;
-}
-
-/*
- * Step 1, behind the parent.  1 when all is held and fits, 0 when it does not, or negative; then
- * nothing but the parent is held.
- */
-NAM_FIBER_FN static int
-merge_lock(struct pass *pass, struct merge *merge, struct nam_gaddr left_at,
-	struct nam_gaddr right_at)
-{
-	struct nam_worker *worker = pass->worker;
-	struct nam_index *index = pass->index;
-	int level = (int)pass->level, rc, unlock_rc;
-	struct nam_gaddr head_at;
-
-	rc = nam__unqueued_lock(worker, index, left_at, level, 0, &merge->left); /* SUSPENDS */
-	if (rc)
-		return rc;
-	rc = nam__unqueued_lock(worker, index, right_at, level, 0, &merge->right); /* SUSPENDS */
-	if (rc)
-		goto unlock_left;
-	/* I4: more entries than fit would lie beyond the node. */
-	if (nam__node_type(merge->right.image) != nam__node_type(merge->left.image) ||
-		(NAM_GUARD(MERGE_ROOM) && !mergeable(pass, nam__node_count(merge->left.image),
-						  nam__node_count(merge->right.image))))
-		goto unlock_right;
-	head_at = nam__node_sibling(merge->left.image);
-	/* I1: a node between L and R would be lost to the chain. */
-	merge->through_head = !nam_gaddr_same(head_at, right_at) &&
-			      (NAM_GUARD(MERGE_SIBLING) || nam_gaddr_is_null(head_at));
-	if (!merge->through_head)
-		return 1;
-	/* A head node, or else L was divided since, and its parent does not know yet. */
-	if (level || nam_gaddr_is_null(head_at))
-		goto unlock_right;
-	rc = nam__unqueued_lock(worker, index, head_at, 0, 0, &merge->head); /* SUSPENDS */
-	if (rc)
-		goto unlock_right;
-	if (nam__node_type(merge->head.image) == NAM__NODE_HEAD &&
-		nam_gaddr_same(nam__node_sibling(merge->head.image), right_at))
-		return 1;
-	rc = nam__unqueued_unlock(worker, &merge->head); /* SUSPENDS */
-unlock_right:
-	unlock_rc = nam__unqueued_unlock(worker, &merge->right); /* SUSPENDS */
-	if (unlock_rc)
-		rc = unlock_rc;
-unlock_left:
-	unlock_rc = nam__unqueued_unlock(worker, &merge->left); /* SUSPENDS */
-	return unlock_rc ? unlock_rc : rc;
-}
-
-/* Hybrid: step 3 comes last, for a memory server keeps the names (H4). */
-NAM_FIBER_FN static int
-merge_unname(struct pass *pass, const struct merge *merge)
-{
-	struct nam__key name;
-
-	memcpy(name.w, nam__node_low(merge->right.image), 8 * pass->index->g.full_words);
-	return nam__inner_rpc_remove(pass->worker, pass->index, name.w,
-		merge->right.at); /* SUSPENDS */
-}
-
-/* Steps 2 and 3.  On failure the fabric is broken, and everything is still held. */
-NAM_FIBER_FN static int
-merge_write(struct pass *pass, struct merge *merge)
-{
-	const struct nam__geometry *g = &pass->index->g;
-	struct nam__dirty dirty;
-	int rc;
-
-	nam__node_join(g, merge->left.image, merge->right.image);
-	dirty = (struct nam__dirty){ g->entries_at, g->node_words - 1 };
-	rc = nam__write_keep(pass->worker, pass->index, &merge->left, dirty,
-		NAM__HEADER_FENCES); /* SUSPENDS */
-	if (rc)
-		return rc;
-	nam_race_point("merge.left_written");
-	if (pass->index->inner_rpc)
-		return 0;
-	nam__inner_remove(g, merge->parent.image, merge->entry, &dirty);
-	return nam__write_keep(pass->worker, pass->index, &merge->parent, dirty,
-		NAM__HEADER_COUNTS); /* SUSPENDS */
-}
-
-/* Step 4: no pointer but old copies leads to these any more. */
-NAM_FIBER_FN static int
-merge_bury(struct pass *pass, struct merge *merge)
-{
-	struct nam_worker *worker = pass->worker;
-	int rc = 0, right_rc;
-
-	if (merge->through_head)
-		rc = nam__dead_unlock(worker, pass->index, &merge->head,
-			nam__node_sibling(merge->head.image)); /* SUSPENDS */
-	nam_race_point("merge.head_buried");
-	right_rc = nam__dead_unlock(worker, pass->index, &merge->right,
-		merge->left.at); /* SUSPENDS */
-	return rc ? rc : right_rc;
-}
-
-/* Our own caches need not find out the hard way. */
-static void
-merge_remember(struct pass *pass, const struct merge *merge)
-{
-	struct nam__cache *cache = pass->index->cache;
-
-	if (!cache)
-		return;
-	if (pass->level) {
-		nam__cache_drop(cache, nam__node_low(merge->right.image), pass->level);
-		nam__cache_put(cache, merge->left.image, merge->left.at);
-	}
-	if (pass->index->inner_rpc)
-		nam__cache_drop(cache, nam__node_low(merge->right.image), 1);
-	else
-		nam__cache_put(cache, merge->parent.image, merge->parent.at);
-}
-
-/*
- * Steps 2 to 6, with everything held.  Nothing is, afterwards, but the parent.
- *
- * When a write fails its connection is broken, but those to other servers may not be.  Half a merge
- * must not be written to, so its nodes stay locked, as if we had died: R while P may name it, for
- * the chain passes it by already; and L while an old copy of P may lead to an R that is not dead.
- */
-NAM_FIBER_FN static int
-merge_held(struct pass *pass, struct merge *merge)
-{
-	uint32_t stride = pass->index->g.stride;
-	int rc, name_rc = 0;
-
-	rc = merge_write(pass, merge); /* SUSPENDS */
-	if (rc)
-		return rc;
-	nam_race_point("merge.parent_written");
-	merge_remember(pass, merge);
-	rc = merge_bury(pass, merge); /* SUSPENDS */
-	nam_race_point("merge.buried");
-	if (!rc && pass->index->inner_rpc)
-		name_rc = merge_unname(pass, merge); /* SUSPENDS */
-	if (!rc)
-		rc = nam__unqueued_unlock(pass->worker, &merge->left); /* SUSPENDS */
-	/* The first client that needs a name that is still there removes it.  The block is lost. */
-	if (!rc)
-		rc = name_rc;
-	if (rc)
-		return rc;
-	nam_race_point("merge.left_unlocked");
-	if (merge->through_head) {
-		nam_retire(pass->worker, merge->head.at, stride);
-		pass->stat->nodes_retired++;
-	}
-	nam_retire(pass->worker, merge->right.at, stride);
-	pass->stat->nodes_retired++;
-	pass->stat->merges++;
-	return 0;
-}
-
-/*
- * Merge R into L, if they and their parent are as they were seen.
- *
- * Returns 1 with L's new number of entries, 0 if nothing was done, or negative.  Nothing is held.
- */
-NAM_FIBER_FN static int
-merge_pair(struct pass *pass, struct nam_gaddr parent_at, struct nam_gaddr left_at,
-	struct nam_gaddr right_at, unsigned *ret_count)
-{
-	struct merge merge = {
-		.parent.image = pass->parent_image,
-		.left.image = pass->left_image,
-		.right.image = pass->right_image,
-		.head.image = pass->head_image,
-	};
-	bool parent = !pass->index->inner_rpc;	/* else a memory server has the names */
-	int rc = 0, locked = 0, unlock_rc = 0;
-
-	if (parent) {
-		rc = nam__lock_node(pass->worker, pass->index, parent_at, (int)pass->level + 1,
-			&merge.parent); /* SUSPENDS */
-		if (rc)
-			return tolerate(pass, rc);
-		nam_race_point("merge.parent_locked");
-		merge.entry = find_pair(&pass->index->g, merge.parent.image, left_at, right_at);
-	}
-	if (!parent || merge.entry)
-		locked = merge_lock(pass, &merge, left_at, right_at); /* SUSPENDS */
-	nam_race_point("merge.locked");
-	rc = locked > 0 ? merge_held(pass, &merge) : tolerate(pass, locked); /* SUSPENDS */
-	if (parent)
-		unlock_rc = nam__unlock(pass->worker, &merge.parent); /* SUSPENDS */
-	if (rc || unlock_rc)
-		return rc ? rc : unlock_rc;
-	*ret_count = nam__node_count(merge.left.image);
-	return locked > 0;
-}
-
 /* ---- nodes without a separator ------------------------------------------------------------- */
 
 /*
@@ -298,7 +57,7 @@ name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
 {
 	struct nam_worker *worker = pass->worker;
 	const struct nam__geometry *g = &pass->index->g;
-	uint64_t *image = pass->right_image;
+	uint64_t *image = pass->merge.right.image;
 	struct nam_gaddr at;
 	struct nam__key low;
 	int rc = 0;
@@ -340,15 +99,15 @@ grow_forgotten(struct pass *pass)
 	struct nam_gaddr root;
 	int rc;
 
-	rc = nam__root_read(worker, index, &root, pass->left_image); /* SUSPENDS */
+	rc = nam__root_read(worker, index, &root, pass->merge.left.image); /* SUSPENDS */
 	if (rc)
 		return rc;
 	pass->stat->nodes_visited++;	/* all others have a parent */
-	pass->root_level = nam__node_level(pass->left_image);
-	if (nam__node_last(pass->left_image))
+	pass->root_level = nam__node_level(pass->merge.left.image);
+	if (nam__node_last(pass->merge.left.image))
 		return 0;
 	pass->level = pass->root_level;
-	rc = name_forgotten(pass, pass->left_image, NULL); /* SUSPENDS */
+	rc = name_forgotten(pass, pass->merge.left.image, NULL); /* SUSPENDS */
 	return rc ? rc : nam__root_find(worker, index, &root, &pass->root_level); /* SUSPENDS */
 }
 
@@ -398,10 +157,15 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 	rc = name_forgotten(pass, image, end_of(&pass->index->g, parent, entry)); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (!nam_gaddr_is_null(left->at) && mergeable(pass, left->count, count)) {
-		rc = merge_pair(pass, parent_at, left->at, at, &left->count); /* SUSPENDS */
+	if (!nam_gaddr_is_null(left->at) &&
+		nam__mergeable(&pass->index->g, pass->level, left->count, count)) {
+		rc = nam__merge_pair(&pass->merge, pass->level, parent_at, left->at, at,
+			pass->stat, &left->count); /* SUSPENDS */
+		if (rc > 0)
+			return 0;
+		rc = pass->merge.stuck ? rc : tolerate(pass, rc);
 		if (rc)
-			return rc < 0 ? rc : 0;
+			return rc;
 	}
 	*left = (struct sight){ at, count };
 	return 0;
@@ -487,31 +251,28 @@ pass_as_collector(struct pass *pass)
 	if (rc)
 		return rc;
 	rc = pass_run(pass); /* SUSPENDS */
+	/* I20: the next collector completes it, when this client has ended. */
+	if (pass->merge.stuck)
+		return rc;
 	leave_rc = nam__collector_leave(pass->worker, pass->index, word); /* SUSPENDS */
 	return rc ? rc : leave_rc;
 }
 
-/* Five nodes at a time and a window: allocated once for the pass. */
+/* A merge's nodes and a window: allocated once for the pass. */
 NAM_FIBER_FN static int
 collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_stat *stat)
 {
-	uint32_t node_bytes = index->g.node_bytes, node_words = index->g.node_words;
-	uint64_t *images = nam_buffer_take(worker, 4 * node_bytes);
 	struct pass pass = { .worker = worker, .index = index, .stat = stat };
-	int rc = -ENOMEM;
+	int rc = nam__merge_init(&pass.merge, worker, index);
 
-	if (!images)
+	if (rc)
 		return rc;
-	pass.parent_image = images;
-	pass.left_image = images + node_words;
-	pass.right_image = images + 2 * (size_t)node_words;
-	pass.head_image = images + 3 * (size_t)node_words;
 	rc = nam__window_init(&pass.window, worker, index);
 	if (!rc) {
 		rc = pass_as_collector(&pass); /* SUSPENDS */
 		nam__window_done(&pass.window);
 	}
-	nam_buffer_give(worker, images, 4 * node_bytes);
+	nam__merge_done(&pass.merge);
 	return rc;
 }
 

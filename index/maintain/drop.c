@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "compute/remote/lock_slot.h"
 #include "maintain.h"
 
 /*
@@ -20,6 +21,7 @@ node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
 	const struct nam__geometry *g = &walk->index->g;
 	int rc;
 
+	held->lock.word = nam__lock_word_new(walk->worker);
 	rc = nam__unqueued_lock(walk->worker, walk->index, walk->at, (int)walk->level, patience_ns,
 		held); /* SUSPENDS */
 	if (rc)
@@ -88,21 +90,27 @@ last_root(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_root
 {
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
 	struct nam_superblock superblock;
-	int rc;
+	int rc = -ENOMEM;
 
 	if (!image)
-		return -ENOMEM;
-	rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
-	if (rc)
-		goto give_image;
-	*ret_root = superblock.root;
-	/* Also if handles forget meanwhile: this one serves one operation. */
-	atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
-	rc = nam__node_read(worker, index, (struct nam_gaddr){ superblock.root }, NAM__ANY_LEVEL,
-		image); /* SUSPENDS */
-	if (!rc)
-		*ret_level = nam__node_level(image);
-give_image:
+		return rc;
+	for (unsigned tries = 0; tries < 2; tries++) {
+		struct nam_gaddr root;
+
+		rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
+		if (rc)
+			break;
+		root.raw = *ret_root = superblock.root;
+		/* Also if handles forget meanwhile: this one serves one operation. */
+		atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
+		rc = nam__node_read(worker, index, root, NAM__ANY_LEVEL, image); /* SUSPENDS */
+		if (!rc)
+			*ret_level = nam__node_level(image);
+		if (rc != -NAM_E_RESTART_DEAD)
+			break;
+		rc = nam__root_follow(worker, index, root, image); /* SUSPENDS */
+		rc = rc ? rc : -NAM_E_RESTART_DEAD;
+	}
 	nam_buffer_give(worker, image, index->g.node_bytes);
 	return rc;
 }
@@ -131,8 +139,7 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 
 	while (!taken) {
 		step_rc = last_root(worker, index, &root, &root_level); /* SUSPENDS */
-		/* Dead: a bulk load died between its steps 3 and 4, and there is no tree. */
-		if (!rc && step_rc != -NAM_E_RESTART_DEAD)
+		if (!rc)
 			rc = step_rc;
 		if (step_rc)
 			break;

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/remote/lock_slot.h"
 #include "maintain.h"
 
 void
@@ -130,6 +131,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 	/* I1: a leaf that came between would be lost to the chain. */
 	if (NAM_GUARD(HEAD_PLACE) && !nam_gaddr_same(nam__node_sibling(leaf.image), at))
 		goto unlock_leaf;
+	head.lock.word = nam__lock_word_new(worker);
 	rc = nam__unqueued_lock(worker, index, at, 0, 0, &head); /* SUSPENDS */
 	if (rc)
 		goto unlock_leaf;

@@ -11,7 +11,7 @@
 
 #include "index/index_internal.h"
 
-/* ---- fine/unqueued_lock.c: locks beside the queue -------------------------------------------- */
+/* ---- unqueued_lock.c: locks beside the queue ----------------------------------------------- */
 
 /**
  * nam__unqueued_lock -- lock and read one node without entering the process's queue for its slot.
@@ -21,7 +21,7 @@
  * Since a holder of several locks only ever tries, it cannot be part of a cycle of waiters.
  *
  * @patience_ns	how long to try; 0: a moment
- * @held	`image` is the caller's; filled in on success only
+ * @held	`image` and `lock.word` are the caller's
  *
  * Returns 0; -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the diag
  * names it); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (another
@@ -46,11 +46,15 @@ NAM_FIBER_FN int nam__unqueued_unlock(struct nam_worker *worker,
 NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam_gaddr forward) NAM_MUST_CHECK;
 
+/* ---- collector_word.c ---------------------------------------------------------------------- */
+
 /**
  * nam__collector_enter -- become the collector, which alone takes nodes out of an index.
  *
  * @patience_ns	how long to wait for another one to finish
  * @ret_word	for nam__collector_leave()
+ *
+ * If the last one died in the middle of a merge, this completes it (I20).
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag names it), -NAM_E_LOCK_ORPHANED
  * (it died and another client was quicker to succeed it), or a FABRIC code.

@@ -85,13 +85,6 @@ void nam__geometry_names(struct nam__geometry *geometry, const struct nam__geome
 
 /* ---- header ------------------------------------------------------------------------------- */
 
-/* The word behind those that a change of this part of the header has written. */
-static inline uint32_t
-nam__header_end(const struct nam__geometry *g, enum nam__header_part part)
-{
-	return part == NAM__HEADER_FENCES ? g->entries_at : NAM__WORD_SHAPE + (uint32_t)part;
-}
-
 static inline unsigned
 nam__node_type(const uint64_t *node)
 {

@@ -9,8 +9,8 @@
  *			that change, and which words of the header
  * 8	24		hash, front and shape of the image that will be there
  * 32	32		NAM__REDO_HERE: these entry words, or the sibling; NAM__REDO_ELSEWHERE: the
- *			sibling, and the gaddr of a block that has fences and entries in their places
- *			of a node
+ *			sibling, and the gaddr of a block that has fences and entries in their
+ *			places of a node
  */
 #ifndef NAM_INDEX_NODE_REDO_H
 #define NAM_INDEX_NODE_REDO_H
@@ -30,6 +30,13 @@ enum nam__redo_word {
 	NAM__REDO_WORDS = NAM_NODE_STAGGER_BYTES / 8,
 };
 #define NAM__REDO_ENTRIES_MAX ((uint32_t)NAM__REDO_WORDS - NAM__REDO_ENTRIES)
+
+/* The word behind those that a change of this part of the header has written. */
+static inline uint32_t
+nam__header_end(const struct nam__geometry *g, enum nam__header_part part)
+{
+	return part == NAM__HEADER_FENCES ? g->entries_at : NAM__WORD_SHAPE + (uint32_t)part;
+}
 
 /* Whether a record has room for the words themselves. */
 static inline bool

@@ -3,7 +3,8 @@
  * damage_tool.c -- indexes with something wrong, for scripts.
  *
  *	damage_tool CLUSTER INDEX hold		locks the root until its standard input ends
- *	damage_tool CLUSTER INDEX lock		leaves it locked, by a lock held aside
+ *	damage_tool CLUSTER INDEX lock		leaves it locked
+ *	damage_tool CLUSTER INDEX orphan	leaves it locked, and half-written without a record
  *	damage_tool CLUSTER INDEX separator	takes the last separator out of it
  *	damage_tool CLUSTER INDEX hash		spoils its hash
  *	damage_tool CLUSTER INDEX torn		leaves its first child as in the middle of a WRITE
@@ -15,14 +16,29 @@
 #include <unistd.h>
 
 #include "index/index_internal.h"
+#include "index/node/redo.h"
 #include "tests/lib/cluster.h"
+
+static int
+write_word(struct nam_worker *worker, struct nam_gaddr node, uint32_t word, uint64_t value)
+{
+	uint64_t *buffer = nam_buffer_take(worker, 8);
+	struct nam_batch batch;
+	int rc;
+
+	*buffer = value;
+	nam_batch_init(&batch, worker);
+	nam_batch_write(&batch, node, 8 * word, buffer, 8);
+	rc = nam_batch_await(&batch);
+	nam_buffer_give(worker, buffer, 8);
+	return rc;
+}
 
 static int
 damage(struct nam_worker *worker, struct nam_index *index, const char *how)
 {
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes), seen;
-	uint64_t word = NAM_LOCK_ASIDE |
-			nam_lock_word(index->client->id, index->client->incarnation, 1u << 20);
+	uint64_t word = nam_lock_word(index->client->id, index->client->incarnation, 1u << 20);
 	struct nam_gaddr root;
 	char byte;
 	int rc;
@@ -51,6 +67,12 @@ damage(struct nam_worker *worker, struct nam_index *index, const char *how)
 		return nam_write_await(worker, root, image, index->g.node_bytes);
 	}
 	rc = nam_cas_await(worker, root, NAM_LOCK_FREE, word, &seen);
+	if (!rc && !strcmp(how, "orphan")) {
+		image[NAM__WORD_HASH]++;
+		rc = write_word(worker, root, NAM__WORD_HASH, image[NAM__WORD_HASH]);
+		if (!rc)
+			rc = write_word(worker, root, index->g.node_words + NAM__REDO_NOTE, 0);
+	}
 	if (rc || strcmp(how, "hold"))
 		return rc;
 	puts("done");
@@ -69,7 +91,7 @@ main(int argc, char **argv)
 	int rc;
 
 	if (argc != 4)
-		test_die("usage: damage_tool CLUSTER INDEX hold|lock|separator|hash");
+		test_die("usage: damage_tool CLUSTER INDEX hold|lock|orphan|separator|hash");
 	client = test_connect(argv[1], "damage", 0);
 	worker = test_worker(client);
 	rc = nam_index_open(worker, argv[2], 0, &index);

@@ -49,7 +49,7 @@ test_locked() {
 	local changes=(--name kept --load none --keys 20 --mix update=100 --ops 64 --quiet)
 
 	expect 0 nam-bench index --name kept --keys 20 --ops 1 --keep --quiet
-	expect 0 damage_tool "$cluster" kept lock
+	expect 0 damage_tool "$cluster" kept orphan
 	expect 6 nam-bench index "${changes[@]}"
 	says "which died (NAM_E_LOCK_ORPHANED)"
 	[ "$(wc -l <<<"$err")" -eq 1 ] || fail "one lock word, several messages: $err"

@@ -93,7 +93,7 @@ cost_end(struct cost_stage *stage, enum nam_op_kind kind, const char *what,
 	if (!(caps & NAM_CAP_ORDER_WRITE_ATOMIC))
 		more += expected->releases;
 	if (!(caps & NAM_CAP_ORDER_WRITES))
-		more += expected->releases;
+		more += expected->releases + expected->kept;
 	compare(stage, what, "round trips", spent.round_trips, expected->round_trips + more);
 	compare(stage, what, "doorbells", spent.doorbells,
 		(expected->doorbells ? expected->doorbells : expected->round_trips) + more);

@@ -31,6 +31,7 @@ struct cost {
 	uint64_t locks;		/* taken: 1 round trip more each without ORDER_ATOMIC_READ */
 	/* After WRITEs: 1 more each without ORDER_WRITE_ATOMIC, and without ORDER_WRITES. */
 	uint64_t releases;
+	uint64_t kept;		/* WRITEs without a release: 1 more each without ORDER_WRITES */
 	uint64_t doorbells;	/* 0: as many as round trips */
 	uint64_t requests;	/* 0: not said */
 	uint64_t bytes_in, bytes_out;	/* both 0: not said */

@@ -226,7 +226,7 @@ act_open(struct cost_stage *stage)
 		.bytes_out = RPC_HEADER_BYTES + sizeof(struct nam_rpc_catalog_entry) +
 			SERVERS * (RPC_HEADER_BYTES + sizeof(struct nam_rpc_tree_request)),
 		.bytes_in = RPC_HEADER_BYTES + sizeof(struct nam_rpc_catalog_entry) +
-			NAM_SUPERBLOCK_STRIDE + SERVERS * (RPC_HEADER_BYTES +
+			NAM_SUPERBLOCK_INTENT + SERVERS * (RPC_HEADER_BYTES +
 			sizeof(struct nam_rpc_tree_describe_reply)) };
 	struct nam_index *index;
 

@@ -39,7 +39,7 @@ act_create(struct cost_stage *stage)
 {
 	struct cost expected = { .round_trips = 2, .requests = 3,
 		.bytes_in = RPC_HEADER_BYTES,
-		.bytes_out = RPC_HEADER_BYTES + NAME_ENTRY_BYTES + SUPERBLOCK_BYTES +
+		.bytes_out = RPC_HEADER_BYTES + NAME_ENTRY_BYTES + SUPERBLOCK_BYTES + 64 +
 			     stage->options.node_bytes - 8 };
 	struct nam_worker *first;
 	struct nam_gaddr at;
@@ -164,15 +164,16 @@ act_load(struct cost_stage *stage)
 	const uint64_t leaves = (LOADED + FILL - 1) / FILL, parents = (leaves + FILL - 1) / FILL;
 	const uint64_t nodes = leaves + (leaves - 1) / 32 + parents + 1;
 	const uint64_t rpcs = rpcs_for(nodes, stage->index->g.stride);
-	struct cost expected = { .round_trips = 8 + (nodes + 31) / 32 + rpcs, .locks = 1 };
+	struct cost expected = { .round_trips = 8 + (nodes + 31) / 32 + rpcs, .locks = 1,
+		.kept = 1 };
 	struct nam_worker *first = cost_worker_new(stage);
 	struct nam_index_stat stat;
 
 	/*
-	 * The root: CAS and READ, three WRITEs, CAS.  The superblock: READ twice, CAS; CAS of the
+	 * The root: CAS and READ, four WRITEs, CAS.  The superblock: READ twice, CAS; CAS of the
 	 * collector's word twice.
 	 */
-	expected.requests = nodes + rpcs + 2 + 3 + 1 + 3 + 2;
+	expected.requests = nodes + rpcs + 2 + 4 + 1 + 3 + 2;
 	stage->pairs = LOADED;
 	stage->supplied = 0;
 	cost_begin(stage);
@@ -217,7 +218,7 @@ act_load_again(struct cost_stage *stage)
 	const uint32_t stride = stage->index->g.stride;
 	const uint64_t nodes = 100 + 3 + 2 + 1;
 	uint64_t batch = stage->client->caps & NAM_CAP_ORDERED_LOADS ? 13 : 32;
-	struct cost expected = { .locks = 1 };
+	struct cost expected = { .locks = 1, .kept = 1 };
 	struct nam_gaddr at[112];
 
 	for (unsigned i = 0; i < 112; i++) {

@@ -152,7 +152,8 @@ act_walks(struct cost_stage *stage)
 	cost_expect(stage, "drop", nam_index_drop(stage->worker, COST_INDEX), 0);
 	/* The root is locked like the other nodes. */
 	cost_end(stage, NAM_OP_OTHER, "drop",
-		&(struct cost){ .round_trips = drop_cost(&tree), .locks = tree.all });
+		&(struct cost){ .round_trips = drop_cost(&tree), .locks = tree.all,
+			.kept = tree.all });
 	cost_worker_back(stage, first);
 }
 
@@ -234,7 +235,8 @@ act_merge(struct cost_stage *stage)
 	empty_leaf(stage, 20);
 	/* Merged with the leaf before it.  Two at the end: the clock, and all clients' slots. */
 	collect(stage, "a merge",
-		(struct cost){ .round_trips = pass_cost(&tree) + 9 + 2, .locks = 3 },
+		(struct cost){ .round_trips = pass_cost(&tree) + 9 + 2, .locks = 3,
+			.kept = 3 },
 		&(struct nam_collect_stat){ .merges = 1, .nodes_retired = 1 });
 	cost_worker_back(stage, first);
 }
@@ -266,7 +268,7 @@ act_merge_through_head(struct cost_stage *stage)
 	tree.interval = tree.heads = 0;
 	count += walk(&tree, 0);
 	collect(stage, "a merge through a head node",
-		(struct cost){ .round_trips = count + 12 + 2, .locks = 4 },
+		(struct cost){ .round_trips = count + 12 + 2, .locks = 4, .kept = 4 },
 		&(struct nam_collect_stat){ .merges = 1, .nodes_retired = 2 });
 	cost_worker_back(stage, first);
 }
@@ -299,7 +301,7 @@ act_head_nodes(struct cost_stage *stage)
 		empty_leaf(stage, leaf);
 	collect(stage, "a head node taken out, and one written anew",
 		(struct cost){ .round_trips = count + 3 * 9 + 5 + 2 + 2, .locks = 3 * 3 + 2 + 1,
-			.releases = 2 },
+			.releases = 2, .kept = 3 * 3 + 1 },
 		&(struct nam_collect_stat){ .merges = 3, .heads_written = 1, .nodes_retired = 4 });
 	cost_worker_back(stage, first);
 }

@@ -95,21 +95,13 @@ sim_disturbed(void)
 	return counts.kills || counts.server_kills || counts.broken;
 }
 
-/*
- * Whether a lock of a dead client may stay: one held aside, or that of a node that no record
- * completes.
- */
+/* Whether a lock of a dead client may stay: that of a node that no record completes. */
 static bool
 lock_may_stay(const struct sim_stage *stage)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
-	bool aside = stage->scenario->collects || stage->scenario->temporary;
 
-	/* Behind the clients: collectors. */
-	for (uint32_t i = stage->scenario->clients + 1; i < stage->actors_count; i++)
-		aside |= stage->actors[i].troubled ||
-			 !nam_sim_process_alive(stage->actors[i].process);
-	return aside || counts.server_kills || counts.broken || stage->scenario->spare ||
+	return counts.server_kills || counts.broken || stage->scenario->spare ||
 	       stage->scenario->sim.faults.full;
 }
 

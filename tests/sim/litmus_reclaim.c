@@ -25,7 +25,7 @@
 #define CACHE_BYTES (1u << 20)
 #define COLLECTS 60u
 #define LEAVES_MAX 256u
-#define STRIDE 4096u
+#define STRIDE 1024u
 #define PRIVATE_REGION 1u		/* of server 0, when it has a key-value store */
 
 /* Not the stride of litmus's own index, so that nothing else is in the run. */

@@ -2,13 +2,16 @@
 /*
  * litmus_recover.c -- scenes about the locks of dead clients, which others take over.
  */
-#include "index/index_internal.h"
+#include "index/maintain/maintain.h"
+#include "index/maintain/merge.h"
 #include "litmus.h"
 
 #define KEY 115u
 /* About when WRITEs that are posted now are carried out. */
 #define WRITES_NS 300u
 #define WRITES_SPREAD_NS 900u
+/* A merge takes about so long. */
+#define MERGE_NS 40000u
 
 static void
 insert_and_die(struct actor *self)
@@ -201,23 +204,44 @@ merge_and_die(struct actor *self)
 
 	litmus_delete_range(self, 130, 210);
 	litmus_delete_range(self, 230, 290);
-	if (!nam_index_collect(self->worker, self->index, &stat))
-		litmus_fail("a collector that died has ended its pass");
+	(void)!nam_index_collect(self->worker, self->index, &stat);
+	litmus.flags[ONE] = true;	/* it may have ended its pass */
+}
+
+/* A WRITE or an ATOMIC of the merge is under way, or none. */
+static void
+die_within_merge(struct actor *self)
+{
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	if (nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self))
+		sim_die("no memory");
 }
 
 /* The pointers that B has lead to both leaves of the merge. */
 static void
 change_merged(struct actor *self)
 {
-	int rc;
-
 	litmus_expect_range(self, 0, 120, 0);
 	litmus_await(ONE);
-	rc = litmus_try_insert(self, 225);
-	if (rc && rc != -NAM_E_LOCK_ORPHANED)
-		litmus_fail("insert(225): %s", nam_err_name(rc));
-	litmus.flags[INSERTED] = !rc;
+	litmus_insert(self, 225);
+	litmus_insert(self, 115);
 	litmus_expect(self, 220, 0);
+}
+
+static void
+change_beside(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, 226);
+}
+
+static void
+collect_after(struct actor *self)
+{
+	litmus_await(ONE);
+	(void)litmus_collect(self);
 }
 
 static void
@@ -225,9 +249,198 @@ end_merged(struct actor *self)
 {
 	litmus_expect_range(self, 0, 120, 0);
 	litmus_expect(self, 220, 0);
+	litmus_expect(self, 225, 0);
+	litmus_expect(self, 115, 0);
 	litmus_expect_range(self, 300, 430, 0);
-	if (litmus.flags[INSERTED])
-		litmus_fail("a leaf was changed that a dead client was merging");
+	(void)litmus_collect(self);
+	/* A lock stays until a client wants it.  That of the parent: the last leaf is divided. */
+	litmus_insert(self, 331);
+	litmus_insert(self, 332);
+	litmus_verify(self);
+}
+
+/* B dies as it completes the merge, at any moment. */
+static void
+die_resuming(struct actor *self)
+{
+	if (nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self))
+		sim_die("no memory");
+}
+
+static void
+resume_and_die(struct actor *self)
+{
+	litmus_await(ONE);
+	(void)litmus_try_insert(self, 227);
+	litmus.flags[FOUR] = true;
+	nam_sleep_ns(LITMUS_PATIENCE_NS);
+}
+
+static void
+change_third(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_await_for(FOUR, LITMUS_TICKS_NS * 4);
+	litmus_insert(self, 225);
+	litmus_insert(self, 115);
+}
+
+/* Between two that complete one merge, if they may: C changes what B is still at. */
+static void
+hold_resumer(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FIVE])
+		return;
+	litmus.flags[FIVE] = true;
+	litmus_await_for(THREE, LITMUS_SHORT_NS);
+}
+
+static void
+insert_second_half(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, 228);
+}
+
+static void
+change_while_held(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_await_for(FIVE, LITMUS_SHORT_NS);
+	litmus_insert(self, 225);
+	litmus_insert(self, 115);
+	litmus.flags[THREE] = true;
+}
+
+/* The intent is not cleared, but the locks are released. */
+static void
+die_ending(struct actor *self)
+{
+	die_within(self, 0, LITMUS_TICKS_NS);
+}
+
+/* ---- a part of an intent --------------------------------------------------------------------- */
+
+static uint64_t merged_away;		/* a node that B has retired */
+
+static void
+divide(struct actor *self, uint64_t first)
+{
+	litmus_collect_until_reusable(self);
+	for (uint64_t number = first; number < first + 90; number++)
+		if (number % 10)
+			litmus_insert(self, number);
+}
+
+static void
+merge_and_divide(struct actor *self)
+{
+	merged_away = litmus_leaf_of(self, 220, NULL).raw;
+	litmus_delete_range(self, 130, 210);
+	litmus_delete_range(self, 230, 290);
+	if (!litmus_collect(self))
+		nam_sleep_ns(LITMUS_TICKS_NS);
+	litmus.flags[FOUR] = true;
+	litmus_await(THREE);
+	divide(self, 331);
+}
+
+/* Of its intent, one word; other words are those of the one before. */
+static void
+intend_and_die(struct actor *self)
+{
+	struct nam__held held = { .lock.word = NAM_LOCK_ASIDE |
+		nam_lock_word(self->id, self->incarnation, 1u << 30) };
+	struct nam__merge_intent *intent = nam_buffer_take(self->worker, sizeof(*intent));
+	struct nam_gaddr at = self->index->superblock;
+
+	litmus_await(FOUR);
+	held.image = nam_buffer_take(self->worker, self->index->g.node_bytes);
+	nam__op_begin(self->worker, NAM_OP_COLLECT);
+	if (!intent || !held.image || nam__unqueued_lock(self->worker, self->index,
+		litmus_leaf_of(self, 0, NULL), 0, 0, &held))
+		sim_die("the first leaf cannot be locked");
+	*intent = (struct nam__merge_intent){ .word = held.lock.word, .left = held.at.raw,
+		.right = merged_away };
+	at = nam_gaddr_make(nam_gaddr_region(at), nam_gaddr_offset(at) + NAM_SUPERBLOCK_INTENT, 0);
+	if (nam_write_await(self->worker, at, intent, sizeof(*intent)))
+		sim_die("the intent cannot be written");
+	litmus_die_here(self);
+}
+
+static void
+recover_and_divide(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, 1);
+	litmus.flags[THREE] = true;
+	divide(self, 2);
+}
+
+static void
+end_divided(struct actor *self)
+{
+	litmus_expect_range(self, 0, 120, 0);
+	litmus_expect_range(self, 300, 430, 0);
+	litmus_verify(self);
+}
+
+/* ---- a bulk load half done ------------------------------------------------------------------- */
+
+static int
+next_number(void *arg, void *key, uint64_t *payload)
+{
+	uint64_t *number = arg;
+
+	if (*number > 430)
+		return 0;
+	nam_key_from_u64(*number, key);
+	*payload = *number + 1;
+	*number += 10;
+	return 1;
+}
+
+static void
+load_and_die(struct actor *self)
+{
+	uint64_t number = 0;
+
+	(void)!nam_index_bulk_load(self->worker, self->index, next_number, &number, 0, NULL);
+}
+
+static void
+look_at_load(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_insert(self, KEY);
+}
+
+static void
+end_loaded(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_expect(self, KEY, 0);
+	(void)litmus_collect(self);	/* the loader's word */
+	litmus_verify(self);
+}
+
+/* Before that all is as if there had been no load. */
+static void
+insert_into_empty(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, KEY);
+}
+
+static void
+end_not_loaded(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, -NAM_E_NOTFOUND);
+	litmus_expect(self, KEY, 0);
+	(void)litmus_collect(self);	/* the loader's word */
+	litmus_verify(self);
 }
 
 const struct litmus_case litmus_recover_cases[] = {
@@ -260,5 +473,32 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_merge", LITMUS_LOADED, { end_merged, merge_and_die, change_merged },
 		{ { "merge.left_written", A, litmus_die_here } } },
 		"a collector dies half-way through a merge", 2, 0 },
+	{ { "recover_merge_any", LITMUS_LOADED,
+		{ end_merged, merge_and_die, change_merged, change_beside },
+		{ { "merge.locked", A, die_within_merge } } },
+		"the same, at any moment, and two clients meet its locks", 2, 0 },
+	{ { "recover_merge_twice", LITMUS_LOADED,
+		{ end_merged, merge_and_die, resume_and_die, change_third },
+		{ { "merge.left_written", A, litmus_die_here },
+			{ "collector.succeeded", B, die_resuming } } },
+		"the client that completes the merge dies as well", 2, 0 },
+	{ { "recover_merge_two", LITMUS_LOADED,
+		{ end_merged, merge_and_die, insert_second_half, change_while_held },
+		{ { "merge.left_written", A, litmus_die_here },
+			{ "merge.parent_written", B, hold_resumer } } },
+		"two clients complete the same merge", 2, 0 },
+	{ { "recover_merge_ended", LITMUS_LOADED,
+		{ end_merged, merge_and_die, change_merged, collect_after },
+		{ { "merge.buried", A, die_ending } } },
+		"a collector dies with its locks released and its intent there", 2, 0 },
+	{ { "recover_intent", LITMUS_LOADED,
+		{ end_divided, intend_and_die, merge_and_divide, recover_and_divide }, { { 0 } } },
+		"a client meets a part of an intent", 1, 0 },
+	{ { "recover_load", 0, { end_loaded, load_and_die, look_at_load },
+		{ { "load.old_root_dead", A, litmus_die_here } } },
+		"a loader dies before the superblock names its root", 2, 0 },
+	{ { "recover_load_built", 0, { end_not_loaded, load_and_die, insert_into_empty },
+		{ { "load.built", A, litmus_die_here } } },
+		"a loader dies before its pairs can be seen", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

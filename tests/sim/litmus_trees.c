@@ -5,6 +5,8 @@
  */
 #include <stdlib.h>
 
+#include "compute/remote/spare.h"
+#include "index/index_internal.h"
 #include "litmus.h"
 #include "memory.h"
 
@@ -317,16 +319,21 @@ reuse_near(struct actor *self)
 		litmus_insert(self, number);
 }
 
-/* A's first change that needs a block for its record gets that of the right half. */
+/* A change that needs a block for its record gets that of the right half. */
 static void
 note_where_it_was(struct actor *self)
 {
+	struct nam_gaddr spare;
+
 	litmus_await(TWO);
 	/* From behind: none of these needs a block. */
 	for (uint64_t number = 210; number >= 160; number -= 10)
 		litmus_delete_range(self, number, number);
 	(void)litmus_collect(self);
 	litmus_collect_until_reusable(self);
+	/* The merge's record had one; as if another operation were using it. */
+	if (nam__spare_take(self->worker, 0, self->index->g.stride, &spare))
+		sim_die("there is no spare block");
 	litmus_delete_range(self, 330, 330);
 	litmus.flags[THREE] = true;
 }

@@ -291,7 +291,7 @@ sim_scenario_run__collector_dies__ANOTHER_goes_on(void **state)
 
 	(void)state;
 	sim_scenario_init(&scenario);
-	scenario.sim.faults.kill = 300;
+	scenario.sim.faults.kill = 600;
 	scenario.load_wave = 100;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct sim_result outcome;

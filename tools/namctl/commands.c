@@ -235,8 +235,7 @@ say_verdict(const struct violations *violations, uint64_t count)
 	else if (violations->locks)
 		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " locks are set and %"
 			PRIu64 " separators are late; if no client was writing meanwhile, a "
-			"writer died, and the locked nodes can be read but not written: save the "
-			"pairs with namctl range, drop the index and load it anew",
+			"writer died: the next writers of these nodes take the locks over",
 			ctl->index_name, violations->locks, violations->late);
 	else if (violations->late)
 		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " separators are late, "

@@ -489,7 +489,8 @@ blind_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max)
 static int
 lock_blindly(struct fixture *fixture, bool unqueued, struct nam_worker *thief)
 {
-	struct nam__held held = { .image = fixture->image };
+	struct nam__held held = { .image = fixture->image, .lock.word =
+		nam_lock_word(me.client->id, me.client->incarnation, 1u << 30) };
 	int rc;
 
 	blind.cq_poll = me.worker->cq_poll;

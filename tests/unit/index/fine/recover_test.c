@@ -208,21 +208,17 @@ root__its_holder_died__NEXT_WRITER_TAKES_IT_OVER(void **state)
 }
 
 static void
-leaf__held_aside_by_a_dead_client__STAYS(void **state)
+leaf__of_a_dead_collector_without_an_intent__NEXT_WRITER_TAKES_IT_OVER(void **state)
 {
-	uint64_t word, start_ns;
 	struct nam_gaddr at;
+	uint64_t word;
 
 	(void)state;
 	plant();
 	word = lock_and_die(0, &at) | NAM_LOCK_ASIDE;
 	poke(at, NAM__WORD_LOCK, word);
-	start_ns = nam_now_ns();
-	expect(insert(MIDDLE + 1), -NAM_E_LOCK_ORPHANED, start_ns, word);
-	assert_int_equal(word_at(at, NAM__WORD_LOCK), word);
-	/* Readers ignore locks. */
-	tree_model_check(&tree, &model);
-	poke(at, NAM__WORD_LOCK, NAM_LOCK_FREE);
+	tree_model_insert(&tree, &model, MIDDLE + 1, 7);
+	assert_int_equal(word_at(at, NAM__WORD_LOCK), NAM_LOCK_FREE);
 	check();
 }
 
@@ -319,7 +315,8 @@ main(void)
 		cmocka_unit_test(leaf__its_holder_died__NEXT_WRITER_TAKES_IT_OVER),
 		cmocka_unit_test(inner_node__its_holder_died__NEXT_WRITER_TAKES_IT_OVER),
 		cmocka_unit_test(root__its_holder_died__NEXT_WRITER_TAKES_IT_OVER),
-		cmocka_unit_test(leaf__held_aside_by_a_dead_client__STAYS),
+		cmocka_unit_test(
+			leaf__of_a_dead_collector_without_an_intent__NEXT_WRITER_TAKES_IT_OVER),
 		cmocka_unit_test(leaf__torn_by_a_dead_client_without_a_record__STAYS),
 		cmocka_unit_test(leaf__its_holder_lives__LOCK_TIMEOUT),
 		cmocka_unit_test(leaf__its_holder_died_and_many_fibers_want_it__ALL_SUCCEED),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "index/maintain/maintain.h"
+#include "index/node/redo.h"
 #include "tests/lib/tree_model.h"
 
 /* ---- the tree ------------------------------------------------------------------------------ */
@@ -652,7 +653,7 @@ collect__locked_nodes__ARE_SKIPPED(void **state)
 }
 
 static void
-collect__aside_lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
+collect__torn_node_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 {
 	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
@@ -660,7 +661,7 @@ collect__aside_lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **sta
 	struct tree_model model = { 0 };
 	struct tree_guest guest;
 	struct nam_gaddr at;
-	uint64_t image[32], word, leaves;
+	uint64_t image[32], word, hash, leaves, none = 0;
 
 	tree_plant(tree, &options);
 	tree_model_fill(tree, &model, 8);
@@ -668,20 +669,25 @@ collect__aside_lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **sta
 		if (number % 10)
 			tree_model_delete(tree, &model, number);
 	tree_guest_come(local_cluster_list(tree->cluster), &guest);
-	word = NAM_LOCK_ASIDE | nam_lock_word(guest.client->id, guest.client->incarnation, 5);
+	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
 	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
 		nam_sleep_ns(1000000);
 	at = tree_node(tree, 3 * (TREE_MODEL_KEYS / 2), 0, image);
-	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
 	leaves = tree_stat(tree).leaves;
+	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
+	hash = image[NAM__WORD_HASH] + 1;
+	tree_write(tree, at, NAM__WORD_HASH, &hash, 1);
+	/* That of its last change would complete it. */
+	tree_write(tree, at, tree->index->g.node_words + NAM__REDO_NOTE, &none, 1);
 	assert_int_equal(nam_index_collect(tree->worker, tree->index, &stat),
 		-NAM_E_LOCK_ORPHANED);
 	assert_non_null(strstr(nam_worker_diag(tree->worker), "died"));
-	assert_true(tree_stat(tree).leaves < leaves / 2);
 	assert_int_equal(collector_word(tree), 0);
 	word = 0;
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
+	tree_write(tree, at, NAM__WORD_HASH, &image[NAM__WORD_HASH], 1);
+	assert_true(tree_stat(tree).leaves < leaves / 2);
 	tree_assert_sound(tree);
 	tree_model_check(tree, &model);
 }
@@ -757,7 +763,7 @@ main(void)
 		cmocka_unit_test(collect__another_collector_died__SUCCEEDS_IT),
 		cmocka_unit_test(collect__locked_nodes__ARE_SKIPPED),
 		cmocka_unit_test(
-			collect__aside_lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE),
+			collect__torn_node_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE),
 		cmocka_unit_test(collect__missing_separator__IS_ADDED),
 		cmocka_unit_test(drop__again_and_again__MEMORY_DOES_NOT_GROW),
 	};

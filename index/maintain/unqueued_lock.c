@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unqueued_lock.c -- locks that are held beside the process's queue: second locks, and long locks.
+ *
+ * The queue of compute/remote/lock.c is entered by slot, and unrelated nodes share slots.  A task
+ * that waits there does so without a bound, because every holder is quick and holds one lock only.
+ * This file locks for tasks that hold several locks, or hold one for long.  They try, and then do
+ * without.
+ */
+#include <errno.h>
+
+#include "index/maintain/maintain.h"
+#include "index/node/validate.h"
+
+#define TRIES_MIN 16u
+#define PAUSE_NS 1000u
+#define PAUSE_MAX_NS 200000u
+/* A word that belongs to a dead client will not come free: do not wait longer than this to ask. */
+#define SUSPECT_NS 20000000ull
+
+/* ---- nodes --------------------------------------------------------------------------------- */
+
+/* *cas_old: what the CAS has found; NAM_LOCK_FREE: the node is locked. */
+NAM_FIBER_FN static int
+try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t *cas_old)
+{
+	return nam__lock_try_await(worker, held->at, NAM_LOCK_FREE, held->lock.word, held->image,
+		index->g.node_bytes, cas_old); /* SUSPENDS */
+}
+
+/*
+ * The word did not come free: its holder is dead, or merely has it.  Returns 0 if it came free at
+ * the last moment: a holder that has ended may have let go of it before.
+ */
+NAM_FIBER_FN static int
+give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t *cas_old)
+{
+	uint64_t seen = *cas_old;
+	struct nam__lock_holder holder;
+	int rc;
+
+	if (nam__lock_holder_ask(worker, seen, &holder) != 1) /* SUSPENDS */
+		return -NAM_E_RESTART_LOCKED;
+	rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
+	if (rc || *cas_old == NAM_LOCK_FREE)
+		return rc;
+	if (*cas_old != seen)
+		return -NAM_E_RESTART_LOCKED;
+	rc = index->recovery.take(worker, index, held->at, seen, held->lock.word,
+		held->image); /* SUSPENDS */
+	if (!rc)
+		*cas_old = NAM_LOCK_FREE;
+	/* Another client completes the dead one's merge. */
+	if (rc == -NAM_E_LOCK_TIMEOUT)
+		rc = -NAM_E_RESTART_LOCKED;
+	if (rc != -NAM_E_LOCK_ORPHANED)
+		return rc;
+	return nam__lock_blame(worker, held->at, &holder);
+}
+
+/* CAS until the word is ours, for `patience_ns` or a few tries, whichever is more. */
+NAM_FIBER_FN static int
+try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t patience_ns, uint64_t *cas_old)
+{
+	uint64_t start_ns = nam_now_ns(), suspect_ns = SUSPECT_NS, pause_ns = PAUSE_NS;
+
+	for (unsigned tries = 1;; tries++) {
+		uint64_t waited_ns;
+		int rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
+
+		if (rc || *cas_old == NAM_LOCK_FREE)
+			return rc;
+		nam__count_restart(worker, NAM_RESTART_LOCKED);
+		waited_ns = nam_now_ns() - start_ns;
+		if (tries >= TRIES_MIN && (waited_ns >= patience_ns || waited_ns >= suspect_ns)) {
+			rc = give_up(worker, index, held, cas_old); /* SUSPENDS */
+			if (rc != -NAM_E_RESTART_LOCKED || waited_ns >= patience_ns)
+				return rc;
+			suspect_ns = waited_ns + SUSPECT_NS;
+		}
+		nam__pause_await(worker, pause_ns / 2 +
+			nam_rng_below(&worker->rng, pause_ns)); /* SUSPENDS */
+		if (pause_ns < PAUSE_MAX_NS)
+			pause_ns += pause_ns / 4;
+	}
+}
+
+int
+nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	int level, uint64_t patience_ns, struct nam__held *held)
+{
+	uint64_t cas_old;
+	int rc, unlock_rc;
+
+	held->at = at;
+	held->lock.at = nam_gaddr_untagged(at);
+	rc = try_patiently(worker, index, held, patience_ns, &cas_old); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
+	if (!rc)
+		return 0;
+	unlock_rc = nam__unqueued_unlock(worker, held); /* SUSPENDS */
+	return unlock_rc ? unlock_rc : rc;
+}
+
+int
+nam__unqueued_unlock(struct nam_worker *worker, struct nam__held *held)
+{
+	uint64_t seen;
+	int rc = nam_cas_await(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
+		&seen); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	return seen == held->lock.word ? 0 : -NAM_E_FENCED;
+}
+
+int
+nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam_gaddr forward)
+{
+	int rc;
+
+	nam__node_set_type(held->image, nam__node_type_and_flags(held->image) | NAM__NODE_DEAD);
+	held->image[NAM__WORD_SIBLING] = forward.raw;
+	/* Entries and fences stay: a reader that has the image from before loses nothing by it. */
+	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 },
+		NAM__HEADER_SIBLING); /* SUSPENDS */
+	return rc ? rc : nam__unqueued_unlock(worker, held); /* SUSPENDS */
+}

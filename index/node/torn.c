@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torn.c -- completing a node that a dead client left half-written (I20). */
+#include <errno.h>
+
+#include "index/node/torn.h"
+#include "index/node/image_write.h"
+
+/* A torn image, and what its record says of it. */
+struct torn {
+	uint64_t *image;
+	uint64_t *record, *block;	/* of one buffer */
+	struct nam__dirty dirty;
+	enum nam__header_part part;
+};
+
+/* Complete a torn image by its record.  -NAM_E_LOCK_ORPHANED: none leads to a whole image. */
+NAM_FIBER_FN static int
+complete(struct nam_worker *worker, const struct nam_index *index, struct nam_gaddr at,
+	struct torn *torn)
+{
+	struct nam_gaddr block, record = nam_gaddr_make(nam_gaddr_region(at),
+		nam_gaddr_offset(at) + index->g.node_bytes, 0);
+	enum nam__redo_kind kind;
+	int rc = nam_read_await(worker, record, torn->record,
+		NAM_NODE_STAGGER_BYTES); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	kind = nam__redo_read(&index->g, torn->record, &torn->dirty, &torn->part);
+	if (kind == NAM__REDO_NONE)
+		return -NAM_E_LOCK_ORPHANED;
+	block.raw = torn->record[NAM__REDO_BLOCK];
+	if (kind == NAM__REDO_ELSEWHERE) {
+		/* I17: a damaged record may name other memory. */
+		if (!nam_region_table_public(&index->client->regions, block))
+			return -NAM_E_LOCK_ORPHANED;
+		rc = nam_read_await(worker, nam_gaddr_untagged(block), torn->block,
+			index->g.node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc == -NAM_E_NOREGION ? -NAM_E_LOCK_ORPHANED : rc;
+	}
+	nam__redo_apply(&index->g, torn->image, torn->record,
+		kind == NAM__REDO_ELSEWHERE ? torn->block : NULL, torn->dirty, torn->part);
+	/* I20: the record of an earlier change leads to no whole image, or to the one before. */
+	return nam__node_is_whole(index, torn->image, at) || !NAM_GUARD(REDO_WHOLE) ? 0 :
+		-NAM_E_LOCK_ORPHANED;
+}
+
+NAM_FIBER_FN static int
+torn_write(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	struct torn *torn)
+{
+	struct nam__held held = { .at = at, .image = torn->image };
+	struct nam__doorbell doorbell;
+	int rc;
+
+	nam__doorbell_init(&doorbell, worker, at);
+	nam__image_post(&doorbell, index, &held, torn->dirty, torn->part);
+	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
+	nam_race_point("recover.completed");
+	return rc;
+}
+
+/* The image is complete here: take the lock, and write it. */
+NAM_FIBER_FN static int
+torn_take(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, uint64_t dead,
+	uint64_t word, struct torn *torn)
+{
+	uint64_t seen;
+	int rc = nam_cas_await(worker, nam_gaddr_untagged(at), dead, word, &seen); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	/* I20: another client was quicker. */
+	if (seen != dead && NAM_GUARD(RECOVER_CAS))
+		return -NAM_E_RESTART_LOCKED;
+	nam_race_point("recover.torn_taken");
+	rc = torn_write(worker, index, at, torn); /* SUSPENDS */
+	torn->image[NAM__WORD_LOCK] = word;
+	return rc;
+}
+
+int
+nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	uint64_t dead, uint64_t word, uint64_t *image)
+{
+	uint32_t bytes = NAM_NODE_STAGGER_BYTES + index->g.node_bytes;
+	struct torn torn = { .image = image, .record = nam_buffer_take(worker, bytes) };
+	int rc;
+
+	if (!torn.record)
+		return -ENOMEM;
+	torn.block = torn.record + NAM__REDO_WORDS;
+	rc = complete(worker, index, at, &torn); /* SUSPENDS */
+	nam_race_point("recover.torn_judged");
+	if (!rc)
+		rc = word == dead ? torn_write(worker, index, at, &torn) :
+			torn_take(worker, index, at, dead, word, &torn); /* SUSPENDS */
+	nam_buffer_give(worker, torn.record, bytes);
+	return rc;
+}

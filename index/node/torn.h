@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torn.h -- nodes that dead clients have left half-written. */
+#ifndef NAM_INDEX_FINE_TORN_H
+#define NAM_INDEX_FINE_TORN_H
+
+#include "index/index_internal.h"
+
+/* Whether some writer wrote exactly this image, of this index's node at `at` (I2). */
+static inline bool
+nam__node_is_whole(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at)
+{
+	return nam__node_ends_agree(&index->g, image) &&
+	       image[NAM__WORD_HASH] == nam__node_hash(&index->g, image, at);
+}
+
+/**
+ * nam__torn_complete -- complete a torn node by its redo record, here and in remote memory (I20).
+ *
+ * @dead	its lock word
+ * @word	replaces it, before the node is written; or `dead`, if this client alone may write
+ *
+ * Returns 0; -NAM_E_RESTART_LOCKED: `dead` is not its lock word any more; -NAM_E_LOCK_ORPHANED: no
+ * record completes it, and nothing was written; -ENOMEM; or a FABRIC code.
+ */
+NAM_FIBER_FN int nam__torn_complete(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr at, uint64_t dead, uint64_t word, uint64_t *image) NAM_MUST_CHECK;
+
+#endif /* NAM_INDEX_FINE_TORN_H */
