@@ -20,7 +20,8 @@
  *	-NAM_E_FABRIC_*		a memory server is gone or does not answer
  * and, given an index,
  *	-NAM_E_DROPPED		it was dropped: close the handle
- *	-NAM_E_LOCK_ORPHANED	a client died as it changed several nodes; the diag names it
+ *	-NAM_E_LOCK_ORPHANED	a client died as it wrote a node, and no redo record completes the
+ *				node; the diag names the client
  *	-NAM_E_RESTART_*	a bounded number of attempts met something else under way each time
  *	-NAM_E_PARTITION	its parts are not those of when it was opened: close the handle
  * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
@@ -30,8 +31,8 @@
  * Without a cache, and in a tree of one leaf, a change begins with a lookup: that takes as many
  * round trips more as the tree is high.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more
  * for each lock that is taken, one without NAM_CAP_ORDER_WRITE_ATOMIC one more for each that is
- * released after WRITEs, and one without NAM_CAP_ORDER_WRITES likewise.  tests/sim/cost_*_test.c
- * assert all of it.
+ * released after WRITEs, and one without NAM_CAP_ORDER_WRITES one more for each node written under
+ * its lock.  tests/sim/cost_*_test.c assert all of it.
  *
  * Costs are those of the fine-grained design.  Coarse: 1 RPC for each point operation; a scan 1 for
  * each page of a part, 4,072 bytes, the next one on its way while one is delivered; stat and verify
@@ -161,7 +162,7 @@ NAM_FIBER_FN int nam_index_list(struct nam_worker *worker, nam_index_list_fn fn,
  * Returns 0 or a negative code; outputs are untouched on failure:
  *	-NAM_E_NOTFOUND		no such key
  *	-NAM_E_RESTART_*	a bounded number of attempts gave no answer
- *	-NAM_E_LOCK_ORPHANED	the node is torn, its writer is dead, and no record completes it
+ *	-NAM_E_LOCK_ORPHANED	as above; a client that may only read completes no node
  *	-NAM_E_FABRIC_*		the fabric failed
  *
  * Suspends:	yes, once per node.  Nothing is held across a suspension.
@@ -198,8 +199,7 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  *	-NAM_E_EXISTS		unique: the key is there; non-unique: the pair is
  *	-NAM_E_REMOTE_FULL	the leaf is full and no memory server has room for another
  *	-NAM_E_LOCK_TIMEOUT	another client's lock was not released within lock_timeout_ms
- *	-NAM_E_LOCK_ORPHANED	the lock's owner died as it changed several nodes; in both
- *				cases the diag names it
+ *	-NAM_E_LOCK_ORPHANED	as above; in both cases the diag names the lock's owner
  *	-NAM_E_RESTART_*	a bounded number of attempts did not come to the leaf
  * After any other code, FABRIC above all, it is unknown whether the pair was added.
  *

@@ -34,7 +34,7 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  *				objects may have come back since: load once more
  *	-NAM_E_LOCK_TIMEOUT	others write the root, collect, load or drop, for longer than
  *				lock_timeout_ms
- *	-NAM_E_LOCK_ORPHANED	a client died as it wrote the empty root: drop the index
+ *	-NAM_E_LOCK_ORPHANED	as in index.h: drop the index
  *	a code of the source's
  * After a FABRIC code the pairs may be there or not, or the index can only be dropped.
  *
@@ -120,8 +120,8 @@ struct nam_collect_stat {
  * Returns 0 or a negative code:
  *	-NAM_E_LOCK_TIMEOUT	another collector, a bulk load or a drop is at work; the diag names
  *				its client
- *	-NAM_E_LOCK_ORPHANED	locks of a client that died kept some nodes from being looked after;
- *				all others were, and *ret_stat is set even so
+ *	-NAM_E_LOCK_ORPHANED	as in index.h, of some nodes; all others were looked after, and
+ *				*ret_stat is set even so
  *	-ECANCELED		as nam_worker_stop_when() says; *ret_stat is set even so
  * After any other code the index is whole, but the pass went only as far as it did.
  *
