@@ -112,7 +112,9 @@ sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster *clu
 static void
 server_await(const struct sim_server *server)
 {
-	while (!server->server && nam_sim_process_alive(server->process))
+	/* A zombie may come when the server has ended as well. */
+	while (!server->server && nam_sim_process_alive(server->process) &&
+		!nam_sim_process_ended(server->process))
 		nam_sleep_ns(AWAIT_NS);
 }
 

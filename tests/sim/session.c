@@ -9,8 +9,8 @@
 
 #define SCAN_ENTRIES_MAX 64u
 #define OPERATION_NS_MAX 20000000000ull	/* time-outs of RPCs and locks, some in a row */
-#define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes, */
-#define PASS_SLOWNESS_NS 500000000ull	/* and more for each unit of slowness */
+#define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes */
+#define SLOWNESS_NS 500000000ull	/* more of either for each unit of slowness: round trips */
 #define LOOKUPS_MANY 12u
 #define CHANGES_MANY 3u
 #define TOGETHER_MOST 12u		/* changes in one call, */
@@ -419,8 +419,8 @@ sim_check_progress(struct sim_actor *actor, const char *what, bool operation, ui
 	struct sim_result *outcome = actor->stage->outcome;
 	uint64_t *longest_ns = operation ? &outcome->operation_ns : &outcome->pass_ns;
 	uint64_t took_ns = nam_sim_now_ns() - since_ns;
-	uint64_t most_ns = operation ? OPERATION_NS_MAX : PASS_NS_MAX +
-		PASS_SLOWNESS_NS * actor->stage->scenario->sim.slowness;
+	uint64_t most_ns = (operation ? OPERATION_NS_MAX : PASS_NS_MAX) +
+		SLOWNESS_NS * actor->stage->scenario->sim.slowness;
 
 	if (nam_sim_zombie())
 		return;
