@@ -22,9 +22,9 @@
 #include <stddef.h>
 
 #include "compute/remote/lock_slot.h"
-#include "index/node/torn.h"
 #include "index/hybrid/hybrid.h"
 #include "index/node/divide.h"
+#include "index/node/torn.h"
 #include "maintain.h"
 #include "merge.h"
 

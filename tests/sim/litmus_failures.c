@@ -257,6 +257,53 @@ insert_without_turn(struct actor *self)
 			(unsigned long long)(nam_sim_now_ns() - since_ns));
 }
 
+/* ---- a dead client in a queue ---------------------------------------------------------------- */
+
+static void
+expect_turn(struct actor *self, uint64_t number)
+{
+	uint64_t since_ns = nam_sim_now_ns();
+
+	litmus_insert(self, number);
+	if (nam_sim_now_ns() - since_ns > TURN_LATE_NS)
+		litmus_fail("insert(%llu) took %llu ns", (unsigned long long)number,
+			(unsigned long long)(nam_sim_now_ns() - since_ns));
+}
+
+/* It is in the holder's list, or about to be. */
+static void
+queue_and_die(struct actor *self)
+{
+	litmus_await(ONE);
+	if (nam_sim_call_after(1 + nam_sim_random() % LITMUS_TICKS_NS, litmus_die, self))
+		sim_die("no memory");
+	(void)litmus_try_insert(self, 116);
+}
+
+static void
+queue_behind(struct actor *self)
+{
+	litmus_await(ONE);
+	nam_sleep_ns(nam_sim_random() % LITMUS_TICKS_NS);
+	expect_turn(self, 165);
+}
+
+/* The holder dies, and the list of those that wait with it. */
+static void
+die_with_list(struct actor *self)
+{
+	litmus.flags[ONE] = true;
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	litmus_die_here(self);
+}
+
+static void
+queue_first(struct actor *self)
+{
+	litmus_await(ONE);
+	expect_turn(self, 116);
+}
+
 /* ---- datagrams of a client with a bug -------------------------------------------------------- */
 
 #define STRAYS 400u
@@ -524,6 +571,12 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "lost_turn", LITMUS_LOADED, { NULL, insert_late, insert_without_turn },
 			{ { "lock.taken", A, hold_for_a_while } } },
 		"datagrams about a lock are lost: the waiter looks by itself", 2, 0 },
+	{ { "dead_waiter", LITMUS_LOADED, { NULL, insert_late, queue_and_die, queue_behind },
+			{ { "lock.taken", A, hold_for_a_while } } },
+		"a client that waits for a lock dies, and another waits behind it", 2, 0 },
+	{ { "dead_list", LITMUS_LOADED, { NULL, insert_late, queue_first, queue_behind },
+			{ { "lock.taken", A, die_with_list } } },
+		"a client dies with a lock and the list of those that wait for it", 2, 0 },
 	{ { "stray_datagrams", LITMUS_LOADED, { NULL, insert_among_strays_left,
 			insert_among_strays_right, send_strays }, { { 0 } } },
 		"a client sends datagrams about a lock that say anything", 2, 0 },
