@@ -187,15 +187,15 @@ NAM_FIBER_FN int nam__root_get(struct nam_worker *worker, struct nam_index *inde
  */
 NAM_FIBER_FN int nam__root_find(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, unsigned *ret_level) NAM_MUST_CHECK;
+/* The same with the whole image. */
+NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr *ret_root, uint64_t *image) NAM_MUST_CHECK;
 /*
  * The superblock names a root that is dead.  If a loader died before the superblock named its new
  * root, let it do so (I20).  0, also if there is nothing to do; or a negative code.
  */
 NAM_FIBER_FN int nam__root_follow(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr root, const uint64_t *image) NAM_MUST_CHECK;
-/* The same with the whole image. */
-NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *index,
-	struct nam_gaddr *ret_root, uint64_t *image) NAM_MUST_CHECK;
 
 /* ---- split.c ------------------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recover.c -- taking the lock of a node over from a client that is dead (I20). */
 #include "index/fine/recover.h"
-#include "index/node/torn.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
+#include "index/node/torn.h"
 
 /*
  * A lock of a merge.  0: nothing is half-merged, and it is a lock like any other.
@@ -12,21 +12,20 @@
 NAM_FIBER_FN static int
 merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 {
-	uint64_t merge_word, word = NAM_LOCK_FREE;
-	int rc = nam__merge_word_read(worker, index, &merge_word), leave_rc; /* SUSPENDS */
+	uint64_t merge_word, word;
+	int rc = nam__merge_word_read(worker, index, &merge_word); /* SUSPENDS */
 
 	if (rc || merge_word != dead || !NAM_GUARD(ASIDE_ENDS))
 		return rc;
 	/* I15, I20: two clients that complete it would undo each other's changes. */
-	if (NAM_GUARD(INTENT_ALONE))
-		rc = nam__collector_enter(worker, index, 0, &word); /* SUSPENDS */
-	if (rc)
-		return rc;
-	/* Also that of a collector that left its word when a write had failed. */
-	rc = nam__merge_resume(worker, index); /* SUSPENDS */
-	leave_rc = word == NAM_LOCK_FREE ? 0 :
-		nam__collector_leave(worker, index, word); /* SUSPENDS */
-	rc = rc ? rc : leave_rc;
+	if (!NAM_GUARD(INTENT_ALONE)) {
+		rc = nam__merge_resume(worker, index); /* SUSPENDS */
+		return rc ? rc : -NAM_E_RESTART_LOCKED;
+	}
+	/* Its collector died with the word, so the next one resumes the merge. */
+	rc = nam__collector_enter(worker, index, 0, &word); /* SUSPENDS */
+	if (!rc)
+		rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 	return rc ? rc : -NAM_E_RESTART_LOCKED;
 }
 

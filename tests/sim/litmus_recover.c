@@ -354,11 +354,13 @@ intend_and_die(struct actor *self)
 		nam_lock_word(self->id, self->incarnation, 1u << 30) };
 	struct nam__merge_intent *intent = nam_buffer_take(self->worker, sizeof(*intent));
 	struct nam_gaddr at = self->index->superblock;
+	uint64_t word;
 
 	litmus_await(FOUR);
 	held.image = nam_buffer_take(self->worker, self->index->g.node_bytes);
 	nam__op_begin(self->worker, NAM_OP_COLLECT);
-	if (!intent || !held.image || nam__unqueued_lock(self->worker, self->index,
+	if (!intent || !held.image || nam__collector_enter(self->worker, self->index, 0, &word) ||
+		nam__unqueued_lock(self->worker, self->index,
 		litmus_leaf_of(self, 0, NULL), 0, 0, &held))
 		sim_die("the first leaf cannot be locked");
 	*intent = (struct nam__merge_intent){ .word = held.lock.word, .left = held.at.raw,
