@@ -48,6 +48,7 @@
 	X(INTENT_DONE, "intent-done", "changes of nodes with which a merge is done")                \
 	X(ROOT_FOLLOWED, "root-followed", "indexes without a root, when a loader dies")             \
 	X(INTENT_ALONE, "intent-alone", "two clients that complete one merge")                      \
+	X(SIGN_OF_LIFE, "sign-of-life", "the fencing of clients that are busy")                     \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
 	X(REDO_FIRST, "redo-first", "half-written nodes that no record completes")                  \
 	X(REDO_ORDER, "redo-order", "the same, where WRITEs overtake each other")                   \

@@ -22,6 +22,7 @@
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */
 #define FENCE_PATIENCE_NS 100000000ull	/* for memory servers to destroy queue pairs */
+#define SILENT_MS_MIN 1000u		/* clients give signs of life every 250 ms */
 
 static void
 tell(const struct nam__steward *steward, const char *event, const char *format, ...)
@@ -76,9 +77,8 @@ has_lasted(struct nam__steward *steward, uint64_t view, uint16_t client, uint16_
 		steward->late.since_ns = now;
 		steward->late.client = client;
 		steward->late.incarnation = incarnation;
-		steward->late.stays = false;
 	}
-	return steward->fence_ms && !steward->late.stays &&
+	return steward->fence_ms &&
 	       now - steward->late.since_ns >= steward->fence_ms * 1000000ull;
 }
 
@@ -141,24 +141,54 @@ ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *
 	return rc;
 }
 
-/* The client that has not acknowledged a view for fence_ms: it is stopped, or cut off. */
-NAM_FIBER_FN static void
-late_fence(struct nam__steward *steward, const struct nam__cluster_view *view)
+/* A client that is stopped or cut off, and is in the way of others. */
+struct stopped {
+	uint16_t client;		/* 0: none */
+	uint16_t incarnation;
+};
+
+/*
+ * One that has not acknowledged the view for fence_ms, if all else is ready for a member; or one
+ * that has held back the epoch for so long and gave no sign of life (C25).
+ */
+static struct stopped
+stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
 {
+	uint32_t silent_ms = steward->fence_ms > SILENT_MS_MIN ? steward->fence_ms : SILENT_MS_MIN;
+	struct stopped stopped = { 0 };
+
+	if (awaited && view->delaying && has_lasted(steward, view->head.number, view->delaying,
+		view->delaying_incarnation))
+		stopped = (struct stopped){ view->delaying, view->delaying_incarnation };
+	else if (steward->fence_ms && view->silent && view->silent_ms >= silent_ms)
+		stopped = (struct stopped){ view->silent, view->silent_incarnation };
+	if (stopped.client == steward->stays.client &&
+		stopped.incarnation == steward->stays.incarnation &&
+		nam_now_ns() < steward->stays.until_ns)
+		stopped.client = 0;
+	return stopped;
+}
+
+/* @awaited	a member is joining, and waits for clients only */
+NAM_FIBER_FN static void
+stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
+{
+	struct stopped stopped = stopped_find(steward, view, awaited), now;
 	struct nam__cluster_view *again;
 	int rc;
 
-	if (!view->delaying || !has_lasted(steward, view->head.number, view->delaying,
-			view->delaying_incarnation) ||
+	if (!stopped.client ||
 		nam__cluster_view_get(steward->lead->epoch_worker, 0, &again)) /* SUSPENDS */
 		return;
 	/* It may have gone on while the member was looked at. */
-	if (again->head.number == view->head.number && again->delaying == view->delaying &&
-		again->delaying_incarnation == view->delaying_incarnation) {
-		rc = fence(steward, view, view->delaying,
-			view->delaying_incarnation); /* SUSPENDS */
-		steward->late.stays = rc == -NAM_E_FABRIC_CAPABILITY;
-		steward->late.since_ns = nam_now_ns();
+	now = stopped_find(steward, again, awaited);
+	if (again->head.number == view->head.number && now.client == stopped.client &&
+		now.incarnation == stopped.incarnation) {
+		rc = fence(steward, view, now.client, now.incarnation); /* SUSPENDS */
+		steward->stays.client = now.client;
+		steward->stays.incarnation = now.incarnation;
+		steward->stays.until_ns = rc == -NAM_E_FABRIC_CAPABILITY ? UINT64_MAX :
+			nam_now_ns() + steward->fence_ms * 1000000ull;
 	}
 	free(again);
 }
@@ -189,8 +219,8 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (member)
 		what = due(steward, view, member, &silent);
 	*ret_done = !what;
-	if (member && !what && !silent)
-		late_fence(steward, view); /* SUSPENDS */
+	if (!what)
+		stopped_fence(steward, view, member && !silent); /* SUSPENDS */
 	if (!what)
 		rc = ended_fence(steward, view); /* SUSPENDS */
 	if (!what && passed->changes)

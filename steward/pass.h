@@ -16,13 +16,16 @@ struct nam__steward {
 	struct nam__view_store *store;
 	nam__steward_event_fn event;	/* or NULL */
 	void *arg;
-	uint32_t fence_ms;		/* a client that delays a view so long is fenced; 0: none */
+	uint32_t fence_ms;		/* a client that is stopped so long is fenced; 0: none */
 	struct nam_client *lead;	/* asks it; NULL: has to be found */
 	struct {			/* the client that delays the view, since when */
 		uint64_t view, since_ns;
 		uint16_t client, incarnation;
-		bool stays;		/* its process has to end */
 	} late;
+	struct {			/* one that could not be fenced, and is left alone */
+		uint64_t until_ns;	/* or for ever: its process has to end */
+		uint16_t client, incarnation;
+	} stays;
 };
 
 struct nam__steward_passed {
@@ -33,8 +36,8 @@ struct nam__steward_passed {
 
 /*
  * One pass.  A member that is joining comes UP once all clients know it; it is aborted if it has
- * ended.  Clients whose session has ended are fenced, and so is one that delays a view for
- * fence_ms; until then it is left to the next pass.
+ * ended.  Clients whose session has ended are fenced, and so is one that delays a view, or holds
+ * back the epoch in silence, for fence_ms; until then it is left to the next pass.
  * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
  */
 NAM_FIBER_FN int nam__steward_pass(struct nam__steward *steward,

@@ -8,7 +8,8 @@
  *	GET	any memory server: a page of its view
  *	FORM	the lead: the first view, in pages; the last one commits
  *	CHANGE	the lead: one member, by compare-and-set
- *	ACK	the lead, over a session connection: the client has installed that view
+ *	ACK	the lead, over a session connection: the client has installed that view.  With
+ *		number 0 a sign of life, of a client that is busy and so has an old epoch slot
  *	COPY	others: a copy, in pages; the last one replaces the one before
  *	STEWARD	the lead: which steward leads
  *
@@ -105,10 +106,13 @@ struct nam_rpc_view_reply {
 	uint16_t delaying;		/* the client that has acknowledged least; 0: none lags */
 	uint16_t delaying_incarnation;
 	uint32_t count;			/* members of this page */
+	/* Lead: the living client that has held back the epoch longest in silence; 0: none. */
+	uint16_t silent, silent_incarnation;
+	uint32_t silent_ms;
 	struct nam_view_member members[];
 };
-_Static_assert(sizeof(struct nam_rpc_view_reply) == 48, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_view_reply) == 56, "wire layout");
 
-#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 48) / (uint32_t)sizeof(struct nam_view_member))
+#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 56) / (uint32_t)sizeof(struct nam_view_member))
 
 #endif /* NAM_COMMON_RPC_VIEW_RPC_H */

@@ -110,6 +110,7 @@ struct nam_client {
 	/* follow.c: the epoch thread has read the view word. */
 	void (*view_follow)(struct nam_client *client, uint64_t word);
 	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the number it has followed */
+	uint64_t sign_epoch, sign_ns;	/* epoch thread only: the next sign of life, of that slot */
 	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
 	uint64_t fence_retry_ns;	/* epoch thread only */
 	uint16_t fence_last;		/* epoch thread only: the client it has fenced last */

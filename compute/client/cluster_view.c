@@ -68,6 +68,9 @@ pages_get(struct nam_worker *worker, uint32_t slot, struct nam_rpc_view_reply *r
 		view->acknowledged = reply->acknowledged;
 		view->delaying = reply->delaying;
 		view->delaying_incarnation = reply->delaying_incarnation;
+		view->silent = reply->silent;
+		view->silent_incarnation = reply->silent_incarnation;
+		view->silent_ms = reply->silent_ms;
 		if (reply->count > view->head.count - have ||
 			(!reply->count && have < view->head.count))
 			return -NAM_E_FABRIC_PROTOCOL;

@@ -14,6 +14,9 @@ struct nam__cluster_view {
 	struct nam_view_head head;
 	uint64_t acknowledged;		/* by all living clients; of the lead's answer only */
 	uint16_t delaying, delaying_incarnation;	/* the client that lags; 0: none */
+	/* The living client that has held back the epoch longest in silence; 0: none. */
+	uint16_t silent, silent_incarnation;
+	uint32_t silent_ms;
 	struct nam_view_member members[];	/* head.count, in the order of their ids */
 };
 
@@ -53,7 +56,7 @@ NAM_FIBER_FN int nam__cluster_view_steward(struct nam_worker *worker, uint32_t s
 	enum nam_rpc_view_steward what, uint64_t term, uint32_t lease_ms,
 	uint64_t *ret_term) NAM_MUST_CHECK;
 
-/* Over the session connection. */
+/* Over the session connection: view `number` is installed, or 0; and the client lives. */
 NAM_FIBER_FN int nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot,
 	uint64_t number) NAM_MUST_CHECK;
 

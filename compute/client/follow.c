@@ -9,9 +9,12 @@
 #include <stdlib.h>
 
 #include "cluster_view.h"
+#include "common/guard.h"
 #include "common/race.h"
 #include "compute/remote/fence.h"
 #include "compute/worker/worker.h"
+
+#define SIGN_NS 250000000ull		/* stewards give a client at least four times that */
 
 /* A member as the view has it now.  A failure: it does not answer. */
 NAM_FIBER_FN static int
@@ -82,9 +85,32 @@ number_follow(struct nam_client *client, uint64_t number)
 	free(view);
 }
 
+/*
+ * C25: a long operation keeps an old epoch in the slot, and so does a client that is stopped, which
+ * a steward fences.  So while the slot is old the lead hears of this client.
+ */
+NAM_FIBER_FN static void
+sign_of_life(struct nam_client *client)
+{
+	uint64_t local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
+	bool old = client->published_epoch != client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
+	uint64_t now = nam_now_ns();
+
+	if (!old || client->published_epoch != client->sign_epoch) {
+		client->sign_epoch = client->published_epoch;
+		client->sign_ns = now + SIGN_NS;
+	}
+	/* C25: it is busy, and not stopped. */
+	if (now < client->sign_ns || !NAM_GUARD(SIGN_OF_LIFE))
+		return;
+	client->sign_ns = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+		0) ? nam__retry_at_ns(now) : now + SIGN_NS; /* SUSPENDS */
+}
+
 void
 nam__view_follow(struct nam_client *client, uint64_t word)
 {
 	number_follow(client, word & ((1ull << NAM_VIEW_WORD_FENCING) - 1)); /* SUSPENDS */
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
+	sign_of_life(client); /* SUSPENDS */
 }

@@ -415,6 +415,12 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 			rc = -NAM_E_RESTART_LOCKED;
 		if (rc != -NAM_E_LOCK_ORPHANED)
 			return rc;
+	} else {
+		/* C25: if the holder is stopped, its epoch slot is old from now on. */
+		rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
+			&seen); /* SUSPENDS */
+		if (rc)
+			return rc;
 	}
 	return nam__lock_blame(worker, attempt->at, &holder);
 }

@@ -24,6 +24,7 @@ nam__membership_init(struct nam__membership *membership, uint8_t *meta)
 	rc = -pthread_mutex_init(&membership->mutex, NULL);
 	if (rc || !meta)
 		return rc;
+	membership->epoch_word = (uint64_t *)(void *)(meta + NAM_META_EPOCH_OFFSET);
 	membership->epoch_slots = (uint64_t *)(void *)(meta + NAM_META_SLOTS_OFFSET);
 	membership->view.word = (uint64_t *)(void *)(meta + NAM_META_VIEW_OFFSET);
 	membership->members = calloc(NAM_CLIENTS_MAX, sizeof(membership->members[0]));
@@ -293,6 +294,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 			connection->pid > 0 ? (uint64_t)connection->pid : 0;
 		member->key = connection->proven.print;
 		member->acknowledged = request->acknowledged;
+		member->heard_ns = nam_now_ns();
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;
 		connection->client_id = (uint16_t)id;

@@ -108,6 +108,8 @@ struct nam__member {
 	uint64_t key;			/* fingerprint: REGISTER's; 0: there are no keys */
 	uint64_t pid;
 	uint64_t acknowledged;		/* the number of the last view that it has installed */
+	uint64_t epoch_seen;		/* in its slot, */
+	uint64_t heard_ns;		/* since then, or since its last sign of life */
 	char name[48];
 };
 
@@ -135,7 +137,8 @@ struct nam__membership {
 	uint16_t newest_of_all;		/* as numbers */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
-	uint64_t *epoch_slots;		/* in region 0 */
+	const uint64_t *epoch_word;	/* in region 0; clients may damage it */
+	uint64_t *epoch_slots;		/* likewise */
 	uint32_t last_id;
 	uint16_t before;		/* the newest incarnation of other lives of the lead */
 	uint32_t alive_count, fencing_count;
@@ -173,6 +176,11 @@ void nam__member_publish(struct nam__membership *membership, struct nam__member 
 /* With the mutex.  Also of other incarnations than the member's. */
 enum nam_client_state nam__member_state(const struct nam__membership *membership,
 	uint16_t client_id, uint16_t incarnation);
+
+/* ---- services/silence.c ---------------------------------------------------------------------- */
+
+/* With the mutex.  The living client that has held back the epoch longest in silence; 0: none. */
+uint16_t nam__member_silent(struct nam__membership *membership, uint32_t *ret_ms);
 /* With the mutex.  The lead's view or its clients have changed: clients shall see it. */
 void nam__view_word_set(struct nam__membership *membership);
 

@@ -113,11 +113,12 @@ static void
 reply_view(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_view_request *request = exchange->body;
-	const struct nam__membership *membership = &exchange->server->membership;
+	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__view *view = &membership->view;
 	struct nam_rpc_view_reply *reply = exchange->reply;
 	uint16_t id = delaying(membership, view->head.number);
-	uint32_t count = 0;
+	uint32_t count = 0, silent_ms;
+	uint16_t silent = nam__member_silent(membership, &silent_ms);
 
 	if (request->step == NAM_RPC_VIEW_GET && request->first < view->head.count)
 		count = view->head.count - request->first;
@@ -129,6 +130,9 @@ reply_view(struct nam__exchange *exchange)
 		.delaying = id,
 		.delaying_incarnation = id ? membership->members[id].incarnation : 0,
 		.count = count,
+		.silent = silent,
+		.silent_incarnation = silent ? membership->members[silent].incarnation : 0,
+		.silent_ms = silent_ms,
 	};
 	if (count)
 		memcpy(reply->members, &view->members[request->first],
@@ -399,6 +403,7 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	member = &exchange->server->membership.members[connection->client_id];
 	if (member->acknowledged < request->view.number)
 		member->acknowledged = request->view.number;
+	member->heard_ns = nam_now_ns();
 	return 0;
 }
 

@@ -43,6 +43,7 @@ static const struct missed {
 	enum nam_sim_profile profile;
 	const char *guard;
 } missed[] = {
+	{ "busy_client", NAM_SIM_VERBS, "sign-of-life" },
 	{ "torn_node", NAM_SIM_STRICT, "node-ends" },
 	{ "torn_node", NAM_SIM_VERBS, "node-hash" },
 	{ "torn_inside", NAM_SIM_VERBS, "node-hash" },

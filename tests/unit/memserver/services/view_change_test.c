@@ -247,6 +247,53 @@ up__a_dead_client_has_not_acknowledged__COMES_UP(void **state)
 	leave(f, &worker);
 }
 
+/* Five seconds pass. */
+static const struct nam_rpc_view_reply *
+get_later(struct fixture *f, const struct nam__connection *client)
+{
+	f->server->membership.members[client->client_id].heard_ns -= 5000000000u;
+	get(f, 0);
+	return view_of(f);
+}
+
+static void
+get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__membership *membership = &f->server->membership;
+	uint64_t *word = membership->epoch_slots +
+		((int64_t)NAM_META_EPOCH_OFFSET - (int64_t)NAM_META_SLOTS_OFFSET) / 8;
+	struct nam__connection client = { 0 };
+	uint64_t *slot;
+
+	form(f, 1);
+	assert_int_equal(enrol(f, &client, 1), 0);
+	slot = &membership->epoch_slots[client.client_id];
+	*word = 7;
+	/* In no epoch; in one that was not seen before; in the newest one. */
+	assert_int_equal(get_later(f, &client)->silent, 0);
+	*slot = 6;
+	assert_int_equal(get_later(f, &client)->silent, 0);
+	*slot = 7;
+	assert_int_equal(get_later(f, &client)->silent, 0);
+	assert_int_equal(get_later(f, &client)->silent, 0);
+	*word = 8;
+	assert_int_equal(get_later(f, &client)->silent, client.client_id);
+	assert_int_equal(view_of(f)->silent_incarnation, client.incarnation);
+	assert_in_range(view_of(f)->silent_ms, 5000, 100000);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(get_later(f, &client)->silent, client.client_id);
+	assert_in_range(view_of(f)->silent_ms, 20000, 100000);
+	assert_int_equal(ack(f, &client, 0), 0);
+	assert_int_equal(get_later(f, &client)->silent, client.client_id);
+	assert_in_range(view_of(f)->silent_ms, 5000, 19999);
+	assert_int_equal(view_of(f)->acknowledged, 1);
+	leave(f, &client);
+	get(f, 0);
+	assert_int_equal(view_of(f)->silent, 0);
+	assert_int_equal(view_of(f)->silent_ms, 0);
+}
+
 static void
 register__with_another_view__IS_VIEW(void **state)
 {
@@ -335,6 +382,7 @@ main(void)
 		TEST(change__256_members__THERE_IS_NO_ROOM_FOR_MORE),
 		TEST(up__a_living_client_has_not_acknowledged__IS_VIEW),
 		TEST(up__a_dead_client_has_not_acknowledged__COMES_UP),
+		TEST(get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard),
 		TEST(register__with_another_view__IS_VIEW),
 		TEST(register__the_id_of_a_dead_client__HAS_ACKNOWLEDGED_ITS_OWN_VIEW),
 		TEST(ack__not_over_a_session_connection__IS_PROTOCOL),
