@@ -184,6 +184,13 @@ enum nam_member_state {
 	NAM_MEMBER_UP,
 };
 
+/* A client, as messages name it. */
+struct nam_client_named {
+	uint32_t id;			/* 0: there is none */
+	uint64_t pid;
+	char name[48];
+};
+
 struct nam_server_status {
 	char address[128];
 	/* 0, or why there is no answer: the rest is 0, but for *_bytes of one that is starting */
@@ -212,12 +219,10 @@ struct nam_server_status {
 	uint64_t view;			/* the number of its view, or of its copy; 0: none */
 	/* The lead, which has the id 0: the view that all clients have installed, and which not. */
 	uint64_t view_acknowledged;
-	uint32_t delaying;		/* a client's id; 0: none lags */
-	uint64_t delaying_pid;
-	char delaying_name[48];
-	uint32_t fencing;		/* a client that ended and is not dead yet; 0: none */
-	uint64_t fencing_pid;
-	char fencing_name[48];
+	struct nam_client_named delaying;
+	struct nam_client_named fencing;	/* it ended and is not dead yet */
+	struct nam_client_named silent;		/* it may be stopped, and blocks wait for it */
+	uint32_t silent_ms;			/* for so long */
 };
 
 /* "ALLOC": a type of request that figures count; 0 is "MALFORMED".  NULL: no such type. */

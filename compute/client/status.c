@@ -98,18 +98,17 @@ struct asked {
 
 /* The lead knows a client that ended, and that not all memory servers have closed yet. */
 NAM_FIBER_FN static void
-fencing_ask(struct nam_server_status *status, struct nam_client *client)
+name_ask(struct nam_client *lead, uint16_t id, uint16_t incarnation,
+	struct nam_client_named *ret_client)
 {
 	struct nam_rpc_client_state_reply state;
-	struct nam_rpc_fence_reply found;
 
-	if (nam__fence_next(client->epoch_worker, 0, &found) || /* SUSPENDS */
-		!found.client_id || nam__client_state_ask(client->epoch_worker, found.client_id,
-			found.incarnation, &state)) /* SUSPENDS */
+	if (!id || nam__client_state_ask(lead->epoch_worker, id, incarnation,
+			&state)) /* SUSPENDS */
 		return;
-	status->fencing = found.client_id;
-	status->fencing_pid = state.pid;
-	memcpy(status->fencing_name, state.name, sizeof(status->fencing_name));
+	ret_client->id = id;
+	ret_client->pid = state.pid;
+	memcpy(ret_client->name, state.name, sizeof(ret_client->name));
 }
 
 /* The view as the lead has it, or a copy.  A memory server that does not say has none. */
@@ -117,21 +116,20 @@ NAM_FIBER_FN static void
 view_ask(struct asked *asked, struct nam_client *client)
 {
 	struct nam_server_status *status = &asked->status;
-	struct nam_rpc_client_state_reply delaying;
+	struct nam_rpc_fence_reply found;
 
-	if (!status->id)
-		fencing_ask(status, client); /* SUSPENDS */
-
+	if (!status->id && !nam__fence_next(client->epoch_worker, 0, &found)) /* SUSPENDS */
+		name_ask(client, found.client_id, found.incarnation,
+			&status->fencing); /* SUSPENDS */
 	if (nam__cluster_view_get(client->epoch_worker, 0, &asked->view)) /* SUSPENDS */
 		return;
 	status->view = asked->view->head.number;
 	status->view_acknowledged = asked->view->acknowledged;
-	status->delaying = asked->view->delaying;
-	if (!status->delaying || nam__client_state_ask(client->epoch_worker, asked->view->delaying,
-			asked->view->delaying_incarnation, &delaying)) /* SUSPENDS */
-		return;
-	status->delaying_pid = delaying.pid;
-	memcpy(status->delaying_name, delaying.name, sizeof(status->delaying_name));
+	status->silent_ms = asked->view->silent_ms;
+	name_ask(client, asked->view->delaying, asked->view->delaying_incarnation,
+		&status->delaying); /* SUSPENDS */
+	name_ask(client, asked->view->silent, asked->view->silent_incarnation,
+		&status->silent); /* SUSPENDS */
 }
 
 static void

@@ -40,7 +40,8 @@ static const struct nam_option rows[] = {
 	{ "key", "FILE", "The file with an admin's key, for memory servers with key files. Without "
 		"this option, NAM_KEY in the environment names it.", NAM_OPTION_TEXT, FIELD(key) },
 	NAM__STORE_ROWS(struct line, store, NULL),
-	{ "fence-ms", "N", "A client that delays a view for so many milliseconds is fenced, up to "
+	{ "fence-ms", "N", "A client is fenced that is stopped for so many milliseconds, and so "
+		"delays a view or holds back the reuse of memory (for that at least 1000), up to "
 		"3600000 (default 30000). 0: none is.", NAM_OPTION_COUNT, FIELD(fence_ms),
 		.max = 3600000 },
 	{ "collect-s", "N", "The longest time between two passes of the collector of an index or a "

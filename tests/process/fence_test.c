@@ -189,8 +189,8 @@ on_status(void *arg, const struct nam_server_status *status, const char *text)
 	(void)text;
 	seen->silent += status->rc != 0;
 	if (!status->rc && !status->id) {
-		seen->fencing = status->fencing;
-		seen->pid = status->fencing_pid;
+		seen->fencing = status->fencing.id;
+		seen->pid = status->fencing.pid;
 	}
 }
 

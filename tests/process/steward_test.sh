@@ -165,14 +165,10 @@ test_collects() {
 	expect 2 nam-steward --cluster "$cluster" --collect-percent 101
 }
 
-# Over tcp it is fenced, and finds that out.
-test_fences() {
-	local status=0 count
+# It goes on, and finds out.
+fenced_client_end() {
+	local status=0
 
-	half_add 2
-	steward_start fencer --fence-ms 200
-	until_logged fencer "event=fenced client="
-	until_members "0:up 1:up 2:up"
 	kill -CONT "$client"
 	seq 1 20000 | awk '{ print $1 "\t" $1 }' >&9 2>/dev/null
 	exec 9>&-
@@ -180,6 +176,17 @@ test_fences() {
 	client=
 	[ $status -eq 3 ] || fail "the fenced client ended with $status: $(cat "$tmp/client.out")"
 	grep -q NAM_E_FABRIC "$tmp/client.out" || fail "no word of it: $(cat "$tmp/client.out")"
+}
+
+# Over tcp it is fenced.
+test_fences() {
+	local count
+
+	half_add 2
+	steward_start fencer --fence-ms 200
+	until_logged fencer "event=fenced client="
+	until_members "0:up 1:up 2:up"
+	fenced_client_end
 	expect 0 namctl --cluster "$cluster" index verify held
 	steward_end fencer
 	# A steward that leaves no client behind has no more to fence than those of others.
@@ -192,6 +199,41 @@ test_fences() {
 	[ "$count" = "$(grep -c event=fenced "$tmp/alone.log")" ] ||
 		fail "again and again: $(<"$tmp/alone.log")"
 	steward_end alone
+}
+
+# A client is stopped, and blocks that were retired wait for it.
+blocks_wait() {
+	client_start
+	seq 1 20000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
+	expect 0 namctl --cluster "$cluster" index create filling
+	expect 0 namctl --cluster "$cluster" load filling "$tmp/pairs"
+	kill -STOP "$client"
+}
+
+# Over shm it stays, and the commands say which client that is.
+test_stopped_stays() {
+	blocks_wait
+	steward_start watcher --fence-ms 200
+	expect 0 namctl --cluster "$cluster" --timeout-ms 500 --json index drop filling
+	json "r['blocks_waiting'] > 0"
+	until_json "r['view'].get('silent', {}).get('pid') == $client"
+	expect 0 namctl --cluster "$cluster" status
+	says "(namctl, pid $client) has been silent for"
+	until_logged watcher "event=not_fenced client="
+	expect 0 namctl --cluster "$cluster" index list
+	client_end || fail "the client ended with $?: $(cat "$tmp/client.out")"
+	steward_end watcher
+}
+
+# Over tcp the blocks are free again before the command ends that has retired them.
+test_stopped_fenced() {
+	blocks_wait
+	steward_start watcher --fence-ms 200
+	expect 0 namctl --cluster "$cluster" --timeout-ms 60000 --json index drop filling
+	json "r['blocks_waiting'] == 0 and r['blocks_lost'] == 0"
+	until_logged watcher "event=fenced client="
+	fenced_client_end
+	steward_end watcher
 }
 
 # No client can acknowledge a member that is silent, and none is to blame.
@@ -284,6 +326,7 @@ test_usage
 test_completes
 test_two
 test_stays
+test_stopped_stays
 test_collects
 test_silent_lead
 if command -v etcd >/dev/null; then
@@ -296,6 +339,7 @@ export NAM_TEST_FABRIC=tcp:127.0.0.1:0
 nam_servers_start 2 "${memory[@]}" || exit 1
 expect 0 namctl --cluster "$cluster" index create held
 test_fences
+test_stopped_fenced
 test_silent_member
 nam_servers_stop || fail "SIGTERM"
 finish "steward: all as it should be"

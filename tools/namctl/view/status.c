@@ -111,6 +111,13 @@ json_server(const struct nam_server_status *status, const char *text)
 
 /* ---- the view ----------------------------------------------------------------------------- */
 
+/* Longer than a client takes to give a sign of life. */
+static bool
+is_silent(const struct nam_server_status *lead)
+{
+	return lead->silent.id && lead->silent_ms >= 1000;
+}
+
 static void
 print_view(const struct nam_server_status *lead)
 {
@@ -120,26 +127,31 @@ print_view(const struct nam_server_status *lead)
 	}
 	printf("view %" PRIu64 ", lead %s, %u client%s", lead->view, lead->address, lead->clients,
 		lead->clients == 1 ? "" : "s");
-	if (lead->delaying)
-		printf(", client %u (%s, pid %" PRIu64 ") delays view %" PRIu64, lead->delaying,
-			lead->delaying_name, lead->delaying_pid, lead->view);
-	if (lead->fencing)
+	if (lead->delaying.id)
+		printf(", client %u (%s, pid %" PRIu64 ") delays view %" PRIu64,
+			lead->delaying.id, lead->delaying.name, lead->delaying.pid, lead->view);
+	if (lead->fencing.id)
 		printf(", client %u (%s, pid %" PRIu64 ") ended and is not dead before all memory "
-		       "servers say so", lead->fencing, lead->fencing_name, lead->fencing_pid);
+		       "servers say so", lead->fencing.id, lead->fencing.name, lead->fencing.pid);
+	if (is_silent(lead))
+		printf(", client %u (%s, pid %" PRIu64 ") has been silent for %u s, and free "
+		       "blocks wait for it", lead->silent.id, lead->silent.name,
+			lead->silent.pid, lead->silent_ms / 1000);
 	printf("\n");
 }
 
 /* If there is one. */
-static void
-json_client(cJSON *view, const char *what, uint32_t id, const char *name, uint64_t pid)
+static cJSON *
+json_client(cJSON *view, const char *what, const struct nam_client_named *named)
 {
-	cJSON *client = id ? cJSON_AddObjectToObject(view, what) : NULL;
+	cJSON *client = named->id ? cJSON_AddObjectToObject(view, what) : NULL;
 
 	if (!client)
-		return;
-	ctl_json_u64(client, "id", id);
-	cJSON_AddStringToObject(client, "name", name);
-	ctl_json_u64(client, "pid", pid);
+		return NULL;
+	ctl_json_u64(client, "id", named->id);
+	cJSON_AddStringToObject(client, "name", named->name);
+	ctl_json_u64(client, "pid", named->pid);
+	return client;
 }
 
 static void
@@ -153,8 +165,10 @@ json_view(cJSON *object, const struct nam_server_status *lead)
 	cJSON_AddStringToObject(view, "lead", lead->address);
 	ctl_json_u64(view, "clients", lead->clients);
 	ctl_json_u64(view, "acknowledged", lead->view_acknowledged);
-	json_client(view, "delaying", lead->delaying, lead->delaying_name, lead->delaying_pid);
-	json_client(view, "fencing", lead->fencing, lead->fencing_name, lead->fencing_pid);
+	(void)json_client(view, "delaying", &lead->delaying);
+	(void)json_client(view, "fencing", &lead->fencing);
+	if (is_silent(lead))
+		ctl_json_u64(json_client(view, "silent", &lead->silent), "ms", lead->silent_ms);
 }
 
 /* ---- status ------------------------------------------------------------------------------- */
