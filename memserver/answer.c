@@ -67,7 +67,6 @@ static const struct service {
 	ROW(LOCKING_SEAL, locking_seal, ANY_SERVER, FROM(locking_request)),
 	FOR_ALL(PRESENCE, presence, ANY_SERVER, 0, 0),
 	ROW(RECLAIM, reclaim, ANY_SERVER, EXACTLY(reclaim_request)),
-	ROW(FREE_LATER, free_later, ANY_SERVER, FROM(free_later_request)),
 	ROW(KV_GET_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	FOR_ALL(VIEW, view, ANY_SERVER, FROM(view_request)),

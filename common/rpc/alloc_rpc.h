@@ -8,7 +8,7 @@
 #include "common/rpc/rpc.h"
 
 /*
- * ALLOC, FREE, FREE_LATER.  A block changes its stride by RECLAIM only, so a word that was a lock
+ * ALLOC, FREE.  A block changes its stride by RECLAIM only, so a word that was a lock
  * stays a lock for every client that may know its address.
  */
 struct nam_rpc_alloc_request {
@@ -26,23 +26,17 @@ struct nam_rpc_alloc_reply {
 	uint64_t blocks[];	/* gaddrs */
 };
 
+/* With a label the blocks wait, and become free in a HOLD whose `oldest` is ahead of it. */
 struct nam_rpc_free_request {
-	uint32_t stride;
-	uint32_t count;
-	uint64_t blocks[];
-};
-
-/* The blocks wait, and become free in a HOLD whose `oldest` is ahead of the label. */
-struct nam_rpc_free_later_request {
-	uint64_t label;		/* of the epoch word, when no way led to them any more; not 0 */
+	uint64_t label;		/* of the epoch word, when no way led to them any more; or 0 */
 	uint32_t stride;
 	uint32_t count;
 	uint64_t blocks[];
 };
 
 /*
- * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: blocks of
- * FREE_LATER that no reader can see become free; runs without used blocks are held, for their own
+ * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: blocks that
+ * waited and that no reader can see become free; runs without used blocks are held, for their own
  * stride only; and REGIONS says of unused regions that they are of the kind that is wanted, or
  * private, on their way there.  RETURN, once no client knows an address in the runs or holds
  * another opinion of the regions: their memory is carved again, for any stride.

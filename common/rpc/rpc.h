@@ -21,7 +21,7 @@
 #include "common/layout.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 4u
+#define NAM_WIRE_VERSION 5u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -67,7 +67,6 @@
 	X(LOCKING_SEAL)                                                                             \
 	X(PRESENCE)		/* of which clients this server has connections */                  \
 	X(RECLAIM)		/* runs without used blocks, for blocks of other strides */         \
-	X(FREE_LATER)		/* give blocks back that readers may still see */                   \
 	X(KV_GET_LARGE)		/* values longer than a message */                                  \
 	X(KV_PUT_LARGE)                                                                             \
 	X(VIEW)			/* the memory servers of the cluster: view_rpc.h */                 \

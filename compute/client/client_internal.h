@@ -96,7 +96,7 @@ struct nam_client {
 	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
-	atomic_uint_fast64_t blocks_waiting;	/* given back for later: FREE_LATER */
+	atomic_uint_fast64_t blocks_waiting;	/* given back for later */
 	atomic_uint_fast64_t bytes_unsure;	/* cached, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 

@@ -109,6 +109,7 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	while (!rc && class->recycled_count + class->run_left > keep) {
 		uint32_t excess = class->recycled_count + class->run_left - keep;
 
+		request->label = 0;
 		request->stride = stride;
 		request->count = excess < NAM__BLOCKS_PER_FREE ? excess : NAM__BLOCKS_PER_FREE;
 		for (uint32_t i = 0; i < request->count; i++)

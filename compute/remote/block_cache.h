@@ -58,9 +58,9 @@ nam__class_pop(struct nam__block_class *class, uint32_t stride)
 	return nam_gaddr_tagged(at, NAM_BLOCK_FRESH);
 }
 
-/* Blocks in one FREE, or FREE_LATER. */
+/* Blocks in one FREE. */
 #define NAM__BLOCKS_PER_FREE ((uint32_t)((NAM_RPC_BODY_MAX -                                       \
-	sizeof(struct nam_rpc_free_later_request)) / sizeof(uint64_t)))
+	sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
 
 void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /* Each size class with more than twice `keep` blocks returns all but `keep` to its server. */

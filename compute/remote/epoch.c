@@ -667,7 +667,7 @@ NAM_FIBER_FN static int
 some_free_later(struct nam_worker *worker, struct retired *blocks, uint32_t count)
 {
 	const uint32_t bytes = NAM_RPC_BODY_MAX, stride = blocks->stride;
-	struct nam_rpc_free_later_request *request = nam_buffer_take(worker, bytes);
+	struct nam_rpc_free_request *request = nam_buffer_take(worker, bytes);
 	struct nam_client *client = worker->client;
 	uint16_t slot = nam__server_slot(client, (struct nam_gaddr){ blocks->at });
 	int rc = request && slot < client->servers_count ? 0 : -ENOMEM;
@@ -689,7 +689,7 @@ some_free_later(struct nam_worker *worker, struct retired *blocks, uint32_t coun
 		request->blocks[request->count++] = at.raw;
 		blocks[i].stride = 0;
 	}
-	rc = nam_rpc_call(worker, slot, NAM_RPC_FREE_LATER, request,
+	rc = nam_rpc_call(worker, slot, NAM_RPC_FREE, request,
 		(uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t)), NULL,
 		NULL); /* SUSPENDS */
 	if (!rc)

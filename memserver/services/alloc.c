@@ -369,25 +369,27 @@ take_again(struct nam__allocator *allocator, const struct nam__stride *list, uin
 
 /* All blocks or none.  A run whose blocks are taken again stays in the list, without free ones. */
 static int
-take_back(struct nam__allocator *allocator, uint32_t stride, const uint64_t *blocks, uint32_t count,
-	uint32_t blocks_bytes, uint64_t label)
+take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *request,
+	uint32_t bytes)
 {
+	const uint64_t *blocks = request->blocks;
 	struct nam__stride *list;
 	struct nam__run *run;
 	uint32_t done = 0;
 	int rc;
 
-	if (!stride_valid(stride) || !count || blocks_bytes != (uint64_t)count * sizeof(blocks[0]))
+	if (!stride_valid(request->stride) || !request->count ||
+		bytes != sizeof(*request) + (uint64_t)request->count * sizeof(blocks[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, NAM_MEMORY_PUBLIC, false);
+	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, false);
 	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
-	while (!rc && done < count) {
-		rc = put_back(allocator, list, blocks[done], label, &run);
+	while (!rc && done < request->count) {
+		rc = put_back(allocator, list, blocks[done], request->label, &run);
 		done += !rc;
 	}
 	while (rc && done-- > 0)
-		take_again(allocator, list, blocks[done], label != 0);
+		take_again(allocator, list, blocks[done], request->label != 0);
 	pthread_mutex_unlock(&allocator->mutex);
 	return rc;
 }
@@ -397,19 +399,7 @@ nam__service_free(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_free_request *request = exchange->body;
 
-	return take_back(&exchange->server->allocator, request->stride, request->blocks,
-		request->count, exchange->body_bytes - (uint32_t)sizeof(*request), 0);
-}
-
-int
-nam__service_free_later(struct nam__exchange *exchange)
-{
-	const struct nam_rpc_free_later_request *request = exchange->body;
-
-	if (!request->label)
-		return -NAM_E_FABRIC_PROTOCOL;
-	return take_back(&exchange->server->allocator, request->stride, request->blocks,
-		request->count, exchange->body_bytes - (uint32_t)sizeof(*request), request->label);
+	return take_back(&exchange->server->allocator, request, exchange->body_bytes);
 }
 
 void

@@ -211,7 +211,7 @@ nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam_
 	nam__service_local;
 nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence,
 	nam__service_epoch, nam__service_view, nam__service_fence;
-nam__service_fn nam__service_alloc, nam__service_free, nam__service_free_later,
+nam__service_fn nam__service_alloc, nam__service_free,
 	nam__service_reclaim;
 nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;
 nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__service_tree_drop,

@@ -134,6 +134,9 @@ answer_alloc(struct fake_server *server, const struct nam_rpc_alloc_request *req
 static void
 take_back(struct fake_server *server, const struct nam_rpc_free_request *request)
 {
+	/* With a label they wait, here for ever. */
+	if (request->label)
+		return;
 	for (uint32_t i = 0; i < request->count; i++) {
 		must(server->free_count < FREE_MAX, "remembering a free block");
 		server->free_blocks[server->free_count] = request->blocks[i];
@@ -172,8 +175,6 @@ answer(struct fake_server *server, const struct nam_rpc_header *request, struct 
 		break;
 	case NAM_RPC_FREE:
 		take_back(server, in);
-		break;
-	case NAM_RPC_FREE_LATER:
 		break;
 	case NAM_RPC_STATUS:
 		*(struct nam_rpc_status_reply *)out = (struct nam_rpc_status_reply){

@@ -22,16 +22,16 @@ static inline int
 give_later(struct fixture *f, uint64_t label, uint32_t stride, const uint64_t *blocks,
 	uint32_t count)
 {
-	uint32_t bytes = (uint32_t)(sizeof(struct nam_rpc_free_later_request) +
+	uint32_t bytes = (uint32_t)(sizeof(struct nam_rpc_free_request) +
 		count * sizeof(*blocks));
-	struct nam_rpc_free_later_request *request = malloc(bytes);
+	struct nam_rpc_free_request *request = malloc(bytes);
 	int rc;
 
 	request->label = label;
 	request->stride = stride;
 	request->count = count;
 	memcpy(request->blocks, blocks, count * sizeof(*blocks));
-	rc = call(f, NAM_RPC_FREE_LATER, request, bytes);
+	rc = call(f, NAM_RPC_FREE, request, bytes);
 	free(request);
 	return rc;
 }
@@ -39,15 +39,7 @@ give_later(struct fixture *f, uint64_t label, uint32_t stride, const uint64_t *b
 static inline int
 give(struct fixture *f, uint32_t stride, const uint64_t *blocks, uint32_t count)
 {
-	struct nam_rpc_free_request *request = malloc(sizeof(*request) + count * sizeof(*blocks));
-	int rc;
-
-	request->stride = stride;
-	request->count = count;
-	memcpy(request->blocks, blocks, count * sizeof(*blocks));
-	rc = call(f, NAM_RPC_FREE, request, (uint32_t)(sizeof(*request) + count * sizeof(*blocks)));
-	free(request);
-	return rc;
+	return give_later(f, 0, stride, blocks, count);
 }
 
 /* The blocks of the last reply, one by one. */
