@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "common/race.h"
-#include "compute/remote/fence.h"
+#include "compute/view/fence.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
 #include "memserver/server.h"

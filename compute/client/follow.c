@@ -11,7 +11,7 @@
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
-#include "compute/remote/fence.h"
+#include "compute/view/fence.h"
 #include "compute/worker/worker.h"
 
 #define SIGN_NS 250000000ull		/* stewards give a client at least four times that */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compute/admin.h"
-#include "compute/remote/fence.h"
+#include "compute/view/fence.h"
 #include "compute/worker/worker.h"
 
 /* Clients that have ended may have no connection to the lead. */

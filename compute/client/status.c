@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cluster_view.h"
-#include "compute/remote/fence.h"
+#include "compute/view/fence.h"
 #include "compute/worker/worker.h"
 
 #define ASKED_MAX 32u		/* memory servers, at the same time */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "compute/remote/fence.h"
+#include "compute/view/fence.h"
 #include "compute/remote/lock_slot.h"
 #include "compute/worker/worker.h"
 #include "litmus.h"

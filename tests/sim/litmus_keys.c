@@ -14,7 +14,7 @@
 #include "common/rpc/frame.h"
 #include "compute/auth/credentials.h"
 #include "compute/client/cluster_view.h"
-#include "compute/remote/fence.h"
+#include "compute/view/fence.h"
 #include "compute/worker/worker.h"
 #include "litmus.h"
 

@@ -73,7 +73,7 @@ CROSSING = {
     "compute/client/members.h": ["index", "kv", "txn"],
     "compute/client/names.h": ["index", "kv", "txn"],
     "compute/remote/batch.h": ["kv", "txn"],
-    "compute/remote/fence.h": ["steward"],
+    "compute/view/fence.h": ["steward"],
     "compute/remote/epoch.h": ["index", "kv", "txn"],
     "compute/remote/forget.h": ["index", "kv", "txn"],
     "compute/remote/lock.h": ["index"],
