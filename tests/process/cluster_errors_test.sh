@@ -225,14 +225,14 @@ test_versions() {
 	fake wire "$tmp/wire"
 	[[ $fake != shm:* ]] || [ -S "$tmp/wire" ] || fail "$fake does not go with \$tmp"
 	expect 3 "version 99" namctl --cluster "$fake" status
-	says "version 4"
+	says "version 5"
 	says "$fake"
 	fake handshake "$tmp/handshake"
 	expect 3 "version 99" namctl --cluster "$fake" status
 	says "same release"
 	nam_servers_start 1 --memory 64M --region 32M --pages 4k || fail "server 0"
 	address=shm:$tmp/server0
-	expect 0 "refused: NAM_E_FABRIC_VERSION, version 4" fake_server_tool client "$address"
+	expect 0 "refused: NAM_E_FABRIC_VERSION, version 5" fake_server_tool client "$address"
 	# A refused client does not block others.
 	expect 0 "" namctl --cluster "$cluster" status
 	nam_servers_stop || fail "SIGTERM"

@@ -16,7 +16,7 @@ import sys
 
 MAGIC, CHALLENGE, ANSWER, WELCOME = b"ntcp", b"ntcc", b"ntca", b"ntcw"
 VERSION = 3
-WIRE = 0x4D414E << 8 | 4
+WIRE = 0x4D414E << 8 | 5
 HAS_KEY, ASKS = 8, 4
 DENIED = -5210
 HALF_WAY = 1000
