@@ -48,6 +48,12 @@
 	X(INTENT_DONE, "intent-done", "changes of nodes with which a merge is done")                \
 	X(ROOT_FOLLOWED, "root-followed", "indexes without a root, when a loader dies")             \
 	X(INTENT_ALONE, "intent-alone", "two clients that complete one merge")                      \
+	X(SWEEP_OWNER, "sweep-owner", "the loss of blocks that a living client has in stock")        \
+	X(SWEEP_OWN, "sweep-own", "the loss of blocks of the dead that a client uses again")         \
+	X(SWEEP_WAIT, "sweep-wait", "the loss of blocks that an operation takes out")                \
+	X(SWEEP_KILLED, "sweep-killed", "the loss of a block that is in a dead client's intent")     \
+	X(SWEEP_REPORT, "sweep-report", "the second return of a block that waits in a limbo")        \
+	X(SWEEP_MARK, "sweep-mark", "the loss of blocks that names lead to")                         \
 	X(SIGN_OF_LIFE, "sign-of-life", "the fencing of clients that are busy")                     \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
 	X(REDO_FIRST, "redo-first", "half-written nodes that no record completes")                  \

@@ -32,6 +32,7 @@
  * 80	8	view	the server's CPU		fencing:16 | number of the view:48, or a
  *						later one; fencing: how many clients are.
  *						Clients may damage it: then they ask
+ * 88	8	sweep	the server's CPU		the sweep that asks for reports; likewise
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
  *			zeroes a dead client's, after	words.  4,096 of them.
@@ -42,6 +43,7 @@
 #define NAM_META_EPOCH_OFFSET 64u
 #define NAM_META_JOINED_OFFSET 72u
 #define NAM_META_VIEW_OFFSET 80u
+#define NAM_META_SWEEP_OFFSET 88u
 #define NAM_META_SLOTS_OFFSET 128u
 #define NAM_VIEW_WORD_FENCING 48u	/* of the view word, from this bit on */
 #define NAM_META_NAMES_OFFSET (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)

@@ -7,6 +7,7 @@
 #include "common/race.h"
 #include "common/rpc/fence_rpc.h"
 #include "common/rpc/locking_rpc.h"
+#include "common/rpc/sweep_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "mailbox.h"
 #include "stores.h"
@@ -71,6 +72,7 @@ static const struct service {
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	FOR_ALL(VIEW, view, ANY_SERVER, FROM(view_request)),
 	FOR_ALL(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
+	FOR_ALL(SWEEP, sweep, ANY_SERVER, FROM(sweep_request)),
 	FOR_ALL(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),
 };
 

@@ -115,22 +115,23 @@ raw_of(const struct nam__allocator *allocator, uint32_t region, uint64_t offset)
 }
 
 static uint32_t
-take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64_t *blocks,
-	uint32_t max)
+take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint16_t owner,
+	uint64_t *blocks, uint32_t max)
 {
 	struct nam__run *run;
 	uint32_t n = 0;
 
 	while ((run = LIST_FIRST(&list->runs)) != NULL) {
 		for (; n < max && run->free_count; run->free_count--) {
-			uint64_t *word;
+			uint64_t *word, number;
 
 			while (!run->bits[run->first_word].free)
 				run->first_word++;
 			word = &run->bits[run->first_word].free;
-			blocks[n++] = raw_of(allocator, run->region, run->offset +
-				(run->first_word * 64ull + (uint64_t)__builtin_ctzll(*word)) *
-					run->stride);
+			number = run->first_word * 64ull + (uint64_t)__builtin_ctzll(*word);
+			run->owners[number] = owner;
+			blocks[n++] = raw_of(allocator, run->region,
+				run->offset + number * run->stride);
 			*word &= *word - 1;
 			allocator->memory[list->kind].free_bytes -= run->stride;
 		}
@@ -180,12 +181,12 @@ nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, stride, kind, true);
 	if (list)
-		n = take_recycled(allocator, list, ret_blocks, count);
+		n = take_recycled(allocator, list, 0, ret_blocks, count);
 	if (list && n < count)
 		carved = nam__runs_carve(allocator, stride, kind, count - n);
 	if (list && kind != NAM_MEMORY_PRIVATE && !n && !carved.count &&
 		held_again(allocator, list))
-		n = take_recycled(allocator, list, ret_blocks, count);
+		n = take_recycled(allocator, list, 0, ret_blocks, count);
 	pthread_mutex_unlock(&allocator->mutex);
 	carved_clear(allocator, &carved, stride);
 	for (uint32_t i = 0; i < carved.count; i++)
@@ -222,6 +223,7 @@ nam__service_alloc(struct nam__exchange *exchange)
 	struct nam__allocator *allocator = &exchange->server->allocator;
 	uint32_t most = request->count < NAM_RPC_ALLOC_SCATTERED_MAX ? request->count :
 		NAM_RPC_ALLOC_SCATTERED_MAX;
+	uint16_t owner = exchange->connection->client_id;
 	struct nam__carved carved = { .count = 0 };
 	struct nam__stride *list;
 
@@ -230,13 +232,17 @@ nam__service_alloc(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, true);
-	reply->count = list ? (uint16_t)take_recycled(allocator, list, reply->blocks, most) : 0;
+	reply->count = list ? (uint16_t)take_recycled(allocator, list, owner, reply->blocks,
+		most) : 0;
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
 	if (list && reply->count < request->count && LIST_EMPTY(&list->runs))
 		carved = nam__runs_carve(allocator, request->stride, NAM_MEMORY_PUBLIC,
 			request->count - reply->count);
 	if (list && !reply->count && !carved.count && held_again(allocator, list))
-		reply->count = (uint16_t)take_recycled(allocator, list, reply->blocks, most);
+		reply->count = (uint16_t)take_recycled(allocator, list, owner, reply->blocks,
+		most);
+	if (carved.count)
+		nam__carved_own(allocator, &carved, request->stride, owner);
 	reply->free = free_share(allocator);
 	pthread_mutex_unlock(&allocator->mutex);
 	if (!list)
@@ -276,24 +282,6 @@ find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__str
 	return ret->run->stride == list->stride && offset % list->stride == 0;
 }
 
-/* Bits for all blocks of the run. */
-static int
-bits_reserve(struct nam__run *run)
-{
-	uint32_t words = (run->count + 63) / 64;
-	struct nam__run_bits *bits;
-
-	if (words == run->words)
-		return 0;
-	bits = realloc(run->bits, words * sizeof(bits[0]));
-	if (!bits)
-		return -ENOMEM;
-	memset(bits + run->words, 0, (words - run->words) * sizeof(bits[0]));
-	run->bits = bits;
-	run->words = words;
-	return 0;
-}
-
 /* So many blocks of that word are free, and their run is listed. */
 static void
 word_free(struct nam__allocator *allocator, struct nam__stride *list, struct nam__run *run,
@@ -326,21 +314,17 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 	*ret_run = run = block.run;
 	word = block.number / 64;
 	bit = 1ull << block.number % 64;
-	rc = bits_reserve(run);
+	rc = nam__run_reserve(run);
 	if (rc)
 		return rc;
 	if ((run->bits[word].free | run->bits[word].waiting) & bit)
 		return -NAM_E_FABRIC_PROTOCOL;	/* it came back already */
+	run->bits[word].suspect &= ~bit;
 	if (!label) {
 		word_free(allocator, list, run, word, bit);
 		return 0;
 	}
-	/* All of a run wait for the newest label, so that no block is free too early. */
-	if (!run->waiting_count || nam_epoch_ahead(label, run->label) > 0)
-		run->label = label;
-	run->bits[word].waiting |= bit;
-	run->waiting_count++;
-	allocator->memory[list->kind].waiting_bytes += list->stride;
+	nam__run_wait(allocator, run, word, bit, label);
 	return 0;
 }
 

@@ -26,6 +26,7 @@ nam__membership_init(struct nam__membership *membership, uint8_t *meta)
 		return rc;
 	membership->epoch_word = (uint64_t *)(void *)(meta + NAM_META_EPOCH_OFFSET);
 	membership->epoch_slots = (uint64_t *)(void *)(meta + NAM_META_SLOTS_OFFSET);
+	membership->sweep_word = (uint64_t *)(void *)(meta + NAM_META_SWEEP_OFFSET);
 	membership->view.word = (uint64_t *)(void *)(meta + NAM_META_VIEW_OFFSET);
 	membership->members = calloc(NAM_CLIENTS_MAX, sizeof(membership->members[0]));
 	return membership->members ? 0 : -ENOMEM;
@@ -72,6 +73,8 @@ nam__member_fence(struct nam__membership *membership, struct nam__member *member
 	if (member->state != NAM_CLIENT_ALIVE)
 		return;
 	member->state = NAM_CLIENT_FENCING;
+	membership->killed += __atomic_load_n(&membership->epoch_slots[member -
+		membership->members], __ATOMIC_SEQ_CST) != 0;
 	membership->alive_count--;
 	membership->fencing_count++;
 	nam__view_word_set(membership);
@@ -280,8 +283,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		struct nam__member *member = &membership->members[id];
 
 		membership->last_id = id;
-		if (member->state == NAM_CLIENT_ALIVE || member->state == NAM_CLIENT_FENCING ||
-			member->connections)
+		if (nam__member_lives(membership, id) || member->connections)
 			continue;
 		/* M4: above those of other lives of the lead, which other members may know. */
 		if (!member->incarnation && NAM_GUARD(FENCE_ABOVE))
@@ -295,6 +297,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->key = connection->proven.print;
 		member->acknowledged = request->acknowledged;
 		member->heard_ns = nam_now_ns();
+		member->swept = membership->sweep;
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;
 		connection->client_id = (uint16_t)id;

@@ -29,6 +29,7 @@ nam__runs_free(struct nam__alloc_region *region)
 {
 	for (uint32_t i = 0; i < region->runs_count; i++) {
 		free(region->runs[i]->bits);
+		free(region->runs[i]->owners);
 		free(region->runs[i]);
 	}
 	free(region->runs);
@@ -53,6 +54,29 @@ nam__run_find(const struct nam__alloc_region *region, uint64_t offset)
 	if (!low || offset - region->runs[low - 1]->offset >= region->runs[low - 1]->bytes)
 		return UINT32_MAX;
 	return low - 1;
+}
+
+int
+nam__run_reserve(struct nam__run *run)
+{
+	uint32_t words = (run->count + 63) / 64, more = words - run->words;
+	struct nam__run_bits *bits;
+	uint16_t *owners;
+
+	if (!more)
+		return 0;
+	bits = realloc(run->bits, words * sizeof(bits[0]));
+	if (bits)
+		run->bits = bits;
+	owners = realloc(run->owners, words * 64ul * sizeof(owners[0]));
+	if (owners)
+		run->owners = owners;
+	if (!bits || !owners)
+		return -ENOMEM;
+	memset(bits + run->words, 0, more * sizeof(bits[0]));
+	memset(owners + run->words * 64ul, 0, more * 64ul * sizeof(owners[0]));
+	run->words = words;
+	return 0;
 }
 
 /* ---- carving --------------------------------------------------------------------------------- */
@@ -219,7 +243,39 @@ nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, enum nam_memo
 	return carved;
 }
 
+void
+nam__carved_own(struct nam__allocator *allocator, const struct nam__carved *carved, uint32_t stride,
+	uint16_t owner)
+{
+	struct nam__alloc_region *region = &allocator->regions[carved->region];
+	uint64_t at = carved->offset, end = at + (uint64_t)carved->count * stride;
+
+	while (at < end) {
+		struct nam__run *run = region->runs[nam__run_find(region, at)];
+		bool noted = !nam__run_reserve(run);
+
+		for (; at < end && at < run->offset + run->bytes; at += stride)
+			if (noted)
+				run->owners[(at - run->offset) / stride] = owner;
+	}
+}
+
 /* ---- giving back ----------------------------------------------------------------------------- */
+
+void
+nam__run_wait(struct nam__allocator *allocator, struct nam__run *run, uint32_t word,
+	uint64_t blocks, uint64_t label)
+{
+	uint32_t count = (uint32_t)__builtin_popcountll(blocks);
+
+	/* All of a run wait for the newest label, so that no block is free too early. */
+	if (!run->waiting_count || nam_epoch_ahead(label, run->label) > 0)
+		run->label = label;
+	run->bits[word].waiting |= blocks;
+	run->waiting_count += count;
+	allocator->memory[allocator->regions[run->region].kind].waiting_bytes +=
+		(uint64_t)count * run->stride;
+}
 
 void
 nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run)
@@ -232,6 +288,7 @@ nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run)
 	region->carved_bytes -= run->bytes;
 	allocator->runs_count--;
 	free(run->bits);
+	free(run->owners);
 	*run = (struct nam__run){ .offset = run->offset, .bytes = run->bytes,
 		.region = run->region, .dirty = true };
 	LIST_INSERT_HEAD(&region->vacant, run, link);

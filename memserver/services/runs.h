@@ -17,12 +17,14 @@ struct nam__run {
 	struct nam__run_bits {
 		uint64_t free;		/* set while a block is free */
 		uint64_t waiting;	/* set while one waits for readers, as a used one */
+		uint64_t suspect;	/* nothing has been found that leads to it: sweep.c */
 	} *bits;			/* NULL until there is one */
+	uint16_t *owners;		/* of each block: a client's id; 0: not known */
 	uint64_t label;			/* of the last block that came to wait */
 	uint32_t region;
 	uint32_t stride;		/* 0: vacant */
 	uint32_t count;			/* blocks */
-	uint32_t words;			/* of bits */
+	uint32_t words;			/* of bits; owners for 64 blocks each */
 	uint32_t free_count;
 	uint32_t waiting_count;
 	uint32_t first_word;		/* no free block in the words before */
@@ -37,6 +39,13 @@ void nam__runs_free(struct nam__alloc_region *region);
 /* Number of the run that has the byte at `offset`, or UINT32_MAX. */
 uint32_t nam__run_find(const struct nam__alloc_region *region, uint64_t offset);
 
+/* Bits and owners for all blocks of the run: 0 or -ENOMEM. */
+int nam__run_reserve(struct nam__run *run) NAM_MUST_CHECK;
+
+/* Blocks of that word wait until the oldest slot is ahead of the label (M14). */
+void nam__run_wait(struct nam__allocator *allocator, struct nam__run *run, uint32_t word,
+	uint64_t blocks, uint64_t label);
+
 /* Blocks that lie one behind the other. */
 struct nam__carved {
 	uint32_t region;
@@ -48,6 +57,10 @@ struct nam__carved {
 /* Up to `count` fresh blocks in the first regions of the kind with room for one. */
 struct nam__carved nam__runs_carve(struct nam__allocator *allocator, uint32_t stride,
 	enum nam_memory_kind kind, uint32_t count);
+
+/* Blocks that were carved just now belong to a client.  Without memory they belong to none. */
+void nam__carved_own(struct nam__allocator *allocator, const struct nam__carved *carved,
+	uint32_t stride, uint16_t owner);
 
 void nam__region_set_kind(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	enum nam_memory_kind kind);

@@ -48,6 +48,7 @@ struct nam__allocator {
 	uint32_t strides_count;
 	uint64_t run_bytes;		/* the longest run with more than one block */
 	uint64_t batch;			/* of the last HOLD */
+	uint64_t sweep;			/* the number of the one under way; or 0 */
 	struct nam__run_list held;
 	struct nam_memory_figures memory[NAM_MEMORY_KINDS];
 	struct nam__allocator_memory calls;
@@ -108,6 +109,7 @@ struct nam__member {
 	uint64_t key;			/* fingerprint: REGISTER's; 0: there are no keys */
 	uint64_t pid;
 	uint64_t acknowledged;		/* the number of the last view that it has installed */
+	uint64_t swept;			/* the sweep that it has reported to last */
 	uint64_t epoch_seen;		/* in its slot, */
 	uint64_t heard_ns;		/* since then, or since its last sign of life */
 	char name[48];
@@ -139,6 +141,9 @@ struct nam__membership {
 	/* Of server 0 only: */
 	const uint64_t *epoch_word;	/* in region 0; clients may damage it */
 	uint64_t *epoch_slots;		/* likewise */
+	uint64_t *sweep_word;		/* likewise: a hint */
+	uint64_t sweep;			/* the last one that asked for reports */
+	uint64_t killed;		/* clients that ended without leaving their epoch */
 	uint32_t last_id;
 	uint16_t before;		/* the newest incarnation of other lives of the lead */
 	uint32_t alive_count, fencing_count;
@@ -177,6 +182,15 @@ void nam__member_publish(struct nam__membership *membership, struct nam__member 
 enum nam_client_state nam__member_state(const struct nam__membership *membership,
 	uint16_t client_id, uint16_t incarnation);
 
+/* With the mutex.  Not dead: it may still act. */
+static inline bool
+nam__member_lives(const struct nam__membership *membership, uint32_t id)
+{
+	uint8_t state = membership->members[id].state;
+
+	return state == NAM_CLIENT_ALIVE || state == NAM_CLIENT_FENCING;
+}
+
 /* ---- services/silence.c ---------------------------------------------------------------------- */
 
 /* With the mutex.  The living client that has held back the epoch longest in silence; 0: none. */
@@ -211,7 +225,7 @@ nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam_
 	nam__service_local;
 nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence,
 	nam__service_epoch, nam__service_view, nam__service_fence;
-nam__service_fn nam__service_alloc, nam__service_free,
+nam__service_fn nam__service_alloc, nam__service_free, nam__service_sweep,
 	nam__service_reclaim;
 nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;
 nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__service_tree_drop,

@@ -9,6 +9,7 @@
 #include "common/env.h"
 #include "common/gaddr.h"
 #include "common/rpc/alloc_rpc.h"
+#include "common/rpc/sweep_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "cluster.h"
 
@@ -190,6 +191,10 @@ answer(struct fake_server *server, const struct nam_rpc_header *request, struct 
 	case NAM_RPC_VIEW:
 		memset(out, 0, sizeof(struct nam_rpc_view_reply));
 		bytes = sizeof(struct nam_rpc_view_reply);
+		break;
+	case NAM_RPC_SWEEP:
+		memset(out, 0, sizeof(struct nam_rpc_sweep_reply));
+		bytes = sizeof(struct nam_rpc_sweep_reply);
 		break;
 	default:
 		status = -NAM_E_FABRIC_PROTOCOL;

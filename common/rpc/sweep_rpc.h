@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sweep_rpc.h -- requests of a sweep, which frees blocks that dead clients allocated and that no
+ * name reaches.
+ *
+ * Each memory server knows which client allocated a block, and has one bit for each: suspect.
+ *
+ *	BEGIN	all: the blocks of nodes that are allocated are suspect, and none else
+ *	LIVING	the lead: which clients are not dead
+ *	SPARE	all: blocks of those are not suspect
+ *	MARK	all: nor are these blocks
+ *	OWN	all: nor are these; and they belong to the client that asks
+ *	REPORT	the lead: clients MARK the blocks that wait in their limbos; who has not yet
+ *	ACK	the lead, over a session connection: the client has
+ *	END	all: what is suspect now waits for readers, as after FREE with that label; or
+ *		nothing happens, without one
+ *
+ * A sweep has a number that no other one has.  BEGIN of another ends it.
+ *
+ * -EAGAIN: another sweep has begun.
+ */
+#ifndef NAM_COMMON_RPC_SWEEP_RPC_H
+#define NAM_COMMON_RPC_SWEEP_RPC_H
+
+#include "common/layout.h"
+#include "rpc.h"
+
+enum nam_rpc_sweep_step {
+	NAM_RPC_SWEEP_BEGIN = 1,
+	NAM_RPC_SWEEP_LIVING,
+	NAM_RPC_SWEEP_SPARE,
+	NAM_RPC_SWEEP_MARK,
+	NAM_RPC_SWEEP_OWN,
+	NAM_RPC_SWEEP_REPORT,
+	NAM_RPC_SWEEP_ACK,
+	NAM_RPC_SWEEP_END,
+};
+
+#define NAM_SWEEP_LIVING_WORDS (NAM_CLIENTS_MAX / 64u)
+
+struct nam_rpc_sweep_request {
+	uint32_t step;			/* enum nam_rpc_sweep_step */
+	uint32_t count;			/* words that follow */
+	uint64_t number;		/* of the sweep, not 0; LIVING, MARK, OWN: 0 */
+	uint64_t label;			/* END: of the epoch word, or 0; else 0 */
+	uint64_t words[];		/* MARK, OWN: gaddrs; SPARE: bit id % 64 of word id / 64 */
+};
+_Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
+
+#define NAM_RPC_SWEEP_BLOCKS ((NAM_RPC_BODY_MAX - 24) / 8u)
+
+struct nam_rpc_sweep_reply {
+	uint64_t blocks, bytes;		/* BEGIN, SPARE, END: that are suspect, or were */
+	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
+	uint16_t client, incarnation;	/* REPORT: one that has not, or 0 */
+	uint32_t count;			/* words that follow */
+	uint64_t words[];		/* LIVING: as for SPARE */
+};
+_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 32, "wire layout");
+
+#endif /* NAM_COMMON_RPC_SWEEP_RPC_H */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep_test.c -- the books of a sweep: owners of blocks, suspects, and what becomes of them. */
+#include <errno.h>
+
+#include "common/rpc/sweep_rpc.h"
+#include "alloc_fixture.h"
+
+#define STRIDE 1088u			/* of nodes */
+#define OTHER_STRIDE 256u
+#define DEAD 5u
+#define LIVING 6u
+#define NUMBER 77u
+
+static uint64_t suspects;		/* as the last reply says */
+
+static int
+step_with(struct fixture *f, uint32_t step, uint64_t number, uint64_t label, const uint64_t *words,
+	uint32_t count)
+{
+	uint8_t body[NAM_RPC_BODY_MAX] = { 0 };
+	struct nam_rpc_sweep_request *request = (void *)body;
+	const struct nam_rpc_sweep_reply *reply = reply_body(f);
+	int rc;
+
+	*request = (struct nam_rpc_sweep_request){ .step = step, .count = count, .number = number,
+		.label = label };
+	if (count)
+		memcpy(request->words, words, count * sizeof(*words));
+	rc = call(f, NAM_RPC_SWEEP, body, (uint32_t)(sizeof(*request) + count * sizeof(*words)));
+	suspects = rc ? 0 : reply->blocks;
+	if (!rc)
+		assert_int_equal(reply->bytes, reply->blocks * STRIDE);
+	return rc;
+}
+
+static int
+step(struct fixture *f, uint32_t step, uint64_t number)
+{
+	return step_with(f, step, number, 0, NULL, 0);
+}
+
+static void
+alloc_as(struct fixture *f, uint16_t client, uint32_t stride, uint64_t *blocks, uint32_t count)
+{
+	f->connection.client_id = client;
+	assert_int_equal(ask(f, stride, count), 0);
+	assert_int_equal(collect(f, stride, blocks), count);
+}
+
+static void
+begin(struct fixture *f, uint64_t number)
+{
+	uint64_t living[NAM_SWEEP_LIVING_WORDS] = { 1ull << LIVING };
+
+	assert_int_equal(step(f, NAM_RPC_SWEEP_BEGIN, number), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_SPARE, number, 0, living,
+		NAM_SWEEP_LIVING_WORDS), 0);
+}
+
+static uint64_t
+waiting(struct fixture *f)
+{
+	return f->server->allocator.memory[NAM_MEMORY_PUBLIC].waiting_bytes;
+}
+
+static void
+begin__blocks_of_the_dead_and_the_living__SUSPECTS_NODES_OF_THE_DEAD(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t dead[100], living[100], other[10];
+
+	alloc_as(f, DEAD, STRIDE, dead, 100);
+	alloc_as(f, LIVING, STRIDE, living, 100);
+	alloc_as(f, DEAD, OTHER_STRIDE, other, 10);
+	assert_int_equal(give(f, STRIDE, dead, 10), 0);
+	assert_int_equal(give_later(f, 9, STRIDE, dead + 10, 10), 0);
+	assert_int_equal(step(f, NAM_RPC_SWEEP_BEGIN, NUMBER), 0);
+	assert_int_equal(suspects, 180);
+	begin(f, NUMBER);
+	assert_int_equal(suspects, 80);
+	/* What is marked, comes back, or is owned anew is not suspect any more. */
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, dead + 20, 30), 0);
+	assert_int_equal(give(f, STRIDE, dead + 50, 10), 0);
+	f->connection.client_id = LIVING;
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, dead + 60, 5), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), 0);
+	assert_int_equal(suspects, 35);
+	assert_int_equal(waiting(f), (35 + 10) * STRIDE);
+	assert_int_equal(give(f, STRIDE, dead + 65, 1), -NAM_E_FABRIC_PROTOCOL);
+	/* Those that were owned stay its own in the next one. */
+	begin(f, NUMBER + 1);
+	assert_int_equal(suspects, 30);
+}
+
+/* Blocks of a run that grew meanwhile, and recycled ones. */
+static void
+alloc__during_a_sweep__IS_NOT_SUSPECT(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[64], more[64];
+
+	alloc_as(f, DEAD, STRIDE, blocks, 3);
+	begin(f, NUMBER);
+	alloc_as(f, DEAD, STRIDE, more, 64);
+	assert_int_equal(give(f, STRIDE, blocks, 1), 0);
+	alloc_as(f, DEAD, STRIDE, blocks, 1);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), 0);
+	assert_int_equal(suspects, 2);
+}
+
+static void
+end__without_a_label__FREES_NOTHING(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[10];
+
+	alloc_as(f, DEAD, STRIDE, blocks, 10);
+	begin(f, NUMBER);
+	assert_int_equal(step(f, NAM_RPC_SWEEP_END, NUMBER), 0);
+	assert_int_equal(suspects, 10);
+	assert_int_equal(waiting(f), 0);
+	/* It has ended. */
+	assert_int_equal(step(f, NAM_RPC_SWEEP_END, NUMBER), -EAGAIN);
+	assert_int_equal(give(f, STRIDE, blocks, 10), 0);
+}
+
+static void
+begin__of_another_sweep__ENDS_THE_FIRST(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[10], none[NAM_SWEEP_LIVING_WORDS] = { 0 };
+
+	alloc_as(f, DEAD, STRIDE, blocks, 10);
+	begin(f, NUMBER);
+	begin(f, NUMBER + 1);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_SPARE, NUMBER, 0, none,
+		NAM_SWEEP_LIVING_WORDS), -EAGAIN);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), -EAGAIN);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER + 1, 8, NULL, 0), 0);
+	assert_int_equal(suspects, 10);
+}
+
+/* Any address in a block marks it; only a used block can be owned. */
+static void
+mark_and_own__any_address__IN_BOUNDS(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[2], at;
+
+	alloc_as(f, DEAD, STRIDE, blocks, 2);
+	begin(f, NUMBER);
+	at = blocks[0] + 3;
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, &at, 1), 0);
+	at = nam_gaddr_make(0, 0, 0).raw;
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, &at, 1), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, &at, 1), -NAM_E_FABRIC_PROTOCOL);
+	at = nam_gaddr_make(0xffff, 64, 0).raw;
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, &at, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(give(f, STRIDE, blocks + 1, 1), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, blocks + 1, 1),
+		-NAM_E_FABRIC_PROTOCOL);
+	f->connection.client_id = 0;
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), 0);
+	assert_int_equal(suspects, 0);
+}
+
+static void
+sweep__malformed__IS_PROTOCOL(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t words[NAM_SWEEP_LIVING_WORDS + 1] = { 0 };
+
+	for (uint32_t what = 0; what < 12; what++) {
+		bool counts = what == NAM_RPC_SWEEP_SPARE || what == NAM_RPC_SWEEP_MARK ||
+			what == NAM_RPC_SWEEP_OWN;
+		bool numbered = what != NAM_RPC_SWEEP_LIVING && what != NAM_RPC_SWEEP_MARK &&
+			what != NAM_RPC_SWEEP_OWN;
+
+		assert_int_equal(step_with(f, what, numbered ? 0 : NUMBER, 0, words, counts ? 64 :
+			0), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(step_with(f, what, numbered ? NUMBER : 0, 0, words, counts ? 0 :
+			1), -NAM_E_FABRIC_PROTOCOL);
+		if (what != NAM_RPC_SWEEP_END)
+			assert_int_equal(step_with(f, what, numbered ? NUMBER : 0, 1, words,
+				counts ? 64 : 0), -NAM_E_FABRIC_PROTOCOL);
+	}
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_SPARE, NUMBER, 0, words,
+		NAM_SWEEP_LIVING_WORDS + 1), -NAM_E_FABRIC_PROTOCOL);
+	/* Not over a session connection. */
+	assert_int_equal(step(f, NAM_RPC_SWEEP_ACK, NUMBER), -NAM_E_FABRIC_PROTOCOL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(begin__blocks_of_the_dead_and_the_living__SUSPECTS_NODES_OF_THE_DEAD),
+		TEST(alloc__during_a_sweep__IS_NOT_SUSPECT),
+		TEST(end__without_a_label__FREES_NOTHING),
+		TEST(begin__of_another_sweep__ENDS_THE_FIRST),
+		TEST(mark_and_own__any_address__IN_BOUNDS),
+		TEST(sweep__malformed__IS_PROTOCOL),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
