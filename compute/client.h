@@ -102,7 +102,8 @@ uint16_t nam_client_id(const struct nam_client *client);
 const char *nam_client_fabric(const struct nam_client *client);
 /*
  * Remote blocks that its workers gave up and that stay allocated: another client kept them locked
- * in a dropped index, a memory server did not answer, or this host lacked memory.
+ * in a dropped index, a memory server did not answer, or this host lacked memory.  nam_sweep()
+ * frees those of index nodes.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
 /*

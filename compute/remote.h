@@ -148,7 +148,9 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 /**
  * nam_alloc -- one block of remote memory, by turns on the servers with most free memory.
  *
- * Those have at most an eighth of their memory less free than the one with most.
+ * Those have at most an eighth of their memory less free than the one with most.  If the stride is
+ * that of index nodes (64 more than a power of two), nam_sweep() frees the block once this client
+ * has ended, unless an index leads to it.
  *
  * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
  * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED

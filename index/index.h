@@ -134,7 +134,7 @@ int nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
  *	-NAM_E_FABRIC_*		the name may be gone; nodes that were not given back stay allocated
  *
  * Suspends:	yes, for as long as it takes to visit all nodes.
- * Cost:	11 round trips, 3 for each node, and a walk along each level, without a cache:
+ * Cost:	12 round trips, 3 for each node, and a walk along each level, without a cache:
  *		nam_index_stat() says what those are.  About 3.2 for each node of 1 KiB.
  */
 NAM_FIBER_FN int nam_index_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;

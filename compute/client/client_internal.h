@@ -92,7 +92,7 @@ struct nam_client {
 	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* epoch thread only */
 	uint64_t oldest_local_epoch;	/* epoch thread only */
 	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
-	uint64_t *epoch_buffer;	/* epoch thread only: registered, 24 bytes */
+	uint64_t *epoch_buffer;	/* epoch thread only: registered, 32 bytes */
 	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
@@ -108,8 +108,9 @@ struct nam_client {
 	uint32_t joined_ticks;		/* epoch thread only: since `names` are old */
 	atomic_uint_fast64_t view_number;	/* of the view that is installed */
 	/* follow.c: the epoch thread has read the view word. */
-	void (*view_follow)(struct nam_client *client, uint64_t word);
+	void (*view_follow)(struct nam_client *client, uint64_t word, uint64_t sweep);
 	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the number it has followed */
+	uint64_t sweep_seen, sweep_retry_ns;	/* epoch thread only: the last one reported to */
 	uint64_t sign_epoch, sign_ns;	/* epoch thread only: the next sign of life, of that slot */
 	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
 	uint64_t fence_retry_ns;	/* epoch thread only */
@@ -198,7 +199,7 @@ NAM_FIBER_FN int nam__member_install(struct nam_client *client,
 /* servers.c: what the view says of an installed member. */
 void nam__member_note(struct nam__server *server, const struct nam_view_member *member);
 /* follow.c: what epoch threads call. */
-NAM_FIBER_FN void nam__view_follow(struct nam_client *client, uint64_t word);
+NAM_FIBER_FN void nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep);
 
 /*
  * regions.c: learn and publish a server's regions, or say which server announces what cannot be.

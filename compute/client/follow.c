@@ -12,6 +12,7 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "compute/view/fence.h"
+#include "compute/view/sweep.h"
 #include "compute/worker/worker.h"
 
 #define SIGN_NS 250000000ull		/* stewards give a client at least four times that */
@@ -108,9 +109,10 @@ sign_of_life(struct nam_client *client)
 }
 
 void
-nam__view_follow(struct nam_client *client, uint64_t word)
+nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 {
 	number_follow(client, word & ((1ull << NAM_VIEW_WORD_FENCING) - 1)); /* SUSPENDS */
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
 	sign_of_life(client); /* SUSPENDS */
+	nam__sweep_follow(client, sweep); /* SUSPENDS */
 }

@@ -256,6 +256,7 @@ nam__worker_free(struct nam_worker *worker)
 	free(worker->closing);
 	free(worker->one_way);
 	free(worker->answering);
+	(void)pthread_mutex_destroy(&worker->limbo_mutex);
 	free(worker->frame);
 	free(worker);
 }
@@ -271,6 +272,11 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	if (!worker)
 		return nam_diag_set(diag, rc, "no memory for a worker");
 	memset(worker, 0, sizeof(*worker));
+	rc = -pthread_mutex_init(&worker->limbo_mutex, NULL);
+	if (rc) {
+		free(worker);
+		return nam_diag_set(diag, rc, "no mutex for a worker");
+	}
 	worker->client = client;
 	worker->ops = &ops;
 	worker->rng = nam_rng_seed(nam_entropy());

@@ -243,16 +243,17 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 NAM_FIBER_FN static void
 epoch_thread_tick(struct nam_client *client)
 {
-	uint64_t local, remote, joined, view;
+	uint64_t local, remote, joined, view, sweep;
 	int rc;
 
-	/* The words of names and of the view lie behind the epoch. */
+	/* The words of names, of the view and of sweeps lie behind the epoch. */
 	rc = nam_read_await(client->epoch_worker, client->epoch_word, client->epoch_buffer,
-		24); /* SUSPENDS */
+		32); /* SUSPENDS */
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	remote = rc ? *remote_epoch_of(client, local) : *client->epoch_buffer;
 	joined = rc ? client->joined : client->epoch_buffer[1];
 	view = rc ? client->view_seen : client->epoch_buffer[2];
+	sweep = rc ? client->sweep_seen : client->epoch_buffer[3];
 	nam_race_point("epoch_thread.epoch_read");
 	if (!rc)
 		remote = generation_follow(client, local, remote); /* SUSPENDS */
@@ -269,7 +270,7 @@ epoch_thread_tick(struct nam_client *client)
 	if (!rc && remote != client->published_epoch)
 		rc = slot_publish(client, remote); /* SUSPENDS */
 	nam__names_follow(client, joined); /* SUSPENDS */
-	client->view_follow(client, view); /* SUSPENDS */
+	client->view_follow(client, view, sweep); /* SUSPENDS */
 	/* Even when nothing was posted, take the news that a server closed its connection. */
 	nam__poll(client->epoch_worker);
 }
@@ -333,7 +334,7 @@ nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 {
 	int rc;
 
-	client->epoch_buffer = nam_buffer_take(client->epoch_worker, 24);
+	client->epoch_buffer = nam_buffer_take(client->epoch_worker, 32);
 	if (!client->epoch_buffer)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a registered buffer");
 	rc = clocks_start(client); /* SUSPENDS */

@@ -50,6 +50,11 @@ void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct n
 	uint32_t stride);
 /* Whether any is to be taken now, or will be. */
 bool nam__limbo_has(const struct nam_worker *worker, const void *owner);
+/*
+ * Addresses of all blocks in limbos of this client's workers, up to `max`, and how many there are:
+ * tags may be set, and some may leave at any time.  Any thread.
+ */
+uint32_t nam__limbos_addresses(struct nam_client *client, uint64_t *ret_at, uint32_t max);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
 /* Whether any block waits for its readers. */
 bool nam__limbo_waits(const struct nam_worker *worker);

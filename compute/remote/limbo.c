@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
+#include "common/rpc/sweep_rpc.h"
 #include "compute/client/peers.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
@@ -17,6 +19,8 @@ struct retired {
 	uint64_t label;
 	const void *owner;		/* NULL: it goes to the block cache */
 	uint32_t stride;
+	bool owned;			/* the memory server knows that it is this client's */
+	bool lost;			/* it could not be owned */
 };
 
 /* Labels only grow, so reusable blocks are at the front. */
@@ -30,15 +34,34 @@ struct nam__limbo {
 	bool advancing;			/* a task is at it; others need not */
 };
 
+/*
+ * The worker's thread changes its lists under a mutex, which no other worker takes.  The epoch
+ * thread takes it for a sweep, to copy the addresses.
+ */
+static void
+lists_lock(struct nam_worker *worker)
+{
+	pthread_mutex_lock(&worker->limbo_mutex);
+}
+
+static void
+lists_unlock(struct nam_worker *worker)
+{
+	pthread_mutex_unlock(&worker->limbo_mutex);
+}
+
 static struct nam__limbo *
 limbo_get(struct nam_worker *worker)
 {
-	if (!worker->limbo) {
-		worker->limbo = calloc(1, sizeof(*worker->limbo));
-		if (worker->limbo)
-			worker->bytes += sizeof(*worker->limbo);
+	struct nam__limbo *limbo = worker->limbo ?: calloc(1, sizeof(*limbo));
+
+	if (!worker->limbo && limbo) {
+		lists_lock(worker);
+		worker->limbo = limbo;
+		lists_unlock(worker);
+		worker->bytes += sizeof(*limbo);
 	}
-	return worker->limbo;
+	return limbo;
 }
 
 /* Room for one more. */
@@ -70,14 +93,19 @@ static void
 retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t stride)
 {
 	struct nam__limbo *limbo = limbo_get(worker);
+	int rc;
 
-	/* If there is nowhere to note it, it must not be reused. */
-	if (!limbo || list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size)) {
-		nam__block_leaked(worker->client, stride);
-		return;
+	lists_lock(worker);
+	rc = limbo ? list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size) : -ENOMEM;
+	if (!rc) {
+		limbo->blocks[limbo->count++] = (struct retired){ .at = at, .owner = owner,
+			.stride = stride };
+		limbo->unlabelled_bytes += stride;
 	}
-	limbo->blocks[limbo->count++] = (struct retired){ at, 0, owner, stride };
-	limbo->unlabelled_bytes += stride;
+	lists_unlock(worker);
+	/* If there is nowhere to note it, it must not be reused. */
+	if (rc)
+		nam__block_leaked(worker->client, stride);
 }
 
 void
@@ -86,6 +114,7 @@ nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride);
 }
 
+/* With the mutex. */
 static void
 limbo_keep(struct nam_worker *worker, struct nam__limbo *limbo, const struct retired *block)
 {
@@ -98,13 +127,16 @@ limbo_keep(struct nam_worker *worker, struct nam__limbo *limbo, const struct ret
 void
 nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at, uint32_t stride)
 {
-	const struct retired now = { at.raw, 0, owner, stride };
+	const struct retired now = { .at = at.raw, .owner = owner, .stride = stride };
 
 	/* C9 also holds for a block whose owner acts first: it passes through the limbo. */
-	if (NAM_GUARD(ENTRY_WAIT))
+	if (NAM_GUARD(ENTRY_WAIT)) {
 		retire(worker, owner, at.raw, stride);
-	else if (limbo_get(worker))
+	} else if (limbo_get(worker)) {
+		lists_lock(worker);
 		limbo_keep(worker, worker->limbo, &now);
+		lists_unlock(worker);
+	}
 }
 
 /*
@@ -181,7 +213,9 @@ nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *
 		if (block->owner != owner)
 			continue;
 		ret_at->raw = block->at;
+		lists_lock(worker);
 		*block = limbo->kept[--limbo->kept_count];
+		lists_unlock(worker);
 		return true;
 	}
 	return false;
@@ -191,16 +225,63 @@ void
 nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride)
 {
-	const struct retired block = { at.raw, 0, owner, stride };
+	const struct retired block = { .at = at.raw, .owner = owner, .stride = stride };
 	struct nam__limbo *limbo = worker->limbo;
 	uint32_t last = limbo->kept_count;
 
+	lists_lock(worker);
 	limbo_keep(worker, limbo, &block);
-	if (limbo->kept_count == last)
-		return;
 	/* The last is taken first, so this one goes to the front. */
-	limbo->kept[last] = limbo->kept[0];
-	limbo->kept[0] = block;
+	if (limbo->kept_count > last) {
+		limbo->kept[last] = limbo->kept[0];
+		limbo->kept[0] = block;
+	}
+	lists_unlock(worker);
+}
+
+/* Of those with a label, up to a message's of one memory server, from `first` on. */
+NAM_FIBER_FN static void
+some_own(struct nam_worker *worker, struct nam__limbo *limbo, uint32_t first)
+{
+	struct nam_rpc_sweep_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	struct nam_gaddr at = { limbo->blocks[first].at };
+	uint16_t slot = nam__server_slot(worker->client, at);
+	int rc = request && slot < worker->client->servers_count ? 0 : -ENOMEM;
+	struct nam_rpc_sweep_reply reply;
+	uint32_t end = first + 1, bytes = sizeof(reply);
+
+	if (!rc) {
+		*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_OWN };
+		for (end = first; end < limbo->labelled &&
+			request->count < NAM_RPC_SWEEP_BLOCKS; end++) {
+			at.raw = limbo->blocks[end].at;
+			if (!limbo->blocks[end].owned &&
+				nam__server_slot(worker->client, at) == slot)
+				request->words[request->count++] = nam_gaddr_untagged(at).raw;
+		}
+		rc = nam_rpc_call(worker, slot, NAM_RPC_SWEEP, request,
+			(uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t)), &reply,
+			&bytes); /* SUSPENDS */
+	}
+	for (uint32_t i = first; i < end; i++) {
+		struct retired *block = &limbo->blocks[i];
+
+		at.raw = block->at;
+		if (block->owned || nam__server_slot(worker->client, at) != slot)
+			continue;
+		block->owned = true;
+		block->lost = rc != 0;
+	}
+	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
+}
+
+/* C26: this client is to use them again, so they are its own from now on. */
+NAM_FIBER_FN static void
+labelled_own(struct nam_worker *worker, struct nam__limbo *limbo)
+{
+	for (uint32_t i = 0; i < limbo->labelled && NAM_GUARD(SWEEP_OWN); i++)
+		if (!limbo->blocks[i].owned)
+			some_own(worker, limbo, i); /* SUSPENDS */
 }
 
 /* Blocks that no reader can see any more (C9) go to the block cache, or wait for their owners. */
@@ -211,10 +292,15 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 
 	while (count < limbo->labelled &&
 		(!NAM_GUARD(EPOCH_WAIT) ||
-			nam_epoch_ahead(oldest, limbo->blocks[count].label) > 0)) {
-		const struct retired *block = &limbo->blocks[count++];
+			nam_epoch_ahead(oldest, limbo->blocks[count].label) > 0))
+		count++;
+	lists_lock(worker);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct retired *block = &limbo->blocks[i];
 
-		if (block->owner)
+		if (block->lost)
+			nam__block_leaked(worker->client, block->stride);
+		else if (block->owner)
 			limbo_keep(worker, limbo, block);
 		else
 			nam__block_cache_put(worker, (struct nam_gaddr){ block->at },
@@ -223,6 +309,38 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 	limbo->labelled -= count;
 	limbo->count -= count;
 	memmove(limbo->blocks, limbo->blocks + count, limbo->count * sizeof(*limbo->blocks));
+	lists_unlock(worker);
+	return count;
+}
+
+static uint32_t
+addresses_copy(const struct nam__limbo *limbo, uint64_t *ret_at, uint32_t max)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; limbo && i < limbo->count; i++, count++)
+		if (count < max)
+			ret_at[count] = limbo->blocks[i].at;
+	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++, count++)
+		if (count < max)
+			ret_at[count] = limbo->kept[i].at;
+	return count;
+}
+
+uint32_t
+nam__limbos_addresses(struct nam_client *client, uint64_t *ret_at, uint32_t max)
+{
+	uint32_t count = 0;
+
+	pthread_mutex_lock(&client->mutex);
+	for (struct nam_worker *worker = client->workers; worker; worker = worker->next) {
+		uint32_t room = count < max ? max - count : 0;
+
+		lists_lock(worker);
+		count += addresses_copy(worker->limbo, ret_at + (room ? count : 0), room);
+		lists_unlock(worker);
+	}
+	pthread_mutex_unlock(&client->mutex);
 	return count;
 }
 
@@ -271,6 +389,7 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 		goto done;
 	limbo->advancing = true;
 	rc = limbo_label(worker, limbo); /* SUSPENDS */
+	labelled_own(worker, limbo); /* SUSPENDS */
 	nam_race_point("limbo.labelled");
 	if (!rc)
 		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
@@ -394,10 +513,12 @@ nam__limbo_free(struct nam_worker *worker)
 			nam__block_leaked(worker->client, limbo->blocks[i].stride);
 	for (uint32_t i = 0; i < limbo->kept_count; i++)
 		nam__block_leaked(worker->client, limbo->kept[i].stride);
+	lists_lock(worker);
+	worker->limbo = NULL;
+	lists_unlock(worker);
 	free(limbo->kept);
 	free(limbo->blocks);
 	free(limbo);
-	worker->limbo = NULL;
 }
 
 uint64_t

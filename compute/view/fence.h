@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.h -- the end of another client (common/rpc/fence_rpc.h). */
-#ifndef NAM_COMPUTE_REMOTE_FENCE_H
-#define NAM_COMPUTE_REMOTE_FENCE_H
+#ifndef NAM_COMPUTE_VIEW_FENCE_H
+#define NAM_COMPUTE_VIEW_FENCE_H
 
 #include "common/rpc/fence_rpc.h"
 #include "compute/client/client_internal.h"
@@ -36,4 +36,4 @@ NAM_FIBER_FN int nam__fence_next(struct nam_worker *worker, uint16_t id,
 /* So many clients are FENCING, as the view word says.  The epoch thread. */
 NAM_FIBER_FN void nam__fence_follow(struct nam_client *client, uint64_t count);
 
-#endif /* NAM_COMPUTE_REMOTE_FENCE_H */
+#endif /* NAM_COMPUTE_VIEW_FENCE_H */

@@ -29,7 +29,7 @@ struct nam__task {
 struct nam__call;
 struct nam__one_way;
 struct nam__block_cache;			/* alloc.c */
-struct nam__limbo;			/* epoch.c */
+struct nam__limbo;			/* limbo.c */
 
 /*
  * Tasks whose requests are formed together, by a room above, which keeps its records of them in
@@ -127,6 +127,7 @@ struct nam_worker {
 	struct nam__block_cache *block_caches;
 	uint32_t alloc_next;		/* round robin */
 	struct nam__limbo *limbo;
+	pthread_mutex_t limbo_mutex;	/* its lists; the epoch thread reads them for a sweep */
 	struct nam__peers *peers;	/* NULL: this fabric has no endpoints */
 	struct nam_rng rng;
 	size_t bytes;

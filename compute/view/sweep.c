@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.c -- the steps of a sweep, and the report that each client makes for it (C26). */
+#include "sweep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/guard.h"
+#include "common/race.h"
+#include "compute/remote/epoch.h"
+
+#define PAUSE_NS 10000000ull		/* a tick of an epoch thread; */
+#define PAUSE_NS_MAX 160000000ull	/* and longer when it takes longer */
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+NAM_FIBER_FN static int
+ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_sweep_request *request,
+	struct nam_rpc_sweep_reply *ret_reply, uint32_t words)
+{
+	uint32_t expected = (uint32_t)(sizeof(*ret_reply) + words * sizeof(uint64_t));
+	uint32_t bytes = expected;
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_SWEEP, request,
+		(uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t)), ret_reply,
+		&bytes); /* SUSPENDS */
+
+	return rc ? rc : bytes == expected && ret_reply->count == words ? 0 :
+		-NAM_E_FABRIC_PROTOCOL;
+}
+
+/* One step at all memory servers that have blocks of clients; *ret_sum is of their blocks. */
+NAM_FIBER_FN static int
+ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
+	struct nam__swept *ret_sum, struct nam_diag *diag)
+{
+	const struct nam_client *client = sweep->worker->client;
+	int rc = 0;
+
+	*ret_sum = (struct nam__swept){ 0 };
+	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++) {
+		const struct nam__server *server = &client->servers[slot];
+		struct nam_rpc_sweep_reply reply;
+
+		/* Nothing is allocated at a member before it is UP. */
+		if (!atomic_load_explicit(&server->usable, memory_order_acquire))
+			continue;
+		rc = ask(sweep->worker, slot, request, &reply, 0); /* SUSPENDS */
+		if (rc == -EAGAIN)
+			return nam_diag_set(diag, rc, "another sweep has begun");
+		if (rc)
+			return nam_diag_set(diag, rc, "the memory server at %s: %s",
+				server->address, nam_err_text(rc));
+		ret_sum->blocks += reply.blocks;
+		ret_sum->bytes += reply.bytes;
+	}
+	return rc;
+}
+
+/* M19: who is not dead.  Asked after BEGIN: blocks of clients that came later are not suspect. */
+NAM_FIBER_FN static int
+spare_living(struct nam__sweep *sweep, struct nam__swept *ret_suspect, struct nam_diag *diag)
+{
+	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
+	struct nam_rpc_sweep_request *request = calloc(1, sizeof(*request) + bytes);
+	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
+	int rc = request && reply ? 0 : nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
+
+	if (!rc) {
+		request->step = NAM_RPC_SWEEP_LIVING;
+		rc = ask(sweep->worker, sweep->worker->client->catalog_slot, request, reply,
+			NAM_SWEEP_LIVING_WORDS); /* SUSPENDS */
+		if (rc)
+			(void)nam_diag_set(diag, rc, "the lead does not say which clients live: %s",
+				nam_err_text(rc));
+	}
+	nam_race_point("sweep.living");
+	if (!rc) {
+		request->step = NAM_RPC_SWEEP_SPARE;
+		request->number = sweep->number;
+		request->count = NAM_SWEEP_LIVING_WORDS;
+		memcpy(request->words, reply->words, bytes);
+		sweep->killed = reply->killed;
+		rc = ask_all(sweep, request, ret_suspect, diag); /* SUSPENDS */
+	}
+	free(request);
+	free(reply);
+	return rc;
+}
+
+int
+nam__sweep_begin(struct nam__sweep *sweep, struct nam_worker *worker,
+	struct nam__swept *ret_suspect, struct nam_diag *diag)
+{
+	const struct nam_rpc_sweep_request request = {
+		.step = NAM_RPC_SWEEP_BEGIN,
+		.number = nam_entropy() | 1,
+	};
+	int rc;
+
+	*sweep = (struct nam__sweep){ .worker = worker, .number = request.number };
+	rc = ask_all(sweep, &request, ret_suspect, diag); /* SUSPENDS */
+	return rc ? rc : spare_living(sweep, ret_suspect, diag); /* SUSPENDS */
+}
+
+/* ---- marks --------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+marks_send(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_request *marks)
+{
+	struct nam_rpc_sweep_reply reply;
+	int rc = ask(worker, slot, marks, &reply, 0); /* SUSPENDS */
+
+	marks->count = 0;
+	return rc;
+}
+
+int
+nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at)
+{
+	uint16_t slot = nam__server_slot(sweep->worker->client, at);
+	struct nam_rpc_sweep_request **marks;
+
+	if (slot >= sweep->worker->client->servers_count)
+		return -NAM_E_NOREGION;
+	marks = &sweep->marks[slot];
+	if (!*marks) {
+		*marks = calloc(1, NAM_RPC_BODY_MAX);
+		if (!*marks)
+			return -ENOMEM;
+		(*marks)->step = NAM_RPC_SWEEP_MARK;
+	}
+	sweep->marked++;
+	if (NAM_GUARD(SWEEP_MARK))
+		(*marks)->words[(*marks)->count++] = nam_gaddr_untagged(at).raw;
+	return (*marks)->count < NAM_RPC_SWEEP_BLOCKS ? 0 :
+		marks_send(sweep->worker, slot, *marks); /* SUSPENDS */
+}
+
+void
+nam__sweep_free(struct nam__sweep *sweep)
+{
+	for (uint32_t slot = 0; slot < NAM_SERVERS_MAX; slot++)
+		free(sweep->marks[slot]);
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* C26: operations that may have unlinked a block before it was marked have ended. */
+NAM_FIBER_FN static int
+operations_wait(struct nam_worker *worker, uint64_t patience_ns, struct nam_diag *diag)
+{
+	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS, label, oldest;
+	uint16_t client;
+	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
+		&label); /* SUSPENDS */
+
+	while (!rc && NAM_GUARD(SWEEP_WAIT)) {
+		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
+		if (rc || nam_epoch_ahead(oldest, label) > 0)
+			break;
+		if (nam_now_ns() >= deadline)
+			return nam__epoch_blame(worker, client, patience_ns, diag); /* SUSPENDS */
+		nam__pause_await(worker, pause_ns); /* SUSPENDS */
+		pause_ns = pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
+	}
+	return rc;
+}
+
+/*
+ * C26: what they have unlinked is in limbos, and now marked, too.  But a client that was killed may
+ * have unlinked a block before that was marked, and left it to others in its intent.
+ */
+NAM_FIBER_FN static int
+reports_wait(struct nam__sweep *sweep, uint64_t patience_ns, struct nam_diag *diag)
+{
+	const struct nam_rpc_sweep_request request = {
+		.step = NAM_RPC_SWEEP_REPORT,
+		.number = sweep->number,
+	};
+	struct nam_worker *worker = sweep->worker;
+	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS;
+	struct nam_rpc_sweep_reply reply;
+
+	for (;;) {
+		int rc = ask(worker, worker->client->catalog_slot, &request, &reply,
+			0); /* SUSPENDS */
+
+		if (!rc && reply.killed != sweep->killed && NAM_GUARD(SWEEP_KILLED))
+			return nam_diag_set(diag, -EAGAIN, "a client was killed meanwhile");
+		if (rc || !reply.client)
+			return rc;
+		if (nam_now_ns() >= deadline)
+			return nam__epoch_blame(worker, reply.client, patience_ns,
+				diag); /* SUSPENDS */
+		nam__pause_await(worker, pause_ns); /* SUSPENDS */
+		pause_ns = pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
+	}
+}
+
+int
+nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_freed,
+	struct nam_diag *diag)
+{
+	struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_END,
+		.number = sweep->number };
+	struct nam_worker *worker = sweep->worker;
+	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
+	int rc = 0;
+
+	diag->text[0] = '\0';
+	for (uint32_t slot = 0; slot < worker->client->servers_count && !rc; slot++)
+		if (sweep->marks[slot] && sweep->marks[slot]->count)
+			rc = marks_send(worker, slot, sweep->marks[slot]); /* SUSPENDS */
+	nam_race_point("sweep.marked");
+	if (!rc)
+		rc = operations_wait(worker, patience_ns, diag); /* SUSPENDS */
+	if (!rc)
+		rc = reports_wait(sweep, patience_ns, diag); /* SUSPENDS */
+	nam_race_point("sweep.reported");
+	/* Clients that know an address may be looking at the block yet. */
+	if (!rc && !dry)
+		rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
+			&request.label); /* SUSPENDS */
+	if (!rc)
+		rc = ask_all(sweep, &request, ret_freed, diag); /* SUSPENDS */
+	if (rc && !diag->text[0])
+		(void)nam_diag_set(diag, rc, "%s", *worker->diag.text ? worker->diag.text :
+			nam_err_text(rc));
+	return rc;
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+/* The blocks in limbos at one moment; NULL: no memory. */
+static uint64_t *
+addresses_get(struct nam_client *client, uint32_t *ret_count)
+{
+	uint64_t *addresses = NULL;
+	uint32_t size = 0, count;
+
+	while ((count = nam__limbos_addresses(client, addresses, size)) > size || !addresses) {
+		free(addresses);
+		size = count + count / 8 + 64;
+		addresses = malloc(size * sizeof(*addresses));
+		if (!addresses)
+			return NULL;
+	}
+	*ret_count = count;
+	return addresses;
+}
+
+/* Those of one memory server.  If it is gone, its blocks are, too. */
+NAM_FIBER_FN static int
+report_to(struct nam_client *client, uint32_t slot, const uint64_t *addresses, uint32_t count,
+	struct nam_rpc_sweep_request *marks)
+{
+	struct nam_worker *worker = client->epoch_worker;
+	int rc = 0;
+
+	marks->step = NAM_RPC_SWEEP_MARK;
+	marks->count = 0;
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct nam_gaddr at = nam_gaddr_untagged((struct nam_gaddr){ addresses[i] });
+
+		if (nam__server_slot(client, at) == slot)
+			marks->words[marks->count++] = at.raw;
+		if (marks->count == NAM_RPC_SWEEP_BLOCKS)
+			rc = marks_send(worker, slot, marks); /* SUSPENDS */
+	}
+	if (!rc && marks->count)
+		rc = marks_send(worker, slot, marks); /* SUSPENDS */
+	return atomic_load_explicit(&client->servers[slot].lost, memory_order_relaxed) ? 0 : rc;
+}
+
+void
+nam__sweep_follow(struct nam_client *client, uint64_t number)
+{
+	const struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_ACK,
+		.number = number };
+	struct nam_rpc_sweep_request *marks;
+	struct nam_rpc_sweep_reply reply;
+	uint64_t now = nam_now_ns();
+	uint64_t *addresses;
+	uint32_t count = 0;
+	int rc = -ENOMEM;
+
+	if (!number || number == client->sweep_seen || now < client->sweep_retry_ns)
+		return;
+	nam_race_point("sweep.report");
+	addresses = addresses_get(client, &count);
+	marks = calloc(1, NAM_RPC_BODY_MAX);
+	if (addresses && marks)
+		rc = 0;
+	for (uint32_t slot = 0; slot < client->servers_count && count && !rc &&
+		NAM_GUARD(SWEEP_REPORT); slot++)
+		rc = report_to(client, slot, addresses, count, marks); /* SUSPENDS */
+	if (!rc)
+		rc = ask(client->epoch_worker, client->catalog_slot, &request, &reply,
+			0); /* SUSPENDS */
+	if (rc)
+		client->sweep_retry_ns = nam__retry_at_ns(now);
+	else
+		client->sweep_seen = number;
+	free(addresses);
+	free(marks);
+}
