@@ -95,9 +95,12 @@ struct nam__index_ops {
 	 */
 	NAM_FIBER_FN int (*bulk_load)(struct nam_worker *worker, struct nam_index *index,
 		nam_index_source_fn source, void *arg, uint32_t fill_percent, uint64_t *ret_count);
-	/* Add the index's nodes and entries to *stat, and set its height. */
+	/*
+	 * Add the index's nodes and entries to *stat, and set its height.  If seen->fn is not
+	 * NULL, it gets all nodes that are there throughout and that clients allocated.
+	 */
 	NAM_FIBER_FN int (*stat)(struct nam_worker *worker, struct nam_index *index,
-		struct nam_index_stat *stat);
+		struct nam_index_stat *stat, const struct nam__seen *seen);
 	/* Adds what is found to *violations. */
 	NAM_FIBER_FN int (*verify)(struct nam_worker *worker, struct nam_index *index,
 		nam_index_violation_fn violation, void *arg, uint64_t *violations);

@@ -7,6 +7,7 @@
 #include "compute/remote/reclaim.h"
 #include "index/coarse/coarse.h"
 #include "index/design.h"
+#include "index/maintain/maintain.h"
 
 #define FILL_DEFAULT 92u
 #define FILL_MIN 50u
@@ -200,11 +201,12 @@ cache_stat(const struct nam_index *index, struct nam_index_stat *stat)
 int
 nam_index_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *ret_stat)
 {
+	const struct nam__seen seen = { NULL, NULL };
 	struct nam_index_stat stat = { 0 };
 	int rc;
 
 	nam__op_begin(worker, NAM_OP_VERIFY);
-	rc = index->ops->stat(worker, index, &stat); /* SUSPENDS */
+	rc = index->ops->stat(worker, index, &stat, &seen); /* SUSPENDS */
 	nam__op_end(worker);
 	if (rc)
 		return rc;
@@ -214,6 +216,24 @@ nam_index_stat(struct nam_worker *worker, struct nam_index *index, struct nam_in
 	cache_stat(index, &stat);
 	*ret_stat = stat;
 	return 0;
+}
+
+/* A dead collector's merge first: it names nodes that nothing else may lead to. */
+int
+nam__index_nodes(struct nam_worker *worker, struct nam_index *index, const struct nam__seen *seen)
+{
+	struct nam_index_stat stat = { 0 };
+	uint64_t word;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_VERIFY);
+	rc = nam__collector_enter(worker, index, 0, &word); /* SUSPENDS */
+	if (!rc)
+		rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
+	if (!rc || rc == -NAM_E_LOCK_TIMEOUT)
+		rc = index->ops->stat(worker, index, &stat, seen); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
 }
 
 int

@@ -290,4 +290,10 @@ unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool b
 /* Adds the figures of this cache. */
 void nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *stat);
 
+/* Gets addresses of nodes, tagged, some of them more than once; a failure ends the walk. */
+struct nam__seen {
+	NAM_FIBER_FN int (*fn)(void *arg, struct nam_gaddr at);
+	void *arg;
+};
+
 #endif /* NAM_INDEX_INDEX_INTERNAL_H */

@@ -83,7 +83,7 @@ extern const struct nam__part_reader nam__page_reader;
 
 /* As nam__index_ops says. */
 NAM_FIBER_FN int nam__coarse_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *stat) NAM_MUST_CHECK;
+	struct nam_index_stat *stat, const struct nam__seen *seen) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *violations) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__coarse_collect(struct nam_worker *worker, struct nam_index *index,

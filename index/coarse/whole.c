@@ -85,10 +85,13 @@ count_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tree
 }
 
 int
-nam__coarse_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat)
+nam__coarse_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat,
+	const struct nam__seen *seen)
 {
 	struct counting counting = { .index = index, .stat = stat };
 
+	/* Nodes of memory servers are in private memory. */
+	(void)seen;
 	return walk_all(worker, index, false, count_walked, &counting); /* SUSPENDS */
 }
 

@@ -26,7 +26,7 @@ NAM_FIBER_FN int nam__fine_bulk_load(struct nam_worker *worker, struct nam_index
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,
 	uint64_t *ret_count) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *stat) NAM_MUST_CHECK;
+	struct nam_index_stat *stat, const struct nam__seen *seen) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *violations) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_collect(struct nam_worker *worker, struct nam_index *index,

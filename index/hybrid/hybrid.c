@@ -283,12 +283,13 @@ static const struct nam__part_reader leaves_reader = {
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat)
+stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat,
+	const struct nam__seen *seen)
 {
-	int rc = nam__coarse_stat(worker, index, stat); /* SUSPENDS */
+	int rc = nam__coarse_stat(worker, index, stat, seen); /* SUSPENDS */
 
 	for (uint32_t i = 0; i < index->parts->count && !rc; i++)
-		rc = nam__count_level(worker, index->leaves[i], 0, 1, stat); /* SUSPENDS */
+		rc = nam__count_level(worker, index->leaves[i], 0, 1, stat, seen); /* SUSPENDS */
 	return rc;
 }
 

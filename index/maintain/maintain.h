@@ -70,9 +70,19 @@ NAM_FIBER_FN int nam__superblock_cas(struct nam_worker *worker, struct nam_index
 
 /* ---- stat.c -------------------------------------------------------------------------------- */
 
-/* Add the nodes of a level. */
+/* Add the nodes of a level.  @seen	its fn may be NULL */
 NAM_FIBER_FN int nam__count_level(struct nam_worker *worker, struct nam_index *index,
-	unsigned level, unsigned root_level, struct nam_index_stat *stat) NAM_MUST_CHECK;
+	unsigned level, unsigned root_level, struct nam_index_stat *stat,
+	const struct nam__seen *seen) NAM_MUST_CHECK;
+
+/* ---- index.c ------------------------------------------------------------------------------- */
+
+/*
+ * All nodes of clients, for a sweep: those that are there throughout, the head nodes too.
+ * Not within an operation.  RESTART codes: a node cannot be read.
+ */
+NAM_FIBER_FN int nam__index_nodes(struct nam_worker *worker, struct nam_index *index,
+	const struct nam__seen *seen) NAM_MUST_CHECK;
 
 /* ---- drop.c -------------------------------------------------------------------------------- */
 
@@ -133,6 +143,7 @@ struct nam__walk {
 	uint64_t *parent;		/* hints for the window */
 	bool parent_valid, parents_exist;
 	bool ended;
+	bool repeats;			/* rather deliver a node twice than leave one out */
 	bool again;			/* found the way anew: what follows may be known already */
 	bool was_head;			/* the node delivered last */
 	unsigned restarts;		/* and steps that delivered nothing, since one that did */

@@ -27,29 +27,35 @@ count_node(const struct nam_index *index, const struct nam__walk *walk, struct n
 
 NAM_FIBER_FN int
 nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned level,
-	unsigned root_level, struct nam_index_stat *stat)
+	unsigned root_level, struct nam_index_stat *stat, const struct nam__seen *seen)
 {
 	struct nam__walk walk;
-	int rc;
+	int rc, fn_rc = 0;
 
 	rc = nam__walk_open(&walk, worker, index, level, root_level);
 	if (rc)
 		return rc;
-	while ((rc = nam__walk_next(&walk)) > 0) /* SUSPENDS */
+	walk.repeats = seen->fn;
+	while (!fn_rc && (rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
 		count_node(index, &walk, stat);
+		if (seen->fn)
+			fn_rc = seen->fn(seen->arg, walk.at); /* SUSPENDS */
+	}
 	nam__walk_close(&walk);
-	return rc;
+	return fn_rc ? fn_rc : rc;
 }
 
 int
-nam__fine_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat)
+nam__fine_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat,
+	const struct nam__seen *seen)
 {
 	unsigned root_level = 0;
 	struct nam_gaddr root;
 	int rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 
 	for (unsigned level = 0; !rc && level <= root_level; level++)
-		rc = nam__count_level(worker, index, level, root_level, stat); /* SUSPENDS */
+		rc = nam__count_level(worker, index, level, root_level, stat,
+			seen); /* SUSPENDS */
 	stat->height = root_level + 1;
 	return rc;
 }

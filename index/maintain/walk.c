@@ -220,7 +220,7 @@ walk_step(struct nam__walk *walk)
 	}
 	if (known) {
 		walk->restarts++;
-		return false;
+		return walk->repeats;
 	}
 	walk->was_head = head;
 	walk->again = false;

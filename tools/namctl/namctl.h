@@ -8,7 +8,7 @@
  *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
  *	commands.c	gc, and all about indexes as a whole
- *	view/		status; server add
+ *	view/		status; server add; clients; sweep
  *	design.c	an index's design and its parts
  *	data.c		get, put, delete, range
  *	load.c		load
@@ -48,6 +48,7 @@ struct ctl {
 	const char *key_type;		/* NULL: by the index's key size */
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	bool evict;			/* of client fence */
+	bool dry_run;			/* of sweep */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */
 	struct nam__store_options store;	/* of server add */
@@ -82,6 +83,7 @@ int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_client_list(struct ctl *ctl, char **args);
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;
+int ctl_sweep(struct ctl *ctl, char **args);
 int ctl_client_fence(struct ctl *ctl, char **args);
 int ctl_key_new(struct ctl *ctl, char **args);	/* both without a cluster */
 int ctl_key_list(struct ctl *ctl, char **args);
