@@ -44,6 +44,12 @@ static const struct missed {
 	const char *guard;
 } missed[] = {
 	{ "busy_client", NAM_SIM_VERBS, "sign-of-life" },
+	{ "sweep_stock", NAM_SIM_VERBS, "sweep-owner" },
+	{ "sweep_stock", NAM_SIM_STRICT, "sweep-mark" },
+	{ "sweep_again", NAM_SIM_WEAK, "sweep-own" },
+	{ "sweep_limbo", NAM_SIM_VERBS, "sweep-report" },
+	{ "sweep_merge", NAM_SIM_VERBS, "sweep-wait" },
+	{ "sweep_killed", NAM_SIM_STRICT, "sweep-killed" },
 	{ "torn_node", NAM_SIM_STRICT, "node-ends" },
 	{ "torn_node", NAM_SIM_VERBS, "node-hash" },
 	{ "torn_inside", NAM_SIM_VERBS, "node-hash" },
@@ -88,7 +94,8 @@ case_at(size_t number)
 		litmus_records_cases, litmus_locking_cases, litmus_collect_cases,
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_fence_cases, litmus_steward_cases,
-		litmus_keys_cases, litmus_readers_cases, litmus_recover_cases };
+		litmus_keys_cases, litmus_readers_cases, litmus_recover_cases,
+		litmus_sweep_cases };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (const struct litmus_case *one = all[i]; one->scene.name; one++)

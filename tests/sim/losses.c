@@ -20,6 +20,7 @@
 
 struct holding {
 	uint64_t kept;			/* bytes in a block cache or in limbo, or given up */
+	uint64_t limbo;			/* of these, in limbo */
 	uint64_t unsure;		/* bytes of RPCs without an answer */
 	uint64_t late;			/* separators that were left to others */
 	uint64_t splits;
@@ -50,6 +51,7 @@ holding_of(const struct sim_actor *actor)
 		uint64_t cache, unsure;
 
 		nam__block_cache_bytes(worker, &cache, &unsure);
+		holding.limbo += nam__limbo_bytes(worker);
 		holding.kept += cache + nam__limbo_bytes(worker);
 		holding.unsure += unsure;
 		holding.late += sum.late_separators;
@@ -111,6 +113,7 @@ sim_losses(const struct sim_stage *stage)
 		if (nam_sim_process_alive(actor->process))
 			continue;
 		holding = holding_of(actor);
+		losses.others += holding.limbo + (uint64_t)actor->sessions * HAND_BLOCKS * stride;
 		losses.least += holding.kept;
 		losses.most += holding.kept + holding.unsure;
 	}

@@ -270,6 +270,7 @@ static const struct nam_option rows[] = {
 		NAM_OPTION_CALL, .take = take_mix },
 	SWITCH("no-collector", no_collector, "No garbage collector beside the clients."),
 	NUMBER("collects", collects, 0, 1000, "Of 1000 operations, N are collector passes."),
+	NUMBER("sweeps", sweeps, 0, 1000, "And N are sweeps of dead clients' blocks."),
 	NUMBER("load-wave", load_wave, 0, 100000000, "After N operations the index shrinks, after "
 		"N more it grows again."),
 	NUMBER("bulk", bulk, 50, 100, "Load in bulk, nodes N per cent full, and not by inserts."),
@@ -410,7 +411,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, "
 			"%llu merges, %llu nodes retired, %llu reusable, %llu returns of runs, "
-			"fingerprint "
+			"%llu swept, fingerprint "
 			"%016llx, %llu keys undecided; "
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
@@ -432,6 +433,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->retired,
 			(unsigned long long)outcome->reused,
 			(unsigned long long)outcome->reclaims,
+			(unsigned long long)outcome->swept,
 			(unsigned long long)outcome->fingerprint,
 			(unsigned long long)outcome->undecided,
 			(unsigned long long)outcome->counts.kills,

@@ -53,6 +53,7 @@ struct sim_scenario {
 	bool add_given;				/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
+	uint32_t sweeps;			/* and so many sweeps of dead clients' blocks */
 	uint32_t leaks;				/* blocks that the director loses on purpose */
 	bool stray;				/* the director leaves the root locked on purpose */
 	/* So long one message of an operation, or of a collector's pass, takes on purpose. */
@@ -76,6 +77,7 @@ struct sim_result {
 	uint64_t entries;		/* left in the index */
 	uint64_t merges, retired, reused;	/* nodes, by collectors */
 	uint64_t reclaims;		/* returns of runs, by collectors */
+	uint64_t swept;			/* blocks of dead clients that sweeps freed */
 	uint64_t full;			/* of those refused: there was no memory left */
 	uint64_t given_up;		/* blocks, by closed workers in their limbo */
 	int64_t lost;			/* blocks that are nowhere; negative: at two places */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c -- what one fiber of a client does, and what it is told. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute/remote/reclaim.h"
 #include "index/coarse/coarse.h"
+#include "index/maintain.h"
 #include "stage.h"
 
 #define SCAN_ENTRIES_MAX 64u
@@ -486,6 +488,22 @@ sim_collect(struct sim_actor *actor, struct nam_worker *worker)
 	return rc;
 }
 
+/* Clients die and stand still as they like, and another sweep may begin. */
+static int
+sweep(struct sim_actor *actor, struct nam_worker *worker)
+{
+	struct nam_sweep_stat stat = { 0 };
+	int rc = nam_sweep(worker, nam_sim_random() % 4 == 0, &stat);
+
+	if (nam_sim_zombie())
+		return rc;
+	actor->stage->outcome->swept += stat.freed_blocks;
+	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !sim_explained(actor, rc))
+		sim_fail(actor->stage, "a sweep: %s (last said: %s)", nam_err_name(rc),
+			nam_worker_diag(worker));
+	return rc;
+}
+
 void
 sim_session_main(void *arg)
 {
@@ -508,6 +526,9 @@ sim_session_main(void *arg)
 		sim_fault_plan_tick(stage);
 		if (nam_rng_below(&session->rng, 1000) < scenario->collects &&
 			nam_err_is(sim_collect(session->actor, session->worker), NAM_E_FABRIC))
+			break;
+		if (scenario->sweeps && nam_rng_below(&session->rng, 1000) < scenario->sweeps &&
+			nam_err_is(sweep(session->actor, session->worker), NAM_E_FABRIC))
 			break;
 		since_ns = nam_sim_now_ns();
 		if (scenario->hang_ns && stage->called == stage->planned / 2)

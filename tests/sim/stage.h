@@ -216,6 +216,7 @@ void sim_aftermath_history(struct sim_stage *stage);
 
 struct sim_losses {
 	uint64_t least, most;		/* bytes */
+	uint64_t others;		/* at most: blocks of the living that the dead took out */
 };
 
 /* A worker is about to be closed; a client is, and its workers have been. */

@@ -194,6 +194,7 @@ vary_members(struct sim_scenario *scenario)
 
 	if (!scenario->add_given)
 		scenario->add = scenario->spare ? 0 : add;
+	scenario->sweeps = between(&rng, 0, 3) ? 0 : between(&rng, 1, 2);
 }
 
 void

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_sweep.c -- scenes about sweeps: blocks that a dead client allocated, and that a living one
+ * takes out of the tree, keeps, or uses again meanwhile.
+ *
+ * A client fills leaves to the right of all others and dies, so their blocks are its own.  Another
+ * one thins them out and merges them.  After a sweep all free blocks are used, with a number in
+ * each: a block that was freed and is used elsewhere shows another number, or damages the tree.
+ */
+#include "compute/remote/epoch.h"
+#include "compute/remote/reclaim.h"
+#include "compute/worker/worker.h"
+#include "index/index_internal.h"
+#include "index/maintain.h"
+#include "litmus.h"
+
+#define FIRST 500u
+#define LAST 1300u
+#define KEPT 3u			/* keys in the end, all in the last leaf */
+#define TAKEN_MAX 2000u	/* all free blocks, and some fresh ones */
+
+static struct {
+	struct nam_gaddr at[TAKEN_MAX];
+	uint32_t count;
+} taken;
+
+static uint32_t
+stride(const struct actor *self)
+{
+	return self->index->g.stride;
+}
+
+static void
+word_write(struct actor *self, struct nam_gaddr at, uint64_t number)
+{
+	uint64_t *word = nam_buffer_take(self->worker, 8);
+
+	*word = number;
+	if (nam_write_await(self->worker, nam_gaddr_untagged(at), word, 8))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	nam_buffer_give(self->worker, word, 8);
+}
+
+static uint64_t
+word_read(struct actor *self, struct nam_gaddr at)
+{
+	uint64_t *word = nam_buffer_take(self->worker, 8), number;
+
+	if (nam_read_await(self->worker, nam_gaddr_untagged(at), word, 8))
+		litmus_fail("read: %s", nam_worker_diag(self->worker));
+	number = *word;
+	nam_buffer_give(self->worker, word, 8);
+	return number;
+}
+
+/* Blocks that wait become free, and then all that are free are taken: they come before fresh ones. */
+static void
+take_all(struct actor *self)
+{
+	unsigned tries = 0;
+
+	self->worker->public_full = true;
+	(void)nam__memory_reclaim(self->worker, &tries);
+	taken.count = 0;
+	while (taken.count < TAKEN_MAX && !nam_alloc(self->worker, stride(self),
+			&taken.at[taken.count])) {
+		word_write(self, taken.at[taken.count], taken.count + 1);
+		taken.count++;
+	}
+}
+
+static void
+expect_taken(struct actor *self)
+{
+	for (uint32_t i = 0; i < taken.count; i++)
+		if (word_read(self, taken.at[i]) != i + 1)
+			litmus_fail("a block has two users");
+}
+
+static void
+give_all(struct actor *self)
+{
+	while (taken.count)
+		nam_free_unseen(self->worker, nam_gaddr_untagged(taken.at[--taken.count]),
+			stride(self));
+}
+
+static void
+fill_and_die(struct actor *self)
+{
+	for (uint64_t n = FIRST; n <= LAST; n += 10)
+		litmus_insert(self, n);
+	nam_sim_process_kill(self->process);
+	litmus.flags[ONE] = true;
+}
+
+static void
+await_death(struct actor *self, enum who who)
+{
+	const struct actor *other = &litmus.actors[who];
+	struct nam_rpc_client_state_reply reply;
+
+	litmus_await(ONE);
+	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
+		if (!nam__client_state_ask(self->worker, other->id, other->incarnation, &reply) &&
+			reply.state == NAM_CLIENT_DEAD)
+			return;
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
+	litmus_fail("a client that ended is not dead");
+}
+
+static uint64_t
+sweep(struct actor *self)
+{
+	struct nam_sweep_stat stat = { 0 };
+	int rc = nam_sweep(self->worker, false, &stat);
+
+	if (rc)
+		litmus_fail("sweep: %s: %s", nam_err_name(rc), nam_worker_diag(self->worker));
+	return stat.freed_blocks;
+}
+
+static void
+thin_out(struct actor *self)
+{
+	litmus_delete_range(self, FIRST, LAST - 10 * KEPT);
+}
+
+/* What this client has retired goes to its block cache. */
+static void
+limbo_empty(struct actor *self)
+{
+	uint64_t reusable = 0;
+
+	for (unsigned i = 0; i < 8 && !reusable; i++) {
+		if (nam__limbo_advance(self->worker, &reusable))
+			litmus_fail("the limbo: %s", nam_worker_diag(self->worker));
+		nam_sleep_ns(LITMUS_TICKS_NS);
+	}
+}
+
+static void
+end_filled(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_expect_range(self, FIRST, LAST, 0);
+	litmus_verify(self);
+}
+
+static void
+end_thinned(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_expect_range(self, LAST - 10 * (KEPT - 1), LAST, 0);
+	litmus_verify(self);
+}
+
+/* ---- what names lead to, and what a living client has in stock ------------------------------- */
+
+static void
+sweep_and_use(struct actor *self)
+{
+	await_death(self, A);
+	litmus_await(TWO);
+	if (!sweep(self))
+		litmus_fail("the dead client's stock is not freed");
+	take_all(self);
+	litmus.flags[THREE] = true;
+	litmus_await(FOUR);
+	expect_taken(self);
+	give_all(self);
+}
+
+static void
+keep_block(struct actor *self)
+{
+	struct nam_gaddr block;
+
+	if (nam_alloc(self->worker, stride(self), &block))
+		litmus_fail("alloc: %s", nam_worker_diag(self->worker));
+	word_write(self, block, UINT64_MAX);
+	litmus.flags[TWO] = true;
+	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	if (word_read(self, block) != UINT64_MAX)
+		litmus_fail("a block that a living client has in stock was freed");
+	nam_free_unseen(self->worker, nam_gaddr_untagged(block), stride(self));
+	litmus.flags[FOUR] = true;
+}
+
+/* ---- blocks of the dead client that a living one has ----------------------------------------- */
+
+/* Blocks of merged leaves, and then of its stock of them: used again, before the sweep. */
+static void
+use_again(struct actor *self)
+{
+	struct nam_gaddr blocks[64];
+
+	await_death(self, A);
+	thin_out(self);
+	(void)litmus_collect(self);
+	limbo_empty(self);
+	for (unsigned i = 0; i < 64; i++) {
+		if (nam_alloc(self->worker, stride(self), &blocks[i]))
+			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
+		word_write(self, blocks[i], UINT64_MAX - i);
+	}
+	litmus.flags[TWO] = true;
+	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	for (unsigned i = 0; i < 64; i++) {
+		if (word_read(self, blocks[i]) != UINT64_MAX - i)
+			litmus_fail("a block that a living client uses again was freed");
+		nam_free_unseen(self->worker, nam_gaddr_untagged(blocks[i]), stride(self));
+	}
+	litmus.flags[FOUR] = true;
+}
+
+/* They stay in its limbo while the sweep is made; then it uses them, too. */
+static void
+take_from_limbo(struct actor *self)
+{
+	struct nam_gaddr block;
+
+	limbo_empty(self);
+	for (unsigned i = 0; i < 64 && !nam_alloc(self->worker, stride(self), &block); i++)
+		word_write(self, block, UINT64_MAX);
+	litmus.flags[FOUR] = true;
+}
+
+static void
+keep_in_limbo(struct actor *self)
+{
+	await_death(self, A);
+	thin_out(self);
+	nam__labels_hold(self->worker);
+	(void)litmus_collect(self);
+	litmus.flags[TWO] = true;
+	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	nam__labels_release(self->worker);
+	take_from_limbo(self);
+}
+
+/* Its merge is held up before it retires the leaf that it has taken out. */
+static void
+hold_merge(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	litmus_await_for(THREE, LITMUS_SHORT_NS);
+}
+
+static void
+merge_slowly(struct actor *self)
+{
+	await_death(self, A);
+	thin_out(self);
+	nam__labels_hold(self->worker);
+	(void)litmus_collect(self);
+	nam__labels_release(self->worker);
+	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	take_from_limbo(self);
+}
+
+/* ---- a merge whose collector is killed ------------------------------------------------------- */
+
+static void
+thin_and_die(struct actor *self)
+{
+	struct nam_collect_stat stat;
+
+	await_death(self, A);
+	thin_out(self);
+	litmus.flags[TWO] = true;
+	litmus_await(FIVE);
+	(void)!nam_index_collect(self->worker, self->index, &stat);
+}
+
+/* The parent does not lead to the leaf any more, and the leaf is not retired, nor will it be. */
+static void
+stay_in_merge(struct actor *self)
+{
+	(void)self;
+	litmus.flags[SEEN] = true;
+	litmus_await_for(FOUR, 8 * LITMUS_PATIENCE_NS);
+	nam_sleep_ns(LITMUS_PATIENCE_NS);
+}
+
+/* All that names lead to is marked. */
+static void
+kill_collector(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FOUR])
+		return;
+	litmus.flags[FOUR] = true;
+	nam_sim_process_kill(litmus.actors[C].process);
+}
+
+/* The dead are known. */
+static void
+let_merge(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FIVE])
+		return;
+	litmus.flags[FIVE] = true;
+	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
+}
+
+/* The next collector ends the merge, so the leaf is in a limbo, and cannot be free as well. */
+static void
+sweep_and_resume(struct actor *self)
+{
+	struct nam_gaddr blocks[64];
+	unsigned count = 0;
+
+	litmus_await(TWO);
+	(void)sweep(self);
+	nam__labels_hold(self->worker);
+	(void)litmus_collect(self);
+	take_all(self);
+	nam__labels_release(self->worker);
+	limbo_empty(self);
+	while (count < 64 && !nam_alloc(self->worker, stride(self), &blocks[count]))
+		word_write(self, blocks[count++], UINT64_MAX);
+	expect_taken(self);
+	give_all(self);
+}
+
+const struct litmus_case litmus_sweep_cases[] = {
+	{ { "sweep_stock", LITMUS_LOADED,
+		{ end_filled, fill_and_die, sweep_and_use, keep_block }, { { 0 } } },
+		"a client dies, and what it had in stock is freed; a living one keeps its own", 2,
+		0 },
+	{ { "sweep_again", LITMUS_LOADED,
+		{ end_thinned, fill_and_die, sweep_and_use, use_again }, { { 0 } } },
+		"a client dies, and another one uses its blocks again before a sweep", 2, 0 },
+	{ { "sweep_limbo", LITMUS_LOADED,
+		{ end_thinned, fill_and_die, sweep_and_use, keep_in_limbo }, { { 0 } } },
+		"the same, and they are in a limbo while the sweep is made", 2, 0 },
+	{ { "sweep_merge", LITMUS_LOADED,
+		{ end_thinned, fill_and_die, sweep_and_use, merge_slowly },
+		{ { "merge.buried", C, hold_merge } } },
+		"the same, and one is taken out and not in the limbo yet", 2, 0 },
+	{ { "sweep_killed", LITMUS_LOADED,
+		{ end_thinned, fill_and_die, sweep_and_resume, thin_and_die },
+		{ { "merge.buried", C, stay_in_merge }, { "sweep.living", B, let_merge },
+			{ "sweep.marked", B, kill_collector } } },
+		"a collector is killed in a merge while a sweep is made, and the next one ends it",
+		2, 0 },
+	{ { 0 }, NULL, 0, 0 },
+};
