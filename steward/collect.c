@@ -175,6 +175,35 @@ pass(struct round *round, struct nam__collected *one)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
+/* Blocks that dead clients have left.  A client that is stopped or killed meanwhile prevents it. */
+NAM_FIBER_FN static int
+sweep(struct round *round)
+{
+	struct nam__collecting *collecting = round->collecting;
+	struct nam_sweep_stat stat = { 0 };
+	uint64_t began = nam_now_ns();
+	char text[512], fields[700];
+	int rc;
+
+	if (collecting->swept_ns && began - collecting->swept_ns < collecting->every_ns)
+		return 0;
+	rc = nam_sweep(round->worker, false, &stat); /* SUSPENDS */
+	if (rc == -ECANCELED)
+		return rc;
+	collecting->swept_ns = nam_now_ns();
+	if (!rc)
+		(void)snprintf(fields, sizeof(fields), "nodes=%" PRIu64 " freed_blocks=%" PRIu64
+			" freed_bytes=%" PRIu64 " ms=%" PRIu64, stat.named_blocks,
+			stat.freed_blocks, stat.freed_bytes,
+			(collecting->swept_ns - began) / 1000000u);
+	else
+		(void)snprintf(fields, sizeof(fields), "text=%s",
+			nam_log_quote(nam_worker_diag(round->worker), text, sizeof(text)));
+	if (collecting->event)
+		collecting->event(collecting->arg, rc ? "not_swept" : "swept", fields);
+	return 0;
+}
+
 /* A memory server that does not answer has no free memory. */
 NAM_FIBER_FN static uint64_t
 memory_free(struct nam_worker *worker, const struct nam_client *client)
@@ -204,7 +233,7 @@ round_run(struct round *round, const struct nam_client *client)
 			collecting->every_ns, one->freed_bytes, one->over_ns, round->worth_bytes))
 			rc = pass(round, one); /* SUSPENDS */
 	}
-	return rc;
+	return rc ? rc : sweep(round); /* SUSPENDS */
 }
 
 int

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect.h -- a steward's passes of the collectors of indexes and record stores.
+ * collect.h -- a steward's passes of the collectors of indexes and record stores, and its sweeps.
  *
  * A pass reads all parents of leaves, or all records, so it is made where it is worth that: when it
  * can be expected to free a share of the memory that is still free.  The expectation is the garbage
- * of the last pass, over the time that it took to come together.
+ * of the last pass, over the time that it took to come together.  A sweep reads all nodes, and is
+ * made every `every_ns`.
  */
 #ifndef NAM_STEWARD_COLLECT_H
 #define NAM_STEWARD_COLLECT_H
@@ -27,11 +28,12 @@ struct nam__collecting {
 	void *stop_arg;
 	struct nam__collected *all;	/* zeroes at first */
 	uint32_t count;
+	uint64_t swept_ns;		/* the last sweep; 0: none yet */
 };
 
 /*
- * The passes that are due now; new names have one.  It connects as a client, which the cluster has
- * until the end of the round.
+ * The passes that are due now; new names have one; and then a sweep, if that is due.  It connects
+ * as a client, which the cluster has until the end of the round.
  *
  * 0; -ECANCELED: `stop` has held; or, with *diag, why the memory servers cannot be asked.  If one
  * structure cannot be collected, that is an event.

@@ -45,7 +45,8 @@ static const struct nam_option rows[] = {
 		"3600000 (default 30000). 0: none is.", NAM_OPTION_COUNT, FIELD(fence_ms),
 		.max = 3600000 },
 	{ "collect-s", "N", "The longest time between two passes of the collector of an index or a "
-		"record store, in seconds, up to 1000000 (default 3600). 0: nothing is collected.",
+		"record store, and between two sweeps of dead clients' blocks, in seconds, up to "
+		"1000000 (default 3600). 0: neither is done.",
 		NAM_OPTION_COUNT, FIELD(collect_s), .max = 1000000 },
 	{ "collect-percent", "N", "A pass is made earlier if it can be expected to free so many "
 		"percent of the free memory, 1 to 100 (default 5).", NAM_OPTION_COUNT,

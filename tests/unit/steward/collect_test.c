@@ -19,7 +19,7 @@
 static struct {
 	struct tree tree;
 	struct nam_client_options options;
-	unsigned collected, not_collected;
+	unsigned collected, not_collected, swept;
 	char last[800];			/* the fields of the last event */
 } fixture;
 
@@ -31,9 +31,12 @@ on_event(void *arg, const char *event, const char *fields)
 		fixture.collected++;
 	else if (!strcmp(event, "not_collected"))
 		fixture.not_collected++;
-	else
+	else if (strcmp(event, "swept") != 0)
 		fail_msg("an event %s", event);
-	(void)snprintf(fixture.last, sizeof(fixture.last), "%s", fields);
+	if (!strcmp(event, "swept"))
+		fixture.swept++;
+	else
+		(void)snprintf(fixture.last, sizeof(fixture.last), "%s", fields);
 }
 
 static int
@@ -124,12 +127,14 @@ collect_round__new_names__HAVE_ONE_PASS(void **state)
 	(void)state;
 	assert_int_equal(nam__collect_round(&collecting, &diag), 0);
 	assert_int_equal(fixture.collected, 1);
+	assert_int_equal(fixture.swept, 1);
 	assert_non_null(strstr(fixture.last, "kind=index name=\"" TREE_NAME "\" nodes="));
 	assert_null(strstr(fixture.last, "freed_bytes=0"));
 	assert_true(tree_stat(&fixture.tree).leaves < leaves / 3);
 	tree_assert_sound(&fixture.tree);
 	assert_int_equal(nam__collect_round(&collecting, &diag), 0);
 	assert_int_equal(fixture.collected, 1);
+	assert_int_equal(fixture.swept, 1);
 	/* A store of records, and the index of its keys. */
 	nam_records_options_init(&options);
 	assert_int_equal(nam_records_create(fixture.tree.worker, "accounts", &options), 0);
