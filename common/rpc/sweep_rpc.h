@@ -10,7 +10,7 @@
  *	SPARE	all: blocks of those are not suspect
  *	MARK	all: nor are these blocks
  *	OWN	all: nor are these; and they belong to the client that asks
- *	REPORT	the lead: clients MARK the blocks that wait in their limbos; who has not yet
+ *	REPORT	the lead: clients MARK the blocks that wait in their limbos; which one has not
  *	ACK	the lead, over a session connection: the client has
  *	END	all: what is suspect now waits for readers, as after FREE with that label; or
  *		nothing happens, without one

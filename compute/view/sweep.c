@@ -57,7 +57,7 @@ ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 	return rc;
 }
 
-/* M19: who is not dead.  Asked after BEGIN: blocks of clients that came later are not suspect. */
+/* Which clients are not dead.  Asked after BEGIN: blocks of later clients are not suspect. */
 NAM_FIBER_FN static int
 spare_living(struct nam__sweep *sweep, struct nam__swept *ret_suspect, struct nam_diag *diag)
 {
@@ -131,6 +131,7 @@ nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at)
 		(*marks)->step = NAM_RPC_SWEEP_MARK;
 	}
 	sweep->marked++;
+	/* C26: names lead to it. */
 	if (NAM_GUARD(SWEEP_MARK))
 		(*marks)->words[(*marks)->count++] = nam_gaddr_untagged(at).raw;
 	return (*marks)->count < NAM_RPC_SWEEP_BLOCKS ? 0 :
@@ -288,6 +289,7 @@ nam__sweep_follow(struct nam_client *client, uint64_t number)
 	if (!number || number == client->sweep_seen || now < client->sweep_retry_ns)
 		return;
 	nam_race_point("sweep.report");
+	/* C26: all that was unlinked before this sweep asked. */
 	addresses = addresses_get(client, &count);
 	marks = calloc(1, NAM_RPC_BODY_MAX);
 	if (addresses && marks)

@@ -9,9 +9,12 @@
 
 #define ATTEMPTS 5u			/* while clients are killed */
 
-/* In the order of names. */
+struct name {
+	char text[NAM_INDEX_NAME_BYTES];
+};
+
 struct names {
-	char (*names)[NAM_INDEX_NAME_BYTES];
+	struct name *names;
 	uint32_t count, size;
 };
 
@@ -22,14 +25,14 @@ on_name(void *arg, const char *name)
 
 	if (all->count == all->size) {
 		uint32_t size = all->size ? 2 * all->size : 16;
-		char (*more)[NAM_INDEX_NAME_BYTES] = realloc(all->names, size * sizeof(*more));
+		struct name *more = realloc(all->names, size * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		all->names = more;
 		all->size = size;
 	}
-	(void)snprintf(all->names[all->count++], NAM_INDEX_NAME_BYTES, "%s", name);
+	(void)snprintf(all->names[all->count++].text, NAM_INDEX_NAME_BYTES, "%s", name);
 	return 0;
 }
 
@@ -78,7 +81,7 @@ attempt(struct nam_worker *worker, bool dry, struct nam_sweep_stat *stat)
 	if (!rc)
 		rc = nam_index_list(worker, on_name, &all); /* SUSPENDS */
 	for (uint32_t i = 0; i < all.count && !rc; i++)
-		rc = index_mark(sweep, all.names[i]); /* SUSPENDS */
+		rc = index_mark(sweep, all.names[i].text); /* SUSPENDS */
 	if (!rc)
 		rc = nam__sweep_end(sweep, dry, &freed, &diag); /* SUSPENDS */
 	*stat = (struct nam_sweep_stat){ suspect.blocks, sweep->marked, freed.blocks, freed.bytes,

@@ -53,7 +53,7 @@ word_read(struct actor *self, struct nam_gaddr at)
 	return number;
 }
 
-/* Blocks that wait become free, and then all that are free are taken: they come before fresh ones. */
+/* Blocks that wait become free.  All that are free are taken: they come before fresh ones. */
 static void
 take_all(struct actor *self)
 {
@@ -127,7 +127,7 @@ thin_out(struct actor *self)
 	litmus_delete_range(self, FIRST, LAST - 10 * KEPT);
 }
 
-/* What this client has retired goes to its block cache. */
+/* Blocks that this client has retired go to its block cache. */
 static void
 limbo_empty(struct actor *self)
 {
@@ -156,7 +156,7 @@ end_thinned(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- what names lead to, and what a living client has in stock ------------------------------- */
+/* ---- nodes that names lead to, and a living client's stock ----------------------------------- */
 
 static void
 sweep_and_use(struct actor *self)

@@ -78,7 +78,7 @@ begin__blocks_of_the_dead_and_the_living__SUSPECTS_NODES_OF_THE_DEAD(void **stat
 	assert_int_equal(suspects, 180);
 	begin(f, NUMBER);
 	assert_int_equal(suspects, 80);
-	/* What is marked, comes back, or is owned anew is not suspect any more. */
+	/* If it is marked, comes back, or is owned anew, it is not suspect any more. */
 	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, dead + 20, 30), 0);
 	assert_int_equal(give(f, STRIDE, dead + 50, 10), 0);
 	f->connection.client_id = LIVING;
