@@ -156,7 +156,8 @@ struct nam_sweep_stat {
  *
  * Returns 0 or a negative code; then nothing is freed, and the worker's diag says why:
  *	-NAM_E_LOCK_TIMEOUT	a client is stopped or in a long operation
- *	-EAGAIN			clients are killed all the time, or another sweep has begun
+ *	-EAGAIN			clients are killed all the time, or another sweep has begun, or
+ *				a memory server does not say that an ended client is gone
  *	-NAM_E_LOST, ...	an index cannot be read whole, as nam_index_open() and
  *				nam_index_stat() say
  *	-ECANCELED		as nam_worker_stop_when() says

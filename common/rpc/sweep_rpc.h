@@ -6,7 +6,7 @@
  * Each memory server knows which client allocated a block, and has one bit for each: suspect.
  *
  *	BEGIN	all: the blocks of nodes that are allocated are suspect, and none else
- *	LIVING	the lead: which clients are not dead
+ *	LIVING	the lead: which clients are not dead, and whether one is FENCING
  *	SPARE	all: blocks of those are not suspect
  *	MARK	all: nor are these blocks
  *	OWN	all: nor are these; and they belong to the client that asks
@@ -52,7 +52,7 @@ _Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
 struct nam_rpc_sweep_reply {
 	uint64_t blocks, bytes;		/* BEGIN, SPARE, END: that are suspect, or were */
 	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
-	uint16_t client, incarnation;	/* REPORT: one that has not, or 0 */
+	uint16_t client, incarnation;	/* REPORT: one that has not; LIVING: is FENCING; or 0 */
 	uint32_t count;			/* words that follow */
 	uint64_t words[];		/* LIVING: as for SPARE */
 };

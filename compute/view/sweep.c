@@ -57,7 +57,33 @@ ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 	return rc;
 }
 
-/* Which clients are not dead.  Asked after BEGIN: blocks of later clients are not suspect. */
+/*
+ * Which clients are not dead, once none is on its way there.  C26: such a one may have left an
+ * intent, which no client completes before it is dead.
+ */
+NAM_FIBER_FN static int
+living_ask(struct nam_worker *worker, struct nam_rpc_sweep_reply *reply, struct nam_diag *diag)
+{
+	const struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_LIVING };
+	uint64_t deadline = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	int rc;
+
+	for (;;) {
+		rc = ask(worker, worker->client->catalog_slot, &request, reply,
+			NAM_SWEEP_LIVING_WORDS); /* SUSPENDS */
+		if (rc)
+			return nam_diag_set(diag, rc, "the lead does not say which clients live: "
+				"%s", nam_err_text(rc));
+		if (!reply->client || !NAM_GUARD(SWEEP_FENCING))
+			return 0;
+		if (nam_now_ns() >= deadline)
+			return nam_diag_set(diag, -EAGAIN, "client %u has ended, and is not dead "
+				"before all memory servers say so", reply->client);
+		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+	}
+}
+
+/* Asked after BEGIN: blocks of clients that come later are not suspect. */
 NAM_FIBER_FN static int
 spare_living(struct nam__sweep *sweep, struct nam__swept *ret_suspect, struct nam_diag *diag)
 {
@@ -66,14 +92,8 @@ spare_living(struct nam__sweep *sweep, struct nam__swept *ret_suspect, struct na
 	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
 	int rc = request && reply ? 0 : nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
 
-	if (!rc) {
-		request->step = NAM_RPC_SWEEP_LIVING;
-		rc = ask(sweep->worker, sweep->worker->client->catalog_slot, request, reply,
-			NAM_SWEEP_LIVING_WORDS); /* SUSPENDS */
-		if (rc)
-			(void)nam_diag_set(diag, rc, "the lead does not say which clients live: %s",
-				nam_err_text(rc));
-	}
+	if (!rc)
+		rc = living_ask(sweep->worker, reply, diag); /* SUSPENDS */
 	nam_race_point("sweep.living");
 	if (!rc) {
 		request->step = NAM_RPC_SWEEP_SPARE;

@@ -95,19 +95,25 @@ fill_and_die(struct actor *self)
 }
 
 static void
-await_death(struct actor *self, enum who who)
+await_state(struct actor *self, enum who who, enum nam_client_state state)
 {
 	const struct actor *other = &litmus.actors[who];
 	struct nam_rpc_client_state_reply reply;
 
-	litmus_await(ONE);
 	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
 		if (!nam__client_state_ask(self->worker, other->id, other->incarnation, &reply) &&
-			reply.state == NAM_CLIENT_DEAD)
+			reply.state == state)
 			return;
 		nam_sleep_ns(LITMUS_POLL_NS);
 	}
-	litmus_fail("a client that ended is not dead");
+	litmus_fail("a client that ended does not come to state %d", (int)state);
+}
+
+static void
+await_death(struct actor *self, enum who who)
+{
+	litmus_await(ONE);
+	await_state(self, who, NAM_CLIENT_DEAD);
 }
 
 static uint64_t
@@ -329,6 +335,30 @@ sweep_and_resume(struct actor *self)
 	give_all(self);
 }
 
+/* The same, and the sweep begins before the lead counts it as dead. */
+static void
+die_in_merge(struct actor *self)
+{
+	nam_sim_process_kill(self->process);
+	litmus.flags[FOUR] = true;
+	nam_sleep_ns(LITMUS_PATIENCE_NS);
+}
+
+static void
+thin_and_die_at_once(struct actor *self)
+{
+	litmus.flags[FIVE] = true;
+	thin_and_die(self);
+}
+
+static void
+sweep_soon(struct actor *self)
+{
+	litmus_await(FOUR);
+	await_state(self, C, NAM_CLIENT_FENCING);
+	sweep_and_resume(self);
+}
+
 const struct litmus_case litmus_sweep_cases[] = {
 	{ { "sweep_stock", LITMUS_LOADED,
 		{ end_filled, fill_and_die, sweep_and_use, keep_block }, { { 0 } } },
@@ -350,5 +380,9 @@ const struct litmus_case litmus_sweep_cases[] = {
 			{ "sweep.marked", B, kill_collector } } },
 		"a collector is killed in a merge while a sweep is made, and the next one ends it",
 		2, 0 },
+	{ { "sweep_fencing", LITMUS_LOADED,
+		{ end_thinned, fill_and_die, sweep_soon, thin_and_die_at_once },
+		{ { "merge.buried", C, die_in_merge } } },
+		"a collector is killed in a merge just before a sweep is made", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -49,6 +49,7 @@ static const struct missed {
 	{ "sweep_again", NAM_SIM_WEAK, "sweep-own" },
 	{ "sweep_limbo", NAM_SIM_VERBS, "sweep-report" },
 	{ "sweep_merge", NAM_SIM_VERBS, "sweep-wait" },
+	{ "sweep_fencing", NAM_SIM_VERBS, "sweep-fencing" },
 	{ "sweep_killed", NAM_SIM_STRICT, "sweep-killed" },
 	{ "torn_node", NAM_SIM_STRICT, "node-ends" },
 	{ "torn_node", NAM_SIM_VERBS, "node-hash" },
