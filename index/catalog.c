@@ -539,12 +539,11 @@ end_operation:
 	if (cannot_be_found(freed_rc))
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but one of its nodes cannot be read: those behind "
-			"it cannot be found, and stay allocated until the memory servers start "
-			"anew", name);
+			"it cannot be found, and stay allocated until a sweep", name);
 	else if (!rc && lost && scattered)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "
 			"made: its nodes on the others cannot be found, and stay allocated until "
-			"those servers start anew", name);
+			"a sweep", name);
 	return rc;
 }
