@@ -86,6 +86,53 @@ litmus_die_here(struct actor *self)
 	nam_sleep_ns(LITMUS_PATIENCE_NS);
 }
 
+static void
+resume(void *process)
+{
+	nam_sim_process_resume(process);
+}
+
+void
+litmus_stall(struct nam_sim_process *process, uint64_t ns)
+{
+	nam_sim_process_stall(process);
+	if (nam_sim_call_after(ns, resume, process))
+		sim_die("no event");
+}
+
+enum nam_client_state
+litmus_state_of(struct actor *self, enum who who)
+{
+	const struct actor *other = &litmus.actors[who];
+	struct nam_rpc_client_state_reply reply;
+
+	if (nam__client_state_ask(self->worker, other->id, other->incarnation, &reply))
+		sim_die("no state: %s", nam_worker_diag(self->worker));
+	return (enum nam_client_state)reply.state;
+}
+
+void
+litmus_await_state(struct actor *self, enum who who, enum nam_client_state state)
+{
+	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
+		if (litmus_state_of(self, who) == state)
+			return;
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
+	litmus_fail("a client that ended does not come to state %d", (int)state);
+}
+
+void
+litmus_write_word(struct actor *self, struct nam_gaddr at, uint64_t number)
+{
+	uint64_t *word = nam_buffer_take(self->worker, 8);
+
+	*word = number;
+	if (nam_write_await(self->worker, nam_gaddr_untagged(at), word, 8))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	nam_buffer_give(self->worker, word, 8);
+}
+
 int
 litmus_try_insert(struct actor *self, uint64_t number)
 {

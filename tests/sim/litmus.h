@@ -125,6 +125,12 @@ void litmus_hold_once(struct actor *self);
 /* An actor dies, and says ONE: for nam_sim_call_after(); for race points. */
 void litmus_die(void *actor);
 void litmus_die_here(struct actor *self);
+/* A process stands still for so long. */
+void litmus_stall(struct nam_sim_process *process, uint64_t ns);
+/* The state of an actor's client, as the lead says; and until it is that. */
+enum nam_client_state litmus_state_of(struct actor *self, enum who who);
+void litmus_await_state(struct actor *self, enum who who, enum nam_client_state state);
+void litmus_write_word(struct actor *self, struct nam_gaddr at, uint64_t number);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */
 void litmus_insert(struct actor *self, uint64_t number);

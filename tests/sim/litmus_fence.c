@@ -24,28 +24,6 @@ end_session(struct actor *self)
 	nam_sim_qp_break(client->epoch_worker->qps[client->catalog_slot]);
 }
 
-static enum nam_client_state
-state_of(struct actor *self, enum who who)
-{
-	const struct actor *other = &litmus.actors[who];
-	struct nam_rpc_client_state_reply reply;
-
-	if (nam__client_state_ask(self->worker, other->id, other->incarnation, &reply))
-		sim_die("no state: %s", nam_worker_diag(self->worker));
-	return (enum nam_client_state)reply.state;
-}
-
-static void
-await_death(struct actor *self)
-{
-	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
-		if (state_of(self, A) == NAM_CLIENT_DEAD)
-			return;
-		nam_sleep_ns(LITMUS_POLL_NS);
-	}
-	litmus_fail("a client that ended is not dead");
-}
-
 static void
 leaf_find(struct actor *self)
 {
@@ -69,7 +47,7 @@ expect_unchanged(struct actor *self, enum flag flag)
 {
 	uint8_t before[NODE_BYTES], after[NODE_BYTES];
 
-	await_death(self);
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
 	leaf_read(self, before);
 	litmus.flags[THREE] = true;
 	litmus_await_for(flag, 2 * LATE_NS);
@@ -130,7 +108,7 @@ watch_withdrawal(struct actor *self)
 	litmus_await(ONE);
 	if (!(self->client->caps & NAM_CAP_LASTING)) {
 		expect_unchanged(self, FOUR);
-	} else if (state_of(self, A) != NAM_CLIENT_ALIVE) {
+	} else if (litmus_state_of(self, A) != NAM_CLIENT_ALIVE) {
 		litmus_fail("a client is fenced, and its mappings stay");
 	}
 }
@@ -186,29 +164,21 @@ end_only(struct actor *self)
 	litmus_await(THREE);
 }
 
-static void
-resume(void *arg)
-{
-	nam_sim_process_resume(arg);
-}
-
 /* It is stopped: the client is not dead before it goes on. */
 static void
 watch_silence(struct actor *self)
 {
 	uint64_t until_ns = nam_sim_now_ns() + HELD_UP_NS;
 
-	nam_sim_process_stall(last_server());
-	if (nam_sim_call_after(HELD_UP_NS, resume, last_server()))
-		sim_die("no event");
+	litmus_stall(last_server(), HELD_UP_NS);
 	litmus.flags[TWO] = true;
 	litmus_await(ONE);
 	while (nam_sim_now_ns() + LITMUS_TICKS_NS < until_ns) {
-		if (state_of(self, A) == NAM_CLIENT_DEAD)
+		if (litmus_state_of(self, A) == NAM_CLIENT_DEAD)
 			litmus_fail("a client is dead, and a memory server has not answered");
 		nam_sleep_ns(LITMUS_POLL_NS);
 	}
-	await_death(self);
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
 	litmus.flags[THREE] = true;
 }
 
@@ -221,7 +191,7 @@ watch_gone(struct actor *self)
 	nam_sim_process_kill(last_server());
 	litmus.flags[TWO] = true;
 	litmus_await(ONE);
-	await_death(self);
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
 	litmus.flags[THREE] = true;
 }
 
@@ -241,7 +211,7 @@ fence_alive(struct actor *self)
 	rc = nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
 		LITMUS_PATIENCE_NS, &state, &diag);
 	if (self->client->caps & NAM_CAP_LASTING) {
-		if (rc != -NAM_E_FABRIC_CAPABILITY || state_of(self, A) != NAM_CLIENT_ALIVE)
+		if (rc != -NAM_E_FABRIC_CAPABILITY || litmus_state_of(self, A) != NAM_CLIENT_ALIVE)
 			litmus_fail("fencing a living client: %s", nam_err_name(rc));
 	} else if (rc || state != NAM_CLIENT_DEAD) {
 		litmus_fail("fencing: %s, state %u", nam_err_name(rc), state);

@@ -18,17 +18,6 @@ covers(struct nam_gaddr block)
 	       nam_gaddr_offset(shown) - nam_gaddr_offset(block) < STRIDE;
 }
 
-static void
-write_number(struct actor *self, struct nam_gaddr at, uint64_t number)
-{
-	uint64_t *word = nam_buffer_take(self->worker, 8);
-
-	*word = number;
-	if (nam_write_await(self->worker, nam_gaddr_untagged(at), word, 8))
-		litmus_fail("write: %s", nam_worker_diag(self->worker));
-	nam_buffer_give(self->worker, word, 8);
-}
-
 /* All memory is used, unless one of the blocks is the one that was shown.  False: none is. */
 static bool
 use_all(struct actor *self)
@@ -39,7 +28,7 @@ use_all(struct actor *self)
 
 	while (!met && count < TAKEN_MAX &&
 		!nam_alloc_on(self->worker, 0, STRIDE, &taken[count])) {
-		write_number(self, taken[count], 2);
+		litmus_write_word(self, taken[count], 2);
 		met = covers(taken[count++]);
 	}
 	if (count == TAKEN_MAX)
@@ -59,7 +48,7 @@ retire_and_close(struct actor *self)
 	if (nam_alloc_on(self->worker, 0, STRIDE, &shown))
 		litmus_fail("alloc: %s", nam_worker_diag(self->worker));
 	shown = nam_gaddr_untagged(shown);
-	write_number(self, shown, 1);
+	litmus_write_word(self, shown, 1);
 	litmus.flags[FOUR] = true;
 	litmus_await(ONE);
 	nam_retire(self->worker, shown, STRIDE);

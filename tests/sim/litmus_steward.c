@@ -522,12 +522,6 @@ add_beside_recorded(struct actor *self)
 
 /* ---- clients that hold back the epoch -------------------------------------------------------- */
 
-static void
-resume(void *process)
-{
-	nam_sim_process_resume(process);
-}
-
 /* From ONE to TWO it is in the middle of an operation. */
 static int
 insert_after_scan(struct actor *self)
@@ -582,13 +576,10 @@ retire_and_wait(struct actor *self, uint64_t patience_ns)
 static void
 stop_and_reuse(struct actor *self)
 {
-	struct nam_sim_process *process = litmus.actors[A].process;
 	bool stays = self->client->caps & NAM_CAP_LASTING;
 
 	litmus_await(ONE);
-	nam_sim_process_stall(process);
-	if (nam_sim_call_after(STOPPED_NS, resume, process))
-		sim_die("no event");
+	litmus_stall(litmus.actors[A].process, STOPPED_NS);
 	if (retire_and_wait(self, STOPPED_NS - FENCE_NS / 2) == stays)
 		litmus_fail("a client is stopped, and blocks can%s be used again",
 			stays ? "" : "not");
@@ -625,15 +616,12 @@ insert_or_be_fenced(struct actor *self)
 static void
 stop_and_lock(struct actor *self)
 {
-	struct nam_sim_process *process = litmus.actors[A].process;
 	uint64_t until_ns = nam_sim_now_ns() + STOPPED_NS - FENCE_NS / 2;
 	bool stays = self->client->caps & NAM_CAP_LASTING;
 	int rc = -NAM_E_LOCK_TIMEOUT;
 
 	litmus_await(ONE);
-	nam_sim_process_stall(process);
-	if (nam_sim_call_after(STOPPED_NS, resume, process))
-		sim_die("no event");
+	litmus_stall(litmus.actors[A].process, STOPPED_NS);
 	while (rc == -NAM_E_LOCK_TIMEOUT && nam_sim_now_ns() < until_ns)
 		rc = litmus_try_insert(self, 116);
 	if (rc != (stays ? -NAM_E_LOCK_TIMEOUT : 0))

@@ -30,17 +30,6 @@ stride(const struct actor *self)
 	return self->index->g.stride;
 }
 
-static void
-word_write(struct actor *self, struct nam_gaddr at, uint64_t number)
-{
-	uint64_t *word = nam_buffer_take(self->worker, 8);
-
-	*word = number;
-	if (nam_write_await(self->worker, nam_gaddr_untagged(at), word, 8))
-		litmus_fail("write: %s", nam_worker_diag(self->worker));
-	nam_buffer_give(self->worker, word, 8);
-}
-
 static uint64_t
 word_read(struct actor *self, struct nam_gaddr at)
 {
@@ -64,7 +53,7 @@ take_all(struct actor *self)
 	taken.count = 0;
 	while (taken.count < TAKEN_MAX && !nam_alloc(self->worker, stride(self),
 			&taken.at[taken.count])) {
-		word_write(self, taken.at[taken.count], taken.count + 1);
+		litmus_write_word(self, taken.at[taken.count], taken.count + 1);
 		taken.count++;
 	}
 }
@@ -95,25 +84,10 @@ fill_and_die(struct actor *self)
 }
 
 static void
-await_state(struct actor *self, enum who who, enum nam_client_state state)
-{
-	const struct actor *other = &litmus.actors[who];
-	struct nam_rpc_client_state_reply reply;
-
-	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
-		if (!nam__client_state_ask(self->worker, other->id, other->incarnation, &reply) &&
-			reply.state == state)
-			return;
-		nam_sleep_ns(LITMUS_POLL_NS);
-	}
-	litmus_fail("a client that ended does not come to state %d", (int)state);
-}
-
-static void
 await_death(struct actor *self, enum who who)
 {
 	litmus_await(ONE);
-	await_state(self, who, NAM_CLIENT_DEAD);
+	litmus_await_state(self, who, NAM_CLIENT_DEAD);
 }
 
 static uint64_t
@@ -185,7 +159,7 @@ keep_block(struct actor *self)
 
 	if (nam_alloc(self->worker, stride(self), &block))
 		litmus_fail("alloc: %s", nam_worker_diag(self->worker));
-	word_write(self, block, UINT64_MAX);
+	litmus_write_word(self, block, UINT64_MAX);
 	litmus.flags[TWO] = true;
 	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
 	if (word_read(self, block) != UINT64_MAX)
@@ -209,7 +183,7 @@ use_again(struct actor *self)
 	for (unsigned i = 0; i < 64; i++) {
 		if (nam_alloc(self->worker, stride(self), &blocks[i]))
 			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
-		word_write(self, blocks[i], UINT64_MAX - i);
+		litmus_write_word(self, blocks[i], UINT64_MAX - i);
 	}
 	litmus.flags[TWO] = true;
 	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
@@ -229,7 +203,7 @@ take_from_limbo(struct actor *self)
 
 	limbo_empty(self);
 	for (unsigned i = 0; i < 64 && !nam_alloc(self->worker, stride(self), &block); i++)
-		word_write(self, block, UINT64_MAX);
+		litmus_write_word(self, block, UINT64_MAX);
 	litmus.flags[FOUR] = true;
 }
 
@@ -330,7 +304,7 @@ sweep_and_resume(struct actor *self)
 	nam__labels_release(self->worker);
 	limbo_empty(self);
 	while (count < 64 && !nam_alloc(self->worker, stride(self), &blocks[count]))
-		word_write(self, blocks[count++], UINT64_MAX);
+		litmus_write_word(self, blocks[count++], UINT64_MAX);
 	expect_taken(self);
 	give_all(self);
 }
@@ -355,7 +329,7 @@ static void
 sweep_soon(struct actor *self)
 {
 	litmus_await(FOUR);
-	await_state(self, C, NAM_CLIENT_FENCING);
+	litmus_await_state(self, C, NAM_CLIENT_FENCING);
 	sweep_and_resume(self);
 }
 
