@@ -118,22 +118,26 @@ nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind, const char
 
 /* A page as it came; names ascend, or the list would never end. */
 static int
-page_tell(struct nam_rpc_catalog_list_reply *page, uint32_t bytes, enum nam_catalog_kind kind,
-	char *after, nam__name_fn fn, void *arg)
+page_tell(struct nam_rpc_catalog_list_reply *page, uint32_t bytes, char *after, nam__catalog_fn fn,
+	void *arg)
 {
 	if (bytes < sizeof(*page) ||
 		bytes - sizeof(*page) != page->count * sizeof(page->entries[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < page->count; i++) {
 		struct nam_rpc_catalog_entry *entry = &page->entries[i];
-		int rc = 0;
+		struct nam__catalog_name name = {
+			.kind = nam_catalog_entry_kind(entry->superblock),
+			.entry = nam_catalog_entry_value(entry->superblock),
+		};
+		int rc;
 
 		entry->name[sizeof(entry->name) - 1] = '\0';
 		if (strcmp(entry->name, after) <= 0)
 			return -NAM_E_FABRIC_PROTOCOL;
 		memcpy(after, entry->name, sizeof(entry->name));
-		if (nam_catalog_entry_kind(entry->superblock) == kind)
-			rc = fn(arg, after);
+		memcpy(name.name, after, sizeof(name.name));
+		rc = fn(arg, &name);
 		if (rc)
 			return rc;
 	}
@@ -141,7 +145,7 @@ page_tell(struct nam_rpc_catalog_list_reply *page, uint32_t bytes, enum nam_cata
 }
 
 int
-nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind, nam__name_fn fn, void *arg)
+nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn, void *arg)
 {
 	struct nam_rpc_catalog_list_request request = { .after = "" };
 	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
@@ -155,8 +159,30 @@ nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind, nam__name
 		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
 			&request, sizeof(request), page, &bytes); /* SUSPENDS */
 		if (!rc)
-			rc = page_tell(page, bytes, kind, request.after, fn, arg);
+			rc = page_tell(page, bytes, request.after, fn, arg);
 	} while (!rc && page->count);
 	free(page);
 	return rc;
+}
+
+struct names_of {
+	enum nam_catalog_kind kind;
+	nam__name_fn fn;
+	void *arg;
+};
+
+static int
+on_any(void *arg, const struct nam__catalog_name *name)
+{
+	const struct names_of *of = arg;
+
+	return name->kind == of->kind ? of->fn(of->arg, name->name) : 0;
+}
+
+int
+nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind, nam__name_fn fn, void *arg)
+{
+	struct names_of of = { kind, fn, arg };
+
+	return nam__catalog_list(worker, on_any, &of); /* SUSPENDS */
 }

@@ -40,15 +40,27 @@ NAM_FIBER_FN int nam__name_find(struct nam_worker *worker, enum nam_catalog_kind
 NAM_FIBER_FN int nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind,
 	const char *name, uint64_t entry) NAM_MUST_CHECK;
 
-typedef int (*nam__name_fn)(void *arg, const char *name);
+struct nam__catalog_name {
+	char name[NAM_INDEX_NAME_BYTES];
+	enum nam_catalog_kind kind;
+	uint64_t entry;
+};
+
+typedef int (*nam__catalog_fn)(void *arg, const struct nam__catalog_name *name);
 
 /**
- * nam__names_list -- call fn for every name of that kind, in their order.
+ * nam__catalog_list -- call fn for every name, in their order.
  *
  * Returns 0, or the first value of fn that is not 0, which ends the list; or a negative code.
  *
- * Cost:	1 RPC for each page of 56 names of any kind, and 1 to see that there are no more.
+ * Cost:	1 RPC for each page of 56 names, and 1 to see that there are no more.
  */
+NAM_FIBER_FN int nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn,
+	void *arg) NAM_MUST_CHECK;
+
+typedef int (*nam__name_fn)(void *arg, const char *name);
+
+/* The same for every name of that kind. */
 NAM_FIBER_FN int nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind,
 	nam__name_fn fn, void *arg) NAM_MUST_CHECK;
 
