@@ -14,7 +14,7 @@ static const char *const names[NAM_GUARDS_COUNT] = {
 };
 
 #ifdef NAM_SIM_POINTS
-uint64_t nam__guards_off[2];
+uint64_t nam__guards_off[3];
 nam_race_fn nam_race_hook;
 nam_fault_fn nam_fault_hook;
 #endif
@@ -45,6 +45,6 @@ void
 nam_guards_on(void)
 {
 #ifdef NAM_SIM_POINTS
-	nam__guards_off[0] = nam__guards_off[1] = 0;
+	memset(nam__guards_off, 0, sizeof(nam__guards_off));
 #endif
 }

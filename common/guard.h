@@ -54,6 +54,12 @@
 	X(SWEEP_FENCING, "sweep-fencing", "the same, if the client is not dead yet")                 \
 	X(SWEEP_KILLED, "sweep-killed", "the loss of a block that is in a dead client's intent")     \
 	X(SWEEP_REPORT, "sweep-report", "the second return of a block that waits in a limbo")        \
+	X(SWEEP_RECORDS, "sweep-records", "the loss of versions that records lead to")               \
+	X(SWEEP_CHAIN, "sweep-chain", "the second return of a version that is kept for readers")     \
+	X(SWEEP_COLLECT, "sweep-collect", "the loss of versions that a reader commits later")        \
+	X(SWEEP_BARRIER, "sweep-barrier", "the same, by a reader that is at it")                     \
+	X(SWEEP_ENTRIES, "sweep-entries", "entries of versions that are no more")                    \
+	X(SWEEP_DROP, "sweep-drop", "the second return of blocks of a store that is dropped")        \
 	X(SWEEP_MARK, "sweep-mark", "the loss of blocks that names lead to")                         \
 	X(SIGN_OF_LIFE, "sign-of-life", "the fencing of clients that are busy")                     \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
@@ -151,7 +157,7 @@ enum nam_guard {
 #undef NAM_GUARD_ENUM
 	NAM_GUARDS_COUNT
 };
-_Static_assert(NAM_GUARDS_COUNT <= 128, "one bit each");
+_Static_assert(NAM_GUARDS_COUNT <= 192, "one bit each");
 
 /* The name by which tests know it, or NULL beyond the last. */
 const char *nam_guard_name(unsigned guard);
@@ -161,7 +167,7 @@ int nam_guard_off(const char *name);
 void nam_guards_on(void);
 
 #ifdef NAM_SIM_POINTS
-extern uint64_t nam__guards_off[2];	/* bit i: guard i; set before any other thread exists */
+extern uint64_t nam__guards_off[3];	/* bit i: guard i; set before any other thread exists */
 #define NAM_GUARD(name) \
 	(!(nam__guards_off[NAM_GUARD_##name / 64] >> NAM_GUARD_##name % 64 & 1))
 #else

@@ -148,9 +148,8 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 /**
  * nam_alloc -- one block of remote memory, by turns on the servers with most free memory.
  *
- * Those have at most an eighth of their memory less free than the one with most.  If the stride is
- * that of index nodes (64 more than a power of two), nam_sweep() frees the block once this client
- * has ended, unless an index leads to it.
+ * Those have at most an eighth of their memory less free than the one with most.  Once this client
+ * has ended, nam_sweep() frees the block, unless a name leads to it or nam_keep() keeps it.
  *
  * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
  * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED
@@ -176,6 +175,16 @@ NAM_FIBER_FN int nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 /* A slot for blocks that lie together: by a hash, one of the servers with most free memory. */
 uint32_t nam_alloc_slot(const struct nam_client *client, uint32_t hash);
+
+struct nam_blocks {
+	uint64_t blocks, bytes;
+};
+
+/*
+ * The block stays when this client has ended, for others that know its address, until a client
+ * retires it.  Returns 0 or as nam_rpc_call().  Cost: 1 RPC.
+ */
+NAM_FIBER_FN int nam_keep(struct nam_worker *worker, struct nam_gaddr at) NAM_MUST_CHECK;
 
 /* Reuse a block at once that no other task has ever seen.  Cost: none remote. */
 void nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);

@@ -138,37 +138,6 @@ struct nam_collect_stat {
 NAM_FIBER_FN int nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
 
-struct nam_sweep_stat {
-	uint64_t suspect_blocks;	/* of clients that are dead, in use or not */
-	uint64_t named_blocks;		/* that indexes lead to, of any client */
-	uint64_t freed_blocks, freed_bytes;
-	uint32_t indexes;
-};
-
-/**
- * nam_sweep -- free the blocks of index nodes that clients allocated which are dead, and that no
- * index leads to: in stock or in limbo as they died, in half-done loads, splits and drops.
- *
- * @dry		only say what would be freed
- *
- * Other operations go on meanwhile, and living clients lose nothing.  If a client is killed
- * meanwhile, the sweep begins anew, a few times.
- *
- * Returns 0 or a negative code; then nothing is freed, and the worker's diag says why:
- *	-NAM_E_LOCK_TIMEOUT	a client is stopped or in a long operation
- *	-EAGAIN			clients are killed all the time, or another sweep has begun, or
- *				a memory server does not say that an ended client is gone
- *	-NAM_E_LOST, ...	an index cannot be read whole, as nam_index_open() and
- *				nam_index_stat() say
- *	-ECANCELED		as nam_worker_stop_when() says
- *
- * Suspends:	yes.  Blocks are reusable by the next client that lacks memory.
- * Cost:	4 RPCs to each memory server; a walk of each index, as nam_index_stat(), and one RPC
- *		for each 506 nodes; then about 50 ms for clients to report.
- */
-NAM_FIBER_FN int nam_sweep(struct nam_worker *worker, bool dry,
-	struct nam_sweep_stat *ret_stat) NAM_MUST_CHECK;
-
 #ifdef __cplusplus
 }
 #endif

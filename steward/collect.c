@@ -12,6 +12,7 @@
 #include "index/maintain.h"
 #include "memserver/server.h"
 #include "txn/records.h"
+#include "txn/sweep.h"
 
 #define LEAST_NS 10000000000ull		/* between two passes of one structure */
 #define CACHE_BYTES (1u << 20)		/* of an index: the way to its leaves */
@@ -192,9 +193,9 @@ sweep(struct round *round)
 		return rc;
 	collecting->swept_ns = nam_now_ns();
 	if (!rc)
-		(void)snprintf(fields, sizeof(fields), "nodes=%" PRIu64 " freed_blocks=%" PRIu64
-			" freed_bytes=%" PRIu64 " ms=%" PRIu64, stat.named_blocks,
-			stat.freed_blocks, stat.freed_bytes,
+		(void)snprintf(fields, sizeof(fields), "named_blocks=%" PRIu64 " freed_blocks=%"
+			PRIu64 " freed_bytes=%" PRIu64 " ms=%" PRIu64, stat.named.blocks,
+			stat.freed.blocks, stat.freed.bytes,
 			(collecting->swept_ns - began) / 1000000u);
 	else
 		(void)snprintf(fields, sizeof(fields), "text=%s",

@@ -5,13 +5,17 @@
  *
  * Each memory server knows which client allocated a block, and has one bit for each: suspect.
  *
- *	BEGIN	all: the blocks of nodes that are allocated are suspect, and none else
  *	LIVING	the lead: which clients are not dead, and whether one is FENCING
- *	SPARE	all: blocks of those are not suspect
- *	MARK	all: nor are these blocks
+ *	BEGIN	all: the blocks that are allocated are suspect, and none else
+ *	SPARE	all: blocks of clients that live are not suspect
+ *	MARK	all: nor are these, which names lead to
+ *	RECORDS	all: nor are these, the heads of records, and all versions that they lead to
+ *	HELD	all: nor are these
  *	OWN	all: nor are these; and they belong to the client that asks
- *	REPORT	the lead: clients MARK the blocks that wait in their limbos; which one has not
+ *	KEEP	all: nor are these, in any sweep: they belong to no client
+ *	REPORT	the lead: clients say HELD of the blocks in their limbos; which one has not
  *	ACK	the lead, over a session connection: the client has
+ *	ASK	all: which of these are suspect
  *	END	all: what is suspect now waits for readers, as after FREE with that label; or
  *		nothing happens, without one
  *
@@ -26,13 +30,17 @@
 #include "rpc.h"
 
 enum nam_rpc_sweep_step {
-	NAM_RPC_SWEEP_BEGIN = 1,
-	NAM_RPC_SWEEP_LIVING,
+	NAM_RPC_SWEEP_LIVING = 1,
+	NAM_RPC_SWEEP_BEGIN,
 	NAM_RPC_SWEEP_SPARE,
 	NAM_RPC_SWEEP_MARK,
+	NAM_RPC_SWEEP_RECORDS,
+	NAM_RPC_SWEEP_HELD,
 	NAM_RPC_SWEEP_OWN,
+	NAM_RPC_SWEEP_KEEP,
 	NAM_RPC_SWEEP_REPORT,
 	NAM_RPC_SWEEP_ACK,
+	NAM_RPC_SWEEP_ASK,
 	NAM_RPC_SWEEP_END,
 };
 
@@ -41,9 +49,9 @@ enum nam_rpc_sweep_step {
 struct nam_rpc_sweep_request {
 	uint32_t step;			/* enum nam_rpc_sweep_step */
 	uint32_t count;			/* words that follow */
-	uint64_t number;		/* of the sweep, not 0; LIVING, MARK, OWN: 0 */
+	uint64_t number;		/* of the sweep, not 0; LIVING, HELD, OWN, KEEP: 0 */
 	uint64_t label;			/* END: of the epoch word, or 0; else 0 */
-	uint64_t words[];		/* MARK, OWN: gaddrs; SPARE: bit id % 64 of word id / 64 */
+	uint64_t words[];		/* gaddrs; SPARE: bit id % 64 of word id / 64 */
 };
 _Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
 
@@ -51,11 +59,13 @@ _Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
 
 struct nam_rpc_sweep_reply {
 	uint64_t blocks, bytes;		/* BEGIN, SPARE, END: that are suspect, or were */
+	uint64_t used_blocks, used_bytes;	/* END: of clients, these too */
+	uint64_t named_blocks, named_bytes;	/* END: of those, that names lead to */
 	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
 	uint16_t client, incarnation;	/* REPORT: one that has not; LIVING: is FENCING; or 0 */
 	uint32_t count;			/* words that follow */
-	uint64_t words[];		/* LIVING: as for SPARE */
+	uint64_t words[];		/* LIVING: as for SPARE; ASK: bits, in the order asked */
 };
-_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 32, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 64, "wire layout");
 
 #endif /* NAM_COMMON_RPC_SWEEP_RPC_H */

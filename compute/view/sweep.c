@@ -29,7 +29,14 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_sweep_request
 		-NAM_E_FABRIC_PROTOCOL;
 }
 
-/* One step at all memory servers that have blocks of clients; *ret_sum is of their blocks. */
+static void
+sum_add(struct nam_blocks *sum, uint64_t blocks, uint64_t bytes)
+{
+	sum->blocks += blocks;
+	sum->bytes += bytes;
+}
+
+/* One step at all memory servers that have blocks of clients; *ret_sum is of their replies. */
 NAM_FIBER_FN static int
 ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 	struct nam__swept *ret_sum, struct nam_diag *diag)
@@ -51,45 +58,33 @@ ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 		if (rc)
 			return nam_diag_set(diag, rc, "the memory server at %s: %s",
 				server->address, nam_err_text(rc));
-		ret_sum->blocks += reply.blocks;
-		ret_sum->bytes += reply.bytes;
+		sum_add(&ret_sum->suspect, reply.blocks, reply.bytes);
+		sum_add(&ret_sum->used, reply.used_blocks, reply.used_bytes);
+		sum_add(&ret_sum->named, reply.named_blocks, reply.named_bytes);
 	}
 	return rc;
 }
 
-/*
- * Which clients are not dead, once none is on its way there.  C26: such a one may have left an
- * intent, which no client completes before it is dead.
- */
+/* Which clients are not dead, and whether one is on its way there. */
 NAM_FIBER_FN static int
 living_ask(struct nam_worker *worker, struct nam_rpc_sweep_reply *reply, struct nam_diag *diag)
 {
 	const struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_LIVING };
-	uint64_t deadline = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
-	int rc;
+	int rc = ask(worker, worker->client->catalog_slot, &request, reply,
+		NAM_SWEEP_LIVING_WORDS); /* SUSPENDS */
 
-	for (;;) {
-		rc = ask(worker, worker->client->catalog_slot, &request, reply,
-			NAM_SWEEP_LIVING_WORDS); /* SUSPENDS */
-		if (rc)
-			return nam_diag_set(diag, rc, "the lead does not say which clients live: "
-				"%s", nam_err_text(rc));
-		if (!reply->client || !NAM_GUARD(SWEEP_FENCING))
-			return 0;
-		if (nam_now_ns() >= deadline)
-			return nam_diag_set(diag, -EAGAIN, "client %u has ended, and is not dead "
-				"before all memory servers say so", reply->client);
-		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
-	}
+	return !rc ? 0 : nam_diag_set(diag, rc, "the lead does not say which clients live: %s",
+		nam_err_text(rc));
 }
 
 /* Asked after BEGIN: blocks of clients that come later are not suspect. */
 NAM_FIBER_FN static int
-spare_living(struct nam__sweep *sweep, struct nam__swept *ret_suspect, struct nam_diag *diag)
+spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 {
 	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
 	struct nam_rpc_sweep_request *request = calloc(1, sizeof(*request) + bytes);
 	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
+	struct nam__swept all;
 	int rc = request && reply ? 0 : nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
 
 	if (!rc)
@@ -100,27 +95,82 @@ spare_living(struct nam__sweep *sweep, struct nam__swept *ret_suspect, struct na
 		request->number = sweep->number;
 		request->count = NAM_SWEEP_LIVING_WORDS;
 		memcpy(request->words, reply->words, bytes);
-		sweep->killed = reply->killed;
-		rc = ask_all(sweep, request, ret_suspect, diag); /* SUSPENDS */
+		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
 	}
 	free(request);
 	free(reply);
 	return rc;
 }
 
+/* All operations that are under way have ended. */
+NAM_FIBER_FN static int
+operations_wait(struct nam_worker *worker, struct nam_diag *diag)
+{
+	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
+	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS, label, oldest;
+	uint16_t client;
+	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
+		&label); /* SUSPENDS */
+
+	while (!rc) {
+		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
+		if (rc || nam_epoch_ahead(oldest, label) > 0)
+			break;
+		if (nam_now_ns() >= deadline)
+			return nam__epoch_blame(worker, client, patience_ns, diag); /* SUSPENDS */
+		nam__pause_await(worker, pause_ns); /* SUSPENDS */
+		pause_ns = pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
+	}
+	return rc;
+}
+
+/* C26: what a client has begun is not completed before it is dead. */
+NAM_FIBER_FN static int
+fencing_wait(struct nam_worker *worker, struct nam_rpc_sweep_reply *reply, struct nam_diag *diag)
+{
+	uint64_t deadline = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	int rc;
+
+	while (!(rc = living_ask(worker, reply, diag)) && reply->client && /* SUSPENDS */
+		NAM_GUARD(SWEEP_FENCING)) {
+		if (nam_now_ns() >= deadline)
+			return nam_diag_set(diag, -EAGAIN, "client %u has ended, and is not dead "
+				"before all memory servers say so", reply->client);
+		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+	}
+	return rc;
+}
+
 int
-nam__sweep_begin(struct nam__sweep *sweep, struct nam_worker *worker,
-	struct nam__swept *ret_suspect, struct nam_diag *diag)
+nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, struct nam_diag *diag)
+{
+	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
+	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
+	int rc = reply ? fencing_wait(worker, reply, diag) : /* SUSPENDS */
+		nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
+
+	*sweep = (struct nam__sweep){ .worker = worker, .number = nam_entropy() | 1,
+		.killed = rc ? 0 : reply->killed };
+	free(reply);
+	return rc;
+}
+
+int
+nam__sweep_begin(struct nam__sweep *sweep, struct nam_diag *diag)
 {
 	const struct nam_rpc_sweep_request request = {
 		.step = NAM_RPC_SWEEP_BEGIN,
-		.number = nam_entropy() | 1,
+		.number = sweep->number,
 	};
-	int rc;
+	struct nam__swept all;
+	int rc = 0;
 
-	*sweep = (struct nam__sweep){ .worker = worker, .number = request.number };
-	rc = ask_all(sweep, &request, ret_suspect, diag); /* SUSPENDS */
-	return rc ? rc : spare_living(sweep, ret_suspect, diag); /* SUSPENDS */
+	/* C26: an operation may know a version of a dead client that it will commit. */
+	if (NAM_GUARD(SWEEP_BARRIER))
+		rc = operations_wait(sweep->worker, diag); /* SUSPENDS */
+	if (!rc)
+		rc = ask_all(sweep, &request, &all, diag); /* SUSPENDS */
+	return rc ? rc : spare_living(sweep, diag); /* SUSPENDS */
 }
 
 /* ---- marks --------------------------------------------------------------------------------- */
@@ -135,71 +185,84 @@ marks_send(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 	return rc;
 }
 
-int
-nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at)
+NAM_FIBER_FN static int
+mark(struct nam__sweep *sweep, enum nam_rpc_sweep_step step, struct nam_gaddr at)
 {
 	uint16_t slot = nam__server_slot(sweep->worker->client, at);
 	struct nam_rpc_sweep_request **marks;
 
 	if (slot >= sweep->worker->client->servers_count)
 		return -NAM_E_NOREGION;
-	marks = &sweep->marks[slot];
+	marks = &sweep->marks[slot][step == NAM_RPC_SWEEP_RECORDS];
 	if (!*marks) {
 		*marks = calloc(1, NAM_RPC_BODY_MAX);
 		if (!*marks)
 			return -ENOMEM;
-		(*marks)->step = NAM_RPC_SWEEP_MARK;
+		(*marks)->step = step;
+		(*marks)->number = sweep->number;
 	}
-	sweep->marked++;
-	/* C26: names lead to it. */
-	if (NAM_GUARD(SWEEP_MARK))
-		(*marks)->words[(*marks)->count++] = nam_gaddr_untagged(at).raw;
+	(*marks)->words[(*marks)->count++] = nam_gaddr_untagged(at).raw;
 	return (*marks)->count < NAM_RPC_SWEEP_BLOCKS ? 0 :
 		marks_send(sweep->worker, slot, *marks); /* SUSPENDS */
+}
+
+int
+nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at)
+{
+	/* C26: names lead to it. */
+	return !NAM_GUARD(SWEEP_MARK) ? 0 :
+		mark(sweep, NAM_RPC_SWEEP_MARK, at); /* SUSPENDS */
+}
+
+int
+nam__sweep_mark_record(struct nam__sweep *sweep, struct nam_gaddr head)
+{
+	/* C26: records lead to their versions. */
+	return mark(sweep, NAM_GUARD(SWEEP_RECORDS) ? NAM_RPC_SWEEP_RECORDS : NAM_RPC_SWEEP_MARK,
+		head); /* SUSPENDS */
 }
 
 void
 nam__sweep_free(struct nam__sweep *sweep)
 {
 	for (uint32_t slot = 0; slot < NAM_SERVERS_MAX; slot++)
-		free(sweep->marks[slot]);
+		for (unsigned i = 0; i < 2; i++)
+			free(sweep->marks[slot][i]);
+}
+
+/* ---- blocks without a name ----------------------------------------------------------------- */
+
+int
+nam_keep(struct nam_worker *worker, struct nam_gaddr at)
+{
+	struct {
+		struct nam_rpc_sweep_request head;
+		uint64_t word;
+	} request = { { .step = NAM_RPC_SWEEP_KEEP, .count = 1 }, nam_gaddr_untagged(at).raw };
+	uint16_t slot = nam__server_slot(worker->client, at);
+	struct nam_rpc_sweep_reply reply;
+	int rc = nam__change_check(worker);
+
+	if (!rc && slot >= worker->client->servers_count)
+		rc = -NAM_E_NOREGION;
+	return rc ? rc : ask(worker, slot, &request.head, &reply, 0); /* SUSPENDS */
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
-
-/* C26: operations that may have unlinked a block before it was marked have ended. */
-NAM_FIBER_FN static int
-operations_wait(struct nam_worker *worker, uint64_t patience_ns, struct nam_diag *diag)
-{
-	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS, label, oldest;
-	uint16_t client;
-	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
-		&label); /* SUSPENDS */
-
-	while (!rc && NAM_GUARD(SWEEP_WAIT)) {
-		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
-		if (rc || nam_epoch_ahead(oldest, label) > 0)
-			break;
-		if (nam_now_ns() >= deadline)
-			return nam__epoch_blame(worker, client, patience_ns, diag); /* SUSPENDS */
-		nam__pause_await(worker, pause_ns); /* SUSPENDS */
-		pause_ns = pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
-	}
-	return rc;
-}
 
 /*
  * C26: what they have unlinked is in limbos, and now marked, too.  But a client that was killed may
  * have unlinked a block before that was marked, and left it to others in its intent.
  */
 NAM_FIBER_FN static int
-reports_wait(struct nam__sweep *sweep, uint64_t patience_ns, struct nam_diag *diag)
+reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 {
 	const struct nam_rpc_sweep_request request = {
 		.step = NAM_RPC_SWEEP_REPORT,
 		.number = sweep->number,
 	};
 	struct nam_worker *worker = sweep->worker;
+	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
 	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS;
 	struct nam_rpc_sweep_reply reply;
 
@@ -219,36 +282,97 @@ reports_wait(struct nam__sweep *sweep, uint64_t patience_ns, struct nam_diag *di
 	}
 }
 
+/* The worker's own words about a failure, if nothing better is known. */
+static int
+explain(const struct nam__sweep *sweep, int rc, struct nam_diag *diag)
+{
+	if (rc && !diag->text[0])
+		(void)nam_diag_set(diag, rc, "%s", *sweep->worker->diag.text ?
+			sweep->worker->diag.text : nam_err_text(rc));
+	return rc;
+}
+
 int
-nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_freed,
+nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag)
+{
+	struct nam_worker *worker = sweep->worker;
+	int rc = 0;
+
+	diag->text[0] = '\0';
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
+		for (unsigned i = 0; i < 2 && !rc; i++)
+			if (sweep->marks[slot][i] && sweep->marks[slot][i]->count)
+				rc = marks_send(worker, slot, sweep->marks[slot][i]); /* SUSPENDS */
+	nam_race_point("sweep.marked");
+	/* C26: operations that may have unlinked a block before it was marked have ended. */
+	if (!rc && NAM_GUARD(SWEEP_WAIT))
+		rc = operations_wait(worker, diag); /* SUSPENDS */
+	if (!rc)
+		rc = reports_wait(sweep, diag); /* SUSPENDS */
+	nam_race_point("sweep.reported");
+	return explain(sweep, rc, diag);
+}
+
+/* Those of one memory server. */
+NAM_FIBER_FN static int
+ask_some(struct nam__sweep *sweep, uint32_t slot, const uint64_t *addresses, uint32_t count,
+	uint64_t *ret_bits)
+{
+	struct {
+		struct nam_rpc_sweep_request head;
+		uint64_t words[64];
+	} request = { { .step = NAM_RPC_SWEEP_ASK, .number = sweep->number }, { 0 } };
+	struct {
+		struct nam_rpc_sweep_reply head;
+		uint64_t bits;
+	} reply = { 0 };
+	uint64_t asked = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam_gaddr at = nam_gaddr_untagged(NAM_GADDR(addresses[i]));
+
+		if (nam__server_slot(sweep->worker->client, at) != slot)
+			continue;
+		request.words[request.head.count++] = at.raw;
+		asked |= 1ull << i;
+	}
+	if (!asked)
+		return 0;
+	rc = ask(sweep->worker, slot, &request.head, &reply.head, 1); /* SUSPENDS */
+	for (; !rc && asked; asked &= asked - 1, reply.bits >>= 1)
+		*ret_bits |= reply.bits & 1 ? asked & -asked : 0;
+	return rc;
+}
+
+int
+nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
+	uint64_t *ret_bits)
+{
+	int rc = 0;
+
+	*ret_bits = 0;
+	for (uint32_t slot = 0; slot < sweep->worker->client->servers_count && !rc; slot++)
+		rc = ask_some(sweep, slot, addresses, count, ret_bits); /* SUSPENDS */
+	return rc;
+}
+
+int
+nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_swept,
 	struct nam_diag *diag)
 {
 	struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_END,
 		.number = sweep->number };
-	struct nam_worker *worker = sweep->worker;
-	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
 	int rc = 0;
 
 	diag->text[0] = '\0';
-	for (uint32_t slot = 0; slot < worker->client->servers_count && !rc; slot++)
-		if (sweep->marks[slot] && sweep->marks[slot]->count)
-			rc = marks_send(worker, slot, sweep->marks[slot]); /* SUSPENDS */
-	nam_race_point("sweep.marked");
-	if (!rc)
-		rc = operations_wait(worker, patience_ns, diag); /* SUSPENDS */
-	if (!rc)
-		rc = reports_wait(sweep, patience_ns, diag); /* SUSPENDS */
-	nam_race_point("sweep.reported");
 	/* Clients that know an address may be looking at the block yet. */
-	if (!rc && !dry)
-		rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
+	if (!dry)
+		rc = nam_fetch_add_await(sweep->worker, sweep->worker->client->epoch_word, 1,
 			&request.label); /* SUSPENDS */
 	if (!rc)
-		rc = ask_all(sweep, &request, ret_freed, diag); /* SUSPENDS */
-	if (rc && !diag->text[0])
-		(void)nam_diag_set(diag, rc, "%s", *worker->diag.text ? worker->diag.text :
-			nam_err_text(rc));
-	return rc;
+		rc = ask_all(sweep, &request, ret_swept, diag); /* SUSPENDS */
+	return explain(sweep, rc, diag);
 }
 
 /* ---- reports ------------------------------------------------------------------------------- */
@@ -279,7 +403,7 @@ report_to(struct nam_client *client, uint32_t slot, const uint64_t *addresses, u
 	struct nam_worker *worker = client->epoch_worker;
 	int rc = 0;
 
-	marks->step = NAM_RPC_SWEEP_MARK;
+	marks->step = NAM_RPC_SWEEP_HELD;
 	marks->count = 0;
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		struct nam_gaddr at = nam_gaddr_untagged((struct nam_gaddr){ addresses[i] });

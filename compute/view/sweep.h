@@ -2,8 +2,8 @@
 /*
  * sweep.h -- freeing the blocks that dead clients allocated and that nothing leads to (C26).
  *
- * The caller begins a sweep, marks all blocks that names lead to, and ends it.  Only blocks of
- * index nodes are freed.
+ * The caller opens a sweep, completes what dead clients have begun, begins, marks all blocks that
+ * names lead to, settles, and ends it.
  */
 #ifndef NAM_COMPUTE_VIEW_SWEEP_H
 #define NAM_COMPUTE_VIEW_SWEEP_H
@@ -14,31 +14,52 @@
 struct nam__sweep {
 	struct nam_worker *worker;
 	uint64_t number;
-	uint64_t killed;		/* clients, before it began */
-	uint64_t marked;		/* blocks, some of them more than once */
-	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX];	/* by slot; not sent yet */
+	uint64_t killed;		/* clients, before it was opened */
+	/* By slot; not sent yet.  The second of each are of heads of records. */
+	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][2];
 };
 
+/* Of all memory servers. */
 struct nam__swept {
-	uint64_t blocks, bytes;
+	struct nam_blocks suspect;
+	struct nam_blocks used, named;	/* as the sweep ends: before it frees the suspect ones */
 };
 
 /*
- * From now on blocks of clients that are dead are suspect; *ret_suspect is how many.  The worker
- * runs no operation.  0, -EAGAIN: another sweep has begun; or as nam_rpc_call(), and *diag says
- * why.  Must be followed by nam__sweep_free().  Cost: 2 RPCs to each memory server, 1 to the lead.
+ * The worker runs no operation.  No client is on its way to being dead afterwards, or -EAGAIN.
+ * Must be followed by nam__sweep_free().  Cost: 1 RPC to the lead.
+ *
+ * Those below return 0; -EAGAIN: another sweep has begun, or a client was killed; or as
+ * nam_rpc_call().  *diag says why.
  */
-NAM_FIBER_FN int nam__sweep_begin(struct nam__sweep *sweep, struct nam_worker *worker,
-	struct nam__swept *ret_suspect, struct nam_diag *diag) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/*
+ * All that dead clients had begun is complete.  Waits until operations under way have ended, at
+ * most timeout_ms; -NAM_E_LOCK_TIMEOUT: a client is stopped or slow, and *diag names it.  From
+ * now on blocks of clients that are dead are suspect.  Cost: 2 RPCs to
+ * each memory server, 1 to the lead; 20 ms.
+ */
+NAM_FIBER_FN int nam__sweep_begin(struct nam__sweep *sweep,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 /* A name leads there.  Cost: 1 RPC for each 506 blocks of a memory server. */
 NAM_FIBER_FN int nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at) NAM_MUST_CHECK;
+/* A name leads to that head of a record, and it to versions.  Cost: the same. */
+NAM_FIBER_FN int nam__sweep_mark_record(struct nam__sweep *sweep,
+	struct nam_gaddr head) NAM_MUST_CHECK;
 /*
  * All is marked.  Waits until operations that were under way have ended and all clients have
- * reported what is in their limbos, at most timeout_ms each; then frees what is suspect, unless
- * `dry`.  -NAM_E_LOCK_TIMEOUT: a client is stopped or slow; nothing is freed, and *diag names it.
- * -EAGAIN: a client was killed meanwhile, or another sweep has begun; nothing is freed.
+ * reported what is in their limbos, at most timeout_ms each: -NAM_E_LOCK_TIMEOUT as above.
  */
-NAM_FIBER_FN int nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_freed,
+NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
+/*
+ * Which of up to 64 blocks are suspect: bits.  Those on memory servers that are not known are not.
+ * Cost: 1 RPC to each memory server that has some.
+ */
+NAM_FIBER_FN int nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
+	uint64_t *ret_bits) NAM_MUST_CHECK;
+/* Frees what is suspect, unless `dry`. */
+NAM_FIBER_FN int nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_swept,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__sweep_free(struct nam__sweep *sweep);
 

@@ -17,7 +17,9 @@ struct nam__run {
 	struct nam__run_bits {
 		uint64_t free;		/* set while a block is free */
 		uint64_t waiting;	/* set while one waits for readers, as a used one */
-		uint64_t suspect;	/* nothing has been found that leads to it: sweep.c */
+		/* sweep.c: */
+		uint64_t suspect;	/* nothing has been found that leads to it */
+		uint64_t named;		/* a name leads to it */
 	} *bits;			/* NULL until there is one */
 	uint16_t *owners;		/* of each block: a client's id; 0: not known */
 	uint64_t label;			/* of the last block that came to wait */

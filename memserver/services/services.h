@@ -49,6 +49,7 @@ struct nam__allocator {
 	uint64_t run_bytes;		/* the longest run with more than one block */
 	uint64_t batch;			/* of the last HOLD */
 	uint64_t sweep;			/* the number of the one under way; or 0 */
+	uint64_t sweep_living[NAM_CLIENTS_MAX / 64];	/* bits: clients that it takes for alive */
 	struct nam__run_list held;
 	struct nam_memory_figures memory[NAM_MEMORY_KINDS];
 	struct nam__allocator_memory calls;

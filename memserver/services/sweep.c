@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/env.h"
 #include "common/guard.h"
 #include "common/rpc/sweep_rpc.h"
+#include "memserver/services/records.h"
 #include "memserver/services/runs.h"
 
 /* ---- books ----------------------------------------------------------------------------------- */
@@ -41,12 +43,18 @@ words_each(struct nam__allocator *allocator,
 }
 
 static void
-count_add(struct nam_rpc_sweep_reply *reply, const struct nam__run *run, uint64_t blocks)
+count_add(const struct nam__run *run, uint64_t bits, uint64_t *blocks, uint64_t *bytes)
 {
-	uint32_t count = (uint32_t)__builtin_popcountll(blocks);
+	uint32_t count = (uint32_t)__builtin_popcountll(bits);
 
-	reply->blocks += count;
-	reply->bytes += (uint64_t)count * run->stride;
+	*blocks += count;
+	*bytes += (uint64_t)count * run->stride;
+}
+
+static void
+suspects_add(struct nam_rpc_sweep_reply *reply, const struct nam__run *run, uint64_t bits)
+{
+	count_add(run, bits, &reply->blocks, &reply->bytes);
 }
 
 static int
@@ -57,8 +65,9 @@ suspect_all(struct nam__allocator *allocator, struct nam__run *run, uint32_t wor
 	(void)allocator;
 	if (rc)
 		return rc;
-	run->bits[word].suspect = nam_stride_is_of_nodes(run->stride) ? used(run, word) : 0;
-	count_add(arg, run, run->bits[word].suspect);
+	run->bits[word].suspect = used(run, word);
+	run->bits[word].named = 0;
+	suspects_add(arg, run, run->bits[word].suspect);
 	return 0;
 }
 
@@ -84,7 +93,7 @@ spare(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, voi
 			(sparing->living[owner / 64] >> owner % 64 & 1)))
 			run->bits[word].suspect &= ~(1ull << bit);
 	}
-	count_add(sparing->reply, run, run->bits[word].suspect);
+	suspects_add(sparing->reply, run, run->bits[word].suspect);
 	return 0;
 }
 
@@ -97,44 +106,118 @@ static int
 end_suspects(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
 {
 	const struct ending *ending = arg;
-	uint64_t blocks = word < run->words ? run->bits[word].suspect : 0;
+	struct nam_rpc_sweep_reply *reply = ending->reply;
+	uint64_t blocks = used(run, word);
 
-	if (!blocks)
+	count_add(run, blocks, &reply->used_blocks, &reply->used_bytes);
+	if (word >= run->words)
 		return 0;
+	count_add(run, blocks & run->bits[word].named, &reply->named_blocks, &reply->named_bytes);
+	blocks = run->bits[word].suspect;
 	run->bits[word].suspect = 0;
-	count_add(ending->reply, run, blocks);
-	if (ending->label)
+	suspects_add(reply, run, blocks);
+	if (blocks && ending->label)
 		nam__run_wait(allocator, run, word, blocks, ending->label);
 	return 0;
 }
 
-/* Blocks are named by any address in them.  Those of other kinds of memory are no client's. */
+/* The block with an address of this server.  Those of other kinds of memory are no client's. */
+struct block {
+	struct nam__run *run;		/* NULL: there is none */
+	uint32_t number;
+};
+
 static int
-mark(struct nam__allocator *allocator, uint64_t raw, uint16_t owner)
+block_at(struct nam__allocator *allocator, uint64_t raw, struct block *ret_block)
 {
 	struct nam_gaddr at = { raw };
-	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id;
+	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id, number;
 	const struct nam__alloc_region *region;
 	struct nam__run *run;
-	uint32_t number;
 
+	*ret_block = (struct block){ 0 };
 	if (index >= allocator->regions_count)
 		return -NAM_E_FABRIC_PROTOCOL;
 	region = &allocator->regions[index];
 	number = nam__run_find(region, nam_gaddr_offset(at));
 	run = number == UINT32_MAX ? NULL : region->runs[number];
-	if (!run || !run->stride || region->kind != NAM_MEMORY_PUBLIC)
-		return owner ? -NAM_E_FABRIC_PROTOCOL : 0;
-	number = (uint32_t)((nam_gaddr_offset(at) - run->offset) / run->stride);
-	if (owner && nam__run_reserve(run))
-		return -ENOMEM;
-	if (number / 64 >= run->words)
-		return 0;
-	if (owner && !(used(run, number / 64) >> number % 64 & 1))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (owner)
-		run->owners[number] = owner;
-	run->bits[number / 64].suspect &= ~(1ull << number % 64);
+	if (run && run->stride && region->kind == NAM_MEMORY_PUBLIC)
+		*ret_block = (struct block){ run,
+			(uint32_t)((nam_gaddr_offset(at) - run->offset) / run->stride) };
+	return 0;
+}
+
+/* The word of books with the block's bit, or NULL. */
+static struct nam__run_bits *
+books_of(const struct block *block)
+{
+	return !block->run || block->number / 64 >= block->run->words ? NULL :
+		&block->run->bits[block->number / 64];
+}
+
+static uint64_t
+bit_of(const struct block *block)
+{
+	return 1ull << block->number % 64;
+}
+
+static int
+mark(struct nam__allocator *allocator, uint64_t raw, bool named)
+{
+	struct nam__run_bits *books;
+	struct block block;
+	int rc = block_at(allocator, raw, &block);
+
+	books = rc ? NULL : books_of(&block);
+	if (books) {
+		books->suspect &= ~bit_of(&block);
+		books->named |= named ? bit_of(&block) : 0;
+	}
+	return rc;
+}
+
+/* @owner	0: none */
+static int
+own(struct nam__allocator *allocator, uint64_t raw, uint16_t owner)
+{
+	struct block block;
+	int rc = block_at(allocator, raw, &block);
+
+	if (!rc && !block.run)
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (!rc)
+		rc = nam__run_reserve(block.run);
+	if (!rc && !(used(block.run, block.number / 64) & bit_of(&block)))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (rc)
+		return rc;
+	block.run->owners[block.number] = owner;
+	books_of(&block)->suspect &= ~bit_of(&block);
+	return 0;
+}
+
+/* Clients can write the words of a record: what is no address of a block leads to none. */
+static void
+version_mark(void *arg, uint64_t at)
+{
+	(void)!mark(arg, nam_gaddr_untagged(NAM_GADDR(at)).raw, true);
+}
+
+static int
+record_mark(const struct nam__exchange *exchange, uint64_t head_at)
+{
+	const struct nam__server_records records = nam__records_of(exchange);
+	struct nam__allocator *allocator = &exchange->server->allocator;
+	struct nam__server_head *head;
+	int rc = mark(allocator, head_at, true);
+
+	head = rc ? NULL : nam__server_record_lock(&records, head_at);
+	if (!head)
+		return rc;
+	/* C26: versions that are prepared, or kept for readers, are not the latest. */
+	nam__server_record_sweep(&records, head, allocator->sweep_living, nam_now_ns(),
+		version_mark, allocator);
+	nam__server_record_unlock(&records, head_at);
 	return 0;
 }
 
@@ -154,23 +237,59 @@ static int
 spare_living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
+	struct nam__allocator *allocator = &exchange->server->allocator;
 	struct sparing sparing = { request->words, reply };
 
-	return words_each(&exchange->server->allocator, spare, &sparing);
+	memcpy(allocator->sweep_living, request->words, sizeof(allocator->sweep_living));
+	return words_each(allocator, spare, &sparing);
 }
 
 static int
 mark_all(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
-	uint16_t owner = request->step == NAM_RPC_SWEEP_OWN ? exchange->connection->client_id : 0;
 	int rc = 0;
 
 	(void)reply;
-	if (request->step == NAM_RPC_SWEEP_OWN && !owner)
-		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < request->count && !rc; i++)
-		rc = mark(&exchange->server->allocator, request->words[i], owner);
+		rc = request->step == NAM_RPC_SWEEP_RECORDS ?
+			record_mark(exchange, request->words[i]) :
+			mark(&exchange->server->allocator, request->words[i],
+				request->step == NAM_RPC_SWEEP_MARK);
+	return rc;
+}
+
+static int
+own_all(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
+	struct nam_rpc_sweep_reply *reply)
+{
+	bool keep = request->step == NAM_RPC_SWEEP_KEEP;
+	uint16_t owner = keep ? 0 : exchange->connection->client_id;
+	int rc = keep || owner ? 0 : -NAM_E_FABRIC_PROTOCOL;
+
+	(void)reply;
+	for (uint32_t i = 0; i < request->count && !rc; i++)
+		rc = own(&exchange->server->allocator, request->words[i], owner);
+	return rc;
+}
+
+static int
+ask(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
+	struct nam_rpc_sweep_reply *reply)
+{
+	int rc = 0;
+
+	reply->count = (request->count + 63) / 64;
+	memset(reply->words, 0, reply->count * sizeof(reply->words[0]));
+	for (uint32_t i = 0; i < request->count && !rc; i++) {
+		const struct nam__run_bits *books;
+		struct block block;
+
+		rc = block_at(&exchange->server->allocator, request->words[i], &block);
+		books = rc ? NULL : books_of(&block);
+		if (books && books->suspect & bit_of(&block))
+			reply->words[i / 64] |= 1ull << i % 64;
+	}
 	return rc;
 }
 
@@ -244,16 +363,23 @@ static const struct step {
 	uint32_t count_min, count_max;		/* words */
 	bool lead, numbered, goes_on;
 } steps[] = {
-	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 0, false, true, false },
 	[NAM_RPC_SWEEP_LIVING] = { living, NAM_ROLE_ADMIN, 0, 0, true, false, false },
+	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 0, false, true, false },
 	[NAM_RPC_SWEEP_SPARE] = { spare_living, NAM_ROLE_ADMIN, NAM_SWEEP_LIVING_WORDS,
 		NAM_SWEEP_LIVING_WORDS, false, true, true },
-	[NAM_RPC_SWEEP_MARK] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
+	[NAM_RPC_SWEEP_MARK] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
+		true },
+	[NAM_RPC_SWEEP_RECORDS] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
+		true },
+	[NAM_RPC_SWEEP_HELD] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
 		false },
-	[NAM_RPC_SWEEP_OWN] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
+	[NAM_RPC_SWEEP_OWN] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
+		false },
+	[NAM_RPC_SWEEP_KEEP] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
 		false },
 	[NAM_RPC_SWEEP_REPORT] = { report, NAM_ROLE_ADMIN, 0, 0, true, true, false },
 	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, true, true, false },
+	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true, true },
 	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 0, false, true, true },
 };
 

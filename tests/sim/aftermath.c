@@ -4,6 +4,7 @@
 
 #include "compute/remote/epoch.h"
 #include "index/maintain.h"
+#include "txn/sweep.h"
 #include "linearizable.h"
 #include "scan_check.h"
 #include "stage.h"
@@ -157,7 +158,7 @@ sweep_all(struct sim_stage *stage, struct nam_worker *worker)
 	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !sim_disturbed())
 		sim_fail(stage, "the last sweep: %s (last said: %s)", nam_err_name(rc),
 			nam_worker_diag(worker));
-	stage->outcome->swept += rc ? 0 : stat.freed_blocks;
+	stage->outcome->swept += rc ? 0 : stat.freed.blocks;
 	return !rc;
 }
 
@@ -190,7 +191,7 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 	outcome->given_up = stage->given_up / memory.stride;
 	outcome->lost = sim_memory_lost(&memory, stage->given_up);
 	if (scenario->sweeps)
-		least = -(int64_t)outcome->given_up;
+		least = -(int64_t)((stage->given_up + memory.stride - 1) / memory.stride);
 	/* C26: a dead collector's merge was completed; and the director's nodes stay. */
 	if (swept && !scenario->temporary && !scenario->kv)
 		most = (int64_t)((nam__limbo_bytes(worker) + losses.others) / memory.stride);

@@ -219,7 +219,7 @@ sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker)
 			break;
 		if (rc)
 			sim_die("no status: %s", nam_worker_diag(worker));
-		used += status.carved_bytes - status.free_bytes;
+		used += status.carved_bytes - status.free_bytes - status.waiting_bytes;
 	}
 	return used;
 }

@@ -12,6 +12,7 @@
 #include "compute/worker/worker.h"
 #include "index/index_internal.h"
 #include "index/maintain.h"
+#include "txn/sweep.h"
 #include "litmus.h"
 
 #define FIRST 500u
@@ -98,7 +99,7 @@ sweep(struct actor *self)
 
 	if (rc)
 		litmus_fail("sweep: %s: %s", nam_err_name(rc), nam_worker_diag(self->worker));
-	return stat.freed_blocks;
+	return stat.freed.blocks;
 }
 
 static void
@@ -220,14 +221,25 @@ keep_in_limbo(struct actor *self)
 	take_from_limbo(self);
 }
 
+/* The dead are known. */
+static void
+let_merge(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FIVE])
+		return;
+	litmus.flags[FIVE] = true;
+	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
+}
+
 /* Its merge is held up before it retires the leaf that it has taken out. */
 static void
 hold_merge(struct actor *self)
 {
 	(void)self;
-	if (litmus.flags[TWO])
+	if (litmus.flags[SEEN])
 		return;
-	litmus.flags[TWO] = true;
+	litmus.flags[SEEN] = true;
 	litmus_await_for(THREE, LITMUS_SHORT_NS);
 }
 
@@ -236,6 +248,8 @@ merge_slowly(struct actor *self)
 {
 	await_death(self, A);
 	thin_out(self);
+	litmus.flags[TWO] = true;
+	litmus_await(FIVE);
 	nam__labels_hold(self->worker);
 	(void)litmus_collect(self);
 	nam__labels_release(self->worker);
@@ -278,17 +292,6 @@ kill_collector(struct actor *self)
 	nam_sim_process_kill(litmus.actors[C].process);
 }
 
-/* The dead are known. */
-static void
-let_merge(struct actor *self)
-{
-	(void)self;
-	if (litmus.flags[FIVE])
-		return;
-	litmus.flags[FIVE] = true;
-	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
-}
-
 /* The next collector ends the merge, so the leaf is in a limbo, and cannot be free as well. */
 static void
 sweep_and_resume(struct actor *self)
@@ -309,30 +312,6 @@ sweep_and_resume(struct actor *self)
 	give_all(self);
 }
 
-/* The same, and the sweep begins before the lead counts it as dead. */
-static void
-die_in_merge(struct actor *self)
-{
-	nam_sim_process_kill(self->process);
-	litmus.flags[FOUR] = true;
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
-}
-
-static void
-thin_and_die_at_once(struct actor *self)
-{
-	litmus.flags[FIVE] = true;
-	thin_and_die(self);
-}
-
-static void
-sweep_soon(struct actor *self)
-{
-	litmus_await(FOUR);
-	litmus_await_state(self, C, NAM_CLIENT_FENCING);
-	sweep_and_resume(self);
-}
-
 const struct litmus_case litmus_sweep_cases[] = {
 	{ { "sweep_stock", LITMUS_LOADED,
 		{ end_filled, fill_and_die, sweep_and_use, keep_block }, { { 0 } } },
@@ -346,7 +325,7 @@ const struct litmus_case litmus_sweep_cases[] = {
 		"the same, and they are in a limbo while the sweep is made", 2, 0 },
 	{ { "sweep_merge", LITMUS_LOADED,
 		{ end_thinned, fill_and_die, sweep_and_use, merge_slowly },
-		{ { "merge.buried", C, hold_merge } } },
+		{ { "merge.buried", C, hold_merge }, { "sweep.living", B, let_merge } } },
 		"the same, and one is taken out and not in the limbo yet", 2, 0 },
 	{ { "sweep_killed", LITMUS_LOADED,
 		{ end_thinned, fill_and_die, sweep_and_resume, thin_and_die },
@@ -354,9 +333,5 @@ const struct litmus_case litmus_sweep_cases[] = {
 			{ "sweep.marked", B, kill_collector } } },
 		"a collector is killed in a merge while a sweep is made, and the next one ends it",
 		2, 0 },
-	{ { "sweep_fencing", LITMUS_LOADED,
-		{ end_thinned, fill_and_die, sweep_soon, thin_and_die_at_once },
-		{ { "merge.buried", C, die_in_merge } } },
-		"a collector is killed in a merge just before a sweep is made", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

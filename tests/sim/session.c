@@ -7,6 +7,7 @@
 #include "compute/remote/reclaim.h"
 #include "index/coarse/coarse.h"
 #include "index/maintain.h"
+#include "txn/sweep.h"
 #include "stage.h"
 
 #define SCAN_ENTRIES_MAX 64u
@@ -497,7 +498,7 @@ sweep(struct sim_actor *actor, struct nam_worker *worker)
 
 	if (nam_sim_zombie())
 		return rc;
-	actor->stage->outcome->swept += stat.freed_blocks;
+	actor->stage->outcome->swept += stat.freed.blocks;
 	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !sim_explained(actor, rc))
 		sim_fail(actor->stage, "a sweep: %s (last said: %s)", nam_err_name(rc),
 			nam_worker_diag(worker));

@@ -18,7 +18,7 @@ PUBLIC_HEADERS = """
     common/rpc/figures.h common/rpc/transport.h
     compute/admin.h compute/client.h compute/remote.h
     index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
-    kv/kv.h kv/options.h txn/records.h txn/table.h
+    kv/kv.h kv/options.h txn/records.h txn/sweep.h txn/table.h
     memserver/server.h
     """.split()
 
@@ -75,7 +75,7 @@ CROSSING = {
     "compute/client/names.h": ["index", "kv", "txn"],
     "compute/remote/batch.h": ["kv", "txn"],
     "compute/view/fence.h": ["steward"],
-    "compute/view/sweep.h": ["index"],
+    "compute/view/sweep.h": ["index", "txn"],
     "compute/remote/epoch.h": ["index", "kv", "txn"],
     "compute/remote/forget.h": ["index", "kv", "txn"],
     "compute/remote/lock.h": ["index"],
@@ -88,6 +88,7 @@ CROSSING = {
     "compute/view/server_add.h": ["steward"],
     "compute/view/view_store.h": ["steward"],
     "compute/worker/worker.h": ["steward", "txn"],
+    "index/maintain/sweep.h": ["txn"],
     "index/server/partition.h": ["memserver"],
     "index/server/tree.h": ["memserver"],
     "kv/server/cuckoo.h": ["bench"],

@@ -33,7 +33,7 @@ static const struct command commands[] = {
 	{ "client", "fence", ctl_client_fence, 1, 1, "ID",
 		"no memory server takes that client any more", false, false },
 	{ NULL, "sweep", ctl_sweep, 0, 0, "",
-		"free the index nodes that dead clients have left", true, false },
+		"free the memory that dead clients have left", true, false },
 	{ NULL, "top", ctl_top, 0, 0, "",
 		"their rates, live on a terminal, else once", false, true },
 	{ "index", "create", ctl_index_create, 1, 1, "NAME",

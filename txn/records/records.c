@@ -212,7 +212,7 @@ open_superblock(struct nam_worker *worker, struct nam_records *records)
 }
 
 int
-nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool tables,
+nam__records_open_any(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
 	struct nam_records **ret_records)
 {
 	struct nam_records *records;
@@ -228,18 +228,34 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 	memcpy(records->name, name, strlen(name) + 1);
 	rc = open_superblock(worker, records); /* SUSPENDS */
 	keys_name(name, keys);
-	if (!rc && tables && !records->rows)
-		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made for "
-			"tables: name another one", name);
-	if (!rc && !tables && records->rows)
-		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
-			"tables: open these (namctl table list)", name);
 	if (!rc)
 		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
 	if (!rc)
 		rc = nam__addresses_new(worker->client, cache_bytes / 2, &records->addresses);
 	if (!rc && records->options.algorithm == NAM_RAMP_LOCKING)
 		rc = nam__local_locks_new(&records->local_locks);
+	if (rc)
+		nam_records_close(records);
+	else
+		*ret_records = records;
+	return rc;
+}
+
+int
+nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool tables,
+	struct nam_records **ret_records)
+{
+	struct nam_records *records;
+	int rc = nam__records_open_any(worker, name, cache_bytes, &records); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (tables && !records->rows)
+		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made for "
+			"tables: name another one", name);
+	if (!tables && records->rows)
+		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
+			"tables: open these (namctl table list)", name);
 	if (rc)
 		nam_records_close(records);
 	else
@@ -368,36 +384,51 @@ some_retire(struct nam_worker *worker, struct nam_records *records, const struct
 	return 0;
 }
 
-int
-nam_records_drop(struct nam_worker *worker, const char *name)
+NAM_FIBER_FN static int
+drop(struct nam_worker *worker, struct nam_records *records)
 {
-	struct nam_records records = { .client = worker->client };
 	char keys[NAM_INDEX_NAME_BYTES];
-	int rc = name_check(worker, name), index_rc;
+	int rc, index_rc;
 
-	if (rc)
-		return rc;
-	memcpy(records.name, name, strlen(name) + 1);
-	keys_name(name, keys);
-	rc = open_superblock(worker, &records); /* SUSPENDS */
-	if (rc)
-		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_take(worker, NAM_CATALOG_RECORDS, name,
-		records.superblock.raw); /* SUSPENDS */
+	rc = nam__name_take(worker, NAM_CATALOG_RECORDS, records->name,
+		records->superblock.raw); /* SUSPENDS */
 	nam__op_end(worker);
 	if (rc)
 		return rc;
 	nam_race_point("records.unnamed");
-	nam_retire(worker, records.superblock, sizeof(struct nam_records_superblock));
+	nam_retire(worker, records->superblock, sizeof(struct nam_records_superblock));
 	/* Until the index is gone, there is a way to the heads that are retired. */
 	nam__labels_hold(worker);
 	/* If a part of the store is lost, the index cannot be opened, and no record is found. */
-	rc = nam_index_open(worker, keys, 0, &records.keys); /* SUSPENDS */
+	keys_name(records->name, keys);
+	rc = nam_index_open(worker, keys, 0, &records->keys); /* SUSPENDS */
 	if (!rc)
-		rc = nam__records_walk(worker, &records, some_retire, NULL); /* SUSPENDS */
-	nam_index_close(records.keys);
+		rc = nam__records_walk(worker, records, some_retire, NULL); /* SUSPENDS */
+	nam_index_close(records->keys);
 	index_rc = nam_index_drop(worker, keys); /* SUSPENDS */
 	nam__labels_release(worker);
 	return index_rc ? index_rc : rc;
+}
+
+int
+nam_records_drop(struct nam_worker *worker, const char *name)
+{
+	struct nam_records records = { .client = worker->client };
+	int rc = name_check(worker, name);
+	bool pinned = NAM_GUARD(SWEEP_DROP);
+	uint64_t epoch;
+
+	if (rc)
+		return rc;
+	memcpy(records.name, name, strlen(name) + 1);
+	rc = open_superblock(worker, &records); /* SUSPENDS */
+	if (rc)
+		return rc;
+	/* K7: without a name, heads and versions are in this client's hands alone. */
+	epoch = pinned ? nam__epoch_pin(worker) : 0;
+	rc = drop(worker, &records); /* SUSPENDS */
+	if (pinned)
+		nam__epoch_unpin(worker, epoch);
+	return rc;
 }

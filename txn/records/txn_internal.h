@@ -270,5 +270,8 @@ NAM_FIBER_FN int nam__records_create(struct nam_worker *worker, const char *name
 	const struct nam_records_options *options, bool tables) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
 	uint64_t cache_bytes, bool tables, struct nam_records **ret_records) NAM_MUST_CHECK;
+/* For either. */
+NAM_FIBER_FN int nam__records_open_any(struct nam_worker *worker, const char *name,
+	uint64_t cache_bytes, struct nam_records **ret_records) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_TXN_INTERNAL_H */

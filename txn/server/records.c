@@ -185,6 +185,30 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 	return count;
 }
 
+void
+nam__server_record_sweep(const struct nam__server_records *records, struct nam__server_head *head,
+	const uint64_t *living, uint64_t now_ns, void (*fn)(void *arg, uint64_t at), void *arg)
+{
+	uint64_t *link = &head->chain;
+
+	/* K6.  Where clients commit, they CAS the word meanwhile. */
+	fn(arg, __atomic_load_n(&head->latest, __ATOMIC_RELAXED));
+	for (unsigned hops = 0; *link && hops < HOPS_MAX && NAM_GUARD(SWEEP_CHAIN); hops++) {
+		struct nam_version *version = version_at(records, *link);
+		uint32_t writer = version ? version->timestamp % NAM_CLIENTS_MAX : 0;
+
+		if (version && expired(version, now_ns) &&
+			!(living[writer / 64] >> writer % 64 & 1)) {
+			*link = version->previous;
+			continue;
+		}
+		fn(arg, *link);
+		if (!version)
+			break;
+		link = &version->previous;
+	}
+}
+
 static uint32_t
 sweep_if_due(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t now_ns, uint64_t *ret_retired, uint32_t room)

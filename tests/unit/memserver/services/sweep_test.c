@@ -11,7 +11,8 @@
 #define LIVING 6u
 #define NUMBER 77u
 
-static uint64_t suspects;		/* as the last reply says */
+static struct nam_rpc_sweep_reply last;	/* zeroes after a failure */
+#define suspects (last.blocks)
 
 static int
 step_with(struct fixture *f, uint32_t step, uint64_t number, uint64_t label, const uint64_t *words,
@@ -27,9 +28,9 @@ step_with(struct fixture *f, uint32_t step, uint64_t number, uint64_t label, con
 	if (count)
 		memcpy(request->words, words, count * sizeof(*words));
 	rc = call(f, NAM_RPC_SWEEP, body, (uint32_t)(sizeof(*request) + count * sizeof(*words)));
-	suspects = rc ? 0 : reply->blocks;
+	memset(&last, 0, sizeof(last));
 	if (!rc)
-		assert_int_equal(reply->bytes, reply->blocks * STRIDE);
+		last = *reply;
 	return rc;
 }
 
@@ -64,7 +65,7 @@ waiting(struct fixture *f)
 }
 
 static void
-begin__blocks_of_the_dead_and_the_living__SUSPECTS_NODES_OF_THE_DEAD(void **state)
+begin__blocks_of_the_dead_and_the_living__SUSPECTS_THOSE_OF_THE_DEAD(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t dead[100], living[100], other[10];
@@ -75,21 +76,66 @@ begin__blocks_of_the_dead_and_the_living__SUSPECTS_NODES_OF_THE_DEAD(void **stat
 	assert_int_equal(give(f, STRIDE, dead, 10), 0);
 	assert_int_equal(give_later(f, 9, STRIDE, dead + 10, 10), 0);
 	assert_int_equal(step(f, NAM_RPC_SWEEP_BEGIN, NUMBER), 0);
-	assert_int_equal(suspects, 180);
+	assert_int_equal(suspects, 190);
 	begin(f, NUMBER);
-	assert_int_equal(suspects, 80);
+	assert_int_equal(suspects, 90);
+	assert_int_equal(last.bytes, 80 * STRIDE + 10 * OTHER_STRIDE);
 	/* If it is marked, comes back, or is owned anew, it is not suspect any more. */
-	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, dead + 20, 30), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, NUMBER, 0, dead + 20, 30), 0);
 	assert_int_equal(give(f, STRIDE, dead + 50, 10), 0);
 	f->connection.client_id = LIVING;
 	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, dead + 60, 5), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_HELD, 0, 0, other, 2), 0);
 	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), 0);
-	assert_int_equal(suspects, 35);
-	assert_int_equal(waiting(f), (35 + 10) * STRIDE);
+	assert_int_equal(suspects, 35 + 8);
+	assert_int_equal(last.bytes, 35 * STRIDE + 8 * OTHER_STRIDE);
+	assert_int_equal(last.used_blocks, 70 + 100 + 10);
+	assert_int_equal(last.used_bytes, 170 * STRIDE + 10 * OTHER_STRIDE);
+	assert_int_equal(last.named_blocks, 30);
+	assert_int_equal(last.named_bytes, 30 * STRIDE);
+	assert_int_equal(waiting(f), (35 + 10) * STRIDE + 8 * OTHER_STRIDE);
 	assert_int_equal(give(f, STRIDE, dead + 65, 1), -NAM_E_FABRIC_PROTOCOL);
 	/* Those that were owned stay its own in the next one. */
 	begin(f, NUMBER + 1);
-	assert_int_equal(suspects, 30);
+	assert_int_equal(suspects, 30 + 2);
+}
+
+/* Blocks that no client has any more are not suspect in any sweep, until they come back. */
+static void
+keep__blocks_of_the_dead__STAY(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[10];
+
+	alloc_as(f, DEAD, STRIDE, blocks, 10);
+	begin(f, NUMBER);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_KEEP, 0, 0, blocks, 4), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 0, NULL, 0), 0);
+	assert_int_equal(suspects, 6);
+	begin(f, NUMBER + 1);
+	assert_int_equal(suspects, 6);
+	assert_int_equal(give(f, STRIDE, blocks, 1), 0);
+	alloc_as(f, DEAD, STRIDE, blocks, 1);
+	begin(f, NUMBER + 2);
+	assert_int_equal(suspects, 7);
+}
+
+static void
+ask__suspects_and_others__SAYS_WHICH(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_sweep_reply *reply = reply_body(f);
+	uint64_t blocks[70];
+
+	alloc_as(f, DEAD, STRIDE, blocks, 70);
+	begin(f, NUMBER);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, NUMBER, 0, blocks + 1, 2), 0);
+	blocks[65] = nam_gaddr_make(0, 0, 0).raw;
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_ASK, NUMBER, 0, blocks, 70), 0);
+	assert_int_equal(reply->count, 2);
+	assert_int_equal(reply->words[0], ~6ull);
+	assert_int_equal(reply->words[1], 0x3d);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_ASK, NUMBER + 1, 0, blocks, 1), -EAGAIN);
 }
 
 /* Blocks of a run that grew meanwhile, and recycled ones. */
@@ -150,12 +196,13 @@ mark_and_own__any_address__IN_BOUNDS(void **state)
 	alloc_as(f, DEAD, STRIDE, blocks, 2);
 	begin(f, NUMBER);
 	at = blocks[0] + 3;
-	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, &at, 1), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, NUMBER, 0, &at, 1), 0);
 	at = nam_gaddr_make(0, 0, 0).raw;
-	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, &at, 1), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, NUMBER, 0, &at, 1), 0);
 	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, &at, 1), -NAM_E_FABRIC_PROTOCOL);
 	at = nam_gaddr_make(0xffff, 64, 0).raw;
-	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, 0, 0, &at, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, NUMBER, 0, &at, 1),
+		-NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(give(f, STRIDE, blocks + 1, 1), 0);
 	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OWN, 0, 0, blocks + 1, 1),
 		-NAM_E_FABRIC_PROTOCOL);
@@ -171,11 +218,12 @@ sweep__malformed__IS_PROTOCOL(void **state)
 	struct fixture *f = *state;
 	uint64_t words[NAM_SWEEP_LIVING_WORDS + 1] = { 0 };
 
-	for (uint32_t what = 0; what < 12; what++) {
-		bool counts = what == NAM_RPC_SWEEP_SPARE || what == NAM_RPC_SWEEP_MARK ||
-			what == NAM_RPC_SWEEP_OWN;
-		bool numbered = what != NAM_RPC_SWEEP_LIVING && what != NAM_RPC_SWEEP_MARK &&
-			what != NAM_RPC_SWEEP_OWN;
+	for (uint32_t what = 0; what < NAM_RPC_SWEEP_END + 3; what++) {
+		bool numbered = what != NAM_RPC_SWEEP_LIVING && what != NAM_RPC_SWEEP_HELD &&
+			what != NAM_RPC_SWEEP_OWN && what != NAM_RPC_SWEEP_KEEP;
+		bool counts = !numbered ? what != NAM_RPC_SWEEP_LIVING :
+			what == NAM_RPC_SWEEP_SPARE || what == NAM_RPC_SWEEP_MARK ||
+			what == NAM_RPC_SWEEP_RECORDS || what == NAM_RPC_SWEEP_ASK;
 
 		assert_int_equal(step_with(f, what, numbered ? 0 : NUMBER, 0, words, counts ? 64 :
 			0), -NAM_E_FABRIC_PROTOCOL);
@@ -197,7 +245,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(begin__blocks_of_the_dead_and_the_living__SUSPECTS_NODES_OF_THE_DEAD),
+		TEST(begin__blocks_of_the_dead_and_the_living__SUSPECTS_THOSE_OF_THE_DEAD),
+		TEST(keep__blocks_of_the_dead__STAY),
+		TEST(ask__suspects_and_others__SAYS_WHICH),
 		TEST(alloc__during_a_sweep__IS_NOT_SUSPECT),
 		TEST(end__without_a_label__FREES_NOTHING),
 		TEST(begin__of_another_sweep__ENDS_THE_FIRST),

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.h -- marks what an index leads to, for a sweep: compute/view/sweep.h. */
+#ifndef NAM_INDEX_MAINTAIN_SWEEP_H
+#define NAM_INDEX_MAINTAIN_SWEEP_H
+
+#include "compute/view/sweep.h"
+
+/*
+ * Its nodes.  0, also if it has been dropped meanwhile; else nothing may be freed, and the worker's
+ * diag says why.  Cost: a walk, as nam_index_stat(), and one RPC for 506 nodes.
+ */
+NAM_FIBER_FN int nam__sweep_mark_index(struct nam__sweep *sweep, const char *name) NAM_MUST_CHECK;
+
+#endif /* NAM_INDEX_MAINTAIN_SWEEP_H */

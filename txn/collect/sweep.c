@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sweep.c -- nam_sweep(): completes what dead clients have begun, marks what names lead to, takes
+ * entries of rows that nothing leads to out of tables' indexes, and has the rest freed.
+ */
+#include "txn/sweep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/client/names.h"
+#include "index/maintain/sweep.h"
+#include "txn/records/protocols.h"
+#include "txn/table/rows_internal.h"
+
+#define ATTEMPTS 5u			/* while clients are killed */
+#define TOGETHER_MAX 64u		/* heads, entries */
+
+struct sweeping {
+	struct nam__sweep sweep;
+	struct nam_worker *worker;
+	bool dry;
+	struct nam_sweep_stat *stat;
+	struct nam__catalog_name *names;
+	uint32_t count, size;
+	struct nam_table **tables;	/* of names of that kind; NULL: dropped meanwhile */
+	struct nam_diag diag;
+};
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static int
+on_name(void *arg, const struct nam__catalog_name *name)
+{
+	struct sweeping *self = arg;
+
+	if (self->count == self->size) {
+		uint32_t size = self->size ? 2 * self->size : 16;
+		struct nam__catalog_name *names = realloc(self->names, size * sizeof(*names));
+
+		if (!names)
+			return -ENOMEM;
+		self->names = names;
+		self->size = size;
+	}
+	self->names[self->count++] = *name;
+	return 0;
+}
+
+NAM_FIBER_FN static int
+names_get(struct sweeping *self)
+{
+	self->count = 0;
+	return nam__catalog_list(self->worker, on_name, self); /* SUSPENDS */
+}
+
+typedef int (*name_fn)(struct sweeping *self, uint32_t i);
+
+/* Call fn for all names of that kind.  One that has been dropped meanwhile leads nowhere. */
+NAM_FIBER_FN static int
+names_each(struct sweeping *self, enum nam_catalog_kind kind, name_fn fn, uint32_t *ret_count)
+{
+	int rc = 0;
+
+	*ret_count = 0;
+	for (uint32_t i = 0; i < self->count && !rc; i++) {
+		if (self->names[i].kind != kind)
+			continue;
+		rc = nam__worker_stopped(self->worker);
+		if (!rc)
+			rc = fn(self, i); /* SUSPENDS */
+		*ret_count += !rc;
+		if (rc == -NAM_E_NOINDEX || rc == -NAM_E_DROPPED || rc == -NAM_E_KIND)
+			rc = 0;
+	}
+	return rc;
+}
+
+/* ---- what dead clients have begun ------------------------------------------------------------ */
+
+NAM_FIBER_FN static int
+table_open(struct sweeping *self, uint32_t i)
+{
+	return nam_table_open(self->worker, self->names[i].name, 0,
+		&self->tables[i]); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static void
+tables_close(struct sweeping *self, uint32_t count)
+{
+	for (uint32_t i = 0; self->tables && i < count; i++)
+		nam_table_close(self->worker, self->tables[i]); /* SUSPENDS */
+	free(self->tables);
+	self->tables = NULL;
+}
+
+/* With its open tables, which delete the entries of versions that are replaced. */
+static struct nam_records *
+shared(const struct sweeping *self, const struct nam_records *records)
+{
+	for (uint32_t i = 0; i < self->count; i++)
+		if (self->tables[i] && self->tables[i]->store->records->store == records->store)
+			return self->tables[i]->store->records;
+	return NULL;
+}
+
+NAM_FIBER_FN static int
+store_collect(struct sweeping *self, uint32_t i)
+{
+	const char *name = self->names[i].name;
+	struct nam_records_collected done = { 0 };
+	struct nam_worker *worker = self->worker;
+	struct nam_records *records;
+	int rc = nam__records_open_any(worker, name, 0, &records); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = nam_records_collect(worker, shared(self, records) ?: records, &done); /* SUSPENDS */
+	/* Where memory servers do not know versions, only records lead to them. */
+	if (!rc && done.undecided && records->options.commit == NAM_RECORDS_ONESIDED)
+		rc = nam_diag_set(&worker->diag, -NAM_E_LOST, "record store '%s': transactions of "
+			"dead clients name records on memory servers that are gone", name);
+	nam_records_close(records);
+	return rc;
+}
+
+/* K5: later a reader could commit a version that no record leads to yet. */
+NAM_FIBER_FN static int
+complete(struct sweeping *self)
+{
+	uint32_t count = 0, ignored;
+	int rc = names_get(self); /* SUSPENDS */
+
+	if (!rc && self->count) {
+		self->tables = calloc(self->count, sizeof(struct nam_table *));
+		count = self->tables ? self->count : 0;
+		rc = self->tables ? names_each(self, NAM_CATALOG_TABLE, table_open,
+			&ignored) : -ENOMEM; /* SUSPENDS */
+	}
+	if (!rc && NAM_GUARD(SWEEP_COLLECT))
+		rc = names_each(self, NAM_CATALOG_RECORDS, store_collect, &ignored); /* SUSPENDS */
+	tables_close(self, count); /* SUSPENDS */
+	return rc;
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+index_mark(struct sweeping *self, uint32_t i)
+{
+	return nam__sweep_mark_index(&self->sweep, self->names[i].name); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+heads_mark(struct sweeping *self, struct nam_records *records)
+{
+	static const struct nam_range all;
+	struct nam_cursor *cursor;
+	uint64_t heads[TOGETHER_MAX];
+	uint32_t count = 0;
+	int rc = nam_cursor_open(self->worker, records->keys, &all, &cursor);
+
+	if (rc)
+		return rc;
+	do {
+		rc = nam__worker_stopped(self->worker);
+		if (!rc)
+			rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX,
+				&count); /* SUSPENDS */
+		for (uint32_t i = 0; i < count && !rc; i++)
+			rc = nam__sweep_mark_record(&self->sweep,
+				NAM_GADDR(heads[i])); /* SUSPENDS */
+	} while (!rc && count);
+	nam_cursor_close(cursor); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+store_mark(struct sweeping *self, uint32_t i)
+{
+	struct nam_records *records;
+	int rc = nam__records_open_any(self->worker, self->names[i].name, 0,
+		&records); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = heads_mark(self, records); /* SUSPENDS */
+	nam_records_close(records);
+	return rc;
+}
+
+/* A name that comes after the sweep has begun is of blocks of a living client. */
+NAM_FIBER_FN static int
+all_mark(struct sweeping *self)
+{
+	uint32_t *tables = &self->stat->tables;
+	int rc = names_get(self); /* SUSPENDS */
+
+	*tables = 0;
+	for (uint32_t i = 0; i < self->count && !rc; i++) {
+		*tables += self->names[i].kind == NAM_CATALOG_TABLE;
+		if (self->names[i].kind != NAM_CATALOG_KV)
+			rc = nam__sweep_mark(&self->sweep,
+				NAM_GADDR(self->names[i].entry)); /* SUSPENDS */
+	}
+	if (!rc)
+		rc = names_each(self, NAM_CATALOG_INDEX, index_mark,
+			&self->stat->indexes); /* SUSPENDS */
+	return rc ? rc : names_each(self, NAM_CATALOG_RECORDS, store_mark,
+		&self->stat->record_stores); /* SUSPENDS */
+}
+
+/* ---- entries of rows that nothing leads to --------------------------------------------------- */
+
+/* T2: an address is reused when no entry leads there. */
+NAM_FIBER_FN static int
+some_delete(struct sweeping *self, struct nam_table *table, uint32_t which, const uint8_t *keys,
+	const uint64_t *heads, uint32_t count)
+{
+	const uint32_t bytes = table->schema.indexes[which].bytes;
+	uint64_t addresses[TOGETHER_MAX], suspect;
+	int rc;
+
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(&addresses[i], keys + i * (bytes + NAM__ENTRY_AT_BYTES) + bytes,
+			sizeof(addresses[i]));
+	rc = nam__sweep_ask(&self->sweep, addresses, count, &suspect); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		if (!(suspect >> i & 1))
+			continue;
+		self->stat->entries++;
+		if (self->dry || !NAM_GUARD(SWEEP_ENTRIES))
+			continue;
+		rc = nam_index_delete_pair(self->worker, table->indexes[which],
+			keys + i * (bytes + NAM__ENTRY_AT_BYTES), heads[i]); /* SUSPENDS */
+		if (rc == -NAM_E_NOTFOUND)
+			rc = 0;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+entries_delete(struct sweeping *self, struct nam_table *table, uint32_t which)
+{
+	static const struct nam_range all;
+	uint8_t *keys = nam_buffer_take(self->worker, TOGETHER_MAX * NAM_KEY_BYTES_MAX);
+	struct nam_cursor *cursor;
+	uint64_t heads[TOGETHER_MAX];
+	uint32_t count = 0;
+	int rc = keys ? nam_cursor_open(self->worker, table->indexes[which], &all, &cursor) :
+		-ENOMEM;
+
+	if (rc)
+		goto give;
+	do {
+		rc = nam__worker_stopped(self->worker);
+		if (!rc)
+			rc = nam_cursor_next(cursor, keys, heads, TOGETHER_MAX,
+				&count); /* SUSPENDS */
+		if (!rc && count)
+			rc = some_delete(self, table, which, keys, heads, count); /* SUSPENDS */
+	} while (!rc && count);
+	nam_cursor_close(cursor); /* SUSPENDS */
+give:
+	nam_buffer_give(self->worker, keys, TOGETHER_MAX * NAM_KEY_BYTES_MAX);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+table_tidy(struct sweeping *self, uint32_t i)
+{
+	struct nam_table *table;
+	int rc = nam_table_open(self->worker, self->names[i].name, 0, &table); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	for (uint32_t which = 0; which < table->schema.indexes_count && !rc; which++)
+		rc = entries_delete(self, table, which); /* SUSPENDS */
+	nam_table_close(self->worker, table); /* SUSPENDS */
+	return rc;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+steps(struct sweeping *self)
+{
+	struct nam_sweep_stat *stat = self->stat;
+	struct nam__swept swept = { .used = { 0 } };
+	uint32_t ignored;
+	int rc = nam__sweep_open(&self->sweep, self->worker, &self->diag); /* SUSPENDS */
+
+	*stat = (struct nam_sweep_stat){ .entries = 0 };
+	if (!rc)
+		rc = complete(self); /* SUSPENDS */
+	if (!rc)
+		rc = nam__sweep_begin(&self->sweep, &self->diag); /* SUSPENDS */
+	if (!rc)
+		rc = all_mark(self); /* SUSPENDS */
+	if (!rc)
+		rc = nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
+	if (!rc)
+		rc = names_each(self, NAM_CATALOG_TABLE, table_tidy, &ignored); /* SUSPENDS */
+	if (!rc)
+		rc = nam__sweep_end(&self->sweep, self->dry, &swept, &self->diag); /* SUSPENDS */
+	stat->used = swept.used;
+	stat->named = swept.named;
+	stat->freed = swept.suspect;
+	return rc;
+}
+
+NAM_FIBER_FN static int
+attempt(struct nam_worker *worker, bool dry, struct nam_sweep_stat *stat)
+{
+	struct sweeping *self = calloc(1, sizeof(*self));	/* stacks of fibers are small */
+	int rc;
+
+	if (!self)
+		return -ENOMEM;
+	self->worker = worker;
+	self->dry = dry;
+	self->stat = stat;
+	worker->diag.text[0] = '\0';
+	rc = steps(self); /* SUSPENDS */
+	if (rc && self->diag.text[0])
+		worker->diag = self->diag;
+	nam__sweep_free(&self->sweep);
+	free(self->names);
+	free(self);
+	return rc;
+}
+
+int
+nam_sweep(struct nam_worker *worker, bool dry, struct nam_sweep_stat *ret_stat)
+{
+	unsigned attempts = 0;
+	int rc = nam__change_check(worker);
+
+	if (rc)
+		return rc;
+	do
+		rc = attempt(worker, dry, ret_stat); /* SUSPENDS */
+	while (rc == -EAGAIN && ++attempts < ATTEMPTS);
+	return rc;
+}

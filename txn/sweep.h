@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.h -- nam_sweep(): the memory that dead clients have left. */
+#ifndef NAM_TXN_SWEEP_H
+#define NAM_TXN_SWEEP_H
+
+#include <stdbool.h>
+
+#include "../compute/remote.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* used = named + freed + those that living clients have, or that nam_keep() gave to none. */
+struct nam_sweep_stat {
+	struct nam_blocks used;		/* of all clients, before the end of the sweep */
+	struct nam_blocks named;	/* that names lead to */
+	struct nam_blocks freed;
+	uint64_t entries;		/* of tables' indexes, for rows that were never committed */
+	uint32_t indexes, record_stores, tables;
+};
+
+/**
+ * nam_sweep -- free the blocks that dead clients allocated and that no name leads to.
+ *
+ * Those were in stock or in limbo as they died, or belong to half-done loads, splits, drops and
+ * transactions.  Names of indexes lead to nodes, those of record stores to heads and versions.
+ * First what dead clients have left of transactions is completed, as nam_records_collect() does.
+ *
+ * @dry		only say what would be freed
+ *
+ * Other operations go on meanwhile, and living clients lose nothing.  If a client is killed
+ * meanwhile, the sweep begins anew, a few times.
+ *
+ * Returns 0 or a negative code; then nothing is freed, and the worker's diag says why:
+ *	-NAM_E_LOCK_TIMEOUT	a client is stopped or in a long operation
+ *	-EAGAIN			clients are killed all the time, or another sweep has begun, or
+ *				a memory server does not say that an ended client is gone
+ *	-NAM_E_LOST, ...	an index or a store cannot be read whole, as nam_index_open(),
+ *				nam_index_stat() and nam_records_open() say
+ *	-ECANCELED		as nam_worker_stop_when() says
+ *
+ * Suspends:	yes.  Blocks are reusable by the next client that lacks memory.
+ * Cost:	4 RPCs to each memory server; a walk of each index, as nam_index_stat(), and one RPC
+ *		for each 506 nodes; for each record store nam_records_collect(), a scan of its keys
+ *		and one RPC for each 506 records; for each index of a table a scan, and one RPC to
+ *		each memory server for 64 entries; then about 50 ms for clients to report.
+ */
+NAM_FIBER_FN int nam_sweep(struct nam_worker *worker, bool dry,
+	struct nam_sweep_stat *ret_stat) NAM_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NAM_TXN_SWEEP_H */
