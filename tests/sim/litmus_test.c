@@ -51,6 +51,13 @@ static const struct missed {
 	{ "sweep_merge", NAM_SIM_VERBS, "sweep-wait" },
 	{ "sweep_fencing", NAM_SIM_VERBS, "sweep-fencing" },
 	{ "sweep_killed", NAM_SIM_STRICT, "sweep-killed" },
+	{ "sweep_records", NAM_SIM_VERBS, "sweep-records" },
+	{ "sweep_chain", NAM_SIM_VERBS, "sweep-chain" },
+	{ "sweep_half", NAM_SIM_STRICT, "sweep-collect" },
+	{ "sweep_proof", NAM_SIM_VERBS, "sweep-collect" },
+	{ "sweep_reader", NAM_SIM_VERBS, "sweep-barrier" },
+	{ "sweep_dropped", NAM_SIM_WEAK, "sweep-drop" },
+	{ "sweep_entries", NAM_SIM_VERBS, "sweep-entries" },
 	{ "torn_node", NAM_SIM_STRICT, "node-ends" },
 	{ "torn_node", NAM_SIM_VERBS, "node-hash" },
 	{ "torn_inside", NAM_SIM_VERBS, "node-hash" },
@@ -96,7 +103,7 @@ case_at(size_t number)
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_fence_cases, litmus_steward_cases,
 		litmus_keys_cases, litmus_readers_cases, litmus_recover_cases,
-		litmus_sweep_cases };
+		litmus_sweep_cases, litmus_swept_cases };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (const struct litmus_case *one = all[i]; one->scene.name; one++)
