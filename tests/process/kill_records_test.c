@@ -4,7 +4,8 @@
  * again, while others go on.
  *
  * All answers are read atomic, where a transaction under way at a death happened as a
- * whole or not at all.  No other client fails or waits for it, and the loss of memory is bounded.
+ * whole or not at all.  No other client fails or waits for it, and a sweep frees all that the dead
+ * have left.
  * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid, 2pl.
  */
 #include <setjmp.h>
@@ -22,7 +23,7 @@
 #include "common/rpc/records_rpc.h"
 #include "kill_records.h"
 #include "tests/sim/read_atomic.h"
-#include "txn/records/version.h"
+#include "txn/sweep.h"
 
 #define VICTIMS 3u
 #define SURVIVORS 2u
@@ -31,7 +32,6 @@
 #define DEATHS_MAX (PARTIES_MAX - FIRST_VICTIM - VICTIMS)	/* of a cluster */
 #define AGE_NS 6000000u			/* at death, since it began to work, at the most */
 #define BOUND_NS test_bound_ns(5000000000ull)
-#define STRIDE_UNITS_MAX 128u
 
 static struct {
 	struct cluster cluster;
@@ -97,7 +97,7 @@ bytes_used(struct nam_worker *worker)
 		struct nam_server_status status;
 
 		assert_int_equal(nam_server_status_get(worker, i, &status), 0);
-		used += status.carved_bytes - status.free_bytes;
+		used += status.carved_bytes - status.free_bytes - status.waiting_bytes;
 	}
 	return used;
 }
@@ -183,6 +183,20 @@ store_end(struct session *guest)
 	nam_records_close(guest->records);
 	guest->records = NULL;
 	assert_int_equal(nam_records_drop(guest->worker, STORE), 0);
+}
+
+/* Of a store that is no more. */
+static void
+memory_sweep(struct session *guest)
+{
+	struct nam_sweep_stat stat;
+
+	assert_int_equal(nam_sweep(guest->worker, false, &stat), 0);
+	print_message("%u have died and left %llu blocks, %llu bytes\n",
+		game.parties - FIRST_VICTIM, (unsigned long long)stat.freed.blocks,
+		(unsigned long long)stat.freed.bytes);
+	assert_int_equal(stat.named.blocks, 0);
+	assert_true(stat.freed.blocks > 0);
 }
 
 static void
@@ -279,36 +293,6 @@ check_history(void)
 	assert_true(summary.under_way > 0);
 }
 
-/*
- * The most that a process can have taken from the memory servers: of each size of block twice what
- * it has written, and 16 of each of them.  Blocks that the dead retired were allocated before.
- */
-static uint64_t
-bytes_taken(const struct deeds *deeds)
-{
-	bool known[STRIDE_UNITS_MAX] = { false };
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < deeds->count; i++) {
-		const struct deed *deed = &deeds->each[i];
-		uint32_t about = (deed->count - 1u) * (uint32_t)sizeof(struct nam_version_sibling) +
-			(uint32_t)sizeof(struct nam_version_filter) +
-			(uint32_t)sizeof(struct nam_version_leader);
-
-		for (uint32_t k = 0; k < deed->count && deed->write; k++) {
-			uint32_t stride = nam__version_stride(nam__version_bytes(
-				nam__version_length(about, KEY_BYTES,
-				8 * value_words(deed->values[k]))));
-			uint32_t units = stride / NAM_GADDR_UNIT_BYTES;
-
-			assert_true(units < STRIDE_UNITS_MAX);
-			bytes += 2 * stride + (known[units] ? 0 : SERVERS * 16 * stride);
-			known[units] = true;
-		}
-	}
-	return bytes;
-}
-
 /* ---- the game ----------------------------------------------------------------------------- */
 
 static void
@@ -364,20 +348,6 @@ kill_again_and_again(uint32_t deaths)
 	survivors_end();
 }
 
-static void
-check_losses(uint64_t before, uint64_t after)
-{
-	uint64_t bound = 0;
-
-	for (uint32_t i = 0; i < game.parties; i++)
-		bound += bytes_taken(&game.board->parties[i]);
-	print_message("%u have died and taken %llu bytes along, of %llu at the most\n",
-		game.parties - FIRST_VICTIM, (unsigned long long)(after - before),
-		(unsigned long long)bound);
-	assert_true(after >= before);
-	assert_true(after - before <= bound);
-}
-
 /* One cluster, one store. */
 static void
 play(uint32_t deaths)
@@ -393,7 +363,8 @@ play(uint32_t deaths)
 	with_guest(store_make);
 	kill_again_and_again(deaths);
 	with_guest(store_end);
-	check_losses(before, bytes_used(worker));
+	with_guest(memory_sweep);
+	assert_int_equal(bytes_used(worker), before);
 	nam_worker_close(worker);
 	nam_client_close(client);
 	check_history();

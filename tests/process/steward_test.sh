@@ -160,7 +160,7 @@ test_collects() {
 	steward_end gatherer
 	expect 0 nam-steward --cluster "$cluster" --once
 	says 'event=collected kind=index name="sparse"'
-	says "event=swept nodes="
+	says "event=swept named_blocks="
 	expect 0 namctl --cluster "$cluster" index verify sparse
 	expect 0 namctl --cluster "$cluster" index drop sparse
 	expect 2 nam-steward --cluster "$cluster" --collect-percent 101

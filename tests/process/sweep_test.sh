@@ -1,12 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# namctl sweep: after kills of clients each block is in an index or free again, to the block.
+# namctl sweep: after kills of clients a name leads to each block, or it is free again.
 
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-
-superblock=2240			# NAM_SUPERBLOCK_STRIDE, of each index
 
 # bytes_used: of clients, without those that wait for readers.
 bytes_used() {
@@ -15,17 +13,24 @@ bytes_used() {
 		for m in (s["memory"]["public"] for s in r["servers"]))'
 }
 
-# A client that fills an index and changes it is killed.
+# kill_one ARGUMENT...: a client that fills something and changes it is killed.
 kill_one() {
 	local pid
 
-	nam-bench index --keep --design "$1" --keys 20k --seconds 100 \
-		--mix insert=50,delete=20,lookup=30 --quiet >"$tmp/bench" 2>&1 &
+	nam-bench "$@" --seconds 100 --quiet >"$tmp/bench" 2>&1 &
 	pid=$!
-	sleep 1
+	sleep 0.7
 	kill -KILL $pid
 	wait $pid 2>/dev/null
 	await is_dead $pid || fail "a killed client is not dead"
+}
+
+kill_index() {
+	kill_one index --keep --keys 20k --design "$1" --mix insert=50,delete=20,lookup=30
+}
+
+kill_ramp() {
+	kill_one ramp --keys 4k --transport "$1" --read-ratio 20 --fibers 4
 }
 
 # is_dead PID: a later client has fenced it.
@@ -36,30 +41,41 @@ is_dead() {
 	[ "$value" = True ]
 }
 
-# Nodes are swept.  Superblocks are not, of which a client that makes an index has 15 in stock.
-kills() {
-	local design indexes=0 named freed name
+# expect_books: names lead to all that is used, to the block.
+expect_books() {
+	expect 0 namctl sweep --dry-run --json
+	json "r['freed_blocks'] == 0 and r['held_blocks'] == 0"
+	json "r['used_blocks'] == r['named_blocks'] and r['used_bytes'] == r['named_bytes']"
+	python json 'r["named_bytes"]'
+	named=$value
+	bytes_used
+	[ "$value" = "$named" ] || fail "$value bytes are used, and names lead to $named"
+}
 
-	nam_servers_start 2 --memory 64M --region 8M --pages 4k || exit 1
+kills() {
+	local kind freed named name
+
+	nam_servers_start 2 --memory 96M --region 8M --pages 4k || exit 1
 	export NAM_CLUSTER=$cluster
-	for design in fine hybrid; do
-		kill_one "$design"
-		kill_one "$design"
-		indexes=$((indexes + 2))
+	for kind in "index fine" "index hybrid" "ramp onesided" "ramp star"; do
+		kill_${kind% *} "${kind#* }"
+		kill_${kind% *} "${kind#* }"
 		expect 0 namctl sweep --dry-run --json
 		json 'r["dry_run"] and r["freed_blocks"] > 10'
 		python json 'r["freed_blocks"]'
 		freed=$value
 		expect 0 namctl sweep --json
 		json "not r['dry_run'] and r['freed_blocks'] == $freed"
-		json "r['indexes'] == $indexes"
-		python json 'r["named_blocks"]'
-		named=$value
-		bytes_used
-		[ "$value" = $((named * 1088 + indexes * 16 * superblock)) ] ||
-			fail "$value bytes are used, by $named nodes of $indexes indexes"
-		expect 0 namctl sweep
-		says "0 blocks (0 B) are free"
+		expect_books
+	done
+	expect 0 namctl sweep
+	says "0 blocks (0 B) are free"
+	expect 0 namctl sweep --json
+	json "r['record_stores'] == 4 and r['indexes'] == 8 and r['tables'] == 0"
+	expect 0 namctl records list
+	for name in $out; do
+		expect 0 namctl records collect "$name"
+		expect 0 namctl records drop "$name"
 	done
 	expect 0 namctl index list
 	for name in $out; do
@@ -67,6 +83,8 @@ kills() {
 		grep -q "all right\|every invariant" "$tmp/verified" || fail "$(<"$tmp/verified")"
 		expect 0 namctl index drop "$name"
 	done
+	expect_books
+	[ "$named" = 0 ] || fail "$named bytes are used, by nothing"
 	# Blocks that waited serve other sizes.
 	expect 0 namctl kv create filling --memory 30M
 	nam_servers_stop || fail "the servers did not end well"

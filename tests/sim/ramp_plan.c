@@ -153,6 +153,7 @@ ramp_plan(enum nam_sim_profile profile, uint64_t seed, struct ramp_plan *ret_pla
 		choose_victim(ret_plan, &rng);
 	if (ret_plan->kind.transport == NAM_TRANSPORT_DATAGRAM)
 		choose_losses(ret_options, &rng);
+	ret_plan->sweeps = nam_rng_below(&rng, 4) == 0;
 }
 
 /* ---- what was covered ------------------------------------------------------------------------ */

@@ -46,6 +46,7 @@ struct ramp_plan {
 	uint64_t cache_bytes, ahead_us;
 	bool alike;			/* all values have one length: blocks go round */
 	bool large;			/* some values fit into no message */
+	bool sweeps;			/* clients sweep, too */
 	/* This client is killed so long after this fiber has begun that round. */
 	bool murder;
 	uint32_t victim, victim_fiber, victim_round;

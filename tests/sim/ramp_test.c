@@ -10,22 +10,19 @@
  * happen in a run of it; all else is drawn.  The fixed seeds cover almost all kinds, and more seeds
  * of the others follow, where all profiles run all fixed seeds (random_runs.h).
  */
+#include <errno.h>
+
 #include "common/rpc/records_rpc.h"
 #include "compute/remote/epoch.h"
 #include "txn/records/txn_internal.h"
+#include "txn/sweep.h"
 #include "commit.h"
-#include "ramp_plan.h"
+#include "ramp_run.h"
 #include "random_runs.h"
 #include "read_atomic.h"
 #include "serializable.h"
 
-#define STORE "ramp"
-#define CLIENTS_MAX RAMP_CLIENTS_MAX
-#define FIBERS_MAX RAMP_FIBERS_MAX
-#define KEYS_MAX RAMP_KEYS_MAX
-#define TOGETHER_MAX 6u
 #define SECOND_SESSIONS 1000u		/* beside those of fibers */
-#define WORDS_MAX 700u
 #define ROUNDS RAMP_ROUNDS
 #define MEMORY_BYTES (8u << 20)
 #define POLL_NS 50000u
@@ -33,71 +30,19 @@
 #define FIXED_SEEDS 64u		/* at most 32 kinds, and two turns */
 #define RANDOM_SEEDS 4u
 
-/* One fiber. */
-struct session {
-	struct player *player;
-	uint32_t number;
-	uint64_t words[TOGETHER_MAX][WORDS_MAX];
-	char keys[TOGETHER_MAX][16];
-};
-
-/* One client. */
-struct player {
-	struct nam_sim_process *process;
-	struct nam_client *client;
-	struct nam_worker *worker;
-	struct nam_records *records;
-	uint32_t number;
-	uint64_t pause_ns;		/* meanwhile what it remembers grows old */
-	struct session sessions[FIBERS_MAX];
-};
-
-/* A record was found deleted, or is being deleted: its value is known in the end. */
-struct deletion {
-	uint32_t txn, key;
-	uint64_t timestamp, value;
-};
-
-struct deletions {
-	struct deletion *each;
-	size_t count, room;
-};
-
-static struct {
-	enum nam_sim_profile profile;
-	uint64_t seed;
-	struct ramp_plan plan;
-	/* The stage. */
-	struct sim_cluster cluster;
-	struct nam_sim_process *director;
-	struct player players[CLIENTS_MAX + 1];		/* the last one is the director */
-	bool ready;
-	struct sim_txns txns;
-	struct deletions written, found;
-	uint64_t values;
-	uint64_t newest[KEYS_MAX];	/* the highest timestamp that a client has read */
-	uint64_t reads, writes, unknown, refused, restarts;
-	uint64_t collected, completed, aborted, undecided;
-	struct ramp_kind seen;		/* as clients found it */
-	struct ramp_deeds deeds;
-	bool failed;
-	char why[400];
-} run;
-
+struct ramp_run ramp_run;
 static const char *plain;		/* a file, or NULL */
 
-static void failed(const char *format, ...) NAM_PRINTF(1, 2);
-
-static void
-failed(const char *format, ...)
+void
+ramp_failed(const char *format, ...)
 {
 	va_list args;
 
-	if (run.failed || nam_sim_zombie())
+	if (ramp_run.failed || nam_sim_zombie())
 		return;
-	run.failed = true;
+	ramp_run.failed = true;
 	va_start(args, format);
-	(void)vsnprintf(run.why, sizeof(run.why), format, args);
+	(void)vsnprintf(ramp_run.why, sizeof(ramp_run.why), format, args);
 	va_end(args);
 }
 
@@ -119,10 +64,10 @@ deletion_add(struct deletions *list, uint32_t txn, uint32_t key, uint64_t timest
 static uint64_t
 deletion_value(uint32_t key, uint64_t timestamp)
 {
-	for (size_t i = 0; i < run.written.count; i++) {
-		const struct deletion *written = &run.written.each[i];
+	for (size_t i = 0; i < ramp_run.written.count; i++) {
+		const struct deletion *written = &ramp_run.written.each[i];
 
-		if (written->key == key && run.txns.txns[written->txn].timestamp == timestamp)
+		if (written->key == key && ramp_run.txns.txns[written->txn].timestamp == timestamp)
 			return written->value;
 	}
 	return 0;
@@ -139,9 +84,9 @@ words_of(uint32_t key, uint64_t value)
 {
 	static const uint32_t words[] = { 1, 7, 20, 60 }, large[] = { 1, 490, 20, 640 };
 
-	if (run.plan.alike)
-		return run.plan.large ? large[3] : 1;
-	return (run.plan.large ? large : words)[key % 4] + (uint32_t)(value % 3) * 8;
+	if (ramp_run.plan.alike)
+		return ramp_run.plan.large ? large[3] : 1;
+	return (ramp_run.plan.large ? large : words)[key % 4] + (uint32_t)(value % 3) * 8;
 }
 
 /* ---- transactions ---------------------------------------------------------------------------- */
@@ -149,13 +94,14 @@ words_of(uint32_t key, uint64_t value)
 static uint32_t
 pick(uint32_t picked[TOGETHER_MAX])
 {
-	uint32_t all[KEYS_MAX], most = run.plan.keys < TOGETHER_MAX ? run.plan.keys : TOGETHER_MAX;
+	uint32_t keys = ramp_run.plan.keys, most = keys < TOGETHER_MAX ? keys : TOGETHER_MAX;
+	uint32_t all[KEYS_MAX];
 	uint32_t count = 1 + (uint32_t)(nam_sim_random() % most);
 
-	for (uint32_t i = 0; i < run.plan.keys; i++)
+	for (uint32_t i = 0; i < ramp_run.plan.keys; i++)
 		all[i] = i;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t other = i + (uint32_t)(nam_sim_random() % (run.plan.keys - i));
+		uint32_t other = i + (uint32_t)(nam_sim_random() % (ramp_run.plan.keys - i));
 
 		picked[i] = all[other];
 		all[other] = all[i];
@@ -163,15 +109,15 @@ pick(uint32_t picked[TOGETHER_MAX])
 	return count;
 }
 
-static void
-name_key(struct session *self, uint32_t i, uint32_t key)
+void
+ramp_name_key(struct session *self, uint32_t i, uint32_t key)
 {
 	(void)snprintf(self->keys[i], sizeof(self->keys[i]), "key%u", key);
 }
 
 /* Errors explained by another's death, or the end of a connection. */
-static bool
-explained(int rc)
+bool
+ramp_explained(int rc)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
 
@@ -182,13 +128,13 @@ explained(int rc)
  * A client without a record's address searches the index of keys, and finds locks of the
  * dead, locks of stalled clients, or a slow cluster.
  */
-static bool
-locked(int rc)
+bool
+ramp_locked(int rc)
 {
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-		return explained(rc);
+		return ramp_explained(rc);
 	return (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) || rc == -NAM_E_RESTART_TORN) &&
-	       (explained(rc) || run.plan.slowness > 1 || nam_sim_counted().stalls);
+	       (ramp_explained(rc) || ramp_run.plan.slowness > 1 || nam_sim_counted().stalls);
 }
 
 /* A transaction's reads of some records, which its session keeps from `first` on. */
@@ -202,47 +148,48 @@ read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t 
 		nam_err_name(reading->rc));
 	if (reading->rc) {
 		if (reading->rc == -NAM_E_RESTART_DEAD)
-			run.restarts++;
-		else if (locked(reading->rc))
-			run.refused++;
-		else if (!nam_err_is(reading->rc, NAM_E_FABRIC) || !explained(reading->rc))
-			failed("get_all: %s, %s", nam_err_name(reading->rc),
+			ramp_run.restarts++;
+		else if (ramp_locked(reading->rc))
+			ramp_run.refused++;
+		else if (!nam_err_is(reading->rc, NAM_E_FABRIC) || !ramp_explained(reading->rc))
+			ramp_failed("get_all: %s, %s", nam_err_name(reading->rc),
 				nam_worker_diag(player->worker));
-		sim_txns_end(&run.txns, txn, SIM_TXN_ABORTED, 0, now());
+		sim_txns_end(&ramp_run.txns, txn, SIM_TXN_ABORTED, 0, now());
 		return;
 	}
-	run.reads++;
-	run.deeds.reads++;
+	ramp_run.reads++;
+	ramp_run.deeds.reads++;
 	for (uint32_t i = 0; i < reading->count; i++) {
 		const struct nam_record_get *get = &reading->gets[i];
 		const uint64_t *words = self->words[first + i];
 		uint32_t key = picked[first + i];
 		uint64_t value = get->rc ? 0 : words[0];
 
-		if (get->timestamp > run.newest[key])
-			run.newest[key] = get->timestamp;
+		if (get->timestamp > ramp_run.newest[key])
+			ramp_run.newest[key] = get->timestamp;
 		if (get->rc == -NAM_E_NOTFOUND && get->timestamp) {
-			deletion_add(&run.found, txn, key, get->timestamp, 0);
+			deletion_add(&ramp_run.found, txn, key, get->timestamp, 0);
 			continue;
 		}
-		sim_txns_read(&run.txns, txn, key, value);
+		sim_txns_read(&ramp_run.txns, txn, key, value);
 		if (get->rc == -NAM_E_NOTFOUND)
 			continue;
 		if (get->rc || get->value_bytes != 8 * words_of(key, value))
-			failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
+			ramp_failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
 				get->value_bytes, (unsigned long long)value);
 		for (uint32_t k = 1; k < get->value_bytes / 8; k++)
 			if (words[k] != value)
-				failed("key %u: a value that no writer has put: word %u is %llu, "
-					"the first %llu", key, k, (unsigned long long)words[k],
+				ramp_failed("key %u: a value that no writer has put: word %u is "
+					"%llu, the first %llu", key, k,
+					(unsigned long long)words[k],
 					(unsigned long long)value);
 	}
-	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+	sim_txns_end(&ramp_run.txns, txn, SIM_TXN_COMMITTED, 0, now());
 }
 
 /* Some by two transactions at once, the second of which counts as a session of its own. */
-static void
-read_some(struct session *self, const uint32_t *picked, uint32_t count)
+void
+ramp_read(struct session *self, const uint32_t *picked, uint32_t count)
 {
 	struct player *player = self->player;
 	struct nam_record_get gets[TOGETHER_MAX];
@@ -252,15 +199,15 @@ read_some(struct session *self, const uint32_t *picked, uint32_t count)
 	int rc;
 
 	for (uint32_t i = 0; i < count; i++) {
-		name_key(self, i, picked[i]);
+		ramp_name_key(self, i, picked[i]);
 		gets[i] = (struct nam_record_get){ .key = self->keys[i], .value = self->words[i],
 			.key_bytes = (uint32_t)strlen(self->keys[i]),
 			.size = sizeof(self->words[i]) };
 	}
 	readings[0] = (struct nam_records_reading){ .gets = gets, .count = first };
 	readings[1] = (struct nam_records_reading){ .gets = &gets[first], .count = count - first };
-	txns[0] = sim_txns_begin(&run.txns, self->number, now());
-	txns[1] = two ? sim_txns_begin(&run.txns, SECOND_SESSIONS + self->number, now()) : 0;
+	txns[0] = sim_txns_begin(&ramp_run.txns, self->number, now());
+	txns[1] = two ? sim_txns_begin(&ramp_run.txns, SECOND_SESSIONS + self->number, now()) : 0;
 	if (two)
 		rc = nam_records_get_many(player->worker, player->records, readings, 2);
 	else
@@ -269,7 +216,7 @@ read_some(struct session *self, const uint32_t *picked, uint32_t count)
 	if (nam_sim_zombie())
 		return;
 	if (rc != (two && !readings[0].rc ? readings[1].rc : readings[0].rc))
-		failed("get_many: %s, where its transactions are %s and %s", nam_err_name(rc),
+		ramp_failed("get_many: %s, where its transactions are %s and %s", nam_err_name(rc),
 			nam_err_name(readings[0].rc), nam_err_name(readings[1].rc));
 	read_ended(self, txns[0], picked, 0, &readings[0]);
 	if (two)
@@ -280,54 +227,54 @@ static enum sim_txn_outcome
 outcome(const struct player *player, int rc)
 {
 	if (!rc) {
-		run.deeds.writes++;
+		ramp_run.deeds.writes++;
 		return SIM_TXN_COMMITTED;
 	}
-	if (rc == -NAM_E_REMOTE_FULL || locked(rc)) {
-		run.refused++;
+	if (rc == -NAM_E_REMOTE_FULL || ramp_locked(rc)) {
+		ramp_run.refused++;
 		return SIM_TXN_ABORTED;
 	}
-	run.unknown++;
-	if (!explained(rc) || !(nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)))
-		failed("put_all: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	ramp_run.unknown++;
+	if (!ramp_explained(rc) || !(nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)))
+		ramp_failed("put_all: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 	return SIM_TXN_UNKNOWN;
 }
 
 /* @deletes	of eight records so many are deleted */
-static void
-write_some(struct session *self, const uint32_t *picked, uint32_t count, uint32_t deletes)
+void
+ramp_write(struct session *self, const uint32_t *picked, uint32_t count, uint32_t deletes)
 {
 	struct player *player = self->player;
 	struct nam_record_put puts[TOGETHER_MAX];
-	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	uint32_t txn = sim_txns_begin(&ramp_run.txns, self->number, now());
 	uint64_t timestamp = 0;
 	int rc;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint64_t value = ++run.values;
+		uint64_t value = ++ramp_run.values;
 		uint32_t words = words_of(picked[i], value);
 		bool delete = nam_sim_random() % 8 < deletes;
 
-		name_key(self, i, picked[i]);
+		ramp_name_key(self, i, picked[i]);
 		for (uint32_t k = 0; k < words; k++)
 			self->words[i][k] = value;
 		puts[i] = (struct nam_record_put){ self->keys[i],
 			(uint32_t)strlen(self->keys[i]), delete ? 0 : 8 * words,
 			delete ? NULL : self->words[i] };
-		sim_txns_write(&run.txns, txn, picked[i], value);
+		sim_txns_write(&ramp_run.txns, txn, picked[i], value);
 		if (delete)
-			deletion_add(&run.written, txn, picked[i], 0, value);
+			deletion_add(&ramp_run.written, txn, picked[i], 0, value);
 	}
 	rc = nam_records_put_all(player->worker, player->records, puts, count, &timestamp);
 	/* A dead client reports its last transaction at the end. */
 	if (nam_sim_zombie()) {
-		sim_txns_end(&run.txns, txn, SIM_TXN_UNKNOWN, timestamp, 0);
+		sim_txns_end(&ramp_run.txns, txn, SIM_TXN_UNKNOWN, timestamp, 0);
 		return;
 	}
 	nam_sim_note("%u: put_all of %u: %s, %llu", self->number, count, nam_err_name(rc),
 		(unsigned long long)timestamp);
-	run.writes++;
-	sim_txns_end(&run.txns, txn, outcome(player, rc), timestamp, now());
+	ramp_run.writes++;
+	sim_txns_end(&ramp_run.txns, txn, outcome(player, rc), timestamp, now());
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -339,13 +286,13 @@ reuse(const struct player *player)
 	uint64_t reusable;
 	int rc = nam__limbo_advance(player->worker, &reusable);
 
-	if (rc && !explained(rc))
-		failed("limbo: %s", nam_err_name(rc));
+	if (rc && !ramp_explained(rc))
+		ramp_failed("limbo: %s", nam_err_name(rc));
 }
 
 /* Beside the others, some of which may be dead. */
-static void
-collect(struct player *player)
+void
+ramp_collect(struct player *player)
 {
 	struct nam_records_collected done;
 	int rc = nam_records_collect(player->worker, player->records, &done);
@@ -355,12 +302,30 @@ collect(struct player *player)
 	nam_sim_note("%u: collect: %s, %llu versions, %llu committed, %llu aborted",
 		player->number, nam_err_name(rc), (unsigned long long)done.versions,
 		(unsigned long long)done.committed, (unsigned long long)done.aborted);
-	run.collected += done.versions;
-	run.completed += done.committed;
-	run.aborted += done.aborted;
-	run.undecided += done.undecided;
-	if (rc && !locked(rc) && !explained(rc))
-		failed("collect: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	ramp_run.collected += done.versions;
+	ramp_run.completed += done.committed;
+	ramp_run.aborted += done.aborted;
+	ramp_run.undecided += done.undecided;
+	if (rc && !ramp_locked(rc) && !ramp_explained(rc))
+		ramp_failed("collect: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+}
+
+/* Other clients work, die and sweep meanwhile. */
+int
+ramp_sweep(struct player *player)
+{
+	struct nam_sweep_stat stat = { .entries = 0 };
+	int rc = nam_sweep(player->worker, false, &stat);
+
+	if (nam_sim_zombie())
+		return rc;
+	nam_sim_note("%u: sweep: %s, %llu blocks", player->number, nam_err_name(rc),
+		(unsigned long long)stat.freed.blocks);
+	ramp_run.swept += rc ? 0 : stat.freed.blocks;
+	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !ramp_locked(rc) &&
+		!ramp_explained(rc))
+		ramp_failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	return rc;
 }
 
 static void
@@ -372,8 +337,8 @@ die(void *arg)
 static bool
 doomed(const struct session *self)
 {
-	return run.plan.murder && self->player->number == run.plan.victim &&
-		self == &self->player->sessions[run.plan.victim_fiber];
+	return ramp_run.plan.murder && self->player->number == ramp_run.plan.victim &&
+		self == &self->player->sessions[ramp_run.plan.victim_fiber];
 }
 
 static void
@@ -382,11 +347,11 @@ session_main(void *arg)
 	struct session *self = arg;
 	uint32_t picked[TOGETHER_MAX];
 
-	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_zombie(); i++) {
+	for (uint32_t i = 0; i < ROUNDS && !ramp_run.failed && !nam_sim_zombie(); i++) {
 		uint32_t count = pick(picked);
 
-		if (doomed(self) && i == run.plan.victim_round &&
-			nam_sim_call_after(run.plan.victim_ns, die, self->player->process))
+		if (doomed(self) && i == ramp_run.plan.victim_round &&
+			nam_sim_call_after(ramp_run.plan.victim_ns, die, self->player->process))
 			sim_die("no memory");
 		if (nam_sim_random() % 4 == 0)
 			nam__pause_await(self->player->worker,
@@ -395,16 +360,18 @@ session_main(void *arg)
 		case 0:
 			if (nam_sim_random() % 4)
 				reuse(self->player);
+			else if (ramp_run.plan.sweeps && nam_sim_random() % 2)
+				(void)ramp_sweep(self->player);
 			else
-				collect(self->player);
+				ramp_collect(self->player);
 			break;
 		case 1:
 		case 2:
 		case 3:
-			write_some(self, picked, count, 1);
+			ramp_write(self, picked, count, 1);
 			break;
 		default:
-			read_some(self, picked, count);
+			ramp_read(self, picked, count);
 		}
 	}
 }
@@ -414,13 +381,13 @@ come(struct player *player, uint64_t cache_bytes)
 {
 	int rc;
 
-	player->client = sim_client(&run.cluster, "player");
+	player->client = sim_client(&ramp_run.cluster, "player");
 	player->worker = player->client ? sim_worker(player->client) : NULL;
 	if (!player->worker)
 		return false;
 	rc = nam_records_open(player->worker, STORE, cache_bytes, &player->records);
-	if (rc && !nam_sim_zombie() && !explained(rc))
-		failed("open: %s", nam_worker_diag(player->worker));
+	if (rc && !nam_sim_zombie() && !ramp_explained(rc))
+		ramp_failed("open: %s", nam_worker_diag(player->worker));
 	return !rc;
 }
 
@@ -432,16 +399,16 @@ look_back(const struct player *player)
 		NAM_OP_GET_ALL);
 	const struct nam_records_options *options = nam_records_properties(player->records);
 
-	run.seen.commit = options->commit;
-	run.seen.algorithm = options->algorithm;
-	run.seen.readers |= player->records->star ? RAMP_BY_ADDRESS : RAMP_BY_REQUEST;
-	run.seen.transport = player->client->options.transport;
+	ramp_run.seen.commit = options->commit;
+	ramp_run.seen.algorithm = options->algorithm;
+	ramp_run.seen.readers |= player->records->star ? RAMP_BY_ADDRESS : RAMP_BY_REQUEST;
+	ramp_run.seen.transport = player->client->options.transport;
 	if (player->records->star)
-		run.deeds.stale += counters->restarts[NAM_RESTART_SUPERSEDED];
+		ramp_run.deeds.stale += counters->restarts[NAM_RESTART_SUPERSEDED];
 }
 
-static void
-leave(struct player *player)
+void
+ramp_leave(struct player *player)
 {
 	nam_records_close(player->records);
 	player->records = NULL;
@@ -458,16 +425,16 @@ player_main(void *arg)
 {
 	static const uint64_t pauses[] = { 0, TICK_NS / 10, TICK_NS, 5 * TICK_NS };
 	struct player *player = arg;
-	uint32_t fibers = run.plan.fibers;
-	bool star = run.plan.kind.readers == RAMP_BY_ADDRESS ||
-		(run.plan.kind.readers & RAMP_BY_ADDRESS && player->number % 2 == 0);
+	uint32_t fibers = ramp_run.plan.fibers;
+	bool star = ramp_run.plan.kind.readers == RAMP_BY_ADDRESS ||
+		(ramp_run.plan.kind.readers & RAMP_BY_ADDRESS && player->number % 2 == 0);
 
-	if (come(player, run.plan.cache_bytes)) {
+	if (come(player, ramp_run.plan.cache_bytes)) {
 		atomic_fetch_add(&nam__txn_client(player->client)->last_us,
-			nam_sim_random() % (run.plan.ahead_us + 1));
+			nam_sim_random() % (ramp_run.plan.ahead_us + 1));
 		player->pause_ns = pauses[nam_sim_random() % 4];
 		if (nam_records_star(player->worker, player->records, star))
-			failed("star: %s", nam_worker_diag(player->worker));
+			ramp_failed("star: %s", nam_worker_diag(player->worker));
 		for (uint32_t i = 0; i < fibers; i++) {
 			player->sessions[i].player = player;
 			player->sessions[i].number = 1 + player->number * FIBERS_MAX + i;
@@ -477,134 +444,10 @@ player_main(void *arg)
 		nam_worker_run(player->worker);
 		look_back(player);
 	}
-	leave(player);
+	ramp_leave(player);
 }
 
 /* ---- the director ---------------------------------------------------------------------------- */
-
-/* By a client that leaves, so that it keeps nothing in a block cache. */
-static void
-with_guest(void (*fn)(struct player *guest))
-{
-	struct player *guest = &run.players[CLIENTS_MAX];
-
-	memset(guest, 0, sizeof(*guest));
-	guest->number = CLIENTS_MAX;
-	guest->client = sim_client(&run.cluster, "guest");
-	guest->worker = guest->client ? sim_worker(guest->client) : NULL;
-	if (!guest->worker)
-		sim_die("the guest cannot come");
-	guest->sessions[0].player = guest;
-	fn(guest);
-	leave(guest);
-}
-
-static void
-store_open(struct player *guest)
-{
-	if (nam_records_open(guest->worker, STORE, 0, &guest->records))
-		sim_die("open: %s", nam_worker_diag(guest->worker));
-}
-
-/* Half of the records are there at the beginning. */
-static void
-make(struct player *guest)
-{
-	uint32_t keys[KEYS_MAX];
-	uint32_t count = run.plan.keys / 2;
-	struct nam_records_options store = { .algorithm = run.plan.kind.algorithm,
-		.commit = run.plan.kind.commit };
-
-	if (nam_records_create(guest->worker, STORE, &store))
-		sim_die("create: %s", nam_worker_diag(guest->worker));
-	store_open(guest);
-	for (uint32_t i = 0; i < count; i++)
-		keys[i] = i;
-	write_some(&guest->sessions[0], keys, count, 0);
-}
-
-/* All together, each alone, together again: what was seen once is not older. */
-static void
-look(struct player *guest)
-{
-	uint32_t keys[KEYS_MAX];
-	uint64_t newest[KEYS_MAX];
-	struct session *session = &guest->sessions[0];
-
-	store_open(guest);
-	memcpy(newest, run.newest, sizeof(newest));
-	for (uint32_t i = 0; i < run.plan.keys; i++)
-		keys[i] = i;
-	for (uint32_t first = 0; first < run.plan.keys; first += TOGETHER_MAX)
-		read_some(session, &keys[first], run.plan.keys - first < TOGETHER_MAX ?
-			run.plan.keys - first : TOGETHER_MAX);
-	for (uint32_t i = 0; i < run.plan.keys; i++) {
-		struct nam_record_get get = { .key = session->keys[0], .size = 0 };
-		int rc;
-
-		name_key(session, 0, i);
-		get.key_bytes = (uint32_t)strlen(session->keys[0]);
-		rc = nam_records_get_all(guest->worker, guest->records, &get, 1);
-		if (rc && !locked(rc))
-			failed("key %u: %s", i, nam_worker_diag(guest->worker));
-		else if (!rc && get.timestamp < newest[i])
-			failed("key %u is of %llu, and a reader saw %llu", i,
-				(unsigned long long)get.timestamp, (unsigned long long)newest[i]);
-		read_some(session, &keys[i], 1);
-	}
-}
-
-/* Nothing stays but the latest versions, once all others have gone. */
-static void
-tidy(struct player *guest)
-{
-	struct nam_records_stat stat;
-	uint64_t undecided, completed;
-	int rc;
-
-	store_open(guest);
-	/* A commit for one dead client may release another one's transaction. */
-	do {
-		completed = run.completed;
-		collect(guest);
-	} while (run.completed > completed);
-	nam_sleep_ns(2 * NAM_RECORDS_KEEP_NS);
-	undecided = run.undecided;
-	collect(guest);
-	rc = nam_records_stat(guest->worker, guest->records, &stat);
-	/* The record of released locks is evidence, and stays. */
-	if (rc || run.undecided > undecided || run.plan.kind.algorithm == NAM_RAMP_LOCKING) {
-		if (rc && !explained(rc))
-			failed("stat: %s", nam_worker_diag(guest->worker));
-		return;
-	}
-	if (stat.others)
-		failed("%llu versions stay that are not the latest",
-			(unsigned long long)stat.others);
-}
-
-/* A surviving client can write all of them. */
-static void
-write_again(struct player *guest)
-{
-	uint32_t keys[KEYS_MAX];
-
-	store_open(guest);
-	for (uint32_t i = 0; i < run.plan.keys / 2; i++)
-		keys[i] = i;
-	write_some(&guest->sessions[0], keys, run.plan.keys / 2, 0);
-	read_some(&guest->sessions[0], keys, run.plan.keys / 2);
-}
-
-static void
-drop(struct player *guest)
-{
-	int rc = nam_records_drop(guest->worker, STORE);
-
-	/* Locks of the dead in the index of the keys. */
-	if (rc && !explained(rc))
-		failed("drop: %s", nam_worker_diag(guest->worker));
-}
 
 static void
 director_main(void *arg)
@@ -614,36 +457,43 @@ director_main(void *arg)
 	uint64_t before, after;
 
 	(void)arg;
-	sim_cluster_await(&run.cluster);
-	client = sim_client(&run.cluster, "director");
+	sim_cluster_await(&ramp_run.cluster);
+	client = sim_client(&ramp_run.cluster, "director");
 	worker = client ? sim_worker(client) : NULL;
 	if (!worker)
 		sim_die("the director cannot come");
-	before = sim_cluster_used(&run.cluster, worker);
-	with_guest(make);
-	for (uint32_t i = 0; i < run.plan.clients; i++) {
-		run.players[i].number = i;
-		if (nam_sim_process_start("player", player_main, &run.players[i],
-			    &run.players[i].process))
+	before = sim_cluster_used(&ramp_run.cluster, worker);
+	ramp_visit(ramp_make);
+	for (uint32_t i = 0; i < ramp_run.plan.clients; i++) {
+		ramp_run.players[i].number = i;
+		if (nam_sim_process_start("player", player_main, &ramp_run.players[i],
+			    &ramp_run.players[i].process))
 			sim_die("a client cannot be started");
 	}
-	for (uint32_t i = 0; i < run.plan.clients; i++)
-		while (!nam_sim_process_ended(run.players[i].process))
+	for (uint32_t i = 0; i < ramp_run.plan.clients; i++)
+		while (!nam_sim_process_ended(ramp_run.players[i].process))
 			nam_sleep_ns(POLL_NS);
-	with_guest(look);
-	with_guest(tidy);
-	with_guest(look);
-	with_guest(write_again);
-	with_guest(tidy);
-	with_guest(look);
-	with_guest(drop);
-	after = sim_cluster_used(&run.cluster, worker);
-	if (after < before || (after > before && !explained(0)))
-		failed("%llu bytes are used, %llu before", (unsigned long long)after,
+	ramp_visit(ramp_look);
+	ramp_visit(ramp_tidy);
+	ramp_visit(ramp_look);
+	ramp_visit(ramp_write_again);
+	ramp_visit(ramp_tidy);
+	ramp_visit(ramp_look);
+	if (ramp_explained(0)) {
+		ramp_visit(ramp_sweep_store);
+		ramp_visit(ramp_look);
+	}
+	ramp_visit(ramp_drop);
+	if (ramp_explained(0))
+		ramp_visit(ramp_sweep_all);
+	after = sim_cluster_used(&ramp_run.cluster, worker);
+	/* C26: nothing of the dead is left, to the byte. */
+	if (after < before || (after > before && ramp_run.dropped))
+		ramp_failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
 	nam_worker_close(worker);
 	nam_client_close(client);
-	sim_cluster_stop(&run.cluster);
+	sim_cluster_stop(&ramp_run.cluster);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
@@ -655,35 +505,36 @@ check_read_atomic(void)
 	struct sim_read_atomic_options options;
 	struct sim_findings findings = sim_findings_to(stdout);
 	uint64_t counts[SIM_RA_KINDS];
-	bool halves = run.plan.kind.algorithm == NAM_RAMP_NONE;
+	bool halves = ramp_run.plan.kind.algorithm == NAM_RAMP_NONE;
 
 	sim_read_atomic_options_init(&options);
 	findings.told_max = 3;
 	if (halves)
 		findings.file = NULL;
-	sim_check_read_atomic(&run.txns, &options, &findings, counts);
+	sim_check_read_atomic(&ramp_run.txns, &options, &findings, counts);
 	for (unsigned kind = 0; kind < SIM_RA_KINDS; kind++)
 		if (counts[kind] && !(halves && kind == SIM_RA_FRACTURED))
-			failed("%llu violations of read atomicity: %s",
+			ramp_failed("%llu violations of read atomicity: %s",
 				(unsigned long long)counts[kind], sim_read_atomic_name(kind));
 }
 
 static void
 check(void)
 {
-	for (size_t i = 0; i < run.found.count; i++) {
-		const struct deletion *found = &run.found.each[i];
+	for (size_t i = 0; i < ramp_run.found.count; i++) {
+		const struct deletion *found = &ramp_run.found.each[i];
 		uint64_t value = deletion_value(found->key, found->timestamp);
 
 		if (!value)
-			failed("key %u was deleted at %llu, by no client", found->key,
+			ramp_failed("key %u was deleted at %llu, by no client", found->key,
 				(unsigned long long)found->timestamp);
-		sim_txns_read(&run.txns, found->txn, found->key, value);
+		sim_txns_read(&ramp_run.txns, found->txn, found->key, value);
 	}
 	check_read_atomic();
-	if (run.plan.kind.algorithm == NAM_RAMP_LOCKING && sim_check_serializable(&run.txns))
-		failed("not serializable: a circle of %zu transactions",
-			sim_check_serializable(&run.txns));
+	if (ramp_run.plan.kind.algorithm == NAM_RAMP_LOCKING &&
+		sim_check_serializable(&ramp_run.txns))
+		ramp_failed("not serializable: a circle of %zu transactions",
+			sim_check_serializable(&ramp_run.txns));
 }
 
 static void
@@ -693,15 +544,17 @@ tell(void)
 
 	printf("%s %llu: %s%s, %llu reads, %llu writes, %llu unknown, %llu refused, %llu "
 		"restarts, %llu stale, %llu deaths, collected %llu, %llu committed, %llu aborted, "
-		"%llu undecided, %llu ms\n",
-		nam_sim_profile_name(run.profile), (unsigned long long)run.seed,
-		ramp_kind_text(&run.plan.kind, kind), run.plan.large ? ", large values" : "",
-		(unsigned long long)run.reads, (unsigned long long)run.writes,
-		(unsigned long long)run.unknown, (unsigned long long)run.refused,
-		(unsigned long long)run.restarts, (unsigned long long)run.deeds.stale,
-		(unsigned long long)run.deeds.deaths, (unsigned long long)run.collected,
-		(unsigned long long)run.completed, (unsigned long long)run.aborted,
-		(unsigned long long)run.undecided, (unsigned long long)nam_sim_now_ns() / 1000000);
+		"%llu undecided, swept %llu, %llu ms\n",
+		nam_sim_profile_name(ramp_run.profile), (unsigned long long)ramp_run.seed,
+		ramp_kind_text(&ramp_run.plan.kind, kind),
+		ramp_run.plan.large ? ", large values" : "",
+		(unsigned long long)ramp_run.reads, (unsigned long long)ramp_run.writes,
+		(unsigned long long)ramp_run.unknown, (unsigned long long)ramp_run.refused,
+		(unsigned long long)ramp_run.restarts, (unsigned long long)ramp_run.deeds.stale,
+		(unsigned long long)ramp_run.deeds.deaths, (unsigned long long)ramp_run.collected,
+		(unsigned long long)ramp_run.completed, (unsigned long long)ramp_run.aborted,
+		(unsigned long long)ramp_run.undecided, (unsigned long long)ramp_run.swept,
+		(unsigned long long)nam_sim_now_ns() / 1000000);
 }
 
 static void
@@ -711,7 +564,7 @@ write_history(void)
 
 	if (!file)
 		sim_die("%s cannot be written", plain);
-	sim_txns_write_plain(&run.txns, file);
+	sim_txns_write_plain(&ramp_run.txns, file);
 	if (fclose(file))
 		sim_die("%s cannot be written", plain);
 }
@@ -722,34 +575,34 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	struct nam_sim_options options;
 	int rc;
 
-	memset(&run, 0, sizeof(run));
-	run.profile = profile;
-	run.seed = seed;
-	ramp_plan(profile, seed, &run.plan, &options);
+	memset(&ramp_run, 0, sizeof(ramp_run));
+	ramp_run.profile = profile;
+	ramp_run.seed = seed;
+	ramp_plan(profile, seed, &ramp_run.plan, &options);
 	options.trace = trace;
-	sim_txns_init(&run.txns);
-	sim_cluster_begin(&options, &run.cluster, run.plan.servers, run.plan.handlers,
-		MEMORY_BYTES);
-	run.cluster.transport = run.plan.kind.transport;
-	if (nam_sim_process_start("director", director_main, NULL, &run.director))
+	sim_txns_init(&ramp_run.txns);
+	sim_cluster_begin(&options, &ramp_run.cluster, ramp_run.plan.servers,
+		ramp_run.plan.handlers, MEMORY_BYTES);
+	ramp_run.cluster.transport = ramp_run.plan.kind.transport;
+	if (nam_sim_process_start("director", director_main, NULL, &ramp_run.director))
 		sim_die("the director cannot be started");
-	nam_sim_process_spare(run.director);
+	nam_sim_process_spare(ramp_run.director);
 	rc = nam_sim_run();
 	if (rc)
-		failed("the run: %s", nam_err_name(rc));
-	run.deeds.deaths = nam_sim_counted().kills;
+		ramp_failed("the run: %s", nam_err_name(rc));
+	ramp_run.deeds.deaths = nam_sim_counted().kills;
 	tell();
-	if (!ramp_cover(profile, &run.seen, &run.deeds))
-		failed("clients that found a store of another kind");
+	if (!ramp_cover(profile, &ramp_run.seen, &ramp_run.deeds))
+		ramp_failed("clients that found a store of another kind");
 	nam_sim_end();
 	check();
 	if (plain)
 		write_history();
-	sim_txns_free(&run.txns);
-	free(run.written.each);
-	free(run.found.each);
-	run.written = run.found = (struct deletions){ 0 };
-	return run.failed ? run.why : NULL;
+	sim_txns_free(&ramp_run.txns);
+	free(ramp_run.written.each);
+	free(ramp_run.found.each);
+	ramp_run.written = ramp_run.found = (struct deletions){ 0 };
+	return ramp_run.failed ? ramp_run.why : NULL;
 }
 
 /* Where the history of one run goes; what is left of the arguments is as in other tests. */
