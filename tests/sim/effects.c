@@ -85,32 +85,50 @@ lock_explained(struct effects *effects, const struct finding *finding)
 	return left_by(effects->stage, id, incarnation);
 }
 
+/* The header of a node; zeroes: it cannot be READ. */
+static struct nam_node_header
+header_of(struct effects *effects, struct nam_gaddr at)
+{
+	struct nam_node_header *header = nam_buffer_take(effects->worker, sizeof(*header)), node;
+
+	if (!header)
+		abort();
+	*header = (struct nam_node_header){ 0 };
+	if (nam_read_await(effects->worker, at, header, sizeof(*header))) /* SUSPENDS */
+		*header = (struct nam_node_header){ 0 };
+	node = *header;
+	nam_buffer_give(effects->worker, header, sizeof(*header));
+	return node;
+}
+
 /* Whether the node there is locked; every such lock is looked at by itself. */
 static bool
 locked(struct effects *effects, uint32_t region, uint64_t offset)
 {
-	struct nam_gaddr at = nam_gaddr_make((uint16_t)region, offset, 0);
-	uint64_t *word = nam_buffer_take(effects->worker, 8);
-	bool is;
-
-	if (!word)
-		abort();
-	*word = NAM_LOCK_FREE;
-	is = !nam_read_await(effects->worker, at, word, 8) && *word != NAM_LOCK_FREE; /* SUSPENDS */
-	nam_buffer_give(effects->worker, word, 8);
-	return is;
+	return header_of(effects, nam_gaddr_make((uint16_t)region, offset, 0)).lock !=
+		NAM_LOCK_FREE;
 }
 
-/* A separator names a node that has left the chain, or the chain passes it by: half a merge. */
+/*
+ * A separator names a node that has left the chain, or the chain passes it by: half a merge.  A
+ * name of a hybrid index goes when the node is dead and unlocked: the node that it was merged into
+ * is locked for longer.
+ */
 static bool
 stray_explained(struct effects *effects, const struct finding *finding)
 {
 	const char *child = strstr(finding->text, "a separator names ");
+	struct nam_node_header node;
 	unsigned long long offset;
 	unsigned region;
 
-	return child && sscanf(child, "a separator names region %u offset %llu", &region,
-			&offset) == 2 && locked(effects, region, offset);
+	if (!child || sscanf(child, "a separator names region %u offset %llu", &region,
+			&offset) != 2)
+		return false;
+	node = header_of(effects, nam_gaddr_make((uint16_t)region, offset, 0));
+	if (nam__node_dead(&node.lock))
+		node = header_of(effects, nam_gaddr_untagged(NAM_GADDR(node.sibling)));
+	return node.lock != NAM_LOCK_FREE;
 }
 
 /* Once the walk has come to a torn image, what it meets next need not fit. */
