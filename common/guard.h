@@ -51,7 +51,7 @@
 	X(SWEEP_OWNER, "sweep-owner", "the loss of blocks that a living client has in stock")        \
 	X(SWEEP_OWN, "sweep-own", "the loss of blocks of the dead that a client uses again")         \
 	X(SWEEP_WAIT, "sweep-wait", "the loss of blocks that an operation takes out")                \
-	X(SWEEP_FENCING, "sweep-fencing", "the same, if the client is not dead yet")                 \
+	X(SWEEP_FENCING, "sweep-fencing", "the loss of versions of a client that is not dead yet")   \
 	X(SWEEP_KILLED, "sweep-killed", "the loss of a block that is in a dead client's intent")     \
 	X(SWEEP_REPORT, "sweep-report", "the second return of a block that waits in a limbo")        \
 	X(SWEEP_RECORDS, "sweep-records", "the loss of versions that records lead to")               \

@@ -23,6 +23,7 @@ struct nam_sweep_stat {
 /**
  * nam_sweep -- free the blocks that dead clients allocated and that no name leads to.
  *
+ * A client is dead once all memory servers have closed its connections, soon after its end.
  * Those were in stock or in limbo as they died, or belong to half-done loads, splits, drops and
  * transactions.  Names of indexes lead to nodes, those of record stores to heads and versions.
  * First what dead clients have left of transactions is completed, as nam_records_collect() does.
@@ -34,8 +35,7 @@ struct nam_sweep_stat {
  *
  * Returns 0 or a negative code; then nothing is freed, and the worker's diag says why:
  *	-NAM_E_LOCK_TIMEOUT	a client is stopped or in a long operation
- *	-EAGAIN			clients are killed all the time, or another sweep has begun, or
- *				a memory server does not say that an ended client is gone
+ *	-EAGAIN			clients are killed all the time, or another sweep has begun
  *	-NAM_E_LOST, ...	an index or a store cannot be read whole, as nam_index_open(),
  *				nam_index_stat() and nam_records_open() say
  *	-ECANCELED		as nam_worker_stop_when() says

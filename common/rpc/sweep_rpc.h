@@ -5,7 +5,7 @@
  *
  * Each memory server knows which client allocated a block, and has one bit for each: suspect.
  *
- *	LIVING	the lead: which clients are not dead, and whether one is FENCING
+ *	LIVING	the lead: which clients are not dead
  *	BEGIN	all: the blocks that are allocated are suspect, and none else
  *	SPARE	all: blocks of clients that live are not suspect
  *	MARK	all: nor are these, which names lead to
@@ -62,7 +62,7 @@ struct nam_rpc_sweep_reply {
 	uint64_t used_blocks, used_bytes;	/* END: of clients, these too */
 	uint64_t named_blocks, named_bytes;	/* END: of those, that names lead to */
 	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
-	uint16_t client, incarnation;	/* REPORT: one that has not; LIVING: is FENCING; or 0 */
+	uint16_t client, incarnation;	/* REPORT: one that has not; or 0 */
 	uint32_t count;			/* words that follow */
 	uint64_t words[];		/* LIVING: as for SPARE; ASK: bits, in the order asked */
 };

@@ -65,7 +65,7 @@ ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 	return rc;
 }
 
-/* Which clients are not dead, and whether one is on its way there. */
+/* Which clients are not dead. */
 NAM_FIBER_FN static int
 living_ask(struct nam_worker *worker, struct nam_rpc_sweep_reply *reply, struct nam_diag *diag)
 {
@@ -94,7 +94,10 @@ spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 		request->step = NAM_RPC_SWEEP_SPARE;
 		request->number = sweep->number;
 		request->count = NAM_SWEEP_LIVING_WORDS;
-		memcpy(request->words, reply->words, bytes);
+		/* C26: if a client was FENCING, its transactions have not been completed. */
+		for (uint32_t i = 0; i < NAM_SWEEP_LIVING_WORDS; i++)
+			request->words[i] = reply->words[i] |
+				(NAM_GUARD(SWEEP_FENCING) ? sweep->living[i] : 0);
 		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
 	}
 	free(request);
@@ -124,33 +127,19 @@ operations_wait(struct nam_worker *worker, struct nam_diag *diag)
 	return rc;
 }
 
-/* C26: what a client has begun is not completed before it is dead. */
-NAM_FIBER_FN static int
-fencing_wait(struct nam_worker *worker, struct nam_rpc_sweep_reply *reply, struct nam_diag *diag)
-{
-	uint64_t deadline = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
-	int rc;
-
-	while (!(rc = living_ask(worker, reply, diag)) && reply->client && /* SUSPENDS */
-		NAM_GUARD(SWEEP_FENCING)) {
-		if (nam_now_ns() >= deadline)
-			return nam_diag_set(diag, -EAGAIN, "client %u has ended, and is not dead "
-				"before all memory servers say so", reply->client);
-		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
-	}
-	return rc;
-}
-
 int
 nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, struct nam_diag *diag)
 {
 	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
 	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
-	int rc = reply ? fencing_wait(worker, reply, diag) : /* SUSPENDS */
+	int rc = reply ? living_ask(worker, reply, diag) : /* SUSPENDS */
 		nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
 
-	*sweep = (struct nam__sweep){ .worker = worker, .number = nam_entropy() | 1,
-		.killed = rc ? 0 : reply->killed };
+	*sweep = (struct nam__sweep){ .worker = worker, .number = nam_entropy() | 1 };
+	if (!rc) {
+		sweep->killed = reply->killed;
+		memcpy(sweep->living, reply->words, bytes);
+	}
 	free(reply);
 	return rc;
 }

@@ -15,6 +15,7 @@ struct nam__sweep {
 	struct nam_worker *worker;
 	uint64_t number;
 	uint64_t killed;		/* clients, before it was opened */
+	uint64_t living[NAM_SWEEP_LIVING_WORDS];	/* bits, by client: not dead then */
 	/* By slot; not sent yet.  The second of each are of heads of records. */
 	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][2];
 };
@@ -26,8 +27,8 @@ struct nam__swept {
 };
 
 /*
- * The worker runs no operation.  No client is on its way to being dead afterwards, or -EAGAIN.
- * Must be followed by nam__sweep_free().  Cost: 1 RPC to the lead.
+ * The worker runs no operation.  Blocks of clients that are not dead by now are not freed.  Must
+ * be followed by nam__sweep_free().  Cost: 1 RPC to the lead.
  *
  * Those below return 0; -EAGAIN: another sweep has begun, or a client was killed; or as
  * nam_rpc_call().  *diag says why.

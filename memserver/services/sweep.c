@@ -313,11 +313,8 @@ living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *reque
 	reply->killed = membership->killed;
 	reply->count = NAM_SWEEP_LIVING_WORDS;
 	memset(reply->words, 0, NAM_SWEEP_LIVING_WORDS * sizeof(reply->words[0]));
-	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++) {
+	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++)
 		reply->words[id / 64] |= (uint64_t)nam__member_lives(membership, id) << id % 64;
-		if (membership->members[id].state == NAM_CLIENT_FENCING)
-			reply->client = id;
-	}
 	return 0;
 }
 

@@ -10,13 +10,16 @@ their description in common/auth/proof.h, so both sides have to mean the same.
 import hashlib
 import hmac
 import os
+import re
 import socket
 import struct
 import sys
 
 MAGIC, CHALLENGE, ANSWER, WELCOME = b"ntcp", b"ntcc", b"ntca", b"ntcw"
 VERSION = 3
-WIRE = 0x4D414E << 8 | 5
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+with open(os.path.join(ROOT, "common", "rpc", "rpc.h")) as lines:
+    WIRE = 0x4D414E << 8 | int(re.search(r"NAM_WIRE_VERSION (\d+)u", lines.read())[1])
 HAS_KEY, ASKS = 8, 4
 DENIED = -5210
 HALF_WAY = 1000

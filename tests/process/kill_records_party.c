@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kill_records_party.c -- see kill_records.h. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "compute/worker/worker.h"
+#include "txn/sweep.h"
 #include "kill_records.h"
 
 /* Between two transactions of a fiber, at the most. */
@@ -213,6 +215,17 @@ session_collect(struct session *self)
 		test_die("collect: %s", nam_worker_diag(self->worker));
 }
 
+/* Clients are killed all the time, and the other survivor sweeps, too. */
+static void
+session_sweep(struct session *self)
+{
+	struct nam_sweep_stat stat;
+	int rc = nam_sweep(self->worker, false, &stat); /* SUSPENDS */
+
+	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT)
+		test_die("sweep: %s", nam_worker_diag(self->worker));
+}
+
 static void
 session_main(void *arg)
 {
@@ -229,6 +242,8 @@ session_main(void *arg)
 		}
 		if (nam_rng_below(&self->rng, 32) == 0)
 			session_collect(self); /* SUSPENDS */
+		if (self->survivor && !self->fiber && nam_rng_below(&self->rng, 32) == 0)
+			session_sweep(self); /* SUSPENDS */
 		/* The killed process mostly writes, the survivor mostly reads. */
 		if (nam_rng_below(&self->rng, 4) < (self->survivor ? 3 : 1))
 			session_read(self, picked, count); /* SUSPENDS */
