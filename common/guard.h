@@ -54,6 +54,8 @@
 	X(SWEEP_FENCING, "sweep-fencing", "the loss of versions of a client that is not dead yet")   \
 	X(SWEEP_KILLED, "sweep-killed", "the loss of a block that is in a dead client's intent")     \
 	X(SWEEP_REPORT, "sweep-report", "the second return of a block that waits in a limbo")        \
+	X(COLLECT_ALONE, "collect-alone", "half of a transaction that two clients decide about")    \
+	X(SWEEP_OBJECTS, "sweep-objects", "the loss of trees and stores that names lead to")         \
 	X(SWEEP_RECORDS, "sweep-records", "the loss of versions that records lead to")               \
 	X(SWEEP_CHAIN, "sweep-chain", "the second return of a version that is kept for readers")     \
 	X(SWEEP_COLLECT, "sweep-collect", "the loss of versions that a reader commits later")        \

@@ -12,8 +12,8 @@
  *
  * A store is of one of two kinds (enum nam_records_commit).  In a one-sided store, the default,
  * clients prepare by WRITE, commit by CAS, and READ by cached addresses; memory servers do nothing.
- * In a served store memory servers prepare, commit and find versions on request; clients may still
- * READ them.  Costs below are of one-sided stores; txn/README.md has those of served ones.
+ * In a served store memory servers do so on request; clients may still READ versions.  Costs below
+ * are of one-sided stores; txn/README.md has those of served ones.
  *
  * Every function takes the calling thread's worker and may be called from its fibers.  All workers
  * of a client may share a handle, as one session: it reads its own writes, and nothing older than
@@ -258,8 +258,8 @@ struct nam_records_collected {
 	uint64_t records;		/* looked at */
 	uint64_t versions;		/* given up, */
 	uint64_t bytes;			/* and their remote memory */
-	uint64_t committed;		/* transactions of dead clients; perhaps also by others; */
-	uint64_t aborted;		/* RAMP_LOCKING: or never to be committed */
+	uint64_t committed;		/* transactions of dead clients; */
+	uint64_t aborted;		/* or never to be committed */
 	uint64_t undecided;		/* versions of such clients that stay prepared */
 };
 
@@ -268,13 +268,13 @@ struct nam_records_collected {
  *
  * A record of a served store keeps its last replaced version until it is written again; the
  * collector gives that version back 100 ms after the replacement.  A client without a connection to
- * any memory server is dead.  If all of its transaction is prepared, the collector commits it.  If
- * not, versions stay until the record that lacks one has something newer.  RAMP_SMALL and
- * RAMP_HYBRID: if the version of the leading record is gone, another version stays until its own
- * record has something newer.  RAMP_LOCKING: locks of dead clients are terminated.
+ * any memory server is dead.  If all of its transaction is prepared, or has something newer, the
+ * collector commits it; if not, it aborts it.  RAMP_SMALL and RAMP_HYBRID: if the version of the
+ * leading record is replaced and gone, another version stays until its own record has something
+ * newer.  RAMP_LOCKING: locks of dead clients are terminated.
  *
- * Any number of clients may collect at once, beside readers and writers, and be interrupted.  A
- * second run finds versions that were too young, or depended on commits of the first one.
+ * Clients may collect at once, and be interrupted.  One at a time decides; to others transactions
+ * are undecided, after 100 ms.  A second run finds versions that were too young.
  *
  * @ret_collected	the work done, also before a failure.  May be NULL
  *
@@ -286,9 +286,10 @@ struct nam_records_collected {
  * Cost:	a scan of the index; for each 32 records 2 round trips, and 1 to give versions back;
  *		1 for each version that is not the latest.  For each 32 records some of which are
  *		prepared, or written with others in a one-sided store: 1 RPC to each memory server,
- *		and 3 round trips for each transaction of a dead client.  RAMP_SMALL and
- *		RAMP_HYBRID: 4 to 6, for each version if it can't be committed; twice if a record
- *		only has something newer, 100 ms later: at the end, or at 256 of them.
+ *		and 3 round trips for each transaction of a dead client (served: 4 more for the
+ *		first).  RAMP_SMALL and RAMP_HYBRID: 4 to 6, for each version if it can't be
+ *		committed; twice if a record only has something newer, 100 ms later: at the end,
+ *		or at 256 of them.
  */
 NAM_FIBER_FN int nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_collected *ret_collected) NAM_MUST_CHECK;
@@ -296,5 +297,4 @@ NAM_FIBER_FN int nam_records_collect(struct nam_worker *worker, struct nam_recor
 #ifdef __cplusplus
 }
 #endif
-
 #endif /* NAM_TXN_RECORDS_H */

@@ -10,6 +10,7 @@
 #define NAM_INDEX_MAINTAIN_MAINTAIN_H
 
 #include "index/index_internal.h"
+#include "index/maintain/collector_word.h"
 
 /* ---- unqueued_lock.c: locks beside the queue ----------------------------------------------- */
 
@@ -47,22 +48,6 @@ NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *i
 	struct nam__held *held, struct nam_gaddr forward) NAM_MUST_CHECK;
 
 /* ---- collector_word.c ---------------------------------------------------------------------- */
-
-/**
- * nam__collector_enter -- become the collector, which alone takes nodes out of an index.
- *
- * @patience_ns	how long to wait for another one to finish
- * @ret_word	for nam__collector_leave()
- *
- * If the last one died in the middle of a merge, this completes it (I20).
- *
- * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag names it), -NAM_E_LOCK_ORPHANED
- * (it died and another client was quicker to succeed it), or a FABRIC code.
- */
-NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_index *index,
-	uint64_t patience_ns, uint64_t *ret_word) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_index *index,
-	uint64_t word) NAM_MUST_CHECK;
 
 /* CAS of the superblock's word at `offset`. */
 NAM_FIBER_FN int nam__superblock_cas(struct nam_worker *worker, struct nam_index *index,

@@ -8,6 +8,7 @@
 
 #define STORE_BYTES (1u << 20)
 #define TOGETHER 2u			/* X and Y */
+#define ROUNDS 40u
 #define LATE_NS 2000000u
 #define AHEAD_US (1ull << 50)		/* of any clock */
 #define SLOW_TIMES 100u
@@ -222,6 +223,18 @@ prepare_half_small(struct actor *self)
 	prepare_half_by(self, NAM_RAMP_SMALL);
 }
 
+/* By this client, or another one that decides. */
+static void
+collect_all(struct actor *self, struct nam_records *records)
+{
+	for (unsigned i = 0; i < ROUNDS && others(self, records) && !litmus.failed; i++) {
+		(void)collect(self, records);
+		nam_sleep_ns(LITMUS_TICKS_NS);
+	}
+	if (others(self, records))
+		litmus_fail("%llu versions are left", (unsigned long long)others(self, records));
+}
+
 static void
 collect_half(struct actor *self)
 {
@@ -233,24 +246,13 @@ collect_half(struct actor *self)
 		nam_sleep_ns(LITMUS_POLL_NS);
 	nam_sim_process_kill(litmus.actors[A].process);
 	nam_sleep_ns(LITMUS_TICKS_NS);
-	litmus.flags[FIVE] = true;
 	/* Requests under way may have continued: then all of the transaction is there. */
 	prepared = others(self, records);
-	if (collect(self, records).undecided != (prepared == 1))
-		litmus_fail("%llu are prepared", (unsigned long long)prepared);
+	litmus.flags[FIVE] = true;
+	collect_all(self, records);
 	litmus_expect_records(self, records, X, TOGETHER, prepared == 1 ? 1 : 2);
-	/* X is newer then, whatever clocks say, and nothing is open any more. */
-	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
-	litmus_put(self, records, X, 1, 3);
-	if (nam_records_properties(records)->algorithm == NAM_RAMP_FAST)
-		(void)collect_at_once(self, records);
-	else
-		(void)collect(self, records);
-	litmus.flags[INSERTED] = true;
 	litmus_put(self, records, X, TOGETHER, 4);
-	/* Now Y is newer, too. */
-	if (collect(self, records).undecided)
-		litmus_fail("a version that was outrun is undecided");
+	litmus.flags[INSERTED] = true;
 	expect_tidy(self, records, 4);
 	nam_records_close(records);
 }
@@ -317,33 +319,134 @@ expect_undecided(struct actor *self, struct nam_records *records, uint64_t undec
 			(unsigned long long)undecided);
 }
 
-/*
- * The fate of X's and Z's is open; but where they are led, Z's goes when Z is written.
- */
 static void
 collect_but_one(struct actor *self)
 {
 	struct nam_records *records = arrive(self);
-	uint64_t stay = nam_records_properties(records)->algorithm == NAM_RAMP_FAST ? 2 : 1;
-	bool half;
+	struct nam_records_collected done;
 
 	litmus.flags[SEEN] = true;
 	await_death(self, records);
-	half = others(self, records) == LITMUS_RECORDS - 1;
-	if (half)
-		expect_undecided(self, records, 2);
+	if (others(self, records) == LITMUS_RECORDS - 1) {
+		done = collect_at_once(self, records);
+		if (done.committed || done.aborted != 1 || done.undecided || others(self, records))
+			litmus_fail("%llu committed, %llu aborted, %llu undecided",
+				(unsigned long long)done.committed,
+				(unsigned long long)done.aborted,
+				(unsigned long long)done.undecided);
+		litmus_expect_records(self, records, X, 1, 1);
+	}
 	litmus_put(self, records, Z, 1, 3);
-	if (half)
-		expect_undecided(self, records, stay);
-	nam_sleep_ns(KEEP_NS);
-	(void)collect(self, records);
-	if (half && others(self, records) != stay)
-		litmus_fail("%llu versions are left", (unsigned long long)others(self, records));
 	litmus_put(self, records, Y, 1, 4);
 	if (collect(self, records).undecided)
 		litmus_fail("a version that was outrun is undecided");
-	litmus_expect_records(self, records, X, 1, 2);
 	litmus_expect_records(self, records, Z, 1, 3);
+	nam_records_close(records);
+}
+
+/* ---- the leader is not prepared, and is written ---------------------------------------------- */
+
+static void
+prepare_without_leader(struct actor *self)
+{
+	struct nam_records *records = begin(self, NAM_RAMP_SMALL);
+
+	litmus_await(SEEN);
+	nam_sim_delay_next(NAM_WR_SEND, 0, 100 * LATE_NS);
+	litmus_put(self, records, X, LITMUS_RECORDS, 2);
+	nam_records_close(records);
+}
+
+/* X leads, and Z is not prepared either: nothing says so, so that Y stays as it is. */
+static void
+collect_unknown(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus.flags[SEEN] = true;
+	await_death(self, records);
+	if (others(self, records) == 1) {
+		litmus_put(self, records, X, 1, 3);
+		expect_undecided(self, records, 1);
+		litmus_expect_records(self, records, Y, 1, 1);
+	}
+	litmus_put(self, records, Y, 1, 4);
+	collect_all(self, records);
+	litmus_expect_records(self, records, Y, 1, 4);
+	nam_records_close(records);
+}
+
+/* ---- two collectors, between which a record is written --------------------------------------- */
+
+/* X, Y and Z lie on a memory server each, and X is not prepared. */
+static void
+prepare_on_two(struct actor *self)
+{
+	struct nam_records *records = begin(self, NAM_RAMP_FAST);
+
+	litmus_put(self, records, X, LITMUS_RECORDS, 1);
+	litmus_await(SEEN);
+	nam_sim_delay_next(NAM_WR_SEND, 0, 100 * LATE_NS);
+	litmus_put(self, records, X, LITMUS_RECORDS, 2);
+	nam_records_close(records);
+}
+
+/* It drops versions, the first one late. */
+static void
+decide_slowly(struct actor *self)
+{
+	(void)self;
+	litmus.flags[FOUR] = true;
+	litmus_await_for(INSERTED, LITMUS_SHORT_NS);
+	nam_sim_delay_next(NAM_WR_SEND, 0, LATE_NS);
+}
+
+/* To this one nothing is lacking. */
+static void
+decide_after(struct actor *self)
+{
+	(void)self;
+	litmus.flags[INSERTED] = true;
+	nam_sleep_ns(LATE_NS / 4);
+}
+
+static void
+collect_first(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus.flags[SEEN] = true;
+	await_death(self, records);
+	litmus.flags[FIVE] = true;
+	(void)collect(self, records);
+	nam_records_close(records);
+}
+
+static void
+collect_second(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus_await(FIVE);
+	litmus_await_for(FOUR, LITMUS_SHORT_NS);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
+	litmus_put(self, records, X, 1, 3);
+	(void)collect(self, records);
+	nam_records_close(records);
+}
+
+static void
+expect_both_or_none(struct actor *self)
+{
+	struct nam_records *records = litmus_store_open(self, 0);
+	uint64_t y = 0, z = 0;
+
+	(void)litmus_try_get(self, records, Y, 1, &y);
+	(void)litmus_try_get(self, records, Z, 1, &z);
+	if (y != z)
+		litmus_fail("half of the dead one's transaction: Y %llu, Z %llu",
+			(unsigned long long)y, (unsigned long long)z);
+	collect_all(self, records);
 	nam_records_close(records);
 }
 
@@ -526,10 +629,18 @@ const struct litmus_case litmus_collect_cases[] = {
 		{ { 0 } } },
 		"collecting: the leader is not prepared", 2, 0 },
 	{ { "collect_third", 0, { NULL, prepare_but_one, collect_but_one }, { { 0 } } },
-		"collecting: one of three is not prepared, and others are written", 2, 0 },
+		"collecting: one of three is not prepared", 2, 0 },
 	{ { "collect_third_small", 0, { NULL, prepare_but_one_small, collect_but_one },
 		{ { 0 } } },
-		"collecting: one of three is not prepared, and others are written", 2, 0 },
+		"collecting: the same, by the leader", 2, 0 },
+	{ { "collect_gone_small", 0, { NULL, prepare_without_leader, collect_unknown }, { { 0 } } },
+		"collecting: the leader of three is not prepared, and is written", 2, 0 },
+	{ { "collect_two", 0,
+		{ expect_both_or_none, prepare_on_two, collect_first, collect_second },
+		{ { "records.collect_decided", B, decide_slowly },
+			{ "records.collect_decided", C, decide_after } } },
+		"collecting: two collectors at once, and the unprepared record is written between",
+		3, 0 },
 	{ { "collect_seen_small", 0,
 		{ NULL, prepare_leader_small, collect_under_eyes, read_early_and_late },
 		{ { 0 } } },

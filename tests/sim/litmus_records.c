@@ -37,7 +37,8 @@ keys_choose(const struct nam_records *records)
 
 	memset(newest, 0, sizeof(newest));
 	for (unsigned i = 0; i < RECORDS; i++) {
-		uint32_t wanted = i == Y ? records->client->servers_count - 1 : 0, is;
+		uint32_t last = records->client->servers_count - 1, is;
+		uint32_t wanted = i == Y ? last : i == Z && last > 1 ? 1 : 0;
 
 		do {
 			struct nam__record_id id;

@@ -12,7 +12,8 @@
 #define LITMUS_RECORDS 3u
 #define LITMUS_STORE "litmus-records"
 
-enum record { X, Y, Z };		/* Y is on another memory server, if there is one */
+/* Y is on another memory server, and Z on a third, if there is one. */
+enum record { X, Y, Z };
 
 const char *litmus_record_key(enum record record);
 

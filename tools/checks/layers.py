@@ -88,6 +88,7 @@ CROSSING = {
     "compute/view/server_add.h": ["steward"],
     "compute/view/view_store.h": ["steward"],
     "compute/worker/worker.h": ["steward", "txn"],
+    "index/maintain/collector_word.h": ["txn"],
     "index/maintain/sweep.h": ["txn"],
     "index/server/partition.h": ["memserver"],
     "index/server/tree.h": ["memserver"],

@@ -100,9 +100,9 @@ print_collected(const struct nam_records_collected *done)
 		printf("of clients that are gone %" PRIu64 " transactions were committed and %"
 			PRIu64 " aborted\n", done->committed, done->aborted);
 	if (done->undecided)
-		printf("%" PRIu64 " prepared versions of clients that are gone stay: not all of "
-			"their transactions is there, or nothing says what is\n",
-			done->undecided);
+		printf("%" PRIu64 " prepared versions of clients that are gone stay: another "
+			"client decides about them, or nothing says what else their transactions "
+			"wrote\n", done->undecided);
 }
 
 static void

@@ -76,11 +76,14 @@ nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	recovery->worker = worker;
 	recovery->records = records;
 	recovery->waiting = recovery->count = 0;
+	recovery->word = 0;
+	recovery->refused = false;
 	memset(&recovery->done, 0, sizeof(recovery->done));
 	rc = nam__records_walk(worker, records, some_collect, recovery); /* SUSPENDS */
 	if (!rc)
 		rc = nam__recovery_run_later(recovery); /* SUSPENDS */
 	nam__recovery_forget(recovery);
+	rc = nam__recovery_leave(recovery, rc); /* SUSPENDS */
 	if (ret_collected)
 		*ret_collected = recovery->done;
 	nam_buffer_give(worker, recovery, sizeof(*recovery));

@@ -4,16 +4,53 @@
  *
  * A prepared version is in doubt until it is committed.  If its writer has no connection any more,
  * its transaction does not change by itself (K1).  The collector commits it if each of its records
- * has its version, or something newer.  No collector aborts it, so all collectors reach the same
- * result, at any time (txn/README.md, "Collecting").
+ * has its version, or something newer, and aborts it if one has neither.  One client at a time
+ * decides (K8).  See txn/README.md, "Collecting".
  */
 #include "in_doubt.h"
 
 #include <errno.h>
 
 #include "common/rpc/locking_rpc.h"
+#include "common/rpc/records_rpc.h"
+#include "index/maintain/collector_word.h"
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
+
+/* ---- one client decides ---------------------------------------------------------------------- */
+
+/* K8: under the collector's word of the keys.  A dead client's is taken over. */
+NAM_FIBER_FN static int
+decide_alone(struct nam__recovery *recovery, bool *ret_refused)
+{
+	int rc = 0;
+
+	if (!recovery->word && !recovery->refused && NAM_GUARD(COLLECT_ALONE)) {
+		rc = nam__collector_enter(recovery->worker, recovery->records->keys,
+			NAM_RECORDS_KEEP_NS, &recovery->word); /* SUSPENDS */
+		if (rc)
+			recovery->word = 0;
+		recovery->refused = rc == -NAM_E_LOCK_TIMEOUT || rc == -NAM_E_LOCK_ORPHANED;
+	}
+	*ret_refused = recovery->refused;
+	return recovery->refused ? 0 : rc;
+}
+
+int
+nam__recovery_leave(struct nam__recovery *recovery, int rc)
+{
+	int leave_rc = 0;
+
+	/* K8: after a failure a COMMIT of this client may come late, until its connections end. */
+	if (recovery->word && !nam_err_is(rc, NAM_E_FABRIC)) {
+		nam__op_begin(recovery->worker, NAM_OP_OTHER);
+		leave_rc = nam__collector_leave(recovery->worker, recovery->records->keys,
+			recovery->word); /* SUSPENDS */
+		nam__op_end(recovery->worker);
+	}
+	recovery->word = 0;
+	return rc ? rc : leave_rc;
+}
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
@@ -66,23 +103,22 @@ txn_of(struct nam__txn *txn, const struct nam_version *version)
 }
 
 /*
- * K3: the leader is committed last.  If this collector dies, the next one finds the others by the
+ * K3: the leader is ended last.  If this collector dies, the next one finds the others by the
  * leader's version, which is not replaced as long as it is only prepared.
  */
 NAM_FIBER_FN static int
-commit_led(struct nam__txn *txn)
+end_all(struct nam__txn *txn, bool led, bool abort)
 {
 	enum nam__item_state states[NAM_RECORDS_MAX];
 	int rc = 0;
 
 	for (uint32_t i = 0; i < txn->count; i++)
 		states[i] = txn->items[i].state;
-	for (unsigned step = 0; step < 2 && !rc; step++) {
-		bool leader = step == 1;
-
-		for (uint32_t i = 0; i < txn->count; i++)
-			txn->items[i].state = (i == 0) == leader ? states[i] : NAM__ITEM_DONE;
-		rc = txn->records->ops->commit(txn); /* SUSPENDS */
+	for (unsigned step = led ? 0 : 1; step < 2 && !rc; step++) {
+		for (uint32_t i = 0; i < txn->count && led; i++)
+			txn->items[i].state = (i == 0) == (step == 1) ? states[i] : NAM__ITEM_DONE;
+		rc = abort ? nam__served_abort(txn) : /* SUSPENDS */
+			txn->records->ops->commit(txn); /* SUSPENDS */
 		if (!step)
 			nam_race_point("records.collect_between");
 	}
@@ -94,34 +130,34 @@ int
 nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *one,
 	struct nam__txn *txn, const struct nam_version *version)
 {
-	bool led = recovery->records->ops->by_stamps, lacking = false;
-	int rc;
+	bool led = recovery->records->ops->by_stamps, lacking = false, abort = false;
+	int rc = decide_alone(recovery, &one->undecided); /* SUSPENDS */
 
 	(void)version;
-	rc = nam__served_get(txn, true); /* SUSPENDS */
-	if (rc)
+	if (!rc && !one->undecided)
+		rc = nam__served_get(txn, true); /* SUSPENDS */
+	if (rc || one->undecided)
 		return rc;
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
-		one->undecided |= item->stamp < one->timestamp;
+		/* It was never prepared there, so no client has committed any of it. */
+		abort |= item->stamp < one->timestamp;
 		item->timestamp = one->timestamp;
 		item->state = item->stamp == one->timestamp ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
 		lacking |= item->state == NAM__ITEM_DONE;
 	}
-	/* With a leader, other versions may end while this one cannot. */
-	one->whole = !led || !one->undecided;
-	if (one->undecided)
-		return 0;
+	one->whole = true;
 	/* K2: unless a commit is known, wait for readers. */
-	if (led && lacking && !one->seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
+	if (led && lacking && !abort && !one->seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
 		one->later = true;
 		return 0;
 	}
 	nam_race_point("records.collect_decided");
-	rc = led ? commit_led(txn) : nam__served_commit(txn); /* SUSPENDS */
+	rc = end_all(txn, led, abort); /* SUSPENDS */
 	nam__collected_retired(&recovery->done, txn);
-	recovery->done.committed += !rc;
+	recovery->done.committed += !rc && !abort;
+	recovery->done.aborted += !rc && abort;
 	return rc;
 }
 
@@ -150,11 +186,13 @@ nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt 
 /* ---- one transaction with a leader ----------------------------------------------------------- */
 
 /*
- * K4: the record has something newer than the prepared version.  Only a reader that met the
- * transaction elsewhere asks for this version, and the other records do not depend on it.
+ * K4: the record has something newer than the prepared version: only a reader that met the
+ * transaction elsewhere asks for this version, and the other records do not depend on it.  Or the
+ * leader was never prepared, so none is committed.
  */
 NAM_FIBER_FN static int
-end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, struct nam__txn *txn)
+end_alone(struct nam__recovery *recovery, const struct nam__in_doubt *one, struct nam__txn *txn,
+	bool abort)
 {
 	int rc;
 
@@ -162,8 +200,9 @@ end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, stru
 	if (!record_request(txn, one->head.raw, one->timestamp))
 		return 0;
 	txn->items[0].at = one->at;
-	rc = nam__served_commit(txn); /* SUSPENDS */
+	rc = abort ? nam__served_abort(txn) : nam__served_commit(txn); /* SUSPENDS */
 	nam__collected_retired(&recovery->done, txn);
+	recovery->done.aborted += !rc && abort;
 	return rc;
 }
 
@@ -200,17 +239,21 @@ leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t le
 }
 
 /*
- * Decide by the leader's version.  If that is gone, or does not decide, the version stays until its
- * own record is written.
+ * Decide by the leader's version.  If that is gone, and its record has something newer, the version
+ * stays until its own record is written.
  */
 NAM_FIBER_FN static int
 end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__txn *txn,
 	uint64_t leader)
 {
 	struct nam__txn *asked = nam__txn_new(recovery->worker, recovery->records);
-	bool there = false;
-	int rc = asked ? leader_read(asked, one, leader, &there) : -ENOMEM; /* SUSPENDS */
+	bool there = false, abort;
+	int rc = asked ? decide_alone(recovery, &one->undecided) : -ENOMEM; /* SUSPENDS */
 
+	if (!rc && !one->undecided)
+		rc = leader_read(asked, one, leader, &there); /* SUSPENDS */
+	if (rc || one->undecided)
+		goto free_asked;
 	if (there) {
 		const struct nam__item *item = &asked->items[0];
 
@@ -221,12 +264,14 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 			nam__in_doubt_end_served(recovery, one, txn, NULL); /* SUSPENDS */
 	}
 	if (!rc && !one->whole) {
+		abort = !there && asked->count == 2 && asked->items[0].timestamp < one->timestamp;
 		/* K4: dropped alone only if its record has something newer. */
-		one->undecided = asked->count < 2 || (NAM_GUARD(COLLECT_OUTRUN) &&
+		one->undecided = asked->count < 2 || (!abort && NAM_GUARD(COLLECT_OUTRUN) &&
 			asked->items[1].timestamp < one->timestamp);
 		if (!one->undecided)
-			rc = end_outrun(recovery, one, txn); /* SUSPENDS */
+			rc = end_alone(recovery, one, txn, abort); /* SUSPENDS */
 	}
+free_asked:
 	nam__txn_free(asked);
 	return rc;
 }

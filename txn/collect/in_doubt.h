@@ -26,6 +26,8 @@ struct nam__recovery {
 	struct nam_records_collected done;
 	struct nam__presence presence;
 	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
+	uint64_t word;			/* of the keys' collector: this client decides alone */
+	bool refused;			/* another one decides */
 	uint32_t waiting;		/* the first so many are `later`; */
 	uint64_t epoch;			/* then this is pinned, so that no head is forgotten */
 	uint32_t count;			/* 0 at first */
@@ -44,6 +46,8 @@ NAM_FIBER_FN int nam__recovery_run(struct nam__recovery *recovery) NAM_MUST_CHEC
 NAM_FIBER_FN int nam__recovery_run_later(struct nam__recovery *recovery) NAM_MUST_CHECK;
 /* Leave all as they are: after a failure. */
 void nam__recovery_forget(struct nam__recovery *recovery);
+/* Others may decide, unless `rc` says that requests may be carried out later.  rc, or its own. */
+NAM_FIBER_FN int nam__recovery_leave(struct nam__recovery *recovery, int rc) NAM_MUST_CHECK;
 
 /* Slots of struct nam__records_ops (ops.h). */
 NAM_FIBER_FN int nam__in_doubt_add_latest(struct nam__recovery *recovery,

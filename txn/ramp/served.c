@@ -165,13 +165,13 @@ nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uin
 	void *arg)
 {
 	const struct nam_rpc_records_committed *reply = (const void *)bundle->reply;
-	const bool *abort = arg;
+	const bool *withdraw = arg;
 
 	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_RECORDS_RETIRED_MAX ||
 		bytes != sizeof(*reply) + 8 * reply->count)
 		return nam__post_malformed(txn);
-	/* The writer gives back the blocks of its aborted transaction. */
-	for (uint32_t i = 0; i < reply->count && !(abort && *abort); i++) {
+	/* The writer gives back the blocks of its own aborted transaction. */
+	for (uint32_t i = 0; i < reply->count && !(withdraw && *withdraw); i++) {
 		struct nam_gaddr at = NAM_GADDR(reply->retired[i]);
 
 		txn->retired++;
@@ -181,9 +181,12 @@ nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uin
 	return 0;
 }
 
-/* @at_too	or else only to learn which versions can be retired */
+/*
+ * @at_too	or else only to learn which versions can be retired
+ * @withdraw	abort, and keep the blocks
+ */
 NAM_FIBER_FN static int
-commit(struct nam__txn *txn, bool at_too, bool abort)
+commit(struct nam__txn *txn, bool at_too, bool abort, bool withdraw)
 {
 	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_COMMIT,
 		abort ? NAM_RECORDS_ABORT : 0);
@@ -196,23 +199,29 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 		if (item->state != NAM__ITEM_DONE)
 			nam__post_add(post, item->head.raw, i, &version, sizeof(version));
 	}
-	return nam__post_run(post, txn, nam__retire_answered, &abort); /* SUSPENDS */
+	return nam__post_run(post, txn, nam__retire_answered, &withdraw); /* SUSPENDS */
 }
 
 int
 nam__served_commit(struct nam__txn *txn)
 {
-	return commit(txn, true, false); /* SUSPENDS */
+	return commit(txn, true, false, false); /* SUSPENDS */
 }
 
 int
 nam__served_withdraw(struct nam__txn *txn)
 {
-	return commit(txn, true, true); /* SUSPENDS */
+	return commit(txn, true, true, true); /* SUSPENDS */
+}
+
+int
+nam__served_abort(struct nam__txn *txn)
+{
+	return commit(txn, true, true, false); /* SUSPENDS */
 }
 
 int
 nam__served_sweep(struct nam__txn *txn)
 {
-	return commit(txn, false, false); /* SUSPENDS */
+	return commit(txn, false, false, false); /* SUSPENDS */
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * collector_word.h -- the collector's word of an index, which one client at a time has.
+ *
+ * The caller is between nam__op_begin() and nam__op_end().
+ */
+#ifndef NAM_INDEX_MAINTAIN_COLLECTOR_WORD_H
+#define NAM_INDEX_MAINTAIN_COLLECTOR_WORD_H
+
+#include "index/index.h"
+
+/**
+ * nam__collector_enter -- become the collector, which alone takes nodes out of an index.
+ *
+ * @patience_ns	how long to wait for another one to finish
+ * @ret_word	for nam__collector_leave()
+ *
+ * If the last one died in the middle of a merge, this completes it (I20).
+ *
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag names it), -NAM_E_LOCK_ORPHANED
+ * (it died and another client was quicker to succeed it), or a FABRIC code.
+ */
+NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_index *index,
+	uint64_t patience_ns, uint64_t *ret_word) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_index *index,
+	uint64_t word) NAM_MUST_CHECK;
+
+#endif /* NAM_INDEX_MAINTAIN_COLLECTOR_WORD_H */
