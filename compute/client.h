@@ -156,8 +156,9 @@ NAM_FIBER_FN void nam_worker_yield(struct nam_worker *worker);
 typedef bool (*nam_worker_stop_fn)(void *arg);
 
 /*
- * Ends a long pass, of nam_index_collect() or nam_records_collect(), with -ECANCELED soon after
- * stop(arg) holds: between two nodes, or some records.  Nothing is held then.  NULL: none.
+ * Ends a long pass, of nam_index_collect(), nam_records_collect() or nam_sweep(), with -ECANCELED
+ * soon after stop(arg) holds: between two nodes, or some records.  Nothing is held then.  NULL:
+ * none.
  */
 void nam_worker_stop_when(struct nam_worker *worker, nam_worker_stop_fn stop, void *arg);
 

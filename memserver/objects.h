@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -23,6 +24,8 @@ struct nam__object {
 	uint64_t id;
 	struct nam__object *next;	/* dropped later */
 	uint64_t clock;			/* free once every handler has begun later */
+	uint16_t owner;			/* the id of the client that made it */
+	bool suspect;			/* for a sweep: no name has been found that leads to it */
 };
 
 struct nam__objects {

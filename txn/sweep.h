@@ -11,11 +11,15 @@
 extern "C" {
 #endif
 
-/* used = named + freed + those that living clients have, or that nam_keep() gave to none. */
+/*
+ * used = named + freed + those that living clients have, or that nam_keep() gave to none.
+ * Meanwhile `named` and the last three say how far the sweep is, for nam_worker_stop_when().
+ */
 struct nam_sweep_stat {
 	struct nam_blocks used;		/* of all clients, before the end of the sweep */
 	struct nam_blocks named;	/* that names lead to */
 	struct nam_blocks freed;
+	uint64_t parts;			/* dropped: trees and parts of key-value stores */
 	uint64_t entries;		/* of tables' indexes, for rows that were never committed */
 	uint32_t indexes, record_stores, tables;
 };
@@ -23,10 +27,11 @@ struct nam_sweep_stat {
 /**
  * nam_sweep -- free the blocks that dead clients allocated and that no name leads to.
  *
- * A client is dead once all memory servers have closed its connections, soon after its end.
- * Those were in stock or in limbo as they died, or belong to half-done loads, splits, drops and
+ * The blocks were in stock or in limbo, or belong to half-done loads, splits, drops and
  * transactions.  Names of indexes lead to nodes, those of record stores to heads and versions.
- * First what dead clients have left of transactions is completed, as nam_records_collect() does.
+ * Trees and parts of key-value stores on memory servers are dropped likewise.  First, also if
+ * `dry`, transactions of dead clients are completed or aborted, as by nam_records_collect().  A
+ * client is dead once all memory servers have closed its connections, soon after its end.
  *
  * @dry		only say what would be freed
  *

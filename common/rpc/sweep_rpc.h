@@ -6,18 +6,20 @@
  * Each memory server knows which client allocated a block, and has one bit for each: suspect.
  *
  *	LIVING	the lead: which clients are not dead
- *	BEGIN	all: the blocks that are allocated are suspect, and none else
- *	SPARE	all: blocks of clients that live are not suspect
+ *	BEGIN	all: the blocks that are allocated are suspect, and all trees and key-value stores
+ *	SPARE	all: those of clients that live are not
  *	MARK	all: nor are these, which names lead to
- *	RECORDS	all: nor are these, the heads of records, and all versions that they lead to
- *	HELD	all: nor are these
+ *	RECORDS	all: nor are these, the heads of records, and all versions that they lead to;
+ *		with a label, versions that only a dead client would retire leave them
+ *	OBJECTS	all: nor are these trees and key-value stores, by their numbers
+ *	HELD	all: nor are these blocks
  *	OWN	all: nor are these; and they belong to the client that asks
  *	KEEP	all: nor are these, in any sweep: they belong to no client
  *	REPORT	the lead: clients say HELD of the blocks in their limbos; which one has not
  *	ACK	the lead, over a session connection: the client has
  *	ASK	all: which of these are suspect
- *	END	all: what is suspect now waits for readers, as after FREE with that label; or
- *		nothing happens, without one
+ *	END	all: blocks that are suspect now wait for readers, as after FREE with that label;
+ *		trees and stores are dropped; or nothing happens, without one
  *
  * A sweep has a number that no other one has.  BEGIN of another ends it.
  *
@@ -35,6 +37,7 @@ enum nam_rpc_sweep_step {
 	NAM_RPC_SWEEP_SPARE,
 	NAM_RPC_SWEEP_MARK,
 	NAM_RPC_SWEEP_RECORDS,
+	NAM_RPC_SWEEP_OBJECTS,
 	NAM_RPC_SWEEP_HELD,
 	NAM_RPC_SWEEP_OWN,
 	NAM_RPC_SWEEP_KEEP,
@@ -50,8 +53,9 @@ struct nam_rpc_sweep_request {
 	uint32_t step;			/* enum nam_rpc_sweep_step */
 	uint32_t count;			/* words that follow */
 	uint64_t number;		/* of the sweep, not 0; LIVING, HELD, OWN, KEEP: 0 */
-	uint64_t label;			/* END: of the epoch word, or 0; else 0 */
-	uint64_t words[];		/* gaddrs; SPARE: bit id % 64 of word id / 64 */
+	uint64_t label;			/* END: epoch word, or 0; RECORDS: 1 or 0; else 0 */
+	/* gaddrs; OBJECTS: numbers; SPARE: bit id % 64 of word id / 64 */
+	uint64_t words[];
 };
 _Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
 
@@ -61,11 +65,12 @@ struct nam_rpc_sweep_reply {
 	uint64_t blocks, bytes;		/* BEGIN, SPARE, END: that are suspect, or were */
 	uint64_t used_blocks, used_bytes;	/* END: of clients, these too */
 	uint64_t named_blocks, named_bytes;	/* END: of those, that names lead to */
+	uint64_t objects;		/* END: that are suspect, or were */
 	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
 	uint16_t client, incarnation;	/* REPORT: one that has not; or 0 */
 	uint32_t count;			/* words that follow */
 	uint64_t words[];		/* LIVING: as for SPARE; ASK: bits, in the order asked */
 };
-_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 64, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 72, "wire layout");
 
 #endif /* NAM_COMMON_RPC_SWEEP_RPC_H */

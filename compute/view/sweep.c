@@ -61,6 +61,7 @@ ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 		sum_add(&ret_sum->suspect, reply.blocks, reply.bytes);
 		sum_add(&ret_sum->used, reply.used_blocks, reply.used_bytes);
 		sum_add(&ret_sum->named, reply.named_blocks, reply.named_bytes);
+		ret_sum->objects += reply.objects;
 	}
 	return rc;
 }
@@ -128,14 +129,15 @@ operations_wait(struct nam_worker *worker, struct nam_diag *diag)
 }
 
 int
-nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, struct nam_diag *diag)
+nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, bool dry,
+	struct nam_diag *diag)
 {
 	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
 	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
 	int rc = reply ? living_ask(worker, reply, diag) : /* SUSPENDS */
 		nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
 
-	*sweep = (struct nam__sweep){ .worker = worker, .number = nam_entropy() | 1 };
+	*sweep = (struct nam__sweep){ .worker = worker, .dry = dry, .number = nam_entropy() | 1 };
 	if (!rc) {
 		sweep->killed = reply->killed;
 		memcpy(sweep->living, reply->words, bytes);
@@ -174,48 +176,72 @@ marks_send(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 	return rc;
 }
 
-NAM_FIBER_FN static int
-mark(struct nam__sweep *sweep, enum nam_rpc_sweep_step step, struct nam_gaddr at)
-{
-	uint16_t slot = nam__server_slot(sweep->worker->client, at);
-	struct nam_rpc_sweep_request **marks;
+static const enum nam_rpc_sweep_step mark_steps[NAM__SWEEP_MARKS] = { NAM_RPC_SWEEP_MARK,
+	NAM_RPC_SWEEP_RECORDS, NAM_RPC_SWEEP_OBJECTS };
 
-	if (slot >= sweep->worker->client->servers_count)
-		return -NAM_E_NOREGION;
-	marks = &sweep->marks[slot][step == NAM_RPC_SWEEP_RECORDS];
+NAM_FIBER_FN static int
+mark_on(struct nam__sweep *sweep, uint32_t slot, unsigned which, uint64_t word)
+{
+	struct nam_rpc_sweep_request **marks = &sweep->marks[slot][which];
+
 	if (!*marks) {
 		*marks = calloc(1, NAM_RPC_BODY_MAX);
 		if (!*marks)
 			return -ENOMEM;
-		(*marks)->step = step;
+		(*marks)->step = mark_steps[which];
 		(*marks)->number = sweep->number;
+		(*marks)->label = mark_steps[which] == NAM_RPC_SWEEP_RECORDS && !sweep->dry;
 	}
-	(*marks)->words[(*marks)->count++] = nam_gaddr_untagged(at).raw;
+	(*marks)->words[(*marks)->count++] = word;
 	return (*marks)->count < NAM_RPC_SWEEP_BLOCKS ? 0 :
 		marks_send(sweep->worker, slot, *marks); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+mark(struct nam__sweep *sweep, unsigned which, struct nam_gaddr at)
+{
+	uint16_t slot = nam__server_slot(sweep->worker->client, at);
+
+	if (slot >= sweep->worker->client->servers_count)
+		return -NAM_E_NOREGION;
+	if (sweep->marked)
+		++*sweep->marked;
+	return mark_on(sweep, slot, which, nam_gaddr_untagged(at).raw); /* SUSPENDS */
 }
 
 int
 nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at)
 {
 	/* C26: names lead to it. */
-	return !NAM_GUARD(SWEEP_MARK) ? 0 :
-		mark(sweep, NAM_RPC_SWEEP_MARK, at); /* SUSPENDS */
+	return !NAM_GUARD(SWEEP_MARK) ? 0 : mark(sweep, 0, at); /* SUSPENDS */
 }
 
 int
 nam__sweep_mark_record(struct nam__sweep *sweep, struct nam_gaddr head)
 {
 	/* C26: records lead to their versions. */
-	return mark(sweep, NAM_GUARD(SWEEP_RECORDS) ? NAM_RPC_SWEEP_RECORDS : NAM_RPC_SWEEP_MARK,
-		head); /* SUSPENDS */
+	return mark(sweep, NAM_GUARD(SWEEP_RECORDS) ? 1 : 0, head); /* SUSPENDS */
+}
+
+int
+nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t number)
+{
+	const struct nam_client *client = sweep->worker->client;
+	int rc = 0;
+
+	/* C26 */
+	for (uint32_t slot = 0; slot < client->servers_count && !rc &&
+		NAM_GUARD(SWEEP_OBJECTS); slot++)
+		if (atomic_load_explicit(&client->servers[slot].usable, memory_order_acquire))
+			rc = mark_on(sweep, slot, 2, number); /* SUSPENDS */
+	return rc;
 }
 
 void
 nam__sweep_free(struct nam__sweep *sweep)
 {
 	for (uint32_t slot = 0; slot < NAM_SERVERS_MAX; slot++)
-		for (unsigned i = 0; i < 2; i++)
+		for (unsigned i = 0; i < NAM__SWEEP_MARKS; i++)
 			free(sweep->marks[slot][i]);
 }
 
@@ -224,17 +250,18 @@ nam__sweep_free(struct nam__sweep *sweep)
 int
 nam_keep(struct nam_worker *worker, struct nam_gaddr at)
 {
-	struct {
-		struct nam_rpc_sweep_request head;
-		uint64_t word;
-	} request = { { .step = NAM_RPC_SWEEP_KEEP, .count = 1 }, nam_gaddr_untagged(at).raw };
 	uint16_t slot = nam__server_slot(worker->client, at);
+	uint64_t body[(sizeof(struct nam_rpc_sweep_request) + 8) / 8] = { 0 };
+	struct nam_rpc_sweep_request *request = (void *)body;
 	struct nam_rpc_sweep_reply reply;
 	int rc = nam__change_check(worker);
 
 	if (!rc && slot >= worker->client->servers_count)
 		rc = -NAM_E_NOREGION;
-	return rc ? rc : ask(worker, slot, &request.head, &reply, 0); /* SUSPENDS */
+	request->step = NAM_RPC_SWEEP_KEEP;
+	request->count = 1;
+	request->words[0] = nam_gaddr_untagged(at).raw;
+	return rc ? rc : ask(worker, slot, request, &reply, 0); /* SUSPENDS */
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -289,7 +316,7 @@ nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag)
 
 	diag->text[0] = '\0';
 	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
-		for (unsigned i = 0; i < 2 && !rc; i++)
+		for (unsigned i = 0; i < NAM__SWEEP_MARKS && !rc; i++)
 			if (sweep->marks[slot][i] && sweep->marks[slot][i]->count)
 				rc = marks_send(worker, slot, sweep->marks[slot][i]); /* SUSPENDS */
 	nam_race_point("sweep.marked");
@@ -307,30 +334,29 @@ NAM_FIBER_FN static int
 ask_some(struct nam__sweep *sweep, uint32_t slot, const uint64_t *addresses, uint32_t count,
 	uint64_t *ret_bits)
 {
-	struct {
-		struct nam_rpc_sweep_request head;
-		uint64_t words[64];
-	} request = { { .step = NAM_RPC_SWEEP_ASK, .number = sweep->number }, { 0 } };
-	struct {
-		struct nam_rpc_sweep_reply head;
-		uint64_t bits;
-	} reply = { 0 };
-	uint64_t asked = 0;
+	uint64_t request_body[sizeof(struct nam_rpc_sweep_request) / 8 + 64] = { 0 };
+	uint64_t reply_body[sizeof(struct nam_rpc_sweep_reply) / 8 + 1];
+	struct nam_rpc_sweep_request *request = (void *)request_body;
+	struct nam_rpc_sweep_reply *reply = (void *)reply_body;
+	uint64_t asked = 0, answer;
 	int rc;
 
+	request->step = NAM_RPC_SWEEP_ASK;
+	request->number = sweep->number;
 	for (uint32_t i = 0; i < count; i++) {
 		struct nam_gaddr at = nam_gaddr_untagged(NAM_GADDR(addresses[i]));
 
 		if (nam__server_slot(sweep->worker->client, at) != slot)
 			continue;
-		request.words[request.head.count++] = at.raw;
+		request->words[request->count++] = at.raw;
 		asked |= 1ull << i;
 	}
 	if (!asked)
 		return 0;
-	rc = ask(sweep->worker, slot, &request.head, &reply.head, 1); /* SUSPENDS */
-	for (; !rc && asked; asked &= asked - 1, reply.bits >>= 1)
-		*ret_bits |= reply.bits & 1 ? asked & -asked : 0;
+	rc = ask(sweep->worker, slot, request, reply, 1); /* SUSPENDS */
+	answer = rc ? 0 : reply->words[0];
+	for (; asked; asked &= asked - 1, answer >>= 1)
+		*ret_bits |= answer & 1 ? asked & -asked : 0;
 	return rc;
 }
 
@@ -347,8 +373,7 @@ nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t cou
 }
 
 int
-nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_swept,
-	struct nam_diag *diag)
+nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept, struct nam_diag *diag)
 {
 	struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_END,
 		.number = sweep->number };
@@ -356,7 +381,7 @@ nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_swept,
 
 	diag->text[0] = '\0';
 	/* Clients that know an address may be looking at the block yet. */
-	if (!dry)
+	if (!sweep->dry)
 		rc = nam_fetch_add_await(sweep->worker, sweep->worker->client->epoch_word, 1,
 			&request.label); /* SUSPENDS */
 	if (!rc)

@@ -11,19 +11,23 @@
 #include "common/rpc/sweep_rpc.h"
 #include "compute/worker/worker.h"
 
+#define NAM__SWEEP_MARKS 3u		/* of blocks, of heads of records, of objects */
+
 struct nam__sweep {
 	struct nam_worker *worker;
+	bool dry;			/* nothing is to be freed */
 	uint64_t number;
 	uint64_t killed;		/* clients, before it was opened */
 	uint64_t living[NAM_SWEEP_LIVING_WORDS];	/* bits, by client: not dead then */
-	/* By slot; not sent yet.  The second of each are of heads of records. */
-	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][2];
+	uint64_t *marked;		/* how many so far, without versions of records; or NULL */
+	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][NAM__SWEEP_MARKS];	/* not sent yet */
 };
 
 /* Of all memory servers. */
 struct nam__swept {
 	struct nam_blocks suspect;
 	struct nam_blocks used, named;	/* as the sweep ends: before it frees the suspect ones */
+	uint64_t objects;		/* trees and parts of stores, likewise suspect */
 };
 
 /*
@@ -34,7 +38,7 @@ struct nam__swept {
  * nam_rpc_call().  *diag says why.
  */
 NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker,
-	struct nam_diag *diag) NAM_MUST_CHECK;
+	bool dry, struct nam_diag *diag) NAM_MUST_CHECK;
 /*
  * All that dead clients had begun is complete.  Waits until operations under way have ended, at
  * most timeout_ms; -NAM_E_LOCK_TIMEOUT: a client is stopped or slow, and *diag names it.  From
@@ -48,6 +52,8 @@ NAM_FIBER_FN int nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at) 
 /* A name leads to that head of a record, and it to versions.  Cost: the same. */
 NAM_FIBER_FN int nam__sweep_mark_record(struct nam__sweep *sweep,
 	struct nam_gaddr head) NAM_MUST_CHECK;
+/* A name leads to the tree or key-value store with that number, on any memory servers. */
+NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t number) NAM_MUST_CHECK;
 /*
  * All is marked.  Waits until operations that were under way have ended and all clients have
  * reported what is in their limbos, at most timeout_ms each: -NAM_E_LOCK_TIMEOUT as above.
@@ -59,8 +65,8 @@ NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *di
  */
 NAM_FIBER_FN int nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
 	uint64_t *ret_bits) NAM_MUST_CHECK;
-/* Frees what is suspect, unless `dry`. */
-NAM_FIBER_FN int nam__sweep_end(struct nam__sweep *sweep, bool dry, struct nam__swept *ret_swept,
+/* Frees what is suspect, unless it is dry. */
+NAM_FIBER_FN int nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__sweep_free(struct nam__sweep *sweep);
 

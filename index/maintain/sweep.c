@@ -25,7 +25,9 @@ nam__sweep_mark_index(struct nam__sweep *sweep, const char *name)
 
 	if (rc)
 		return rc == -NAM_E_NOINDEX ? 0 : rc;
-	rc = nam__index_nodes(worker, index, &seen); /* SUSPENDS */
+	rc = nam__sweep_mark_object(sweep, index->tree); /* SUSPENDS */
+	if (!rc)
+		rc = nam__index_nodes(worker, index, &seen); /* SUSPENDS */
 	if (rc && rc != -NAM_E_DROPPED && rc != -ECANCELED && !worker->diag.text[0])
 		(void)nam_diag_set(&worker->diag, rc, "index '%s' cannot be read whole: %s", name,
 			nam_err_text(rc));

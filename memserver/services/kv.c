@@ -14,7 +14,10 @@ nam__service_kv_create(struct nam__exchange *exchange)
 	struct nam__store *store;
 	int rc = nam__store_new(server, exchange->body, &store);
 
-	return rc ? rc : nam__objects_enter(&server->stores, &store->object);
+	if (rc)
+		return rc;
+	store->object.owner = exchange->connection->client_id;
+	return nam__objects_enter(&server->stores, &store->object);
 }
 
 int

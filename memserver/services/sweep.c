@@ -6,6 +6,7 @@
 #include "common/env.h"
 #include "common/guard.h"
 #include "common/rpc/sweep_rpc.h"
+#include "memserver/objects.h"
 #include "memserver/services/records.h"
 #include "memserver/services/runs.h"
 
@@ -204,7 +205,7 @@ version_mark(void *arg, uint64_t at)
 }
 
 static int
-record_mark(const struct nam__exchange *exchange, uint64_t head_at)
+record_mark(const struct nam__exchange *exchange, uint64_t head_at, bool dry)
 {
 	const struct nam__server_records records = nam__records_of(exchange);
 	struct nam__allocator *allocator = &exchange->server->allocator;
@@ -216,9 +217,67 @@ record_mark(const struct nam__exchange *exchange, uint64_t head_at)
 		return rc;
 	/* C26: versions that are prepared, or kept for readers, are not the latest. */
 	nam__server_record_sweep(&records, head, allocator->sweep_living, nam_now_ns(),
-		version_mark, allocator);
+		dry, version_mark, allocator);
 	nam__server_record_unlock(&records, head_at);
 	return 0;
+}
+
+/* ---- trees and key-value stores -------------------------------------------------------------- */
+
+/* Calls fn for each, between nam__work_begin() and nam__work_end(). */
+static void
+objects_each(struct nam__exchange *exchange,
+	void (*fn)(struct nam__objects *objects, struct nam__object *object, void *arg), void *arg)
+{
+	struct nam__objects *const tables[] = { &exchange->server->trees,
+		&exchange->server->stores };
+
+	for (unsigned i = 0; i < 2; i++)
+		for (uint32_t slot = 0; slot < tables[i]->slots_count; slot++) {
+			struct nam__object *object = nam__objects_at(tables[i], slot);
+
+			if (object)
+				fn(tables[i], object, arg);
+		}
+}
+
+static void
+object_suspect(struct nam__objects *objects, struct nam__object *object, void *arg)
+{
+	(void)objects;
+	(void)arg;
+	object->suspect = true;
+}
+
+static void
+object_spare(struct nam__objects *objects, struct nam__object *object, void *arg)
+{
+	const uint64_t *living = arg;
+
+	(void)objects;
+	/* M19 */
+	if (!object->owner || living[object->owner / 64] >> object->owner % 64 & 1)
+		object->suspect = false;
+}
+
+struct dropping {
+	struct nam_server *server;
+	struct nam_rpc_sweep_reply *reply;
+	bool dry;
+};
+
+static void
+object_drop(struct nam__objects *objects, struct nam__object *object, void *arg)
+{
+	const struct dropping *dropping = arg;
+
+	if (!object->suspect)
+		return;
+	object->suspect = false;
+	dropping->reply->objects++;
+	/* If its client drops it at this moment, it is gone already. */
+	if (!dropping->dry)
+		(void)!nam__objects_drop(objects, dropping->server, object->id);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -230,6 +289,7 @@ begin(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *reques
 	struct nam__allocator *allocator = &exchange->server->allocator;
 
 	allocator->sweep = request->number;
+	objects_each(exchange, object_suspect, NULL);
 	return words_each(allocator, suspect_all, reply);
 }
 
@@ -241,6 +301,7 @@ spare_living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request 
 	struct sparing sparing = { request->words, reply };
 
 	memcpy(allocator->sweep_living, request->words, sizeof(allocator->sweep_living));
+	objects_each(exchange, object_spare, allocator->sweep_living);
 	return words_each(allocator, spare, &sparing);
 }
 
@@ -253,10 +314,28 @@ mark_all(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *req
 	(void)reply;
 	for (uint32_t i = 0; i < request->count && !rc; i++)
 		rc = request->step == NAM_RPC_SWEEP_RECORDS ?
-			record_mark(exchange, request->words[i]) :
+			record_mark(exchange, request->words[i], !request->label) :
 			mark(&exchange->server->allocator, request->words[i],
 				request->step == NAM_RPC_SWEEP_MARK);
 	return rc;
+}
+
+static int
+objects_mark(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
+	struct nam_rpc_sweep_reply *reply)
+{
+	(void)reply;
+	for (uint32_t i = 0; i < request->count; i++) {
+		struct nam__object *tree, *store;
+
+		tree = nam__objects_find(&exchange->server->trees, request->words[i]);
+		store = nam__objects_find(&exchange->server->stores, request->words[i]);
+		if (tree)
+			tree->suspect = false;
+		if (store)
+			store->suspect = false;
+	}
+	return 0;
 }
 
 static int
@@ -297,9 +376,11 @@ static int
 end(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
+	struct dropping dropping = { exchange->server, reply, !request->label };
 	struct ending ending = { request->label, reply };
 
 	exchange->server->allocator.sweep = 0;
+	objects_each(exchange, object_drop, &dropping);
 	return words_each(&exchange->server->allocator, end_suspects, &ending);
 }
 
@@ -368,6 +449,8 @@ static const struct step {
 		true },
 	[NAM_RPC_SWEEP_RECORDS] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
 		true },
+	[NAM_RPC_SWEEP_OBJECTS] = { objects_mark, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false,
+		true, true },
 	[NAM_RPC_SWEEP_HELD] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
 		false },
 	[NAM_RPC_SWEEP_OWN] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
@@ -401,7 +484,8 @@ nam__service_sweep(struct nam__exchange *exchange)
 	if (request->count < step->count_min || request->count > step->count_max ||
 		exchange->body_bytes != sizeof(*request) + request->count * sizeof(uint64_t) ||
 		!request->number == step->numbered ||
-		(request->label && request->step != NAM_RPC_SWEEP_END))
+		(request->label && request->step != NAM_RPC_SWEEP_END &&
+			request->step != NAM_RPC_SWEEP_RECORDS))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	mutex = step->lead ? &exchange->server->membership.mutex : &allocator->mutex;

@@ -18,7 +18,10 @@ nam__service_tree_create(struct nam__exchange *exchange)
 	int rc = nam__tree_new(server, exchange->body, exchange->connection->handler->scratch,
 		&tree);
 
-	return rc ? rc : nam__objects_enter(&server->trees, &tree->object);
+	if (rc)
+		return rc;
+	tree->object.owner = exchange->connection->client_id;
+	return nam__objects_enter(&server->trees, &tree->object);
 }
 
 int

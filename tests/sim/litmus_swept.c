@@ -11,6 +11,8 @@
 #include "common/guard.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/reclaim.h"
+#include "index/index.h"
+#include "kv/kv.h"
 #include "txn/records/txn_internal.h"
 #include "txn/sweep.h"
 #include "txn/table.h"
@@ -25,6 +27,8 @@
 #define KEPT_STRIDE 192u
 #define KEPT_NUMBER 77u
 #define TABLE "litmus-swept"
+#define TREE "litmus-tree"
+#define PAIRS "litmus-pairs"
 #define LEFT 1u
 #define RIGHT 9u
 
@@ -138,11 +142,13 @@ make(struct actor *self, enum nam_records_commit commit)
 static void
 make_and_die_by(struct actor *self, enum nam_records_commit commit)
 {
-	(void)make(self, commit);
+	struct nam_records *records = make(self, commit);
+
 	if (nam_alloc(self->worker, KEPT_STRIDE, &kept) || nam_keep(self->worker, kept))
 		litmus_fail("keep: %s", nam_worker_diag(self->worker));
 	litmus_write_word(self, kept, KEPT_NUMBER);
 	litmus_die_here(self);
+	nam_records_close(records);
 }
 
 static void
@@ -479,6 +485,7 @@ write_row(struct actor *self)
 		litmus_fail("write: %s", nam_worker_diag(self->worker));
 	litmus.flags[FOUR] = true;
 	(void)put_row(self, table, "k0", RIGHT);
+	nam_table_close(self->worker, table);
 }
 
 static void
@@ -521,6 +528,83 @@ sweep_row(struct actor *self)
 	nam_table_close(self->worker, table);
 }
 
+/* ---- trees and stores on memory servers, with a name and without ----------------------------- */
+
+static int
+tree_make(struct actor *self, const char *name)
+{
+	struct nam_index_options options;
+
+	nam_index_options_init(&options);
+	options.design = NAM_DESIGN_COARSE;
+	return nam_index_create(self->worker, name, &options);
+}
+
+static void
+make_objects(struct actor *self)
+{
+	struct nam_kv_options options;
+	struct nam_index *index;
+	uint64_t key = 1;
+	struct nam_kv *kv;
+
+	nam_kv_options_init(&options);
+	options.memory_bytes = 1u << 20;
+	if (tree_make(self, TREE) || nam_index_open(self->worker, TREE, 0, &index) ||
+		nam_index_insert(self->worker, index, &key, 2))
+		sim_die("the index: %s", nam_worker_diag(self->worker));
+	if (nam_kv_create(self->worker, PAIRS, &options) ||
+		nam_kv_open(self->worker, PAIRS, &kv) ||
+		nam_kv_put(self->worker, kv, "k", 1, "v", 1))
+		sim_die("the store: %s", nam_worker_diag(self->worker));
+	litmus.flags[FOUR] = true;
+	(void)tree_make(self, "unnamed");
+	nam_index_close(index);
+	nam_kv_close(kv);
+}
+
+/* Its parts are there, on both memory servers. */
+static void
+die_unnamed(struct actor *self)
+{
+	if (litmus.flags[FOUR])
+		litmus_die_here(self);
+}
+
+static void
+expect_parts(struct actor *self, uint64_t expected)
+{
+	struct nam_sweep_stat stat = { .entries = 0 };
+
+	if (nam_sweep(self->worker, false, &stat))
+		litmus_fail("sweep: %s", nam_worker_diag(self->worker));
+	if (stat.parts != expected)
+		litmus_fail("%llu parts have no name, and not %llu", (unsigned long long)stat.parts,
+			(unsigned long long)expected);
+}
+
+static void
+sweep_objects(struct actor *self)
+{
+	uint64_t key = 1, payload = 0;
+	struct nam_index *index = NULL;
+	struct nam_kv *kv = NULL;
+	uint32_t bytes = 0;
+	char value = 0;
+
+	await_death(self);
+	expect_parts(self, 2);
+	expect_parts(self, 0);
+	if (nam_index_open(self->worker, TREE, 0, &index) ||
+		nam_index_lookup(self->worker, index, &key, &payload) || payload != 2)
+		litmus_fail("the index: %s", nam_worker_diag(self->worker));
+	if (nam_kv_open(self->worker, PAIRS, &kv) ||
+		nam_kv_get(self->worker, kv, "k", 1, &value, 1, &bytes) || value != 'v')
+		litmus_fail("the store: %s", nam_worker_diag(self->worker));
+	nam_index_close(index);
+	nam_kv_close(kv);
+}
+
 const struct litmus_case litmus_swept_cases[] = {
 	{ { "sweep_records", 0, { NULL, make_and_die, sweep_and_end, find_all }, { { 0 } } },
 		"a client dies, and others read and write the records that it has put", 2, 0 },
@@ -549,5 +633,9 @@ const struct litmus_case litmus_swept_cases[] = {
 	{ { "sweep_entries", 0, { NULL, write_row, sweep_row },
 		{ { "records.prepared", A, die_prepared } } },
 		"a client dies between the entry of a row and its commit", 2, 0 },
+	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects },
+		{ { "create.written", A, die_unnamed } } },
+		"a client makes a tree and a key-value store, and dies before another has a name",
+		2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -99,6 +99,11 @@ ramp_tidy(struct player *guest)
 	undecided = ramp_run.undecided;
 	ramp_collect(guest);
 	rc = nam_records_stat(guest->worker, guest->records, &stat);
+	/* All of these versions name the others of their transaction. */
+	if (!rc && ramp_run.plan.kind.algorithm == NAM_RAMP_FAST &&
+		ramp_run.undecided > undecided)
+		ramp_failed("%llu versions of dead clients are undecided",
+			(unsigned long long)(ramp_run.undecided - undecided));
 	/* The record of released locks is evidence, and stays. */
 	if (rc || ramp_run.undecided > undecided ||
 		ramp_run.plan.kind.algorithm == NAM_RAMP_LOCKING) {

@@ -484,7 +484,8 @@ director_main(void *arg)
 		ramp_visit(ramp_look);
 	}
 	ramp_visit(ramp_drop);
-	if (ramp_explained(0))
+	/* A sweep that failed may have taken versions out of their chains. */
+	if (ramp_explained(0) || ramp_run.plan.sweeps)
 		ramp_visit(ramp_sweep_all);
 	after = sim_cluster_used(&ramp_run.cluster, worker);
 	/* C26: nothing of the dead is left, to the byte. */

@@ -199,8 +199,9 @@ all_mark(struct sweeping *self)
 	*tables = 0;
 	for (uint32_t i = 0; i < self->count && !rc; i++) {
 		*tables += self->names[i].kind == NAM_CATALOG_TABLE;
-		if (self->names[i].kind != NAM_CATALOG_KV)
-			rc = nam__sweep_mark(&self->sweep,
+		rc = self->names[i].kind == NAM_CATALOG_KV ?
+			nam__sweep_mark_object(&self->sweep, self->names[i].entry) : /* SUSPENDS */
+			nam__sweep_mark(&self->sweep,
 				NAM_GADDR(self->names[i].entry)); /* SUSPENDS */
 	}
 	if (!rc)
@@ -288,9 +289,11 @@ steps(struct sweeping *self)
 	struct nam_sweep_stat *stat = self->stat;
 	struct nam__swept swept = { .used = { 0 } };
 	uint32_t ignored;
-	int rc = nam__sweep_open(&self->sweep, self->worker, &self->diag); /* SUSPENDS */
+	int rc = nam__sweep_open(&self->sweep, self->worker, self->dry,
+		&self->diag); /* SUSPENDS */
 
 	*stat = (struct nam_sweep_stat){ .entries = 0 };
+	self->sweep.marked = &stat->named.blocks;
 	if (!rc)
 		rc = complete(self); /* SUSPENDS */
 	if (!rc)
@@ -302,10 +305,11 @@ steps(struct sweeping *self)
 	if (!rc)
 		rc = names_each(self, NAM_CATALOG_TABLE, table_tidy, &ignored); /* SUSPENDS */
 	if (!rc)
-		rc = nam__sweep_end(&self->sweep, self->dry, &swept, &self->diag); /* SUSPENDS */
+		rc = nam__sweep_end(&self->sweep, &swept, &self->diag); /* SUSPENDS */
 	stat->used = swept.used;
 	stat->named = swept.named;
 	stat->freed = swept.suspect;
+	stat->parts = swept.objects;
 	return rc;
 }
 

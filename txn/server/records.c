@@ -187,7 +187,8 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 
 void
 nam__server_record_sweep(const struct nam__server_records *records, struct nam__server_head *head,
-	const uint64_t *living, uint64_t now_ns, void (*fn)(void *arg, uint64_t at), void *arg)
+	const uint64_t *living, uint64_t now_ns, bool dry, void (*fn)(void *arg, uint64_t at),
+	void *arg)
 {
 	uint64_t *link = &head->chain;
 
@@ -197,12 +198,15 @@ nam__server_record_sweep(const struct nam__server_records *records, struct nam__
 		struct nam_version *version = version_at(records, *link);
 		uint32_t writer = version ? version->timestamp % NAM_CLIENTS_MAX : 0;
 
-		if (version && expired(version, now_ns) &&
-			!(living[writer / 64] >> writer % 64 & 1)) {
+		bool left = version && expired(version, now_ns) &&
+			!(living[writer / 64] >> writer % 64 & 1);
+
+		if (left && !dry) {
 			*link = version->previous;
 			continue;
 		}
-		fn(arg, *link);
+		if (!left)
+			fn(arg, *link);
 		if (!version)
 			break;
 		link = &version->previous;

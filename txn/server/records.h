@@ -58,13 +58,13 @@ uint64_t nam__server_record_at(const struct nam__server_records *records,
 	const struct nam__server_head *head, uint64_t timestamp);
 
 /*
- * For a sweep: call fn for the latest version and all others, of any kind of store.  Those that no
- * reader will ask for are unlinked instead if their writer is dead: it does not retire them.
+ * For a sweep: call fn for the latest version and all others, of any kind of store.  If the writer
+ * of one is dead, and no reader will ask for it, it is unlinked instead, unless `dry`.
  *
  * @living	bit id % 64 of word id / 64: whether a client is not dead
  */
 void nam__server_record_sweep(const struct nam__server_records *records,
-	struct nam__server_head *head, const uint64_t *living, uint64_t now_ns,
+	struct nam__server_head *head, const uint64_t *living, uint64_t now_ns, bool dry,
 	void (*fn)(void *arg, uint64_t at), void *arg);
 
 /* A complete version will be committed, or not. */

@@ -1,8 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c -- blocks that dead clients have left. */
 #include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tools/namctl/namctl.h"
+
+struct watch {
+	const struct nam_sweep_stat *stat;
+	bool live;			/* standard error is a terminal */
+	bool shown;
+	time_t at;
+};
+
+/* Called often.  One line each second. */
+static bool
+look(void *arg)
+{
+	struct watch *watch = arg;
+	time_t now = time(NULL);
+
+	if (!watch->at)
+		watch->at = now;
+	if (watch->live && now != watch->at) {
+		(void)fprintf(stderr, "\r\033[Ksweeping: %" PRIu64 " blocks of %u indexes and %u "
+			"record stores", watch->stat->named.blocks, watch->stat->indexes,
+			watch->stat->record_stores);
+		watch->shown = true;
+		watch->at = now;
+	}
+	return ctl_signal != 0;
+}
 
 static void
 json_blocks(cJSON *object, const char *blocks_name, const char *bytes_name,
@@ -25,6 +54,7 @@ json_print(const struct ctl *ctl, const struct nam_sweep_stat *stat, const struc
 	json_blocks(object, "named_blocks", "named_bytes", &stat->named);
 	json_blocks(object, "held_blocks", "held_bytes", held);
 	json_blocks(object, "freed_blocks", "freed_bytes", &stat->freed);
+	ctl_json_u64(object, "parts", stat->parts);
 	ctl_json_u64(object, "entries", stat->entries);
 	ctl_json_print(object);
 }
@@ -33,11 +63,16 @@ int
 ctl_sweep(struct ctl *ctl, char **args)
 {
 	char freed[24], used[24], named[24], held_text[24];
-	struct nam_sweep_stat stat;
+	struct nam_sweep_stat stat = { .entries = 0 };
+	struct watch watch = { .stat = &stat, .live = isatty(STDERR_FILENO) && !ctl->quiet };
 	struct nam_blocks held;
-	int rc = nam_sweep(ctl->worker, ctl->dry_run, &stat); /* SUSPENDS */
+	int rc;
 
 	(void)args;
+	nam_worker_stop_when(ctl->worker, look, &watch);
+	rc = nam_sweep(ctl->worker, ctl->dry_run, &stat); /* SUSPENDS */
+	if (watch.shown)
+		(void)fputs("\r\033[K", stderr);
 	if (rc)
 		return ctl_worker_failed(ctl, "sweep", rc);
 	held.blocks = stat.used.blocks - stat.named.blocks - stat.freed.blocks;
@@ -52,6 +87,9 @@ ctl_sweep(struct ctl *ctl, char **args)
 		stat.freed.blocks, freed);
 	ctl_say(ctl, "%u indexes, %u record stores, %u tables", stat.indexes, stat.record_stores,
 		stat.tables);
+	if (stat.parts)
+		ctl_say(ctl, "%" PRIu64 " parts of indexes and key-value stores without a name %s",
+			stat.parts, ctl->dry_run ? "can be dropped" : "are dropped");
 	if (stat.entries)
 		ctl_say(ctl, "%" PRIu64 " entries of tables' indexes %s: their rows were never "
 			"committed", stat.entries, ctl->dry_run ? "can be deleted" : "are deleted");

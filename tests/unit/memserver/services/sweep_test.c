@@ -223,13 +223,14 @@ sweep__malformed__IS_PROTOCOL(void **state)
 			what != NAM_RPC_SWEEP_OWN && what != NAM_RPC_SWEEP_KEEP;
 		bool counts = !numbered ? what != NAM_RPC_SWEEP_LIVING :
 			what == NAM_RPC_SWEEP_SPARE || what == NAM_RPC_SWEEP_MARK ||
-			what == NAM_RPC_SWEEP_RECORDS || what == NAM_RPC_SWEEP_ASK;
+			what == NAM_RPC_SWEEP_RECORDS || what == NAM_RPC_SWEEP_OBJECTS ||
+			what == NAM_RPC_SWEEP_ASK;
 
 		assert_int_equal(step_with(f, what, numbered ? 0 : NUMBER, 0, words, counts ? 64 :
 			0), -NAM_E_FABRIC_PROTOCOL);
 		assert_int_equal(step_with(f, what, numbered ? NUMBER : 0, 0, words, counts ? 0 :
 			1), -NAM_E_FABRIC_PROTOCOL);
-		if (what != NAM_RPC_SWEEP_END)
+		if (what != NAM_RPC_SWEEP_END && what != NAM_RPC_SWEEP_RECORDS)
 			assert_int_equal(step_with(f, what, numbered ? NUMBER : 0, 1, words,
 				counts ? 64 : 0), -NAM_E_FABRIC_PROTOCOL);
 	}
