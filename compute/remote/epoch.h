@@ -37,6 +37,8 @@ NAM_FIBER_FN int nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoc
  */
 NAM_FIBER_FN int nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns,
 	struct nam_diag *why);
+/* nam_retire() of a block that this client allocated: memory servers know that it is its own. */
+void nam__retire_own(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /*
  * Retire a block for which the owner has work left once no reader can see it: it does not go to the
  * block cache but waits to be taken under this address, tag included.

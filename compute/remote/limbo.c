@@ -27,6 +27,7 @@ struct retired {
 struct nam__limbo {
 	struct retired *blocks;		/* labelled ones first, in order */
 	uint32_t labelled, count, size;
+	uint32_t owned;			/* the first so many are `owned` */
 	struct retired *kept;		/* invisible; their owners take them */
 	uint32_t kept_count, kept_size;
 	uint64_t unlabelled_bytes;
@@ -90,7 +91,7 @@ nam__block_leaked(struct nam_client *client, uint32_t stride)
 }
 
 static void
-retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t stride)
+retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t stride, bool owned)
 {
 	struct nam__limbo *limbo = limbo_get(worker);
 	int rc;
@@ -99,7 +100,7 @@ retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t strid
 	rc = limbo ? list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size) : -ENOMEM;
 	if (!rc) {
 		limbo->blocks[limbo->count++] = (struct retired){ .at = at, .owner = owner,
-			.stride = stride };
+			.stride = stride, .owned = owned };
 		limbo->unlabelled_bytes += stride;
 	}
 	lists_unlock(worker);
@@ -111,7 +112,13 @@ retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t strid
 void
 nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 {
-	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride);
+	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride, false);
+}
+
+void
+nam__retire_own(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+{
+	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride, true);
 }
 
 /* With the mutex. */
@@ -131,7 +138,7 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 
 	/* C9 also holds for a block whose owner acts first: it passes through the limbo. */
 	if (NAM_GUARD(ENTRY_WAIT)) {
-		retire(worker, owner, at.raw, stride);
+		retire(worker, owner, at.raw, stride, false);
 	} else if (limbo_get(worker)) {
 		lists_lock(worker);
 		limbo_keep(worker, worker->limbo, &now);
@@ -279,9 +286,9 @@ some_own(struct nam_worker *worker, struct nam__limbo *limbo, uint32_t first)
 NAM_FIBER_FN static void
 labelled_own(struct nam_worker *worker, struct nam__limbo *limbo)
 {
-	for (uint32_t i = 0; i < limbo->labelled && NAM_GUARD(SWEEP_OWN); i++)
-		if (!limbo->blocks[i].owned)
-			some_own(worker, limbo, i); /* SUSPENDS */
+	for (; limbo->owned < limbo->labelled && NAM_GUARD(SWEEP_OWN); limbo->owned++)
+		if (!limbo->blocks[limbo->owned].owned)
+			some_own(worker, limbo, limbo->owned); /* SUSPENDS */
 }
 
 /* Blocks that no reader can see any more (C9) go to the block cache, or wait for their owners. */
@@ -307,6 +314,7 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 				block->stride);
 	}
 	limbo->labelled -= count;
+	limbo->owned -= limbo->owned < count ? limbo->owned : count;
 	limbo->count -= count;
 	memmove(limbo->blocks, limbo->blocks + count, limbo->count * sizeof(*limbo->blocks));
 	lists_unlock(worker);

@@ -40,7 +40,14 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
 static void
 replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at)
 {
-	if (!txn->records->rows)
+	/* `claim` is the version's timestamp, which ends with its writer's id. */
+	bool own = item->claim % NAM_CLIENTS_MAX == txn->worker->client->id;
+
+	/* R7.  K5: a version lies in a block of its writer's. */
+	if (!txn->records->rows && own && NAM_GUARD(VERSION_WAIT))
+		nam__retire_own(txn->worker, nam_gaddr_untagged(at),
+			nam__version_stride(nam__version_at_bytes(at)));
+	else if (!txn->records->rows)
 		nam__version_retire(txn->worker, at);
 	else if (txn->replaced_count < NAM__REPLACED_MAX)
 		txn->replaced[txn->replaced_count++] = (struct nam__replaced){ at,
