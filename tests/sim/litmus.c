@@ -133,6 +133,18 @@ litmus_write_word(struct actor *self, struct nam_gaddr at, uint64_t number)
 	nam_buffer_give(self->worker, word, 8);
 }
 
+uint64_t
+litmus_read_word(struct actor *self, struct nam_gaddr at)
+{
+	uint64_t *word = nam_buffer_take(self->worker, 8), number;
+
+	if (nam_read_await(self->worker, nam_gaddr_untagged(at), word, 8))
+		litmus_fail("read: %s", nam_worker_diag(self->worker));
+	number = *word;
+	nam_buffer_give(self->worker, word, 8);
+	return number;
+}
+
 int
 litmus_try_insert(struct actor *self, uint64_t number)
 {

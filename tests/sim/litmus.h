@@ -132,6 +132,7 @@ void litmus_stall(struct nam_sim_process *process, uint64_t ns);
 enum nam_client_state litmus_state_of(struct actor *self, enum who who);
 void litmus_await_state(struct actor *self, enum who who, enum nam_client_state state);
 void litmus_write_word(struct actor *self, struct nam_gaddr at, uint64_t number);
+uint64_t litmus_read_word(struct actor *self, struct nam_gaddr at);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */
 void litmus_insert(struct actor *self, uint64_t number);
@@ -144,6 +145,18 @@ uint64_t litmus_collect(struct actor *self);
 /* Until unlinked blocks may be reused, or a client evidently holds them back. */
 void litmus_collect_until_reusable(struct actor *self);
 void litmus_verify(struct actor *self);
+
+/* litmus_blocks.c: a block's words become number, number + 1, ... */
+void litmus_fill(struct actor *self, struct nam_gaddr at, uint32_t stride, uint64_t number);
+/*
+ * Blocks that wait become free; then up to `most`, 2,000, are taken and filled.  Free ones come
+ * before fresh ones.
+ */
+void litmus_take(struct actor *self, uint32_t stride, uint32_t most);
+/* Nothing else was written to those; and they are given back. */
+void litmus_expect_taken(struct actor *self);
+/* Blocks that this client has retired go to its block cache, unless a client holds them back. */
+void litmus_limbo_empty(struct actor *self);
 
 /* litmus_view.c: the view in force; to be freed with free(). */
 struct nam__cluster_view *litmus_view_of(struct actor *self);

@@ -188,19 +188,6 @@ where(const struct nam_records *records, enum record record)
 	return nam__addresses_find(records->addresses, &id, &address) ? address.at.raw : 0;
 }
 
-/* Versions that this client has replaced reach its block cache, unless a client holds them back. */
-static void
-make_reusable(struct actor *self)
-{
-	uint64_t reusable = 0;
-
-	for (unsigned i = 0; i < 8 && !reusable; i++) {
-		if (nam__limbo_advance(self->worker, &reusable))
-			litmus_fail("limbo: %s", nam_worker_diag(self->worker));
-		nam_sleep_ns(LITMUS_TICKS_NS);
-	}
-}
-
 static void
 expect_reused(const struct nam_records *records, enum record record, uint64_t at)
 {
@@ -407,7 +394,7 @@ replace_and_reuse(struct actor *self)
 
 	litmus_await(ONE);
 	litmus_put(self, records, X, 1, 2);
-	make_reusable(self);
+	litmus_limbo_empty(self);
 	litmus_put(self, records, Z, 1, 3);
 	expect_reused(records, Z, at);
 	litmus.flags[TWO] = true;
@@ -429,7 +416,7 @@ drop_and_reuse(struct actor *self)
 	litmus_await(ONE);
 	if (nam_records_drop(self->worker, STORE))
 		litmus_fail("drop: %s", nam_worker_diag(self->worker));
-	make_reusable(self);
+	litmus_limbo_empty(self);
 	if (nam_records_create(self->worker, STORE, NULL))
 		litmus_fail("create: %s", nam_worker_diag(self->worker));
 	records = litmus_store_open(self, STORE_BYTES);
@@ -532,7 +519,7 @@ come_back(struct actor *self)
 
 	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 2);
-	make_reusable(self);
+	litmus_limbo_empty(self);
 	litmus_put(self, records, X, 1, 3);
 	expect_reused(records, X, at);
 	litmus.flags[ONE] = true;

@@ -8,7 +8,6 @@
  * each: a block that was freed and is used elsewhere shows another number, or damages the tree.
  */
 #include "compute/remote/epoch.h"
-#include "compute/remote/reclaim.h"
 #include "compute/worker/worker.h"
 #include "index/index_internal.h"
 #include "index/maintain.h"
@@ -18,61 +17,12 @@
 #define FIRST 500u
 #define LAST 1300u
 #define KEPT 3u			/* keys in the end, all in the last leaf */
-#define TAKEN_MAX 2000u	/* all free blocks, and some fresh ones */
-
-static struct {
-	struct nam_gaddr at[TAKEN_MAX];
-	uint32_t count;
-} taken;
+#define ALL 2000u		/* free blocks, and some fresh ones */
 
 static uint32_t
 stride(const struct actor *self)
 {
 	return self->index->g.stride;
-}
-
-static uint64_t
-word_read(struct actor *self, struct nam_gaddr at)
-{
-	uint64_t *word = nam_buffer_take(self->worker, 8), number;
-
-	if (nam_read_await(self->worker, nam_gaddr_untagged(at), word, 8))
-		litmus_fail("read: %s", nam_worker_diag(self->worker));
-	number = *word;
-	nam_buffer_give(self->worker, word, 8);
-	return number;
-}
-
-/* Blocks that wait become free.  All that are free are taken: they come before fresh ones. */
-static void
-take_all(struct actor *self)
-{
-	unsigned tries = 0;
-
-	self->worker->public_full = true;
-	(void)nam__memory_reclaim(self->worker, &tries);
-	taken.count = 0;
-	while (taken.count < TAKEN_MAX && !nam_alloc(self->worker, stride(self),
-			&taken.at[taken.count])) {
-		litmus_write_word(self, taken.at[taken.count], taken.count + 1);
-		taken.count++;
-	}
-}
-
-static void
-expect_taken(struct actor *self)
-{
-	for (uint32_t i = 0; i < taken.count; i++)
-		if (word_read(self, taken.at[i]) != i + 1)
-			litmus_fail("a block has two users");
-}
-
-static void
-give_all(struct actor *self)
-{
-	while (taken.count)
-		nam_free_unseen(self->worker, nam_gaddr_untagged(taken.at[--taken.count]),
-			stride(self));
 }
 
 static void
@@ -108,19 +58,6 @@ thin_out(struct actor *self)
 	litmus_delete_range(self, FIRST, LAST - 10 * KEPT);
 }
 
-/* Blocks that this client has retired go to its block cache. */
-static void
-limbo_empty(struct actor *self)
-{
-	uint64_t reusable = 0;
-
-	for (unsigned i = 0; i < 8 && !reusable; i++) {
-		if (nam__limbo_advance(self->worker, &reusable))
-			litmus_fail("the limbo: %s", nam_worker_diag(self->worker));
-		nam_sleep_ns(LITMUS_TICKS_NS);
-	}
-}
-
 static void
 end_filled(struct actor *self)
 {
@@ -146,11 +83,10 @@ sweep_and_use(struct actor *self)
 	litmus_await(TWO);
 	if (!sweep(self))
 		litmus_fail("the dead client's stock is not freed");
-	take_all(self);
+	litmus_take(self, stride(self), ALL);
 	litmus.flags[THREE] = true;
 	litmus_await(FOUR);
-	expect_taken(self);
-	give_all(self);
+	litmus_expect_taken(self);
 }
 
 static void
@@ -163,7 +99,7 @@ keep_block(struct actor *self)
 	litmus_write_word(self, block, UINT64_MAX);
 	litmus.flags[TWO] = true;
 	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
-	if (word_read(self, block) != UINT64_MAX)
+	if (litmus_read_word(self, block) != UINT64_MAX)
 		litmus_fail("a block that a living client has in stock was freed");
 	nam_free_unseen(self->worker, nam_gaddr_untagged(block), stride(self));
 	litmus.flags[FOUR] = true;
@@ -180,7 +116,7 @@ use_again(struct actor *self)
 	await_death(self, A);
 	thin_out(self);
 	(void)litmus_collect(self);
-	limbo_empty(self);
+	litmus_limbo_empty(self);
 	for (unsigned i = 0; i < 64; i++) {
 		if (nam_alloc(self->worker, stride(self), &blocks[i]))
 			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
@@ -189,7 +125,7 @@ use_again(struct actor *self)
 	litmus.flags[TWO] = true;
 	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
 	for (unsigned i = 0; i < 64; i++) {
-		if (word_read(self, blocks[i]) != UINT64_MAX - i)
+		if (litmus_read_word(self, blocks[i]) != UINT64_MAX - i)
 			litmus_fail("a block that a living client uses again was freed");
 		nam_free_unseen(self->worker, nam_gaddr_untagged(blocks[i]), stride(self));
 	}
@@ -202,7 +138,7 @@ take_from_limbo(struct actor *self)
 {
 	struct nam_gaddr block;
 
-	limbo_empty(self);
+	litmus_limbo_empty(self);
 	for (unsigned i = 0; i < 64 && !nam_alloc(self->worker, stride(self), &block); i++)
 		litmus_write_word(self, block, UINT64_MAX);
 	litmus.flags[FOUR] = true;
@@ -303,13 +239,12 @@ sweep_and_resume(struct actor *self)
 	(void)sweep(self);
 	nam__labels_hold(self->worker);
 	(void)litmus_collect(self);
-	take_all(self);
+	litmus_take(self, stride(self), ALL);
 	nam__labels_release(self->worker);
-	limbo_empty(self);
+	litmus_limbo_empty(self);
 	while (count < 64 && !nam_alloc(self->worker, stride(self), &blocks[count]))
 		litmus_write_word(self, blocks[count++], UINT64_MAX);
-	expect_taken(self);
-	give_all(self);
+	litmus_expect_taken(self);
 }
 
 const struct litmus_case litmus_sweep_cases[] = {

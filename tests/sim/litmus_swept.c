@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "common/guard.h"
-#include "compute/remote/epoch.h"
-#include "compute/remote/reclaim.h"
 #include "index/index.h"
 #include "kv/kv.h"
 #include "txn/records/txn_internal.h"
@@ -32,38 +30,10 @@
 #define LEFT 1u
 #define RIGHT 9u
 
-static struct {
-	struct nam_gaddr at[TAKEN];
-	uint32_t count, stride;
-} taken;
-
+static uint32_t stride;			/* of the blocks that are taken */
 static struct nam_gaddr kept;
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
-
-static void
-fill(struct actor *self, struct nam_gaddr at, uint64_t number)
-{
-	uint64_t *words = nam_buffer_take(self->worker, taken.stride);
-
-	for (unsigned i = 0; i < taken.stride / 8; i++)
-		words[i] = number + i;
-	if (nam_write_await(self->worker, nam_gaddr_untagged(at), words, taken.stride))
-		litmus_fail("write: %s", nam_worker_diag(self->worker));
-	nam_buffer_give(self->worker, words, taken.stride);
-}
-
-static uint64_t
-number_at(struct actor *self, struct nam_gaddr at)
-{
-	uint64_t *word = nam_buffer_take(self->worker, 8), number;
-
-	if (nam_read_await(self->worker, nam_gaddr_untagged(at), word, 8))
-		litmus_fail("read: %s", nam_worker_diag(self->worker));
-	number = *word;
-	nam_buffer_give(self->worker, word, 8);
-	return number;
-}
 
 /* The stride of the versions of this store's records. */
 static uint32_t
@@ -78,48 +48,17 @@ stride_of(struct nam_records *records)
 	return nam__version_stride(nam__version_at_bytes(address.at));
 }
 
-/* Blocks that wait become free, and free blocks come before fresh ones. */
-static void
-take_many(struct actor *self)
-{
-	unsigned tries = 0;
-
-	self->worker->public_full = true;
-	(void)nam__memory_reclaim(self->worker, &tries);
-	for (taken.count = 0; taken.count < TAKEN; taken.count++) {
-		if (nam_alloc(self->worker, taken.stride, &taken.at[taken.count]))
-			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
-		fill(self, taken.at[taken.count], taken.count + 1);
-	}
-}
-
-static void
-expect_taken(struct actor *self)
-{
-	for (uint32_t i = 0; i < taken.count; i++)
-		if (number_at(self, taken.at[i]) != i + 1)
-			litmus_fail("a block has two users");
-	while (taken.count)
-		nam_free_unseen(self->worker, nam_gaddr_untagged(taken.at[--taken.count]),
-			taken.stride);
-}
-
 /* Blocks that this client has retired are used again. */
 static void
 use_retired(struct actor *self)
 {
-	uint64_t reusable = 0;
 	struct nam_gaddr block;
 
-	for (unsigned i = 0; i < 8 && !reusable; i++) {
-		if (nam__limbo_advance(self->worker, &reusable))
-			litmus_fail("the limbo: %s", nam_worker_diag(self->worker));
-		nam_sleep_ns(LITMUS_TICKS_NS);
-	}
+	litmus_limbo_empty(self);
 	for (unsigned i = 0; i < TAKEN / 4; i++) {
-		if (nam_alloc(self->worker, taken.stride, &block))
+		if (nam_alloc(self->worker, stride, &block))
 			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
-		fill(self, block, UINT64_MAX);
+		litmus_fill(self, block, stride, UINT64_MAX);
 	}
 }
 
@@ -135,7 +74,7 @@ make(struct actor *self, enum nam_records_commit commit)
 	options.commit = commit;
 	records = litmus_store_make(self, &options);
 	litmus_put(self, records, X, TOGETHER, 1);
-	taken.stride = stride_of(records);
+	stride = stride_of(records);
 	return records;
 }
 
@@ -192,7 +131,7 @@ static void
 sweep_and_take(struct actor *self)
 {
 	sweep(self);
-	take_many(self);
+	litmus_take(self, stride, TAKEN);
 	litmus.flags[THREE] = true;
 }
 
@@ -204,7 +143,7 @@ sweep_and_end(struct actor *self)
 	await_death(self);
 	sweep_and_take(self);
 	litmus_await(FOUR);
-	expect_taken(self);
+	litmus_expect_taken(self);
 }
 
 static void
@@ -218,7 +157,7 @@ find_all(struct actor *self)
 	litmus_put(self, records, X, 1, 2);
 	litmus_expect_records(self, records, Y, 1, 1);
 	nam_records_close(records);
-	if (number_at(self, kept) != KEPT_NUMBER)
+	if (litmus_read_word(self, kept) != KEPT_NUMBER)
 		litmus_fail("a block that was to be kept was freed");
 	litmus.flags[FOUR] = true;
 }
@@ -250,7 +189,7 @@ sweep_replaced(struct actor *self)
 	litmus_await(TWO);
 	sweep_and_take(self);
 	litmus_await_for(FOUR, 8 * LITMUS_PATIENCE_NS);
-	expect_taken(self);
+	litmus_expect_taken(self);
 }
 
 /* ---- the proof that a dead client's transaction is committed --------------------------------- */
@@ -351,7 +290,7 @@ sweep_half_soon(struct actor *self)
 	litmus_await(ONE);
 	litmus_await_state(self, A, NAM_CLIENT_FENCING);
 	(void)try_sweep(self);
-	take_many(self);
+	litmus_take(self, stride, TAKEN);
 	litmus.flags[THREE] = true;
 }
 
@@ -415,7 +354,7 @@ replace_and_sweep(struct actor *self)
 	litmus_put(self, records, Y, 1, 3);
 	nam_records_close(records);
 	sweep(self);
-	take_many(self);
+	litmus_take(self, stride, TAKEN);
 }
 
 static void
@@ -442,7 +381,7 @@ static void
 drop_slowly(struct actor *self)
 {
 	await_death(self);
-	taken.stride = NAM_RECORD_HEAD_BYTES;
+	stride = NAM_RECORD_HEAD_BYTES;
 	if (nam_records_drop(self->worker, LITMUS_STORE))
 		litmus_fail("drop: %s", nam_worker_diag(self->worker));
 	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
