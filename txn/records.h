@@ -288,8 +288,7 @@ struct nam_records_collected {
  *		prepared, or written with others in a one-sided store: 1 RPC to each memory server,
  *		and 3 round trips for each transaction of a dead client (served: 4 more for the
  *		first).  RAMP_SMALL and RAMP_HYBRID: 4 to 6, for each version if it can't be
- *		committed; twice if a record only has something newer, 100 ms later: at the end,
- *		or at 256 of them.
+ *		committed; twice if a record only has something newer, 100 ms later.
  */
 NAM_FIBER_FN int nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_collected *ret_collected) NAM_MUST_CHECK;
@@ -297,4 +296,5 @@ NAM_FIBER_FN int nam_records_collect(struct nam_worker *worker, struct nam_recor
 #ifdef __cplusplus
 }
 #endif
+
 #endif /* NAM_TXN_RECORDS_H */

@@ -34,7 +34,7 @@ static void
 swap_then_claim_came(struct nam__txn *txn, struct nam__item *item)
 {
 	if (item->base.raw && item->claim == item->base_timestamp)
-		nam__version_retire(txn->worker, item->base);
+		nam__version_retire(txn->worker, item->base, item->base_timestamp);
 	if (item->word != item->base.raw) {
 		nam__item_base_found(txn, item);
 		return;

@@ -22,15 +22,19 @@
 #define DEPTH_MAX 8u
 
 void
-nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
+nam__version_retire(struct nam_worker *worker, struct nam_gaddr at, uint64_t timestamp)
 {
 	uint32_t stride = nam__version_stride(nam__version_at_bytes(at));
 
+	at = nam_gaddr_untagged(at);
 	/* R7 */
-	if (NAM_GUARD(VERSION_WAIT))
-		nam_retire(worker, nam_gaddr_untagged(at), stride);
+	if (!NAM_GUARD(VERSION_WAIT))
+		nam_free_unseen(worker, at, stride);
+	/* K5: a version lies in a block of its writer's. */
+	else if (timestamp % NAM_CLIENTS_MAX == worker->client->id)
+		nam__retire_own(worker, at, stride);
 	else
-		nam_free_unseen(worker, nam_gaddr_untagged(at), stride);
+		nam_retire(worker, at, stride);
 }
 
 /*
@@ -40,15 +44,8 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
 static void
 replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at)
 {
-	/* `claim` is the version's timestamp, which ends with its writer's id. */
-	bool own = item->claim % NAM_CLIENTS_MAX == txn->worker->client->id;
-
-	/* R7.  K5: a version lies in a block of its writer's. */
-	if (!txn->records->rows && own && NAM_GUARD(VERSION_WAIT))
-		nam__retire_own(txn->worker, nam_gaddr_untagged(at),
-			nam__version_stride(nam__version_at_bytes(at)));
-	else if (!txn->records->rows)
-		nam__version_retire(txn->worker, at);
+	if (!txn->records->rows)
+		nam__version_retire(txn->worker, at, item->claim);
 	else if (txn->replaced_count < NAM__REPLACED_MAX)
 		txn->replaced[txn->replaced_count++] = (struct nam__replaced){ at,
 			(uint32_t)(item - txn->items) };

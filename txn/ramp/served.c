@@ -176,7 +176,7 @@ nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uin
 
 		txn->retired++;
 		txn->retired_bytes += nam__version_stride(nam__version_at_bytes(at));
-		nam__version_retire(txn->worker, at);
+		nam__version_retire(txn->worker, at, 0);
 	}
 	return 0;
 }

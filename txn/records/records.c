@@ -376,9 +376,10 @@ some_retire(struct nam_worker *worker, struct nam_records *records, const struct
 
 		nam__chain_begin(&chain, &seen[i]);
 		while (nam__chain_next(worker, records, &chain) == NAM__STEP_MORE) /* SUSPENDS */
-			nam__version_retire(worker, chain.at);
+			nam__version_retire(worker, chain.at, chain.version.timestamp);
 		if (seen[i].head.latest && nam__version_is_of(records, &seen[i].latest, seen[i].at))
-			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest));
+			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest),
+				seen[i].latest.timestamp);
 		nam_retire(worker, seen[i].at, NAM_RECORD_HEAD_BYTES);
 	}
 	return 0;

@@ -225,7 +225,8 @@ NAM_FIBER_FN int nam__txn_find_bases(struct nam__txn *txn) NAM_MUST_CHECK;
  */
 NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 
-void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
+/* @timestamp	of the version; 0: not known */
+void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at, uint64_t timestamp);
 
 /* An item for a version of any client, in the state HEAD. */
 void nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
