@@ -176,11 +176,14 @@ marks_send(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 	return rc;
 }
 
-static const enum nam_rpc_sweep_step mark_steps[NAM__SWEEP_MARKS] = { NAM_RPC_SWEEP_MARK,
-	NAM_RPC_SWEEP_RECORDS, NAM_RPC_SWEEP_OBJECTS };
+static const enum nam_rpc_sweep_step mark_steps[NAM__SWEEP_MARKS] = {
+	[NAM__SWEEP_BLOCKS] = NAM_RPC_SWEEP_MARK,
+	[NAM__SWEEP_RECORDS] = NAM_RPC_SWEEP_RECORDS,
+	[NAM__SWEEP_OBJECTS] = NAM_RPC_SWEEP_OBJECTS,
+};
 
 NAM_FIBER_FN static int
-mark_on(struct nam__sweep *sweep, uint32_t slot, unsigned which, uint64_t word)
+mark_on(struct nam__sweep *sweep, uint32_t slot, enum nam__sweep_marks which, uint64_t word)
 {
 	struct nam_rpc_sweep_request **marks = &sweep->marks[slot][which];
 
@@ -190,7 +193,7 @@ mark_on(struct nam__sweep *sweep, uint32_t slot, unsigned which, uint64_t word)
 			return -ENOMEM;
 		(*marks)->step = mark_steps[which];
 		(*marks)->number = sweep->number;
-		(*marks)->label = mark_steps[which] == NAM_RPC_SWEEP_RECORDS && !sweep->dry;
+		(*marks)->label = which == NAM__SWEEP_RECORDS && !sweep->dry;
 	}
 	(*marks)->words[(*marks)->count++] = word;
 	return (*marks)->count < NAM_RPC_SWEEP_BLOCKS ? 0 :
@@ -198,7 +201,7 @@ mark_on(struct nam__sweep *sweep, uint32_t slot, unsigned which, uint64_t word)
 }
 
 NAM_FIBER_FN static int
-mark(struct nam__sweep *sweep, unsigned which, struct nam_gaddr at)
+mark(struct nam__sweep *sweep, enum nam__sweep_marks which, struct nam_gaddr at)
 {
 	uint16_t slot = nam__server_slot(sweep->worker->client, at);
 
@@ -213,14 +216,15 @@ int
 nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at)
 {
 	/* C26: names lead to it. */
-	return !NAM_GUARD(SWEEP_MARK) ? 0 : mark(sweep, 0, at); /* SUSPENDS */
+	return !NAM_GUARD(SWEEP_MARK) ? 0 : mark(sweep, NAM__SWEEP_BLOCKS, at); /* SUSPENDS */
 }
 
 int
 nam__sweep_mark_record(struct nam__sweep *sweep, struct nam_gaddr head)
 {
 	/* C26: records lead to their versions. */
-	return mark(sweep, NAM_GUARD(SWEEP_RECORDS) ? 1 : 0, head); /* SUSPENDS */
+	return mark(sweep, NAM_GUARD(SWEEP_RECORDS) ? NAM__SWEEP_RECORDS : NAM__SWEEP_BLOCKS,
+		head); /* SUSPENDS */
 }
 
 int
@@ -233,7 +237,7 @@ nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t number)
 	for (uint32_t slot = 0; slot < client->servers_count && !rc &&
 		NAM_GUARD(SWEEP_OBJECTS); slot++)
 		if (atomic_load_explicit(&client->servers[slot].usable, memory_order_acquire))
-			rc = mark_on(sweep, slot, 2, number); /* SUSPENDS */
+			rc = mark_on(sweep, slot, NAM__SWEEP_OBJECTS, number); /* SUSPENDS */
 	return rc;
 }
 

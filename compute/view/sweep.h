@@ -11,7 +11,10 @@
 #include "common/rpc/sweep_rpc.h"
 #include "compute/worker/worker.h"
 
-#define NAM__SWEEP_MARKS 3u		/* of blocks, of heads of records, of objects */
+enum nam__sweep_marks {
+	NAM__SWEEP_BLOCKS, NAM__SWEEP_RECORDS, NAM__SWEEP_OBJECTS,
+	NAM__SWEEP_MARKS,
+};
 
 struct nam__sweep {
 	struct nam_worker *worker;

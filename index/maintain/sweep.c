@@ -24,7 +24,7 @@ nam__sweep_mark_index(struct nam__sweep *sweep, const char *name)
 	int rc = nam_index_open(worker, name, 0, &index); /* SUSPENDS */
 
 	if (rc)
-		return rc == -NAM_E_NOINDEX ? 0 : rc;
+		return rc;
 	rc = nam__sweep_mark_object(sweep, index->tree); /* SUSPENDS */
 	if (!rc)
 		rc = nam__index_nodes(worker, index, &seen); /* SUSPENDS */
@@ -32,5 +32,5 @@ nam__sweep_mark_index(struct nam__sweep *sweep, const char *name)
 		(void)nam_diag_set(&worker->diag, rc, "index '%s' cannot be read whole: %s", name,
 			nam_err_text(rc));
 	nam_index_close(index);
-	return rc == -NAM_E_DROPPED ? 0 : rc;
+	return rc;
 }

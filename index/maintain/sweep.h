@@ -6,8 +6,9 @@
 #include "compute/view/sweep.h"
 
 /*
- * Its nodes.  0, also if it has been dropped meanwhile; else nothing may be freed, and the worker's
- * diag says why.  Cost: a walk, as nam_index_stat(), and one RPC for 506 nodes.
+ * Its nodes, and its number.  0; -NAM_E_NOINDEX, -NAM_E_DROPPED: it has been dropped; else
+ * nothing may be freed, and the worker's diag says why.  Cost: a walk, as nam_index_stat(), and one
+ * RPC for 506 nodes.
  */
 NAM_FIBER_FN int nam__sweep_mark_index(struct nam__sweep *sweep, const char *name) NAM_MUST_CHECK;
 
