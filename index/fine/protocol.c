@@ -678,6 +678,17 @@ nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 
 /* ---- redo records that need a block ------------------------------------------------------- */
 
+NAM_FIBER_FN static int
+words_write(struct nam_worker *worker, struct nam_gaddr at, uint32_t first, const uint64_t *words,
+	uint32_t count)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, worker);
+	nam_batch_write(&batch, at, 8 * first, words, 8 * count);
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
 /*
  * I3: to a reader with an old pointer to the block, its words would be a torn node.  So its
  * generation is one more than that pointer promises.
@@ -687,7 +698,6 @@ generation_pass(struct nam_worker *worker, struct nam_gaddr at)
 {
 	uint64_t *shape = nam_buffer_take(worker, 8);
 	uint32_t generation = 0;
-	struct nam_batch batch;
 	int rc;
 
 	if (!shape)
@@ -695,11 +705,28 @@ generation_pass(struct nam_worker *worker, struct nam_gaddr at)
 	rc = generation_read(worker, at, &generation); /* SUSPENDS */
 	if (!rc) {
 		*shape = generation + 1;
-		nam_batch_init(&batch, worker);
-		nam_batch_write(&batch, at, 8 * NAM__WORD_SHAPE, shape, 8);
-		rc = nam_batch_await(&batch); /* SUSPENDS */
+		rc = words_write(worker, at, NAM__WORD_SHAPE, shape, 1); /* SUSPENDS */
 	}
 	nam_buffer_give(worker, shape, 8);
+	return rc;
+}
+
+/*
+ * A block for the words of a record: on the memory server of the node, so that they go in the
+ * doorbell of its WRITEs; on another one if that is full, so that they have to be waited for (I20).
+ */
+NAM_FIBER_FN static int
+redo_block_take(struct nam_worker *worker, uint32_t server, uint32_t stride,
+	struct nam_gaddr *ret_at, bool *ret_apart)
+{
+	uint32_t servers_count = worker->client->servers_count;
+	int rc = -NAM_E_REMOTE_FULL;
+
+	for (uint32_t i = 0; i < servers_count && nam_err_is(rc, NAM_E_REMOTE_FULL); i++) {
+		*ret_apart = i > 0;
+		rc = nam__spare_take(worker, (server + i) % servers_count, stride,
+			ret_at); /* SUSPENDS */
+	}
 	return rc;
 }
 
@@ -711,24 +738,31 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 	struct nam_worker *worker = doorbell->worker;
 	struct nam__dirty words = nam__redo_elsewhere(&index->g, dirty, part);
 	uint32_t bytes = 8 * nam__dirty_words(words);
-	struct nam_gaddr at;
+	struct nam_gaddr tagged, at;
 	struct nam_wr *wr;
+	bool apart;
 
-	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
-			index->g.stride, &at)) /* SUSPENDS */
+	if (doorbell->server < 0 || redo_block_take(worker, (uint32_t)doorbell->server,
+			index->g.stride, &tagged, &apart)) /* SUSPENDS */
 		return;
+	at = nam_gaddr_untagged(tagged);
 	/* I3, I20. */
-	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED && NAM_GUARD(REDO_BLOCK) &&
-		generation_pass(worker, nam_gaddr_untagged(at))) { /* SUSPENDS */
-		nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
+	if (nam_gaddr_tag(tagged) == NAM_BLOCK_RECYCLED && NAM_GUARD(REDO_BLOCK) &&
+		generation_pass(worker, at)) { /* SUSPENDS */
+		nam_free_unseen(worker, at, index->g.stride);
 		return;
 	}
-	redo->block = nam_gaddr_untagged(at);
-	redo->record[NAM__REDO_BLOCK] = redo->block.raw;
 	/* In the places of a node, without the header: it is that of the last node there. */
-	wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
-	(void)nam__resolve(worker, redo->block, 8 * words.first, bytes, wr);
-	doorbell->bytes_out += bytes;
+	if (!apart) {
+		wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
+		(void)nam__resolve(worker, at, 8 * words.first, bytes, wr);
+		doorbell->bytes_out += bytes;
+	} else if (NAM_GUARD(REDO_APART) && words_write(worker, at, words.first,
+			held->image + words.first, nam__dirty_words(words))) { /* SUSPENDS */
+		return;		/* the WRITE may yet arrive, so the block is not used again */
+	}
+	redo->block = at;
+	redo->record[NAM__REDO_BLOCK] = at.raw;
 }
 
 void

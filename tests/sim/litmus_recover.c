@@ -104,6 +104,31 @@ delete_and_die(struct actor *self)
 	(void)!nam_index_delete(self->worker, self->index, key);
 }
 
+/* The memory server of that leaf is full: the block is on another one. */
+static void
+fill_delete_and_die(struct actor *self)
+{
+	struct nam_gaddr leaf = litmus_leaf_of(self, 110, NULL), at;
+	uint32_t slot = nam_region_table_find(&self->client->regions, leaf)->server;
+	int rc;
+
+	do
+		rc = nam_alloc_on(self->worker, slot, self->index->g.stride, &at);
+	while (!rc);
+	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
+		sim_die("the memory server cannot be filled");
+	litmus.flags[THREE] = true;
+	delete_and_die(self);
+}
+
+/* Of the WRITEs that of the block, the record and the rear word are done. */
+static void
+die_with_block_apart(struct actor *self)
+{
+	if (litmus.flags[THREE])
+		die_within(self, 3, LITMUS_TICKS_NS);
+}
+
 static void
 look_at_rest(struct actor *self)
 {
@@ -460,6 +485,9 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_delete", LITMUS_LOADED, { end_deleted, delete_and_die, look_at_rest },
 		{ { "lock.taken", A, die_half_written } } },
 		"the same, with a change that needs a block for its record", 2, 0 },
+	{ { "recover_apart", LITMUS_LOADED, { end_deleted, fill_delete_and_die, look_at_rest },
+		{ { "lock.taken", A, die_with_block_apart } } },
+		"the same, with the block on another memory server, as that one is full", 2, 0 },
 	{ { "recover_twice", LITMUS_LOADED,
 		{ end_completed, insert_and_die, repair_and_die, insert_third },
 		{ { "lock.taken", A, die_half_written },
