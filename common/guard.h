@@ -71,6 +71,7 @@
 	X(REDO_FAILED, "redo-failed", "success of changes whose records were not written")          \
 	X(REDO_BLOCK, "redo-block", "blocks for records that look like torn nodes")                 \
 	X(REDO_WHOLE, "redo-whole", "repairs by a record of another image")                         \
+	X(TORN_WORD, "torn-word", "blame for a node that another client has completed")             \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
 	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
 	X(QUEUE_PATIENCE, "queue-patience", "a wait for ever, for a turn that does not come")       \

@@ -61,6 +61,15 @@ torn_write(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr 
 	return rc;
 }
 
+/* Whether another client has completed the node since this one read it. */
+NAM_FIBER_FN static int
+look_again(struct nam_worker *worker, struct nam_gaddr at, uint64_t dead, uint64_t *word)
+{
+	int rc = nam_read_await(worker, nam_gaddr_untagged(at), word, 8); /* SUSPENDS */
+
+	return rc || *word != dead ? rc ?: -NAM_E_RESTART_LOCKED : -NAM_E_LOCK_ORPHANED;
+}
+
 /* The image is complete here: take the lock, and write it. */
 NAM_FIBER_FN static int
 torn_take(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, uint64_t dead,
@@ -91,7 +100,11 @@ nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct na
 	if (!torn.record)
 		return -ENOMEM;
 	torn.block = torn.record + NAM__REDO_WORDS;
+	nam_race_point("recover.torn_read");
 	rc = complete(worker, index, at, &torn); /* SUSPENDS */
+	/* I20: the record may be of a later change than the image. */
+	if (rc == -NAM_E_LOCK_ORPHANED && NAM_GUARD(TORN_WORD))
+		rc = look_again(worker, at, dead, torn.record); /* SUSPENDS */
 	nam_race_point("recover.torn_judged");
 	if (!rc)
 		rc = word == dead ? torn_write(worker, index, at, &torn) :

@@ -193,14 +193,14 @@ damage_and_insert(struct actor *self)
 
 /* ---- two that take over ---------------------------------------------------------------------- */
 
-/* B has judged the image, and comes back when C has changed the node. */
+/* B has the image, and comes back when C has changed the node. */
 static void
 hold_judge(struct actor *self)
 {
 	(void)self;
-	if (litmus.flags[TWO])
+	if (litmus.flags[FOUR])
 		return;
-	litmus.flags[TWO] = true;
+	litmus.flags[FOUR] = true;
 	litmus_await(THREE);
 }
 
@@ -214,7 +214,7 @@ insert_second(struct actor *self)
 static void
 insert_first(struct actor *self)
 {
-	litmus_await(TWO);
+	litmus_await(FOUR);
 	litmus_insert(self, KEY + 1);
 	litmus.flags[THREE] = true;
 }
@@ -500,6 +500,10 @@ const struct litmus_case litmus_recover_cases[] = {
 		{ end_whole, insert_and_die, insert_second, insert_first },
 		{ { "lock.taken", A, litmus_die_here }, { "recover.judged", B, hold_judge } } },
 		"two clients take over the same lock", 2, 0 },
+	{ { "recover_torn_two", LITMUS_LOADED,
+		{ end_completed, insert_and_die, insert_beside, insert_first },
+		{ { "lock.taken", A, die_half_written }, { "recover.torn_read", B, hold_judge } } },
+		"the same of a torn node, and one of them changes it", 2, 0 },
 	{ { "recover_merge", LITMUS_LOADED, { end_merged, merge_and_die, change_merged },
 		{ { "merge.left_written", A, litmus_die_here } } },
 		"a collector dies half-way through a merge", 2, 0 },
