@@ -95,9 +95,8 @@ sim_disturbed(void)
 	return counts.kills || counts.server_kills || counts.broken;
 }
 
-/* Whether a lock of a dead client may stay: that of a node that no record completes. */
-static bool
-lock_may_stay(const struct sim_stage *stage)
+bool
+sim_lock_may_stay(const struct sim_stage *stage)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
 
@@ -116,7 +115,7 @@ sim_explained(struct sim_actor *actor, int rc)
 	/* The dead leave no locks in trees that memory servers change. */
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
 		return sim_one_sided(actor->stage->scenario) && sim_disturbed() &&
-		       lock_may_stay(actor->stage);
+		       sim_lock_may_stay(actor->stage);
 	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED))
 		return false;
 	if (!actor->troubled)

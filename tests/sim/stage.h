@@ -108,6 +108,9 @@ bool sim_disturbed(void);
  */
 bool sim_explained(struct sim_actor *actor, int rc);
 
+/* Whether a node may stay torn and locked: no record completes it, or its writer lives. */
+bool sim_lock_may_stay(const struct sim_stage *stage);
+
 /* Whether there may be no memory just now. */
 bool sim_full_explained(const struct sim_stage *stage, int rc);
 

@@ -139,7 +139,8 @@ drop(struct sim_actor *actor, struct nam_worker *worker)
 		rc = nam_index_drop(worker, NAME);
 		if (!rc)
 			actor->stage->outcome->drops++;
-		else if (!goes_on(actor, "drop", rc))
+		else if (!(nam_err_is(rc, NAM_E_LOST) && sim_lock_may_stay(actor->stage)) &&
+			!goes_on(actor, "drop", rc))
 			return false;
 	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_zombie());
 	/* And later additions of the lock's epoch thread to such a node are unknown. */
