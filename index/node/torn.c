@@ -46,6 +46,9 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 		-NAM_E_LOCK_ORPHANED;
 }
 
+/*
+ * I20: all words, for a record of an earlier change does not say which ones the dead client wrote.
+ */
 NAM_FIBER_FN static int
 torn_write(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	struct torn *torn)
@@ -54,6 +57,10 @@ torn_write(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr 
 	struct nam__doorbell doorbell;
 	int rc;
 
+	if (NAM_GUARD(REDO_ALL)) {
+		torn->dirty = (struct nam__dirty){ index->g.entries_at, index->g.node_words - 1 };
+		torn->part = NAM__HEADER_FENCES;
+	}
 	nam__doorbell_init(&doorbell, worker, at);
 	nam__image_post(&doorbell, index, &held, torn->dirty, torn->part);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */

@@ -104,12 +104,10 @@ delete_and_die(struct actor *self)
 	(void)!nam_index_delete(self->worker, self->index, key);
 }
 
-/* The memory server of that leaf is full: the block is on another one. */
 static void
-fill_delete_and_die(struct actor *self)
+fill(struct actor *self, uint32_t slot)
 {
-	struct nam_gaddr leaf = litmus_leaf_of(self, 110, NULL), at;
-	uint32_t slot = nam_region_table_find(&self->client->regions, leaf)->server;
+	struct nam_gaddr at;
 	int rc;
 
 	do
@@ -117,8 +115,54 @@ fill_delete_and_die(struct actor *self)
 	while (!rc);
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		sim_die("the memory server cannot be filled");
+}
+
+/* The memory server of that leaf is full: the block is on another one. */
+static void
+fill_delete_and_die(struct actor *self)
+{
+	struct nam_gaddr leaf = litmus_leaf_of(self, 110, NULL);
+
+	fill(self, nam_region_table_find(&self->client->regions, leaf)->server);
 	litmus.flags[THREE] = true;
 	delete_and_die(self);
+}
+
+/* All are: the record is that of the change before, which did not write the header. */
+static void
+fill_all_and_die(struct actor *self)
+{
+	uint8_t key[8];
+
+	fill(self, 0);
+	fill(self, 1);
+	nam_key_from_u64(120, key);
+	if (nam_index_update(self->worker, self->index, key, 1))
+		sim_die("no update");
+	litmus.flags[THREE] = true;
+	delete_and_die(self);
+}
+
+/* Of the WRITEs that of the entries is not done, and others are if they do not wait for it. */
+static void
+die_without_record(struct actor *self)
+{
+	if (litmus.flags[THREE])
+		die_within(self, 1, LITMUS_TICKS_NS);
+}
+
+/* A node may stay torn for lack of a record, and is never half of each change. */
+static void
+look_and_delete(struct actor *self)
+{
+	uint8_t key[8];
+	int rc;
+
+	litmus_await(ONE);
+	nam_key_from_u64(120, key);
+	rc = nam_index_delete(self->worker, self->index, key);
+	if (rc && rc != -NAM_E_LOCK_ORPHANED)
+		litmus_fail("delete: %s", nam_worker_diag(self->worker));
 }
 
 /* Of the WRITEs that of the block, the record and the rear word are done. */
@@ -488,6 +532,9 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_apart", LITMUS_LOADED, { end_deleted, fill_delete_and_die, look_at_rest },
 		{ { "lock.taken", A, die_with_block_apart } } },
 		"the same, with the block on another memory server, as that one is full", 2, 0 },
+	{ { "recover_earlier", LITMUS_LOADED, { NULL, fill_all_and_die, look_and_delete },
+		{ { "lock.taken", A, die_without_record } } },
+		"the same, with no room for a block, after a change that had a record", 2, 0 },
 	{ { "recover_twice", LITMUS_LOADED,
 		{ end_completed, insert_and_die, repair_and_die, insert_third },
 		{ { "lock.taken", A, die_half_written },
