@@ -441,3 +441,25 @@ test_worker(struct nam_client *client)
 		test_die("cannot open a worker: %s: %s", nam_err_name(rc), diag.text);
 	return worker;
 }
+
+uint64_t
+test_bytes_used(struct nam_worker *worker, const struct cluster *cluster, uint64_t *ret_blocks)
+{
+	uint64_t used = 0, blocks = 0;
+
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam_server_status status;
+		const struct nam_memory_figures *memory = status.figures.memory;
+		int rc = nam_server_status_get(worker, i, &status);
+
+		if (rc)
+			test_die("status: %s", nam_worker_diag(worker));
+		used += status.carved_bytes - status.free_bytes - status.waiting_bytes;
+		blocks += memory[NAM_MEMORY_PUBLIC].carved_bytes -
+			memory[NAM_MEMORY_PUBLIC].free_bytes -
+			memory[NAM_MEMORY_PUBLIC].waiting_bytes;
+	}
+	if (ret_blocks)
+		*ret_blocks = blocks;
+	return used;
+}

@@ -114,4 +114,8 @@ void local_cluster_stop(struct local_cluster *cluster);
 struct nam_client *test_connect(const char *list, const char *name, uint32_t lock_timeout_ms);
 struct nam_worker *test_worker(struct nam_client *client);
 
+/* Of all memory servers, without what waits for readers; *ret_blocks, or NULL: in blocks only. */
+uint64_t test_bytes_used(struct nam_worker *worker, const struct cluster *cluster,
+	uint64_t *ret_blocks);
+
 #endif /* NAM_TESTS_LIB_CLUSTER_H */

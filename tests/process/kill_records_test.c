@@ -25,7 +25,7 @@
 #include "tests/sim/read_atomic.h"
 #include "txn/sweep.h"
 
-#define VICTIMS 3u
+#define VICTIMS 6u				/* and so eight clients at work */
 #define SURVIVORS 2u
 #define FIRST_VICTIM (1 + SURVIVORS)		/* party 0 is the coordinator */
 #define DEATHS test_scaled_least(24, 8)
@@ -87,20 +87,6 @@ victim_kill(unsigned which)
 }
 
 /* ---- a guest that leaves, so that it keeps nothing ---------------------------------------- */
-
-static uint64_t
-bytes_used(struct nam_worker *worker)
-{
-	uint64_t used = 0;
-
-	for (uint32_t i = 0; i < SERVERS; i++) {
-		struct nam_server_status status;
-
-		assert_int_equal(nam_server_status_get(worker, i, &status), 0);
-		used += status.carved_bytes - status.free_bytes - status.waiting_bytes;
-	}
-	return used;
-}
 
 static void
 all_keys(uint8_t keys[RECORDS])
@@ -362,12 +348,12 @@ play(uint32_t deaths)
 	game_begin();
 	client = test_connect(game.cluster.list, "coordinator", 0);
 	worker = test_worker(client);
-	before = bytes_used(worker);
+	before = test_bytes_used(worker, &game.cluster, NULL);
 	with_guest(store_make);
 	kill_again_and_again(deaths);
 	with_guest(store_end);
 	with_guest(memory_sweep);
-	assert_int_equal(bytes_used(worker), before);
+	assert_int_equal(test_bytes_used(worker, &game.cluster, NULL), before);
 	nam_worker_close(worker);
 	nam_client_close(client);
 	check_history();
