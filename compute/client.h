@@ -163,6 +163,13 @@ typedef bool (*nam_worker_stop_fn)(void *arg);
 void nam_worker_stop_when(struct nam_worker *worker, nam_worker_stop_fn stop, void *arg);
 
 /*
+ * The most blocks, nodes and records, that passes of nam_records_collect() and nam_sweep() on this
+ * worker look at in a second, so that other clients have the network.  0, as at first: no limit.
+ * A pass that is faster pauses with nothing held, and holds back no memory.
+ */
+void nam_worker_pace(struct nam_worker *worker, uint64_t blocks_per_second);
+
+/*
  * The last message of a failing operation of this worker; "" if there was none.  Operations that
  * succeed, and codes that need no message, like -NAM_E_NOTFOUND, leave it unchanged.
  */

@@ -49,10 +49,8 @@ some_collect(struct nam_worker *worker, struct nam_records *records,
 {
 	struct nam__recovery *recovery = arg;
 	uint64_t reusable;
-	int rc = nam__worker_stopped(worker);
+	int rc;
 
-	if (rc)
-		return rc;
 	recovery->done.records += count;
 	rc = sweep(recovery, seen, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
@@ -79,7 +77,7 @@ nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	recovery->word = 0;
 	recovery->refused = false;
 	memset(&recovery->done, 0, sizeof(recovery->done));
-	rc = nam__records_walk(worker, records, some_collect, recovery); /* SUSPENDS */
+	rc = nam__records_walk(worker, records, true, some_collect, recovery); /* SUSPENDS */
 	if (!rc)
 		rc = nam__recovery_run_later(recovery); /* SUSPENDS */
 	nam__recovery_forget(recovery);

@@ -163,13 +163,12 @@ heads_mark(struct sweeping *self, struct nam_records *records)
 	if (rc)
 		return rc;
 	do {
-		rc = nam__worker_stopped(self->worker);
-		if (!rc)
-			rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX,
-				&count); /* SUSPENDS */
+		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
 		for (uint32_t i = 0; i < count && !rc; i++)
 			rc = nam__sweep_mark_record(&self->sweep,
 				NAM_GADDR(heads[i])); /* SUSPENDS */
+		if (!rc)
+			rc = nam__worker_pace(self->worker, count); /* SUSPENDS */
 	} while (!rc && count);
 	nam_cursor_close(cursor); /* SUSPENDS */
 	return rc;
@@ -254,12 +253,11 @@ entries_delete(struct sweeping *self, struct nam_table *table, uint32_t which)
 	if (rc)
 		goto give;
 	do {
-		rc = nam__worker_stopped(self->worker);
-		if (!rc)
-			rc = nam_cursor_next(cursor, keys, heads, TOGETHER_MAX,
-				&count); /* SUSPENDS */
+		rc = nam_cursor_next(cursor, keys, heads, TOGETHER_MAX, &count); /* SUSPENDS */
 		if (!rc && count)
 			rc = some_delete(self, table, which, keys, heads, count); /* SUSPENDS */
+		if (!rc)
+			rc = nam__worker_pace(self->worker, count); /* SUSPENDS */
 	} while (!rc && count);
 	nam_cursor_close(cursor); /* SUSPENDS */
 give:

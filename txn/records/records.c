@@ -358,7 +358,7 @@ nam_records_stat(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_stat *ret_stat)
 {
 	struct counting counting = { .stat = { 0 } };
-	int rc = nam__records_walk(worker, records, some_count, &counting); /* SUSPENDS */
+	int rc = nam__records_walk(worker, records, false, some_count, &counting); /* SUSPENDS */
 
 	if (!rc)
 		*ret_stat = counting.stat;
@@ -405,7 +405,7 @@ drop(struct nam_worker *worker, struct nam_records *records)
 	keys_name(records->name, keys);
 	rc = nam_index_open(worker, keys, 0, &records->keys); /* SUSPENDS */
 	if (!rc)
-		rc = nam__records_walk(worker, records, some_retire, NULL); /* SUSPENDS */
+		rc = nam__records_walk(worker, records, false, some_retire, NULL); /* SUSPENDS */
 	nam_index_close(records->keys);
 	index_rc = nam_index_drop(worker, keys); /* SUSPENDS */
 	nam__labels_release(worker);

@@ -74,8 +74,8 @@ nam__walked_read(struct nam_worker *worker, struct nam__walked *seen, uint32_t c
 }
 
 int
-nam__records_walk(struct nam_worker *worker, struct nam_records *records, nam__some_fn fn,
-	void *arg)
+nam__records_walk(struct nam_worker *worker, struct nam_records *records, bool paced,
+	nam__some_fn fn, void *arg)
 {
 	static const struct nam_range all;
 	const uint32_t bytes = NAM__WALK_MAX * (uint32_t)sizeof(struct nam__walked);
@@ -101,6 +101,8 @@ nam__records_walk(struct nam_worker *worker, struct nam_records *records, nam__s
 			rc = fn(worker, records, seen, count, arg); /* SUSPENDS */
 		nam__op_end(worker);
 		nam__epoch_unpin(worker, epoch);
+		if (!rc && paced)
+			rc = nam__worker_pace(worker, count); /* SUSPENDS */
 	} while (!rc && count);
 	nam_cursor_close(cursor); /* SUSPENDS */
 give:

@@ -21,9 +21,13 @@ struct nam__walked {
 typedef int (*nam__some_fn)(struct nam_worker *worker, struct nam_records *records,
 	const struct nam__walked *seen, uint32_t count, void *arg);
 
-/* Call fn, in an operation, for all records that are in the index throughout; until it fails. */
+/*
+ * Call fn, in an operation, for all records that are in the index throughout; until it fails.
+ *
+ * @paced	as nam_worker_pace() and nam_worker_stop_when() say; the caller pins no epoch
+ */
 NAM_FIBER_FN int nam__records_walk(struct nam_worker *worker, struct nam_records *records,
-	nam__some_fn fn, void *arg) NAM_MUST_CHECK;
+	bool paced, nam__some_fn fn, void *arg) NAM_MUST_CHECK;
 /* READ the heads at `at` and the latest versions' headers. */
 NAM_FIBER_FN int nam__walked_read(struct nam_worker *worker, struct nam__walked *seen,
 	uint32_t count) NAM_MUST_CHECK;

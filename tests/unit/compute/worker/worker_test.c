@@ -269,6 +269,30 @@ pause__from_a_plain_thread__TAKES_ABOUT_SO_LONG(void **state)
 	assert_true(took_ns < 2000000000);
 }
 
+static bool
+stop_soon(void *arg)
+{
+	return nam_now_ns() >= *(const uint64_t *)arg;
+}
+
+static void
+pace__of_a_pass__PAUSES_BY_BLOCKS_AND_ENDS(void **state)
+{
+	uint64_t start_ns = nam_now_ns(), end_ns = start_ns + 100000000;
+
+	(void)state;
+	assert_int_equal(nam__worker_pace(worker, 1000000), 0);
+	nam_worker_pace(worker, 1000);
+	assert_int_equal(nam__worker_pace(worker, 10), 0);
+	assert_int_equal(nam__worker_pace(worker, 10), 0);
+	assert_true(nam_now_ns() - start_ns >= 20000000);
+	nam_worker_stop_when(worker, stop_soon, &end_ns);
+	assert_int_equal(nam__worker_pace(worker, 1000000), -ECANCELED);
+	assert_true(nam_now_ns() - start_ns < 10000000000);
+	nam_worker_stop_when(worker, NULL, NULL);
+	nam_worker_pace(worker, 0);
+}
+
 struct sleeper {
 	bool woke;
 	unsigned *ticks;
@@ -446,6 +470,8 @@ main(void)
 		cmocka_unit_test(fibers__that_wait__OVERLAP),
 		cmocka_unit_test(fibers__deep_in_calls__KEEP_THEIR_STACKS),
 		cmocka_unit_test(pause__from_a_plain_thread__TAKES_ABOUT_SO_LONG),
+		cmocka_unit_test(pace__of_a_pass__PAUSES_BY_BLOCKS_AND_ENDS),
+		cmocka_unit_test(pace__of_a_pass__PAUSES_BY_BLOCKS_AND_ENDS),
 		cmocka_unit_test(pause__of_one_fiber__LETS_OTHERS_RUN),
 		cmocka_unit_test(pause__of_several__END_IN_THE_ORDER_OF_THEIR_TIMES),
 		cmocka_unit_test(workers__in_several_threads__DO_NOT_DISTURB_EACH_OTHER),
