@@ -21,6 +21,7 @@
 
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */
+#define LOOKS_MAX 8u			/* of one round, at members that are UP */
 #define FENCE_PATIENCE_NS 100000000ull	/* for memory servers to destroy queue pairs */
 #define SILENT_MS_MIN 1000u		/* clients give signs of life every 250 ms */
 
@@ -98,6 +99,35 @@ due(struct nam__steward *steward, const struct nam__cluster_view *view,
 	if (rc == -ENOENT || (rc && has_lasted(steward, view->head.number, 0, 0)))
 		return NAM_RPC_VIEW_ABORT;
 	return !rc && view->acknowledged >= view->head.number ? NAM_RPC_VIEW_UP : 0;
+}
+
+/*
+ * The next member, by turns, that was restarted, or NULL.  One that does not answer may take as
+ * long as the time-out of a request, so the rest is left to the next pass.
+ */
+NAM_FIBER_FN static const struct nam_view_member *
+restarted_find(struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam_view_member *ret_renewed)
+{
+	uint32_t count = view->head.count, at = 0;
+
+	while (at < count && view->members[at].id <= steward->looked)
+		at++;
+	for (uint32_t i = 0; i < count && i < LOOKS_MAX; i++) {
+		const struct nam_view_member *member = &view->members[(at + i) % count];
+		int rc = 0;
+
+		*ret_renewed = *member;
+		if (member->id != view->head.lead && member->state == NAM_VIEW_UP)
+			rc = nam__member_restarted(steward->options, view, member,
+				&ret_renewed->boot); /* SUSPENDS */
+		steward->looked = member->id;
+		if (rc == 1)
+			return ret_renewed;
+		if (rc < 0)
+			break;
+	}
+	return NULL;
 }
 
 /* ---- fencing --------------------------------------------------------------------------------- */
@@ -200,7 +230,9 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 {
 	struct nam__view_store *store = steward->store;
 	struct nam_worker *worker = steward->lead->epoch_worker;
+	static const char *const names[] = { "", "add", "up", "abort", "renew" };
 	const struct nam_view_member *member = NULL;
+	struct nam_view_member renewed;
 	enum nam_rpc_view_change what = 0;
 	struct nam__cluster_view *view;
 	bool silent = false;
@@ -218,12 +250,14 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 		member = nam__view_joining(view);
 	if (member)
 		what = due(steward, view, member, &silent);
-	*ret_done = !what;
-	if (!what)
+	if (!what) {
 		stopped_fence(steward, view, member && !silent); /* SUSPENDS */
-	if (!what)
 		rc = ended_fence(steward, view); /* SUSPENDS */
-	if (!what && passed->changes)
+		member = rc ? NULL : restarted_find(steward, view, &renewed); /* SUSPENDS */
+		what = member ? NAM_RPC_VIEW_RENEW : 0;
+	}
+	*ret_done = !what;
+	if (!what && !rc && passed->changes)
 		nam__copies_send(steward->options, view); /* SUSPENDS */
 	if (what) {
 		nam_race_point("steward.decided");
@@ -232,8 +266,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (what && !rc) {
 		passed->changes++;
 		tell(steward, "view", "number=%llu change=%s id=%u",
-			(unsigned long long)view->head.number + 1,
-			what == NAM_RPC_VIEW_UP ? "up" : "abort", member->id);
+			(unsigned long long)view->head.number + 1, names[what], member->id);
 	}
 	free(view);
 	return rc == -NAM_E_VIEW ? 0 : rc;

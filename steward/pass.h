@@ -22,6 +22,7 @@ struct nam__steward {
 		uint64_t view, since_ns;
 		uint16_t client, incarnation;
 	} late;
+	uint16_t looked;		/* the member that was looked at last */
 	struct {			/* one that could not be fenced, and is left alone */
 		uint64_t until_ns;	/* or for ever: its process has to end */
 		uint16_t client, incarnation;
@@ -36,8 +37,9 @@ struct nam__steward_passed {
 
 /*
  * One pass.  A member that is joining comes UP once all clients know it; it is aborted if it has
- * ended.  Clients whose session has ended are fenced, and so is one that delays a view, or holds
- * back the epoch in silence, for fence_ms; until then it is left to the next pass.
+ * ended.  A member that was restarted is renewed.  Clients whose session has ended are fenced, and
+ * so is one that delays a view, or holds back the epoch in silence, for fence_ms; until then it is
+ * left to the next pass.
  * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
  */
 NAM_FIBER_FN int nam__steward_pass(struct nam__steward *steward,

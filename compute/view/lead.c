@@ -43,6 +43,31 @@ nam__member_look(const struct nam_client_options *options, const char *address, 
 	return gone ? -ENOENT : rc;
 }
 
+int
+nam__member_restarted(const struct nam_client_options *options,
+	const struct nam__cluster_view *view, const struct nam_view_member *member,
+	uint64_t *ret_boot)
+{
+	struct nam__cluster_view *copy;
+	struct nam_client *client;
+	struct nam_diag diag;
+	int rc = nam__prober_open(options, member->address, 0, false, &client, &diag);
+
+	if (rc)
+		return rc;
+	*ret_boot = client->servers[0].boot;
+	if (client->servers[0].id != member->id)
+		rc = -NAM_E_CLUSTER;
+	else if (*ret_boot != member->boot)
+		rc = nam__cluster_view_get(client->epoch_worker, 0, &copy) ?: 1; /* SUSPENDS */
+	nam__client_free(client);
+	if (rc <= 0)
+		return rc;
+	rc = !copy->head.number || copy->head.lead_boot == view->head.lead_boot;
+	free(copy);
+	return rc;
+}
+
 /* If the memory server at a seed's address is the lead, or has a copy of the view: the lead. */
 NAM_FIBER_FN static int
 lead_ask(const struct nam_client_options *options, const char *address,

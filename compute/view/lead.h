@@ -23,6 +23,14 @@ int nam__member_look(const struct nam_client_options *options, const char *addre
 	uint64_t boot, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
+ * If the memory server of a member that is UP was restarted: 1, and its boot.  0: it is the one of
+ * the view, or belongs to another cluster by now.  Else it does not answer, or has another id.
+ */
+NAM_FIBER_FN int nam__member_restarted(const struct nam_client_options *options,
+	const struct nam__cluster_view *view, const struct nam_view_member *member,
+	uint64_t *ret_boot) NAM_MUST_CHECK;
+
+/*
  * A prober of the lead.  One seed that knows the lead is enough.
  *
  * @last	the seed that is asked after the others; or NULL

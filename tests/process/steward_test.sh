@@ -108,6 +108,19 @@ test_completes() {
 	says "another steward leads"
 }
 
+# A member was restarted, and no client joins.
+test_renews() {
+	steward_start renewer
+	until_logged renewer event=leads
+	server_end 1
+	server_start 1 || fail "server 1"
+	until_logged renewer "event=view number=[0-9]* change=renew id=1"
+	# One seed, whose copy says where the lead is.
+	expect 0 namctl --cluster "$(nam_server_address 1)" index list
+	steward_end renewer
+	[ "$(grep -c change=renew "$tmp/renewer.log")" = 1 ] || fail "it is renewed again and again"
+}
+
 # The lease of one that was killed ends by itself, that of one that ended at once.
 test_two() {
 	steward_start two
@@ -342,5 +355,10 @@ expect 0 namctl --cluster "$cluster" index create held
 test_fences
 test_stopped_fenced
 test_silent_member
+nam_servers_stop || fail "SIGTERM"
+unset NAM_TEST_FABRIC
+nam_servers_start 2 "${memory[@]}" || exit 1
+expect 0 namctl --cluster "$cluster" index list
+test_renews
 nam_servers_stop || fail "SIGTERM"
 finish "steward: all as it should be"

@@ -160,6 +160,24 @@ embedded(void)
 	return store;
 }
 
+/* The record says the same as the lead. */
+static void
+expect_recorded(struct actor *self)
+{
+	struct nam__cluster_view *view = litmus_view_of(self);
+	const struct nam__cluster_view *decided = kept.record.view;
+
+	if (!decided || decided->head.number != view->head.number ||
+		decided->head.count != view->head.count ||
+		memcmp(decided->members, view->members,
+			view->head.count * sizeof(view->members[0])) != 0)
+		litmus_fail("the record is view %llu of %u members, the lead has view %llu of %u",
+			decided ? (unsigned long long)decided->head.number : 0,
+			decided ? decided->head.count : 0, (unsigned long long)view->head.number,
+			view->head.count);
+	free(view);
+}
+
 static void
 kept_reset(void)
 {
@@ -520,6 +538,32 @@ add_beside_recorded(struct actor *self)
 	litmus.flags[THREE] = true;
 }
 
+/* ---- a member that was restarted ------------------------------------------------------------- */
+
+/* No client joins.  Its copy of the view went with its memory. */
+static void
+renew(struct actor *self)
+{
+	struct sim_server *server = &litmus.cluster.servers[1];
+	struct nam__cluster_view *view;
+	struct party party;
+
+	sim_server_restart(server);
+	party_begin(&party, recorded());
+	pass_until_done(&party);
+	view = litmus_view_of(self);
+	if (view->head.number != 2 || view->members[1].boot != server->server->boot ||
+		view->members[1].renewed != 2 || server->server->membership.view.head.number != 2)
+		litmus_fail("a member was restarted, and view %llu does not say so",
+			(unsigned long long)view->head.number);
+	if (pass(&party).changes)
+		litmus_fail("the same member is renewed again");
+	expect_recorded(self);
+	kept_reset();
+	party_end(&party);
+	free(view);
+}
+
 /* ---- clients that hold back the epoch -------------------------------------------------------- */
 
 /* From ONE to TWO it is in the middle of an operation. */
@@ -687,22 +731,10 @@ end_kept(struct actor *self)
 	end_with_two(self);
 }
 
-/* The record says the same as the lead. */
 static void
 end_recorded(struct actor *self)
 {
-	struct nam__cluster_view *view = litmus_view_of(self);
-	const struct nam__cluster_view *decided = kept.record.view;
-
-	if (!decided || decided->head.number != view->head.number ||
-		decided->head.count != view->head.count ||
-		memcmp(decided->members, view->members,
-			view->head.count * sizeof(view->members[0])) != 0)
-		litmus_fail("the record is view %llu of %u members, the lead has view %llu of %u",
-			decided ? (unsigned long long)decided->head.number : 0,
-			decided ? decided->head.count : 0, (unsigned long long)view->head.number,
-			view->head.count);
-	free(view);
+	expect_recorded(self);
 	kept_reset();
 	end_with_three(self);
 }
@@ -742,6 +774,8 @@ const struct litmus_case litmus_steward_cases[] = {
 	{ { "steward_record_two", LITMUS_LOADED,
 		{ end_recorded, add_beside_recorded, race_recorded, race_recorded }, { { 0 } } },
 		"two stewards at once, with a record, while a memory server is added", 2, 0 },
+	{ { "steward_renews", LITMUS_LOADED, { NULL, renew }, { { 0 } } },
+		"a memory server is restarted, and a steward with a record says so", 2, 0 },
 	{ { "stopped_client", LITMUS_LOADED,
 		{ end_with_two, be_stopped, stop_and_reuse, fence_the_stopped }, { { 0 } } },
 		"a client is stopped in the middle of an operation, and holds back the epoch", 2,
