@@ -78,7 +78,9 @@ regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
 		reply->count > reply->total - *first ||
 		bytes != sizeof(*reply) + reply->count * sizeof(struct nam_rpc_region))
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (reply->newest > client->newest_seen)
+	/* By distance, because incarnations wrap. */
+	if (reply->newest && (!client->newest_seen ||
+			(int16_t)(reply->newest - client->newest_seen) > 0))
 		client->newest_seen = reply->newest;
 	for (uint32_t i = 0; i < reply->count; i++) {
 		rc = take(client, slot, *first + i, &reply->regions[i], block);

@@ -154,7 +154,7 @@ nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_
 	if (!newest->incarnation || distance > 0)
 		*newest = (struct nam__newest){ .incarnation = incarnation };
 	newest->fenced |= fenced;
-	if (incarnation > membership->newest_of_all)
+	if (!membership->newest_of_all || ahead(incarnation, membership->newest_of_all) > 0)
 		__atomic_store_n(&membership->newest_of_all, incarnation, __ATOMIC_RELAXED);
 }
 
@@ -271,6 +271,23 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 
 /* ---- becoming a client ----------------------------------------------------------------------- */
 
+/*
+ * M4: above those of other lives of the lead, which other members may know; and none lags behind
+ * another id's, so which of two is newer is a distance everywhere.
+ */
+static uint16_t
+incarnation_next(const struct nam__membership *membership, const struct nam__member *member)
+{
+	uint16_t last = member->incarnation, next;
+
+	if (!last && NAM_GUARD(FENCE_ABOVE))
+		last = membership->before;
+	next = (uint16_t)(last + 1);
+	if (membership->newest_of_all && ahead(membership->newest_of_all, next) > 0)
+		next = membership->newest_of_all;
+	return next ?: 1;
+}
+
 /* A client that joins knows the view in force (M15), or there is none. */
 static int
 give_id(struct nam__membership *membership, const struct nam_rpc_register_request *request,
@@ -285,11 +302,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		membership->last_id = id;
 		if (nam__member_lives(membership, id) || member->connections)
 			continue;
-		/* M4: above those of other lives of the lead, which other members may know. */
-		if (!member->incarnation && NAM_GUARD(FENCE_ABOVE))
-			member->incarnation = membership->before;
-		if (++member->incarnation == 0)
-			member->incarnation = 1;
+		member->incarnation = incarnation_next(membership, member);
 		member->state = NAM_CLIENT_ALIVE;
 		member->connections = 1;
 		member->pid = !connection->pid ? request->pid :

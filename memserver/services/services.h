@@ -137,7 +137,7 @@ struct nam__membership {
 	pthread_mutex_t mutex;
 	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
 	struct nam__newest newest[NAM_CLIENTS_MAX];
-	uint16_t newest_of_all;		/* as numbers */
+	uint16_t newest_of_all;		/* by distance; 0: none */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
 	const uint64_t *epoch_word;	/* in region 0; clients may damage it */

@@ -8,6 +8,7 @@
 #include "compute/remote/lock_slot.h"
 #include "compute/worker/worker.h"
 #include "litmus.h"
+#include "memserver/memserver_internal.h"
 
 #define NODE_BYTES 256u
 #define LATE_NS (4 * LITMUS_TICKS_NS)	/* a WRITE is under way for so long */
@@ -255,6 +256,24 @@ begin_anew(struct actor *self)
 	nam_client_close(client);
 }
 
+/* Incarnations of its first life have come round. */
+static void
+wrap_and_begin_anew(struct actor *self)
+{
+	static const uint16_t befores[] = { 20000, 40000, 60000, UINT16_MAX };
+
+	for (unsigned i = 0; i < sizeof(befores) / sizeof(befores[0]); i++) {
+		struct nam_client *client;
+		struct nam_diag diag = { "" };
+
+		litmus.cluster.servers[0].server->membership.before = befores[i];
+		if (sim_client_try(&litmus.cluster, litmus.cluster.list, "one", &client, &diag))
+			sim_die("a client of the first life: %s", diag.text);
+		nam_client_close(client);
+	}
+	begin_anew(self);
+}
+
 /* ---- cases ----------------------------------------------------------------------------------- */
 
 const struct litmus_case litmus_fence_cases[] = {
@@ -279,5 +298,7 @@ const struct litmus_case litmus_fence_cases[] = {
 		"a client that is alive is fenced", 2, 0 },
 	{ { "fence_new_lead", LITMUS_LOADED, { NULL, begin_anew }, { { 0 } } },
 		"the lead is restarted, and clients come beside those of its first life", 2, 0 },
+	{ { "fence_wrapped", LITMUS_LOADED, { NULL, wrap_and_begin_anew }, { { 0 } } },
+		"the same, after incarnations of clients have come round", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
