@@ -471,7 +471,6 @@ main(void)
 		cmocka_unit_test(fibers__deep_in_calls__KEEP_THEIR_STACKS),
 		cmocka_unit_test(pause__from_a_plain_thread__TAKES_ABOUT_SO_LONG),
 		cmocka_unit_test(pace__of_a_pass__PAUSES_BY_BLOCKS_AND_ENDS),
-		cmocka_unit_test(pace__of_a_pass__PAUSES_BY_BLOCKS_AND_ENDS),
 		cmocka_unit_test(pause__of_one_fiber__LETS_OTHERS_RUN),
 		cmocka_unit_test(pause__of_several__END_IN_THE_ORDER_OF_THEIR_TIMES),
 		cmocka_unit_test(workers__in_several_threads__DO_NOT_DISTURB_EACH_OTHER),
