@@ -30,6 +30,7 @@
 #define DOORBELL_DEATHS test_scaled_least(20, 5)
 #define PERIOD_NS 200000000u		/* between two deaths, on average */
 #define SWEEP_PERIOD_NS 2000000000u
+#define SLEEP_NS 10000000u
 #define BOUND_NS test_bound_ns(LOCK_MS * 1000000ull + 1000000000ull)
 #define PATIENCE_MS (unsigned)(test_bound_ns(20000000000ull) / 1000000)
 
@@ -49,6 +50,7 @@ static struct {
 	uint64_t sweeps, swept_bytes;
 	uint64_t used_bytes, blocks_bytes;
 	uint64_t slowest_end_ns;	/* of a client that is to die */
+	uint64_t stall_ns;		/* of this machine: a sleeper came back so late */
 } game;
 
 /* ---- clients ------------------------------------------------------------------------------ */
@@ -143,10 +145,14 @@ sweeper_main(void *arg)
 
 	(void)arg;
 	while (!atomic_load(&game.board->stopping)) {
+		uint64_t stall_ns = nam_now_ns() + SLEEP_NS;
 		struct nam_sweep_stat stat;
 		int rc;
 
-		nam_sleep_ns(10000000);
+		nam_sleep_ns(SLEEP_NS);
+		stall_ns = nam_now_ns() - stall_ns;
+		if (stall_ns > game.stall_ns)
+			game.stall_ns = stall_ns;
 		if (nam_now_ns() < next_ns)
 			continue;
 		next_ns = nam_now_ns() + SWEEP_PERIOD_NS;
@@ -344,6 +350,8 @@ figures(uint64_t deaths)
 		(unsigned long long)game.slowest_end_ns / 1000, (unsigned long long)ops,
 		(unsigned long long)slowest_ns / 1000, (unsigned long long)game.sweeps,
 		(unsigned long long)game.swept_bytes);
+	print_message("this machine stood still for up to %llu us\n",
+		(unsigned long long)game.stall_ns / 1000);
 	for (unsigned i = 0; i < OBJECTS; i++)
 		waits_figure(i);
 	assert_true(slowest_ns < BOUND_NS);
@@ -380,7 +388,7 @@ play(const struct rules *rules)
 	uint64_t before;
 
 	game.rng = nam_rng_seed(nam_entropy());
-	game.sweeps = game.swept_bytes = game.slowest_end_ns = 0;
+	game.sweeps = game.swept_bytes = game.slowest_end_ns = game.stall_ns = 0;
 	print_message("seed %llu\n", (unsigned long long)game.rng.state);
 	cluster_start(&game.cluster, SERVERS, 64, "4M");
 	game.fd = memfd_create("nam-board", 0);
