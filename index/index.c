@@ -201,7 +201,7 @@ cache_stat(const struct nam_index *index, struct nam_index_stat *stat)
 int
 nam_index_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *ret_stat)
 {
-	const struct nam__seen seen = { NULL, NULL };
+	const struct nam__seen seen = { .fn = NULL };
 	struct nam_index_stat stat = { 0 };
 	int rc;
 

@@ -55,7 +55,10 @@ NAM_FIBER_FN int nam__superblock_cas(struct nam_worker *worker, struct nam_index
 
 /* ---- stat.c -------------------------------------------------------------------------------- */
 
-/* Add the nodes of a level.  @seen	its fn may be NULL */
+/*
+ * Add the nodes of a level.  @seen	its fn may be NULL; else the operation ends, and another one
+ *	begins, after each slice
+ */
 NAM_FIBER_FN int nam__count_level(struct nam_worker *worker, struct nam_index *index,
 	unsigned level, unsigned root_level, struct nam_index_stat *stat,
 	const struct nam__seen *seen) NAM_MUST_CHECK;
@@ -64,7 +67,7 @@ NAM_FIBER_FN int nam__count_level(struct nam_worker *worker, struct nam_index *i
 
 /*
  * All nodes of clients, for a sweep: those that are there throughout, the head nodes too.
- * Not within an operation.  RESTART codes: a node cannot be read.
+ * Several operations, and not within one.  RESTART codes: a node cannot be read.
  */
 NAM_FIBER_FN int nam__index_nodes(struct nam_worker *worker, struct nam_index *index,
 	const struct nam__seen *seen) NAM_MUST_CHECK;
@@ -142,6 +145,11 @@ int nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam
 	unsigned level, unsigned root_level) NAM_MUST_CHECK;
 /* 1 with walk->image and walk->at, 0 at the end, or negative: as nam__node_read(). */
 NAM_FIBER_FN int nam__walk_next(struct nam__walk *walk) NAM_MUST_CHECK;
+/*
+ * The operation ends.  In the next one the walk goes on with the node that has the key range of the
+ * one delivered last, which is no head node.
+ */
+void nam__walk_leave(struct nam__walk *walk);
 void nam__walk_close(struct nam__walk *walk);
 
 /* ---- head_node.c --------------------------------------------------------------------------- */

@@ -136,6 +136,18 @@ nam__walk_close(struct nam__walk *walk)
 	nam_buffer_give(walk->worker, walk->parent, walk->index->g.node_bytes);
 }
 
+void
+nam__walk_leave(struct nam__walk *walk)
+{
+	const struct nam__geometry *g = &walk->index->g;
+	/* I21: a search for its end would pass by the head nodes that lie between. */
+	const uint64_t *from = NAM_GUARD(SWEEP_SLICE) ? nam__node_low(walk->image) :
+		nam__node_high(g, walk->image);
+
+	memcpy(walk->from.w, from, 8 * g->full_words);
+	walk->next = NAM_GADDR_NULL;
+}
+
 /* A parent whose children are worth reading ahead from walk->from on, or NULL. */
 NAM_FIBER_FN static const uint64_t *
 walk_parent(struct nam__walk *walk, unsigned *ret_entry)

@@ -18,6 +18,12 @@
 #define LAST 1300u
 #define KEPT 3u			/* keys in the end, all in the last leaf */
 #define ALL 2000u		/* free blocks, and some fresh ones */
+#define PACE 300u		/* three nodes to an operation */
+#define HEADS "litmus-heads"
+#define HEADS_PAIRS 300u
+#define RESTS_BEFORE 2u
+
+static unsigned rests;		/* between operations of a mark */
 
 static uint32_t
 stride(const struct actor *self)
@@ -247,6 +253,104 @@ sweep_and_resume(struct actor *self)
 	litmus_expect_taken(self);
 }
 
+/* ---- a mark in several operations ------------------------------------------------------------ */
+
+static int
+next_pair(void *arg, void *key, uint64_t *payload)
+{
+	uint64_t *number = arg;
+
+	if (*number == HEADS_PAIRS)
+		return 0;
+	*payload = ++*number;
+	nam_key_from_u64(*payload, key);
+	return 1;
+}
+
+static struct nam_index *
+heads_open(struct actor *self)
+{
+	struct nam_index *index = NULL;
+
+	if (nam_index_open(self->worker, HEADS, 0, &index) && !nam_sim_zombie())
+		sim_die("the index: %s", nam_worker_diag(self->worker));
+	return index;
+}
+
+static void
+load_heads_and_die(struct actor *self)
+{
+	struct nam_index_options options;
+	struct nam_index *index;
+	uint64_t number = 0;
+
+	nam_index_options_init(&options);
+	options.node_bytes = 256;
+	options.head_interval = 3;
+	if (nam_index_create(self->worker, HEADS, &options))
+		sim_die("the index: %s", nam_worker_diag(self->worker));
+	index = heads_open(self);
+	if (nam_index_bulk_load(self->worker, index, next_pair, &number, 0, NULL))
+		sim_die("the load: %s", nam_worker_diag(self->worker));
+	nam_index_close(index);
+	litmus_die_here(self);
+}
+
+static void
+sweep_heads(struct actor *self)
+{
+	struct nam_index_stat stat = { 0 };
+	struct nam_index *index;
+	uint64_t violations = 0;
+	int rc;
+
+	await_death(self, A);
+	nam_worker_pace(self->worker, PACE);
+	(void)sweep(self);
+	litmus_take(self, stride(self), ALL);
+	index = heads_open(self);
+	rc = nam_index_verify(self->worker, index, NULL, NULL, &violations);
+	if (!rc)
+		rc = nam_index_stat(self->worker, index, &stat);
+	if (rc || violations || !stat.head_nodes || stat.entries != HEADS_PAIRS)
+		litmus_fail("the index with head nodes: %s, %llu violations", nam_err_name(rc),
+			(unsigned long long)violations);
+	nam_index_close(index);
+	litmus_expect_taken(self);
+}
+
+/* Between two operations of the mark the other client merges, and uses again what was there. */
+static void
+let_use_again(struct actor *self)
+{
+	(void)self;
+	if (++rests != RESTS_BEFORE)
+		return;
+	litmus.flags[FIVE] = true;
+	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
+}
+
+static void
+sweep_slowly(struct actor *self)
+{
+	rests = 0;
+	nam_worker_pace(self->worker, PACE);
+	sweep_and_use(self);
+}
+
+static void
+merge_at_rest(struct actor *self)
+{
+	await_death(self, A);
+	litmus.flags[TWO] = true;
+	litmus_await_for(FIVE, 8 * LITMUS_PATIENCE_NS);
+	thin_out(self);
+	(void)litmus_collect(self);
+	take_from_limbo(self);
+	litmus_insert(self, FIRST);
+	litmus.flags[SEEN] = true;
+}
+
 const struct litmus_case litmus_sweep_cases[] = {
 	{ { "sweep_stock", LITMUS_LOADED,
 		{ end_filled, fill_and_die, sweep_and_use, keep_block }, { { 0 } } },
@@ -267,6 +371,14 @@ const struct litmus_case litmus_sweep_cases[] = {
 		{ { "merge.buried", C, stay_in_merge }, { "sweep.living", B, let_merge },
 			{ "sweep.marked", B, kill_collector } } },
 		"a collector is killed in a merge while a sweep is made, and the next one ends it",
+		2, 0 },
+	{ { "sweep_heads", 0, { NULL, load_heads_and_die, sweep_heads }, { { 0 } } },
+		"a client loads an index with head nodes and dies, and a sweep marks it in slices",
+		2, 0 },
+	{ { "sweep_rest", LITMUS_LOADED,
+		{ end_thinned, fill_and_die, sweep_slowly, merge_at_rest },
+		{ { "sweep.rest", B, let_use_again } } },
+		"between two slices another one merges a dead client's nodes, and uses them again",
 		2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -51,6 +51,7 @@ static const struct missed {
 	{ "sweep_merge", NAM_SIM_VERBS, "sweep-wait" },
 	{ "sweep_fencing", NAM_SIM_VERBS, "sweep-fencing" },
 	{ "sweep_killed", NAM_SIM_STRICT, "sweep-killed" },
+	{ "sweep_heads", NAM_SIM_WEAK, "sweep-slice" },
 	{ "collect_two", NAM_SIM_VERBS, "collect-alone" },
 	{ "collect_gone_small", NAM_SIM_STRICT, "collect-outrun" },
 	{ "sweep_objects", NAM_SIM_VERBS, "sweep-objects" },

@@ -315,7 +315,11 @@ int
 ramp_sweep(struct player *player)
 {
 	struct nam_sweep_stat stat = { .entries = 0 };
-	int rc = nam_sweep(player->worker, false, &stat);
+	int rc;
+
+	nam_worker_pace(player->worker, nam_sim_random() % 2 ? 300 : 0);
+	rc = nam_sweep(player->worker, false, &stat);
+	nam_worker_pace(player->worker, 0);
 
 	if (nam_sim_zombie())
 		return rc;

@@ -494,7 +494,12 @@ static int
 sweep(struct sim_actor *actor, struct nam_worker *worker)
 {
 	struct nam_sweep_stat stat = { 0 };
-	int rc = nam_sweep(worker, nam_sim_random() % 4 == 0, &stat);
+	bool dry = nam_sim_random() % 4 == 0;
+	int rc;
+
+	/* In half of them an operation reads three nodes. */
+	nam_worker_pace(worker, nam_sim_random() % 2 ? 300 : 0);
+	rc = nam_sweep(worker, dry, &stat);
 
 	if (nam_sim_zombie())
 		return rc;
