@@ -252,6 +252,7 @@ nam__collect_round(struct nam__collecting *collecting, struct nam_diag *diag)
 	rc = nam_worker_open(client, &round.worker, diag);
 	if (!rc) {
 		nam_worker_stop_when(round.worker, collecting->stop, collecting->stop_arg);
+		nam_worker_pace(round.worker, collecting->pace);
 		rc = round_run(&round, client); /* SUSPENDS */
 		if (rc && rc != -ECANCELED)
 			(void)nam_diag_set(diag, rc, "collecting: %s",

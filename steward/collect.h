@@ -21,6 +21,7 @@ struct nam__collected;			/* what is known of an index, or of a record store */
 struct nam__collecting {
 	const struct nam_client_options *options;	/* of the client that collects */
 	uint64_t every_ns;		/* between two passes of one of them, at most */
+	uint64_t pace;			/* of sweeps, collectors of records: nam_worker_pace() */
 	uint32_t percent;		/* of the free memory: so much garbage is worth a pass */
 	nam__steward_event_fn event;	/* or NULL */
 	void *arg;

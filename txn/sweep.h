@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Blocks for nam_worker_pace(): 1 KiB each, a sweep takes a hundredth of a fast network. */
+#define NAM_SWEEP_PACE 100000u
+
 /*
  * used = named + freed + those that living clients have, or that nam_keep() gave to none.
  * Meanwhile `named` and the last three say how far the sweep is, for nam_worker_stop_when().
@@ -45,7 +48,8 @@ struct nam_sweep_stat {
  *				nam_index_stat() and nam_records_open() say
  *	-ECANCELED		as nam_worker_stop_when() says
  *
- * Suspends:	yes.  Blocks are reusable by the next client that lacks memory.
+ * Suspends:	yes.  nam_worker_pace() limits what it looks at.  Blocks are reusable by the next
+ *		client that lacks memory.
  * Cost:	4 RPCs to each memory server; a walk of each index, as nam_index_stat(), and one RPC
  *		for each 506 nodes; for each record store nam_records_collect(), a scan of its keys
  *		and one RPC for each 506 records; for each index of a table a scan, and one RPC to

@@ -14,6 +14,7 @@
 #include "memserver/server.h"
 #include "steward/options.h"
 #include "steward/pass.h"
+#include "txn/sweep.h"
 #include "collector.h"
 
 #define END_SECONDS 1u			/* after a signal, for what is under way */
@@ -27,6 +28,7 @@ static atomic_bool ends;		/* the same, for another thread; and it stays */
 struct line {
 	const char *cluster, *key;
 	struct nam__store_options store;
+	uint64_t collect_rate;
 	uint32_t interval_ms, timeout_ms, fence_ms, collect_s, collect_percent;
 	bool once;
 };
@@ -51,6 +53,9 @@ static const struct nam_option rows[] = {
 	{ "collect-percent", "N", "A pass is made earlier if it can be expected to free so many "
 		"percent of the free memory, 1 to 100 (default 5).", NAM_OPTION_COUNT,
 		FIELD(collect_percent), .min = 1, .max = 100 },
+	{ "collect-rate", "N", "A sweep, or a collector of records, looks at N nodes and records "
+		"per second at most (default 100k). 0: at as many as it can.", NAM_OPTION_COUNT,
+		FIELD(collect_rate), .max = UINT64_MAX },
 	{ "interval-ms", "N", "Milliseconds between two passes, 10 to 60000 (default 1000).",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 10, .max = 60000 },
 	{ "lease-ms", "N", "The lease of the steward that leads, in milliseconds, 1000 to 600000 "
@@ -227,6 +232,7 @@ begin(struct line *line)
 			.options = &options,
 			.every_ns = line->collect_s * 1000000000ull,
 			.percent = line->collect_percent,
+			.pace = line->collect_rate,
 			.event = on_event,
 			.stop = has_ended,
 		},
@@ -268,7 +274,8 @@ int
 main(int argc, char **argv)
 {
 	struct line line = { .interval_ms = 1000, .timeout_ms = 1000, .fence_ms = 30000,
-		.collect_s = NAM__COLLECT_EVERY_S, .collect_percent = NAM__COLLECT_PERCENT };
+		.collect_s = NAM__COLLECT_EVERY_S, .collect_percent = NAM__COLLECT_PERCENT,
+		.collect_rate = NAM_SWEEP_PACE };
 	int status, rc;
 
 	if (nam__options_take(&table, argc, argv, &line, &status))

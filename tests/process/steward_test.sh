@@ -168,7 +168,7 @@ test_collects() {
 	done
 	expect 0 nam-steward --cluster "$cluster" --once --collect-s 0
 	[[ $err != *collected* ]] || fail "it collects: $err"
-	steward_start gatherer --collect-s 3600
+	steward_start gatherer --collect-s 3600 --collect-rate 1M
 	until_logged gatherer 'kind=index name="sparse" nodes=[1-9][0-9]* freed_bytes=[1-9]'
 	steward_end gatherer
 	expect 0 nam-steward --cluster "$cluster" --once

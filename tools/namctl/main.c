@@ -157,6 +157,8 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of sweep:", .scope = "sweep" },
 	{ "dry-run", NULL, "Say what would be freed, and free nothing.", NAM_OPTION_FLAG,
 		FIELD(dry_run), .scope = "sweep" },
+	{ "rate", "N", "Look at N nodes and records per second at most (default 100k). 0: as many "
+		"as it can.", NAM_OPTION_COUNT, FIELD(pace), .max = UINT64_MAX, .scope = "sweep" },
 	{ .help = "Options of index create:", .scope = "index create" },
 	{ "key-bytes", "N", "The size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT,
 		FIELD(create.key_bytes), .min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX,
@@ -365,6 +367,7 @@ main(int argc, char **argv)
 	nam_kv_options_init(&ctl->kv_create);
 	ctl->interval_ms = 1000;
 	ctl->role = NAM_ROLE_WRITE;
+	ctl->pace = NAM_SWEEP_PACE;
 	command = parse(argc, argv, &line, &args, &exit_code);
 	if (!command)
 		return exit_code;

@@ -49,6 +49,7 @@ struct ctl {
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	bool evict;			/* of client fence */
 	bool dry_run;			/* of sweep */
+	uint64_t pace;			/* of sweep: blocks per second; 0: no limit */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */
 	struct nam__store_options store;	/* of server add */

@@ -70,6 +70,7 @@ ctl_sweep(struct ctl *ctl, char **args)
 
 	(void)args;
 	nam_worker_stop_when(ctl->worker, look, &watch);
+	nam_worker_pace(ctl->worker, ctl->pace);
 	rc = nam_sweep(ctl->worker, ctl->dry_run, &stat); /* SUSPENDS */
 	if (watch.shown)
 		(void)fputs("\r\033[K", stderr);
