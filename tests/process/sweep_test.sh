@@ -50,6 +50,17 @@ is_tidy() {
 	[ "$value" = True ]
 }
 
+# expect_equation: all blocks are reachable, held by clients, left by dead ones, or free.
+expect_equation() {
+	expect 0 namctl status --books --json
+	json 'sum(r["books"][k + "_blocks"] for k in ("named", "held", "dead")) ==
+		r["books"]["used_blocks"]'
+	json 'sum(r["books"][k + "_bytes"] for k in ("named", "held", "dead", "free", "waiting")) ==
+		r["books"]["allocated_bytes"]'
+	json 'sum(s["memory"]["public"]["carved_bytes"] for s in r["servers"]) ==
+		r["books"]["allocated_bytes"]'
+}
+
 # expect_books: names lead to all that is used, to the block.
 expect_books() {
 	await is_tidy || fail "after a sweep there are blocks without a name: $out"
@@ -58,6 +69,8 @@ expect_books() {
 	named=$value
 	bytes_used
 	[ "$value" = "$named" ] || fail "$value bytes are used, and names lead to $named"
+	expect_equation
+	json "r['books']['named_bytes'] == $named and r['books']['used_bytes'] == $named"
 }
 
 kills() {
@@ -68,6 +81,8 @@ kills() {
 	for kind in "index fine" "index hybrid" "ramp onesided" "ramp star"; do
 		kill_${kind% *} "${kind#* }"
 		kill_${kind% *} "${kind#* }"
+		expect_equation
+		json 'r["books"]["dead_blocks"] > 10'
 		expect 0 namctl sweep --dry-run --json
 		json 'r["dry_run"] and r["freed_blocks"] > 10'
 		python json 'r["freed_blocks"]'
@@ -128,6 +143,10 @@ test_stopped() {
 	kill $pid
 	wait $pid
 	expect 2 namctl sweep now
+	expect 0 namctl sweep --rate 0
+	expect 0 namctl status --books --rate 1M
+	says "in blocks = 0 B (0 blocks) that names lead to"
+	expect 2 namctl top --rate 5
 	nam_servers_stop || fail "the servers did not end well"
 }
 

@@ -154,11 +154,18 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of client fence:", .scope = "client fence" },
 	{ "evict", NULL, "Over shm: end the client's process with SIGKILL if it is alive.",
 		NAM_OPTION_FLAG, FIELD(evict), .scope = "client fence" },
+	{ .help = "Options of status:", .scope = "status" },
+	{ "books", NULL, "Also say what the memory in blocks is: what names lead to, what clients "
+		"have, what dead clients left, what is free. This reads all indexes and the keys "
+		"of all record stores, as sweep --dry-run.", NAM_OPTION_FLAG, FIELD(books),
+		.scope = "status" },
+	{ .help = "Options of sweep and status:", .scope = "sweep,status" },
+	{ "rate", "N", "Look at N nodes and records per second at most (default 100k). 0: as many "
+		"as it can.", NAM_OPTION_COUNT, FIELD(pace), .max = UINT64_MAX,
+		.scope = "sweep,status" },
 	{ .help = "Options of sweep:", .scope = "sweep" },
 	{ "dry-run", NULL, "Say what would be freed, and free nothing.", NAM_OPTION_FLAG,
 		FIELD(dry_run), .scope = "sweep" },
-	{ "rate", "N", "Look at N nodes and records per second at most (default 100k). 0: as many "
-		"as it can.", NAM_OPTION_COUNT, FIELD(pace), .max = UINT64_MAX, .scope = "sweep" },
 	{ .help = "Options of index create:", .scope = "index create" },
 	{ "key-bytes", "N", "The size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT,
 		FIELD(create.key_bytes), .min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX,

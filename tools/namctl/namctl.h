@@ -48,8 +48,9 @@ struct ctl {
 	const char *key_type;		/* NULL: by the index's key size */
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	bool evict;			/* of client fence */
+	bool books;			/* of status */
 	bool dry_run;			/* of sweep */
-	uint64_t pace;			/* of sweep: blocks per second; 0: no limit */
+	uint64_t pace;			/* of both: blocks per second; 0: no limit */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */
 	struct nam__store_options store;	/* of server add */
@@ -85,6 +86,8 @@ int ctl_client_list(struct ctl *ctl, char **args);
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;
 int ctl_sweep(struct ctl *ctl, char **args);
+/* sweep.c: a line, or a member `books`: named blocks, those of clients, free ones. */
+int ctl_books(struct ctl *ctl, cJSON *object);
 int ctl_client_fence(struct ctl *ctl, char **args);
 int ctl_key_new(struct ctl *ctl, char **args);	/* both without a cluster */
 int ctl_key_list(struct ctl *ctl, char **args);

@@ -272,6 +272,8 @@ ctl_status(struct ctl *ctl, char **args)
 		ctl_complain("note: %s", diag.text);
 	else if (rc)
 		exit_code = ctl_failed(NULL, rc, diag.text);
+	if (!exit_code && ctl->books)
+		exit_code = ctl_books(ctl, object);
 	if (object)
 		ctl_json_print(object);
 	free(servers.list);

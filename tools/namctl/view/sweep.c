@@ -59,25 +59,36 @@ json_print(const struct ctl *ctl, const struct nam_sweep_stat *stat, const struc
 	ctl_json_print(object);
 }
 
+/* *ret_held: of clients that are not dead.  Returns an exit code. */
+static int
+run(struct ctl *ctl, bool dry, struct nam_sweep_stat *ret_stat, struct nam_blocks *ret_held)
+{
+	struct watch watch = { .stat = ret_stat, .live = isatty(STDERR_FILENO) && !ctl->quiet };
+	int rc;
+
+	nam_worker_stop_when(ctl->worker, look, &watch);
+	nam_worker_pace(ctl->worker, ctl->pace);
+	rc = nam_sweep(ctl->worker, dry, ret_stat); /* SUSPENDS */
+	if (watch.shown)
+		(void)fputs("\r\033[K", stderr);
+	if (rc)
+		return ctl_worker_failed(ctl, "sweep", rc);
+	ret_held->blocks = ret_stat->used.blocks - ret_stat->named.blocks - ret_stat->freed.blocks;
+	ret_held->bytes = ret_stat->used.bytes - ret_stat->named.bytes - ret_stat->freed.bytes;
+	return NAM_EXIT_OK;
+}
+
 int
 ctl_sweep(struct ctl *ctl, char **args)
 {
 	char freed[24], used[24], named[24], held_text[24];
 	struct nam_sweep_stat stat = { .entries = 0 };
-	struct watch watch = { .stat = &stat, .live = isatty(STDERR_FILENO) && !ctl->quiet };
 	struct nam_blocks held;
-	int rc;
+	int exit_code = run(ctl, ctl->dry_run, &stat, &held);
 
 	(void)args;
-	nam_worker_stop_when(ctl->worker, look, &watch);
-	nam_worker_pace(ctl->worker, ctl->pace);
-	rc = nam_sweep(ctl->worker, ctl->dry_run, &stat); /* SUSPENDS */
-	if (watch.shown)
-		(void)fputs("\r\033[K", stderr);
-	if (rc)
-		return ctl_worker_failed(ctl, "sweep", rc);
-	held.blocks = stat.used.blocks - stat.named.blocks - stat.freed.blocks;
-	held.bytes = stat.used.bytes - stat.named.bytes - stat.freed.bytes;
+	if (exit_code)
+		return exit_code;
 	ctl_say(ctl, "%" PRIu64 " blocks (%s) %s: no name leads to them, and their clients are "
 		"dead", stat.freed.blocks, ctl_bytes(freed, stat.freed.bytes),
 		ctl->dry_run ? "can be freed" : "are free");
@@ -96,5 +107,63 @@ ctl_sweep(struct ctl *ctl, char **args)
 			"committed", stat.entries, ctl->dry_run ? "can be deleted" : "are deleted");
 	if (ctl->json)
 		json_print(ctl, &stat, &held);
+	return NAM_EXIT_OK;
+}
+
+/* ---- books ----------------------------------------------------------------------------------- */
+
+/* Blocks that are free, or wait for readers.  Returns an exit code. */
+static int
+unused_get(struct ctl *ctl, uint64_t *ret_free, uint64_t *ret_waiting)
+{
+	struct nam_server_status status;
+
+	*ret_free = *ret_waiting = 0;
+	for (uint32_t slot = 0; slot < nam_client_servers(ctl->client); slot++) {
+		const struct nam_memory_figures *memory = &status.figures.memory[NAM_MEMORY_PUBLIC];
+		int rc = nam_server_status_get(ctl->worker, slot, &status); /* SUSPENDS */
+
+		if (rc)
+			return ctl_worker_failed(ctl, "status", rc);
+		*ret_free += memory->free_bytes;
+		*ret_waiting += memory->waiting_bytes;
+	}
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_books(struct ctl *ctl, cJSON *object)
+{
+	char all[24], named[24], held_text[24], dead[24], free_text[24], waiting_text[24];
+	cJSON *books = object ? cJSON_AddObjectToObject(object, "books") : NULL;
+	struct nam_sweep_stat stat = { .entries = 0 };
+	uint64_t free_bytes, waiting, allocated;
+	struct nam_blocks held;
+	int exit_code = ctl_connect(ctl);
+
+	if (!exit_code) {
+		ctl_catch_signals();
+		exit_code = run(ctl, true, &stat, &held);
+	}
+	if (!exit_code)
+		exit_code = unused_get(ctl, &free_bytes, &waiting);
+	if (exit_code)
+		return exit_code;
+	allocated = stat.used.bytes + free_bytes + waiting;
+	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
+		") of clients + %s (%" PRIu64 ") that dead clients left + %s free + %s that wait "
+		"for readers", ctl_bytes(all, allocated), ctl_bytes(named, stat.named.bytes),
+		stat.named.blocks, ctl_bytes(held_text, held.bytes), held.blocks,
+		ctl_bytes(dead, stat.freed.bytes), stat.freed.blocks,
+		ctl_bytes(free_text, free_bytes), ctl_bytes(waiting_text, waiting));
+	if (!books)
+		return NAM_EXIT_OK;
+	ctl_json_u64(books, "allocated_bytes", allocated);
+	json_blocks(books, "used_blocks", "used_bytes", &stat.used);
+	json_blocks(books, "named_blocks", "named_bytes", &stat.named);
+	json_blocks(books, "held_blocks", "held_bytes", &held);
+	json_blocks(books, "dead_blocks", "dead_bytes", &stat.freed);
+	ctl_json_u64(books, "free_bytes", free_bytes);
+	ctl_json_u64(books, "waiting_bytes", waiting);
 	return NAM_EXIT_OK;
 }
