@@ -50,10 +50,11 @@ struct nam_sweep_stat {
  *
  * Suspends:	yes.  nam_worker_pace() limits what it looks at.  Blocks are reusable by the next
  *		client that lacks memory.
- * Cost:	4 RPCs to each memory server; a walk of each index, as nam_index_stat(), and one RPC
- *		for each 506 nodes; for each record store nam_records_collect(), a scan of its keys
- *		and one RPC for each 506 records; for each index of a table a scan, and one RPC to
- *		each memory server for 64 entries; then about 50 ms for clients to report.
+ * Cost:	an RPC to each memory server, and 3 for each 4,096 blocks of it; a walk of each
+ *		index, as nam_index_stat(), and one RPC for each 506 nodes; for each record store
+ *		nam_records_collect(), a scan of its keys and one RPC for each 506 records; for
+ *		each index of a table a scan, and one RPC to each memory server for 64 entries;
+ *		then about 50 ms for clients to report.
  */
 NAM_FIBER_FN int nam_sweep(struct nam_worker *worker, bool dry,
 	struct nam_sweep_stat *ret_stat) NAM_MUST_CHECK;

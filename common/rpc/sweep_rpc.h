@@ -23,6 +23,9 @@
  *
  * A sweep has a number that no other one has.  BEGIN of another ends it.
  *
+ * BEGIN, SPARE and END look at a slice of the blocks.  The word of the reply is the place where the
+ * next slice begins, or 0.  The next request has it as its last word, the first one none.
+ *
  * -EAGAIN: another sweep has begun.
  */
 #ifndef NAM_COMMON_RPC_SWEEP_RPC_H
@@ -54,7 +57,7 @@ struct nam_rpc_sweep_request {
 	uint32_t count;			/* words that follow */
 	uint64_t number;		/* of the sweep, not 0; LIVING, HELD, OWN, KEEP: 0 */
 	uint64_t label;			/* END: epoch word, or 0; RECORDS: 1 or 0; else 0 */
-	/* gaddrs; OBJECTS: numbers; SPARE: bit id % 64 of word id / 64 */
+	/* gaddrs, also places; OBJECTS: numbers; SPARE: bit id % 64 of word id / 64 */
 	uint64_t words[];
 };
 _Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
@@ -69,7 +72,8 @@ struct nam_rpc_sweep_reply {
 	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
 	uint16_t client, incarnation;	/* REPORT: one that has not; or 0 */
 	uint32_t count;			/* words that follow */
-	uint64_t words[];		/* LIVING: as for SPARE; ASK: bits, in the order asked */
+	/* LIVING: as for SPARE; ASK: bits, in the order asked; BEGIN, SPARE, END: a place */
+	uint64_t words[];
 };
 _Static_assert(sizeof(struct nam_rpc_sweep_reply) == 72, "wire layout");
 

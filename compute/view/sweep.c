@@ -36,9 +36,37 @@ sum_add(struct nam_blocks *sum, uint64_t blocks, uint64_t bytes)
 	sum->bytes += bytes;
 }
 
-/* One step at all memory servers that have blocks of clients; *ret_sum is of their replies. */
+/* One step at a memory server, slice by slice; adds what it replies. */
 NAM_FIBER_FN static int
-ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
+ask_slices(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_request *request,
+	struct nam__swept *sum)
+{
+	uint64_t body[sizeof(struct nam_rpc_sweep_reply) / 8 + 1];
+	struct nam_rpc_sweep_reply *reply = (void *)body;
+	const uint32_t count = request->count;
+	int rc;
+
+	do {
+		rc = ask(worker, slot, request, reply, 1); /* SUSPENDS */
+		if (rc)
+			break;
+		sum_add(&sum->suspect, reply->blocks, reply->bytes);
+		sum_add(&sum->used, reply->used_blocks, reply->used_bytes);
+		sum_add(&sum->named, reply->named_blocks, reply->named_bytes);
+		sum->objects += reply->objects;
+		request->words[count] = reply->words[0];
+		request->count = count + 1;
+	} while (reply->words[0]);
+	request->count = count;
+	return rc;
+}
+
+/*
+ * One step at all memory servers that have blocks of clients; *ret_sum is of their replies.  The
+ * request has room for a word.
+ */
+NAM_FIBER_FN static int
+ask_all(struct nam__sweep *sweep, struct nam_rpc_sweep_request *request,
 	struct nam__swept *ret_sum, struct nam_diag *diag)
 {
 	const struct nam_client *client = sweep->worker->client;
@@ -47,21 +75,16 @@ ask_all(struct nam__sweep *sweep, const struct nam_rpc_sweep_request *request,
 	*ret_sum = (struct nam__swept){ 0 };
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++) {
 		const struct nam__server *server = &client->servers[slot];
-		struct nam_rpc_sweep_reply reply;
 
 		/* Nothing is allocated at a member before it is UP. */
 		if (!atomic_load_explicit(&server->usable, memory_order_acquire))
 			continue;
-		rc = ask(sweep->worker, slot, request, &reply, 0); /* SUSPENDS */
+		rc = ask_slices(sweep->worker, slot, request, ret_sum); /* SUSPENDS */
 		if (rc == -EAGAIN)
 			return nam_diag_set(diag, rc, "another sweep has begun");
 		if (rc)
 			return nam_diag_set(diag, rc, "the memory server at %s: %s",
 				server->address, nam_err_text(rc));
-		sum_add(&ret_sum->suspect, reply.blocks, reply.bytes);
-		sum_add(&ret_sum->used, reply.used_blocks, reply.used_bytes);
-		sum_add(&ret_sum->named, reply.named_blocks, reply.named_bytes);
-		ret_sum->objects += reply.objects;
 	}
 	return rc;
 }
@@ -83,7 +106,7 @@ NAM_FIBER_FN static int
 spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 {
 	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
-	struct nam_rpc_sweep_request *request = calloc(1, sizeof(*request) + bytes);
+	struct nam_rpc_sweep_request *request = calloc(1, sizeof(*request) + bytes + 8);
 	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
 	struct nam__swept all;
 	int rc = request && reply ? 0 : nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
@@ -149,18 +172,18 @@ nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, bool dry,
 int
 nam__sweep_begin(struct nam__sweep *sweep, struct nam_diag *diag)
 {
-	const struct nam_rpc_sweep_request request = {
-		.step = NAM_RPC_SWEEP_BEGIN,
-		.number = sweep->number,
-	};
+	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
+	struct nam_rpc_sweep_request *request = (void *)body;
 	struct nam__swept all;
 	int rc = 0;
 
+	*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_BEGIN,
+		.number = sweep->number };
 	/* C26: an operation may know a version of a dead client that it will commit. */
 	if (NAM_GUARD(SWEEP_BARRIER))
 		rc = operations_wait(sweep->worker, diag); /* SUSPENDS */
 	if (!rc)
-		rc = ask_all(sweep, &request, &all, diag); /* SUSPENDS */
+		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
 	return rc ? rc : spare_living(sweep, diag); /* SUSPENDS */
 }
 
@@ -379,17 +402,19 @@ nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t cou
 int
 nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept, struct nam_diag *diag)
 {
-	struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_END,
-		.number = sweep->number };
+	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
+	struct nam_rpc_sweep_request *request = (void *)body;
 	int rc = 0;
 
+	*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_END,
+		.number = sweep->number };
 	diag->text[0] = '\0';
 	/* Clients that know an address may be looking at the block yet. */
 	if (!sweep->dry)
 		rc = nam_fetch_add_await(sweep->worker, sweep->worker->client->epoch_word, 1,
-			&request.label); /* SUSPENDS */
+			&request->label); /* SUSPENDS */
 	if (!rc)
-		rc = ask_all(sweep, &request, ret_swept, diag); /* SUSPENDS */
+		rc = ask_all(sweep, request, ret_swept, diag); /* SUSPENDS */
 	return explain(sweep, rc, diag);
 }
 

@@ -45,8 +45,8 @@ NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *wo
 /*
  * All that dead clients had begun is complete.  Waits until operations under way have ended, at
  * most timeout_ms; -NAM_E_LOCK_TIMEOUT: a client is stopped or slow, and *diag names it.  From
- * now on blocks of clients that are dead are suspect.  Cost: 2 RPCs to
- * each memory server, 1 to the lead; 20 ms.
+ * now on blocks of clients that are dead are suspect.  Cost: 2 RPCs for each 4,096 blocks of a
+ * memory server, 1 to the lead; 20 ms.
  */
 NAM_FIBER_FN int nam__sweep_begin(struct nam__sweep *sweep,
 	struct nam_diag *diag) NAM_MUST_CHECK;

@@ -10,6 +10,8 @@
 #include "memserver/services/records.h"
 #include "memserver/services/runs.h"
 
+#define SLICE_WORDS 64u			/* of 64 blocks: under the mutex at a time */
+
 /* ---- books ----------------------------------------------------------------------------------- */
 
 /* Bits of the blocks of word `word` that are used, and do not wait. */
@@ -22,25 +24,56 @@ used(const struct nam__run *run, uint32_t word)
 	return all & ~(run->bits[word].free | run->bits[word].waiting);
 }
 
-/* Calls fn for each word of blocks that a client may have allocated, until it fails. */
-static int
-words_each(struct nam__allocator *allocator,
-	int (*fn)(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg),
-	void *arg)
+/* The first run that begins there or behind, by its number. */
+static uint32_t
+run_from(const struct nam__alloc_region *region, uint64_t offset)
 {
+	uint32_t number = nam__run_find(region, offset);
+
+	return number == UINT32_MAX ? 0 : number + (region->runs[number]->offset < offset);
+}
+
+typedef int (*word_fn)(struct nam__allocator *allocator, struct nam__run *run, uint32_t word,
+	void *arg);
+
+/*
+ * Calls fn for each word of blocks that a client may have allocated, in a slice of runs from the
+ * place on (0: the first), until it fails.  *ret_next: the place where the next slice begins, or 0.
+ *
+ * Between two slices runs come, grow, end and become one.  Their new blocks are not suspect (M19).
+ */
+static int
+words_some(struct nam__allocator *allocator, uint64_t place, word_fn fn, void *arg,
+	uint64_t *ret_next)
+{
+	struct nam_gaddr at = { place };
+	uint32_t i = place ? (uint32_t)nam_gaddr_region(at) - allocator->first_region_id : 0;
+	uint64_t offset = place ? nam_gaddr_offset(at) : 0;
+	uint32_t words = 0;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < allocator->regions_count; i++) {
+	*ret_next = 0;
+	for (; i < allocator->regions_count; i++, offset = 0) {
 		const struct nam__alloc_region *region = &allocator->regions[i];
 
 		if (region->kind != NAM_MEMORY_PUBLIC)
 			continue;
-		for (uint32_t k = 0; k < region->runs_count; k++)
-			for (uint32_t word = 0; !rc && word < (region->runs[k]->count + 63) / 64;
-				word++)
-				rc = fn(allocator, region->runs[k], word, arg);
+		for (uint32_t k = run_from(region, offset); k < region->runs_count; k++) {
+			struct nam__run *run = region->runs[k];
+
+			if (words >= SLICE_WORDS) {
+				*ret_next = nam_gaddr_make((uint16_t)(allocator->first_region_id +
+					i), run->offset, 0).raw;
+				return 0;
+			}
+			for (uint32_t word = 0; !rc && word < (run->count + 63) / 64;
+				word++, words++)
+				rc = fn(allocator, run, word, arg);
+			if (rc)
+				return rc;
+		}
 	}
-	return rc;
+	return 0;
 }
 
 static void
@@ -282,15 +315,30 @@ object_drop(struct nam__objects *objects, struct nam__object *object, void *arg)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* The place that a request for a slice ends with; 0: there is none. */
+static uint64_t
+place_of(const struct nam_rpc_sweep_request *request)
+{
+	uint32_t before = request->step == NAM_RPC_SWEEP_SPARE ? NAM_SWEEP_LIVING_WORDS : 0;
+
+	return request->count > before ? request->words[before] : 0;
+}
+
 static int
 begin(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
 	struct nam__allocator *allocator = &exchange->server->allocator;
+	uint64_t place = place_of(request);
 
+	/* M19: marks of the other sweep count. */
+	if (place && allocator->sweep != request->number)
+		return -EAGAIN;
 	allocator->sweep = request->number;
-	objects_each(exchange, object_suspect, NULL);
-	return words_each(allocator, suspect_all, reply);
+	if (!place)
+		objects_each(exchange, object_suspect, NULL);
+	reply->count = 1;
+	return words_some(allocator, place, suspect_all, reply, reply->words);
 }
 
 static int
@@ -302,7 +350,8 @@ spare_living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request 
 
 	memcpy(allocator->sweep_living, request->words, sizeof(allocator->sweep_living));
 	objects_each(exchange, object_spare, allocator->sweep_living);
-	return words_each(allocator, spare, &sparing);
+	reply->count = 1;
+	return words_some(allocator, place_of(request), spare, &sparing, reply->words);
 }
 
 static int
@@ -377,11 +426,16 @@ end(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
 	struct dropping dropping = { exchange->server, reply, !request->label };
+	struct nam__allocator *allocator = &exchange->server->allocator;
 	struct ending ending = { request->label, reply };
+	int rc;
 
-	exchange->server->allocator.sweep = 0;
 	objects_each(exchange, object_drop, &dropping);
-	return words_each(&exchange->server->allocator, end_suspects, &ending);
+	reply->count = 1;
+	rc = words_some(allocator, place_of(request), end_suspects, &ending, reply->words);
+	if (!rc && !reply->words[0])
+		allocator->sweep = 0;
+	return rc;
 }
 
 static int
@@ -440,27 +494,29 @@ static const struct step {
 	enum nam_role role;
 	uint32_t count_min, count_max;		/* words */
 	bool lead, numbered, goes_on;
+	bool slices;			/* one word more, not 0, is a place */
 } steps[] = {
-	[NAM_RPC_SWEEP_LIVING] = { living, NAM_ROLE_ADMIN, 0, 0, true, false, false },
-	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 0, false, true, false },
+	[NAM_RPC_SWEEP_LIVING] = { living, NAM_ROLE_ADMIN, 0, 0, true, false, false, false },
+	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 1, false, true, false, true },
 	[NAM_RPC_SWEEP_SPARE] = { spare_living, NAM_ROLE_ADMIN, NAM_SWEEP_LIVING_WORDS,
-		NAM_SWEEP_LIVING_WORDS, false, true, true },
+		NAM_SWEEP_LIVING_WORDS + 1, false, true, true, true },
 	[NAM_RPC_SWEEP_MARK] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
-		true },
+		true, false },
 	[NAM_RPC_SWEEP_RECORDS] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
-		true },
+		true, false },
 	[NAM_RPC_SWEEP_OBJECTS] = { objects_mark, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false,
-		true, true },
+		true, true, false },
 	[NAM_RPC_SWEEP_HELD] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
-		false },
+		false, false },
 	[NAM_RPC_SWEEP_OWN] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
-		false },
+		false, false },
 	[NAM_RPC_SWEEP_KEEP] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
+		false, false },
+	[NAM_RPC_SWEEP_REPORT] = { report, NAM_ROLE_ADMIN, 0, 0, true, true, false, false },
+	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, true, true, false, false },
+	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true, true,
 		false },
-	[NAM_RPC_SWEEP_REPORT] = { report, NAM_ROLE_ADMIN, 0, 0, true, true, false },
-	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, true, true, false },
-	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true, true },
-	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 0, false, true, true },
+	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 1, false, true, true, true },
 };
 
 int
@@ -484,6 +540,8 @@ nam__service_sweep(struct nam__exchange *exchange)
 	if (request->count < step->count_min || request->count > step->count_max ||
 		exchange->body_bytes != sizeof(*request) + request->count * sizeof(uint64_t) ||
 		!request->number == step->numbered ||
+		(step->slices && request->count > step->count_min &&
+			!request->words[step->count_min]) ||
 		(request->label && request->step != NAM_RPC_SWEEP_END &&
 			request->step != NAM_RPC_SWEEP_RECORDS))
 		return -NAM_E_FABRIC_PROTOCOL;

@@ -10,6 +10,8 @@
 #define DEAD 5u
 #define LIVING 6u
 #define NUMBER 77u
+#define SMALL_STRIDE 64u
+#define MANY 4096u
 
 static struct nam_rpc_sweep_reply last;	/* zeroes after a failure */
 #define suspects (last.blocks)
@@ -186,6 +188,47 @@ begin__of_another_sweep__ENDS_THE_FIRST(void **state)
 	assert_int_equal(suspects, 10);
 }
 
+/* A step looks at a slice of runs; between two of them another sweep may begin. */
+static void
+begin__many_blocks__IN_SLICES(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_sweep_reply *reply = reply_body(f);
+	uint64_t words[NAM_SWEEP_LIVING_WORDS + 1] = { 0 }, first, seen = 0, all = 0;
+	unsigned slices = 0;
+
+	f->connection.client_id = DEAD;
+	/* Both regions. */
+	while (!ask(f, SMALL_STRIDE, MANY))
+		all += ((const struct nam_rpc_alloc_reply *)reply_body(f))->run_count;
+	assert_int_equal(step(f, NAM_RPC_SWEEP_BEGIN, NUMBER), 0);
+	first = reply->words[0];
+	assert_int_not_equal(first, 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_BEGIN, NUMBER + 1, 0, &first, 1), -EAGAIN);
+	assert_int_equal(step(f, NAM_RPC_SWEEP_BEGIN, NUMBER + 1), 0);
+	/* M19: the first one makes nothing suspect any more. */
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_BEGIN, NUMBER, 0, &first, 1), -EAGAIN);
+	for (uint64_t place = first; place; place = reply->words[0])
+		assert_int_equal(step_with(f, NAM_RPC_SWEEP_BEGIN, NUMBER + 1, 0, &place, 1), 0);
+	do {
+		assert_int_equal(step_with(f, NAM_RPC_SWEEP_SPARE, NUMBER + 1, 0, words,
+			NAM_SWEEP_LIVING_WORDS + (slices > 0)), 0);
+		words[NAM_SWEEP_LIVING_WORDS] = reply->words[0];
+		seen += suspects;
+		slices++;
+	} while (words[NAM_SWEEP_LIVING_WORDS]);
+	assert_int_equal(seen, all);
+	assert_true(slices > 1);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER + 1, 8, NULL, 0), 0);
+	seen = suspects;
+	for (uint64_t place = reply->words[0]; place; place = reply->words[0]) {
+		assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER + 1, 8, &place, 1), 0);
+		seen += suspects;
+	}
+	assert_int_equal(seen, all);
+	assert_int_equal(waiting(f), all * SMALL_STRIDE);
+}
+
 /* Any address in a block marks it; only a used block can be owned. */
 static void
 mark_and_own__any_address__IN_BOUNDS(void **state)
@@ -252,6 +295,7 @@ main(void)
 		TEST(alloc__during_a_sweep__IS_NOT_SUSPECT),
 		TEST(end__without_a_label__FREES_NOTHING),
 		TEST(begin__of_another_sweep__ENDS_THE_FIRST),
+		TEST(begin__many_blocks__IN_SLICES),
 		TEST(mark_and_own__any_address__IN_BOUNDS),
 		TEST(sweep__malformed__IS_PROTOCOL),
 	};
