@@ -338,6 +338,21 @@ sweep_slowly(struct actor *self)
 	sweep_and_use(self);
 }
 
+/* Meanwhile the sweep holds back no memory. */
+static void
+expect_reusable(struct actor *self)
+{
+	uint64_t reusable = 0;
+
+	for (unsigned i = 0; i < 16 && !reusable; i++) {
+		if (nam__limbo_advance(self->worker, &reusable))
+			litmus_fail("the limbo: %s", nam_worker_diag(self->worker));
+		nam_sleep_ns(LITMUS_TICKS_NS);
+	}
+	if (!reusable)
+		litmus_fail("a sweep that pauses holds back memory");
+}
+
 static void
 merge_at_rest(struct actor *self)
 {
@@ -346,6 +361,7 @@ merge_at_rest(struct actor *self)
 	litmus_await_for(FIVE, 8 * LITMUS_PATIENCE_NS);
 	thin_out(self);
 	(void)litmus_collect(self);
+	expect_reusable(self);
 	take_from_limbo(self);
 	litmus_insert(self, FIRST);
 	litmus.flags[SEEN] = true;
