@@ -143,7 +143,9 @@
 	X(NAME_HASH, "name-hash", "names of what was a leaf before a generation")                   \
 	X(SUPERBLOCK_SEEN, "superblock-seen", "a CAS to what was once a superblock")                \
 	X(VIEW_ACK, "view-ack", "blocks on a memory server that a client does not know")            \
+	X(VIEW_INSTALLED, "view-installed", "the same, of a client that acknowledges too early")    \
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
+	X(VIEW_BOOT, "view-boot", "memory servers that two leads use")                              \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
 	X(VIEW_TERM, "view-term", "changes by a steward that stalled, after another one led")       \
 	X(FENCE_FIRST, "fence-first", "requests of a client that is dead")                          \

@@ -223,6 +223,18 @@ stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view
 	free(again);
 }
 
+/* Of each view once.  A member may have missed the copy that its author sent. */
+NAM_FIBER_FN static void
+copies_send(struct nam__steward *steward, const struct nam__cluster_view *view)
+{
+	if (steward->copied.lead_boot == view->head.lead_boot &&
+		steward->copied.view == view->head.number)
+		return;
+	nam__copies_send(steward->options, view); /* SUSPENDS */
+	steward->copied.lead_boot = view->head.lead_boot;
+	steward->copied.view = view->head.number;
+}
+
 /* *ret_done: nothing is due, for now. */
 NAM_FIBER_FN static int
 round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool *ret_done,
@@ -257,8 +269,8 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 		what = member ? NAM_RPC_VIEW_RENEW : 0;
 	}
 	*ret_done = !what;
-	if (!what && !rc && passed->changes)
-		nam__copies_send(steward->options, view); /* SUSPENDS */
+	if (!what && !rc)
+		copies_send(steward, view); /* SUSPENDS */
 	if (what) {
 		nam_race_point("steward.decided");
 		rc = store->ops->change(store, worker, view, what, member, diag); /* SUSPENDS */

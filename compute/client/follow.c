@@ -66,6 +66,11 @@ number_follow(struct nam_client *client, uint64_t number)
 	nam_race_point("view.word_seen");
 	rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,
 		&view); /* SUSPENDS */
+	/* C20: not before its members are installed. */
+	if (!rc && !NAM_GUARD(VIEW_INSTALLED))
+		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+			view->head.number); /* SUSPENDS */
+	nam_race_point("view.installing");
 	for (uint32_t i = 0; !rc && i < view->head.count; i++)
 		rc = member_follow(client, &view->members[i]); /* SUSPENDS */
 	if (!rc) {

@@ -15,6 +15,7 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "compute/rpc/call.h"
+#include "compute/view/lead.h"
 #include "compute/worker/worker.h"
 
 #define TRIES_MAX 16u		/* views that change while the client joins */
@@ -164,6 +165,20 @@ copies_send(struct nam_client *client, const struct nam__cluster_view *view)
 	}
 }
 
+/* None of the list is a member of another cluster, which has had clients. */
+NAM_FIBER_FN static int
+seeds_are_ours(struct nam_client *client, struct nam_diag *diag)
+{
+	const struct nam__server *lead = &client->servers[client->catalog_slot];
+	int rc = 0;
+
+	for (uint32_t slot = 0; client->newest_seen && slot < client->servers_count && !rc; slot++)
+		if (slot != client->catalog_slot)
+			rc = nam__member_ours(client, slot, lead->address, lead->boot,
+				diag); /* SUSPENDS */
+	return rc;
+}
+
 /* The first view.  -NAM_E_VIEW: another client has formed one meanwhile. */
 NAM_FIBER_FN static int
 view_form(struct nam_client *client, struct nam__cluster_view **ret_view)
@@ -199,6 +214,9 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 	}
 	if (!rc && !view->head.number) {
 		free(view);
+		rc = seeds_are_ours(client, diag); /* SUSPENDS */
+		if (rc)
+			return rc;
 		rc = view_form(client, &view); /* SUSPENDS */
 	}
 	if (rc && rc != -NAM_E_VIEW)
@@ -220,7 +238,6 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 	uint16_t slot = client->slot_of_id[member->id];
 	const struct nam__server *server = &client->servers[slot];
 	struct nam_view_member renewed = *member;
-	struct nam__cluster_view *copy = NULL;
 	struct nam_view_head head;
 	int rc;
 
@@ -235,12 +252,8 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 			"restarted, which the view does not say yet, and this client's key is for "
 			"reading; let a client with a key of the role write connect first",
 			server->address);
-	rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
-	if (!rc && copy->head.number && copy->head.lead_boot != view->head.lead_boot)
-		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to the "
-			"cluster of the memory server at %s", server->address,
-			copy->members[0].address);
-	free(copy);
+	rc = nam__member_ours(client, slot, view->members[0].address, view->head.lead_boot,
+		diag); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_CLUSTER))
 		return rc;
 	renewed.boot = server->boot;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
 #include "compute/worker/worker.h"
 
 #define COPY_PATIENCE_MS 1000u		/* for a copy of the view, which is a hint */
@@ -43,12 +44,36 @@ nam__member_look(const struct nam_client_options *options, const char *address, 
 	return gone ? -ENOENT : rc;
 }
 
+/* Its copy of a view names the lead of its cluster. */
+int
+nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uint64_t lead_boot,
+	struct nam_diag *diag)
+{
+	const char *address = client->servers[slot].address;
+	struct nam__cluster_view *copy;
+	struct nam_diag ended;
+	int rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
+
+	if (rc)
+		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
+			"view: %s", address, nam_err_text(rc));
+	/* C20: the members of two views have no memory server in common. */
+	if (copy->head.number && copy->head.lead_boot != lead_boot && NAM_GUARD(VIEW_BOOT) &&
+		!nam__member_look(&client->options, copy->members[0].address, 0,
+			copy->head.lead_boot, &ended))
+		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to the "
+			"cluster of the memory server at %s, which is another one than that of the "
+			"one at %s; restart it to use it here", address, copy->members[0].address,
+			lead);
+	free(copy);
+	return rc;
+}
+
 int
 nam__member_restarted(const struct nam_client_options *options,
 	const struct nam__cluster_view *view, const struct nam_view_member *member,
 	uint64_t *ret_boot)
 {
-	struct nam__cluster_view *copy;
 	struct nam_client *client;
 	struct nam_diag diag;
 	int rc = nam__prober_open(options, member->address, 0, false, &client, &diag);
@@ -59,13 +84,32 @@ nam__member_restarted(const struct nam_client_options *options,
 	if (client->servers[0].id != member->id)
 		rc = -NAM_E_CLUSTER;
 	else if (*ret_boot != member->boot)
-		rc = nam__cluster_view_get(client->epoch_worker, 0, &copy) ?: 1; /* SUSPENDS */
+		rc = nam__member_ours(client, 0, view->members[0].address, view->head.lead_boot,
+			&diag) ?: 1; /* SUSPENDS */
 	nam__client_free(client);
-	if (rc <= 0)
-		return rc;
-	rc = !copy->head.number || copy->head.lead_boot == view->head.lead_boot;
-	free(copy);
 	return rc;
+}
+
+/*
+ * The lead that a seed's copy names, or a later life of it that has the seed in its view: the seed
+ * may have missed that copy.
+ */
+NAM_FIBER_FN static bool
+leads(struct nam_client *client, uint64_t lead_boot, const struct nam__server *seed)
+{
+	const struct nam_view_member *member;
+	struct nam__cluster_view *view;
+	bool has;
+
+	if (client->servers[0].boot == lead_boot)
+		return true;
+	if (client->servers[0].id ||
+		nam__cluster_view_get(client->epoch_worker, 0, &view)) /* SUSPENDS */
+		return false;
+	member = nam__cluster_view_find(view, seed->id);
+	has = member && member->boot == seed->boot;
+	free(view);
+	return has;
 }
 
 /* If the memory server at a seed's address is the lead, or has a copy of the view: the lead. */
@@ -73,27 +117,31 @@ NAM_FIBER_FN static int
 lead_ask(const struct nam_client_options *options, const char *address,
 	struct nam_client **ret_lead, struct nam_diag *diag)
 {
-	struct nam_client *client;
+	struct nam_client *seed, *client;
 	struct nam__cluster_view *copy;
-	int rc = nam__prober_open(options, address, 0, false, &client, diag);
+	int rc = nam__prober_open(options, address, 0, false, &seed, diag);
 
 	if (rc)
 		return rc;
-	if (!client->servers[0].id) {
-		*ret_lead = client;
+	if (!seed->servers[0].id) {
+		*ret_lead = seed;
 		return 0;
 	}
-	rc = nam__cluster_view_get(client->epoch_worker, 0, &copy); /* SUSPENDS */
-	nam__client_free(client);
-	if (rc)
+	rc = nam__cluster_view_get(seed->epoch_worker, 0, &copy); /* SUSPENDS */
+	if (rc) {
+		nam__client_free(seed);
 		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
 			"view: %s", address, nam_err_text(rc));
+	}
 	if (copy->head.number)
 		rc = nam__prober_open(options, copy->members[0].address, 0, false, &client, diag);
-	if (!rc && copy->head.number && client->servers[0].boot == copy->head.lead_boot)
-		*ret_lead = client;
-	else if (!rc && copy->head.number)
-		nam__client_free(client);
+	if (!rc && copy->head.number) {
+		if (leads(client, copy->head.lead_boot, &seed->servers[0])) /* SUSPENDS */
+			*ret_lead = client;
+		else
+			nam__client_free(client);
+	}
+	nam__client_free(seed);
 	free(copy);
 	return rc;
 }

@@ -23,8 +23,17 @@ int nam__member_look(const struct nam_client_options *options, const char *addre
 	uint64_t boot, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
+ * -NAM_E_CLUSTER: the memory server at that slot is a member of another cluster, whose lead lives.
+ * Names of clients of two leads are alike.
+ *
+ * @lead	of this cluster: its address and boot
+ */
+NAM_FIBER_FN int nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead,
+	uint64_t lead_boot, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
  * If the memory server of a member that is UP was restarted: 1, and its boot.  0: it is the one of
- * the view, or belongs to another cluster by now.  Else it does not answer, or has another id.
+ * the view.  -NAM_E_CLUSTER: it has another id, or another cluster has it by now.
  */
 NAM_FIBER_FN int nam__member_restarted(const struct nam_client_options *options,
 	const struct nam__cluster_view *view, const struct nam_view_member *member,

@@ -102,29 +102,6 @@ change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_vi
 
 /* ---- the new one ----------------------------------------------------------------------------- */
 
-/* Its copy of a view names the lead of its cluster. */
-NAM_FIBER_FN static int
-belongs_here(struct adding *adding, struct nam_client *client)
-{
-	struct nam__cluster_view *copy;
-	uint64_t boot = adding->lead->servers[0].boot;
-	struct nam_diag diag;
-	int rc = nam__cluster_view_get(client->epoch_worker, 0, &copy); /* SUSPENDS */
-
-	if (rc)
-		return nam_diag_set(adding->diag, rc, "asking the memory server at %s for its copy "
-			"of the view: %s", adding->address, nam_err_text(rc));
-	if (copy->head.number && copy->head.lead_boot != boot &&
-		!nam__member_look(adding->options, copy->members[0].address, 0,
-			copy->head.lead_boot, &diag))
-		rc = nam_diag_set(adding->diag, -NAM_E_CLUSTER, "the memory server at %s belongs "
-			"to the cluster of the memory server at %s, which is another one than that "
-			"of the one at %s; restart it to add it here", adding->address,
-			copy->members[0].address, adding->lead->servers[0].address);
-	free(copy);
-	return rc;
-}
-
 /* Its id and its life, once it has started. */
 NAM_FIBER_FN static int
 probe(struct adding *adding)
@@ -141,7 +118,7 @@ probe(struct adding *adding)
 	rc = nam__prober_open(adding->options, adding->address, 0, true, &client, adding->diag);
 	if (rc)
 		return rc;
-	rc = belongs_here(adding, client); /* SUSPENDS */
+	rc = nam__member_ours(client, 0, lead->address, lead->boot, adding->diag); /* SUSPENDS */
 	if (!rc)
 		adding->self = (struct identity){ client->servers[0].id, client->servers[0].boot };
 	nam__client_free(client);

@@ -44,6 +44,8 @@ static const struct missed {
 	const char *guard;
 } missed[] = {
 	{ "busy_client", NAM_SIM_VERBS, "sign-of-life" },
+	{ "view_early_ack", NAM_SIM_VERBS, "view-installed" },
+	{ "view_two_leads", NAM_SIM_VERBS, "view-boot" },
 	{ "sweep_stock", NAM_SIM_VERBS, "sweep-owner" },
 	{ "sweep_stock", NAM_SIM_STRICT, "sweep-mark" },
 	{ "sweep_again", NAM_SIM_WEAK, "sweep-own" },

@@ -13,6 +13,7 @@
 #include "compute/worker/worker.h"
 #include "litmus.h"
 #include "memserver/memserver_internal.h"
+#include "steward/pass.h"
 
 #define NEW_ID 2u			/* the list has 0 and 1 */
 #define KEYS_FROM 1000u
@@ -347,6 +348,63 @@ lose_later(struct actor *self)
 	leave(&other);
 }
 
+/* ---- two leads ------------------------------------------------------------------------------- */
+
+/* A lead of its own, and a memory server that has another lead. */
+static void
+form_beside(struct actor *self)
+{
+	const struct sim_server *lead = sim_cluster_add(&litmus.cluster, 0);
+	struct nam_client *client;
+	struct nam_diag diag = { "" };
+	char list[sizeof(litmus.cluster.list) + sizeof(lead->address) + 1];
+	int rc;
+
+	(void)self;
+	(void)snprintf(list, sizeof(list), "%s,%s", lead->address,
+		litmus.cluster.servers[1].address);
+	rc = sim_client_try(&litmus.cluster, list, "other", &client, &diag);
+	if (!rc)
+		nam_client_close(client);
+	if (rc != -NAM_E_CLUSTER)
+		litmus_fail("two leads have a memory server: %s", nam_err_name(rc));
+	if (lead->server->membership.view.head.number)
+		litmus_fail("the second lead has a view");
+}
+
+/* The lead is restarted, and a member misses the copy of its view. */
+static void
+miss_copy(struct actor *self)
+{
+	struct sim_server *lead = &litmus.cluster.servers[0], *missed = &litmus.cluster.servers[1];
+	struct nam__view *copy = &missed->server->membership.view, old = *copy;
+	struct nam_client_options options;
+	struct nam_cluster *seeds;
+	struct nam__steward steward = { .options = &options };
+	struct nam__steward_passed passed;
+	struct nam_diag diag = { "" };
+	struct actor other;
+
+	sim_server_restart(lead);
+	join(&other, self->who);
+	*copy = old;
+	nam_client_options_init(&options);
+	options.cluster = missed->address;
+	steward.store = nam__view_store_embedded(NAM_RPC_STEWARD_LEASE_MIN_MS);
+	if (!steward.store || nam__cluster_read(&options, &seeds, &diag))
+		sim_die("a steward: %s", diag.text);
+	steward.seeds = seeds;
+	if (nam__steward_pass(&steward, &passed, &diag))
+		litmus_fail("a pass: %s", diag.text);
+	else if (copy->head.lead_boot != lead->server->boot || copy->head.number != passed.view)
+		litmus_fail("the copy is of another life of the lead");
+	nam__steward_end(&steward);
+	steward.store->ops->close(steward.store);
+	free(seeds);
+	nam_worker_close(other.worker);
+	nam_client_close(other.client);
+}
+
 /* ---- ends at any time ------------------------------------------------------------------------ */
 
 static void
@@ -441,6 +499,11 @@ const struct litmus_case litmus_view_cases[] = {
 		{ end_with_three, add_in_haste, NULL, look_up_all },
 		{ { "view.word_seen", C, hold_for_a_while } } },
 		"a client is slow to follow while a memory server comes UP and gets a leaf", 2, 0 },
+	{ { "view_early_ack", LITMUS_LOADED,
+		{ end_with_three, add_in_haste, NULL, look_up_all },
+		{ { "view.installing", C, hold_for_a_while } } },
+		"the same, and the client has read the view, but has not installed its members",
+		2, 0 },
 	{ { "view_eager", LITMUS_LOADED,
 		{ end_with_three, insert_before_up, NULL, look_up_all },
 		{ { "view.word_seen", C, hold_for_a_while } } },
@@ -461,6 +524,12 @@ const struct litmus_case litmus_view_cases[] = {
 	{ { "view_lost_later", LITMUS_LOADED, { NULL, lose_later }, { { 0 } } },
 		"a memory server that came after an index was made, and has leaves, is restarted",
 		2, 0 },
+	{ { "view_two_leads", LITMUS_LOADED, { NULL, form_beside }, { { 0 } } },
+		"a client would form the view of a second lead, with a memory server of the first",
+		2, 0 },
+	{ { "view_missed_copy", LITMUS_LOADED, { NULL, miss_copy }, { { 0 } } },
+		"the lead is restarted, a member misses the copy of its view, and is the seed of a "
+		"steward", 2, 0 },
 	{ { "view_adder_dies", LITMUS_LOADED, { end_with_three, add_new, add_again },
 		{ { "view.added", A, die } } },
 		"a process dies that has begun to add a memory server; another one goes on", 2, 0 },
