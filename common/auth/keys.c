@@ -154,8 +154,8 @@ add(struct nam__auth_keys **keys, const struct nam__auth_key *key, struct nam_di
 	if (count == NAM_AUTH_KEYS_MAX)
 		return nam_diag_set(diag, -NAM_E_LIMIT, "more than %u keys", NAM_AUTH_KEYS_MAX);
 	/* Not by realloc(), which would leave a copy of the secrets. */
-	if (!(count & (count - 1))) {
-		more = keys_new(count ? 2 * count : 1);
+	if (count && !(count & (count - 1))) {
+		more = keys_new(2 * count);
 		if (!more)
 			return nam_diag_set(diag, -ENOMEM, "no memory");
 		memcpy(more, *keys, sizeof(*more) + count * sizeof(*key));
@@ -231,7 +231,7 @@ nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys *
 		return rc ? rc : nam_diag_set(diag, -ENOMEM, "no memory");
 	}
 	(void)setvbuf(file, buffer, _IOFBF, sizeof(buffer));
-	keys = keys_new(0);
+	keys = keys_new(1);
 	rc = keys ? read_lines(file, path, &keys, diag) : nam_diag_set(diag, -ENOMEM, "no memory");
 	(void)fclose(file);
 	sodium_memzero(buffer, sizeof(buffer));
