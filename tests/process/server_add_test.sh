@@ -77,8 +77,16 @@ print([s["carved_bytes"] for s in json.load(sys.stdin)["servers"] if s["id"] == 
 
 # ---- what cannot be added --------------------------------------------------------------------
 
+# alone_start ADDRESS ID: a memory server beside the cluster; sets $pid.
+alone_start() {
+	: >"$tmp/twin.log"
+	nam-memserver --listen "$1" --id "$2" "${memory[@]}" >>"$tmp/twin.log" 2>&1 &
+	pid=$!
+	await grep -q ready "$tmp/twin.log" || fail "$1: $(cat "$tmp/twin.log")"
+}
+
 test_refused() {
-	local twin=shm:$tmp/twin pid
+	local twin=shm:$tmp/twin pid other
 
 	add 3 --timeout-ms 500 server add "$(nam_server_nobody)"
 	says "$(nam_server_nobody)"
@@ -90,30 +98,26 @@ test_refused() {
 	add 2 server add "$(nam_server_address 1)" --limit 3
 	add 2 server add tcp:127.0.0.1:9
 	says "different fabrics (shm, tcp)"
-	nam-memserver --listen "$twin" --id 1 "${memory[@]}" >"$tmp/twin.log" 2>&1 &
-	pid=$!
-	for ((i = 0; i < 200; i++)); do
-		grep -q ready "$tmp/twin.log" && break
-		sleep 0.05
-	done
+	alone_start "$twin" 1
 	add 2 server add "$twin"
 	says "$twin has the id 1, as the one at $(nam_server_address 1)"
 	kill -KILL $pid
 	wait $pid 2>/dev/null
 	# The lead of another cluster, and one of its members.
-	nam-memserver --listen "shm:$tmp/lead" --id 0 "${memory[@]}" >"$tmp/twin.log" 2>&1 &
-	pid=$!
-	for ((i = 0; i < 200; i++)); do
-		grep -q ready "$tmp/twin.log" && break
-		sleep 0.05
-	done
+	alone_start "shm:$tmp/lead" 0
 	server_start 7 || fail "server 7"
 	expect 0 namctl --cluster "shm:$tmp/lead,$(nam_server_address 7)" index create theirs
 	add 2 server add "$(nam_server_address 7)"
 	says "belongs to the cluster of the memory server at shm:$tmp/lead"
 	add 2 server add "shm:$tmp/lead"
 	says "$tmp/lead"
-	kill -KILL $pid
+	# A third lead, whose first client names that member.
+	other=$pid
+	alone_start "shm:$tmp/third" 0
+	expect 2 namctl --cluster "shm:$tmp/third,$(nam_server_address 7)" index list
+	says "belongs to the cluster of the memory server at shm:$tmp/lead"
+	kill -KILL $pid $other
+	wait $other 2>/dev/null
 	wait $pid 2>/dev/null
 	# The lead has gone, and its cluster with it.
 	add 0 server add "$(nam_server_address 7)"
