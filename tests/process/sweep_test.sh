@@ -13,13 +13,26 @@ bytes_used() {
 		for m in (s["memory"]["public"] for s in r["servers"]))'
 }
 
-# kill_one COMMAND...: a client that fills something and changes it is killed.
-kill_one() {
-	local pid
+# names: of indexes and record stores, a line each.
+names() {
+	namctl index list
+	namctl records list
+}
 
+# has_more COUNT: there are more names.
+has_more() {
+	[ "$(names | wc -l)" -gt "$1" ]
+}
+
+# kill_one COMMAND...: a client that fills something and changes it is killed, once that has a name.
+kill_one() {
+	local pid before
+
+	before=$(names | wc -l)
 	"$@" >"$tmp/load" 2>&1 &
 	pid=$!
-	sleep 0.7
+	await has_more "$before" || fail "a client has made nothing: $(<"$tmp/load")"
+	sleep 0.5
 	kill -KILL $pid
 	wait $pid 2>/dev/null
 	await is_dead $pid || fail "a killed client is not dead"
