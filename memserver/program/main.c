@@ -40,10 +40,12 @@ static _Atomic enum nam_log_level log_level;
 static void
 end(int signal_number)
 {
-	struct nam_server *server = atomic_load_explicit(&running, memory_order_acquire);
+	struct nam_server *server;
 
 	(void)signal_number;
+	/* In this order, as the handler may run on another thread: serve() has the other one. */
 	atomic_store(&stop_requested, true);
+	server = atomic_load(&running);
 	if (server)
 		nam_server_stop(server);
 }
@@ -275,7 +277,7 @@ serve(void)
 		return exit_code(rc);
 	}
 	pthread_mutex_lock(&reloading);
-	atomic_store_explicit(&running, server, memory_order_release);
+	atomic_store(&running, server);
 	reload_now = keys_are_old;
 	pthread_mutex_unlock(&reloading);
 	if (reload_now)
