@@ -338,9 +338,8 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }
 
-int
-nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
-	struct nam_gaddr *ret_at)
+NAM_FIBER_FN static int
+spare_take_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
@@ -354,6 +353,23 @@ nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	ret_at->raw = class->spares[--class->spares_count];
 	*ret_at = nam_gaddr_tagged(*ret_at, NAM_BLOCK_FRESH);
 	return 0;
+}
+
+int
+nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+	struct nam_gaddr *ret_at, uint32_t *ret_slot)
+{
+	uint32_t servers_count = worker->client->servers_count;
+	int rc = spare_take_on(worker, slot, stride, ret_at); /* SUSPENDS */
+	bool full = nam_err_is(rc, NAM_E_REMOTE_FULL);
+
+	*ret_slot = slot;
+	for (uint32_t i = 1; full && rc && i < servers_count; i++) {
+		*ret_slot = (slot + i) % servers_count;
+		if (usable(worker->client, *ret_slot))
+			rc = spare_take_on(worker, *ret_slot, stride, ret_at); /* SUSPENDS */
+	}
+	return rc;
 }
 
 void

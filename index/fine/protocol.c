@@ -711,25 +711,6 @@ generation_pass(struct nam_worker *worker, struct nam_gaddr at)
 	return rc;
 }
 
-/*
- * A block for the words of a record: on the memory server of the node, so that they go in the
- * doorbell of its WRITEs; on another one if that is full, so that they have to be waited for (I20).
- */
-NAM_FIBER_FN static int
-redo_block_take(struct nam_worker *worker, uint32_t server, uint32_t stride,
-	struct nam_gaddr *ret_at, bool *ret_apart)
-{
-	uint32_t servers_count = worker->client->servers_count;
-	int rc = -NAM_E_REMOTE_FULL;
-
-	for (uint32_t i = 0; i < servers_count && nam_err_is(rc, NAM_E_REMOTE_FULL); i++) {
-		*ret_apart = i > 0;
-		rc = nam__spare_take(worker, (server + i) % servers_count, stride,
-			ret_at); /* SUSPENDS */
-	}
-	return rc;
-}
-
 void
 nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part,
@@ -740,10 +721,10 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 	uint32_t bytes = 8 * nam__dirty_words(words);
 	struct nam_gaddr tagged, at;
 	struct nam_wr *wr;
-	bool apart;
+	uint32_t slot;
 
-	if (doorbell->server < 0 || redo_block_take(worker, (uint32_t)doorbell->server,
-			index->g.stride, &tagged, &apart)) /* SUSPENDS */
+	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
+			index->g.stride, &tagged, &slot)) /* SUSPENDS */
 		return;
 	at = nam_gaddr_untagged(tagged);
 	/* I3, I20. */
@@ -752,8 +733,11 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 		nam_free_unseen(worker, at, index->g.stride);
 		return;
 	}
-	/* In the places of a node, without the header: it is that of the last node there. */
-	if (!apart) {
+	/*
+	 * In the places of a node, without the header: it is that of the last node there.  On the
+	 * memory server of the node they go in the doorbell of its WRITEs (I20).
+	 */
+	if (slot == (uint32_t)doorbell->server) {
 		wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
 		(void)nam__resolve(worker, at, 8 * words.first, bytes, wr);
 		doorbell->bytes_out += bytes;
