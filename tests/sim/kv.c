@@ -213,8 +213,8 @@ get_many(struct session *self)
 
 /*
  * The store has room for all keys, so only blocks for long values may lack.  Where public regions
- * become private, for the trees of temporary.c or as the collector asks at random, a memory server
- * may have none left.  Those that dead clients had in stock are lost.
+ * become private, for the trees of temporary.c or as collectors ask at random, a memory server
+ * may have none left.
  */
 static bool
 full_explained(const struct session *self, int rc)
@@ -224,7 +224,7 @@ full_explained(const struct session *self, int rc)
 	return rc == -NAM_E_REMOTE_FULL &&
 	       strstr(nam_worker_diag(self->worker), "no room for a block") &&
 	       (sim_full_explained(stage, rc) || stage->scenario->temporary ||
-		       stage->scenario->collector || nam_sim_counted().kills);
+		       stage->scenario->collector || stage->scenario->collects);
 }
 
 /*
