@@ -242,7 +242,6 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 {
 	struct nam__view_store *store = steward->store;
 	struct nam_worker *worker = steward->lead->epoch_worker;
-	static const char *const names[] = { "", "add", "up", "abort", "renew" };
 	const struct nam_view_member *member = NULL;
 	struct nam_view_member renewed;
 	enum nam_rpc_view_change what = 0;
@@ -278,7 +277,8 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (what && !rc) {
 		passed->changes++;
 		tell(steward, "view", "number=%llu change=%s id=%u",
-			(unsigned long long)view->head.number + 1, names[what], member->id);
+			(unsigned long long)view->head.number + 1, nam_rpc_view_changes[what],
+			member->id);
 	}
 	free(view);
 	return rc == -NAM_E_VIEW ? 0 : rc;

@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rpc/view_rpc.h"
+
 /* cJSON's numbers are doubles. */
 #define EXACT_MAX (1ull << 53)
 
 static const char *const states[] = { NULL, "joining", "up", NULL };
-static const char *const changes[] = { NULL, "add", "up", "abort", "renew", NULL };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -57,7 +58,7 @@ nam__record_print(const struct nam__record *record)
 	if (record->change) {
 		member.state = NAM_VIEW_JOINING;	/* a change sets it */
 		change = member_print(&member);
-		cJSON_AddStringToObject(change, "change", changes[record->change]);
+		cJSON_AddStringToObject(change, "change", nam_rpc_view_changes[record->change]);
 		cJSON_AddItemToObject(object, "last", change);
 	}
 	text = cJSON_PrintUnformatted(object);
@@ -151,7 +152,7 @@ record_parse(const cJSON *object, struct nam__record *record)
 		return false;
 	if (!last)
 		return true;
-	record->change = word_parse(last, "change", changes);
+	record->change = word_parse(last, "change", nam_rpc_view_changes);
 	return record->change && member_parse(last, &record->member);
 }
 

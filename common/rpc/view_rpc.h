@@ -77,6 +77,9 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_RENEW,		/* a member that is UP was restarted */
 };
 
+/* Their names, behind a NULL; another one ends the table. */
+extern const char *const nam_rpc_view_changes[];
+
 enum nam_rpc_view_steward {
 	NAM_RPC_STEWARD_ACQUIRE = 1,	/* a term and a lease, if no steward has one */
 	NAM_RPC_STEWARD_RENEW,		/* the lease of that term, from now on */

@@ -345,7 +345,6 @@ term_check(const struct nam__view *view, const struct nam_rpc_view_request *requ
 static int
 change(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
 {
-	static const char *const names[] = { "", "add", "up", "abort", "renew" };
 	const struct nam_rpc_view_request *request = exchange->body;
 	const struct nam_view_member *asked = &request->members[0];
 	uint32_t at = lower_bound(view, asked->id);
@@ -363,7 +362,7 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 		return -NAM_E_VIEW;
 	if (is_there == (request->change == NAM_RPC_VIEW_ADD))
 		return -NAM_E_VIEW;
-	*event = (struct event){ names[request->change], view->head.number + 1, 0,
+	*event = (struct event){ nam_rpc_view_changes[request->change], view->head.number + 1, 0,
 		is_there ? *member : *asked };
 	switch ((enum nam_rpc_view_change)request->change) {
 	case NAM_RPC_VIEW_ADD:
