@@ -45,6 +45,14 @@ nam__change_same_key(const struct nam__geometry *g, const struct nam_index_chang
 	return !memcmp(a->key, b->key, g->key_bytes) && (g->unique || a->payload == b->payload);
 }
 
+/* Gets addresses of nodes, tagged, some of them more than once; a failure ends the walk. */
+struct nam__seen {
+	NAM_FIBER_FN int (*fn)(void *arg, struct nam_gaddr at);
+	NAM_FIBER_FN int (*rest)(void *arg);	/* after a slice, between two operations */
+	uint32_t slice;			/* so many nodes */
+	void *arg;
+};
+
 struct nam__index_ops {
 	/*
 	 * Complete a handle whose superblock is known.

@@ -286,15 +286,10 @@ struct nam__cache_place {
  */
 unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place);
+
 /* Adds the figures of this cache. */
 void nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *stat);
 
-/* Gets addresses of nodes, tagged, some of them more than once; a failure ends the walk. */
-struct nam__seen {
-	NAM_FIBER_FN int (*fn)(void *arg, struct nam_gaddr at);
-	NAM_FIBER_FN int (*rest)(void *arg);	/* after a slice, between two operations */
-	uint32_t slice;			/* so many nodes */
-	void *arg;
-};
+struct nam__seen;			/* design.h: gets the nodes of an index */
 
 #endif /* NAM_INDEX_INDEX_INTERNAL_H */

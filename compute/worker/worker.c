@@ -17,7 +17,6 @@
 /* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
 #define POLLS_PER_DEADLINE_CHECK 1024u
 #define IDLE_WAIT_NS 10000000ull
-#define PACE_NAP_NS 20000000ull		/* a pass is stopped in its pauses, too */
 
 /* ---- ready tasks ----------------------------------------------------------------------------- */
 
@@ -440,47 +439,6 @@ nam_worker_run(struct nam_worker *worker)
 }
 
 /* ---- state ------------------------------------------------------------------------------- */
-
-void
-nam_worker_stop_when(struct nam_worker *worker, nam_worker_stop_fn stop, void *arg)
-{
-	worker->stop.fn = stop;
-	worker->stop.arg = arg;
-}
-
-int
-nam__worker_stopped(const struct nam_worker *worker)
-{
-	return worker->stop.fn && worker->stop.fn(worker->stop.arg) ? -ECANCELED : 0;
-}
-
-void
-nam_worker_pace(struct nam_worker *worker, uint64_t blocks_per_second)
-{
-	worker->pace.per_second = blocks_per_second;
-	worker->pace.next_ns = nam_now_ns();
-}
-
-int
-nam__worker_pace(struct nam_worker *worker, uint32_t blocks)
-{
-	uint64_t now = nam_now_ns(), per_second = worker->pace.per_second;
-	int rc;
-
-	if (per_second) {
-		worker->pace.next_ns += blocks * 1000000000ull / per_second;
-		/* A pass that was slow does not make up for it. */
-		if (worker->pace.next_ns < now)
-			worker->pace.next_ns = now;
-	}
-	while (!(rc = nam__worker_stopped(worker)) && per_second && now < worker->pace.next_ns) {
-		uint64_t rest = worker->pace.next_ns - now;
-
-		nam__pause_await(worker, rest < PACE_NAP_NS ? rest : PACE_NAP_NS); /* SUSPENDS */
-		now = nam_now_ns();
-	}
-	return rc;
-}
 
 const char *
 nam_worker_diag(const struct nam_worker *worker)

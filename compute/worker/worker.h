@@ -137,11 +137,6 @@ struct nam_worker {
 	struct nam_diag diag;
 };
 
-/* worker.c: long passes ask that where they hold nothing.  0, or -ECANCELED. */
-int nam__worker_stopped(const struct nam_worker *worker);
-/* The same, outside of operations; a pass has looked at so many blocks: a pause, if it is fast. */
-NAM_FIBER_FN int nam__worker_pace(struct nam_worker *worker, uint32_t blocks) NAM_MUST_CHECK;
-
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
 #define NAM__POLL_BATCH 2u
 
@@ -179,8 +174,10 @@ int nam__qp_open(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 
 /* Take completions and make tasks ready.  Returns how many completions there were. */
 int nam__poll(struct nam_worker *worker);
+
 /* Wait until the current task's pending requests are done.  Returns its rc and clears it. */
 NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
+
 /* Leave the current task until nam__task_ready() is called for it. */
 NAM_FIBER_FN void nam__suspend(struct nam_worker *worker);
 
@@ -223,6 +220,7 @@ NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
 /* Another task's pause, if it is pausing, ends after `ns` more. */
 void nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns);
 
+/* buffer.c */
 void nam__buffers_free(struct nam_worker *worker);
 uint32_t nam__buffer_lkey_find(const struct nam_worker *worker, const void *local);
 
@@ -235,6 +233,7 @@ nam__buffer_lkey(const struct nam_worker *worker, const void *local)
 
 /* A registered buffer of the current task, number 0 .. 3, of `bytes` or more.  NULL: no memory. */
 void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
+
 void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
 
 /*

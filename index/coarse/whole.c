@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whole.c -- what concerns a coarse-grained index as a whole: figures, checks, collector. */
 #include "coarse.h"
+#include "compute/worker/pace.h"
 #include "index/maintain/verify.h"
 
 /* ---- walking ------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "compute/worker/pace.h"
 #include "index/fine/fine.h"
 #include "index/hybrid/hybrid.h"
 #include "maintain.h"

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "compute/remote/lock_slot.h"
+#include "compute/worker/pace.h"
 #include "maintain.h"
 
 void

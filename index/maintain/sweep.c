@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "compute/worker/pace.h"
+#include "index/design.h"
 #include "maintain.h"
 
 #define SLICE_MIN 2u

@@ -3,6 +3,7 @@
  * sweep.c -- nam_sweep(): completes what dead clients have begun, marks what names lead to, takes
  * entries of rows that nothing leads to out of tables' indexes, and has the rest freed.
  */
+#include "compute/worker/pace.h"
 #include "txn/sweep.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compute/worker/pace.h"
 #include "walk.h"
 
 #define CHAIN_MAX 4096u

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "compute/worker/worker.h"
+#include "compute/worker/pace.h"
 #include "tests/lib/cluster.h"
 
 #define MIB (1ull << 20)
