@@ -487,37 +487,57 @@ acknowledge(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *
 	return 0;
 }
 
+enum {
+	LEAD = 1,			/* at the lead, under the mutex of the members */
+	NUMBERED = 2,			/* it has the number of a sweep */
+	GOES_ON = 4,			/* of the one that has begun */
+	SLICES = 8,			/* one word more, not 0, may be a place */
+};
+
 static const struct step {
-	/* Under the mutex of the books; or, at the lead, of the members. */
+	/* Under the mutex of the books. */
 	int (*fn)(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 		struct nam_rpc_sweep_reply *reply);
 	enum nam_role role;
-	uint32_t count_min, count_max;		/* words */
-	bool lead, numbered, goes_on;
-	bool slices;			/* one word more, not 0, is a place */
+	uint32_t count_min, count_max;		/* words, without a place */
+	unsigned flags;
 } steps[] = {
-	[NAM_RPC_SWEEP_LIVING] = { living, NAM_ROLE_ADMIN, 0, 0, true, false, false, false },
-	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 1, false, true, false, true },
+	[NAM_RPC_SWEEP_LIVING] = { living, NAM_ROLE_ADMIN, 0, 0, LEAD },
+	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 0, NUMBERED | SLICES },
 	[NAM_RPC_SWEEP_SPARE] = { spare_living, NAM_ROLE_ADMIN, NAM_SWEEP_LIVING_WORDS,
-		NAM_SWEEP_LIVING_WORDS + 1, false, true, true, true },
-	[NAM_RPC_SWEEP_MARK] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
-		true, false },
-	[NAM_RPC_SWEEP_RECORDS] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true,
-		true, false },
-	[NAM_RPC_SWEEP_OBJECTS] = { objects_mark, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false,
-		true, true, false },
-	[NAM_RPC_SWEEP_HELD] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
-		false, false },
-	[NAM_RPC_SWEEP_OWN] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
-		false, false },
-	[NAM_RPC_SWEEP_KEEP] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, false, false,
-		false, false },
-	[NAM_RPC_SWEEP_REPORT] = { report, NAM_ROLE_ADMIN, 0, 0, true, true, false, false },
-	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, true, true, false, false },
-	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS, false, true, true,
-		false },
-	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 1, false, true, true, true },
+		NAM_SWEEP_LIVING_WORDS, NUMBERED | GOES_ON | SLICES },
+	[NAM_RPC_SWEEP_MARK] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
+		NUMBERED | GOES_ON },
+	[NAM_RPC_SWEEP_RECORDS] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
+		NUMBERED | GOES_ON },
+	[NAM_RPC_SWEEP_OBJECTS] = { objects_mark, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
+		NUMBERED | GOES_ON },
+	[NAM_RPC_SWEEP_HELD] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, 0 },
+	[NAM_RPC_SWEEP_OWN] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, 0 },
+	[NAM_RPC_SWEEP_KEEP] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, 0 },
+	[NAM_RPC_SWEEP_REPORT] = { report, NAM_ROLE_ADMIN, 0, 0, LEAD | NUMBERED },
+	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, LEAD | NUMBERED },
+	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
+		NUMBERED | GOES_ON },
+	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 0, NUMBERED | GOES_ON | SLICES },
 };
+
+/* Whether the request has the words, the number and the label of its step. */
+static bool
+well_formed(const struct step *step, const struct nam_rpc_sweep_request *request,
+	uint32_t body_bytes)
+{
+	uint32_t count = request->count;
+
+	if (body_bytes != sizeof(*request) + (uint64_t)count * sizeof(uint64_t))
+		return false;
+	if (step->flags & SLICES && count == step->count_max + 1 && request->words[count - 1])
+		count--;
+	return count >= step->count_min && count <= step->count_max &&
+	       !request->number == !(step->flags & NUMBERED) &&
+	       (!request->label || request->step == NAM_RPC_SWEEP_END ||
+		       request->step == NAM_RPC_SWEEP_RECORDS);
+}
 
 int
 nam__service_sweep(struct nam__exchange *exchange)
@@ -532,23 +552,17 @@ nam__service_sweep(struct nam__exchange *exchange)
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	step = &steps[request->step];
-	if (step->lead && exchange->server->options.id != 0)
+	if (step->flags & LEAD && exchange->server->options.id != 0)
 		return -NAM_E_CLUSTER;
 	if ((step->role >= NAM_ROLE_WRITE && !nam__may_change(exchange->connection)) ||
 		(step->role >= NAM_ROLE_ADMIN && !nam__is_admin(exchange)))
 		return -NAM_E_FABRIC_DENIED;
-	if (request->count < step->count_min || request->count > step->count_max ||
-		exchange->body_bytes != sizeof(*request) + request->count * sizeof(uint64_t) ||
-		!request->number == step->numbered ||
-		(step->slices && request->count > step->count_min &&
-			!request->words[step->count_min]) ||
-		(request->label && request->step != NAM_RPC_SWEEP_END &&
-			request->step != NAM_RPC_SWEEP_RECORDS))
+	if (!well_formed(step, request, exchange->body_bytes))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
-	mutex = step->lead ? &exchange->server->membership.mutex : &allocator->mutex;
+	mutex = step->flags & LEAD ? &exchange->server->membership.mutex : &allocator->mutex;
 	pthread_mutex_lock(mutex);
-	rc = step->goes_on && request->number != allocator->sweep ? -EAGAIN :
+	rc = step->flags & GOES_ON && request->number != allocator->sweep ? -EAGAIN :
 		step->fn(exchange, request, reply);
 	pthread_mutex_unlock(mutex);
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + reply->count * sizeof(uint64_t));
