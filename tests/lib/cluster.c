@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -440,6 +441,26 @@ test_worker(struct nam_client *client)
 	if (rc)
 		test_die("cannot open a worker: %s: %s", nam_err_name(rc), diag.text);
 	return worker;
+}
+
+int
+test_shared_create(size_t bytes)
+{
+	int fd = memfd_create("nam-test", 0);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes))
+		test_die("no shared memory: %s", strerror(errno));
+	return fd;
+}
+
+void *
+test_shared_map(int fd, size_t bytes)
+{
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		test_die("shared memory cannot be mapped: %s", strerror(errno));
+	return map;
 }
 
 uint64_t

@@ -114,6 +114,10 @@ void local_cluster_stop(struct local_cluster *cluster);
 struct nam_client *test_connect(const char *list, const char *name, uint32_t lock_timeout_ms);
 struct nam_worker *test_worker(struct nam_client *client);
 
+/* Memory that children map, too, by its descriptor. */
+int test_shared_create(size_t bytes);
+void *test_shared_map(int fd, size_t bytes);
+
 /* Of all memory servers, without what waits for readers; *ret_blocks, or NULL: in blocks only. */
 uint64_t test_bytes_used(struct nam_worker *worker, const struct cluster *cluster,
 	uint64_t *ret_blocks);

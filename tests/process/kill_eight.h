@@ -51,7 +51,6 @@ struct board {
 	struct place places[PLACES];
 };
 
-struct board *board_map(int fd);
 /* With time-outs for this machine. */
 struct nam_client *party_connect(const char *list, const char *name);
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "index/coarse/coarse.h"
 #include "kill_eight.h"
@@ -24,16 +23,6 @@ const char *const object_names[OBJECTS] = { "fine", "hybrid", "rows" };
 enum { COLOUR, PAYLOAD, COLUMNS };
 
 /* ---- objects ------------------------------------------------------------------------------ */
-
-struct board *
-board_map(int fd)
-{
-	struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (board == MAP_FAILED)
-		test_die("the board cannot be mapped");
-	return board;
-}
 
 struct nam_client *
 party_connect(const char *list, const char *name)
@@ -466,6 +455,7 @@ party_main(char **argv)
 {
 	struct nam_client *client = party_connect(argv[0], "party");
 	struct nam_worker *worker = test_worker(client);
+	struct board *board = test_shared_map(atoi(argv[1]), sizeof(*board));
 	unsigned place = (unsigned)atoi(argv[2]);
 	struct objects objects;
 
@@ -473,7 +463,7 @@ party_main(char **argv)
 	watch_all(&objects);
 	for (unsigned i = 0; i < OBJECTS * FIBERS; i++) {
 		sessions[i] = (struct session){ .objects = &objects,
-			.board = board_map(atoi(argv[1])), .rows = nam_table_rows_new(),
+			.board = board, .rows = nam_table_rows_new(),
 			.place = place, .object = i / FIBERS, .fiber = i % FIBERS,
 			.rng = nam_rng_seed(nam_entropy()) };
 		if (!sessions[i].rows || nam_worker_spawn(worker, session_main, &sessions[i]))

@@ -391,10 +391,8 @@ play(const struct rules *rules)
 	game.sweeps = game.swept_bytes = game.slowest_end_ns = game.stall_ns = 0;
 	print_message("seed %llu\n", (unsigned long long)game.rng.state);
 	cluster_start(&game.cluster, SERVERS, 64, "4M");
-	game.fd = memfd_create("nam-board", 0);
-	assert_true(game.fd >= 0);
-	assert_int_equal(ftruncate(game.fd, sizeof(struct board)), 0);
-	game.board = board_map(game.fd);
+	game.fd = test_shared_create(sizeof(struct board));
+	game.board = test_shared_map(game.fd, sizeof(struct board));
 	with_guest(bytes_used);
 	before = game.used_bytes;
 	with_guest(objects_create);

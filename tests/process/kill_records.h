@@ -78,6 +78,5 @@ NAM_FIBER_FN void session_write(struct session *self, const uint8_t *keys, uint3
  * Arguments: cluster, descriptor of the board, number of the party, "victim" or "survivor".
  */
 int party_main(char **argv);
-struct board *board_map(int fd);
 
 #endif /* NAM_TESTS_PROCESS_KILL_RECORDS_H */

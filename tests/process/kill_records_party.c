@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "compute/worker/worker.h"
 #include "txn/sweep.h"
@@ -255,16 +254,6 @@ session_main(void *arg)
 	}
 }
 
-struct board *
-board_map(int fd)
-{
-	struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (board == MAP_FAILED)
-		test_die("the board cannot be mapped");
-	return board;
-}
-
 int
 party_main(char **argv)
 {
@@ -272,7 +261,7 @@ party_main(char **argv)
 	static struct session sessions[FIBERS];
 	struct nam_client *client = test_connect(argv[0], argv[3], 0);
 	struct nam_worker *worker = test_worker(client);
-	struct board *board = board_map(atoi(argv[1]));
+	struct board *board = test_shared_map(atoi(argv[1]), sizeof(struct board));
 	uint32_t party = (uint32_t)atoi(argv[2]);
 	struct nam_records *records = store_open(worker, caches[party % 3]);
 

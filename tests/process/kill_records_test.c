@@ -288,10 +288,8 @@ static void
 game_begin(void)
 {
 	cluster_start(&game.cluster, SERVERS, 64, "4M");
-	game.fd = memfd_create("nam-deeds", 0);
-	assert_true(game.fd >= 0);
-	assert_int_equal(ftruncate(game.fd, sizeof(struct board)), 0);
-	game.board = board_map(game.fd);
+	game.fd = test_shared_create(sizeof(struct board));
+	game.board = test_shared_map(game.fd, sizeof(struct board));
 	game.parties = FIRST_VICTIM;
 }
 
