@@ -44,7 +44,7 @@ kill_index() {
 }
 
 kill_ramp() {
-	kill_one nam-bench ramp --keys 4k --transport "$1" --read-ratio 20 --fibers 4 \
+	kill_one nam-bench ramp --keys 1k --transport "$1" --read-ratio 20 --fibers 4 \
 		--seconds 100 --quiet
 }
 
@@ -58,14 +58,14 @@ is_dead() {
 
 # is_tidy: a sweep frees nothing, and finds no replaced versions that it has to give back first.
 is_tidy() {
-	out=$(namctl sweep --dry-run --json)
+	out=$(namctl sweep --dry-run --rate 0 --json)
 	python json "r['freed_blocks'] == 0 and r['held_blocks'] == 0"
 	[ "$value" = True ]
 }
 
 # expect_equation: all blocks are reachable, held by clients, left by dead ones, or free.
 expect_equation() {
-	expect 0 namctl status --books --json
+	expect 0 namctl status --books --rate 0 --json
 	json 'sum(r["books"][k + "_blocks"] for k in ("named", "held", "dead")) ==
 		r["books"]["used_blocks"]'
 	json 'sum(r["books"][k + "_bytes"] for k in ("named", "held", "dead", "free", "waiting")) ==
@@ -96,11 +96,11 @@ kills() {
 		kill_${kind% *} "${kind#* }"
 		expect_equation
 		json 'r["books"]["dead_blocks"] > 10'
-		expect 0 namctl sweep --dry-run --json
+		expect 0 namctl sweep --dry-run --rate 0 --json
 		json 'r["dry_run"] and r["freed_blocks"] > 10'
 		python json 'r["freed_blocks"]'
 		freed=$value
-		expect 0 namctl sweep --json
+		expect 0 namctl sweep --rate 0 --json
 		# Replaced versions that it has given back first are its own.
 		json "not r['dry_run'] and 0 <= $freed - r['freed_blocks'] <= r['held_blocks']"
 		expect_books
@@ -112,7 +112,7 @@ kills() {
 	json 'r["stale_entries"] == 0'
 	expect 0 namctl sweep
 	says "0 blocks (0 B) are free"
-	expect 0 namctl sweep --json
+	expect 0 namctl sweep --rate 0 --json
 	json "r['record_stores'] == 5 and r['indexes'] == 10 and r['tables'] == 1"
 	expect 0 namctl table drop load
 	expect 0 namctl records list
