@@ -746,7 +746,7 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 		return;		/* the WRITE may yet arrive, so the block is not used again */
 	}
 	redo->block = at;
-	redo->record[NAM__REDO_BLOCK] = at.raw;
+	redo->words[1 + NAM__REDO_BLOCK] = at.raw;
 }
 
 void

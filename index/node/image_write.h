@@ -10,8 +10,8 @@
 #include "index/node/redo.h"
 
 /*
- * The writes of one sealed image, in the order that readers with ORDERED_LOADS rely on: rear word,
- * body, and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
+ * The writes of one sealed image behind its rear word, in the order that readers with ORDERED_LOADS
+ * rely on: body, and the front word last.  On other fabrics any order is fine: the hash decides.
  */
 static inline __attribute__((always_inline)) void
 nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
@@ -19,9 +19,7 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 {
 	const struct nam__geometry *g = &index->g;
 	uint64_t *image = held->image;
-	uint32_t rear = g->node_words - 1;
 
-	nam__doorbell_write(doorbell, 8 * rear, image + rear, 8);
 	if (nam__dirty_words(dirty))
 		nam__doorbell_write(doorbell, 8 * dirty.first, image + dirty.first,
 			8 * nam__dirty_words(dirty));
@@ -31,9 +29,11 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	nam__doorbell_write(doorbell, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
 }
 
+#define NAM__REDO_BUFFER_BYTES (8u + NAM_NODE_STAGGER_BYTES)
+
 /* The record of a change that is under way. */
 struct nam__redo {
-	uint64_t *record;		/* NULL: there is none */
+	uint64_t *words;		/* the rear word and the record; NULL: there is none */
 	struct nam_gaddr block;		/* elsewhere; or null */
 };
 
@@ -46,8 +46,8 @@ void nam__redo_block_give(struct nam_worker *worker, const struct nam_index *ind
 	struct nam_gaddr block);
 
 /*
- * I20: before the first WRITE of the change.  Where WRITEs may overtake each other, it waits.
- * Without memory for a record there is none.
+ * The rear word, and in the same WRITE the record behind the node (I20).  It is the first WRITE of
+ * the change.  Where WRITEs may overtake each other, it waits.  Without memory there is no record.
  */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 nam__redo_post(struct nam__doorbell *doorbell, const struct nam_index *index,
@@ -55,19 +55,24 @@ nam__redo_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	struct nam__redo *redo)
 {
 	struct nam_worker *worker = doorbell->worker;
-	uint32_t bytes;
+	uint64_t *rear = held->image + index->g.node_words - 1;
+	uint32_t bytes = 0;
 
 	redo->block = NAM_GADDR_NULL;
-	redo->record = nam_buffer_take(worker, NAM_NODE_STAGGER_BYTES);
-	if (__builtin_expect(!redo->record, 0))
-		return 0;
-	bytes = nam__redo_fill(redo->record, held->image, dirty, part);
-	if (__builtin_expect(!nam__redo_fits(dirty, part), 0)) {
-		nam__redo_block_post(doorbell, index, held, dirty, part, redo); /* SUSPENDS */
-		if (nam_gaddr_is_null(redo->block))
-			return 0;
+	redo->words = nam_buffer_take(worker, NAM__REDO_BUFFER_BYTES);
+	if (__builtin_expect(redo->words != NULL, 1)) {
+		redo->words[0] = *rear;
+		bytes = nam__redo_fill(redo->words + 1, held->image, dirty, part);
+		if (__builtin_expect(!nam__redo_fits(dirty, part), 0)) {
+			nam__redo_block_post(doorbell, index, held, dirty, part,
+				redo); /* SUSPENDS */
+			bytes = nam_gaddr_is_null(redo->block) ? 0 : bytes;
+		}
 	}
-	nam__doorbell_write(doorbell, index->g.node_bytes, redo->record, bytes);
+	nam__doorbell_write(doorbell, index->g.node_bytes - 8, bytes ? redo->words : rear,
+		8 + bytes);
+	if (!bytes)
+		return 0;
 	if (__builtin_expect(!(worker->client->caps & NAM_CAP_ORDER_WRITES) &&
 		NAM_GUARD(REDO_ORDER), 0))
 		return nam__doorbell_await(doorbell); /* SUSPENDS */
@@ -79,8 +84,8 @@ static inline __attribute__((always_inline)) void
 nam__redo_end(struct nam_worker *worker, const struct nam_index *index,
 	const struct nam__redo *redo, int rc)
 {
-	if (redo->record)
-		nam_buffer_give(worker, redo->record, NAM_NODE_STAGGER_BYTES);
+	if (redo->words)
+		nam_buffer_give(worker, redo->words, NAM__REDO_BUFFER_BYTES);
 	if (__builtin_expect(!nam_gaddr_is_null(redo->block) && !rc, 0))
 		nam__redo_block_give(worker, index, redo->block);
 }

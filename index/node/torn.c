@@ -21,9 +21,13 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 	struct nam_gaddr block, record = nam_gaddr_make(nam_gaddr_region(at),
 		nam_gaddr_offset(at) + index->g.node_bytes, 0);
 	enum nam__redo_kind kind;
-	int rc = nam_read_await(worker, record, torn->record,
-		NAM_NODE_STAGGER_BYTES); /* SUSPENDS */
+	int rc;
 
+	/* I20: the rear word came, and of its record only a part. */
+	torn->image[index->g.node_words - 1] = torn->image[NAM__WORD_FRONT];
+	if (NAM_GUARD(REDO_REAR) && nam__node_is_whole(index, torn->image, at))
+		return 0;
+	rc = nam_read_await(worker, record, torn->record, NAM_NODE_STAGGER_BYTES); /* SUSPENDS */
 	if (rc)
 		return rc;
 	kind = nam__redo_read(&index->g, torn->record, &torn->dirty, &torn->part);
@@ -62,6 +66,8 @@ torn_write(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr 
 		torn->part = NAM__HEADER_FENCES;
 	}
 	nam__doorbell_init(&doorbell, worker, at);
+	nam__doorbell_write(&doorbell, index->g.node_bytes - 8,
+		torn->image + index->g.node_words - 1, 8);
 	nam__image_post(&doorbell, index, &held, torn->dirty, torn->part);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
 	nam_race_point("recover.completed");

@@ -331,16 +331,18 @@ locker_main(char **argv)
 	if (rc)
 		test_die("locker: %s (%s)", nam_err_name(rc), nam_worker_diag(worker));
 	if (!strcmp(argv[3], "torn")) {
-		/* Of a change without a redo record the first WRITE, and no more. */
+		/* Of a change without a redo record the first WRITE and the hash, and no more. */
 		uint32_t rear = index->g.node_words - 1;
-		uint64_t *note = held.image;
+		uint64_t *note = held.image, *hash = held.image + NAM__WORD_HASH;
 		struct nam_batch batch;
 
 		held.image[rear] += 1ull << 16;
 		*note = 0;
+		*hash = ~*hash;
 		nam_batch_init(&batch, worker);
 		nam_batch_write(&batch, held.at, index->g.node_bytes, note, 8);
 		nam_batch_write(&batch, held.at, 8 * rear, held.image + rear, 8);
+		nam_batch_write(&batch, held.at, 8 * NAM__WORD_HASH, hash, 8);
 		if (nam_batch_await(&batch)) /* SUSPENDS */
 			test_die("locker: cannot write");
 	}

@@ -35,7 +35,7 @@ static struct cost
 changed(const struct cost_stage *stage, uint32_t entry_bytes)
 {
 	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1,
-		.requests = entry_bytes <= 32 ? 8 : 9, .bytes_in = image_in(stage),
+		.requests = entry_bytes <= 32 ? 7 : 8, .bytes_in = image_in(stage),
 		.bytes_out = IMAGE_OUT + entry_bytes + cost_redo_out(entry_bytes) };
 }
 
@@ -43,7 +43,7 @@ changed(const struct cost_stage *stage, uint32_t entry_bytes)
 static struct cost
 replaced(const struct cost_stage *stage)
 {
-	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1, .requests = 7,
+	return (struct cost){ .round_trips = 2, .locks = 1, .releases = 1, .requests = 6,
 		.bytes_in = image_in(stage), .bytes_out = IMAGE_OUT + cost_redo_out(8) };
 }
 

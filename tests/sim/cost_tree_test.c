@@ -170,10 +170,10 @@ act_load(struct cost_stage *stage)
 	struct nam_index_stat stat;
 
 	/*
-	 * The root: CAS and READ, four WRITEs, CAS.  The superblock: READ twice, CAS; CAS of the
+	 * The root: CAS and READ, three WRITEs, CAS.  The superblock: READ twice, CAS; CAS of the
 	 * collector's word twice.
 	 */
-	expected.requests = nodes + rpcs + 2 + 4 + 1 + 3 + 2;
+	expected.requests = nodes + rpcs + 2 + 3 + 1 + 3 + 2;
 	stage->pairs = LOADED;
 	stage->supplied = 0;
 	cost_begin(stage);

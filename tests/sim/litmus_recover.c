@@ -50,14 +50,21 @@ die_within(struct actor *self, uint32_t writes, uint64_t after_ns)
 		sim_die("no memory");
 }
 
-/* The record and the rear word are there. */
+/* The record, the rear word and the entries are there. */
 static void
 die_half_written(struct actor *self)
 {
 	die_within(self, 2, LITMUS_TICKS_NS);
 }
 
-/* Of the record nothing, or a part; and other WRITEs, if they do not wait for it. */
+/* The same, and the block of the record. */
+static void
+die_half_deleted(struct actor *self)
+{
+	die_within(self, 3, LITMUS_TICKS_NS);
+}
+
+/* Of the rear word and the record nothing, or a part; and other WRITEs, if they do not wait. */
 static void
 die_before_record(struct actor *self)
 {
@@ -260,6 +267,7 @@ insert_first(struct actor *self)
 {
 	litmus_await(FOUR);
 	litmus_insert(self, KEY + 1);
+	litmus_insert(self, KEY + 3);
 	litmus.flags[THREE] = true;
 }
 
@@ -527,7 +535,7 @@ const struct litmus_case litmus_recover_cases[] = {
 		{ { "lock.taken", A, die_before_record } } },
 		"the same, before the record of the change is there", 2, 0 },
 	{ { "recover_delete", LITMUS_LOADED, { end_deleted, delete_and_die, look_at_rest },
-		{ { "lock.taken", A, die_half_written } } },
+		{ { "lock.taken", A, die_half_deleted } } },
 		"the same, with a change that needs a block for its record", 2, 0 },
 	{ { "recover_apart", LITMUS_LOADED, { end_deleted, fill_delete_and_die, look_at_rest },
 		{ { "lock.taken", A, die_with_block_apart } } },
@@ -550,7 +558,7 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_torn_two", LITMUS_LOADED,
 		{ end_completed, insert_and_die, insert_beside, insert_first },
 		{ { "lock.taken", A, die_half_written }, { "recover.torn_read", B, hold_judge } } },
-		"the same of a torn node, and one of them changes it", 2, 0 },
+		"the same of a torn node, and one of them changes it twice", 2, 0 },
 	{ { "recover_merge", LITMUS_LOADED, { end_merged, merge_and_die, change_merged },
 		{ { "merge.left_written", A, litmus_die_here } } },
 		"a collector dies half-way through a merge", 2, 0 },

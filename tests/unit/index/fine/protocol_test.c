@@ -325,6 +325,7 @@ node_read__torn_by_a_client_that_died__LOCK_ORPHANED_NAMES_IT(void **state)
 	rear = fixture.image[rear_of(&fixture)];
 	lock_and_die(&fixture, &client_id);
 	leaf_poke(&fixture, rear_of(&fixture), rear + (1ull << 16));
+	leaf_poke(&fixture, NAM__WORD_HASH, ~fixture.image[NAM__WORD_HASH]);
 	start_ns = nam_now_ns();
 	assert_int_equal(nam_index_lookup(me.worker, fixture.index, tree_key(fixture.index, 50),
 				 &payload), -NAM_E_LOCK_ORPHANED);

@@ -222,19 +222,37 @@ leaf__of_a_dead_collector_without_an_intent__NEXT_WRITER_TAKES_IT_OVER(void **st
 	check();
 }
 
+/* The record behind the rear word came in part, so the last image counts. */
+static void
+leaf__torn_in_its_rear_word_and_its_record__NEXT_WRITER_TAKES_IT_OVER(void **state)
+{
+	struct nam_gaddr at;
+
+	(void)state;
+	plant();
+	(void)lock_and_die(0, &at);
+	poke(at, NODE_WORDS, 1);
+	poke(at, NODE_WORDS - 1, word_at(at, NODE_WORDS - 1) + (1ull << 16));
+	tree_model_insert(&tree, &model, MIDDLE + 1, 7);
+	assert_int_equal(word_at(at, NAM__WORD_LOCK), NAM_LOCK_FREE);
+	check();
+}
+
 /* Without a record there is nothing to complete the image by. */
 static void
 leaf__torn_by_a_dead_client_without_a_record__STAYS(void **state)
 {
-	uint64_t word, start_ns, rear;
+	uint64_t word, start_ns, rear, hash;
 	struct nam_gaddr at;
 
 	(void)state;
 	plant();
 	word = lock_and_die(0, &at);
 	rear = word_at(at, NODE_WORDS - 1);
+	hash = word_at(at, NAM__WORD_HASH);
 	poke(at, NODE_WORDS, 0);
 	poke(at, NODE_WORDS - 1, rear + (1ull << 16));
+	poke(at, NAM__WORD_HASH, ~hash);
 	start_ns = nam_now_ns();
 	expect(insert(MIDDLE + 1), -NAM_E_LOCK_ORPHANED, start_ns, word);
 	start_ns = nam_now_ns();
@@ -242,6 +260,7 @@ leaf__torn_by_a_dead_client_without_a_record__STAYS(void **state)
 	assert_int_equal(word_at(at, NAM__WORD_LOCK), word);
 	assert_int_equal(word_at(at, NODE_WORDS - 1), rear + (1ull << 16));
 	poke(at, NODE_WORDS - 1, rear);
+	poke(at, NAM__WORD_HASH, hash);
 	/* Whole again, it is taken over. */
 	tree_model_insert(&tree, &model, MIDDLE + 1, 7);
 	assert_int_equal(word_at(at, NAM__WORD_LOCK), NAM_LOCK_FREE);
@@ -317,6 +336,8 @@ main(void)
 		cmocka_unit_test(root__its_holder_died__NEXT_WRITER_TAKES_IT_OVER),
 		cmocka_unit_test(
 			leaf__of_a_dead_collector_without_an_intent__NEXT_WRITER_TAKES_IT_OVER),
+		cmocka_unit_test(
+			leaf__torn_in_its_rear_word_and_its_record__NEXT_WRITER_TAKES_IT_OVER),
 		cmocka_unit_test(leaf__torn_by_a_dead_client_without_a_record__STAYS),
 		cmocka_unit_test(leaf__its_holder_lives__LOCK_TIMEOUT),
 		cmocka_unit_test(leaf__its_holder_died_and_many_fibers_want_it__ALL_SUCCEED),
