@@ -7,7 +7,7 @@
 #define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 
 #include "common/hash/hash.h"
-#include "compute/worker/worker.h"
+#include "compute/worker/buffer.h"
 #include "compute/worker/doorbell.h"
 #include "lock.h"
 #include "lock_queue.h"
@@ -223,7 +223,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	if (__builtin_expect(lock->combined != NULL, 0))
 		nam__lock_combined_end(lock, rc);
 	nam__lock_slot_leave(worker, slot);
-	nam_buffer_give(worker, lock->old, 8);
+	nam__buffer_give(worker, lock->old, 8);
 	return rc;
 }
 

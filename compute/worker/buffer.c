@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "compute/worker/worker.h"
+#include "compute/worker/buffer.h"
 
 #define SLAB_BYTES (128u << 10)
 
@@ -20,13 +20,6 @@ struct nam__slab {
 	uint8_t *base;
 	size_t bytes, used;
 };
-
-static unsigned
-class_of(uint32_t bytes)
-{
-	/* 64 bytes at the least: a buffer never shares a cache line with another. */
-	return bytes <= 64 ? 6 : 32 - (unsigned)__builtin_clz(bytes - 1);
-}
 
 static struct nam__slab *
 slab_new(struct nam_worker *worker, size_t bytes)
@@ -64,7 +57,7 @@ free_slab:
 void *
 nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 {
-	unsigned class = class_of(bytes ? bytes : 1);
+	unsigned class = nam__buffer_class(bytes);
 	void **list;
 	struct nam__slab *slab = NULL;
 	size_t size = (size_t)1 << class;
@@ -98,12 +91,8 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 void
 nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes)
 {
-	void **list = &worker->buffers[class_of(bytes ? bytes : 1)];
-
-	if (!buffer)
-		return;
-	*(void **)buffer = *list;
-	*list = buffer;
+	if (buffer)
+		nam__buffer_give(worker, buffer, bytes);
 }
 
 uint32_t

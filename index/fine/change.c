@@ -158,7 +158,7 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, struct change *cha
 
 	if (!index->fast_changes)
 		return NAM__FAST_DECLINED;
-	held->lock.old = nam_buffer_take(worker, 8);
+	held->lock.old = nam__buffer_take(worker, 8);
 	if (!held->lock.old) {
 		*ret_rc = -ENOMEM;
 		return NAM__FAST_TAKEN;

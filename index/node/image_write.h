@@ -59,7 +59,7 @@ nam__redo_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	uint32_t bytes = 0;
 
 	redo->block = NAM_GADDR_NULL;
-	redo->words = nam_buffer_take(worker, NAM__REDO_BUFFER_BYTES);
+	redo->words = nam__buffer_take(worker, NAM__REDO_BUFFER_BYTES);
 	if (__builtin_expect(redo->words != NULL, 1)) {
 		redo->words[0] = *rear;
 		bytes = nam__redo_fill(redo->words + 1, held->image, dirty, part);
@@ -85,7 +85,7 @@ nam__redo_end(struct nam_worker *worker, const struct nam_index *index,
 	const struct nam__redo *redo, int rc)
 {
 	if (redo->words)
-		nam_buffer_give(worker, redo->words, NAM__REDO_BUFFER_BYTES);
+		nam__buffer_give(worker, redo->words, NAM__REDO_BUFFER_BYTES);
 	if (__builtin_expect(!nam_gaddr_is_null(redo->block) && !rc, 0))
 		nam__redo_block_give(worker, index, redo->block);
 }
