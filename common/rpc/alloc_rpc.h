@@ -13,7 +13,8 @@
  */
 struct nam_rpc_alloc_request {
 	uint32_t stride;	/* bytes, a multiple of 64 */
-	uint32_t count;		/* blocks wanted; fewer may come, at least one */
+	uint16_t count;		/* blocks wanted; fewer may come, at least one */
+	uint16_t reserve;	/* 1: of the memory that is left for passing uses, too; or 0 */
 };
 
 #define NAM_RPC_ALLOC_SCATTERED_MAX 480u
@@ -22,7 +23,7 @@ struct nam_rpc_alloc_reply {
 	uint64_t run_at;	/* gaddr of a run of fresh blocks, or 0 */
 	uint32_t run_count;	/* blocks in the run, `stride` apart */
 	uint16_t count;		/* recycled blocks that follow */
-	uint16_t free;		/* memory that clients may still allocate, in 65,535ths of all */
+	uint16_t free;		/* memory that is still free, in 65,535ths of all */
 	uint64_t blocks[];	/* gaddrs */
 };
 

@@ -49,10 +49,15 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 
 /* Ask the server for blocks and put them on the size class, which is empty. */
 NAM_FIBER_FN static int
-class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam__block_class *class)
+class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
+	struct nam__block_class *class)
 {
 	uint32_t most = ASK_BYTES_MAX / stride + 1;
-	struct nam_rpc_alloc_request request = { stride, class->ask < most ? class->ask : most };
+	struct nam_rpc_alloc_request request = {
+		.stride = stride,
+		.count = (uint16_t)(reserve ? 1 : class->ask < most ? class->ask : most),
+		.reserve = reserve,
+	};
 	struct nam_rpc_alloc_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	uint32_t reply_bytes = NAM_RPC_BODY_MAX;
 	int rc;
@@ -101,7 +106,7 @@ give_reply:
 
 /* One task asks; other tasks wait for it and then look at the size class again. */
 NAM_FIBER_FN static int
-class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
 	struct nam__block_class *class)
 {
 	struct nam__task *self = worker->current, *task, *next;
@@ -114,7 +119,7 @@ class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 		return nam__task_await(worker); /* SUSPENDS */
 	}
 	class->refilling = true;
-	rc = class_ask(worker, slot, stride, class); /* SUSPENDS */
+	rc = class_ask(worker, slot, stride, reserve, class); /* SUSPENDS */
 	class->refilling = false;
 	if (nam_err_is(rc, NAM_E_REMOTE_FULL)) {
 		class->skips = SKIPS;
@@ -130,7 +135,8 @@ class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 }
 
 NAM_FIBER_FN static int
-alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
+alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
+	struct nam_gaddr *ret_at)
 {
 	struct nam__block_class *class;
 	int rc;
@@ -147,7 +153,7 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 	if (!class)
 		return -ENOMEM;
 	while (nam__class_empty(class)) {
-		rc = class_refill(worker, slot, stride, class); /* SUSPENDS */
+		rc = class_refill(worker, slot, stride, reserve, class); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}
@@ -295,7 +301,7 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t least, uint32
 			continue;
 		asked[slot] = true;
 		usable_count++;
-		rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+		rc = alloc_on(worker, slot, stride, false, ret_at); /* SUSPENDS */
 		if (rc && !worker->qps[slot])
 			dead_count++;
 		else if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
@@ -321,7 +327,7 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 
 	if (rc)
 		return rc;
-	rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+	rc = alloc_on(worker, slot, stride, false, ret_at); /* SUSPENDS */
 
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		return rc;
@@ -338,38 +344,21 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }
 
-NAM_FIBER_FN static int
-spare_take_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
-{
-	struct nam__block_class *class = nam__class_find(worker, slot, stride);
-
-	/* The server was full: not each time a message. */
-	if (class && !class->spares_count && nam__class_empty(class) && class->skips) {
-		class->skips--;
-		return -NAM_E_REMOTE_FULL;
-	}
-	if (!class || !class->spares_count)
-		return nam_alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
-	ret_at->raw = class->spares[--class->spares_count];
-	*ret_at = nam_gaddr_tagged(*ret_at, NAM_BLOCK_FRESH);
-	return 0;
-}
-
 int
 nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
-	struct nam_gaddr *ret_at, uint32_t *ret_slot)
+	struct nam_gaddr *ret_at)
 {
-	uint32_t servers_count = worker->client->servers_count;
-	int rc = spare_take_on(worker, slot, stride, ret_at); /* SUSPENDS */
-	bool full = nam_err_is(rc, NAM_E_REMOTE_FULL);
+	struct nam__block_class *class = nam__class_find(worker, slot, stride);
+	int rc;
 
-	*ret_slot = slot;
-	for (uint32_t i = 1; full && rc && i < servers_count; i++) {
-		*ret_slot = (slot + i) % servers_count;
-		if (usable(worker->client, *ret_slot))
-			rc = spare_take_on(worker, *ret_slot, stride, ret_at); /* SUSPENDS */
+	if (class && class->spares_count) {
+		ret_at->raw = class->spares[--class->spares_count];
+		*ret_at = nam_gaddr_tagged(*ret_at, NAM_BLOCK_FRESH);
+		return 0;
 	}
-	return rc;
+	rc = nam_alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+	return nam_err_is(rc, NAM_E_REMOTE_FULL) ? alloc_on(worker, slot, stride, true,
+		ret_at) : rc; /* SUSPENDS */
 }
 
 void

@@ -8,12 +8,12 @@
 /*
  * nam__spare_take -- a block on that memory server for a passing use: the one before, if it has
  * come back, tagged as fresh, as the caller has left it.  Between two uses nodes do not get it,
- * which would have to READ its generation.  If that memory server is full, it is on another one.
+ * which would have to READ its generation.  A full memory server has a reserve for them (M20).
  *
  * Returns 0, or as nam_alloc_on().
  */
 NAM_FIBER_FN int nam__spare_take(struct nam_worker *worker, uint32_t slot, uint32_t stride,
-	struct nam_gaddr *ret_at, uint32_t *ret_slot) NAM_MUST_CHECK;
+	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 /* No other client has seen it. */
 void nam__spare_give(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at,
 	uint32_t stride);

@@ -678,17 +678,6 @@ nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 
 /* ---- redo records that need a block ------------------------------------------------------- */
 
-NAM_FIBER_FN static int
-words_write(struct nam_worker *worker, struct nam_gaddr at, uint32_t first, const uint64_t *words,
-	uint32_t count)
-{
-	struct nam_batch batch;
-
-	nam_batch_init(&batch, worker);
-	nam_batch_write(&batch, at, 8 * first, words, 8 * count);
-	return nam_batch_await(&batch); /* SUSPENDS */
-}
-
 /*
  * I3: to a reader with an old pointer to the block, its words would be a torn node.  So its
  * generation is one more than that pointer promises.
@@ -698,6 +687,7 @@ generation_pass(struct nam_worker *worker, struct nam_gaddr at)
 {
 	uint64_t *shape = nam_buffer_take(worker, 8);
 	uint32_t generation = 0;
+	struct nam_batch batch;
 	int rc;
 
 	if (!shape)
@@ -705,7 +695,9 @@ generation_pass(struct nam_worker *worker, struct nam_gaddr at)
 	rc = generation_read(worker, at, &generation); /* SUSPENDS */
 	if (!rc) {
 		*shape = generation + 1;
-		rc = words_write(worker, at, NAM__WORD_SHAPE, shape, 1); /* SUSPENDS */
+		nam_batch_init(&batch, worker);
+		nam_batch_write(&batch, at, 8 * NAM__WORD_SHAPE, shape, 8);
+		rc = nam_batch_await(&batch); /* SUSPENDS */
 	}
 	nam_buffer_give(worker, shape, 8);
 	return rc;
@@ -721,10 +713,9 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 	uint32_t bytes = 8 * nam__dirty_words(words);
 	struct nam_gaddr tagged, at;
 	struct nam_wr *wr;
-	uint32_t slot;
 
 	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
-			index->g.stride, &tagged, &slot)) /* SUSPENDS */
+			index->g.stride, &tagged)) /* SUSPENDS */
 		return;
 	at = nam_gaddr_untagged(tagged);
 	/* I3, I20. */
@@ -733,18 +724,10 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 		nam_free_unseen(worker, at, index->g.stride);
 		return;
 	}
-	/*
-	 * In the places of a node, without the header: it is that of the last node there.  On the
-	 * memory server of the node they go in the doorbell of its WRITEs (I20).
-	 */
-	if (slot == (uint32_t)doorbell->server) {
-		wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
-		(void)nam__resolve(worker, at, 8 * words.first, bytes, wr);
-		doorbell->bytes_out += bytes;
-	} else if (NAM_GUARD(REDO_APART) && words_write(worker, at, words.first,
-			held->image + words.first, nam__dirty_words(words))) { /* SUSPENDS */
-		return;		/* the WRITE may yet arrive, so the block is not used again */
-	}
+	/* In the places of a node, without the header: it is that of the last node there. */
+	wr = nam__doorbell_add(doorbell, NAM_WR_WRITE, 0, held->image + words.first, bytes);
+	(void)nam__resolve(worker, at, 8 * words.first, bytes, wr);
+	doorbell->bytes_out += bytes;
 	redo->block = at;
 	redo->words[1 + NAM__REDO_BLOCK] = at.raw;
 }

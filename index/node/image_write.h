@@ -34,10 +34,10 @@ nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 /* The record of a change that is under way. */
 struct nam__redo {
 	uint64_t *words;		/* the rear word and the record; NULL: there is none */
-	struct nam_gaddr block;		/* elsewhere; or null */
+	struct nam_gaddr block;		/* elsewhere, of the same memory server; or null */
 };
 
-/* protocol.c: a record that needs a block.  Posts the WRITE of that, or waits for it. */
+/* protocol.c: a record that needs a block.  Posts the WRITE of that. */
 NAM_FIBER_FN void nam__redo_block_post(struct nam__doorbell *doorbell,
 	const struct nam_index *index, struct nam__held *held, struct nam__dirty dirty,
 	enum nam__header_part part, struct nam__redo *redo);

@@ -19,6 +19,8 @@
 #include "common/guard.h"
 #include "memserver/services/runs.h"
 
+#define RESERVE_SHARE 256u
+#define RESERVE_BYTES_MAX (4u << 20)
 #define RESTORING UINT64_MAX		/* a region: in place of a batch, until it has its pages */
 #define RESTORE_NS 500000000ull		/* one HOLD begins no other region after this time */
 
@@ -56,6 +58,10 @@ nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 		total += bytes[i];
 	}
 	allocator->memory[NAM_MEMORY_PUBLIC].bytes = total;
+	/* M20.  No block has the first bytes of a region. */
+	allocator->reserve_bytes = reserved + (count - 1) * NAM_GADDR_UNIT_BYTES +
+		(total / RESERVE_SHARE < RESERVE_BYTES_MAX ? total / RESERVE_SHARE :
+		RESERVE_BYTES_MAX);
 	/* Half of NAM__RUNS_MAX are enough for all memory. */
 	allocator->run_bytes = total / (NAM__RUNS_MAX / 2) > NAM__RUN_BYTES_MIN ?
 		total / (NAM__RUNS_MAX / 2) : NAM__RUN_BYTES_MIN;
@@ -183,7 +189,7 @@ nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	if (list)
 		n = take_recycled(allocator, list, 0, ret_blocks, count);
 	if (list && n < count)
-		carved = nam__runs_carve(allocator, stride, kind, count - n);
+		carved = nam__runs_carve(allocator, stride, kind, count - n, 0);
 	if (list && kind != NAM_MEMORY_PRIVATE && !n && !carved.count &&
 		held_again(allocator, list))
 		n = take_recycled(allocator, list, 0, ret_blocks, count);
@@ -228,7 +234,7 @@ nam__service_alloc(struct nam__exchange *exchange)
 	struct nam__stride *list;
 
 	if (!stride_valid(request->stride) || request->count == 0 ||
-		request->count > NAM__ALLOC_COUNT_MAX)
+		request->count > NAM__ALLOC_COUNT_MAX || request->reserve > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, true);
@@ -237,7 +243,8 @@ nam__service_alloc(struct nam__exchange *exchange)
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
 	if (list && reply->count < request->count && LIST_EMPTY(&list->runs))
 		carved = nam__runs_carve(allocator, request->stride, NAM_MEMORY_PUBLIC,
-			request->count - reply->count);
+			request->count - reply->count,
+			request->reserve ? 0 : allocator->reserve_bytes);
 	if (list && !reply->count && !carved.count && held_again(allocator, list))
 		reply->count = (uint16_t)take_recycled(allocator, list, owner, reply->blocks,
 		most);

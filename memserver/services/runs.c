@@ -218,10 +218,16 @@ vacant_for(const struct nam__alloc_region *region, uint32_t stride)
 
 struct nam__carved
 nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
-	uint32_t count)
+	uint32_t count, uint64_t keep)
 {
+	const struct nam_memory_figures *memory = &allocator->memory[kind];
+	uint64_t vacant_bytes = memory->bytes - memory->carved_bytes;
 	struct nam__carved carved = { .count = 0 };
 
+	if (keep && vacant_bytes < keep + (uint64_t)count * stride)
+		count = vacant_bytes > keep ? (uint32_t)((vacant_bytes - keep) / stride) : 0;
+	if (!count)
+		return carved;
 	do {
 		for (uint32_t i = 0; i < allocator->regions_count; i++) {
 			struct nam__alloc_region *region = &allocator->regions[i];

@@ -56,9 +56,12 @@ struct nam__carved {
 	bool dirty;			/* they are not zero yet */
 };
 
-/* Up to `count` fresh blocks in the first regions of the kind with room for one. */
+/*
+ * Up to `count` fresh blocks in the first regions of the kind with room for one.  At least `keep`
+ * bytes of all regions of the kind stay vacant.
+ */
 struct nam__carved nam__runs_carve(struct nam__allocator *allocator, uint32_t stride,
-	enum nam_memory_kind kind, uint32_t count);
+	enum nam_memory_kind kind, uint32_t count, uint64_t keep);
 
 /* Blocks that were carved just now belong to a client.  Without memory they belong to none. */
 void nam__carved_own(struct nam__allocator *allocator, const struct nam__carved *carved,

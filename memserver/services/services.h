@@ -19,7 +19,7 @@
 #define NAM__RUNS_MAX 262144u		/* of one server */
 #define NAM__RUN_BYTES_MIN (1u << 20)
 #define NAM__STRIDES_MAX 256u
-#define NAM__ALLOC_COUNT_MAX 65536u	/* blocks of one request */
+#define NAM__ALLOC_COUNT_MAX 32768u	/* blocks of one request */
 
 struct nam_server;
 struct nam__connection;
@@ -47,6 +47,7 @@ struct nam__allocator {
 	uint32_t runs_count;		/* that have blocks */
 	uint32_t strides_count;
 	uint64_t run_bytes;		/* the longest run with more than one block */
+	uint64_t reserve_bytes;		/* public memory that is left but for passing uses (M20) */
 	uint64_t batch;			/* of the last HOLD */
 	uint64_t sweep;			/* the number of the one under way; or 0 */
 	uint64_t sweep_living[NAM_CLIENTS_MAX / 64];	/* bits: clients that it takes for alive */

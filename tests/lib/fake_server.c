@@ -102,7 +102,9 @@ static int32_t
 answer_alloc(struct fake_server *server, const struct nam_rpc_alloc_request *request,
 	struct nam_rpc_alloc_reply *reply, uint32_t *ret_bytes)
 {
-	uint64_t room = (region_bytes(server) - server->carved) / request->stride;
+	uint64_t keep = server->carved + (request->reserve ? 0ull : server->options.reserve_bytes);
+	uint64_t room = keep < region_bytes(server) ? (region_bytes(server) - keep) /
+		request->stride : 0;
 
 	memset(reply, 0, sizeof(*reply));
 	for (uint32_t i = 0; i < server->free_count && reply->count < request->count &&
@@ -116,8 +118,8 @@ answer_alloc(struct fake_server *server, const struct nam_rpc_alloc_request *req
 		server->free_blocks[i] = server->free_blocks[server->free_count];
 		server->free_strides[i] = server->free_strides[server->free_count];
 	}
-	if (room > request->count - reply->count)
-		room = request->count - reply->count;
+	if (room > (uint32_t)(request->count - reply->count))
+		room = (uint32_t)(request->count - reply->count);
 	if (room) {
 		reply->run_at = address_of(server, server->carved).raw;
 		reply->run_count = (uint32_t)room;

@@ -37,6 +37,7 @@ struct fake_server_options {
 	uint32_t magic_version;		/* default: the right one */
 	int32_t reject_status;		/* other than 0: every connection is rejected with it */
 	uint64_t memory_bytes;		/* default 4 MiB, one region */
+	uint64_t reserve_bytes;		/* default 0 */
 	uint32_t regions_per_page;	/* default: all in one reply */
 	uint32_t regions_count;		/* default 1; that many names for slices of the memory */
 	fake_hook_fn hook;

@@ -2,6 +2,7 @@
 /*
  * litmus_recover.c -- scenes about the locks of dead clients, which others take over.
  */
+#include "compute/remote/spare.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
 #include "litmus.h"
@@ -111,38 +112,36 @@ delete_and_die(struct actor *self)
 	(void)!nam_index_delete(self->worker, self->index, key);
 }
 
+/* All memory of the leaf's server that there is for nodes; the block is of the reserve. */
 static void
-fill(struct actor *self, uint32_t slot)
+fill(struct actor *self, int (*take)(struct nam_worker *, uint32_t, uint32_t, struct nam_gaddr *))
 {
-	struct nam_gaddr at;
+	struct nam_gaddr at, leaf = litmus_leaf_of(self, 110, NULL);
+	uint32_t slot = nam_region_table_find(&self->client->regions, leaf)->server;
 	int rc;
 
 	do
-		rc = nam_alloc_on(self->worker, slot, self->index->g.stride, &at);
+		rc = take(self->worker, slot, self->index->g.stride, &at);
 	while (!rc);
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		sim_die("the memory server cannot be filled");
 }
 
-/* The memory server of that leaf is full: the block is on another one. */
 static void
 fill_delete_and_die(struct actor *self)
 {
-	struct nam_gaddr leaf = litmus_leaf_of(self, 110, NULL);
-
-	fill(self, nam_region_table_find(&self->client->regions, leaf)->server);
+	fill(self, nam_alloc_on);
 	litmus.flags[THREE] = true;
 	delete_and_die(self);
 }
 
-/* All are: the record is that of the change before, which did not write the header. */
+/* With the reserve: the record is that of the change before, which did not write the header. */
 static void
 fill_all_and_die(struct actor *self)
 {
 	uint8_t key[8];
 
-	fill(self, 0);
-	fill(self, 1);
+	fill(self, nam__spare_take);
 	nam_key_from_u64(120, key);
 	if (nam_index_update(self->worker, self->index, key, 1))
 		sim_die("no update");
@@ -172,9 +171,9 @@ look_and_delete(struct actor *self)
 		litmus_fail("delete: %s", nam_worker_diag(self->worker));
 }
 
-/* Of the WRITEs that of the block, the record and the rear word are done. */
+/* As die_half_deleted(), of the last change. */
 static void
-die_with_block_apart(struct actor *self)
+die_with_reserve(struct actor *self)
 {
 	if (litmus.flags[THREE])
 		die_within(self, 3, LITMUS_TICKS_NS);
@@ -537,9 +536,9 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_delete", LITMUS_LOADED, { end_deleted, delete_and_die, look_at_rest },
 		{ { "lock.taken", A, die_half_deleted } } },
 		"the same, with a change that needs a block for its record", 2, 0 },
-	{ { "recover_apart", LITMUS_LOADED, { end_deleted, fill_delete_and_die, look_at_rest },
-		{ { "lock.taken", A, die_with_block_apart } } },
-		"the same, with the block on another memory server, as that one is full", 2, 0 },
+	{ { "recover_reserve", LITMUS_LOADED, { end_deleted, fill_delete_and_die, look_at_rest },
+		{ { "lock.taken", A, die_with_reserve } } },
+		"the same, and the memory server has a block only in its reserve", 2, 0 },
 	{ { "recover_earlier", LITMUS_LOADED, { NULL, fill_all_and_die, look_and_delete },
 		{ { "lock.taken", A, die_without_record } } },
 		"the same, with no room for a block, after a change that had a record", 2, 0 },

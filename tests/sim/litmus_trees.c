@@ -324,7 +324,6 @@ static void
 note_where_it_was(struct actor *self)
 {
 	struct nam_gaddr spare;
-	uint32_t slot;
 
 	litmus_await(TWO);
 	/* From behind: none of these needs a block. */
@@ -333,7 +332,7 @@ note_where_it_was(struct actor *self)
 	(void)litmus_collect(self);
 	litmus_collect_until_reusable(self);
 	/* The merge's record had one; as if another operation were using it. */
-	if (nam__spare_take(self->worker, 0, self->index->g.stride, &spare, &slot))
+	if (nam__spare_take(self->worker, 0, self->index->g.stride, &spare))
 		sim_die("there is no spare block");
 	litmus_delete_range(self, 330, 330);
 	litmus.flags[THREE] = true;

@@ -13,7 +13,10 @@
 static inline int
 ask(struct fixture *f, uint32_t stride, uint32_t count)
 {
-	const struct nam_rpc_alloc_request request = { .stride = stride, .count = count };
+	const struct nam_rpc_alloc_request request = {
+		.stride = stride,
+		.count = (uint16_t)count,
+	};
 
 	return call(f, NAM_RPC_ALLOC, &request, sizeof(request));
 }

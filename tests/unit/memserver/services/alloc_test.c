@@ -49,9 +49,7 @@ alloc__until_full__HANDS_OUT_EVERY_BLOCK_ONCE(void **state)
 			assert_true(blocks[i] - blocks[i - 1] >= 1088 / 64);
 	}
 	/* Smaller ones still fit into what is left. */
-	assert_int_equal(ask(f, 64, 65536), 0);
-	n = collect(f, 64, blocks);
-	assert_in_range(n, 1, 16);
+	assert_in_range(fill(f, 64, blocks), 1, 16);
 	free(blocks);
 }
 
@@ -100,6 +98,28 @@ alloc__many_recycled__COME_IN_REPLIES_THAT_FIT(void **state)
 			assert_int_equal(reply->run_count, 0);
 	}
 	assert_int_equal(n, 2000);
+	free(blocks);
+}
+
+static void
+alloc__memory_is_full__RESERVE_IS_LEFT_for_those_that_ask_for_it(void **state)
+{
+	const struct nam_rpc_alloc_request reserve = { .stride = 64, .count = 1, .reserve = 1 };
+	struct fixture *f = *state;
+	uint64_t *blocks = calloc((1u << 20) / 64, sizeof(*blocks)), block;
+	uint32_t n = fill(f, 64, blocks), reserved = 0;
+
+	assert_int_equal(ask(f, 64, 1), -NAM_E_REMOTE_FULL);
+	while (call(f, NAM_RPC_ALLOC, &reserve, sizeof(reserve)) == 0) {
+		assert_int_equal(collect(f, 64, &block), 1);
+		reserved++;
+	}
+	assert_int_equal(reserved, (1u << 20) / 256 / 64);
+	assert_in_range(n + reserved, ((1u << 20) - NAM_META_BYTES) / 64 - 64,
+		((1u << 20) - NAM_META_BYTES) / 64);
+	/* What has come back is for all. */
+	assert_int_equal(give(f, 64, &block, 1), 0);
+	assert_int_equal(ask(f, 64, 1), 0);
 	free(blocks);
 }
 
@@ -493,6 +513,7 @@ main(void)
 		TEST(alloc__until_full__HANDS_OUT_EVERY_BLOCK_ONCE),
 		TEST(free__then_alloc__RECYCLES_FOR_THE_SAME_STRIDE_ONLY),
 		TEST(alloc__many_recycled__COME_IN_REPLIES_THAT_FIT),
+		TEST(alloc__memory_is_full__RESERVE_IS_LEFT_for_those_that_ask_for_it),
 		TEST(alloc__malformed__IS_PROTOCOL),
 		TEST(free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST),
 		TEST(free__malformed__IS_PROTOCOL),
