@@ -3,9 +3,8 @@
  * layout.h -- every byte that lives in remote memory, except the entries of index nodes.
  *
  * The header of a node is here.  index/node/node.h defines its entries from the index's key size.
- *
- * All words are little-endian.  A word of an atomic is 8-byte aligned and is touched by
- * atomics only.  Reserved bytes are zero.
+ * All words are little-endian.  A word of an atomic is 8-byte aligned and is touched by atomics
+ * only.  Reserved bytes are zero.
  */
 #ifndef NAM_COMMON_LAYOUT_H
 #define NAM_COMMON_LAYOUT_H
@@ -33,10 +32,10 @@
  *						later one; fencing: how many clients are.
  *						Clients may damage it: then they ask
  * 88	8	sweep	the server's CPU		the sweep that asks for reports; likewise
+ * 96	8	sweeper	CAS by the client that sweeps	0, or a lock word (below)
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
- *			zeroes a dead client's, after	words.  4,096 of them.
- *			all its queue pairs are gone
+ *			zeroes a dead client's slot	words.  4,096 of them.
  * 32896 32 each names	WRITE by the client whose	nothing: `check` says whether it is whole,
  *			name it is			`incarnation` whose it is.  4,096 of them.
  */
@@ -44,6 +43,7 @@
 #define NAM_META_JOINED_OFFSET 72u
 #define NAM_META_VIEW_OFFSET 80u
 #define NAM_META_SWEEP_OFFSET 88u
+#define NAM_META_SWEEPER_OFFSET 96u
 #define NAM_META_SLOTS_OFFSET 128u
 #define NAM_VIEW_WORD_FENCING 48u	/* of the view word, from this bit on */
 #define NAM_META_NAMES_OFFSET (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)

@@ -10,6 +10,7 @@
 
 #include "common/hash/hash.h"
 #include "compute/client/names.h"
+#include "compute/remote/lock.h"
 #include "compute/remote/reclaim.h"
 #include "index/hybrid/hybrid.h"
 #include "index/design.h"
@@ -519,7 +520,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	}
 	nam_race_point("drop.unnamed");
 	/* If a client has the index open, its next look at the superblock says so. */
-	rc = nam__superblock_cas(worker, index, offsetof(struct nam_superblock, state), 0, 1,
+	rc = nam__word_cas(worker, index->superblock, offsetof(struct nam_superblock, state), 0, 1,
 		&seen); /* SUSPENDS */
 	nam_race_point("drop.marked");
 	/* Until the root is gone, there is a way to the nodes that are retired. */

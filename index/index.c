@@ -223,14 +223,11 @@ int
 nam__index_nodes(struct nam_worker *worker, struct nam_index *index, const struct nam__seen *seen)
 {
 	struct nam_index_stat stat = { 0 };
-	uint64_t word;
 	int rc;
 
 	nam__op_begin(worker, NAM_OP_VERIFY);
-	rc = nam__collector_enter(worker, index, 0, &word); /* SUSPENDS */
+	rc = nam__merge_complete(worker, index); /* SUSPENDS */
 	if (!rc)
-		rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
-	if (!rc || rc == -NAM_E_LOCK_TIMEOUT)
 		rc = index->ops->stat(worker, index, &stat, seen); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;

@@ -39,11 +39,11 @@ struct nam_sweep_stat {
  * @dry		only say what would be freed
  *
  * Other operations go on meanwhile, and living clients lose nothing.  If a client is killed
- * meanwhile, the sweep begins anew, a few times.
+ * meanwhile, the sweep completes what that one had begun, too.
  *
  * Returns 0 or a negative code; then nothing is freed, and the worker's diag says why:
- *	-NAM_E_LOCK_TIMEOUT	a client is stopped or in a long operation
- *	-EAGAIN			clients are killed all the time, or another sweep has begun
+ *	-NAM_E_LOCK_TIMEOUT	another client sweeps, or is stopped, or in a long operation
+ *	-EAGAIN			clients are killed all the time
  *	-NAM_E_LOST, ...	an index or a store cannot be read whole, as nam_index_open(),
  *				nam_index_stat() and nam_records_open() say
  *	-ECANCELED		as nam_worker_stop_when() says

@@ -24,6 +24,7 @@
 #define SLOT_WAIT_MAX_NS 16000u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 512000u
+#define OWNER_PAUSE_NS 200000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
 #define LOOK_MAX_NS 50000000ull
 /* But no waiter waits longer than so many times lock_timeout_ms. */
@@ -597,4 +598,85 @@ int
 nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 {
 	return nam__unlock_quickly(doorbell, lock); /* SUSPENDS */
+}
+
+/* ---- a word that one client at a time has ---------------------------------------------------- */
+
+int
+nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t compare,
+	uint64_t swap, uint64_t *ret_seen)
+{
+	uint64_t *old = nam_buffer_take(worker, 8);
+	struct nam_batch batch;
+	int rc;
+
+	if (!old)
+		return -ENOMEM;
+	nam_batch_init(&batch, worker);
+	nam_batch_cas(&batch, at, offset, compare, swap, old);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!rc)
+		*ret_seen = *old;
+	nam_buffer_give(worker, old, 8);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t word,
+	uint64_t *ret_dead)
+{
+	struct nam__lock_holder holder;
+	uint64_t held, seen;
+	int rc;
+
+	*ret_dead = NAM_LOCK_FREE;
+	rc = nam__word_cas(worker, at, offset, NAM_LOCK_FREE, word, &held); /* SUSPENDS */
+	/* C27: without the word there is no work. */
+	if (rc || held == NAM_LOCK_FREE || !NAM_GUARD(COLLECTOR_WORD))
+		return rc;
+	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
+	if (rc < 0)
+		return rc;
+	nam_race_point("owner.asked");
+	/* C27: the word of a living owner stays. */
+	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
+		return nam__lock_blame(worker, at, &holder);
+	rc = nam__word_cas(worker, at, offset, held, word, &seen); /* SUSPENDS */
+	if (!rc && seen == NAM_LOCK_FREE) {
+		/* It had left before it ended. */
+		held = NAM_LOCK_FREE;
+		rc = nam__word_cas(worker, at, offset, held, word, &seen); /* SUSPENDS */
+	}
+	if (!rc && seen == held)
+		*ret_dead = held;
+	if (rc || seen == held)
+		return rc;
+	/* Another client has come first: ask which. */
+	rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
+	return rc < 0 ? rc : nam__lock_blame(worker, at, &holder);
+}
+
+int
+nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
+	uint64_t patience_ns, uint64_t *ret_word, uint64_t *ret_dead)
+{
+	uint64_t start_ns = nam_now_ns();
+	int rc;
+
+	*ret_word = nam__lock_word_new(worker);
+	while ((rc = try(worker, at, offset, *ret_word, ret_dead)) == /* SUSPENDS */
+			-NAM_E_LOCK_TIMEOUT && nam_now_ns() - start_ns < patience_ns)
+		nam__pause_await(worker, OWNER_PAUSE_NS); /* SUSPENDS */
+	return rc;
+}
+
+int
+nam__owner_word_leave(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
+	uint64_t word)
+{
+	uint64_t seen;
+	int rc = nam__word_cas(worker, at, offset, word, NAM_LOCK_FREE,
+		&seen); /* SUSPENDS */
+
+	return rc || seen == word ? rc : -NAM_E_FENCED;
 }

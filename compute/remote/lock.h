@@ -173,4 +173,30 @@ nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
 int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 	const struct nam__lock_holder *holder) NAM_MUST_CHECK;
 
+/* ---- a word that one client at a time has, for work that may take long: there is no queue ---- */
+
+/**
+ * nam__owner_word_enter -- become the owner, if there is none or it is dead.
+ *
+ * @offset	of the word, in the object at `at`
+ * @patience_ns	how long to wait for one that is not to leave
+ * @ret_word	for nam__owner_word_leave()
+ * @ret_dead	the word of the dead owner that this client succeeds; else NAM_LOCK_FREE
+ *
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (the owner is not dead; the diag names it), -NAM_E_LOCK_ORPHANED
+ * (it is, and another client was quicker to succeed it), or a FABRIC code.
+ *
+ * Cost:	1 round trip; with an owner 1 RPC, and 1 round trip more; again every 200 us.
+ */
+NAM_FIBER_FN int nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at,
+	uint32_t offset, uint64_t patience_ns, uint64_t *ret_word,
+	uint64_t *ret_dead) NAM_MUST_CHECK;
+/* Returns 0, -NAM_E_FENCED (another client has it), or a FABRIC code.  Cost: 1 round trip. */
+NAM_FIBER_FN int nam__owner_word_leave(struct nam_worker *worker, struct nam_gaddr at,
+	uint32_t offset, uint64_t word) NAM_MUST_CHECK;
+
+/* CAS of the word at `offset`.  Returns 0 or as nam_batch_await().  Cost: 1 round trip. */
+NAM_FIBER_FN int nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
+	uint64_t compare, uint64_t swap, uint64_t *ret_seen) NAM_MUST_CHECK;
+
 #endif /* NAM_COMPUTE_REMOTE_LOCK_H */

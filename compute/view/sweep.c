@@ -9,9 +9,32 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/lock.h"
 
 #define PAUSE_NS 10000000ull		/* a tick of an epoch thread; */
 #define PAUSE_NS_MAX 160000000ull	/* and longer when it takes longer */
+#define SWEEPER_AT (NAM_META_SWEEPER_OFFSET - NAM_META_EPOCH_OFFSET)
+
+/* ---- one sweeper -------------------------------------------------------------------------- */
+
+int
+nam__sweeper_enter(struct nam_worker *worker, uint64_t *ret_word)
+{
+	uint64_t dead;
+	int rc = nam__owner_word_enter(worker, worker->client->epoch_word, SWEEPER_AT,
+		worker->client->options.timeout_ms * 1000000ull, ret_word, &dead); /* SUSPENDS */
+	struct nam_diag said = worker->diag;
+
+	return rc != -NAM_E_LOCK_TIMEOUT ? rc : nam_diag_set(&worker->diag, rc,
+		"one client at a time sweeps: %s", said.text);
+}
+
+void
+nam__sweeper_leave(struct nam_worker *worker, uint64_t word)
+{
+	(void)!nam__owner_word_leave(worker, worker->client->epoch_word, SWEEPER_AT,
+		word); /* SUSPENDS */
+}
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
@@ -300,9 +323,10 @@ nam_keep(struct nam_worker *worker, struct nam_gaddr at)
 NAM_FIBER_FN static int
 reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 {
+	/* Of this round: clients that have reported before report again. */
 	const struct nam_rpc_sweep_request request = {
 		.step = NAM_RPC_SWEEP_REPORT,
-		.number = sweep->number,
+		.number = nam_entropy() | 1,
 	};
 	struct nam_worker *worker = sweep->worker;
 	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
@@ -313,8 +337,13 @@ reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 		int rc = ask(worker, worker->client->catalog_slot, &request, &reply,
 			0); /* SUSPENDS */
 
-		if (!rc && reply.killed != sweep->killed && NAM_GUARD(SWEEP_KILLED))
-			return nam_diag_set(diag, -EAGAIN, "a client was killed meanwhile");
+		if (!rc && reply.killed != sweep->killed && NAM_GUARD(SWEEP_KILLED)) {
+			sweep->killed = reply.killed;
+			/* Until they are DEAD, no client completes what they had begun. */
+			rc = operations_wait(worker, diag); /* SUSPENDS */
+			return rc ? rc : nam_diag_set(diag, -EAGAIN,
+				"clients are killed all the time");
+		}
 		if (rc || !reply.client)
 			return rc;
 		if (nam_now_ns() >= deadline)

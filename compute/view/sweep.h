@@ -16,11 +16,15 @@ enum nam__sweep_marks {
 	NAM__SWEEP_MARKS,
 };
 
+/* Become the client that sweeps, within timeout_ms, as nam__owner_word_enter(); and leave. */
+NAM_FIBER_FN int nam__sweeper_enter(struct nam_worker *worker, uint64_t *ret_word) NAM_MUST_CHECK;
+NAM_FIBER_FN void nam__sweeper_leave(struct nam_worker *worker, uint64_t word);
+
 struct nam__sweep {
 	struct nam_worker *worker;
 	bool dry;			/* nothing is to be freed */
 	uint64_t number;
-	uint64_t killed;		/* clients, before it was opened */
+	uint64_t killed;		/* clients, before what they had begun was completed */
 	uint64_t living[NAM_SWEEP_LIVING_WORDS];	/* bits, by client: not dead then */
 	uint64_t *marked;		/* how many so far, without versions of records; or NULL */
 	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][NAM__SWEEP_MARKS];	/* not sent yet */
@@ -37,8 +41,7 @@ struct nam__swept {
  * The worker runs no operation.  Blocks of clients that are not dead by now are not freed.  Must
  * be followed by nam__sweep_free().  Cost: 1 RPC to the lead.
  *
- * Those below return 0; -EAGAIN: another sweep has begun, or a client was killed; or as
- * nam_rpc_call().  *diag says why.
+ * Those below return 0; -EAGAIN: another sweep has begun; or as nam_rpc_call().  *diag says why.
  */
 NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker,
 	bool dry, struct nam_diag *diag) NAM_MUST_CHECK;
@@ -60,6 +63,8 @@ NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t numbe
 /*
  * All is marked.  Waits until operations that were under way have ended and all clients have
  * reported what is in their limbos, at most timeout_ms each: -NAM_E_LOCK_TIMEOUT as above.
+ * -EAGAIN: a client was killed since it was opened or settled last, and is dead by now; complete
+ * what that one had begun, and settle again.
  */
 NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
 /*

@@ -47,12 +47,6 @@ NAM_FIBER_FN int nam__unqueued_unlock(struct nam_worker *worker,
 NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam_gaddr forward) NAM_MUST_CHECK;
 
-/* ---- collector_word.c ---------------------------------------------------------------------- */
-
-/* CAS of the superblock's word at `offset`. */
-NAM_FIBER_FN int nam__superblock_cas(struct nam_worker *worker, struct nam_index *index,
-	size_t offset, uint64_t compare, uint64_t swap, uint64_t *ret_seen) NAM_MUST_CHECK;
-
 /* ---- stat.c -------------------------------------------------------------------------------- */
 
 /*

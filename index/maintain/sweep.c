@@ -48,6 +48,21 @@ slice_of(const struct nam_worker *worker)
 }
 
 int
+nam__sweep_resume_index(struct nam_worker *worker, const char *name)
+{
+	struct nam_index *index;
+	int rc = nam_index_open(worker, name, 0, &index); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__merge_complete(worker, index); /* SUSPENDS */
+	nam__op_end(worker);
+	nam_index_close(index);
+	return rc;
+}
+
+int
 nam__sweep_mark_index(struct nam__sweep *sweep, const char *name)
 {
 	struct marking marking = { sweep, 0 };

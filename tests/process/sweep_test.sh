@@ -163,9 +163,32 @@ test_stopped() {
 	nam_servers_stop || fail "the servers did not end well"
 }
 
+# told PID: a sweep is told that this process sweeps.
+told() {
+	out=$(namctl --timeout-ms 100 sweep 2>&1)
+	[ $? = 6 ] && [[ $out == *"one client at a time sweeps"*"pid $1), which is alive"* ]]
+}
+
+# One client at a time sweeps, and a dead one is succeeded.
+test_two() {
+	local pid
+
+	nam_servers_start 1 --memory 16M --region 8M --pages 4k || exit 1
+	export NAM_CLUSTER=$cluster
+	expect 0 nam-bench index --keep --keys 10k --seconds 0.1 --quiet
+	namctl sweep --rate 1 >"$tmp/slow" 2>&1 &
+	pid=$!
+	await told $pid || fail "two sweeps at a time: $out"
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	expect 0 namctl sweep
+	nam_servers_stop || fail "the servers did not end well"
+}
+
 python_start
 kills
 [ -z "${NAM_TEST_SANITIZE:-}" ] || finish "sweep: all as it should be"
 test_stopped
+test_two
 NAM_TEST_FABRIC=tcp:127.0.0.1:0 kills
 finish "sweep: all as it should be"

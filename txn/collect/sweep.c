@@ -14,7 +14,7 @@
 #include "txn/records/protocols.h"
 #include "txn/table/rows_internal.h"
 
-#define ATTEMPTS 5u			/* while clients are killed */
+#define SETTLES_MAX 50u			/* while clients are killed */
 #define TOGETHER_MAX 64u		/* heads, entries */
 
 struct sweeping {
@@ -141,6 +141,35 @@ complete(struct sweeping *self)
 	if (!rc && NAM_GUARD(SWEEP_COLLECT))
 		rc = names_each(self, NAM_CATALOG_RECORDS, store_collect, &ignored); /* SUSPENDS */
 	tables_close(self, count); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+merge_complete(struct sweeping *self, uint32_t i)
+{
+	return nam__sweep_resume_index(self->worker, self->names[i].name); /* SUSPENDS */
+}
+
+/*
+ * If a client was killed meanwhile, its merges and transactions are completed; what these take
+ * out lies in limbos then.  All marks count on, so this does not take as long as the sweep.
+ */
+NAM_FIBER_FN static int
+settle(struct sweeping *self)
+{
+	uint32_t settles = 0, ignored;
+	int rc;
+
+	while ((rc = nam__sweep_settle(&self->sweep, &self->diag)) == -EAGAIN && /* SUSPENDS */
+		++settles < SETTLES_MAX) {
+		self->diag.text[0] = '\0';
+		rc = complete(self); /* SUSPENDS */
+		if (!rc)
+			rc = names_each(self, NAM_CATALOG_INDEX, merge_complete,
+				&ignored); /* SUSPENDS */
+		if (rc)
+			break;
+	}
 	return rc;
 }
 
@@ -300,7 +329,7 @@ steps(struct sweeping *self)
 	if (!rc)
 		rc = all_mark(self); /* SUSPENDS */
 	if (!rc)
-		rc = nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
+		rc = settle(self); /* SUSPENDS */
 	if (!rc)
 		rc = names_each(self, NAM_CATALOG_TABLE, table_tidy, &ignored); /* SUSPENDS */
 	if (!rc)
@@ -312,37 +341,32 @@ steps(struct sweeping *self)
 	return rc;
 }
 
-NAM_FIBER_FN static int
-attempt(struct nam_worker *worker, bool dry, struct nam_sweep_stat *stat)
+int
+nam_sweep(struct nam_worker *worker, bool dry, struct nam_sweep_stat *ret_stat)
 {
-	struct sweeping *self = calloc(1, sizeof(*self));	/* stacks of fibers are small */
-	int rc;
+	struct sweeping *self;		/* stacks of fibers are small */
+	uint64_t word;
+	int rc = nam__change_check(worker);
 
+	if (rc)
+		return rc;
+	self = calloc(1, sizeof(*self));
 	if (!self)
 		return -ENOMEM;
+	rc = nam__sweeper_enter(worker, &word); /* SUSPENDS */
+	if (rc)
+		goto free_self;
 	self->worker = worker;
 	self->dry = dry;
-	self->stat = stat;
+	self->stat = ret_stat;
 	worker->diag.text[0] = '\0';
 	rc = steps(self); /* SUSPENDS */
 	if (rc && self->diag.text[0])
 		worker->diag = self->diag;
 	nam__sweep_free(&self->sweep);
 	free(self->names);
+	nam__sweeper_leave(worker, word); /* SUSPENDS */
+free_self:
 	free(self);
-	return rc;
-}
-
-int
-nam_sweep(struct nam_worker *worker, bool dry, struct nam_sweep_stat *ret_stat)
-{
-	unsigned attempts = 0;
-	int rc = nam__change_check(worker);
-
-	if (rc)
-		return rc;
-	do
-		rc = attempt(worker, dry, ret_stat); /* SUSPENDS */
-	while (rc == -EAGAIN && ++attempts < ATTEMPTS);
 	return rc;
 }

@@ -429,7 +429,10 @@ nam_alloc__full_server__NOT_ASKED_EVERY_TIME(void **state)
 static void
 nam__spare_take__server_is_full__OF_THE_RESERVE(void **state)
 {
-	struct fake_server_options options = { .memory_bytes = 256u << 10, .reserve_bytes = STRIDE };
+	struct fake_server_options options = {
+		.memory_bytes = 256u << 10,
+		.reserve_bytes = STRIDE,
+	};
 	struct fixture fixture = { .client = NULL };
 	struct nam_gaddr at, spare;
 

@@ -117,7 +117,7 @@ alloc__memory_is_full__RESERVE_IS_LEFT_for_those_that_ask_for_it(void **state)
 	assert_int_equal(reserved, (1u << 20) / 256 / 64);
 	assert_in_range(n + reserved, ((1u << 20) - NAM_META_BYTES) / 64 - 64,
 		((1u << 20) - NAM_META_BYTES) / 64);
-	/* What has come back is for all. */
+	/* One that has come back is for all. */
 	assert_int_equal(give(f, 64, &block, 1), 0);
 	assert_int_equal(ask(f, 64, 1), 0);
 	free(blocks);
