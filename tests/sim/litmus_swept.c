@@ -511,11 +511,29 @@ die_unnamed(struct actor *self)
 }
 
 static void
-expect_parts(struct actor *self, uint64_t expected)
+make_store(struct actor *self)
+{
+	struct nam_kv_options options;
+
+	nam_kv_options_init(&options);
+	options.memory_bytes = 1u << 20;
+	litmus_await(ONE);
+	(void)!nam_kv_create(self->worker, "unnamed", &options);
+}
+
+static void
+store_die_unnamed(struct actor *self)
+{
+	litmus.flags[TWO] = true;
+	nam_sim_process_kill(self->process);
+}
+
+static void
+expect_parts(struct actor *self, bool dry, uint64_t expected)
 {
 	struct nam_sweep_stat stat = { .entries = 0 };
 
-	if (nam_sweep(self->worker, false, &stat))
+	if (nam_sweep(self->worker, dry, &stat))
 		litmus_fail("sweep: %s", nam_worker_diag(self->worker));
 	if (stat.parts != expected)
 		litmus_fail("%llu parts have no name, and not %llu", (unsigned long long)stat.parts,
@@ -532,8 +550,11 @@ sweep_objects(struct actor *self)
 	char value = 0;
 
 	await_death(self);
-	expect_parts(self, 2);
-	expect_parts(self, 0);
+	litmus_await(TWO);
+	litmus_await_state(self, C, NAM_CLIENT_DEAD);
+	expect_parts(self, true, 4);
+	expect_parts(self, false, 4);
+	expect_parts(self, false, 0);
 	if (nam_index_open(self->worker, TREE, 0, &index) ||
 		nam_index_lookup(self->worker, index, &key, &payload) || payload != 2)
 		litmus_fail("the index: %s", nam_worker_diag(self->worker));
@@ -572,9 +593,9 @@ const struct litmus_case litmus_swept_cases[] = {
 	{ { "sweep_entries", 0, { NULL, write_row, sweep_row },
 		{ { "records.prepared", A, die_prepared } } },
 		"a client dies between the entry of a row and its commit", 2, 0 },
-	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects },
-		{ { "create.written", A, die_unnamed } } },
-		"a client makes a tree and a key-value store, and dies before another has a name",
-		2, 0 },
+	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects, make_store },
+		{ { "create.written", A, die_unnamed }, { "kv.created", C, store_die_unnamed } } },
+		"a client dies before a tree has a name, and one before a key-value store has", 2,
+		0 },
 	{ { 0 }, NULL, 0, 0 },
 };
