@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep_test.c -- the books of a sweep: owners of blocks, suspects, and what becomes of them. */
+/* sweep_test.c -- the books of a sweep: owners of blocks and objects, suspects, their end. */
 #include <errno.h>
 
+#include "common/rpc/kv_rpc.h"
 #include "common/rpc/sweep_rpc.h"
+#include "common/rpc/tree_rpc.h"
+#include "kv/kv.h"
 #include "alloc_fixture.h"
 
 #define STRIDE 1088u			/* of nodes */
@@ -255,6 +258,83 @@ mark_and_own__any_address__IN_BOUNDS(void **state)
 	assert_int_equal(suspects, 0);
 }
 
+/* ---- trees and key-value stores -------------------------------------------------------------- */
+
+#define TREE 1u				/* the first number of trees, and of stores */
+#define STORE 101u
+#define EACH 3u				/* of the dead one, named or not; of the living one */
+
+static void
+objects_make(struct fixture *f)
+{
+	for (uint32_t i = 0; i < EACH; i++) {
+		const struct nam_rpc_tree_create_request tree = {
+			.tree = TREE + i, .key_bytes = 8, .node_bytes = 1024, .unique = 1,
+			.part = { .partitioning = 1, .parts = 1 },	/* by range */
+		};
+		const struct nam_rpc_kv_create_request store = {
+			.store = STORE + i, .memory_bytes = NAM_KV_PARTITION_BYTES_MIN,
+			.mode = NAM_KV_STORE, .engine = NAM_KV_CHAINED, .partitions = 1,
+			.servers = 1,
+		};
+
+		f->connection.client_id = i < 2 ? DEAD : LIVING;
+		assert_int_equal(call(f, NAM_RPC_TREE_CREATE, &tree, sizeof(tree)), 0);
+		assert_int_equal(call(f, NAM_RPC_KV_CREATE, &store, sizeof(store)), 0);
+	}
+}
+
+static void
+expect_object(struct fixture *f, uint32_t number, int expected)
+{
+	const struct nam_rpc_tree_request tree = { TREE + number };
+	const struct nam_rpc_kv_request store = { STORE + number };
+
+	assert_int_equal(call(f, NAM_RPC_TREE_DESCRIBE, &tree, sizeof(tree)), expected);
+	assert_int_equal(call(f, NAM_RPC_KV_DESCRIBE, &store, sizeof(store)), expected);
+}
+
+/* The first of each is marked.  @label	0: a dry sweep */
+static uint64_t
+objects_sweep(struct fixture *f, uint64_t number, uint64_t label)
+{
+	const uint64_t named[] = { TREE, STORE, STORE + EACH };
+
+	begin(f, number);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OBJECTS, number, 0, named, 3), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_OBJECTS, number + 1, 0, named, 3), -EAGAIN);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, number, label, NULL, 0), 0);
+	return last.objects;
+}
+
+static void
+end__trees_and_stores__DROPS_THOSE_OF_THE_DEAD_WITHOUT_A_NAME(void **state)
+{
+	struct fixture *f = *state;
+
+	objects_make(f);
+	assert_int_equal(objects_sweep(f, NUMBER, 0), 2);
+	expect_object(f, 1, 0);
+	assert_int_equal(objects_sweep(f, NUMBER, 8), 2);
+	expect_object(f, 0, 0);
+	expect_object(f, 1, -NAM_E_DROPPED);
+	expect_object(f, 2, 0);
+	assert_int_equal(objects_sweep(f, NUMBER, 8), 0);
+}
+
+static void
+end__made_during_a_sweep__STAYS(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f, NUMBER);
+	objects_make(f);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), 0);
+	assert_int_equal(last.objects, 0);
+	for (uint32_t i = 0; i < EACH; i++)
+		expect_object(f, i, 0);
+}
+
 static void
 sweep__malformed__IS_PROTOCOL(void **state)
 {
@@ -297,6 +377,8 @@ main(void)
 		TEST(begin__of_another_sweep__ENDS_THE_FIRST),
 		TEST(begin__many_blocks__IN_SLICES),
 		TEST(mark_and_own__any_address__IN_BOUNDS),
+		TEST(end__trees_and_stores__DROPS_THOSE_OF_THE_DEAD_WITHOUT_A_NAME),
+		TEST(end__made_during_a_sweep__STAYS),
 		TEST(sweep__malformed__IS_PROTOCOL),
 	};
 
