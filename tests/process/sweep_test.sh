@@ -13,46 +13,61 @@ bytes_used() {
 		for m in (s["memory"]["public"] for s in r["servers"]))'
 }
 
-# names: of indexes and record stores, a line each.
+# names: of indexes and stores, a line each; an index of keys comes before its record store.
 names() {
-	namctl index list
+	namctl index list | grep -v '\.keys$'
 	namctl records list
+	namctl kv list
 }
 
-# has_more COUNT: there are more names.
-has_more() {
-	[ "$(names | wc -l)" -gt "$1" ]
+# has_names COUNT: so many, or more.
+has_names() {
+	[ "$(names | wc -l)" -ge "$1" ]
 }
 
-# kill_one COMMAND...: a client that fills something and changes it is killed, once that has a name.
-kill_one() {
-	local pid before
-
-	before=$(names | wc -l)
-	"$@" >"$tmp/load" 2>&1 &
-	pid=$!
-	await has_more "$before" || fail "a client has made nothing: $(<"$tmp/load")"
-	sleep 0.5
-	kill -KILL $pid
-	wait $pid 2>/dev/null
-	await is_dead $pid || fail "a killed client is not dead"
-}
-
-kill_index() {
-	kill_one nam-bench index --keep --keys 20k --design "$1" \
+# start_KIND: a client that fills something and changes it.
+start_index() {
+	exec nam-bench index --keep --keys 20k --design "$1" \
 		--mix insert=50,delete=20,lookup=30 --seconds 100 --quiet
 }
 
-kill_ramp() {
-	kill_one nam-bench ramp --keys 1k --transport "$1" --read-ratio 20 --fibers 4 \
-		--seconds 100 --quiet
+start_ramp() {
+	exec nam-bench ramp --keys 1k --read-ratio 20 --fibers 4 --seconds 100 --quiet "$@"
 }
 
-# is_dead PID: a later client has fenced it.
-is_dead() {
+start_kv() {
+	exec nam-bench kv --keys 1k --get-percent 20 --seconds 100 --quiet
+}
+
+start_table() {
+	exec table_load_tool "$NAM_CLUSTER" 100 50
+}
+
+# kill_all KIND...: a client of each is killed, once what they fill has names.
+kill_all() {
+	local kind before pids=()
+
+	before=$(names | wc -l)
+	for kind; do
+		# shellcheck disable=SC2086 # with its options
+		start_$kind >"$tmp/load.${#pids[@]}" 2>&1 &
+		pids+=($!)
+	done
+	await has_names $((before + $#)) || fail "a client has made nothing: $(cat "$tmp"/load.*)"
+	sleep 0.5
+	kill -KILL "${pids[@]}"
+	wait "${pids[@]}" 2>/dev/null
+	await are_dead "${pids[@]}" || fail "a killed client is not dead"
+}
+
+# are_dead PID...: a later client has fenced them.
+are_dead() {
+	local IFS=,
+
 	namctl index list >/dev/null
 	out=$(namctl --json status)
-	python json "not r['view']['clients'] and r['view'].get('fencing', {}).get('pid') != $1"
+	python json "not r['view']['clients'] and
+		r['view'].get('fencing', {}).get('pid') not in ($*,)"
 	[ "$value" = True ]
 }
 
@@ -87,13 +102,15 @@ expect_books() {
 }
 
 kills() {
-	local kind freed named name
+	local kinds freed named name
 
 	nam_servers_start 2 --memory 96M --region 8M --pages 4k || exit 1
 	export NAM_CLUSTER=$cluster
-	for kind in "index fine" "index hybrid" "ramp onesided" "ramp star"; do
-		kill_${kind% *} "${kind#* }"
-		kill_${kind% *} "${kind#* }"
+	for kinds in "index fine,index coarse" "index hybrid,kv" \
+		"ramp --transport onesided,ramp --algorithm small --transport plus" \
+		"ramp --transport star,ramp --algorithm 2pl --transport plus"; do
+		kill_all "${kinds%,*}" "${kinds#*,}"
+		kill_all "${kinds%,*}" "${kinds#*,}"
 		expect_equation
 		json 'r["books"]["dead_blocks"] > 10'
 		expect 0 namctl sweep --dry-run --rate 0 --json
@@ -103,9 +120,10 @@ kills() {
 		expect 0 namctl sweep --rate 0 --json
 		# Replaced versions that it has given back first are its own.
 		json "not r['dry_run'] and 0 <= $freed - r['freed_blocks'] <= r['held_blocks']"
+		json 'r["parts"] == 0'
 		expect_books
 	done
-	kill_one table_load_tool "$NAM_CLUSTER" 100 50
+	kill_all table
 	expect 0 namctl sweep
 	expect_books
 	expect 0 namctl --json table verify load
@@ -113,7 +131,13 @@ kills() {
 	expect 0 namctl sweep
 	says "0 blocks (0 B) are free"
 	expect 0 namctl sweep --rate 0 --json
-	json "r['record_stores'] == 5 and r['indexes'] == 10 and r['tables'] == 1"
+	json "r['record_stores'] == 9 and r['indexes'] == 16 and r['tables'] == 1"
+	expect 0 namctl kv list
+	for name in $out; do
+		expect 0 namctl --json kv stat "$name"
+		json '0 < r["keys"] <= 1000'
+		expect 0 namctl kv drop "$name"
+	done
 	expect 0 namctl table drop load
 	expect 0 namctl records list
 	for name in $out; do
