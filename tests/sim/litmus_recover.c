@@ -5,7 +5,7 @@
 #include "compute/remote/spare.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
-#include "litmus.h"
+#include "litmus_records.h"
 
 #define KEY 115u
 /* About when WRITEs that are posted now are carried out. */
@@ -521,6 +521,78 @@ end_not_loaded(struct actor *self)
 	litmus_verify(self);
 }
 
+/* ---- the index of a record store's keys ------------------------------------------------------ */
+
+#define STORE_BYTES (1u << 20)
+
+/* All keys are in one leaf. */
+static void
+put_key_and_die(struct actor *self)
+{
+	struct nam_records *records = litmus_store_make(self, NULL);
+
+	litmus_put(self, records, X, 1, 1);
+	litmus.flags[FOUR] = true;
+	(void)litmus_put(self, records, Y, 1, 1);
+	nam_records_close(records);
+}
+
+static void
+die_locking_keys(struct actor *self)
+{
+	if (litmus.flags[FOUR])
+		litmus_die_here(self);
+}
+
+static void
+die_writing_keys(struct actor *self)
+{
+	if (litmus.flags[FOUR])
+		die_half_written(self);
+}
+
+static void
+put_key(struct actor *self, enum record record)
+{
+	struct nam_records *records;
+
+	litmus_await(FOUR);
+	records = litmus_store_open(self, STORE_BYTES);
+	litmus_await(ONE);
+	litmus_put(self, records, record, 1, 2);
+	litmus_expect_records(self, records, record, 1, 2);
+	nam_records_close(records);
+}
+
+static void
+put_same_key(struct actor *self)
+{
+	put_key(self, Y);
+}
+
+static void
+put_other_key(struct actor *self)
+{
+	put_key(self, Z);
+}
+
+static void
+end_keys(struct actor *self)
+{
+	struct nam_records *records = litmus_store_open(self, 0);
+	struct nam_index *index = NULL;
+	uint64_t violations = 0;
+
+	litmus_expect_records(self, records, X, 1, 1);
+	litmus_expect_records(self, records, Y, 2, 2);
+	nam_records_close(records);
+	if (nam_index_open(self->worker, LITMUS_STORE ".keys", 0, &index) ||
+		nam_index_verify(self->worker, index, NULL, NULL, &violations) || violations)
+		litmus_fail("the index of keys: %s, %llu violations", nam_worker_diag(self->worker),
+			(unsigned long long)violations);
+	nam_index_close(index);
+}
+
 const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_taken", LITMUS_LOADED, { end_whole, insert_and_die, insert_after },
 		{ { "lock.taken", A, litmus_die_here } } },
@@ -588,5 +660,12 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_load_built", 0, { end_not_loaded, load_and_die, insert_into_empty },
 		{ { "load.built", A, litmus_die_here } } },
 		"a loader dies before its pairs can be seen", 2, 0 },
+	{ { "recover_keys", 0, { end_keys, put_key_and_die, put_same_key, put_other_key },
+		{ { "lock.taken", A, die_locking_keys } } },
+		"a writer dies with the lock of a leaf that new keys of its record store need", 2,
+		0 },
+	{ { "recover_keys_torn", 0, { end_keys, put_key_and_die, put_same_key, put_other_key },
+		{ { "lock.taken", A, die_writing_keys } } },
+		"the same, half-way through the WRITEs of that leaf", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
