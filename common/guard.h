@@ -68,6 +68,7 @@
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \
 	X(REDO_FIRST, "redo-first", "half-written nodes that no record completes")                  \
 	X(REDO_ORDER, "redo-order", "the same, where WRITEs overtake each other")                   \
+	X(REDO_VERSION, "redo-version", "reads that take half of each of two images for one")      \
 	X(REDO_ALL, "redo-all", "a node that is half of each of two changes")                       \
 	X(REDO_REAR, "redo-rear", "half-written nodes of which a record is half-written, too")      \
 	X(REDO_FAILED, "redo-failed", "success of changes whose records were not written")          \

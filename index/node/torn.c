@@ -20,11 +20,12 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 {
 	struct nam_gaddr block, record = nam_gaddr_make(nam_gaddr_region(at),
 		nam_gaddr_offset(at) + index->g.node_bytes, 0);
+	uint64_t *rear = torn->image + index->g.node_words - 1, torn_rear = *rear;
 	enum nam__redo_kind kind;
 	int rc;
 
 	/* I20: the rear word came, and of its record only a part. */
-	torn->image[index->g.node_words - 1] = torn->image[NAM__WORD_FRONT];
+	*rear = torn->image[NAM__WORD_FRONT];
 	if (NAM_GUARD(REDO_REAR) && nam__node_is_whole(index, torn->image, at))
 		return 0;
 	rc = nam_read_await(worker, record, torn->record, NAM_NODE_STAGGER_BYTES); /* SUSPENDS */
@@ -46,8 +47,15 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 	nam__redo_apply(&index->g, torn->image, torn->record,
 		kind == NAM__REDO_ELSEWHERE ? torn->block : NULL, torn->dirty, torn->part);
 	/* I20: the record of an earlier change leads to no whole image, or to the one before. */
-	return nam__node_is_whole(index, torn->image, at) || !NAM_GUARD(REDO_WHOLE) ? 0 :
-		-NAM_E_LOCK_ORPHANED;
+	if (!nam__node_is_whole(index, torn->image, at) && NAM_GUARD(REDO_WHOLE))
+		return -NAM_E_LOCK_ORPHANED;
+	/* I20: a reader may have the front word of that one, and a part of the torn one. */
+	if (torn_rear >> 16 > nam__node_version(torn->image) && NAM_GUARD(REDO_VERSION)) {
+		torn->image[NAM__WORD_FRONT] = (torn_rear & ~0xffffull) |
+			(torn->image[NAM__WORD_FRONT] & 0xffff);
+		nam__node_seal(&index->g, torn->image, at);
+	}
+	return 0;
 }
 
 /*

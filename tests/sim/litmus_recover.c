@@ -5,6 +5,7 @@
 #include "compute/remote/spare.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
+#include "index/node/torn.h"
 #include "litmus_records.h"
 
 #define KEY 115u
@@ -169,6 +170,81 @@ look_and_delete(struct actor *self)
 	rc = nam_index_delete(self->worker, self->index, key);
 	if (rc && rc != -NAM_E_LOCK_ORPHANED)
 		litmus_fail("delete: %s", nam_worker_diag(self->worker));
+}
+
+/* A's change has no record: the one that is there leads to the image before, which had front. */
+static void
+write_half_and_die(struct actor *self)
+{
+	const struct nam__geometry *g = &self->index->g;
+	struct nam__held held = { .image = nam_buffer_take(self->worker, g->node_bytes) };
+	struct nam_batch batch;
+	struct nam__key full;
+	uint64_t *rear = held.image + g->node_words - 1, *payload, old;
+	uint8_t key[8];
+
+	nam_key_from_u64(110, key);
+	nam__key_encode(g, key, 0, &full);
+	if (nam_index_lookup(self->worker, self->index, key, &old) ||
+		nam_index_update(self->worker, self->index, key, 1) ||
+		nam_index_update(self->worker, self->index, key, old))
+		sim_die("no update");
+	nam__op_begin(self->worker, NAM_OP_OTHER);
+	if (nam__lock_covering(self->worker, self->index, full.w, 0, &held))
+		sim_die("no lock");
+	payload = held.image + g->entries_at + 1 + g->leaf_words *
+		nam__leaf_lower_bound(g, held.image, full.w);
+	if (*payload != old)
+		sim_die("another payload");
+	*payload = 2;
+	*rear += 1ull << 16;
+	nam_batch_init(&batch, self->worker);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t *word = i ? rear : payload;
+
+		nam_batch_write(&batch, held.at, 8 * (uint32_t)(word - held.image), word, 8);
+	}
+	if (nam_batch_await(&batch))
+		sim_die("no WRITE");
+	litmus_die_here(self);
+}
+
+/* A READ of all words but rear, and one of rear when B has completed the node. */
+static void
+read_slowly(struct actor *self)
+{
+	struct nam_gaddr leaf = litmus_leaf_of(self, 110, NULL);
+	const uint32_t bytes = self->index->g.node_bytes, last = bytes / 8 - 1;
+	uint64_t *image = nam_buffer_take(self->worker, bytes);
+	uint64_t *later = nam_buffer_take(self->worker, bytes);
+
+	litmus_await(ONE);
+	if (nam_read_await(self->worker, nam_gaddr_untagged(leaf), image, bytes))
+		sim_die("no READ");
+	litmus.flags[TWO] = true;
+	litmus_await(FOUR);
+	if (nam_read_await(self->worker, nam_gaddr_untagged(leaf), later, bytes))
+		sim_die("no READ");
+	litmus.flags[FIVE] = true;
+	image[last] = later[last];
+	if (nam__node_ends_agree(&self->index->g, image) &&
+		!nam__node_is_whole(self->index, image, leaf))
+		litmus_fail("front and rear agree, and the image is of two changes");
+}
+
+static void
+insert_by_then(struct actor *self)
+{
+	litmus_await(TWO);
+	litmus_insert(self, KEY + 1);
+}
+
+static void
+hold_completed(struct actor *self)
+{
+	(void)self;
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
 }
 
 /* As die_half_deleted(), of the last change. */
@@ -614,6 +690,10 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_earlier", LITMUS_LOADED, { NULL, fill_all_and_die, look_and_delete },
 		{ { "lock.taken", A, die_without_record } } },
 		"the same, with no room for a block, after a change that had a record", 2, 0 },
+	{ { "recover_version", LITMUS_LOADED,
+		{ end_completed, write_half_and_die, insert_by_then, read_slowly },
+		{ { "recover.completed", B, hold_completed } } },
+		"the same, and a reader reads meanwhile", 2, 0 },
 	{ { "recover_twice", LITMUS_LOADED,
 		{ end_completed, insert_and_die, repair_and_die, insert_third },
 		{ { "lock.taken", A, die_half_written },
