@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fence_test.c -- clients that end while a memory server is stopped, and clients that are fenced by
- * hand while they are stopped.
+ * fence_test.c -- clients that end while a memory server is stopped, clients that are stopped and
+ * continue, and clients that are fenced by hand while they are stopped.
+ *
+ * The length of a stop does not matter: only a steward fences clients by time, and none runs here.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,7 +31,11 @@
 #define NODE_BYTES 256u
 #define KEYS 400u
 #define NUMBER 200u			/* in the node that the holder locks */
+#define WRITTEN 7000u			/* by the holder, under NUMBER */
+#define FAR 100u			/* keys that far from NUMBER are in other nodes */
+#define BLOCK_BYTES 1024u		/* a stride of no other block */
 #define TRIES 50u
+#define ANSWER_MS_MAX 3000u		/* a stop ends before the coordinator's requests do: 5 s */
 #define PATIENCE_MS 20000u
 
 struct fixture {
@@ -51,16 +58,24 @@ insert(struct nam_worker *worker, struct nam_index *index, uint64_t number)
 	return nam_index_insert(worker, index, key, number);
 }
 
-static void
-leaf_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *ret_held)
+static struct nam__key
+number_key(const struct nam_index *index)
 {
 	struct nam__key full;
 	uint8_t key[8];
+
+	nam_key_from_u64(NUMBER, key);
+	nam__key_encode(&index->g, key, 0, &full);
+	return full;
+}
+
+static void
+leaf_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *ret_held)
+{
+	struct nam__key full = number_key(index);
 	int rc;
 
 	ret_held->image = nam_buffer_take(worker, index->g.node_bytes);
-	nam_key_from_u64(NUMBER, key);
-	nam__key_encode(&index->g, key, 0, &full);
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__lock_covering(worker, index, full.w, 0, ret_held);
 	nam__op_end(worker);
@@ -69,6 +84,20 @@ leaf_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 }
 
 /* ---- the holder: takes a lock, is stopped, and goes on ------------------------------------- */
+
+static int
+leaf_write(struct nam_worker *worker, struct nam_index *index, struct nam__held *held)
+{
+	struct nam__key full = number_key(index);
+	struct nam__leaf_outcome outcome;
+	int rc;
+
+	nam__leaf_change(&index->g, held->image, NAM_OP_UPDATE, false, full.w, WRITTEN, &outcome);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__write_unlock(worker, index, held, outcome.dirty, outcome.part);
+	nam__op_end(worker);
+	return rc;
+}
 
 /* Says what came of the release, and of the first insert that did not fail with its connection. */
 static int
@@ -86,10 +115,7 @@ holder_main(char **argv)
 	printf("locked %u\n", nam_client_id(client));
 	(void)fflush(stdout);
 	(void)raise(SIGSTOP);
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__write_unlock(worker, index, &held, (struct nam__dirty){ 0, 0 },
-		NAM__HEADER_FRONT);
-	nam__op_end(worker);
+	rc = leaf_write(worker, index, &held);
 	printf("unlocked %s\n", nam_err_name(rc));
 	for (unsigned i = 0; i < TRIES && rc != -NAM_E_FABRIC_FENCED; i++) {
 		rc = insert(worker, index, NUMBER + 1);
@@ -139,16 +165,20 @@ stop(void **state)
 	return 0;
 }
 
+/* It holds the lock, and all of its threads are stopped. */
 static unsigned
 holder_start(struct child *holder)
 {
 	const char *const args[] = { fixture.cluster.list, NULL };
-	char line[64];
 	unsigned id = 0;
+	char line[64];
+	int status;
 
 	child_start_self(holder, "holder", args);
 	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
 	assert_int_equal(sscanf(line, "locked %u", &id), 1);
+	assert_int_equal(waitpid(holder->pid, &status, WUNTRACED), holder->pid);
+	assert_true(WIFSTOPPED(status));
 	return id;
 }
 
@@ -173,6 +203,77 @@ expect_lock_to_pass(void)
 	assert_int_equal(nam_index_upsert(fixture.worker, fixture.index, key, 1), 0);
 	leaf_read(image);
 	assert_int_equal(image[0], NAM_LOCK_FREE);
+}
+
+static bool
+is_far(uint64_t number)
+{
+	return number + FAR <= NUMBER || number >= NUMBER + FAR;
+}
+
+/* Where no lock is needed, and where no lock is held. */
+static void
+expect_others_to_go_on(void)
+{
+	uint64_t until_ns = nam_now_ns() + test_bound_ns(PATIENCE_MS * 1000000ull), payload;
+	uint32_t entries = 0, more;
+	struct nam_cursor *cursor;
+	uint8_t key[8];
+
+	for (uint64_t number = 0; number < KEYS; number++) {
+		nam_key_from_u64(number, key);
+		if (is_far(number) && number % 2)
+			assert_int_equal(insert(fixture.worker, fixture.index, number), 0);
+		else if (is_far(number))
+			assert_int_equal(nam_index_update(fixture.worker, fixture.index, key,
+						 number + 1), 0);
+		if (!is_far(number) && number % 2)
+			continue;
+		assert_int_equal(
+			nam_index_lookup(fixture.worker, fixture.index, key, &payload), 0);
+		assert_int_equal(payload, is_far(number) ? number | 1 : number);
+	}
+	assert_int_equal(nam_cursor_open(fixture.worker, fixture.index, &(struct nam_range){ 0 },
+				 &cursor), 0);
+	do {
+		assert_int_equal(nam_cursor_next(cursor, NULL, NULL, KEYS, &more), 0);
+		entries += more;
+	} while (more);
+	nam_cursor_close(cursor);
+	/* NUMBER + 1 may be there. */
+	assert_in_range(entries, KEYS - FAR, KEYS - FAR + 1);
+	assert_true(nam_now_ns() < until_ns);
+}
+
+/* A block that a stopped client may still see. */
+static struct nam_gaddr
+block_retire(void)
+{
+	struct nam_gaddr at;
+	uint64_t reusable;
+
+	assert_int_equal(nam_alloc_on(fixture.worker, 0, BLOCK_BYTES, &at), 0);
+	nam_retire(fixture.worker, at, BLOCK_BYTES);
+	assert_int_equal(nam__limbo_advance(fixture.worker, &reusable), 0);
+	assert_int_equal(reusable, 0);
+	return nam_gaddr_untagged(at);
+}
+
+static void
+expect_reuse(struct nam_gaddr at)
+{
+	uint64_t until_ns = nam_now_ns() + test_bound_ns(PATIENCE_MS * 1000000ull);
+	struct nam_gaddr again;
+	uint64_t reusable;
+
+	do {
+		assert_true(nam_now_ns() < until_ns);
+		nam_sleep_ns(1000000);
+		assert_int_equal(nam__limbo_advance(fixture.worker, &reusable), 0);
+	} while (!reusable);
+	assert_int_equal(nam_alloc_on(fixture.worker, 0, BLOCK_BYTES, &again), 0);
+	assert_true(nam_gaddr_same(nam_gaddr_untagged(again), at));
+	nam_free_unseen(fixture.worker, again, BLOCK_BYTES);
 }
 
 struct seen {
@@ -200,10 +301,11 @@ cluster_seen(void)
 	struct nam_client_options options;
 	struct nam_diag diag = { "" };
 	struct seen seen = { 0 };
+	uint64_t bound_ms = test_bound_ns(LOCK_MS * 1000000ull) / 1000000;
 
 	nam_client_options_init(&options);
 	options.cluster = fixture.cluster.list;
-	options.timeout_ms = LOCK_MS;
+	options.timeout_ms = bound_ms < ANSWER_MS_MAX ? (uint32_t)bound_ms : ANSWER_MS_MAX;
 	assert_int_equal(nam_cluster_status(&options, on_status, &seen, &diag), 0);
 	return seen;
 }
@@ -333,6 +435,42 @@ client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE(void **state
 	assert_int_equal(seen.fencing, 0);
 }
 
+/* Not fenced: on every fabric. */
+static void
+client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT(void **state)
+{
+	char line[400], who[64];
+	struct child holder;
+	unsigned id = holder_start(&holder);
+	struct nam_gaddr block = block_retire();
+	uint64_t image[NODE_BYTES / 8], payload, violations;
+	uint8_t key[8];
+
+	(void)state;
+	expect_others_to_go_on();
+	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_TIMEOUT);
+	(void)snprintf(who, sizeof(who), "held by client %u, ", id);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), who));
+	(void)snprintf(who, sizeof(who), "(holder, pid %d), which is alive", (int)holder.pid);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), who));
+	child_signal(&holder, SIGCONT);
+	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
+	assert_string_equal(line, "unlocked NAM_E_NONE");
+	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
+	assert_non_null(strstr(line, "inserted NAM_E_NONE"));
+	assert_int_equal(child_wait(&holder, PATIENCE_MS), 0);
+	expect_reuse(block);
+	leaf_read(image);
+	assert_int_equal(image[0], NAM_LOCK_FREE);
+	nam_key_from_u64(NUMBER, key);
+	assert_int_equal(nam_index_lookup(fixture.worker, fixture.index, key, &payload), 0);
+	assert_int_equal(payload, WRITTEN);
+	assert_int_equal(nam_index_verify(fixture.worker, fixture.index, NULL, NULL, &violations),
+		0);
+	assert_int_equal(violations, 0);
+	await_death(id);
+}
+
 /* Where its queue pairs can be taken from it; else its process has to end. */
 static void
 client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
@@ -343,6 +481,7 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 	char line[400], pid[32];
 	struct child holder;
 	unsigned id = holder_start(&holder);
+	struct nam_gaddr block = block_retire();
 
 	(void)state;
 	(void)snprintf(pid, sizeof(pid), "(holder, pid %d)", (int)holder.pid);
@@ -365,6 +504,7 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 		assert_int_equal(child_wait(&holder, PATIENCE_MS), 128 + SIGKILL);
 		await_death(id);
 		expect_lock_to_pass();
+		expect_reuse(block);
 		return;
 	}
 	/* Nothing has to be killed for that. */
@@ -372,6 +512,7 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 	assert_non_null(strstr(line, "is dead"));
 	assert_int_equal(state_of(id), NAM_CLIENT_DEAD);
 	expect_lock_to_pass();
+	expect_reuse(block);
 	leaf_read(before);
 	child_signal(&holder, SIGCONT);
 	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
@@ -407,6 +548,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE),
+		cmocka_unit_test(client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT),
 		cmocka_unit_test(client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD),
 		cmocka_unit_test(client_fence__not_possible__SAYS_WHY),
 	};
