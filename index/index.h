@@ -21,7 +21,8 @@
  * and, given an index,
  *	-NAM_E_DROPPED		it was dropped: close the handle
  *	-NAM_E_LOCK_ORPHANED	a client died as it wrote a node, and no redo record completes the
- *				node; the diag names the client
+ *				node: the client had no memory for the record, the block of the
+ *				record is gone, or WRITEs were reordered; the diag names the client
  *	-NAM_E_RESTART_*	a bounded number of attempts met something else under way each time
  *	-NAM_E_PARTITION	its parts are not those of when it was opened: close the handle
  * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
