@@ -103,7 +103,7 @@ const char *nam_client_fabric(const struct nam_client *client);
 /*
  * Remote blocks that its workers gave up and that stay allocated: another client kept them locked
  * in a dropped index, a memory server did not answer, or this host lacked memory.  nam_sweep()
- * frees those of index nodes.
+ * frees them once the clients that allocated them have ended.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
 /*
