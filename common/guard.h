@@ -71,6 +71,7 @@
 	X(REDO_VERSION, "redo-version", "reads that take half of each of two images for one")      \
 	X(REDO_ALL, "redo-all", "a node that is half of each of two changes")                       \
 	X(REDO_REAR, "redo-rear", "half-written nodes of which a record is half-written, too")      \
+	X(REDO_NONE, "redo-none", "records that undo a change without one")                         \
 	X(REDO_FAILED, "redo-failed", "success of changes whose records were not written")          \
 	X(REDO_BLOCK, "redo-block", "blocks for records that look like torn nodes")                 \
 	X(REDO_WHOLE, "redo-whole", "repairs by a record of another image")                         \

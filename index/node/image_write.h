@@ -5,6 +5,8 @@
 #ifndef NAM_INDEX_NODE_IMAGE_WRITE_H
 #define NAM_INDEX_NODE_IMAGE_WRITE_H
 
+#include <errno.h>
+
 #include "compute/remote/lock_slot.h"
 #include "index/index_internal.h"
 #include "index/node/redo.h"
@@ -47,7 +49,8 @@ void nam__redo_block_give(struct nam_worker *worker, const struct nam_index *ind
 
 /*
  * The rear word, and in the same WRITE the record behind the node (I20).  It is the first WRITE of
- * the change.  Where WRITEs may overtake each other, it waits.  Without memory there is no record.
+ * the change.  Where WRITEs may overtake each other, it waits.  A record that needs a block and
+ * gets none is empty.
  */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 nam__redo_post(struct nam__doorbell *doorbell, const struct nam_index *index,
@@ -55,24 +58,24 @@ nam__redo_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	struct nam__redo *redo)
 {
 	struct nam_worker *worker = doorbell->worker;
-	uint64_t *rear = held->image + index->g.node_words - 1;
-	uint32_t bytes = 0;
+	const uint64_t *rear = held->image + index->g.node_words - 1;
+	uint32_t bytes;
 
 	redo->block = NAM_GADDR_NULL;
 	redo->words = nam__buffer_take(worker, NAM__REDO_BUFFER_BYTES);
-	if (__builtin_expect(redo->words != NULL, 1)) {
-		redo->words[0] = *rear;
-		bytes = nam__redo_fill(redo->words + 1, held->image, dirty, part);
-		if (__builtin_expect(!nam__redo_fits(dirty, part), 0)) {
-			nam__redo_block_post(doorbell, index, held, dirty, part,
-				redo); /* SUSPENDS */
-			bytes = nam_gaddr_is_null(redo->block) ? 0 : bytes;
+	if (__builtin_expect(!redo->words, 0))
+		return -ENOMEM;
+	redo->words[0] = *rear;
+	bytes = nam__redo_fill(redo->words + 1, held->image, dirty, part);
+	if (__builtin_expect(!nam__redo_fits(dirty, part), 0)) {
+		nam__redo_block_post(doorbell, index, held, dirty, part, redo); /* SUSPENDS */
+		/* I20: the record of an earlier change would undo this one later. */
+		if (nam_gaddr_is_null(redo->block)) {
+			redo->words[1 + NAM__REDO_NOTE] = 0;
+			bytes = NAM_GUARD(REDO_NONE) ? 8 : 0;
 		}
 	}
-	nam__doorbell_write(doorbell, index->g.node_bytes - 8, bytes ? redo->words : rear,
-		8 + bytes);
-	if (!bytes)
-		return 0;
+	nam__doorbell_write(doorbell, index->g.node_bytes - 8, redo->words, 8 + bytes);
 	if (__builtin_expect(!(worker->client->caps & NAM_CAP_ORDER_WRITES) &&
 		NAM_GUARD(REDO_ORDER), 0))
 		return nam__doorbell_await(doorbell); /* SUSPENDS */

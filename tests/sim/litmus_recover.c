@@ -136,43 +136,43 @@ fill_delete_and_die(struct actor *self)
 	delete_and_die(self);
 }
 
-/* With the reserve: the record is that of the change before, which did not write the header. */
+/* With the reserve, so that two changes have no record. */
 static void
-fill_all_and_die(struct actor *self)
+delete_delete_and_die(struct actor *self)
 {
 	uint8_t key[8];
 
+	litmus_delete_range(self, 110, 110);
 	fill(self, nam__spare_take);
-	nam_key_from_u64(120, key);
-	if (nam_index_update(self->worker, self->index, key, 1))
-		sim_die("no update");
+	litmus_delete_range(self, 120, 120);
 	litmus.flags[THREE] = true;
-	delete_and_die(self);
+	nam_key_from_u64(130, key);
+	(void)!nam_index_delete(self->worker, self->index, key);
 }
 
-/* Of the WRITEs that of the entries is not done, and others are if they do not wait for it. */
+/* Of the last change the rear word and the entries are there. */
 static void
 die_without_record(struct actor *self)
 {
 	if (litmus.flags[THREE])
-		die_within(self, 1, LITMUS_TICKS_NS);
+		die_within(self, 2, LITMUS_TICKS_NS);
 }
 
-/* A node may stay torn for lack of a record, and is never half of each change. */
+/* The node may stay torn for lack of a record. */
 static void
-look_and_delete(struct actor *self)
+look_at_deleted(struct actor *self)
 {
-	uint8_t key[8];
 	int rc;
 
 	litmus_await(ONE);
-	nam_key_from_u64(120, key);
-	rc = nam_index_delete(self->worker, self->index, key);
+	rc = litmus_try_insert(self, KEY + 1);
 	if (rc && rc != -NAM_E_LOCK_ORPHANED)
-		litmus_fail("delete: %s", nam_worker_diag(self->worker));
+		litmus_fail("insert: %s", nam_err_name(rc));
+	if (!litmus_try_lookup(self, 120))
+		litmus_fail("a change that was acknowledged is undone");
 }
 
-/* A's change has no record: the one that is there leads to the image before, which had front. */
+/* The record of the last change is late, and that of the one before leads to the image before. */
 static void
 write_half_and_die(struct actor *self)
 {
@@ -180,7 +180,8 @@ write_half_and_die(struct actor *self)
 	struct nam__held held = { .image = nam_buffer_take(self->worker, g->node_bytes) };
 	struct nam_batch batch;
 	struct nam__key full;
-	uint64_t *rear = held.image + g->node_words - 1, *payload, old;
+	uint64_t *words[3] = { NULL, held.image + NAM__WORD_SHAPE, held.image + g->node_words - 1 };
+	uint64_t old;
 	uint8_t key[8];
 
 	nam_key_from_u64(110, key);
@@ -192,18 +193,17 @@ write_half_and_die(struct actor *self)
 	nam__op_begin(self->worker, NAM_OP_OTHER);
 	if (nam__lock_covering(self->worker, self->index, full.w, 0, &held))
 		sim_die("no lock");
-	payload = held.image + g->entries_at + 1 + g->leaf_words *
+	words[0] = held.image + g->entries_at + 1 + g->leaf_words *
 		nam__leaf_lower_bound(g, held.image, full.w);
-	if (*payload != old)
+	if (*words[0] != old)
 		sim_die("another payload");
-	*payload = 2;
-	*rear += 1ull << 16;
+	*words[0] = 2;
+	*words[1] ^= 1ull << 63;
+	*words[2] += 1ull << 16;
 	nam_batch_init(&batch, self->worker);
-	for (unsigned i = 0; i < 2; i++) {
-		uint64_t *word = i ? rear : payload;
-
-		nam_batch_write(&batch, held.at, 8 * (uint32_t)(word - held.image), word, 8);
-	}
+	for (unsigned i = 0; i < 3; i++)
+		nam_batch_write(&batch, held.at, 8 * (uint32_t)(words[i] - held.image), words[i],
+			8);
 	if (nam_batch_await(&batch))
 		sim_die("no WRITE");
 	litmus_die_here(self);
@@ -687,13 +687,13 @@ const struct litmus_case litmus_recover_cases[] = {
 	{ { "recover_reserve", LITMUS_LOADED, { end_deleted, fill_delete_and_die, look_at_rest },
 		{ { "lock.taken", A, die_with_reserve } } },
 		"the same, and the memory server has a block only in its reserve", 2, 0 },
-	{ { "recover_earlier", LITMUS_LOADED, { NULL, fill_all_and_die, look_and_delete },
+	{ { "recover_none", LITMUS_LOADED, { NULL, delete_delete_and_die, look_at_deleted },
 		{ { "lock.taken", A, die_without_record } } },
-		"the same, with no room for a block, after a change that had a record", 2, 0 },
+		"the same, with no room for a block, in the second change in a row", 2, 0 },
 	{ { "recover_version", LITMUS_LOADED,
 		{ end_completed, write_half_and_die, insert_by_then, read_slowly },
 		{ { "recover.completed", B, hold_completed } } },
-		"the same, and a reader reads meanwhile", 2, 0 },
+		"a node is half-written before its record, and a reader reads meanwhile", 2, 0 },
 	{ { "recover_twice", LITMUS_LOADED,
 		{ end_completed, insert_and_die, repair_and_die, insert_third },
 		{ { "lock.taken", A, die_half_written },
