@@ -333,6 +333,12 @@ nam_sim_process_spare(struct nam_sim_process *process)
 }
 
 bool
+nam_sim_process_mortal(const struct nam_sim_process *process)
+{
+	return !nam__sim_is_gone(process) && !process->serves && !process->spared;
+}
+
+bool
 nam_sim_process_alive(const struct nam_sim_process *process)
 {
 	return !nam__sim_is_gone(process);

@@ -184,6 +184,8 @@ void nam_sim_process_spare(struct nam_sim_process *process);
 void nam_sim_refuse_refills(uint32_t per_million);
 /* From now on: faults.lose and faults.twice. */
 void nam_sim_lose(uint32_t lose, uint32_t twice);
+/* Deaths that are drawn may befall it: it lives, and is no memory server and no observer. */
+bool nam_sim_process_mortal(const struct nam_sim_process *process);
 /* Neither killed nor a zombie thread. */
 bool nam_sim_process_alive(const struct nam_sim_process *process);
 /* Every thread has returned, or it was killed. */

@@ -70,6 +70,7 @@ class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserv
 	class->unsure += request.count;
 	rc = nam_rpc_call(worker, slot, NAM_RPC_ALLOC, &request, sizeof(request), reply,
 		&reply_bytes); /* SUSPENDS */
+	nam_race_point("alloc.asked");
 	if (!nam_err_is(rc, NAM_E_FABRIC))
 		class->unsure -= request.count;
 	if (rc)
@@ -83,7 +84,6 @@ class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserv
 	}
 	atomic_store_explicit(&worker->client->servers[slot].free, reply->free,
 		memory_order_relaxed);
-	nam_race_point("alloc.asked");
 	rc = nam__class_reserve(worker, class, reply->count);
 	if (rc)
 		goto give_reply;

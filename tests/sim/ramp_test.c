@@ -588,6 +588,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	sim_txns_init(&ramp_run.txns);
 	sim_cluster_begin(&options, &ramp_run.cluster, ramp_run.plan.servers,
 		ramp_run.plan.handlers, MEMORY_BYTES);
+	random_runs_points(seed);
 	ramp_run.cluster.transport = ramp_run.plan.kind.transport;
 	if (nam_sim_process_start("director", director_main, NULL, &ramp_run.director))
 		sim_die("the director cannot be started");
@@ -616,8 +617,8 @@ take_plain(int argc, char **argv)
 {
 	static const char usage[] =
 		"usage: sim_ramp_test    all kinds of stores and readers, and some random seeds\n"
-		"       sim_ramp_test PROFILE SEED [GUARD...] [--trace] [--plain FILE]    one run, "
-		"guards turned off";
+		"       sim_ramp_test PROFILE SEED [GUARD...] [--trace] [--kill-at NAME,...] "
+		"[--plain FILE]    one run, guards turned off, clients killed at race points";
 	int left = 1;
 
 	for (int i = 1; i < argc; i++) {

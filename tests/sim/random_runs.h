@@ -21,6 +21,7 @@
 #include "common/env.h"
 #include "common/guard.h"
 #include "cluster.h"
+#include "points.h"
 
 /*
  * The fixed seeds are shared out among so many profiles where each is slow, and where no race point
@@ -41,6 +42,17 @@ struct random_runs {
 	/* NULL, or what went wrong, which stays until the next run. */
 	const char *(*perform)(enum nam_sim_profile profile, uint64_t seed, FILE *trace);
 };
+
+/* The race points where clients die in the one run that is asked for; NULL: none is. */
+static const char *random_runs_kill_at;
+
+/* Of the simulation that has begun.  Runs of a random seed have deaths at race points, too. */
+static inline void
+random_runs_points(uint64_t seed)
+{
+	sim_points_begin(seed, random_runs_kill_at ? random_runs_kill_at :
+		seed > UINT16_MAX && seed % 4 == 0 ? SIM_POINTS_ANY : NULL);
+}
 
 struct random_runs_profile {
 	const struct random_runs *runs;
@@ -81,12 +93,16 @@ random_runs_one(const struct random_runs *runs, int argc, char **argv)
 	for (int i = 3; i < argc; i++) {
 		if (!strcmp(argv[i], "--trace"))
 			trace = stdout;
+		else if (!strcmp(argv[i], "--kill-at") && i + 1 < argc)
+			random_runs_kill_at = argv[++i];
 		else if (nam_guard_off(argv[i]))
 			sim_die("'%s' is no guard", argv[i]);
 	}
 	why = runs->perform((enum nam_sim_profile)profile, strtoull(argv[2], NULL, 0), trace);
 	if (why)
 		printf("FAILED: %s\n", why);
+	if (random_runs_kill_at)
+		sim_points_print();
 	return why != NULL;
 }
 
@@ -100,7 +116,8 @@ random_runs_main(const struct random_runs *runs, int argc, char **argv)
 		return random_runs_one(runs, argc, argv);
 	if (argc > 1)
 		sim_die("usage: %s                    some seeds, some of them random\n"
-			"       %s PROFILE SEED [GUARD...] [--trace]    one run, guards turned off",
+			"       %s PROFILE SEED [GUARD...] [--trace] [--kill-at NAME,...]    one "
+			"run, guards turned off, clients killed at race points",
 			runs->program, runs->program);
 	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
 		profiles[i] = (struct random_runs_profile){ runs, (enum nam_sim_profile)i };

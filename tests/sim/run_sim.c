@@ -12,6 +12,7 @@
 #include "common/options/options.h"
 #include "cluster.h"
 #include "commit.h"
+#include "points.h"
 #include "scenario.h"
 
 /* A run can be repeated by the same kind of build only. */
@@ -24,9 +25,9 @@
 struct request {
 	struct sim_scenario scenario;
 	uint64_t seeds;
-	bool quiet, vary, twice, no_collector, no_history;
+	bool quiet, vary, twice, points, no_collector, no_history;
 	const char *json, *plain;
-	char line[1024];		/* the options, to be repeated */
+	char line[4096];		/* the options, to be repeated */
 };
 
 static int
@@ -113,46 +114,7 @@ take_faults(void *options, const char *text, struct nam_diag *diag)
 	return 0;
 }
 
-/* ---- race points, by name ----------------------------------------------------------------- */
-
-#define POINTS_MAX 256u
-
-static struct {
-	const char *name;
-	uint64_t reached;
-} points[POINTS_MAX];
-
-static void
-point_reached(const char *name)
-{
-	for (unsigned i = 0; i < POINTS_MAX; i++) {
-		if (!points[i].name)
-			points[i].name = name;
-		if (!strcmp(points[i].name, name)) {
-			points[i].reached++;
-			return;
-		}
-	}
-	sim_die("more than %u race points", POINTS_MAX);
-}
-
-static void
-points_print(void)
-{
-	for (unsigned i = 0; i < POINTS_MAX && points[i].name; i++)
-		printf("point %s %llu\n", points[i].name, (unsigned long long)points[i].reached);
-}
-
 /* ---- options ------------------------------------------------------------------------------ */
-
-static int
-take_points(void *options, const char *text, struct nam_diag *diag)
-{
-	(void)text;
-	(void)diag;
-	((struct request *)options)->scenario.on_race = point_reached;
-	return 0;
-}
 
 static int
 take_trace(void *options, const char *text, struct nam_diag *diag)
@@ -240,6 +202,8 @@ static const struct nam_option rows[] = {
 		NAM_OPTION_COUNT, FIELD(scenario.kv), SET(kv_given), .max = 100 },
 	{ "add", "N", "N memory servers come while clients are at work.", NAM_OPTION_COUNT,
 		FIELD(scenario.add), SET(add_given), .max = 4 },
+	{ "kill-at", "NAME,...", "Up to two clients die at these race points; any: the seed "
+		"chooses; none.", NAM_OPTION_TEXT, FIELD(scenario.kill_at), SET(kill_at_given) },
 	{ .help = "The cluster:" },
 	NUMBER("steps", sim.step_bytes, 8, 64, "Bytes of a micro-step: 8 or 64 (default)."),
 	NUMBER("slowness", sim.slowness, 1, 1000000, "Messages take N times as long."),
@@ -303,8 +267,8 @@ static const struct nam_option rows[] = {
 		ONCE },
 	{ "twice", NULL, "Each seed twice: it must be the same run.", NAM_OPTION_FLAG,
 		FIELD(twice), ONCE },
-	{ "points", NULL, "At the end, how often each race point was reached.", NAM_OPTION_CALL,
-		.take = take_points, ONCE },
+	{ "points", NULL, "At the end, how often each race point was reached, and how many "
+		"clients died there.", NAM_OPTION_FLAG, FIELD(points), ONCE },
 	{ "quiet", NULL, "Print only what fails.", NAM_OPTION_FLAG, FIELD(quiet), ONCE },
 	{ 0 },
 };
@@ -365,7 +329,7 @@ write_history(const char *path, bool json, const struct sim_history *history)
 }
 
 /* How to repeat the run under way: for runs that end without getting to say so themselves. */
-static char repeat[1200];
+static char repeat[4400];
 
 static void
 ended_by(int signal_number)
@@ -525,7 +489,7 @@ main(int argc, char **argv)
 			(unsigned long long)first, (unsigned long long)(first + request.seeds - 1),
 			(unsigned long long)ops, (double)ops / (real_seconds() - start),
 			(unsigned long long)failures);
-	if (request.scenario.on_race)
-		points_print();
+	if (request.points)
+		sim_points_print();
 	return failures ? 1 : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "points.h"
 #include "stage.h"
 
 void
@@ -163,7 +164,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	sim_history_init(&stage.kv.history);
 	if (!stage.actors || nam_sim_begin(&scenario->sim))
 		sim_die("the simulation cannot begin");
-	nam_sim_on_race(scenario->on_race);
+	sim_points_begin(scenario->sim.seed, scenario->kill_at);
 	sim_fault_plan_plan(&stage);
 	sim_cluster_start(&stage.cluster, scenario->servers, scenario->handlers,
 		scenario->memory_bytes);

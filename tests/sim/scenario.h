@@ -43,6 +43,8 @@ struct sim_scenario {
 	uint32_t spare;				/* blocks left once all is loaded; 0: plenty */
 	/* So many processes that this befalls, beside those that sim.faults draws. */
 	uint32_t kills, server_kills, stalls;
+	const char *kill_at;			/* race points: points.h */
+	bool kill_at_given;			/* not to be varied */
 	uint32_t bulk;				/* percent of a node; 0: loaded by inserts */
 	bool temporary;				/* another index is made, loaded and dropped */
 	uint32_t kv;				/* clients of a key-value store; 0: there is none */
@@ -58,7 +60,6 @@ struct sim_scenario {
 	bool stray;				/* the director leaves the root locked on purpose */
 	/* So long one message of an operation, or of a collector's pass, takes on purpose. */
 	uint64_t hang_ns, hang_pass_ns;
-	void (*on_race)(const char *name);	/* called at each race point; NULL: none */
 	bool record;				/* a history, and check it */
 	FILE *findings;				/* what the checkers find is told here; NULL: not */
 };

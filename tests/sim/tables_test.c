@@ -581,6 +581,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	options.trace = trace;
 	sim_txns_init(&run.txns);
 	sim_cluster_begin(&options, &run.cluster, run.servers, 1, MEMORY_BYTES);
+	random_runs_points(seed);
 	if (nam_sim_process_start("director", director_main, NULL, &run.director))
 		sim_die("the director cannot be started");
 	nam_sim_process_spare(run.director);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vary.c -- what a run is unless told otherwise, and what it is by its seed. */
+#include "points.h"
 #include "scenario.h"
 
 /* The least that a memory server takes with room for what is loaded; and plenty. */
@@ -200,6 +201,16 @@ vary_members(struct sim_scenario *scenario)
 		scenario->sweeps = 0;
 }
 
+/* Likewise. */
+static void
+vary_deaths(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6b696c6c61740000ull);
+
+	if (!scenario->kill_at_given)
+		scenario->kill_at = between(&rng, 0, 7) ? NULL : SIM_POINTS_ANY;
+}
+
 void
 sim_scenario_vary(struct sim_scenario *scenario)
 {
@@ -240,4 +251,5 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	vary_kv(scenario);
 	vary_many(scenario);
 	vary_members(scenario);
+	vary_deaths(scenario);
 }
