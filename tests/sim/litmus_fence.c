@@ -233,6 +233,66 @@ insert_until_fenced(struct actor *self)
 	litmus_await(THREE);
 }
 
+/* ---- a client that fences another one dies --------------------------------------------------- */
+
+static int
+fence_a(struct actor *self, uint32_t *ret_state)
+{
+	const struct actor *other = &litmus.actors[A];
+	struct nam_diag diag = { "" };
+
+	return nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
+		LITMUS_PATIENCE_NS, ret_state, &diag);
+}
+
+/* Where it cannot be fenced alive, its session ends first. */
+static void
+insert_until_dead(struct actor *self)
+{
+	litmus_await(TWO);
+	if (self->client->caps & NAM_CAP_LASTING)
+		end_session(self);
+	insert_until_fenced(self);
+}
+
+static void
+fence_and_die(struct actor *self)
+{
+	uint32_t state;
+
+	litmus_await(ONE);
+	if (self->client->caps & NAM_CAP_LASTING)
+		litmus_await_state(self, A, NAM_CLIENT_FENCING);
+	(void)!fence_a(self, &state);
+}
+
+/* All queue pairs are closed, and it is not published. */
+static void
+die_closed(struct actor *self)
+{
+	if (!litmus.flags[ONE])
+		return;
+	litmus.flags[FIVE] = true;
+	nam_sim_process_kill(self->process);
+}
+
+static void
+fence_after(struct actor *self)
+{
+	uint32_t state = NAM_CLIENT_UNKNOWN;
+	int rc;
+
+	leaf_find(self);
+	litmus.flags[TWO] = true;
+	litmus_await(FIVE);
+	if (litmus_state_of(self, A) != NAM_CLIENT_FENCING)
+		litmus_fail("the client is not half fenced");
+	rc = fence_a(self, &state);
+	if (rc || state != NAM_CLIENT_DEAD)
+		litmus_fail("fencing: %s, state %u", nam_err_name(rc), state);
+	expect_unchanged(self, SEEN);
+}
+
 /* ---- another life of the lead ---------------------------------------------------------------- */
 
 /* Clients of the first life are still connected to the other memory server, and may hold locks. */
@@ -296,6 +356,10 @@ const struct litmus_case litmus_fence_cases[] = {
 		"a client's session ends after a memory server has", 3, 0 },
 	{ { "fence_by_hand", LITMUS_LOADED, { NULL, insert_until_fenced, fence_alive }, { { 0 } } },
 		"a client that is alive is fenced", 2, 0 },
+	{ { "fence_dies", LITMUS_LOADED, { NULL, insert_until_dead, fence_and_die, fence_after },
+		{ { "fence.closed", B, die_closed } } },
+		"a client dies that has closed another one's queue pairs, and a third goes on", 2,
+		0 },
 	{ { "fence_new_lead", LITMUS_LOADED, { NULL, begin_anew }, { { 0 } } },
 		"the lead is restarted, and clients come beside those of its first life", 2, 0 },
 	{ { "fence_wrapped", LITMUS_LOADED, { NULL, wrap_and_begin_anew }, { { 0 } } },

@@ -199,6 +199,37 @@ merge_slowly(struct actor *self)
 	take_from_limbo(self);
 }
 
+/* ---- a sweep whose client dies --------------------------------------------------------------- */
+
+static void
+sweep_and_die(struct actor *self)
+{
+	struct nam_sweep_stat stat;
+
+	await_death(self, A);
+	(void)!nam_sweep(self->worker, false, &stat);
+}
+
+/* All is marked, and no memory server has been told that this is the end. */
+static void
+die_marked(struct actor *self)
+{
+	litmus.flags[TWO] = true;
+	nam_sim_process_kill(self->process);
+}
+
+static void
+sweep_after(struct actor *self)
+{
+	await_death(self, A);
+	litmus_await(TWO);
+	litmus_await_state(self, B, NAM_CLIENT_DEAD);
+	if (!sweep(self))
+		litmus_fail("a sweep after half of another one frees nothing");
+	litmus_take(self, stride(self), ALL);
+	litmus_expect_taken(self);
+}
+
 /* ---- a merge whose collector is killed ------------------------------------------------------- */
 
 static void
@@ -388,6 +419,11 @@ const struct litmus_case litmus_sweep_cases[] = {
 			{ "sweep.marked", B, kill_collector } } },
 		"a collector is killed in a merge while a sweep is made, and the next one ends it",
 		2, 0 },
+	{ { "sweep_dies", LITMUS_LOADED,
+		{ end_filled, fill_and_die, sweep_and_die, sweep_after },
+		{ { "sweep.marked", B, die_marked } } },
+		"a client dies in a sweep when all is marked, and the next one sweeps again", 2,
+		0 },
 	{ { "sweep_heads", 0, { NULL, load_heads_and_die, sweep_heads }, { { 0 } } },
 		"a client loads an index with head nodes and dies, and a sweep marks it in slices",
 		2, 0 },
