@@ -46,7 +46,7 @@ node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
  * below, so that the way to a level is there until the level is done.
  *
  * A node that cannot be locked (a dead client left its lock, a stopped one keeps it) stays as it
- * is and is lost: its block is unused, and does no harm.
+ * is, until a sweep.
  */
 int
 nam__level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,

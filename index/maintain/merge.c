@@ -360,7 +360,7 @@ go_forward(struct nam__merge *merge)
 	nam_race_point("merge.buried");
 	if (rc)
 		return rc;
-	/* The first client that needs a name that is still there removes it.  The block is lost. */
+	/* The first client that needs a name that is still there removes it. */
 	name_rc = unname(merge); /* SUSPENDS */
 	rc = end(merge); /* SUSPENDS */
 	return rc ? rc : name_rc;
