@@ -105,7 +105,7 @@ report_end(const struct run *run, const struct blocks_left *left)
 	if (left->lost)
 		bench_complain("warning: %" PRIu64 " blocks could not be given back, because other "
 			"clients kept them locked or a memory server did not answer; they stay "
-			"allocated until the memory servers end", left->lost);
+			"allocated until a sweep", left->lost);
 	if (left->waiting)
 		bench_complain("warning: the memory of %" PRIu64 " blocks cannot be used yet%s%s",
 			left->waiting, left->why.text[0] ? ": " : "", left->why.text);

@@ -227,7 +227,7 @@ nam__index_nodes(struct nam_worker *worker, struct nam_index *index, const struc
 
 	nam__op_begin(worker, NAM_OP_VERIFY);
 	rc = nam__merge_complete(worker, index); /* SUSPENDS */
-	if (!rc)
+	if (!rc || rc == -NAM_E_LOCK_TIMEOUT)
 		rc = index->ops->stat(worker, index, &stat, seen); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;

@@ -602,25 +602,6 @@ nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 
 /* ---- a word that one client at a time has ---------------------------------------------------- */
 
-int
-nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t compare,
-	uint64_t swap, uint64_t *ret_seen)
-{
-	uint64_t *old = nam_buffer_take(worker, 8);
-	struct nam_batch batch;
-	int rc;
-
-	if (!old)
-		return -ENOMEM;
-	nam_batch_init(&batch, worker);
-	nam_batch_cas(&batch, at, offset, compare, swap, old);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
-	if (!rc)
-		*ret_seen = *old;
-	nam_buffer_give(worker, old, 8);
-	return rc;
-}
-
 NAM_FIBER_FN static int
 try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t word,
 	uint64_t *ret_dead)

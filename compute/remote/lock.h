@@ -195,7 +195,7 @@ NAM_FIBER_FN int nam__owner_word_enter(struct nam_worker *worker, struct nam_gad
 NAM_FIBER_FN int nam__owner_word_leave(struct nam_worker *worker, struct nam_gaddr at,
 	uint32_t offset, uint64_t word) NAM_MUST_CHECK;
 
-/* CAS of the word at `offset`.  Returns 0 or as nam_batch_await().  Cost: 1 round trip. */
+/* remote.c: nam_cas_await() of the word at `offset`, which may begin no unit of 64 bytes. */
 NAM_FIBER_FN int nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
 	uint64_t compare, uint64_t swap, uint64_t *ret_seen) NAM_MUST_CHECK;
 

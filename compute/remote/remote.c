@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compute/remote/batch.h"
+#include "compute/remote/lock.h"
 #include "compute/worker/doorbell.h"
 
 #define ASYNC_POLL_MAX 16u
@@ -344,10 +345,10 @@ nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint3
 
 /* Resolve and post one request of the current task, and wait for it. */
 static inline int
-post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
+post_one(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, struct nam_wr *wr)
 {
 	struct nam__task *task = worker->current;
-	int slot = nam__resolve(worker, at, 0, wr->bytes, wr);
+	int slot = nam__resolve(worker, at, offset, wr->bytes, wr);
 
 	if (slot < 0)
 		return slot;
@@ -375,12 +376,12 @@ nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *loca
 		return rc;
 	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
 	worker->current->counters->bytes_out += bytes;
-	return post_one(worker, at, &wr); /* SUSPENDS */
+	return post_one(worker, at, 0, &wr); /* SUSPENDS */
 }
 
 static int
-atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_t compare_or_add,
-	uint64_t swap, uint64_t *ret_old)
+atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint32_t offset,
+	uint64_t compare_or_add, uint64_t swap, uint64_t *ret_old)
 {
 	int rc = nam__change_check(worker);
 	uint64_t *old = rc ? NULL : nam_buffer_take(worker, 8);
@@ -392,7 +393,7 @@ atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_
 	nam__wr_operands(&wr, compare_or_add, swap);
 	worker->current->counters->bytes_out += 16;
 	worker->current->counters->bytes_in += 8;
-	rc = post_one(worker, at, &wr); /* SUSPENDS */
+	rc = post_one(worker, at, offset, &wr); /* SUSPENDS */
 	if (!rc)
 		*ret_old = *old;
 	nam_buffer_give(worker, old, 8);
@@ -403,13 +404,20 @@ int
 nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
 	uint64_t *ret_old)
 {
-	return atomic_await(worker, NAM_WR_CAS, at, compare, swap, ret_old); /* SUSPENDS */
+	return atomic_await(worker, NAM_WR_CAS, at, 0, compare, swap, ret_old); /* SUSPENDS */
+}
+
+int
+nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t compare,
+	uint64_t swap, uint64_t *ret_seen)
+{
+	return atomic_await(worker, NAM_WR_CAS, at, offset, compare, swap, ret_seen); /* SUSPENDS */
 }
 
 int
 nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add, uint64_t *ret_old)
 {
-	return atomic_await(worker, NAM_WR_FETCH_ADD, at, add, 0, ret_old); /* SUSPENDS */
+	return atomic_await(worker, NAM_WR_FETCH_ADD, at, 0, add, 0, ret_old); /* SUSPENDS */
 }
 
 /* ---- rolling window ----------------------------------------------------------------------- */

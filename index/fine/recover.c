@@ -12,7 +12,7 @@
 NAM_FIBER_FN static int
 merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 {
-	uint64_t merge_word, word;
+	uint64_t merge_word;
 	int rc = nam__merge_word_read(worker, index, &merge_word); /* SUSPENDS */
 
 	if (rc || merge_word != dead || !NAM_GUARD(ASIDE_ENDS))
@@ -23,9 +23,7 @@ merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 		return rc ? rc : -NAM_E_RESTART_LOCKED;
 	}
 	/* Its collector died with the word, so the next one resumes the merge. */
-	rc = nam__collector_enter(worker, index, 0, &word); /* SUSPENDS */
-	if (!rc)
-		rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
+	rc = nam__merge_complete(worker, index); /* SUSPENDS */
 	return rc ? rc : -NAM_E_RESTART_LOCKED;
 }
 

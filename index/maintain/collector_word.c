@@ -62,5 +62,5 @@ nam__merge_complete(struct nam_worker *worker, struct nam_index *index)
 
 	if (!rc)
 		rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
-	return rc == -NAM_E_LOCK_TIMEOUT ? 0 : rc;
+	return rc;
 }

@@ -24,7 +24,7 @@ NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_inde
 	uint64_t patience_ns, uint64_t *ret_word) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_index *index,
 	uint64_t word) NAM_MUST_CHECK;
-/* Completes the merge of a dead collector.  Returns as nam__collector_enter(), or 0: it lives. */
+/* Completes the merge of a dead collector, if there is one.  Returns as the two above. */
 NAM_FIBER_FN int nam__merge_complete(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;
 

@@ -59,7 +59,7 @@ nam__sweep_resume_index(struct nam_worker *worker, const char *name)
 	rc = nam__merge_complete(worker, index); /* SUSPENDS */
 	nam__op_end(worker);
 	nam_index_close(index);
-	return rc;
+	return rc == -NAM_E_LOCK_TIMEOUT ? 0 : rc;
 }
 
 int
