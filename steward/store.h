@@ -5,7 +5,7 @@
 #ifndef NAM_STEWARD_STORE_H
 #define NAM_STEWARD_STORE_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #include "compute/admin.h"
 
@@ -18,7 +18,7 @@ struct nam__store_options {
 	const char *password_file;	/* its first line */
 	uint32_t lease_ms;		/* 0: NAM__STORE_LEASE_MS */
 	uint32_t timeout_ms;		/* of a request to etcd; 0: NAM__STORE_TIMEOUT_MS */
-	const volatile sig_atomic_t *stop;	/* NULL, or: set when waits are to end */
+	const atomic_bool *stop;	/* NULL, or: set when waits are to end */
 };
 #define NAM__STORE_LEASE_MS 10000u
 #define NAM__STORE_TIMEOUT_MS 5000u

@@ -20,8 +20,7 @@
 #define END_SECONDS 1u			/* after a signal, for what is under way */
 #define NAP_NS 20000000ull		/* a signal ends a pause after so long */
 
-static volatile sig_atomic_t stop;
-static atomic_bool ends;		/* the same, for another thread; and it stays */
+static atomic_bool stop;	/* a signal handler may run in any thread */
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
@@ -132,8 +131,7 @@ static void
 end(int number)
 {
 	(void)number;
-	stop = 1;
-	atomic_store(&ends, true);
+	atomic_store(&stop, true);
 	(void)alarm(END_SECONDS);
 }
 
@@ -167,7 +165,7 @@ static bool
 has_ended(void *arg)
 {
 	(void)arg;
-	return atomic_load(&ends);
+	return atomic_load(&stop);
 }
 
 static int
@@ -262,7 +260,7 @@ begin(struct line *line)
 	nam__log_line("info", "started", fields);
 	status = line->once ? run_once(&steward, &collector.collecting) :
 		run(&steward, &collector, line->interval_ms);
-	stop = 0;	/* the store is asked once more */
+	atomic_store(&stop, false);	/* the store is asked once more */
 	nam__steward_end(&steward);
 	nam__log_line("info", "ended", "");
 	steward.store->ops->close(steward.store);
