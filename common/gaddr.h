@@ -86,4 +86,12 @@ nam_gaddr_same(struct nam_gaddr a, struct nam_gaddr b)
 	return a.raw == b.raw;
 }
 
+/*
+ * The tag of a block from nam_alloc(): fresh, with zeroes only; used before; or freed by a sweep,
+ * so that it may have been a node that is not dead.
+ */
+#define NAM_BLOCK_FRESH 0u
+#define NAM_BLOCK_RECYCLED 1u
+#define NAM_BLOCK_SWEPT 2u
+
 #endif /* NAM_COMMON_GADDR_H */

@@ -19,6 +19,7 @@
 #define NAM_GUARDS(X)                                                                               \
 	X(NODE_HASH, "node-hash", "torn images of nodes")                                           \
 	X(NODE_ENDS, "node-ends", "torn images, where loads are ordered")                           \
+	X(NODE_CLAIM, "node-claim", "new nodes that clients with a warm cache write into")          \
 	X(GENERATION, "generation", "nodes that were reused under a pointer")                       \
 	X(NODE_TYPE, "node-type", "nodes that are not what a pointer promised")                     \
 	X(FENCE_LOW, "fence-low", "keys that lie left of the node")                                 \

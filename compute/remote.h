@@ -141,10 +141,6 @@ int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
 void *nam_buffer_take(struct nam_worker *worker, uint32_t bytes);
 void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 
-/* The tag of a block from nam_alloc(): fresh, with zeroes only, or used before. */
-#define NAM_BLOCK_FRESH 0u
-#define NAM_BLOCK_RECYCLED 1u
-
 /**
  * nam_alloc -- one block of remote memory, by turns on the servers with most free memory.
  *
@@ -152,7 +148,7 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  * has ended, nam_sweep() frees the block, unless a name leads to it or nam_keep() keeps it.
  *
  * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
- * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED
+ * @ret_at	tagged NAM_BLOCK_FRESH, NAM_BLOCK_RECYCLED or NAM_BLOCK_SWEPT
  *
  * Returns 0 or a negative code:
  *	-EINVAL			the stride, or no such slot

@@ -160,6 +160,8 @@ NAM_FIBER_FN int nam__new_node_await(struct nam_worker *worker, struct nam_index
  *
  * @evenly	by turns on all servers, whatever memory they have free: levels of a load
  * @ret_at	tagged with that generation
+ *
+ * As nam_alloc(); or -NAM_E_RESTART_LOCKED: other clients have locked what a sweep freed.
  */
 NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 	struct nam_gaddr *ret_at, uint32_t *ret_generation) NAM_MUST_CHECK;

@@ -24,7 +24,7 @@ struct nam_rpc_alloc_reply {
 	uint32_t run_count;	/* blocks in the run, `stride` apart */
 	uint16_t count;		/* recycled blocks that follow */
 	uint16_t free;		/* memory that is still free, in 65,535ths of all */
-	uint64_t blocks[];	/* gaddrs */
+	uint64_t blocks[];	/* gaddrs, tagged NAM_BLOCK_SWEPT if a sweep freed them */
 };
 
 /* With a label the blocks wait, and become free in a HOLD whose `oldest` is ahead of it. */
@@ -32,7 +32,7 @@ struct nam_rpc_free_request {
 	uint64_t label;		/* of the epoch word, when no way led to them any more; or 0 */
 	uint32_t stride;
 	uint32_t count;
-	uint64_t blocks[];
+	uint64_t blocks[];	/* tagged as ALLOC did, if this client has made nothing of them */
 };
 
 /*

@@ -42,8 +42,13 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 	if (good && reply->run_count)
 		good = nam__server_has(worker->client, slot, reply->run_at,
 			(uint64_t)reply->run_count * request->stride);
-	for (uint32_t i = 0; good && i < reply->count; i++)
-		good = nam__server_has(worker->client, slot, reply->blocks[i], request->stride);
+	for (uint32_t i = 0; good && i < reply->count; i++) {
+		struct nam_gaddr at = NAM_GADDR(reply->blocks[i]);
+
+		good = (!nam_gaddr_tag(at) || nam_gaddr_tag(at) == NAM_BLOCK_SWEPT) &&
+			nam__server_has(worker->client, slot, nam_gaddr_untagged(at).raw,
+				request->stride);
+	}
 	return good ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
 

@@ -50,7 +50,7 @@ nam__class_pop(struct nam__block_class *class, uint32_t stride)
 
 	if (class->recycled_count) {
 		at.raw = class->recycled[--class->recycled_count];
-		return nam_gaddr_tagged(at, NAM_BLOCK_RECYCLED);
+		return nam_gaddr_tag(at) ? at : nam_gaddr_tagged(at, NAM_BLOCK_RECYCLED);
 	}
 	at.raw = class->run_at;
 	class->run_at += stride / NAM_GADDR_UNIT_BYTES;

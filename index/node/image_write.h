@@ -39,7 +39,7 @@ struct nam__redo {
 	struct nam_gaddr block;		/* elsewhere, of the same memory server; or null */
 };
 
-/* protocol.c: a record that needs a block.  Posts the WRITE of that. */
+/* block.c: a record that needs a block.  Posts the WRITE of that. */
 NAM_FIBER_FN void nam__redo_block_post(struct nam__doorbell *doorbell,
 	const struct nam_index *index, struct nam__held *held, struct nam__dirty dirty,
 	enum nam__header_part part, struct nam__redo *redo);

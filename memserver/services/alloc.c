@@ -129,16 +129,20 @@ take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint16
 
 	while ((run = LIST_FIRST(&list->runs)) != NULL) {
 		for (; n < max && run->free_count; run->free_count--) {
-			uint64_t *word, number;
+			struct nam__run_bits *bits;
+			uint64_t bit, number;
 
 			while (!run->bits[run->first_word].free)
 				run->first_word++;
-			word = &run->bits[run->first_word].free;
-			number = run->first_word * 64ull + (uint64_t)__builtin_ctzll(*word);
+			bits = &run->bits[run->first_word];
+			bit = bits->free & -bits->free;
+			number = run->first_word * 64ull + (uint64_t)__builtin_ctzll(bit);
 			run->owners[number] = owner;
-			blocks[n++] = raw_of(allocator, run->region,
-				run->offset + number * run->stride);
-			*word &= *word - 1;
+			blocks[n++] = nam_gaddr_tagged(NAM_GADDR(raw_of(allocator, run->region,
+				run->offset + number * run->stride)),
+				bits->swept & bit ? NAM_BLOCK_SWEPT : 0).raw;
+			bits->free &= ~bit;
+			bits->swept &= ~bit;
 			allocator->memory[list->kind].free_bytes -= run->stride;
 		}
 		if (run->free_count)
@@ -276,7 +280,8 @@ find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__str
 	const struct nam__alloc_region *region;
 	uint32_t number;
 
-	if (nam_gaddr_tag(at) || index >= allocator->regions_count)
+	if ((nam_gaddr_tag(at) && nam_gaddr_tag(at) != NAM_BLOCK_SWEPT) ||
+		index >= allocator->regions_count)
 		return false;
 	region = &allocator->regions[index];
 	number = region->kind == list->kind ? nam__run_find(region, offset) :
@@ -327,6 +332,8 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 	if ((run->bits[word].free | run->bits[word].waiting) & bit)
 		return -NAM_E_FABRIC_PROTOCOL;	/* it came back already */
 	run->bits[word].suspect &= ~bit;
+	if (nam_gaddr_tag(NAM_GADDR(raw)) == NAM_BLOCK_SWEPT)
+		run->bits[word].swept |= bit;
 	if (!label) {
 		word_free(allocator, list, run, word, bit);
 		return 0;

@@ -20,6 +20,7 @@ struct nam__run {
 		/* sweep.c: */
 		uint64_t suspect;	/* nothing has been found that leads to it */
 		uint64_t named;		/* a name leads to it */
+		uint64_t swept;		/* a sweep freed it, and no client has it since */
 	} *bits;			/* NULL until there is one */
 	uint16_t *owners;		/* of each block: a client's id; 0: not known */
 	uint64_t label;			/* of the last block that came to wait */

@@ -150,8 +150,10 @@ end_suspects(struct nam__allocator *allocator, struct nam__run *run, uint32_t wo
 	blocks = run->bits[word].suspect;
 	run->bits[word].suspect = 0;
 	suspects_add(reply, run, blocks);
-	if (blocks && ending->label)
-		nam__run_wait(allocator, run, word, blocks, ending->label);
+	if (!blocks || !ending->label)
+		return 0;
+	run->bits[word].swept |= blocks;
+	nam__run_wait(allocator, run, word, blocks, ending->label);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
  * one thins them out and merges them.  After a sweep all free blocks are used, with a number in
  * each: a block that was freed and is used elsewhere shows another number, or damages the tree.
  */
+#include "common/rpc/alloc_rpc.h"
 #include "compute/remote/epoch.h"
 #include "compute/worker/worker.h"
 #include "index/index_internal.h"
@@ -14,6 +15,7 @@
 #include "txn/sweep.h"
 #include "litmus.h"
 
+#define KEY 115u
 #define FIRST 500u
 #define LAST 1300u
 #define KEPT 3u			/* keys in the end, all in the last leaf */
@@ -284,6 +286,58 @@ sweep_and_resume(struct actor *self)
 	litmus_expect_taken(self);
 }
 
+/* ---- a swept node that is not dead ----------------------------------------------------------- */
+
+/* As the next owner of a node that a sweep has freed, and that a stale writer has locked. */
+static void
+own_swept(struct actor *self)
+{
+	struct nam_gaddr leaf = nam_gaddr_untagged(litmus_leaf_of(self, KEY, NULL)), at;
+	uint64_t body[(sizeof(struct nam_rpc_free_request) + 8) / 8] = { 0 };
+	struct nam_rpc_free_request *request = (void *)body;
+	const uint32_t bytes = self->index->g.node_bytes;
+	uint64_t *image = nam_buffer_take(self->worker, bytes);
+	struct nam_batch batch;
+	uint32_t generation;
+	bool owned = false;
+
+	litmus_await(ONE);
+	request->stride = stride(self);
+	request->count = 1;
+	request->blocks[0] = nam_gaddr_tagged(leaf, NAM_BLOCK_SWEPT).raw;
+	if (!image || nam_rpc_call(self->worker, nam__server_slot(self->client, leaf),
+			NAM_RPC_FREE, request, sizeof(body), NULL, NULL))
+		sim_die("the block cannot be freed");
+	nam__op_begin(self->worker, NAM_OP_OTHER);
+	for (unsigned i = 0; i < ALL && !owned; i++) {
+		if (nam__node_alloc(self->worker, self->index, false, &at, &generation))
+			sim_die("no block");
+		owned = nam_gaddr_same(nam_gaddr_untagged(at), leaf);
+	}
+	nam__op_end(self->worker);
+	/* A node is written from its second word on. */
+	memset(image, 0x5a, bytes);
+	nam_batch_init(&batch, self->worker);
+	if (owned)
+		nam_batch_write(&batch, leaf, 8, image, bytes - 8);
+	if (nam_batch_await(&batch))
+		sim_die("no WRITE");
+	litmus.flags[TWO] = true;
+	litmus_await(INSERTED);
+	if (nam_read_await(self->worker, leaf, image, bytes))
+		sim_die("no READ");
+	for (uint32_t i = 1; i < bytes / 8 && owned; i++)
+		if (image[i] != 0x5a5a5a5a5a5a5a5a)
+			litmus_fail("a stale writer has written into a new node");
+}
+
+static void
+insert_stale(struct actor *self)
+{
+	(void)litmus_try_insert(self, KEY);
+	litmus.flags[INSERTED] = true;
+}
+
 /* ---- a mark in several operations ------------------------------------------------------------ */
 
 static int
@@ -424,6 +478,9 @@ const struct litmus_case litmus_sweep_cases[] = {
 		{ { "sweep.marked", B, die_marked } } },
 		"a client dies in a sweep when all is marked, and the next one sweeps again", 2,
 		0 },
+	{ { "sweep_alive", LITMUS_LOADED, { NULL, insert_stale, own_swept },
+		{ { "lock.taken", A, litmus_hold_first } } },
+		"a sweep frees a node that is not dead, and a writer has locked it", 1, 0 },
 	{ { "sweep_heads", 0, { NULL, load_heads_and_die, sweep_heads }, { { 0 } } },
 		"a client loads an index with head nodes and dies, and a sweep marks it in slices",
 		2, 0 },

@@ -175,6 +175,34 @@ end__without_a_label__FREES_NOTHING(void **state)
 	assert_int_equal(give(f, STRIDE, blocks, 10), 0);
 }
 
+/* The next owner of such a block is told once, and again if it gives the block back as it came. */
+static void
+end__blocks_that_may_be_nodes__TAGS_THEM_AT_THE_NEXT_ALLOC(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[10];
+
+	alloc_as(f, DEAD, STRIDE, blocks, 10);
+	begin(f, NUMBER);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_MARK, NUMBER, 0, blocks + 4, 6), 0);
+	assert_int_equal(step_with(f, NAM_RPC_SWEEP_END, NUMBER, 8, NULL, 0), 0);
+	assert_int_equal(give(f, STRIDE, blocks + 4, 1), 0);
+	oldest_slot = 9;
+	assert_int_equal(reclaim_all(f), 0);	/* the run has a block that is used */
+	alloc_as(f, LIVING, STRIDE, blocks, 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(nam_gaddr_tag(NAM_GADDR(blocks[i])),
+			i < 4 ? NAM_BLOCK_SWEPT : 0);
+	assert_int_equal(give(f, STRIDE, blocks, 2), 0);
+	blocks[2] = nam_gaddr_untagged(NAM_GADDR(blocks[2])).raw;
+	assert_int_equal(give(f, STRIDE, blocks + 2, 1), 0);
+	alloc_as(f, LIVING, STRIDE, blocks, 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(nam_gaddr_tag(NAM_GADDR(blocks[i])),
+			i < 2 ? NAM_BLOCK_SWEPT : 0);
+	oldest_slot = 1;
+}
+
 static void
 begin__of_another_sweep__ENDS_THE_FIRST(void **state)
 {
@@ -374,6 +402,7 @@ main(void)
 		TEST(ask__suspects_and_others__SAYS_WHICH),
 		TEST(alloc__during_a_sweep__IS_NOT_SUSPECT),
 		TEST(end__without_a_label__FREES_NOTHING),
+		TEST(end__blocks_that_may_be_nodes__TAGS_THEM_AT_THE_NEXT_ALLOC),
 		TEST(begin__of_another_sweep__ENDS_THE_FIRST),
 		TEST(begin__many_blocks__IN_SLICES),
 		TEST(mark_and_own__any_address__IN_BOUNDS),
