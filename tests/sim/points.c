@@ -18,6 +18,7 @@
 static struct point {
 	const char *name;
 	uint64_t reached, deaths;
+	bool passed;			/* a client died here in this run */
 } points[POINTS_MAX];
 
 static struct {
@@ -70,11 +71,12 @@ on_race(const char *name)
 	if (nam_sim_zombie())
 		return;
 	point->reached++;
-	if (!run.deadly || !run.left || !nam_sim_process_mortal(nam_sim_self()) ||
+	if (!run.deadly || !run.left || point->passed || !nam_sim_process_mortal(nam_sim_self()) ||
 		!(run.any ? is_chosen(name) : is_listed(run.deadly, name)) ||
 		nam_rng_below(&run.rng, run.one_in))
 		return;
 	run.left--;
+	point->passed = true;
 	point->deaths++;
 	nam_sim_process_kill(nam_sim_self());
 }
@@ -89,6 +91,8 @@ sim_points_begin(uint64_t seed, const char *deadly)
 	run.one_in = 1ull << nam_rng_below(&run.rng,
 		1 + (run.any ? LOG_VISITS_CHOSEN : LOG_VISITS_NAMED));
 	run.left = DEATHS_MAX;
+	for (unsigned i = 0; i < POINTS_MAX; i++)
+		points[i].passed = false;
 	nam_sim_on_race(on_race);
 }
 

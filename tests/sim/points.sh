@@ -112,9 +112,10 @@ index_runs() {
 		--add 1 --sweeps 20
 }
 
+# Others die as they end what one has prepared.
 record_runs() {
-	run "$tests/sim_ramp_test" "$1" "$2" --kill-at "$3"
-	run "$tests/sim_tables_test" "$1" "$2" --kill-at "$3"
+	run "$tests/sim_ramp_test" "$1" "$2" --kill-at "records.prepared,$3"
+	run "$tests/sim_tables_test" "$1" "$2" --kill-at "records.prepared,$3"
 }
 
 reach_points
