@@ -29,8 +29,6 @@
 #define LOOK_MAX_NS 50000000ull
 /* But no waiter waits longer than so many times lock_timeout_ms. */
 #define TIMEOUTS_MAX 8u
-/* A lock word that has not moved for so long: ask whether its owner is alive. */
-#define SUSPECT_NS 20000000ull
 
 int
 nam__lock_table_new(struct nam__lock_table **ret_table)
@@ -479,7 +477,7 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		if (!attempt->start_ns)
 			attempt->start_ns = now;
 		late = look(worker, attempt, now);
-		if (now - slot->seen_since_ns > SUSPECT_NS) {
+		if (now - slot->seen_since_ns > NAM__SUSPECT_NS) {
 			rc = nam__lock_owner_dead(worker, *attempt->old); /* SUSPENDS */
 			if (rc == 0)
 				slot->seen_since_ns = now;

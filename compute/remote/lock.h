@@ -14,6 +14,8 @@
 
 /* READs at the most until an image shows the lock word that it has been taken with. */
 #define NAM__LOCK_READS_MAX 1000u
+/* A lock word that has not moved for so long: ask whether its owner is alive. */
+#define NAM__SUSPECT_NS 10000000ull
 
 struct nam__lock_table;
 struct nam__doorbell;			/* doorbell.h */

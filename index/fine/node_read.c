@@ -8,7 +8,6 @@
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
 #define TRIES_MIN 16u			/* however long they take */
-#define SUSPECT_NS 20000000ull		/* a lock word that stays: ask whether its owner is alive */
 
 /*
  * The lock of a torn image has stayed the same for a while.  If its holder is dead, complete the
@@ -62,7 +61,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 		if (image[NAM__WORD_LOCK] != word) {
 			word = image[NAM__WORD_LOCK];
 			since_ns = nam_now_ns();
-		} else if (word != NAM_LOCK_FREE && nam_now_ns() - since_ns > SUSPECT_NS) {
+		} else if (word != NAM_LOCK_FREE && nam_now_ns() - since_ns > NAM__SUSPECT_NS) {
 			rc = recover(worker, index, at, image); /* SUSPENDS */
 			if (rc)
 				return rc;

@@ -15,8 +15,6 @@
 #define TRIES_MIN 16u
 #define PAUSE_NS 1000u
 #define PAUSE_MAX_NS 200000u
-/* A word that belongs to a dead client will not come free: do not wait longer than this to ask. */
-#define SUSPECT_NS 20000000ull
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
@@ -65,7 +63,7 @@ NAM_FIBER_FN static int
 try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	uint64_t patience_ns, uint64_t *cas_old)
 {
-	uint64_t start_ns = nam_now_ns(), suspect_ns = SUSPECT_NS, pause_ns = PAUSE_NS;
+	uint64_t start_ns = nam_now_ns(), suspect_ns = NAM__SUSPECT_NS, pause_ns = PAUSE_NS;
 
 	for (unsigned tries = 1;; tries++) {
 		uint64_t waited_ns;
@@ -79,7 +77,7 @@ try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__he
 			rc = give_up(worker, index, held, cas_old); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED || waited_ns >= patience_ns)
 				return rc;
-			suspect_ns = waited_ns + SUSPECT_NS;
+			suspect_ns = waited_ns + NAM__SUSPECT_NS;
 		}
 		nam__pause_await(worker, pause_ns / 2 +
 			nam_rng_below(&worker->rng, pause_ns)); /* SUSPENDS */
