@@ -33,10 +33,10 @@
 	X(CLIENT_STATE)		/* server 0: is that client alive, its identity */                  \
 	X(ALLOC)		/* blocks of one stride */                                          \
 	X(FREE)			/* give blocks back */                                              \
-	X(CATALOG_PUT)		/* server 0: name -> superblock, if absent */                       \
+	X(CATALOG_PUT)		/* server 0: name -> superblock, if absent; several or none */      \
 	X(CATALOG_GET)                                                                              \
 	X(CATALOG_LIST)		/* one page of names */                                             \
-	X(CATALOG_DROP)                                                                             \
+	X(CATALOG_DROP)		/* several or none */                                               \
 	X(STATUS)		/* figures of this server */                                        \
 	X(TREE_CREATE)		/* a tree that the server searches: tree_rpc.h */                   \
 	X(TREE_DESCRIBE)                                                                            \
@@ -236,11 +236,14 @@ nam_catalog_entry_value(uint64_t entry)
 	return entry & 0xffffffffffffull;
 }
 
-/* The request of PUT, GET and DROP, the reply to GET and DROP, and an element of LIST's. */
+/*
+ * The request of GET, the reply to it, and an element of LIST's.  PUT and DROP have one or several.
+ * PUT: if one of the names is there, none is entered.  DROP: if one of them does not lead to its
+ * superblock, none goes.
+ */
 struct nam_rpc_catalog_entry {
 	char name[NAM_INDEX_NAME_BYTES];
-	/* nam_catalog_entry().  DROP: or 0; else the name must lead to it, or it is absent. */
-	uint64_t superblock;
+	uint64_t superblock;			/* nam_catalog_entry() */
 };
 
 struct nam_rpc_catalog_list_request {

@@ -42,50 +42,116 @@ nam__name_check(struct nam_worker *worker, enum nam_catalog_kind kind, const cha
 	return 0;
 }
 
+struct nam_rpc_catalog_entry
+nam__name_entry(enum nam_catalog_kind kind, const char *name, uint64_t entry)
+{
+	struct nam_rpc_catalog_entry ret = { .superblock = nam_catalog_entry(kind, entry) };
+
+	memcpy(ret.name, name, strlen(name));
+	return ret;
+}
+
+/* PUT and DROP. */
+NAM_FIBER_FN static int
+change(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_entry *names,
+	uint32_t count)
+{
+	uint32_t none = 0;
+	int rc = nam__change_check(worker);
+
+	return rc ? rc : nam_rpc_call(worker, worker->client->catalog_slot, type, names,
+		count * (uint32_t)sizeof(*names), NULL, &none); /* SUSPENDS */
+}
+
+/* The first of the names that is there, or the first of all. */
+NAM_FIBER_FN static const char *
+taken(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint32_t count)
+{
+	for (uint32_t i = 0; i < count && count > 1; i++) {
+		struct nam_rpc_catalog_entry found;
+		uint32_t bytes = sizeof(found);
+
+		if (!nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_GET,
+				&names[i], sizeof(names[i]), &found, &bytes)) /* SUSPENDS */
+			return names[i].name;
+	}
+	return names[0].name;
+}
+
+int
+nam__names_put(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names,
+	uint32_t count)
+{
+	int rc = change(worker, NAM_RPC_CATALOG_PUT, names, count); /* SUSPENDS */
+
+	if (rc == -NAM_E_INDEX_EXISTS)
+		return nam_diag_set(&worker->diag, rc, "the name '%s' is taken already: open what "
+			"has it, drop that, or choose another name",
+			taken(worker, names, count)); /* SUSPENDS */
+	if (rc == -NAM_E_LIMIT)
+		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop something before "
+			"'%s' is made", names[0].name);
+	return rc;
+}
+
 int
 nam__name_put(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
 	uint64_t entry)
 {
-	struct nam_rpc_catalog_entry request = { .superblock = nam_catalog_entry(kind, entry) };
-	uint32_t none = 0;
+	struct nam_rpc_catalog_entry names;
 	int rc = nam__name_check(worker, kind, name);
 
-	if (!rc)
-		rc = nam__change_check(worker);
 	if (rc)
 		return rc;
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
-		sizeof(request), NULL, &none); /* SUSPENDS */
-	if (rc == -NAM_E_INDEX_EXISTS)
-		return nam_diag_set(&worker->diag, rc, "the name '%s' is taken already: open what "
-			"has it, drop that, or choose another name", name);
-	if (rc == -NAM_E_LIMIT)
-		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop something before "
-			"'%s' is made", name);
-	return rc;
+	names = nam__name_entry(kind, name, entry);
+	return nam__names_put(worker, &names, 1); /* SUSPENDS */
 }
 
-/* @entry	TAKE: what the name must lead to */
-NAM_FIBER_FN static int
-find(struct nam_worker *worker, uint16_t type, enum nam_catalog_kind kind, const char *name,
-	uint64_t entry, uint64_t *ret_entry)
+static int
+absent(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name)
 {
-	struct nam_rpc_catalog_entry request = { .superblock = entry };
-	struct nam_rpc_catalog_entry found;
+	return nam_diag_set(&worker->diag, -NAM_E_NOINDEX, "there is no %s '%s' in the catalog",
+		kind_of(kind)->brief, name);
+}
+
+int
+nam__names_take(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names,
+	uint32_t count)
+{
+	int rc = change(worker, NAM_RPC_CATALOG_DROP, names, count); /* SUSPENDS */
+
+	return rc == -NAM_E_NOINDEX ? absent(worker, nam_catalog_entry_kind(names[0].superblock),
+		names[0].name) : rc;
+}
+
+int
+nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
+	uint64_t entry)
+{
+	struct nam_rpc_catalog_entry names;
+	int rc = nam__name_check(worker, kind, name);
+
+	if (rc)
+		return rc;
+	names = nam__name_entry(kind, name, entry);
+	return nam__names_take(worker, &names, 1); /* SUSPENDS */
+}
+
+int
+nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
+	uint64_t *ret_entry)
+{
+	struct nam_rpc_catalog_entry request = { .superblock = 0 }, found;
 	uint32_t bytes = sizeof(found), is;
 	int rc = nam__name_check(worker, kind, name);
 
-	if (!rc && type == NAM_RPC_CATALOG_DROP)
-		rc = nam__change_check(worker);
 	if (rc)
 		return rc;
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
-		&found, &bytes); /* SUSPENDS */
+	memcpy(request.name, name, strlen(name));
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_GET, &request,
+		sizeof(request), &found, &bytes); /* SUSPENDS */
 	if (rc == -NAM_E_NOINDEX)
-		return nam_diag_set(&worker->diag, rc, "there is no %s '%s' in the catalog",
-			kind_of(kind)->brief, name);
+		return absent(worker, kind, name);
 	if (rc)
 		return rc;
 	if (bytes != sizeof(found))
@@ -97,23 +163,6 @@ find(struct nam_worker *worker, uint16_t type, enum nam_catalog_kind kind, const
 			kind_of(is)->is, kind_of(kind)->is);
 	*ret_entry = nam_catalog_entry_value(found.superblock);
 	return 0;
-}
-
-int
-nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
-	uint64_t *ret_entry)
-{
-	return find(worker, NAM_RPC_CATALOG_GET, kind, name, 0, ret_entry); /* SUSPENDS */
-}
-
-int
-nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
-	uint64_t entry)
-{
-	uint64_t taken;
-
-	return find(worker, NAM_RPC_CATALOG_DROP, kind, name, nam_catalog_entry(kind, entry),
-		&taken); /* SUSPENDS */
 }
 
 /* A page as it came; names ascend, or the list would never end. */

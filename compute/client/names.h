@@ -14,6 +14,10 @@
 int nam__name_check(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name)
 	NAM_MUST_CHECK;
 
+/* The name has been checked. */
+struct nam_rpc_catalog_entry nam__name_entry(enum nam_catalog_kind kind, const char *name,
+	uint64_t entry);
+
 /**
  * nam__name_put -- enter a name for `entry` (below 2^48).
  *
@@ -39,6 +43,12 @@ NAM_FIBER_FN int nam__name_find(struct nam_worker *worker, enum nam_catalog_kind
 /* Remove a name if it still leads to `entry`; else -NAM_E_NOINDEX.  As above. */
 NAM_FIBER_FN int nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind,
 	const char *name, uint64_t entry) NAM_MUST_CHECK;
+
+/* As the two above, for the names of an object and its parts: all or none. */
+NAM_FIBER_FN int nam__names_put(struct nam_worker *worker,
+	const struct nam_rpc_catalog_entry *names, uint32_t count) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__names_take(struct nam_worker *worker,
+	const struct nam_rpc_catalog_entry *names, uint32_t count) NAM_MUST_CHECK;
 
 struct nam__catalog_name {
 	char name[NAM_INDEX_NAME_BYTES];

@@ -50,12 +50,17 @@ is_at(const struct nam__catalog *catalog, uint32_t at, const char *name)
 }
 
 static int
-check_request(const struct nam__exchange *exchange)
+check_request(const struct nam__exchange *exchange, uint32_t *ret_count)
 {
-	const struct nam_rpc_catalog_entry *request = exchange->body;
+	const struct nam_rpc_catalog_entry *entries = exchange->body;
 
-	if (!request->name[0] || !memchr(request->name, '\0', sizeof(request->name)))
+	*ret_count = exchange->body_bytes / sizeof(*entries);
+	if (exchange->body_bytes % sizeof(*entries))
 		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < *ret_count; i++)
+		if (!entries[i].name[0] ||
+			!memchr(entries[i].name, '\0', sizeof(entries[i].name)))
+			return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
 
@@ -65,6 +70,8 @@ put(struct nam__catalog *catalog, const struct nam_rpc_catalog_entry *request)
 	uint32_t at = lower_bound(catalog, request->name);
 	struct nam_rpc_catalog_entry *entry;
 
+	if (!request->superblock)
+		return -NAM_E_FABRIC_PROTOCOL;
 	if (is_at(catalog, at, request->name))
 		return -NAM_E_INDEX_EXISTS;
 	if (catalog->count == NAM__CATALOG_MAX)
@@ -87,49 +94,79 @@ put(struct nam__catalog *catalog, const struct nam_rpc_catalog_entry *request)
 	return 0;
 }
 
+static void
+take(struct nam__catalog *catalog, uint32_t at)
+{
+	struct nam_rpc_catalog_entry *entry = &catalog->entries[at];
+
+	catalog->count--;
+	memmove(entry, entry + 1, (catalog->count - at) * sizeof(*entry));
+}
+
+/* M21 */
 int
 nam__service_catalog_put(struct nam__exchange *exchange)
 {
-	const struct nam_rpc_catalog_entry *request = exchange->body;
+	const struct nam_rpc_catalog_entry *entries = exchange->body;
 	struct nam__catalog *catalog = &exchange->server->catalog;
-	int rc = check_request(exchange);
+	uint32_t count, done = 0;
+	int rc = check_request(exchange, &count);
 
-	if (rc)
-		return rc;
-	if (!request->superblock)
-		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&catalog->mutex);
-	rc = put(catalog, request);
+	while (!rc && done < count) {
+		rc = put(catalog, &entries[done]);
+		done += !rc;
+	}
+	while (rc && done-- > 0)
+		take(catalog, lower_bound(catalog, entries[done].name));
 	pthread_mutex_unlock(&catalog->mutex);
 	return rc;
 }
 
-/* GET and DROP: both answer with the entry. */
 int
-nam__service_catalog_find(struct nam__exchange *exchange)
+nam__service_catalog_get(struct nam__exchange *exchange)
 {
-	bool drop = exchange->type == NAM_RPC_CATALOG_DROP;
 	const struct nam_rpc_catalog_entry *request = exchange->body;
 	struct nam__catalog *catalog = &exchange->server->catalog;
-	struct nam_rpc_catalog_entry *entry;
-	uint32_t at;
-	int rc = check_request(exchange);
+	uint32_t count, at;
+	int rc = check_request(exchange, &count);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&catalog->mutex);
 	at = lower_bound(catalog, request->name);
-	if (!is_at(catalog, at, request->name) || (drop && request->superblock &&
-			request->superblock != catalog->entries[at].superblock)) {
-		rc = -NAM_E_NOINDEX;
+	if (is_at(catalog, at, request->name)) {
+		memcpy(exchange->reply, &catalog->entries[at], sizeof(*request));
+		exchange->reply_bytes = sizeof(*request);
 	} else {
-		entry = &catalog->entries[at];
-		memcpy(exchange->reply, entry, sizeof(*entry));
-		exchange->reply_bytes = sizeof(*entry);
-		if (drop) {
-			catalog->count--;
-			memmove(entry, entry + 1, (catalog->count - at) * sizeof(*entry));
-		}
+		rc = -NAM_E_NOINDEX;
+	}
+	pthread_mutex_unlock(&catalog->mutex);
+	return rc;
+}
+
+/* M21 */
+int
+nam__service_catalog_drop(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_catalog_entry *entries = exchange->body;
+	struct nam__catalog *catalog = &exchange->server->catalog;
+	uint32_t count;
+	int rc = check_request(exchange, &count);
+
+	pthread_mutex_lock(&catalog->mutex);
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		uint32_t at = lower_bound(catalog, entries[i].name);
+
+		if (!is_at(catalog, at, entries[i].name) ||
+			catalog->entries[at].superblock != entries[i].superblock)
+			rc = -NAM_E_NOINDEX;
+	}
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		uint32_t at = lower_bound(catalog, entries[i].name);
+
+		if (is_at(catalog, at, entries[i].name))
+			take(catalog, at);
 	}
 	pthread_mutex_unlock(&catalog->mutex);
 	return rc;

@@ -229,7 +229,8 @@ nam__service_fn nam__service_register, nam__service_client_state, nam__service_p
 	nam__service_epoch, nam__service_view, nam__service_fence;
 nam__service_fn nam__service_alloc, nam__service_free, nam__service_sweep,
 	nam__service_reclaim;
-nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;
+nam__service_fn nam__service_catalog_put, nam__service_catalog_get, nam__service_catalog_list,
+	nam__service_catalog_drop;
 nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__service_tree_drop,
 	nam__service_tree_point, nam__service_tree_scan, nam__service_tree_load,
 	nam__service_tree_walk, nam__service_tree_collect, nam__service_tree_floor;

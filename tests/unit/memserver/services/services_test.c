@@ -214,10 +214,35 @@ catalog__put_get_drop__AGREE(void **state)
 	assert_int_equal(f->reply_bytes, sizeof(*entry));
 	assert_int_equal(entry->superblock, 64);
 	assert_string_equal(entry->name, "a");
-	assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, "a", 0), 0);
-	assert_int_equal(entry->superblock, 64);
-	assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, "a", 0), -NAM_E_NOINDEX);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, "a", 65), -NAM_E_NOINDEX);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, "a", 64), 0);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, "a", 64), -NAM_E_NOINDEX);
 	assert_int_equal(catalog(f, NAM_RPC_CATALOG_GET, "a", 0), -NAM_E_NOINDEX);
+}
+
+static void
+catalog__several_names__COME_AND_GO_TOGETHER(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_catalog_entry names[] = { { "s", 64 }, { "s.keys", 65 }, { "a", 66 } };
+
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_PUT, "a", 1), 0);
+	assert_int_equal(call(f, NAM_RPC_CATALOG_PUT, names, sizeof(names)),
+		-NAM_E_INDEX_EXISTS);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_GET, "s", 0), -NAM_E_NOINDEX);
+	assert_int_equal(call(f, NAM_RPC_CATALOG_PUT, names, 2 * sizeof(names[0])), 0);
+	assert_int_equal(call(f, NAM_RPC_CATALOG_DROP, names, sizeof(names)), -NAM_E_NOINDEX);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_GET, "s", 0), 0);
+	assert_int_equal(call(f, NAM_RPC_CATALOG_DROP, names, 2 * sizeof(names[0])), 0);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_GET, "s", 0), -NAM_E_NOINDEX);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_GET, "s.keys", 0), -NAM_E_NOINDEX);
+	/* The same name twice. */
+	names[1] = names[0];
+	assert_int_equal(call(f, NAM_RPC_CATALOG_PUT, names, 2 * sizeof(names[0])),
+		-NAM_E_INDEX_EXISTS);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_PUT, "s", 64), 0);
+	assert_int_equal(call(f, NAM_RPC_CATALOG_DROP, names, 2 * sizeof(names[0])), 0);
+	assert_int_equal(catalog(f, NAM_RPC_CATALOG_GET, "a", 0), 0);
 }
 
 static void
@@ -262,8 +287,9 @@ catalog__full__IS_LIMIT_AND_LISTS_IN_ORDER(void **state)
 	}
 	assert_int_equal(n, NAM__CATALOG_MAX);
 	for (uint32_t i = 0; i < NAM__CATALOG_MAX; i++) {
-		(void)snprintf(name, sizeof(name), "index-%04x", i);
-		assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, name, 0), 0);
+		(void)snprintf(name, sizeof(name), "index-%04x",
+			i * 40503u % NAM__CATALOG_MAX);
+		assert_int_equal(catalog(f, NAM_RPC_CATALOG_DROP, name, i + 1), 0);
 	}
 	assert_int_equal(catalog(f, NAM_RPC_CATALOG_PUT, "one more", 1), 0);
 }
@@ -436,6 +462,7 @@ main(void)
 		TEST(regions__from_any_start__TELLS_THE_REST),
 		TEST(status__asked__TELLS_WHAT_THE_SERVER_IS),
 		TEST(catalog__put_get_drop__AGREE),
+		TEST(catalog__several_names__COME_AND_GO_TOGETHER),
 		TEST(catalog__malformed__IS_PROTOCOL),
 		TEST(catalog__full__IS_LIMIT_AND_LISTS_IN_ORDER),
 		TEST(register__session_connection_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO),
