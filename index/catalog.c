@@ -16,6 +16,7 @@
 #include "index/design.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
+#include "index/unnamed.h"
 
 #define HEAD_INTERVAL 32u
 
@@ -265,18 +266,36 @@ give_buffers:
 	return rc;
 }
 
-/*
- * Trees before the superblock, and that before the name: a client that finds one finds its target.
- *
- * @leaves	room for one for each of its memory servers
- */
-NAM_FIBER_FN static int
-create(struct nam_worker *worker, struct nam_index *index, const char *name,
-	const struct nam__members *members, struct nam_gaddr *leaves)
+struct nam__index_made {
+	struct nam_index index;
+	struct nam__members members;
+	uint32_t leaves_count;
+	struct nam_gaddr leaves[];		/* room for one for each of its memory servers */
+};
+
+NAM_FIBER_FN static void
+unmake(struct nam_worker *worker, struct nam__index_made *made)
 {
+	struct nam_index *index = &made->index;
+
+	if (index->options.design != NAM_DESIGN_FINE)
+		nam__parts_uncreate(worker, index->g.seed, &made->members,
+			made->members.count); /* SUSPENDS */
+	while (made->leaves_count)
+		nam_free_unseen(worker, made->leaves[--made->leaves_count], index->g.stride);
+	nam_free_unseen(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
+}
+
+/* Trees before the superblock, that before the name: a client that finds one finds its target. */
+NAM_FIBER_FN static int
+make(struct nam_worker *worker, const char *name, struct nam__index_made *made)
+{
+	struct nam_index *index = &made->index;
 	const struct nam_index_options *options = &index->options;
+	const struct nam__members *members = &made->members;
 	bool fine = options->design == NAM_DESIGN_FINE;
-	uint32_t leaves_count = 0, generation = 0;
+	struct nam_gaddr *leaves = made->leaves;
+	uint32_t generation = 0;
 	int rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
 		&index->superblock); /* SUSPENDS */
 
@@ -289,39 +308,25 @@ create(struct nam_worker *worker, struct nam_index *index, const char *name,
 		rc = nam__hybrid_create(worker, index, name, members, leaves); /* SUSPENDS */
 	else
 		rc = nam__parts_create(worker, index, name, members, NULL); /* SUSPENDS */
-	if (rc)
-		goto free_superblock;
+	if (rc) {
+		nam_free_unseen(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
+		return rc;
+	}
 	if (options->design != NAM_DESIGN_COARSE)
-		leaves_count = fine ? 1 : members->count;
+		made->leaves_count = fine ? 1 : members->count;
 	rc = write_superblock(worker, index, members, leaves[0], generation); /* SUSPENDS */
 	nam_race_point("create.written");
-	if (!rc) {
-		rc = nam__name_put(worker, NAM_CATALOG_INDEX, name,
-			index->superblock.raw); /* SUSPENDS */
-		/* Where it is unknown whether the name is there, it must lead to an index. */
-		if (!rc || nam_err_is(rc, NAM_E_FABRIC))
-			return rc;
-	}
-	if (!fine)
-		nam__parts_uncreate(worker, index->g.seed, members, members->count); /* SUSPENDS */
-	while (leaves_count)
-		nam_free_unseen(worker, leaves[--leaves_count], index->g.stride);
-free_superblock:
-	nam_free_unseen(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
+	if (rc)
+		unmake(worker, made); /* SUSPENDS */
 	return rc;
 }
 
 int
-nam_index_create(struct nam_worker *worker, const char *name,
-	const struct nam_index_options *options)
+nam__index_make(struct nam_worker *worker, const char *name,
+	const struct nam_index_options *options, struct nam__index_made **ret_made)
 {
-	struct nam_index index = {
-		.client = worker->client,
-		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
-		.options = *options,
-	};
+	struct nam__index_made *made;
 	struct nam__members members;
-	struct nam_gaddr *leaves;
 	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 
@@ -332,19 +337,64 @@ nam_index_create(struct nam_worker *worker, const char *name,
 		rc = check_options(worker, options);
 	if (!rc && options->design != NAM_DESIGN_FINE)
 		rc = nam__parts_check(worker, options, members.count);
-	if (!rc)
-		rc = nam__geometry_init(&index.g, options, nam_entropy() | 1);
 	if (rc)
 		return rc;
-	leaves = calloc(members.count, sizeof(*leaves));
-	if (!leaves)
+	made = calloc(1, sizeof(*made) + members.count * sizeof(made->leaves[0]));
+	if (!made)
 		return -ENOMEM;
+	made->members = members;
+	made->index.client = worker->client;
+	made->index.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS;
+	made->index.options = *options;
+	rc = nam__geometry_init(&made->index.g, options, nam_entropy() | 1);
+	if (rc)
+		goto free_made;
 	do {
 		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = create(worker, &index, name, &members, leaves); /* SUSPENDS */
+		rc = make(worker, name, made); /* SUSPENDS */
 		nam__op_end(worker);
 	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
-	free(leaves);
+	if (!rc) {
+		*ret_made = made;
+		return 0;
+	}
+free_made:
+	free(made);
+	return rc;
+}
+
+uint64_t
+nam__index_made_entry(const struct nam__index_made *made)
+{
+	return made->index.superblock.raw;
+}
+
+void
+nam__index_made_end(struct nam_worker *worker, struct nam__index_made *made, int rc)
+{
+	/* Where it is unknown whether the name is there, it must lead to an index. */
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		unmake(worker, made); /* SUSPENDS */
+		nam__op_end(worker);
+	}
+	free(made);
+}
+
+int
+nam_index_create(struct nam_worker *worker, const char *name,
+	const struct nam_index_options *options)
+{
+	struct nam__index_made *made;
+	int rc = nam__index_make(worker, name, options, &made); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_put(worker, NAM_CATALOG_INDEX, name,
+		nam__index_made_entry(made)); /* SUSPENDS */
+	nam__op_end(worker);
+	nam__index_made_end(worker, made, rc); /* SUSPENDS */
 	return rc;
 }
 
@@ -492,32 +542,39 @@ cannot_be_found(int rc)
 }
 
 int
-nam_index_drop(struct nam_worker *worker, const char *name)
+nam__index_drop_begin(struct nam_worker *worker, const char *name, struct nam__index_drop *ret_drop)
 {
-	struct nam_index *index;
-	bool lost = false, scattered;
-	uint64_t word, seen, reusable;
-	int rc, leave_rc, freed_rc = 0;
+	int rc;
 
-	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
+	*ret_drop = (struct nam__index_drop){ .index = NULL };
+	rc = open_index(worker, name, 0, &ret_drop->lost, &ret_drop->index); /* SUSPENDS */
 	if (rc)
 		return rc;
-	/* Leaves, or all nodes, lie on all memory servers: those of a lost tree cannot be found. */
-	scattered = nam_index_traits(index->options.design)->client_levels > 0;
 	nam__op_begin(worker, NAM_OP_OTHER);
 	/* Collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
-	rc = nam__collector_enter(worker, index,
-		worker->client->options.lock_timeout_ms * 1000000ull, &word); /* SUSPENDS */
-	if (rc)
-		goto end_operation;
+	rc = nam__collector_enter(worker, ret_drop->index,
+		worker->client->options.lock_timeout_ms * 1000000ull,
+		&ret_drop->word); /* SUSPENDS */
 	nam_race_point("drop.alone");
-	/* An open by name from here on finds nothing. */
-	rc = nam__name_take(worker, NAM_CATALOG_INDEX, name, index->superblock.raw); /* SUSPENDS */
+	nam__op_end(worker);
 	if (rc) {
-		leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
-		(void)leave_rc;		/* the first failure is the one to tell */
-		goto end_operation;
+		nam_index_close(ret_drop->index);
+		ret_drop->index = NULL;
+		return rc;
 	}
+	ret_drop->entry = ret_drop->index->superblock.raw;
+	return 0;
+}
+
+/* The name has gone. */
+NAM_FIBER_FN static int
+free_all(struct nam_worker *worker, struct nam_index *index, bool lost)
+{
+	/* Leaves, or all nodes, lie on all memory servers: those of a lost tree cannot be found. */
+	bool scattered = nam_index_traits(index->options.design)->client_levels > 0;
+	int rc, freed_rc = 0;
+	uint64_t seen;
+
 	nam_race_point("drop.unnamed");
 	/* If a client has the index open, its next look at the superblock says so. */
 	rc = nam__word_cas(worker, index->superblock, offsetof(struct nam_superblock, state), 0, 1,
@@ -530,21 +587,65 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	nam__labels_release(worker);
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
-end_operation:
-	nam__op_end(worker);
-	nam_index_close(index);
-	/* This operation looks at nothing any more.  A client can make and drop for ever. */
-	if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
-		reusable = 0;	/* another time */
 	/* The name is gone, and so is what could be found. */
 	if (cannot_be_found(freed_rc))
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but one of its nodes cannot be read: those behind "
-			"it cannot be found, and stay allocated until a sweep", name);
+			"it cannot be found, and stay allocated until a sweep", index->name);
 	else if (!rc && lost && scattered)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "
 			"made: its nodes on the others cannot be found, and stay allocated until "
-			"a sweep", name);
+			"a sweep", index->name);
+	return rc;
+}
+
+int
+nam__index_drop_end(struct nam_worker *worker, struct nam__index_drop *drop, int name_rc)
+{
+	struct nam_index *index = drop->index;
+	int rc = name_rc, leave_rc;
+
+	if (!index)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	if (rc) {
+		leave_rc = nam__collector_leave(worker, index, drop->word); /* SUSPENDS */
+		(void)leave_rc;		/* the first failure is the one to tell */
+	} else {
+		rc = free_all(worker, index, drop->lost); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	nam_index_close(index);
+	return rc;
+}
+
+void
+nam__drop_settle(struct nam_worker *worker)
+{
+	uint64_t reusable;
+
+	if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
+		reusable = 0;	/* another time */
+}
+
+int
+nam_index_drop(struct nam_worker *worker, const char *name)
+{
+	struct nam__index_drop drop;
+	uint64_t epoch = nam__epoch_pin(worker);
+	int rc = nam__index_drop_begin(worker, name, &drop); /* SUSPENDS */
+	bool begun = !rc;
+
+	if (begun) {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		/* An open by name from here on finds nothing. */
+		rc = nam__name_take(worker, NAM_CATALOG_INDEX, name, drop.entry); /* SUSPENDS */
+		nam__op_end(worker);
+		rc = nam__index_drop_end(worker, &drop, rc); /* SUSPENDS */
+	}
+	nam__epoch_unpin(worker, epoch);
+	if (begun)
+		nam__drop_settle(worker); /* SUSPENDS */
 	return rc;
 }

@@ -91,6 +91,7 @@ CROSSING = {
     "compute/worker/worker.h": ["steward", "txn"],
     "index/maintain/collector_word.h": ["txn"],
     "index/maintain/sweep.h": ["txn"],
+    "index/unnamed.h": ["txn"],
     "index/server/partition.h": ["memserver"],
     "index/server/tree.h": ["memserver"],
     "kv/server/cuckoo.h": ["bench"],
