@@ -411,14 +411,21 @@ table_open(struct actor *self)
 }
 
 static void
-write_row(struct actor *self)
+table_make(struct actor *self)
 {
 	static const struct nam_table_schema schema = { .columns = { "side" },
 		.columns_count = 1, .indexes = { { 0, 1 } }, .indexes_count = 1 };
+
+	if (nam_table_create(self->worker, TABLE, &schema) && !nam_sim_zombie())
+		sim_die("the table: %s", nam_worker_diag(self->worker));
+}
+
+static void
+write_row(struct actor *self)
+{
 	struct nam_table *table;
 
-	if (nam_table_create(self->worker, TABLE, &schema))
-		sim_die("the table: %s", nam_worker_diag(self->worker));
+	table_make(self);
 	table = table_open(self);
 	if (put_row(self, table, "k0", LEFT) || put_row(self, table, "k1", RIGHT))
 		litmus_fail("write: %s", nam_worker_diag(self->worker));
@@ -463,6 +470,37 @@ sweep_row(struct actor *self)
 		litmus_fail("%llu violations, %llu entries lead to nothing",
 			(unsigned long long)violations, (unsigned long long)stat.stale);
 	expect_side(self, table, LEFT);
+	expect_side(self, table, RIGHT);
+	nam_table_close(self->worker, table);
+}
+
+/* ---- tables without a name ------------------------------------------------------------------- */
+
+static void
+drop_table(struct actor *self)
+{
+	struct nam_table *table;
+
+	table_make(self);
+	table = table_open(self);
+	if (put_row(self, table, "k0", LEFT))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	nam_table_close(self->worker, table);
+	(void)!nam_table_drop(self->worker, TABLE);
+}
+
+/* Its parts have no name yet, or none any more. */
+static void
+make_again(struct actor *self)
+{
+	struct nam_table *table;
+
+	await_death(self);
+	sweep(self);
+	table_make(self);
+	table = table_open(self);
+	if (put_row(self, table, "k1", RIGHT))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
 	expect_side(self, table, RIGHT);
 	nam_table_close(self->worker, table);
 }
@@ -593,6 +631,13 @@ const struct litmus_case litmus_swept_cases[] = {
 	{ { "sweep_entries", 0, { NULL, write_row, sweep_row },
 		{ { "records.prepared", A, die_prepared } } },
 		"a client dies between the entry of a row and its commit", 2, 0 },
+	{ { "table_unmade", 0, { NULL, table_make, make_again },
+		{ { "records.written", A, litmus_die_here } } },
+		"a client dies before a table has its names, and another one makes it", 2, 0 },
+	{ { "table_undropped", 0, { NULL, drop_table, make_again },
+		{ { "table.unnamed", A, litmus_die_here } } },
+		"a client dies when it has dropped a table's names, and another one makes it", 2,
+		0 },
 	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects, make_store },
 		{ { "create.written", A, die_unnamed }, { "kv.created", C, store_die_unnamed } } },
 		"a client dies before a tree has a name, and one before a key-value store has", 2,

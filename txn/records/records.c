@@ -2,7 +2,7 @@
 /*
  * records.c -- record stores by name: create, open, drop, list; and their statistics.
  *
- * A store is made in this order: index of the keys, superblock, name.  It is dropped name first.
+ * A store is made in this order: index of the keys, superblock, names.  It is dropped names first.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "ops.h"
 #include "protocols.h"
 #include "superblock.h"
+#include "unnamed.h"
 #include "walk.h"
 
 #define INDEX_KEY_BYTES 16u
@@ -117,8 +118,8 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 /* ---- create ---------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
-	bool tables)
+superblock_make(struct nam_worker *worker, const struct nam_records_options *options, bool tables,
+	struct nam_gaddr *ret_at)
 {
 	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
 	int rc;
@@ -133,19 +134,20 @@ create(struct nam_worker *worker, const char *name, const struct nam_records_opt
 		.commit = (uint8_t)options->commit,
 		.tables = tables,
 	};
-	rc = nam__superblock_enter(worker, &superblock_kind, name, superblock); /* SUSPENDS */
+	rc = nam__superblock_make(worker, &superblock_kind, superblock, ret_at); /* SUSPENDS */
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
 }
 
 int
-nam__records_create(struct nam_worker *worker, const char *name,
-	const struct nam_records_options *options, bool tables)
+nam__records_make(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options, bool tables,
+	struct nam_rpc_catalog_entry *ret_names, struct nam__records_made *ret_made)
 {
 	struct nam_records_options defaults;
 	struct nam_index_options index_options;
 	char keys[NAM_INDEX_NAME_BYTES];
-	int rc = name_check(worker, name), drop_rc;
+	int rc = name_check(worker, name);
 
 	nam_records_options_init(&defaults);
 	options = options ? options : &defaults;
@@ -156,14 +158,41 @@ nam__records_create(struct nam_worker *worker, const char *name,
 	keys_name(name, keys);
 	nam_index_options_init(&index_options);
 	index_options.key_bytes = INDEX_KEY_BYTES;
-	rc = nam_index_create(worker, keys, &index_options); /* SUSPENDS */
+	rc = nam__index_make(worker, keys, &index_options, &ret_made->keys); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = create(worker, name, options, tables); /* SUSPENDS */
-	if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
-		drop_rc = nam_index_drop(worker, keys); /* SUSPENDS */
-		(void)drop_rc;		/* the first failure is the one to tell */
+	rc = superblock_make(worker, options, tables, &ret_made->superblock); /* SUSPENDS */
+	if (rc) {
+		nam__index_made_end(worker, ret_made->keys, -ECANCELED); /* SUSPENDS */
+		return rc;
 	}
+	ret_names[0] = nam__name_entry(NAM_CATALOG_RECORDS, name, ret_made->superblock.raw);
+	ret_names[1] = nam__name_entry(NAM_CATALOG_INDEX, keys,
+		nam__index_made_entry(ret_made->keys));
+	return 0;
+}
+
+void
+nam__records_made_end(struct nam_worker *worker, struct nam__records_made *made, int rc)
+{
+	nam__superblock_made_end(worker, &superblock_kind, made->superblock, rc);
+	nam__index_made_end(worker, made->keys, rc); /* SUSPENDS */
+}
+
+int
+nam__records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options, bool tables)
+{
+	struct nam_rpc_catalog_entry names[NAM__RECORDS_NAMES];
+	struct nam__records_made made;
+	int rc = nam__records_make(worker, name, options, tables, names, &made); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__names_put(worker, names, NAM__RECORDS_NAMES); /* SUSPENDS */
+	nam__op_end(worker);
+	nam__records_made_end(worker, &made, rc); /* SUSPENDS */
 	return rc;
 }
 
@@ -385,51 +414,86 @@ some_retire(struct nam_worker *worker, struct nam_records *records, const struct
 	return 0;
 }
 
-NAM_FIBER_FN static int
-drop(struct nam_worker *worker, struct nam_records *records)
+int
+nam__records_drop_begin(struct nam_worker *worker, const char *name,
+	struct nam__records_drop *drop, struct nam_rpc_catalog_entry *ret_names,
+	uint32_t *ret_count)
 {
+	struct nam_records *records = &drop->records;
 	char keys[NAM_INDEX_NAME_BYTES];
-	int rc, index_rc;
+	int rc = name_check(worker, name);
 
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_take(worker, NAM_CATALOG_RECORDS, records->name,
-		records->superblock.raw); /* SUSPENDS */
-	nam__op_end(worker);
+	*drop = (struct nam__records_drop){ .records = { .client = worker->client } };
 	if (rc)
 		return rc;
+	memcpy(records->name, name, strlen(name) + 1);
+	rc = open_superblock(worker, records); /* SUSPENDS */
+	if (rc)
+		return rc;
+	ret_names[0] = nam__name_entry(NAM_CATALOG_RECORDS, name, records->superblock.raw);
+	*ret_count = 1;
+	keys_name(name, keys);
+	rc = nam__index_drop_begin(worker, keys, &drop->keys); /* SUSPENDS */
+	if (!rc)
+		ret_names[(*ret_count)++] = nam__name_entry(NAM_CATALOG_INDEX, keys,
+			drop->keys.entry);
+	/* Without its index, too, a store can be dropped. */
+	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
+}
+
+/* The names have gone. */
+NAM_FIBER_FN static int
+free_all(struct nam_worker *worker, struct nam__records_drop *drop)
+{
+	int rc = 0, index_rc;
+
 	nam_race_point("records.unnamed");
-	nam_retire(worker, records->superblock, sizeof(struct nam_records_superblock));
+	nam_retire(worker, drop->records.superblock, sizeof(struct nam_records_superblock));
 	/* Until the index is gone, there is a way to the heads that are retired. */
 	nam__labels_hold(worker);
-	/* If a part of the store is lost, the index cannot be opened, and no record is found. */
-	keys_name(records->name, keys);
-	rc = nam_index_open(worker, keys, 0, &records->keys); /* SUSPENDS */
-	if (!rc)
-		rc = nam__records_walk(worker, records, false, some_retire, NULL); /* SUSPENDS */
-	nam_index_close(records->keys);
-	index_rc = nam_index_drop(worker, keys); /* SUSPENDS */
+	drop->records.keys = drop->keys.index;
+	/* If a part of the index is lost, no record is found. */
+	if (drop->keys.index && !drop->keys.lost)
+		rc = nam__records_walk(worker, &drop->records, false, some_retire,
+			NULL); /* SUSPENDS */
+	index_rc = nam__index_drop_end(worker, &drop->keys, 0); /* SUSPENDS */
 	nam__labels_release(worker);
 	return index_rc ? index_rc : rc;
 }
 
 int
-nam_records_drop(struct nam_worker *worker, const char *name)
+nam__records_drop_end(struct nam_worker *worker, struct nam__records_drop *drop, int name_rc)
 {
-	struct nam_records records = { .client = worker->client };
-	int rc = name_check(worker, name);
-	bool pinned = NAM_GUARD(SWEEP_DROP);
-	uint64_t epoch;
+	return name_rc ? nam__index_drop_end(worker, &drop->keys, name_rc) : /* SUSPENDS */
+		free_all(worker, drop); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+drop(struct nam_worker *worker, const char *name)
+{
+	struct nam_rpc_catalog_entry names[NAM__RECORDS_NAMES];
+	struct nam__records_drop drop;
+	uint32_t count;
+	int rc = nam__records_drop_begin(worker, name, &drop, names, &count); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	memcpy(records.name, name, strlen(name) + 1);
-	rc = open_superblock(worker, &records); /* SUSPENDS */
-	if (rc)
-		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__names_take(worker, names, count); /* SUSPENDS */
+	nam__op_end(worker);
+	return nam__records_drop_end(worker, &drop, rc); /* SUSPENDS */
+}
+
+int
+nam_records_drop(struct nam_worker *worker, const char *name)
+{
 	/* K7: without a name, heads and versions are in this client's hands alone. */
-	epoch = pinned ? nam__epoch_pin(worker) : 0;
-	rc = drop(worker, &records); /* SUSPENDS */
+	bool pinned = NAM_GUARD(SWEEP_DROP);
+	uint64_t epoch = pinned ? nam__epoch_pin(worker) : 0;
+	int rc = drop(worker, name); /* SUSPENDS */
+
 	if (pinned)
 		nam__epoch_unpin(worker, epoch);
+	nam__drop_settle(worker); /* SUSPENDS */
 	return rc;
 }

@@ -16,8 +16,8 @@ hash(const struct nam__superblock_kind *kind, const struct nam__superblock *supe
 }
 
 int
-nam__superblock_enter(struct nam_worker *worker, const struct nam__superblock_kind *kind,
-	const char *name, void *superblock)
+nam__superblock_make(struct nam_worker *worker, const struct nam__superblock_kind *kind,
+	void *superblock, struct nam_gaddr *ret_at)
 {
 	struct nam__superblock *head = superblock;
 	struct nam_gaddr at;
@@ -33,16 +33,23 @@ again:
 	head->image_hash = hash(kind, head, at);
 	rc = nam_write_await(worker, at, superblock, kind->bytes); /* SUSPENDS */
 	nam_race_point("records.written");
-	if (!rc)
-		rc = nam__name_put(worker, kind->kind, name, at.raw); /* SUSPENDS */
-	/* If the name may be there, it must lead to a superblock. */
-	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+	*ret_at = at;
+	if (rc)
 		nam_free_unseen(worker, at, kind->bytes);
 end:
 	nam__op_end(worker);
 	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
 		goto again;
 	return rc;
+}
+
+void
+nam__superblock_made_end(struct nam_worker *worker, const struct nam__superblock_kind *kind,
+	struct nam_gaddr at, int rc)
+{
+	/* If the name may be there, it must lead to a superblock. */
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+		nam_free_unseen(worker, at, kind->bytes);
 }
 
 int

@@ -23,9 +23,13 @@ struct nam__superblock_kind {
 	uint32_t bytes;			/* of a superblock, which lies in registered memory */
 };
 
-/* WRITE it to a new block, and enter the name. */
-NAM_FIBER_FN int nam__superblock_enter(struct nam_worker *worker,
-	const struct nam__superblock_kind *kind, const char *name, void *superblock) NAM_MUST_CHECK;
+/* WRITE it to a new block. */
+NAM_FIBER_FN int nam__superblock_make(struct nam_worker *worker,
+	const struct nam__superblock_kind *kind, void *superblock,
+	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+/* @rc	of nam__names_put(); if the name cannot be there, the block is free */
+void nam__superblock_made_end(struct nam_worker *worker, const struct nam__superblock_kind *kind,
+	struct nam_gaddr at, int rc);
 /* READ the superblock that the name leads to, and check it. */
 NAM_FIBER_FN int nam__superblock_find(struct nam_worker *worker,
 	const struct nam__superblock_kind *kind, const char *name, void *superblock,

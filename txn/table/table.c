@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "txn/records/superblock.h"
+#include "txn/records/unnamed.h"
 #include "rows_internal.h"
 
 #define INDEX_BYTES_DEFAULT 16u
 #define OWN_STORE ".rows"		/* behind the table's name */
+#define NAMES_MAX (1 + NAM_TABLE_INDEXES_MAX + NAM__RECORDS_NAMES)
 
 _Static_assert(NAM_TABLE_NAME_BYTES_MAX + NAM_TABLE_COLUMN_NAME_BYTES_MAX + sizeof(".by.") <=
 	NAM_INDEX_NAME_BYTES, "names of indexes fit");
@@ -134,85 +136,108 @@ superblock_fill(struct nam_table_superblock *superblock, const char *name,
 	}
 }
 
-/* Drop the first so many indexes.  The first failure is the one to tell, if any is. */
-NAM_FIBER_FN static int
-indexes_drop(struct nam_worker *worker, const char *name,
-	const struct nam_table_superblock *superblock, uint32_t count)
-{
-	char text[NAM_INDEX_NAME_BYTES];
-	int first_rc = 0;
-
-	for (uint32_t i = count; i > 0; i--) {
-		int rc;
-
-		index_name(name, superblock->columns[superblock->indexes[i - 1].column], text);
-		rc = nam_index_drop(worker, text); /* SUSPENDS */
-		if (rc && !first_rc)
-			first_rc = rc;
-	}
-	return first_rc;
-}
+/* A table before its names are there: its own, and those of its parts. */
+struct made {
+	struct nam_gaddr superblock;
+	struct nam__index_made *indexes[NAM_TABLE_INDEXES_MAX];
+	uint32_t indexes_count;
+	struct nam__records_made store;
+	bool has_store;
+	struct nam_rpc_catalog_entry names[NAMES_MAX];
+	uint32_t names_count;
+};
 
 NAM_FIBER_FN static int
-indexes_create(struct nam_worker *worker, const char *name,
-	const struct nam_table_superblock *superblock)
+indexes_make(struct nam_worker *worker, const char *name,
+	const struct nam_table_superblock *superblock, struct made *made)
 {
 	struct nam_index_options options;
 	char text[NAM_INDEX_NAME_BYTES];
-	int rc = 0, drop_rc;
 
-	for (uint32_t i = 0; i < superblock->indexes_count && !rc; i++) {
+	for (uint32_t i = 0; i < superblock->indexes_count; i++) {
+		int rc;
+
 		nam_index_options_init(&options);
 		options.key_bytes = superblock->indexes[i].bytes + NAM__ENTRY_AT_BYTES;
 		index_name(name, superblock->columns[superblock->indexes[i].column], text);
-		rc = nam_index_create(worker, text, &options); /* SUSPENDS */
-		if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
-			drop_rc = indexes_drop(worker, name, superblock, i); /* SUSPENDS */
-			(void)drop_rc;
-		}
+		rc = nam__index_make(worker, text, &options, &made->indexes[i]); /* SUSPENDS */
+		if (rc)
+			return rc;
+		made->indexes_count++;
+		made->names[made->names_count++] = nam__name_entry(NAM_CATALOG_INDEX, text,
+			nam__index_made_entry(made->indexes[i]));
 	}
-	return rc;
+	return 0;
 }
 
-/* A shared store may be there already.  *ret_made: drop it if something fails. */
+/* A shared store may be there already. */
 NAM_FIBER_FN static int
-store_create(struct nam_worker *worker, const struct nam_table_superblock *superblock,
-	bool *ret_made)
+store_share(struct nam_worker *worker, const char *name)
 {
 	struct nam_records *records;
-	int rc = nam__records_create(worker, superblock->store, NULL, true); /* SUSPENDS */
+	int rc = nam__records_create(worker, name, NULL, true); /* SUSPENDS */
 
-	*ret_made = !rc;
-	if (rc != -NAM_E_INDEX_EXISTS || superblock->owns_store)
+	if (rc != -NAM_E_INDEX_EXISTS)
 		return rc;
-	rc = nam__records_open(worker, superblock->store, 0, true, &records); /* SUSPENDS */
+	rc = nam__records_open(worker, name, 0, true, &records); /* SUSPENDS */
 	if (!rc)
 		nam_records_close(records);
 	return rc;
 }
 
 NAM_FIBER_FN static int
+store_make(struct nam_worker *worker, const struct nam_table_superblock *superblock,
+	struct made *made)
+{
+	int rc;
+
+	if (!superblock->owns_store)
+		return store_share(worker, superblock->store); /* SUSPENDS */
+	rc = nam__records_make(worker, superblock->store, NULL, true,
+		made->names + made->names_count, &made->store); /* SUSPENDS */
+	made->has_store = !rc;
+	made->names_count += rc ? 0 : NAM__RECORDS_NAMES;
+	return rc;
+}
+
+/* @rc	of all steps */
+NAM_FIBER_FN static void
+made_end(struct nam_worker *worker, struct made *made, int rc)
+{
+	while (made->indexes_count)
+		nam__index_made_end(worker, made->indexes[--made->indexes_count],
+			rc); /* SUSPENDS */
+	if (made->has_store)
+		nam__records_made_end(worker, &made->store, rc); /* SUSPENDS */
+	if (!nam_gaddr_is_null(made->superblock))
+		nam__superblock_made_end(worker, &superblock_kind, made->superblock, rc);
+}
+
+NAM_FIBER_FN static int
 create(struct nam_worker *worker, const char *name, struct nam_table_superblock *superblock)
 {
-	bool made;
-	int rc = store_create(worker, superblock, &made), drop_rc; /* SUSPENDS */
+	struct made *made = calloc(1, sizeof(*made));
+	int rc;
 
-	if (rc)
-		return rc;
-	rc = indexes_create(worker, name, superblock); /* SUSPENDS */
-	if (rc)
-		goto drop_store;
-	rc = nam__superblock_enter(worker, &superblock_kind, name, superblock); /* SUSPENDS */
-	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
-		return rc;
-	drop_rc = indexes_drop(worker, name, superblock,
-		superblock->indexes_count); /* SUSPENDS */
-	(void)drop_rc;		/* the first failure is the one to tell */
-drop_store:
-	if (made && superblock->owns_store && !nam_err_is(rc, NAM_E_FABRIC)) {
-		drop_rc = nam_records_drop(worker, superblock->store); /* SUSPENDS */
-		(void)drop_rc;
+	if (!made)
+		return -ENOMEM;
+	made->names_count = 1;
+	rc = store_make(worker, superblock, made); /* SUSPENDS */
+	if (!rc)
+		rc = indexes_make(worker, name, superblock, made); /* SUSPENDS */
+	if (!rc)
+		rc = nam__superblock_make(worker, &superblock_kind, superblock,
+			&made->superblock); /* SUSPENDS */
+	if (rc) {
+		made_end(worker, made, -ECANCELED); /* SUSPENDS */
+	} else {
+		made->names[0] = nam__name_entry(NAM_CATALOG_TABLE, name, made->superblock.raw);
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__names_put(worker, made->names, made->names_count); /* SUSPENDS */
+		nam__op_end(worker);
+		made_end(worker, made, rc); /* SUSPENDS */
 	}
+	free(made);
 	return rc;
 }
 
@@ -281,7 +306,7 @@ schema_fill(struct nam_table *table, const struct nam_table_superblock *superblo
 
 /* The store with that number, if a table of it is open.  The name may be reused by now. */
 static struct nam__table_store *
-store_share(struct nam_client *client, struct nam_table *table, uint64_t number)
+store_join(struct nam_client *client, struct nam_table *table, uint64_t number)
 {
 	struct nam__table_store *store = nam__txn_client(client)->table_stores;
 
@@ -318,11 +343,11 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	store->records->rows_sweep = nam__table_sweep;
 	number = store->records->store;
 	pthread_mutex_lock(&client->mutex);
-	other = store_share(client, table, number);
+	other = store_join(client, table, number);
 	if (!other) {
 		store->next = nam__txn_client(client)->table_stores;
 		nam__txn_client(client)->table_stores = store;
-		other = store_share(client, table, number);
+		other = store_join(client, table, number);
 		store = NULL;
 	}
 	pthread_mutex_unlock(&client->mutex);
@@ -408,24 +433,94 @@ nam_table_column(const struct nam_table *table, const char *name)
 
 /* ---- drop, list ------------------------------------------------------------------------------ */
 
+/* Under way: a pinned epoch, and the collector's word of each index. */
+struct dropping {
+	struct nam__index_drop indexes[NAM_TABLE_INDEXES_MAX];
+	uint32_t indexes_count;
+	struct nam__records_drop store;
+	bool has_store;
+	struct nam_rpc_catalog_entry names[NAMES_MAX];
+	uint32_t names_count;
+};
+
+/* Without some of its parts, too, a table can be dropped. */
+static int
+if_there(int rc)
+{
+	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
+}
+
+NAM_FIBER_FN static int
+begin(struct nam_worker *worker, const char *name, const struct nam_table_superblock *superblock,
+	struct dropping *dropping)
+{
+	char text[NAM_INDEX_NAME_BYTES];
+	uint32_t count = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < superblock->indexes_count && !rc; i++) {
+		struct nam__index_drop *index = &dropping->indexes[dropping->indexes_count];
+
+		index_name(name, superblock->columns[superblock->indexes[i].column], text);
+		rc = nam__index_drop_begin(worker, text, index); /* SUSPENDS */
+		if (!rc) {
+			dropping->indexes_count++;
+			dropping->names[dropping->names_count++] = nam__name_entry(
+				NAM_CATALOG_INDEX, text, index->entry);
+		}
+		rc = if_there(rc);
+	}
+	if (rc || !superblock->owns_store)
+		return rc;
+	rc = nam__records_drop_begin(worker, superblock->store, &dropping->store,
+		dropping->names + dropping->names_count, &count); /* SUSPENDS */
+	dropping->has_store = !rc;
+	dropping->names_count += rc ? 0 : count;
+	return if_there(rc);
+}
+
+/* @name_rc	if it is not 0, all stays */
+NAM_FIBER_FN static int
+end(struct nam_worker *worker, struct dropping *dropping, int name_rc)
+{
+	int first_rc = name_rc, rc;
+
+	while (dropping->indexes_count) {
+		rc = nam__index_drop_end(worker, &dropping->indexes[--dropping->indexes_count],
+			name_rc); /* SUSPENDS */
+		first_rc = first_rc ? first_rc : rc;
+	}
+	if (dropping->has_store) {
+		rc = nam__records_drop_end(worker, &dropping->store, name_rc); /* SUSPENDS */
+		first_rc = first_rc ? first_rc : rc;
+	}
+	return first_rc;
+}
+
 NAM_FIBER_FN static int
 drop(struct nam_worker *worker, const char *name, struct nam_gaddr at,
 	const struct nam_table_superblock *superblock)
 {
-	int rc, index_rc;
+	struct dropping *dropping = calloc(1, sizeof(*dropping));
+	int rc;
 
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_take(worker, NAM_CATALOG_TABLE, name, at.raw); /* SUSPENDS */
-	nam__op_end(worker);
-	if (rc)
-		return rc;
-	nam_race_point("table.unnamed");
-	nam_retire(worker, at, sizeof(*superblock));
-	index_rc = indexes_drop(worker, name, superblock,
-		superblock->indexes_count); /* SUSPENDS */
-	if (superblock->owns_store)
-		rc = nam_records_drop(worker, superblock->store); /* SUSPENDS */
-	return rc ? rc : index_rc;
+	if (!dropping)
+		return -ENOMEM;
+	dropping->names[dropping->names_count++] = nam__name_entry(NAM_CATALOG_TABLE, name, at.raw);
+	rc = begin(worker, name, superblock, dropping); /* SUSPENDS */
+	if (!rc) {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__names_take(worker, dropping->names,
+			dropping->names_count); /* SUSPENDS */
+		nam__op_end(worker);
+	}
+	if (!rc) {
+		nam_race_point("table.unnamed");
+		nam_retire(worker, at, sizeof(*superblock));
+	}
+	rc = end(worker, dropping, rc); /* SUSPENDS */
+	free(dropping);
+	return rc;
 }
 
 int
@@ -434,6 +529,7 @@ nam_table_drop(struct nam_worker *worker, const char *name)
 	struct nam_table_superblock *superblock;
 	struct nam_gaddr at;
 	int rc = name_check(worker, name);
+	uint64_t epoch;
 
 	if (rc)
 		return rc;
@@ -441,8 +537,13 @@ nam_table_drop(struct nam_worker *worker, const char *name)
 	if (!superblock)
 		return -ENOMEM;
 	rc = superblock_find(worker, name, &at, superblock); /* SUSPENDS */
-	if (!rc)
+	if (!rc) {
+		/* K7, as for a store. */
+		epoch = nam__epoch_pin(worker);
 		rc = drop(worker, name, at, superblock); /* SUSPENDS */
+		nam__epoch_unpin(worker, epoch);
+		nam__drop_settle(worker); /* SUSPENDS */
+	}
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
 }
