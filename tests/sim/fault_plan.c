@@ -132,6 +132,9 @@ sim_full_explained(const struct sim_stage *stage, int rc)
 		return false;
 	if (stage->scenario->spare || stage->scenario->sim.faults.full)
 		return true;
+	/* A memory server that is dead has blocks of the index, and ends no round of reclaim. */
+	if (stage->scenario->temporary && nam_sim_counted().server_kills)
+		return true;
 	/* A wait for a dead client's lock delays the reuse of blocks dropped meanwhile. */
 	return sim_one_sided(stage->scenario) && stage->scenario->temporary && sim_disturbed() &&
 	       sim_losses_explain_full(stage);
