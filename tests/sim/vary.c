@@ -196,9 +196,6 @@ vary_members(struct sim_scenario *scenario)
 	if (!scenario->add_given)
 		scenario->add = scenario->spare ? 0 : add;
 	scenario->sweeps = between(&rng, 0, 3) ? 0 : between(&rng, 1, 2);
-	/* A part needs a whole region, and clients that wait in a sweep have blocks everywhere. */
-	if (scenario->temporary && scenario->design != NAM_DESIGN_FINE)
-		scenario->sweeps = 0;
 }
 
 /* Likewise. */
