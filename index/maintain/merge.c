@@ -349,7 +349,7 @@ retire(const struct nam__merge *merge)
 NAM_FIBER_FN static int
 go_forward(struct nam__merge *merge)
 {
-	int rc, name_rc;
+	int rc;
 
 	rc = parent_write(merge); /* SUSPENDS */
 	if (!rc)
@@ -360,10 +360,9 @@ go_forward(struct nam__merge *merge)
 	nam_race_point("merge.buried");
 	if (rc)
 		return rc;
-	/* The first client that needs a name that is still there removes it. */
-	name_rc = unname(merge); /* SUSPENDS */
-	rc = end(merge); /* SUSPENDS */
-	return rc ? rc : name_rc;
+	/* H3: the first client that meets a name that is still there removes it. */
+	merge->name_rc = unname(merge); /* SUSPENDS */
+	return end(merge); /* SUSPENDS */
 }
 
 /* ---- a merge ------------------------------------------------------------------------------- */
@@ -393,7 +392,7 @@ merge_held(struct nam__merge *merge, struct nam_collect_stat *stat)
 	remember(merge);
 	stat->nodes_retired += retire(merge);
 	stat->merges++;
-	return 1;
+	return merge->name_rc ? merge->name_rc : 1;
 }
 
 int
@@ -479,9 +478,10 @@ resume(struct nam__merge *merge)
 	if (rc)
 		return rc;
 	rc = is_left_written(merge) ? go_forward(merge) : end(merge); /* SUSPENDS */
-	if (!rc)
-		retire(merge);
-	return rc;
+	if (rc)
+		return rc;
+	retire(merge);
+	return merge->name_rc;
 }
 
 int

@@ -29,6 +29,7 @@ struct nam__merge {
 	struct nam__held parent, left, right, head;	/* hybrid: no parent; `at` is null */
 	struct nam__merge_intent *intent;	/* registered, as the images are */
 	unsigned level;
+	int name_rc;			/* hybrid: not 0: the name of `right` may still be there */
 	bool stuck;			/* half done, as a write failed: its locks stay set */
 };
 
@@ -45,8 +46,8 @@ bool nam__mergeable(const struct nam__geometry *g, unsigned level, unsigned left
  * @stat	counts what was done
  * @ret_count	L's new number of entries
  *
- * The caller is the collector.  Returns 1; 0: nothing was done; or negative.  Nothing is held
- * afterwards, unless merge->stuck.
+ * The caller is the collector.  Returns 1; 0: nothing was done; or negative, also if R's name alone
+ * is left (H3).  Nothing is held afterwards, unless merge->stuck.
  *
  * Cost:	9 round trips; 12 through a head node.
  */

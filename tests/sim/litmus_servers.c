@@ -5,11 +5,13 @@
  * There the steps of a change are the memory server's: SERVER is held, in the handler that
  * works for the first to come to the point.
  */
+#include "compute/remote/epoch.h"
 #include "index/coarse/coarse.h"
 #include "litmus.h"
 
 #define LATE_NS 100000u
 #define RPC_LATE_NS 8000000000ull	/* longer than any client waits for an answer */
+#define TAKEN 64u			/* blocks, more than are free */
 #define OTHERS 1000u			/* numbers of pairs that a second load brings */
 
 /* ---- holding --------------------------------------------------------------------------------- */
@@ -283,6 +285,8 @@ merge_without_answer(struct actor *self)
 	rc = nam_index_collect(self->worker, self->index, &stat);
 	if (rc != -NAM_E_FABRIC_TIMEOUT)
 		litmus_fail("collect: %s", nam_err_name(rc));
+	if (nam__limbo_bytes(self->worker) != self->index->g.stride)
+		litmus_fail("the leaf is not retired");
 	litmus.flags[ONE] = true;
 }
 
@@ -293,6 +297,55 @@ insert_after_merge(struct actor *self)
 	litmus_await_for(ONE, 2 * RPC_LATE_NS);
 	litmus_insert(self, 115);
 	litmus_insert(self, 225);
+}
+
+/* ---- hybrid: a name that stays --------------------------------------------------------------- */
+
+/* The third leaf goes into the second, and its name stays, as if the request had failed. */
+static struct nam_gaddr
+merge_and_keep_name(struct actor *self)
+{
+	struct actor part = *self;
+	struct nam_gaddr third;
+	struct nam__key low;
+	uint8_t key[8];
+
+	part.index = self->index->leaves[0];
+	third = litmus_leaf_of(&part, 220, NULL);
+	nam_key_from_u64(220, key);
+	nam__key_encode(&part.index->g, key, 0, &low);
+	litmus_delete_range(self, 130, 210);
+	litmus_delete_range(self, 230, 320);
+	(void)litmus_collect(self);
+	if (nam__tree_point(self->worker, part.index, part.index->inner_rpc_slot,
+		NAM_RPC_TREE_INSERT, low.w, part.index->g.full_words, third.raw, NULL))
+		litmus_fail("naming: %s", nam_worker_diag(self->worker));
+	return third;
+}
+
+static void
+keep_name_and_reuse(struct actor *self)
+{
+	struct nam_gaddr third = nam_gaddr_untagged(merge_and_keep_name(self));
+	uint64_t word;
+
+	litmus_limbo_empty(self);
+	litmus_take(self, self->index->g.stride, TAKEN);
+	word = litmus_read_word(self, third);
+	if (!word || word > TAKEN)
+		litmus_fail("the block of the leaf is not free");
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	litmus_expect_taken(self);
+}
+
+static void
+change_by_kept_name(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, 225);
+	look_after_merge(self);
+	litmus.flags[TWO] = true;
 }
 
 /* ---- the scenes ------------------------------------------------------------------------------ */
@@ -325,5 +378,9 @@ const struct litmus_case litmus_server_cases[] = {
 			{ { "merge.buried", B, be_late } } },
 		"hybrid: a memory server takes too long to forget a leaf that is dead", 1,
 		LITMUS_HYBRID_HASH },
+	{ { "name_reused", LITMUS_LOADED,
+			{ end_after_merge, keep_name_and_reuse, change_by_kept_name }, { { 0 } } },
+		"hybrid: a dead leaf's name stays, its block is used again, and a writer comes",
+		1, LITMUS_HYBRID_HASH },
 	{ { 0 }, NULL, 0, 0 },
 };
