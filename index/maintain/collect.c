@@ -133,6 +133,20 @@ other_bytes(const struct pass *pass, const uint64_t *image, struct nam_gaddr at,
 		image[NAM__WORD_HASH] != nam__node_hash(&pass->index->g, image, at);
 }
 
+/* H3: the leaf of an entry is dead, or its block has another use; it will never be that leaf. */
+NAM_FIBER_FN static int
+forget_name(struct pass *pass, const uint64_t *parent, unsigned entry)
+{
+	const struct nam__geometry *g = &pass->index->g;
+	int rc = 0;
+
+	if (pass->index->inner_rpc && NAM_GUARD(STALE_NAME))
+		rc = nam__inner_rpc_remove(pass->worker, pass->index,
+			parent + g->entries_at + entry * g->inner_words,
+			nam__inner_child(g, parent, entry)); /* SUSPENDS */
+	return rc ? rc : -NAM_E_RESTART_DEAD;
+}
+
 /* Look at one child: merge it into its left neighbour, or let it be the next one's. */
 NAM_FIBER_FN static int
 visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_at, unsigned entry,
@@ -150,6 +164,8 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 	pass->stat->nodes_visited++;
 	if (other_bytes(pass, image, at, rc))
 		rc = -NAM_E_RESTART_DEAD;
+	else if (rc == -NAM_E_RESTART_DEAD)
+		rc = forget_name(pass, parent, entry); /* SUSPENDS */
 	if (rc) {
 		left->at = NAM_GADDR_NULL;
 		return tolerate(pass, rc);

@@ -324,6 +324,22 @@ merge_and_keep_name(struct actor *self)
 }
 
 static void
+keep_name(struct actor *self)
+{
+	(void)merge_and_keep_name(self);
+	litmus.flags[ONE] = true;
+}
+
+static void
+collect_kept_name(struct actor *self)
+{
+	litmus_await(ONE);
+	(void)litmus_collect(self);
+	litmus_verify(self);
+	litmus_insert(self, 225);
+}
+
+static void
 keep_name_and_reuse(struct actor *self)
 {
 	struct nam_gaddr third = nam_gaddr_untagged(merge_and_keep_name(self));
@@ -378,9 +394,13 @@ const struct litmus_case litmus_server_cases[] = {
 			{ { "merge.buried", B, be_late } } },
 		"hybrid: a memory server takes too long to forget a leaf that is dead", 1,
 		LITMUS_HYBRID_HASH },
+	{ { "name_kept", LITMUS_LOADED, { end_after_merge, keep_name, collect_kept_name },
+			{ { 0 } } },
+		"hybrid: a dead leaf's name stays, and a collector comes", 1,
+		LITMUS_HYBRID_HASH },
 	{ { "name_reused", LITMUS_LOADED,
 			{ end_after_merge, keep_name_and_reuse, change_by_kept_name }, { { 0 } } },
-		"hybrid: a dead leaf's name stays, its block is used again, and a writer comes",
-		1, LITMUS_HYBRID_HASH },
+		"hybrid: the same, its block is used again, and a writer comes", 1,
+		LITMUS_HYBRID_HASH },
 	{ { 0 }, NULL, 0, 0 },
 };
