@@ -115,6 +115,17 @@ repair(struct sim_stage *stage, struct nam_worker *worker)
 	sim_effects_verify(stage, worker);
 }
 
+/* H3: a pass of the collector removes the names that failed requests left. */
+static void
+remove_names(struct sim_stage *stage, struct nam_worker *worker)
+{
+	/* One that is about to end may have the collector's word. */
+	nam_sleep_ns(SWEEP_PAUSE_NS);
+	(void)sim_collect(&stage->actors[SIM_DIRECTOR], worker);
+	stage->names_removed = true;
+	sim_effects_verify(stage, worker);
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 static void
@@ -246,6 +257,8 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 		say_counted(stage->outcome, "not: a memory server is dead");
 		return;
 	}
+	if (stage->names)
+		remove_names(stage, *worker);
 	if (stage->scenario->spare && !stage->given_up && !sim_disturbed())
 		recover(stage, *worker);
 	sim_memory_give(&stage->cluster, *worker, director->index, &stage->ballast);

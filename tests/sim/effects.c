@@ -30,6 +30,7 @@ struct effects {
 	uint32_t locks;			/* of nodes that a walk comes to */
 	uint32_t words;			/* of collectors */
 	uint32_t torn, late;
+	uint32_t names;			/* hybrid: that lead to no leaf, with no lock near */
 };
 
 static void
@@ -57,7 +58,29 @@ found(void *arg, unsigned invariant, const char *text)
 		sim_die("the verifier names no place: %s", text);
 }
 
-/* Whether the lock's owner is dead, or lost its connection. */
+/* Whether it is dead, or lost its connection. */
+static bool
+departed(const struct sim_actor *actor)
+{
+	return actor->troubled || !nam_sim_process_alive(actor->process);
+}
+
+/*
+ * H3: the request of each departed session to remove a name may have failed.  A pass of the
+ * collector removes all such names.
+ */
+static uint32_t
+names_max(const struct sim_stage *stage)
+{
+	uint32_t most = 0;
+
+	if (stage->scenario->design != NAM_DESIGN_HYBRID || stage->names_removed)
+		return 0;
+	for (uint32_t i = 1; i < stage->actors_count; i++)
+		most += departed(&stage->actors[i]) ? stage->actors[i].sessions : 0;
+	return most;
+}
+
 static bool
 left_by(const struct sim_stage *stage, uint32_t owner, uint32_t incarnation)
 {
@@ -65,7 +88,7 @@ left_by(const struct sim_stage *stage, uint32_t owner, uint32_t incarnation)
 		const struct sim_actor *actor = &stage->actors[i];
 
 		if (actor->id == owner && actor->incarnation == incarnation)
-			return actor->troubled || !nam_sim_process_alive(actor->process);
+			return departed(actor);
 	}
 	return false;
 }
@@ -112,7 +135,7 @@ locked(struct effects *effects, uint32_t region, uint64_t offset)
 /*
  * A separator names a node that has left the chain, or the chain passes it by: half a merge.  A
  * name of a hybrid index goes when the node is dead and unlocked: the node that it was merged into
- * is locked for longer.
+ * is locked for longer.  If the request for that fails, the name stays (H3).
  */
 static bool
 stray_explained(struct effects *effects, const struct finding *finding)
@@ -128,7 +151,12 @@ stray_explained(struct effects *effects, const struct finding *finding)
 	node = header_of(effects, nam_gaddr_make((uint16_t)region, offset, 0));
 	if (nam__node_dead(&node.lock))
 		node = header_of(effects, nam_gaddr_untagged(NAM_GADDR(node.sibling)));
-	return node.lock != NAM_LOCK_FREE;
+	if (node.lock != NAM_LOCK_FREE)
+		return true;
+	if (effects->names == names_max(effects->stage))
+		return false;
+	effects->names++;
+	return true;
 }
 
 /* Once the walk has come to a torn image, what it meets next need not fit. */
@@ -177,7 +205,7 @@ locks_max(const struct sim_stage *stage)
 	uint32_t most = 0;
 
 	for (uint32_t i = 1; i < stage->actors_count; i++)
-		if (stage->actors[i].troubled || !nam_sim_process_alive(stage->actors[i].process))
+		if (departed(&stage->actors[i]))
 			most += i > stage->scenario->clients ? SIM_COLLECTORS_LOCKS :
 				each * stage->actors[i].sessions;
 	return most;
@@ -237,6 +265,7 @@ sim_effects_verify(struct sim_stage *stage, struct nam_worker *worker)
 
 	judge(&effects);
 	outcome->late += effects.late;
+	stage->names = effects.names;
 	if (rc) {
 		if (!nam_err_is(rc, NAM_E_FABRIC) || !nam_sim_counted().server_kills)
 			sim_fail(stage, "the verifier: %s", nam_err_name(rc));

@@ -61,6 +61,8 @@ struct sim_stage {
 	bool leaving;			/* all clients are done: the others shall end */
 	struct sim_ballast ballast;	/* what the director has taken so that little is left */
 	bool repaired;			/* it has been given back, and a pass has been made since */
+	uint32_t names;			/* of dead leaves, that the verifier came to */
+	bool names_removed;		/* a pass has been made since */
 	uint64_t given_up;		/* bytes, by workers that were closed */
 	uint64_t unsure;		/* bytes that such may have lost with their connections */
 	uint64_t late;			/* separators that such left to others */
