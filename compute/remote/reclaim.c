@@ -122,8 +122,8 @@ hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, st
 	return sum.bytes > 0;
 }
 
-/* Whether memory came back.  If a server does not answer, it keeps what it holds. */
-NAM_FIBER_FN static bool
+/* If a server does not answer, it keeps what it holds. */
+NAM_FIBER_FN static void
 return_at_all(struct nam_worker *worker, uint64_t *batches, int *failure)
 {
 	struct nam_rpc_reclaim_reply sum = { 0 };
@@ -134,7 +134,6 @@ return_at_all(struct nam_worker *worker, uint64_t *batches, int *failure)
 
 		*failure = rc ?: *failure;
 	}
-	return sum.bytes > 0;
 }
 
 /* For all clients to forget, as they may be slow; but one that was too slow gets less time. */
@@ -189,7 +188,9 @@ reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 	*failure = generation_begin(worker, why); /* SUSPENDS */
 	if (*failure)
 		return any;
-	return return_at_all(worker, batches, failure) || any; /* SUSPENDS */
+	return_at_all(worker, batches, failure); /* SUSPENDS */
+	/* Runs that serve their stride again may be free a moment later.  Tries are counted. */
+	return any || !*failure;
 }
 
 /*

@@ -172,8 +172,8 @@ sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost(void **state)
 	sim_scenario_init(&scenario);
 	scenario.memory_bytes = 1u << 20;
 	scenario.spare = 8;
-	scenario.ops = 300;
-	scenario.keys = 400;
+	scenario.ops = 1500;
+	scenario.keys = 4000;
 	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
 		scenario.design = (enum nam_index_design)i;
 		outcome = run(&scenario);
