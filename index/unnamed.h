@@ -21,7 +21,7 @@ NAM_FIBER_FN void nam__index_made_end(struct nam_worker *worker, struct nam__ind
 
 /* A drop.  Meanwhile the client has the collector's word, and an epoch is pinned. */
 struct nam__index_drop {
-	struct nam_index *index;		/* open; NULL: there is none of that name */
+	struct nam_index *index;		/* open; NULL: it has not begun */
 	uint64_t entry;				/* of its name */
 	uint64_t word;
 	bool lost;				/* part of it is */
