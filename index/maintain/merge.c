@@ -307,6 +307,9 @@ end(struct nam__merge *merge)
 	merge->stuck = rc != 0;
 	for (unsigned i = 0; i < NODES; i++)
 		fenced |= seen[i] != word;
+	/* If one memory server failed: without the intent, no other client completes the merge. */
+	merge->over = rc ? !intent_read(merge->worker, merge->index, intent) && /* SUSPENDS */
+		intent->word == NAM_LOCK_FREE : !fenced;
 	nam_race_point("merge.ended");
 	return !rc && fenced ? -NAM_E_FENCED : rc;
 }
@@ -379,6 +382,7 @@ merge_held(struct nam__merge *merge, struct nam_collect_stat *stat)
 	int rc = 0;
 
 	merge->stuck = true;
+	merge->over = false;
 	/* I20: else the next client finds half a merge, and does not know of it. */
 	if (NAM_GUARD(INTENT_FIRST))
 		rc = intent_write(merge); /* SUSPENDS */
@@ -387,10 +391,11 @@ merge_held(struct nam__merge *merge, struct nam_collect_stat *stat)
 		rc = left_write(merge); /* SUSPENDS */
 	if (!rc)
 		rc = go_forward(merge); /* SUSPENDS */
+	if (merge->over)
+		stat->nodes_retired += retire(merge);
 	if (rc)
 		return rc;
 	remember(merge);
-	stat->nodes_retired += retire(merge);
 	stat->merges++;
 	return merge->name_rc ? merge->name_rc : 1;
 }
@@ -478,10 +483,9 @@ resume(struct nam__merge *merge)
 	if (rc)
 		return rc;
 	rc = is_left_written(merge) ? go_forward(merge) : end(merge); /* SUSPENDS */
-	if (rc)
-		return rc;
-	retire(merge);
-	return merge->name_rc;
+	if (merge->over)
+		retire(merge);
+	return rc ? rc : merge->name_rc;
 }
 
 int

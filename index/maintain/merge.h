@@ -30,6 +30,7 @@ struct nam__merge {
 	struct nam__merge_intent *intent;	/* registered, as the images are */
 	unsigned level;
 	int name_rc;			/* hybrid: not 0: the name of `right` may still be there */
+	bool over;			/* its intent is gone: what is dead is this client's */
 	bool stuck;			/* half done, as a write failed: its locks stay set */
 };
 
