@@ -135,7 +135,7 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 	uint32_t bytes = 8 * nam__dirty_words(words);
 	struct nam_gaddr tagged, at;
 	struct nam_wr *wr;
-	uint32_t generation;
+	uint32_t generation = 0;
 
 	if (doorbell->server < 0 || nam__spare_take(worker, (uint32_t)doorbell->server,
 			index->g.stride, &tagged)) /* SUSPENDS */
