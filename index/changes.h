@@ -43,8 +43,9 @@ struct nam_index_change {
  * Suspends:	yes, holding one leaf's remote lock.
  * Cost:	for all changes of a leaf, up to 64, one lock, one READ, one set of WRITEs and one
  *		release: that of one change, 2 round trips and 2 doorbells with a warm cache;
- *		node_bytes + 16 in.  Out are 56 bytes, 8 if entries came or went, and all from the
- *		first to the last word of entries that changed; 32 if none did.
+ *		node_bytes + 16 in.  Out are 88 bytes, 8 if entries came or went, and twice all
+ *		from the first to the last word of entries that changed, with 16 more if these
+ *		exceed 32 bytes; 32 in all if none did.
  *		A change that divides the leaf is carried out alone, and costs what it costs
  *		alone.  For several leaves the sum of these: they are not changed side by side.
  *		The call looks at 1,024 changes at a time, so order more than these by key.

@@ -205,8 +205,9 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  * After any other code, FABRIC above all, it is unknown whether the pair was added.
  *
  * Suspends:	yes, holding the leaf's remote lock.
- * Cost:	2 round trips, 2 doorbells with a warm cache and no split; node_bytes + 16 in, 80
- *		out for keys of 8 bytes.  2 round trips as well when the pair is there.
+ * Cost:	2 round trips, 2 doorbells with a warm cache and no split; node_bytes + 16 in, 96
+ *		out, and twice the entries that are written, of 16 bytes for keys of 8; 112 if
+ *		these are more than 32 bytes.  2 round trips as well when the pair is there.
  *		With a split 6; 4 more for each full node above the leaf, which is split, too; and
  *		1 more where the last parent is the root, 8 more where the root is split and the
  *		tree grows.  Each new node takes 1 more if its block was used before, and an RPC
@@ -241,7 +242,8 @@ NAM_FIBER_FN int nam_index_upsert(struct nam_worker *worker, struct nam_index *i
  * After any other code it is unknown which payload the key has.
  *
  * Suspends:	yes, holding the leaf's remote lock.
- * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in, 64 out.  Also without such a key.
+ * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in, 104 out; 2 round trips also without
+ *		such a key.
  */
 NAM_FIBER_FN int nam_index_update(struct nam_worker *worker, struct nam_index *index,
 	const void *key, uint64_t payload) NAM_MUST_CHECK;
@@ -254,9 +256,9 @@ NAM_FIBER_FN int nam_index_update(struct nam_worker *worker, struct nam_index *i
  * Returns as nam_index_update(); after any other code it is unknown whether the key was removed.
  *
  * Suspends:	yes, holding the leaf's remote lock.
- * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in; 64 out, and the entries from this
- *		one to the end of the leaf, for those behind it move up.  2 round trips also
- *		without such a key.
+ * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in; 96 out, and twice the entries from
+ *		this one to the end of the leaf, for those behind it move up; 112 if these are
+ *		more than 32 bytes.  2 round trips also without such a key.
  */
 NAM_FIBER_FN int nam_index_delete(struct nam_worker *worker, struct nam_index *index,
 	const void *key) NAM_MUST_CHECK;

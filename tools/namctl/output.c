@@ -49,7 +49,7 @@ int
 ctl_worker_failed(const struct ctl *ctl, const char *what, int rc)
 {
 	return ctl_failed(what, rc, rc == -ECANCELED && ctl_signal ?
-		"ended by a signal; what was collected so far stays so" :
+		"ended by a signal; what was done until then stays done" :
 		nam_worker_diag(ctl->worker));
 }
 
