@@ -94,17 +94,25 @@ nam__names_put(struct nam_worker *worker, const struct nam_rpc_catalog_entry *na
 	return rc;
 }
 
+static int
+entry_of(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name, uint64_t entry,
+	struct nam_rpc_catalog_entry *ret)
+{
+	int rc = nam__name_check(worker, kind, name);
+
+	if (!rc)
+		*ret = nam__name_entry(kind, name, entry);
+	return rc;
+}
+
 int
 nam__name_put(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
 	uint64_t entry)
 {
-	struct nam_rpc_catalog_entry names;
-	int rc = nam__name_check(worker, kind, name);
+	struct nam_rpc_catalog_entry one;
+	int rc = entry_of(worker, kind, name, entry, &one);
 
-	if (rc)
-		return rc;
-	names = nam__name_entry(kind, name, entry);
-	return nam__names_put(worker, &names, 1); /* SUSPENDS */
+	return rc ? rc : nam__names_put(worker, &one, 1); /* SUSPENDS */
 }
 
 static int
@@ -128,26 +136,22 @@ int
 nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
 	uint64_t entry)
 {
-	struct nam_rpc_catalog_entry names;
-	int rc = nam__name_check(worker, kind, name);
+	struct nam_rpc_catalog_entry one;
+	int rc = entry_of(worker, kind, name, entry, &one);
 
-	if (rc)
-		return rc;
-	names = nam__name_entry(kind, name, entry);
-	return nam__names_take(worker, &names, 1); /* SUSPENDS */
+	return rc ? rc : nam__names_take(worker, &one, 1); /* SUSPENDS */
 }
 
 int
 nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
 	uint64_t *ret_entry)
 {
-	struct nam_rpc_catalog_entry request = { .superblock = 0 }, found;
+	struct nam_rpc_catalog_entry request, found;
 	uint32_t bytes = sizeof(found), is;
-	int rc = nam__name_check(worker, kind, name);
+	int rc = entry_of(worker, kind, name, 0, &request);
 
 	if (rc)
 		return rc;
-	memcpy(request.name, name, strlen(name));
 	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_GET, &request,
 		sizeof(request), &found, &bytes); /* SUSPENDS */
 	if (rc == -NAM_E_NOINDEX)

@@ -49,6 +49,14 @@ is_at(const struct nam__catalog *catalog, uint32_t at, const char *name)
 	return at < catalog->count && !strcmp(catalog->entries[at].name, name);
 }
 
+static struct nam_rpc_catalog_entry *
+find(const struct nam__catalog *catalog, const char *name)
+{
+	uint32_t at = lower_bound(catalog, name);
+
+	return is_at(catalog, at, name) ? &catalog->entries[at] : NULL;
+}
+
 static int
 check_request(const struct nam__exchange *exchange, uint32_t *ret_count)
 {
@@ -95,12 +103,11 @@ put(struct nam__catalog *catalog, const struct nam_rpc_catalog_entry *request)
 }
 
 static void
-take(struct nam__catalog *catalog, uint32_t at)
+take(struct nam__catalog *catalog, struct nam_rpc_catalog_entry *entry)
 {
-	struct nam_rpc_catalog_entry *entry = &catalog->entries[at];
+	const struct nam_rpc_catalog_entry *end = catalog->entries + catalog->count--;
 
-	catalog->count--;
-	memmove(entry, entry + 1, (catalog->count - at) * sizeof(*entry));
+	memmove(entry, entry + 1, (size_t)(end - entry - 1) * sizeof(*entry));
 }
 
 /* M21 */
@@ -118,7 +125,7 @@ nam__service_catalog_put(struct nam__exchange *exchange)
 		done += !rc;
 	}
 	while (rc && done-- > 0)
-		take(catalog, lower_bound(catalog, entries[done].name));
+		take(catalog, find(catalog, entries[done].name));
 	pthread_mutex_unlock(&catalog->mutex);
 	return rc;
 }
@@ -126,23 +133,21 @@ nam__service_catalog_put(struct nam__exchange *exchange)
 int
 nam__service_catalog_get(struct nam__exchange *exchange)
 {
-	const struct nam_rpc_catalog_entry *request = exchange->body;
+	const struct nam_rpc_catalog_entry *request = exchange->body, *entry;
 	struct nam__catalog *catalog = &exchange->server->catalog;
-	uint32_t count, at;
+	uint32_t count;
 	int rc = check_request(exchange, &count);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&catalog->mutex);
-	at = lower_bound(catalog, request->name);
-	if (is_at(catalog, at, request->name)) {
-		memcpy(exchange->reply, &catalog->entries[at], sizeof(*request));
-		exchange->reply_bytes = sizeof(*request);
-	} else {
-		rc = -NAM_E_NOINDEX;
+	entry = find(catalog, request->name);
+	if (entry) {
+		memcpy(exchange->reply, entry, sizeof(*entry));
+		exchange->reply_bytes = sizeof(*entry);
 	}
 	pthread_mutex_unlock(&catalog->mutex);
-	return rc;
+	return entry ? 0 : -NAM_E_NOINDEX;
 }
 
 /* M21 */
@@ -151,22 +156,20 @@ nam__service_catalog_drop(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_catalog_entry *entries = exchange->body;
 	struct nam__catalog *catalog = &exchange->server->catalog;
+	struct nam_rpc_catalog_entry *entry;
 	uint32_t count;
 	int rc = check_request(exchange, &count);
 
 	pthread_mutex_lock(&catalog->mutex);
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		uint32_t at = lower_bound(catalog, entries[i].name);
-
-		if (!is_at(catalog, at, entries[i].name) ||
-			catalog->entries[at].superblock != entries[i].superblock)
+		entry = find(catalog, entries[i].name);
+		if (!entry || entry->superblock != entries[i].superblock)
 			rc = -NAM_E_NOINDEX;
 	}
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		uint32_t at = lower_bound(catalog, entries[i].name);
-
-		if (is_at(catalog, at, entries[i].name))
-			take(catalog, at);
+		entry = find(catalog, entries[i].name);
+		if (entry)		/* else the request has it twice */
+			take(catalog, entry);
 	}
 	pthread_mutex_unlock(&catalog->mutex);
 	return rc;

@@ -18,7 +18,7 @@
 static struct point {
 	const char *name;
 	uint64_t reached, deaths;
-	bool passed;			/* a client died here in this run */
+	bool died;				/* a client died here in this run */
 } points[POINTS_MAX];
 
 static struct {
@@ -71,12 +71,12 @@ on_race(const char *name)
 	if (nam_sim_zombie())
 		return;
 	point->reached++;
-	if (!run.deadly || !run.left || point->passed || !nam_sim_process_mortal(nam_sim_self()) ||
+	if (!run.deadly || !run.left || point->died || !nam_sim_process_mortal(nam_sim_self()) ||
 		!(run.any ? is_chosen(name) : is_listed(run.deadly, name)) ||
 		nam_rng_below(&run.rng, run.one_in))
 		return;
 	run.left--;
-	point->passed = true;
+	point->died = true;
 	point->deaths++;
 	nam_sim_process_kill(nam_sim_self());
 }
@@ -92,7 +92,7 @@ sim_points_begin(uint64_t seed, const char *deadly)
 		1 + (run.any ? LOG_VISITS_CHOSEN : LOG_VISITS_NAMED));
 	run.left = DEATHS_MAX;
 	for (unsigned i = 0; i < POINTS_MAX; i++)
-		points[i].passed = false;
+		points[i].died = false;
 	nam_sim_on_race(on_race);
 }
 
