@@ -6,7 +6,7 @@
 #include "compute/remote/spare.h"
 #include "index/node/image_write.h"
 
-#define CLAIMS_MAX 64u			/* of blocks that other clients have locked */
+#define CLAIMS_MAX 8u			/* of blocks that other clients have locked, in a try */
 
 /* The generation of the last node in a block. */
 NAM_FIBER_FN static int
@@ -63,14 +63,17 @@ block_claim(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_genera
 		else if (!rc)
 			rc = -NAM_E_RESTART_LOCKED;
 	}
-	if (!rc && seen != held)
-		rc = -NAM_E_RESTART_LOCKED;
+	if (rc == -NAM_E_RESTART_LOCKED || (!rc && seen != held))
+		rc = nam_diag_set(&worker->diag, -NAM_E_RESTART_LOCKED, "a client that is alive "
+			"has locked a block that a sweep freed: try again, or end that client");
 	if (!rc) {
 		*ret_generation = nam__node_generation(words) + 1;
 		rc = generation_write(worker, at, *ret_generation); /* SUSPENDS */
 	}
 	if (!rc)
 		rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
+	if (!rc && seen != word)
+		rc = -NAM_E_FENCED;
 	nam_buffer_give(worker, words, 64);
 	return rc;
 }
