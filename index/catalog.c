@@ -555,15 +555,39 @@ nam__index_drop_begin(struct nam_worker *worker, const char *name, struct nam__i
 	rc = nam__collector_enter(worker, ret_drop->index,
 		worker->client->options.lock_timeout_ms * 1000000ull,
 		&ret_drop->word); /* SUSPENDS */
-	nam_race_point("drop.alone");
 	nam__op_end(worker);
 	if (rc) {
 		nam_index_close(ret_drop->index);
 		ret_drop->index = NULL;
 		return rc;
 	}
+	nam_race_point("drop.alone");
 	ret_drop->entry = ret_drop->index->superblock.raw;
 	return 0;
+}
+
+bool
+nam__is_unreadable(int rc)
+{
+	return rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_FABRIC_VERSION || rc == -NAM_E_CLUSTER;
+}
+
+int
+nam__index_drop_join(struct nam_worker *worker, const char *name, struct nam__index_drop *ret_drop,
+	struct nam_rpc_catalog_entry *names, uint32_t *count)
+{
+	int rc = nam__index_drop_begin(worker, name, ret_drop); /* SUSPENDS */
+
+	if (nam__is_unreadable(rc)) {
+		ret_drop->unreadable = names[*count].name;
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__name_find(worker, NAM_CATALOG_INDEX, name,
+			&ret_drop->entry); /* SUSPENDS */
+		nam__op_end(worker);
+	}
+	if (!rc)
+		names[(*count)++] = nam__name_entry(NAM_CATALOG_INDEX, name, ret_drop->entry);
+	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
 }
 
 /* The name has gone. */
@@ -606,6 +630,10 @@ nam__index_drop_end(struct nam_worker *worker, struct nam__index_drop *drop, int
 	struct nam_index *index = drop->index;
 	int rc = name_rc, leave_rc;
 
+	if (!index && drop->unreadable && !rc)
+		return nam_diag_set(&worker->diag, -NAM_E_LOST, "index '%s' was dropped, but its "
+			"superblock does not verify: its nodes stay allocated until a sweep",
+			drop->unreadable);
 	if (!index)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
@@ -635,9 +663,8 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	struct nam__index_drop drop;
 	uint64_t epoch = nam__epoch_pin(worker);
 	int rc = nam__index_drop_begin(worker, name, &drop); /* SUSPENDS */
-	bool begun = !rc;
 
-	if (begun) {
+	if (!rc) {
 		nam__op_begin(worker, NAM_OP_OTHER);
 		/* An open by name from here on finds nothing. */
 		rc = nam__name_take(worker, NAM_CATALOG_INDEX, name, drop.entry); /* SUSPENDS */
@@ -645,7 +672,6 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		rc = nam__index_drop_end(worker, &drop, rc); /* SUSPENDS */
 	}
 	nam__epoch_unpin(worker, epoch);
-	if (begun)
-		nam__drop_settle(worker); /* SUSPENDS */
+	nam__drop_settle(worker); /* SUSPENDS */
 	return rc;
 }

@@ -8,6 +8,7 @@
 
 #include "index.h"
 
+struct nam_rpc_catalog_entry;
 struct nam__index_made;
 
 /* As nam_index_create(), but the name is not entered. */
@@ -21,7 +22,8 @@ NAM_FIBER_FN void nam__index_made_end(struct nam_worker *worker, struct nam__ind
 
 /* A drop.  Meanwhile the client has the collector's word, and an epoch is pinned. */
 struct nam__index_drop {
-	struct nam_index *index;		/* open; NULL: it has not begun */
+	struct nam_index *index;		/* open; NULL: it has not begun, or: */
+	const char *unreadable;			/* its name, as its superblock does not verify */
 	uint64_t entry;				/* of its name */
 	uint64_t word;
 	bool lost;				/* part of it is */
@@ -35,9 +37,20 @@ struct nam__index_drop {
 NAM_FIBER_FN int nam__index_drop_begin(struct nam_worker *worker, const char *name,
 	struct nam__index_drop *ret_drop) NAM_MUST_CHECK;
 /*
+ * The same for an index of a store or a table, which adds its name to those that go together.  It
+ * may be absent.  If it is unreadable, its name alone goes, and its nodes wait for a sweep.
+ *
+ * @names	stays until nam__index_drop_end()
+ */
+NAM_FIBER_FN int nam__index_drop_join(struct nam_worker *worker, const char *name,
+	struct nam__index_drop *ret_drop, struct nam_rpc_catalog_entry *names,
+	uint32_t *count) NAM_MUST_CHECK;
+/* Whether an object of that name cannot be opened in this life. */
+bool nam__is_unreadable(int rc);
+/*
  * @name_rc	of nam__names_take(); if it is not 0, the index stays
  *
- * Returns name_rc; or else as nam_index_drop().
+ * Returns name_rc; or else as nam_index_drop(), and -NAM_E_LOST if it was unreadable.
  */
 NAM_FIBER_FN int nam__index_drop_end(struct nam_worker *worker, struct nam__index_drop *drop,
 	int name_rc) NAM_MUST_CHECK;

@@ -27,6 +27,8 @@
 #define TABLE "litmus-swept"
 #define TREE "litmus-tree"
 #define PAIRS "litmus-pairs"
+#define EPOCHS 8u			/* until what was retired is used again */
+#define EPOCH_NS 12000000u
 #define LEFT 1u
 #define RIGHT 9u
 
@@ -505,6 +507,52 @@ make_again(struct actor *self)
 	nam_table_close(self->worker, table);
 }
 
+/* A drop that has read the superblock, and finds another table of that name. */
+static void
+drop_too_late(struct actor *self)
+{
+	int rc;
+
+	table_make(self);
+	litmus.flags[ONE] = true;
+	rc = nam_table_drop(self->worker, TABLE);
+	if (rc != -NAM_E_NOINDEX)
+		litmus_fail("drop: %s", nam_err_name(rc));
+	litmus.flags[FOUR] = true;
+}
+
+static void
+hold_found(struct actor *self)
+{
+	(void)self;
+	litmus.flags[TWO] = true;
+	litmus_await_for(THREE, LITMUS_PATIENCE_NS);
+}
+
+static void
+make_in_place(struct actor *self)
+{
+	struct nam_table *table;
+	uint64_t reusable;
+
+	litmus_await(TWO);
+	if (nam_table_drop(self->worker, TABLE))
+		litmus_fail("drop: %s", nam_worker_diag(self->worker));
+	for (unsigned i = 0; i < EPOCHS; i++) {
+		if (nam__limbo_advance(self->worker, &reusable))
+			sim_die("the limbo: %s", nam_worker_diag(self->worker));
+		nam_sleep_ns(EPOCH_NS);
+	}
+	table_make(self);
+	litmus.flags[THREE] = true;
+	litmus_await(FOUR);
+	table = table_open(self);
+	if (put_row(self, table, "k1", RIGHT))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	expect_side(self, table, RIGHT);
+	nam_table_close(self->worker, table);
+}
+
 /* ---- trees and stores on memory servers, with a name and without ----------------------------- */
 
 static int
@@ -638,6 +686,9 @@ const struct litmus_case litmus_swept_cases[] = {
 		{ { "table.unnamed", A, litmus_die_here } } },
 		"a client dies when it has dropped a table's names, and another one makes it", 2,
 		0 },
+	{ { "table_remade", 0, { NULL, drop_too_late, make_in_place },
+		{ { "table.found", A, hold_found } } },
+		"a table is dropped and made again while another client drops it", 1, 0 },
 	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects, make_store },
 		{ { "create.written", A, die_unnamed }, { "kv.created", C, store_die_unnamed } } },
 		"a client dies before a tree has a name, and one before a key-value store has", 2,

@@ -21,6 +21,7 @@ spared='
 ^server\.		memory servers carry these steps out
 ^records\.written$	the observer makes the store
 ^records\.unnamed$	the observer drops it
+^table\.found$	the same
 ^table\.unnamed$	the same
 '
 

@@ -415,30 +415,24 @@ some_retire(struct nam_worker *worker, struct nam_records *records, const struct
 }
 
 int
-nam__records_drop_begin(struct nam_worker *worker, const char *name,
-	struct nam__records_drop *drop, struct nam_rpc_catalog_entry *ret_names,
-	uint32_t *ret_count)
+nam__records_drop_join(struct nam_worker *worker, const char *name,
+	struct nam__records_drop *ret_drop, struct nam_rpc_catalog_entry *names, uint32_t *count)
 {
-	struct nam_records *records = &drop->records;
+	struct nam_records *records = &ret_drop->records;
 	char keys[NAM_INDEX_NAME_BYTES];
 	int rc = name_check(worker, name);
 
-	*drop = (struct nam__records_drop){ .records = { .client = worker->client } };
+	*ret_drop = (struct nam__records_drop){ .records = { .client = worker->client } };
 	if (rc)
 		return rc;
 	memcpy(records->name, name, strlen(name) + 1);
 	rc = open_superblock(worker, records); /* SUSPENDS */
-	if (rc)
+	ret_drop->unreadable = nam__is_unreadable(rc);
+	if (rc && !ret_drop->unreadable)
 		return rc;
-	ret_names[0] = nam__name_entry(NAM_CATALOG_RECORDS, name, records->superblock.raw);
-	*ret_count = 1;
+	names[(*count)++] = nam__name_entry(NAM_CATALOG_RECORDS, name, records->superblock.raw);
 	keys_name(name, keys);
-	rc = nam__index_drop_begin(worker, keys, &drop->keys); /* SUSPENDS */
-	if (!rc)
-		ret_names[(*ret_count)++] = nam__name_entry(NAM_CATALOG_INDEX, keys,
-			drop->keys.entry);
-	/* Without its index, too, a store can be dropped. */
-	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
+	return nam__index_drop_join(worker, keys, &ret_drop->keys, names, count); /* SUSPENDS */
 }
 
 /* The names have gone. */
@@ -453,11 +447,15 @@ free_all(struct nam_worker *worker, struct nam__records_drop *drop)
 	nam__labels_hold(worker);
 	drop->records.keys = drop->keys.index;
 	/* If a part of the index is lost, no record is found. */
-	if (drop->keys.index && !drop->keys.lost)
+	if (drop->keys.index && !drop->keys.lost && !drop->unreadable)
 		rc = nam__records_walk(worker, &drop->records, false, some_retire,
 			NULL); /* SUSPENDS */
 	index_rc = nam__index_drop_end(worker, &drop->keys, 0); /* SUSPENDS */
 	nam__labels_release(worker);
+	if (!index_rc && drop->unreadable)
+		return nam_diag_set(&worker->diag, -NAM_E_LOST, "record store '%s' was dropped, "
+			"but its superblock does not verify: its records stay allocated until a "
+			"sweep", drop->records.name);
 	return index_rc ? index_rc : rc;
 }
 
@@ -473,8 +471,8 @@ drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_rpc_catalog_entry names[NAM__RECORDS_NAMES];
 	struct nam__records_drop drop;
-	uint32_t count;
-	int rc = nam__records_drop_begin(worker, name, &drop, names, &count); /* SUSPENDS */
+	uint32_t count = 0;
+	int rc = nam__records_drop_join(worker, name, &drop, names, &count); /* SUSPENDS */
 
 	if (rc)
 		return rc;

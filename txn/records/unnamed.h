@@ -32,17 +32,14 @@ NAM_FIBER_FN void nam__records_made_end(struct nam_worker *worker, struct nam__r
 /* A drop; an epoch is pinned meanwhile (K7). */
 struct nam__records_drop {
 	struct nam_records records;
+	bool unreadable;			/* its superblock does not verify */
 	struct nam__index_drop keys;
 };
 
-/*
- * As nam__index_drop_begin(): nothing has changed.
- *
- * @ret_names	up to NAM__RECORDS_NAMES: those that are there
- */
-NAM_FIBER_FN int nam__records_drop_begin(struct nam_worker *worker, const char *name,
-	struct nam__records_drop *drop, struct nam_rpc_catalog_entry *ret_names,
-	uint32_t *ret_count) NAM_MUST_CHECK;
+/* As nam__index_drop_join(); -NAM_E_NOINDEX or -NAM_E_KIND if it is absent.  Up to two names. */
+NAM_FIBER_FN int nam__records_drop_join(struct nam_worker *worker, const char *name,
+	struct nam__records_drop *ret_drop, struct nam_rpc_catalog_entry *names,
+	uint32_t *count) NAM_MUST_CHECK;
 /* As nam__index_drop_end(). */
 NAM_FIBER_FN int nam__records_drop_end(struct nam_worker *worker, struct nam__records_drop *drop,
 	int name_rc) NAM_MUST_CHECK;

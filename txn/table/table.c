@@ -436,47 +436,30 @@ nam_table_column(const struct nam_table *table, const char *name)
 /* Under way: a pinned epoch, and the collector's word of each index. */
 struct dropping {
 	struct nam__index_drop indexes[NAM_TABLE_INDEXES_MAX];
-	uint32_t indexes_count;
 	struct nam__records_drop store;
 	bool has_store;
 	struct nam_rpc_catalog_entry names[NAMES_MAX];
 	uint32_t names_count;
 };
 
-/* Without some of its parts, too, a table can be dropped. */
-static int
-if_there(int rc)
-{
-	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
-}
-
 NAM_FIBER_FN static int
 begin(struct nam_worker *worker, const char *name, const struct nam_table_superblock *superblock,
 	struct dropping *dropping)
 {
 	char text[NAM_INDEX_NAME_BYTES];
-	uint32_t count = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < superblock->indexes_count && !rc; i++) {
-		struct nam__index_drop *index = &dropping->indexes[dropping->indexes_count];
-
 		index_name(name, superblock->columns[superblock->indexes[i].column], text);
-		rc = nam__index_drop_begin(worker, text, index); /* SUSPENDS */
-		if (!rc) {
-			dropping->indexes_count++;
-			dropping->names[dropping->names_count++] = nam__name_entry(
-				NAM_CATALOG_INDEX, text, index->entry);
-		}
-		rc = if_there(rc);
+		rc = nam__index_drop_join(worker, text, &dropping->indexes[i], dropping->names,
+			&dropping->names_count); /* SUSPENDS */
 	}
 	if (rc || !superblock->owns_store)
 		return rc;
-	rc = nam__records_drop_begin(worker, superblock->store, &dropping->store,
-		dropping->names + dropping->names_count, &count); /* SUSPENDS */
+	rc = nam__records_drop_join(worker, superblock->store, &dropping->store, dropping->names,
+		&dropping->names_count); /* SUSPENDS */
 	dropping->has_store = !rc;
-	dropping->names_count += rc ? 0 : count;
-	return if_there(rc);
+	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
 }
 
 /* @name_rc	if it is not 0, all stays */
@@ -485,9 +468,8 @@ end(struct nam_worker *worker, struct dropping *dropping, int name_rc)
 {
 	int first_rc = name_rc, rc;
 
-	while (dropping->indexes_count) {
-		rc = nam__index_drop_end(worker, &dropping->indexes[--dropping->indexes_count],
-			name_rc); /* SUSPENDS */
+	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++) {
+		rc = nam__index_drop_end(worker, &dropping->indexes[i], name_rc); /* SUSPENDS */
 		first_rc = first_rc ? first_rc : rc;
 	}
 	if (dropping->has_store) {
@@ -536,14 +518,14 @@ nam_table_drop(struct nam_worker *worker, const char *name)
 	superblock = nam_buffer_take(worker, sizeof(*superblock));
 	if (!superblock)
 		return -ENOMEM;
+	/* K7, as for a store.  And no table made meanwhile has its superblock at this address. */
+	epoch = nam__epoch_pin(worker);
 	rc = superblock_find(worker, name, &at, superblock); /* SUSPENDS */
-	if (!rc) {
-		/* K7, as for a store. */
-		epoch = nam__epoch_pin(worker);
+	nam_race_point("table.found");
+	if (!rc)
 		rc = drop(worker, name, at, superblock); /* SUSPENDS */
-		nam__epoch_unpin(worker, epoch);
-		nam__drop_settle(worker); /* SUSPENDS */
-	}
+	nam__epoch_unpin(worker, epoch);
+	nam__drop_settle(worker); /* SUSPENDS */
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
 }

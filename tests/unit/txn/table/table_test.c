@@ -4,7 +4,9 @@
  * scans, what is left behind, and what each error of table.h looks like.
  */
 #include <errno.h>
+#include <stddef.h>
 
+#include "compute/client/names.h"
 #include "table_fixture.h"
 
 #define NAME 0u
@@ -184,6 +186,49 @@ create__a_name_that_is_taken__EXISTS_and_nothing_is_left(void **state)
 	member_says(&me, "holds the rows of tables");
 	/* This client's block cache and limbo count as used. */
 	assert_in_range(member_sees_used(&me), before, before + 4 * MIB);
+}
+
+/* Its superblock does not verify any more. */
+static void
+superblock_damage(enum nam_catalog_kind kind, const char *name, uint32_t hash_offset)
+{
+	uint64_t *word = nam_buffer_take(me.worker, sizeof(*word));
+	struct nam_gaddr at;
+
+	assert_non_null(word);
+	*word = 1;
+	assert_int_equal(nam__name_find(me.worker, kind, name, &at.raw), 0);
+	assert_int_equal(nam_write_await(me.worker, NAM_GADDR(at.raw + hash_offset), word,
+		sizeof(*word)), 0);
+	nam_buffer_give(me.worker, word, sizeof(*word));
+}
+
+static void
+drop__a_part_that_does_not_verify__GOES_AND_SAYS_LOST(void **state)
+{
+	static const struct {
+		enum nam_catalog_kind kind;
+		const char *name;
+		uint32_t hash_offset;
+	} parts[] = {
+		{ NAM_CATALOG_INDEX, "torn.by.size",
+			offsetof(struct nam_superblock, image_hash) },
+		{ NAM_CATALOG_RECORDS, "torn.rows",
+			offsetof(struct nam_records_superblock, image_hash) },
+		{ NAM_CATALOG_INDEX, "torn.rows.keys",
+			offsetof(struct nam_superblock, image_hash) },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		assert_int_equal(nam_table_create(me.worker, "torn", &schema), 0);
+		superblock_damage(parts[i].kind, parts[i].name, parts[i].hash_offset);
+		assert_int_equal(nam_table_drop(me.worker, "torn"), -NAM_E_LOST);
+		member_says(&me, parts[i].name);
+		member_says(&me, "does not verify");
+	}
+	assert_int_equal(nam_table_create(me.worker, "torn", &schema), 0);
+	assert_int_equal(nam_table_drop(me.worker, "torn"), 0);
 }
 
 static void
@@ -440,6 +485,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TABLE_TEST(create__schemas_that_are_none__EINVAL_SAYS_WHY),
 		TABLE_TEST(create__a_name_that_is_taken__EXISTS_and_nothing_is_left),
+		TABLE_TEST(drop__a_part_that_does_not_verify__GOES_AND_SAYS_LOST),
 		TABLE_TEST(open__what_is_no_table__SAYS_SO),
 		TABLE_TEST(list__a_table__IS_THERE_ONCE),
 		TABLE_TEST(read__rows_that_are_there_or_not__COLUMNS),
