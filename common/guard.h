@@ -111,12 +111,14 @@
 	X(VERSION_HASH, "version-hash", "torn versions of records")                                 \
 	X(VERSION_SELF, "version-self", "versions in blocks that were reused under an address")     \
 	X(SUPERSEDED, "superseded", "versions that are not the latest, by cached addresses")        \
+	X(HEAD_TAG, "head-tag", "a version in a head of another store")                             \
 	X(SECOND_ROUND, "second-round", "half of a transaction")                                    \
 	X(PREPARE_FIRST, "prepare-first", "commits of what is not all prepared")                    \
 	X(COMMIT_FORWARD, "commit-forward", "commits that go back in time")                         \
 	X(VERSION_LATELY, "version-lately", "the same, by a timestamp that was learned long ago")    \
 	X(CLAIM_FIRST, "claim-first", "versions that were replaced and look like the latest")       \
 	X(LATE_CLAIM, "late-claim", "the same, of versions that came too late")                     \
+	X(RETIRE_ONCE, "retire-once", "versions that two clients have replaced")                    \
 	X(VERSION_WAIT, "version-wait", "the reuse of versions that a reader may still ask for")     \
 	X(RECORD_LOCKED, "record-locked", "two transactions at one record, one of which writes")    \
 	X(RECORD_LEASE, "record-lease", "reads under a lock that was taken away")                   \

@@ -187,7 +187,7 @@ struct nam_records_superblock {
 _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 
 #define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
-#define NAM_RECORDS_FORMAT 3u
+#define NAM_RECORDS_FORMAT 4u
 
 /* A table: what its rows consist of, where they are, and which columns have an index. */
 struct nam_table_superblock {
@@ -212,18 +212,18 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
 #define NAM_TABLE_FORMAT 1u
 
 /*
- * The head of a record: 64 bytes.
+ * The head of a record.
  *
  * offset size	field	written by			a one-sided reader may assume
  * 0	8	latest	CAS by a committer; or by the	0: there was never a version; else the
  *			memory server's CPU, where	address of the latest that is committed, the
- *			the superblock says so		tag says its length in units of 64 bytes
- * 8	8	others	that CPU, or none		nothing
- * 16	8	swept	that CPU, or none		nothing
- * 24	40	locks	that CPU, where the algorithm	nothing
- *			is 2pl; or none
+ *			the superblock says so		tag says its length; or DROPPED
+ * 8	4	tag	WRITE by the client that makes	of its store (nam__record_tag()), or it was
+ *			or drops it, or that CPU	dropped
+ * 12	52	the rest	that CPU, or none	nothing
  */
 #define NAM_RECORD_HEAD_BYTES 64u
+#define NAM_RECORD_DROPPED 1ull		/* no version is there */
 
 /*
  * A version of a record: this, what it says of its siblings (the other records of the transaction),

@@ -22,7 +22,7 @@
  * ERRORS: every function that suspends (NAM_FIBER_FN) may also return
  *	-ENOMEM			this host has no memory left
  *	-NAM_E_FABRIC_*		a memory server is gone or does not answer
- *	-NAM_E_REMOTE_CORRUPT	remote memory is not as it should be; or the store was dropped
+ *	-NAM_E_DROPPED, -NAM_E_REMOTE_CORRUPT	the store was dropped; memory was overwritten
  * Outputs are untouched on failure unless a comment says otherwise.
  */
 #ifndef NAM_TXN_RECORDS_H
@@ -225,12 +225,12 @@ struct nam_record_put {
  *	-NAM_E_LOCK_TIMEOUT	RAMP_LOCKING: as nam_records_get_all()
  * After a FABRIC code all of it was written, or nothing, or readers complete it.
  *
- * Cost:	2 round trips: for each record 1 WRITE and 1 READ of 8 bytes, then 2 CAS; a doorbell
+ * Cost:	2 round trips: for each record 1 WRITE, 1 READ of 16 bytes, then 2 CAS; a doorbell
  *		for 20 of them on each memory server touched.  1 more if the replaced version was
  *		not read or written lately, if another client commits meanwhile, or if clocks
- *		differ.  A new key takes 1 lookup and 1 insert of the index, and 1 WRITE,
- *		beforehand.  Served: 2 round trips, 2 messages to each memory server; RAMP_LOCKING
- *		as nam_records_get_all().
+ *		differ.  A new key takes 1 lookup and 1 insert of the index beforehand, and
+ *		all of them 1 round trip with 1 WRITE each.  Served: 2 round trips, 2 messages to
+ *		each memory server; RAMP_LOCKING as nam_records_get_all().
  * Progress:	does not wait, except for a new key as nam_index_insert() does; RAMP_LOCKING:
  *		waits for readers and writers of these records; older transactions go first.
  */

@@ -25,6 +25,7 @@
 enum nam_rpc_records_flag {
 	NAM_RECORDS_STAMPS_ONLY = 1,	/* GET: no versions, only which they would be */
 	NAM_RECORDS_ABORT = 2,		/* COMMIT: forget prepared versions */
+	NAM_RECORDS_CLOSE = 4,		/* COMMIT: the store is dropped: list all versions */
 };
 
 /* All begin with this. */
@@ -76,7 +77,10 @@ struct nam_rpc_records_prepared {
 /* The reply to PREPARE: a word for each record, the timestamp of its latest version or 0. */
 
 /*
- * COMMIT.  A block may hold another version of its record by the time that a late message comes:
+ * COMMIT.  With CLOSE the head leads nowhere from then on, unless there are more versions than fit:
+ * the client asks again until none is listed.
+ *
+ * A block may hold another version of its record by the time that a late message comes:
  * a version with another timestamp is not touched.
  */
 struct nam_rpc_records_commit {

@@ -33,7 +33,7 @@ begin(struct nam__exchange *exchange, uint32_t flags, size_t entry_bytes, struct
 		return NULL;
 	*ret = (struct asked){
 		.request = request,
-		.records = nam__records_of(exchange),
+		.records = nam__records_of(exchange, request->request.store),
 		.requester = { request->request.timestamp, request->birth_us, nam_now_ns() },
 		.count = request->request.count,
 	};
@@ -51,10 +51,11 @@ static int
 share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
 	struct nam_rpc_locking_reply *reply, uint32_t *ret_generation)
 {
-	struct nam__server_head *head = nam__server_record_lock(&asked->records, at);
+	struct nam__server_head *head;
+	int rc = nam__server_record_lock(&asked->records, at, &head);
 
-	if (!head)
-		return -NAM_E_REMOTE_CORRUPT;
+	if (rc)
+		return rc;
 	reply->refusal = nam__server_lock_shared(head, &asked->requester, &reply->timestamp);
 	reply->head = at;
 	*ret_generation = head->generation;
@@ -84,9 +85,10 @@ nam__service_locking_read(struct nam__exchange *exchange)
 	}
 	if (rc || reply.refusal) {
 		while (--i > 0) {
-			struct nam__server_head *head = nam__server_record_lock(&asked.records,
-				heads[i - 1]);
+			struct nam__server_head *head;
 
+			if (nam__server_record_lock(&asked.records, heads[i - 1], &head))
+				continue;
 			(void)nam__server_unlock_shared(head, generations[i - 1]);
 			nam__server_record_unlock(&asked.records, heads[i - 1]);
 		}
@@ -107,11 +109,11 @@ nam__service_locking_release(struct nam__exchange *exchange)
 	if (!locks)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < asked.count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&asked.records,
-			locks[i].head);
+		struct nam__server_head *head;
+		int rc = nam__server_record_lock(&asked.records, locks[i].head, &head);
 
-		if (!head)
-			return -NAM_E_REMOTE_CORRUPT;
+		if (rc)
+			return rc;
 		lost += !nam__server_unlock_shared(head, (uint32_t)locks[i].generation);
 		nam__server_record_unlock(&asked.records, locks[i].head);
 	}
@@ -133,11 +135,11 @@ static int
 prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *one,
 	const void *image, struct nam_rpc_locking_reply *reply)
 {
-	struct nam__server_head *head = nam__server_record_lock(&asked->records, one->head);
-	int rc = 0;
+	struct nam__server_head *head;
+	int rc = nam__server_record_lock(&asked->records, one->head, &head);
 
-	if (!head)
-		return -NAM_E_REMOTE_CORRUPT;
+	if (rc)
+		return rc;
 	reply->head = one->head;
 	reply->refusal = nam__server_lock_exclusive(&asked->records, head, &asked->requester,
 		&reply->timestamp);
@@ -177,9 +179,10 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 	if (!rc && !reply.refusal && rest.count)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < count && (rc || reply.refusal); i++) {
-		struct nam__server_head *head = nam__server_record_lock(&asked.records,
-			done[i].head);
+		struct nam__server_head *head;
 
+		if (nam__server_record_lock(&asked.records, done[i].head, &head))
+			continue;
 		if (head->writer == asked.requester.timestamp)
 			forget(&asked, head, done[i].at);
 		nam__server_record_unlock(&asked.records, done[i].head);
@@ -227,11 +230,11 @@ nam__service_locking_end(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	*reply = (struct nam_rpc_locking_ended){ 0 };
 	for (uint32_t i = 0; i < asked.count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&asked.records,
-			versions[i].head);
+		struct nam__server_head *head;
+		int rc = nam__server_record_lock(&asked.records, versions[i].head, &head);
 
-		if (!head)
-			return -NAM_E_REMOTE_CORRUPT;
+		if (rc)
+			return rc;
 		end_one(&asked, &versions[i], head, i, reply);
 		nam__server_record_unlock(&asked.records, versions[i].head);
 		nam_race_point("locking.end_one");
@@ -270,10 +273,11 @@ nam__service_locking_seal(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	exchange->reply_bytes = asked.count * (uint32_t)sizeof(*reply);
 	for (uint32_t i = 0; i < asked.count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&asked.records, heads[i]);
+		struct nam__server_head *head;
+		int rc = nam__server_record_lock(&asked.records, heads[i], &head);
 
-		if (!head)
-			return -NAM_E_REMOTE_CORRUPT;
+		if (rc)
+			return rc;
 		reply[i] = (struct nam_rpc_locking_sealed){ 0 };
 		reply[i].state = nam__server_lock_seal(&asked.records, head,
 			asked.requester.timestamp, &reply[i].at);

@@ -20,11 +20,12 @@ find(void *arg, uint64_t at, uint32_t bytes)
 }
 
 struct nam__server_records
-nam__records_of(const struct nam__exchange *exchange)
+nam__records_of(const struct nam__exchange *exchange, uint64_t store)
 {
 	return (struct nam__server_records){
 		.find = find,
 		.arg = exchange->server,
+		.store = store,
 		.locks = exchange->server->record_locks,
 	};
 }
@@ -93,8 +94,8 @@ find_wanted(const struct nam__server_records *records, const struct nam__server_
 int
 nam__service_records_get(struct nam__exchange *exchange)
 {
-	const struct nam__server_records records = nam__records_of(exchange);
 	const struct nam_rpc_records_request *request = exchange->body;
+	const struct nam__server_records records = nam__records_of(exchange, request->store);
 	const struct nam_rpc_records_wanted *wanted = (const void *)(request + 1);
 	const uint64_t *stamps = (const void *)(wanted + request->count);
 
@@ -102,11 +103,12 @@ nam__service_records_get(struct nam__exchange *exchange)
 		sizeof(*request) + request->count * sizeof(*wanted) + request->stamps * 8)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < request->count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&records, wanted[i].head);
+		struct nam__server_head *head;
 		uint64_t at;
+		int rc = nam__server_record_lock(&records, wanted[i].head, &head);
 
-		if (!head)
-			return -NAM_E_REMOTE_CORRUPT;
+		if (rc)
+			return rc;
 		at = find_wanted(&records, head, wanted[i].timestamp, stamps, request->stamps);
 		nam__records_answer(exchange, &records, at, at == head->latest,
 			!(request->flags & NAM_RECORDS_STAMPS_ONLY));
@@ -165,11 +167,11 @@ static int
 prepare_one(const struct nam__server_records *records, const struct nam_rpc_records_prepared *one,
 	const void *image, uint64_t *ret_latest)
 {
-	struct nam__server_head *head = nam__server_record_lock(records, one->head);
-	int rc;
+	struct nam__server_head *head;
+	int rc = nam__server_record_lock(records, one->head, &head);
 
-	if (!head)
-		return -NAM_E_REMOTE_CORRUPT;
+	if (rc)
+		return rc;
 	rc = nam__records_prepare(records, head, one, image);
 	*ret_latest = nam__server_version_timestamp(records, head->latest);
 	nam__server_record_unlock(records, one->head);
@@ -179,9 +181,9 @@ prepare_one(const struct nam__server_records *records, const struct nam_rpc_reco
 int
 nam__service_records_prepare(struct nam__exchange *exchange)
 {
-	const struct nam__server_records records = nam__records_of(exchange);
 	uint64_t *reply = exchange->reply;
 	const struct nam_rpc_records_request *request = exchange->body;
+	const struct nam__server_records records = nam__records_of(exchange, request->store);
 	struct nam__rest rest = { (const uint8_t *)(request + 1),
 		exchange->body_bytes - (uint32_t)sizeof(*request) };
 
@@ -210,15 +212,19 @@ nam__service_records_prepare(struct nam__exchange *exchange)
 
 static void
 commit_one(const struct nam__server_records *records, struct nam__server_head *head,
-	const struct nam_rpc_records_commit *one, bool abort,
+	const struct nam_rpc_records_commit *one, uint32_t flags,
 	struct nam_rpc_records_committed *reply)
 {
 	bool is_that = nam__server_version_timestamp(records, one->at) == one->timestamp;
 	uint64_t at = is_that ? one->at : 0;
+	uint32_t room = NAM_RPC_RECORDS_RETIRED_MAX - reply->count;
 
-	if (!abort)
+	if (flags & NAM_RECORDS_CLOSE)
+		reply->count += nam__server_record_close(records, head, one->head,
+			reply->retired + reply->count, room);
+	else if (!(flags & NAM_RECORDS_ABORT))
 		reply->count += nam__server_record_commit(records, head, at, nam_now_ns(),
-			reply->retired + reply->count, NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
+			reply->retired + reply->count, room);
 	else if (nam__server_record_abort(records, head, at))
 		reply->retired[reply->count++] = at;
 }
@@ -226,21 +232,25 @@ commit_one(const struct nam__server_records *records, struct nam__server_head *h
 int
 nam__service_records_commit(struct nam__exchange *exchange)
 {
-	const struct nam__server_records records = nam__records_of(exchange);
 	struct nam_rpc_records_committed *reply = exchange->reply;
 	const struct nam_rpc_records_request *request = exchange->body;
+	const struct nam__server_records records = nam__records_of(exchange, request->store);
 	const struct nam_rpc_records_commit *versions = (const void *)(request + 1);
 
-	if (!nam__records_request_ok(request, NAM_RECORDS_ABORT) || request->stamps ||
+	if (!nam__records_request_ok(request, NAM_RECORDS_ABORT | NAM_RECORDS_CLOSE) ||
+		request->stamps ||
 		exchange->body_bytes != sizeof(*request) + request->count * sizeof(*versions))
 		return -NAM_E_FABRIC_PROTOCOL;
 	*reply = (struct nam_rpc_records_committed){ 0 };
 	for (uint32_t i = 0; i < request->count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&records, versions[i].head);
+		struct nam__server_head *head;
+		int rc = nam__server_record_lock(&records, versions[i].head, &head);
 
-		if (!head)
-			return -NAM_E_REMOTE_CORRUPT;
-		commit_one(&records, head, &versions[i], request->flags & NAM_RECORDS_ABORT, reply);
+		if (rc == -NAM_E_DROPPED && request->flags & NAM_RECORDS_CLOSE)
+			continue;
+		if (rc)
+			return rc;
+		commit_one(&records, head, &versions[i], request->flags, reply);
 		nam__server_record_unlock(&records, versions[i].head);
 		nam_race_point("records.commit_one");
 	}

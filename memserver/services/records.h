@@ -12,8 +12,8 @@ struct nam__rest {
 	uint32_t count;
 };
 
-/* The records in this server's regions. */
-struct nam__server_records nam__records_of(const struct nam__exchange *exchange);
+/* The records of that store in this server's regions; 0: of all. */
+struct nam__server_records nam__records_of(const struct nam__exchange *exchange, uint64_t store);
 
 /* Whether a request begins well: as many records as there may be, and no other flags. */
 bool nam__records_request_ok(const struct nam_rpc_records_request *request, uint32_t flags);

@@ -242,13 +242,12 @@ version_mark(void *arg, uint64_t at)
 static int
 record_mark(const struct nam__exchange *exchange, uint64_t head_at, bool dry)
 {
-	const struct nam__server_records records = nam__records_of(exchange);
+	const struct nam__server_records records = nam__records_of(exchange, 0);
 	struct nam__allocator *allocator = &exchange->server->allocator;
 	struct nam__server_head *head;
 	int rc = mark(allocator, head_at, true);
 
-	head = rc ? NULL : nam__server_record_lock(&records, head_at);
-	if (!head)
+	if (rc || nam__server_record_lock(&records, head_at, &head))
 		return rc;
 	/* C26: versions that are prepared, or kept for readers, are not the latest. */
 	nam__server_record_sweep(&records, head, allocator->sweep_living, nam_now_ns(),

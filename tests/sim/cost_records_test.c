@@ -223,7 +223,7 @@ write_costs(uint32_t first, uint32_t count)
 	begin();
 	put(&me, me.warm, first, count);
 	expect_doorbells("a put_all", count, NAM_OP_PUT_ALL, 2, 2 * bells, 4ull * count);
-	expect_bytes("a put_all", count, NAM_OP_PUT_ALL, count * (8 + 2 * COST_ATOMIC_IN),
+	expect_bytes("a put_all", count, NAM_OP_PUT_ALL, count * (16 + 2 * COST_ATOMIC_IN),
 		count * (version_bytes(count) + 2 * COST_ATOMIC_OUT));
 	expect_ops("a put_all", NAM_OP_LOOKUP, 0);
 

@@ -15,6 +15,7 @@
 #include "kv/kv.h"
 #include "litmus_records.h"
 #include "txn/records/txn_internal.h"
+#include "txn/server/records.h"
 
 #define OLD "old"
 #define NEW "new"
@@ -659,22 +660,33 @@ collect_by_name(struct actor *self)
 
 /* ---- a record's head ------------------------------------------------------------------------- */
 
+static uint64_t dropped_store;
+
+static void
+head_write(struct actor *self, uint64_t store, struct nam_gaddr at)
+{
+	struct nam__server_head *empty = nam_buffer_take(self->worker, sizeof(*empty));
+
+	*empty = (struct nam__server_head){ .tag = nam__record_tag(store) };
+	if (nam_write_await(self->worker, at, empty, sizeof(*empty)))
+		litmus_fail("head: %s", nam_worker_diag(self->worker));
+	nam_buffer_give(self->worker, empty, sizeof(*empty));
+}
+
 /* X has a head and no version, as after the death of its only writer. */
 static void
 head_make(struct actor *self, const struct nam_records *records, struct nam_gaddr *ret_at)
 {
 	const char *key = litmus_record_key(X);
 	struct nam__record_id id = nam__record_id(key, (uint32_t)strlen(key));
-	uint64_t *zeroes = nam_buffer_take(self->worker, NAM_RECORD_HEAD_BYTES);
 
-	memset(zeroes, 0, NAM_RECORD_HEAD_BYTES);
-	if (nam_alloc_on(self->worker, 0, NAM_RECORD_HEAD_BYTES, ret_at) ||
-		nam_write_await(self->worker, nam_gaddr_untagged(*ret_at), zeroes,
-			NAM_RECORD_HEAD_BYTES) ||
-		nam_index_insert(self->worker, records->keys, id.word,
-			nam_gaddr_untagged(*ret_at).raw))
+	dropped_store = records->store;
+	if (nam_alloc_on(self->worker, 0, NAM_RECORD_HEAD_BYTES, ret_at))
 		litmus_fail("head: %s", nam_worker_diag(self->worker));
-	nam_buffer_give(self->worker, zeroes, NAM_RECORD_HEAD_BYTES);
+	*ret_at = nam_gaddr_untagged(*ret_at);
+	head_write(self, dropped_store, *ret_at);
+	if (nam_index_insert(self->worker, records->keys, id.word, ret_at->raw))
+		litmus_fail("head: %s", nam_worker_diag(self->worker));
 }
 
 static void
@@ -691,6 +703,32 @@ drop_and_write(struct actor *self)
 		litmus_fail("drop: %s", nam_worker_diag(self->worker));
 	return_runs(self);
 	cover(self, at);
+	/* Its bytes look like the head. */
+	head_write(self, dropped_store, at);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+}
+
+static void
+drop_and_make(struct actor *self)
+{
+	struct nam_records *records = litmus_store_make(self, NULL);
+	struct nam_gaddr at, other = NAM_GADDR_NULL;
+
+	head_make(self, records, &at);
+	nam_records_close(records);
+	litmus.flags[FOUR] = true;
+	litmus_await(ONE);
+	if (nam_records_drop(self->worker, LITMUS_STORE))
+		litmus_fail("drop: %s", nam_worker_diag(self->worker));
+	litmus_limbo_empty(self);
+	for (unsigned i = 0; i < 100 && nam_gaddr_untagged(other).raw != at.raw; i++)
+		if (nam_alloc_on(self->worker, 0, NAM_RECORD_HEAD_BYTES, &other))
+			litmus_fail("alloc: %s", nam_worker_diag(self->worker));
+	if (nam_gaddr_untagged(other).raw != at.raw)
+		litmus_fail("the head was not used again");
+	/* Of another store. */
+	head_write(self, dropped_store + 1, nam_gaddr_untagged(other));
 	litmus.flags[TWO] = true;
 	litmus_await(THREE);
 }
@@ -737,6 +775,8 @@ const struct litmus_case litmus_reclaim_cases[] = {
 		"hybrid: the same, and its bytes look like the leaf", 1, LITMUS_HYBRID_HASH },
 	{ { "foreign_merge", 0, { NULL, name_and_watch, collect_by_name }, { { 0 } } },
 		"hybrid: the same, and a collector comes to it", 1, LITMUS_HYBRID_HASH },
+	{ { "reused_head", 0, { NULL, drop_and_make, put_dropped }, { { 0 } } },
+		"a record's head becomes one of another store", 1, 0 },
 	{ { "returned_head", 0, { NULL, drop_and_write, put_dropped }, { { 0 } } },
 		"a record's head comes to lie in a block of another kind", 1, 0 },
 	{ { 0 }, NULL, 0, 0 },

@@ -81,13 +81,12 @@ litmus_store_make(struct actor *self, const struct nam_records_options *options)
 	return records;
 }
 
-/* The records first .. first + count - 1 by one transaction. */
-uint64_t
-litmus_put(struct actor *self, struct nam_records *records, enum record first, uint32_t count,
-	uint64_t number)
+int
+litmus_try_put(struct actor *self, struct nam_records *records, enum record first, uint32_t count,
+	uint64_t number, uint64_t *ret_timestamp)
 {
 	struct nam_record_put puts[RECORDS];
-	uint64_t words[WORDS], timestamp = 0;
+	uint64_t words[WORDS];
 	int rc;
 
 	for (unsigned i = 0; i < WORDS; i++)
@@ -95,11 +94,22 @@ litmus_put(struct actor *self, struct nam_records *records, enum record first, u
 	for (uint32_t i = 0; i < count; i++)
 		puts[i] = (struct nam_record_put){ keys[first + i],
 			(uint32_t)strlen(keys[first + i]), sizeof(words), words };
-	rc = nam_records_put_all(self->worker, records, puts, count, &timestamp);
+	rc = nam_records_put_all(self->worker, records, puts, count, ret_timestamp);
+	if (!nam_sim_zombie())
+		nam_sim_note("put_all of %u, %llu: %s, %llu", count, (unsigned long long)number,
+			nam_err_name(rc), (unsigned long long)*ret_timestamp);
+	return rc;
+}
+
+uint64_t
+litmus_put(struct actor *self, struct nam_records *records, enum record first, uint32_t count,
+	uint64_t number)
+{
+	uint64_t timestamp = 0;
+	int rc = litmus_try_put(self, records, first, count, number, &timestamp);
+
 	if (nam_sim_zombie())
 		return 0;
-	nam_sim_note("put_all of %u, %llu: %s, %llu", count, (unsigned long long)number,
-		nam_err_name(rc), (unsigned long long)timestamp);
 	if (rc)
 		litmus_fail("put_all: %s", nam_err_name(rc));
 	for (uint32_t i = 0; i < count && !rc; i++)
@@ -179,8 +189,8 @@ litmus_expect_records(struct actor *self, struct nam_records *records, enum reco
 }
 
 /* Where the latest version is, as far as this client knows. */
-static uint64_t
-where(const struct nam_records *records, enum record record)
+uint64_t
+litmus_record_at(const struct nam_records *records, enum record record)
 {
 	struct nam__record_id id = nam__record_id(keys[record], (uint32_t)strlen(keys[record]));
 	struct nam__address address = { .at = NAM_GADDR_NULL };
@@ -191,7 +201,7 @@ where(const struct nam_records *records, enum record record)
 static void
 expect_reused(const struct nam_records *records, enum record record, uint64_t at)
 {
-	if (where(records, record) != at)
+	if (litmus_record_at(records, record) != at)
 		litmus_fail("the block was not used again");
 }
 
@@ -390,7 +400,7 @@ static void
 replace_and_reuse(struct actor *self)
 {
 	struct nam_records *records = begin(self, 1);
-	uint64_t at = where(records, X);
+	uint64_t at = litmus_record_at(records, X);
 
 	litmus_await(ONE);
 	litmus_put(self, records, X, 1, 2);
@@ -410,7 +420,7 @@ drop_and_reuse(struct actor *self)
 	uint64_t at;
 
 	litmus_put(self, records, X, 1, 1);
-	at = where(records, X);
+	at = litmus_record_at(records, X);
 	nam_records_close(records);
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
@@ -443,6 +453,44 @@ read_dropped(struct actor *self)
 	rc = litmus_try_get(self, records, X, 1, &number);
 	if (!rc && number != 1)
 		litmus_fail("%llu, of another store", (unsigned long long)number);
+	nam_records_close(records);
+}
+
+/* ---- another client writes where it should not ----------------------------------------------- */
+
+static void
+overwrite(struct actor *self)
+{
+	struct nam_records *records = begin(self, 1);
+	uint64_t *word = nam_buffer_take(self->worker, sizeof(*word));
+	struct nam_batch batch;
+
+	litmus_await(ONE);
+	*word = 7;
+	nam_batch_init(&batch, self->worker);
+	/* In the middle of its value. */
+	nam_batch_write(&batch, NAM_GADDR(litmus_record_at(records, X)), WORDS / 2 * 8, word,
+		sizeof(*word));
+	if (nam_batch_await(&batch))
+		litmus_fail("write: %s", nam_worker_diag(self->worker));
+	nam_buffer_give(self->worker, word, sizeof(*word));
+	litmus.flags[TWO] = true;
+	nam_records_close(records);
+}
+
+static void
+read_overwritten(struct actor *self)
+{
+	struct nam_records *records = arrive_and_read(self, 1), *cold = litmus_store_open(self, 0);
+	uint64_t number;
+	int rc;
+
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	rc = litmus_try_get(self, cold, X, 1, &number);
+	if (rc != -NAM_E_REMOTE_CORRUPT)
+		litmus_fail("get: %s", nam_err_name(rc));
+	nam_records_close(cold);
 	nam_records_close(records);
 }
 
@@ -515,7 +563,7 @@ static void
 come_back(struct actor *self)
 {
 	struct nam_records *records = arrive_and_read(self, 1);
-	uint64_t at = where(records, X);
+	uint64_t at = litmus_record_at(records, X);
 
 	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 2);
@@ -652,6 +700,8 @@ const struct litmus_case litmus_records_cases[] = {
 		"the same, and then its block is a version of another record", 1, 0 },
 	{ { "records_dropped", 0, { NULL, drop_and_reuse, read_dropped }, { { 0 } } },
 		"the same, after the store was dropped; written while it is READ", 1, 0 },
+	{ { "records_damaged", 0, { NULL, overwrite, read_overwritten }, { { 0 } } },
+		"records: a client writes into a version of another one", 1, 0 },
 	{ { "records_overtaken", 0, { NULL, write_early, write_twice },
 		{ { "records.prepared", A, litmus_hold_once } } },
 		"records: two versions are committed while a third is only prepared", 1, 0 },

@@ -9,7 +9,8 @@
  *
  * R8, D3: a client that finds that a version is not, or will not be, the latest claims it, by CAS
  * of its word `current` from its timestamp to 0.  The client whose claim succeeds retires the
- * block. Timestamps are unique, so a late CAS finds another timestamp and does nothing.
+ * block.  Timestamps are unique, so a late CAS finds another timestamp and does nothing.  A drop
+ * commits nothing, NAM_RECORD_DROPPED, in place of each latest version.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -64,6 +65,10 @@ nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 	if (item->word == item->at.raw) {
 		item->latest = true;
 		item->state = NAM__ITEM_DONE;
+	} else if (!nam__head_is_of(txn->records, item->word, item->tag)) {
+		/* Other clients may find its siblings, but not complete it: the blocks are ours. */
+		item->dropped = true;
+		item->state = item->owned ? NAM__ITEM_LATE : NAM__ITEM_DONE;
 	} else if (!item->word) {
 		item->state = NAM__ITEM_SWAP;
 	} else if (address->at.raw == item->word && nam__address_is_recent(txn->worker, address)) {
@@ -108,7 +113,7 @@ ask(struct nam_batch *batch, struct nam__item *item)
 		nam__batch_post(batch);
 	switch (item->state) {
 	case NAM__ITEM_HEAD:
-		nam_batch_read(batch, item->head, &item->word, sizeof(item->word));
+		nam_batch_read(batch, item->head, &item->word, NAM__HEAD_READ_BYTES);
 		break;
 	case NAM__ITEM_HEADER:
 		nam_batch_read(batch, item->base, &item->header, sizeof(item->header));
@@ -144,8 +149,8 @@ swap_arrived(struct nam__txn *txn, struct nam__item *item)
 {
 	struct nam_gaddr base = item->base;
 
-	/* If another client has moved the head, the version is replaced all the same. */
-	if (base.raw && item->claim == item->base_timestamp)
+	/* R8.  If another client has moved the head, the version is replaced all the same. */
+	if (base.raw && (item->claim == item->base_timestamp || !NAM_GUARD(RETIRE_ONCE)))
 		replaced(txn, item, base);
 	if (item->word == base.raw) {
 		item->latest = true;
@@ -172,11 +177,13 @@ arrived(struct nam__txn *txn, struct nam__item *item)
 		/* R6: something newer is there, so this version is claimed. */
 		if (item->claim == item->timestamp)
 			replaced(txn, item, item->at);
+		item->state = NAM__ITEM_DONE;
+		if (item->dropped)
+			return 0;
 		item->late = true;
 		item->at = item->base;
 		item->timestamp = item->base_timestamp;
 		item->latest = true;
-		item->state = NAM__ITEM_DONE;
 		return 0;
 	}
 }
@@ -308,6 +315,28 @@ replaced_keep(struct nam__txn *txn)
 	return 0;
 }
 
+/* The entries of a dropped store's rows are nothing to wait for. */
+static int
+replaced_dropped(struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->replaced_count; i++) {
+		const struct nam__replaced *gone = &txn->replaced[i];
+
+		nam_retire(txn->worker, nam_gaddr_untagged(gone->at),
+			nam__version_stride(nam__version_at_bytes(gone->at)));
+	}
+	return nam__records_dropped(txn->worker, txn->records);
+}
+
+static bool
+is_dropped(const struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].dropped)
+			return true;
+	return false;
+}
+
 int
 nam__txn_commit(struct nam__txn *txn)
 {
@@ -321,5 +350,5 @@ nam__txn_commit(struct nam__txn *txn)
 	}
 	if (rc)
 		return rc < 0 ? rc : -NAM_E_RESTART;
-	return replaced_keep(txn); /* SUSPENDS */
+	return is_dropped(txn) ? replaced_dropped(txn) : replaced_keep(txn); /* SUSPENDS */
 }

@@ -107,7 +107,7 @@ read_some(struct nam__txn *txn)
 		asking |= item->state == NAM__ITEM_REQUEST;
 		if (item->state == NAM__ITEM_HEAD) {
 			reads[count++] = (struct nam__read){ item->head, &item->word,
-				sizeof(item->word) };
+				NAM__HEAD_READ_BYTES };
 		} else if (item->state == NAM__ITEM_VERSION) {
 			rc = nam__version_at_check(txn->worker, txn->records, item->at);
 			if (!rc)
@@ -130,6 +130,8 @@ read_some(struct nam__txn *txn)
 		if (item->state == NAM__ITEM_VERSION) {
 			rc = version_arrived(txn, item);
 		} else if (item->state == NAM__ITEM_HEAD) {
+			if (!nam__head_is_of(txn->records, item->word, item->tag))
+				return nam__records_dropped(txn->worker, txn->records);
 			item->at.raw = item->word;
 			item->latest = !item->word;
 			item->state = item->word ? NAM__ITEM_VERSION : NAM__ITEM_ABSENT;

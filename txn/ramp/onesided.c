@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onesided.c -- prepare by WRITE (R3), and the slots of a commit by CAS (commit.c; D2). */
+/* onesided.c -- prepare by WRITE (R3); a drop, which commits nothing in place of all versions. */
+#include <errno.h>
+
 #include "txn/records/protocols.h"
 
 /* WRITE all versions.  @look	READ the heads as well, the first time */
@@ -17,7 +19,7 @@ versions_write(struct nam__txn *txn, bool look)
 			nam__batch_post(&batch);
 		nam_batch_write(&batch, item->at, 0, item->image, nam__version_at_bytes(item->at));
 		if (look)
-			nam_batch_read(&batch, item->head, &item->word, sizeof(item->word));
+			nam_batch_read(&batch, item->head, &item->word, NAM__HEAD_READ_BYTES);
 	}
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc && look; i++)
@@ -30,7 +32,12 @@ nam__onesided_prepare(struct nam__txn *txn)
 {
 	int rc = versions_write(txn, true); /* SUSPENDS */
 
-	return rc ? rc : nam__txn_find_bases(txn); /* SUSPENDS */
+	if (!rc)
+		rc = nam__txn_find_bases(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].dropped)
+			rc = nam__records_dropped(txn->worker, txn->records);
+	return rc;
 }
 
 int
@@ -39,4 +46,36 @@ nam__onesided_prepare_again(struct nam__txn *txn)
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].state = NAM__ITEM_SWAP;
 	return versions_write(txn, false); /* SUSPENDS */
+}
+
+/* R10: no head is of the store any more. */
+NAM_FIBER_FN static int
+tags_clear(struct nam__txn *txn)
+{
+	uint64_t *zero = nam_buffer_take(txn->worker, sizeof(*zero));
+	struct nam_batch batch;
+	int rc;
+
+	if (!zero)
+		return -ENOMEM;
+	*zero = 0;
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++)
+		nam_batch_write(&batch, txn->items[i].head, sizeof(uint64_t), zero, sizeof(*zero));
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam_buffer_give(txn->worker, zero, sizeof(*zero));
+	return rc;
+}
+
+int
+nam__onesided_close(struct nam__txn *txn)
+{
+	int rc;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		txn->items[i].at.raw = NAM_RECORD_DROPPED;
+		txn->items[i].timestamp = UINT64_MAX;
+	}
+	rc = nam__txn_commit(txn); /* SUSPENDS */
+	return rc ? rc : tags_clear(txn); /* SUSPENDS */
 }

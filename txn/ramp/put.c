@@ -14,70 +14,95 @@
 #include "compute/remote/reclaim.h"
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
+#include "txn/server/records.h"
 
 #define LIMBO_PAUSE_NS 2000000ull
 #define AGAIN_MAX 100u	/* a transaction begins anew after its addresses were forgotten */
 
 /* ---- records that are new -------------------------------------------------------------------- */
 
-/* A head that leads nowhere. */
-NAM_FIBER_FN static int
-head_new(struct nam_worker *worker, uint32_t slot, struct nam_gaddr *ret_head)
-{
-	struct nam_gaddr head;
-	uint64_t *zeroes;
-	int rc = nam_alloc_on(worker, slot, NAM_RECORD_HEAD_BYTES, &head); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	*ret_head = nam_gaddr_untagged(head);
-	if (nam_gaddr_tag(head) == NAM_BLOCK_FRESH)
-		return 0;
-	zeroes = nam_buffer_take(worker, NAM_RECORD_HEAD_BYTES);
-	rc = zeroes ? 0 : -ENOMEM;
-	if (!rc) {
-		memset(zeroes, 0, NAM_RECORD_HEAD_BYTES);
-		rc = nam_write_await(worker, *ret_head, zeroes,
-			NAM_RECORD_HEAD_BYTES); /* SUSPENDS */
-	}
-	nam_buffer_give(worker, zeroes, NAM_RECORD_HEAD_BYTES);
-	if (rc)
-		nam_free_unseen(worker, *ret_head, NAM_RECORD_HEAD_BYTES);
-	return rc;
-}
-
 /* On a memory server that has room.  One that turns out to be full is not chosen again. */
 NAM_FIBER_FN static int
 head_place(struct nam__txn *txn, struct nam__item *item)
 {
+	struct nam_worker *worker = txn->worker;
 	const struct nam_client *client = txn->records->client;
 	int rc = -NAM_E_REMOTE_FULL;
 
 	for (uint32_t i = 0; rc == -NAM_E_REMOTE_FULL && i < client->servers_count; i++)
-		rc = head_new(txn->worker, nam_alloc_slot(client,
-			(uint32_t)(item->id.word[0] >> 32)), &item->head); /* SUSPENDS */
+		rc = nam_alloc_on(worker, nam_alloc_slot(client,
+			(uint32_t)(item->id.word[0] >> 32)), NAM_RECORD_HEAD_BYTES,
+			&item->head); /* SUSPENDS */
+	item->head = rc ? NAM_GADDR_NULL : nam_gaddr_untagged(item->head);
+	item->made = !rc;
+	return rc;
+}
+
+/* R10: heads of this store, which lead nowhere. */
+NAM_FIBER_FN static int
+heads_write(struct nam__txn *txn)
+{
+	struct nam__server_head *empty = nam_buffer_take(txn->worker, sizeof(*empty));
+	struct nam_batch batch;
+	int rc;
+
+	if (!empty)
+		return -ENOMEM;
+	*empty = (struct nam__server_head){ .tag = nam__record_tag(txn->records->store) };
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].made)
+			nam_batch_write(&batch, txn->items[i].head, 0, empty, sizeof(*empty));
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam_buffer_give(txn->worker, empty, sizeof(*empty));
 	return rc;
 }
 
 /* Enter a head into the index, or find the one that another client has just entered. */
 NAM_FIBER_FN static int
-record_new(struct nam__txn *txn, struct nam__item *item)
+head_enter(struct nam__txn *txn, struct nam__item *item)
 {
 	struct nam_index *keys = txn->records->keys;
-	uint64_t other;
-	int rc = head_place(txn, item); /* SUSPENDS */
+	struct nam_gaddr head = item->head;
+	int rc;
 
-	if (rc)
-		return rc;
 	nam_race_point("records.head");
-	rc = nam_index_insert(txn->worker, keys, item->id.word, item->head.raw); /* SUSPENDS */
-	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
-		return rc;
-	nam_free_unseen(txn->worker, item->head, NAM_RECORD_HEAD_BYTES);
-	if (rc == -NAM_E_EXISTS) {
-		rc = nam_index_lookup(txn->worker, keys, item->id.word, &other); /* SUSPENDS */
-		item->head.raw = other;
+	rc = nam_index_insert(txn->worker, keys, item->id.word, head.raw); /* SUSPENDS */
+	if (!rc || nam_err_is(rc, NAM_E_FABRIC)) {
+		item->made = false;
+	} else if (rc == -NAM_E_EXISTS) {
+		rc = nam_index_lookup(txn->worker, keys, item->id.word,
+			&item->head.raw); /* SUSPENDS */
+		nam_free_unseen(txn->worker, head, NAM_RECORD_HEAD_BYTES);
+		item->made = false;
 	}
+	return rc;
+}
+
+/* For the records that have none. */
+NAM_FIBER_FN static int
+heads_make(struct nam__txn *txn)
+{
+	uint32_t count = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		if (!nam_gaddr_is_null(txn->items[i].head))
+			continue;
+		rc = head_place(txn, &txn->items[i]); /* SUSPENDS */
+		count++;
+	}
+	if (count && !rc)
+		rc = heads_write(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].made)
+			rc = head_enter(txn, &txn->items[i]); /* SUSPENDS */
+	/* After a broken connection a WRITE may be in flight. */
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].made && nam_err_is(rc, NAM_E_FABRIC))
+			nam__block_leaked(txn->records->client, NAM_RECORD_HEAD_BYTES);
+		else if (txn->items[i].made)
+			nam_free_unseen(txn->worker, txn->items[i].head, NAM_RECORD_HEAD_BYTES);
 	return rc;
 }
 
@@ -304,12 +329,10 @@ check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
 NAM_FIBER_FN static int
 make(struct nam__txn *txn, const struct nam_record_put *puts, const struct nam__put_hooks *beside)
 {
-	int rc = 0;
+	int rc;
 
 	nam__epoch_unpin(txn->worker, txn->epoch);
-	for (uint32_t i = 0; !rc && i < txn->count; i++)
-		if (nam_gaddr_is_null(txn->items[i].head))
-			rc = record_new(txn, &txn->items[i]); /* SUSPENDS */
+	rc = heads_make(txn); /* SUSPENDS */
 	if (!rc)
 		rc = blocks_take(txn, puts); /* SUSPENDS */
 	/* The addresses of the versions are known, to this client only. */

@@ -183,13 +183,13 @@ nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uin
 
 /*
  * @at_too	or else only to learn which versions can be retired
+ * @flags	enum nam_rpc_records_flag
  * @withdraw	abort, and keep the blocks
  */
 NAM_FIBER_FN static int
-commit(struct nam__txn *txn, bool at_too, bool abort, bool withdraw)
+commit(struct nam__txn *txn, bool at_too, uint32_t flags, bool withdraw)
 {
-	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_COMMIT,
-		abort ? NAM_RECORDS_ABORT : 0);
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_COMMIT, flags);
 
 	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam__item *item = &txn->items[i];
@@ -205,23 +205,37 @@ commit(struct nam__txn *txn, bool at_too, bool abort, bool withdraw)
 int
 nam__served_commit(struct nam__txn *txn)
 {
-	return commit(txn, true, false, false); /* SUSPENDS */
+	return commit(txn, true, 0, false); /* SUSPENDS */
 }
 
 int
 nam__served_withdraw(struct nam__txn *txn)
 {
-	return commit(txn, true, true, true); /* SUSPENDS */
+	return commit(txn, true, NAM_RECORDS_ABORT, true); /* SUSPENDS */
 }
 
 int
 nam__served_abort(struct nam__txn *txn)
 {
-	return commit(txn, true, true, false); /* SUSPENDS */
+	return commit(txn, true, NAM_RECORDS_ABORT, false); /* SUSPENDS */
 }
 
 int
 nam__served_sweep(struct nam__txn *txn)
 {
-	return commit(txn, false, false, false); /* SUSPENDS */
+	return commit(txn, false, 0, false); /* SUSPENDS */
+}
+
+int
+nam__served_close(struct nam__txn *txn)
+{
+	uint32_t before;
+	int rc;
+
+	/* Until nothing is listed: then all are closed, and no writer adds anything. */
+	do {
+		before = txn->retired;
+		rc = commit(txn, false, NAM_RECORDS_CLOSE, false); /* SUSPENDS */
+	} while (!rc && txn->retired != before);
+	return rc;
 }

@@ -26,6 +26,7 @@ static const struct nam__records_ops onesided = {
 	.withdraw = nothing,
 	.commit = nam__txn_commit,
 	.sweep = nothing,
+	.close = nam__onesided_close,
 	.in_doubt_add = nam__in_doubt_add_latest,
 	.in_doubt_end = nam__in_doubt_end_onesided,
 };
@@ -36,6 +37,7 @@ static const struct nam__records_ops onesided = {
 	.prepare_again = nam__served_prepare,                                                       \
 	.withdraw = nam__served_withdraw,                                                           \
 	.commit = nam__served_commit,                                                               \
+	.close = nam__served_close,                                                                 \
 	.in_doubt_end = nam__in_doubt_end_served
 
 #define SERVED_RAMP                                                                                 \

@@ -37,6 +37,8 @@ struct nam__records_ops {
 
 	/* Retire the replaced versions of the records. */
 	NAM_FIBER_FN int (*sweep)(struct nam__txn *txn);
+	/* R8: the store is dropped.  Retire all versions; from then on the heads lead nowhere. */
+	NAM_FIBER_FN int (*close)(struct nam__txn *txn);
 
 	/* in_doubt.c: add the versions of a record that are in doubt; end one of them. */
 	NAM_FIBER_FN int (*in_doubt_add)(struct nam__recovery *recovery,

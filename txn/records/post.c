@@ -108,6 +108,8 @@ nam__post_run(struct nam__post *post, struct nam__txn *txn, nam__answered_fn ans
 	for (uint32_t i = 0; i < post->count; i++) {
 		int each_rc = post->calls[i].rc;
 
+		if (each_rc == -NAM_E_DROPPED)
+			each_rc = nam__records_dropped(post->worker, txn->records);
 		if (!each_rc)
 			each_rc = answered(txn, &post->bundles[i], post->calls[i].reply_bytes, arg);
 		rc = rc ? rc : each_rc;

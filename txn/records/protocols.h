@@ -36,6 +36,7 @@ NAM_FIBER_FN int nam__begin_small(struct nam__txn *txn) NAM_MUST_CHECK;
 /* onesided.c: slots. */
 NAM_FIBER_FN int nam__onesided_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__onesided_prepare_again(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__onesided_close(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * served.c: the same by request.  GET asks for all items in the state ASK, which become VERSION,
@@ -65,6 +66,7 @@ NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__served_abort(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Retire replaced versions of these records. */
 NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__served_close(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret has a refusal, and

@@ -394,24 +394,28 @@ nam_records_stat(struct nam_worker *worker, struct nam_records *records,
 	return rc;
 }
 
-/* Blocks that cannot be READ, or are no versions of this store, are not retired. */
+/* Heads that were overwritten are left as they are, with all that they led to. */
 NAM_FIBER_FN static int
-some_retire(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
+some_close(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
 	uint32_t count, void *arg)
 {
-	(void)arg;
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam__chain chain;
+	struct nam__txn *txn = nam__txn_new(worker, records);
+	int rc = txn ? 0 : -ENOMEM;
 
-		nam__chain_begin(&chain, &seen[i]);
-		while (nam__chain_next(worker, records, &chain) == NAM__STEP_MORE) /* SUSPENDS */
-			nam__version_retire(worker, chain.at, chain.version.timestamp);
-		if (seen[i].head.latest && nam__version_is_of(records, &seen[i].latest, seen[i].at))
-			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest),
-				seen[i].latest.timestamp);
-		nam_retire(worker, seen[i].at, NAM_RECORD_HEAD_BYTES);
+	(void)arg;
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		const struct nam_version_sibling record = { .head = seen[i].at.raw };
+
+		if (!seen[i].head.latest ||
+			nam__version_is_of(records, &seen[i].latest, seen[i].at))
+			nam__txn_add_version(txn, &record, 0);
 	}
-	return 0;
+	if (!rc)
+		rc = records->ops->close(txn); /* SUSPENDS */
+	for (uint32_t i = 0; txn && i < txn->count && !rc; i++)
+		nam_retire(worker, txn->items[i].head, NAM_RECORD_HEAD_BYTES);
+	nam__txn_free(txn);
+	return rc == -NAM_E_REMOTE_CORRUPT ? 0 : rc;
 }
 
 int
@@ -446,9 +450,10 @@ free_all(struct nam_worker *worker, struct nam__records_drop *drop)
 	/* Until the index is gone, there is a way to the heads that are retired. */
 	nam__labels_hold(worker);
 	drop->records.keys = drop->keys.index;
+	drop->records.rows = false;	/* entries go with their indexes */
 	/* If a part of the index is lost, no record is found. */
 	if (drop->keys.index && !drop->keys.lost && !drop->unreadable)
-		rc = nam__records_walk(worker, &drop->records, false, some_retire,
+		rc = nam__records_walk(worker, &drop->records, false, some_close,
 			NULL); /* SUSPENDS */
 	index_rc = nam__index_drop_end(worker, &drop->keys, 0); /* SUSPENDS */
 	nam__labels_release(worker);

@@ -114,6 +114,13 @@ nam__version_misled(struct nam_worker *worker, const struct nam_records *records
 }
 
 int
+nam__records_dropped(struct nam_worker *worker, const struct nam_records *records)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "record store '%s' was dropped: close "
+		"it; if there is a new one of that name, open that", records->name);
+}
+
+int
 nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
 {
 	struct nam_worker *worker = txn->worker;

@@ -98,10 +98,11 @@ enum nam__item_state {
 	NAM__ITEM_DONE,
 };
 
-/* A record of a transaction.  Lies in registered memory, which the first three need. */
+/* A record of a transaction.  Lies in registered memory, for the fields up to `claim`. */
 struct nam__item {
 	struct nam_version header;	/* the first is anything before it is READ */
-	uint64_t word;			/* the head, as READ or as a CAS found it */
+	uint64_t word;			/* the head, as READ or as a CAS found it, */
+	uint32_t tag, swept_ms;		/* and what is READ with it */
 	uint64_t claim;			/* as a CAS found `current` of a version */
 	enum nam__item_state state;
 	enum nam__via via;
@@ -115,12 +116,14 @@ struct nam__item {
 	uint32_t image_bytes;		/* room there */
 	bool latest;			/* it was, some time during this operation */
 	bool owned;			/* it is this transaction's */
+	bool made;			/* the head is, and not in the index yet */
 	uint64_t stamp;			/* a timestamp that it has been asked for, or has */
 	uint64_t collided;			/* head of another record whose id begins alike */
 	bool asked;			/* a request is in the batch */
 	uint64_t locked;		/* the head that we have a lock of; 0: none */
 	uint32_t generation;		/* of that, if it is shared */
-	bool late;			/* committing: something newer was there already */
+	bool late;			/* committing: something newer was there already, */
+	bool dropped;			/* or the head is none of this store any more */
 	struct nam_gaddr base;		/* committing: the address in the head, */
 	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
 	struct nam__address cached;	/* as it was */
@@ -198,6 +201,23 @@ nam__version_gone(const struct nam_client *client, struct nam_gaddr at)
 /* The same code, of a record whose head leads to no version of it. */
 int nam__version_misled(struct nam_worker *worker, const struct nam_records *records);
 
+/* READ of a head, into item->word and what follows it. */
+#define NAM__HEAD_READ_BYTES 16u
+
+/*
+ * R10: whether a head, as it was READ in this operation, is one of the store.  If so, it is until
+ * the operation ends.
+ */
+static inline bool
+nam__head_is_of(const struct nam_records *records, uint64_t word, uint32_t tag)
+{
+	return word != NAM_RECORD_DROPPED &&
+	       (tag == nam__record_tag(records->store) || !NAM_GUARD(HEAD_TAG));
+}
+
+/* -NAM_E_DROPPED with a diag. */
+int nam__records_dropped(struct nam_worker *worker, const struct nam_records *records);
+
 /* Find the items' addresses, in the cache or in the index. */
 NAM_FIBER_FN int nam__txn_locate(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Note the items' addresses in the cache. */
@@ -214,14 +234,15 @@ NAM_FIBER_FN int nam__txn_read(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * commit.c: a head has been READ, into item->word: HEADER, SWAP, or DONE if that is the version to
- * be committed.
+ * be committed.  If it is none of the store: `dropped`.
  */
 void nam__item_base_found(struct nam__txn *txn, struct nam__item *item);
 /* READ the headers that are missing: no item is in the state HEAD or HEADER any more. */
 NAM_FIBER_FN int nam__txn_find_bases(struct nam__txn *txn) NAM_MUST_CHECK;
 /*
  * Move the heads of all items that are not DONE to their versions, unless something newer is there.
- * All are DONE afterwards; or a negative code is returned, and some may be.
+ * All are DONE afterwards; or a negative code is returned, and some may be.  -NAM_E_DROPPED: all
+ * are, and the store is dropped: versions of this transaction that no head leads to are retired.
  */
 NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/gaddr.h"
 #include "common/guard.h"
+#include "common/hash/hash.h"
 #include "common/layout.h"
 
 #define NAM__VERSION_BYTES_MAX (2u << 20)	/* of any; the size of a buffer */
@@ -24,6 +25,13 @@ struct nam__record_id {
 };
 
 struct nam__record_id nam__record_id(const void *key, uint32_t key_bytes);
+
+/* R10: in the heads of that store; never 0. */
+static inline uint32_t
+nam__record_tag(uint64_t store)
+{
+	return (uint32_t)nam_mix64(store) | 1;
+}
 
 static inline uint32_t
 nam__version_length(uint32_t metadata_bytes, uint32_t key_bytes, uint32_t value_bytes)

@@ -265,6 +265,8 @@ ask(struct nam__view *view, struct group *group, struct nam_batch *batch,
 	group->bytes += bytes;
 	if (record->state == NAM__SEEN_HEAD)
 		nam_batch_read(batch, NAM_GADDR(record->head), &group->heads[i], 8);
+	if (record->at == NAM_RECORD_DROPPED && !*rc)
+		*rc = nam__records_dropped(view->worker, view->records);
 	if (record->at && !*rc)
 		*rc = nam__version_at_check(view->worker, view->records, NAM_GADDR(record->at));
 	if (record->at && !*rc) {

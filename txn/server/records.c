@@ -9,7 +9,7 @@
 
 /* Of others: as many as one record can be written in NAM_RECORDS_KEEP_NS, and more. */
 #define HOPS_MAX 262144u
-#define SWEEP_NS (NAM_RECORDS_KEEP_NS / 8)
+#define SWEEP_MS ((uint32_t)(NAM_RECORDS_KEEP_NS / 8 / 1000000))
 #define SPINS_BEFORE_YIELD 64u
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -20,19 +20,27 @@ lock_of(const struct nam__server_records *records, uint64_t head_at)
 	return &records->locks[nam_mix64(head_at) % NAM__RECORDS_LOCKS];
 }
 
-struct nam__server_head *
-nam__server_record_lock(const struct nam__server_records *records, uint64_t head_at)
+int
+nam__server_record_lock(const struct nam__server_records *records, uint64_t head_at,
+	struct nam__server_head **ret_head)
 {
 	struct nam__server_head *head = records->find(records->arg, head_at, sizeof(*head));
 	uint32_t *lock = lock_of(records, head_at);
 
 	if (!head)
-		return NULL;
+		return -NAM_E_REMOTE_CORRUPT;
 	/* Acquire: the stores of the caller before, up to unlock, are seen. */
 	for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++)
 		if (spins % SPINS_BEFORE_YIELD == 0)
 			nam_yield();
-	return head;
+	/* R10 */
+	if (!records->store || head->tag == nam__record_tag(records->store) ||
+		!NAM_GUARD(HEAD_TAG)) {
+		*ret_head = head;
+		return 0;
+	}
+	nam__server_record_unlock(records, head_at);
+	return -NAM_E_DROPPED;
 }
 
 void
@@ -155,6 +163,12 @@ is_proof(const struct nam__server_records *records, const struct nam_version *ve
 		!nam__finished_has(records->finished, version->timestamp);
 }
 
+static uint32_t
+ms_of(uint64_t ns)
+{
+	return (uint32_t)(ns / 1000000);
+}
+
 /* Unlink versions that were replaced long enough ago. */
 static uint32_t
 sweep(const struct nam__server_records *records, struct nam__server_head *head, uint64_t now_ns,
@@ -163,7 +177,7 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 	uint64_t *link = &head->chain;
 	uint32_t count = 0;
 
-	head->swept_ns = now_ns;
+	head->swept_ms = ms_of(now_ns);
 	for (unsigned hops = 0; *link && hops < HOPS_MAX && count < room; hops++) {
 		struct nam_version *version = version_at(records, *link);
 
@@ -181,7 +195,7 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 	}
 	/* There may be more. */
 	if (count == room)
-		head->swept_ns = 0;
+		head->swept_ms = 0;
 	return count;
 }
 
@@ -217,7 +231,7 @@ static uint32_t
 sweep_if_due(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t now_ns, uint64_t *ret_retired, uint32_t room)
 {
-	if (head->swept_ns && now_ns - head->swept_ns < SWEEP_NS)
+	if (head->swept_ms && ms_of(now_ns) - head->swept_ms < SWEEP_MS)
 		return 0;
 	return sweep(records, head, now_ns, ret_retired, room);
 }
@@ -257,4 +271,39 @@ nam__server_record_abort(const struct nam__server_records *records, struct nam__
 
 	return version && version->current == version->timestamp && head->latest != at &&
 		unlink_other(records, head, at);
+}
+
+/* Links can be overwritten: nothing is listed twice. */
+static bool
+disown(const struct nam__server_records *records, uint64_t head_at, uint64_t at,
+	uint64_t *ret_previous)
+{
+	struct nam_version *version = at ? version_at(records, at) : NULL;
+
+	if (!version || version->head != head_at || version->store != records->store)
+		return false;
+	*ret_previous = version->previous;
+	version->head = 0;
+	return true;
+}
+
+uint32_t
+nam__server_record_close(const struct nam__server_records *records, struct nam__server_head *head,
+	uint64_t head_at, uint64_t *ret_retired, uint32_t room)
+{
+	uint64_t next = head->chain, previous = 0;
+	uint32_t count = 0;
+
+	while (count < room && disown(records, head_at, next, &previous)) {
+		ret_retired[count++] = next;
+		next = previous;
+	}
+	head->chain = next;
+	if (count < room && disown(records, head_at, head->latest, &previous))
+		ret_retired[count++] = head->latest;
+	if (count < room) {
+		head->tag = 0;
+		__atomic_store_n(&head->latest, NAM_RECORD_DROPPED, __ATOMIC_RELEASE);
+	}
+	return count;
 }

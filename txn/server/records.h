@@ -3,7 +3,7 @@
  * records.h -- records whose heads a memory server moves: prepare, commit, find.
  *
  * Works on plain pointers into regions, and knows no fabric.  Clients name a record by the address
- * of its head, not by its key (D6).  The head's second word leads to the versions that are not the
+ * of its head, not by its key (D6).  The head's third word leads to the versions that are not the
  * latest, chained by `previous`: prepared ones, and those that were replaced, or came too late,
  * within NAM_RECORDS_KEEP_NS, so that readers may still ask for their timestamps.
  *
@@ -19,8 +19,9 @@
 
 struct nam__server_head {
 	uint64_t latest;
+	uint32_t tag;			/* nam__record_tag() */
+	uint32_t swept_ms;		/* when the chain was last looked through; 0: not yet */
 	uint64_t chain;			/* of other versions, by `previous` */
-	uint64_t swept_ns;		/* when these were last looked through */
 	/* locks.h; elsewhere all are 0: */
 	uint64_t writer;		/* timestamp of the exclusive lock; 0: free */
 	uint64_t until_ns;		/* of the leases; 0 and a writer: sealed */
@@ -38,13 +39,17 @@ struct nam__server_records {
 	/* So many bytes at an address of this server, or NULL. */
 	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
 	void *arg;
+	uint64_t store;			/* that the records are of; 0: any */
 	uint32_t *locks;		/* NAM__RECORDS_LOCKS words, 0 at first */
 	const struct nam__finished *finished;	/* finished.h; or NULL */
 };
 
-/* The head at that address, for this caller alone until it is unlocked; NULL: no address. */
-struct nam__server_head *nam__server_record_lock(const struct nam__server_records *records,
-	uint64_t head_at);
+/*
+ * The head at that address, for this caller alone until it is unlocked.  -NAM_E_REMOTE_CORRUPT: no
+ * address; -NAM_E_DROPPED: it is no head of this store (R10).
+ */
+int nam__server_record_lock(const struct nam__server_records *records, uint64_t head_at,
+	struct nam__server_head **ret_head) NAM_MUST_CHECK;
 void nam__server_record_unlock(const struct nam__server_records *records, uint64_t head_at);
 
 /* The version of that timestamp, if it is the latest or among the others; or else 0. */
@@ -81,5 +86,11 @@ uint32_t nam__server_record_commit(const struct nam__server_records *records,
 /* It will never be committed; whether it was prepared. */
 bool nam__server_record_abort(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t at);
+/*
+ * R8: its store is dropped.  Versions are unlinked; how many: up to `room` addresses.  If that is
+ * less, the head leads nowhere from now on, and belongs to no store.
+ */
+uint32_t nam__server_record_close(const struct nam__server_records *records,
+	struct nam__server_head *head, uint64_t head_at, uint64_t *ret_retired, uint32_t room);
 
 #endif /* NAM_TXN_SERVER_RECORDS_H */

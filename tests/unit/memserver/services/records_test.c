@@ -3,16 +3,32 @@
 #include "tests/unit/memserver/server_fixture.h"
 
 #include "common/rpc/records_rpc.h"
-#include "txn/records/version.h"
+#include "txn/server/records.h"
 
 #define STORE 4711u
 #define REGION_BYTES (512u << 10)
+#define HEADS 8u			/* of that store */
 
 /* Behind the page of the epochs, so that any address will do. */
 static uint64_t
 head_at(uint32_t number)
 {
 	return nam_gaddr_make(0, 196608 + number * 64, 0).raw;
+}
+
+static int
+heads_setup(void **state)
+{
+	int rc = fixture_setup(state);
+	const struct fixture *f = *state;
+
+	for (uint32_t i = 0; i < HEADS; i++) {
+		struct nam__server_head *head = nam__memory_public_at(f->server,
+			NAM_GADDR(head_at(i)), sizeof(*head));
+
+		head->tag = nam__record_tag(STORE);
+	}
+	return rc;
 }
 
 static uint64_t
@@ -273,6 +289,32 @@ addresses__that_are_none__HEADS_CORRUPT_versions_PROTOCOL(void **state)
 }
 
 static void
+heads__of_another_store__DROPPED_and_closed_once(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t head = head_at(0), other = head_at(HEADS), at = block_at(0, 64);
+	struct nam_rpc_records_wanted wanted = { head, NAM_RECORDS_LATEST };
+	const struct nam_rpc_records_committed *closed;
+	struct draft draft;
+
+	assert_int_equal(prepare(f, 1000, other, at), -NAM_E_DROPPED);
+	assert_int_equal(commit(f, 1000, other, at, 0), -NAM_E_DROPPED);
+	assert_int_equal(prepare(f, 1000, head, at), 0);
+	assert_int_equal(commit(f, 1000, head, at, 0), 0);
+	assert_int_equal(commit(f, 0, head, 0, NAM_RECORDS_CLOSE), 0);
+	closed = reply_body(f);
+	assert_int_equal(closed->count, 1);
+	assert_int_equal(closed->retired[0], at);
+	assert_int_equal(commit(f, 0, head, 0, NAM_RECORDS_CLOSE), 0);
+	closed = reply_body(f);
+	assert_int_equal(closed->count, 0);
+	draft_init(&draft, 0, 0);
+	request_of(&draft)->count = 1;
+	draft_add(&draft, &wanted, sizeof(wanted));
+	assert_int_equal(call(f, NAM_RPC_RECORDS_GET, draft.body, draft.bytes), -NAM_E_DROPPED);
+}
+
+static void
 prepare__image_of_another_length__PROTOCOL(void **state)
 {
 	struct fixture *f = *state;
@@ -297,7 +339,7 @@ prepare__image_of_another_length__PROTOCOL(void **state)
 	REFUSED(NAM_RPC_RECORDS_PREPARE, draft);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, heads_setup, fixture_teardown)
 
 int
 main(void)
@@ -308,6 +350,7 @@ main(void)
 		TEST(get__more_than_fits__ADDRESSES_INSTEAD),
 		TEST(requests__malformed__PROTOCOL),
 		TEST(addresses__that_are_none__HEADS_CORRUPT_versions_PROTOCOL),
+		TEST(heads__of_another_store__DROPPED_and_closed_once),
 		TEST(prepare__image_of_another_length__PROTOCOL),
 	};
 

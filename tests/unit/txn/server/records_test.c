@@ -40,8 +40,9 @@ setup(void **state)
 
 	memset(&memory, 0, sizeof(memory));
 	memory.records = (struct nam__server_records){ .find = find, .arg = &memory,
-		.locks = memory.locks };
+		.store = STORE, .locks = memory.locks };
 	memory.head = find(&memory, nam_gaddr_make(0, HEAD, 0).raw, 64);
+	memory.head->tag = nam__record_tag(STORE);
 	memory.now_ns = 10 * NAM_RECORDS_KEEP_NS;
 	*state = &memory;
 	return 0;
@@ -55,7 +56,7 @@ version_in(struct memory *memory, uint32_t number, uint64_t timestamp)
 	struct nam_version *version = find(memory, at, 64);
 
 	*version = (struct nam_version){ .current = timestamp, .timestamp = timestamp,
-		.store = STORE };
+		.store = STORE, .head = nam_gaddr_make(0, HEAD, 0).raw };
 	return at;
 }
 
@@ -82,18 +83,78 @@ found(const struct memory *memory, uint64_t timestamp)
 	return nam__server_record_find(&memory->records, memory->head, timestamp, memory->now_ns);
 }
 
+static int
+lock(const struct memory *memory, uint64_t at)
+{
+	struct nam__server_head *head = NULL;
+	int rc = nam__server_record_lock(&memory->records, at, &head);
+
+	if (rc)
+		return rc;
+	assert_ptr_equal(head, memory->head);
+	nam__server_record_unlock(&memory->records, at);
+	return 0;
+}
+
 static void
-lock__WHAT_IS_NO_ADDRESS_IS_NULL(void **state)
+lock__WHAT_IS_NO_HEAD_OF_THE_STORE_SAYS_SO(void **state)
 {
 	struct memory *memory = *state;
 	uint64_t at = nam_gaddr_make(0, HEAD, 0).raw;
 
-	assert_null(nam__server_record_lock(&memory->records,
-		nam_gaddr_make(0, BLOCKS * 64, 0).raw));
-	assert_ptr_equal(nam__server_record_lock(&memory->records, at), memory->head);
-	nam__server_record_unlock(&memory->records, at);
-	assert_non_null(nam__server_record_lock(&memory->records, at));
-	nam__server_record_unlock(&memory->records, at);
+	assert_int_equal(lock(memory, nam_gaddr_make(0, BLOCKS * 64, 0).raw),
+		-NAM_E_REMOTE_CORRUPT);
+	assert_int_equal(lock(memory, at), 0);
+	memory->records.store = STORE + 1;
+	assert_int_equal(lock(memory, at), -NAM_E_DROPPED);
+	assert_int_equal(lock(memory, at), -NAM_E_DROPPED);
+	memory->records.store = 0;
+	assert_int_equal(lock(memory, at), 0);
+}
+
+static uint32_t
+close_head(const struct memory *memory, uint64_t *retired, uint32_t room)
+{
+	return nam__server_record_close(&memory->records, memory->head,
+		nam_gaddr_make(0, HEAD, 0).raw, retired, room);
+}
+
+static void
+close__ALL_VERSIONS_ONCE_and_the_head_is_of_no_store(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t first = prepare(memory, 2, 100), second = prepare(memory, 3, 200);
+	uint64_t third = prepare(memory, 4, 300), retired[BLOCKS];
+
+	assert_int_equal(commit(memory, first, retired), 0);
+	assert_int_equal(commit(memory, second, retired), 0);
+	/* Little room: there are more. */
+	assert_int_equal(close_head(memory, retired, 2), 2);
+	assert_int_equal(retired[0] + retired[1], first + third);
+	assert_int_equal(lock(memory, nam_gaddr_make(0, HEAD, 0).raw), 0);
+	assert_int_equal(close_head(memory, retired, 2), 1);
+	assert_int_equal(retired[0], second);
+	assert_int_equal(memory->head->latest, NAM_RECORD_DROPPED);
+	assert_int_equal(lock(memory, nam_gaddr_make(0, HEAD, 0).raw), -NAM_E_DROPPED);
+	assert_int_equal(close_head(memory, retired, 2), 0);
+}
+
+static void
+close__links_that_were_overwritten__NOTHING_TWICE_and_nothing_of_others(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t first = prepare(memory, 2, 100), second = prepare(memory, 3, 200);
+	struct nam_version *version = find(memory, first, 64);
+	uint64_t retired[BLOCKS];
+
+	version->previous = second;
+	assert_int_equal(close_head(memory, retired, BLOCKS), 2);
+	memory->head->tag = nam__record_tag(STORE);
+	memory->head->latest = version_in(memory, 4, 300);
+	((struct nam_version *)find(memory, memory->head->latest, 64))->store = STORE + 1;
+	memory->head->chain = nam__version_at(nam_gaddr_make(0, BLOCKS * 64, 0), 64).raw;
+	assert_int_equal(close_head(memory, retired, BLOCKS), 0);
+	assert_int_equal(memory->head->latest, NAM_RECORD_DROPPED);
 }
 
 static void
@@ -226,7 +287,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(lock__WHAT_IS_NO_ADDRESS_IS_NULL),
+		TEST(lock__WHAT_IS_NO_HEAD_OF_THE_STORE_SAYS_SO),
+		TEST(close__ALL_VERSIONS_ONCE_and_the_head_is_of_no_store),
+		TEST(close__links_that_were_overwritten__NOTHING_TWICE_and_nothing_of_others),
 		TEST(commit__THE_LATEST_and_what_it_replaces_is_kept_FOR_A_WHILE),
 		TEST(commit__of_what_comes_late__NEVER_THE_LATEST_BUT_FOUND),
 		TEST(commit__little_room__THE_REST_IS_TOLD_NEXT_TIME),

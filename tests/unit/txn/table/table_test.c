@@ -193,13 +193,15 @@ static void
 superblock_damage(enum nam_catalog_kind kind, const char *name, uint32_t hash_offset)
 {
 	uint64_t *word = nam_buffer_take(me.worker, sizeof(*word));
+	struct nam_batch batch;
 	struct nam_gaddr at;
 
 	assert_non_null(word);
 	*word = 1;
 	assert_int_equal(nam__name_find(me.worker, kind, name, &at.raw), 0);
-	assert_int_equal(nam_write_await(me.worker, NAM_GADDR(at.raw + hash_offset), word,
-		sizeof(*word)), 0);
+	nam_batch_init(&batch, me.worker);
+	nam_batch_write(&batch, at, hash_offset, word, sizeof(*word));
+	assert_int_equal(nam_batch_await(&batch), 0);
 	nam_buffer_give(me.worker, word, sizeof(*word));
 }
 
