@@ -7,7 +7,7 @@
 
 #define STORE 4711u
 #define REGION_BYTES (512u << 10)
-#define HEADS 8u			/* of that store */
+#define HEADS NAM_RPC_RECORDS_MAX	/* of that store */
 
 /* Behind the page of the epochs, so that any address will do. */
 static uint64_t
