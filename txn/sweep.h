@@ -16,7 +16,8 @@ extern "C" {
 
 /*
  * used = named + freed + those that living clients have, or that nam_keep() gave to none.
- * Meanwhile `named` and the last three say how far the sweep is, for nam_worker_stop_when().
+ * Meanwhile `named`, without versions of records, of those that were `used` when it began, and the
+ * last three say how far the sweep is, for nam_worker_stop_when().
  */
 struct nam_sweep_stat {
 	struct nam_blocks used;		/* of all clients, before the end of the sweep */

@@ -193,7 +193,7 @@ nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, bool dry,
 }
 
 int
-nam__sweep_begin(struct nam__sweep *sweep, struct nam_diag *diag)
+nam__sweep_begin(struct nam__sweep *sweep, struct nam_blocks *ret_used, struct nam_diag *diag)
 {
 	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
 	struct nam_rpc_sweep_request *request = (void *)body;
@@ -207,6 +207,8 @@ nam__sweep_begin(struct nam__sweep *sweep, struct nam_diag *diag)
 		rc = operations_wait(sweep->worker, diag); /* SUSPENDS */
 	if (!rc)
 		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
+	if (!rc)
+		*ret_used = all.suspect;
 	return rc ? rc : spare_living(sweep, diag); /* SUSPENDS */
 }
 

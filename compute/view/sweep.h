@@ -50,8 +50,10 @@ NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *wo
  * most timeout_ms; -NAM_E_LOCK_TIMEOUT: a client is stopped or slow, and *diag names it.  From
  * now on blocks of clients that are dead are suspect.  Cost: 2 RPCs for each 4,096 blocks of a
  * memory server, 1 to the lead; 20 ms.
+ *
+ * @ret_used	blocks of all clients
  */
-NAM_FIBER_FN int nam__sweep_begin(struct nam__sweep *sweep,
+NAM_FIBER_FN int nam__sweep_begin(struct nam__sweep *sweep, struct nam_blocks *ret_used,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* A name leads there.  Cost: 1 RPC for each 506 blocks of a memory server. */
 NAM_FIBER_FN int nam__sweep_mark(struct nam__sweep *sweep, struct nam_gaddr at) NAM_MUST_CHECK;

@@ -110,7 +110,7 @@ drop_while_a_client_is_stopped() {
 		expect 0 namctl status --json
 		json 'sum(s["waiting_bytes"] for s in r["servers"]) > 10000000'
 		expect 0 namctl status
-		says " of the rest wait for clients that are stopped or slow"
+		says " of the rest wait for operations that may still read them"
 		expect 6 namctl "${brief[@]}" kv create filling --memory 16M
 		says "(nam-bench, pid $pid) has not looked at the epoch"
 		# The blocks that a killed client has stay allocated, in some of the regions.

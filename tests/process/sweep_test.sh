@@ -87,6 +87,7 @@ expect_equation() {
 		r["books"]["allocated_bytes"]'
 	json 'sum(s["memory"]["public"]["carved_bytes"] for s in r["servers"]) ==
 		r["books"]["allocated_bytes"]'
+	json 'r["books"]["changed_bytes"] == 0'
 }
 
 # expect_books: names lead to all that is used, to the block.

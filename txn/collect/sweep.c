@@ -325,7 +325,7 @@ steps(struct sweeping *self)
 	if (!rc)
 		rc = complete(self); /* SUSPENDS */
 	if (!rc)
-		rc = nam__sweep_begin(&self->sweep, &self->diag); /* SUSPENDS */
+		rc = nam__sweep_begin(&self->sweep, &stat->used, &self->diag); /* SUSPENDS */
 	if (!rc)
 		rc = all_mark(self); /* SUSPENDS */
 	if (!rc)

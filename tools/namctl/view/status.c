@@ -65,7 +65,7 @@ print_server(const struct nam_server_status *status)
 		printf("%-4s %s of the rest are free blocks; runs of them serve other sizes when "
 		       "memory is short\n", "", ctl_bytes(used, status->free_bytes));
 	if (status->waiting_bytes)
-		printf("%-4s %s of the rest wait for clients that are stopped or slow\n", "",
+		printf("%-4s %s of the rest wait for operations that may still read them\n", "",
 			ctl_bytes(used, status->waiting_bytes));
 }
 

@@ -24,8 +24,9 @@ look(void *arg)
 	if (!watch->at)
 		watch->at = now;
 	if (watch->live && now != watch->at) {
-		(void)fprintf(stderr, "\r\033[Ksweeping: %" PRIu64 " blocks of %u indexes and %u "
-			"record stores", watch->stat->named.blocks, watch->stat->indexes,
+		(void)fprintf(stderr, "\r\033[Ksweeping: %" PRIu64 " of %" PRIu64 " blocks, %u "
+			"indexes, %u record stores", watch->stat->named.blocks,
+			watch->stat->used.blocks, watch->stat->indexes,
 			watch->stat->record_stores);
 		watch->shown = true;
 		watch->at = now;
@@ -112,21 +113,27 @@ ctl_sweep(struct ctl *ctl, char **args)
 
 /* ---- books ----------------------------------------------------------------------------------- */
 
-/* Blocks that are free, or wait for readers.  Returns an exit code. */
+/* Of all memory servers. */
+struct memory {
+	uint64_t carved, free, waiting;	/* bytes: in blocks; of those, free, or not yet */
+};
+
+/* Returns an exit code. */
 static int
-unused_get(struct ctl *ctl, uint64_t *ret_free, uint64_t *ret_waiting)
+memory_get(struct ctl *ctl, struct memory *ret)
 {
 	struct nam_server_status status;
 
-	*ret_free = *ret_waiting = 0;
+	*ret = (struct memory){ 0 };
 	for (uint32_t slot = 0; slot < nam_client_servers(ctl->client); slot++) {
 		const struct nam_memory_figures *memory = &status.figures.memory[NAM_MEMORY_PUBLIC];
 		int rc = nam_server_status_get(ctl->worker, slot, &status); /* SUSPENDS */
 
 		if (rc)
 			return ctl_worker_failed(ctl, "status", rc);
-		*ret_free += memory->free_bytes;
-		*ret_waiting += memory->waiting_bytes;
+		ret->carved += memory->carved_bytes;
+		ret->free += memory->free_bytes;
+		ret->waiting += memory->waiting_bytes;
 	}
 	return NAM_EXIT_OK;
 }
@@ -137,8 +144,9 @@ ctl_books(struct ctl *ctl, cJSON *object)
 	char all[24], named[24], held_text[24], dead[24], free_text[24], waiting_text[24];
 	cJSON *books = object ? cJSON_AddObjectToObject(object, "books") : NULL;
 	struct nam_sweep_stat stat = { .entries = 0 };
-	uint64_t free_bytes, waiting, allocated;
+	struct memory memory;
 	struct nam_blocks held;
+	int64_t changed;
 	int exit_code = ctl_connect(ctl);
 
 	if (!exit_code) {
@@ -146,24 +154,29 @@ ctl_books(struct ctl *ctl, cJSON *object)
 		exit_code = run(ctl, true, &stat, &held);
 	}
 	if (!exit_code)
-		exit_code = unused_get(ctl, &free_bytes, &waiting);
+		exit_code = memory_get(ctl, &memory);
 	if (exit_code)
 		return exit_code;
-	allocated = stat.used.bytes + free_bytes + waiting;
+	/* The memory servers were asked later. */
+	changed = (int64_t)(memory.carved - memory.free - memory.waiting - stat.used.bytes);
 	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
 		") of clients + %s (%" PRIu64 ") that dead clients left + %s free + %s that wait "
-		"for readers", ctl_bytes(all, allocated), ctl_bytes(named, stat.named.bytes),
+		"for readers", ctl_bytes(all, memory.carved), ctl_bytes(named, stat.named.bytes),
 		stat.named.blocks, ctl_bytes(held_text, held.bytes), held.blocks,
 		ctl_bytes(dead, stat.freed.bytes), stat.freed.blocks,
-		ctl_bytes(free_text, free_bytes), ctl_bytes(waiting_text, waiting));
+		ctl_bytes(free_text, memory.free), ctl_bytes(waiting_text, memory.waiting));
+	if (changed)
+		ctl_say(ctl, "and %" PRId64 " bytes that clients took or gave back meanwhile",
+			changed);
 	if (!books)
 		return NAM_EXIT_OK;
-	ctl_json_u64(books, "allocated_bytes", allocated);
+	ctl_json_u64(books, "allocated_bytes", memory.carved);
 	json_blocks(books, "used_blocks", "used_bytes", &stat.used);
 	json_blocks(books, "named_blocks", "named_bytes", &stat.named);
 	json_blocks(books, "held_blocks", "held_bytes", &held);
 	json_blocks(books, "dead_blocks", "dead_bytes", &stat.freed);
-	ctl_json_u64(books, "free_bytes", free_bytes);
-	ctl_json_u64(books, "waiting_bytes", waiting);
+	ctl_json_u64(books, "free_bytes", memory.free);
+	ctl_json_u64(books, "waiting_bytes", memory.waiting);
+	cJSON_AddNumberToObject(books, "changed_bytes", (double)changed);
 	return NAM_EXIT_OK;
 }
