@@ -176,6 +176,8 @@ bool nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns);
 NAM_FIBER_FN int nam__superblock_read(struct nam_worker *worker, const struct nam_index *index,
 	struct nam_superblock *ret_superblock) NAM_MUST_CHECK;
 
+/* -NAM_E_DROPPED, also from later operations. */
+int nam__index_dropped(struct nam_worker *worker, struct nam_index *index);
 /* Read the root pointer from the superblock, and keep it. */
 NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root) NAM_MUST_CHECK;

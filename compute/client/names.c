@@ -58,9 +58,17 @@ change(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_en
 {
 	uint32_t none = 0;
 	int rc = nam__change_check(worker);
+	struct nam_diag said;
 
-	return rc ? rc : nam_rpc_call(worker, worker->client->catalog_slot, type, names,
-		count * (uint32_t)sizeof(*names), NULL, &none); /* SUSPENDS */
+	if (!rc)
+		rc = nam_rpc_call(worker, worker->client->catalog_slot, type, names,
+			count * (uint32_t)sizeof(*names), NULL, &none); /* SUSPENDS */
+	if (!nam_err_is(rc, NAM_E_FABRIC))
+		return rc;
+	said = worker->diag;
+	return nam_diag_set(&worker->diag, rc, "%s; whether the catalog has '%s' %s is not known",
+		said.text[0] ? said.text : nam_err_text(rc), names[0].name,
+		type == NAM_RPC_CATALOG_PUT ? "now" : "still");
 }
 
 /* The first of the names that is there, or the first of all. */

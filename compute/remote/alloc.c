@@ -207,7 +207,8 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"no room for a block of %u bytes: the %u memory servers have %s in all%s, in use, "
 		"or among used blocks of other sizes; drop or collect what is not needed, "
-		"start them with more --memory, or add servers",
+		"sweep for dead clients (namctl sweep), start them with more --memory, or add "
+		"servers",
 		stride, servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
 }
 
@@ -344,8 +345,8 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"the memory server at %s has no room for a block of %u bytes, and it has to be "
 		"there, whatever room others have; its %s in all are in use, or among "
-		"used blocks of other sizes; drop or collect what is not needed, or start it with "
-		"more --memory", server->address, stride,
+		"used blocks of other sizes; drop or collect what is not needed, sweep for dead "
+		"clients (namctl sweep), or start it with more --memory", server->address, stride,
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }
 

@@ -124,6 +124,14 @@ nam__superblock_read(struct nam_worker *worker, const struct nam_index *index,
 	return rc;
 }
 
+int
+nam__index_dropped(struct nam_worker *worker, struct nam_index *index)
+{
+	atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
+	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "index '%s' was dropped: close the "
+		"handle; if there is a new one of that name, open that", index->name);
+}
+
 bool
 nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns)
 {

@@ -26,10 +26,9 @@ nam__root_refresh(struct nam_worker *worker, struct nam_index *index, struct nam
 	int rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
 
 	/* A drop takes the root away last; and the block may serve another index by now. */
-	if (!rc && (superblock.state || !superblock.root || superblock.seed != index->g.seed))
-		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
-	if (!rc && atomic_load_explicit(&index->dropped, memory_order_relaxed))
-		rc = -NAM_E_DROPPED;
+	if (!rc && (superblock.state || !superblock.root || superblock.seed != index->g.seed ||
+			atomic_load_explicit(&index->dropped, memory_order_relaxed)))
+		rc = nam__index_dropped(worker, index);
 	if (!rc) {
 		ret_root->raw = superblock.root;
 		atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
@@ -384,7 +383,7 @@ restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	if (why == -NAM_E_RESTART_FENCE)
 		nam__count_restart(worker, NAM_RESTART_FENCE);
 	if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
-		return -NAM_E_DROPPED;
+		return nam__index_dropped(worker, index);
 	rc = forget_pointer(worker, index, key, walk); /* SUSPENDS */
 	if (rc)
 		return rc;

@@ -58,8 +58,7 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 		goto give_image;	/* it may be the root now */
 	nam_race_point("root.switched");
 	if (!seen) {
-		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
-		rc = -NAM_E_DROPPED;
+		rc = nam__index_dropped(worker, index);
 		goto free_node;
 	}
 	/* I7: if another root came first, that one needs the separator. */

@@ -7,6 +7,7 @@
 #include "index/maintain/merge.h"
 
 #define WORD_AT offsetof(struct nam_superblock, collector)
+#define LOOK_NS 20000000u		/* between two looks whether the index was dropped */
 
 /*
  * I17: the block may be another index's superblock by now, or none.  If it is this one's and the
@@ -21,21 +22,25 @@ superblock_is_ours(struct nam_worker *worker, struct nam_index *index)
 	if (rc || !NAM_GUARD(SUPERBLOCK_SEEN) ||
 		(!superblock.state && superblock.seed == index->g.seed))
 		return rc;
-	atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
-	return -NAM_E_DROPPED;
+	return nam__index_dropped(worker, index);
 }
 
 int
 nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t patience_ns,
 	uint64_t *ret_word)
 {
-	uint64_t dead, seen;
-	int rc = superblock_is_ours(worker, index), cas_rc; /* SUSPENDS */
+	uint64_t dead, seen, start_ns = nam_now_ns(), waited_ns;
+	int rc, cas_rc;
 
-	if (rc)
-		return rc;
-	rc = nam__owner_word_enter(worker, index->superblock, WORD_AT, patience_ns, ret_word,
-		&dead); /* SUSPENDS */
+	/* The owner may be a client that drops it, and keeps the word. */
+	do {
+		waited_ns = nam_now_ns() - start_ns;
+		rc = superblock_is_ours(worker, index); /* SUSPENDS */
+		if (!rc)
+			rc = nam__owner_word_enter(worker, index->superblock, WORD_AT,
+				waited_ns + LOOK_NS < patience_ns ? LOOK_NS : 0, ret_word,
+				&dead); /* SUSPENDS */
+	} while (rc == -NAM_E_LOCK_TIMEOUT && waited_ns < patience_ns);
 	if (rc || dead == NAM_LOCK_FREE)
 		return rc;
 	nam_race_point("collector.succeeded");

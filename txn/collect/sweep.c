@@ -57,6 +57,16 @@ names_get(struct sweeping *self)
 
 typedef int (*name_fn)(struct sweeping *self, uint32_t i);
 
+static void
+name_tell(struct nam_worker *worker, int rc, const char *name)
+{
+	struct nam_diag said = worker->diag;
+
+	if (!strstr(said.text, name))
+		(void)nam_diag_set(&worker->diag, rc, "'%s': %s", name,
+			said.text[0] ? said.text : nam_err_text(rc));
+}
+
 /* Call fn for all names of that kind.  One that has been dropped meanwhile leads nowhere. */
 NAM_FIBER_FN static int
 names_each(struct sweeping *self, enum nam_catalog_kind kind, name_fn fn, uint32_t *ret_count)
@@ -73,6 +83,8 @@ names_each(struct sweeping *self, enum nam_catalog_kind kind, name_fn fn, uint32
 		*ret_count += !rc;
 		if (rc == -NAM_E_NOINDEX || rc == -NAM_E_DROPPED || rc == -NAM_E_KIND)
 			rc = 0;
+		if (rc)
+			name_tell(self->worker, rc, self->names[i].name);
 	}
 	return rc;
 }

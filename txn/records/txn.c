@@ -117,7 +117,7 @@ int
 nam__records_dropped(struct nam_worker *worker, const struct nam_records *records)
 {
 	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "record store '%s' was dropped: close "
-		"it; if there is a new one of that name, open that", records->name);
+		"the handle; if there is a new one of that name, open that", records->name);
 }
 
 int
