@@ -596,15 +596,17 @@ die_unnamed(struct actor *self)
 		litmus_die_here(self);
 }
 
+/* It dies on the way. */
 static void
-make_store(struct actor *self)
+make_and_drop_store(struct actor *self)
 {
 	struct nam_kv_options options;
 
 	nam_kv_options_init(&options);
 	options.memory_bytes = 1u << 20;
 	litmus_await(ONE);
-	(void)!nam_kv_create(self->worker, "unnamed", &options);
+	if (!nam_kv_create(self->worker, "unnamed", &options))
+		(void)!nam_kv_drop(self->worker, "unnamed");
 }
 
 static void
@@ -689,9 +691,12 @@ const struct litmus_case litmus_swept_cases[] = {
 	{ { "table_remade", 0, { NULL, drop_too_late, make_in_place },
 		{ { "table.found", A, hold_found } } },
 		"a table is dropped and made again while another client drops it", 1, 0 },
-	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects, make_store },
+	{ { "sweep_objects", 0, { NULL, make_objects, sweep_objects, make_and_drop_store },
 		{ { "create.written", A, die_unnamed }, { "kv.created", C, store_die_unnamed } } },
 		"a client dies before a tree has a name, and one before a key-value store has", 2,
 		0 },
+	{ { "sweep_undropped", 0, { NULL, make_objects, sweep_objects, make_and_drop_store },
+		{ { "create.written", A, die_unnamed }, { "kv.unnamed", C, store_die_unnamed } } },
+		"the same, and one when it has taken the name of a key-value store away", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

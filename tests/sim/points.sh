@@ -23,6 +23,9 @@ spared='
 ^records\.unnamed$	the observer drops it
 ^table\.found$	the same
 ^table\.unnamed$	the same
+^kv\.(created|unnamed)$	the observer makes and drops the store; sweep_objects, sweep_undropped
+^kv\.drop_found$	nothing has changed yet
+^kv\.(removed|before_head|half_written|kicked|found|put_large|get_large)$	memory servers
 '
 
 # points_in DIRECTORY...: the names of race points.
@@ -113,6 +116,11 @@ index_runs() {
 		--add 1 --sweeps 20
 }
 
+kv_runs() {
+	run "$run_sim" --profile "$1" --vary --seed $((4 * $2)) --seeds 4 --kv 4 --kill-at "$3" \
+		--points --quiet
+}
+
 # Others die as they end what one has prepared.
 record_runs() {
 	run "$tests/sim_ramp_test" "$1" "$2" --kill-at "records.prepared,$3"
@@ -122,4 +130,5 @@ record_runs() {
 reach_points
 # shellcheck disable=SC2046	# names are words
 die_at 60 index_runs $(mortal compute index) &&
+	die_at 60 kv_runs $(mortal kv) &&
 	die_at 60 record_runs $(mortal txn)
