@@ -2,10 +2,10 @@
 /*
  * kill_eight.h -- eight clients, of which one at a time is killed, and what they tell.
  *
- * They work on a fine-grained index, a hybrid one and a table.  An entry has one place among the
- * clients, whose present client alone writes it, in versions: odd ones are there, even ones are
- * deleted.  Before a write its version is announced in memory that all share, and after it
- * acknowledged.  So a reader knows which versions it may find.
+ * They work on a fine-grained index, a hybrid one, a table, and a record store of each kind.  An
+ * entry has one place among the clients, whose present client alone writes it, in versions: odd
+ * ones are there, even ones are deleted.  Before a write its version is announced in memory that
+ * all share, and after it acknowledged.  So a reader knows which versions it may find.
  */
 #ifndef NAM_TESTS_PROCESS_KILL_EIGHT_H
 #define NAM_TESTS_PROCESS_KILL_EIGHT_H
@@ -19,11 +19,12 @@
 #include "nam.h"
 
 #define PLACES 8u
-#define ENTRIES 192u			/* of each object; of a table, pairs of rows */
+#define ENTRIES 192u			/* of each object; of tables and record stores, pairs */
 #define LOCK_MS 5000u			/* a busy machine may take a second to end a process */
 #define WAITS_MAX 4096u			/* that a place keeps of each object */
 
-enum { FINE, HYBRID, TABLE, OBJECTS };
+enum { FINE, HYBRID, TABLE, ONESIDED, STAR, MESSAGE, SMALL, RAMP_HYBRID, LOCKING, OBJECTS };
+#define STORES (OBJECTS - ONESIDED)
 
 extern const char *const object_names[OBJECTS];
 
@@ -54,16 +55,19 @@ struct board {
 /* With time-outs for this machine. */
 struct nam_client *party_connect(const char *list, const char *name);
 
-/* Indexes and a table, as a client opens them. */
+/* As a client opens them. */
 struct objects {
 	struct nam_worker *worker;
 	struct nam_index *indexes[TABLE];
 	struct nam_table *table;
+	struct nam_records *stores[STORES];
 };
 
 void objects_create(struct nam_worker *worker);
 void objects_open(struct objects *objects, struct nam_worker *worker, uint64_t cache_bytes);
 void objects_close(struct objects *objects);
+/* Also of the keys of a record store; NULL: it is the table. */
+struct nam_index *object_index(const struct objects *objects, unsigned object);
 
 struct session {
 	const struct objects *objects;

@@ -10,16 +10,23 @@
 #include "txn/records/txn_internal.h"
 #include "txn/table/rows_internal.h"
 
-#define FIBERS 2u			/* of a client, for each object */
+#define FIBERS 2u			/* of a client, for each object; a record store has one */
+#define SESSIONS (OBJECTS + (TABLE + 1) * (FIBERS - 1))
+#define TOGETHER (NAM_RECORDS_MAX / 2)	/* pairs of records that a transaction reads */
 #define PAUSE_NS test_bound_ns(20000000)	/* between two operations of a fiber, at the most */
 #define DEATH_NS 1000000u		/* from the last request to death, at the most */
 #define CACHE_BYTES (64u << 10)
 #define COLOURS 8u
 #define VERSION_BITS 32u
 
-const char *const object_names[OBJECTS] = { "fine", "hybrid", "rows" };
+const char *const object_names[OBJECTS] = { "fine", "hybrid", "rows", "onesided", "star", "message",
+	"small", "ramp-hybrid", "2pl" };
+static const enum nam_ramp algorithms[OBJECTS] = {
+	[ONESIDED] = NAM_RAMP_FAST, [STAR] = NAM_RAMP_FAST, [MESSAGE] = NAM_RAMP_FAST,
+	[SMALL] = NAM_RAMP_SMALL, [RAMP_HYBRID] = NAM_RAMP_HYBRID, [LOCKING] = NAM_RAMP_LOCKING,
+};
 
-/* Both rows of a pair are written together, and always alike. */
+/* Both rows or records of a pair are written together, and always alike. */
 enum { COLOUR, PAYLOAD, COLUMNS };
 
 /* ---- objects ------------------------------------------------------------------------------ */
@@ -58,6 +65,7 @@ objects_create(struct nam_worker *worker)
 		.indexes_count = 1,
 	};
 	const struct objects objects = { .worker = worker };
+	struct nam_records_options records;
 	struct nam_index_options options;
 
 	nam_index_options_init(&options);
@@ -67,6 +75,12 @@ objects_create(struct nam_worker *worker)
 	options.design = NAM_DESIGN_HYBRID;
 	check(&objects, "create", nam_index_create(worker, object_names[HYBRID], &options));
 	check(&objects, "create", nam_table_create(worker, object_names[TABLE], &schema));
+	nam_records_options_init(&records);
+	for (unsigned i = ONESIDED; i < OBJECTS; i++) {
+		records.commit = i == ONESIDED ? NAM_RECORDS_ONESIDED : NAM_RECORDS_SERVED;
+		records.algorithm = algorithms[i];
+		check(&objects, "create", nam_records_create(worker, object_names[i], &records));
+	}
 }
 
 void
@@ -78,6 +92,10 @@ objects_open(struct objects *objects, struct nam_worker *worker, uint64_t cache_
 			&objects->indexes[i]));
 	check(objects, "open", nam_table_open(worker, object_names[TABLE], cache_bytes,
 		&objects->table));
+	for (unsigned i = 0; i < STORES; i++)
+		check(objects, "open", nam_records_open(worker, object_names[ONESIDED + i],
+			cache_bytes, &objects->stores[i]));
+	check(objects, "open", nam_records_star(worker, objects->stores[MESSAGE - ONESIDED], 0));
 }
 
 void
@@ -86,6 +104,21 @@ objects_close(struct objects *objects)
 	for (unsigned i = 0; i < TABLE; i++)
 		nam_index_close(objects->indexes[i]);
 	nam_table_close(objects->worker, objects->table);
+	for (unsigned i = 0; i < STORES; i++)
+		nam_records_close(objects->stores[i]);
+}
+
+struct nam_index *
+object_index(const struct objects *objects, unsigned object)
+{
+	return object < TABLE ? objects->indexes[object] : object == TABLE ? NULL :
+		objects->stores[object - ONESIDED]->keys;
+}
+
+static struct nam_records *
+store_of(const struct session *self)
+{
+	return self->objects->stores[self->object - ONESIDED];
 }
 
 /* ---- versions ----------------------------------------------------------------------------- */
@@ -156,6 +189,22 @@ pair_write(struct session *self, uint32_t number, uint64_t version)
 }
 
 NAM_FIBER_FN static int
+records_write(struct session *self, uint32_t number, uint64_t version)
+{
+	uint64_t payload = payload_of(number, version);
+	struct nam_record_put puts[2];
+	uint8_t keys[2][8];
+
+	for (unsigned i = 0; i < 2; i++) {
+		nam_key_from_u64(2ull * number + i, keys[i]);
+		puts[i] = (struct nam_record_put){ keys[i], 8, version & 1 ? 8 : 0,
+			version & 1 ? &payload : NULL };
+	}
+	return nam_records_put_all(self->objects->worker, store_of(self), puts, 2,
+		NULL); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
 index_write(struct session *self, uint32_t number, uint64_t version, uint64_t last, bool known)
 {
 	struct nam_worker *worker = self->objects->worker;
@@ -184,7 +233,8 @@ session_write(struct session *self, uint32_t number)
 	if (!(version & 1) && (!known || nam_rng_below(&self->rng, 3)))
 		version++;
 	atomic_store(&entry->begun, version);
-	rc = self->object == TABLE ? pair_write(self, number, version) :
+	rc = self->object > TABLE ? records_write(self, number, version) :
+		self->object == TABLE ? pair_write(self, number, version) :
 		index_write(self, number, version, last, known); /* SUSPENDS */
 	session_check(self, known ? "write" : "write after a death", rc);
 	atomic_store(&entry->done, version);
@@ -227,6 +277,37 @@ pair_read(struct session *self, uint32_t number, bool *ret_there, uint64_t *ret_
 		test_die("place %u: pair %u: rows of two transactions", self->place, number);
 }
 
+/* Some pairs, from this one on, in one transaction. */
+NAM_FIBER_FN static void
+records_read(struct session *self, uint32_t first, uint32_t count)
+{
+	struct nam_record_get gets[2 * TOGETHER];
+	uint64_t least[TOGETHER], payloads[2 * TOGETHER];
+	uint8_t keys[2 * TOGETHER][8];
+
+	for (uint32_t i = 0; i < 2 * count; i++) {
+		uint32_t number = (first + i / 2) % ENTRIES;
+
+		least[i / 2] = acknowledged(self, number);
+		nam_key_from_u64(2ull * number + i % 2, keys[i]);
+		gets[i] = (struct nam_record_get){ .key = keys[i], .key_bytes = 8, .size = 8,
+			.value = &payloads[i] };
+	}
+	session_check(self, "read", nam_records_get_all(self->objects->worker, store_of(self),
+		gets, 2 * count)); /* SUSPENDS */
+	for (uint32_t i = 0; i < 2 * count; i += 2) {
+		uint32_t number = (first + i / 2) % ENTRIES;
+
+		session_check(self, "record", gets[i].rc == -NAM_E_NOTFOUND ? 0 : gets[i].rc);
+		if (gets[i].timestamp != gets[i + 1].timestamp || gets[i].rc != gets[i + 1].rc ||
+				(!gets[i].rc && (gets[i].value_bytes != 8 ||
+				gets[i + 1].value_bytes != 8 || payloads[i] != payloads[i + 1])))
+			test_die("place %u: pair %u of %s: half of a transaction", self->place,
+				number, object_names[self->object]);
+		check_found(self, number, least[i / 2], !gets[i].rc, payloads[i]);
+	}
+}
+
 void
 session_read(struct session *self, uint32_t number)
 {
@@ -235,6 +316,10 @@ session_read(struct session *self, uint32_t number)
 	uint8_t key[8];
 	int rc;
 
+	if (self->object > TABLE) {
+		records_read(self, number, 1); /* SUSPENDS */
+		return;
+	}
 	nam_key_from_u64(number, key);
 	if (self->object == TABLE) {
 		pair_read(self, number, &there, &payload); /* SUSPENDS */
@@ -320,7 +405,10 @@ session_scan(struct session *self)
 {
 	for (uint32_t i = 0; i < ENTRIES; i++)
 		self->least[i] = acknowledged(self, i);
-	if (self->object == TABLE)
+	if (self->object > TABLE)
+		records_read(self, (uint32_t)nam_rng_below(&self->rng, ENTRIES),
+			TOGETHER); /* SUSPENDS */
+	else if (self->object == TABLE)
 		table_scan(self); /* SUSPENDS */
 	else
 		index_scan(self); /* SUSPENDS */
@@ -335,14 +423,16 @@ session_collect(struct session *self)
 
 	if (self->object == TABLE)
 		return;
-	rc = nam_index_collect(self->objects->worker, self->objects->indexes[self->object],
+	rc = self->object > TABLE ?
+		nam_records_collect(self->objects->worker, store_of(self), NULL) :
+		nam_index_collect(self->objects->worker, self->objects->indexes[self->object],
 		&stat); /* SUSPENDS */
 	session_check(self, "collect", rc == -NAM_E_LOCK_TIMEOUT ? 0 : rc);
 }
 
 /* ---- waits for the dead ------------------------------------------------------------------- */
 
-static struct session sessions[OBJECTS * FIBERS];
+static struct session sessions[SESSIONS];
 static struct nam__lock_recovery recovery;
 
 /* A task takes over a lock of a client that is dead, or finds that another task has. */
@@ -352,7 +442,7 @@ take(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead, u
 {
 	int rc = recovery.take(worker, arg, at, dead, word, image); /* SUSPENDS */
 
-	for (unsigned i = 0; i < OBJECTS * FIBERS; i++)
+	for (unsigned i = 0; i < SESSIONS; i++)
 		if (sessions[i].task == worker->current)
 			sessions[i].taken_ns = nam_now_ns();
 	return rc;
@@ -375,6 +465,8 @@ watch_all(struct objects *objects)
 	for (uint32_t i = 0; i < hybrid->parts->count; i++)
 		watch(hybrid->leaves[i]);
 	watch(objects->indexes[FINE]);
+	for (unsigned i = ONESIDED; i < OBJECTS; i++)
+		watch(object_index(objects, i));
 }
 
 /* ---- death within a doorbell -------------------------------------------------------------- */
@@ -426,11 +518,12 @@ session_main(void *arg)
 {
 	struct session *self = arg;
 	const struct place *place = &self->board->places[self->place];
+	uint32_t fibers = self->object > TABLE ? 1 : FIBERS;
 
 	self->task = self->objects->worker->current;
 	while (!atomic_load(&self->board->stopping)) {
 		uint32_t any = (uint32_t)nam_rng_below(&self->rng, ENTRIES);
-		uint32_t own = (any / (PLACES * FIBERS) * FIBERS + self->fiber) * PLACES +
+		uint32_t own = (any / (PLACES * fibers) * fibers + self->fiber) * PLACES +
 			self->place;
 		uint64_t what = nam_rng_below(&self->rng, 64), start_ns = nam_now_ns();
 
@@ -461,10 +554,10 @@ party_main(char **argv)
 
 	objects_open(&objects, worker, place % 2 ? CACHE_BYTES : 0);
 	watch_all(&objects);
-	for (unsigned i = 0; i < OBJECTS * FIBERS; i++) {
+	for (unsigned i = 0; i < SESSIONS; i++) {
 		sessions[i] = (struct session){ .objects = &objects,
 			.board = board, .rows = nam_table_rows_new(),
-			.place = place, .object = i / FIBERS, .fiber = i % FIBERS,
+			.place = place, .object = i % OBJECTS, .fiber = i / OBJECTS,
 			.rng = nam_rng_seed(nam_entropy()) };
 		if (!sessions[i].rows || nam_worker_spawn(worker, session_main, &sessions[i]))
 			test_die("no fiber");
@@ -473,7 +566,7 @@ party_main(char **argv)
 	qp_post = worker->qp_post;
 	worker->qp_post = post;
 	nam_worker_run(worker); /* SUSPENDS */
-	for (unsigned i = 0; i < OBJECTS * FIBERS; i++)
+	for (unsigned i = 0; i < SESSIONS; i++)
 		nam_table_rows_free(sessions[i].rows);
 	objects_close(&objects);
 	nam_worker_close(worker);
