@@ -14,6 +14,7 @@
 #define SESSIONS (OBJECTS + (TABLE + 1) * (FIBERS - 1))
 #define TOGETHER (NAM_RECORDS_MAX / 2)	/* pairs of records that a transaction reads */
 #define PAUSE_NS test_bound_ns(20000000)	/* between two operations of a fiber, at the most */
+#define SENDS 8u			/* messages: a client dies at one of so many */
 #define DEATH_NS 1000000u		/* from the last request to death, at the most */
 #define CACHE_BYTES (64u << 10)
 #define COLOURS 8u
@@ -474,18 +475,22 @@ watch_all(struct objects *objects)
 static struct nam_worker *posting;
 static int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 
-/* Of a doorbell that begins with a WRITE only some requests reach the queue pair. */
+/*
+ * Of a doorbell that begins with a WRITE only some requests reach the queue pair.  A message does,
+ * but none of the same transaction to another memory server.
+ */
 static int
 post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
 	struct session *self = &sessions[0];
+	bool sends = wrs[0].op == NAM_WR_SEND;
 	uint64_t end_ns;
 	struct nam_wc wc;
 
-	if (count < 2 || wrs[0].op != NAM_WR_WRITE ||
-		!atomic_load(&self->board->places[self->place].dies))
+	if (!atomic_load(&self->board->places[self->place].dies) || (sends ?
+		nam_rng_below(&self->rng, SENDS) : count < 2 || wrs[0].op != NAM_WR_WRITE))
 		return qp_post(qp, wrs, count);
-	(void)qp_post(qp, wrs, 1 + (unsigned)nam_rng_below(&self->rng, count - 1));
+	(void)qp_post(qp, wrs, sends ? count : 1 + (unsigned)nam_rng_below(&self->rng, count - 1));
 	end_ns = nam_now_ns() + nam_rng_below(&self->rng, DEATH_NS);
 	do
 		(void)posting->cq_poll(posting->cq, &wc, 1);
