@@ -18,7 +18,6 @@
 #define SURVIVOR 1u
 #define LATE 2u				/* the coordinator's, after the deaths */
 #define VICTIM 3u			/* and those after it */
-#define ORPHANED UINT64_MAX		/* a victim says so instead of a number */
 
 /* How many there are, in all classes. */
 uint64_t numbers(void);

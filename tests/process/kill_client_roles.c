@@ -14,7 +14,6 @@
 #include "tests/lib/cluster.h"
 
 #define VICTIM_FIBERS 8u
-#define DEAD_MAX 256u
 #define SURVIVOR_WARM 100u		/* operations before it counts as being at work */
 
 uint64_t
@@ -99,10 +98,7 @@ insert_for_ever(void *arg)
 		uint64_t number = number_of(self->class, self->next);
 		int rc = insert_or_rewrite(self->worker, self->index, number); /* SUSPENDS */
 
-		/* Others have died before us; the coordinator knows whether that excuses it. */
-		if (rc == -NAM_E_LOCK_ORPHANED)
-			number = ORPHANED;
-		else if (rc)
+		if (rc)
 			test_die(
 				"victim: %s (%s)", nam_err_name(rc), nam_worker_diag(self->worker));
 		if (write(STDOUT_FILENO, &number, sizeof(number)) != sizeof(number))
@@ -136,9 +132,8 @@ struct survivor {
 	struct nam_index *index;
 	bool *present;			/* of its own class, by number / CLASSES */
 	bool stopping;
-	uint64_t ops, orphaned, torn, slowest_ns;
-	long long dead[DEAD_MAX];	/* pids that failures named */
-	unsigned dead_count, wrong;
+	uint64_t ops, slowest_ns;
+	unsigned wrong;
 };
 
 static void
@@ -148,26 +143,6 @@ survivor_wrong(struct survivor *self, const char *what, int rc)
 		nam_worker_diag(self->worker));
 	if (++self->wrong > 10)
 		test_die("survivor: too much is wrong");
-}
-
-/* A failure must be that of an orphaned lock, and name its owner. */
-static void
-survivor_excuse(struct survivor *self, const char *what, int rc)
-{
-	const char *pid = strstr(nam_worker_diag(self->worker), "pid ");
-	long long dead = pid ? atoll(pid + 4) : 0;
-
-	if (rc != -NAM_E_LOCK_ORPHANED || !dead ||
-		!strstr(nam_worker_diag(self->worker), "client ")) {
-		survivor_wrong(self, what, rc);
-		return;
-	}
-	self->orphaned++;
-	for (unsigned i = 0; i < self->dead_count; i++)
-		if (self->dead[i] == dead)
-			return;
-	if (self->dead_count < DEAD_MAX)
-		self->dead[self->dead_count++] = dead;
 }
 
 static void
@@ -187,7 +162,7 @@ survivor_change(struct survivor *self, uint64_t i)
 		expect = *present ? -NAM_E_EXISTS : 0;
 	}
 	if (rc != expect)
-		survivor_excuse(self, "change", rc);
+		survivor_wrong(self, "change", rc);
 	else if (!rc)
 		*present = i % 5 != 4;
 }
@@ -199,13 +174,8 @@ survivor_lookup(struct survivor *self, uint64_t i)
 	bool present = number % CLASSES == 0 || self->present[number / CLASSES];
 	int rc = lookup(self->worker, self->index, number, &payload); /* SUSPENDS */
 
-	if (rc == -NAM_E_LOCK_ORPHANED) {
-		self->torn++;
-		survivor_excuse(self, "lookup", rc);
-	} else if (rc != (present ? 0 : -NAM_E_NOTFOUND) ||
-		(!rc && payload != payload_of(number))) {
+	if (rc != (present ? 0 : -NAM_E_NOTFOUND) || (!rc && payload != payload_of(number)))
 		survivor_wrong(self, "lookup", rc);
-	}
 }
 
 static void
@@ -224,7 +194,7 @@ survivor_scan(struct survivor *self, uint64_t i)
 	rc = nam_cursor_next(cursor, keys, payloads, 50, &count); /* SUSPENDS */
 	nam_cursor_close(cursor);
 	if (rc) {
-		survivor_excuse(self, "scan", rc);
+		survivor_wrong(self, "scan", rc);
 		return;
 	}
 	for (uint32_t k = 0; k < count; k++) {
@@ -291,12 +261,8 @@ survivor_main(char **argv)
 		nam_worker_spawn(self.worker, wait_for_the_end, &self))
 		test_die("no memory");
 	nam_worker_run(self.worker); /* SUSPENDS */
-	printf("ops %llu orphaned %llu torn %llu slowest_ms %llu wrong %u\n",
-		(unsigned long long)self.ops, (unsigned long long)self.orphaned,
-		(unsigned long long)self.torn, (unsigned long long)self.slowest_ns / 1000000,
-		self.wrong);
-	for (unsigned i = 0; i < self.dead_count; i++)
-		printf("dead %lld\n", self.dead[i]);
+	printf("ops %llu slowest_ms %llu wrong %u\n", (unsigned long long)self.ops,
+		(unsigned long long)self.slowest_ns / 1000000, self.wrong);
 	for (uint64_t i = 0; i < NUMBERS / CLASSES; i++)
 		if (self.present[i])
 			printf("present %llu\n", (unsigned long long)(i * CLASSES + SURVIVOR));

@@ -2,8 +2,8 @@
 /*
  * kill_client_test.c -- clients that die while they write, and what is left to the others.
  *
- * An acknowledged operation stays done.  The next writer takes over a lock that it held.  Only if
- * the node stays torn do operations on that node fail, soon and by name.
+ * An acknowledged operation stays done.  The next writer takes over a lock that it held.  Only if a
+ * node has no redo record and stays torn do operations on that node fail, soon and by name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,13 +76,10 @@ tree_begin(uint64_t base)
 
 /* A node torn for ever cannot be given back, nor what only it leads to: then drop says so. */
 static void
-tree_end(bool torn)
+tree_end(int expect)
 {
-	int rc;
-
 	nam_index_close(fixture.index);
-	rc = nam_index_drop(fixture.worker, INDEX);
-	assert_true(rc == 0 || (torn && rc == -NAM_E_LOCK_ORPHANED));
+	assert_int_equal(nam_index_drop(fixture.worker, INDEX), expect);
 }
 
 /* Damage that dead clients may leave: missing separators, held locks, rarely a torn node. */
@@ -131,9 +128,8 @@ tree_verify(bool torn_allowed)
 
 /* ---- killed at random moments ------------------------------------------------------------- */
 
-/* Acknowledged operations, by number; and how many failed at a lock of a dead client. */
+/* Acknowledged operations, by number. */
 static uint8_t acknowledged[NUMBERS_MAX];
-static uint64_t orphaned_count;
 
 /* Reads one report of a victim; false: there are no more. */
 static bool
@@ -145,10 +141,6 @@ read_acknowledgement(struct child *victim)
 	if (!got)
 		return false;
 	assert_int_equal(got, sizeof(number));
-	if (number == ORPHANED) {
-		orphaned_count++;
-		return true;
-	}
 	assert_true(number < NUMBERS);
 	acknowledged[number] = 1;
 	return true;
@@ -156,7 +148,7 @@ read_acknowledgement(struct child *victim)
 
 /* A round: victims begin, are seen to work, and die. */
 static void
-kill_round(unsigned round, struct nam_rng *rng, long long *pids)
+kill_round(unsigned round, struct nam_rng *rng)
 {
 	struct child victims[VICTIMS];
 
@@ -168,7 +160,6 @@ kill_round(unsigned round, struct nam_rng *rng, long long *pids)
 			VICTIM + (round * VICTIMS + i) % (CLASSES - VICTIM));
 		(void)snprintf(begin, sizeof(begin), "%u", round * 1000);
 		child_start_self(&victims[i], "victim", args);
-		pids[i] = victims[i].pid;
 	}
 	for (unsigned i = 0; i < VICTIMS; i++)
 		assert_true(read_acknowledgement(&victims[i]));
@@ -199,27 +190,19 @@ start_survivor(struct child *survivor, int *ret_in)
 	assert_string_equal(line, "at work");
 }
 
-/* Its summary, whose pids must be those of victims, and its entries: they are acknowledged. */
+/* Its summary, and its entries: they are acknowledged. */
 static void
-end_survivor(struct child *survivor, int in, const long long *pids, unsigned pids_count)
+end_survivor(struct child *survivor, int in)
 {
-	unsigned long long ops = 0, orphaned = 0, torn, slowest_ms, wrong = 1, number;
+	unsigned long long ops = 0, slowest_ms, wrong = 1, number;
 	char line[256];
 	int status;
 
 	close(in);
 	while (child_line(survivor, line, sizeof(line), 60000)) {
-		long long dead;
-
-		if (sscanf(line, "ops %llu orphaned %llu torn %llu slowest_ms %llu wrong %llu",
-			    &ops, &orphaned, &torn, &slowest_ms, &wrong) == 5) {
+		if (sscanf(line, "ops %llu slowest_ms %llu wrong %llu", &ops, &slowest_ms,
+			    &wrong) == 3) {
 			print_message("survivor: %s\n", line);
-		} else if (sscanf(line, "dead %lld", &dead) == 1) {
-			bool known = false;
-
-			for (unsigned i = 0; i < pids_count; i++)
-				known |= pids[i] == dead;
-			assert_true(known);
 		} else if (sscanf(line, "present %llu", &number) == 1 && number < NUMBERS) {
 			acknowledged[number] = 1;
 		} else {
@@ -231,41 +214,40 @@ end_survivor(struct child *survivor, int in, const long long *pids, unsigned pid
 	assert_int_equal(wrong, 0);
 	assert_true(ops > 100);
 	assert_true(slowest_ms <= BOUND_NS / 1000000);
-	orphaned_count += orphaned;
 }
 
-/* Each must be there, or be out of reach behind a node that its writer left torn. */
-static unsigned
-check_acknowledged(void)
+struct dead {
+	unsigned id;
+	long long pid;
+	uint64_t low, high;		/* numbers that the node covers: [low, high) */
+};
+
+/* Each must be there, but those of this node (NULL: none). */
+static void
+check_acknowledged(const struct dead *torn)
 {
-	unsigned checked = 0, torn = 0;
+	unsigned checked = 0;
 
 	for (uint64_t number = 0; number < NUMBERS; number++) {
 		uint64_t payload = 0;
 		int rc;
 
-		if (!acknowledged[number])
+		if (!acknowledged[number] ||
+			(torn && number >= torn->low && number < torn->high))
 			continue;
 		checked++;
-		/* A torn node costs lock_timeout_ms each time. */
-		if (torn > 20)
-			continue;
 		rc = lookup(fixture.worker, fixture.index, number, &payload);
-		torn += rc == -NAM_E_LOCK_ORPHANED;
-		if (rc == -NAM_E_LOCK_ORPHANED)
-			continue;
 		if (rc)
 			print_error("%llu: %s\n", (unsigned long long)number, nam_err_name(rc));
 		assert_int_equal(rc, 0);
 		assert_int_equal(payload, payload_of(number));
 	}
-	print_message("%u acknowledged entries, %u of them in torn nodes\n", checked, torn);
-	return torn;
+	print_message("%u acknowledged entries\n", checked);
 }
 
 /* Delivered entries are in order and were written; acknowledged ones are delivered. */
 static void
-check_scan(bool reverse, bool torn)
+check_scan(bool reverse, int expect)
 {
 	struct nam_range range = { .reverse = reverse };
 	uint8_t keys[200 * 8];
@@ -288,47 +270,42 @@ check_scan(bool reverse, bool torn)
 		}
 	}
 	nam_cursor_close(cursor);
-	if (torn && rc == -NAM_E_LOCK_ORPHANED)
+	assert_int_equal(rc, expect);
+	if (rc)
 		return;
-	assert_int_equal(rc, 0);
 	for (; next < NUMBERS; next += reverse ? -1ull : 1)
 		assert_false(acknowledged[next]);
 }
 
-/* Changes work, or name the dead client that has torn the node in their way, and soon. */
 static void
-check_changes(const long long *pids, unsigned pids_count, bool torn)
+check_changes(void)
 {
-	unsigned good = 0, orphaned = 0;
-
 	for (uint64_t i = 0; i < 200; i++) {
-		uint64_t number = number_of(LATE, i), start_ns = nam_now_ns();
-		int rc = insert(fixture.worker, fixture.index, number);
-		const char *pid = strstr(nam_worker_diag(fixture.worker), "pid ");
-		bool known = false;
+		uint64_t start_ns = nam_now_ns();
 
+		assert_int_equal(insert(fixture.worker, fixture.index, number_of(LATE, i)), 0);
 		assert_true(nam_now_ns() - start_ns < BOUND_NS);
-		good += rc == 0;
-		if (!rc)
-			continue;
-		assert_true(torn);
-		assert_int_equal(rc, -NAM_E_LOCK_ORPHANED);
-		orphaned++;
-		assert_non_null(pid);
-		for (unsigned k = 0; k < pids_count; k++)
-			known |= pids[k] == atoll(pid + 4);
-		assert_true(known);
 	}
-	print_message("%u inserts worked, %u met a dead client's lock\n", good, orphaned);
-	assert_true(good > 50);
+}
+
+/* Operators look after the tree meanwhile: neither may hang, nor do harm. */
+static void
+collect_around(int expect)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t start_ns = nam_now_ns();
+		struct nam_collect_stat stat;
+
+		assert_int_equal(nam_index_collect(fixture.worker, fixture.index, &stat), expect);
+		assert_true(nam_now_ns() - start_ns < 3 * BOUND_NS);
+	}
 }
 
 static void
 clients__killed_in_loops_of_inserts__WHAT_WAS_ACKNOWLEDGED_STAYS(void **state)
 {
-	unsigned rounds = (unsigned)test_scaled(ROUNDS), torn;
+	unsigned rounds = (unsigned)test_scaled(ROUNDS);
 	struct nam_rng rng = nam_rng_seed(nam_entropy());
-	long long pids[ROUNDS * 32];
 	struct damage damage;
 	struct child survivor;
 	int in;
@@ -343,32 +320,24 @@ clients__killed_in_loops_of_inserts__WHAT_WAS_ACKNOWLEDGED_STAYS(void **state)
 	tree_begin(NUMBERS / CLASSES);
 	for (uint64_t i = 0; i < fixture.base; i++)
 		acknowledged[number_of(0, i)] = 1;
-	orphaned_count = 0;
 	start_survivor(&survivor, &in);
 	for (unsigned round = 0; round < rounds; round++)
-		kill_round(round, &rng, pids + round * VICTIMS);
-	end_survivor(&survivor, in, pids, rounds * VICTIMS);
+		kill_round(round, &rng);
+	end_survivor(&survivor, in);
 
-	torn = check_acknowledged();
+	check_acknowledged(NULL);
 	damage = tree_verify(true);
 	print_message("left behind: %u locks, %u missing separators, %u torn nodes\n", damage.locks,
 		damage.separators, damage.torn);
-	/* Victims and the survivor insert, delete and read: none of them holds a lock aside. */
-	print_message("%llu operations met a torn node\n", (unsigned long long)orphaned_count);
-	assert_true(!orphaned_count || damage.torn);
-	check_scan(false, torn || damage.torn);
-	check_scan(true, torn || damage.torn);
-	check_changes(pids, rounds * VICTIMS, torn || damage.torn);
-	tree_end(torn || damage.torn);
+	check_scan(false, 0);
+	check_scan(true, 0);
+	check_changes();
+	collect_around(0);
+	tree_verify(false);
+	tree_end(0);
 }
 
 /* ---- killed with one particular lock in their hands --------------------------------------- */
-
-struct dead {
-	unsigned id;
-	long long pid;
-	uint64_t low, high;		/* numbers that the node covers: [low, high) */
-};
 
 static unsigned
 height(void)
@@ -476,20 +445,6 @@ tree_begin_acknowledged(uint64_t base)
 		acknowledged[number_of(0, i)] = 1;
 }
 
-/* Operators look after the tree meanwhile: neither may hang, nor do harm. */
-static void
-collect_around(bool torn)
-{
-	for (unsigned i = 0; i < 3; i++) {
-		uint64_t start_ns = nam_now_ns();
-		struct nam_collect_stat stat;
-		int rc = nam_index_collect(fixture.worker, fixture.index, &stat);
-
-		assert_true(rc == 0 || (torn && rc == -NAM_E_LOCK_ORPHANED));
-		assert_true(nam_now_ns() - start_ns < 3 * BOUND_NS);
-	}
-}
-
 static void
 client__dies_with_a_leaf_locked__CHANGES_TO_IT_GO_ON(void **state)
 {
@@ -499,16 +454,16 @@ client__dies_with_a_leaf_locked__CHANGES_TO_IT_GO_ON(void **state)
 	(void)state;
 	tree_begin_acknowledged(2000);
 	lock_and_die(number_of(0, 500), 0, "whole", &dead);
-	assert_int_equal(check_acknowledged(), 0);
+	check_acknowledged(NULL);
 	expect_changes_to_work(number_of(0, 500));
-	collect_around(false);
-	assert_int_equal(check_acknowledged(), 0);
-	check_scan(false, false);
-	check_scan(true, false);
+	collect_around(0);
+	check_acknowledged(NULL);
+	check_scan(false, 0);
+	check_scan(true, 0);
 	damage = tree_verify(false);
 	assert_int_equal(damage.locks, 0);
 	assert_int_equal(damage.separators, 0);
-	tree_end(false);
+	tree_end(0);
 }
 
 static void
@@ -529,12 +484,12 @@ die_above_the_leaves(unsigned level)
 		inserted++;
 	}
 	assert_true(inserted >= 100);
-	assert_int_equal(check_acknowledged(), 0);
-	check_scan(false, false);
-	check_scan(true, false);
-	collect_around(false);
-	assert_int_equal(check_acknowledged(), 0);
-	check_scan(true, false);
+	check_acknowledged(NULL);
+	check_scan(false, 0);
+	check_scan(true, 0);
+	collect_around(0);
+	check_acknowledged(NULL);
+	check_scan(true, 0);
 	assert_int_equal(tree_verify(false).locks, 0);
 }
 
@@ -544,7 +499,7 @@ client__dies_with_a_parent_locked__LEAVES_BELOW_GO_ON(void **state)
 	(void)state;
 	tree_begin_acknowledged(2000);
 	die_above_the_leaves(1);
-	tree_end(false);
+	tree_end(0);
 }
 
 static void
@@ -553,7 +508,7 @@ client__dies_with_the_root_locked__TREE_GOES_ON(void **state)
 	(void)state;
 	tree_begin_acknowledged(2000);
 	die_above_the_leaves(height() - 1);
-	tree_end(false);
+	tree_end(0);
 }
 
 /* A tree of one leaf. */
@@ -565,12 +520,12 @@ client__dies_with_the_only_leaf_locked__TREE_GOES_ON(void **state)
 	(void)state;
 	tree_begin_acknowledged(5);
 	lock_and_die(number_of(0, 0), 0, "whole", &dead);
-	assert_int_equal(check_acknowledged(), 0);
+	check_acknowledged(NULL);
 	expect_changes_to_work(number_of(0, 0));
-	assert_int_equal(check_acknowledged(), 0);
-	check_scan(false, false);
-	check_scan(true, false);
-	tree_end(false);
+	check_acknowledged(NULL);
+	check_scan(false, 0);
+	check_scan(true, 0);
+	tree_end(0);
 }
 
 static void
@@ -589,21 +544,17 @@ client__dies_in_the_middle_of_a_write__ONLY_THAT_NODE_IS_LOST(void **state)
 		&dead);
 	expect_changes_to_fail(number_of(0, 500), &dead);
 	insert_elsewhere(&dead, 500);
-	for (uint64_t number = 0; number < NUMBERS; number++) {
-		if (!acknowledged[number] || (number >= dead.low && number < dead.high))
-			continue;
-		assert_int_equal(lookup(fixture.worker, fixture.index, number, &payload), 0);
-		assert_int_equal(payload, payload_of(number));
-	}
-	check_scan(false, true);
-	check_scan(true, true);
+	check_acknowledged(&dead);
+	check_scan(false, -NAM_E_LOCK_ORPHANED);
+	check_scan(true, -NAM_E_LOCK_ORPHANED);
 	damage = tree_verify(true);
 	assert_true(damage.torn >= 1);
 	start_ns = nam_now_ns();
-	(void)!nam_index_stat(fixture.worker, fixture.index, &stat);
+	assert_int_equal(nam_index_stat(fixture.worker, fixture.index, &stat),
+		-NAM_E_LOCK_ORPHANED);
 	assert_true(nam_now_ns() - start_ns < 3 * BOUND_NS);
-	collect_around(true);
-	tree_end(true);
+	collect_around(-NAM_E_LOCK_ORPHANED);
+	tree_end(-NAM_E_LOCK_ORPHANED);
 }
 
 /* Several threads with many fibers each run into the dead client's lock at once. */
@@ -676,8 +627,8 @@ client__dies_with_what_many_want__ONE_TAKES_OVER_AND_ALL_GO_ON(void **state)
 	}
 	acknowledged[number_of(0, 500) + LATE] = 1;
 	assert_int_equal(tree_verify(false).locks, 0);
-	assert_int_equal(check_acknowledged(), 0);
-	tree_end(false);
+	check_acknowledged(NULL);
+	tree_end(0);
 }
 
 /* Dead clients hold back no memory: their epochs end with their connections. */
@@ -685,18 +636,11 @@ static void
 client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **state)
 {
 	uint64_t deadline, reusable = 0;
-	long long pids[VICTIMS];
 	struct nam_rng rng = nam_rng_seed(1);
 
 	(void)state;
 	tree_begin_acknowledged(3000);
-	kill_round(0, &rng, pids);
-	/* A victim that dies in the middle of a WRITE, now and then, is another test's business. */
-	while (tree_verify(true).torn) {
-		tree_end(true);
-		tree_begin_acknowledged(3000);
-		kill_round(0, &rng, pids);
-	}
+	kill_round(0, &rng);
 	for (uint64_t number = 0; number < NUMBERS; number++) {
 		uint8_t key[8];
 
@@ -714,7 +658,7 @@ client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **stat
 		nam_sleep_ns(20000000);
 	}
 	assert_true(reusable > 0);
-	tree_end(false);
+	tree_end(0);
 }
 
 int
