@@ -209,8 +209,7 @@ session_collect(struct session *self)
 {
 	int rc = nam_records_collect(self->worker, self->records, NULL); /* SUSPENDS */
 
-	/* Of the index of the keys, which it walks, a part may be locked by the dead. */
-	if (rc && rc != -NAM_E_LOCK_ORPHANED && rc != -NAM_E_RESTART_TORN)
+	if (rc)
 		test_die("collect: %s", nam_worker_diag(self->worker));
 }
 
