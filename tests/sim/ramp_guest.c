@@ -107,7 +107,7 @@ ramp_tidy(struct player *guest)
 	/* The record of released locks is evidence, and stays. */
 	if (rc || ramp_run.undecided > undecided ||
 		ramp_run.plan.kind.algorithm == NAM_RAMP_LOCKING) {
-		if (rc && !ramp_explained(rc))
+		if (rc && !ramp_locked(rc) && !ramp_explained(rc))
 			ramp_failed("stat: %s", nam_worker_diag(guest->worker));
 		return;
 	}
@@ -134,8 +134,7 @@ ramp_drop(struct player *guest)
 {
 	int rc = nam_records_drop(guest->worker, STORE);
 
-	/* Locks of the dead in the index of the keys. */
-	if (rc && !ramp_explained(rc))
+	if (rc && !ramp_locked(rc) && !ramp_explained(rc))
 		ramp_failed("drop: %s", nam_worker_diag(guest->worker));
 	ramp_run.dropped = !rc;
 }

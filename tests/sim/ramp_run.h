@@ -69,7 +69,7 @@ struct ramp_run {
 extern struct ramp_run ramp_run;
 
 void ramp_failed(const char *format, ...) NAM_PRINTF(1, 2);
-/* Errors explained by another's death, or the end of a connection; or by locks and slowness. */
+/* Errors of a connection that ended, or a slow wire; and of locks. */
 bool ramp_explained(int rc);
 bool ramp_locked(int rc);
 

@@ -115,26 +115,35 @@ ramp_name_key(struct session *self, uint32_t i, uint32_t key)
 	(void)snprintf(self->keys[i], sizeof(self->keys[i]), "key%u", key);
 }
 
-/* Errors explained by another's death, or the end of a connection. */
-bool
-ramp_explained(int rc)
+/* Clients that die or lose connections leave blocks, and transactions half done. */
+static bool
+disturbed(void)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
 
-	return counts.kills || counts.broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
+	return counts.kills || counts.broken;
+}
+
+bool
+ramp_explained(int rc)
+{
+	return (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)) &&
+	       (nam_sim_counted().broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT));
 }
 
 /*
- * A client without a record's address searches the index of keys, and finds locks of the
- * dead, locks of stalled clients, or a slow cluster.
+ * A client without a record's address searches the index of keys.  Locks of dead clients are taken
+ * over.  If a client had no memory for a redo record, it may leave a node that stays torn.
  */
 bool
 ramp_locked(int rc)
 {
+	struct nam_sim_counts counts = nam_sim_counted();
+
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-		return ramp_explained(rc);
+		return disturbed() && counts.full;
 	return (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) || rc == -NAM_E_RESTART_TORN) &&
-	       (ramp_explained(rc) || ramp_run.plan.slowness > 1 || nam_sim_counted().stalls);
+	       (counts.broken || counts.stalls || ramp_run.plan.slowness > 1);
 }
 
 /* A transaction's reads of some records, which its session keeps from `first` on. */
@@ -235,7 +244,7 @@ outcome(const struct player *player, int rc)
 		return SIM_TXN_ABORTED;
 	}
 	ramp_run.unknown++;
-	if (!ramp_explained(rc) || !(nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)))
+	if (!ramp_explained(rc))
 		ramp_failed("put_all: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 	return SIM_TXN_UNKNOWN;
 }
@@ -483,13 +492,13 @@ director_main(void *arg)
 	ramp_visit(ramp_write_again);
 	ramp_visit(ramp_tidy);
 	ramp_visit(ramp_look);
-	if (ramp_explained(0)) {
+	if (disturbed()) {
 		ramp_visit(ramp_sweep_store);
 		ramp_visit(ramp_look);
 	}
 	ramp_visit(ramp_drop);
 	/* A sweep that failed may have taken versions out of their chains. */
-	if (ramp_explained(0) || ramp_run.plan.sweeps)
+	if (disturbed() || ramp_run.plan.sweeps)
 		ramp_visit(ramp_sweep_all);
 	after = sim_cluster_used(&ramp_run.cluster, worker);
 	/* C26: nothing of the dead is left, to the byte. */

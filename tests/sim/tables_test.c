@@ -86,19 +86,20 @@ now(void)
 	return nam_sim_now_ns() + 1;
 }
 
-/* Errors explained by another's death, the end of a connection, or a slow wire. */
+/*
+ * Errors explained by a slow wire, or the locks of clients that are slow or stalled.  If a client
+ * had no memory for a redo record, and died, a node may stay torn.
+ */
 static bool
 explained(int rc)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
 
-	if (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED))
-		return counts.kills || counts.broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-		return counts.kills || counts.broken;
+		return counts.kills && counts.full;
 	if (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) || rc == -NAM_E_RESTART_TORN)
-		return counts.kills || counts.broken || counts.stalls || run.slowness > 1;
-	return rc == -NAM_E_REMOTE_FULL;
+		return counts.stalls || run.slowness > 1;
+	return rc == -NAM_E_REMOTE_FULL || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
