@@ -689,8 +689,9 @@ head_make(struct actor *self, const struct nam_records *records, struct nam_gadd
 		litmus_fail("head: %s", nam_worker_diag(self->worker));
 }
 
-static void
-drop_and_write(struct actor *self)
+/* The store is dropped when another client knows the head; where that was. */
+static struct nam_gaddr
+head_drop(struct actor *self)
 {
 	struct nam_records *records = litmus_store_make(self, NULL);
 	struct nam_gaddr at;
@@ -701,6 +702,14 @@ drop_and_write(struct actor *self)
 	litmus_await(ONE);
 	if (nam_records_drop(self->worker, LITMUS_STORE))
 		litmus_fail("drop: %s", nam_worker_diag(self->worker));
+	return at;
+}
+
+static void
+drop_and_write(struct actor *self)
+{
+	struct nam_gaddr at = head_drop(self);
+
 	return_runs(self);
 	cover(self, at);
 	/* Its bytes look like the head. */
@@ -712,15 +721,8 @@ drop_and_write(struct actor *self)
 static void
 drop_and_make(struct actor *self)
 {
-	struct nam_records *records = litmus_store_make(self, NULL);
-	struct nam_gaddr at, other = NAM_GADDR_NULL;
+	struct nam_gaddr at = head_drop(self), other = NAM_GADDR_NULL;
 
-	head_make(self, records, &at);
-	nam_records_close(records);
-	litmus.flags[FOUR] = true;
-	litmus_await(ONE);
-	if (nam_records_drop(self->worker, LITMUS_STORE))
-		litmus_fail("drop: %s", nam_worker_diag(self->worker));
 	litmus_limbo_empty(self);
 	for (unsigned i = 0; i < 100 && nam_gaddr_untagged(other).raw != at.raw; i++)
 		if (nam_alloc_on(self->worker, 0, NAM_RECORD_HEAD_BYTES, &other))

@@ -319,12 +319,8 @@ replaced_keep(struct nam__txn *txn)
 static int
 replaced_dropped(struct nam__txn *txn)
 {
-	for (uint32_t i = 0; i < txn->replaced_count; i++) {
-		const struct nam__replaced *gone = &txn->replaced[i];
-
-		nam_retire(txn->worker, nam_gaddr_untagged(gone->at),
-			nam__version_stride(nam__version_at_bytes(gone->at)));
-	}
+	for (uint32_t i = 0; i < txn->replaced_count; i++)
+		nam__version_retire(txn->worker, txn->replaced[i].at, 0);
 	return nam__records_dropped(txn->worker, txn->records);
 }
 
