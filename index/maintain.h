@@ -118,8 +118,8 @@ struct nam_collect_stat {
  * Other operations go on meanwhile.
  *
  * Returns 0 or a negative code:
- *	-NAM_E_LOCK_TIMEOUT	another collector, a bulk load or a drop is at work; the diag names
- *				its client
+ *	-NAM_E_LOCK_TIMEOUT	another collector, a bulk load or a drop is at work, or its client
+ *				ended and is FENCING for lock_timeout_ms; the diag names it
  *	-NAM_E_LOCK_ORPHANED	as in index.h, of some nodes; all others were looked after, and
  *				*ret_stat is set even so
  *	-ECANCELED		as nam_worker_stop_when() says; *ret_stat is set even so

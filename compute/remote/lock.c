@@ -278,8 +278,8 @@ nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 		holder->name[0] ? holder->name : "unknown", (unsigned long long)holder->pid,
 		holder->dead ? "which died" :
 			holder->unknown ? "which server 0 does not know" :
-			holder->fencing ? "which ended, and a memory server that does not answer "
-				"may still have requests of it" : "which is alive");
+			holder->fencing ? "which ended, and a memory server has not said yet that "
+				"it has no more requests of it" : "which is alive");
 }
 
 int
@@ -602,13 +602,14 @@ nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 
 NAM_FIBER_FN static int
 try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t word,
-	uint64_t *ret_dead)
+	uint64_t *ret_dead, bool *ret_fencing)
 {
 	struct nam__lock_holder holder;
 	uint64_t held, seen;
 	int rc;
 
 	*ret_dead = NAM_LOCK_FREE;
+	*ret_fencing = false;
 	rc = nam__word_cas(worker, at, offset, NAM_LOCK_FREE, word, &held); /* SUSPENDS */
 	/* C27: without the word there is no work. */
 	if (rc || held == NAM_LOCK_FREE || !NAM_GUARD(COLLECTOR_WORD))
@@ -616,6 +617,7 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
+	*ret_fencing = holder.fencing;
 	nam_race_point("owner.asked");
 	/* C27: the word of a living owner stays. */
 	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
@@ -639,12 +641,15 @@ int
 nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
 	uint64_t patience_ns, uint64_t *ret_word, uint64_t *ret_dead)
 {
-	uint64_t start_ns = nam_now_ns();
+	uint64_t start_ns = nam_now_ns(), fencing_ns = worker->client->options.lock_timeout_ms *
+		1000000ull;
+	bool fencing;
 	int rc;
 
 	*ret_word = nam__lock_word_new(worker);
-	while ((rc = try(worker, at, offset, *ret_word, ret_dead)) == /* SUSPENDS */
-			-NAM_E_LOCK_TIMEOUT && nam_now_ns() - start_ns < patience_ns)
+	while ((rc = try(worker, at, offset, *ret_word, ret_dead, &fencing)) == /* SUSPENDS */
+			-NAM_E_LOCK_TIMEOUT && nam_now_ns() - start_ns <
+			(fencing && fencing_ns > patience_ns ? fencing_ns : patience_ns))
 		nam__pause_await(worker, OWNER_PAUSE_NS); /* SUSPENDS */
 	return rc;
 }
