@@ -64,6 +64,8 @@
 	X(SWEEP_ENTRIES, "sweep-entries", "entries of versions that are no more")                    \
 	X(SWEEP_DROP, "sweep-drop", "the second return of blocks of a store that is dropped")        \
 	X(SWEEP_SLICE, "sweep-slice", "the loss of head nodes between two operations")               \
+	X(SWEEP_CLOSE, "sweep-close", "writes to heads that a sweep has freed")                      \
+	X(SWEEP_CLOSE_WAIT, "sweep-close-wait", "versions of such heads that a writer retires")      \
 	X(SWEEP_MARK, "sweep-mark", "the loss of blocks that names lead to")                         \
 	X(SIGN_OF_LIFE, "sign-of-life", "the fencing of clients that are busy")                     \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \

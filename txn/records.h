@@ -228,9 +228,9 @@ struct nam_record_put {
  * Cost:	2 round trips: for each record 1 WRITE, 1 READ of 16 bytes, then 2 CAS; a doorbell
  *		for 20 of them on each memory server touched.  1 more if the replaced version was
  *		not read or written lately, if another client commits meanwhile, or if clocks
- *		differ.  A new key takes 1 lookup and 1 insert of the index beforehand, and
- *		all of them 1 round trip with 1 WRITE each.  Served: 2 round trips, 2 messages to
- *		each memory server; RAMP_LOCKING as nam_records_get_all().
+ *		differ.  New keys: 1 lookup and 1 insert each beforehand, and 1 round trip with 1
+ *		WRITE each.  Served: 2 round trips, 2 messages to each memory server; RAMP_LOCKING
+ *		as nam_records_get_all().
  * Progress:	does not wait, except for a new key as nam_index_insert() does; RAMP_LOCKING:
  *		waits for readers and writers of these records; older transactions go first.
  */
@@ -260,7 +260,8 @@ struct nam_records_collected {
 	uint64_t bytes;			/* and their remote memory */
 	uint64_t committed;		/* transactions of dead clients; */
 	uint64_t aborted;		/* or never to be committed */
-	uint64_t undecided;		/* versions of such clients that stay prepared */
+	uint64_t undecided;		/* versions of such clients that stay prepared, */
+	bool busy;			/* some because another client was deciding */
 };
 
 /**
@@ -272,9 +273,8 @@ struct nam_records_collected {
  * collector commits it; if not, it aborts it.  RAMP_SMALL and RAMP_HYBRID: if the version of the
  * leading record is replaced and gone, another version stays until its own record has something
  * newer.  RAMP_LOCKING: locks of dead clients are terminated.
- *
- * Clients may collect at once, and be interrupted.  One at a time decides; to others transactions
- * are undecided, after 100 ms.  A second run finds versions that were too young.
+ * Clients may collect at once.  One at a time decides; to others transactions are undecided, after
+ * 100 ms.  A second run finds versions that were too young.
  *
  * @ret_collected	the work done, also before a failure.  May be NULL
  *

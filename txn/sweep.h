@@ -42,11 +42,17 @@ struct nam_sweep_stat {
  * Other operations go on meanwhile, and living clients lose nothing.  If a client is killed
  * meanwhile, the sweep completes what that one had begun, too.
  *
- * Returns 0 or a negative code; then nothing is freed, and the worker's diag says why:
- *	-NAM_E_LOCK_TIMEOUT	another client sweeps, or is stopped, or in a long operation
+ * Returns 0 or a negative code, and the worker's diag says why.  Some entries and parts may be gone
+ * then, and blocks of those memory servers that had answered; the rest is for the next sweep.
+ *	-NAM_E_LOCK_TIMEOUT	another client sweeps, completes transactions, is stopped, or is in
+ *				a long operation; it is named
  *	-EAGAIN			clients are killed all the time
- *	-NAM_E_LOST, ...	an index or a store cannot be read whole, as nam_index_open(),
- *				nam_index_stat() and nam_records_open() say
+ *	-NAM_E_LOST, -NAM_E_RESTART_*, -NAM_E_LOCK_ORPHANED, -NAM_E_REMOTE_CORRUPT
+ *				an index or a store cannot be read whole: as nam_index_open(),
+ *				nam_index_stat() and nam_records_open() say; it is named.  No sweep
+ *				frees anything until it is dropped
+ *	-NAM_E_FABRIC_DENIED	the client's key is not an admin's
+ *	-NAM_E_FABRIC_*, -NAM_E_FENCED, -ENOMEM
  *	-ECANCELED		as nam_worker_stop_when() says
  *
  * Suspends:	yes.  nam_worker_pace() limits what it looks at.  Blocks are reusable by the next

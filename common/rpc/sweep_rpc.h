@@ -18,13 +18,15 @@
  *	REPORT	the lead: clients say HELD of the blocks in their limbos; which one has not
  *	ACK	the lead, over a session connection: the client has
  *	ASK	all: which of these are suspect
+ *	CLOSE	all: the heads of records that are suspect lose their tags, so that no client takes
+ *		them for heads of its store; says how many had one
  *	END	all: blocks that are suspect now wait for readers, as after FREE with that label;
  *		trees and stores are dropped; or nothing happens, without one
  *
  * A sweep has a number that no other one has.  BEGIN of another ends it.
  *
- * BEGIN, SPARE and END look at a slice of the blocks.  The word of the reply is the place where the
- * next slice begins, or 0.  The next request has it as its last word, the first one none.
+ * BEGIN, SPARE, CLOSE and END look at a slice of the blocks.  The word of the reply is the place
+ * where the next slice begins, or 0.  The next request has it as its last word, the first one none.
  *
  * -EAGAIN: another sweep has begun.
  */
@@ -47,6 +49,7 @@ enum nam_rpc_sweep_step {
 	NAM_RPC_SWEEP_REPORT,
 	NAM_RPC_SWEEP_ACK,
 	NAM_RPC_SWEEP_ASK,
+	NAM_RPC_SWEEP_CLOSE,
 	NAM_RPC_SWEEP_END,
 };
 

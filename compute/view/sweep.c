@@ -431,6 +431,23 @@ nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t cou
 }
 
 int
+nam__sweep_close_heads(struct nam__sweep *sweep, uint64_t *ret_closed, struct nam_diag *diag)
+{
+	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
+	struct nam_rpc_sweep_request *request = (void *)body;
+	struct nam__swept all;
+	int rc;
+
+	*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_CLOSE,
+		.number = sweep->number };
+	diag->text[0] = '\0';
+	rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
+	*ret_closed = all.suspect.blocks;
+	nam_race_point("sweep.closed");
+	return explain(sweep, rc, diag);
+}
+
+int
 nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept, struct nam_diag *diag)
 {
 	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];

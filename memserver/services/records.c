@@ -33,7 +33,7 @@ nam__records_of(const struct nam__exchange *exchange, uint64_t store)
 bool
 nam__records_request_ok(const struct nam_rpc_records_request *request, uint32_t flags)
 {
-	return request->count && request->count <= NAM_RPC_RECORDS_MAX &&
+	return request->store && request->count && request->count <= NAM_RPC_RECORDS_MAX &&
 		request->stamps <= NAM_RPC_RECORDS_MAX && !(request->flags & ~flags) &&
 		!request->reserved;
 }
@@ -234,14 +234,15 @@ nam__service_records_commit(struct nam__exchange *exchange)
 {
 	struct nam_rpc_records_committed *reply = exchange->reply;
 	const struct nam_rpc_records_request *request = exchange->body;
-	const struct nam__server_records records = nam__records_of(exchange, request->store);
+	struct nam__server_records records = nam__records_of(exchange, request->store);
 	const struct nam_rpc_records_commit *versions = (const void *)(request + 1);
 
 	if (!nam__records_request_ok(request, NAM_RECORDS_ABORT | NAM_RECORDS_CLOSE) ||
-		request->stamps ||
+		request->stamps || request->flags == (NAM_RECORDS_ABORT | NAM_RECORDS_CLOSE) ||
 		exchange->body_bytes != sizeof(*request) + request->count * sizeof(*versions))
 		return -NAM_E_FABRIC_PROTOCOL;
 	*reply = (struct nam_rpc_records_committed){ 0 };
+	records.closes = request->flags & NAM_RECORDS_CLOSE;
 	for (uint32_t i = 0; i < request->count; i++) {
 		struct nam__server_head *head;
 		int rc = nam__server_record_lock(&records, versions[i].head, &head);

@@ -131,6 +131,26 @@ spare(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, voi
 	return 0;
 }
 
+/* R10: a handle of a store whose dropper has died may still know these heads. */
+static int
+heads_close(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
+{
+	uint8_t *base = allocator->calls.base(allocator->calls.arg, run->region) + run->offset;
+
+	if (word >= run->words || run->stride != NAM_RECORD_HEAD_BYTES)
+		return 0;
+	for (uint64_t left = run->bits[word].suspect; left; left &= left - 1) {
+		uint32_t bit = (uint32_t)__builtin_ctzll(left);
+		uint32_t *tag = (uint32_t *)(void *)(base + offsetof(struct nam__server_head, tag) +
+			(uint64_t)run->stride * (64 * word + bit));
+
+		/* Clients READ it meanwhile. */
+		if (__atomic_exchange_n(tag, 0, __ATOMIC_RELAXED))
+			suspects_add(arg, run, 1ull << bit);
+	}
+	return 0;
+}
+
 struct ending {
 	uint64_t label;
 	struct nam_rpc_sweep_reply *reply;
@@ -423,6 +443,15 @@ ask(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 }
 
 static int
+close_suspects(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
+	struct nam_rpc_sweep_reply *reply)
+{
+	reply->count = 1;
+	return words_some(&exchange->server->allocator, place_of(request), heads_close, reply,
+		reply->words);
+}
+
+static int
 end(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
@@ -520,6 +549,8 @@ static const struct step {
 	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, LEAD | NUMBERED },
 	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
 		NUMBERED | GOES_ON },
+	[NAM_RPC_SWEEP_CLOSE] = { close_suspects, NAM_ROLE_ADMIN, 0, 0,
+		NUMBERED | GOES_ON | SLICES },
 	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 0, NUMBERED | GOES_ON | SLICES },
 };
 

@@ -22,6 +22,7 @@ struct sweeping {
 	struct nam_worker *worker;
 	bool dry;
 	struct nam_sweep_stat *stat;
+	bool settling;			/* all is marked */
 	struct nam__catalog_name *names;
 	uint32_t count, size;
 	struct nam_table **tables;	/* of names of that kind; NULL: dropped meanwhile */
@@ -128,11 +129,17 @@ store_collect(struct sweeping *self, uint32_t i)
 
 	if (rc)
 		return rc;
-	rc = nam_records_collect(worker, shared(self, records) ?: records, &done); /* SUSPENDS */
+	/* T3: what memory servers commit lies in chains, or in blocks that are spared. */
+	if (!self->settling || records->options.commit == NAM_RECORDS_ONESIDED)
+		rc = nam_records_collect(worker, shared(self, records) ?: records,
+			&done); /* SUSPENDS */
 	/* Where memory servers do not know versions, only records lead to them. */
 	if (!rc && done.undecided && records->options.commit == NAM_RECORDS_ONESIDED)
-		rc = nam_diag_set(&worker->diag, -NAM_E_LOST, "record store '%s': transactions of "
-			"dead clients name records on memory servers that are gone", name);
+		rc = done.busy ? nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT, "record store "
+			"'%s': another client completes transactions of dead clients; try again",
+			name) : nam_diag_set(&worker->diag, -NAM_E_LOST, "record store '%s': "
+			"transactions of dead clients name records on memory servers that are "
+			"gone; drop it", name);
 	nam_records_close(records);
 	return rc;
 }
@@ -163,8 +170,10 @@ merge_complete(struct sweeping *self, uint32_t i)
 }
 
 /*
- * If a client was killed meanwhile, its merges and transactions are completed; what these take
- * out lies in limbos then.  All marks count on, so this does not take as long as the sweep.
+ * If a client was killed meanwhile, its merges and its one-sided transactions are completed; what
+ * these take out lies in limbos then.  All marks count on, so this does not take as long as the
+ * sweep.  Served transactions may wait: to decide about them takes longer than a client lives where
+ * one after another is killed.
  */
 NAM_FIBER_FN static int
 settle(struct sweeping *self)
@@ -172,6 +181,7 @@ settle(struct sweeping *self)
 	uint32_t settles = 0, ignored;
 	int rc;
 
+	self->settling = true;
 	while ((rc = nam__sweep_settle(&self->sweep, &self->diag)) == -EAGAIN && /* SUSPENDS */
 		++settles < SETTLES_MAX) {
 		self->diag.text[0] = '\0';
@@ -183,6 +193,20 @@ settle(struct sweeping *self)
 			break;
 	}
 	return rc;
+}
+
+/*
+ * R10: clients may know heads of a store whose dropper has died.  One that found such a head open
+ * may retire the version there.
+ */
+NAM_FIBER_FN static int
+heads_close(struct sweeping *self)
+{
+	uint64_t closed = 0;
+	int rc = self->dry || !NAM_GUARD(SWEEP_CLOSE) ? 0 :
+		nam__sweep_close_heads(&self->sweep, &closed, &self->diag); /* SUSPENDS */
+
+	return rc || !closed || !NAM_GUARD(SWEEP_CLOSE_WAIT) ? rc : settle(self); /* SUSPENDS */
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -342,6 +366,8 @@ steps(struct sweeping *self)
 		rc = all_mark(self); /* SUSPENDS */
 	if (!rc)
 		rc = settle(self); /* SUSPENDS */
+	if (!rc)
+		rc = heads_close(self); /* SUSPENDS */
 	if (!rc)
 		rc = names_each(self, NAM_CATALOG_TABLE, table_tidy, &ignored); /* SUSPENDS */
 	if (!rc)

@@ -228,7 +228,9 @@ try_put(struct retries *retries, struct outcome *outcome)
 	nam__txn_stamp(txn);
 	nam_race_point("locking.begin");
 	rc = nam__locks_prepare(txn, &retries->refusal); /* SUSPENDS */
-	outcome->maybe_known = nam_err_is(rc, NAM_E_FABRIC);
+	/* R8: a drop may have listed some of them. */
+	outcome->maybe_known = nam_err_is(rc, NAM_E_FABRIC) || (rc == -NAM_E_DROPPED &&
+		NAM_GUARD(RETIRE_ONCE));
 	if (!rc && !retries->refusal.why) {
 		nam_race_point("records.prepared");
 		rc = commit(txn, outcome); /* SUSPENDS */

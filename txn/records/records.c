@@ -443,6 +443,7 @@ nam__records_drop_join(struct nam_worker *worker, const char *name,
 NAM_FIBER_FN static int
 free_all(struct nam_worker *worker, struct nam__records_drop *drop)
 {
+	struct nam_diag said;
 	int rc = 0, index_rc;
 
 	nam_race_point("records.unnamed");
@@ -461,7 +462,10 @@ free_all(struct nam_worker *worker, struct nam__records_drop *drop)
 		return nam_diag_set(&worker->diag, -NAM_E_LOST, "record store '%s' was dropped, "
 			"but its superblock does not verify: its records stay allocated until a "
 			"sweep", drop->records.name);
-	return index_rc ? index_rc : rc;
+	rc = index_rc ? index_rc : rc;
+	said = worker->diag;
+	return !rc ? 0 : nam_diag_set(&worker->diag, rc, "record store '%s' was dropped, but "
+		"some of it stays allocated until a sweep: %s", drop->records.name, said.text);
 }
 
 int

@@ -167,7 +167,8 @@ nam__txn_locate(struct nam__txn *txn)
 		if (!rc)
 			item->head.raw = item->cached.head.raw = head;
 		else if (rc != -NAM_E_NOTFOUND)
-			return rc;
+			return rc == -NAM_E_DROPPED ?
+				nam__records_dropped(txn->worker, txn->records) : rc;
 	}
 	return 0;
 }

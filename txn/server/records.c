@@ -20,6 +20,13 @@ lock_of(const struct nam__server_records *records, uint64_t head_at)
 	return &records->locks[nam_mix64(head_at) % NAM__RECORDS_LOCKS];
 }
 
+/* Of a head some of whose versions are listed: only CLOSE goes on there. */
+static uint32_t
+closing_tag(uint64_t store)
+{
+	return nam__record_tag(store) ^ 2;
+}
+
 int
 nam__server_record_lock(const struct nam__server_records *records, uint64_t head_at,
 	struct nam__server_head **ret_head)
@@ -35,6 +42,7 @@ nam__server_record_lock(const struct nam__server_records *records, uint64_t head
 			nam_yield();
 	/* R10 */
 	if (!records->store || head->tag == nam__record_tag(records->store) ||
+		(records->closes && head->tag == closing_tag(records->store)) ||
 		!NAM_GUARD(HEAD_TAG)) {
 		*ret_head = head;
 		return 0;
@@ -294,6 +302,8 @@ nam__server_record_close(const struct nam__server_records *records, struct nam__
 	uint64_t next = head->chain, previous = 0;
 	uint32_t count = 0;
 
+	/* R8: the writer of a version that is listed neither withdraws nor commits it. */
+	head->tag = closing_tag(records->store);
 	while (count < room && disown(records, head_at, next, &previous)) {
 		ret_retired[count++] = next;
 		next = previous;

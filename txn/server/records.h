@@ -40,6 +40,7 @@ struct nam__server_records {
 	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
 	void *arg;
 	uint64_t store;			/* that the records are of; 0: any */
+	bool closes;			/* also heads that are being closed */
 	uint32_t *locks;		/* NAM__RECORDS_LOCKS words, 0 at first */
 	const struct nam__finished *finished;	/* finished.h; or NULL */
 };

@@ -131,11 +131,15 @@ close__ALL_VERSIONS_ONCE_and_the_head_is_of_no_store(void **state)
 	/* Little room: there are more. */
 	assert_int_equal(close_head(memory, retired, 2), 2);
 	assert_int_equal(retired[0] + retired[1], first + third);
+	/* Only for the rest of them. */
+	assert_int_equal(lock(memory, nam_gaddr_make(0, HEAD, 0).raw), -NAM_E_DROPPED);
+	memory->records.closes = true;
 	assert_int_equal(lock(memory, nam_gaddr_make(0, HEAD, 0).raw), 0);
 	assert_int_equal(close_head(memory, retired, 2), 1);
 	assert_int_equal(retired[0], second);
 	assert_int_equal(memory->head->latest, NAM_RECORD_DROPPED);
 	assert_int_equal(lock(memory, nam_gaddr_make(0, HEAD, 0).raw), -NAM_E_DROPPED);
+	memory->records.closes = false;
 	assert_int_equal(close_head(memory, retired, 2), 0);
 }
 
