@@ -64,7 +64,7 @@ nam__find_batched(struct nam_worker *worker, struct nam_index *index, uint64_t k
 	nam__suspend(worker); /* SUSPENDS */
 	rc = self->rc;
 	self->rc = 0;
-	return rc;
+	return __builtin_expect(rc, 0) ? nam__failure_why(worker, rc) : 0;
 }
 
 #endif /* NAM_INDEX_FINE_BATCHED_LOOKUP_H */
