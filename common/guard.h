@@ -64,6 +64,7 @@
 	X(SWEEP_ENTRIES, "sweep-entries", "entries of versions that are no more")                    \
 	X(SWEEP_DROP, "sweep-drop", "the second return of blocks of a store that is dropped")        \
 	X(SWEEP_SLICE, "sweep-slice", "the loss of head nodes between two operations")               \
+	X(TELL_LOST, "tell-lost", "locks of a client that is cut off from their memory server")     \
 	X(SWEEP_CLOSE, "sweep-close", "writes to heads that a sweep has freed")                      \
 	X(SWEEP_CLOSE_WAIT, "sweep-close-wait", "versions of such heads that a writer retires")      \
 	X(SWEEP_MARK, "sweep-mark", "the loss of blocks that names lead to")                         \

@@ -177,9 +177,21 @@ struct stopped {
 	uint16_t incarnation;
 };
 
+/* Otherwise the memory server is gone, or its host, and with it the locks there. */
+static bool
+reaches(const struct nam__steward *steward, const struct nam__cluster_view *view, uint16_t id)
+{
+	const struct nam_view_member *member = nam__cluster_view_find(view, id);
+	struct nam_diag diag;
+
+	return member && !nam__member_look(steward->options, member->address, id, member->boot,
+		&diag);
+}
+
 /*
  * One that has not acknowledged the view for fence_ms, if all else is ready for a member; or one
- * that has held back the epoch for so long and gave no sign of life (C25).
+ * that has held back the epoch for so long and gave no sign of life; or one that has lost a memory
+ * server for so long, which others reach (C25).
  */
 static struct stopped
 stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
@@ -192,6 +204,9 @@ stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view,
 		stopped = (struct stopped){ view->delaying, view->delaying_incarnation };
 	else if (steward->fence_ms && view->silent && view->silent_ms >= silent_ms)
 		stopped = (struct stopped){ view->silent, view->silent_incarnation };
+	else if (steward->fence_ms && view->cut && view->cut_ms >= steward->fence_ms &&
+		reaches(steward, view, view->cut_from))
+		stopped = (struct stopped){ view->cut, view->cut_incarnation };
 	if (stopped.client == steward->stays.client &&
 		stopped.incarnation == steward->stays.incarnation &&
 		nam_now_ns() < steward->stays.until_ns)

@@ -9,7 +9,8 @@
  *	FORM	the lead: the first view, in pages; the last one commits
  *	CHANGE	the lead: one member, by compare-and-set
  *	ACK	the lead, over a session connection: the client has installed that view.  With
- *		number 0 a sign of life, of a client that is busy and so has an old epoch slot
+ *		number 0 a sign of life, of a client that is busy and so has an old epoch slot; or
+ *		it has lost its connection to a member that is UP
  *	COPY	others: a copy, in pages; the last one replaces the one before
  *	STEWARD	the lead: which steward leads
  *
@@ -92,7 +93,10 @@ enum nam_rpc_view_steward {
 struct nam_rpc_view_request {
 	uint16_t step;			/* enum nam_rpc_view_step */
 	uint16_t change;		/* CHANGE, STEWARD: one of those enums; else 0 */
-	/* GET, FORM, COPY: number of the page's first member; ACQUIRE, RENEW: the lease in ms */
+	/*
+	 * GET, FORM, COPY: number of the page's first member; ACQUIRE, RENEW: the lease in ms; ACK
+	 * with number 0: 1 + the id of the member that is lost, or 0
+	 */
 	uint32_t first;
 	uint32_t count;			/* members of this page: CHANGE 1; GET, ACK 0 */
 	uint16_t newest;		/* FORM: incarnations of clients begin above it; else 0 */
@@ -112,10 +116,16 @@ struct nam_rpc_view_reply {
 	/* Lead: the living client that has held back the epoch longest in silence; 0: none. */
 	uint16_t silent, silent_incarnation;
 	uint32_t silent_ms;
+	/* Lead: the living client that has lost a member first, which is UP since; 0: none. */
+	uint16_t cut, cut_incarnation;
+	uint16_t cut_from;		/* the member's id */
+	uint16_t reserved;
+	uint32_t cut_ms;
+	uint32_t reserved_more;
 	struct nam_view_member members[];
 };
-_Static_assert(sizeof(struct nam_rpc_view_reply) == 56, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_view_reply) == 72, "wire layout");
 
-#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 56) / (uint32_t)sizeof(struct nam_view_member))
+#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 72) / (uint32_t)sizeof(struct nam_view_member))
 
 #endif /* NAM_COMMON_RPC_VIEW_RPC_H */

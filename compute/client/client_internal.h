@@ -33,6 +33,7 @@ struct nam__server {
 	uint64_t boot;
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
+	bool told_lost;			/* the lead knows that; epoch thread only */
 	/* Whether the lead was asked if that was because of a fence, and has answered. */
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */

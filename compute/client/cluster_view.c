@@ -71,6 +71,10 @@ pages_get(struct nam_worker *worker, uint32_t slot, struct nam_rpc_view_reply *r
 		view->silent = reply->silent;
 		view->silent_incarnation = reply->silent_incarnation;
 		view->silent_ms = reply->silent_ms;
+		view->cut = reply->cut;
+		view->cut_incarnation = reply->cut_incarnation;
+		view->cut_from = reply->cut_from;
+		view->cut_ms = reply->cut_ms;
 		if (reply->count > view->head.count - have ||
 			(!reply->count && have < view->head.count))
 			return -NAM_E_FABRIC_PROTOCOL;
@@ -222,6 +226,17 @@ nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot, uint64_t number)
 	const struct nam_rpc_view_request request = {
 		.step = NAM_RPC_VIEW_ACK,
 		.view.number = number,
+	};
+
+	return send(worker, slot, &request, NULL, NULL); /* SUSPENDS */
+}
+
+int
+nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot, uint32_t id)
+{
+	const struct nam_rpc_view_request request = {
+		.step = NAM_RPC_VIEW_ACK,
+		.first = 1 + id,
 	};
 
 	return send(worker, slot, &request, NULL, NULL); /* SUSPENDS */

@@ -17,6 +17,9 @@ struct nam__cluster_view {
 	/* The living client that has held back the epoch longest in silence; 0: none. */
 	uint16_t silent, silent_incarnation;
 	uint32_t silent_ms;
+	/* The living client that has lost a member first, which is UP since; 0: none. */
+	uint16_t cut, cut_incarnation, cut_from;
+	uint32_t cut_ms;
 	struct nam_view_member members[];	/* head.count, in the order of their ids */
 };
 
@@ -59,6 +62,9 @@ NAM_FIBER_FN int nam__cluster_view_steward(struct nam_worker *worker, uint32_t s
 /* Over the session connection: view `number` is installed, or 0; and the client lives. */
 NAM_FIBER_FN int nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot,
 	uint64_t number) NAM_MUST_CHECK;
+/* Likewise: the client has lost the memory server with that id.  -NAM_E_VIEW: it is no member. */
+NAM_FIBER_FN int nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot,
+	uint32_t id) NAM_MUST_CHECK;
 
 /* To a memory server that is not the lead.  -NAM_E_VIEW: it has a later one. */
 NAM_FIBER_FN int nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,

@@ -113,11 +113,33 @@ sign_of_life(struct nam_client *client)
 		0) ? nam__retry_at_ns(now) : now + SIGN_NS; /* SUSPENDS */
 }
 
+/*
+ * C25: this client has lost a memory server for good, and its locks stay there.  If a steward
+ * reaches it, the steward fences this client.
+ */
+NAM_FIBER_FN static void
+losses_tell(struct nam_client *client)
+{
+	for (uint32_t slot = 0; slot < client->servers_count && NAM_GUARD(TELL_LOST); slot++) {
+		struct nam__server *server = &client->servers[slot];
+
+		if (server->told_lost || slot == client->catalog_slot ||
+			client->slot_of_id[server->id] != slot ||
+			!atomic_load_explicit(&server->lost, memory_order_acquire))
+			continue;
+		server->told_lost = !nam__cluster_view_lost(client->epoch_worker,
+			client->catalog_slot, server->id); /* SUSPENDS */
+		if (!server->told_lost)
+			break;
+	}
+}
+
 void
 nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 {
 	number_follow(client, word & ((1ull << NAM_VIEW_WORD_FENCING) - 1)); /* SUSPENDS */
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
 	sign_of_life(client); /* SUSPENDS */
+	losses_tell(client); /* SUSPENDS */
 	nam__sweep_follow(client, sweep); /* SUSPENDS */
 }

@@ -117,8 +117,9 @@ reply_view(struct nam__exchange *exchange)
 	const struct nam__view *view = &membership->view;
 	struct nam_rpc_view_reply *reply = exchange->reply;
 	uint16_t id = delaying(membership, view->head.number);
-	uint32_t count = 0, silent_ms;
-	uint16_t silent = nam__member_silent(membership, &silent_ms);
+	uint32_t count = 0, silent_ms, cut_ms;
+	uint16_t silent = nam__member_silent(membership, &silent_ms), cut_from;
+	uint16_t cut = nam__member_cut(membership, &cut_from, &cut_ms);
 
 	if (request->step == NAM_RPC_VIEW_GET && request->first < view->head.count)
 		count = view->head.count - request->first;
@@ -133,6 +134,10 @@ reply_view(struct nam__exchange *exchange)
 		.silent = silent,
 		.silent_incarnation = silent ? membership->members[silent].incarnation : 0,
 		.silent_ms = silent_ms,
+		.cut = cut,
+		.cut_incarnation = cut ? membership->members[cut].incarnation : 0,
+		.cut_from = cut_from,
+		.cut_ms = cut_ms,
 	};
 	if (count)
 		memcpy(reply->members, &view->members[request->first],
@@ -403,6 +408,17 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	if (member->acknowledged < request->view.number)
 		member->acknowledged = request->view.number;
 	member->heard_ns = nam_now_ns();
+	if (request->first) {
+		uint32_t at = lower_bound(view, request->first - 1);
+
+		if (at == view->head.count || view->members[at].id != request->first - 1)
+			return -NAM_E_VIEW;
+		/* The first one counts: its client has to connect anew. */
+		if (!member->cut_boot) {
+			member->cut_boot = view->members[at].boot;
+			member->cut_ns = member->heard_ns;
+		}
+	}
 	return 0;
 }
 
@@ -545,7 +561,8 @@ check(const struct nam__exchange *exchange)
 			-NAM_E_FABRIC_PROTOCOL : 0;
 	if (request->step == NAM_RPC_VIEW_STEWARD)
 		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;
-	return request->change || (request->first && request->step == NAM_RPC_VIEW_ACK) ?
+	return request->change || (request->step == NAM_RPC_VIEW_ACK && request->first &&
+		(request->view.number || request->first > NAM_SERVERS_MAX)) ?
 		-NAM_E_FABRIC_PROTOCOL : 0;
 }
 

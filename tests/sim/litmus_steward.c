@@ -13,19 +13,14 @@
 #include "compute/view/lead.h"
 #include "compute/view/server_add.h"
 #include "compute/worker/worker.h"
-#include "litmus.h"
+#include "litmus_steward.h"
 #include "memserver/memserver_internal.h"
-#include "steward/pass.h"
 #include "steward/record.h"
 
 #define NEW_ID 2u			/* the list has 0 and 1 */
 #define LEASE_MS 100u			/* the least; most stewards here outlive it once */
-#define PAUSE_NS 5000000u
 #define PASSES_MAX 200u
 #define TIMEOUT_MS 2000u
-#define FENCE_NS 1000000000ull
-#define STOPPED_NS (3 * FENCE_NS)
-#define BLOCK_BYTES 4096u
 
 static struct sim_server *new_server;	/* of the scene */
 
@@ -150,8 +145,8 @@ recorded(void)
 	return store;
 }
 
-static struct nam__view_store *
-embedded(void)
+struct nam__view_store *
+litmus_steward_store(void)
 {
 	struct nam__view_store *store = nam__view_store_embedded(LEASE_MS);
 
@@ -187,17 +182,10 @@ kept_reset(void)
 
 /* ---- stewards -------------------------------------------------------------------------------- */
 
-struct party {
-	struct nam_client_options options;
-	struct nam_cluster *seeds;
-	struct nam__steward steward;
-	bool told_leads;		/* the last event about that */
-};
-
 static void
 on_event(void *arg, const char *event, const char *fields)
 {
-	struct party *party = arg;
+	struct litmus_steward *party = arg;
 
 	(void)fields;
 	if (!strcmp(event, "leads"))
@@ -206,8 +194,8 @@ on_event(void *arg, const char *event, const char *fields)
 		party->told_leads = false;
 }
 
-static void
-party_begin(struct party *party, struct nam__view_store *store)
+void
+litmus_steward_begin(struct litmus_steward *party, struct nam__view_store *store)
 {
 	struct nam_diag diag;
 
@@ -226,16 +214,16 @@ party_begin(struct party *party, struct nam__view_store *store)
 	};
 }
 
-static void
-party_end(struct party *party)
+void
+litmus_steward_end(struct litmus_steward *party)
 {
 	nam__steward_end(&party->steward);
 	party->steward.store->ops->close(party->steward.store);
 	free(party->seeds);
 }
 
-static struct nam__steward_passed
-pass(struct party *party)
+struct nam__steward_passed
+litmus_steward_pass(struct litmus_steward *party)
 {
 	struct nam__steward_passed passed = { 0 };
 	struct nam_diag diag;
@@ -251,24 +239,24 @@ pass(struct party *party)
 
 /* Until it has changed the view, or no member is joining any more. */
 static void
-pass_until_done(struct party *party)
+pass_until_done(struct litmus_steward *party)
 {
 	for (unsigned i = 0; i < PASSES_MAX && !nam_sim_zombie() && !litmus.failed; i++) {
-		struct nam__steward_passed passed = pass(party);
+		struct nam__steward_passed passed = litmus_steward_pass(party);
 
 		if (passed.changes || (passed.term && litmus.flags[THREE]))
 			break;
-		nam_sleep_ns(PAUSE_NS);
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
 	}
 }
 
 static void
-pass_once_leading(struct party *party)
+pass_once_leading(struct litmus_steward *party)
 {
 	for (unsigned i = 0; i < PASSES_MAX && !litmus.failed; i++) {
-		if (pass(party).term)
+		if (litmus_steward_pass(party).term)
 			break;
-		nam_sleep_ns(PAUSE_NS);
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
 	}
 }
 
@@ -297,7 +285,7 @@ add_by(struct actor *self, struct nam__view_store *store)
 static void
 add_half(struct actor *self)
 {
-	add_by(self, embedded());
+	add_by(self, litmus_steward_store());
 }
 
 static void
@@ -338,13 +326,13 @@ die_second(struct actor *self)
 static void
 steward_after(struct actor *self)
 {
-	struct party party;
+	struct litmus_steward party;
 
 	(void)self;
 	litmus_await(TWO);
-	party_begin(&party, embedded());
+	litmus_steward_begin(&party, litmus_steward_store());
 	pass_until_done(&party);
-	party_end(&party);
+	litmus_steward_end(&party);
 	litmus.flags[THREE] = true;
 }
 
@@ -360,13 +348,13 @@ steward_last(struct actor *self)
 static void
 steward_after_recorded(struct actor *self)
 {
-	struct party party;
+	struct litmus_steward party;
 
 	(void)self;
 	litmus_await(TWO);
-	party_begin(&party, recorded());
+	litmus_steward_begin(&party, recorded());
 	pass_until_done(&party);
-	party_end(&party);
+	litmus_steward_end(&party);
 	litmus.flags[THREE] = true;
 }
 
@@ -385,7 +373,7 @@ stall(struct actor *self)
 static void
 stall_and_return(struct actor *self, struct nam__view_store *(*open)(void))
 {
-	struct party party;
+	struct litmus_steward party;
 	struct nam__cluster_view *view = litmus_view_of(self);
 	struct nam_view_member member = { .state = NAM_VIEW_JOINING };
 	struct nam_diag diag;
@@ -394,7 +382,7 @@ stall_and_return(struct actor *self, struct nam__view_store *(*open)(void))
 	member.id = NEW_ID;
 	member.boot = new_server->server->boot;
 	memcpy(member.address, new_server->address, sizeof(new_server->address));
-	party_begin(&party, open());
+	litmus_steward_begin(&party, open());
 	pass_once_leading(&party);
 	if (party.steward.store->ops->change(party.steward.store,
 			party.steward.lead->epoch_worker, view, NAM_RPC_VIEW_ADD, &member, &diag))
@@ -403,13 +391,13 @@ stall_and_return(struct actor *self, struct nam__view_store *(*open)(void))
 	litmus.flags[TWO] = true;
 	pass_until_done(&party);
 	litmus.flags[SEEN] = true;
-	party_end(&party);
+	litmus_steward_end(&party);
 }
 
 static void
 stall_embedded(struct actor *self)
 {
-	stall_and_return(self, embedded);
+	stall_and_return(self, litmus_steward_store);
 }
 
 static void
@@ -422,14 +410,14 @@ stall_recorded(struct actor *self)
 static void
 lead_past(struct actor *self)
 {
-	struct party party;
+	struct litmus_steward party;
 
 	(void)self;
 	litmus_await(ONE);
 	nam_sim_process_kill(new_server->process);
-	party_begin(&party, embedded());
+	litmus_steward_begin(&party, litmus_steward_store());
 	pass_until_done(&party);
-	party_end(&party);
+	litmus_steward_end(&party);
 }
 
 /* It would abort; the other one returns at this very moment. */
@@ -445,11 +433,11 @@ let_return(struct actor *self)
 static void
 lead_past_recorded(struct actor *self)
 {
-	struct party party;
+	struct litmus_steward party;
 	struct nam__cluster_view *view;
 
 	litmus_await(ONE);
-	party_begin(&party, recorded());
+	litmus_steward_begin(&party, recorded());
 	pass_once_leading(&party);
 	view = litmus_view_of(self);
 	if (view->head.count != 3 || view->members[2].state != NAM_VIEW_UP)
@@ -457,37 +445,37 @@ lead_past_recorded(struct actor *self)
 	free(view);
 	litmus.flags[FOUR] = true;
 	litmus_await(SEEN);
-	party_end(&party);
+	litmus_steward_end(&party);
 }
 
 /* It has renewed its lease, and stalls until another one leads. */
 static void
 stall_leading(struct actor *self)
 {
-	struct party party;
+	struct litmus_steward party;
 
 	(void)self;
-	party_begin(&party, recorded());
+	litmus_steward_begin(&party, recorded());
 	pass_once_leading(&party);
 	litmus.flags[TWO] = true;
-	if (pass(&party).term)
+	if (litmus_steward_pass(&party).term)
 		litmus_fail("two stewards lead");
 	litmus.flags[SEEN] = true;
-	party_end(&party);
+	litmus_steward_end(&party);
 }
 
 static void
 lead_beside(struct actor *self)
 {
-	struct party party;
+	struct litmus_steward party;
 
 	(void)self;
 	litmus_await(ONE);
-	party_begin(&party, recorded());
+	litmus_steward_begin(&party, recorded());
 	pass_once_leading(&party);
 	litmus.flags[FOUR] = true;
 	litmus_await(SEEN);
-	party_end(&party);
+	litmus_steward_end(&party);
 }
 
 /* Both at once, over and over. */
@@ -495,26 +483,26 @@ static void
 race(struct actor *self, struct nam__view_store *(*open)(void))
 {
 	for (unsigned i = 0; i < 20 && !litmus.failed; i++) {
-		struct party party;
+		struct litmus_steward party;
 		struct nam__cluster_view *view;
 		bool done;
 
-		party_begin(&party, open());
-		(void)pass(&party);
-		party_end(&party);
+		litmus_steward_begin(&party, open());
+		(void)litmus_steward_pass(&party);
+		litmus_steward_end(&party);
 		view = litmus_view_of(self);
 		done = litmus.flags[THREE] && !nam__view_joining(view) && view->head.count == 3;
 		free(view);
 		if (done)
 			break;
-		nam_sleep_ns(PAUSE_NS);
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
 	}
 }
 
 static void
 race_embedded(struct actor *self)
 {
-	race(self, embedded);
+	race(self, litmus_steward_store);
 }
 
 static void
@@ -526,7 +514,7 @@ race_recorded(struct actor *self)
 static void
 add_beside(struct actor *self)
 {
-	add_by(self, embedded());
+	add_by(self, litmus_steward_store());
 	litmus.flags[THREE] = true;
 }
 
@@ -546,161 +534,22 @@ renew(struct actor *self)
 {
 	struct sim_server *server = &litmus.cluster.servers[1];
 	struct nam__cluster_view *view;
-	struct party party;
+	struct litmus_steward party;
 
 	sim_server_restart(server);
-	party_begin(&party, recorded());
+	litmus_steward_begin(&party, recorded());
 	pass_until_done(&party);
 	view = litmus_view_of(self);
 	if (view->head.number != 2 || view->members[1].boot != server->server->boot ||
 		view->members[1].renewed != 2 || server->server->membership.view.head.number != 2)
 		litmus_fail("a member was restarted, and view %llu does not say so",
 			(unsigned long long)view->head.number);
-	if (pass(&party).changes)
+	if (litmus_steward_pass(&party).changes)
 		litmus_fail("the same member is renewed again");
 	expect_recorded(self);
 	kept_reset();
-	party_end(&party);
+	litmus_steward_end(&party);
 	free(view);
-}
-
-/* ---- clients that hold back the epoch -------------------------------------------------------- */
-
-/* From ONE to TWO it is in the middle of an operation. */
-static int
-insert_after_scan(struct actor *self)
-{
-	nam__op_begin(self->worker, NAM_OP_SCAN);
-	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, 2 * STOPPED_NS);
-	nam__op_end(self->worker);
-	return litmus_try_insert(self, 115);
-}
-
-/* It was stopped meanwhile.  If it could be fenced, nothing that it does takes effect. */
-static void
-be_stopped(struct actor *self)
-{
-	bool stays = self->client->caps & NAM_CAP_LASTING;
-	int rc = insert_after_scan(self);
-
-	if (rc != (stays ? 0 : -NAM_E_FABRIC_FENCED))
-		litmus_fail("a client that was stopped inserts: %s", nam_err_name(rc));
-	litmus.flags[SEEN] = true;
-}
-
-static void
-be_busy(struct actor *self)
-{
-	int rc = insert_after_scan(self);
-
-	if (rc)
-		litmus_fail("a client that was busy inserts: %s", nam_err_name(rc));
-	litmus.flags[SEEN] = true;
-}
-
-/* Whether the block can be used again within so long. */
-static bool
-retire_and_wait(struct actor *self, uint64_t patience_ns)
-{
-	uint64_t until_ns = nam_sim_now_ns() + patience_ns, reusable = 0;
-	struct nam_gaddr block;
-
-	if (nam_alloc(self->worker, BLOCK_BYTES, &block))
-		sim_die("no block: %s", nam_worker_diag(self->worker));
-	nam_retire(self->worker, nam_gaddr_untagged(block), BLOCK_BYTES);
-	while (!reusable && nam_sim_now_ns() < until_ns) {
-		if (nam__limbo_advance(self->worker, &reusable))
-			sim_die("the epoch: %s", nam_worker_diag(self->worker));
-		nam_sleep_ns(PAUSE_NS);
-	}
-	return reusable > 0;
-}
-
-static void
-stop_and_reuse(struct actor *self)
-{
-	bool stays = self->client->caps & NAM_CAP_LASTING;
-
-	litmus_await(ONE);
-	litmus_stall(litmus.actors[A].process, STOPPED_NS);
-	if (retire_and_wait(self, STOPPED_NS - FENCE_NS / 2) == stays)
-		litmus_fail("a client is stopped, and blocks can%s be used again",
-			stays ? "" : "not");
-	litmus.flags[TWO] = true;
-	litmus_await_for(SEEN, 2 * STOPPED_NS);
-	litmus_expect(self, 115, stays ? 0 : -NAM_E_NOTFOUND);
-	if (!retire_and_wait(self, FENCE_NS))
-		litmus_fail("a client has gone on, and blocks cannot be used again");
-	litmus.flags[THREE] = true;
-}
-
-static void
-hold_lock(struct actor *self)
-{
-	(void)self;
-	if (litmus.flags[ONE])
-		return;
-	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, 2 * STOPPED_NS);
-}
-
-static void
-insert_or_be_fenced(struct actor *self)
-{
-	bool stays = self->client->caps & NAM_CAP_LASTING;
-	int rc = litmus_try_insert(self, 115);
-
-	if (rc != (stays ? 0 : -NAM_E_FABRIC_FENCED))
-		litmus_fail("a client that was stopped with a lock: %s", nam_err_name(rc));
-	litmus.flags[SEEN] = true;
-}
-
-/* No client retires a block, but one waits for the lock. */
-static void
-stop_and_lock(struct actor *self)
-{
-	uint64_t until_ns = nam_sim_now_ns() + STOPPED_NS - FENCE_NS / 2;
-	bool stays = self->client->caps & NAM_CAP_LASTING;
-	int rc = -NAM_E_LOCK_TIMEOUT;
-
-	litmus_await(ONE);
-	litmus_stall(litmus.actors[A].process, STOPPED_NS);
-	while (rc == -NAM_E_LOCK_TIMEOUT && nam_sim_now_ns() < until_ns)
-		rc = litmus_try_insert(self, 116);
-	if (rc != (stays ? -NAM_E_LOCK_TIMEOUT : 0))
-		litmus_fail("a client is stopped with a lock, and another inserts: %s",
-			nam_err_name(rc));
-	litmus.flags[TWO] = true;
-	litmus_await_for(SEEN, 2 * STOPPED_NS);
-	litmus_expect(self, 115, stays ? 0 : -NAM_E_NOTFOUND);
-	litmus.flags[THREE] = true;
-}
-
-static void
-reuse_not(struct actor *self)
-{
-	litmus_await(ONE);
-	if (retire_and_wait(self, STOPPED_NS))
-		litmus_fail("a client may still read a block that can be used again");
-	litmus.flags[TWO] = true;
-	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
-	litmus.flags[THREE] = true;
-}
-
-static void
-fence_the_stopped(struct actor *self)
-{
-	struct party party;
-
-	(void)self;
-	party_begin(&party, embedded());
-	party.steward.fence_ms = FENCE_NS / 1000000;
-	while (!litmus.flags[THREE] && !litmus.failed) {
-		(void)pass(&party);
-		nam_sleep_ns(10 * PAUSE_NS);
-	}
-	party_end(&party);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -776,16 +625,5 @@ const struct litmus_case litmus_steward_cases[] = {
 		"two stewards at once, with a record, while a memory server is added", 2, 0 },
 	{ { "steward_renews", LITMUS_LOADED, { NULL, renew }, { { 0 } } },
 		"a memory server is restarted, and a steward with a record says so", 2, 0 },
-	{ { "stopped_client", LITMUS_LOADED,
-		{ end_with_two, be_stopped, stop_and_reuse, fence_the_stopped }, { { 0 } } },
-		"a client is stopped in the middle of an operation, and holds back the epoch", 2,
-		0 },
-	{ { "stopped_holder", LITMUS_LOADED,
-		{ end_with_two, insert_or_be_fenced, stop_and_lock, fence_the_stopped },
-		{ { "lock.taken", A, hold_lock } } },
-		"a client is stopped with a lock, and another one waits for that", 2, 0 },
-	{ { "busy_client", LITMUS_LOADED,
-		{ end_with_two, be_busy, reuse_not, fence_the_stopped }, { { 0 } } },
-		"a long operation holds back the epoch", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
