@@ -7,6 +7,7 @@
 
 #include "index/coarse/coarse.h"
 #include "kill_eight.h"
+#include "txn/records/protocols.h"
 #include "txn/records/txn_internal.h"
 #include "txn/table/rows_internal.h"
 
@@ -436,6 +437,14 @@ session_collect(struct session *self)
 static struct session sessions[SESSIONS];
 static struct nam__lock_recovery recovery;
 
+static void
+note_taken(const struct nam_worker *worker)
+{
+	for (unsigned i = 0; i < SESSIONS; i++)
+		if (sessions[i].task == worker->current)
+			sessions[i].taken_ns = nam_now_ns();
+}
+
 /* A task takes over a lock of a client that is dead, or finds that another task has. */
 NAM_FIBER_FN static int
 take(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead, uint64_t word,
@@ -443,9 +452,26 @@ take(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead, u
 {
 	int rc = recovery.take(worker, arg, at, dead, word, image); /* SUSPENDS */
 
-	for (unsigned i = 0; i < SESSIONS; i++)
-		if (sessions[i].task == worker->current)
-			sessions[i].taken_ns = nam_now_ns();
+	note_taken(worker);
+	return rc;
+}
+
+/*
+ * The linker puts it in the place of nam__lock_terminate(): a task has ended a transaction of `2pl`
+ * that is late or dead.  In other stores no task waits for a dead writer: it commits for it.
+ */
+NAM_FIBER_FN int __real_nam__lock_terminate(struct nam__txn *txn,
+	const struct nam__refusal *refusal, enum nam__terminated *ret_outcome);
+NAM_FIBER_FN int __wrap_nam__lock_terminate(struct nam__txn *txn,
+	const struct nam__refusal *refusal, enum nam__terminated *ret_outcome);
+
+int
+__wrap_nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
+	enum nam__terminated *ret_outcome)
+{
+	int rc = __real_nam__lock_terminate(txn, refusal, ret_outcome); /* SUSPENDS */
+
+	note_taken(txn->worker);
 	return rc;
 }
 
