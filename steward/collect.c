@@ -156,7 +156,10 @@ tell(const struct round *round, const struct nam__collected *one, const struct o
 	collecting->event(collecting->arg, rc ? "not_collected" : "collected", fields);
 }
 
-/* It may have been dropped meanwhile, or another collector is at work. */
+/*
+ * It may have been dropped meanwhile, or another collector is at work.  A store of tables' rows is
+ * left to sweeps, which open the tables.
+ */
 NAM_FIBER_FN static int
 pass(struct round *round, struct nam__collected *one)
 {
@@ -170,7 +173,8 @@ pass(struct round *round, struct nam__collected *one)
 	one->last_ns = nam_now_ns();
 	one->over_ns = since ? began - since : round->collecting->every_ns;
 	one->freed_bytes = outcome.freed_bytes;
-	tell(round, one, &outcome, one->last_ns - began, rc);
+	if (rc != -NAM_E_KIND)
+		tell(round, one, &outcome, one->last_ns - began, rc);
 	return 0;
 }
 
