@@ -188,6 +188,35 @@ test_stopped() {
 	nam_servers_stop || fail "the servers did not end well"
 }
 
+# holds_blocks
+holds_blocks() {
+	[ -s "$tmp/held" ]
+}
+
+# A client that lives has so many blocks that no name leads to, and a sweep leaves them alone.
+test_held() {
+	local pid blocks bytes
+
+	nam_servers_start 2 --memory 32M --region 8M --pages 4k || exit 1
+	export NAM_CLUSTER=$cluster
+	expect 0 nam-bench index --keep --keys 10k --seconds 0.1 --quiet
+	mkfifo "$tmp/pipe"
+	hold_tool "$cluster" 1000 <"$tmp/pipe" >"$tmp/held" &
+	pid=$!
+	exec 9>"$tmp/pipe"
+	await holds_blocks || fail "no blocks"
+	read -r blocks bytes <"$tmp/held"
+	[ "$blocks" -ge 1000 ] || fail "it has $blocks blocks"
+	expect 0 namctl sweep --rate 0 --json
+	json "r['held_blocks'] == $blocks and r['held_bytes'] == $bytes"
+	expect_equation
+	json "r['books']['held_blocks'] == $blocks and r['books']['held_bytes'] == $bytes"
+	exec 9>&-
+	wait $pid || fail "the client ended with $?"
+	expect_books
+	nam_servers_stop || fail "the servers did not end well"
+}
+
 # told PID: a sweep is told that this process sweeps.
 told() {
 	out=$(namctl --timeout-ms 100 sweep 2>&1)
@@ -214,6 +243,7 @@ python_start
 kills
 [ -z "${NAM_TEST_SANITIZE:-}" ] || finish "sweep: all as it should be"
 test_stopped
+test_held
 test_two
 NAM_TEST_FABRIC=tcp:127.0.0.1:0 kills
 finish "sweep: all as it should be"
