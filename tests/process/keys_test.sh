@@ -81,6 +81,8 @@ test_doors() {
 }
 
 test_roles() {
+	local command
+
 	nam_server_start 2 --memory 64M --region 8M --pages 4k --keys "$keys" ||
 		fail "no third server"
 	expect 3 as app server add "$(nam_server_address 2)"
@@ -88,6 +90,13 @@ test_roles() {
 	expect 0 as ops status --json
 	json 'len(r["servers"]) == 2'
 	expect 0 as ops server add "$(nam_server_address 2)"
+	for command in sweep "status --books"; do
+		# shellcheck disable=SC2086 # with its option
+		expect 3 as app $command
+		says "the memory server does not admit this user or key"
+		# shellcheck disable=SC2086
+		expect 0 as ops $command
+	done
 }
 
 # A memory server without keys does not get the client's work.

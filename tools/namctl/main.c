@@ -226,8 +226,8 @@ static const struct nam_option rows[] = {
 		.scope = "kv create" },
 	{ .help = "Options of key new:", .scope = "key new" },
 	{ "role", "ROLE", "write (default): all that an application does; read: look up, scan and "
-		"read, and change nothing; admin: also change the view and fence living clients, "
-		"as nam-steward and namctl do.", NAM_OPTION_CHOICE,
+		"read, and change nothing; admin: also change the view, fence living clients and "
+		"sweep, as nam-steward and namctl do.", NAM_OPTION_CHOICE,
 		FIELD(role), .min = NAM_ROLE_READ, .choices = roles, .scope = "key new" },
 	{ .help = "Options of doctor:", .scope = "doctor" },
 	{ "root", "DIR", "Look at sys, proc and dev in this folder, for example a copy from "
