@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -72,6 +73,26 @@ test_bound_ns(uint64_t ns)
 	const char *text = getenv("NAM_TEST_SLOWNESS");
 
 	return text && *text ? (uint64_t)((double)ns * strtod(text, NULL)) : ns;
+}
+
+uint64_t
+test_starved_ns(void)
+{
+	unsigned long long waited, total = 0;
+	glob_t found;
+
+	if (glob("/proc/self/task/*/schedstat", 0, NULL, &found))
+		return 0;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		FILE *file = fopen(found.gl_pathv[i], "re");
+
+		if (file && fscanf(file, "%*u %llu", &waited) == 1)
+			total += waited;
+		if (file)
+			(void)fclose(file);
+	}
+	globfree(&found);
+	return total;
 }
 
 void

@@ -38,6 +38,9 @@ uint64_t test_memory(uint64_t bytes);
  */
 uint64_t test_bound_ns(uint64_t ns);
 
+/* How long this process's threads have waited for a processor, in all; 0: the host does not say. */
+uint64_t test_starved_ns(void);
+
 /*
  * A free address: a port of the host in NAM_TEST_FABRIC, for example
  * verbs:10.0.0.1:0, and without it the socket @path.
