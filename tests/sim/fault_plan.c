@@ -98,10 +98,26 @@ sim_disturbed(void)
 bool
 sim_lock_may_stay(const struct sim_stage *stage)
 {
+	return stage->scenario->spare || stage->scenario->sim.faults.full;
+}
+
+/* Whether a client that lives may have ended operations half-way. */
+static bool
+cut_off(void)
+{
 	struct nam_sim_counts counts = nam_sim_counted();
 
-	return counts.server_kills || counts.broken || stage->scenario->spare ||
-	       stage->scenario->sim.faults.full;
+	return counts.server_kills || counts.broken;
+}
+
+/* Whether a client may hold a lock for long, or a node stay torn before its reader. */
+static bool
+late(const struct sim_stage *stage)
+{
+	struct nam_sim_counts counts = nam_sim_counted();
+
+	return cut_off() || counts.stalls || counts.slowed || stage->scenario->slow_server > 1 ||
+	       stage->scenario->sim.slowness > 1;
 }
 
 bool
@@ -111,7 +127,7 @@ sim_explained(struct sim_actor *actor, int rc)
 	bool waited = nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
 
 	if (nam_err_is(rc, NAM_E_RESTART) || nam_err_is(rc, NAM_E_LOCK_TIMEOUT))
-		return true;
+		return late(actor->stage);
 	/* The dead leave no locks in trees that memory servers change. */
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
 		return sim_one_sided(actor->stage->scenario) && sim_disturbed() &&
@@ -122,7 +138,7 @@ sim_explained(struct sim_actor *actor, int rc)
 		nam_sim_note("actor %u is troubled by %s", actor->number,
 			nam_err_name(rc));
 	actor->troubled = true;
-	return waited || sim_disturbed();
+	return waited || cut_off();
 }
 
 bool

@@ -105,12 +105,12 @@ void sim_fault_plan_tick(struct sim_stage *stage);
 bool sim_disturbed(void);
 
 /*
- * Whether planned or drawn faults explain a code: codes of the fabric and of locks of the dead only
- * if there were any.  Notes that the actor may have left something behind.
+ * Whether planned or drawn faults explain a code: codes of the fabric and of locks.  The death of
+ * another client explains none.  Notes that the actor may have left something behind.
  */
 bool sim_explained(struct sim_actor *actor, int rc);
 
-/* Whether a node may stay torn and locked: no record completes it, or its writer lives. */
+/* Whether a node may stay torn and locked, since no record completes it. */
 bool sim_lock_may_stay(const struct sim_stage *stage);
 
 /* Whether there may be no memory just now. */
