@@ -16,7 +16,8 @@
  *	-ENOMEM			this host has no memory left
  *	-NAM_E_NOREGION, -NAM_E_REMOTE_CORRUPT
  *				remote memory is damaged: nam_index_verify() says how
- *	-NAM_E_FENCED		this client was declared dead: close it and connect anew
+ *	-NAM_E_FABRIC_FENCED, -NAM_E_FENCED
+ *				this client was declared dead: close it and connect anew
  *	-NAM_E_FABRIC_*		a memory server is gone or does not answer
  * and, given an index,
  *	-NAM_E_DROPPED		it was dropped: close the handle

@@ -3,7 +3,8 @@
  * fence_test.c -- clients that end while a memory server is stopped, clients that are stopped and
  * continue, and clients that are fenced by hand while they are stopped.
  *
- * The length of a stop does not matter: only a steward fences clients by time, and none runs here.
+ * The length of a stop matters in one case only, since only a steward fences clients by time.
+ * With NAM_TEST_SCALE=12 that stop takes a minute, and the steward fences as it does by default.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -37,6 +38,9 @@
 #define TRIES 50u
 #define ANSWER_MS_MAX 3000u		/* a stop ends before the coordinator's requests do: 5 s */
 #define PATIENCE_MS 20000u
+/* A steward waits so long, and a client is stopped for twice as long. */
+#define FENCE_MS test_bound_ns(test_scaled_least(2500, 2500))
+#define NAP_NS 200000000u
 
 struct fixture {
 	struct cluster cluster;
@@ -223,7 +227,8 @@ expect_others_to_go_on(void)
 	for (uint64_t number = 0; number < KEYS; number++) {
 		nam_key_from_u64(number, key);
 		if (is_far(number) && number % 2)
-			assert_int_equal(insert(fixture.worker, fixture.index, number), 0);
+			assert_int_equal(nam_index_upsert(fixture.worker, fixture.index, key,
+						 number), 0);
 		else if (is_far(number))
 			assert_int_equal(nam_index_update(fixture.worker, fixture.index, key,
 						 number + 1), 0);
@@ -435,30 +440,20 @@ client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE(void **state
 	assert_int_equal(seen.fencing, 0);
 }
 
-/* Not fenced: on every fabric. */
+/* After a stop: its work is valid. */
 static void
-client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT(void **state)
+expect_holder_to_go_on(struct child *holder, unsigned id, struct nam_gaddr block)
 {
-	char line[400], who[64];
-	struct child holder;
-	unsigned id = holder_start(&holder);
-	struct nam_gaddr block = block_retire();
 	uint64_t image[NODE_BYTES / 8], payload, violations;
+	char line[400];
 	uint8_t key[8];
 
-	(void)state;
-	expect_others_to_go_on();
-	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_TIMEOUT);
-	(void)snprintf(who, sizeof(who), "held by client %u, ", id);
-	assert_non_null(strstr(nam_worker_diag(fixture.worker), who));
-	(void)snprintf(who, sizeof(who), "(holder, pid %d), which is alive", (int)holder.pid);
-	assert_non_null(strstr(nam_worker_diag(fixture.worker), who));
-	child_signal(&holder, SIGCONT);
-	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
+	child_signal(holder, SIGCONT);
+	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
 	assert_string_equal(line, "unlocked NAM_E_NONE");
-	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
+	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
 	assert_non_null(strstr(line, "inserted NAM_E_NONE"));
-	assert_int_equal(child_wait(&holder, PATIENCE_MS), 0);
+	assert_int_equal(child_wait(holder, PATIENCE_MS), 0);
 	expect_reuse(block);
 	leaf_read(image);
 	assert_int_equal(image[0], NAM_LOCK_FREE);
@@ -471,12 +466,52 @@ client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT(void **state)
 	await_death(id);
 }
 
+/* After a stop: it is told, and nothing that it writes takes effect. */
+static void
+expect_holder_to_be_told(struct child *holder, struct nam_gaddr block)
+{
+	uint64_t before[NODE_BYTES / 8], after[NODE_BYTES / 8];
+	char line[400];
+
+	expect_lock_to_pass();
+	expect_reuse(block);
+	leaf_read(before);
+	child_signal(holder, SIGCONT);
+	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	/* The request that finds the connection closed says so already. */
+	assert_string_equal(line, "unlocked NAM_E_FABRIC_FENCED");
+	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	assert_non_null(strstr(line, "inserted NAM_E_FABRIC_FENCED"));
+	assert_non_null(strstr(line, "connect anew"));
+	assert_int_equal(child_wait(holder, PATIENCE_MS), 0);
+	leaf_read(after);
+	assert_memory_equal(before, after, NODE_BYTES);
+}
+
+/* Not fenced: on every fabric. */
+static void
+client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT(void **state)
+{
+	char who[64];
+	struct child holder;
+	unsigned id = holder_start(&holder);
+	struct nam_gaddr block = block_retire();
+
+	(void)state;
+	expect_others_to_go_on();
+	assert_int_equal(insert(fixture.worker, fixture.index, NUMBER + 1), -NAM_E_LOCK_TIMEOUT);
+	(void)snprintf(who, sizeof(who), "held by client %u, ", id);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), who));
+	(void)snprintf(who, sizeof(who), "(holder, pid %d), which is alive", (int)holder.pid);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), who));
+	expect_holder_to_go_on(&holder, id, block);
+}
+
 /* Where its queue pairs can be taken from it; else its process has to end. */
 static void
 client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 {
 	bool lasting = fixture.client->caps & NAM_CAP_LASTING;
-	uint64_t before[NODE_BYTES / 8], after[NODE_BYTES / 8];
 	struct nam_diag diag = { "" };
 	char line[400], pid[32];
 	struct child holder;
@@ -511,21 +546,47 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 	assert_int_equal(namctl_fence(id, "--evict", line, sizeof(line)), 0);
 	assert_non_null(strstr(line, "is dead"));
 	assert_int_equal(state_of(id), NAM_CLIENT_DEAD);
-	expect_lock_to_pass();
-	expect_reuse(block);
-	leaf_read(before);
-	child_signal(&holder, SIGCONT);
-	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
-	/* The request that finds the connection closed says so already. */
-	assert_string_equal(line, "unlocked NAM_E_FABRIC_FENCED");
-	assert_true(child_line(&holder, line, sizeof(line), PATIENCE_MS));
-	assert_non_null(strstr(line, "inserted NAM_E_FABRIC_FENCED"));
-	assert_non_null(strstr(line, "connect anew"));
-	assert_int_equal(child_wait(&holder, PATIENCE_MS), 0);
-	leaf_read(after);
-	assert_memory_equal(before, after, NODE_BYTES);
+	expect_holder_to_be_told(&holder, block);
 	/* Once more: it is dead already. */
 	assert_int_equal(nam_client_fence(fixture.worker, (uint16_t)id, 0, &diag), 0);
+}
+
+/* Over `shm` the steward says so; on other fabrics it fences the client. */
+static void
+client__stopped_beside_a_steward__GOES_ON_OR_IS_FENCED(void **state)
+{
+	char fence_ms[24];
+	const char *const argv[] = { test_program("nam-steward"), "--cluster", fixture.cluster.list,
+		"--collect-s", "0", "--fence-ms", fence_ms, NULL };
+	struct child holder, steward;
+	struct nam_gaddr block;
+	uint64_t until_ns;
+	uint8_t key[8];
+	unsigned id;
+
+	(void)state;
+	nam_key_from_u64(NUMBER, key);
+	assert_int_equal(nam_index_update(fixture.worker, fixture.index, key, NUMBER), 0);
+	(void)snprintf(fence_ms, sizeof(fence_ms), "%llu", (unsigned long long)FENCE_MS);
+	id = holder_start(&holder);
+	block = block_retire();
+	child_start(&steward, argv);
+	until_ns = nam_now_ns() + 2 * FENCE_MS * 1000000;
+	do {
+		expect_others_to_go_on();
+		nam_sleep_ns(NAP_NS);
+	} while (nam_now_ns() < until_ns);
+	child_signal(&steward, SIGTERM);
+	assert_int_equal(child_wait(&steward, PATIENCE_MS), 0);
+	if (!(fixture.client->caps & NAM_CAP_LASTING)) {
+		assert_int_equal(state_of(id), NAM_CLIENT_DEAD);
+		expect_holder_to_be_told(&holder, block);
+		return;
+	}
+	assert_int_equal(state_of(id), NAM_CLIENT_ALIVE);
+	assert_int_equal(nam_index_update(fixture.worker, fixture.index, key, 1),
+		-NAM_E_LOCK_TIMEOUT);
+	expect_holder_to_go_on(&holder, id, block);
 }
 
 static void
@@ -550,6 +611,7 @@ main(int argc, char **argv)
 			client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE),
 		cmocka_unit_test(client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT),
 		cmocka_unit_test(client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD),
+		cmocka_unit_test(client__stopped_beside_a_steward__GOES_ON_OR_IS_FENCED),
 		cmocka_unit_test(client_fence__not_possible__SAYS_WHY),
 	};
 
