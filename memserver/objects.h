@@ -25,7 +25,8 @@ struct nam__object {
 	struct nam__object *next;	/* dropped later */
 	uint64_t clock;			/* free once every handler has begun later */
 	uint16_t owner;			/* the id of the client that made it */
-	bool suspect;			/* for a sweep: no name has been found that leads to it */
+	bool suspect, named;		/* for a sweep: no name is known that leads to it; one is */
+	_Atomic uint64_t bytes;		/* that it has of the allocator */
 };
 
 struct nam__objects {

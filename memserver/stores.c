@@ -26,6 +26,7 @@ nam__store_chunks_give(struct nam__store *store)
 {
 	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, kind_of(store),
 		store->blocks, store->chunks_count);
+	store->object.bytes = 0;
 	store->chunks_count = 0;
 }
 
@@ -61,6 +62,7 @@ chunks_take(struct nam__store *store, uint32_t count)
 		if (!taken)
 			return -NAM_E_REMOTE_FULL;
 		store->chunks_count += taken;
+		store->object.bytes = (uint64_t)store->chunks_count * NAM__KV_CHUNK_BYTES;
 	}
 	for (uint32_t i = 0; i < count; i++)
 		store->chunks[i] = nam__block_at(store->server, store->blocks[i]);

@@ -49,6 +49,7 @@ blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 		raw[i] = address_of(tree->server, blocks[i]);
+	tree->object.bytes -= (uint64_t)count * tree->stride;
 	nam__allocator_give(&tree->server->allocator, tree->stride, NAM_MEMORY_PRIVATE, raw, count);
 }
 
@@ -93,6 +94,7 @@ node_take(void *arg)
 	if (!tree->cache_count) {
 		tree->cache_count = nam__allocator_take(&tree->server->allocator, tree->stride,
 			NAM_MEMORY_PRIVATE, raw, NAM__TREE_CACHE);
+		tree->object.bytes += (uint64_t)tree->cache_count * tree->stride;
 		for (uint32_t i = 0; i < tree->cache_count; i++)
 			tree->cache[i] = nam__block_at(tree->server,
 				raw[tree->cache_count - 1 - i]);

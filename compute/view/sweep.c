@@ -77,6 +77,9 @@ ask_slices(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 		sum_add(&sum->used, reply->used_blocks, reply->used_bytes);
 		sum_add(&sum->named, reply->named_blocks, reply->named_bytes);
 		sum->objects += reply->objects;
+		sum->objects_bytes += reply->objects_bytes;
+		sum->objects_used_bytes += reply->objects_used_bytes;
+		sum->objects_named_bytes += reply->objects_named_bytes;
 		request->words[count] = reply->words[0];
 		request->count = count + 1;
 	} while (reply->words[0]);

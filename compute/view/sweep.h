@@ -35,6 +35,7 @@ struct nam__swept {
 	struct nam_blocks suspect;
 	struct nam_blocks used, named;	/* as the sweep ends: before it frees the suspect ones */
 	uint64_t objects;		/* trees and parts of stores, likewise suspect */
+	uint64_t objects_bytes, objects_used_bytes, objects_named_bytes;
 };
 
 /*

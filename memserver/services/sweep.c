@@ -301,6 +301,7 @@ object_suspect(struct nam__objects *objects, struct nam__object *object, void *a
 	(void)objects;
 	(void)arg;
 	object->suspect = true;
+	object->named = false;
 }
 
 static void
@@ -314,6 +315,13 @@ object_spare(struct nam__objects *objects, struct nam__object *object, void *arg
 		object->suspect = false;
 }
 
+static void
+object_mark(struct nam__object *object)
+{
+	object->suspect = false;
+	object->named = true;
+}
+
 struct dropping {
 	struct nam_server *server;
 	struct nam_rpc_sweep_reply *reply;
@@ -324,11 +332,15 @@ static void
 object_drop(struct nam__objects *objects, struct nam__object *object, void *arg)
 {
 	const struct dropping *dropping = arg;
+	struct nam_rpc_sweep_reply *reply = dropping->reply;
 
+	reply->objects_used_bytes += object->bytes;
+	reply->objects_named_bytes += object->named ? object->bytes : 0;
 	if (!object->suspect)
 		return;
 	object->suspect = false;
-	dropping->reply->objects++;
+	reply->objects++;
+	reply->objects_bytes += object->bytes;
 	/* If its client drops it at this moment, it is gone already. */
 	if (!dropping->dry)
 		(void)!nam__objects_drop(objects, dropping->server, object->id);
@@ -401,9 +413,9 @@ objects_mark(struct nam__exchange *exchange, const struct nam_rpc_sweep_request 
 		tree = nam__objects_find(&exchange->server->trees, request->words[i]);
 		store = nam__objects_find(&exchange->server->stores, request->words[i]);
 		if (tree)
-			tree->suspect = false;
+			object_mark(tree);
 		if (store)
-			store->suspect = false;
+			object_mark(store);
 	}
 	return 0;
 }
@@ -458,11 +470,13 @@ end(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct dropping dropping = { exchange->server, reply, !request->label };
 	struct nam__allocator *allocator = &exchange->server->allocator;
 	struct ending ending = { request->label, reply };
+	uint64_t place = place_of(request);
 	int rc;
 
-	objects_each(exchange, object_drop, &dropping);
+	if (!place)
+		objects_each(exchange, object_drop, &dropping);
 	reply->count = 1;
-	rc = words_some(allocator, place_of(request), end_suspects, &ending, reply->words);
+	rc = words_some(allocator, place, end_suspects, &ending, reply->words);
 	if (!rc && !reply->words[0])
 		allocator->sweep = 0;
 	return rc;

@@ -88,6 +88,10 @@ expect_equation() {
 	json 'sum(s["memory"]["public"]["carved_bytes"] for s in r["servers"]) ==
 		r["books"]["allocated_bytes"]'
 	json 'r["books"]["changed_bytes"] == 0'
+	json 'sum(r["books"]["parts"][k + "_bytes"] for k in ("named", "held", "dead", "free")) ==
+		r["books"]["parts"]["allocated_bytes"] == sum(s["memory"][k]["carved_bytes"]
+		for s in r["servers"] for k in ("private", "read_only"))'
+	json 'r["books"]["parts"]["changed_bytes"] == 0'
 }
 
 # expect_books: names lead to all that is used, to the block.
@@ -100,6 +104,7 @@ expect_books() {
 	[ "$value" = "$named" ] || fail "$value bytes are used, and names lead to $named"
 	expect_equation
 	json "r['books']['named_bytes'] == $named and r['books']['used_bytes'] == $named"
+	json 'r["books"]["parts"]["named_bytes"] == r["books"]["parts"]["used_bytes"]'
 }
 
 kills() {
@@ -239,9 +244,56 @@ test_two() {
 	nam_servers_stop || fail "the servers did not end well"
 }
 
+# has_parts MS: after a kill in the middle of a creation, one memory server or more has a part.
+has_parts() {
+	local pid
+
+	namctl kv create halved --memory 40M >/dev/null 2>&1 &
+	pid=$!
+	sleep "$(printf '0.%03d' "$1")"
+	kill -KILL $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	await are_dead $pid || fail "a killed client is not dead"
+	namctl kv drop halved >/dev/null 2>&1
+	out=$(namctl status --books --rate 0 --json)
+	python json 'r["books"]["parts"]["dead"] > 0'
+	[ "$value" = True ]
+}
+
+# A creation of a store is killed: the books have its parts, and a sweep drops them.
+test_parts() {
+	local i dead
+
+	nam_servers_start 2 --memory 96M --region 8M --pages 4k || exit 1
+	export NAM_CLUSTER=$cluster
+	expect 0 namctl index create parted --design coarse
+	seq 1 20000 | awk '{ print $1 "\t" NR }' >"$tmp/pairs"
+	expect 0 namctl load parted "$tmp/pairs"
+	expect_books
+	json 'r["books"]["parts"]["named_bytes"] >= 20000 * 16'
+	for ((i = 0; i < 300; i++)); do
+		has_parts $((i % 60)) && break
+	done
+	[ "$i" -lt 300 ] || fail "no kill met a creation"
+	expect_equation
+	python json 'r["books"]["parts"]["dead_bytes"]'
+	dead=$value
+	json "$dead >= 20 << 20"
+	expect 0 namctl status --books --rate 0
+	says " that dead clients left"
+	expect 0 namctl sweep --dry-run --rate 0 --json
+	json "r['parts'] > 0 and r['parts_bytes'] == $dead"
+	expect 0 namctl sweep --rate 0 --json
+	json "r['parts'] > 0 and r['parts_bytes'] == $dead"
+	expect_books
+	json 'r["books"]["parts"]["dead"] == 0 and r["books"]["parts"]["dead_bytes"] == 0'
+	nam_servers_stop || fail "the servers did not end well"
+}
+
 python_start
 kills
 [ -z "${NAM_TEST_SANITIZE:-}" ] || finish "sweep: all as it should be"
+test_parts
 test_stopped
 test_held
 test_two

@@ -155,7 +155,7 @@ static const struct nam_option rows[] = {
 	{ "evict", NULL, "Over shm: end the client's process with SIGKILL if it is alive.",
 		NAM_OPTION_FLAG, FIELD(evict), .scope = "client fence" },
 	{ .help = "Options of status:", .scope = "status" },
-	{ "books", NULL, "Also say what the memory in blocks is: what names lead to, what clients "
+	{ "books", NULL, "Also say what the memory in use is: what names lead to, what clients "
 		"have, what dead clients left, what is free. This reads all indexes and the keys "
 		"of all record stores, as sweep --dry-run.", NAM_OPTION_FLAG, FIELD(books),
 		.scope = "status" },

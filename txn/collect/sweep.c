@@ -376,6 +376,9 @@ steps(struct sweeping *self)
 	stat->named = swept.named;
 	stat->freed = swept.suspect;
 	stat->parts = swept.objects;
+	stat->parts_used_bytes = swept.objects_used_bytes;
+	stat->parts_named_bytes = swept.objects_named_bytes;
+	stat->parts_freed_bytes = swept.objects_bytes;
 	return rc;
 }
 

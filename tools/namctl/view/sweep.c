@@ -56,6 +56,7 @@ json_print(const struct ctl *ctl, const struct nam_sweep_stat *stat, const struc
 	json_blocks(object, "held_blocks", "held_bytes", held);
 	json_blocks(object, "freed_blocks", "freed_bytes", &stat->freed);
 	ctl_json_u64(object, "parts", stat->parts);
+	ctl_json_u64(object, "parts_bytes", stat->parts_freed_bytes);
 	ctl_json_u64(object, "entries", stat->entries);
 	ctl_json_print(object);
 }
@@ -82,7 +83,7 @@ run(struct ctl *ctl, bool dry, struct nam_sweep_stat *ret_stat, struct nam_block
 int
 ctl_sweep(struct ctl *ctl, char **args)
 {
-	char freed[24], used[24], named[24], held_text[24];
+	char freed[24], used[24], named[24], held_text[24], parts[24];
 	struct nam_sweep_stat stat = { .entries = 0 };
 	struct nam_blocks held;
 	int exit_code = run(ctl, ctl->dry_run, &stat, &held);
@@ -101,8 +102,10 @@ ctl_sweep(struct ctl *ctl, char **args)
 	ctl_say(ctl, "%u indexes, %u record stores, %u tables", stat.indexes, stat.record_stores,
 		stat.tables);
 	if (stat.parts)
-		ctl_say(ctl, "%" PRIu64 " parts of indexes and key-value stores without a name %s",
-			stat.parts, ctl->dry_run ? "can be dropped" : "are dropped");
+		ctl_say(ctl, "%" PRIu64 " part%s of indexes and key-value stores (%s) without a "
+			"name %s", stat.parts, stat.parts == 1 ? "" : "s",
+			ctl_bytes(parts, stat.parts_freed_bytes),
+			ctl->dry_run ? "can be dropped" : "are dropped");
 	if (stat.entries)
 		ctl_say(ctl, "%" PRIu64 " entries of tables' indexes %s: their rows were never "
 			"committed", stat.entries, ctl->dry_run ? "can be deleted" : "are deleted");
@@ -118,35 +121,106 @@ struct memory {
 	uint64_t carved, free, waiting;	/* bytes: in blocks; of those, free, or not yet */
 };
 
-/* Returns an exit code. */
+static void
+memory_add(struct memory *sum, const struct nam_memory_figures *memory)
+{
+	sum->carved += memory->carved_bytes;
+	sum->free += memory->free_bytes;
+	sum->waiting += memory->waiting_bytes;
+}
+
+/* *ret_parts: of trees and key-value stores.  Returns an exit code. */
 static int
-memory_get(struct ctl *ctl, struct memory *ret)
+memory_get(struct ctl *ctl, struct memory *ret_blocks, struct memory *ret_parts)
 {
 	struct nam_server_status status;
 
-	*ret = (struct memory){ 0 };
+	*ret_blocks = *ret_parts = (struct memory){ 0 };
 	for (uint32_t slot = 0; slot < nam_client_servers(ctl->client); slot++) {
-		const struct nam_memory_figures *memory = &status.figures.memory[NAM_MEMORY_PUBLIC];
 		int rc = nam_server_status_get(ctl->worker, slot, &status); /* SUSPENDS */
 
 		if (rc)
 			return ctl_worker_failed(ctl, "status", rc);
-		ret->carved += memory->carved_bytes;
-		ret->free += memory->free_bytes;
-		ret->waiting += memory->waiting_bytes;
+		for (unsigned kind = 0; kind < NAM_MEMORY_KINDS; kind++)
+			memory_add(kind == NAM_MEMORY_PUBLIC ? ret_blocks : ret_parts,
+				&status.figures.memory[kind]);
 	}
 	return NAM_EXIT_OK;
+}
+
+/* The memory servers were asked later.  Returns by how much clients have changed it meanwhile. */
+static int64_t
+changed_say(const struct ctl *ctl, const struct memory *memory, uint64_t used_bytes)
+{
+	int64_t changed = (int64_t)(memory->carved - memory->free - memory->waiting - used_bytes);
+
+	if (changed)
+		ctl_say(ctl, "and %" PRId64 " bytes that clients took or gave back meanwhile",
+			changed);
+	return changed;
+}
+
+static void
+books_blocks(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *stat,
+	const struct nam_blocks *held, const struct memory *memory)
+{
+	char all[24], named[24], held_text[24], dead[24], free_text[24], waiting_text[24];
+	int64_t changed;
+
+	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
+		") of clients + %s (%" PRIu64 ") that dead clients left + %s free + %s that wait "
+		"for readers", ctl_bytes(all, memory->carved), ctl_bytes(named, stat->named.bytes),
+		stat->named.blocks, ctl_bytes(held_text, held->bytes), held->blocks,
+		ctl_bytes(dead, stat->freed.bytes), stat->freed.blocks,
+		ctl_bytes(free_text, memory->free), ctl_bytes(waiting_text, memory->waiting));
+	changed = changed_say(ctl, memory, stat->used.bytes);
+	if (!books)
+		return;
+	ctl_json_u64(books, "allocated_bytes", memory->carved);
+	json_blocks(books, "used_blocks", "used_bytes", &stat->used);
+	json_blocks(books, "named_blocks", "named_bytes", &stat->named);
+	json_blocks(books, "held_blocks", "held_bytes", held);
+	json_blocks(books, "dead_blocks", "dead_bytes", &stat->freed);
+	ctl_json_u64(books, "free_bytes", memory->free);
+	ctl_json_u64(books, "waiting_bytes", memory->waiting);
+	cJSON_AddNumberToObject(books, "changed_bytes", (double)changed);
+}
+
+static void
+books_parts(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *stat,
+	const struct memory *memory)
+{
+	uint64_t held = stat->parts_used_bytes - stat->parts_named_bytes - stat->parts_freed_bytes;
+	uint64_t free = memory->free + memory->waiting;
+	char all[24], named[24], held_text[24], dead[24], free_text[24];
+	cJSON *parts = books ? cJSON_AddObjectToObject(books, "parts") : NULL;
+	int64_t changed;
+
+	ctl_say(ctl, "%s of trees and key-value stores = %s that names lead to + %s of clients + "
+		"%s (%" PRIu64 " part%s) that dead clients left + %s free",
+		ctl_bytes(all, memory->carved), ctl_bytes(named, stat->parts_named_bytes),
+		ctl_bytes(held_text, held), ctl_bytes(dead, stat->parts_freed_bytes), stat->parts,
+		stat->parts == 1 ? "" : "s", ctl_bytes(free_text, free));
+	changed = changed_say(ctl, memory, stat->parts_used_bytes);
+	if (!parts)
+		return;
+	ctl_json_u64(parts, "allocated_bytes", memory->carved);
+	ctl_json_u64(parts, "used_bytes", stat->parts_used_bytes);
+	ctl_json_u64(parts, "named_bytes", stat->parts_named_bytes);
+	ctl_json_u64(parts, "held_bytes", held);
+	ctl_json_u64(parts, "dead", stat->parts);
+	ctl_json_u64(parts, "dead_bytes", stat->parts_freed_bytes);
+	ctl_json_u64(parts, "free_bytes", free);
+	cJSON_AddNumberToObject(parts, "changed_bytes", (double)changed);
 }
 
 int
 ctl_books(struct ctl *ctl, cJSON *object)
 {
-	char all[24], named[24], held_text[24], dead[24], free_text[24], waiting_text[24];
 	cJSON *books = object ? cJSON_AddObjectToObject(object, "books") : NULL;
 	struct nam_sweep_stat stat = { .entries = 0 };
-	struct memory memory;
+	struct memory blocks, parts;
 	struct nam_blocks held;
-	int64_t changed;
 	int exit_code = ctl_connect(ctl);
 
 	if (!exit_code) {
@@ -154,29 +228,10 @@ ctl_books(struct ctl *ctl, cJSON *object)
 		exit_code = run(ctl, true, &stat, &held);
 	}
 	if (!exit_code)
-		exit_code = memory_get(ctl, &memory);
+		exit_code = memory_get(ctl, &blocks, &parts);
 	if (exit_code)
 		return exit_code;
-	/* The memory servers were asked later. */
-	changed = (int64_t)(memory.carved - memory.free - memory.waiting - stat.used.bytes);
-	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
-		") of clients + %s (%" PRIu64 ") that dead clients left + %s free + %s that wait "
-		"for readers", ctl_bytes(all, memory.carved), ctl_bytes(named, stat.named.bytes),
-		stat.named.blocks, ctl_bytes(held_text, held.bytes), held.blocks,
-		ctl_bytes(dead, stat.freed.bytes), stat.freed.blocks,
-		ctl_bytes(free_text, memory.free), ctl_bytes(waiting_text, memory.waiting));
-	if (changed)
-		ctl_say(ctl, "and %" PRId64 " bytes that clients took or gave back meanwhile",
-			changed);
-	if (!books)
-		return NAM_EXIT_OK;
-	ctl_json_u64(books, "allocated_bytes", memory.carved);
-	json_blocks(books, "used_blocks", "used_bytes", &stat.used);
-	json_blocks(books, "named_blocks", "named_bytes", &stat.named);
-	json_blocks(books, "held_blocks", "held_bytes", &held);
-	json_blocks(books, "dead_blocks", "dead_bytes", &stat.freed);
-	ctl_json_u64(books, "free_bytes", memory.free);
-	ctl_json_u64(books, "waiting_bytes", memory.waiting);
-	cJSON_AddNumberToObject(books, "changed_bytes", (double)changed);
+	books_blocks(ctl, books, &stat, &held, &blocks);
+	books_parts(ctl, books, &stat, &parts);
 	return NAM_EXIT_OK;
 }

@@ -335,6 +335,20 @@ objects_sweep(struct fixture *f, uint64_t number, uint64_t label)
 	return last.objects;
 }
 
+/* @each	of trees and stores: they have the same size each, and the first is named */
+static void
+expect_books(struct fixture *f, uint64_t each)
+{
+	const struct nam_memory_figures *memory =
+		&f->server->allocator.memory[NAM_MEMORY_PRIVATE];
+
+	nam__objects_idle(&f->server->trees, f->server);
+	nam__objects_idle(&f->server->stores, f->server);
+	assert_int_equal(last.objects_used_bytes, memory->carved_bytes - memory->free_bytes);
+	assert_int_equal(last.objects_named_bytes, last.objects_used_bytes / each);
+	assert_int_equal(last.objects_bytes, each == EACH ? last.objects_named_bytes : 0);
+}
+
 static void
 end__trees_and_stores__DROPS_THOSE_OF_THE_DEAD_WITHOUT_A_NAME(void **state)
 {
@@ -342,12 +356,14 @@ end__trees_and_stores__DROPS_THOSE_OF_THE_DEAD_WITHOUT_A_NAME(void **state)
 
 	objects_make(f);
 	assert_int_equal(objects_sweep(f, NUMBER, 0), 2);
+	expect_books(f, 3);
 	expect_object(f, 1, 0);
 	assert_int_equal(objects_sweep(f, NUMBER, 8), 2);
 	expect_object(f, 0, 0);
 	expect_object(f, 1, -NAM_E_DROPPED);
 	expect_object(f, 2, 0);
 	assert_int_equal(objects_sweep(f, NUMBER, 8), 0);
+	expect_books(f, 2);
 }
 
 static void
