@@ -93,9 +93,12 @@ test_no_server() {
 }
 
 test_status() {
+	expect 0 namctl index list
 	expect 0 namctl status
 	says "$(nam_server_address 0)"
 	says "$(nam_server_address 1)"
+	# No client is there that fences the one that has ended.
+	[[ $out != *"is not dead"* ]] || fail "an alarm: $out"
 	expect 0 namctl --json status
 	json '[s["id"] for s in r["servers"]] == [0, 1]'
 	json "all(s['alive'] and s['memory_bytes'] == $megabytes << 20 for s in r['servers'])"

@@ -118,8 +118,9 @@ is_silent(const struct nam_server_status *lead)
 	return lead->silent.id && lead->silent_ms >= 1000;
 }
 
+/* @whole	all memory servers answer: the next client fences one that has ended */
 static void
-print_view(const struct nam_server_status *lead)
+print_view(const struct nam_server_status *lead, bool whole)
 {
 	if (!lead->view) {
 		printf("no view yet: the first client forms it\n");
@@ -130,7 +131,7 @@ print_view(const struct nam_server_status *lead)
 	if (lead->delaying.id)
 		printf(", client %u (%s, pid %" PRIu64 ") delays view %" PRIu64,
 			lead->delaying.id, lead->delaying.name, lead->delaying.pid, lead->view);
-	if (lead->fencing.id)
+	if (lead->fencing.id && !whole)
 		printf(", client %u (%s, pid %" PRIu64 ") ended and is not dead before all memory "
 		       "servers say so", lead->fencing.id, lead->fencing.name, lead->fencing.pid);
 	if (is_silent(lead))
@@ -209,6 +210,15 @@ find_lead(const struct servers *servers)
 	return NULL;
 }
 
+static bool
+all_answer(const struct servers *servers)
+{
+	for (unsigned i = 0; i < servers->count; i++)
+		if (servers->list[i].status.rc)
+			return false;
+	return true;
+}
+
 /* Returns the exit code of the first that does not answer. */
 static int
 show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
@@ -220,7 +230,7 @@ show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
 	if (lead && object)
 		json_view(object, lead);
 	else if (lead && !ctl->quiet)
-		print_view(lead);
+		print_view(lead, all_answer(servers));
 	ctl_say(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state", "memory",
 		"used", "pages", "connects", "indexes", "up");
 	for (unsigned i = 0; i < servers->count; i++) {
