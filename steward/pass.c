@@ -132,23 +132,47 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
 
 /* ---- fencing --------------------------------------------------------------------------------- */
 
+/* @text	quoted: why it failed; NULL: it did not */
+static void
+client_tell(const struct nam__steward *steward, uint16_t id, uint16_t incarnation,
+	const struct nam_rpc_client_state_reply *client, const char *text)
+{
+	bool stopped = client->state == NAM_CLIENT_ALIVE;
+	nam__steward_event_fn fn = stopped || text ? steward->warning : steward->event;
+	char name[4 * sizeof(client->name)], fields[800];
+
+	if (!fn)
+		return;
+	(void)snprintf(fields, sizeof(fields), "client=%u incarnation=%u reason=%s pid=%llu "
+		"name=%s%s%s", id, incarnation, stopped ? "stopped" : "ended",
+		(unsigned long long)client->pid, nam_log_quote(client->name, name, sizeof(name)),
+		text ? " text=" : "", text ? text : "");
+	fn(steward->arg, text ? "not_fenced" : "fenced", fields);
+}
+
 /* It may fail, and then the next pass tries again. */
 NAM_FIBER_FN static int
 fence(const struct nam__steward *steward, const struct nam__cluster_view *view, uint16_t id,
 	uint16_t incarnation)
 {
+	struct nam_rpc_client_state_reply client;
 	struct nam_diag why = { "" };
 	char text[2 * sizeof(why.text)];
 	uint32_t state;
-	int rc = nam__client_fence(steward->lead->epoch_worker, view, id, incarnation,
+	int rc = nam__client_state_ask(steward->lead->epoch_worker, id, incarnation,
+		&client); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = nam__client_fence(steward->lead->epoch_worker, view, id, incarnation,
 		steward->store->term, FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
 
 	if (!rc) {
-		tell(steward, "fenced", "client=%u incarnation=%u", id, incarnation);
+		client_tell(steward, id, incarnation, &client, NULL);
 		return 0;
 	}
 	(void)nam_log_quote(*why.text ? why.text : nam_err_text(rc), text, sizeof(text));
-	tell(steward, "not_fenced", "client=%u incarnation=%u text=%s", id, incarnation, text);
+	client_tell(steward, id, incarnation, &client, text);
 	return rc;
 }
 

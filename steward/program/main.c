@@ -91,6 +91,13 @@ on_event(void *arg, const char *event, const char *fields)
 	nam__log_line("info", event, fields);
 }
 
+static void
+on_warning(void *arg, const char *event, const char *fields)
+{
+	(void)arg;
+	nam__log_line("warn", event, fields);
+}
+
 /* A failure that stays is logged once; @last: the one before. */
 static void
 failure_log(struct nam_diag *last, const char *text)
@@ -224,6 +231,7 @@ begin(struct line *line)
 {
 	struct nam_client_options options;
 	struct nam__steward steward = { .options = &options, .event = on_event,
+		.warning = on_warning,
 		.fence_ms = line->fence_ms };
 	struct collector collector = {
 		.collecting = {
