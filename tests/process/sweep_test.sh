@@ -181,6 +181,9 @@ test_stopped() {
 	kill -STOP $pid
 	expect 6 namctl --timeout-ms 300 sweep
 	says "(nam-bench, pid $pid) has not looked at the epoch"
+	expect 6 namctl --timeout-ms 300 status --books
+	says "in blocks = "
+	says "namctl: status --books: client"
 	kill -CONT $pid
 	expect 0 namctl sweep
 	kill $pid

@@ -164,8 +164,9 @@ static const struct nam_option rows[] = {
 		"as it can.", NAM_OPTION_COUNT, FIELD(pace), .max = UINT64_MAX,
 		.scope = "sweep,status" },
 	{ .help = "Options of sweep:", .scope = "sweep" },
-	{ "dry-run", NULL, "Say what would be freed, and free nothing.", NAM_OPTION_FLAG,
-		FIELD(dry_run), .scope = "sweep" },
+	{ "dry-run", NULL, "Say what would be freed, and free nothing. Transactions of dead "
+		"clients are completed all the same.", NAM_OPTION_FLAG, FIELD(dry_run),
+		.scope = "sweep" },
 	{ .help = "Options of index create:", .scope = "index create" },
 	{ "key-bytes", "N", "The size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT,
 		FIELD(create.key_bytes), .min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX,

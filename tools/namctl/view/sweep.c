@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c -- blocks that dead clients have left. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
@@ -61,61 +62,6 @@ json_print(const struct ctl *ctl, const struct nam_sweep_stat *stat, const struc
 	ctl_json_print(object);
 }
 
-/* *ret_held: of clients that are not dead.  Returns an exit code. */
-static int
-run(struct ctl *ctl, bool dry, struct nam_sweep_stat *ret_stat, struct nam_blocks *ret_held)
-{
-	struct watch watch = { .stat = ret_stat, .live = isatty(STDERR_FILENO) && !ctl->quiet };
-	int rc;
-
-	nam_worker_stop_when(ctl->worker, look, &watch);
-	nam_worker_pace(ctl->worker, ctl->pace);
-	rc = nam_sweep(ctl->worker, dry, ret_stat); /* SUSPENDS */
-	if (watch.shown)
-		(void)fputs("\r\033[K", stderr);
-	if (rc)
-		return ctl_worker_failed(ctl, "sweep", rc);
-	ret_held->blocks = ret_stat->used.blocks - ret_stat->named.blocks - ret_stat->freed.blocks;
-	ret_held->bytes = ret_stat->used.bytes - ret_stat->named.bytes - ret_stat->freed.bytes;
-	return NAM_EXIT_OK;
-}
-
-int
-ctl_sweep(struct ctl *ctl, char **args)
-{
-	char freed[24], used[24], named[24], held_text[24], parts[24];
-	struct nam_sweep_stat stat = { .entries = 0 };
-	struct nam_blocks held;
-	int exit_code = run(ctl, ctl->dry_run, &stat, &held);
-
-	(void)args;
-	if (exit_code)
-		return exit_code;
-	ctl_say(ctl, "%" PRIu64 " blocks (%s) %s: no name leads to them, and their clients are "
-		"dead", stat.freed.blocks, ctl_bytes(freed, stat.freed.bytes),
-		ctl->dry_run ? "can be freed" : "are free");
-	ctl_say(ctl, "%" PRIu64 " (%s) were used = %" PRIu64 " (%s) that names lead to + %" PRIu64
-		" (%s) of other clients + %" PRIu64 " (%s)", stat.used.blocks,
-		ctl_bytes(used, stat.used.bytes), stat.named.blocks,
-		ctl_bytes(named, stat.named.bytes), held.blocks, ctl_bytes(held_text, held.bytes),
-		stat.freed.blocks, freed);
-	ctl_say(ctl, "%u indexes, %u record stores, %u tables", stat.indexes, stat.record_stores,
-		stat.tables);
-	if (stat.parts)
-		ctl_say(ctl, "%" PRIu64 " part%s of indexes and key-value stores (%s) without a "
-			"name %s", stat.parts, stat.parts == 1 ? "" : "s",
-			ctl_bytes(parts, stat.parts_freed_bytes),
-			ctl->dry_run ? "can be dropped" : "are dropped");
-	if (stat.entries)
-		ctl_say(ctl, "%" PRIu64 " entries of tables' indexes %s: their rows were never "
-			"committed", stat.entries, ctl->dry_run ? "can be deleted" : "are deleted");
-	if (ctl->json)
-		json_print(ctl, &stat, &held);
-	return NAM_EXIT_OK;
-}
-
-/* ---- books ----------------------------------------------------------------------------------- */
-
 /* Of all memory servers. */
 struct memory {
 	uint64_t carved, free, waiting;	/* bytes: in blocks; of those, free, or not yet */
@@ -129,7 +75,7 @@ memory_add(struct memory *sum, const struct nam_memory_figures *memory)
 	sum->waiting += memory->waiting_bytes;
 }
 
-/* *ret_parts: of trees and key-value stores.  Returns an exit code. */
+/* *ret_parts: of trees and key-value stores. */
 static int
 memory_get(struct ctl *ctl, struct memory *ret_blocks, struct memory *ret_parts)
 {
@@ -140,13 +86,90 @@ memory_get(struct ctl *ctl, struct memory *ret_blocks, struct memory *ret_parts)
 		int rc = nam_server_status_get(ctl->worker, slot, &status); /* SUSPENDS */
 
 		if (rc)
-			return ctl_worker_failed(ctl, "status", rc);
+			return rc;
 		for (unsigned kind = 0; kind < NAM_MEMORY_KINDS; kind++)
 			memory_add(kind == NAM_MEMORY_PUBLIC ? ret_blocks : ret_parts,
 				&status.figures.memory[kind]);
 	}
+	return 0;
+}
+
+static void
+memory_say(const struct ctl *ctl, const char *what, const struct memory *memory)
+{
+	uint64_t free = memory->free + memory->waiting;
+	char all[24], used[24], free_text[24];
+
+	ctl_say(ctl, "%s %s = %s used + %s free or waiting", ctl_bytes(all, memory->carved), what,
+		ctl_bytes(used, memory->carved - free), ctl_bytes(free_text, free));
+}
+
+/*
+ * A sweep, with the memory before it if it fails.  *ret_held: of clients that are not dead.
+ * Returns an exit code.
+ */
+static int
+run(struct ctl *ctl, const char *command, bool dry, struct nam_sweep_stat *ret_stat,
+	struct nam_blocks *ret_held)
+{
+	struct watch watch = { .stat = ret_stat, .live = isatty(STDERR_FILENO) && !ctl->quiet };
+	struct memory blocks, parts;
+	bool known = !memory_get(ctl, &blocks, &parts); /* SUSPENDS */
+	int rc;
+
+	nam_worker_stop_when(ctl->worker, look, &watch);
+	nam_worker_pace(ctl->worker, ctl->pace);
+	rc = nam_sweep(ctl->worker, dry, ret_stat); /* SUSPENDS */
+	if (watch.shown)
+		(void)fputs("\r\033[K", stderr);
+	if (rc && rc != -ECANCELED && known) {
+		memory_say(ctl, "in blocks", &blocks);
+		memory_say(ctl, "of trees and key-value stores", &parts);
+	}
+	if (rc)
+		return ctl_worker_failed(ctl, command, rc);
+	ret_held->blocks = ret_stat->used.blocks - ret_stat->named.blocks - ret_stat->freed.blocks;
+	ret_held->bytes = ret_stat->used.bytes - ret_stat->named.bytes - ret_stat->freed.bytes;
 	return NAM_EXIT_OK;
 }
+
+int
+ctl_sweep(struct ctl *ctl, char **args)
+{
+	char freed[24], used[24], named[24], held_text[24], parts[24];
+	struct nam_sweep_stat stat = { .entries = 0 };
+	struct nam_blocks held;
+	int exit_code = run(ctl, "sweep", ctl->dry_run, &stat, &held);
+
+	(void)args;
+	if (exit_code)
+		return exit_code;
+	ctl_say(ctl, "%" PRIu64 " blocks (%s) %s: no name leads to them, and their clients are "
+		"dead", stat.freed.blocks, ctl_bytes(freed, stat.freed.bytes),
+		ctl->dry_run ? "can be freed" : "are free");
+	ctl_say(ctl, "%" PRIu64 " (%s) were used = %" PRIu64 " (%s) that names lead to + %" PRIu64
+		" (%s) of clients, this one included + %" PRIu64 " (%s)", stat.used.blocks,
+		ctl_bytes(used, stat.used.bytes), stat.named.blocks,
+		ctl_bytes(named, stat.named.bytes), held.blocks, ctl_bytes(held_text, held.bytes),
+		stat.freed.blocks, freed);
+	ctl_say(ctl, "%u index%s, %u record store%s, %u table%s", stat.indexes,
+		stat.indexes == 1 ? "" : "es", stat.record_stores,
+		stat.record_stores == 1 ? "" : "s", stat.tables, stat.tables == 1 ? "" : "s");
+	if (stat.parts)
+		ctl_say(ctl, "%" PRIu64 " part%s of indexes and key-value stores (%s) without a "
+			"name %s", stat.parts, stat.parts == 1 ? "" : "s",
+			ctl_bytes(parts, stat.parts_freed_bytes),
+			ctl->dry_run ? "can be dropped" : "are dropped");
+	if (stat.entries)
+		ctl_say(ctl, "%" PRIu64 " %s of tables' indexes, whose versions are freed, %s",
+			stat.entries, stat.entries == 1 ? "entry" : "entries",
+			ctl->dry_run ? "can be deleted" : "are deleted");
+	if (ctl->json)
+		json_print(ctl, &stat, &held);
+	return NAM_EXIT_OK;
+}
+
+/* ---- books ----------------------------------------------------------------------------------- */
 
 /* The memory servers were asked later.  Returns by how much clients have changed it meanwhile. */
 static int64_t
@@ -168,8 +191,9 @@ books_blocks(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *s
 	int64_t changed;
 
 	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
-		") of clients + %s (%" PRIu64 ") that dead clients left + %s free + %s that wait "
-		"for readers", ctl_bytes(all, memory->carved), ctl_bytes(named, stat->named.bytes),
+		") of clients, this one included + %s (%" PRIu64 ") that dead clients left + %s "
+		"free + %s that wait until operations that may read them have ended",
+		ctl_bytes(all, memory->carved), ctl_bytes(named, stat->named.bytes),
 		stat->named.blocks, ctl_bytes(held_text, held->bytes), held->blocks,
 		ctl_bytes(dead, stat->freed.bytes), stat->freed.blocks,
 		ctl_bytes(free_text, memory->free), ctl_bytes(waiting_text, memory->waiting));
@@ -221,16 +245,17 @@ ctl_books(struct ctl *ctl, cJSON *object)
 	struct nam_sweep_stat stat = { .entries = 0 };
 	struct memory blocks, parts;
 	struct nam_blocks held;
-	int exit_code = ctl_connect(ctl);
+	int exit_code = ctl_connect(ctl), rc;
 
 	if (!exit_code) {
 		ctl_catch_signals();
-		exit_code = run(ctl, true, &stat, &held);
+		exit_code = run(ctl, "status --books", true, &stat, &held);
 	}
-	if (!exit_code)
-		exit_code = memory_get(ctl, &blocks, &parts);
 	if (exit_code)
 		return exit_code;
+	rc = memory_get(ctl, &blocks, &parts); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, "status --books", rc);
 	books_blocks(ctl, books, &stat, &held, &blocks);
 	books_parts(ctl, books, &stat, &parts);
 	return NAM_EXIT_OK;
