@@ -92,16 +92,28 @@ work(const struct index_bench *bench)
 static void
 failed(struct bench_fiber *fiber, int rc, const char *what)
 {
+	const struct index_bench *bench = fiber->part->bench;
+	struct nam_diag why = { "" };
+
+	/* Memory servers do not know names of their trees. */
+	if (rc == -NAM_E_DROPPED)
+		(void)nam_diag_set(&why, rc, "index '%s' was dropped", bench->name);
 	findings_failed(&session.findings, rc, what,
-		nam_worker_diag(fiber->part->worker));
+		why.text[0] ? why.text : nam_worker_diag(fiber->part->worker));
 }
 
 static void
-lookup_wrong(const struct item *item, int rc, uint64_t payload)
+missing(const struct index_bench *bench, const char *what, uint64_t key)
+{
+	findings_missing(&session.findings, 1, "%s: key %" PRIu64 " was not found%s", what, key,
+		bench->options.load == LOAD_NONE ? "; an earlier run may have deleted it" : "");
+}
+
+static void
+lookup_wrong(const struct index_bench *bench, const struct item *item, int rc, uint64_t payload)
 {
 	if (rc == -NAM_E_NOTFOUND)
-		findings_missing(&session.findings, 1, "lookup: key %" PRIu64 " was not found",
-			item->key);
+		missing(bench, "lookup", item->key);
 	else
 		findings_wrong(&session.findings,
 			"lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#" PRIx64,
@@ -135,7 +147,7 @@ do_lookup(struct bench_fiber *fiber, const struct item *item)
 	if (rc && rc != -NAM_E_NOTFOUND)
 		failed(fiber, rc, "lookup");
 	else
-		lookup_wrong(item, rc, payload);
+		lookup_wrong(bench, item, rc, payload);
 }
 
 /* Several at once; each key's answer is checked like any other. */
@@ -168,7 +180,7 @@ do_lookups(struct bench_fiber *fiber, uint32_t count)
 		if (rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
 			failed(fiber, rcs[i], "lookup");
 		else if (rcs[i] || !lookup_right(&bench->keys, &items[i], payloads[i]))
-			lookup_wrong(&items[i], rcs[i], payloads[i]);
+			lookup_wrong(bench, &items[i], rcs[i], payloads[i]);
 	}
 }
 
@@ -183,8 +195,7 @@ do_update(struct bench_fiber *fiber, const struct item *item, uint64_t version)
 	rc = nam_index_update(fiber->part->worker, fiber->part->index, fiber->key,
 		keys_payload(item->key, version & 0xffff)); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
-		findings_missing(&session.findings, 1, "update: key %" PRIu64 " was not found",
-			item->key);
+		missing(bench, "update", item->key);
 	else if (rc)
 		failed(fiber, rc, "update");
 }
@@ -277,8 +288,7 @@ do_delete(struct bench_fiber *fiber)
 		rc = nam_index_delete_pair(part->worker, part->index, fiber->key,
 			payload); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
-		findings_missing(&session.findings, 1, "delete: key %" PRIu64 " was not found",
-			key);
+		missing(part->bench, "delete", key);
 	else if (rc)
 		failed(fiber, rc, "delete");
 	if (!rc && is_victim)
