@@ -243,7 +243,9 @@ first_run(struct nam_worker *worker, void *arg)
 	int rc = nam_table_create(worker, NAME, &schema), drop_rc;
 
 	if (rc)
-		return example_failed("creating " NAME, rc, nam_worker_diag(worker));
+		return example_failed(rc == -NAM_E_INDEX_EXISTS ? "creating " NAME " (if a run of "
+			"this program was killed: namctl table drop " NAME ")" :
+			"creating " NAME, rc, nam_worker_diag(worker));
 	rc = open_table(party, worker);
 	if (!rc) {
 		rc = use(party, &program->processes);
