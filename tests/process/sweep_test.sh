@@ -184,6 +184,9 @@ test_stopped() {
 	expect 6 namctl --timeout-ms 300 status --books
 	says "in blocks = "
 	says "namctl: status --books: client"
+	expect 0 namctl client list
+	expect 1 namctl client fence "$(sed -n 's/^\([0-9]*\) .*nam-bench.*/\1/p' <<<"$out")"
+	says "is alive, and over shm what it has mapped cannot be revoked"
 	kill -CONT $pid
 	expect 0 namctl sweep
 	kill $pid

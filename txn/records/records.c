@@ -284,7 +284,8 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 			"tables: name another one", name);
 	if (!tables && records->rows)
 		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
-			"tables: open these (namctl table list)", name);
+			"tables: open these (namctl table list); sweeps collect its versions "
+			"(namctl sweep)", name);
 	if (rc)
 		nam_records_close(records);
 	else

@@ -78,8 +78,12 @@ ctl_client_fence(struct ctl *ctl, char **args)
 	rc = nam_client_fence(ctl->worker, (uint16_t)id, 0, &diag); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) && ctl->evict)
 		rc = ctl_client_evict(ctl, (uint16_t)id, &diag); /* SUSPENDS */
-	if (rc)
-		return ctl_failed(NULL, rc, diag.text);
+	if (rc) {
+		int exit_code = ctl_failed(NULL, rc, diag.text);
+
+		/* Nothing has failed: the client is alive. */
+		return nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) ? NAM_EXIT_NO : exit_code;
+	}
 	ctl_say(ctl, "client %lu is dead: no memory server takes it any more", id);
 	if (ctl->json) {
 		object = cJSON_CreateObject();
