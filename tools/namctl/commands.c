@@ -201,6 +201,7 @@ struct violations {
 	unsigned printed;
 	uint64_t late;			/* separators */
 	uint64_t locks;
+	bool alone;			/* no other client is alive: those of the locks are dead */
 };
 
 static void
@@ -223,24 +224,38 @@ on_violation(void *arg, unsigned invariant, const char *text)
 	}
 }
 
+static int
+on_client(void *arg, const struct nam_client_info *client)
+{
+	struct violations *violations = arg;
+
+	if (client->alive && client->id != nam_client_id(violations->ctl->client))
+		violations->alone = false;
+	return 0;
+}
+
 static void
 say_verdict(const struct violations *violations, uint64_t count)
 {
+	const char *locks = violations->locks == 1 ? "lock is" : "locks are";
+	const char *late = violations->late == 1 ? "separator is" : "separators are";
 	const struct ctl *ctl = violations->ctl;
 
 	if (count > violations->late + violations->locks)
-		ctl_say(ctl, "%s: %" PRIu64 " violations of the invariants in index/README.md; if "
+		ctl_say(ctl, "%s: %" PRIu64 " violation%s of the invariants in index/README.md; if "
 			"no client was writing meanwhile, the index is damaged: load it anew",
-			ctl->index_name, count);
+			ctl->index_name, count, count == 1 ? "" : "s");
 	else if (violations->locks)
-		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " locks are set and %"
-			PRIu64 " separators are late; if no client was writing meanwhile, a "
-			"writer died: the next writers of these nodes take the locks over",
-			ctl->index_name, violations->locks, violations->late);
+		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " %s set and %" PRIu64
+			" %s late; %s: the next writers of these nodes take the locks over",
+			ctl->index_name, violations->locks, locks, violations->late, late,
+			violations->alone ? "no other client is alive, so a writer died" :
+			"if no client was writing meanwhile, a writer died");
 	else if (violations->late)
-		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " separators are late, "
-			"which costs time and no more; the next reader to pass adds them",
-			ctl->index_name, violations->late);
+		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " %s late, "
+			"which costs time and no more; the next reader to pass adds %s",
+			ctl->index_name, violations->late, late,
+			violations->late == 1 ? "it" : "them");
 	else
 		ctl_say(ctl, "%s: every invariant holds", ctl->index_name);
 }
@@ -248,7 +263,7 @@ say_verdict(const struct violations *violations, uint64_t count)
 int
 ctl_index_verify(struct ctl *ctl, char **args)
 {
-	struct violations violations = { .ctl = ctl };
+	struct violations violations = { .ctl = ctl, .alone = true };
 	cJSON *object = NULL;
 	uint64_t count = 0;
 	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
@@ -262,6 +277,9 @@ ctl_index_verify(struct ctl *ctl, char **args)
 	}
 	rc = nam_index_verify(ctl->worker, ctl->index, on_violation, &violations,
 		&count); /* SUSPENDS */
+	if (!rc && violations.locks &&
+		nam_client_list(ctl->worker, on_client, &violations)) /* SUSPENDS */
+		violations.alone = false;
 	if (rc) {
 		cJSON_Delete(object);
 		return ctl_worker_failed(ctl, args[0], rc);
@@ -277,7 +295,8 @@ ctl_index_verify(struct ctl *ctl, char **args)
 			count > violations.late + violations.locks);
 		ctl_json_print(object);
 	}
-	return count ? NAM_EXIT_NO : NAM_EXIT_OK;
+	return count > violations.late + violations.locks ||
+		(violations.locks && !violations.alone) ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 
 int
