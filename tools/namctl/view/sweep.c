@@ -192,7 +192,7 @@ books_blocks(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *s
 
 	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
 		") of clients, this one included + %s (%" PRIu64 ") that dead clients left + %s "
-		"free + %s that wait until operations that may read them have ended",
+		"free + %s that wait for readers until a client lacks memory",
 		ctl_bytes(all, memory->carved), ctl_bytes(named, stat->named.bytes),
 		stat->named.blocks, ctl_bytes(held_text, held->bytes), held->blocks,
 		ctl_bytes(dead, stat->freed.bytes), stat->freed.blocks,
