@@ -132,19 +132,22 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
 
 /* ---- fencing --------------------------------------------------------------------------------- */
 
-/* @text	quoted: why it failed; NULL: it did not */
+/*
+ * @reason	if it was alive
+ * @text	quoted: why it failed; NULL: it did not
+ */
 static void
 client_tell(const struct nam__steward *steward, uint16_t id, uint16_t incarnation,
-	const struct nam_rpc_client_state_reply *client, const char *text)
+	const struct nam_rpc_client_state_reply *client, const char *reason, const char *text)
 {
-	bool stopped = client->state == NAM_CLIENT_ALIVE;
-	nam__steward_event_fn fn = stopped || text ? steward->warning : steward->event;
+	bool lived = client->state == NAM_CLIENT_ALIVE;
+	nam__steward_event_fn fn = lived || text ? steward->warning : steward->event;
 	char name[4 * sizeof(client->name)], fields[800];
 
 	if (!fn)
 		return;
 	(void)snprintf(fields, sizeof(fields), "client=%u incarnation=%u reason=%s pid=%llu "
-		"name=%s%s%s", id, incarnation, stopped ? "stopped" : "ended",
+		"name=%s%s%s", id, incarnation, lived ? reason : "ended",
 		(unsigned long long)client->pid, nam_log_quote(client->name, name, sizeof(name)),
 		text ? " text=" : "", text ? text : "");
 	fn(steward->arg, text ? "not_fenced" : "fenced", fields);
@@ -153,7 +156,7 @@ client_tell(const struct nam__steward *steward, uint16_t id, uint16_t incarnatio
 /* It may fail, and then the next pass tries again. */
 NAM_FIBER_FN static int
 fence(const struct nam__steward *steward, const struct nam__cluster_view *view, uint16_t id,
-	uint16_t incarnation)
+	uint16_t incarnation, const char *reason)
 {
 	struct nam_rpc_client_state_reply client;
 	struct nam_diag why = { "" };
@@ -168,11 +171,11 @@ fence(const struct nam__steward *steward, const struct nam__cluster_view *view, 
 		steward->store->term, FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
 
 	if (!rc) {
-		client_tell(steward, id, incarnation, &client, NULL);
+		client_tell(steward, id, incarnation, &client, reason, NULL);
 		return 0;
 	}
 	(void)nam_log_quote(*why.text ? why.text : nam_err_text(rc), text, sizeof(text));
-	client_tell(steward, id, incarnation, &client, text);
+	client_tell(steward, id, incarnation, &client, reason, text);
 	return rc;
 }
 
@@ -190,7 +193,7 @@ ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *
 		if (rc || !next.client_id || next.client_id <= id)
 			break;
 		id = next.client_id;
-		(void)!fence(steward, view, id, next.incarnation); /* SUSPENDS */
+		(void)!fence(steward, view, id, next.incarnation, "ended"); /* SUSPENDS */
 	}
 	return rc;
 }
@@ -199,6 +202,7 @@ ended_fence(const struct nam__steward *steward, const struct nam__cluster_view *
 struct stopped {
 	uint16_t client;		/* 0: none */
 	uint16_t incarnation;
+	const char *reason;
 };
 
 /* Otherwise the memory server is gone, or its host, and with it the locks there. */
@@ -225,12 +229,13 @@ stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view,
 
 	if (awaited && view->delaying && has_lasted(steward, view->head.number, view->delaying,
 		view->delaying_incarnation))
-		stopped = (struct stopped){ view->delaying, view->delaying_incarnation };
+		stopped = (struct stopped){ view->delaying, view->delaying_incarnation,
+			"stopped" };
 	else if (steward->fence_ms && view->silent && view->silent_ms >= silent_ms)
-		stopped = (struct stopped){ view->silent, view->silent_incarnation };
+		stopped = (struct stopped){ view->silent, view->silent_incarnation, "stopped" };
 	else if (steward->fence_ms && view->cut && view->cut_ms >= steward->fence_ms &&
 		reaches(steward, view, view->cut_from))
-		stopped = (struct stopped){ view->cut, view->cut_incarnation };
+		stopped = (struct stopped){ view->cut, view->cut_incarnation, "cut_off" };
 	if (stopped.client == steward->stays.client &&
 		stopped.incarnation == steward->stays.incarnation &&
 		nam_now_ns() < steward->stays.until_ns)
@@ -253,7 +258,8 @@ stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view
 	now = stopped_find(steward, again, awaited);
 	if (again->head.number == view->head.number && now.client == stopped.client &&
 		now.incarnation == stopped.incarnation) {
-		rc = fence(steward, view, now.client, now.incarnation); /* SUSPENDS */
+		rc = fence(steward, view, now.client, now.incarnation,
+			now.reason); /* SUSPENDS */
 		steward->stays.client = now.client;
 		steward->stays.incarnation = now.incarnation;
 		steward->stays.until_ns = rc == -NAM_E_FABRIC_CAPABILITY ? UINT64_MAX :
