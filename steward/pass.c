@@ -142,7 +142,7 @@ client_tell(const struct nam__steward *steward, uint16_t id, uint16_t incarnatio
 {
 	bool lived = client->state == NAM_CLIENT_ALIVE;
 	nam__steward_event_fn fn = lived || text ? steward->warning : steward->event;
-	char name[4 * sizeof(client->name)], fields[800];
+	char name[4 * sizeof(client->name)], fields[1600];
 
 	if (!fn)
 		return;
