@@ -10,7 +10,7 @@
  *	CHANGE	the lead: one member, by compare-and-set
  *	ACK	the lead, over a session connection: the client has installed that view.  With
  *		number 0 a sign of life, of a client that is busy and so has an old epoch slot; or
- *		it has lost its connection to a member that is UP
+ *		it has lost its connection to the memory server with that boot
  *	COPY	others: a copy, in pages; the last one replaces the one before
  *	STEWARD	the lead: which steward leads
  *
@@ -90,6 +90,8 @@ enum nam_rpc_view_steward {
 #define NAM_RPC_STEWARD_LEASE_MIN_MS 100u
 #define NAM_RPC_STEWARD_LEASE_MAX_MS 600000u
 
+#define NAM_VIEW_CUT_TURN_MS 4000u
+
 struct nam_rpc_view_request {
 	uint16_t step;			/* enum nam_rpc_view_step */
 	uint16_t change;		/* CHANGE, STEWARD: one of those enums; else 0 */
@@ -101,7 +103,10 @@ struct nam_rpc_view_request {
 	uint32_t count;			/* members of this page: CHANGE 1; GET, ACK 0 */
 	uint16_t newest;		/* FORM: incarnations of clients begin above it; else 0 */
 	uint16_t reserved;
-	/* CHANGE: number, term; ACK: number; STEWARD: term; COPY: all; FORM: count */
+	/*
+	 * CHANGE: number, term; ACK: number, or lead_boot, that of the lost one; STEWARD: term;
+	 * COPY: all; FORM: count
+	 */
 	struct nam_view_head view;
 	struct nam_view_member members[];
 };
@@ -116,7 +121,10 @@ struct nam_rpc_view_reply {
 	/* Lead: the living client that has held back the epoch longest in silence; 0: none. */
 	uint16_t silent, silent_incarnation;
 	uint32_t silent_ms;
-	/* Lead: the living client that has lost a member first, which is UP since; 0: none. */
+	/*
+	 * Lead: the living client that has lost a member first, which is UP since; 0: none.  If
+	 * clients have lost several members, they have turns of NAM_VIEW_CUT_TURN_MS.
+	 */
 	uint16_t cut, cut_incarnation;
 	uint16_t cut_from;		/* the member's id */
 	uint16_t reserved;

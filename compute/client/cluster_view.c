@@ -232,11 +232,12 @@ nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot, uint64_t number)
 }
 
 int
-nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot, uint32_t id)
+nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot, uint32_t id, uint64_t boot)
 {
 	const struct nam_rpc_view_request request = {
 		.step = NAM_RPC_VIEW_ACK,
 		.first = 1 + id,
+		.view.lead_boot = boot,
 	};
 
 	return send(worker, slot, &request, NULL, NULL); /* SUSPENDS */

@@ -120,7 +120,10 @@ sign_of_life(struct nam_client *client)
 NAM_FIBER_FN static void
 losses_tell(struct nam_client *client)
 {
-	for (uint32_t slot = 0; slot < client->servers_count && NAM_GUARD(TELL_LOST); slot++) {
+	/* C22: a reader holds no locks. */
+	if (client->reads_only || !NAM_GUARD(TELL_LOST))
+		return;
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
 		struct nam__server *server = &client->servers[slot];
 
 		if (server->told_lost || slot == client->catalog_slot ||
@@ -128,7 +131,7 @@ losses_tell(struct nam_client *client)
 			!atomic_load_explicit(&server->lost, memory_order_acquire))
 			continue;
 		server->told_lost = !nam__cluster_view_lost(client->epoch_worker,
-			client->catalog_slot, server->id); /* SUSPENDS */
+			client->catalog_slot, server->id, server->boot); /* SUSPENDS */
 		if (!server->told_lost)
 			break;
 	}

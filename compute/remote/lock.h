@@ -181,8 +181,8 @@ int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
  * nam__owner_word_enter -- become the owner, if there is none or it is dead.
  *
  * @offset	of the word, in the object at `at`
- * @patience_ns	how long to wait for one that lives to leave; one that is FENCING has
- *		lock_timeout_ms at least to be dead
+ * @patience_ns	how long to wait for one that lives to leave.  For one that is FENCING this waits
+ *		at least until lock_timeout_ms after the call
  * @ret_word	for nam__owner_word_leave()
  * @ret_dead	the word of the dead owner that this client succeeds; else NAM_LOCK_FREE
  *

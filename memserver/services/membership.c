@@ -311,7 +311,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->acknowledged = request->acknowledged;
 		member->heard_ns = nam_now_ns();
 		member->swept = membership->sweep;
-		member->cut_boot = 0;
+		memset(member->cut, 0, sizeof(member->cut));
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;
 		connection->client_id = (uint16_t)id;

@@ -114,8 +114,10 @@ struct nam__member {
 	uint64_t swept;			/* the sweep that it has reported to last */
 	uint64_t epoch_seen;		/* in its slot, */
 	uint64_t heard_ns;		/* since then, or since its last sign of life */
-	uint64_t cut_boot;		/* of a memory server that it has lost; 0: none */
-	uint64_t cut_ns;		/* since then */
+	struct {
+		uint64_t boot;		/* of a memory server that it has lost; 0: none */
+		uint64_t since_ns;
+	} cut[4];			/* others are not noted while these are UP */
 	char name[48];
 };
 
@@ -199,7 +201,10 @@ nam__member_lives(const struct nam__membership *membership, uint32_t id)
 
 /* With the mutex.  The living client that has held back the epoch longest in silence; 0: none. */
 uint16_t nam__member_silent(struct nam__membership *membership, uint32_t *ret_ms);
-/* With the mutex.  The one that has lost a memory server first, which is UP since; 0: none. */
+/* With the mutex.  It has lost the memory server with that id and boot. */
+void nam__member_lost(const struct nam__membership *membership, struct nam__member *member,
+	uint32_t id, uint64_t boot);
+/* With the mutex.  The client, and the member, of view_rpc.h; 0: none. */
 uint16_t nam__member_cut(const struct nam__membership *membership, uint16_t *ret_from,
 	uint32_t *ret_ms);
 /* With the mutex.  The lead's view or its clients have changed: clients shall see it. */

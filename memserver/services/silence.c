@@ -7,6 +7,8 @@
  */
 #include "memserver/memserver_internal.h"
 
+#define CUTS (sizeof(((struct nam__member *)0)->cut) / sizeof(((struct nam__member *)0)->cut[0]))
+
 /* Whether its slot is old.  One that has changed since the last look is a sign of life. */
 static bool
 holds_back(const struct nam__membership *membership, uint32_t id, uint64_t now)
@@ -61,28 +63,81 @@ up_with_boot(const struct nam__view *view, uint64_t boot)
 	return NULL;
 }
 
+void
+nam__member_lost(const struct nam__membership *membership, struct nam__member *member, uint32_t id,
+	uint64_t boot)
+{
+	const struct nam_view_member *lost = up_with_boot(&membership->view, boot);
+	uint32_t at = 0;
+
+	/* If it has been restarted, nothing of the client is there. */
+	if (!lost || lost->id != id)
+		return;
+	for (uint32_t i = 0; i < CUTS; i++)
+		if (member->cut[i].boot == boot)
+			return;
+	while (at < CUTS && up_with_boot(&membership->view, member->cut[at].boot))
+		at++;
+	if (at == CUTS)
+		return;
+	member->cut[at].boot = boot;
+	member->cut[at].since_ns = nam_now_ns();
+}
+
+/* Of each member that a living client has lost: which was the first, and since when. */
+struct losses {
+	uint32_t count;			/* members */
+	struct {
+		const struct nam_view_member *from;
+		uint64_t since_ns;
+		uint16_t client;
+	} each[NAM_SERVERS_MAX];
+};
+
+static void
+loss_add(struct losses *losses, const struct nam_view_member *from, uint16_t client,
+	uint64_t since_ns)
+{
+	uint32_t i = 0;
+
+	while (i < losses->count && losses->each[i].from != from)
+		i++;
+	losses->count += i == losses->count;
+	if (losses->each[i].from == from && losses->each[i].since_ns <= since_ns)
+		return;
+	losses->each[i].from = from;
+	losses->each[i].since_ns = since_ns;
+	losses->each[i].client = client;
+}
+
 uint16_t
 nam__member_cut(const struct nam__membership *membership, uint16_t *ret_from, uint32_t *ret_ms)
 {
-	uint32_t left = membership->members ? membership->alive_count : 0;
-	uint64_t now = nam_now_ns(), since = UINT64_MAX;
-	uint16_t cut = 0;
+	uint32_t left = membership->members ? membership->alive_count : 0, turn;
+	struct losses losses = { 0 };
+	uint64_t now = nam_now_ns();
 
-	*ret_from = 0;
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
 		const struct nam__member *member = &membership->members[id];
-		const struct nam_view_member *from;
 
 		if (member->state != NAM_CLIENT_ALIVE)
 			continue;
 		left--;
-		from = up_with_boot(&membership->view, member->cut_boot);
-		if (from && member->cut_ns < since) {
-			since = member->cut_ns;
-			*ret_from = from->id;
-			cut = id;
+		for (uint32_t i = 0; i < CUTS; i++) {
+			const struct nam_view_member *from = up_with_boot(&membership->view,
+				member->cut[i].boot);
+
+			if (from)
+				loss_add(&losses, from, id, member->cut[i].since_ns);
 		}
 	}
-	*ret_ms = cut ? ms_since(since, now) : 0;
-	return cut;
+	*ret_from = 0;
+	*ret_ms = 0;
+	if (!losses.count)
+		return 0;
+	/* A host that is gone hides no client that is cut off from another one. */
+	turn = (uint32_t)(now / (NAM_VIEW_CUT_TURN_MS * 1000000ull) % losses.count);
+	*ret_from = losses.each[turn].from->id;
+	*ret_ms = ms_since(losses.each[turn].since_ns, now);
+	return losses.each[turn].client;
 }

@@ -144,9 +144,12 @@ heads_close(struct nam__allocator *allocator, struct nam__run *run, uint32_t wor
 		uint32_t *tag = (uint32_t *)(void *)(base + offsetof(struct nam__server_head, tag) +
 			(uint64_t)run->stride * (64 * word + bit));
 
+		/* Tags are odd.  Other blocks are as long. */
+		if (!(__atomic_load_n(tag, __ATOMIC_RELAXED) & 1))
+			continue;
 		/* Clients READ it meanwhile. */
-		if (__atomic_exchange_n(tag, 0, __ATOMIC_RELAXED))
-			suspects_add(arg, run, 1ull << bit);
+		__atomic_store_n(tag, 0, __ATOMIC_RELAXED);
+		suspects_add(arg, run, 1ull << bit);
 	}
 	return 0;
 }

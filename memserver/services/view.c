@@ -408,17 +408,9 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	if (member->acknowledged < request->view.number)
 		member->acknowledged = request->view.number;
 	member->heard_ns = nam_now_ns();
-	if (request->first) {
-		uint32_t at = lower_bound(view, request->first - 1);
-
-		if (at == view->head.count || view->members[at].id != request->first - 1)
-			return -NAM_E_VIEW;
-		/* The first one counts: its client has to connect anew. */
-		if (!member->cut_boot) {
-			member->cut_boot = view->members[at].boot;
-			member->cut_ns = member->heard_ns;
-		}
-	}
+	if (request->first)
+		nam__member_lost(&exchange->server->membership, member, request->first - 1,
+			request->view.lead_boot);
 	return 0;
 }
 
@@ -511,7 +503,8 @@ head_ok(const struct nam_rpc_view_request *request)
 	if (request->step == NAM_RPC_VIEW_FORM)
 		return !view->number && !view->lead && !view->lead_boot && view->count &&
 			view->count <= NAM_SERVERS_MAX;
-	return !view->count && !view->lead && !view->lead_boot &&
+	return !view->count && !view->lead &&
+		!view->lead_boot == !(request->step == NAM_RPC_VIEW_ACK && request->first) &&
 		(!view->number || (request->step != NAM_RPC_VIEW_GET &&
 			request->step != NAM_RPC_VIEW_STEWARD));
 }

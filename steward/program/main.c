@@ -72,8 +72,9 @@ static const struct nam_options_table table = {
 	.program = "nam-steward",
 	.usage = "",
 	.purpose = "Look after the view of a cluster: complete additions of memory servers, renew\n"
-		"those that were restarted, fence clients that have ended, or that are stopped\n"
-		"and delay a view, and collect the garbage of indexes and record stores.\n"
+		"those that were restarted, fence clients that have ended, that are stopped and\n"
+		"in the way, or that have lost a memory server, and collect the garbage of\n"
+		"indexes and record stores.\n"
 		"Several may run; one leads.\n",
 	.after = "Exit status: 0 ended by SIGTERM or SIGINT, or one pass was made; 1 this\n"
 		"host failed; 2 usage; and with --once: 3 a memory server or the view store\n"

@@ -38,7 +38,7 @@ uint64_t test_memory(uint64_t bytes);
  */
 uint64_t test_bound_ns(uint64_t ns);
 
-/* How long this process's threads have waited for a processor, in all; 0: the host does not say. */
+/* How long this thread has waited for a processor, since it began; 0: the host does not say. */
 uint64_t test_starved_ns(void);
 
 /*

@@ -41,6 +41,7 @@
 /* A steward waits so long, and a client is stopped for twice as long. */
 #define FENCE_MS test_bound_ns(test_scaled_least(2500, 2500))
 #define NAP_NS 200000000u
+#define CACHE_BYTES (1u << 20)
 
 struct fixture {
 	struct cluster cluster;
@@ -589,6 +590,34 @@ client__stopped_beside_a_steward__GOES_ON_OR_IS_FENCED(void **state)
 	expect_holder_to_go_on(&holder, id, block);
 }
 
+/* A lookup by a cache is one READ, which does not reach the memory server any more. */
+static void
+client__fenced_between_two_lookups__IS_TOLD(void **state)
+{
+	struct nam_client *client = test_connect(fixture.cluster.list, "reader", LOCK_MS);
+	struct nam_worker *worker = test_worker(client);
+	bool lasting = client->caps & NAM_CAP_LASTING;
+	struct nam_diag diag = { "" };
+	struct nam_index *index;
+	uint64_t payload;
+	uint8_t key[8];
+	int rc = 0;
+
+	(void)state;
+	nam_key_from_u64(NUMBER, key);
+	assert_int_equal(nam_index_open(worker, INDEX, CACHE_BYTES, &index), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(nam_index_lookup(worker, index, key, &payload), 0);
+	assert_int_equal(nam_client_fence(fixture.worker, client->id, 0, &diag),
+		lasting ? -NAM_E_FABRIC_CAPABILITY : 0);
+	for (unsigned i = 0; i < TRIES && !rc; i++)
+		rc = nam_index_lookup(worker, index, key, &payload);
+	assert_int_equal(rc, lasting ? 0 : -NAM_E_FABRIC_FENCED);
+	nam_index_close(index);
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
 static void
 client_fence__not_possible__SAYS_WHY(void **state)
 {
@@ -612,6 +641,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(client__stopped_with_a_lock__OTHERS_GO_ON_AND_SO_DOES_IT),
 		cmocka_unit_test(client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD),
 		cmocka_unit_test(client__stopped_beside_a_steward__GOES_ON_OR_IS_FENCED),
+		cmocka_unit_test(client__fenced_between_two_lookups__IS_TOLD),
 		cmocka_unit_test(client_fence__not_possible__SAYS_WHY),
 	};
 

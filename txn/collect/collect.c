@@ -81,7 +81,6 @@ nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	if (!rc)
 		rc = nam__recovery_run_later(recovery); /* SUSPENDS */
 	nam__recovery_forget(recovery);
-	recovery->done.busy = recovery->refused;
 	rc = nam__recovery_leave(recovery, rc); /* SUSPENDS */
 	if (ret_collected)
 		*ret_collected = recovery->done;

@@ -31,6 +31,7 @@ decide_alone(struct nam__recovery *recovery, bool *ret_refused)
 		if (rc)
 			recovery->word = 0;
 		recovery->refused = rc == -NAM_E_LOCK_TIMEOUT || rc == -NAM_E_LOCK_ORPHANED;
+		recovery->done.busy = rc == -NAM_E_LOCK_TIMEOUT;
 	}
 	*ret_refused = recovery->refused;
 	return recovery->refused ? 0 : rc;

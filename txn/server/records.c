@@ -32,7 +32,7 @@ nam__server_record_lock(const struct nam__server_records *records, uint64_t head
 	struct nam__server_head **ret_head)
 {
 	struct nam__server_head *head = records->find(records->arg, head_at, sizeof(*head));
-	uint32_t *lock = lock_of(records, head_at);
+	uint32_t *lock = lock_of(records, head_at), tag;
 
 	if (!head)
 		return -NAM_E_REMOTE_CORRUPT;
@@ -40,9 +40,10 @@ nam__server_record_lock(const struct nam__server_records *records, uint64_t head
 	for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++)
 		if (spins % SPINS_BEFORE_YIELD == 0)
 			nam_yield();
-	/* R10 */
-	if (!records->store || head->tag == nam__record_tag(records->store) ||
-		(records->closes && head->tag == closing_tag(records->store)) ||
+	/* R10.  A sweep may clear it meanwhile. */
+	tag = __atomic_load_n(&head->tag, __ATOMIC_RELAXED);
+	if (!records->store || tag == nam__record_tag(records->store) ||
+		(records->closes && tag == closing_tag(records->store)) ||
 		!NAM_GUARD(HEAD_TAG)) {
 		*ret_head = head;
 		return 0;
@@ -303,7 +304,7 @@ nam__server_record_close(const struct nam__server_records *records, struct nam__
 	uint32_t count = 0;
 
 	/* R8: the writer of a version that is listed neither withdraws nor commits it. */
-	head->tag = closing_tag(records->store);
+	__atomic_store_n(&head->tag, closing_tag(records->store), __ATOMIC_RELAXED);
 	while (count < room && disown(records, head_at, next, &previous)) {
 		ret_retired[count++] = next;
 		next = previous;
@@ -312,7 +313,7 @@ nam__server_record_close(const struct nam__server_records *records, struct nam__
 	if (count < room && disown(records, head_at, head->latest, &previous))
 		ret_retired[count++] = head->latest;
 	if (count < room) {
-		head->tag = 0;
+		__atomic_store_n(&head->tag, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&head->latest, NAM_RECORD_DROPPED, __ATOMIC_RELEASE);
 	}
 	return count;

@@ -294,6 +294,78 @@ get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard(void **state)
 	assert_int_equal(view_of(f)->silent_ms, 0);
 }
 
+static int
+lost(struct fixture *f, struct nam__connection *client, uint32_t id, uint64_t boot)
+{
+	struct draft draft = { { 0 } };
+
+	request_of(&draft)->step = NAM_RPC_VIEW_ACK;
+	request_of(&draft)->first = 1 + id;
+	request_of(&draft)->view.lead_boot = boot;
+	return ask_over(f, client, &draft);
+}
+
+/* The client that is named, and from which member it is cut off; 0: none. */
+static uint32_t
+cut_off(struct fixture *f, uint32_t *ret_from)
+{
+	get(f, 0);
+	*ret_from = view_of(f)->cut_from;
+	return view_of(f)->cut;
+}
+
+static void
+ack__a_member_is_lost__NAMES_THE_CLIENT_while_it_is_up(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection a = { 0 }, b = { 0 };
+	struct nam_view_member one = member(f, 1);
+	uint32_t from;
+
+	form(f, 3);
+	assert_int_equal(enrol(f, &a, 1), 0);
+	assert_int_equal(enrol(f, &b, 1), 0);
+	/* An earlier life; no member. */
+	assert_int_equal(lost(f, &a, 1, one.boot - 500), 0);
+	assert_int_equal(lost(f, &a, 7, one.boot), 0);
+	assert_int_equal(cut_off(f, &from), 0);
+	assert_int_equal(lost(f, &a, 1, one.boot), 0);
+	assert_int_equal(lost(f, &b, 1, one.boot), 0);
+	assert_int_equal(cut_off(f, &from), a.client_id);
+	assert_int_equal(from, 1);
+	assert_int_equal(view_of(f)->cut_incarnation, a.incarnation);
+	/* It is restarted, and none of their locks is there. */
+	one.boot = 77;
+	assert_int_equal(change(f, 1, NAM_RPC_VIEW_RENEW, &one), 0);
+	assert_int_equal(cut_off(f, &from), 0);
+	assert_int_equal(lost(f, &a, 1, member(f, 1).boot), 0);
+	assert_int_equal(cut_off(f, &from), 0);
+	/* A loss that is over hides no other one. */
+	assert_int_equal(lost(f, &a, 2, member(f, 2).boot), 0);
+	assert_int_equal(cut_off(f, &from), a.client_id);
+	assert_int_equal(from, 2);
+	leave(f, &a);
+	assert_int_equal(cut_off(f, &from), 0);
+	leave(f, &b);
+}
+
+static void
+ack__a_malformed_loss__IS_PROTOCOL(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection client = { 0 };
+	struct draft draft = { { 0 } };
+
+	form(f, 2);
+	assert_int_equal(enrol(f, &client, 1), 0);
+	assert_int_equal(lost(f, &client, 1, 0), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(lost(f, &client, NAM_SERVERS_MAX, 5), -NAM_E_FABRIC_PROTOCOL);
+	request_of(&draft)->step = NAM_RPC_VIEW_ACK;
+	request_of(&draft)->view.lead_boot = 5;
+	assert_int_equal(ask_over(f, &client, &draft), -NAM_E_FABRIC_PROTOCOL);
+	leave(f, &client);
+}
+
 static void
 register__with_another_view__IS_VIEW(void **state)
 {
@@ -383,6 +455,8 @@ main(void)
 		TEST(up__a_living_client_has_not_acknowledged__IS_VIEW),
 		TEST(up__a_dead_client_has_not_acknowledged__COMES_UP),
 		TEST(get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard),
+		TEST(ack__a_member_is_lost__NAMES_THE_CLIENT_while_it_is_up),
+		TEST(ack__a_malformed_loss__IS_PROTOCOL),
 		TEST(register__with_another_view__IS_VIEW),
 		TEST(register__the_id_of_a_dead_client__HAS_ACKNOWLEDGED_ITS_OWN_VIEW),
 		TEST(ack__not_over_a_session_connection__IS_PROTOCOL),
