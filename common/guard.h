@@ -53,7 +53,7 @@
 	X(SWEEP_OWN, "sweep-own", "the loss of blocks of the dead that a client uses again")         \
 	X(SWEEP_WAIT, "sweep-wait", "the loss of blocks that an operation takes out")                \
 	X(SWEEP_FENCING, "sweep-fencing", "the loss of versions of a client that is not dead yet")   \
-	X(SWEEP_KILLED, "sweep-killed", "the loss of a block that is in a dead client's intent")     \
+	X(SWEEP_INTENT, "sweep-intent", "the loss of a block that is in a dead client's intent")     \
 	X(SWEEP_REPORT, "sweep-report", "the second return of a block that waits in a limbo")        \
 	X(COLLECT_ALONE, "collect-alone", "half of a transaction that two clients decide about")    \
 	X(SWEEP_OBJECTS, "sweep-objects", "the loss of trees and stores that names lead to")         \

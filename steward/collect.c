@@ -180,7 +180,7 @@ pass(struct round *round, struct nam__collected *one)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* Blocks that dead clients have left.  A client that is stopped or killed meanwhile prevents it. */
+/* Blocks that dead clients have left.  A client that is stopped meanwhile prevents it. */
 NAM_FIBER_FN static int
 sweep(struct round *round)
 {

@@ -42,13 +42,13 @@ struct nam_sweep_stat {
  * @dry		only say what would be freed
  *
  * Other operations go on meanwhile, and living clients lose nothing.  If a client is killed
- * meanwhile, the sweep completes what that one had begun, too.
+ * meanwhile, its blocks are for the next sweep.
  *
  * Returns 0 or a negative code, and the worker's diag says why.  Some entries and parts may be gone
  * then, and blocks of those memory servers that had answered; the rest is for the next sweep.
  *	-NAM_E_LOCK_TIMEOUT	another client sweeps, completes transactions, is stopped, or is in
  *				a long operation; it is named
- *	-EAGAIN			clients are killed all the time
+ *	-EAGAIN			another sweep has begun
  *	-NAM_E_LOST, -NAM_E_RESTART_*, -NAM_E_LOCK_ORPHANED, -NAM_E_REMOTE_CORRUPT
  *				an index or a store cannot be read whole: as nam_index_open(),
  *				nam_index_stat() and nam_records_open() say; it is named.  No sweep

@@ -74,12 +74,11 @@ struct nam_rpc_sweep_reply {
 	uint64_t objects;		/* END: that are suspect, or were; in the first slice */
 	uint64_t objects_bytes;		/* END: of those; of all; of those that names lead to */
 	uint64_t objects_used_bytes, objects_named_bytes;
-	uint64_t killed;		/* LIVING, REPORT: clients that have ended in an epoch */
 	uint16_t client, incarnation;	/* REPORT: one that has not; or 0 */
 	uint32_t count;			/* words that follow */
 	/* LIVING: as for SPARE; ASK: bits, in the order asked; BEGIN, SPARE, END: a place */
 	uint64_t words[];
 };
-_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 96, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_sweep_reply) == 88, "wire layout");
 
 #endif /* NAM_COMMON_RPC_SWEEP_RPC_H */

@@ -188,7 +188,6 @@ nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, bool dry,
 
 	*sweep = (struct nam__sweep){ .worker = worker, .dry = dry, .number = nam_entropy() | 1 };
 	if (!rc) {
-		sweep->killed = reply->killed;
 		memcpy(sweep->living, reply->words, bytes);
 	}
 	free(reply);
@@ -321,10 +320,7 @@ nam_keep(struct nam_worker *worker, struct nam_gaddr at)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/*
- * C26: what they have unlinked is in limbos, and now marked, too.  But a client that was killed may
- * have unlinked a block before that was marked, and left it to others in its intent.
- */
+/* C26: what they have unlinked is in limbos, and now marked, too. */
 NAM_FIBER_FN static int
 reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 {
@@ -342,13 +338,6 @@ reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 		int rc = ask(worker, worker->client->catalog_slot, &request, &reply,
 			0); /* SUSPENDS */
 
-		if (!rc && reply.killed != sweep->killed && NAM_GUARD(SWEEP_KILLED)) {
-			sweep->killed = reply.killed;
-			/* Until they are DEAD, no client completes what they had begun. */
-			rc = operations_wait(worker, diag); /* SUSPENDS */
-			return rc ? rc : nam_diag_set(diag, -EAGAIN,
-				"clients are killed all the time");
-		}
 		if (rc || !reply.client)
 			return rc;
 		if (nam_now_ns() >= deadline)

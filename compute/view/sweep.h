@@ -24,7 +24,6 @@ struct nam__sweep {
 	struct nam_worker *worker;
 	bool dry;			/* nothing is to be freed */
 	uint64_t number;
-	uint64_t killed;		/* clients, before what they had begun was completed */
 	uint64_t living[NAM_SWEEP_LIVING_WORDS];	/* bits, by client: not dead then */
 	uint64_t *marked;		/* how many so far, without versions of records; or NULL */
 	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][NAM__SWEEP_MARKS];	/* not sent yet */
@@ -66,8 +65,6 @@ NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t numbe
 /*
  * All is marked.  Waits until operations that were under way have ended and all clients have
  * reported what is in their limbos, at most timeout_ms each: -NAM_E_LOCK_TIMEOUT as above.
- * -EAGAIN: a client was killed since it was opened or settled last, and is dead by now; complete
- * what that one had begun, and settle again.
  */
 NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
 /*

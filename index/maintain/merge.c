@@ -121,6 +121,22 @@ intent_read(struct nam_worker *worker, struct nam_index *index, struct nam__merg
 }
 
 int
+nam__merge_nodes_read(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr ret_nodes[NODES])
+{
+	struct nam__merge_intent *intent = nam_buffer_take(worker, sizeof(*intent));
+	int rc = intent ? intent_read(worker, index, intent) : -ENOMEM; /* SUSPENDS */
+	bool none = rc || intent->word == NAM_LOCK_FREE;
+
+	ret_nodes[0].raw = none ? 0 : intent->parent;
+	ret_nodes[1].raw = none ? 0 : intent->left;
+	ret_nodes[2].raw = none ? 0 : intent->right;
+	ret_nodes[3].raw = none ? 0 : intent->head;
+	nam_buffer_give(worker, intent, sizeof(*intent));
+	return rc;
+}
+
+int
 nam__merge_word_read(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_word)
 {
 	struct nam__merge_intent *intent = nam_buffer_take(worker, sizeof(*intent));

@@ -7,6 +7,7 @@
 #include "compute/worker/pace.h"
 #include "index/design.h"
 #include "maintain.h"
+#include "merge.h"
 
 #define SLICE_MIN 2u
 #define SLICE_MAX 256u
@@ -47,19 +48,20 @@ slice_of(const struct nam_worker *worker)
 	return nodes < SLICE_MIN ? SLICE_MIN : (uint32_t)nodes;
 }
 
-int
-nam__sweep_resume_index(struct nam_worker *worker, const char *name)
+/*
+ * I20: a collector may have unlinked a node before it was marked, and be killed before it retires
+ * it.  Then its intent names the node to the collector that completes the merge.
+ */
+NAM_FIBER_FN static int
+intent_mark(struct nam__sweep *sweep, struct nam_index *index)
 {
-	struct nam_index *index;
-	int rc = nam_index_open(worker, name, 0, &index); /* SUSPENDS */
+	struct nam_gaddr nodes[4];
+	int rc = nam__merge_nodes_read(sweep->worker, index, nodes); /* SUSPENDS */
 
-	if (rc)
-		return rc;
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__merge_complete(worker, index); /* SUSPENDS */
-	nam__op_end(worker);
-	nam_index_close(index);
-	return rc == -NAM_E_LOCK_TIMEOUT ? 0 : rc;
+	for (unsigned i = 0; i < 4 && !rc && NAM_GUARD(SWEEP_INTENT); i++)
+		if (!nam_gaddr_is_null(nodes[i]))
+			rc = nam__sweep_mark(sweep, nodes[i]); /* SUSPENDS */
+	return rc;
 }
 
 int
@@ -76,6 +78,8 @@ nam__sweep_mark_index(struct nam__sweep *sweep, const char *name)
 	rc = nam__sweep_mark_object(sweep, index->tree); /* SUSPENDS */
 	if (!rc)
 		rc = nam__index_nodes(worker, index, &seen); /* SUSPENDS */
+	if (!rc)
+		rc = intent_mark(sweep, index); /* SUSPENDS */
 	if (!rc)
 		rc = rest(&marking); /* SUSPENDS */
 	if (rc && rc != -NAM_E_DROPPED && rc != -ECANCELED && !worker->diag.text[0])

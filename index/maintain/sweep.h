@@ -11,8 +11,4 @@
  * one RPC for 506 nodes, and a way from the root for 256 nodes, or less if the pace is slow.
  */
 NAM_FIBER_FN int nam__sweep_mark_index(struct nam__sweep *sweep, const char *name) NAM_MUST_CHECK;
-/* Completes the merge of a dead collector.  Returns as nam__collector_enter(), or 0: one lives. */
-NAM_FIBER_FN int nam__sweep_resume_index(struct nam_worker *worker,
-	const char *name) NAM_MUST_CHECK;
-
 #endif /* NAM_INDEX_MAINTAIN_SWEEP_H */

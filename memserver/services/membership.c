@@ -73,8 +73,6 @@ nam__member_fence(struct nam__membership *membership, struct nam__member *member
 	if (member->state != NAM_CLIENT_ALIVE)
 		return;
 	member->state = NAM_CLIENT_FENCING;
-	membership->killed += __atomic_load_n(&membership->epoch_slots[member -
-		membership->members], __ATOMIC_SEQ_CST) != 0;
 	membership->alive_count--;
 	membership->fencing_count++;
 	nam__view_word_set(membership);

@@ -149,7 +149,6 @@ struct nam__membership {
 	uint64_t *epoch_slots;		/* likewise */
 	uint64_t *sweep_word;		/* likewise: a hint */
 	uint64_t sweep;			/* the last one that asked for reports */
-	uint64_t killed;		/* clients that ended without leaving their epoch */
 	uint32_t last_id;
 	uint16_t before;		/* the newest incarnation of other lives of the lead */
 	uint32_t alive_count, fencing_count;

@@ -492,7 +492,6 @@ living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *reque
 	const struct nam__membership *membership = &exchange->server->membership;
 
 	(void)request;
-	reply->killed = membership->killed;
 	reply->count = NAM_SWEEP_LIVING_WORDS;
 	memset(reply->words, 0, NAM_SWEEP_LIVING_WORDS * sizeof(reply->words[0]));
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++)
@@ -507,7 +506,6 @@ report(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *reque
 {
 	struct nam__membership *membership = &exchange->server->membership;
 
-	reply->killed = membership->killed;
 	membership->sweep = request->number;
 	__atomic_store_n(membership->sweep_word, request->number, __ATOMIC_SEQ_CST);
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && !reply->client; id++) {

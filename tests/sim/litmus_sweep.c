@@ -465,7 +465,7 @@ const struct litmus_case litmus_sweep_cases[] = {
 		"the same, and they are in a limbo while the sweep is made", 2, 0 },
 	{ { "sweep_merge", LITMUS_LOADED,
 		{ end_thinned, fill_and_die, sweep_and_use, merge_slowly },
-		{ { "merge.buried", C, hold_merge }, { "sweep.living", B, let_merge } } },
+		{ { "merge.ended", C, hold_merge }, { "sweep.living", B, let_merge } } },
 		"the same, and one is taken out and not in the limbo yet", 2, 0 },
 	{ { "sweep_killed", LITMUS_LOADED,
 		{ end_thinned, fill_and_die, sweep_and_resume, thin_and_die },

@@ -52,7 +52,7 @@ static const struct missed {
 	{ "sweep_limbo", NAM_SIM_VERBS, "sweep-report" },
 	{ "sweep_merge", NAM_SIM_VERBS, "sweep-wait" },
 	{ "sweep_fencing", NAM_SIM_VERBS, "sweep-fencing" },
-	{ "sweep_killed", NAM_SIM_STRICT, "sweep-killed" },
+	{ "sweep_killed", NAM_SIM_STRICT, "sweep-intent" },
 	{ "sweep_heads", NAM_SIM_WEAK, "sweep-slice" },
 	{ "sweep_stale", NAM_SIM_STRICT, "sweep-close" },
 	{ "sweep_stale_late", NAM_SIM_STRICT, "sweep-close-wait" },

@@ -14,7 +14,6 @@
 #include "txn/records/protocols.h"
 #include "txn/table/rows_internal.h"
 
-#define SETTLES_MAX 50u			/* while clients are killed */
 #define TOGETHER_MAX 64u		/* heads, entries */
 
 struct sweeping {
@@ -22,7 +21,7 @@ struct sweeping {
 	struct nam_worker *worker;
 	bool dry;
 	struct nam_sweep_stat *stat;
-	bool settling;			/* all is marked */
+	bool rows_only;			/* collect stores with the rows of tables */
 	struct nam__catalog_name *names;
 	uint32_t count, size;
 	struct nam_table **tables;	/* of names of that kind; NULL: dropped meanwhile */
@@ -129,8 +128,7 @@ store_collect(struct sweeping *self, uint32_t i)
 
 	if (rc)
 		return rc;
-	/* T3: what memory servers commit lies in chains, or in blocks that are spared. */
-	if (!self->settling || records->options.commit == NAM_RECORDS_ONESIDED)
+	if (!self->rows_only || shared(self, records))
 		rc = nam_records_collect(worker, shared(self, records) ?: records,
 			&done); /* SUSPENDS */
 	/* Where memory servers do not know versions, only records lead to them. */
@@ -164,35 +162,20 @@ complete(struct sweeping *self)
 }
 
 NAM_FIBER_FN static int
-merge_complete(struct sweeping *self, uint32_t i)
+settle(struct sweeping *self)
 {
-	return nam__sweep_resume_index(self->worker, self->names[i].name); /* SUSPENDS */
+	return nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
 }
 
 /*
- * If a client was killed meanwhile, its merges and its one-sided transactions are completed; what
- * these take out lies in limbos then.  All marks count on, so this does not take as long as the
- * sweep.  Served transactions may wait: to decide about them takes longer than a client lives where
- * one after another is killed.
+ * T3: a client may have been killed since the sweep began.  The rows that it replaced before they
+ * were marked go when all of its transaction is committed.
  */
 NAM_FIBER_FN static int
-settle(struct sweeping *self)
+rows_complete(struct sweeping *self)
 {
-	uint32_t settles = 0, ignored;
-	int rc;
-
-	self->settling = true;
-	while ((rc = nam__sweep_settle(&self->sweep, &self->diag)) == -EAGAIN && /* SUSPENDS */
-		++settles < SETTLES_MAX) {
-		self->diag.text[0] = '\0';
-		rc = complete(self); /* SUSPENDS */
-		if (!rc)
-			rc = names_each(self, NAM_CATALOG_INDEX, merge_complete,
-				&ignored); /* SUSPENDS */
-		if (rc)
-			break;
-	}
-	return rc;
+	self->rows_only = true;
+	return complete(self); /* SUSPENDS */
 }
 
 /*
@@ -368,6 +351,8 @@ steps(struct sweeping *self)
 		rc = settle(self); /* SUSPENDS */
 	if (!rc)
 		rc = heads_close(self); /* SUSPENDS */
+	if (!rc)
+		rc = rows_complete(self); /* SUSPENDS */
 	if (!rc)
 		rc = names_each(self, NAM_CATALOG_TABLE, table_tidy, &ignored); /* SUSPENDS */
 	if (!rc)
