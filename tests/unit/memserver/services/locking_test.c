@@ -7,11 +7,28 @@
 
 #define REGION_BYTES (512u << 10)
 #define TIMESTAMP 8192u
+#define STORE 4711u
+#define HEADS 8u
 
 static uint64_t
 head_at(uint32_t number)
 {
 	return nam_gaddr_make(0, 196608 + number * 64, 0).raw;
+}
+
+static int
+heads_setup(void **state)
+{
+	int rc = fixture_setup(state);
+	const struct fixture *f = *state;
+
+	for (uint32_t i = 0; i < HEADS; i++) {
+		struct nam__server_head *head = nam__memory_public_at(f->server,
+			NAM_GADDR(head_at(i)), sizeof(*head));
+
+		head->tag = nam__record_tag(STORE);
+	}
+	return rc;
 }
 
 static uint64_t
@@ -36,7 +53,8 @@ draft_init(struct draft *draft, uint64_t timestamp, uint32_t flags, uint32_t cou
 {
 	memset(draft, 0, sizeof(*draft));
 	*request_of(draft) = (struct nam_rpc_locking_request){ .request = {
-		.timestamp = timestamp, .flags = flags, .count = count }, .birth_us = 1 };
+		.store = STORE, .timestamp = timestamp, .flags = flags, .count = count },
+		.birth_us = 1 };
 	draft->bytes = sizeof(struct nam_rpc_locking_request);
 }
 
@@ -57,7 +75,7 @@ prepare(struct fixture *f, uint64_t timestamp, uint32_t first, uint32_t count)
 	for (uint32_t i = first; i < first + count; i++) {
 		struct nam_rpc_records_prepared one = { head_at(i), block_at(i), 64, 0 };
 		struct nam_version version = { .current = timestamp, .timestamp = timestamp,
-			.head = head_at(i) };
+			.store = STORE, .head = head_at(i) };
 
 		draft_add(&draft, &one, sizeof(one));
 		draft_add(&draft, &version, sizeof(version));
@@ -188,6 +206,9 @@ requests__malformed__PROTOCOL(void **state)
 		request_of(&draft)->reserved = 0;
 		request_of(&draft)->request.stamps = 1;
 		REFUSED(types[i], draft);
+		request_of(&draft)->request.stamps = 0;
+		request_of(&draft)->request.store = 0;
+		REFUSED(types[i], draft);
 	}
 }
 
@@ -221,7 +242,7 @@ addresses__that_are_none__CORRUPT_and_nothing_is_locked(void **state)
 	assert_int_equal(prepare(f, TIMESTAMP, 0, 1), NAM_LOCKING_GRANTED);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, heads_setup, fixture_teardown)
 
 int
 main(void)
