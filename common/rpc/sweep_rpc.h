@@ -68,7 +68,7 @@ _Static_assert(sizeof(struct nam_rpc_sweep_request) == 24, "wire layout");
 #define NAM_RPC_SWEEP_BLOCKS ((NAM_RPC_BODY_MAX - 24) / 8u)
 
 struct nam_rpc_sweep_reply {
-	uint64_t blocks, bytes;		/* BEGIN, SPARE, END: that are suspect, or were */
+	uint64_t blocks, bytes;		/* BEGIN, SPARE, END: that are suspect, or were; CLOSE */
 	uint64_t used_blocks, used_bytes;	/* END: of clients, these too */
 	uint64_t named_blocks, named_bytes;	/* END: of those, that names lead to */
 	uint64_t objects;		/* END: that are suspect, or were; in the first slice */
@@ -76,7 +76,7 @@ struct nam_rpc_sweep_reply {
 	uint64_t objects_used_bytes, objects_named_bytes;
 	uint16_t client, incarnation;	/* REPORT: one that has not; or 0 */
 	uint32_t count;			/* words that follow */
-	/* LIVING: as for SPARE; ASK: bits, in the order asked; BEGIN, SPARE, END: a place */
+	/* LIVING: as for SPARE; ASK: bits, in the order asked; of steps in slices: a place */
 	uint64_t words[];
 };
 _Static_assert(sizeof(struct nam_rpc_sweep_reply) == 88, "wire layout");

@@ -122,8 +122,8 @@ struct nam_rpc_view_reply {
 	uint16_t silent, silent_incarnation;
 	uint32_t silent_ms;
 	/*
-	 * Lead: the living client that has lost a member first, which is UP since; 0: none.  If
-	 * clients have lost several members, they have turns of NAM_VIEW_CUT_TURN_MS.
+	 * GET, lead: the living client that has lost a member first, which is UP since; 0: none.
+	 * If clients have lost several members, they have turns of NAM_VIEW_CUT_TURN_MS.
 	 */
 	uint16_t cut, cut_incarnation;
 	uint16_t cut_from;		/* the member's id */

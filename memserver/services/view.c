@@ -108,7 +108,7 @@ delaying(const struct nam__membership *membership, uint64_t number)
 	return least;
 }
 
-/* The view; to GET with a page of its members. */
+/* The view; to GET with a page of its members, and a client that is cut off. */
 static void
 reply_view(struct nam__exchange *exchange)
 {
@@ -117,14 +117,15 @@ reply_view(struct nam__exchange *exchange)
 	const struct nam__view *view = &membership->view;
 	struct nam_rpc_view_reply *reply = exchange->reply;
 	uint16_t id = delaying(membership, view->head.number);
-	uint32_t count = 0, silent_ms, cut_ms;
-	uint16_t silent = nam__member_silent(membership, &silent_ms), cut_from;
-	uint16_t cut = nam__member_cut(membership, &cut_from, &cut_ms);
+	uint32_t count = 0, silent_ms, cut_ms = 0;
+	uint16_t silent = nam__member_silent(membership, &silent_ms), cut = 0, cut_from = 0;
 
 	if (request->step == NAM_RPC_VIEW_GET && request->first < view->head.count)
 		count = view->head.count - request->first;
 	if (count > NAM_RPC_VIEW_MEMBERS)
 		count = NAM_RPC_VIEW_MEMBERS;
+	if (request->step == NAM_RPC_VIEW_GET)
+		cut = nam__member_cut(membership, &cut_from, &cut_ms);
 	*reply = (struct nam_rpc_view_reply){
 		.view = view->head,
 		.acknowledged = id ? membership->members[id].acknowledged : view->head.number,

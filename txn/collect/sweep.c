@@ -161,12 +161,6 @@ complete(struct sweeping *self)
 	return rc;
 }
 
-NAM_FIBER_FN static int
-settle(struct sweeping *self)
-{
-	return nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
-}
-
 /*
  * T3: a client may have been killed since the sweep began.  The rows that it replaced before they
  * were marked go when all of its transaction is committed.
@@ -189,7 +183,8 @@ heads_close(struct sweeping *self)
 	int rc = self->dry || !NAM_GUARD(SWEEP_CLOSE) ? 0 :
 		nam__sweep_close_heads(&self->sweep, &closed, &self->diag); /* SUSPENDS */
 
-	return rc || !closed || !NAM_GUARD(SWEEP_CLOSE_WAIT) ? rc : settle(self); /* SUSPENDS */
+	return rc || !closed || !NAM_GUARD(SWEEP_CLOSE_WAIT) ? rc :
+		nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -348,7 +343,7 @@ steps(struct sweeping *self)
 	if (!rc)
 		rc = all_mark(self); /* SUSPENDS */
 	if (!rc)
-		rc = settle(self); /* SUSPENDS */
+		rc = nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
 	if (!rc)
 		rc = heads_close(self); /* SUSPENDS */
 	if (!rc)

@@ -1,35 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* locking_service_test.c -- requests that lock records: all or none, and every malformed one. */
-#include "tests/unit/memserver/server_fixture.h"
+#include "heads_fixture.h"
 
 #include "common/rpc/locking_rpc.h"
 #include "txn/records/version.h"
 
 #define REGION_BYTES (512u << 10)
 #define TIMESTAMP 8192u
-#define STORE 4711u
-#define HEADS 8u
-
-static uint64_t
-head_at(uint32_t number)
-{
-	return nam_gaddr_make(0, 196608 + number * 64, 0).raw;
-}
-
-static int
-heads_setup(void **state)
-{
-	int rc = fixture_setup(state);
-	const struct fixture *f = *state;
-
-	for (uint32_t i = 0; i < HEADS; i++) {
-		struct nam__server_head *head = nam__memory_public_at(f->server,
-			NAM_GADDR(head_at(i)), sizeof(*head));
-
-		head->tag = nam__record_tag(STORE);
-	}
-	return rc;
-}
 
 static uint64_t
 block_at(uint32_t number)

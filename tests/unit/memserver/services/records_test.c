@@ -1,35 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records_service_test.c -- requests about records: good ones, and every way to be malformed. */
-#include "tests/unit/memserver/server_fixture.h"
+#include "heads_fixture.h"
 
 #include "common/rpc/records_rpc.h"
 #include "txn/server/records.h"
 
-#define STORE 4711u
 #define REGION_BYTES (512u << 10)
-#define HEADS NAM_RPC_RECORDS_MAX	/* of that store */
-
-/* Behind the page of the epochs, so that any address will do. */
-static uint64_t
-head_at(uint32_t number)
-{
-	return nam_gaddr_make(0, 196608 + number * 64, 0).raw;
-}
-
-static int
-heads_setup(void **state)
-{
-	int rc = fixture_setup(state);
-	const struct fixture *f = *state;
-
-	for (uint32_t i = 0; i < HEADS; i++) {
-		struct nam__server_head *head = nam__memory_public_at(f->server,
-			NAM_GADDR(head_at(i)), sizeof(*head));
-
-		head->tag = nam__record_tag(STORE);
-	}
-	return rc;
-}
 
 static uint64_t
 block_at(uint32_t number, uint32_t bytes)
