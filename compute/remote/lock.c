@@ -24,6 +24,7 @@
 #define SLOT_WAIT_MAX_NS 16000u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 512000u
+#define OWNERS_MAX 64u		/* that die, one after another, as a client comes */
 #define OWNER_PAUSE_NS 200000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
 #define LOOK_MAX_NS 50000000ull
@@ -602,6 +603,7 @@ nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 
 /* ---- a word that one client at a time has ---------------------------------------------------- */
 
+/* -EAGAIN: it is not the word any more that it was. */
 NAM_FIBER_FN static int
 try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t word,
 	uint64_t *ret_dead, bool *ret_fencing)
@@ -616,6 +618,7 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 	/* C27: without the word there is no work. */
 	if (rc || held == NAM_LOCK_FREE || !NAM_GUARD(COLLECTOR_WORD))
 		return rc;
+	nam_race_point("owner.seen");
 	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
@@ -625,35 +628,38 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
 		return nam__lock_blame(worker, at, &holder);
 	rc = nam__word_cas(worker, at, offset, held, word, &seen); /* SUSPENDS */
-	if (!rc && seen == NAM_LOCK_FREE) {
-		/* It had left before it ended. */
-		held = NAM_LOCK_FREE;
-		rc = nam__word_cas(worker, at, offset, held, word, &seen); /* SUSPENDS */
-	}
-	if (!rc && seen == held)
+	/* It left before it ended, and may have come again; or another client has succeeded it. */
+	if (!rc && seen != held)
+		return -EAGAIN;
+	if (!rc)
 		*ret_dead = held;
-	if (rc || seen == held)
-		return rc;
-	/* Another client has come first: ask which. */
-	rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
-	return rc < 0 ? rc : nam__lock_blame(worker, at, &holder);
+	return rc;
 }
 
 int
 nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
 	uint64_t patience_ns, uint64_t *ret_word, uint64_t *ret_dead)
 {
-	uint64_t start_ns = nam_now_ns(), fencing_ns = worker->client->options.lock_timeout_ms *
-		1000000ull;
+	uint64_t waited_ns, start_ns = nam_now_ns();
+	uint64_t fencing_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	bool fencing;
 	int rc;
 
 	*ret_word = nam__lock_word_new(worker);
-	while ((rc = try(worker, at, offset, *ret_word, ret_dead, &fencing)) == /* SUSPENDS */
-			-NAM_E_LOCK_TIMEOUT && nam_now_ns() - start_ns <
-			(fencing && fencing_ns > patience_ns ? fencing_ns : patience_ns))
+	for (unsigned changes = 0; changes < OWNERS_MAX;) {
+		rc = try(worker, at, offset, *ret_word, ret_dead, &fencing); /* SUSPENDS */
+		changes += rc == -EAGAIN;
+		if (rc == -EAGAIN)
+			continue;
+		waited_ns = nam_now_ns() - start_ns;
+		if (rc != -NAM_E_LOCK_TIMEOUT || waited_ns >=
+				(fencing && fencing_ns > patience_ns ? fencing_ns : patience_ns))
+			return rc;
 		nam__pause_await(worker, OWNER_PAUSE_NS); /* SUSPENDS */
-	return rc;
+	}
+	return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT, "the word at region %u offset %llu "
+		"has had %u owners that died meanwhile", nam_gaddr_region(at),
+		(unsigned long long)nam_gaddr_offset(at) + offset, OWNERS_MAX);
 }
 
 int

@@ -186,8 +186,7 @@ int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
  * @ret_word	for nam__owner_word_leave()
  * @ret_dead	the word of the dead owner that this client succeeds; else NAM_LOCK_FREE
  *
- * Returns 0, -NAM_E_LOCK_TIMEOUT (the owner is not dead; the diag names it), -NAM_E_LOCK_ORPHANED
- * (it is, and another client was quicker to succeed it), or a FABRIC code.
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (the owner is not dead; the diag names it), or a FABRIC code.
  *
  * Cost:	1 round trip; with an owner 1 RPC, and 1 round trip more; again every 200 us.
  */

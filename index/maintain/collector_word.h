@@ -17,8 +17,7 @@
  *
  * If the last one died in the middle of a merge, this completes it (I20).
  *
- * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag names it), -NAM_E_LOCK_ORPHANED
- * (it died and another client was quicker to succeed it), or a FABRIC code.
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag names it), or a FABRIC code.
  */
 NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_index *index,
 	uint64_t patience_ns, uint64_t *ret_word) NAM_MUST_CHECK;

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "compute/client/peers.h"
+#include "compute/remote/epoch.h"
 #include "index/index_internal.h"
+#include "index/maintain/collector_word.h"
 #include "litmus.h"
 
 /* About when WRITEs that are posted now are carried out. */
@@ -557,6 +559,57 @@ insert_after_half(struct actor *self)
 
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
+/* ---- a word that one client at a time has ---------------------------------------------------- */
+
+static int
+enter(struct actor *self, uint64_t *ret_word)
+{
+	int rc;
+
+	nam__op_begin(self->worker, NAM_OP_OTHER);
+	rc = nam__collector_enter(self->worker, self->index, 0, ret_word);
+	nam__op_end(self->worker);
+	return rc;
+}
+
+/* Again, once another client has seen the first word. */
+static void
+own_twice_and_die(struct actor *self)
+{
+	uint64_t word;
+
+	if (enter(self, &word))
+		litmus_fail("the first owner: %s", nam_worker_diag(self->worker));
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	if (nam__collector_leave(self->worker, self->index, word) || enter(self, &word))
+		litmus_fail("the first owner again: %s", nam_worker_diag(self->worker));
+	litmus_die_here(self);
+}
+
+static void
+succeed(struct actor *self)
+{
+	uint64_t word;
+	int rc;
+
+	litmus_await(ONE);
+	rc = enter(self, &word);
+	if (!rc)
+		rc = nam__collector_leave(self->worker, self->index, word);
+	if (rc)
+		litmus_fail("the word of a dead owner: %s", nam_worker_diag(self->worker));
+}
+
+static void
+await_death(struct actor *self)
+{
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
+}
+
 const struct litmus_case litmus_failure_cases[] = {
 	{ { "merged_unsorted", LITMUS_LOADED, { end_unsorted, merge_unsorted, look_for_what_moved },
 			{ { 0 } } },
@@ -592,5 +645,9 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },
 		"a collector's connection breaks between the left node and the parent", 2, 0 },
+	{ { "succeed_again", LITMUS_LOADED, { NULL, own_twice_and_die, succeed },
+		{ { "owner.seen", B, await_death } } },
+		"a collector leaves, comes again and dies, after another client has seen its word",
+		2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
