@@ -7,6 +7,7 @@
 #include "common/race.h"
 #include "common/rpc/fence_rpc.h"
 #include "common/rpc/locking_rpc.h"
+#include "common/rpc/status_rpc.h"
 #include "common/rpc/sweep_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "mailbox.h"
@@ -38,7 +39,7 @@ static const struct service {
 	FOR_ALL(CATALOG_GET, catalog_get, CATALOG_SERVER, EXACTLY(catalog_entry)),
 	FOR_ALL(CATALOG_LIST, catalog_list, CATALOG_SERVER, EXACTLY(catalog_list_request)),
 	ROW(CATALOG_DROP, catalog_drop, CATALOG_SERVER, FROM(catalog_entry)),
-	FOR_ALL(STATUS, status, ANY_SERVER, 0, 0),
+	FOR_ALL(STATUS, status, ANY_SERVER, EXACTLY(status_request)),
 	ROW(TREE_CREATE, tree_create, ANY_SERVER, EXACTLY(tree_create_request)),
 	FOR_ALL(TREE_DESCRIBE, tree_describe, TREE, FROM(tree_request)),
 	ROW(TREE_DROP, tree_drop, ANY_SERVER, EXACTLY(tree_request)),

@@ -222,6 +222,7 @@ nam__count_answer(struct nam__handler *handler, uint16_t type, int rc, uint64_t 
 /* Counts why a connection was refused.  The listener's thread. */
 void nam__count_refusal(struct nam_server *server, int rc);
 void nam__figures(struct nam_server *server, struct nam_server_figures *ret);
+struct nam_rpc_status_reply;
 /* services/info.c: all of STATUS */
 void nam__status(struct nam_server *server, struct nam_rpc_status_reply *ret);
 

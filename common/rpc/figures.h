@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define NAM_SERVICES_MAX 47u		/* types of requests; see nam_service_name() */
+#define NAM_SERVICES_MAX 64u		/* types of requests; see nam_service_name() */
 #define NAM_LATENCIES 7u		/* up to 1, 4, 16, 64, 256, 1,024 and 4,096 us */
 #define NAM_LATENCY_FIRST_NS 1000u	/* each bound is four times the one before */
 

@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "common/rpc/figures.h"
 #include "common/layout.h"
+#include "common/rpc/figures.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 11u
+#define NAM_WIRE_VERSION 12u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -255,25 +255,6 @@ struct nam_rpc_catalog_list_reply {
 	uint32_t reserved;
 	struct nam_rpc_catalog_entry entries[];
 };
-
-struct nam_rpc_status_reply {
-	uint32_t server_id;
-	uint32_t handlers;
-	uint64_t boot;
-	uint64_t pid;
-	uint64_t uptime_ns;
-	uint64_t memory_bytes;		/* all regions */
-	uint64_t page_bytes;
-	uint32_t transparent_huge;
-	uint32_t regions;
-	uint32_t clients;		/* connected client ids (server 0), else 0 */
-	uint32_t connections;
-	uint32_t indexes;
-	uint32_t stores;		/* key-value ones; both in the catalog (server 0), else 0 */
-	char version[32];
-	struct nam_server_figures figures;
-};
-_Static_assert(sizeof(struct nam_rpc_status_reply) <= NAM_RPC_BODY_MAX, "one message");
 
 struct nam_rpc_local_request {
 	uint64_t nonce;		/* to be written where only mappers of the server's files see it */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cluster_view.h"
+#include "common/rpc/status_rpc.h"
 #include "compute/view/fence.h"
 #include "compute/worker/worker.h"
 
@@ -14,14 +15,20 @@
 NAM_FIBER_FN static int
 status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
 {
-	uint32_t bytes = sizeof(*ret_reply);
-	int rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, NULL, 0, ret_reply,
-		&bytes); /* SUSPENDS */
+	struct nam_rpc_status_request request = { .at = 0 };
+	int rc = 0;
 
-	if (!rc && bytes != sizeof(*ret_reply))
-		rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
-			"the memory server at %s sent a malformed STATUS reply",
-			worker->client->servers[slot].address);
+	while (!rc && request.at < sizeof(*ret_reply)) {
+		uint32_t bytes = (uint32_t)sizeof(*ret_reply) - request.at;
+
+		rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, &request, sizeof(request),
+			(uint8_t *)ret_reply + request.at, &bytes); /* SUSPENDS */
+		if (!rc && (!bytes || bytes % 8))
+			rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
+				"the memory server at %s sent a malformed STATUS reply",
+				worker->client->servers[slot].address);
+		request.at += bytes;
+	}
 	return rc;
 }
 

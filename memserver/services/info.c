@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/rpc/status_rpc.h"
 #include "common/version.h"
 #include "memserver/memserver_internal.h"
 
@@ -124,7 +125,16 @@ nam__status(struct nam_server *server, struct nam_rpc_status_reply *reply)
 int
 nam__service_status(struct nam__exchange *exchange)
 {
-	nam__status(exchange->server, exchange->reply);
-	exchange->reply_bytes = sizeof(struct nam_rpc_status_reply);
+	const struct nam_rpc_status_request *request = exchange->body;
+	struct nam_rpc_status_reply status;
+	uint32_t bytes = (uint32_t)sizeof(status) - request->at;
+
+	if (request->reserved || request->at % 8 || request->at >= sizeof(status))
+		return -NAM_E_FABRIC_PROTOCOL;
+	nam__status(exchange->server, &status);
+	if (bytes > NAM_RPC_BODY_MAX)
+		bytes = NAM_RPC_BODY_MAX;
+	memcpy(exchange->reply, (const uint8_t *)&status + request->at, bytes);
+	exchange->reply_bytes = bytes;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "common/env.h"
 #include "common/gaddr.h"
 #include "common/rpc/alloc_rpc.h"
+#include "common/rpc/status_rpc.h"
 #include "common/rpc/sweep_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "cluster.h"
@@ -148,6 +149,25 @@ take_back(struct fake_server *server, const struct nam_rpc_free_request *request
 	atomic_fetch_sub(&server->blocks_out, (int)request->count);
 }
 
+static uint32_t
+answer_status(const struct fake_server *server, uint32_t at, void *reply)
+{
+	const struct nam_rpc_status_reply status = {
+		.server_id = server->options.id,
+		.boot = server->boot,
+		.pid = (uint64_t)getpid(),
+		.regions = server->options.regions_count,
+		.memory_bytes = server->options.memory_bytes,
+		.version = "fake",
+	};
+	uint32_t bytes = at < sizeof(status) ? (uint32_t)sizeof(status) - at : 0;
+
+	if (bytes > NAM_RPC_BODY_MAX)
+		bytes = NAM_RPC_BODY_MAX;
+	memcpy(reply, (const uint8_t *)&status + at, bytes);
+	return bytes;
+}
+
 static void
 answer(struct fake_server *server, const struct nam_rpc_header *request, struct fake_reply *reply)
 {
@@ -180,15 +200,8 @@ answer(struct fake_server *server, const struct nam_rpc_header *request, struct 
 		take_back(server, in);
 		break;
 	case NAM_RPC_STATUS:
-		*(struct nam_rpc_status_reply *)out = (struct nam_rpc_status_reply){
-			.server_id = server->options.id,
-			.boot = server->boot,
-			.pid = (uint64_t)getpid(),
-			.regions = server->options.regions_count,
-			.memory_bytes = server->options.memory_bytes,
-			.version = "fake",
-		};
-		bytes = sizeof(struct nam_rpc_status_reply);
+		bytes = answer_status(server, request->body_bytes ?
+			((const struct nam_rpc_status_request *)in)->at : 0, out);
 		break;
 	case NAM_RPC_VIEW:
 		memset(out, 0, sizeof(struct nam_rpc_view_reply));

@@ -65,6 +65,7 @@ CROSSING = {
     "common/rpc/locking_rpc.h": ["bench", "memserver", "txn"],
     "common/rpc/records_rpc.h": ["bench", "memserver", "txn"],
     "common/rpc/rpc.h": ["bench", "compute", "memserver"],
+    "common/rpc/status_rpc.h": ["compute", "memserver"],
     "common/rpc/sweep_rpc.h": ["compute", "memserver"],
     "common/rpc/tree_rpc.h": ["bench", "index"],
     "common/rpc/fence_rpc.h": ["compute", "memserver"],

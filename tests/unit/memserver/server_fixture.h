@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/rpc/status_rpc.h"
 #include "memserver/mailbox.h"
 
 struct fixture {
@@ -123,6 +124,15 @@ static inline int
 call(struct fixture *f, uint16_t type, const void *body, uint32_t body_bytes)
 {
 	return call_over(f, &f->connection, type, body, body_bytes);
+}
+
+/* STATUS, up to the figures of services: in the reply. */
+static inline int
+call_status(struct fixture *f)
+{
+	const struct nam_rpc_status_request request = { .at = 0 };
+
+	return call(f, NAM_RPC_STATUS, &request, sizeof(request));
 }
 
 #endif /* NAM_TESTS_SERVER_FIXTURE_H */

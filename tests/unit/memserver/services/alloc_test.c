@@ -166,12 +166,12 @@ free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST(void **state)
 		assert_int_equal(give(f, 1088, request, 6), -NAM_E_FABRIC_PROTOCOL);
 		assert_int_equal(give_later(f, 1, 1088, request, 6), -NAM_E_FABRIC_PROTOCOL);
 	}
-	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(call_status(f), 0);
 	assert_int_equal(figures->free_bytes, 0);
 	assert_int_equal(figures->waiting_bytes, 0);
 	assert_int_equal(figures->carved_bytes, 64 * 1088 + 8 * 128);
 	assert_int_equal(give(f, 1088, blocks, 64), 0);
-	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(call_status(f), 0);
 	assert_int_equal(figures->free_bytes, 64 * 1088);
 	/* Twice in two requests. */
 	assert_int_equal(give(f, 1088, blocks + 7, 1), -NAM_E_FABRIC_PROTOCOL);
@@ -230,7 +230,7 @@ reclaim__fill_and_free_ten_times__NO_GROWTH(void **state)
 		/* Without RECLAIM the other stride finds nothing. */
 		assert_int_equal(ask(f, 4096, 1), -NAM_E_REMOTE_FULL);
 		assert_int_equal(reclaim_all(f), (uint64_t)n * strides[k]);
-		assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
+		assert_int_equal(call_status(f), 0);
 		assert_int_equal(figures->carved_bytes, 0);
 		assert_int_equal(figures->free_bytes, 0);
 	}
@@ -306,7 +306,7 @@ free_later__until_the_oldest_slot_is_ahead__IS_NOT_FREE(void **state)
 
 	assert_int_equal(give_later(f, 7, 1088, blocks, 1), 0);
 	give_all(f, 1088, blocks + 1, n - 1);
-	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(call_status(f), 0);
 	assert_int_equal(figures->waiting_bytes, 1088);
 	assert_int_equal(figures->free_bytes, (n - 1) * 1088ull);
 	assert_int_equal(give(f, 1088, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
@@ -494,7 +494,7 @@ alloc_and_free__at_random__AGREE_WITH_A_MODEL(void **state)
 	}
 	for (int k = 0; k < 3; k++)
 		in_use += (uint64_t)model->counts[k] * strides[k];
-	assert_int_equal(call(model->f, NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(call_status(model->f), 0);
 	assert_int_equal(figures->carved_bytes - figures->free_bytes - figures->waiting_bytes,
 		in_use);
 	assert_true(returned > 0);

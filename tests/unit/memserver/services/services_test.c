@@ -177,10 +177,21 @@ status__asked__TELLS_WHAT_THE_SERVER_IS(void **state)
 {
 	struct fixture *f = *state;
 	const struct nam_rpc_status_reply *reply = reply_body(f);
+	const uint32_t wrong[][2] = { { sizeof(*reply), 0 }, { 4, 0 }, { 0, 1 },
+		{ UINT32_MAX - 7, 0 } };
+	struct nam_rpc_status_request request = { .at = 0 };
 
-	assert_int_equal(call(f, NAM_RPC_STATUS, "x", 1), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
-	assert_int_equal(f->reply_bytes, sizeof(*reply));
+	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), -NAM_E_FABRIC_PROTOCOL);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		request = (struct nam_rpc_status_request){ wrong[i][0], wrong[i][1] };
+		assert_int_equal(call(f, NAM_RPC_STATUS, &request, sizeof(request)),
+			-NAM_E_FABRIC_PROTOCOL);
+	}
+	request = (struct nam_rpc_status_request){ .at = NAM_RPC_BODY_MAX };
+	assert_int_equal(call(f, NAM_RPC_STATUS, &request, sizeof(request)), 0);
+	assert_int_equal(f->reply_bytes, sizeof(*reply) - NAM_RPC_BODY_MAX);
+	assert_int_equal(call_status(f), 0);
+	assert_int_equal(f->reply_bytes, NAM_RPC_BODY_MAX);
 	assert_int_equal(reply->memory_bytes, 1 << 20);
 	assert_int_equal(reply->page_bytes, 4096);
 	assert_int_equal(reply->pid, getpid());
