@@ -28,7 +28,7 @@
 #include "common/guard.h"
 #include "common/layout.h"
 #include "common/rpc/frame.h"
-#include "common/rpc/rpc.h"
+#include "common/rpc/status_rpc.h"
 #include "kv/server/htm.h"
 #include "memserver/services/services.h"
 #include "txn/server/locks.h"
@@ -222,7 +222,6 @@ nam__count_answer(struct nam__handler *handler, uint16_t type, int rc, uint64_t 
 /* Counts why a connection was refused.  The listener's thread. */
 void nam__count_refusal(struct nam_server *server, int rc);
 void nam__figures(struct nam_server *server, struct nam_server_figures *ret);
-struct nam_rpc_status_reply;
 /* services/info.c: all of STATUS */
 void nam__status(struct nam_server *server, struct nam_rpc_status_reply *ret);
 
@@ -257,6 +256,7 @@ struct nam_server {
 	_Atomic uint64_t work_clock;	/* from 1 on: objects.h */
 	uint32_t record_locks[NAM__RECORDS_LOCKS];	/* services/records.c */
 	struct nam__finished finished[NAM_CLIENTS_MAX];	/* services/locking.c */
+	uint64_t records_clock_ns;	/* ahead of the host's: services/records.h */
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;

@@ -21,7 +21,6 @@
 
 #define RESERVE_SHARE 256u
 #define RESERVE_BYTES_MAX (4u << 20)
-#define RESTORING UINT64_MAX		/* a region: in place of a batch, until it has its pages */
 #define RESTORE_NS 500000000ull		/* one HOLD begins no other region after this time */
 
 /* A block, by its address. */
@@ -110,6 +109,17 @@ list_remove(struct nam__run *run)
 {
 	run->listed = false;
 	LIST_REMOVE(run, link);
+}
+
+void
+nam__run_enter(struct nam__allocator *allocator, struct nam__run *run)
+{
+	struct nam__stride *list = stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, true);
+
+	if (run->batch)
+		LIST_INSERT_HEAD(&allocator->held, run, link);
+	else if (run->free_count && list)
+		list_add(list, run);
 }
 
 /* ---- handing out ----------------------------------------------------------------------------- */
@@ -484,7 +494,7 @@ regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
 static bool
 may_restore(const struct nam__alloc_region *region, enum nam_memory_kind kind)
 {
-	return told(region) == NAM_MEMORY_PRIVATE && region->turning != RESTORING &&
+	return told(region) == NAM_MEMORY_PRIVATE && region->turning != NAM__RESTORING &&
 	       region->runs_count &&
 	       (region->kind == kind ||
 		       (region->kind == NAM_MEMORY_PRIVATE && !region->carved_bytes));
@@ -503,7 +513,7 @@ region_restore(struct nam__allocator *allocator, uint32_t number, enum nam_memor
 	if (!may_restore(region, kind))
 		return false;
 	if (region->kind == NAM_MEMORY_PRIVATE) {
-		region->turning = RESTORING;
+		region->turning = NAM__RESTORING;
 		pthread_mutex_unlock(&allocator->mutex);
 		rc = allocator->calls.restore(allocator->calls.arg, number, kind);
 		pthread_mutex_lock(&allocator->mutex);
@@ -658,7 +668,8 @@ hold(struct nam__allocator *allocator, const struct nam_rpc_reclaim_request *req
 	LIST_FOREACH(run, &allocator->held, link)
 		reply->bytes += run->bytes;
 	for (uint32_t i = 0; i < allocator->regions_count; i++)
-		if (allocator->regions[i].turning && allocator->regions[i].turning != RESTORING)
+		if (allocator->regions[i].turning &&
+			allocator->regions[i].turning != NAM__RESTORING)
 			reply->bytes += allocator->regions[i].bytes;
 	reply->batch = reply->bytes ? allocator->batch : 0;
 }
@@ -698,7 +709,8 @@ give_up_held(struct nam__allocator *allocator, uint64_t batch, struct nam_rpc_re
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
 		struct nam__alloc_region *region = &allocator->regions[i];
 
-		if (region->turning && region->turning != RESTORING && region->turning <= batch) {
+		if (region->turning && region->turning != NAM__RESTORING &&
+			region->turning <= batch) {
 			reply->bytes += region->bytes;
 			region_turn(allocator, i);
 		}

@@ -34,7 +34,8 @@ begin(struct nam__exchange *exchange, uint32_t flags, size_t entry_bytes, struct
 	*ret = (struct asked){
 		.request = request,
 		.records = nam__records_of(exchange, request->request.store),
-		.requester = { request->request.timestamp, request->birth_us, nam_now_ns() },
+		.requester = { request->request.timestamp, request->birth_us,
+			nam__records_now(server) },
 		.count = request->request.count,
 	};
 	ret->records.finished = server->finished;

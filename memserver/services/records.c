@@ -81,7 +81,8 @@ find_wanted(const struct nam__server_records *records, const struct nam__server_
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t at = stamps[i] > best_timestamp ?
-			nam__server_record_find(records, head, stamps[i], nam_now_ns()) : 0;
+			nam__server_record_find(records, head, stamps[i],
+				nam__records_now(records->arg)) : 0;
 
 		if (at) {
 			best = at;
@@ -223,8 +224,8 @@ commit_one(const struct nam__server_records *records, struct nam__server_head *h
 		reply->count += nam__server_record_close(records, head, one->head,
 			reply->retired + reply->count, room);
 	else if (!(flags & NAM_RECORDS_ABORT))
-		reply->count += nam__server_record_commit(records, head, at, nam_now_ns(),
-			reply->retired + reply->count, room);
+		reply->count += nam__server_record_commit(records, head, at,
+			nam__records_now(records->arg), reply->retired + reply->count, room);
 	else if (nam__server_record_abort(records, head, at))
 		reply->retired[reply->count++] = at;
 }

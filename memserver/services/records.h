@@ -12,6 +12,13 @@ struct nam__rest {
 	uint32_t count;
 };
 
+/* Leases and ages of versions, which lie in public memory, are of this clock. */
+static inline uint64_t
+nam__records_now(const struct nam_server *server)
+{
+	return nam_now_ns() + server->records_clock_ns;
+}
+
 /* The records of that store in this server's regions; 0: of all. */
 struct nam__server_records nam__records_of(const struct nam__exchange *exchange, uint64_t store);
 

@@ -25,13 +25,18 @@ nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from)
 }
 
 void
+nam__run_free(struct nam__run *run)
+{
+	free(run->bits);
+	free(run->owners);
+	free(run);
+}
+
+void
 nam__runs_free(struct nam__alloc_region *region)
 {
-	for (uint32_t i = 0; i < region->runs_count; i++) {
-		free(region->runs[i]->bits);
-		free(region->runs[i]->owners);
-		free(region->runs[i]);
-	}
+	for (uint32_t i = 0; i < region->runs_count; i++)
+		nam__run_free(region->runs[i]);
 	free(region->runs);
 	region->runs = NULL;
 	region->runs_count = 0;

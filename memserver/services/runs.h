@@ -9,6 +9,9 @@
 
 #include "memserver/memserver_internal.h"
 
+/* Of a region, in place of the batch after which it turns: until it has its pages. */
+#define NAM__RESTORING UINT64_MAX
+
 struct nam__run {
 	LIST_ENTRY(nam__run) link;	/* of its stride, of vacant ones, or of held ones */
 	uint64_t offset;
@@ -38,6 +41,10 @@ struct nam__run {
 /* One vacant run from `from` to the end: 0 or -ENOMEM. */
 int nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from) NAM_MUST_CHECK;
 void nam__runs_free(struct nam__alloc_region *region);
+
+void nam__run_free(struct nam__run *run);
+/* A public run with blocks, whose counts are right, goes into the list where it belongs. */
+void nam__run_enter(struct nam__allocator *allocator, struct nam__run *run);
 
 /* Number of the run that has the byte at `offset`, or UINT32_MAX. */
 uint32_t nam__run_find(const struct nam__alloc_region *region, uint64_t offset);

@@ -273,8 +273,8 @@ record_mark(const struct nam__exchange *exchange, uint64_t head_at, bool dry)
 	if (rc || nam__server_record_lock(&records, head_at, &head))
 		return rc;
 	/* C26: versions that are prepared, or kept for readers, are not the latest. */
-	nam__server_record_sweep(&records, head, allocator->sweep_living, nam_now_ns(),
-		dry, version_mark, allocator);
+	nam__server_record_sweep(&records, head, allocator->sweep_living,
+		nam__records_now(exchange->server), dry, version_mark, allocator);
 	nam__server_record_unlock(&records, head_at);
 	return 0;
 }

@@ -39,6 +39,15 @@ nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t
 	__atomic_store_n(&finished->lock, 0, __ATOMIC_RELEASE);
 }
 
+void
+nam__finished_get(struct nam__finished *finished, struct nam__finished *ret)
+{
+	while (__atomic_exchange_n(&finished->lock, 1, __ATOMIC_ACQUIRE))
+		nam_yield();
+	*ret = *finished;
+	__atomic_store_n(&finished->lock, 0, __ATOMIC_RELEASE);
+}
+
 bool
 nam__finished_has(const struct nam__finished *clients, uint64_t timestamp)
 {
