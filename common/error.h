@@ -53,6 +53,8 @@ extern "C" {
 	X(FABRIC_REFUSED, 5212, FABRIC, "the memory server takes no more connections")              \
 	X(FABRIC_FENCED, 5213, FABRIC, "the memory servers have fenced this client")                \
 	X(FABRIC_STORE, 5214, FABRIC, "the view store does not answer")                             \
+	X(FABRIC_SUCCESSOR, 5215, FABRIC, "the memory server waits for the memory of another one")  \
+	X(FABRIC_MOVED, 5216, FABRIC, "the memory server's memory has passed to another process")   \
 	X(REMOTE, 5300, NONE, "remote memory is not as it should be")                               \
 	X(REMOTE_FULL, 5301, REMOTE, "the memory servers have no room left")                        \
 	X(REMOTE_CORRUPT, 5302, REMOTE, "remote memory holds something malformed")                  \
@@ -72,6 +74,8 @@ extern "C" {
 	X(VIEW, 5408, USAGE, "the view of the cluster has changed meanwhile")                       \
 	X(TERM, 5409, USAGE, "another steward leads")                                               \
 	X(VIEW_STORE, 5410, USAGE, "another view store decides the view of the cluster")            \
+	X(UNMOVABLE, 5411, USAGE, "trees or key-value stores of a memory server cannot move")       \
+	X(REGIONS, 5412, USAGE, "the memory servers differ in their ids or regions")                \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 
 enum nam_error {

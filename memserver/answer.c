@@ -7,7 +7,7 @@
 #include "common/race.h"
 #include "common/rpc/fence_rpc.h"
 #include "common/rpc/locking_rpc.h"
-#include "common/rpc/status_rpc.h"
+#include "common/rpc/move_rpc.h"
 #include "common/rpc/sweep_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "mailbox.h"
@@ -74,6 +74,7 @@ static const struct service {
 	FOR_ALL(VIEW, view, ANY_SERVER, FROM(view_request)),
 	FOR_ALL(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
 	FOR_ALL(SWEEP, sweep, ANY_SERVER, FROM(sweep_request)),
+	ROW(MOVE, move, ANY_SERVER, FROM(move_request)),
 	FOR_ALL(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),
 };
 

@@ -123,6 +123,7 @@ struct nam__connection {
 	uint32_t one_way_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
 	struct nam__view_stage *view_stage;	/* services/view.c; NULL: none */
+	struct nam__move_stage *move_stage;	/* move/books.h; NULL: none */
 };
 
 /* The common part of a SEND and a receive buffer. */

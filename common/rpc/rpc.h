@@ -72,7 +72,8 @@
 	X(VIEW)			/* the memory servers of the cluster: view_rpc.h */                 \
 	X(FENCE)		/* the end of a client: fence_rpc.h */                              \
 	X(EPOCH)		/* server 0: the epoch slot of a client that may not WRITE it */    \
-	X(SWEEP)		/* blocks of dead clients: sweep_rpc.h */
+	X(SWEEP)		/* blocks of dead clients: sweep_rpc.h */                           \
+	X(MOVE)			/* the memory of one passes to another process: move_rpc.h */
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,

@@ -264,6 +264,8 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	}
 	pthread_mutex_unlock(&membership->mutex);
 	nam__view_stage_drop(connection);
+	free(connection->move_stage);
+	connection->move_stage = NULL;
 	connection->client_id = 0;
 }
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * move_rpc.h -- requests with which the memory of a memory server passes to its successor: another
+ * process of the same id and regions, started with --successor.
+ *
+ *	EXPORT	the old memory server: a page of its books.  The first page takes a copy of them,
+ *		which the connection keeps; the books themselves do not change
+ *	IMPORT	the successor: the same pages, in order, over one connection.  The first one begins
+ *		anew; the last one checks all, and makes it an ordinary memory server, or changes
+ *		nothing
+ *	RETIRE	the old memory server: it takes no connections and serves nothing any more
+ *
+ * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
+ * successor takes no others.  Between EXPORT and the last IMPORT it READs each run of the books
+ * that has blocks, and WRITEs it to the same place of the successor.  Before EXPORT, all clients
+ * must have ended what they posted, and queue pairs of clients that are FENCING must be destroyed.
+ *
+ * -EAGAIN: EXPORT: memory changes its kind, or an object is being dropped.  Last IMPORT, RETIRE:
+ *	other connections are not destroyed yet.  Ask again.
+ * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT: it is no successor any more.
+ * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.
+ * -NAM_E_UNMOVABLE: EXPORT: there are trees or key-value stores.
+ * -NAM_E_FABRIC_PROTOCOL: IMPORT: a page is damaged, or out of order; begin anew.
+ * -ENOMEM: EXPORT: as it was.  Last IMPORT: start another successor.
+ */
+#ifndef NAM_COMMON_RPC_MOVE_RPC_H
+#define NAM_COMMON_RPC_MOVE_RPC_H
+
+#include "view_rpc.h"
+
+enum nam_rpc_move_step {
+	NAM_RPC_MOVE_EXPORT = 1,
+	NAM_RPC_MOVE_IMPORT,
+	NAM_RPC_MOVE_RETIRE,
+};
+
+struct nam_rpc_move_request {
+	uint32_t step;			/* enum nam_rpc_move_step */
+	uint32_t reserved;
+	uint64_t boot;			/* of the memory server that is asked */
+	uint64_t at;			/* the page's first byte, a multiple of 8; RETIRE: 0 */
+	uint8_t page[];			/* IMPORT: a multiple of 8 */
+};
+_Static_assert(sizeof(struct nam_rpc_move_request) == 24, "wire layout");
+
+struct nam_rpc_move_reply {
+	uint64_t bytes;			/* of the books; RETIRE: 0 */
+	uint8_t page[];			/* EXPORT */
+};
+_Static_assert(sizeof(struct nam_rpc_move_reply) == 8, "wire layout");
+
+#define NAM_RPC_MOVE_PAGE_BYTES (NAM_RPC_BODY_MAX - 24)
+
+/* ---- the books: a head, parts in the order of its counts, nam_hash64() of all before it ------ */
+
+struct nam_move_head {
+	uint64_t bytes;			/* of all, with the hash */
+	uint64_t now_ns;		/* the clock that times in records are of */
+	uint64_t batch;			/* of the last HOLD */
+	uint32_t server;		/* its id */
+	uint16_t newest;		/* incarnation of a client */
+	uint16_t reserved;
+	uint32_t regions;
+	uint32_t runs;
+	uint32_t words;
+	uint32_t clients;
+	uint32_t members;		/* of its copy of the view */
+	uint32_t reserved_more;
+	struct nam_view_head view;	/* number 0: it has no copy */
+};
+_Static_assert(sizeof(struct nam_move_head) == 88, "wire layout");
+
+struct nam_move_region {
+	uint64_t bytes;
+	uint64_t turning;		/* the batch after which it is as told; 0: it is */
+	uint32_t runs;			/* of those below; 0: it is private, without blocks */
+	uint16_t kind, told;		/* enum nam_memory_kind */
+	uint32_t had_blocks;
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct nam_move_region) == 32, "wire layout");
+
+/* By region and offset, without gaps.  One without a stride is vacant, and is not copied. */
+struct nam_move_run {
+	uint64_t offset;
+	uint64_t bytes;
+	uint64_t batch;			/* with which it is held; 0: it is not */
+	uint64_t label;			/* of the last block that came to wait */
+	uint32_t region;		/* of this memory server, from 0 on */
+	uint32_t stride;
+	uint32_t count;			/* blocks */
+	uint32_t words;			/* (count + 63) / 64; 0: all are used, owners unknown */
+	uint32_t dirty;			/* vacant: it is not zero */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct nam_move_run) == 56, "wire layout");
+
+/* 64 blocks of a run. */
+struct nam_move_word {
+	uint64_t free, waiting, swept;	/* bits */
+	uint16_t owners[64];		/* ids of clients; 0: not known */
+};
+_Static_assert(sizeof(struct nam_move_word) == 152, "wire layout");
+
+/* By id. */
+struct nam_move_client {
+	uint16_t id;
+	uint16_t incarnation;		/* the newest; 0: none has come */
+	uint16_t fenced;
+	uint16_t reserved;
+	uint32_t finished_incarnation;	/* that said which transactions are over */
+	uint32_t reserved_more;
+	uint64_t key;			/* fingerprint of that incarnation's; 0: not known */
+	uint64_t before_us, gap_from_us, gap_to_us;
+};
+_Static_assert(sizeof(struct nam_move_client) == 48, "wire layout");
+
+#endif /* NAM_COMMON_RPC_MOVE_RPC_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* books.h -- all that this server keeps beside its public memory, as bytes (move_rpc.h). */
+#ifndef NAM_MEMSERVER_MOVE_BOOKS_H
+#define NAM_MEMSERVER_MOVE_BOOKS_H
+
+#include "common/rpc/move_rpc.h"
+#include "memserver/memserver_internal.h"
+
+/* Of one connection: touched by its handler only. */
+struct nam__move_stage {
+	uint32_t step;			/* EXPORT: a copy of ours; IMPORT: those that come */
+	uint64_t bytes;			/* of all */
+	uint64_t count;			/* that have come */
+	uint64_t books[];
+};
+
+/* Where the parts of books are. */
+struct nam__books_parts {
+	struct nam_move_region *regions;
+	struct nam_move_run *runs;
+	struct nam_move_word *words;
+	struct nam_move_client *clients;
+	struct nam_view_member *members;
+	uint64_t *hash;
+};
+
+static inline struct nam__books_parts
+nam__books_parts(const uint64_t *books)
+{
+	const struct nam_move_head *head = (const void *)books;
+	struct nam__books_parts parts;
+
+	parts.regions = (void *)(head + 1);
+	parts.runs = (void *)(parts.regions + head->regions);
+	parts.words = (void *)(parts.runs + head->runs);
+	parts.clients = (void *)(parts.words + head->words);
+	parts.members = (void *)(parts.clients + head->clients);
+	parts.hash = (void *)(parts.members + head->members);
+	return parts;
+}
+
+static inline uint64_t
+nam__books_bytes(const struct nam_move_head *head)
+{
+	return sizeof(*head) + head->regions * sizeof(struct nam_move_region) +
+		head->runs * sizeof(struct nam_move_run) +
+		head->words * sizeof(struct nam_move_word) +
+		head->clients * sizeof(struct nam_move_client) +
+		head->members * sizeof(struct nam_view_member) + sizeof(uint64_t);
+}
+
+/* A copy of this server's books: 0, or as EXPORT fails. */
+int nam__books_copy(struct nam_server *server, struct nam__move_stage **ret_stage) NAM_MUST_CHECK;
+#endif /* NAM_MEMSERVER_MOVE_BOOKS_H */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* copy.c -- a copy of the books of this server, of one moment (M22). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "common/hash/hash.h"
+#include "memserver/services/records.h"
+#include "memserver/services/runs.h"
+
+static uint32_t
+words_of(const struct nam__run *run)
+{
+	return run->words ? (run->count + 63) / 64 : 0;
+}
+
+/* Objects lie in private memory, and in read-only memory; without them nothing does. */
+static int
+may_move(struct nam_server *server)
+{
+	struct nam__objects *const tables[] = { &server->trees, &server->stores };
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (tables[i]->count)
+			return -NAM_E_UNMOVABLE;
+		if (tables[i]->dropped_count)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+static int
+runs_count(const struct nam__allocator *allocator, struct nam_move_head *head)
+{
+	for (uint32_t i = 0; i < allocator->regions_count; i++) {
+		const struct nam__alloc_region *region = &allocator->regions[i];
+		uint32_t told = atomic_load_explicit(&region->told, memory_order_relaxed);
+
+		if (region->turning == NAM__RESTORING)
+			return -EAGAIN;
+		if (region->kind == NAM_MEMORY_READ_ONLY || told == NAM_MEMORY_READ_ONLY)
+			return -NAM_E_UNMOVABLE;
+		if (region->kind != NAM_MEMORY_PUBLIC)
+			continue;
+		head->runs += region->runs_count;
+		for (uint32_t k = 0; k < region->runs_count; k++)
+			head->words += words_of(region->runs[k]);
+	}
+	return 0;
+}
+
+static void
+word_copy(const struct nam__run *run, uint32_t word, struct nam_move_word *to)
+{
+	const struct nam__run_bits *bits = &run->bits[word];
+
+	if (word >= run->words) {
+		memset(to, 0, sizeof(*to));
+		return;
+	}
+	to->free = bits->free;
+	to->waiting = bits->waiting;
+	to->swept = bits->swept & (bits->free | bits->waiting);
+	memcpy(to->owners, run->owners + 64ul * word, sizeof(to->owners));
+}
+
+static void
+runs_copy(const struct nam__allocator *allocator, const struct nam__books_parts *parts)
+{
+	struct nam_move_run *to = parts->runs;
+	struct nam_move_word *words = parts->words;
+
+	for (uint32_t i = 0; i < allocator->regions_count; i++) {
+		const struct nam__alloc_region *region = &allocator->regions[i];
+		bool is_public = region->kind == NAM_MEMORY_PUBLIC;
+
+		parts->regions[i] = (struct nam_move_region){
+			.bytes = region->bytes,
+			.turning = region->turning,
+			.runs = is_public ? region->runs_count : 0,
+			.kind = (uint16_t)region->kind,
+			.told = (uint16_t)atomic_load_explicit(&region->told,
+				memory_order_relaxed),
+			.had_blocks = region->had_blocks,
+		};
+		for (uint32_t k = 0; is_public && k < region->runs_count; k++) {
+			const struct nam__run *run = region->runs[k];
+
+			*to++ = (struct nam_move_run){
+				.offset = run->offset,
+				.bytes = run->bytes,
+				.batch = run->batch,
+				.label = run->waiting_count ? run->label : 0,
+				.region = i,
+				.stride = run->stride,
+				.count = run->count,
+				.words = words_of(run),
+				.dirty = run->dirty,
+			};
+			for (uint32_t word = 0; word < words_of(run); word++)
+				word_copy(run, word, words++);
+		}
+	}
+}
+
+static int
+allocator_copy(struct nam_server *server, struct nam__move_stage **ret)
+{
+	struct nam__allocator *allocator = &server->allocator;
+	struct nam_move_head head = { .server = server->options.id,
+		.regions = allocator->regions_count };
+	struct nam__move_stage *stage = NULL;
+	struct nam__books_parts parts;
+	int rc;
+
+	pthread_mutex_lock(&allocator->mutex);
+	rc = runs_count(allocator, &head);
+	head.batch = allocator->batch;
+	/* Of all clients and members that there may be. */
+	if (!rc)
+		stage = malloc(sizeof(*stage) + nam__books_bytes(&head) +
+			NAM_CLIENTS_MAX * sizeof(struct nam_move_client) +
+			NAM_SERVERS_MAX * sizeof(struct nam_view_member));
+	if (stage) {
+		memcpy(stage->books, &head, sizeof(head));
+		parts = nam__books_parts(stage->books);
+		runs_copy(allocator, &parts);
+	}
+	pthread_mutex_unlock(&allocator->mutex);
+	if (!rc && !stage)
+		rc = -ENOMEM;
+	if (!rc)
+		*ret = stage;
+	return rc;
+}
+
+static void
+membership_copy(struct nam_server *server, struct nam_move_head *head)
+{
+	struct nam__membership *membership = &server->membership;
+	struct nam__books_parts parts = nam__books_parts((const uint64_t *)(const void *)head);
+
+	pthread_mutex_lock(&membership->mutex);
+	for (uint16_t id = 0; id < NAM_CLIENTS_MAX; id++) {
+		const struct nam__newest *newest = &membership->newest[id];
+		struct nam__finished finished;
+
+		nam__finished_get(&server->finished[id], &finished);
+		if (!newest->incarnation && !finished.incarnation && !finished.before_us)
+			continue;
+		parts.clients[head->clients++] = (struct nam_move_client){
+			.id = id,
+			.incarnation = newest->incarnation,
+			.fenced = newest->fenced,
+			.finished_incarnation = finished.incarnation,
+			.key = newest->key,
+			.before_us = finished.before_us,
+			.gap_from_us = finished.gap_from_us,
+			.gap_to_us = finished.gap_to_us,
+		};
+	}
+	head->newest = membership->newest_of_all;
+	head->view = membership->view.head;
+	head->members = head->view.number ? head->view.count : 0;
+	if (head->members)
+		memcpy(nam__books_parts((const uint64_t *)(const void *)head).members,
+			membership->view.members,
+			head->members * sizeof(membership->view.members[0]));
+	pthread_mutex_unlock(&membership->mutex);
+}
+
+int
+nam__books_copy(struct nam_server *server, struct nam__move_stage **ret)
+{
+	struct nam__move_stage *stage = NULL;
+	struct nam_move_head *head;
+	int rc = may_move(server);
+
+	if (!rc)
+		rc = allocator_copy(server, &stage);
+	if (rc)
+		return rc;
+	head = (void *)stage->books;
+	membership_copy(server, head);
+	head->now_ns = nam__records_now(server);
+	head->bytes = nam__books_bytes(head);
+	*nam__books_parts(stage->books).hash = nam_hash64(head, head->bytes - sizeof(uint64_t));
+	stage->step = NAM_RPC_MOVE_EXPORT;
+	stage->bytes = stage->count = head->bytes;
+	*ret = stage;
+	return 0;
+}
