@@ -51,4 +51,13 @@ nam__books_bytes(const struct nam_move_head *head)
 
 /* A copy of this server's books: 0, or as EXPORT fails. */
 int nam__books_copy(struct nam_server *server, struct nam__move_stage **ret_stage) NAM_MUST_CHECK;
+/* Whether books that begin so may be this server's: 0, or as IMPORT fails. */
+int nam__books_head_check(const struct nam_server *server,
+	const struct nam_move_head *head) NAM_MUST_CHECK;
+/*
+ * A server that has had no clients takes these books, which are whole, for its own: all or nothing.
+ * -ENOMEM: some of its regions may have become private.
+ */
+int nam__books_take(struct nam_server *server, const uint64_t *books) NAM_MUST_CHECK;
+
 #endif /* NAM_MEMSERVER_MOVE_BOOKS_H */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/guard.h"
+#include "common/rpc/move_rpc.h"
 #include "memserver/memserver_internal.h"
 
 int
@@ -154,6 +155,27 @@ nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_
 	newest->fenced |= fenced;
 	if (!membership->newest_of_all || ahead(incarnation, membership->newest_of_all) > 0)
 		__atomic_store_n(&membership->newest_of_all, incarnation, __ATOMIC_RELAXED);
+}
+
+void
+nam__membership_take(struct nam__membership *membership, uint16_t newest_of_all,
+	const struct nam_move_client *clients, uint32_t count)
+{
+	pthread_mutex_lock(&membership->mutex);
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__newest *newest = &membership->newest[clients[i].id];
+
+		if (!clients[i].incarnation)
+			continue;
+		nam__newest_note(membership, clients[i].id, clients[i].incarnation,
+			clients[i].fenced);
+		if (newest->incarnation == clients[i].incarnation && !newest->key)
+			newest->key = clients[i].key;
+	}
+	if (newest_of_all && (!membership->newest_of_all ||
+			ahead(newest_of_all, membership->newest_of_all) > 0))
+		__atomic_store_n(&membership->newest_of_all, newest_of_all, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&membership->mutex);
 }
 
 /*

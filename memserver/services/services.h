@@ -212,6 +212,23 @@ void nam__view_word_set(struct nam__membership *membership);
 /* Forget the pages of a view whose last one is missing.  Its handler's thread. */
 void nam__view_stage_drop(struct nam__connection *connection);
 
+struct nam__view_stage;
+/*
+ * The copy of a view in books: 0, -NAM_E_FABRIC_PROTOCOL or -ENOMEM.  It is taken, unless a later
+ * one has come, and is the caller's to free.
+ */
+int nam__view_stage_make(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam__view_stage **ret_stage) NAM_MUST_CHECK;
+void nam__view_stage_take(struct nam__membership *membership,
+	const struct nam__view_stage *stage);
+
+/* ---- move/ ---------------------------------------------------------------------------------- */
+
+struct nam_move_client;
+/* Clients of books, beside those that have come or were fenced here. */
+void nam__membership_take(struct nam__membership *membership, uint16_t newest,
+	const struct nam_move_client *clients, uint32_t count);
+
 /* ---- services -------------------------------------------------------------------------------- */
 
 struct nam__store;

@@ -253,14 +253,8 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 
 /* Of the life of the lead that is known here, only a later view counts. */
 static int
-copy(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct event *event)
 {
-	const struct nam__view_stage *stage = exchange->connection->view_stage;
-
-	if (stage->count < stage->head.count)
-		return 0;
-	if (!lead_ok(stage))
-		return -NAM_E_FABRIC_PROTOCOL;
 	if (view->head.lead_boot == stage->head.lead_boot) {
 		if (view->head.term > stage->head.term)
 			return -NAM_E_TERM;
@@ -273,6 +267,49 @@ copy(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	replace(view, stage);
 	*event = (struct event){ "copy", stage->head.number, 0, stage->members[0] };
 	return 0;
+}
+
+static int
+copy(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	const struct nam__view_stage *stage = exchange->connection->view_stage;
+
+	if (stage->count < stage->head.count)
+		return 0;
+	return lead_ok(stage) ? copy_take(view, stage, event) : -NAM_E_FABRIC_PROTOCOL;
+}
+
+int
+nam__view_stage_make(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam__view_stage **ret_stage)
+{
+	struct nam__view_stage *stage = calloc(1, sizeof(*stage) +
+		head->count * sizeof(stage->members[0]));
+	int rc = 0;
+
+	if (!stage)
+		return -ENOMEM;
+	stage->head = *head;
+	stage->step = NAM_RPC_VIEW_COPY;
+	for (uint32_t i = 0; i < head->count && !rc; i++)
+		rc = stage_member(stage, &members[i]);
+	if (!rc && !lead_ok(stage))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (rc)
+		free(stage);
+	else
+		*ret_stage = stage;
+	return rc;
+}
+
+void
+nam__view_stage_take(struct nam__membership *membership, const struct nam__view_stage *stage)
+{
+	struct event event;
+
+	pthread_mutex_lock(&membership->mutex);
+	(void)!copy_take(&membership->view, stage, &event);
+	pthread_mutex_unlock(&membership->mutex);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
