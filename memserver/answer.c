@@ -103,11 +103,19 @@ serve_object(const struct service *service, struct nam__exchange *exchange)
 static int
 serve(const struct service *service, struct nam__exchange *exchange)
 {
+	struct nam_server *server = exchange->server;
+	int rc = 0;
+
 	if (!service->fn)
 		return -NAM_E_FABRIC_PROTOCOL;
+	/* Acquire: once it serves, its books are in place. */
+	if (__builtin_expect(atomic_load_explicit(&server->phase, memory_order_acquire), 0))
+		rc = nam__phase_serves(server, exchange->type);
+	if (rc)
+		return rc;
 	if (service->role > NAM_ROLE_READ && !nam__may_change(exchange->connection))
 		return -NAM_E_FABRIC_DENIED;
-	if (service->target == CATALOG_SERVER && exchange->server->options.id != 0)
+	if (service->target == CATALOG_SERVER && server->options.id != 0)
 		return -NAM_E_CLUSTER;
 	if (exchange->body_bytes < service->bytes_min || exchange->body_bytes > service->bytes_max)
 		return -NAM_E_FABRIC_PROTOCOL;

@@ -17,6 +17,8 @@ nam__count_refusal(struct nam_server *server, int rc)
 		reason = NAM_REFUSED_STARTING;
 	else if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
 		reason = NAM_REFUSED_KEY;
+	else if (nam_err_is(rc, NAM_E_FABRIC_SUCCESSOR) || nam_err_is(rc, NAM_E_FABRIC_MOVED))
+		reason = NAM_REFUSED_OTHER;
 	else if (nam_err_is(rc, NAM_E_LIMIT))
 		reason = NAM_REFUSED_HANDLERS;
 	else if (rc == -EDQUOT)

@@ -190,6 +190,9 @@ void nam__handler_free(struct nam__handler *handler);
  */
 uint32_t nam__connections_fence(struct nam_server *server, uint16_t client_id,
 	uint16_t incarnation);
+/* The same for all connections but that one. */
+uint32_t nam__connections_close(struct nam_server *server,
+	const struct nam__connection *except);
 /* With server->mutex: its handler is to destroy its queue pair. */
 void nam__connection_fence(struct nam__connection *connection);
 /* A connection of this handler that is fenced, or NULL. */
@@ -258,6 +261,7 @@ struct nam_server {
 	uint32_t record_locks[NAM__RECORDS_LOCKS];	/* services/records.c */
 	struct nam__finished finished[NAM_CLIENTS_MAX];	/* services/locking.c */
 	uint64_t records_clock_ns;	/* ahead of the host's: services/records.h */
+	_Atomic uint32_t phase;		/* enum nam_server_phase */
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;

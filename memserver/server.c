@@ -60,6 +60,9 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 	if (options->id >= NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "id: %u is not between 0 and %u", options->id,
 			NAM_SERVERS_MAX - 1);
+	if (options->successor && !options->id)
+		return nam_diag_set(diag, -EINVAL, "successor: the lead, with the id 0, cannot "
+			"move; give the id of the memory server whose memory is to move here");
 	if (options->rpc_threads < 1 || options->rpc_threads > NAM__HANDLERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "rpc_threads: %u is not between 1 and %u",
 			options->rpc_threads, NAM__HANDLERS_MAX);
@@ -259,6 +262,7 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 	server->proof.fd = -1;
 	server->boot = nam_entropy() | 1;
 	server->started_ns = nam_now_ns();
+	atomic_init(&server->phase, options->successor ? NAM_SERVER_SUCCESSOR : NAM_SERVER_SERVES);
 	atomic_init(&server->work_clock, 1);
 	rc = -pthread_mutex_init(&server->mutex, NULL);
 	if (rc) {

@@ -41,6 +41,7 @@ enum nam_log_level { NAM_LOG_ERROR, NAM_LOG_WARN, NAM_LOG_INFO, NAM_LOG_DEBUG };
 struct nam_server_options {
 	const char *listen;	/* "shm:PATH", "verbs:HOST:PORT" */
 	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike others; 0 keeps the catalog */
+	bool successor;		/* of a memory server with that id: serves when it has its memory */
 	uint64_t memory_bytes;	/* split into regions */
 	uint64_t region_bytes;	/* 0: a sixteenth, 16 to 256 MiB; the last one may be smaller */
 	enum nam_pages pages;

@@ -200,8 +200,10 @@ accept_locked(struct nam_server *server, const struct nam_cm_event *event,
 	int rc = 0;
 
 	welcome_fill(server, 0, connection, &reply);
-	/* M5: a FENCE since it came has not seen it in the list, or sees it there. */
-	if (nam__membership_fenced(&server->membership, connection))
+	/* M5: a FENCE since it came has not seen it in the list, or sees it there; M22 likewise. */
+	if (nam__phase_admits(server, connection))
+		rc = nam__phase_admits(server, connection);
+	else if (nam__membership_fenced(&server->membership, connection))
 		rc = -NAM_E_FENCED;
 	else if (!nam__auth_sign(server, event, &connection->proven, &reply))
 		rc = -NAM_E_FABRIC_DENIED;

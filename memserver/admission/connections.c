@@ -38,6 +38,23 @@ nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t i
 	return left;
 }
 
+uint32_t
+nam__connections_close(struct nam_server *server, const struct nam__connection *except)
+{
+	struct nam__connection *connection;
+	uint32_t left = 0;
+
+	pthread_mutex_lock(&server->mutex);
+	for (connection = server->connections; connection; connection = connection->next) {
+		if (connection == except)
+			continue;
+		left++;
+		nam__connection_fence(connection);
+	}
+	pthread_mutex_unlock(&server->mutex);
+	return left;
+}
+
 struct nam__connection *
 nam__connection_fenced(struct nam__handler *handler)
 {

@@ -6,11 +6,46 @@
 
 #include "books.h"
 
+static enum nam_server_phase
+phase_of(const struct nam_server *server)
+{
+	/* Acquire: once it serves, its books are in place. */
+	return (enum nam_server_phase)atomic_load_explicit(&server->phase, memory_order_acquire);
+}
+
 static void
 stage_drop(struct nam__connection *connection)
 {
 	free(connection->move_stage);
 	connection->move_stage = NULL;
+}
+
+int
+nam__phase_serves(const struct nam_server *server, uint16_t type)
+{
+	switch (phase_of(server)) {
+	case NAM_SERVER_SUCCESSOR:
+		return type == NAM_RPC_PING || type == NAM_RPC_REGIONS || type == NAM_RPC_STATUS ||
+			type == NAM_RPC_VIEW || type == NAM_RPC_FENCE || type == NAM_RPC_MOVE ? 0 :
+			-NAM_E_FABRIC_SUCCESSOR;
+	case NAM_SERVER_MOVED:
+		return type == NAM_RPC_STATUS || type == NAM_RPC_MOVE ? 0 : -NAM_E_FABRIC_MOVED;
+	default:
+		return 0;
+	}
+}
+
+int
+nam__phase_admits(const struct nam_server *server, const struct nam__connection *connection)
+{
+	switch (phase_of(server)) {
+	case NAM_SERVER_SUCCESSOR:
+		return connection->asks && !connection->client_id ? 0 : -NAM_E_FABRIC_SUCCESSOR;
+	case NAM_SERVER_MOVED:
+		return -NAM_E_FABRIC_MOVED;
+	default:
+		return 0;
+	}
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -25,6 +60,9 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	uint64_t left;
 	int rc = 0;
 
+	if (phase_of(exchange->server) != NAM_SERVER_SERVES)
+		return phase_of(exchange->server) == NAM_SERVER_MOVED ? -NAM_E_FABRIC_MOVED :
+			-NAM_E_FABRIC_SUCCESSOR;
 	if (page_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!request->at) {
@@ -45,12 +83,101 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	return 0;
 }
 
+static int
+stage_begin(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	struct nam__connection *connection = exchange->connection;
+	const struct nam_move_head *head = (const void *)request->page;
+	struct nam__move_stage *stage;
+	int rc;
+
+	stage_drop(connection);
+	if (page_bytes < sizeof(*head))
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = nam__books_head_check(exchange->server, head);
+	if (rc)
+		return rc;
+	stage = malloc(sizeof(*stage) + head->bytes);
+	if (!stage)
+		return -ENOMEM;
+	*stage = (struct nam__move_stage){ .step = NAM_RPC_MOVE_IMPORT, .bytes = head->bytes };
+	connection->move_stage = stage;
+	return 0;
+}
+
+/*
+ * M22: a mover that stalled has no queue pair any more by which its late WRITEs could arrive, and
+ * of two movers one commits.
+ */
+static int
+import(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	struct nam__connection *connection = exchange->connection;
+	struct nam_server *server = exchange->server;
+	struct nam__move_stage *stage;
+	bool is_last;
+	int rc = 0;
+
+	if (phase_of(server) != NAM_SERVER_SUCCESSOR)
+		return -NAM_E_CLUSTER;
+	if (!page_bytes || page_bytes % 8)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (!request->at)
+		rc = stage_begin(exchange, request, page_bytes);
+	if (rc)
+		return rc;
+	stage = connection->move_stage;
+	if (!stage || stage->step != NAM_RPC_MOVE_IMPORT || request->at != stage->count ||
+		page_bytes > stage->bytes - stage->count)
+		return -NAM_E_FABRIC_PROTOCOL;
+	is_last = stage->count + page_bytes == stage->bytes;
+	if (is_last && nam__connections_close(server, connection))
+		return -EAGAIN;
+	memcpy((uint8_t *)stage->books + stage->count, request->page, page_bytes);
+	stage->count += page_bytes;
+	((struct nam_rpc_move_reply *)exchange->reply)->bytes = stage->bytes;
+	if (!is_last)
+		return 0;
+	rc = nam__books_take(server, stage->books);
+	stage_drop(connection);
+	if (rc)
+		return rc;
+	/* Release: pairs with phase_of(). */
+	atomic_store_explicit(&server->phase, NAM_SERVER_SERVES, memory_order_release);
+	nam__log(server, NAM_LOG_INFO, "imported", "server=%u", server->options.id);
+	return 0;
+}
+
+static int
+retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	struct nam_server *server = exchange->server;
+	enum nam_server_phase phase = phase_of(server);
+
+	if (phase == NAM_SERVER_SUCCESSOR)
+		return -NAM_E_FABRIC_SUCCESSOR;
+	if (page_bytes || request->at)
+		return -NAM_E_FABRIC_PROTOCOL;
+	/* A connection that is being accepted sees that, or is in the list. */
+	pthread_mutex_lock(&server->mutex);
+	atomic_store_explicit(&server->phase, NAM_SERVER_MOVED, memory_order_release);
+	pthread_mutex_unlock(&server->mutex);
+	if (phase != NAM_SERVER_MOVED)
+		nam__log(server, NAM_LOG_INFO, "moved", "server=%u", server->options.id);
+	return nam__connections_close(server, exchange->connection) ? -EAGAIN : 0;
+}
+
 int
 nam__service_move(struct nam__exchange *exchange)
 {
 	static int (*const steps[])(struct nam__exchange *exchange,
 		const struct nam_rpc_move_request *request, uint32_t page_bytes) = {
 		[NAM_RPC_MOVE_EXPORT] = export,
+		[NAM_RPC_MOVE_IMPORT] = import,
+		[NAM_RPC_MOVE_RETIRE] = retire,
 	};
 	const struct nam_rpc_move_request *request = exchange->body;
 	struct nam_rpc_move_reply *reply = exchange->reply;

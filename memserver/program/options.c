@@ -131,6 +131,9 @@ static const struct nam_option rows[] = {
 	{ "id", "N", "This server's number in the cluster, 0 to 255 (default 0). Server 0 keeps "
 		"the catalog and the list of clients.", NAM_OPTION_COUNT, FIELD(server.id),
 		.letter = 'i', .max = NAM_SERVERS_MAX - 1 },
+	{ "successor", NULL, "Wait for the memory of the running server of this number, and serve "
+		"in its place then. It has as much memory, in regions of the same size.",
+		NAM_OPTION_FLAG, FIELD(server.successor) },
 	{ "device", "NAME", "Over verbs: the RDMA device, if the address does not name it.",
 		NAM_OPTION_TEXT, FIELD(server.device) },
 	{ "gid-index", "N", "Over verbs: the GID of the device that clients connect to, with "

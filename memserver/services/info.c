@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/rpc/status_rpc.h"
 #include "common/version.h"
 #include "memserver/memserver_internal.h"
 
@@ -42,6 +41,9 @@ nam__service_regions(struct nam__exchange *exchange)
 
 	if (request->client_id >= NAM_CLIENTS_MAX || !request->client_id != !request->incarnation)
 		return -NAM_E_FABRIC_PROTOCOL;
+	/* A client's connections wait for its memory. */
+	if (request->client_id && atomic_load(&exchange->server->phase))
+		return -NAM_E_FABRIC_SUCCESSOR;
 	if (request->client_id)
 		rc = nam__membership_name(&exchange->server->membership, exchange->connection,
 			request->client_id, request->incarnation);
@@ -97,6 +99,7 @@ nam__status(struct nam_server *server, struct nam_rpc_status_reply *reply)
 {
 	memset(reply, 0, sizeof(*reply));
 	reply->server_id = server->options.id;
+	reply->phase = atomic_load_explicit(&server->phase, memory_order_relaxed);
 	reply->handlers = server->options.rpc_threads;
 	reply->boot = server->boot;
 	reply->pid = (uint64_t)getpid();

@@ -229,6 +229,11 @@ struct nam_move_client;
 void nam__membership_take(struct nam__membership *membership, uint16_t newest,
 	const struct nam_move_client *clients, uint32_t count);
 
+/* Whether the server answers that request, or takes that connection, in its phase. */
+int nam__phase_serves(const struct nam_server *server, uint16_t type) NAM_MUST_CHECK;
+int nam__phase_admits(const struct nam_server *server,
+	const struct nam__connection *connection) NAM_MUST_CHECK;
+
 /* ---- services -------------------------------------------------------------------------------- */
 
 struct nam__store;
