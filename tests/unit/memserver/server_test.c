@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "common/rpc/move_rpc.h"
+
 #define PATIENCE_NS 30000000000ull
 #define WIRE_HELLO (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
 
@@ -270,6 +272,115 @@ server__memory__IS_REACHED_ONE_SIDED(void **state)
 	client_close(f, &client);
 }
 
+/* ---- memory that moves -------------------------------------------------------------------- */
+
+static int
+setup_successor(void **state)
+{
+	struct fixture *f = aligned_alloc(64, (sizeof(*f) + 63) & ~63ul);
+	struct nam_server_options options;
+
+	assert_non_null(f);
+	fixture_options(f, &options);
+	options.id = 3;
+	options.successor = true;
+	fixture_start(f, &options);
+	*state = f;
+	return 0;
+}
+
+static int
+setup_other(void **state)
+{
+	return fixture_setup_id(state, 3);
+}
+
+static void
+refused_with(struct fixture *f, const struct nam_wire_hello *wire, int status)
+{
+	struct nam_wire_welcome welcome;
+	struct client client;
+
+	assert_int_equal(client_connect_with(f, &client, wire, &welcome), -ECONNREFUSED);
+	assert_int_equal(welcome.status, status);
+	client_close(f, &client);
+}
+
+/* The mover writes before the books are there; clients come afterwards. */
+static void
+successor__connections__ARE_FOR_ASKING_ONLY(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_wire_hello plain = { .magic_version = WIRE_HELLO };
+	const struct nam_wire_hello named = { .magic_version = WIRE_HELLO, .client_id = 9,
+		.incarnation = 1, .flags = NAM_HELLO_ASKS };
+	const struct nam_wire_hello asks = { .magic_version = WIRE_HELLO,
+		.flags = NAM_HELLO_ASKS };
+	const struct nam_rpc_regions_request request = { 0 };
+	const struct nam_rpc_regions_reply *regions;
+	uint64_t word = 4711;
+	struct nam_wr wr = { .op = NAM_WR_WRITE, .flags = NAM_WR_SIGNALED, .bytes = 8,
+		.local = &word };
+	struct nam_thread *thread;
+	struct client client;
+	struct nam_wc wc;
+
+	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
+	refused_with(f, &plain, -NAM_E_FABRIC_SUCCESSOR);
+	refused_with(f, &named, -NAM_E_FABRIC_SUCCESSOR);
+	assert_int_equal(client_connect_with(f, &client, &asks, NULL), 0);
+	assert_int_equal(rpc(f, &client, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
+	regions = body_of(&client);
+	wr.rkey = regions->regions[1].rkey;
+	wr.remote = regions->regions[1].remote + 4096;
+	assert_int_equal(f->server->ops->qp_post(client.qp, &wr, 1), 0);
+	while (f->server->ops->cq_poll(client.cq, &wc, 1) == 0)
+		(void)f->server->ops->cq_wait(client.cq, PATIENCE_NS);
+	assert_int_equal(wc.status, 0);
+	assert_memory_equal((uint8_t *)f->server->memory.mrs[1].base + 4096, &word, 8);
+	nam_server_stop(f->server);
+	nam_thread_join(thread);
+	client_close(f, &client);
+}
+
+static void
+retire__clients_are_connected__CLOSES_AND_REFUSES_THEM(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_wire_hello plain = { .magic_version = WIRE_HELLO };
+	const struct nam_wire_hello asks = { .magic_version = WIRE_HELLO,
+		.flags = NAM_HELLO_ASKS };
+	const struct nam_rpc_move_request request = { .step = NAM_RPC_MOVE_RETIRE,
+		.boot = f->server->boot };
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct client mover, clients[2];
+	struct nam_thread *thread;
+	struct nam_wc wc;
+	int rc;
+
+	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
+	for (int i = 0; i < 2; i++)
+		client_connect(f, &clients[i]);
+	assert_int_equal(client_connect_with(f, &mover, &asks, NULL), 0);
+	do {
+		assert_true(nam_now_ns() < until);
+		rc = rpc(f, &mover, NAM_RPC_MOVE, &request, sizeof(request));
+	} while (rc == -EAGAIN);
+	assert_int_equal(rc, 0);
+	for (int i = 0; i < 2; i++) {
+		while (f->server->ops->cq_poll(clients[i].cq, &wc, 1) == 0)
+			assert_true(nam_now_ns() < until);
+		assert_int_equal(wc.op, NAM_WC_CLOSED);
+		client_close(f, &clients[i]);
+	}
+	refused_with(f, &plain, -NAM_E_FABRIC_MOVED);
+	refused_with(f, &asks, -NAM_E_FABRIC_MOVED);
+	assert_int_equal(rpc(f, &mover, NAM_RPC_PING, "ping", 4), -NAM_E_FABRIC_MOVED);
+	nam_server_stop(f->server);
+	nam_thread_join(thread);
+	client_close(f, &mover);
+}
+
 static void
 stop__before_run__ENDS_IT_AT_ONCE(void **state)
 {
@@ -322,6 +433,7 @@ start__option_out_of_range__NAMES_IT(void **state)
 		{ { BASE, .listen = "ib:x" }, "'ib:x'", -EINVAL },
 		{ { BASE, .listen = "shm:" }, "path is missing", -EINVAL },
 		{ { BASE, .listen = anywhere, .id = 256 }, "id", -EINVAL },
+		{ { BASE, .listen = anywhere, .successor = true }, "successor", -EINVAL },
 		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 0, .numa_node = -1 }, "rpc_threads", -EINVAL },
 		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
@@ -473,6 +585,11 @@ main(void)
 		TEST(server__registered_client_disconnects__IS_DEAD),
 		TEST(server__bad_hello__IS_REJECTED_WITH_THE_REASON),
 		TEST(server__memory__IS_REACHED_ONE_SIDED),
+		cmocka_unit_test_setup_teardown(successor__connections__ARE_FOR_ASKING_ONLY,
+			setup_successor, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			retire__clients_are_connected__CLOSES_AND_REFUSES_THEM,
+			setup_other, fixture_teardown),
 		TEST(stop__before_run__ENDS_IT_AT_ONCE),
 		cmocka_unit_test(check__sizes__FIT_TOGETHER_WHATEVER_THE_HOST_HAS),
 		cmocka_unit_test(start__option_out_of_range__NAMES_IT),
