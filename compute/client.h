@@ -191,6 +191,7 @@ enum nam_member_state {
 	NAM_MEMBER_NONE,		/* it is not in the view of the cluster, or there is none */
 	NAM_MEMBER_JOINING,		/* nam_server_add() waits for clients, or has to go on */
 	NAM_MEMBER_UP,
+	NAM_MEMBER_SUCCESSOR,		/* it waits for the memory of the member with its id */
 };
 
 /* A client, as messages name it. */

@@ -2,7 +2,6 @@
 /* metrics.c -- the figures of a memory server in the text format of Prometheus. */
 #include <inttypes.h>
 
-#include "common/rpc/status_rpc.h"
 #include "memserver_internal.h"
 
 static void

@@ -65,6 +65,8 @@ status_fill(const struct nam__server *server, int rc, const struct nam_rpc_statu
 	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++)
 		status->requests += reply->figures.services[i].requests;
 	status->transparent_huge = reply->transparent_huge;
+	if (reply->phase == NAM_SERVER_SUCCESSOR)
+		status->member = NAM_MEMBER_SUCCESSOR;
 	memcpy(status->version, reply->version, sizeof(status->version) - 1);
 }
 
@@ -229,7 +231,8 @@ all_have(const struct all *all, const struct nam_view_member *member)
 		const struct asked *asked = &all->asked[i];
 
 		if (!strcmp(asked->address, member->address) ||
-			(!asked->status.rc && !asked->rc && asked->status.id == member->id))
+			(!asked->status.rc && !asked->rc && asked->status.id == member->id &&
+				asked->status.member != NAM_MEMBER_SUCCESSOR))
 			return true;
 	}
 	return false;
@@ -257,6 +260,9 @@ all_note_members(struct all *all, const struct nam_client_options *options, uint
 static void
 member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 {
+	/* It has the id of a member. */
+	if (asked->status.member == NAM_MEMBER_SUCCESSOR)
+		return;
 	for (uint32_t i = 0; view && i < view->head.count; i++) {
 		const struct nam_view_member *member = &view->members[i];
 

@@ -36,7 +36,8 @@ static const char *
 member_text(const struct nam_server_status *status)
 {
 	return status->member == NAM_MEMBER_UP ? "up" :
-		status->member == NAM_MEMBER_JOINING ? "joining" : "-";
+		status->member == NAM_MEMBER_JOINING ? "joining" :
+		status->member == NAM_MEMBER_SUCCESSOR ? "successor" : "-";
 }
 
 static void
@@ -278,7 +279,7 @@ ctl_status(struct ctl *ctl, char **args)
 	/* All live: are they one cluster?  One that takes no more clients has been asked, too. */
 	if (!exit_code)
 		rc = nam_cluster_check(&all, &diag);
-	if (nam_err_is(rc, NAM_E_FABRIC_REFUSED))
+	if (nam_err_is(rc, NAM_E_FABRIC_REFUSED) || nam_err_is(rc, NAM_E_FABRIC_SUCCESSOR))
 		ctl_complain("note: %s", diag.text);
 	else if (rc)
 		exit_code = ctl_failed(NULL, rc, diag.text);
