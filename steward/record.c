@@ -75,55 +75,12 @@ view_clone(const struct nam__cluster_view *view)
 	return ret;
 }
 
-/* As the lead will do it: false if the view does not allow that (memserver/services/view.c). */
-static bool
+/* As the lead will do it. */
+static int
 view_change(struct nam__cluster_view *view, enum nam_rpc_view_change what,
 	const struct nam_view_member *asked)
 {
-	struct nam_view_member *member;
-	uint32_t at = 0, after;
-
-	while (at < view->head.count && view->members[at].id < asked->id)
-		at++;
-	member = &view->members[at];
-	after = view->head.count - at;
-	if ((after && member->id == asked->id) == (what == NAM_RPC_VIEW_ADD))
-		return false;
-	for (uint32_t i = 0; i < view->head.count && what == NAM_RPC_VIEW_ADD; i++)
-		if (view->members[i].state == NAM_VIEW_JOINING ||
-			!strcmp(view->members[i].address, asked->address))
-			return false;
-	view->head.number++;
-	switch (what) {
-	case NAM_RPC_VIEW_ADD:
-		if (view->head.count == NAM_SERVERS_MAX)
-			return false;
-		memmove(member + 1, member, after * sizeof(*member));
-		*member = *asked;
-		member->state = NAM_VIEW_JOINING;
-		member->since = member->renewed = 0;
-		view->head.count++;
-		return true;
-	case NAM_RPC_VIEW_UP:
-		if (member->state != NAM_VIEW_JOINING || member->boot != asked->boot)
-			return false;
-		member->state = NAM_VIEW_UP;
-		member->since = member->renewed = view->head.number;
-		return true;
-	case NAM_RPC_VIEW_ABORT:
-		if (member->state != NAM_VIEW_JOINING)
-			return false;
-		memmove(member, member + 1, (after - 1) * sizeof(*member));
-		view->head.count--;
-		return true;
-	case NAM_RPC_VIEW_RENEW:
-		if (member->state != NAM_VIEW_UP || member->boot == asked->boot || !member->id)
-			return false;
-		member->boot = asked->boot;
-		member->renewed = view->head.number;
-		return true;
-	}
-	return false;
+	return nam_view_change(&view->head, view->members, what, asked);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -185,16 +142,12 @@ take_over(struct recorded *recorded, const struct nam__record *record,
 
 	if (!new.view)
 		return -ENOMEM;
-	if (record->view && record->change && same_life(record->view, lead)) {
-		if (view_change(new.view, record->change, &record->member)) {
-			new.change = record->change;
-			new.member = record->member;
-		} else {
-			free(new.view);
-			new.view = view_clone(lead);
-		}
+	if (record->view && record->change && same_life(record->view, lead) &&
+		!view_change(new.view, record->change, &record->member)) {
+		new.change = record->change;
+		new.member = record->member;
 	}
-	rc = new.view ? record_write(recorded, &new, diag) : -ENOMEM;
+	rc = record_write(recorded, &new, diag);
 	free(new.view);
 	return rc;
 }
@@ -319,8 +272,8 @@ change(struct nam__view_store *store, struct nam_worker *worker,
 	record.view = view_clone(view);
 	if (!record.view)
 		rc = -ENOMEM;
-	else if (!view_change(record.view, what, member))
-		rc = -NAM_E_VIEW;
+	else
+		rc = view_change(record.view, what, member);
 	if (!rc)
 		rc = record_write(recorded, &record, diag);
 	if (!rc && store->term)

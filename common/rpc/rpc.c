@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "transport.h"
-#include "view_rpc.h"
 
 #define MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
 
@@ -55,15 +54,6 @@ nam_rpc_type_name(uint16_t type)
 		return "unknown";
 	return names[type];
 }
-
-const char *const nam_rpc_view_changes[] = {
-	NULL,
-	[NAM_RPC_VIEW_ADD] = "add",
-	[NAM_RPC_VIEW_UP] = "up",
-	[NAM_RPC_VIEW_ABORT] = "abort",
-	[NAM_RPC_VIEW_RENEW] = "renew",
-	NULL,
-};
 
 static const char *const transports[NAM_TRANSPORTS_COUNT] = {
 	[NAM_TRANSPORT_SRQ] = "srq",

@@ -136,4 +136,26 @@ _Static_assert(sizeof(struct nam_rpc_view_reply) == 72, "wire layout");
 
 #define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 72) / (uint32_t)sizeof(struct nam_view_member))
 
+/*
+ * view.c: the rules of a view, in force or recorded.
+ *
+ * @members	head->count, by id
+ */
+
+/* The member with that id, or NULL. */
+const struct nam_view_member *nam_view_find(const struct nam_view_head *head,
+	const struct nam_view_member *members, uint32_t id);
+/* The first member in that state, or NULL. */
+const struct nam_view_member *nam_view_in_state(const struct nam_view_head *head,
+	const struct nam_view_member *members, enum nam_view_state state);
+/*
+ * The next view.  It does not know what clients have acknowledged.  0, or -NAM_E_VIEW: the view
+ * does not allow that, and stays.
+ *
+ * @members	room for NAM_SERVERS_MAX
+ * @asked	as it travels: its address ends
+ */
+int nam_view_change(struct nam_view_head *head, struct nam_view_member *members,
+	enum nam_rpc_view_change change, const struct nam_view_member *asked) NAM_MUST_CHECK;
+
 #endif /* NAM_COMMON_RPC_VIEW_RPC_H */

@@ -67,24 +67,6 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 	return false;
 }
 
-static void
-member_up(struct nam_view_member *member, uint64_t number)
-{
-	member->state = NAM_VIEW_UP;
-	member->since = member->renewed = number;
-}
-
-/* The first member whose id is not less; the count if there is none. */
-static uint32_t
-lower_bound(const struct nam__view *view, uint32_t id)
-{
-	uint32_t at = 0;
-
-	while (at < view->head.count && view->members[at].id < id)
-		at++;
-	return at;
-}
-
 /* ---- what is in force ------------------------------------------------------------------------ */
 
 /* The living client that has acknowledged least, if that is below `number`; 0: none. */
@@ -156,14 +138,6 @@ nam__view_word_set(struct nam__membership *membership)
 
 	__atomic_store_n(view->word, fencing << NAM_VIEW_WORD_FENCING | view->head.number,
 		__ATOMIC_SEQ_CST);
-}
-
-/* The lead's view has changed. */
-static void
-number_set(struct nam__exchange *exchange, uint64_t number)
-{
-	exchange->server->membership.view.head.number = number;
-	nam__view_word_set(&exchange->server->membership);
 }
 
 /* ---- views in pages -------------------------------------------------------------------------- */
@@ -240,13 +214,16 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 		return 0;
 	if (stage->members[0].id != 0 || stage->members[0].boot != boot)
 		return -NAM_E_CLUSTER;
-	for (uint32_t i = 0; i < stage->count; i++)
-		member_up(&stage->members[i], 1);
+	for (uint32_t i = 0; i < stage->count; i++) {
+		stage->members[i].state = NAM_VIEW_UP;
+		stage->members[i].since = stage->members[i].renewed = 1;
+	}
+	stage->head.number = 1;
 	stage->head.lead_boot = boot;
 	stage->head.term = view->head.term;
 	exchange->server->membership.before = request->newest;
 	replace(view, stage);
-	number_set(exchange, 1);
+	nam__view_word_set(&exchange->server->membership);
 	*event = (struct event){ "form", 1, 0, stage->members[0] };
 	return 0;
 }
@@ -314,62 +291,6 @@ nam__view_stage_take(struct nam__membership *membership, const struct nam__view_
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static int
-add(struct nam__view *view, uint32_t at, const struct nam_view_member *asked)
-{
-	struct nam_view_member *member = &view->members[at];
-
-	for (uint32_t i = 0; i < view->head.count; i++)
-		if (view->members[i].state == NAM_VIEW_JOINING)
-			return -NAM_E_VIEW;
-	if (has_address(view->members, view->head.count, asked->address))
-		return -NAM_E_VIEW;
-	memmove(member + 1, member, (view->head.count - at) * sizeof(*member));
-	*member = *asked;
-	member->state = NAM_VIEW_JOINING;
-	member->since = member->renewed = 0;
-	view->head.count++;
-	view->added = view->head.number + 1;
-	return 0;
-}
-
-/* Every living client knows how to reach it (M15). */
-static int
-come_up(const struct nam__membership *membership, struct nam_view_member *member,
-	const struct nam_view_member *asked)
-{
-	const struct nam__view *view = &membership->view;
-
-	if (member->state != NAM_VIEW_JOINING || member->boot != asked->boot ||
-		(NAM_GUARD(VIEW_ACK) && delaying(membership, view->added)))
-		return -NAM_E_VIEW;
-	member_up(member, view->head.number + 1);
-	return 0;
-}
-
-static int
-give_up(struct nam__view *view, struct nam_view_member *member)
-{
-	uint32_t after = view->head.count - (uint32_t)(member - view->members) - 1;
-
-	if (member->state != NAM_VIEW_JOINING)
-		return -NAM_E_VIEW;
-	memmove(member, member + 1, after * sizeof(*member));
-	view->head.count--;
-	return 0;
-}
-
-/* The life of the lead is the life of its view. */
-static int
-renew(const struct nam__view *view, struct nam_view_member *member, uint64_t boot)
-{
-	if (member->state != NAM_VIEW_UP || member->boot == boot || member->id == view->head.lead)
-		return -NAM_E_VIEW;
-	member->boot = boot;
-	member->renewed = view->head.number + 1;
-	return 0;
-}
-
 /* A request without a term is no steward's. */
 static int
 term_check(const struct nam__view *view, const struct nam_rpc_view_request *request)
@@ -390,9 +311,8 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 {
 	const struct nam_rpc_view_request *request = exchange->body;
 	const struct nam_view_member *asked = &request->members[0];
-	uint32_t at = lower_bound(view, asked->id);
-	struct nam_view_member *member = &view->members[at];
-	bool is_there = at < view->head.count && member->id == asked->id;
+	const struct nam_view_member *member = nam_view_find(&view->head, view->members, asked->id);
+	struct nam__membership *membership = &exchange->server->membership;
 	int rc = term_check(view, request);
 
 	if (rc)
@@ -403,29 +323,18 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	if (!view->head.number || (NAM_GUARD(VIEW_NUMBER) &&
 			request->view.number != view->head.number))
 		return -NAM_E_VIEW;
-	if (is_there == (request->change == NAM_RPC_VIEW_ADD))
+	/* Every living client knows how to reach it (M15). */
+	if (request->change == NAM_RPC_VIEW_UP && NAM_GUARD(VIEW_ACK) &&
+		delaying(membership, view->added))
 		return -NAM_E_VIEW;
 	*event = (struct event){ nam_rpc_view_changes[request->change], view->head.number + 1, 0,
-		is_there ? *member : *asked };
-	switch ((enum nam_rpc_view_change)request->change) {
-	case NAM_RPC_VIEW_ADD:
-		rc = add(view, at, asked);
-		break;
-	case NAM_RPC_VIEW_UP:
-		rc = come_up(&exchange->server->membership, member, asked);
-		break;
-	case NAM_RPC_VIEW_ABORT:
-		rc = give_up(view, member);
-		break;
-	case NAM_RPC_VIEW_RENEW:
-		rc = renew(view, member, asked->boot);
-		break;
-	default:
-		rc = -NAM_E_FABRIC_PROTOCOL;
-	}
+		member ? *member : *asked };
+	rc = nam_view_change(&view->head, view->members, request->change, asked);
 	if (rc)
 		return rc;
-	number_set(exchange, view->head.number + 1);
+	if (request->change == NAM_RPC_VIEW_ADD)
+		view->added = view->head.number;
+	nam__view_word_set(membership);
 	return 0;
 }
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * view.c -- how each change turns one view into the next.
+ *
+ * The lead, and stores that decide in its place, apply the same rules.  Only the lead knows which
+ * clients have acknowledged a view.
+ */
+#include "view_rpc.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/gaddr.h"
+
+const char *const nam_rpc_view_changes[] = {
+	NULL,
+	[NAM_RPC_VIEW_ADD] = "add",
+	[NAM_RPC_VIEW_UP] = "up",
+	[NAM_RPC_VIEW_ABORT] = "abort",
+	[NAM_RPC_VIEW_RENEW] = "renew",
+	NULL,
+};
+
+/* The first member whose id is not less; the count if there is none. */
+static uint32_t
+lower_bound(const struct nam_view_head *head, const struct nam_view_member *members, uint32_t id)
+{
+	uint32_t at = 0;
+
+	while (at < head->count && members[at].id < id)
+		at++;
+	return at;
+}
+
+const struct nam_view_member *
+nam_view_find(const struct nam_view_head *head, const struct nam_view_member *members, uint32_t id)
+{
+	uint32_t at = lower_bound(head, members, id);
+
+	return at < head->count && members[at].id == id ? &members[at] : NULL;
+}
+
+const struct nam_view_member *
+nam_view_in_state(const struct nam_view_head *head, const struct nam_view_member *members,
+	enum nam_view_state state)
+{
+	for (uint32_t i = 0; i < head->count; i++)
+		if (members[i].state == state)
+			return &members[i];
+	return NULL;
+}
+
+/* Another member than the one that is asked for has that address. */
+static bool
+is_taken(const struct nam_view_head *head, const struct nam_view_member *members,
+	const struct nam_view_member *asked)
+{
+	for (uint32_t i = 0; i < head->count; i++)
+		if (members[i].id != asked->id && !strcmp(members[i].address, asked->address))
+			return true;
+	return false;
+}
+
+static bool
+add(struct nam_view_head *head, struct nam_view_member *members,
+	const struct nam_view_member *asked)
+{
+	struct nam_view_member *member = &members[lower_bound(head, members, asked->id)];
+
+	if (head->count == NAM_SERVERS_MAX || nam_view_in_state(head, members,
+			NAM_VIEW_JOINING) || is_taken(head, members, asked))
+		return false;
+	memmove(member + 1, member, (size_t)(members + head->count - member) * sizeof(*member));
+	*member = *asked;
+	member->state = NAM_VIEW_JOINING;
+	member->since = member->renewed = 0;
+	head->count++;
+	return true;
+}
+
+static bool
+come_up(struct nam_view_member *member, uint64_t boot, uint64_t number)
+{
+	if (member->state != NAM_VIEW_JOINING || member->boot != boot)
+		return false;
+	member->state = NAM_VIEW_UP;
+	member->since = member->renewed = number;
+	return true;
+}
+
+static bool
+give_up(struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member)
+{
+	if (member->state != NAM_VIEW_JOINING)
+		return false;
+	head->count--;
+	memmove(member, member + 1, (size_t)(members + head->count - member) * sizeof(*member));
+	return true;
+}
+
+/* The life of the lead is the life of its view. */
+static bool
+renew(const struct nam_view_head *head, struct nam_view_member *member, uint64_t boot,
+	uint64_t number)
+{
+	if (member->state != NAM_VIEW_UP || member->id == head->lead || member->boot == boot)
+		return false;
+	member->boot = boot;
+	member->renewed = number;
+	return true;
+}
+
+static bool
+apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_view_change change,
+	const struct nam_view_member *asked)
+{
+	uint32_t at = lower_bound(head, members, asked->id);
+	struct nam_view_member *member = &members[at];
+	uint64_t number = head->number + 1;
+
+	if (!nam_view_find(head, members, asked->id) != (change == NAM_RPC_VIEW_ADD))
+		return false;
+	switch (change) {
+	case NAM_RPC_VIEW_ADD:
+		return add(head, members, asked);
+	case NAM_RPC_VIEW_UP:
+		return come_up(member, asked->boot, number);
+	case NAM_RPC_VIEW_ABORT:
+		return give_up(head, members, member);
+	case NAM_RPC_VIEW_RENEW:
+		return renew(head, member, asked->boot, number);
+	}
+	return false;
+}
+
+int
+nam_view_change(struct nam_view_head *head, struct nam_view_member *members,
+	enum nam_rpc_view_change change, const struct nam_view_member *asked)
+{
+	if (!apply(head, members, change, asked))
+		return -NAM_E_VIEW;
+	head->number++;
+	return 0;
+}
