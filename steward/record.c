@@ -19,6 +19,7 @@ struct recorded {
 	struct nam__view_store store;
 	struct nam__keeper *keeper;
 	uint64_t lease_term;		/* the keeper's, if store.term is not 0 */
+	uint64_t move_term;		/* of the last MOVE that it has decided; 0: none */
 };
 
 static struct recorded *
@@ -41,8 +42,8 @@ static bool
 members_equal(const struct nam_view_member *one, const struct nam_view_member *other)
 {
 	return one->id == other->id && one->state == other->state && one->boot == other->boot &&
-		one->since == other->since && one->renewed == other->renewed &&
-		!strcmp(one->address, other->address);
+		one->memory == other->memory && one->since == other->since &&
+		one->renewed == other->renewed && !strcmp(one->address, other->address);
 }
 
 static bool
@@ -152,18 +153,54 @@ take_over(struct recorded *recorded, const struct nam__record *record,
 	return rc;
 }
 
+/*
+ * A change of the lead's view: written, and installed if it leads.  record->view is of no use
+ * afterwards.
+ */
+NAM_FIBER_FN static int
+decide(struct recorded *recorded, struct nam_worker *worker, struct nam__record *record,
+	const struct nam__cluster_view *lead, enum nam_rpc_view_change what,
+	const struct nam_view_member *member, struct nam_diag *diag)
+{
+	uint64_t term = recorded->store.term;
+	int rc;
+
+	free(record->view);
+	record->change = (uint16_t)what;
+	record->member = *member;
+	record->view = view_clone(lead);
+	rc = record->view ? view_change(record->view, what, member) : -ENOMEM;
+	if (!rc)
+		rc = record_write(recorded, record, diag);
+	if (!rc && what == NAM_RPC_VIEW_MOVE)
+		recorded->move_term = term;
+	return !rc && term ? install(recorded, worker, lead, what, member) : rc; /* SUSPENDS */
+}
+
+/* A member whose mover led before this store, and has ended or lost its lease; or NULL. */
+static const struct nam_view_member *
+abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *lead)
+{
+	return recorded->move_term == recorded->store.term ? NULL :
+		nam_view_in_state(&lead->head, lead->members, NAM_VIEW_MOVING);
+}
+
 /* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */
 NAM_FIBER_FN static int
 settle(struct recorded *recorded, struct nam_worker *worker, const struct nam__cluster_view *lead,
 	bool *ret_done, struct nam_diag *diag)
 {
+	const struct nam_view_member *abandoned = abandoned_find(recorded, lead);
 	struct nam__record record = { 0 };
 	int rc = record_read(recorded, &record, diag);
 
 	if (rc)
 		return rc;
 	if (!lead->head.number || (record.view && views_equal(record.view, lead))) {
-		*ret_done = true;
+		*ret_done = !abandoned;
+		if (abandoned)
+			rc = decide(recorded, worker, &record, lead, NAM_RPC_VIEW_ABORT, abandoned,
+				diag); /* SUSPENDS */
 	} else if (is_due(&record, lead)) {
 		rc = install(recorded, worker, lead, record.change, &record.member); /* SUSPENDS */
 		/* A client has not acknowledged; or the next round sees another view. */
@@ -259,26 +296,18 @@ change(struct nam__view_store *store, struct nam_worker *worker,
 {
 	struct recorded *recorded = recorded_of(store);
 	struct nam__record record = { 0 };
-	int rc = record_read(recorded, &record, diag);
+	int rc;
 
+	/* The next steward that leads sees that the mover has ended. */
+	if ((what == NAM_RPC_VIEW_MOVE || what == NAM_RPC_VIEW_MOVED) && !store->term)
+		return nam_diag_set(diag, -NAM_E_TERM, "a steward leads, and only a process that "
+			"leads moves memory; end the stewards meanwhile");
+	rc = record_read(recorded, &record, diag);
 	if (!rc && (!record.view || !(views_equal(record.view, view) ||
 			(store->term && is_due(&record, view)))))
 		rc = -NAM_E_VIEW;
-	if (rc)
-		goto free_record;
-	free(record.view);
-	record.change = (uint16_t)what;
-	record.member = *member;
-	record.view = view_clone(view);
-	if (!record.view)
-		rc = -ENOMEM;
-	else
-		rc = view_change(record.view, what, member);
 	if (!rc)
-		rc = record_write(recorded, &record, diag);
-	if (!rc && store->term)
-		rc = install(recorded, worker, view, what, member); /* SUSPENDS */
-free_record:
+		rc = decide(recorded, worker, &record, view, what, member, diag); /* SUSPENDS */
 	free(record.view);
 	return rc;
 }

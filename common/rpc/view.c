@@ -18,6 +18,8 @@ const char *const nam_rpc_view_changes[] = {
 	[NAM_RPC_VIEW_UP] = "up",
 	[NAM_RPC_VIEW_ABORT] = "abort",
 	[NAM_RPC_VIEW_RENEW] = "renew",
+	[NAM_RPC_VIEW_MOVE] = "move",
+	[NAM_RPC_VIEW_MOVED] = "moved",
 	NULL,
 };
 
@@ -50,6 +52,14 @@ nam_view_in_state(const struct nam_view_head *head, const struct nam_view_member
 	return NULL;
 }
 
+/* A member joins or moves.  One does at a time. */
+static bool
+is_busy(const struct nam_view_head *head, const struct nam_view_member *members)
+{
+	return nam_view_in_state(head, members, NAM_VIEW_JOINING) ||
+		nam_view_in_state(head, members, NAM_VIEW_MOVING);
+}
+
 /* Another member than the one that is asked for has that address. */
 static bool
 is_taken(const struct nam_view_head *head, const struct nam_view_member *members,
@@ -67,13 +77,14 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 {
 	struct nam_view_member *member = &members[lower_bound(head, members, asked->id)];
 
-	if (head->count == NAM_SERVERS_MAX || nam_view_in_state(head, members,
-			NAM_VIEW_JOINING) || is_taken(head, members, asked))
+	if (head->count == NAM_SERVERS_MAX || is_busy(head, members) ||
+		is_taken(head, members, asked))
 		return false;
 	memmove(member + 1, member, (size_t)(members + head->count - member) * sizeof(*member));
 	*member = *asked;
 	member->state = NAM_VIEW_JOINING;
 	member->since = member->renewed = 0;
+	member->memory = asked->boot;
 	head->count++;
 	return true;
 }
@@ -88,26 +99,56 @@ come_up(struct nam_view_member *member, uint64_t boot, uint64_t number)
 	return true;
 }
 
+/* It does not join, or stays where it is. */
 static bool
 give_up(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member)
 {
-	if (member->state != NAM_VIEW_JOINING)
+	if (member->state == NAM_VIEW_UP)
 		return false;
+	if (member->state == NAM_VIEW_MOVING) {
+		member->state = NAM_VIEW_UP;
+		return true;
+	}
 	head->count--;
 	memmove(member, member + 1, (size_t)(members + head->count - member) * sizeof(*member));
 	return true;
 }
 
-/* The life of the lead is the life of its view. */
+/* The life of the lead is the life of its view.  Memory that has moved away does not come back. */
 static bool
 renew(const struct nam_view_head *head, struct nam_view_member *member, uint64_t boot,
 	uint64_t number)
 {
-	if (member->state != NAM_VIEW_UP || member->id == head->lead || member->boot == boot)
+	if (member->state == NAM_VIEW_JOINING || member->id == head->lead ||
+		member->boot == boot || member->memory == boot)
 		return false;
-	member->boot = boot;
+	member->state = NAM_VIEW_UP;
+	member->boot = member->memory = boot;
 	member->renewed = number;
+	return true;
+}
+
+static bool
+move(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member, uint64_t boot)
+{
+	if (is_busy(head, members) || member->boot != boot || member->id == head->lead)
+		return false;
+	member->state = NAM_VIEW_MOVING;
+	return true;
+}
+
+static bool
+moved(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member, const struct nam_view_member *asked)
+{
+	if (member->state != NAM_VIEW_MOVING || !asked->boot || member->boot == asked->boot ||
+		is_taken(head, members, asked))
+		return false;
+	member->state = NAM_VIEW_UP;
+	member->boot = asked->boot;
+	memcpy(member->address, asked->address, sizeof(member->address));
 	return true;
 }
 
@@ -130,6 +171,10 @@ apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_
 		return give_up(head, members, member);
 	case NAM_RPC_VIEW_RENEW:
 		return renew(head, member, asked->boot, number);
+	case NAM_RPC_VIEW_MOVE:
+		return move(head, members, member, asked->boot);
+	case NAM_RPC_VIEW_MOVED:
+		return moved(head, members, member, asked);
 	}
 	return false;
 }

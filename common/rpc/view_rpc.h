@@ -16,14 +16,19 @@
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
- * FORM and CHANGE ignore the state, since and renewed of a member; UP, ABORT and RENEW ignore its
- * address, ABORT its boot.
+ * FORM and CHANGE ignore the state, memory, since and renewed of a member; UP, ABORT, RENEW and
+ * MOVE ignore its address, ABORT its boot.
+ *
+ * The memory of a member may move to a successor: another process with the same id, and a boot and
+ * an address of its own.  MOVE says that clients are to send nothing to the member, and MOVED that
+ * the successor has its place.  If the connection over which MOVE came ends before that, the lead
+ * does ABORT by itself, unless another store decides.
  *
  * One steward at a time leads.  It has a term, which grows, and with it the lease, which the lead
  * keeps, or another store does.  Every request of a steward names its term.  If the memory server
  * has seen a later one, it refuses the request, so a steward that stalled and returns does nothing.
- * If another store gives out the terms, it decides about additions, too: the lead then takes ADD,
- * UP and ABORT with a term only.  FORM and RENEW say what has happened, and need none.
+ * If another store gives out the terms, it decides about additions and moves, too: the lead then
+ * takes changes with a term only.  FORM and RENEW say what has happened, and need none.
  *
  * -NAM_E_TERM: another steward leads, or led later; nothing was changed.
  * -NAM_E_VIEW_STORE: another store gives out the terms, and decides; nothing was changed.
@@ -40,18 +45,20 @@
 enum nam_view_state {
 	NAM_VIEW_JOINING = 1,		/* clients connect to it; nothing is allocated there yet */
 	NAM_VIEW_UP = 2,
+	NAM_VIEW_MOVING = 3,		/* clients send nothing there, until it is UP again */
 };
 
 struct nam_view_member {
 	uint16_t id;
 	uint16_t state;			/* enum nam_view_state */
 	uint32_t reserved;
-	uint64_t boot;
+	uint64_t boot;			/* of the process that has the memory */
+	uint64_t memory;		/* the boot with which that began: another, once it moved */
 	uint64_t since;			/* the view in which this id came UP; 0: JOINING */
-	uint64_t renewed;		/* the view in which this boot came UP */
+	uint64_t renewed;		/* the view in which this memory came UP */
 	char address[NAM_VIEW_ADDRESS_BYTES];	/* as its proposer reaches it */
 };
-_Static_assert(sizeof(struct nam_view_member) == 160, "wire layout");
+_Static_assert(sizeof(struct nam_view_member) == 168, "wire layout");
 
 struct nam_view_head {
 	uint64_t number;		/* 0: there is no view */
@@ -72,10 +79,12 @@ enum nam_rpc_view_step {
 };
 
 enum nam_rpc_view_change {
-	NAM_RPC_VIEW_ADD = 1,		/* a member that is JOINING; one at a time */
+	NAM_RPC_VIEW_ADD = 1,		/* a member that is JOINING; one joins or moves at a time */
 	NAM_RPC_VIEW_UP,		/* it is UP: all living clients have acknowledged the ADD */
-	NAM_RPC_VIEW_ABORT,		/* it does not join */
-	NAM_RPC_VIEW_RENEW,		/* a member that is UP was restarted */
+	NAM_RPC_VIEW_ABORT,		/* it does not join, or does not move */
+	NAM_RPC_VIEW_RENEW,		/* a member that is not JOINING was restarted: it is UP */
+	NAM_RPC_VIEW_MOVE,		/* a member that is UP is MOVING; one at a time */
+	NAM_RPC_VIEW_MOVED,		/* it is UP elsewhere: all have acknowledged the MOVE */
 };
 
 /* Their names, behind a NULL; another one ends the table. */
@@ -114,7 +123,11 @@ _Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
 
 struct nam_rpc_view_reply {
 	struct nam_view_head view;
-	uint64_t acknowledged;		/* lead: the smallest of its living clients; else number */
+	/*
+	 * Lead: the smallest of its living clients; 0 while a member is MOVING and a client is
+	 * FENCING, as requests of that client may be under way.  Others: number.
+	 */
+	uint64_t acknowledged;
 	uint16_t delaying;		/* the client that has acknowledged least; 0: none lags */
 	uint16_t delaying_incarnation;
 	uint32_t count;			/* members of this page */

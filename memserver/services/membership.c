@@ -285,7 +285,7 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 		publish_if_over(membership, member);
 	}
 	pthread_mutex_unlock(&membership->mutex);
-	nam__view_stage_drop(connection);
+	nam__view_connection_closed(membership, connection);
 	free(connection->move_stage);
 	connection->move_stage = NULL;
 	connection->client_id = 0;

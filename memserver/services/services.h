@@ -124,7 +124,8 @@ struct nam__member {
 /* services/view.c */
 struct nam__view {
 	struct nam_view_head head;	/* number 0: none yet */
-	uint64_t added;			/* the number that the last ADD made */
+	uint64_t awaited;		/* the number that the last ADD or MOVE made */
+	const struct nam__connection *mover;	/* the last MOVE came over it; NULL: it closed */
 	uint64_t *word;			/* of server 0: in region 0 */
 	uint64_t lease_ns;		/* when that of the steward whose term it is ends */
 	bool recorded;			/* another store decides */
@@ -209,8 +210,9 @@ uint16_t nam__member_cut(const struct nam__membership *membership, uint16_t *ret
 /* With the mutex.  The lead's view or its clients have changed: clients shall see it. */
 void nam__view_word_set(struct nam__membership *membership);
 
-/* Forget the pages of a view whose last one is missing.  Its handler's thread. */
-void nam__view_stage_drop(struct nam__connection *connection);
+/* Pages of a view whose last one is missing are gone, and so is a mover.  Its handler's thread. */
+void nam__view_connection_closed(struct nam__membership *membership,
+	struct nam__connection *connection);
 
 struct nam__view_stage;
 /*

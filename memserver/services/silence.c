@@ -54,11 +54,12 @@ nam__member_silent(struct nam__membership *membership, uint32_t *ret_ms)
 	return silent;
 }
 
+/* The member whose memory that process has; one that moves may stay there. */
 static const struct nam_view_member *
 up_with_boot(const struct nam__view *view, uint64_t boot)
 {
 	for (uint32_t i = 0; boot && i < view->head.count; i++)
-		if (view->members[i].boot == boot && view->members[i].state == NAM_VIEW_UP)
+		if (view->members[i].boot == boot && view->members[i].state != NAM_VIEW_JOINING)
 			return &view->members[i];
 	return NULL;
 }

@@ -30,10 +30,11 @@ struct event {
 	uint64_t number;		/* of the view; 0: of stewards */
 	uint64_t term;			/* when it is 0 */
 	struct nam_view_member member;
+	const char *reason;		/* NULL: it was asked for */
 };
 
-void
-nam__view_stage_drop(struct nam__connection *connection)
+static void
+stage_drop(struct nam__connection *connection)
 {
 	free(connection->view_stage);
 	connection->view_stage = NULL;
@@ -53,8 +54,9 @@ static bool
 state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 {
 	if (member->state == NAM_VIEW_JOINING)
-		return !member->since && !member->renewed;
-	return member->state == NAM_VIEW_UP && member->since && member->since <= member->renewed &&
+		return !member->since && !member->renewed && member->memory == member->boot;
+	return (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_MOVING) &&
+		member->memory && member->since && member->since <= member->renewed &&
 		member->renewed <= view->number;
 }
 
@@ -69,24 +71,33 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 
 /* ---- what is in force ------------------------------------------------------------------------ */
 
-/* The living client that has acknowledged least, if that is below `number`; 0: none. */
+/*
+ * The living client that has acknowledged least, if that is below `number`; 0: none.  While a
+ * member moves, one that is FENCING has not: requests of it are under way until all servers have
+ * fenced it.
+ */
 static uint16_t
-delaying(const struct nam__membership *membership, uint64_t number)
+delaying(const struct nam__membership *membership, uint64_t number, uint64_t *ret_acknowledged)
 {
-	uint32_t left = membership->alive_count;
+	const struct nam__view *view = &membership->view;
+	bool moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
+	uint32_t left = membership->alive_count + (moving ? membership->fencing_count : 0);
 	uint16_t least = 0;
 
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
 		const struct nam__member *member = &membership->members[id];
-
 		bool alive = member->state == NAM_CLIENT_ALIVE;
+		uint64_t acknowledged = alive ? member->acknowledged : 0;
 
-		left -= alive;
-		if (alive && member->acknowledged < number) {
-			number = member->acknowledged;
+		if (!alive && !(moving && member->state == NAM_CLIENT_FENCING))
+			continue;
+		left--;
+		if (acknowledged < number) {
+			number = acknowledged;
 			least = id;
 		}
 	}
+	*ret_acknowledged = number;
 	return least;
 }
 
@@ -98,7 +109,8 @@ reply_view(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__view *view = &membership->view;
 	struct nam_rpc_view_reply *reply = exchange->reply;
-	uint16_t id = delaying(membership, view->head.number);
+	uint64_t acknowledged;
+	uint16_t id = delaying(membership, view->head.number, &acknowledged);
 	uint32_t count = 0, silent_ms, cut_ms = 0;
 	uint16_t silent = nam__member_silent(membership, &silent_ms), cut = 0, cut_from = 0;
 
@@ -110,7 +122,7 @@ reply_view(struct nam__exchange *exchange)
 		cut = nam__member_cut(membership, &cut_from, &cut_ms);
 	*reply = (struct nam_rpc_view_reply){
 		.view = view->head,
-		.acknowledged = id ? membership->members[id].acknowledged : view->head.number,
+		.acknowledged = acknowledged,
 		.delaying = id,
 		.delaying_incarnation = id ? membership->members[id].incarnation : 0,
 		.count = count,
@@ -164,7 +176,7 @@ stage_page(struct nam__connection *connection, const struct nam_rpc_view_request
 	int rc = 0;
 
 	if (request->first == 0) {
-		nam__view_stage_drop(connection);
+		stage_drop(connection);
 		stage = calloc(1, sizeof(*stage) +
 			request->view.count * sizeof(stage->members[0]));
 		if (!stage)
@@ -216,6 +228,7 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 		return -NAM_E_CLUSTER;
 	for (uint32_t i = 0; i < stage->count; i++) {
 		stage->members[i].state = NAM_VIEW_UP;
+		stage->members[i].memory = stage->members[i].boot;
 		stage->members[i].since = stage->members[i].renewed = 1;
 	}
 	stage->head.number = 1;
@@ -224,7 +237,7 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	exchange->server->membership.before = request->newest;
 	replace(view, stage);
 	nam__view_word_set(&exchange->server->membership);
-	*event = (struct event){ "form", 1, 0, stage->members[0] };
+	*event = (struct event){ .change = "form", .number = 1, .member = stage->members[0] };
 	return 0;
 }
 
@@ -242,7 +255,8 @@ copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct ev
 			return 0;
 	}
 	replace(view, stage);
-	*event = (struct event){ "copy", stage->head.number, 0, stage->members[0] };
+	*event = (struct event){ .change = "copy", .number = stage->head.number,
+		.member = stage->members[0] };
 	return 0;
 }
 
@@ -305,6 +319,16 @@ term_check(const struct nam__view *view, const struct nam_rpc_view_request *requ
 	return NAM_GUARD(VIEW_TERM) && term < view->head.term ? -NAM_E_TERM : 0;
 }
 
+/* Clients have to acknowledge what has led to that change (M15). */
+static bool
+is_late(const struct nam__membership *membership, uint16_t change)
+{
+	uint64_t acknowledged;
+
+	return (change == NAM_RPC_VIEW_UP || change == NAM_RPC_VIEW_MOVED) && NAM_GUARD(VIEW_ACK) &&
+		delaying(membership, membership->view.awaited, &acknowledged);
+}
+
 /* A compare-and-set on the number (M16), by the steward that leads (M17). */
 static int
 change(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
@@ -323,17 +347,20 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	if (!view->head.number || (NAM_GUARD(VIEW_NUMBER) &&
 			request->view.number != view->head.number))
 		return -NAM_E_VIEW;
-	/* Every living client knows how to reach it (M15). */
-	if (request->change == NAM_RPC_VIEW_UP && NAM_GUARD(VIEW_ACK) &&
-		delaying(membership, view->added))
+	if (is_late(membership, request->change))
 		return -NAM_E_VIEW;
-	*event = (struct event){ nam_rpc_view_changes[request->change], view->head.number + 1, 0,
-		member ? *member : *asked };
+	*event = (struct event){
+		.change = nam_rpc_view_changes[request->change],
+		.number = view->head.number + 1,
+		.member = member && request->change != NAM_RPC_VIEW_MOVED ? *member : *asked,
+	};
 	rc = nam_view_change(&view->head, view->members, request->change, asked);
 	if (rc)
 		return rc;
-	if (request->change == NAM_RPC_VIEW_ADD)
-		view->added = view->head.number;
+	if (request->change == NAM_RPC_VIEW_ADD || request->change == NAM_RPC_VIEW_MOVE)
+		view->awaited = view->head.number;
+	if (request->change == NAM_RPC_VIEW_MOVE)
+		view->mover = exchange->connection;
 	nam__view_word_set(membership);
 	return 0;
 }
@@ -497,7 +524,7 @@ check(const struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_VIEW_CHANGE)
 		return request->first || !request->change ||
-			request->change > NAM_RPC_VIEW_RENEW || !member_ok(request->members) ?
+			request->change > NAM_RPC_VIEW_MOVED || !member_ok(request->members) ?
 			-NAM_E_FABRIC_PROTOCOL : 0;
 	if (request->step == NAM_RPC_VIEW_STEWARD)
 		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;
@@ -516,9 +543,46 @@ event_log(const struct nam_server *server, const struct event *event)
 			(unsigned long long)event->term, event->change);
 		return;
 	}
-	nam__log(server, NAM_LOG_INFO, "view", "number=%llu change=%s id=%u address=%s",
+	nam__log(server, NAM_LOG_INFO, "view", "number=%llu change=%s id=%u address=%s%s%s",
 		(unsigned long long)event->number, event->change, event->member.id,
-		nam_log_quote(event->member.address, address, sizeof(address)));
+		nam_log_quote(event->member.address, address, sizeof(address)),
+		event->reason ? " reason=" : "", event->reason ? event->reason : "");
+}
+
+/* With the mutex.  Clients do not wait for a move whose mover has ended (M15). */
+static void
+mover_ended(struct nam__membership *membership, struct event *event)
+{
+	struct nam__view *view = &membership->view;
+	const struct nam_view_member *moving = nam_view_in_state(&view->head, view->members,
+		NAM_VIEW_MOVING);
+
+	view->mover = NULL;
+	/* M17: another store decides. */
+	if (!moving || view->recorded)
+		return;
+	*event = (struct event){
+		.change = nam_rpc_view_changes[NAM_RPC_VIEW_ABORT],
+		.number = view->head.number + 1,
+		.member = *moving,
+		.reason = "mover_ended",
+	};
+	(void)!nam_view_change(&view->head, view->members, NAM_RPC_VIEW_ABORT, moving);
+	nam__view_word_set(membership);
+}
+
+void
+nam__view_connection_closed(struct nam__membership *membership, struct nam__connection *connection)
+{
+	struct event event = { .change = NULL };
+
+	stage_drop(connection);
+	pthread_mutex_lock(&membership->mutex);
+	if (membership->view.mover == connection)
+		mover_ended(membership, &event);
+	pthread_mutex_unlock(&membership->mutex);
+	if (event.change)
+		event_log(connection->handler->server, &event);
 }
 
 int
@@ -544,7 +608,7 @@ nam__service_view(struct nam__exchange *exchange)
 		pthread_mutex_unlock(&membership->mutex);
 	}
 	if (in_pages && (rc || connection->view_stage->count == request->view.count))
-		nam__view_stage_drop(connection);
+		stage_drop(connection);
 	if (!rc && event.change)
 		event_log(exchange->server, &event);
 	return rc;

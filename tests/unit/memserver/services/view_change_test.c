@@ -65,7 +65,7 @@ change__of_members_in_another_state__IS_VIEW(void **state)
 	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_UP, 1), -NAM_E_VIEW);
 	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_ABORT, 1), -NAM_E_VIEW);
 	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_RENEW, 1), -NAM_E_VIEW);
-	for (int what = NAM_RPC_VIEW_UP; what <= NAM_RPC_VIEW_RENEW; what++)
+	for (int what = NAM_RPC_VIEW_UP; what <= NAM_RPC_VIEW_MOVED; what++)
 		assert_int_equal(change(f, 1, what, &one), -NAM_E_VIEW);
 	/* Another member's address. */
 	memcpy(one.address, member(f, 1).address, sizeof(one.address));
@@ -100,7 +100,7 @@ change__malformed_member__IS_PROTOCOL(void **state)
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_PROTOCOL);
 	one.address[0] = '\0';
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_RENEW + 1, 5), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_MOVED + 1, 5), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(number(f), 1);
 }
 
@@ -133,6 +133,7 @@ change__renew__ANOTHER_LIFE_of_any_but_the_lead(void **state)
 	get(f, 1);
 	assert_int_equal(view_of(f)->view.number, 2);
 	assert_int_equal(view_of(f)->members[0].boot, 77);
+	assert_int_equal(view_of(f)->members[0].memory, 77);
 	assert_int_equal(view_of(f)->members[0].since, 1);
 	assert_int_equal(view_of(f)->members[0].renewed, 2);
 	assert_int_equal(view_word(f), 2);

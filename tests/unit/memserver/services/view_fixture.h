@@ -62,6 +62,7 @@ copy_fill(const struct fixture *f, struct draft *draft, uint64_t number, uint64_
 		one->since = one->renewed = 1;
 		if (one->id == 0)
 			one->boot = boot;
+		one->memory = one->boot;
 	}
 }
 

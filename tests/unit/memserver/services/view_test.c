@@ -37,6 +37,7 @@ form__one_page__VIEW_1_AND_ITS_WORD(void **state)
 		assert_int_equal(one->id, i + 1);
 		assert_int_equal(one->boot, 1001 + i);
 		assert_int_equal(one->state, NAM_VIEW_UP);
+		assert_true(one->memory == one->boot);
 		assert_int_equal(one->since, 1);
 		assert_int_equal(one->renewed, 1);
 		assert_string_equal(one->address, member(f, i + 1).address);
@@ -50,7 +51,7 @@ form__many_pages__NOTHING_before_the_last(void **state)
 	struct draft draft;
 	uint32_t id = 0;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 26, 0, 25);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 24, 0, 23);
 	assert_int_equal(ask(f, &draft), 0);
 	assert_int_equal(view_of(f)->view.number, 0);
 	assert_int_equal(number(f), 0);
@@ -74,15 +75,15 @@ form__by_two_connections_at_once__ONE_VIEW_WHOLE(void **state)
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 40, 0, 25);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 40, 0, 23);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 0, 25);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 0, 23);
 	assert_int_equal(ask(f, &draft), 0);
 	/* Each goes on with its own. */
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 25, 5);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 23, 7);
 	assert_int_equal(ask(f, &draft), 0);
 	assert_int_equal(view_of(f)->view.number, 1);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 40, 25, 15);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 40, 23, 17);
 	assert_int_equal(ask_over(f, &other, &draft), -NAM_E_VIEW);
 	assert_null(other.view_stage);
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 3, 0, 3);
@@ -99,11 +100,11 @@ form__connection_closes_halfway__ITS_PAGES_ARE_GONE_and_others_form(void **state
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 0, 25);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 0, 23);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	assert_non_null(other.view_stage);
 	leave(f, &other);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 25, 5);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 23, 7);
 	assert_int_equal(ask_over(f, &other, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(number(f), 0);
@@ -117,25 +118,25 @@ form__pages_that_do_not_follow__IS_PROTOCOL(void **state)
 	struct draft draft;
 	struct {
 		uint32_t total, first, count;
-	} bad[] = { { 60, 26, 25 }, { 60, 24, 25 }, { 59, 25, 25 }, { 60, 25, 36 }, { 60, 25, 0 },
-		{ 60, UINT32_MAX, 25 } };
+	} bad[] = { { 60, 24, 23 }, { 60, 22, 23 }, { 59, 23, 23 }, { 60, 23, 36 }, { 60, 23, 0 },
+		{ 60, UINT32_MAX, 23 } };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		page_fill(f, &draft, NAM_RPC_VIEW_FORM, 60, 0, 25);
+		page_fill(f, &draft, NAM_RPC_VIEW_FORM, 60, 0, 23);
 		assert_int_equal(ask(f, &draft), 0);
 		page_fill(f, &draft, NAM_RPC_VIEW_FORM, bad[i].total, bad[i].first, bad[i].count);
-		request_of(&draft)->count = bad[i].count > 25 ? 25 : bad[i].count;
-		if (bad[i].count > 25)
-			request_of(&draft)->view.count = 49;	/* less than there are */
+		request_of(&draft)->count = bad[i].count > 23 ? 23 : bad[i].count;
+		if (bad[i].count > 23)
+			request_of(&draft)->view.count = 45;	/* less than there are */
 		assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
-		nam__view_stage_drop(&f->connection);
+		nam__view_connection_closed(&f->server->membership, &f->connection);
 	}
 	/* More than the total says, in the first page and in the second. */
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 2, 0, 3);
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 26, 0, 25);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 24, 0, 23);
 	assert_int_equal(ask(f, &draft), 0);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 26, 25, 2);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 24, 23, 2);
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_null(f->connection.view_stage);
 	assert_int_equal(number(f), 0);
@@ -304,19 +305,19 @@ copy__many_pages__WHOLE_OR_NOT_AT_ALL(void **state)
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	copy_fill(f, &draft, 5, 50, 30, 0, 25);
+	copy_fill(f, &draft, 5, 50, 30, 0, 23);
 	assert_int_equal(ask(f, &draft), 0);
-	copy_fill(f, &draft, 6, 50, 30, 0, 25);
+	copy_fill(f, &draft, 6, 50, 30, 0, 23);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	assert_int_equal(number(f), 0);
-	copy_fill(f, &draft, 6, 50, 30, 25, 5);
+	copy_fill(f, &draft, 6, 50, 30, 23, 7);
 	/* A page of another view. */
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
-	get(f, 25);
+	get(f, 23);
 	assert_int_equal(view_of(f)->view.number, 6);
-	assert_int_equal(view_of(f)->count, 5);
-	copy_fill(f, &draft, 7, 50, 30, 0, 25);
+	assert_int_equal(view_of(f)->count, 7);
+	copy_fill(f, &draft, 7, 50, 30, 0, 23);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	leave(f, &other);
 	assert_int_equal(number(f), 6);
@@ -328,7 +329,7 @@ copy__malformed__IS_PROTOCOL(void **state)
 	struct fixture *f = *state;
 	struct draft draft;
 
-	for (unsigned i = 0; i < 10; i++) {
+	for (unsigned i = 0; i < 12; i++) {
 		struct nam_rpc_view_request *request = request_of(&draft);
 		struct nam_view_member *one = &request->members[1];
 
@@ -351,7 +352,7 @@ copy__malformed__IS_PROTOCOL(void **state)
 			one->state = 0;
 			break;
 		case 5:
-			one->state = NAM_VIEW_UP + 1;
+			one->state = NAM_VIEW_MOVING + 1;
 			break;
 		case 6:
 			one->state = NAM_VIEW_JOINING;
@@ -362,6 +363,14 @@ copy__malformed__IS_PROTOCOL(void **state)
 		case 8:
 			one->since = 2;
 			break;
+		case 9:
+			one->memory = 0;
+			break;
+		case 10:	/* no memory of a member that joins has moved */
+			one->state = NAM_VIEW_JOINING;
+			one->since = one->renewed = 0;
+			one->memory++;
+			break;
 		default:
 			one->renewed = 6;
 		}
@@ -371,6 +380,10 @@ copy__malformed__IS_PROTOCOL(void **state)
 	copy_fill(f, &draft, 5, 50, 2, 0, 2);
 	request_of(&draft)->members[1].state = NAM_VIEW_JOINING;
 	request_of(&draft)->members[1].since = request_of(&draft)->members[1].renewed = 0;
+	assert_int_equal(ask(f, &draft), 0);
+	copy_fill(f, &draft, 6, 50, 2, 0, 2);
+	request_of(&draft)->members[1].state = NAM_VIEW_MOVING;
+	request_of(&draft)->members[1].memory++;
 	assert_int_equal(ask(f, &draft), 0);
 }
 
