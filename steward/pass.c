@@ -243,7 +243,7 @@ stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view,
 	return stopped;
 }
 
-/* @awaited	a member is joining, and waits for clients only */
+/* @awaited	a member is joining or moving, and waits for clients only */
 NAM_FIBER_FN static void
 stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
 {
@@ -291,7 +291,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	struct nam_view_member renewed;
 	enum nam_rpc_view_change what = 0;
 	struct nam__cluster_view *view;
-	bool silent = false;
+	bool silent = false, awaited;
 	int rc = store->ops->get(store, worker, &view, diag); /* SUSPENDS */
 
 	if (rc)
@@ -307,7 +307,9 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (member)
 		what = due(steward, view, member, &silent);
 	if (!what) {
-		stopped_fence(steward, view, member && !silent); /* SUSPENDS */
+		awaited = member ? !silent :
+			nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING) != NULL;
+		stopped_fence(steward, view, awaited); /* SUSPENDS */
 		rc = ended_fence(steward, view); /* SUSPENDS */
 		member = rc ? NULL : restarted_find(steward, view, &renewed); /* SUSPENDS */
 		what = member ? NAM_RPC_VIEW_RENEW : 0;

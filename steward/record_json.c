@@ -14,7 +14,7 @@
 /* cJSON's numbers are doubles. */
 #define EXACT_MAX (1ull << 53)
 
-static const char *const states[] = { NULL, "joining", "up", NULL };
+static const char *const states[] = { NULL, "joining", "up", "moving", NULL };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -36,6 +36,7 @@ member_print(const struct nam_view_member *member)
 	cJSON_AddStringToObject(object, "address", member->address);
 	cJSON_AddStringToObject(object, "state", states[member->state]);
 	boot_print(object, "boot", member->boot);
+	boot_print(object, "memory", member->memory);
 	cJSON_AddNumberToObject(object, "since", (double)member->since);
 	cJSON_AddNumberToObject(object, "renewed", (double)member->renewed);
 	return object;
@@ -56,7 +57,8 @@ nam__record_print(const struct nam__record *record)
 	for (uint32_t i = 0; i < view->head.count; i++)
 		cJSON_AddItemToArray(members, member_print(&view->members[i]));
 	if (record->change) {
-		member.state = NAM_VIEW_JOINING;	/* a change sets it */
+		member.state = NAM_VIEW_JOINING;	/* a change sets both */
+		member.memory = member.boot;
 		change = member_print(&member);
 		cJSON_AddStringToObject(change, "change", nam_rpc_view_changes[record->change]);
 		cJSON_AddItemToObject(object, "last", change);
@@ -114,6 +116,10 @@ member_parse(const cJSON *object, struct nam_view_member *ret)
 		!number_parse(object, "since", EXACT_MAX, &ret->since) ||
 		!number_parse(object, "renewed", EXACT_MAX, &ret->renewed) ||
 		!boot_parse(object, "boot", &ret->boot))
+		return false;
+	/* Records of earlier versions have none: no memory had moved. */
+	ret->memory = ret->boot;
+	if (cJSON_HasObjectItem(object, "memory") && !boot_parse(object, "memory", &ret->memory))
 		return false;
 	ret->id = (uint16_t)id;
 	ret->state = word_parse(object, "state", states);
