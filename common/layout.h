@@ -79,8 +79,8 @@ nam_epoch_ahead(uint64_t a, uint64_t b)
  * 24	8	image_hash	the creator, once, before	hash of bytes 32 .. 127 mixed with
  *				the catalog names the block	the address
  * 32	96	the rest	same				constant
- * 128	2048	boots[id]	same				of which life of each server
- *								these are; else 0
+ * 128	2048	boots[id]	same				the boot with which the memory
+ *								of each of these began; else 0
  */
 struct nam_superblock {
 	uint64_t root;

@@ -126,7 +126,7 @@ superblock_fill(const struct nam_index *index, const struct nam__members *member
 	for (uint32_t i = 0; i < members->count; i++) {
 		const struct nam__server *server = &index->client->servers[members->slots[i]];
 
-		block->boots[server->id] = server->boot;
+		block->boots[server->id] = server->memory;
 	}
 	*superblock = (struct nam_superblock){
 		.magic = NAM_SUPERBLOCK_MAGIC,
@@ -213,7 +213,7 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 			"the superblock of index '%s' does not verify", name);
 	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
 		if ((block->head.servers[id / 8] >> id % 8 & 1) &&
-			client->servers[client->slot_of_id[id]].boot != block->boots[id])
+			client->servers[client->slot_of_id[id]].memory != block->boots[id])
 			return nam_diag_set(&worker->diag, -NAM_E_LOST,
 				"memory server %u was restarted since index '%s' was made, and "
 				"part of the index is gone; drop it and load it anew", id, name);

@@ -30,7 +30,7 @@ struct nam__server {
 	struct nam_domain *domain;	/* shared by the servers of one provider */
 	uint32_t id;
 	uint32_t regions_count;
-	uint64_t boot;
+	uint64_t boot;			/* of the process */
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	bool told_lost;			/* the lead knows that; epoch thread only */
@@ -43,7 +43,7 @@ struct nam__server {
 	/* As in the newest ALLOC reply; 65,535 before the first one. */
 	_Atomic uint16_t free;
 	/* As the view says (view_rpc.h): written in this order, and read in the other one. */
-	atomic_uint_fast64_t view_since, view_renewed;
+	atomic_uint_fast64_t memory, view_since, view_renewed;
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */

@@ -37,8 +37,9 @@ static bool
 member_valid(const struct nam_view_member *member)
 {
 	return member->id < NAM_SERVERS_MAX && !member->reserved && member->address[0] &&
-	       memchr(member->address, '\0', sizeof(member->address)) &&
-	       (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_JOINING);
+	       memchr(member->address, '\0', sizeof(member->address)) && member->boot &&
+	       member->memory && member->state >= NAM_VIEW_JOINING &&
+	       member->state <= NAM_VIEW_MOVING;
 }
 
 /* ---- the view of a memory server ----------------------------------------------------------- */
@@ -110,10 +111,7 @@ nam__cluster_view_get(struct nam_worker *worker, uint32_t slot, struct nam__clus
 const struct nam_view_member *
 nam__cluster_view_find(const struct nam__cluster_view *view, uint32_t id)
 {
-	for (uint32_t i = 0; i < view->head.count; i++)
-		if (view->members[i].id == id)
-			return &view->members[i];
-	return NULL;
+	return nam_view_find(&view->head, view->members, id);
 }
 
 /* ---- changes ------------------------------------------------------------------------------- */

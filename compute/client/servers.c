@@ -121,6 +121,7 @@ nam__server_publish(struct nam_client *client, uint32_t slot)
 void
 nam__member_note(struct nam__server *server, const struct nam_view_member *member)
 {
+	server->memory = member->memory;
 	server->view_since = member->since;
 	server->view_renewed = member->renewed;
 	atomic_store_explicit(&server->usable, member->state == NAM_VIEW_UP ||

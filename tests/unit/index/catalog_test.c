@@ -91,6 +91,28 @@ open__coarse_and_another_member_renewed__OPENS(void **state)
 	me.client->view_number = number;
 }
 
+/* A process with another boot may have the memory; another memory has no nodes. */
+static void
+open__of_another_boot__LOST_if_the_memory_is_another(void **state)
+{
+	struct nam__server *server = &me.client->servers[me.client->slot_of_id[1]];
+	uint64_t boot = server->boot, memory = server->memory;
+	struct nam_index *index;
+
+	(void)state;
+	for (int design = NAM_DESIGN_FINE; design <= NAM_DESIGN_HYBRID; design++) {
+		create_of((enum nam_index_design)design);
+		server->boot = boot + 1;
+		assert_int_equal(nam_index_open(me.worker, "x", MIB, &index), 0);
+		nam_index_close(index);
+		server->memory = memory + 1;
+		assert_int_equal(nam_index_open(me.worker, "x", MIB, &index), -NAM_E_LOST);
+		server->boot = boot;
+		server->memory = memory;
+		assert_int_equal(nam_index_drop(me.worker, "x"), 0);
+	}
+}
+
 /* A memory server joins: clients know it, and nothing is made there. */
 static void
 create__a_server_joins__LIES_ON_THE_OTHERS(void **state)
@@ -120,6 +142,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__member_renewed_since__LOST),
 		cmocka_unit_test(open__coarse_and_another_member_renewed__OPENS),
+		cmocka_unit_test(open__of_another_boot__LOST_if_the_memory_is_another),
 		cmocka_unit_test(create__a_server_joins__LIES_ON_THE_OTHERS),
 	};
 
