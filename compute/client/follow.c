@@ -17,6 +17,18 @@
 
 #define SIGN_NS 250000000ull		/* stewards give a client at least four times that */
 
+/*
+ * Whether nothing of this client is under way to the memory server, nor will be while it moves.  No
+ * thread of this client can tell yet, so it does not acknowledge such a view.
+ */
+static bool
+moving_follow(struct nam_client *client, const struct nam_view_member *member)
+{
+	(void)client;
+	(void)member;
+	return false;
+}
+
 /* A member as the view has it now.  A failure: it does not answer. */
 NAM_FIBER_FN static int
 member_follow(struct nam_client *client, const struct nam_view_member *member)
@@ -26,10 +38,14 @@ member_follow(struct nam_client *client, const struct nam_view_member *member)
 	struct nam_diag diag = { "" };
 	int none = 0, rc;
 
-	/* Its memory is gone, and so are the addresses that this client has. */
-	if (server && server->boot != member->boot && member->state == NAM_VIEW_UP) {
+	/*
+	 * Its memory is gone, and so are the addresses that this client has.  Or it is at a
+	 * successor that this client does not know, so it cannot say that all members have fenced
+	 * another client.
+	 */
+	if (server && server->boot != member->boot && member->state != NAM_VIEW_JOINING) {
 		atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
-		return 0;
+		return server->memory == member->memory ? -NAM_E_FABRIC_PEER_DEAD : 0;
 	}
 	if (!server || server->boot != member->boot) {
 		rc = nam__member_install(client, member, &diag); /* SUSPENDS */
@@ -54,7 +70,9 @@ aborted_pass_over(struct nam_client *client, const struct nam__cluster_view *vie
 NAM_FIBER_FN static void
 number_follow(struct nam_client *client, uint64_t number)
 {
+	const struct nam_view_member *moving;
 	struct nam__cluster_view *view = NULL;
+	bool closed = true;
 	uint64_t now;
 	int rc;
 
@@ -75,19 +93,21 @@ number_follow(struct nam_client *client, uint64_t number)
 		rc = member_follow(client, &view->members[i]); /* SUSPENDS */
 	if (!rc) {
 		aborted_pass_over(client, view);
-		nam_race_point("view.installed");
-		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
-			view->head.number); /* SUSPENDS */
-	}
-	if (!rc) {
 		atomic_store_explicit(&client->view_number, view->head.number,
 			memory_order_release);
 		atomic_store_explicit(&client->view_whole, view->head.number,
 			memory_order_release);
-		client->view_seen = number;
-	} else {
-		client->view_retry_ns = nam__retry_at_ns(now);
+		moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
+		nam_race_point("view.installed");
+		closed = !moving || moving_follow(client, moving);
 	}
+	if (!rc && closed)
+		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+			view->head.number); /* SUSPENDS */
+	if (rc)
+		client->view_retry_ns = nam__retry_at_ns(now);
+	else if (closed)
+		client->view_seen = number;
 	free(view);
 }
 

@@ -19,6 +19,7 @@
 #include "compute/worker/worker.h"
 
 #define TRIES_MAX 16u		/* views that change while the client joins */
+#define PAUSE_NS 5000000u	/* between two looks at a member that moves */
 
 /* ---- slots --------------------------------------------------------------------------------- */
 
@@ -91,6 +92,7 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 	rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
+	server->memory = member->memory;
 	nam__server_publish(client, slot);
 	return 0;
 }
@@ -145,6 +147,7 @@ view_of_list(const struct nam_client *client)
 			.id = (uint16_t)id,
 			.state = NAM_VIEW_UP,
 			.boot = server->boot,
+			.memory = server->boot,
 		};
 		memcpy(member->address, server->address, sizeof(member->address));
 		view->head.count++;
@@ -228,7 +231,62 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 	return rc;
 }
 
+/*
+ * The same once no member moves.  A client that joined meanwhile would have requests under way to
+ * memory that goes (C20).
+ */
+NAM_FIBER_FN static int
+view_settled_get(struct nam_client *client, uint64_t deadline_ns,
+	struct nam__cluster_view **ret_view, struct nam_diag *diag)
+{
+	const struct nam_view_member *moving;
+	struct nam__cluster_view *view = NULL;
+
+	for (;;) {
+		int rc = view_get(client, &view, diag); /* SUSPENDS */
+
+		if (rc)
+			return rc;
+		moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
+		if (!moving)
+			break;
+		if (nam_now_ns() >= deadline_ns) {
+			rc = nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "the memory of memory "
+				"server %u at %s is moving to another one, and clients can join "
+				"when it has arrived; try again", moving->id, moving->address);
+			free(view);
+			return rc;
+		}
+		free(view);
+		nam_sleep_ns(PAUSE_NS);
+	}
+	*ret_view = view;
+	return 0;
+}
+
 /* ---- members ------------------------------------------------------------------------------- */
+
+/* A memory server of the list has a member's id, and is not at its address. */
+static int
+seed_elsewhere(const struct nam__server *seed, const struct nam_view_member *member,
+	const struct nam_client_options *options, struct nam_diag *diag)
+{
+	struct nam_diag ended;
+
+	if (seed->boot == member->memory)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"the memory of the memory server at %s (id %u) has moved to the one at %s; "
+			"name that one instead", seed->address, member->id, member->address);
+	if (!nam__member_look(options, member->address, member->id, member->boot, &ended))
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"the memory server at %s has the id %u, and that of this cluster answers "
+			"at %s; name this address instead, or start the one at %s with another "
+			"--id", seed->address, member->id, member->address, seed->address);
+	return nam_diag_set(diag, -NAM_E_CLUSTER,
+		"the memory server at %s has the id %u, which the view of this cluster has at %s; "
+		"if that one was restarted, name it by this address, else start the one at %s with "
+		"another --id", seed->address, member->id, member->address, seed->address);
+}
 
 /* The memory server at a member's address has been restarted: its new life becomes the member's. */
 NAM_FIBER_FN static int
@@ -242,11 +300,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 	int rc;
 
 	if (strcmp(server->address, member->address) != 0)
-		return nam_diag_set(diag, -NAM_E_CLUSTER,
-			"the memory server at %s has the id %u, which the view of this cluster has "
-			"at %s; if that one was restarted, name it by this address, else start the "
-			"one at %s with another --id", server->address, member->id, member->address,
-			server->address);
+		return seed_elsewhere(server, member, &client->options, diag);
 	if (client->reads_only)
 		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s was "
 			"restarted, which the view does not say yet, and this client's key is for "
@@ -263,7 +317,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 	if (!rc) {
 		/* Its copy went with its memory: now it is a seed again. */
 		view->head = head;
-		member->boot = renewed.boot;
+		member->boot = member->memory = renewed.boot;
 		member->renewed = head.number;
 		(void)!nam__cluster_view_copy(client->epoch_worker, slot, view); /* SUSPENDS */
 	}
@@ -361,11 +415,11 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 
 /* All members of one view, and then its number.  -NAM_E_VIEW: it has changed meanwhile. */
 NAM_FIBER_FN static int
-view_join(struct nam_client *client, uint32_t seeds, struct nam_diag *diag)
+view_join(struct nam_client *client, uint32_t seeds, uint64_t deadline_ns, struct nam_diag *diag)
 {
 	struct nam__cluster_view *view = NULL;
 	uint64_t acknowledged;
-	int rc = view_get(client, &view, diag); /* SUSPENDS */
+	int rc = view_settled_get(client, deadline_ns, &view, diag); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -397,6 +451,7 @@ int
 nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
 {
+	uint64_t deadline_ns = nam_now_ns() + client->options.timeout_ms * 1000000ull;
 	int rc = seeds_check(client, cluster, text, diag);
 
 	for (uint32_t slot = 0; slot < cluster->count && !rc; slot++)
@@ -404,7 +459,7 @@ nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster, 
 	if (!rc)
 		rc = lead_find(client, diag); /* SUSPENDS */
 	for (unsigned tries = 0; !rc && tries < TRIES_MAX; tries++) {
-		rc = view_join(client, cluster->count, diag); /* SUSPENDS */
+		rc = view_join(client, cluster->count, deadline_ns, diag); /* SUSPENDS */
 		if (rc != -NAM_E_VIEW)
 			return rc;
 		rc = 0;

@@ -190,8 +190,5 @@ nam__copies_send(const struct nam_client_options *options, const struct nam__clu
 const struct nam_view_member *
 nam__view_joining(const struct nam__cluster_view *view)
 {
-	for (uint32_t i = 0; i < view->head.count; i++)
-		if (view->members[i].state == NAM_VIEW_JOINING)
-			return &view->members[i];
-	return NULL;
+	return nam_view_in_state(&view->head, view->members, NAM_VIEW_JOINING);
 }

@@ -5,7 +5,7 @@
  * The view says how far an addition is, so any client may go on with it: with that of a process
  * that has ended, or of another one.  Each round asks for the view and makes the one change that
  * is due, by compare-and-set: ABORT of a joining member that is gone, UP of one that all clients
- * know, then ADD.
+ * know, then ADD.  It waits while a member moves.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -248,6 +248,19 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 	return rc ? 0 : wait(adding, member); /* SUSPENDS */
 }
 
+/* One member joins or moves at a time. */
+static int
+move_await(const struct adding *adding, const struct nam_view_member *moving)
+{
+	if (nam_now_ns() >= adding->deadline_ns)
+		return nam_diag_set(adding->diag, -NAM_E_FABRIC_TIMEOUT,
+			"the memory of memory server %u at %s is moving to another one; add the "
+			"one at %s when it has arrived", moving->id, moving->address,
+			adding->address);
+	nam_sleep_ns(PAUSE_NS);
+	return 0;
+}
+
 /* One change, or none for now. */
 NAM_FIBER_FN static int
 step(struct adding *adding)
@@ -257,6 +270,9 @@ step(struct adding *adding)
 
 	if (rc)
 		return rc;
+	member = nam_view_in_state(&adding->view->head, adding->view->members, NAM_VIEW_MOVING);
+	if (member)
+		return move_await(adding, member);
 	member = nam__view_joining(adding->view);
 	return member ? go_on(adding, member) : add(adding); /* SUSPENDS */
 }
