@@ -192,6 +192,7 @@ enum nam_member_state {
 	NAM_MEMBER_JOINING,		/* nam_server_add() waits for clients, or has to go on */
 	NAM_MEMBER_UP,
 	NAM_MEMBER_SUCCESSOR,		/* it waits for the memory of the member with its id */
+	NAM_MEMBER_MOVING,		/* its memory goes to another memory server */
 };
 
 /* A client, as messages name it. */

@@ -100,6 +100,7 @@ struct asked {
 	const char *address;
 	struct nam_thread *thread;
 	struct nam_server_status status;
+	uint64_t boot;				/* if there was an answer */
 	struct nam__cluster_view *view;		/* of it, or its copy; NULL */
 	struct nam_diag diag;
 	int rc;			/* -ENOMEM or -EINVAL; status.rc is the memory server's */
@@ -159,8 +160,10 @@ server_ask(void *arg)
 		asked->rc = rc;
 	else
 		status_fill(&client->servers[0], rc, &reply, &asked->status);
-	if (!rc)
+	if (!rc) {
+		asked->boot = client->servers[0].boot;
 		view_ask(asked, client);
+	}
 	if (client)
 		nam__client_free(client);
 }
@@ -232,7 +235,7 @@ all_have(const struct all *all, const struct nam_view_member *member)
 
 		if (!strcmp(asked->address, member->address) ||
 			(!asked->status.rc && !asked->rc && asked->status.id == member->id &&
-				asked->status.member != NAM_MEMBER_SUCCESSOR))
+				asked->boot == member->boot))
 			return true;
 	}
 	return false;
@@ -256,21 +259,35 @@ all_note_members(struct all *all, const struct nam_client_options *options, uint
 	return rc;
 }
 
-/* A member by its id, or by its address if it does not answer. */
+/* By its address if it does not answer.  A process whose memory has moved away is no member. */
+static bool
+is_member(const struct asked *asked, const struct nam_view_member *member)
+{
+	bool is_there = !strcmp(asked->address, member->address);
+
+	if (asked->status.rc)
+		return is_there;
+	return asked->status.id == member->id && (is_there || asked->boot == member->boot);
+}
+
 static void
 member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 {
+	static const enum nam_member_state states[] = {
+		[NAM_VIEW_JOINING] = NAM_MEMBER_JOINING,
+		[NAM_VIEW_UP] = NAM_MEMBER_UP,
+		[NAM_VIEW_MOVING] = NAM_MEMBER_MOVING,
+	};
+
 	/* It has the id of a member. */
 	if (asked->status.member == NAM_MEMBER_SUCCESSOR)
 		return;
 	for (uint32_t i = 0; view && i < view->head.count; i++) {
 		const struct nam_view_member *member = &view->members[i];
 
-		if (asked->status.rc ? !strcmp(member->address, asked->address) :
-			member->id == asked->status.id) {
+		if (is_member(asked, member)) {
 			asked->status.id = member->id;
-			asked->status.member = member->state == NAM_VIEW_UP ? NAM_MEMBER_UP :
-				NAM_MEMBER_JOINING;
+			asked->status.member = states[member->state];
 		}
 	}
 }

@@ -35,9 +35,15 @@ server_state(const struct nam_server_status *status)
 static const char *
 member_text(const struct nam_server_status *status)
 {
-	return status->member == NAM_MEMBER_UP ? "up" :
-		status->member == NAM_MEMBER_JOINING ? "joining" :
-		status->member == NAM_MEMBER_SUCCESSOR ? "successor" : "-";
+	static const char *const texts[] = {
+		[NAM_MEMBER_NONE] = "-",
+		[NAM_MEMBER_JOINING] = "joining",
+		[NAM_MEMBER_UP] = "up",
+		[NAM_MEMBER_MOVING] = "moving",
+		[NAM_MEMBER_SUCCESSOR] = "successor",
+	};
+
+	return texts[status->member];
 }
 
 static void
