@@ -345,6 +345,12 @@ run_server(void *arg)
 const char *
 local_cluster_add(struct local_cluster *cluster)
 {
+	return local_cluster_add_id(cluster, cluster->count);
+}
+
+const char *
+local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
+{
 	unsigned number = cluster->count++;
 	struct nam_server_options options;
 	struct nam_diag diag = { "" };
@@ -357,7 +363,7 @@ local_cluster_add(struct local_cluster *cluster)
 	nam_server_options_init(&options);
 	options.insecure = true;
 	options.listen = address;
-	options.id = number;
+	options.id = id;
 	options.memory_bytes = cluster->memory_bytes;
 	options.region_bytes = cluster->region_bytes;
 	options.pages = NAM_PAGES_4K;

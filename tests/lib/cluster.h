@@ -104,6 +104,8 @@ struct local_cluster *local_cluster_start(unsigned count, uint64_t memory_bytes,
 	uint64_t region_bytes);
 /* One more, which the list does not name; its address. */
 const char *local_cluster_add(struct local_cluster *cluster);
+/* The same with an id that another one may have. */
+const char *local_cluster_add_id(struct local_cluster *cluster, uint32_t id);
 const char *local_cluster_list(const struct local_cluster *cluster);
 const char *local_cluster_address(const struct local_cluster *cluster, unsigned number);
 /* One of them ends; its clients see it die. */
