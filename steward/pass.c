@@ -16,6 +16,7 @@
 #include "common/race.h"
 #include "compute/view/fence.h"
 #include "compute/view/lead.h"
+#include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 #include "memserver/server.h"
 

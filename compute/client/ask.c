@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 
 #define OVER_PATIENCE_MS 500u		/* for a lead that may have vanished with its host */

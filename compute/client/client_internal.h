@@ -229,27 +229,6 @@ int nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_dia
 /* And drop it, if there is one. */
 void nam__worker_disconnect(struct nam_worker *worker, uint32_t slot);
 
-/*
- * presence.c: what server 0 knows about a client, as NAM_RPC_CLIENT_STATE says it; the name ends
- * with NUL.  Cost: 1 RPC.
- */
-NAM_FIBER_FN int nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
-	struct nam_rpc_client_state_reply *ret_state) NAM_MUST_CHECK;
-
-/*
- * presence.c: which clients have a queue pair to any of the memory servers.  If a client is not
- * among them, no earlier request of its workers can take effect.  Cost: 1 RPC to each.
- */
-struct nam__presence {
-	uint64_t ids[NAM_CLIENTS_MAX / 64];
-};
-
-/* Adds what the memory server of that slot says. */
-NAM_FIBER_FN int nam__presence_add(struct nam_worker *worker, uint32_t slot,
-	struct nam__presence *presence) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
-	NAM_MUST_CHECK;
-
 /* worker/connect.c: before a change.  0, or -NAM_E_FABRIC_DENIED: it may only read (C22). */
 int nam__change_check(struct nam_worker *worker) NAM_MUST_CHECK;
 
@@ -272,12 +251,6 @@ nam__server_has(const struct nam_client *client, uint32_t slot, uint64_t raw, ui
 	return region && region->server == slot && raw && !nam_gaddr_tag(at) &&
 	       nam_gaddr_offset(at) <= region->bytes &&
 	       bytes <= region->bytes - nam_gaddr_offset(at);
-}
-
-static inline bool
-nam__presence_has(const struct nam__presence *presence, uint32_t client_id)
-{
-	return presence->ids[client_id % NAM_CLIENTS_MAX / 64] >> client_id % 64 & 1;
 }
 
 /*

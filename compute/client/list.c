@@ -4,6 +4,7 @@
 
 #include "compute/admin.h"
 #include "compute/view/fence.h"
+#include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 
 /* Clients that have ended may have no connection to the lead. */

@@ -8,6 +8,7 @@
 #include "cluster_view.h"
 #include "common/rpc/status_rpc.h"
 #include "compute/view/fence.h"
+#include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 
 #define ASKED_MAX 32u		/* memory servers, at the same time */

@@ -9,6 +9,7 @@
 #include "compute/client/peers.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
+#include "compute/view/presence.h"
 
 #define LIMBO_PAUSE_NS 2000000ull
 #define LIMBO_DUE 512u				/* blocks without a label, */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/view/presence.h"
 #include "lock_slot.h"
 
 /* For a slot that another thread's task has; one of this thread wakes its waiters. */

@@ -14,6 +14,7 @@
 #include "compute/admin.h"
 #include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
+#include "presence.h"
 
 #define PAUSE_NS 500000ull		/* until handlers have destroyed queue pairs */
 #define TICK_PATIENCE_NS 10000000ull	/* of an epoch thread, which has others to see to */

@@ -15,6 +15,7 @@
 #include "common/race.h"
 #include "compute/worker/worker.h"
 #include "lead.h"
+#include "presence.h"
 #include "server_add.h"
 
 #define PAUSE_NS 5000000ull		/* between two looks at the view */

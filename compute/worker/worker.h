@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.h -- a worker: the data path of one thread.  A task: one of its fibers, or the thread. */
+/* worker.h -- a worker: the data path of one thread. */
 #ifndef NAM_COMPUTE_WORKER_WORKER_H
 #define NAM_COMPUTE_WORKER_WORKER_H
 
@@ -7,45 +7,12 @@
 #include "common/race.h"
 #include "compute/client/client_internal.h"
 #include "completion.h"
-
-struct nam__task {
-	struct nam_fiber *fiber;
-	struct nam__task *next;		/* ready queue, pauses, or free list */
-	uint64_t paused_until_ns;
-	struct nam__task *made_next;	/* worker->tasks_made */
-	struct nam_op_counters *counters;	/* of the operation under way */
-	uint32_t pending;		/* signalled requests that it waits for */
-	int rc;				/* first failure among them */
-	uint64_t epoch;			/* local epoch of the operation under way */
-	bool is_thread;			/* the plain thread, not a fiber */
-	bool local;			/* it has READ locally and not given way since */
-	void *scratch[4];		/* node buffers, taken on first use */
-	uint32_t scratch_bytes;
-	nam_fiber_fn fn;
-	void *arg;
-	struct nam_worker *worker;
-};
+#include "task.h"
 
 struct nam__call;
 struct nam__one_way;
 struct nam__block_cache;			/* alloc.c */
 struct nam__limbo;			/* limbo.c */
-
-/*
- * Tasks whose requests are formed together, by a room above, which keeps its records of them in
- * `state`.  The worker calls `run` once `enough` wait, or nothing else is to be done.
- */
-#define NAM__DEFERRED_MAX 16u
-#define NAM__DEFERRED_BYTES 704u
-
-struct nam__deferred {
-	uint32_t count;			/* tasks that wait; at most NAM__DEFERRED_MAX */
-	uint32_t enough;
-	/* post requests for all of these tasks or make them ready; `count` becomes 0 */
-	void (*run)(struct nam_worker *worker);
-	/* zeroes at first */
-	_Alignas(NAM__CACHE_LINE) unsigned char state[NAM__DEFERRED_BYTES];
-};
 
 #define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
 #define NAM__RECV_BUFFERS 16u

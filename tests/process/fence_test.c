@@ -22,6 +22,7 @@
 
 #include "common/env.h"
 #include "compute/admin.h"
+#include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 #include "index/fine/leaf_change.h"
 #include "index/index_internal.h"

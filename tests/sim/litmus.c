@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "compute/view/presence.h"
 #include "index/index_internal.h"
 
 #define HANDLERS 16u

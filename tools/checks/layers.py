@@ -87,6 +87,7 @@ CROSSING = {
     "compute/rpc/call.h": ["index", "kv"],
     "compute/worker/outstanding_reads.h": ["index"],
     "compute/view/lead.h": ["steward"],
+    "compute/view/presence.h": ["steward", "txn"],
     "compute/view/server_add.h": ["steward"],
     "compute/view/view_store.h": ["steward"],
     "compute/worker/pace.h": ["index", "txn"],

@@ -3,6 +3,7 @@
 #ifndef NAM_TXN_COLLECT_IN_DOUBT_H
 #define NAM_TXN_COLLECT_IN_DOUBT_H
 
+#include "compute/view/presence.h"
 #include "txn/records/walk.h"
 
 #define NAM__IN_DOUBT_MAX 256u		/* versions at a time */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* presence.c -- which clients there are, and which have connections to memory servers. */
+#include "presence.h"
+
 #include "compute/worker/worker.h"
 
 int

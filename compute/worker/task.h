@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* task.h -- a task of a worker: one of its fibers, or the thread; and tasks that are deferred. */
+#ifndef NAM_COMPUTE_WORKER_TASK_H
+#define NAM_COMPUTE_WORKER_TASK_H
+
+#include "compute/client/client_internal.h"
+
+struct nam__task {
+	struct nam_fiber *fiber;
+	struct nam__task *next;		/* ready queue, pauses, or free list */
+	uint64_t paused_until_ns;
+	struct nam__task *made_next;	/* worker->tasks_made */
+	struct nam_op_counters *counters;	/* of the operation under way */
+	uint32_t pending;		/* signalled requests that it waits for */
+	int rc;				/* first failure among them */
+	uint64_t epoch;			/* local epoch of the operation under way */
+	bool is_thread;			/* the plain thread, not a fiber */
+	bool local;			/* it has READ locally and not given way since */
+	void *scratch[4];		/* node buffers, taken on first use */
+	uint32_t scratch_bytes;
+	nam_fiber_fn fn;
+	void *arg;
+	struct nam_worker *worker;
+};
+
+/*
+ * Tasks whose requests are formed together, by a room above, which keeps its records of them in
+ * `state`.  The worker calls `run` once `enough` wait, or nothing else is to be done.
+ */
+#define NAM__DEFERRED_MAX 16u
+#define NAM__DEFERRED_BYTES 704u
+
+struct nam__deferred {
+	uint32_t count;			/* tasks that wait; at most NAM__DEFERRED_MAX */
+	uint32_t enough;
+	/* post requests for all of these tasks or make them ready; `count` becomes 0 */
+	void (*run)(struct nam_worker *worker);
+	/* zeroes at first */
+	_Alignas(NAM__CACHE_LINE) unsigned char state[NAM__DEFERRED_BYTES];
+};
+
+#endif /* NAM_COMPUTE_WORKER_TASK_H */
