@@ -24,19 +24,25 @@
 #define NAM__CACHE_LINE 64
 #define NAM__NO_SLOT UINT16_MAX
 
+/* Texts stay to the client's end: others may still read one that was replaced. */
+struct nam__server_address {
+	struct nam__server_address *before;
+	char text[128];
+};
+
 struct nam__server {
-	char address[128];
+	const char *_Atomic address;	/* of the process that has its memory now */
 	const struct nam_fabric_ops *ops;
 	struct nam_domain *domain;	/* shared by the servers of one provider */
 	uint32_t id;
 	uint32_t regions_count;
-	uint64_t boot;			/* of the process */
+	_Atomic uint64_t boot;		/* of that process */
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	bool told_lost;			/* the lead knows that; epoch thread only */
 	/* Whether the lead was asked if that was because of a fence, and has answered. */
 	atomic_bool asked_why, knows_why;
-	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
+	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
@@ -68,6 +74,7 @@ struct nam_client {
 	bool reads_only;		/* a reader's: memory servers refuse changes (C22) */
 	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
+	struct nam__server_address *addresses;	/* of servers, also earlier ones */
 	_Atomic uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
 	uint32_t catalog_slot;		/* of server id 0 */
 	struct nam_domain *domains[4];
@@ -177,6 +184,9 @@ int nam__server_append(struct nam_client *client, const char *address, uint32_t 
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Its slot by its id, if that is known, and then servers_count. */
 void nam__server_publish(struct nam_client *client, uint32_t slot);
+/* Another process has its memory now.  0, or -ENOMEM.  The thread that appends. */
+int nam__server_address_set(struct nam_client *client, struct nam__server *server,
+	const char *address) NAM_MUST_CHECK;
 /* Append, publish and make usable all of these. */
 int nam__servers_open(struct nam_client *client, const struct nam_cluster_server *servers,
 	uint32_t count, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -7,6 +7,7 @@
  * Later clients use that view, whatever they list, so all use the same memory servers (C20).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -149,7 +150,7 @@ view_of_list(const struct nam_client *client)
 			.boot = server->boot,
 			.memory = server->boot,
 		};
-		memcpy(member->address, server->address, sizeof(member->address));
+		(void)snprintf(member->address, sizeof(member->address), "%s", server->address);
 		view->head.count++;
 	}
 	return view;

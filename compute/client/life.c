@@ -83,6 +83,11 @@ nam__client_free(struct nam_client *client)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	nam__client_key_close(client);
 	free(client->servers);
+	for (struct nam__server_address *address = client->addresses, *before; address;
+		address = before) {
+		before = address->before;
+		free(address);
+	}
 	free(client->names);
 	pthread_mutex_destroy(&client->mutex);
 	pthread_mutex_destroy(&client->holders_mutex);

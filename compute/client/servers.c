@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/fabric/register.h"
@@ -75,6 +76,21 @@ fabric_find(const struct nam_client *client, struct nam__server *server, struct 
 }
 
 int
+nam__server_address_set(struct nam_client *client, struct nam__server *server,
+	const char *address)
+{
+	struct nam__server_address *new = calloc(1, sizeof(*new));
+
+	if (!new)
+		return -ENOMEM;
+	(void)strncpy(new->text, address, sizeof(new->text) - 1);
+	new->before = client->addresses;
+	client->addresses = new;
+	server->address = new->text;
+	return 0;
+}
+
+int
 nam__server_append(struct nam_client *client, const char *address, uint32_t *ret_slot,
 	struct nam_diag *diag)
 {
@@ -92,7 +108,9 @@ nam__server_append(struct nam_client *client, const char *address, uint32_t *ret
 		nam__worker_disconnect(client->epoch_worker, slot);
 	nam__colocated_forget(server);
 	memset(server, 0, sizeof(*server));
-	(void)strncpy(server->address, address, sizeof(server->address) - 1);
+	rc = nam__server_address_set(client, server, address);
+	if (rc)
+		return nam_diag_set(diag, rc, "no memory for the address of a memory server");
 	rc = fabric_find(client, server, diag);
 	if (!rc && !client->domains_count)
 		rc = domain_open(client, server, diag);
