@@ -165,6 +165,7 @@
 	X(KEY_READ, "key-read", "changes by clients that may only read")                             \
 	X(KEY_ROLE, "key-role", "view changes and fences by clients that may not")                  \
 	X(KEY_SERVER, "key-server", "challenges of another server than the client means")           \
+	X(GATE_QUIET, "gate-quiet", "requests to memory that is being copied")                      \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

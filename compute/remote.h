@@ -26,6 +26,7 @@ extern "C" {
 struct nam_batch {
 	struct nam_worker *worker;
 	uint32_t count;
+	uint32_t moves;			/* of memory, when the first one was added */
 	int rc;				/* the first error while collecting */
 	bool posted, sent;		/* some already; some of these over the network */
 	uint16_t servers[NAM_BATCH_MAX];

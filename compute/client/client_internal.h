@@ -92,6 +92,7 @@ struct nam_client {
 	/* epoch.c: the epoch thread advances these; operations read local_epoch. */
 	_Alignas(NAM__CACHE_LINE) atomic_uint_fast64_t local_epoch;
 	atomic_bool pin_needs_fence;	/* the kernel has no membarrier */
+	atomic_uint gates;		/* worker/gates.h: the turn */
 	atomic_uint generation;		/* of the epoch word, as followed: forget.h */
 	atomic_uint_fast64_t known_since;	/* local epoch in which it began */
 	atomic_bool closing;

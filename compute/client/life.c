@@ -39,6 +39,7 @@ nam__client_new(const struct nam_client_options *options)
 		free(client);
 		return NULL;
 	}
+	client->gates = NAM__GATES_OPEN;
 	client->options = *options;
 	client->options.timeout_ms = options->timeout_ms ?: defaults.timeout_ms;
 	client->options.lock_timeout_ms = options->lock_timeout_ms ?: defaults.lock_timeout_ms;

@@ -185,6 +185,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
 	if (!rc)
 		rc = welcome_take(client, server, &reply, diag);
+	worker->answering[slot].boot = server->boot;
 	if (!rc && (wire.flags & NAM_HELLO_MAILBOX) &&
 		nam__client_mailbox_welcome(worker->mailboxes[slot], worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
@@ -198,7 +199,7 @@ static void
 server_closed(struct nam_worker *worker, uint32_t slot)
 {
 	nam__rpc_server_closed(worker, slot);
-	nam__one_way_closed(worker->one_way[slot]);
+	nam__one_way_closed(worker, slot);
 	nam__client_mailbox_free(worker->mailboxes[slot]);
 	worker->mailboxes[slot] = NULL;
 }
@@ -218,6 +219,7 @@ nam__worker_disconnect(struct nam_worker *worker, uint32_t slot)
 
 static const struct nam__worker_ops ops = {
 	.connect = nam__worker_connect,
+	.drain = nam__rpc_drain,
 	.server_closed = server_closed,
 	.poll = nam__client_mailboxes_poll,
 	.patience = nam__client_mailboxes_patience,
@@ -256,6 +258,7 @@ nam__worker_free(struct nam_worker *worker)
 	free(worker->closing);
 	free(worker->one_way);
 	free(worker->answering);
+	free(worker->drain);
 	(void)pthread_mutex_destroy(&worker->limbo_mutex);
 	free(worker->frame);
 	free(worker);
@@ -279,6 +282,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	}
 	worker->client = client;
 	worker->ops = &ops;
+	worker->gate.slot = NAM__GATES_OPEN;
 	worker->rng = nam_rng_seed(nam_entropy());
 	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
 	worker->bytes = sizeof(*worker);

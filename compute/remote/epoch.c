@@ -102,8 +102,8 @@ membarrier(int command)
  * the operation's increment, the epoch thread sees the increment.  Otherwise the operation's second
  * load comes later, sees the new epoch, and withdraws the pin.
  */
-static bool
-barrier_everywhere(struct nam_client *client)
+bool
+nam__barrier_everywhere(struct nam_client *client)
 {
 	if (!atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
 		return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
@@ -131,8 +131,8 @@ remote_epoch_of(struct nam_client *client, uint64_t local)
 
 /*
  * Find the oldest local epoch that an operation may have pinned, and take older garbage off the
- * list.  barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It never
- * falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about to be
+ * list.  nam__barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It
+ * never falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about to be
  * withdrawn, as its operation was delayed between loading the epoch and counting itself.  A worker
  * that is not in the list yet has no pins; it enters under the mutex and then pins local_epoch.
  */
@@ -184,7 +184,7 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 	pthread_mutex_unlock(&client->mutex);
 	/* The kernel may lack memory just now; then nothing grows older before the next tick. */
 	if (client->barrier_owed)
-		client->barrier_owed = !barrier_everywhere(client);
+		client->barrier_owed = !nam__barrier_everywhere(client);
 	return local;
 }
 

@@ -7,6 +7,8 @@
 
 #include "compute/worker/worker.h"
 
+/* epoch.c: all threads of the process pass a full fence; false: the kernel cannot just now. */
+bool nam__barrier_everywhere(struct nam_client *client);
 /* epoch.c: before the client's first thread is started; and when it has joined the cluster. */
 void nam__epoch_thread_prepare(struct nam_client *client);
 int nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
@@ -76,7 +78,7 @@ nam__epoch_pin(struct nam_worker *worker)
 		atomic_store_explicit(active,
 			atomic_load_explicit(active, memory_order_relaxed) + 1,
 			memory_order_relaxed);
-		/* Pairs with barrier_everywhere(): it sees the increment, or this the new epoch. */
+		/* Pairs with the barrier: it sees the increment, or this sees the new epoch. */
 		if (atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
 			atomic_thread_fence(memory_order_seq_cst);
 		else
@@ -99,6 +101,39 @@ nam__epoch_unpin(struct nam_worker *worker, uint64_t epoch)
 		memory_order_release);
 }
 
+/* After a pin: requests that follow do not pass a gate that is closed (C28). */
+static inline void
+nam__gates_see(struct nam_worker *worker)
+{
+	if (__builtin_expect(worker->gate.turn != atomic_load_explicit(&worker->client->gates,
+			memory_order_relaxed), 0))
+		nam__gates_step(worker);
+}
+
+/*
+ * Requests outside of an operation pin for themselves, but for the epoch thread's.  Returns what to
+ * unpin, or 0.
+ */
+static inline uint64_t
+nam__request_pin(struct nam_worker *worker)
+{
+	uint64_t epoch;
+
+	if (worker->current->counters != &worker->counters[NAM_OP_OTHER] ||
+		worker == worker->client->epoch_worker)
+		return 0;
+	epoch = nam__epoch_pin(worker);
+	nam__gates_see(worker);
+	return epoch;
+}
+
+static inline void
+nam__request_unpin(struct nam_worker *worker, uint64_t epoch)
+{
+	if (epoch)
+		nam__epoch_unpin(worker, epoch);
+}
+
 /*
  * An operation runs between nam__op_begin() and nam__op_end(): they choose its counters and keep
  * what it may see from being reused.  They do not nest: an operation that needs another one ends
@@ -111,6 +146,7 @@ nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
 
 	task->counters = &worker->counters[kind];
 	task->epoch = nam__epoch_pin(worker);
+	nam__gates_see(worker);
 }
 
 static inline void

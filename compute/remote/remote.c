@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compute/remote/batch.h"
+#include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
 #include "compute/worker/doorbell.h"
 
@@ -37,6 +38,8 @@ batch_add(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t off
 		batch->rc = -NAM_E_LIMIT;
 		return NULL;
 	}
+	if (!batch->count)
+		batch->moves = batch->worker->moves;
 	slot = nam__resolve(batch->worker, at, offset_bytes, bytes, wr);
 	if (__builtin_expect(slot < 0, 0)) {
 		batch->rc = slot;
@@ -158,6 +161,12 @@ nam__batch_post(struct nam_batch *batch)
 
 	if (__builtin_expect(batch->rc || !batch->count, 0))
 		return;
+	/* C28 */
+	if (__builtin_expect(batch->moves != batch->worker->moves, 0)) {
+		for (uint32_t i = 0; i < batch->count; i++)
+			nam__wrs_move(batch->worker, batch->servers[i], &batch->wrs[i], 1);
+		batch->moves = batch->worker->moves;
+	}
 	for (uint32_t i = 1; i < batch->count; i++)
 		one_server &= batch->servers[i] == batch->servers[0];
 	batch->sent |= __builtin_expect(one_server, 1) ?
@@ -171,16 +180,16 @@ int
 nam_batch_await(struct nam_batch *batch)
 {
 	struct nam_worker *worker = batch->worker;
-	int rc, failed;
+	uint64_t pin = nam__request_pin(worker);
+	int rc, failed = 0;
 
 	nam__batch_post(batch);
 	rc = batch->rc;
-	if (__builtin_expect(!batch->posted, 0)) {
-		nam_batch_init(batch, worker);
-		return rc;
+	if (__builtin_expect(batch->posted, 1)) {
+		worker->current->counters->round_trips += batch->sent;
+		failed = nam__task_await(worker); /* SUSPENDS */
 	}
-	worker->current->counters->round_trips += batch->sent;
-	failed = nam__task_await(worker); /* SUSPENDS */
+	nam__request_unpin(worker, pin);
 	nam_batch_init(batch, worker);
 	return rc ? rc : failed;
 }
@@ -348,22 +357,31 @@ static inline int
 post_one(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, struct nam_wr *wr)
 {
 	struct nam__task *task = worker->current;
-	int slot = nam__resolve(worker, at, offset, wr->bytes, wr);
+	int rc, slot = nam__resolve(worker, at, offset, wr->bytes, wr);
+	uint64_t pin;
 
 	if (slot < 0)
 		return slot;
+	pin = nam__request_pin(worker);
 	wr->lkey = nam__buffer_lkey(worker, wr->local);
 	wr->context = task;
 	task->counters->round_trips++;
 	nam__post(worker, (uint32_t)slot, wr, 1);
-	return nam__task_await(worker); /* SUSPENDS */
+	rc = nam__task_await(worker); /* SUSPENDS */
+	nam__request_unpin(worker, pin);
+	return rc;
 }
 
 int
 nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes)
 {
+	uint64_t pin = nam__request_pin(worker);
+	int rc;
+
 	(void)nam__read_post(worker, worker->current, at, local, bytes);
-	return nam__task_await(worker); /* SUSPENDS */
+	rc = nam__task_await(worker); /* SUSPENDS */
+	nam__request_unpin(worker, pin);
+	return rc;
 }
 
 int
@@ -428,23 +446,25 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_qp *qp;
+	uint64_t pin = nam__request_pin(worker);
 	int rc, slot = nam__resolve(worker, at, 0, wr->bytes, wr);
 
-	if (slot < 0)
-		return slot;
-	qp = worker->qps[slot];
+	rc = slot < 0 ? slot : 0;
+	qp = rc ? NULL : worker->qps[slot];
 	if (__builtin_expect(!qp, 0)) {
-		rc = nam__qp_open(worker, (uint32_t)slot);
+		rc = rc ?: nam__qp_open_for(worker, (uint32_t)slot, wr, 1);
 		if (rc)
-			return rc;
+			goto unpin;
 		qp = worker->qps[slot];
 	}
 	if (worker->async_pending == worker->async_size) {
 		uint32_t size = worker->async_size ? 2 * worker->async_size : 64;
 		void **done = realloc(worker->async_done, size * sizeof(void *));
 
-		if (!done)
-			return -ENOMEM;
+		if (!done) {
+			rc = -ENOMEM;
+			goto unpin;
+		}
 		worker->async_done = done;
 		worker->async_size = size;
 	}
@@ -452,22 +472,26 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	wr->context = (void *)((uintptr_t)context | NAM__CONTEXT_ASYNC);
 	rc = worker->qp_post(qp, wr, 1);
 	if (rc < 0)
-		return rc;
+		goto unpin;
 	worker->async_pending++;
+	nam__unawaited_add(worker, 1);
 	counters->ops++;
 	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
 		/* Done, and handed out like any other. */
 		counters->local_reads++;
 		worker->current->local = true;
 		worker->async_done[worker->async_done_count++] = context;
-		return 0;
+	} else {
+		counters->round_trips++;
+		counters->doorbells++;
+		counters->work_requests++;
+		counters->bytes_in += bytes_in;
+		counters->bytes_out += bytes_out;
 	}
-	counters->round_trips++;
-	counters->doorbells++;
-	counters->work_requests++;
-	counters->bytes_in += bytes_in;
-	counters->bytes_out += bytes_out;
-	return 0;
+	rc = 0;
+unpin:
+	nam__request_unpin(worker, pin);
+	return rc;
 }
 
 int
@@ -555,6 +579,9 @@ nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 		nam__closings_see_to(worker);
 	}
 	worker->async_pending -= count;
+	nam__unawaited_add(worker, -count);
+	if (nam__gates_due(worker))
+		nam__gates_step(worker);
 	rc = worker->async_rc;
 	if (__builtin_expect(rc != 0, 0)) {
 		worker->async_rc = 0;

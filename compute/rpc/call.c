@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compute/remote/epoch.h"
 #include "compute/rpc/mailbox.h"
 
 /* A memory server that was silent for timeout_ms gets this share of it, until it is heard again. */
@@ -110,6 +111,8 @@ message_completed(struct nam_worker *worker, struct nam__completion *completion,
 			message_free(worker, message);
 		return;
 	}
+	if (message->sent)
+		*message->sent = true;
 	if (message->call) {
 		message->call->message = NULL;
 		if (wc->status)
@@ -174,7 +177,9 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
 	while ((rc = worker->qp_post(unreliable_qp ? worker->mailboxes[slot]->unreliable_qp :
 		worker->qps[slot], wrs, count)) == -NAM_E_FABRIC_FULL) {
+		worker->posting = true;
 		nam__poll(worker);
+		worker->posting = false;
 		if (nam_now_ns() >= deadline_ns)
 			return -NAM_E_FABRIC_TIMEOUT;
 		if (server_dead(worker, slot))
@@ -315,10 +320,17 @@ nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot,
 }
 
 int
+nam__rpc_ping_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot)
+{
+	*call = (struct nam__call){ .slot = slot, .type = NAM_RPC_PING, .by_send = true };
+	return begin(worker, call, NULL, 0);
+}
+
+int
 nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot)
 {
-	struct nam__call call = { .slot = slot, .type = NAM_RPC_PING, .by_send = true };
-	int rc = begin(worker, &call, NULL, 0);
+	struct nam__call call;
+	int rc = nam__rpc_ping_begin(worker, &call, slot);
 
 	if (rc)
 		return rc;
@@ -388,15 +400,18 @@ int
 nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
 {
+	uint64_t pin = nam__request_pin(worker);
 	struct nam__call call;
 	int rc = nam__rpc_begin(worker, &call, slot, type, body, body_bytes, ret_body,
 		ret_bytes ? *ret_bytes : 0);
 
-	if (rc)
-		return rc;
-	if (!call.local)
-		call.counters->round_trips++;
-	return nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
+	if (!rc) {
+		if (!call.local)
+			call.counters->round_trips++;
+		rc = nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
+	}
+	nam__request_unpin(worker, pin);
+	return rc;
 }
 
 /* ---- several ------------------------------------------------------------------------------ */
@@ -460,7 +475,7 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 {
 	struct many *many;
 	bool waits = false;
-	uint64_t begin_ns;
+	uint64_t begin_ns, pin;
 	int rc = 0;
 
 	if (count > NAM_CALLS_MAX)
@@ -471,6 +486,7 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 	many = nam_buffer_take(worker, sizeof(*many));
 	if (!many)
 		return -ENOMEM;
+	pin = nam__request_pin(worker);
 	for (unsigned i = 0; i < count; i++)
 		many->calls[i].type = 0;
 	for (unsigned i = 0; i < count; i++)
@@ -486,6 +502,7 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 		else if (!rc)
 			rc = calls[i].rc;
 	}
+	nam__request_unpin(worker, pin);
 	nam_buffer_give(worker, many, sizeof(*many));
 	return rc;
 }

@@ -16,6 +16,7 @@ struct nam__message {
 	uint32_t lkey;
 	bool is_receive;
 	struct nam__call *call;		/* SEND: NULL once the call has ended */
+	bool *sent;			/* or NULL; to be set once it has completed */
 };
 
 /*
@@ -55,6 +56,12 @@ NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *cal
 
 int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
 
+/* Begin a PING that follows all requests by SEND so far, whatever the RPC transport. */
+int nam__rpc_ping_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot)
+	NAM_MUST_CHECK;
+/* rpc/drain.c; see struct nam__worker_ops */
+bool nam__rpc_drain(struct nam_worker *worker, uint32_t slot);
+
 /* A call that follows all one-way requests so far, so that its reply acknowledges them. */
 NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 /* Send a one-way request.  0, with its id, or as nam_rpc_call(). */
@@ -68,6 +75,7 @@ int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t typ
 struct nam__one_way {
 	uint32_t sent, acknowledged;
 	uint32_t failed;		/* of those acknowledged */
+	uint32_t before, failed_before;	/* of these, over earlier connections */
 	int rc;				/* the first failure not reported yet */
 	struct {
 		uint64_t id;
@@ -81,8 +89,8 @@ nam__one_way_under_way(const struct nam__one_way *one_way)
 	return one_way->sent - one_way->acknowledged;
 }
 
-/* The connection has ended.  Accepts NULL. */
-void nam__one_way_closed(struct nam__one_way *one_way);
+/* The connection has ended. */
+void nam__one_way_closed(struct nam_worker *worker, uint32_t slot);
 
 /* rpc/reply.c; see struct nam__worker_ops */
 void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);

@@ -249,8 +249,8 @@ fetch_post(struct nam__request_slot *req)
 		.local = fetched_of(req) + req->here,
 		.context = nam__handler_context(&req->completion),
 	};
-	int rc = worker->qps[box->slot] ? worker->qp_post(worker->qps[box->slot], &wr, 1) :
-		nam__lost(worker, box->slot);
+	struct nam_qp *qp = nam__qp_of(worker, box->slot);
+	int rc = qp ? worker->qp_post(qp, &wr, 1) : nam__lost(worker, box->slot);
 
 	if (rc == -NAM_E_FABRIC_FULL) {
 		nam__request_slot_wait(req, 0);
@@ -325,14 +325,14 @@ nam__client_mailbox_wake_server(struct nam__client_mailbox *box, struct nam_op_c
 		.local = word,
 		.context = nam__handler_context(&box->wake.completion),
 	};
+	struct nam_qp *qp = nam__qp_of(worker, box->slot);
 	bool owed;
 
 	if (turn == box->woken_turn)
 		return false;
 	if (NAM_WAKE_BYTES <= box->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
-	owed = worker->qps[box->slot] &&
-		worker->qp_post(worker->qps[box->slot], &wr, 1) == -NAM_E_FABRIC_FULL;
+	owed = qp && worker->qp_post(qp, &wr, 1) == -NAM_E_FABRIC_FULL;
 	if (owed != box->wake_owed)
 		nam__slots_waiting_add(box, owed ? 1 : UINT32_MAX);
 	box->wake_owed = owed;

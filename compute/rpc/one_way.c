@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/remote/epoch.h"
 #include "compute/rpc/call.h"
 
 #define PINGS_MAX 3u
@@ -26,8 +27,10 @@ flush_up_to(struct nam_worker *worker, uint32_t slot, uint32_t number)
 	const struct nam__one_way *one_way = worker->one_way[slot];
 
 	for (unsigned i = 0; (int32_t)(one_way->acknowledged - number) < 0 && i < PINGS_MAX; i++) {
+		uint64_t pin = nam__request_pin(worker);
 		int rc = nam__rpc_ping_by_send(worker, slot); /* SUSPENDS */
 
+		nam__request_unpin(worker, pin);
 		if (rc)
 			return rc;
 	}
@@ -43,7 +46,7 @@ nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, co
 	uint32_t body_bytes)
 {
 	struct nam__one_way *one_way;
-	uint64_t id;
+	uint64_t id, pin;
 	int rc;
 
 	if (slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
@@ -60,7 +63,10 @@ nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, co
 		if (rc)
 			return rc;
 	}
+	pin = nam__request_pin(worker);
 	rc = nam__rpc_post_one_way(worker, slot, type, body, body_bytes, &id);
+	nam__unawaited_add(worker, !rc);
+	nam__request_unpin(worker, pin);
 	if (rc)
 		return rc;
 	one_way->sent++;

@@ -11,9 +11,11 @@
 
 /* Take the acknowledgement in a reply to `call`, or to a failed one-way request. */
 static void
-one_way_acknowledge(struct nam__one_way *one_way, const struct nam_rpc_header *header,
-	const struct nam__call *call)
+one_way_acknowledge(struct nam_worker *worker, struct nam__one_way *one_way,
+	const struct nam_rpc_header *header, const struct nam__call *call)
 {
+	uint8_t said = (uint8_t)(header->one_way + one_way->before);
+	uint8_t said_failed = (uint8_t)((header->one_way >> 8) + one_way->failed_before);
 	uint32_t least, done, failed = one_way->failed;
 
 	if (!nam__one_way_under_way(one_way))
@@ -33,24 +35,32 @@ one_way_acknowledge(struct nam__one_way *one_way, const struct nam_rpc_header *h
 		if (!one_way->rc)
 			one_way->rc = header->status;
 	}
-	done = least + (uint8_t)((uint8_t)header->one_way - (uint8_t)least);
+	done = least + (uint8_t)(said - (uint8_t)least);
 	/* A smaller number is of an old reply, and a greater one than was sent is nonsense. */
 	if (done - one_way->acknowledged > nam__one_way_under_way(one_way))
 		return;
 	for (uint32_t n = one_way->acknowledged + 1; n != done + 1; n++)
 		failed += one_way->each[n % NAM_ONE_WAY_MAX].failed;
 	/* C15: otherwise a failure is yet to come; its reply is another acknowledgement. */
-	if (NAM_GUARD(ONE_WAY_FAILED) && (uint8_t)failed != (uint8_t)(header->one_way >> 8))
+	if (NAM_GUARD(ONE_WAY_FAILED) && (uint8_t)failed != said_failed)
 		return;
+	nam__unawaited_add(worker, one_way->acknowledged - done);
 	one_way->acknowledged = done;
 	one_way->failed = failed;
 }
 
 void
-nam__one_way_closed(struct nam__one_way *one_way)
+nam__one_way_closed(struct nam_worker *worker, uint32_t slot)
 {
-	if (!one_way || !nam__one_way_under_way(one_way))
+	struct nam__one_way *one_way = worker->one_way[slot];
+
+	if (!one_way)
 		return;
+	one_way->before = one_way->sent;
+	one_way->failed_before = one_way->failed;
+	if (!nam__one_way_under_way(one_way))
+		return;
+	nam__unawaited_add(worker, one_way->acknowledged - one_way->sent);
 	one_way->acknowledged = one_way->sent;
 	if (!one_way->rc)
 		one_way->rc = -NAM_E_FABRIC_PEER_DEAD;
@@ -106,7 +116,7 @@ nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, ui
 		return;
 	rc = nam_rpc_check(message, bytes);
 	if (!rc && worker->one_way[slot])
-		one_way_acknowledge(worker->one_way[slot], header, call);
+		one_way_acknowledge(worker, worker->one_way[slot], header, call);
 	if (!call)
 		return;
 	if (!rc && header->type != call->type)

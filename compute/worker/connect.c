@@ -134,7 +134,7 @@ nam__failure_why(struct nam_worker *worker, int rc)
 }
 
 int
-nam__qp_open(struct nam_worker *worker, uint32_t slot)
+nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 {
 	const struct nam__server *server = &worker->client->servers[slot];
 	struct nam__answering *answering = &worker->answering[slot];

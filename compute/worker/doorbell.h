@@ -22,6 +22,7 @@ struct nam__doorbell {
 	uint64_t remote;		/* of the object's first byte */
 	uint32_t rkey;
 	int server;			/* slot, or negative: the address names no known region */
+	uint32_t moves;			/* the worker's, as it was resolved */
 	uint32_t bytes_in;
 	uint32_t count;			/* apart: as neighbours, both sums would be one vector */
 	uint32_t bytes_out;
@@ -38,6 +39,7 @@ nam__doorbell_init_for(struct nam__doorbell *doorbell, struct nam_worker *worker
 	doorbell->task = task;
 	doorbell->count = 0;
 	doorbell->bytes_in = doorbell->bytes_out = 0;
+	doorbell->moves = worker->moves;
 	doorbell->server = nam__resolve(worker, at, 0, NAM_GADDR_UNIT_BYTES, &resolved);
 	doorbell->remote = resolved.remote;
 	doorbell->rkey = resolved.rkey;
@@ -103,6 +105,9 @@ nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_
 	doorbell->bytes_in += 8;
 }
 
+/* gates.c: memory has moved since it was resolved (C28). */
+void nam__doorbell_move(struct nam__doorbell *doorbell);
+
 /* Post what was collected, at least one, and empty the doorbell.  Its server is known. */
 static inline __attribute__((always_inline)) void
 nam__doorbell_post(struct nam__doorbell *doorbell)
@@ -116,6 +121,8 @@ nam__doorbell_post(struct nam__doorbell *doorbell)
 	/* Completions of one queue pair come in order: the last one proves them all. */
 	doorbell->wrs[count - 1].context = task;
 	doorbell->wrs[count - 1].flags = NAM_WR_SIGNALED;
+	if (__builtin_expect(doorbell->moves != worker->moves, 0))
+		nam__doorbell_move(doorbell);
 	doorbell->count = 0;
 	counters->round_trips++;
 	counters->bytes_in += doorbell->bytes_in;

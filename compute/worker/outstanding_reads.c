@@ -82,7 +82,7 @@ post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, 
 	do {
 		rc = slot < 0 ? slot : 0;
 		if (!rc && !worker->qps[slot])
-			rc = nam__qp_open(worker, (uint32_t)slot);
+			rc = nam__qp_open_for(worker, (uint32_t)slot, wrs, count);
 		rc = rc ?: worker->qp_post(worker->qps[slot], wrs, count);
 		/* A full queue pair empties as its requests complete. */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_FULL, 0) && (nam__poll(worker), true));

@@ -14,8 +14,10 @@
 #include "common/fiber/switch.h"
 #include "outstanding_reads.h"
 
-/* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
-#define POLLS_PER_DEADLINE_CHECK 1024u
+/* Deadlines of RPCs and gates are looked at when idle, and at least once in so many polls. */
+#define POLLS_PER_LOOK 1024u
+#define POLLS_PER_GATE_STEP 16u
+#define GATE_POLL_NS 50000ull
 #define IDLE_WAIT_NS 10000000ull
 
 /* ---- ready tasks ----------------------------------------------------------------------------- */
@@ -117,7 +119,10 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	uint32_t slot = slot_of(qp);
 
 	(void)nam__failure_explain(worker, slot, nam__lost(worker, slot));
-	worker->qps[slot] = NULL;
+	if (worker->gate.qp == qp)
+		worker->gate.qp = NULL;
+	else
+		worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
 	worker->ops->server_closed(worker, slot);
 }
@@ -132,18 +137,26 @@ async_completed(struct nam_worker *worker, const struct nam_wc *wc)
 		(void *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
 }
 
+/* The first cause stays: a later one says less.  A process that passed its memory on may end. */
+static void
+lost(struct nam_worker *worker, uint32_t slot, int status)
+{
+	struct nam__server *server = &worker->client->servers[slot];
+	int none = 0;
+
+	if (worker->answering[slot].boot == server->boot)
+		atomic_compare_exchange_strong(&server->lost, &none, status);
+}
+
 static void
 completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	uintptr_t context = (uintptr_t)wc->context;
-	int none = 0;
 
 	if (wc->status)
 		failed(worker, wc);
 	if (wc->op == NAM_WC_CLOSED) {
-		/* The first cause stays: a later one says less. */
-		atomic_compare_exchange_strong(&worker->client->servers[slot_of(wc->qp)].lost,
-			&none, wc->status);
+		lost(worker, slot_of(wc->qp), wc->status);
 		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
@@ -185,6 +198,8 @@ nam__closings_end(struct nam_worker *worker)
 		server_closed(worker, worker->closing[--worker->closing_count]);
 }
 
+/* ---- now and then -------------------------------------------------------------------------- */
+
 /*
  * If there may be more completions, a reply that lies there has come in time.  Replies that lay
  * there at the last look have been taken by now.  So calls end whose deadline had passed by then.
@@ -194,12 +209,23 @@ check_deadlines(struct nam_worker *worker, bool more)
 {
 	uint64_t now;
 
-	worker->polls = 0;
 	if (!worker->calls)
 		return;
 	now = nam_now_ns();
 	worker->ops->check_deadlines(worker, more ? worker->polls_ns : now);
 	worker->polls_ns = now;
+}
+
+static void
+look_around(struct nam_worker *worker, bool more)
+{
+	worker->polls = 0;
+	/* A request that is formed must go where it was formed for. */
+	if (!worker->posting && nam__gates_due(worker)) {
+		nam__gates_step(worker);
+		worker->polls = POLLS_PER_LOOK - POLLS_PER_GATE_STEP;
+	}
+	check_deadlines(worker, more);
 }
 
 int
@@ -215,8 +241,8 @@ nam__poll(struct nam_worker *worker)
 		count += worker->ops->poll(worker);
 	if (__builtin_expect(worker->paused != NULL, 0))
 		pauses_end(worker);
-	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK)
-		check_deadlines(worker, count >= (int)NAM__POLL_BATCH);
+	if (++worker->polls >= POLLS_PER_LOOK)
+		look_around(worker, count >= (int)NAM__POLL_BATCH);
 	return count;
 }
 
@@ -235,8 +261,47 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	/* It may have been this host that stood still, and not the memory server. */
-	if (worker->calls && nam__poll(worker) == 0)
-		check_deadlines(worker, false);
+	if ((worker->calls || nam__gates_due(worker)) && nam__poll(worker) == 0)
+		look_around(worker, false);
+}
+
+/* The epoch thread opens the gates, so its worker does not wait for that. */
+static int
+gate_await(struct nam_worker *worker, uint32_t slot)
+{
+	const struct nam_client *client = worker->client;
+	uint64_t until_ns = nam_now_ns() + client->options.timeout_ms * 1000000ull;
+
+	for (;;) {
+		nam__gates_step(worker);
+		if (nam__gate_slot(worker->gate.turn) != slot)
+			return 0;
+		if (worker == client->epoch_worker || nam_now_ns() >= until_ns)
+			return nam_diag_set(&worker->diag, -NAM_E_FABRIC_TIMEOUT,
+				"the memory of the memory server at %s is moving to another "
+				"process, which has not ended within timeout_ms (%u); try again",
+				client->servers[slot].address, client->options.timeout_ms);
+		if (!nam__poll(worker))
+			nam_sleep_ns(GATE_POLL_NS);
+	}
+}
+
+int
+nam__qp_open(struct nam_worker *worker, uint32_t slot)
+{
+	int rc = gate_await(worker, slot);
+
+	return rc ?: nam__qp_connect(worker, slot);
+}
+
+int
+nam__qp_open_for(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	int rc = nam__qp_open(worker, slot);
+
+	if (!rc)
+		nam__wrs_move(worker, slot, wrs, count);
+	return rc;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -336,7 +401,7 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
 	for (;;) {
-		rc = worker->qps[slot] ? 0 : nam__qp_open(worker, slot);
+		rc = worker->qps[slot] ? 0 : nam__qp_open_for(worker, slot, wrs, count);
 		rc = rc ?: worker->qp_post(worker->qps[slot], wrs, count);
 		if (rc != -NAM_E_FABRIC_FULL)
 			break;

@@ -7,9 +7,12 @@
 #include "common/race.h"
 #include "compute/client/client_internal.h"
 #include "completion.h"
+#include "gates.h"
+#include "ops.h"
 #include "task.h"
 
 struct nam__call;
+struct nam__drain;
 struct nam__one_way;
 struct nam__block_cache;			/* alloc.c */
 struct nam__limbo;			/* limbo.c */
@@ -17,24 +20,11 @@ struct nam__limbo;			/* limbo.c */
 #define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
 #define NAM__RECV_BUFFERS 16u
 
-/* The layers above, which have requests under way. */
-struct nam__worker_ops {
-	/* Fill qps[slot], and all that belongs to it; waits for the server. */
-	int (*connect)(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag);
-	/* The connection of a slot has ended. */
-	void (*server_closed)(struct nam_worker *worker, uint32_t slot);
-	/* Take replies that memory servers WROTE; returns how many. */
-	int (*poll)(struct nam_worker *worker);
-	/* How long the worker may sleep: at most wait_ns, 0 to poll. */
-	uint64_t (*patience)(const struct nam_worker *worker, uint64_t wait_ns);
-	/* End calls whose deadline had passed by then. */
-	void (*check_deadlines)(struct nam_worker *worker, uint64_t then_ns);
-};
-
 /* Of one memory server, as a worker sees it. */
 struct nam__answering {
 	uint32_t replies;
 	bool silent;	/* a call ended at its deadline, and no reply has come since it began */
+	uint64_t boot;			/* of the process that has qps[slot] */
 	int refusal;			/* of the last attempt to connect */
 	uint64_t connect_again_ns;	/* when to try again, after a failure */
 };
@@ -51,6 +41,8 @@ struct nam_worker {
 	uint32_t ready_count;
 	struct nam__task *paused;	/* the one that goes on soonest first */
 	struct nam__slot_waiter *slot_waiters;	/* lock.c: tasks that pause, in order */
+	uint32_t moves;		/* connections that it dropped, as the memory has moved */
+	bool posting;			/* a request is formed, and waits for room */
 	uint32_t closing_count;
 	uint32_t failed_slot;		/* of the last request that has failed */
 	uint32_t slots_waiting;	/* their replies come without notice */
@@ -63,6 +55,8 @@ struct nam_worker {
 	struct nam__deferred deferred;
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
+	struct nam__gate gate;
+	atomic_uint unawaited;		/* requests without a waiter under way */
 	/* operations under way, by local epoch & 3; the epoch thread reads them */
 	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
 
@@ -84,6 +78,7 @@ struct nam_worker {
 	uint8_t *datagrams;
 	struct nam_mr datagrams_mr;
 	uint64_t call_ids;
+	struct nam__drain *drain;	/* rpc/drain.c */
 	void **async_done;		/* contexts that nam_async_poll has not handed out */
 	uint32_t async_done_count;
 	uint32_t async_pending;		/* posted, not handed out */
@@ -134,10 +129,23 @@ nam__lost(const struct nam_worker *worker, uint32_t slot)
 
 /*
  * connect.c: if the slot never had a queue pair, connect.  0, the failure of the connection that
- * has ended, or that of connecting, with its diag.  A failure to connect holds for a while.  Other
- * tasks of the worker stand still meanwhile.
+ * has ended, or that of connecting, with its diag.  A failure to connect holds for a while.
+ */
+int nam__qp_connect(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+/*
+ * worker.c: and before that, wait until the gate of this slot is open.  If it stays closed for
+ * timeout_ms, -NAM_E_FABRIC_TIMEOUT.  Other tasks of the worker stand still meanwhile.
  */
 int nam__qp_open(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+
+/*
+ * worker.c: as nam__qp_open(), before requests are posted that were formed for that slot.  If its
+ * memory has moved meanwhile, they lead there.
+ */
+int nam__qp_open_for(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs,
+	unsigned count) NAM_MUST_CHECK;
+/* gates.c: requests that were formed for a slot before worker->moves was what it is. */
+void nam__wrs_move(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count);
 
 /* Take completions and make tasks ready.  Returns how many completions there were. */
 int nam__poll(struct nam_worker *worker);
@@ -147,6 +155,23 @@ NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
 
 /* Leave the current task until nam__task_ready() is called for it. */
 NAM_FIBER_FN void nam__suspend(struct nam_worker *worker);
+
+/* Whether the worker has not followed the turn of the gates, or is not quiet. */
+static inline bool
+nam__gates_due(const struct nam_worker *worker)
+{
+	uint32_t turn = atomic_load_explicit(&worker->client->gates, memory_order_relaxed);
+
+	return __builtin_expect(worker->gate.turn != turn || (worker->gate.slot != NAM__GATES_OPEN &&
+		atomic_load_explicit(&worker->gate.quiet, memory_order_relaxed) != turn), 0);
+}
+
+/* For what belongs to a call that has begun: also behind a gate. */
+static inline struct nam_qp *
+nam__qp_of(const struct nam_worker *worker, uint32_t slot)
+{
+	return worker->qps[slot] ?: worker->gate.slot == slot ? worker->gate.qp : NULL;
+}
 
 /*
  * Fill what names the remote side of a request for so many bytes, at least 1.  The server's slot,
@@ -230,7 +255,7 @@ nam__read_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
 
 	if (__builtin_expect(!qp, 0)) {
-		rc = slot < 0 ? slot : nam__qp_open(worker, (uint32_t)slot);
+		rc = slot < 0 ? slot : nam__qp_open_for(worker, (uint32_t)slot, &wr, 1);
 		if (rc) {
 			task->rc = rc;
 			return false;
@@ -255,6 +280,15 @@ nam__read_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	counters->work_requests++;
 	task->pending++;
 	return true;
+}
+
+/* Only the worker's thread writes it. */
+static inline void
+nam__unawaited_add(struct nam_worker *worker, uint32_t count)
+{
+	atomic_store_explicit(&worker->unawaited,
+		atomic_load_explicit(&worker->unawaited, memory_order_relaxed) + count,
+		memory_order_release);
 }
 
 static inline void

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drain.c -- when no request of a worker to one memory server is under way.
+ *
+ * Requests of a queue pair complete in their order, so a PING proves those before it.  Calls by
+ * other ways end by themselves.
+ */
+#include <stdlib.h>
+
+#include "compute/rpc/call.h"
+
+struct nam__drain {
+	struct nam__call ping;
+	bool begun;
+	bool sent;			/* its SEND has completed, and all before it */
+};
+
+static bool
+has_calls(const struct nam_worker *worker, uint32_t slot)
+{
+	for (const struct nam__call *call = worker->calls; call; call = call->next)
+		if (call->slot == slot)
+			return true;
+	return false;
+}
+
+bool
+nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
+{
+	const struct nam__one_way *one_way = worker->one_way[slot];
+	struct nam__drain *drain = worker->drain;
+
+	/* Its connection has ended, and so has all that went over it. */
+	if (!worker->qps[slot])
+		return true;
+	if (!drain)
+		drain = worker->drain = calloc(1, sizeof(*drain));
+	if (!drain || (drain->begun && !(drain->ping.done && drain->sent)))
+		return false;
+	if (drain->begun && drain->ping.slot == slot && !drain->ping.rc &&
+		!has_calls(worker, slot) && (!one_way || !nam__one_way_under_way(one_way))) {
+		drain->begun = false;
+		return true;
+	}
+	drain->sent = false;
+	drain->begun = !has_calls(worker, slot) &&
+		!nam__rpc_ping_begin(worker, &drain->ping, slot);
+	if (drain->begun)
+		drain->ping.message->sent = &drain->sent;
+	return false;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gates.c -- how workers stop posting to one memory server, and go on.
+ *
+ * A worker that has nothing under way needs no step of its own: it sees the turn when it next pins
+ * an epoch, before it posts (C28).
+ */
+#include "gates.h"
+
+#include "doorbell.h"
+
+static uint32_t
+turn_of(const struct nam_client *client)
+{
+	return atomic_load_explicit(&client->gates, memory_order_acquire);
+}
+
+/* ---- the epoch thread ------------------------------------------------------------------------ */
+
+static void
+turn(struct nam_client *client, uint32_t slot)
+{
+	uint32_t count = (turn_of(client) >> 16) + 1;
+
+	atomic_store_explicit(&client->gates, count << 16 | slot, memory_order_seq_cst);
+}
+
+/* It has pinned no epoch, and has no request without a waiter. */
+static bool
+is_idle(struct nam_worker *worker)
+{
+	for (uint32_t i = 0; i < NAM__LOCAL_EPOCHS; i++)
+		if (atomic_load_explicit(&worker->active[i], memory_order_acquire))
+			return false;
+	return !atomic_load_explicit(&worker->unawaited, memory_order_acquire);
+}
+
+void
+nam__gate_close(struct nam_client *client, uint32_t slot)
+{
+	if (nam__gate_slot(turn_of(client)) != slot)
+		turn(client, slot);
+}
+
+bool
+nam__gate_is_quiet(struct nam_client *client)
+{
+	uint32_t now = turn_of(client);
+	bool quiet = true;
+
+	/* This thread's worker. */
+	nam__gates_step(client->epoch_worker);
+	pthread_mutex_lock(&client->mutex);
+	for (struct nam_worker *worker = client->workers; worker; worker = worker->next)
+		/* C28 */
+		quiet &= !NAM_GUARD(GATE_QUIET) || is_idle(worker) ||
+			atomic_load_explicit(&worker->gate.quiet, memory_order_acquire) == now;
+	pthread_mutex_unlock(&client->mutex);
+	return quiet;
+}
+
+void
+nam__gates_open(struct nam_client *client)
+{
+	if (nam__gate_slot(turn_of(client)) == NAM__GATES_OPEN)
+		return;
+	turn(client, NAM__GATES_OPEN);
+	nam__gates_step(client->epoch_worker);
+}
+
+/* ---- a worker ------------------------------------------------------------------------------ */
+
+static void
+take_back(struct nam_worker *worker)
+{
+	struct nam__gate *gate = &worker->gate;
+
+	if (gate->slot != NAM__GATES_OPEN && gate->qp)
+		worker->qps[gate->slot] = gate->qp;
+	gate->slot = NAM__GATES_OPEN;
+	gate->qp = NULL;
+}
+
+/* Connections to a process that has passed its memory on. */
+static void
+moved_drop(struct nam_worker *worker)
+{
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		struct nam_qp *qp = worker->qps[slot];
+
+		if (!qp || worker->answering[slot].boot == worker->client->servers[slot].boot)
+			continue;
+		worker->qps[slot] = NULL;
+		qp->ops->qp_destroy(qp);
+		worker->ops->server_closed(worker, slot);
+		worker->moves++;
+	}
+}
+
+static void
+put_aside(struct nam_worker *worker)
+{
+	struct nam__gate *gate = &worker->gate;
+
+	gate->qp = worker->qps[gate->slot];
+	worker->qps[gate->slot] = NULL;
+}
+
+void
+nam__gates_step(struct nam_worker *worker)
+{
+	struct nam__gate *gate = &worker->gate;
+	uint32_t now = turn_of(worker->client);
+	uint32_t slot = nam__gate_slot(now);
+
+	if (gate->turn != now) {
+		take_back(worker);
+		moved_drop(worker);
+		gate->turn = now;
+		gate->slot = slot;
+	} else if (slot != NAM__GATES_OPEN) {
+		worker->qps[slot] = gate->qp;
+	}
+	if (slot == NAM__GATES_OPEN)
+		return;
+	/* It may post a request behind all others. */
+	if (atomic_load_explicit(&gate->quiet, memory_order_relaxed) != now &&
+		worker->ops->drain(worker, slot))
+		/* Release: what it has read there comes before what others write. */
+		atomic_store_explicit(&gate->quiet, now, memory_order_release);
+	put_aside(worker);
+}
+
+/* ---- requests that were formed before ---------------------------------------------------- */
+
+static const struct nam_region *
+region_of(const struct nam_region_block *block, const struct nam_wr *wr)
+{
+	for (uint32_t i = 0; i < NAM_REGIONS_PER_SERVER; i++) {
+		const struct nam_region *region = &block->regions[i];
+
+		if (region->bytes && nam_region_rkey(region) == wr->rkey &&
+			wr->remote - region->remote < region->bytes)
+			return region;
+	}
+	return NULL;
+}
+
+void
+nam__wrs_move(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	const struct nam_client *client = worker->client;
+	const struct nam_region_block *now = nam_region_table_block(&client->regions,
+		client->servers[slot].id);
+
+	for (unsigned i = 0; now && i < count; i++) {
+		const struct nam_region_block *block = now;
+		const struct nam_region *from = NULL, *to;
+
+		while (wrs[i].op != NAM_WR_SEND && block && !(from = region_of(block, &wrs[i])))
+			block = block->replaced;
+		if (!from || block == now)
+			continue;
+		to = &now->regions[from - block->regions];
+		wrs[i].remote = to->remote + (wrs[i].remote - from->remote);
+		wrs[i].rkey = nam_region_rkey(to);
+	}
+}
+
+void
+nam__doorbell_move(struct nam__doorbell *doorbell)
+{
+	struct nam_wr object = { .op = NAM_WR_READ, .remote = doorbell->remote,
+		.rkey = doorbell->rkey };
+
+	nam__wrs_move(doorbell->worker, (uint32_t)doorbell->server, doorbell->wrs, doorbell->count);
+	nam__wrs_move(doorbell->worker, (uint32_t)doorbell->server, &object, 1);
+	doorbell->remote = object.remote;
+	doorbell->rkey = object.rkey;
+	doorbell->moves = doorbell->worker->moves;
+}
