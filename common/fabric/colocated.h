@@ -26,6 +26,7 @@ struct nam_colocated_region {
 
 struct nam_colocated {
 	uint64_t pid;			/* of the memory server */
+	struct nam_colocated *before;	/* of an earlier process; connections may still use it */
 	uint32_t count;
 	struct nam_colocated_region regions[];
 };

@@ -43,6 +43,7 @@ struct nam__server {
 	/* Whether the lead was asked if that was because of a fence, and has answered. */
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */
+	struct nam_colocated *colocated_before;	/* of processes that had its memory before */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
@@ -123,6 +124,7 @@ struct nam_client {
 	uint64_t sign_epoch, sign_ns;	/* epoch thread only: the next sign of life, of that slot */
 	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
 	uint64_t fence_retry_ns;	/* epoch thread only */
+	uint64_t gate_ns;		/* epoch thread only: when a gate was closed last */
 	uint16_t fence_last;		/* epoch thread only: the client it has fenced last */
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
@@ -279,6 +281,8 @@ nam__slot_has_server(const struct nam_client *client, uint32_t slot)
  * Its regions are known.
  */
 NAM_FIBER_FN void nam__colocated_open(struct nam_client *client, uint32_t slot);
+/* Its memory is at another process now; connections to the earlier one still use that. */
+void nam__colocated_leave(struct nam__server *server);
 void nam__colocated_forget(struct nam__server *server);
 
 #endif /* NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H */

@@ -12,21 +12,66 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "compute/view/fence.h"
+#include "compute/remote/epoch.h"
 #include "compute/view/sweep.h"
 #include "compute/worker/worker.h"
 
+#define GIVE_UP_FACTOR 4u		/* times timeout_ms, from the closing of a gate on */
 #define SIGN_NS 250000000ull		/* stewards give a client at least four times that */
 
 /*
- * Whether nothing of this client is under way to the memory server, nor will be while it moves.  No
- * thread of this client can tell yet, so it does not acknowledge such a view.
+ * C28: whether nothing of this client is under way to the memory server, nor will be while it
+ * moves.  Otherwise to be called again.
  */
 static bool
 moving_follow(struct nam_client *client, const struct nam_view_member *member)
 {
-	(void)client;
-	(void)member;
-	return false;
+	uint16_t slot = client->slot_of_id[member->id];
+
+	/* It holds nothing there, and all that it posted there has failed. */
+	if (atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire))
+		return true;
+	if (!nam__gate_is_of(client, slot))
+		client->gate_ns = nam_now_ns();
+	nam__gate_close(client, slot);
+	nam_race_point("gate.closed");
+	return nam__barrier_everywhere(client) && nam__gate_is_quiet(client);
+}
+
+/*
+ * C28: the memory is at another process now.  The gate is closed, so only this thread has to do
+ * with it.  A failure: that process does not answer, and this is to be called again.
+ */
+NAM_FIBER_FN static int
+moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_member *member)
+{
+	struct nam__server *server = &client->servers[slot];
+	const char *address = server->address;
+	uint64_t boot = server->boot;
+	struct nam_diag diag = { "" };
+	int none = 0, rc = nam__server_address_set(client, server, member->address);
+
+	if (rc)
+		return rc;
+	/* Its own connection to the earlier process is behind the gate. */
+	nam__gate_drop(client->epoch_worker);
+	server->boot = member->boot;
+	nam__colocated_leave(server);
+	rc = nam__worker_connect(client->epoch_worker, slot, &diag);
+	if (!rc)
+		rc = nam__regions_learn(client, slot, &diag); /* SUSPENDS */
+	if (!rc) {
+		nam__colocated_open(client, slot); /* SUSPENDS */
+		return 0;
+	}
+	nam__worker_disconnect(client->epoch_worker, slot);
+	server->address = address;
+	server->boot = boot;
+	if (nam_now_ns() < client->gate_ns + GIVE_UP_FACTOR * client->options.timeout_ms * 1000000ull)
+		return rc;
+	/* This client does not reach it, so the memory is lost for this client. */
+	atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
+	return 0;
 }
 
 /* A member as the view has it now.  A failure: it does not answer. */
@@ -35,25 +80,29 @@ member_follow(struct nam_client *client, const struct nam_view_member *member)
 {
 	uint16_t slot = client->slot_of_id[member->id];
 	struct nam__server *server = slot == NAM__NO_SLOT ? NULL : &client->servers[slot];
+	bool same = server && server->boot == member->boot;
 	struct nam_diag diag = { "" };
-	int none = 0, rc;
+	int none = 0, rc = 0;
 
-	/*
-	 * Its memory is gone, and so are the addresses that this client has.  Or it is at a
-	 * successor that this client does not know, so it cannot say that all members have fenced
-	 * another client.
-	 */
-	if (server && server->boot != member->boot && member->state != NAM_VIEW_JOINING) {
-		atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
-		return server->memory == member->memory ? -NAM_E_FABRIC_PEER_DEAD : 0;
-	}
-	if (!server || server->boot != member->boot) {
+	if (server && !same && member->state != NAM_VIEW_JOINING) {
+		bool lost = atomic_load_explicit(&server->lost, memory_order_relaxed);
+
+		if (!lost && server->memory == member->memory && nam__gate_is_of(client, slot))
+			rc = moved_follow(client, slot, member); /* SUSPENDS */
+		/* Its memory is gone, and so are the addresses that this client has. */
+		else
+			atomic_compare_exchange_strong(&server->lost, &none,
+				-NAM_E_FABRIC_PEER_DEAD);
+	} else if (!same) {
 		rc = nam__member_install(client, member, &diag); /* SUSPENDS */
-		if (rc)
-			return rc;
-		server = &client->servers[client->slot_of_id[member->id]];
 	}
-	nam__member_note(server, member);
+	if (rc)
+		return rc;
+	server = &client->servers[client->slot_of_id[member->id]];
+	if (!atomic_load_explicit(&server->lost, memory_order_relaxed))
+		nam__member_note(server, member);
+	if (member->state == NAM_VIEW_UP && nam__gate_is_of(client, slot))
+		nam__gates_open(client);
 	return 0;
 }
 

@@ -21,7 +21,7 @@ _Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_I
 static void
 unmap(struct nam_colocated *colocated)
 {
-	for (uint32_t i = 0; colocated && i < colocated->count; i++)
+	for (uint32_t i = 0; i < colocated->count; i++)
 		(void)munmap((void *)(uintptr_t)colocated->regions[i].base,
 			colocated->regions[i].bytes);
 	free(colocated);
@@ -127,8 +127,26 @@ nam__colocated_open(struct nam_client *client, uint32_t slot)
 }
 
 void
+nam__colocated_leave(struct nam__server *server)
+{
+	struct nam_colocated *colocated = server->colocated;
+
+	if (colocated)
+		colocated->before = server->colocated_before;
+	server->colocated_before = colocated ?: server->colocated_before;
+	server->colocated = NULL;
+	server->near = false;
+}
+
+void
 nam__colocated_forget(struct nam__server *server)
 {
-	unmap(server->colocated);
-	server->colocated = NULL;
+	struct nam_colocated *colocated, *before;
+
+	nam__colocated_leave(server);
+	for (colocated = server->colocated_before; colocated; colocated = before) {
+		before = colocated->before;
+		unmap(colocated);
+	}
+	server->colocated_before = NULL;
 }

@@ -287,8 +287,9 @@ epoch_thread_main(void *arg)
 		epoch_thread_tick(client); /* SUSPENDS */
 		generation = atomic_load_explicit(&client->generation, memory_order_relaxed);
 		/* While a generation begins, a client waits for all slots, without memory. */
-		nam_sleep_ns(generation_of(client->published_epoch) == generation ? TICK_NS :
-			TICK_NS / 8);
+		/* And while memory moves, requests wait. */
+		nam_sleep_ns(generation_of(client->published_epoch) == generation &&
+			nam__gate_is_of(client, NAM__GATES_OPEN) ? TICK_NS : TICK_NS / 8);
 	}
 	/* No client waits for this one any more.  If this fails, the server does it at the end. */
 	(void)slot_publish(client, 0); /* SUSPENDS */

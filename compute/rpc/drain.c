@@ -35,7 +35,8 @@ nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
 		return true;
 	if (!drain)
 		drain = worker->drain = calloc(1, sizeof(*drain));
-	if (!drain || (drain->begun && !(drain->ping.done && drain->sent)))
+	if (!drain || (drain->begun &&
+			(!drain->ping.done || (!drain->ping.rc && !drain->sent))))
 		return false;
 	if (drain->begun && drain->ping.slot == slot && !drain->ping.rc &&
 		!has_calls(worker, slot) && (!one_way || !nam__one_way_under_way(one_way))) {

@@ -68,6 +68,12 @@ nam__gates_open(struct nam_client *client)
 	nam__gates_step(client->epoch_worker);
 }
 
+bool
+nam__gate_is_of(const struct nam_client *client, uint32_t slot)
+{
+	return nam__gate_slot(turn_of(client)) == slot;
+}
+
 /* ---- a worker ------------------------------------------------------------------------------ */
 
 static void
@@ -81,20 +87,37 @@ take_back(struct nam_worker *worker)
 	gate->qp = NULL;
 }
 
+static void
+drop(struct nam_worker *worker, uint32_t slot)
+{
+	struct nam_qp *qp = worker->qps[slot];
+
+	worker->qps[slot] = NULL;
+	qp->ops->qp_destroy(qp);
+	worker->ops->server_closed(worker, slot);
+	worker->moves++;
+}
+
+void
+nam__gate_drop(struct nam_worker *worker)
+{
+	uint32_t slot = worker->gate.slot;
+
+	if (!worker->gate.qp)
+		return;
+	worker->qps[slot] = worker->gate.qp;
+	worker->gate.qp = NULL;
+	drop(worker, slot);
+}
+
 /* Connections to a process that has passed its memory on. */
 static void
 moved_drop(struct nam_worker *worker)
 {
-	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-		struct nam_qp *qp = worker->qps[slot];
-
-		if (!qp || worker->answering[slot].boot == worker->client->servers[slot].boot)
-			continue;
-		worker->qps[slot] = NULL;
-		qp->ops->qp_destroy(qp);
-		worker->ops->server_closed(worker, slot);
-		worker->moves++;
-	}
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
+		if (worker->qps[slot] && worker->answering[slot].boot !=
+				worker->client->servers[slot].boot)
+			drop(worker, slot);
 }
 
 static void

@@ -41,6 +41,10 @@ void nam__gate_close(struct nam_client *client, uint32_t slot);
  * before the gate opens.
  */
 bool nam__gate_is_quiet(struct nam_client *client);
+/* Whether it is this slot's that is closed. */
+bool nam__gate_is_of(const struct nam_client *client, uint32_t slot);
+/* The worker's connection behind the gate ends: its process has passed the memory on. */
+void nam__gate_drop(struct nam_worker *worker);
 /* The epoch thread.  The slot names the process that has the memory now. */
 void nam__gates_open(struct nam_client *client);
 
