@@ -49,6 +49,52 @@ int nam_server_add(const struct nam_client_options *options, const char *address
 	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+struct nam_server_moved {
+	uint32_t id;
+	int already;			/* 1: the successor had it, and nothing was changed */
+	int retired;			/* 0: the old process still runs, and must be ended */
+	uint64_t view;			/* the number of the view, which has the successor */
+	uint64_t bytes;			/* that were copied */
+	uint64_t stopped_us;		/* clients posted nothing to it for about so long */
+};
+
+/*
+ * @client	has not stopped its requests yet: "client 7 (loader, pid 4711)"; NULL: all have
+ * @bytes	are copied
+ */
+typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes);
+
+/**
+ * nam_server_move -- the memory of a memory server passes to a successor, while clients are at
+ * work: another process with the same id and memory, started with --successor.
+ *
+ * Clients' requests to it wait meanwhile; no operation fails that takes less than half of its
+ * timeout_ms.  After a failure the old process goes on, and another successor is to be started.
+ *
+ * @options	as for nam_client_connect(): one memory server of the cluster is enough.  Half of
+ *		timeout_ms is the longest time that clients wait
+ * @address	"shm:PATH": the successor, as clients reach it
+ * @fn		called again and again; may be NULL
+ *
+ * Returns 0: the successor has the memory, and the old process can be ended.  Or, with a message in
+ * *diag:
+ *	-EINVAL, -errno			a cluster text is malformed, or names several successors
+ *	-ENOMEM
+ *	-NAM_E_CLUSTER			no member has its id; it is no successor; the lead is not to
+ *					be found
+ *	-NAM_E_REGIONS			it has other regions than the old one
+ *	-NAM_E_UNMOVABLE		it is the lead, or has trees or key-value stores
+ *	-NAM_E_FABRIC_TIMEOUT		a client did not stop in time, or copying takes longer
+ *	-NAM_E_FABRIC_*			one of both does not answer, or the lead does not
+ *	-NAM_E_VIEW			the move was given up meanwhile
+ *
+ * Cost:	some connections and RPCs; 1 READ and 1 WRITE for each MiB; 1 RPC to each of both
+ *		for each 4 KiB of the books.
+ */
+int nam_server_move(const struct nam_client_options *options, const char *address,
+	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 struct nam_client_info {
 	uint16_t id;			/* 1 to 4095; messages about locks and status name it */
 	uint16_t incarnation;		/* of those that had this id, one after another */

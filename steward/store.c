@@ -8,7 +8,14 @@
 
 #include "compute/view/lead.h"
 #include "compute/view/server_add.h"
+#include "compute/view/server_move.h"
 #include "etcd.h"
+
+static bool
+is_recorded(const struct nam__store_options *options)
+{
+	return options->store && strcmp(options->store, "embedded") != 0;
+}
 
 int
 nam__store_open(const struct nam__store_options *options, struct nam__view_store **ret_store,
@@ -38,29 +45,64 @@ nam__store_open(const struct nam__store_options *options, struct nam__view_store
 	return 0;
 }
 
-/* If no steward leads, this process installs its own changes, as long as it may wait. */
+/*
+ * If no steward leads, this process installs its own changes, as long as it may wait.  0, or
+ * -NAM_E_TERM: a steward leads.
+ */
+static int
+store_lead(const struct nam_client_options *options, const struct nam__store_options *store_options,
+	struct nam__view_store **ret_store, struct nam_diag *diag)
+{
+	struct nam__store_options own = *store_options;
+	int rc;
+
+	own.lease_ms = options->timeout_ms + NAM__STORE_LEASE_MS;
+	rc = nam__store_open(&own, ret_store, diag);
+	if (rc)
+		return rc;
+	diag->text[0] = '\0';
+	return is_recorded(store_options) ? (*ret_store)->ops->acquire(*ret_store, NULL, diag) : 0;
+}
+
+static void
+store_leave(const struct nam__store_options *store_options, struct nam__view_store *store)
+{
+	if (store && is_recorded(store_options))
+		store->ops->release(store, NULL);
+	if (store)
+		store->ops->close(store);
+}
+
 int
 nam__store_server_add(const struct nam_client_options *options,
 	const struct nam__store_options *store_options, const char *address, nam_server_add_fn fn,
 	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
 {
-	struct nam__store_options own = *store_options;
 	struct nam__view_store *store = NULL;
-	bool recorded = own.store && strcmp(own.store, "embedded") != 0;
-	int rc;
+	int rc = store_lead(options, store_options, &store, diag);
 
-	own.lease_ms = options->timeout_ms + NAM__STORE_LEASE_MS;
-	rc = nam__store_open(&own, &store, diag);
-	if (rc)
-		return rc;
-	diag->text[0] = '\0';
-	if (recorded)
-		rc = store->ops->acquire(store, NULL, diag);
 	if (!rc || rc == -NAM_E_TERM)
 		rc = nam__server_add(options, store, address, fn, arg, ret_added,
 			diag); /* SUSPENDS */
-	if (recorded)
-		store->ops->release(store, NULL);
-	store->ops->close(store);
+	store_leave(store_options, store);
+	return rc;
+}
+
+int
+nam__store_server_move(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, const char *address, nam_server_move_fn fn,
+	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
+{
+	struct nam__view_store *store = NULL;
+	int rc = store_lead(options, store_options, &store, diag);
+
+	/* A steward gives up moves that are not its own. */
+	if (rc == -NAM_E_TERM)
+		rc = nam_diag_set(diag, rc, "a steward leads, by the view store %s; end it while "
+			"memory moves", store_options->store);
+	if (!rc)
+		rc = nam__server_move(options, store, address, fn, arg, ret_moved,
+			diag); /* SUSPENDS */
+	store_leave(store_options, store);
 	return rc;
 }

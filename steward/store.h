@@ -32,4 +32,9 @@ int nam__store_server_add(const struct nam_client_options *options,
 	const struct nam__store_options *store, const char *address, nam_server_add_fn fn,
 	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* nam_server_move() with that store.  -NAM_E_TERM: a steward leads. */
+int nam__store_server_move(const struct nam_client_options *options,
+	const struct nam__store_options *store, const char *address, nam_server_move_fn fn,
+	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
+
 #endif /* NAM_STEWARD_STORE_H */

@@ -67,7 +67,8 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 	nam__worker_disconnect(client->epoch_worker, slot);
 	server->address = address;
 	server->boot = boot;
-	if (nam_now_ns() < client->gate_ns + GIVE_UP_FACTOR * client->options.timeout_ms * 1000000ull)
+	if (nam_now_ns() < client->gate_ns +
+			GIVE_UP_FACTOR * client->options.timeout_ms * 1000000ull)
 		return rc;
 	/* This client does not reach it, so the memory is lost for this client. */
 	atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);

@@ -132,9 +132,10 @@ remote_epoch_of(struct nam_client *client, uint64_t local)
 /*
  * Find the oldest local epoch that an operation may have pinned, and take older garbage off the
  * list.  nam__barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It
- * never falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about to be
- * withdrawn, as its operation was delayed between loading the epoch and counting itself.  A worker
- * that is not in the list yet has no pins; it enters under the mutex and then pins local_epoch.
+ * never falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about
+ * to be withdrawn, as its operation was delayed between loading the epoch and counting itself.  A
+ * worker that is not in the list yet has no pins; it enters under the mutex and then pins
+ * local_epoch.
  */
 static struct nam__garbage *
 garbage_take(struct nam_client *client, uint64_t local)

@@ -6,8 +6,8 @@
 #include "compute/client/client_internal.h"
 
 /*
- * What server 0 knows about a client, as NAM_RPC_CLIENT_STATE says it; the name ends
- * with NUL.  Cost: 1 RPC.
+ * The state of a client, as server 0 knows it and NAM_RPC_CLIENT_STATE says it; the name ends with
+ * NUL.  Cost: 1 RPC.
  */
 NAM_FIBER_FN int nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	struct nam_rpc_client_state_reply *ret_state) NAM_MUST_CHECK;

@@ -14,11 +14,10 @@
 
 #include "common/race.h"
 #include "compute/worker/worker.h"
+#include "changer.h"
 #include "lead.h"
-#include "presence.h"
 #include "server_add.h"
 
-#define PAUSE_NS 5000000ull		/* between two looks at the view */
 #define LOOK_NS 500000000ull		/* between two looks at a member that joins */
 
 /* A memory server, by itself. */
@@ -28,77 +27,20 @@ struct identity {
 };
 
 struct adding {
-	const struct nam_client_options *options;
-	struct nam__view_store *store;
+	struct nam__changer changer;
 	const char *address;
 	nam_server_add_fn fn;
 	void *arg;
-	struct nam_diag *diag;
 	uint64_t deadline_ns, look_ns;
-	struct nam_client *lead;	/* asks it */
-	struct nam__cluster_view *view;	/* in force; asked last */
 	struct identity self;		/* of the new one */
-	bool changed;			/* the copies are of an earlier view */
 	bool done;
 	struct nam_server_added added;
 };
 
-/* ---- the lead -------------------------------------------------------------------------------- */
-
-NAM_FIBER_FN static int
-view_ask(struct adding *adding)
-{
-	free(adding->view);
-	adding->view = NULL;
-	adding->diag->text[0] = '\0';
-	return adding->store->ops->get(adding->store, adding->lead->epoch_worker, &adding->view,
-		adding->diag); /* SUSPENDS */
-}
-
-/* The view in force, which is at its members.  The first client forms it. */
-NAM_FIBER_FN static int
-view_take(struct adding *adding)
-{
-	struct nam_client *client;
-	int rc = view_ask(adding); /* SUSPENDS */
-
-	if (!rc && !adding->view->head.number) {
-		rc = nam_client_connect(adding->options, &client, adding->diag); /* SUSPENDS */
-		if (rc)
-			return rc;
-		nam_client_close(client);
-		rc = view_ask(adding); /* SUSPENDS */
-	}
-	if (rc)
-		return adding->diag->text[0] ? rc : nam_diag_set(adding->diag, rc,
-			"asking the memory server at %s for the view of the cluster: %s",
-			adding->lead->servers[0].address, nam_err_text(rc));
-	if (adding->changed)
-		nam__copies_send(adding->options, adding->view); /* SUSPENDS */
-	adding->changed = false;
-	return 0;
-}
-
-/* By compare-and-set.  If another client has changed the view, the next round sees it. */
 NAM_FIBER_FN static int
 change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_view_member *member)
 {
-	int rc;
-
-	adding->diag->text[0] = '\0';
-	rc = adding->store->ops->change(adding->store, adding->lead->epoch_worker,
-		adding->view, what, member, adding->diag); /* SUSPENDS */
-
-	if (rc == -NAM_E_VIEW) {
-		nam_sleep_ns(PAUSE_NS);
-		return 0;
-	}
-	if (rc)
-		return adding->diag->text[0] ? rc : nam_diag_set(adding->diag, rc,
-			"changing the view at the memory server at %s: %s",
-			adding->lead->servers[0].address, nam_err_text(rc));
-	adding->changed = true;
-	return 0;
+	return nam__changer_change(&adding->changer, what, member); /* SUSPENDS */
 }
 
 /* ---- the new one ----------------------------------------------------------------------------- */
@@ -107,19 +49,20 @@ change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_vi
 NAM_FIBER_FN static int
 probe(struct adding *adding)
 {
-	const struct nam__server *lead = &adding->lead->servers[0];
+	const struct nam__server *lead = &adding->changer.lead->servers[0];
 	const struct nam_fabric_ops *ops = nam_fabric_find(adding->address, NULL);
+	struct nam_diag *diag = adding->changer.diag;
 	struct nam_client *client;
 	int rc;
 
 	if (ops && ops != lead->ops)
-		return nam_diag_set(adding->diag, -NAM_E_CLUSTER, "the memory servers at %s and %s "
+		return nam_diag_set(diag, -NAM_E_CLUSTER, "the memory servers at %s and %s "
 			"are on different fabrics (%s, %s); a cluster needs one", lead->address,
 			adding->address, lead->ops->name, ops->name);
-	rc = nam__prober_open(adding->options, adding->address, 0, true, &client, adding->diag);
+	rc = nam__prober_open(adding->changer.options, adding->address, 0, true, &client, diag);
 	if (rc)
 		return rc;
-	rc = nam__member_ours(client, 0, lead->address, lead->boot, adding->diag); /* SUSPENDS */
+	rc = nam__member_ours(client, 0, lead->address, lead->boot, diag); /* SUSPENDS */
 	if (!rc)
 		adding->self = (struct identity){ client->servers[0].id, client->servers[0].boot };
 	nam__client_free(client);
@@ -133,11 +76,11 @@ conflict(const struct adding *adding, const struct nam_view_member *member)
 	const char *address = adding->address;
 
 	if (member->id != adding->self.id)
-		return nam_diag_set(adding->diag, -NAM_E_CLUSTER,
+		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER,
 			"the memory server at %s has the id %u, and in the view of this cluster "
 			"that address is of memory server %u; start it with --id %u, or at another "
 			"address", address, adding->self.id, member->id, member->id);
-	return nam_diag_set(adding->diag, -NAM_E_CLUSTER,
+	return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER,
 		"the memory server at %s has the id %u, as the one at %s, which is a member of "
 		"this cluster; start it with another --id", address, member->id, member->address);
 }
@@ -146,7 +89,7 @@ conflict(const struct adding *adding, const struct nam_view_member *member)
 NAM_FIBER_FN static int
 add(struct adding *adding)
 {
-	const struct nam__cluster_view *view = adding->view;
+	const struct nam__cluster_view *view = adding->changer.view;
 	const struct nam_view_member *member;
 	struct nam_view_member new = { .state = NAM_VIEW_JOINING };
 	int rc = adding->self.boot ? 0 : probe(adding); /* SUSPENDS */
@@ -177,41 +120,25 @@ add(struct adding *adding)
 
 /* ---- a member that joins --------------------------------------------------------------------- */
 
-/* The client that has not acknowledged the view yet. */
-NAM_FIBER_FN static void
-tell_delay(const struct adding *adding, char *text, size_t size)
-{
-	const struct nam__cluster_view *view = adding->view;
-	struct nam_rpc_client_state_reply client = { .name = "" };
-	int rc = nam__client_state_ask(adding->lead->epoch_worker, view->delaying,
-		view->delaying_incarnation, &client); /* SUSPENDS */
-
-	if (rc)
-		(void)snprintf(text, size, "client %u", view->delaying);
-	else
-		(void)snprintf(text, size, "client %u (%s, pid %llu)", view->delaying, client.name,
-			(unsigned long long)client.pid);
-}
-
 /* It has not acknowledged the view yet: it is stopped, slow, or does not reach the new one. */
 NAM_FIBER_FN static int
 wait(struct adding *adding, const struct nam_view_member *member)
 {
-	const struct nam__cluster_view *view = adding->view;
+	const struct nam__cluster_view *view = adding->changer.view;
 	bool late = nam_now_ns() >= adding->deadline_ns;
 	char client[128];
 
 	if (late || adding->fn)
-		tell_delay(adding, client, sizeof(client)); /* SUSPENDS */
+		nam__changer_delay(&adding->changer, client, sizeof(client)); /* SUSPENDS */
 	if (late)
-		return nam_diag_set(adding->diag, -NAM_E_FABRIC_TIMEOUT,
+		return nam_diag_set(adding->changer.diag, -NAM_E_FABRIC_TIMEOUT,
 			"%s has not acknowledged view %llu: it is stopped or slow, or does not "
 			"reach the memory server at %s, which stays joining; let that client go on "
 			"or end it, and add the memory server again", client,
 			(unsigned long long)view->head.number, member->address);
 	if (adding->fn)
 		adding->fn(adding->arg, client);
-	nam_sleep_ns(PAUSE_NS);
+	nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
 	return 0;
 }
 
@@ -228,14 +155,14 @@ bring_up(struct adding *adding, const struct nam_view_member *member)
 NAM_FIBER_FN static int
 go_on(struct adding *adding, const struct nam_view_member *member)
 {
-	bool known = adding->view->acknowledged >= adding->view->head.number;
+	bool known = adding->changer.view->acknowledged >= adding->changer.view->head.number;
 	uint64_t now = nam_now_ns();
 	int rc = 0;
 
 	if (known || now >= adding->look_ns) {
 		adding->look_ns = now + LOOK_NS;
-		rc = nam__member_look(adding->options, member->address, member->id, member->boot,
-			adding->diag);
+		rc = nam__member_look(adding->changer.options, member->address, member->id,
+			member->boot, adding->changer.diag);
 	}
 	if (rc == -ENOENT) {
 		/* This may be the one: it says what became of it. */
@@ -254,11 +181,11 @@ static int
 move_await(const struct adding *adding, const struct nam_view_member *moving)
 {
 	if (nam_now_ns() >= adding->deadline_ns)
-		return nam_diag_set(adding->diag, -NAM_E_FABRIC_TIMEOUT,
+		return nam_diag_set(adding->changer.diag, -NAM_E_FABRIC_TIMEOUT,
 			"the memory of memory server %u at %s is moving to another one; add the "
 			"one at %s when it has arrived", moving->id, moving->address,
 			adding->address);
-	nam_sleep_ns(PAUSE_NS);
+	nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
 	return 0;
 }
 
@@ -266,15 +193,17 @@ move_await(const struct adding *adding, const struct nam_view_member *moving)
 NAM_FIBER_FN static int
 step(struct adding *adding)
 {
+	const struct nam__cluster_view *view;
 	const struct nam_view_member *member;
-	int rc = view_take(adding); /* SUSPENDS */
+	int rc = nam__changer_take(&adding->changer); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	member = nam_view_in_state(&adding->view->head, adding->view->members, NAM_VIEW_MOVING);
+	view = adding->changer.view;
+	member = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
 	if (member)
 		return move_await(adding, member);
-	member = nam__view_joining(adding->view);
+	member = nam__view_joining(view);
 	return member ? go_on(adding, member) : add(adding); /* SUSPENDS */
 }
 
@@ -283,16 +212,16 @@ NAM_FIBER_FN static void
 forget(struct adding *adding)
 {
 	const struct nam_view_member *member;
-	struct nam_diag diag, *told = adding->diag;
+	struct nam_diag diag, *told = adding->changer.diag;
 
-	adding->diag = &diag;
-	if (!view_ask(adding)) { /* SUSPENDS */
-		member = nam__view_joining(adding->view);
-		if (member && nam__member_look(adding->options, member->address, member->id,
+	adding->changer.diag = &diag;
+	if (!nam__changer_ask(&adding->changer)) { /* SUSPENDS */
+		member = nam__view_joining(adding->changer.view);
+		if (member && nam__member_look(adding->changer.options, member->address, member->id,
 				member->boot, &diag) == -ENOENT)
 			(void)!change(adding, NAM_RPC_VIEW_ABORT, member); /* SUSPENDS */
 	}
-	adding->diag = told;
+	adding->changer.diag = told;
 }
 
 NAM_FIBER_FN static int
@@ -303,12 +232,13 @@ steps(struct adding *adding)
 	if (rc)
 		forget(adding); /* SUSPENDS */
 	/* From now on: a memory server that gets its memory takes as long as that takes. */
-	adding->deadline_ns = nam_now_ns() + (adding->options->timeout_ms ?: 5000) * 1000000ull;
+	adding->deadline_ns = nam_now_ns() +
+		(adding->changer.options->timeout_ms ?: 5000) * 1000000ull;
 	while (!rc && !adding->done) {
 		rc = step(adding); /* SUSPENDS */
 		if (!rc && !adding->done && nam_now_ns() >= adding->deadline_ns + LOOK_NS)
-			rc = nam_diag_set(adding->diag, -NAM_E_VIEW, "other clients change the "
-				"view of the cluster all the time; add the memory server at %s "
+			rc = nam_diag_set(adding->changer.diag, -NAM_E_VIEW, "other clients change "
+				"the view of the cluster all the time; add the memory server at %s "
 				"again", adding->address);
 	}
 	return rc;
@@ -322,11 +252,9 @@ nam__server_add(const struct nam_client_options *options, struct nam__view_store
 	struct nam_client_options one = *options;
 	struct nam_cluster *seeds = NULL, *new = NULL;
 	struct adding adding = {
-		.options = options,
-		.store = store,
+		.changer = { .options = options, .store = store, .diag = diag },
 		.fn = fn,
 		.arg = arg,
-		.diag = diag,
 		.added.already = 1,
 	};
 	int rc = nam__cluster_read(options, &seeds, diag);
@@ -340,18 +268,18 @@ nam__server_add(const struct nam_client_options *options, struct nam__view_store
 	if (rc)
 		goto free_clusters;
 	adding.address = new->servers[0].listen;
-	rc = nam__lead_find(options, seeds, adding.address, &adding.lead,
+	rc = nam__lead_find(options, seeds, adding.address, &adding.changer.lead,
 		diag); /* SUSPENDS */
 	if (!rc)
 		rc = steps(&adding); /* SUSPENDS */
 	if (!rc) {
 		adding.added.id = adding.self.id;
-		adding.added.view = adding.view->head.number;
+		adding.added.view = adding.changer.view->head.number;
 		*ret_added = adding.added;
 	}
-	if (adding.lead)
-		nam__client_free(adding.lead);
-	free(adding.view);
+	if (adding.changer.lead)
+		nam__client_free(adding.changer.lead);
+	free(adding.changer.view);
 free_clusters:
 	free(seeds);
 	free(new);

@@ -42,6 +42,7 @@ nam__gate_close(struct nam_client *client, uint32_t slot)
 		turn(client, slot);
 }
 
+/* C28 */
 bool
 nam__gate_is_quiet(struct nam_client *client)
 {
@@ -52,7 +53,7 @@ nam__gate_is_quiet(struct nam_client *client)
 	nam__gates_step(client->epoch_worker);
 	pthread_mutex_lock(&client->mutex);
 	for (struct nam_worker *worker = client->workers; worker; worker = worker->next)
-		/* C28 */
+		/* C28: otherwise requests are under way to memory that is copied. */
 		quiet &= !NAM_GUARD(GATE_QUIET) || is_idle(worker) ||
 			atomic_load_explicit(&worker->gate.quiet, memory_order_acquire) == now;
 	pthread_mutex_unlock(&client->mutex);

@@ -29,7 +29,7 @@ nam__gate_slot(uint32_t turn)
 /* Of one worker. */
 struct nam__gate {
 	uint32_t turn;			/* that it has followed */
-	uint32_t slot;			/* whose queue pair is put aside, or NAM__GATES_OPEN */
+	uint32_t slot;			/* its queue pair is put aside; or NAM__GATES_OPEN */
 	struct nam_qp *qp;		/* NULL: there is none */
 	atomic_uint quiet;		/* the turn for which it has nothing under way there */
 };

@@ -42,7 +42,6 @@ struct nam_worker {
 	struct nam__task *paused;	/* the one that goes on soonest first */
 	struct nam__slot_waiter *slot_waiters;	/* lock.c: tasks that pause, in order */
 	uint32_t moves;		/* connections that it dropped, as the memory has moved */
-	bool posting;			/* a request is formed, and waits for room */
 	uint32_t closing_count;
 	uint32_t failed_slot;		/* of the last request that has failed */
 	uint32_t slots_waiting;	/* their replies come without notice */
@@ -51,6 +50,7 @@ struct nam_worker {
 	uint32_t lacks_stride, lacks_count;
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
+	bool posting;		/* a request is formed, and waits for room */
 	bool in_post_order, reads_only;	/* limits.in_post_order of it; of the client */
 	struct nam__deferred deferred;
 	struct nam__task thread_task;
@@ -156,21 +156,22 @@ NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
 /* Leave the current task until nam__task_ready() is called for it. */
 NAM_FIBER_FN void nam__suspend(struct nam_worker *worker);
 
-/* Whether the worker has not followed the turn of the gates, or is not quiet. */
+/* The worker has not followed the turn of the gates, or is not quiet. */
 static inline bool
 nam__gates_due(const struct nam_worker *worker)
 {
-	uint32_t turn = atomic_load_explicit(&worker->client->gates, memory_order_relaxed);
+	uint32_t turn = worker->client->gates;
 
-	return __builtin_expect(worker->gate.turn != turn || (worker->gate.slot != NAM__GATES_OPEN &&
-		atomic_load_explicit(&worker->gate.quiet, memory_order_relaxed) != turn), 0);
+	return __builtin_expect(worker->gate.turn != turn ||
+		(worker->gate.slot != NAM__GATES_OPEN && atomic_load_explicit(&worker->gate.quiet,
+			memory_order_relaxed) != turn), 0);
 }
 
-/* For what belongs to a call that has begun: also behind a gate. */
+/* For parts of a call that has begun: also behind a gate. */
 static inline struct nam_qp *
 nam__qp_of(const struct nam_worker *worker, uint32_t slot)
 {
-	return worker->qps[slot] ?: worker->gate.slot == slot ? worker->gate.qp : NULL;
+	return worker->gate.slot == slot ? worker->gate.qp : worker->qps[slot];
 }
 
 /*

@@ -28,6 +28,8 @@ static const struct command commands[] = {
 		"the view; the memory servers, one line each", false, true },
 	{ "server", "add", ctl_server_add, 1, 1, "ADDRESS",
 		"a memory server comes to the cluster", false, true },
+	{ "server", "move", ctl_server_move, 1, 1, "ADDRESS",
+		"a member's memory passes to a successor", false, true },
 	{ "client", "list", ctl_client_list, 0, 0, "",
 		"the other clients, one a line", false, false },
 	{ "client", "fence", ctl_client_fence, 1, 1, "ID",

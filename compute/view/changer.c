@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* changer.c -- rounds of a program that changes the view. */
+#include "changer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lead.h"
+#include "presence.h"
+
+int
+nam__changer_ask(struct nam__changer *changer)
+{
+	free(changer->view);
+	changer->view = NULL;
+	changer->diag->text[0] = '\0';
+	return changer->store->ops->get(changer->store, changer->lead->epoch_worker,
+		&changer->view, changer->diag); /* SUSPENDS */
+}
+
+int
+nam__changer_take(struct nam__changer *changer)
+{
+	struct nam_client *client;
+	int rc = nam__changer_ask(changer); /* SUSPENDS */
+
+	if (!rc && !changer->view->head.number) {
+		rc = nam_client_connect(changer->options, &client, changer->diag); /* SUSPENDS */
+		if (rc)
+			return rc;
+		nam_client_close(client);
+		rc = nam__changer_ask(changer); /* SUSPENDS */
+	}
+	if (rc)
+		return changer->diag->text[0] ? rc : nam_diag_set(changer->diag, rc,
+			"asking the memory server at %s for the view of the cluster: %s",
+			changer->lead->servers[0].address, nam_err_text(rc));
+	if (changer->changed)
+		nam__copies_send(changer->options, changer->view); /* SUSPENDS */
+	changer->changed = false;
+	return 0;
+}
+
+int
+nam__changer_change(struct nam__changer *changer, enum nam_rpc_view_change what,
+	const struct nam_view_member *member)
+{
+	int rc;
+
+	changer->diag->text[0] = '\0';
+	rc = changer->store->ops->change(changer->store, changer->lead->epoch_worker,
+		changer->view, what, member, changer->diag); /* SUSPENDS */
+	if (rc == -NAM_E_VIEW) {
+		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+		return 0;
+	}
+	if (rc)
+		return changer->diag->text[0] ? rc : nam_diag_set(changer->diag, rc,
+			"changing the view at the memory server at %s: %s",
+			changer->lead->servers[0].address, nam_err_text(rc));
+	changer->changed = true;
+	return 0;
+}
+
+void
+nam__changer_delay(const struct nam__changer *changer, char *text, size_t size)
+{
+	const struct nam__cluster_view *view = changer->view;
+	struct nam_rpc_client_state_reply client = { .name = "" };
+	int rc = nam__client_state_ask(changer->lead->epoch_worker, view->delaying,
+		view->delaying_incarnation, &client); /* SUSPENDS */
+
+	if (rc)
+		(void)snprintf(text, size, "client %u", view->delaying);
+	else
+		(void)snprintf(text, size, "client %u (%s, pid %llu)", view->delaying, client.name,
+			(unsigned long long)client.pid);
+}

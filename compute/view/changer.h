@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* changer.h -- a program that changes the view, round by round: it asks, and makes one change. */
+#ifndef NAM_COMPUTE_VIEW_CHANGER_H
+#define NAM_COMPUTE_VIEW_CHANGER_H
+
+#include "view_store.h"
+
+#define NAM__CHANGER_PAUSE_NS 5000000ull	/* between two looks at the view */
+
+struct nam__changer {
+	const struct nam_client_options *options;
+	struct nam__view_store *store;
+	struct nam_diag *diag;
+	struct nam_client *lead;	/* asks it */
+	struct nam__cluster_view *view;	/* in force; asked last */
+	bool changed;			/* the copies are of an earlier view */
+};
+
+NAM_FIBER_FN int nam__changer_ask(struct nam__changer *changer) NAM_MUST_CHECK;
+/* The view in force, which is at its members.  The first client forms it. */
+NAM_FIBER_FN int nam__changer_take(struct nam__changer *changer) NAM_MUST_CHECK;
+/*
+ * By compare-and-set.  0 also if another client has changed the view, or it does not allow that
+ * now: the next round sees it.
+ */
+NAM_FIBER_FN int nam__changer_change(struct nam__changer *changer, enum nam_rpc_view_change what,
+	const struct nam_view_member *member) NAM_MUST_CHECK;
+/* The client that has not acknowledged the view yet: "client 7 (loader, pid 4711)". */
+NAM_FIBER_FN void nam__changer_delay(const struct nam__changer *changer, char *text, size_t size);
+
+#endif /* NAM_COMPUTE_VIEW_CHANGER_H */
