@@ -116,6 +116,7 @@ struct nam__connection {
 	bool present;			/* it counts in membership.present */
 	bool asks;			/* for figures only: in a reserved place */
 	bool fenced;			/* its handler is to destroy the queue pair */
+	bool exports;			/* it counts in membership.exporting */
 	struct nam__proven proven;
 	uint32_t peer;			/* index in server->peers */
 	int64_t pid;			/* of struct nam_cm_event */

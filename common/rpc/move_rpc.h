@@ -4,7 +4,8 @@
  * process of the same id and regions, started with --successor.
  *
  *	EXPORT	the old memory server: a page of its books.  The first page takes a copy of them,
- *		which the connection keeps; the books themselves do not change
+ *		which the connection keeps; the books themselves do not change.  Until the
+ *		connection ends, FENCE answers -EAGAIN
  *	IMPORT	the successor: the same pages, in order, over one connection.  The first one begins
  *		anew; the last one checks all, and makes it an ordinary memory server, or changes
  *		nothing

@@ -259,28 +259,34 @@ sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
 	return front;
 }
 
+/* Its region is known.  While another one waited, its memory may have moved (C28). */
+static void
+read_post_signaled(struct nam_worker *worker, const struct nam__read *read)
+{
+	struct nam_wr wr;
+	int slot = nam__resolve(worker, read->at, 0, read->bytes, &wr);
+
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.bytes = read->bytes;
+	wr.local = read->local;
+	wr.lkey = nam__buffer_lkey(worker, read->local);
+	wr.context = worker->current;
+	nam__post(worker, (uint32_t)slot, &wr, 1);
+}
+
 /*
  * READ `at` was not posted, as there is no room for it, or its memory server is gone.  It and those
  * behind it wait for room.  If none of them goes out, a READ that did goes out again, signalled, so
  * that the task waits for all of them.
  */
 static __attribute__((noinline)) void
-reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads,
-	const struct nam_region *const *regions, uint32_t at, uint32_t count)
+reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads, uint32_t at,
+	uint32_t count)
 {
-	struct nam__task *task = worker->current;
-	struct nam_wr wr;
-
-	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
-	wr.context = task;
-	for (uint32_t i = at; i < count; i++) {
-		read_fill(worker, &reads[i], regions[i], &wr);
-		nam__post(worker, regions[i]->server, &wr, 1);
-	}
-	for (uint32_t i = at; i-- > 0 && !task->pending;) {
-		read_fill(worker, &reads[i], regions[i], &wr);
-		nam__post(worker, regions[i]->server, &wr, 1);
-	}
+	for (uint32_t i = at; i < count; i++)
+		read_post_signaled(worker, &reads[i]);
+	for (uint32_t i = at; i-- > 0 && !worker->current->pending;)
+		read_post_signaled(worker, &reads[i]);
 }
 
 /* Where a doorbell is only a call, and requests complete in the order of posting: as they come. */
@@ -317,7 +323,7 @@ reads_post_in_order(struct nam_worker *worker, const struct nam__read *reads, ui
 	task->counters->work_requests += i;
 	task->pending += i == count;
 	if (__builtin_expect(i < count, 0))
-		reads_post_slowly(worker, reads, regions, i, count);
+		reads_post_slowly(worker, reads, i, count);
 	return 0;
 }
 

@@ -19,9 +19,12 @@
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/rpc/call.h"
+#include "fence.h"
 #include "lead.h"
 
 #define CHUNK_BYTES (1u << 20)
+#define TRIES_MAX 4u			/* clients that end meanwhile */
+#define FENCE_NS 1000000000ull
 
 struct moving {
 	struct nam__changer changer;
@@ -35,6 +38,7 @@ struct moving {
 	uint64_t books_bytes;
 	uint64_t began_ns;
 	bool stopped;			/* clients may have stopped, and nothing is decided */
+	bool again;			/* it failed, and may begin again */
 	struct nam_server_moved moved;
 };
 
@@ -92,10 +96,29 @@ explain(struct moving *moving, const struct nam_client *client, const char *what
 		client->servers[0].address, nam_err_text(rc));
 }
 
+/* ---- the view ------------------------------------------------------------------------------ */
+
+/* A failure, or *ret_member as the view has it now. */
+NAM_FIBER_FN static int
+look(struct moving *moving, const struct nam_view_member **ret_member)
+{
+	uint32_t id = moving->new->servers[0].id;
+	int rc = nam__changer_take(&moving->changer); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	*ret_member = nam__cluster_view_find(moving->changer.view, id);
+	if (!*ret_member)
+		return nam_diag_set(moving->changer.diag, -NAM_E_CLUSTER, "the memory server at %s "
+			"has the id %u, which no member of the cluster has; start it with the id "
+			"of the one whose memory it is to get", moving->address, id);
+	return 0;
+}
+
 /* ---- both processes -------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-both_open(struct moving *moving)
+successor_open(struct moving *moving)
 {
 	const struct nam_client_options *options = moving->changer.options;
 	struct nam_diag *diag = moving->changer.diag;
@@ -242,6 +265,23 @@ books_check(struct moving *moving)
 	return 0;
 }
 
+/*
+ * A client that has ended since can be fenced once the move is given up.  The successor is one
+ * still, so the same move may begin again.
+ */
+NAM_FIBER_FN static int
+still_quiet(struct moving *moving)
+{
+	const struct nam_view_member *member;
+	int rc = look(moving, &member); /* SUSPENDS */
+
+	if (rc || moving->changer.view->acknowledged >= moving->changer.view->head.number)
+		return rc;
+	moving->again = true;
+	return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "a client ended while the memory of "
+		"the memory server at %s moved; try again", moving->from.address);
+}
+
 NAM_FIBER_FN static int
 copy(struct moving *moving)
 {
@@ -255,27 +295,12 @@ copy(struct moving *moving)
 	if (!rc)
 		rc = runs_copy(moving); /* SUSPENDS */
 	nam_race_point("move.copied");
+	if (!rc)
+		rc = still_quiet(moving); /* SUSPENDS */
 	return rc ?: books_put(moving, true); /* SUSPENDS */
 }
 
-/* ---- the view ------------------------------------------------------------------------------ */
-
-/* A failure, or *ret_member as the view has it now. */
-NAM_FIBER_FN static int
-look(struct moving *moving, const struct nam_view_member **ret_member)
-{
-	uint32_t id = moving->new->servers[0].id;
-	int rc = nam__changer_take(&moving->changer); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	*ret_member = nam__cluster_view_find(moving->changer.view, id);
-	if (!*ret_member)
-		return nam_diag_set(moving->changer.diag, -NAM_E_CLUSTER, "the memory server at %s "
-			"has the id %u, which no member of the cluster has; start it with the id "
-			"of the one whose memory it is to get", moving->address, id);
-	return 0;
-}
+/* ---- steps of the view --------------------------------------------------------------------- */
 
 /* No other member joins or moves, and then this one does. */
 NAM_FIBER_FN static int
@@ -310,6 +335,25 @@ stop_clients(struct moving *moving)
 	}
 }
 
+/*
+ * Clients that have ended: this process fences them, as those that live do not reach the member.
+ * If a memory server does not answer, the client is fenced later.
+ */
+NAM_FIBER_FN static void
+ended_fence(struct moving *moving)
+{
+	struct nam_worker *lead = moving->changer.lead->epoch_worker;
+	struct nam_rpc_fence_reply next;
+	struct nam_diag diag;
+	uint32_t state;
+
+	while (!nam__fence_next(lead, 0, &next) && next.client_id && /* SUSPENDS */
+		!is_late(moving))
+		if (nam__client_fence(lead, moving->changer.view, next.client_id,
+				next.incarnation, 0, FENCE_NS, &state, &diag)) /* SUSPENDS */
+			break;
+}
+
 /* Until all clients have nothing under way there. */
 NAM_FIBER_FN static int
 quiet_await(struct moving *moving)
@@ -329,6 +373,7 @@ quiet_await(struct moving *moving)
 				"server %u was given up meanwhile; try again", member->id);
 		if (view->acknowledged >= view->head.number)
 			return 0;
+		ended_fence(moving); /* SUSPENDS */
 		nam__changer_delay(&moving->changer, client, sizeof(client)); /* SUSPENDS */
 		if (is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
@@ -400,15 +445,15 @@ give_up(struct moving *moving)
 	moving->changer.diag = told;
 }
 
+/* Once: as far as MOVED, or back. */
 NAM_FIBER_FN static int
-steps(struct moving *moving)
+try(struct moving *moving)
 {
-	int rc = both_open(moving); /* SUSPENDS */
+	int rc;
 
-	moving->deadline_ns = nam_now_ns() +
-		(moving->changer.options->timeout_ms ?: 5000) * 500000ull;
-	if (!rc)
-		rc = stop_clients(moving); /* SUSPENDS */
+	moving->stopped = moving->again = false;
+	moving->moved.bytes = 0;
+	rc = stop_clients(moving); /* SUSPENDS */
 	if (rc || moving->moved.already)
 		goto out;
 	moving->began_ns = nam_now_ns();
@@ -421,6 +466,29 @@ steps(struct moving *moving)
 out:
 	if (rc && moving->stopped)
 		give_up(moving); /* SUSPENDS */
+	if (rc && moving->old) {
+		nam__client_free(moving->old);
+		moving->old = NULL;
+	}
+	free(moving->books);
+	moving->books = NULL;
+	return rc;
+}
+
+NAM_FIBER_FN static int
+steps(struct moving *moving)
+{
+	int rc = successor_open(moving); /* SUSPENDS */
+
+	for (unsigned i = 0; !rc && i < TRIES_MAX; i++) {
+		moving->deadline_ns = nam_now_ns() +
+			(moving->changer.options->timeout_ms ?: 5000) * 500000ull;
+		rc = try(moving); /* SUSPENDS */
+		if (rc && moving->again && i + 1 < TRIES_MAX)
+			rc = 0;
+		else
+			break;
+	}
 	if (rc)
 		return rc;
 	moving->moved.view = moving->changer.view->head.number;
@@ -465,7 +533,6 @@ nam__server_move(const struct nam_client_options *options, struct nam__view_stor
 		nam__client_free(moving.old);
 	if (moving.new)
 		nam__client_free(moving.new);
-	free(moving.books);
 	free(moving.changer.view);
 free_clusters:
 	free(seeds);

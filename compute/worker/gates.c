@@ -96,7 +96,6 @@ drop(struct nam_worker *worker, uint32_t slot)
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
 	worker->ops->server_closed(worker, slot);
-	worker->moves++;
 }
 
 void
@@ -140,6 +139,7 @@ nam__gates_step(struct nam_worker *worker)
 	if (gate->turn != now) {
 		take_back(worker);
 		moved_drop(worker);
+		worker->moves++;
 		gate->turn = now;
 		gate->slot = slot;
 	} else if (slot != NAM__GATES_OPEN) {

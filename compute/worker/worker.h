@@ -41,7 +41,7 @@ struct nam_worker {
 	uint32_t ready_count;
 	struct nam__task *paused;	/* the one that goes on soonest first */
 	struct nam__slot_waiter *slot_waiters;	/* lock.c: tasks that pause, in order */
-	uint32_t moves;		/* connections that it dropped, as the memory has moved */
+	uint32_t moves;		/* turns of the gates: since one, memory may have moved */
 	uint32_t closing_count;
 	uint32_t failed_slot;		/* of the last request that has failed */
 	uint32_t slots_waiting;	/* their replies come without notice */
@@ -163,8 +163,7 @@ nam__gates_due(const struct nam_worker *worker)
 	uint32_t turn = worker->client->gates;
 
 	return __builtin_expect(worker->gate.turn != turn ||
-		(worker->gate.slot != NAM__GATES_OPEN && atomic_load_explicit(&worker->gate.quiet,
-			memory_order_relaxed) != turn), 0);
+		(worker->gate.slot != NAM__GATES_OPEN && worker->gate.quiet != turn), 0);
 }
 
 /* For parts of a call that has begun: also behind a gate. */

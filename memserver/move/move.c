@@ -48,6 +48,18 @@ nam__phase_admits(const struct nam_server *server, const struct nam__connection 
 	}
 }
 
+/* M22: from now on, and while the connection lives, the books say which clients are fenced. */
+static void
+exports_set(struct nam__connection *connection, bool exports)
+{
+	struct nam__membership *membership = &connection->handler->server->membership;
+
+	pthread_mutex_lock(&membership->mutex);
+	membership->exporting = membership->exporting - connection->exports + exports;
+	connection->exports = exports;
+	pthread_mutex_unlock(&membership->mutex);
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static int
@@ -67,7 +79,10 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!request->at) {
 		stage_drop(connection);
+		exports_set(connection, true);
 		rc = nam__books_copy(exchange->server, &connection->move_stage);
+		if (rc)
+			exports_set(connection, false);
 	}
 	if (rc)
 		return rc;

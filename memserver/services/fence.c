@@ -79,7 +79,9 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 	int rc;
 
 	pthread_mutex_lock(&membership->mutex);
-	rc = refuse(exchange, request, reply);
+	/* M22: a successor would not know it, so it waits until the move ends. */
+	rc = membership->exporting && NAM_GUARD(EXPORT_FENCE) ? -EAGAIN :
+		refuse(exchange, request, reply);
 	pthread_mutex_unlock(&membership->mutex);
 	if (rc || reply->state != NAM_CLIENT_FENCING)
 		return rc;

@@ -278,6 +278,8 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 		membership->present[connection->client_id]--;
 	member = connection->present ? member_of(membership, connection) : NULL;
 	connection->present = false;
+	membership->exporting -= connection->exports;
+	connection->exports = false;
 	if (member) {
 		member->connections--;
 		if (connection->session)

@@ -153,6 +153,7 @@ struct nam__membership {
 	uint32_t last_id;
 	uint16_t before;		/* the newest incarnation of other lives of the lead */
 	uint32_t alive_count, fencing_count;
+	uint32_t exporting;		/* connections that have a copy of the books */
 	struct nam__member *members;	/* NAM_CLIENTS_MAX */
 };
 

@@ -41,6 +41,7 @@ server_main(void *arg)
 	options.memory_bytes = (self->cluster->regions + self->more_regions) *
 		self->cluster->memory_bytes;
 	options.region_bytes = self->cluster->memory_bytes;
+	options.successor = self->successor;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
 	/* Real transactions would make runs differ between processors. */
@@ -125,6 +126,16 @@ sim_cluster_add(struct sim_cluster *cluster, uint32_t id)
 
 	/* A region that becomes public again is no private one yet, and no index keeps one here. */
 	server->more_regions = 1;
+	server_await(server);
+	return server;
+}
+
+struct sim_server *
+sim_cluster_successor(struct sim_cluster *cluster, uint32_t id)
+{
+	struct sim_server *server = server_start(cluster, id);
+
+	server->successor = true;
 	server_await(server);
 	return server;
 }

@@ -21,6 +21,7 @@ struct sim_server {
 	char address[32];
 	uint32_t id;
 	uint32_t more_regions;		/* than others */
+	bool successor;			/* it waits for memory */
 };
 
 struct sim_cluster {
@@ -52,6 +53,8 @@ void sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster
  * name.  Returns once it listens.
  */
 struct sim_server *sim_cluster_add(struct sim_cluster *cluster, uint32_t id);
+/* The same, of a memory server that waits for the memory of the one with that id. */
+struct sim_server *sim_cluster_successor(struct sim_cluster *cluster, uint32_t id);
 /* From a simulated thread: its process ends, and another one begins at its address. */
 void sim_server_restart(struct sim_server *server);
 /* From a simulated thread: until all of them listen. */

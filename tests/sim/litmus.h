@@ -80,6 +80,7 @@ extern const struct litmus_case litmus_table_cases[];
 extern const struct litmus_case litmus_reclaim_cases[];
 extern const struct litmus_case litmus_later_cases[];
 extern const struct litmus_case litmus_view_cases[];
+extern const struct litmus_case litmus_move_cases[];
 extern const struct litmus_case litmus_fence_cases[];
 extern const struct litmus_case litmus_steward_cases[];
 extern const struct litmus_case litmus_stopped_cases[];

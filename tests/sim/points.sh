@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # points.sh RUN_SIM [SEEDS]: every race point of the source is reached when an index shrinks, or in
 # at most so many runs by --vary of each profile, from seed 1 on; those of record stores only by
-# litmus_test and ramp_test.  At every race point of what clients do a client dies in one of further
-# runs, but for those of `spared`.  No run has a steward: scenes of litmus_steward.c stop
-# stewards at both of their points, and kill one at `steward.decided`.
+# litmus_test and ramp_test, and those of memory that moves by litmus_test.  At every race point of
+# what clients do a client dies in one of further runs, but for those of `spared`.  No run has a
+# steward: scenes of litmus_steward.c stop stewards at both of their points, and kill one at
+# `steward.decided`.
 
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -20,6 +21,7 @@ trap 'rm -f "$reached"' EXIT
 # Where no client can die, and why.
 spared='
 ^server\.		memory servers carry these steps out
+^(move|gate)\.		no run moves memory: litmus_move.c
 ^records\.written$	the observer makes the store
 ^records\.unnamed$	the observer drops it
 ^table\.found$	the same
@@ -40,7 +42,7 @@ mortal() {
 	points_in "$@" | grep -vEf <(awk 'NF { print $1 }' <<<"$spared")
 }
 
-points=$(points_in common compute index kv memserver | grep -vE '^(records|locking)\.')
+points=$(points_in common compute index kv memserver | grep -vE '^(records|locking|move|gate)\.')
 [ -n "$points" ] || exit 1
 
 # Each point and how often it was reached; fails if one never was.

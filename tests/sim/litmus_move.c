@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_move.c -- scenes in which the memory of a member moves while clients are at work (C28).
+ *
+ * A write to the earlier process after its memory was copied is lost: a key is missing, or a lock
+ * stays.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/admin.h"
+#include "compute/client/cluster_view.h"
+#include "compute/view/fence.h"
+#include "compute/view/lead.h"
+#include "compute/worker/worker.h"
+#include "litmus.h"
+#include "memserver/memserver_internal.h"
+
+#define MOVES 1u			/* the id of the member */
+#define KEYS_FROM 1000u
+#define KEYS 40u
+#define HOLD_NS (2 * LITMUS_SHORT_NS)
+#define TIMEOUT_MS 2000u
+
+static struct sim_server *successor;	/* of the scene */
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static int
+try_move(struct nam_diag *diag)
+{
+	struct nam_client_options options;
+	struct nam_server_moved result;
+
+	nam_client_options_init(&options);
+	options.cluster = litmus.cluster.servers[0].address;
+	options.timeout_ms = TIMEOUT_MS;
+	return nam_server_move(&options, successor->address, NULL, NULL, &result, diag);
+}
+
+static void
+move(struct actor *self)
+{
+	struct nam_diag diag = { "" };
+	int rc;
+
+	(void)self;
+	litmus_await(ONE);
+	successor = sim_cluster_successor(&litmus.cluster, MOVES);
+	rc = try_move(&diag);
+	if (rc && !nam_sim_zombie())
+		litmus_fail("server move: %s", diag.text);
+	litmus.flags[SEEN] = true;
+}
+
+/* Something does not let it end: the old process goes on. */
+static void
+move_in_vain(struct actor *self)
+{
+	struct nam_diag diag = { "" };
+
+	(void)self;
+	litmus_await(ONE);
+	successor = sim_cluster_successor(&litmus.cluster, MOVES);
+	if (!try_move(&diag) && !nam_sim_zombie())
+		litmus_fail("memory has moved to a process that has died");
+	litmus.flags[SEEN] = true;
+}
+
+/* Leaves of both memory servers change all the time, before the move and behind it. */
+static void
+insert_all_the_time(struct actor *self)
+{
+	uint64_t number = KEYS_FROM * (1 + self->who);
+
+	for (unsigned i = 0; i < KEYS && !litmus.failed; i++) {
+		litmus_insert(self, number + i);
+		litmus_expect(self, number + i, 0);
+		if (i == KEYS / 4)
+			litmus.flags[ONE] = true;
+		/* The move takes ticks of epoch threads. */
+		for (unsigned j = 0; i == KEYS / 2 && j < 2000 && !litmus.flags[SEEN]; j++)
+			litmus_expect_range(self, 0, 10 * (LITMUS_LOADED - 1), 0);
+	}
+	litmus.flags[self->who == A ? TWO : THREE] = true;
+}
+
+/* The same, of a client that is killed. */
+static void
+insert_until_killed(struct actor *self)
+{
+	for (unsigned i = 0; i < KEYS && !nam_sim_zombie(); i++) {
+		(void)litmus_try_insert(self, KEYS_FROM * (1 + self->who) + i);
+		for (unsigned j = 0; j < KEYS && !nam_sim_zombie(); j++)
+			(void)litmus_try_lookup(self, 10 * j);
+	}
+}
+
+/* A leaf that lies at the member becomes two. */
+static void
+split_there(struct actor *self)
+{
+	uint64_t first = 0;
+
+	while (litmus_server_of(self, litmus_leaf_of(self, first, NULL)) !=
+		self->client->slot_of_id[MOVES])
+		first += 110;
+	litmus_insert(self, first + 1);
+	litmus_insert(self, first + 2);
+	litmus_expect(self, first + 1, 0);
+	litmus_expect(self, first + 2, 0);
+	litmus.flags[TWO] = true;
+}
+
+/* Its halves are written, and it is still locked. */
+static void
+hold_until_moved(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	litmus_await_for(SEEN, HOLD_NS);
+}
+
+static void
+die(struct actor *self)
+{
+	litmus.flags[SEEN] = true;
+	nam_sim_process_kill(self->process);
+}
+
+static void
+kill_successor(struct actor *self)
+{
+	(void)self;
+	nam_sim_process_kill(successor->process);
+}
+
+/*
+ * Once all is exported, B is killed, and a steward would fence it now: the successor's books do not
+ * say that it is fenced.
+ */
+static void
+kill_and_fence(struct actor *self)
+{
+	struct actor *dead = &litmus.actors[B];
+	struct nam_client_options options;
+	struct nam__cluster_view *view = NULL;
+	struct nam_client *asker;
+	struct nam_diag diag = { "" };
+	uint32_t state;
+
+	(void)self;
+	if (litmus.flags[FOUR])
+		return;
+	litmus.flags[FOUR] = true;
+	nam_sim_process_kill(dead->process);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	nam_client_options_init(&options);
+	options.timeout_ms = TIMEOUT_MS;
+	if (nam__prober_open(&options, litmus.cluster.servers[0].address, 0, false, &asker,
+			&diag) || nam__cluster_view_get(asker->epoch_worker, 0, &view))
+		sim_die("a steward: %s", diag.text);
+	(void)!nam__client_fence(asker->epoch_worker, view, dead->id, dead->incarnation, 0,
+		LITMUS_SHORT_NS, &state, &diag);
+	free(view);
+	nam__client_free(asker);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void
+expect_place(struct actor *self, const struct sim_server *place)
+{
+	struct nam__cluster_view *view;
+
+	litmus_expect_members(self, 2);
+	view = litmus_view_of(self);
+	if (strcmp(view->members[1].address, place->address) != 0)
+		litmus_fail("memory server %u is at %s", MOVES, view->members[1].address);
+	free(view);
+}
+
+static void
+expect_inserted(struct actor *self, enum who who)
+{
+	for (unsigned i = 0; i < KEYS; i++)
+		litmus_expect(self, KEYS_FROM * (1 + who) + i, 0);
+}
+
+static void
+end_moved(struct actor *self)
+{
+	expect_place(self, successor);
+	litmus_verify(self);
+}
+
+static void
+end_inserted_moved(struct actor *self)
+{
+	expect_inserted(self, A);
+	expect_inserted(self, B);
+	end_moved(self);
+}
+
+static void
+end_one_moved(struct actor *self)
+{
+	expect_inserted(self, A);
+	end_moved(self);
+}
+
+/* It returns nowhere. */
+static void
+end_fenced(struct actor *self)
+{
+	const struct nam__newest *newest =
+		&successor->server->membership.newest[litmus.actors[B].id];
+
+	if (newest->incarnation != litmus.actors[B].incarnation || !newest->fenced)
+		litmus_fail("the successor does not know that a client was fenced");
+	end_one_moved(self);
+}
+
+static void
+end_inserted_stayed(struct actor *self)
+{
+	expect_inserted(self, A);
+	expect_inserted(self, B);
+	expect_place(self, &litmus.cluster.servers[MOVES]);
+	litmus_verify(self);
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+const struct litmus_case litmus_move_cases[] = {
+	{ { "move_writers", LITMUS_LOADED,
+		{ end_inserted_moved, insert_all_the_time, insert_all_the_time, move }, { { 0 } } },
+		"memory moves while two clients insert and look up", 2, 0 },
+	{ { "move_split", LITMUS_LOADED, { end_moved, split_there, NULL, move },
+		{ { "split.left_written", A, hold_until_moved } } },
+		"the same, while a client divides a leaf there and is slow", 2, 0 },
+	{ { "move_mover_dies", LITMUS_LOADED,
+		{ end_inserted_stayed, insert_all_the_time, insert_all_the_time, move },
+		{ { "move.copied", C, die } } },
+		"the mover dies when all is copied, and nothing is decided", 2, 0 },
+	{ { "move_mover_dies_late", LITMUS_LOADED,
+		{ end_inserted_moved, insert_all_the_time, insert_all_the_time, move },
+		{ { "move.decided", C, die } } },
+		"the mover dies when the successor has the memory", 2, 0 },
+	{ { "move_successor_dies", LITMUS_LOADED,
+		{ end_inserted_stayed, insert_all_the_time, insert_all_the_time, move_in_vain },
+		{ { "move.exported", C, kill_successor } } },
+		"the successor dies while memory is copied to it", 2, 0 },
+	{ { "move_client_dies", LITMUS_LOADED,
+		{ end_one_moved, insert_all_the_time, insert_until_killed, move },
+		{ { "gate.closed", B, litmus_die_here } } },
+		"a client dies as it stops its requests", 2, 0 },
+	{ { "move_fence", LITMUS_LOADED,
+		{ end_fenced, insert_all_the_time, insert_until_killed, move },
+		{ { "move.exported", C, kill_and_fence } } },
+		"a client dies when the books are copied, and is fenced", 2, 0 },
+	{ { 0 }, NULL, 0, 0 },
+};
