@@ -28,6 +28,7 @@ struct nam__tree {
 	struct nam_server *server;
 	uint32_t stride;
 	bool leaves;			/* of a hybrid index */
+	uint16_t moves;			/* how often a successor has made it anew */
 	struct nam_index_options options;	/* of the index */
 	struct nam__geometry index_g;
 	struct nam_rpc_tree_part part;

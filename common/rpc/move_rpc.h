@@ -7,8 +7,10 @@
  *		which the connection keeps; the books themselves do not change.  Until the
  *		connection ends, FENCE answers -EAGAIN
  *	IMPORT	the successor: the same pages, in order, over one connection.  The first one begins
- *		anew; the last one checks all, and makes it an ordinary memory server, or changes
- *		nothing
+ *		anew; the last one checks all and takes it, or changes nothing.  If the books have
+ *		no trees, the successor is an ordinary memory server then
+ *	OPEN	the successor, if the books have trees and the mover has filled them: it is an
+ *		ordinary memory server
  *	RETIRE	the old memory server: it takes no connections and serves nothing any more
  *
  * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
@@ -16,22 +18,31 @@
  * that has blocks, and WRITEs it to the same place of the successor.  Before EXPORT, all clients
  * must have ended what they posted, and queue pairs of clients that are FENCING must be destroyed.
  *
- * -EAGAIN: EXPORT: memory changes its kind, or an object is being dropped.  Last IMPORT, RETIRE:
- *	other connections are not destroyed yet.  Ask again.
- * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT: it is no successor any more.
+ * Trees lie in private memory.  IMPORT makes them anew, empty.  For each of them the mover asks the
+ * old memory server for its pairs, by TREE_SCAN, and sends these to the successor, by TREE_LOAD
+ * (tree_rpc.h).  The first scan begins with a key of zeroes, the next one behind the last pair; the
+ * highest key is UINT64_MAX in each word.
+ *
+ * -EAGAIN: EXPORT: memory changes its kind, an object is being dropped, or a tree loaded.  OPEN: a
+ *	tree is being loaded.  Last IMPORT, OPEN, RETIRE: other connections are not destroyed yet.
+ *	Ask again.
+ * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT, OPEN: it is no successor any
+ *	more, or has books, or has none.
  * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.
- * -NAM_E_UNMOVABLE: EXPORT: there are trees or key-value stores.
+ * -NAM_E_UNMOVABLE: EXPORT: there are key-value stores, or was one for one-sided GETs.
  * -NAM_E_FABRIC_PROTOCOL: IMPORT: a page is damaged, or out of order; begin anew.
- * -ENOMEM: EXPORT: as it was.  Last IMPORT: start another successor.
+ * -ENOMEM: EXPORT: as it was.  Last IMPORT, and -NAM_E_REMOTE_FULL: start another successor.
  */
 #ifndef NAM_COMMON_RPC_MOVE_RPC_H
 #define NAM_COMMON_RPC_MOVE_RPC_H
 
+#include "tree_rpc.h"
 #include "view_rpc.h"
 
 enum nam_rpc_move_step {
 	NAM_RPC_MOVE_EXPORT = 1,
 	NAM_RPC_MOVE_IMPORT,
+	NAM_RPC_MOVE_OPEN,
 	NAM_RPC_MOVE_RETIRE,
 };
 
@@ -39,13 +50,13 @@ struct nam_rpc_move_request {
 	uint32_t step;			/* enum nam_rpc_move_step */
 	uint32_t reserved;
 	uint64_t boot;			/* of the memory server that is asked */
-	uint64_t at;			/* the page's first byte, a multiple of 8; RETIRE: 0 */
+	uint64_t at;			/* the page's first byte, of 8; OPEN, RETIRE: 0 */
 	uint8_t page[];			/* IMPORT: a multiple of 8 */
 };
 _Static_assert(sizeof(struct nam_rpc_move_request) == 24, "wire layout");
 
 struct nam_rpc_move_reply {
-	uint64_t bytes;			/* of the books; RETIRE: 0 */
+	uint64_t bytes;			/* of the books; OPEN, RETIRE: 0 */
 	uint8_t page[];			/* EXPORT */
 };
 _Static_assert(sizeof(struct nam_rpc_move_reply) == 8, "wire layout");
@@ -66,7 +77,7 @@ struct nam_move_head {
 	uint32_t words;
 	uint32_t clients;
 	uint32_t members;		/* of its copy of the view */
-	uint32_t reserved_more;
+	uint32_t trees;
 	struct nam_view_head view;	/* number 0: it has no copy */
 };
 _Static_assert(sizeof(struct nam_move_head) == 88, "wire layout");
@@ -115,5 +126,13 @@ struct nam_move_client {
 	uint64_t before_us, gap_from_us, gap_to_us;
 };
 _Static_assert(sizeof(struct nam_move_client) == 48, "wire layout");
+
+struct nam_move_tree {
+	struct nam_rpc_tree_create_request create;
+	uint16_t owner;			/* the id of the client that made it */
+	uint16_t moves;			/* how often it has been made anew */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct nam_move_tree) == 184, "wire layout");
 
 #endif /* NAM_COMMON_RPC_MOVE_RPC_H */

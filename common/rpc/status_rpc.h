@@ -9,6 +9,7 @@
 enum nam_server_phase {
 	NAM_SERVER_SERVES = 0,
 	NAM_SERVER_SUCCESSOR,		/* it waits for the memory of another one */
+	NAM_SERVER_FILLING,		/* likewise; it has the books, and waits for trees */
 	NAM_SERVER_MOVED,		/* another one has its memory */
 };
 

@@ -66,7 +66,7 @@ status_fill(const struct nam__server *server, int rc, const struct nam_rpc_statu
 	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++)
 		status->requests += reply->figures.services[i].requests;
 	status->transparent_huge = reply->transparent_huge;
-	if (reply->phase == NAM_SERVER_SUCCESSOR)
+	if (reply->phase == NAM_SERVER_SUCCESSOR || reply->phase == NAM_SERVER_FILLING)
 		status->member = NAM_MEMBER_SUCCESSOR;
 	memcpy(status->version, reply->version, sizeof(status->version) - 1);
 }

@@ -21,6 +21,7 @@ struct nam__books_parts {
 	struct nam_move_word *words;
 	struct nam_move_client *clients;
 	struct nam_view_member *members;
+	struct nam_move_tree *trees;
 	uint64_t *hash;
 };
 
@@ -35,7 +36,8 @@ nam__books_parts(const uint64_t *books)
 	parts.words = (void *)(parts.runs + head->runs);
 	parts.clients = (void *)(parts.words + head->words);
 	parts.members = (void *)(parts.clients + head->clients);
-	parts.hash = (void *)(parts.members + head->members);
+	parts.trees = (void *)(parts.members + head->members);
+	parts.hash = (void *)(parts.trees + head->trees);
 	return parts;
 }
 
@@ -46,18 +48,20 @@ nam__books_bytes(const struct nam_move_head *head)
 		head->runs * sizeof(struct nam_move_run) +
 		head->words * sizeof(struct nam_move_word) +
 		head->clients * sizeof(struct nam_move_client) +
-		head->members * sizeof(struct nam_view_member) + sizeof(uint64_t);
+		head->members * sizeof(struct nam_view_member) +
+		head->trees * sizeof(struct nam_move_tree) + sizeof(uint64_t);
 }
 
 /* A copy of this server's books: 0, or as EXPORT fails. */
-int nam__books_copy(struct nam_server *server, struct nam__move_stage **ret_stage) NAM_MUST_CHECK;
+int nam__books_copy(struct nam__handler *handler,
+	struct nam__move_stage **ret_stage) NAM_MUST_CHECK;
 /* Whether books that begin so may be this server's: 0, or as IMPORT fails. */
 int nam__books_head_check(const struct nam_server *server,
 	const struct nam_move_head *head) NAM_MUST_CHECK;
 /*
  * A server that has had no clients takes these books, which are whole, for its own: all or nothing.
- * -ENOMEM: some of its regions may have become private.
+ * -ENOMEM, -NAM_E_REMOTE_FULL: some of its regions may have become private.
  */
-int nam__books_take(struct nam_server *server, const uint64_t *books) NAM_MUST_CHECK;
+int nam__books_take(struct nam__handler *handler, const uint64_t *books) NAM_MUST_CHECK;
 
 #endif /* NAM_MEMSERVER_MOVE_BOOKS_H */

@@ -8,6 +8,7 @@
 #include "common/hash/hash.h"
 #include "memserver/services/records.h"
 #include "memserver/services/runs.h"
+#include "memserver/trees.h"
 
 static uint32_t
 words_of(const struct nam__run *run)
@@ -15,19 +16,13 @@ words_of(const struct nam__run *run)
 	return run->words ? (run->count + 63) / 64 : 0;
 }
 
-/* Objects lie in private memory, and in read-only memory; without them nothing does. */
+/* They lie in private memory, and in read-only memory, from which nothing is copied. */
 static int
-may_move(struct nam_server *server)
+may_move(const struct nam_server *server)
 {
-	struct nam__objects *const tables[] = { &server->trees, &server->stores };
-
-	for (unsigned i = 0; i < 2; i++) {
-		if (tables[i]->count)
-			return -NAM_E_UNMOVABLE;
-		if (tables[i]->dropped_count)
-			return -EAGAIN;
-	}
-	return 0;
+	if (server->stores.count)
+		return -NAM_E_UNMOVABLE;
+	return server->stores.dropped_count || server->trees.dropped_count ? -EAGAIN : 0;
 }
 
 static int
@@ -117,11 +112,12 @@ allocator_copy(struct nam_server *server, struct nam__move_stage **ret)
 	pthread_mutex_lock(&allocator->mutex);
 	rc = runs_count(allocator, &head);
 	head.batch = allocator->batch;
-	/* Of all clients and members that there may be. */
+	/* Of all clients, members and trees that there may be. */
 	if (!rc)
 		stage = malloc(sizeof(*stage) + nam__books_bytes(&head) +
 			NAM_CLIENTS_MAX * sizeof(struct nam_move_client) +
-			NAM_SERVERS_MAX * sizeof(struct nam_view_member));
+			NAM_SERVERS_MAX * sizeof(struct nam_view_member) +
+			NAM__CATALOG_MAX * sizeof(struct nam_move_tree));
 	if (stage) {
 		memcpy(stage->books, &head, sizeof(head));
 		parts = nam__books_parts(stage->books);
@@ -170,9 +166,55 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 	pthread_mutex_unlock(&membership->mutex);
 }
 
-int
-nam__books_copy(struct nam_server *server, struct nam__move_stage **ret)
+/* The leaf that the tree of a hybrid index begins with stays: the name of the lowest key. */
+static int
+tree_copy(struct nam__tree *tree, uint64_t *scratch, struct nam_move_tree *to)
 {
+	uint64_t leaf = 0;
+	int rc = 0;
+
+	if (atomic_load_explicit(&tree->load, memory_order_acquire))
+		return -EAGAIN;
+	if (tree->leaves)
+		rc = nam__tree_server_lookup(tree->local, scratch, nam__key_lowest.w, &leaf);
+	*to = (struct nam_move_tree){
+		.create = {
+			.tree = tree->object.id,
+			.key_bytes = tree->options.key_bytes,
+			.node_bytes = tree->options.node_bytes,
+			.unique = tree->options.unique,
+			.leaf = leaf,
+			.part = tree->part,
+		},
+		.owner = tree->object.owner,
+		.moves = tree->moves,
+	};
+	return rc;
+}
+
+static int
+trees_copy(struct nam__handler *handler, struct nam_move_head *head)
+{
+	const struct nam__objects *trees = &handler->server->trees;
+	struct nam_move_tree *to = nam__books_parts((const void *)head).trees;
+	int rc = 0;
+
+	nam__work_begin(handler);
+	for (uint32_t slot = 0; slot < trees->slots_count && !rc; slot++) {
+		struct nam__tree *tree = (struct nam__tree *)nam__objects_at(trees, slot);
+
+		/* One that is made at this moment is not copied: its maker has not stopped. */
+		if (tree && head->trees < NAM__CATALOG_MAX)
+			rc = tree_copy(tree, handler->scratch, &to[head->trees++]);
+	}
+	nam__work_end(handler);
+	return rc;
+}
+
+int
+nam__books_copy(struct nam__handler *handler, struct nam__move_stage **ret)
+{
+	struct nam_server *server = handler->server;
 	struct nam__move_stage *stage = NULL;
 	struct nam_move_head *head;
 	int rc = may_move(server);
@@ -183,6 +225,11 @@ nam__books_copy(struct nam_server *server, struct nam__move_stage **ret)
 		return rc;
 	head = (void *)stage->books;
 	membership_copy(server, head);
+	rc = trees_copy(handler, head);
+	if (rc) {
+		free(stage);
+		return rc;
+	}
 	head->now_ns = nam__records_now(server);
 	head->bytes = nam__books_bytes(head);
 	*nam__books_parts(stage->books).hash = nam_hash64(head, head->bytes - sizeof(uint64_t));

@@ -5,12 +5,27 @@
 #include <string.h>
 
 #include "books.h"
+#include "memserver/trees.h"
 
 static enum nam_server_phase
 phase_of(const struct nam_server *server)
 {
 	/* Acquire: once it serves, its books are in place. */
 	return (enum nam_server_phase)atomic_load_explicit(&server->phase, memory_order_acquire);
+}
+
+static void
+phase_set(struct nam_server *server, enum nam_server_phase phase)
+{
+	static const char *const names[] = { "serves", "successor", "filling", "moved" };
+
+	/* A connection that is being accepted sees that, or is in the list. */
+	pthread_mutex_lock(&server->mutex);
+	/* Release: pairs with phase_of(). */
+	atomic_store_explicit(&server->phase, phase, memory_order_release);
+	pthread_mutex_unlock(&server->mutex);
+	nam__log(server, NAM_LOG_INFO, "move", "server=%u phase=%s", server->options.id,
+		names[phase]);
 }
 
 static void
@@ -24,6 +39,10 @@ int
 nam__phase_serves(const struct nam_server *server, uint16_t type)
 {
 	switch (phase_of(server)) {
+	case NAM_SERVER_FILLING:
+		if (type == NAM_RPC_TREE_LOAD || type == NAM_RPC_TREE_WALK)
+			return 0;
+		/* fallthrough */
 	case NAM_SERVER_SUCCESSOR:
 		return type == NAM_RPC_PING || type == NAM_RPC_REGIONS || type == NAM_RPC_STATUS ||
 			type == NAM_RPC_VIEW || type == NAM_RPC_FENCE || type == NAM_RPC_MOVE ? 0 :
@@ -40,6 +59,7 @@ nam__phase_admits(const struct nam_server *server, const struct nam__connection 
 {
 	switch (phase_of(server)) {
 	case NAM_SERVER_SUCCESSOR:
+	case NAM_SERVER_FILLING:
 		return connection->asks && !connection->client_id ? 0 : -NAM_E_FABRIC_SUCCESSOR;
 	case NAM_SERVER_MOVED:
 		return -NAM_E_FABRIC_MOVED;
@@ -80,7 +100,7 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	if (!request->at) {
 		stage_drop(connection);
 		exports_set(connection, true);
-		rc = nam__books_copy(exchange->server, &connection->move_stage);
+		rc = nam__books_copy(connection->handler, &connection->move_stage);
 		if (rc)
 			exports_set(connection, false);
 	}
@@ -155,13 +175,35 @@ import(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	((struct nam_rpc_move_reply *)exchange->reply)->bytes = stage->bytes;
 	if (!is_last)
 		return 0;
-	rc = nam__books_take(server, stage->books);
+	rc = nam__books_take(connection->handler, stage->books);
 	stage_drop(connection);
-	if (rc)
-		return rc;
-	/* Release: pairs with phase_of(). */
-	atomic_store_explicit(&server->phase, NAM_SERVER_SERVES, memory_order_release);
-	nam__log(server, NAM_LOG_INFO, "imported", "server=%u", server->options.id);
+	if (!rc && atomic_load(&server->trees.count))
+		phase_set(server, NAM_SERVER_FILLING);
+	else if (!rc)
+		phase_set(server, NAM_SERVER_SERVES);
+	return rc;
+}
+
+/* The trees are filled: as many pairs as the mover has sent. */
+static int
+open_up(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	struct nam_server *server = exchange->server;
+	bool loads = false;
+
+	if (phase_of(server) != NAM_SERVER_FILLING)
+		return -NAM_E_CLUSTER;
+	if (page_bytes || request->at)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t slot = 0; slot < server->trees.slots_count; slot++) {
+		struct nam__tree *tree = (struct nam__tree *)nam__objects_at(&server->trees, slot);
+
+		loads |= tree && atomic_load_explicit(&tree->load, memory_order_acquire);
+	}
+	if (loads || nam__connections_close(server, exchange->connection))
+		return -EAGAIN;
+	phase_set(server, NAM_SERVER_SERVES);
 	return 0;
 }
 
@@ -172,16 +214,12 @@ retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	struct nam_server *server = exchange->server;
 	enum nam_server_phase phase = phase_of(server);
 
-	if (phase == NAM_SERVER_SUCCESSOR)
+	if (phase == NAM_SERVER_SUCCESSOR || phase == NAM_SERVER_FILLING)
 		return -NAM_E_FABRIC_SUCCESSOR;
 	if (page_bytes || request->at)
 		return -NAM_E_FABRIC_PROTOCOL;
-	/* A connection that is being accepted sees that, or is in the list. */
-	pthread_mutex_lock(&server->mutex);
-	atomic_store_explicit(&server->phase, NAM_SERVER_MOVED, memory_order_release);
-	pthread_mutex_unlock(&server->mutex);
-	if (phase != NAM_SERVER_MOVED)
-		nam__log(server, NAM_LOG_INFO, "moved", "server=%u", server->options.id);
+	if (phase == NAM_SERVER_SERVES)
+		phase_set(server, NAM_SERVER_MOVED);
 	return nam__connections_close(server, exchange->connection) ? -EAGAIN : 0;
 }
 
@@ -192,6 +230,7 @@ nam__service_move(struct nam__exchange *exchange)
 		const struct nam_rpc_move_request *request, uint32_t page_bytes) = {
 		[NAM_RPC_MOVE_EXPORT] = export,
 		[NAM_RPC_MOVE_IMPORT] = import,
+		[NAM_RPC_MOVE_OPEN] = open_up,
 		[NAM_RPC_MOVE_RETIRE] = retire,
 	};
 	const struct nam_rpc_move_request *request = exchange->body;

@@ -11,6 +11,7 @@
 #include "common/env.h"
 #include "common/hash/hash.h"
 #include "memserver/services/runs.h"
+#include "memserver/trees.h"
 
 /* The books to be, with all memory that they need. */
 struct draft {
@@ -35,7 +36,8 @@ nam__books_head_check(const struct nam_server *server, const struct nam_move_hea
 		head->words > runs_max + server->memory.bytes / NAM_GADDR_UNIT_BYTES / 64 ||
 		head->members > NAM_SERVERS_MAX ||
 		head->members != (head->view.number ? head->view.count : 0) ||
-		head->reserved || head->reserved_more || head->bytes != nam__books_bytes(head))
+		head->reserved ||
+		head->trees > NAM__CATALOG_MAX || head->bytes != nam__books_bytes(head))
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
@@ -314,9 +316,44 @@ allocator_place(struct nam__allocator *allocator, struct draft *draft)
 	}
 }
 
-int
-nam__books_take(struct nam_server *server, const uint64_t *books)
+static int
+tree_make(struct nam__handler *handler, const struct nam_move_tree *from)
 {
+	struct nam__tree *tree;
+	int rc;
+
+	if (from->owner >= NAM_CLIENTS_MAX || from->reserved)
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = nam__tree_new(handler->server, &from->create, handler->scratch, &tree);
+	if (rc)
+		return rc;
+	tree->object.owner = from->owner;
+	tree->moves = (uint16_t)(from->moves + 1);
+	return nam__objects_enter(&handler->server->trees, &tree->object);
+}
+
+/* All or none. */
+static int
+trees_make(struct nam__handler *handler, const struct nam_move_tree *trees, uint32_t count)
+{
+	struct nam_server *server = handler->server;
+	uint32_t made = 0;
+	int rc = 0;
+
+	while (made < count && !rc) {
+		rc = tree_make(handler, &trees[made]);
+		made += !rc;
+	}
+	while (rc && made-- > 0)
+		(void)!nam__objects_drop(&server->trees, server, trees[made].create.tree);
+	nam__objects_idle(&server->trees, server);
+	return rc;
+}
+
+int
+nam__books_take(struct nam__handler *handler, const uint64_t *books)
+{
+	struct nam_server *server = handler->server;
 	struct nam__allocator *allocator = &server->allocator;
 	struct draft *draft = calloc(1, sizeof(*draft));
 	int rc = draft ? draft_make(server, books, draft) : -ENOMEM;
@@ -328,6 +365,8 @@ nam__books_take(struct nam_server *server, const uint64_t *books)
 	if (!rc)
 		allocator_place(allocator, draft);
 	pthread_mutex_unlock(&allocator->mutex);
+	if (!rc)
+		rc = trees_make(handler, draft->parts.trees, draft->head->trees);
 	if (rc)
 		goto free_draft;
 	for (uint32_t i = 0; i < draft->head->clients; i++) {

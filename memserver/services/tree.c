@@ -7,6 +7,7 @@
 #include "common/race.h"
 #include "memserver/trees.h"
 
+#define MOVES_SHIFT 36u
 #define WALK_NODES_MAX 256u
 #define COLLECT_PARENTS_MAX 4u
 
@@ -202,7 +203,8 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 		    &found))
 		return -NAM_E_REMOTE_CORRUPT;
 	reply->node = nam__tree_address_of(tree, found.node);
-	reply->version = found.version;
+	/* Clients keep the latest of a node, and a successor has others at the same addresses. */
+	reply->version = found.version + ((uint64_t)tree->moves << MOVES_SHIFT);
 	reply->count = found.count;
 	reply->last = found.last;
 	memset(reply->next, 0, sizeof(reply->next));
