@@ -77,10 +77,10 @@ print([s["carved_bytes"] for s in json.load(sys.stdin)["servers"] if s["id"] == 
 
 # ---- what cannot be added --------------------------------------------------------------------
 
-# alone_start ADDRESS ID: a memory server beside the cluster; sets $pid.
+# alone_start ADDRESS ID OPTION...: a memory server beside the cluster; sets $pid.
 alone_start() {
 	: >"$tmp/twin.log"
-	nam-memserver --listen "$1" --id "$2" "${memory[@]}" >>"$tmp/twin.log" 2>&1 &
+	nam-memserver --listen "$1" --id "$2" "${memory[@]}" "${@:3}" >>"$tmp/twin.log" 2>&1 &
 	pid=$!
 	await grep -q ready "$tmp/twin.log" || fail "$1: $(cat "$tmp/twin.log")"
 }
@@ -101,6 +101,17 @@ test_refused() {
 	alone_start "$twin" 1
 	add 2 server add "$twin"
 	says "$twin has the id 1, as the one at $(nam_server_address 1)"
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	# It waits for the memory of server 1, and serves no client before.
+	alone_start "$twin" 1 --successor
+	add 3 server add "$twin"
+	says "the memory server waits for the memory of another one"
+	expect 0 namctl --cluster "$(nam_server_address 0),$twin" status
+	says "note: the memory server at $twin refused the connection"
+	grep -q "^1  *$twin  *successor " <<<"$out" || fail "no successor in: $out"
+	grep -q "^1  *$(nam_server_address 1)  *up " <<<"$out" || fail "no server 1 in: $out"
+	expect 3 namctl --cluster "$(nam_server_address 0),$twin" index list
 	kill -KILL $pid
 	wait $pid 2>/dev/null
 	# The lead of another cluster, and one of its members.

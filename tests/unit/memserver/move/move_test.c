@@ -3,8 +3,9 @@
 #include <errno.h>
 
 #include "common/rpc/fence_rpc.h"
+#include "common/rpc/kv_rpc.h"
 #include "common/rpc/sweep_rpc.h"
-#include "common/rpc/tree_rpc.h"
+#include "kv/kv.h"
 #include "memserver/services/records.h"
 #include "move_fixture.h"
 
@@ -447,7 +448,7 @@ import__books_that_do_not_agree__IS_PROTOCOL(void **state)
 	client = clients_of(&books);
 	member = members_of(&books);
 	WRONG(head->reserved, 1);
-	WRONG(head->reserved_more, 1);
+	WRONG(head->trees, 1);
 	WRONG(head->runs, head->runs + 1);
 	WRONG(head->words, UINT32_MAX);
 	WRONG(head->clients, NAM_CLIENTS_MAX + 1);
@@ -643,21 +644,19 @@ move__malformed__IS_PROTOCOL(void **state)
 }
 
 static void
-export__with_trees_or_stores__IS_UNMOVABLE(void **state)
+export__with_stores__IS_UNMOVABLE(void **state)
 {
 	struct fixture *f = ((struct pair *)*state)->old;
-	const struct nam_rpc_tree_create_request tree = {
-		.tree = 7, .key_bytes = 8, .node_bytes = 1024, .unique = 1,
-		.part = { .partitioning = 1, .parts = 1 },	/* by range */
-	};
-	const struct nam_rpc_tree_request drop = { .tree = 7 };
+	const struct nam_rpc_kv_create_request store = { .store = 7, .memory_bytes = REGION / 2,
+		.partitions = 1, .servers = 1, .mode = NAM_KV_STORE, .engine = NAM_KV_CHAINED };
+	const struct nam_rpc_kv_request drop = { .store = 7 };
 	struct books books;
 
-	assert_int_equal(call(f, NAM_RPC_TREE_CREATE, &tree, sizeof(tree)), 0);
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &store, sizeof(store)), 0);
 	assert_int_equal(export_books(f, &books), -NAM_E_UNMOVABLE);
-	assert_int_equal(call(f, NAM_RPC_TREE_DROP, &drop, sizeof(drop)), 0);
+	assert_int_equal(call(f, NAM_RPC_KV_DROP, &drop, sizeof(drop)), 0);
 	assert_int_equal(export_books(f, &books), -EAGAIN);
-	nam__objects_idle(&f->server->trees, f->server);
+	nam__objects_idle(&f->server->stores, f->server);
 	assert_int_equal(export_books(f, &books), 0);
 	free(books.words);
 }
@@ -717,7 +716,7 @@ main(void)
 		TEST(move__wrong_server__IS_CLUSTER),
 		TEST(move__of_a_writer__IS_DENIED),
 		TEST(move__malformed__IS_PROTOCOL),
-		TEST(export__with_trees_or_stores__IS_UNMOVABLE),
+		TEST(export__with_stores__IS_UNMOVABLE),
 		TEST(successor__not_filled__ANSWERS_ONLY_THE_MOVER),
 		TEST(retire__then_requests__IS_MOVED),
 	};
