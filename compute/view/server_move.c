@@ -23,6 +23,7 @@
 #include "lead.h"
 
 #define CHUNK_BYTES (1u << 20)
+#define FILL_PERCENT 92u		/* of a tree's nodes, as a bulk load does by default */
 #define TRIES_MAX 4u			/* clients that end meanwhile */
 #define FENCE_NS 1000000000ull
 
@@ -232,8 +233,7 @@ NAM_FIBER_FN static int
 runs_copy(struct moving *moving)
 {
 	const struct nam_move_head *head = (const void *)moving->books;
-	const struct nam_move_run *runs = (const void *)(moving->books + sizeof(*head) +
-		head->regions * sizeof(struct nam_move_region));
+	const struct nam_move_run *runs = nam__books_parts((const void *)moving->books).runs;
 	void *from = nam_buffer_take(moving->old->epoch_worker, CHUNK_BYTES);
 	void *to = nam_buffer_take(moving->new->epoch_worker, CHUNK_BYTES);
 	int rc = from && to ? 0 : -ENOMEM;
@@ -249,20 +249,132 @@ runs_copy(struct moving *moving)
 		"registered buffers") : rc;
 }
 
-/* Regions and runs lie within, as many as it says there are. */
+/* Its parts lie within, as many as it says there are. */
 static int
 books_check(struct moving *moving)
 {
 	const struct nam_move_head *head = (const void *)moving->books;
-	uint64_t bytes = moving->books_bytes;
 
-	if (bytes < sizeof(*head) || head->bytes != bytes ||
-		head->regions > NAM_REGIONS_PER_SERVER || head->runs > bytes / sizeof(struct
-			nam_move_run) || sizeof(*head) + head->regions * sizeof(struct
-			nam_move_region) + head->runs * sizeof(struct nam_move_run) > bytes)
+	if (moving->books_bytes < sizeof(*head) || head->bytes != moving->books_bytes ||
+		nam__books_bytes(head) != head->bytes)
 		return explain(moving, moving->old, "reading the books of",
 			-NAM_E_FABRIC_PROTOCOL);
 	return 0;
+}
+
+/* ---- trees ----------------------------------------------------------------------------------- */
+
+/* Of a tree that is filled. */
+struct filling {
+	struct moving *moving;
+	const struct nam_move_tree *tree;
+	uint64_t load;
+	uint32_t key_words, pair_words;	/* of a full key; of a pair */
+	struct nam_rpc_tree_load_request *request;	/* room for a body */
+	struct nam_rpc_tree_scan_reply *page;	/* the same */
+};
+
+/* -NAM_E_RESTART_LOCKED: handlers that looked at the empty tree leave it soon. */
+NAM_FIBER_FN static int
+load(struct filling *filling, uint16_t step, const uint64_t *pairs, uint32_t count)
+{
+	struct nam_rpc_tree_load_request *request = filling->request;
+	uint32_t bytes = count * filling->pair_words * 8, none;
+	int rc;
+
+	*request = (struct nam_rpc_tree_load_request){ .tree = filling->tree->create.tree,
+		.load = filling->load, .step = step, .count = count,
+		.fill_percent = step == NAM_RPC_TREE_LOAD_BEGIN ? FILL_PERCENT : 0 };
+	if (bytes)
+		memcpy(request->pairs, pairs, bytes);
+	for (;;) {
+		none = 0;
+		rc = nam_rpc_call(filling->moving->new->epoch_worker, 0, NAM_RPC_TREE_LOAD,
+			request, (uint32_t)sizeof(*request) + bytes, NULL, &none); /* SUSPENDS */
+		if (rc != -NAM_E_RESTART_LOCKED || is_late(filling->moving))
+			return rc;
+		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+	}
+}
+
+/* The pairs behind *low, which becomes the key behind them.  *ret_more: there may be others. */
+NAM_FIBER_FN static int
+page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *low, bool *ret_more)
+{
+	uint32_t bytes = NAM_RPC_BODY_MAX, most = NAM_RPC_TREE_LOAD_MAX(filling->pair_words - 1);
+	uint32_t words = filling->pair_words;
+	const uint64_t *pairs = filling->page->pairs;
+	int rc = nam_rpc_call(filling->moving->old->epoch_worker, 0, NAM_RPC_TREE_SCAN, low,
+		sizeof(*low), filling->page, &bytes); /* SUSPENDS */
+	uint32_t count = rc ? 0 : filling->page->count;
+
+	if (!rc && (bytes < sizeof(*filling->page) || count > NAM_RPC_TREE_SCAN_MAX(words - 1) ||
+			bytes != sizeof(*filling->page) + count * words * 8))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; !rc && i < count; i += most)
+		rc = load(filling, NAM_RPC_TREE_LOAD_PAIRS, pairs + (size_t)i * words,
+			count - i < most ? count - i : most); /* SUSPENDS */
+	*ret_more = count && filling->page->more;
+	if (rc || !count)
+		return rc;
+	filling->moving->moved.bytes += count * words * 8;
+	memcpy(low->low, pairs + (size_t)(count - 1) * words, filling->key_words * 8);
+	for (uint32_t i = filling->key_words; i-- > 0;)
+		if (++low->low[i])
+			return 0;
+	*ret_more = false;	/* it was the highest key */
+	return 0;
+}
+
+NAM_FIBER_FN static int
+tree_fill(struct filling *filling)
+{
+	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
+	struct nam_rpc_tree_scan_request low = { .tree = create->tree, .max = UINT32_MAX };
+	bool more = true;
+	int rc;
+
+	filling->pair_words = (create->key_bytes + 7) / 8 + 1;
+	filling->key_words = filling->pair_words - (create->unique != 0);
+	if (filling->pair_words > NAM_RPC_TREE_KEY_WORDS_MAX + 1)
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(low.high, 0xff, sizeof(low.high));
+	rc = load(filling, NAM_RPC_TREE_LOAD_BEGIN, NULL, 0); /* SUSPENDS */
+	while (!rc && more && !is_late(filling->moving))
+		rc = page_copy(filling, &low, &more); /* SUSPENDS */
+	if (!rc && more)
+		return -NAM_E_FABRIC_TIMEOUT;
+	return rc ?: load(filling, NAM_RPC_TREE_LOAD_END, NULL, 0); /* SUSPENDS */
+}
+
+/* The successor has made them anew, empty. */
+NAM_FIBER_FN static int
+trees_fill(struct moving *moving)
+{
+	const struct nam_move_head *head = (const void *)moving->books;
+	const struct nam_move_tree *trees = nam__books_parts((const void *)moving->books).trees;
+	struct filling filling = {
+		.moving = moving,
+		.load = nam_entropy() | 1,
+		.request = nam_buffer_take(moving->new->epoch_worker, NAM_RPC_BODY_MAX),
+		.page = nam_buffer_take(moving->old->epoch_worker, NAM_RPC_BODY_MAX),
+	};
+	struct nam_rpc_move_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc = filling.request && filling.page ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; !rc && i < head->trees; i++) {
+		filling.tree = &trees[i];
+		rc = tree_fill(&filling); /* SUSPENDS */
+	}
+	if (filling.request)
+		nam_buffer_give(moving->new->epoch_worker, filling.request, NAM_RPC_BODY_MAX);
+	if (filling.page)
+		nam_buffer_give(moving->old->epoch_worker, filling.page, NAM_RPC_BODY_MAX);
+	if (!rc && head->trees)
+		rc = ask(moving, moving->new, NAM_RPC_MOVE_OPEN, 0, 0, &reply,
+			&bytes); /* SUSPENDS */
+	return rc ? explain(moving, moving->new, "copying trees to", rc) : 0;
 }
 
 /*
@@ -297,7 +409,9 @@ copy(struct moving *moving)
 	nam_race_point("move.copied");
 	if (!rc)
 		rc = still_quiet(moving); /* SUSPENDS */
-	return rc ?: books_put(moving, true); /* SUSPENDS */
+	if (!rc)
+		rc = books_put(moving, true); /* SUSPENDS */
+	return rc ?: trees_fill(moving); /* SUSPENDS */
 }
 
 /* ---- steps of the view --------------------------------------------------------------------- */

@@ -14,44 +14,6 @@ struct nam__move_stage {
 	uint64_t books[];
 };
 
-/* Where the parts of books are. */
-struct nam__books_parts {
-	struct nam_move_region *regions;
-	struct nam_move_run *runs;
-	struct nam_move_word *words;
-	struct nam_move_client *clients;
-	struct nam_view_member *members;
-	struct nam_move_tree *trees;
-	uint64_t *hash;
-};
-
-static inline struct nam__books_parts
-nam__books_parts(const uint64_t *books)
-{
-	const struct nam_move_head *head = (const void *)books;
-	struct nam__books_parts parts;
-
-	parts.regions = (void *)(head + 1);
-	parts.runs = (void *)(parts.regions + head->regions);
-	parts.words = (void *)(parts.runs + head->runs);
-	parts.clients = (void *)(parts.words + head->words);
-	parts.members = (void *)(parts.clients + head->clients);
-	parts.trees = (void *)(parts.members + head->members);
-	parts.hash = (void *)(parts.trees + head->trees);
-	return parts;
-}
-
-static inline uint64_t
-nam__books_bytes(const struct nam_move_head *head)
-{
-	return sizeof(*head) + head->regions * sizeof(struct nam_move_region) +
-		head->runs * sizeof(struct nam_move_run) +
-		head->words * sizeof(struct nam_move_word) +
-		head->clients * sizeof(struct nam_move_client) +
-		head->members * sizeof(struct nam_view_member) +
-		head->trees * sizeof(struct nam_move_tree) + sizeof(uint64_t);
-}
-
 /* A copy of this server's books: 0, or as EXPORT fails. */
 int nam__books_copy(struct nam__handler *handler,
 	struct nam__move_stage **ret_stage) NAM_MUST_CHECK;

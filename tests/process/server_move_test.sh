@@ -64,7 +64,11 @@ load_end() {
 
 # To one successor after another; old processes are ended.
 test_load() {
-	load_start nam-bench index --cluster "$cluster" --keys 5k --distribution zipfian \
+	seq 1 5000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
+	expect 0 namctl --cluster "$cluster" index create trees --design coarse
+	expect 0 namctl --cluster "$cluster" load trees "$tmp/pairs"
+	load_start nam-bench index --cluster "$cluster" --design hybrid --keys 5k \
+		--distribution zipfian \
 		--mix lookup=40,update=40,insert=20 --seconds 600 --fibers 4 --json -
 	until_json "r['view'].get('clients') == 1"
 	sleep 0.5
@@ -83,6 +87,9 @@ test_load() {
 	done
 	load_end
 	expect 0 namctl --cluster "$(nam_server_address 4)" index verify held
+	expect 0 namctl --cluster "$(nam_server_address 4)" index verify trees
+	expect 0 namctl --cluster "$(nam_server_address 4)" get trees 5000
+	prints 5000
 }
 
 # Versions of records are at both.
@@ -122,6 +129,10 @@ test_refused() {
 	successor_end 6
 	# It serves no clients, and forms no cluster.
 	successor_start 6
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs
+	move 2 server move "$(nam_server_address 6)"
+	says "cannot move"
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv drop pairs
 	expect 3 namctl --cluster "$(nam_server_address 6)" index list
 	says "waits for the memory"
 	at 5
