@@ -103,6 +103,8 @@ nam__gate_drop(struct nam_worker *worker)
 {
 	uint32_t slot = worker->gate.slot;
 
+	/* A step must not put the next connection aside. */
+	atomic_store_explicit(&worker->gate.quiet, worker->gate.turn, memory_order_relaxed);
 	if (!worker->gate.qp)
 		return;
 	worker->qps[slot] = worker->gate.qp;
@@ -143,7 +145,9 @@ nam__gates_step(struct nam_worker *worker)
 		gate->turn = now;
 		gate->slot = slot;
 	} else if (slot != NAM__GATES_OPEN) {
+		/* If it ends now, it is not behind the gate. */
 		worker->qps[slot] = gate->qp;
+		gate->qp = NULL;
 	}
 	if (slot == NAM__GATES_OPEN)
 		return;
