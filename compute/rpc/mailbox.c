@@ -325,11 +325,12 @@ nam__client_mailbox_wake_server(struct nam__client_mailbox *box, struct nam_op_c
 		.local = word,
 		.context = nam__handler_context(&box->wake.completion),
 	};
-	struct nam_qp *qp = nam__qp_of(worker, box->slot);
+	struct nam_qp *qp;
 	bool owed;
 
 	if (turn == box->woken_turn)
 		return false;
+	qp = nam__qp_of(worker, box->slot);
 	if (NAM_WAKE_BYTES <= box->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
 	owed = qp && worker->qp_post(qp, &wr, 1) == -NAM_E_FABRIC_FULL;
