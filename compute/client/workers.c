@@ -240,6 +240,8 @@ nam__worker_free(struct nam_worker *worker)
 	for (uint32_t i = 0; worker->qps && i < NAM_SERVERS_MAX; i++)
 		if (worker->qps[i])
 			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
+	if (worker->gate.qp)
+		worker->gate.qp->ops->qp_destroy(worker->gate.qp);
 	for (uint32_t i = 0; worker->mailboxes && i < NAM_SERVERS_MAX; i++)
 		nam__client_mailbox_free(worker->mailboxes[i]);
 	for (uint32_t i = 0; worker->one_way && i < NAM_SERVERS_MAX; i++)
