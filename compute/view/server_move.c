@@ -133,9 +133,16 @@ successor_open(struct moving *moving)
 NAM_FIBER_FN static int
 old_open(struct moving *moving)
 {
-	int rc = nam__asker_open(moving->changer.options, moving->from.address, 0, false,
-		&moving->old, moving->changer.diag);
+	int rc;
 
+	/* Connections that were closed just now may count in its limit still. */
+	while ((rc = nam__asker_open(moving->changer.options, moving->from.address, 0, false,
+			&moving->old, moving->changer.diag)) == -NAM_E_FABRIC_REFUSED &&
+		!is_late(moving)) {
+		nam__client_free(moving->old);
+		moving->old = NULL;
+		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+	}
 	if (!rc && moving->old->servers[0].boot != moving->from.boot)
 		return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_PEER_DEAD, "the memory "
 			"server at %s was restarted, and its memory is gone", moving->from.address);

@@ -89,8 +89,8 @@ insert_all_the_time(struct actor *self)
 static void
 insert_until_killed(struct actor *self)
 {
-	for (unsigned i = 0; i < KEYS && !nam_sim_zombie(); i++) {
-		(void)litmus_try_insert(self, KEYS_FROM * (1 + self->who) + i);
+	for (unsigned i = 0; i < 100 * KEYS && !nam_sim_zombie(); i++) {
+		(void)litmus_try_insert(self, KEYS_FROM * (1 + self->who) + i % KEYS);
 		for (unsigned j = 0; j < KEYS && !nam_sim_zombie(); j++)
 			(void)litmus_try_lookup(self, 10 * j);
 	}
