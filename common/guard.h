@@ -167,6 +167,7 @@
 	X(KEY_SERVER, "key-server", "challenges of another server than the client means")           \
 	X(GATE_QUIET, "gate-quiet", "requests to memory that is being copied")                      \
 	X(EXPORT_FENCE, "export-fence", "the return of a client that was fenced as memory moved")   \
+	X(MOVE_OURS, "move-ours", "a copy from before the last writes of clients")                  \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

@@ -68,8 +68,8 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  * nam_server_move -- the memory of a memory server passes to a successor, while clients are at
  * work: another process with the same id and memory, started with --successor.
  *
- * Clients' requests to it wait meanwhile; no operation fails that takes less than half of its
- * timeout_ms.  After a failure the old process goes on, and another successor is to be started.
+ * Clients' requests to it wait meanwhile, for half of timeout_ms at the most.  After a failure the
+ * old process goes on, and another successor is to be started.
  *
  * @options	as for nam_client_connect(): one memory server of the cluster is enough.  Half of
  *		timeout_ms is the longest time that clients wait

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "changer.h"
+#include "common/guard.h"
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/rpc/call.h"
@@ -34,11 +35,11 @@ struct moving {
 	void *arg;
 	uint64_t deadline_ns;
 	struct nam_view_member from;	/* as the view has it */
+	uint64_t number;		/* of the view of this MOVE; 0: clients have not stopped */
 	struct nam_client *old, *new;	/* each asks its memory server */
 	uint8_t *books;
 	uint64_t books_bytes;
 	uint64_t began_ns;
-	bool stopped;			/* clients may have stopped, and nothing is decided */
 	bool again;			/* it failed, and may begin again */
 	struct nam_server_moved moved;
 };
@@ -47,6 +48,13 @@ static bool
 is_late(const struct moving *moving)
 {
 	return nam_now_ns() >= moving->deadline_ns;
+}
+
+/* timeout_ms, or its default. */
+static uint64_t
+patience_ns(const struct moving *moving)
+{
+	return moving->changer.lead->options.timeout_ms * 1000000ull;
 }
 
 static void
@@ -114,6 +122,17 @@ look(struct moving *moving, const struct nam_view_member **ret_member)
 			"has the id %u, which no member of the cluster has; start it with the id "
 			"of the one whose memory it is to get", moving->address, id);
 	return 0;
+}
+
+/*
+ * C28: clients have acknowledged this MOVE.  If the move was given up and another one has begun,
+ * they may have written meanwhile, so a copy from before is of no use.
+ */
+static bool
+is_ours(const struct moving *moving, const struct nam_view_member *member)
+{
+	return member->state == NAM_VIEW_MOVING && (!NAM_GUARD(MOVE_OURS) ||
+		moving->changer.view->head.number == moving->number);
 }
 
 /* ---- both processes -------------------------------------------------------------------------- */
@@ -227,9 +246,9 @@ run_copy(struct moving *moving, const struct nam_move_run *run, void *from, void
 		moving->moved.bytes += bytes;
 		if (is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
-				"the memory of the memory server at %s was not copied within "
-				"timeout_ms (%llu MiB were); clients wait meanwhile, so the move "
-				"was given up", moving->from.address,
+				"the memory of the memory server at %s was not copied within half "
+				"of timeout_ms (%llu MiB were); clients wait meanwhile, so the "
+				"move was given up", moving->from.address,
 				(unsigned long long)moving->moved.bytes >> 20);
 		tell(moving, NULL);
 	}
@@ -394,11 +413,13 @@ still_quiet(struct moving *moving)
 	const struct nam_view_member *member;
 	int rc = look(moving, &member); /* SUSPENDS */
 
-	if (rc || moving->changer.view->acknowledged >= moving->changer.view->head.number)
+	if (rc || (is_ours(moving, member) &&
+			moving->changer.view->acknowledged >= moving->number))
 		return rc;
 	moving->again = true;
-	return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "a client ended while the memory of "
-		"the memory server at %s moved; try again", moving->from.address);
+	return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "a client ended, or the view "
+		"changed, while the memory of the memory server at %s moved; try again",
+		moving->from.address);
 }
 
 NAM_FIBER_FN static int
@@ -439,20 +460,23 @@ stop_clients(struct moving *moving)
 			moving->moved.already = 1;
 			return 0;
 		}
-		if (moving->stopped && member->state == NAM_VIEW_MOVING)
+		if (is_ours(moving, member))
 			return old_open(moving); /* SUSPENDS */
 		if (member->id == moving->changer.view->head.lead)
 			return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server "
 				"%u is the lead, whose memory does not move", member->id);
-		if (is_late(moving))
+		if (moving->number || is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "another memory "
 				"server joins or moves, or the view changes all the time; try "
 				"again");
-		moving->stopped = true;
 		rc = nam__changer_change(&moving->changer, NAM_RPC_VIEW_MOVE,
 			member); /* SUSPENDS */
 		if (rc)
 			return rc;
+		if (moving->changer.changed)
+			moving->number = moving->changer.view->head.number + 1;
+		/* Copies say where the lead is, which stays: clients do not wait for them. */
+		moving->changer.changed = false;
 	}
 }
 
@@ -489,7 +513,7 @@ quiet_await(struct moving *moving)
 		if (rc)
 			return rc;
 		view = moving->changer.view;
-		if (member->state != NAM_VIEW_MOVING || member->boot != moving->from.boot)
+		if (!is_ours(moving, member))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "the move of memory "
 				"server %u was given up meanwhile; try again", member->id);
 		if (view->acknowledged >= view->head.number)
@@ -525,7 +549,7 @@ decide(struct moving *moving)
 			return rc;
 		if (member->boot == to.boot)
 			return 0;
-		if (member->state != NAM_VIEW_MOVING || is_late(moving))
+		if (!is_ours(moving, member) || is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "the move of memory "
 				"server %u was given up meanwhile, or a client that has ended is "
 				"not fenced; start another successor, and try again", member->id);
@@ -536,14 +560,12 @@ decide(struct moving *moving)
 NAM_FIBER_FN static void
 retire(struct moving *moving)
 {
-	uint64_t until_ns = nam_now_ns() +
-		(moving->changer.options->timeout_ms ?: 5000) * 1000000ull;
 	const struct nam_view_member *member;
 	struct nam_rpc_move_reply reply;
 	uint32_t bytes = sizeof(reply);
 
-	moving->deadline_ns = until_ns;
-	while (!look(moving, &member) && nam_now_ns() < until_ns && /* SUSPENDS */
+	moving->deadline_ns = nam_now_ns() + patience_ns(moving);
+	while (!look(moving, &member) && !is_late(moving) && /* SUSPENDS */
 		moving->changer.view->acknowledged < moving->moved.view)
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
 	moving->moved.retired = !ask(moving, moving->old, NAM_RPC_MOVE_RETIRE, 0, 0, &reply,
@@ -558,11 +580,9 @@ give_up(struct moving *moving)
 	struct nam_diag diag, *told = moving->changer.diag;
 
 	moving->changer.diag = &diag;
-	if (!look(moving, &member) && member->state == NAM_VIEW_MOVING && /* SUSPENDS */
-		member->boot == moving->from.boot &&
-		!nam__changer_change(&moving->changer, NAM_RPC_VIEW_ABORT,
-			member)) /* SUSPENDS */
-		(void)!nam__changer_take(&moving->changer); /* SUSPENDS */
+	if (!look(moving, &member) && is_ours(moving, member)) /* SUSPENDS */
+		(void)!nam__changer_change(&moving->changer, NAM_RPC_VIEW_ABORT,
+			member); /* SUSPENDS */
 	moving->changer.diag = told;
 }
 
@@ -572,8 +592,8 @@ try(struct moving *moving)
 {
 	int rc;
 
-	moving->stopped = moving->again = false;
-	moving->moved.bytes = 0;
+	moving->again = false;
+	moving->number = moving->moved.bytes = 0;
 	rc = stop_clients(moving); /* SUSPENDS */
 	if (rc || moving->moved.already)
 		goto out;
@@ -585,7 +605,7 @@ try(struct moving *moving)
 		rc = decide(moving); /* SUSPENDS */
 	moving->moved.stopped_us = (nam_now_ns() - moving->began_ns) / 1000;
 out:
-	if (rc && moving->stopped)
+	if (rc && moving->number)
 		give_up(moving); /* SUSPENDS */
 	if (rc && moving->old) {
 		nam__client_free(moving->old);
@@ -600,16 +620,14 @@ NAM_FIBER_FN static int
 steps(struct moving *moving)
 {
 	int rc = successor_open(moving); /* SUSPENDS */
+	unsigned tries = 0;
 
-	for (unsigned i = 0; !rc && i < TRIES_MAX; i++) {
-		moving->deadline_ns = nam_now_ns() +
-			(moving->changer.options->timeout_ms ?: 5000) * 500000ull;
+	if (rc)
+		return rc;
+	do {
+		moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
 		rc = try(moving); /* SUSPENDS */
-		if (rc && moving->again && i + 1 < TRIES_MAX)
-			rc = 0;
-		else
-			break;
-	}
+	} while (rc && moving->again && ++tries < TRIES_MAX);
 	if (rc)
 		return rc;
 	moving->moved.view = moving->changer.view->head.number;

@@ -19,10 +19,13 @@
 #define MOVES 1u			/* the id of the member */
 #define KEYS_FROM 1000u
 #define KEYS 40u
+#define SLOW_KEYS 150u
+#define SLOW_NS 1000000u
 #define HOLD_NS (2 * LITMUS_SHORT_NS)
 #define TIMEOUT_MS 2000u
 
 static struct sim_server *successor;	/* of the scene */
+static unsigned inserted;
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
@@ -93,6 +96,17 @@ insert_until_killed(struct actor *self)
 		(void)litmus_try_insert(self, KEYS_FROM * (1 + self->who) + i % KEYS);
 		for (unsigned j = 0; j < KEYS && !nam_sim_zombie(); j++)
 			(void)litmus_try_lookup(self, 10 * j);
+	}
+}
+
+/* One key after another, for a while. */
+static void
+insert_slowly(struct actor *self)
+{
+	litmus.flags[ONE] = true;
+	for (inserted = 0; inserted < SLOW_KEYS && !litmus.failed; inserted++) {
+		litmus_insert(self, KEYS_FROM + inserted);
+		nam_sleep_ns(SLOW_NS);
 	}
 }
 
@@ -168,6 +182,64 @@ kill_and_fence(struct actor *self)
 	nam__client_free(asker);
 }
 
+/* By the actor's own client. */
+static void
+change(struct actor *self, enum nam_rpc_view_change what)
+{
+	struct nam__cluster_view *view = litmus_view_of(self);
+	struct nam_view_head head;
+
+	if (nam__cluster_view_change(self->worker, self->client->catalog_slot, view->head.number,
+			0, what, &view->members[1], &head))
+		litmus_fail("change %d of the view is refused", (int)what);
+	free(view);
+}
+
+static bool
+all_acknowledged(struct actor *self)
+{
+	struct nam__cluster_view *view = litmus_view_of(self);
+	bool all = view->acknowledged == view->head.number;
+
+	free(view);
+	return all;
+}
+
+/* When all is copied the move is given up, a client writes, and another move begins. */
+static void
+begin_anew(struct actor *self)
+{
+	unsigned wanted = inserted + 5;
+
+	if (litmus.flags[FOUR])
+		return;
+	litmus.flags[FOUR] = true;
+	change(self, NAM_RPC_VIEW_ABORT);
+	for (unsigned i = 0; i < 100 && inserted < wanted; i++)
+		nam_sleep_ns(LITMUS_TICKS_NS / 5);
+	if (inserted < wanted)
+		litmus_fail("the client does not go on");
+	change(self, NAM_RPC_VIEW_MOVE);
+	for (unsigned i = 0; i < 100 && !all_acknowledged(self); i++)
+		nam_sleep_ns(LITMUS_TICKS_NS / 5);
+}
+
+/* The first mover does not take that one for its own. */
+static void
+move_outrun(struct actor *self)
+{
+	struct nam_diag diag = { "" };
+	int rc;
+
+	litmus_await(ONE);
+	successor = sim_cluster_successor(&litmus.cluster, MOVES);
+	rc = try_move(&diag);
+	if (rc == -NAM_E_VIEW)
+		change(self, NAM_RPC_VIEW_ABORT);
+	else if (rc)
+		litmus_fail("a mover that was outrun: %s", diag.text);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
@@ -190,6 +262,15 @@ expect_inserted(struct actor *self, enum who who)
 }
 
 static void
+end_outrun(struct actor *self)
+{
+	for (unsigned i = 0; i < SLOW_KEYS; i++)
+		litmus_expect(self, KEYS_FROM + i, 0);
+	expect_place(self, &litmus.cluster.servers[MOVES]);
+	litmus_verify(self);
+}
+
+static void
 end_moved(struct actor *self)
 {
 	expect_place(self, successor);
@@ -208,6 +289,10 @@ static void
 end_one_moved(struct actor *self)
 {
 	expect_inserted(self, A);
+	/* Locks that the dead one left are taken over. */
+	for (unsigned i = 0; i < KEYS; i++)
+		(void)litmus_try_insert(self, KEYS_FROM * (1 + B) + i);
+	(void)litmus_collect(self);
 	end_moved(self);
 }
 
@@ -261,5 +346,8 @@ const struct litmus_case litmus_move_cases[] = {
 		{ end_fenced, insert_all_the_time, insert_until_killed, move },
 		{ { "move.exported", C, kill_and_fence } } },
 		"a client dies when the books are copied, and is fenced", 2, 0 },
+	{ { "move_outrun", LITMUS_LOADED, { end_outrun, insert_slowly, NULL, move_outrun },
+		{ { "move.copied", C, begin_anew } } },
+		"a move is given up when all is copied, and another one begins", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
