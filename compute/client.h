@@ -248,7 +248,7 @@ const char *nam_service_name(uint32_t service);
  * Returns 0, -EINVAL (no such slot; *ret_status is untouched), -ENOMEM, or a FABRIC code.
  *
  * Suspends:	yes.
- * Cost:	2 RPCs.
+ * Cost:	1 RPC; 2 if that memory server has had requests of more than 42 types.
  */
 NAM_FIBER_FN int nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	struct nam_server_status *ret_status) NAM_MUST_CHECK;

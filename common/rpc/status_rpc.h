@@ -14,11 +14,14 @@ enum nam_server_phase {
 };
 
 struct nam_rpc_status_request {
-	uint32_t at;			/* the first byte that is wanted, a multiple of 8 */
+	uint32_t first;			/* services from that one on */
 	uint32_t reserved;
 };
 
-/* Longer than a message: from that byte on, as much as is left or as there is room for. */
+/*
+ * As it is put together.  In place of figures.services a message has, for services that have had
+ * requests, as many of the following as there is room for.
+ */
 struct nam_rpc_status_reply {
 	uint32_t server_id;
 	uint32_t handlers;
@@ -34,10 +37,18 @@ struct nam_rpc_status_reply {
 	uint32_t indexes;
 	uint32_t stores;		/* key-value ones; both in the catalog (server 0), else 0 */
 	uint32_t phase;			/* enum nam_server_phase */
-	uint32_t reserved;
+	uint32_t next;			/* services from that one on have no room; 0: all have */
 	char version[32];
 	struct nam_server_figures figures;
 };
-_Static_assert(NAM_RPC_BODY_MAX % 8 == 0, "no message ends within a figure");
+
+#define NAM_RPC_STATUS_HEAD_BYTES                                                                   \
+	((uint32_t)offsetof(struct nam_rpc_status_reply, figures.services))
+
+struct nam_rpc_status_service {
+	uint32_t service;		/* in ascending order */
+	uint32_t reserved;
+	struct nam_service_figures figures;
+};
 
 #endif /* NAM_COMMON_RPC_STATUS_RPC_H */

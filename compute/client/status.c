@@ -13,23 +13,49 @@
 
 #define ASKED_MAX 32u		/* memory servers, at the same time */
 
+/* The services of a message: false if it is malformed, or does not go on. */
+static bool
+services_take(const uint8_t *message, uint32_t bytes, uint32_t first,
+	struct nam_rpc_status_reply *status)
+{
+	struct nam_rpc_status_service one;
+
+	if (bytes < NAM_RPC_STATUS_HEAD_BYTES ||
+		(bytes - NAM_RPC_STATUS_HEAD_BYTES) % sizeof(one))
+		return false;
+	memcpy(status, message, NAM_RPC_STATUS_HEAD_BYTES);
+	for (uint32_t at = NAM_RPC_STATUS_HEAD_BYTES; at < bytes; at += (uint32_t)sizeof(one)) {
+		memcpy(&one, message + at, sizeof(one));
+		if (one.service < first || one.service >= NAM_SERVICES_MAX)
+			return false;
+		status->figures.services[one.service] = one.figures;
+	}
+	return !status->next || (status->next > first && status->next < NAM_SERVICES_MAX);
+}
+
+/* One message, unless a memory server has had requests of almost all types. */
 NAM_FIBER_FN static int
 status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
 {
-	struct nam_rpc_status_request request = { .at = 0 };
-	int rc = 0;
+	struct nam_rpc_status_request request = { .first = 0 };
+	uint8_t *message = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	int rc = message ? 0 : -ENOMEM;
 
-	while (!rc && request.at < sizeof(*ret_reply)) {
-		uint32_t bytes = (uint32_t)sizeof(*ret_reply) - request.at;
+	memset(ret_reply, 0, sizeof(*ret_reply));
+	do {
+		uint32_t bytes = NAM_RPC_BODY_MAX;
 
-		rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, &request, sizeof(request),
-			(uint8_t *)ret_reply + request.at, &bytes); /* SUSPENDS */
-		if (!rc && (!bytes || bytes % 8))
+		if (!rc)
+			rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, &request, sizeof(request),
+				message, &bytes); /* SUSPENDS */
+		if (!rc && !services_take(message, bytes, request.first, ret_reply))
 			rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
 				"the memory server at %s sent a malformed STATUS reply",
 				worker->client->servers[slot].address);
-		request.at += bytes;
-	}
+		request.first = ret_reply->next;
+	} while (!rc && request.first);
+	if (message)
+		nam_buffer_give(worker, message, NAM_RPC_BODY_MAX);
 	return rc;
 }
 

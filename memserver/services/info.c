@@ -129,15 +129,27 @@ int
 nam__service_status(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_status_request *request = exchange->body;
+	uint8_t *reply = exchange->reply;
+	uint32_t bytes = NAM_RPC_STATUS_HEAD_BYTES;
 	struct nam_rpc_status_reply status;
-	uint32_t bytes = (uint32_t)sizeof(status) - request->at;
 
-	if (request->reserved || request->at % 8 || request->at >= sizeof(status))
+	if (request->reserved || request->first >= NAM_SERVICES_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	nam__status(exchange->server, &status);
-	if (bytes > NAM_RPC_BODY_MAX)
-		bytes = NAM_RPC_BODY_MAX;
-	memcpy(exchange->reply, (const uint8_t *)&status + request->at, bytes);
+	for (uint32_t i = request->first; i < NAM_SERVICES_MAX && !status.next; i++) {
+		const struct nam_rpc_status_service one = { .service = i,
+			.figures = status.figures.services[i] };
+
+		if (!one.figures.requests)
+			continue;
+		if (bytes + sizeof(one) > NAM_RPC_BODY_MAX) {
+			status.next = i;
+			continue;
+		}
+		memcpy(reply + bytes, &one, sizeof(one));
+		bytes += (uint32_t)sizeof(one);
+	}
+	memcpy(reply, &status, NAM_RPC_STATUS_HEAD_BYTES);
 	exchange->reply_bytes = bytes;
 	return 0;
 }

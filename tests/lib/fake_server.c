@@ -149,8 +149,9 @@ take_back(struct fake_server *server, const struct nam_rpc_free_request *request
 	atomic_fetch_sub(&server->blocks_out, (int)request->count);
 }
 
-static uint32_t
-answer_status(const struct fake_server *server, uint32_t at, void *reply)
+/* Without services. */
+static void
+answer_status(const struct fake_server *server, void *reply)
 {
 	const struct nam_rpc_status_reply status = {
 		.server_id = server->options.id,
@@ -160,12 +161,8 @@ answer_status(const struct fake_server *server, uint32_t at, void *reply)
 		.memory_bytes = server->options.memory_bytes,
 		.version = "fake",
 	};
-	uint32_t bytes = at < sizeof(status) ? (uint32_t)sizeof(status) - at : 0;
 
-	if (bytes > NAM_RPC_BODY_MAX)
-		bytes = NAM_RPC_BODY_MAX;
-	memcpy(reply, (const uint8_t *)&status + at, bytes);
-	return bytes;
+	memcpy(reply, &status, NAM_RPC_STATUS_HEAD_BYTES);
 }
 
 static void
@@ -200,8 +197,8 @@ answer(struct fake_server *server, const struct nam_rpc_header *request, struct 
 		take_back(server, in);
 		break;
 	case NAM_RPC_STATUS:
-		bytes = answer_status(server, request->body_bytes ?
-			((const struct nam_rpc_status_request *)in)->at : 0, out);
+		answer_status(server, out);
+		bytes = NAM_RPC_STATUS_HEAD_BYTES;
 		break;
 	case NAM_RPC_VIEW:
 		memset(out, 0, sizeof(struct nam_rpc_view_reply));

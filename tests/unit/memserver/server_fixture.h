@@ -130,7 +130,7 @@ call(struct fixture *f, uint16_t type, const void *body, uint32_t body_bytes)
 static inline int
 call_status(struct fixture *f)
 {
-	const struct nam_rpc_status_request request = { .at = 0 };
+	const struct nam_rpc_status_request request = { .first = 0 };
 
 	return call(f, NAM_RPC_STATUS, &request, sizeof(request));
 }

@@ -177,21 +177,17 @@ status__asked__TELLS_WHAT_THE_SERVER_IS(void **state)
 {
 	struct fixture *f = *state;
 	const struct nam_rpc_status_reply *reply = reply_body(f);
-	const uint32_t wrong[][2] = { { sizeof(*reply), 0 }, { 4, 0 }, { 0, 1 },
-		{ UINT32_MAX - 7, 0 } };
-	struct nam_rpc_status_request request = { .at = 0 };
+	const struct nam_rpc_status_request wrong[] = { { NAM_SERVICES_MAX, 0 }, { 0, 1 } };
 
 	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), -NAM_E_FABRIC_PROTOCOL);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		request = (struct nam_rpc_status_request){ wrong[i][0], wrong[i][1] };
-		assert_int_equal(call(f, NAM_RPC_STATUS, &request, sizeof(request)),
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(call(f, NAM_RPC_STATUS, &wrong[i], sizeof(wrong[i])),
 			-NAM_E_FABRIC_PROTOCOL);
-	}
-	request = (struct nam_rpc_status_request){ .at = NAM_RPC_BODY_MAX };
-	assert_int_equal(call(f, NAM_RPC_STATUS, &request, sizeof(request)), 0);
-	assert_int_equal(f->reply_bytes, sizeof(*reply) - NAM_RPC_BODY_MAX);
 	assert_int_equal(call_status(f), 0);
-	assert_int_equal(f->reply_bytes, NAM_RPC_BODY_MAX);
+	/* STATUS has had requests; its figures are without this one. */
+	assert_int_equal(f->reply_bytes, NAM_RPC_STATUS_HEAD_BYTES +
+		sizeof(struct nam_rpc_status_service));
+	assert_int_equal(reply->next, 0);
 	assert_int_equal(reply->memory_bytes, 1 << 20);
 	assert_int_equal(reply->page_bytes, 4096);
 	assert_int_equal(reply->pid, getpid());
@@ -199,6 +195,33 @@ status__asked__TELLS_WHAT_THE_SERVER_IS(void **state)
 	assert_int_equal(reply->handlers, 1);
 	assert_true(reply->boot);
 	assert_true(reply->version[0]);
+}
+
+/* All that there is room for, and the rest when it is asked for: each service once. */
+static void
+status__of_every_type__COMES_IN_TWO_MESSAGES(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_status_request request = { .first = 0 };
+	const struct nam_rpc_status_reply *reply = reply_body(f);
+	struct nam_rpc_status_service one;
+	uint32_t wanted = 0;
+
+	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++)
+		f->server->handlers[0].services[i].requests = 1000 + i;
+	for (unsigned message = 0; message < 2; message++) {
+		assert_int_equal(call(f, NAM_RPC_STATUS, &request, sizeof(request)), 0);
+		for (uint32_t at = NAM_RPC_STATUS_HEAD_BYTES; at < f->reply_bytes;
+			at += (uint32_t)sizeof(one)) {
+			memcpy(&one, (const uint8_t *)reply + at, sizeof(one));
+			assert_int_equal(one.service, wanted);
+			assert_true(one.figures.requests >= 1000 + wanted);
+			wanted++;
+		}
+		assert_int_equal(reply->next, message ? 0 : wanted);
+		request.first = reply->next;
+	}
+	assert_int_equal(wanted, NAM_SERVICES_MAX);
 }
 
 /* ---- catalog ------------------------------------------------------------------------------ */
@@ -472,6 +495,7 @@ main(void)
 		TEST(echo__any_length__ITS_BYTES_and_too_many_PROTOCOL),
 		TEST(regions__from_any_start__TELLS_THE_REST),
 		TEST(status__asked__TELLS_WHAT_THE_SERVER_IS),
+		TEST(status__of_every_type__COMES_IN_TWO_MESSAGES),
 		TEST(catalog__put_get_drop__AGREE),
 		TEST(catalog__several_names__COME_AND_GO_TOGETHER),
 		TEST(catalog__malformed__IS_PROTOCOL),
