@@ -96,11 +96,7 @@ nam__store_server_move(const struct nam_client_options *options,
 	struct nam__view_store *store = NULL;
 	int rc = store_lead(options, store_options, &store, diag);
 
-	/* A steward gives up moves that are not its own. */
-	if (rc == -NAM_E_TERM)
-		rc = nam_diag_set(diag, rc, "a steward leads, by the view store %s; end it while "
-			"memory moves", store_options->store);
-	if (!rc)
+	if (!rc || rc == -NAM_E_TERM)
 		rc = nam__server_move(options, store, address, fn, arg, ret_moved,
 			diag); /* SUSPENDS */
 	store_leave(store_options, store);

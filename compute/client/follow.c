@@ -11,8 +11,8 @@
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
-#include "compute/view/fence.h"
 #include "compute/remote/epoch.h"
+#include "compute/view/fence.h"
 #include "compute/view/sweep.h"
 #include "compute/worker/worker.h"
 
@@ -31,8 +31,6 @@ moving_follow(struct nam_client *client, const struct nam_view_member *member)
 	/* It holds nothing there, and all that it posted there has failed. */
 	if (atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire))
 		return true;
-	if (!nam__gate_is_of(client, slot))
-		client->gate_ns = nam_now_ns();
 	nam__gate_close(client, slot);
 	nam_race_point("gate.closed");
 	return nam__barrier_everywhere(client) && nam__gate_is_quiet(client);

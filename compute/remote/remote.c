@@ -452,7 +452,8 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_qp *qp;
-	uint64_t pin = nam__request_pin(worker);
+	/* Others keep the worker from being idle: gates.c. */
+	uint64_t pin = worker->async_pending ? 0 : nam__request_pin(worker);
 	int rc, slot = nam__resolve(worker, at, 0, wr->bytes, wr);
 
 	rc = slot < 0 ? slot : 0;

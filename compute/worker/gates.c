@@ -35,11 +35,19 @@ is_idle(struct nam_worker *worker)
 	return !atomic_load_explicit(&worker->unawaited, memory_order_acquire);
 }
 
+bool
+nam__gate_is_of(const struct nam_client *client, uint32_t slot)
+{
+	return nam__gate_slot(turn_of(client)) == slot;
+}
+
 void
 nam__gate_close(struct nam_client *client, uint32_t slot)
 {
-	if (nam__gate_slot(turn_of(client)) != slot)
-		turn(client, slot);
+	if (nam__gate_is_of(client, slot))
+		return;
+	client->gate_ns = nam_now_ns();
+	turn(client, slot);
 }
 
 /* C28 */
@@ -63,16 +71,10 @@ nam__gate_is_quiet(struct nam_client *client)
 void
 nam__gates_open(struct nam_client *client)
 {
-	if (nam__gate_slot(turn_of(client)) == NAM__GATES_OPEN)
+	if (nam__gate_is_of(client, NAM__GATES_OPEN))
 		return;
 	turn(client, NAM__GATES_OPEN);
 	nam__gates_step(client->epoch_worker);
-}
-
-bool
-nam__gate_is_of(const struct nam_client *client, uint32_t slot)
-{
-	return nam__gate_slot(turn_of(client)) == slot;
 }
 
 /* ---- a worker ------------------------------------------------------------------------------ */

@@ -47,3 +47,23 @@ until_json() {
 	await is_json "$1" ||
 		fail "never $1: $(namctl --cluster "$(nam_server_address 0)" status)"
 }
+
+load=
+
+# Clients run until they are told to end.
+load_start() {
+	"$@" >"$tmp/load.out" 2>"$tmp/load.err" &
+	load=$!
+}
+
+# Sets $out: what the client found, as JSON.  SIGINT ends nam-bench in order, with status 130.
+load_end() {
+	local status=0
+
+	kill -INT $load
+	wait $load || status=$?
+	load=
+	out=$(cat "$tmp/load.out")
+	[ "$status" -eq "$1" ] || fail "the client ended with $status: $(cat "$tmp/load.err")"
+	json 'r["errors"] == 0 and r["ops"] > 0'
+}

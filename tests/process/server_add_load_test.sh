@@ -12,25 +12,6 @@ unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 # shellcheck disable=SC2034	# members.sh uses it
 memory=(--memory 128M --region 16M --pages 4k)
-load=
-
-# Clients run until they are told to end.
-load_start() {
-	"$@" >"$tmp/load.out" 2>"$tmp/load.err" &
-	load=$!
-}
-
-# Sets $out: what the client found, as JSON.  SIGINT ends nam-bench in order, with status 130.
-load_end() {
-	local status=0
-
-	kill -INT $load
-	wait $load || status=$?
-	load=
-	out=$(cat "$tmp/load.out")
-	[ "$status" -eq "$1" ] || fail "the client ended with $status: $(cat "$tmp/load.err")"
-	json 'r["errors"] == 0 and r["ops"] > 0'
-}
 
 # Sets $value: the bytes in use on that memory server, as Python sees them.
 used_on() {

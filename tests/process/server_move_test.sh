@@ -12,7 +12,6 @@ unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 # shellcheck disable=SC2034	# members.sh uses it
 memory=(--memory 128M --region 16M --pages 4k)
-load=
 declare -A successors
 
 move() {
@@ -44,22 +43,6 @@ at() {
 		fail "memory server 1 is not at $1: $out"
 }
 
-load_start() {
-	"$@" >"$tmp/load.out" 2>"$tmp/load.err" &
-	load=$!
-}
-
-load_end() {
-	local status=0
-
-	kill -INT $load
-	wait $load || status=$?
-	load=
-	out=$(cat "$tmp/load.out")
-	[ "$status" -eq 130 ] || fail "the client ended with $status: $(cat "$tmp/load.err")"
-	json 'r["errors"] == 0 and r["ops"] > 0'
-}
-
 # ---- under load ------------------------------------------------------------------------------
 
 # To one successor after another; old processes are ended.
@@ -85,7 +68,7 @@ test_load() {
 		fi
 		sleep 0.3
 	done
-	load_end
+	load_end 130
 	expect 0 namctl --cluster "$(nam_server_address 4)" index verify held
 	expect 0 namctl --cluster "$(nam_server_address 4)" index verify trees
 	expect 0 namctl --cluster "$(nam_server_address 4)" get trees 5000
@@ -105,7 +88,7 @@ test_records() {
 	move 0 --json server move "$(nam_server_address 5)"
 	json "r['id'] == 1 and not r['moved']"
 	sleep 0.5
-	load_end
+	load_end 130
 }
 
 # ---- what is refused -------------------------------------------------------------------------

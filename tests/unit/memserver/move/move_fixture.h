@@ -138,4 +138,31 @@ server_end(struct fixture *f)
 	(void)fixture_teardown(&state);
 }
 
+/* A memory server, and its successor. */
+struct pair {
+	struct fixture *old, *next;
+};
+
+static inline int
+pair_start(void **state, uint64_t memory_bytes, uint64_t region_bytes)
+{
+	struct pair *pair = malloc(sizeof(*pair));
+
+	*pair = (struct pair){ server_start(ID, false, memory_bytes, region_bytes),
+		server_start(ID, true, memory_bytes, region_bytes) };
+	*state = pair;
+	return 0;
+}
+
+static inline int
+pair_end(void **state)
+{
+	struct pair *pair = *state;
+
+	server_end(pair->old);
+	server_end(pair->next);
+	free(pair);
+	return 0;
+}
+
 #endif /* NAM_TESTS_UNIT_MEMSERVER_MOVE_MOVE_FIXTURE_H */

@@ -21,30 +21,10 @@
 #define HOUR_NS 3600000000000ull
 #define ALL_MAX 70000u
 
-struct pair {
-	struct fixture *old, *next;
-};
-
 static int
 setup(void **state)
 {
-	struct pair *pair = malloc(sizeof(*pair));
-
-	*pair = (struct pair){ server_start(ID, false, MEMORY, REGION),
-		server_start(ID, true, MEMORY, REGION) };
-	*state = pair;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct pair *pair = *state;
-
-	server_end(pair->old);
-	server_end(pair->next);
-	free(pair);
-	return 0;
+	return pair_start(state, MEMORY, REGION);
 }
 
 /* ---- a server that has had clients --------------------------------------------------------- */
@@ -694,7 +674,7 @@ retire__then_requests__IS_MOVED(void **state)
 		NAM_SERVER_MOVED);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, pair_end)
 
 int
 main(void)

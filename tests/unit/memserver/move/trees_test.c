@@ -13,30 +13,10 @@
 
 enum { PLAIN = 7, MANY = 8, NAMES = 9 };	/* numbers of trees */
 
-struct pair {
-	struct fixture *old, *next;
-};
-
 static int
 setup(void **state)
 {
-	struct pair *pair = malloc(sizeof(*pair));
-
-	*pair = (struct pair){ server_start(ID, false, MEMORY, REGION),
-		server_start(ID, true, MEMORY, REGION) };
-	*state = pair;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct pair *pair = *state;
-
-	server_end(pair->old);
-	server_end(pair->next);
-	free(pair);
-	return 0;
+	return pair_start(state, MEMORY, REGION);
 }
 
 static void
@@ -299,7 +279,7 @@ import__a_malformed_tree__IS_REFUSED_AND_MAY_BEGIN_ANEW(void **state)
 	free(books.words);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, pair_end)
 
 int
 main(void)
