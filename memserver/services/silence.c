@@ -9,7 +9,10 @@
 
 #define CUTS (sizeof(((struct nam__member *)0)->cut) / sizeof(((struct nam__member *)0)->cut[0]))
 
-/* Whether its slot is old.  One that has changed since the last look is a sign of life. */
+/*
+ * Whether its slot is old, or 0: it has not begun yet, or has ended, and a sweep waits for it.  One
+ * that has changed since the last look is a sign of life.
+ */
 static bool
 holds_back(const struct nam__membership *membership, uint32_t id, uint64_t now)
 {
@@ -17,7 +20,7 @@ holds_back(const struct nam__membership *membership, uint32_t id, uint64_t now)
 	uint64_t slot = __atomic_load_n(&membership->epoch_slots[id], __ATOMIC_RELAXED);
 	uint64_t word = __atomic_load_n(membership->epoch_word, __ATOMIC_RELAXED);
 
-	if (slot && slot == member->epoch_seen && nam_epoch_ahead(word, slot) > 0)
+	if (slot == member->epoch_seen && (!slot || nam_epoch_ahead(word, slot) > 0))
 		return true;
 	member->epoch_seen = slot;
 	member->heard_ns = now;

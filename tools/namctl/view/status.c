@@ -143,7 +143,7 @@ print_view(const struct nam_server_status *lead, bool whole)
 		       "servers say so", lead->fencing.id, lead->fencing.name, lead->fencing.pid);
 	if (is_silent(lead))
 		printf(", client %u (%s, pid %" PRIu64 ") has been silent for %u s, and free "
-		       "blocks wait for it", lead->silent.id, lead->silent.name,
+		       "blocks or sweeps wait for it", lead->silent.id, lead->silent.name,
 			lead->silent.pid, lead->silent_ms / 1000);
 	printf("\n");
 }

@@ -271,8 +271,7 @@ get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard(void **state)
 	assert_int_equal(enrol(f, &client, 1), 0);
 	slot = &membership->epoch_slots[client.client_id];
 	*word = 7;
-	/* In no epoch; in one that was not seen before; in the newest one. */
-	assert_int_equal(get_later(f, &client)->silent, 0);
+	/* In one that was not seen before; in the newest one. */
 	*slot = 6;
 	assert_int_equal(get_later(f, &client)->silent, 0);
 	*slot = 7;
@@ -293,6 +292,42 @@ get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard(void **state)
 	get(f, 0);
 	assert_int_equal(view_of(f)->silent, 0);
 	assert_int_equal(view_of(f)->silent_ms, 0);
+}
+
+static void
+get__a_client_is_in_no_epoch__NAMES_IT_until_it_has_a_slot(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *slots = f->server->membership.epoch_slots;
+	struct nam__connection client = { 0 }, next = { 0 };
+	uint16_t id;
+
+	form(f, 1);
+	assert_int_equal(enrol(f, &client, 1), 0);
+	id = client.client_id;
+	get(f, 0);
+	assert_in_range(view_of(f)->silent_ms, 0, 4999);
+	/* It has registered, and has not begun. */
+	assert_int_equal(get_later(f, &client)->silent, client.client_id);
+	assert_int_equal(view_of(f)->silent_incarnation, client.incarnation);
+	assert_in_range(view_of(f)->silent_ms, 5000, 100000);
+	slots[client.client_id] = 7;
+	assert_int_equal(get_later(f, &client)->silent, 0);
+	/* It has ended, and stays: from then on. */
+	slots[client.client_id] = 0;
+	assert_int_equal(get_later(f, &client)->silent, 0);
+	assert_int_equal(get_later(f, &client)->silent, client.client_id);
+	assert_in_range(view_of(f)->silent_ms, 5000, 9999);
+	leave(f, &client);
+	get(f, 0);
+	assert_int_equal(view_of(f)->silent, 0);
+	/* The next one with that id has no slot yet that was seen. */
+	f->server->membership.members[id].epoch_seen = 9;
+	f->server->membership.last_id = id - 1u;
+	assert_int_equal(enrol(f, &next, 1), 0);
+	assert_int_equal(next.client_id, id);
+	assert_int_equal(get_later(f, &next)->silent, id);
+	leave(f, &next);
 }
 
 static int
@@ -456,6 +491,7 @@ main(void)
 		TEST(up__a_living_client_has_not_acknowledged__IS_VIEW),
 		TEST(up__a_dead_client_has_not_acknowledged__COMES_UP),
 		TEST(get__a_client_holds_back_the_epoch__NAMES_IT_until_it_is_heard),
+		TEST(get__a_client_is_in_no_epoch__NAMES_IT_until_it_has_a_slot),
 		TEST(ack__a_member_is_lost__NAMES_THE_CLIENT_while_it_is_up),
 		TEST(ack__a_malformed_loss__IS_PROTOCOL),
 		TEST(register__with_another_view__IS_VIEW),
