@@ -180,13 +180,13 @@ pass(struct round *round, struct nam__collected *one)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* Blocks that dead clients have left.  A client that is stopped meanwhile prevents it. */
+/* Blocks of dead clients.  A client that is stopped prevents it; then the next round sweeps. */
 NAM_FIBER_FN static int
 sweep(struct round *round)
 {
 	struct nam__collecting *collecting = round->collecting;
 	struct nam_sweep_stat stat = { 0 };
-	uint64_t began = nam_now_ns();
+	uint64_t began = nam_now_ns(), ended;
 	char text[512], fields[700];
 	int rc;
 
@@ -195,12 +195,14 @@ sweep(struct round *round)
 	rc = nam_sweep(round->worker, false, &stat); /* SUSPENDS */
 	if (rc == -ECANCELED)
 		return rc;
-	collecting->swept_ns = nam_now_ns();
+	ended = nam_now_ns();
+	if (!rc)
+		collecting->swept_ns = ended;
 	if (!rc)
 		(void)snprintf(fields, sizeof(fields), "named_blocks=%" PRIu64 " freed_blocks=%"
 			PRIu64 " freed_bytes=%" PRIu64 " ms=%" PRIu64, stat.named.blocks,
 			stat.freed.blocks, stat.freed.bytes,
-			(collecting->swept_ns - began) / 1000000u);
+			(ended - began) / 1000000u);
 	else
 		(void)snprintf(fields, sizeof(fields), "text=%s",
 			nam_log_quote(nam_worker_diag(round->worker), text, sizeof(text)));

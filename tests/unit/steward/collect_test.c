@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "compute/view/sweep.h"
 #include "index/maintain/maintain.h"
 #include "steward/collect.h"
 #include "tests/lib/tree_model.h"
@@ -19,8 +20,8 @@
 static struct {
 	struct tree tree;
 	struct nam_client_options options;
-	unsigned collected, not_collected, swept;
-	char last[800];			/* the fields of the last event */
+	unsigned collected, not_collected, swept, not_swept;
+	char last[800];			/* the fields of the last event of a pass */
 } fixture;
 
 static void
@@ -31,11 +32,13 @@ on_event(void *arg, const char *event, const char *fields)
 		fixture.collected++;
 	else if (!strcmp(event, "not_collected"))
 		fixture.not_collected++;
-	else if (strcmp(event, "swept") != 0)
-		fail_msg("an event %s", event);
-	if (!strcmp(event, "swept"))
+	else if (!strcmp(event, "swept"))
 		fixture.swept++;
+	else if (!strcmp(event, "not_swept"))
+		fixture.not_swept++;
 	else
+		fail_msg("an event %s", event);
+	if (!strstr(event, "swept"))
 		(void)snprintf(fixture.last, sizeof(fixture.last), "%s", fields);
 }
 
@@ -145,6 +148,7 @@ collect_round__new_names__HAVE_ONE_PASS(void **state)
 	assert_int_equal(nam__collect_round(&collecting, &diag), 0);
 	assert_int_equal(collecting.count, 1);
 	assert_int_equal(fixture.not_collected, 0);
+	assert_int_equal(fixture.not_swept, 0);
 	nam__collect_free(&collecting);
 }
 
@@ -163,6 +167,28 @@ collect_round__another_collector_is_at_work__SAYS_SO_AND_GOES_ON(void **state)
 	assert_int_equal(fixture.not_collected, 1);
 	assert_non_null(strstr(fixture.last, "text="));
 	assert_int_equal(nam__collector_leave(tree->worker, tree->index, word), 0);
+	nam__collect_free(&collecting);
+}
+
+static void
+collect_round__another_client_sweeps__SWEEPS_IN_THE_NEXT_ROUND(void **state)
+{
+	struct nam__collecting collecting = collecting_new();
+	struct nam_diag diag = { "" };
+	struct tree *tree = &fixture.tree;
+	uint64_t word;
+
+	(void)state;
+	fixture.options.timeout_ms = 500;
+	assert_int_equal(nam__sweeper_enter(tree->worker, &word), 0);
+	assert_int_equal(nam__collect_round(&collecting, &diag), 0);
+	assert_int_equal(fixture.not_swept, 1);
+	assert_int_equal(fixture.swept, 0);
+	nam__sweeper_leave(tree->worker, word);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(nam__collect_round(&collecting, &diag), 0);
+	assert_int_equal(fixture.not_swept, 1);
+	assert_int_equal(fixture.swept, 1);
 	nam__collect_free(&collecting);
 }
 
@@ -190,6 +216,9 @@ main(void)
 			stop),
 		cmocka_unit_test_setup_teardown(
 			collect_round__another_collector_is_at_work__SAYS_SO_AND_GOES_ON, start,
+			stop),
+		cmocka_unit_test_setup_teardown(
+			collect_round__another_client_sweeps__SWEEPS_IN_THE_NEXT_ROUND, start,
 			stop),
 		cmocka_unit_test_setup_teardown(collect_round__no_memory_server__SAYS_WHY, start,
 			stop),
