@@ -88,7 +88,7 @@ ask_slices(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 }
 
 /*
- * One step at all memory servers that have blocks of clients; *ret_sum is of their replies.  The
+ * One step at all memory servers that the sweep has begun at; *ret_sum is of their replies.  The
  * request has room for a word.
  */
 NAM_FIBER_FN static int
@@ -102,8 +102,7 @@ ask_all(struct nam__sweep *sweep, struct nam_rpc_sweep_request *request,
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++) {
 		const struct nam__server *server = &client->servers[slot];
 
-		/* Nothing is allocated at a member before it is UP. */
-		if (!atomic_load_explicit(&server->usable, memory_order_acquire))
+		if (!sweep->begun[slot])
 			continue;
 		rc = ask_slices(sweep->worker, slot, request, ret_sum); /* SUSPENDS */
 		if (rc == -EAGAIN)
@@ -199,6 +198,7 @@ nam__sweep_begin(struct nam__sweep *sweep, struct nam_blocks *ret_used, struct n
 {
 	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
 	struct nam_rpc_sweep_request *request = (void *)body;
+	const struct nam_client *client = sweep->worker->client;
 	struct nam__swept all;
 	int rc = 0;
 
@@ -207,6 +207,10 @@ nam__sweep_begin(struct nam__sweep *sweep, struct nam_blocks *ret_used, struct n
 	/* C26: an operation may know a version of a dead client that it will commit. */
 	if (NAM_GUARD(SWEEP_BARRIER))
 		rc = operations_wait(sweep->worker, diag); /* SUSPENDS */
+	/* Nothing is allocated at a member before it is UP. */
+	for (uint32_t slot = 0; slot < client->servers_count; slot++)
+		sweep->begun[slot] = atomic_load_explicit(&client->servers[slot].usable,
+			memory_order_acquire);
 	if (!rc)
 		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
 	if (!rc)
@@ -237,6 +241,9 @@ mark_on(struct nam__sweep *sweep, uint32_t slot, enum nam__sweep_marks which, ui
 {
 	struct nam_rpc_sweep_request **marks = &sweep->marks[slot][which];
 
+	/* C26: nothing is suspect at a member that has come later. */
+	if (!sweep->begun[slot])
+		return 0;
 	if (!*marks) {
 		*marks = calloc(1, NAM_RPC_BODY_MAX);
 		if (!*marks)
@@ -286,8 +293,7 @@ nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t number)
 	/* C26 */
 	for (uint32_t slot = 0; slot < client->servers_count && !rc &&
 		NAM_GUARD(SWEEP_OBJECTS); slot++)
-		if (atomic_load_explicit(&client->servers[slot].usable, memory_order_acquire))
-			rc = mark_on(sweep, slot, NAM__SWEEP_OBJECTS, number); /* SUSPENDS */
+		rc = mark_on(sweep, slot, NAM__SWEEP_OBJECTS, number); /* SUSPENDS */
 	return rc;
 }
 
@@ -418,7 +424,8 @@ nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t cou
 
 	*ret_bits = 0;
 	for (uint32_t slot = 0; slot < sweep->worker->client->servers_count && !rc; slot++)
-		rc = ask_some(sweep, slot, addresses, count, ret_bits); /* SUSPENDS */
+		if (sweep->begun[slot])
+			rc = ask_some(sweep, slot, addresses, count, ret_bits); /* SUSPENDS */
 	return rc;
 }
 

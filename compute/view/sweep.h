@@ -25,6 +25,7 @@ struct nam__sweep {
 	bool dry;			/* nothing is to be freed */
 	uint64_t number;
 	uint64_t living[NAM_SWEEP_LIVING_WORDS];	/* bits, by client: not dead then */
+	bool begun[NAM_SERVERS_MAX];	/* by slot: blocks there can be suspect */
 	uint64_t *marked;		/* how many so far, without versions of records; or NULL */
 	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][NAM__SWEEP_MARKS];	/* not sent yet */
 };
@@ -68,7 +69,8 @@ NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t numbe
  */
 NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
 /*
- * Which of up to 64 blocks are suspect: bits.  Those on memory servers that are not known are not.
+ * Which of up to 64 blocks are suspect: bits.  Those on memory servers that are not known, or that
+ * have come after the sweep began, are not.
  * Cost: 1 RPC to each memory server that has some.
  */
 NAM_FIBER_FN int nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,

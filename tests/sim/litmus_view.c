@@ -14,6 +14,7 @@
 #include "litmus.h"
 #include "memserver/memserver_internal.h"
 #include "steward/pass.h"
+#include "txn/sweep.h"
 
 #define NEW_ID 2u			/* the list has 0 and 1 */
 #define KEYS_FROM 1000u
@@ -492,6 +493,27 @@ end_with_four(struct actor *self)
 	litmus_verify(self);
 }
 
+/* ---- a sweep --------------------------------------------------------------------------------- */
+
+/* A memory server comes, and gets a leaf, after the others have been told that a sweep begins. */
+static void
+sweep_beside(struct actor *self)
+{
+	struct nam_sweep_stat stat;
+	int rc = nam_sweep(self->worker, false, &stat);
+
+	if (rc)
+		litmus_fail("a sweep: %s: %s", nam_err_name(rc), nam_worker_diag(self->worker));
+}
+
+static void
+add_beside_sweep(struct actor *self)
+{
+	litmus_await(ONE);
+	add_and_insert(self);
+	litmus.flags[TWO] = true;
+}
+
 /* ---- cases ----------------------------------------------------------------------------------- */
 
 const struct litmus_case litmus_view_cases[] = {
@@ -545,5 +567,8 @@ const struct litmus_case litmus_view_cases[] = {
 	{ { "view_two_adds", LITMUS_LOADED, { end_with_four, add_and_insert, add_beside },
 		{ { 0 } } },
 		"two processes add a memory server each, at once", 2, 0 },
+	{ { "view_sweep", LITMUS_LOADED, { end_with_three, sweep_beside, add_beside_sweep },
+		{ { "sweep.living", A, litmus_hold_first } } },
+		"a memory server comes and gets a leaf when a sweep has begun", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
