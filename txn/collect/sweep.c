@@ -57,14 +57,39 @@ names_get(struct sweeping *self)
 
 typedef int (*name_fn)(struct sweeping *self, uint32_t i);
 
-static void
-name_tell(struct nam_worker *worker, int rc, const char *name)
+/* The table that has the name, or has an index or a store of that name; or NULL. */
+static const char *
+table_of(const struct sweeping *self, const struct nam__catalog_name *name)
 {
+	for (uint32_t i = 0; i < self->count; i++) {
+		const char *table = self->names[i].name;
+		size_t bytes = strlen(table);
+
+		if (self->names[i].kind == NAM_CATALOG_TABLE &&
+			!strncmp(name->name, table, bytes) &&
+			(!name->name[bytes] || !strncmp(name->name + bytes, ".by.", 4) ||
+				!strcmp(name->name + bytes, ".rows") ||
+				!strcmp(name->name + bytes, ".rows.keys")))
+			return table;
+	}
+	return NULL;
+}
+
+static void
+name_tell(const struct sweeping *self, int rc, const struct nam__catalog_name *name)
+{
+	const char *table = table_of(self, name);
+	struct nam_worker *worker = self->worker;
 	struct nam_diag said = worker->diag;
 
-	if (!strstr(said.text, name))
-		(void)nam_diag_set(&worker->diag, rc, "'%s': %s", name,
+	if (!strstr(said.text, name->name))
+		(void)nam_diag_set(&worker->diag, rc, "'%s': %s", name->name,
 			said.text[0] ? said.text : nam_err_text(rc));
+	said = worker->diag;
+	/* Parts of a table are not dropped alone. */
+	if (rc == -NAM_E_LOST && table)
+		(void)nam_diag_set(&worker->diag, rc, "table '%s' has lost a part, so drop the "
+			"table: %s", table, said.text);
 }
 
 /* Call fn for all names of that kind.  One that has been dropped meanwhile leads nowhere. */
@@ -84,7 +109,7 @@ names_each(struct sweeping *self, enum nam_catalog_kind kind, name_fn fn, uint32
 		if (rc == -NAM_E_NOINDEX || rc == -NAM_E_DROPPED || rc == -NAM_E_KIND)
 			rc = 0;
 		if (rc)
-			name_tell(self->worker, rc, self->names[i].name);
+			name_tell(self, rc, &self->names[i]);
 	}
 	return rc;
 }

@@ -5,6 +5,7 @@
 #include "common/env.h"
 #include "compute/remote/epoch.h"
 #include "table_fixture.h"
+#include "txn/sweep.h"
 
 static const struct nam_table_schema schema = {
 	.columns = { "name", "place" }, .columns_count = 2,
@@ -523,6 +524,24 @@ scan__that_fails__NO_ROWS(void **state)
 	nam_table_close(worker, table);
 }
 
+/* A memory server was restarted. */
+static void
+sweep__an_index_of_a_table_is_lost__NAMES_THE_TABLE(void **state)
+{
+	struct nam__server *server = &me.client->servers[me.client->slot_of_id[1]];
+	uint64_t renewed = server->view_renewed;
+	struct nam_sweep_stat stat;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "lost", &schema), 0);
+	server->view_renewed = UINT64_MAX;
+	assert_int_equal(nam_sweep(me.worker, true, &stat), -NAM_E_LOST);
+	server->view_renewed = renewed;
+	member_says(&me, "table 'lost' has lost a part, so drop the table: memory server 1");
+	assert_int_equal(nam_table_drop(me.worker, "lost"), 0);
+	assert_int_equal(nam_sweep(me.worker, true, &stat), 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -538,6 +557,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED),
 		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__NO_ROUND_FOR_EACH),
 		cmocka_unit_test(scan__that_fails__NO_ROWS),
+		cmocka_unit_test(sweep__an_index_of_a_table_is_lost__NAMES_THE_TABLE),
 		/* The free blocks of this cluster are of one size. */
 		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
 		cmocka_unit_test(settle__another_client_looks__AS_LONG_AS_timeout_ms),
