@@ -12,6 +12,7 @@
 #define AWAIT_NS 100000u
 #define RUN_BYTES 4096u
 #define LOCK_TIMEOUT_MS 50u
+#define LOCK_TIMEOUT_DATAGRAM_MS 1000u	/* a request that is lost is sent again after 100 ms */
 
 void
 sim_die(const char *format, ...)
@@ -178,7 +179,8 @@ sim_client_try(const struct sim_cluster *cluster, const char *list, const char *
 	nam_client_options_init(&options);
 	options.cluster = list;
 	options.name = name;
-	options.lock_timeout_ms = LOCK_TIMEOUT_MS;
+	options.lock_timeout_ms = cluster->transport == NAM_TRANSPORT_DATAGRAM ?
+		LOCK_TIMEOUT_DATAGRAM_MS : LOCK_TIMEOUT_MS;
 	options.stack_bytes = 0;
 	options.key = cluster->key;
 	options.transport = cluster->transport;
