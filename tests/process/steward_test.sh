@@ -207,6 +207,18 @@ test_sweeps() {
 	expect 0 namctl --cluster "$cluster" table drop load
 }
 
+# logged_times NAME TEXT COUNT
+logged_times() {
+	[ "$(grep -c -- "$2" "$tmp/$1.log")" -ge "$3" ]
+}
+
+# A steward that leads sweeps again and again.
+test_sweeps_again() {
+	steward_start sweeper --collect-s 1
+	await logged_times sweeper "event=swept " 2 || fail "one sweep: $(cat "$tmp/sweeper.log")"
+	steward_end sweeper
+}
+
 # It goes on, and finds out.
 fenced_client_end() {
 	local status=0
@@ -371,6 +383,7 @@ test_stays
 test_stopped_stays
 test_collects
 test_sweeps
+test_sweeps_again
 test_silent_lead
 if command -v etcd >/dev/null; then
 	test_etcd

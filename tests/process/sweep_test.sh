@@ -246,7 +246,10 @@ test_two() {
 	await told $pid || fail "two sweeps at a time: $out"
 	kill -KILL $pid
 	wait $pid 2>/dev/null
-	expect 0 namctl sweep
+	expect 0 namctl sweep --rate 200
+	[[ $out$err != *sweeping:* ]] || fail "progress without a terminal: $out$err"
+	out=$(script -qec "namctl sweep --rate 200" /dev/null </dev/null)
+	[[ $out =~ sweeping:\ [0-9]+\ of\ [0-9]+\ blocks ]] || fail "no progress: $out"
 	nam_servers_stop || fail "the servers did not end well"
 }
 
