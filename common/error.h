@@ -59,7 +59,7 @@ extern "C" {
 	X(REMOTE_FULL, 5301, REMOTE, "the memory servers have no room left")                        \
 	X(REMOTE_CORRUPT, 5302, REMOTE, "remote memory holds something malformed")                  \
 	X(LOCK_TIMEOUT, 5303, REMOTE, "a lock was not released in time")                            \
-	X(LOCK_ORPHANED, 5304, REMOTE, "a lock is held by a client that died")                      \
+	X(LOCK_ORPHANED, 5304, REMOTE, "a client died in a change that cannot be completed")        \
 	X(FENCED, 5305, REMOTE, "this client was declared dead and has lost its locks")             \
 	X(NOREGION, 5306, REMOTE, "a pointer leads to memory that no connected server has")          \
 	X(DROPPED, 5307, REMOTE, "the index or store was dropped")                                  \

@@ -124,8 +124,7 @@ int nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
  *
  * Close other handles first.  Through one that is still open operations go on until they meet a
  * node that is gone; from then on they fail with -NAM_E_DROPPED.  Their changes are gone, too.
- * Nodes that others keep locked, dead clients above all, are left as they are, and their memory is
- * lost until the servers end.
+ * Nodes that other clients keep locked are left as they are, and stay allocated until a sweep.
  *
  * Returns 0 or a negative code:
  *	-EINVAL, -NAM_E_NOINDEX, -NAM_E_CLUSTER		as nam_index_open()

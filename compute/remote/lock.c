@@ -282,8 +282,9 @@ nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 			holder->unknown ? "which server 0 does not know" :
 			holder->fencing ? "which ended, and a memory server has not said yet that "
 				"it has no more requests of it" :
-			"which is alive: it is stopped, slow or in a long operation; let it go on, "
-			"end it, or fence it (namctl client fence; over shm with --evict)");
+			"which is alive: it is slow, stopped, or in a long operation as a drop is; "
+			"let it go on; if it does not, end it, or fence it (namctl client fence; "
+			"over shm with --evict)");
 }
 
 int
