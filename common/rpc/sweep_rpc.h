@@ -19,7 +19,8 @@
  *	ACK	the lead, over a session connection: the client has
  *	ASK	all: which of these are suspect
  *	CLOSE	all: the heads of records that are suspect lose their tags, so that no client takes
- *		them for heads of its store; says how many had one
+ *		them for heads of its store; superblocks that are suspect say that their index is
+ *		dropped; says how many did not before
  *	END	all: blocks that are suspect now wait for readers, as after FREE with that label;
  *		trees and stores are dropped; or nothing happens, without one
  *

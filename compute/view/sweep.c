@@ -430,7 +430,7 @@ nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t cou
 }
 
 int
-nam__sweep_close_heads(struct nam__sweep *sweep, uint64_t *ret_closed, struct nam_diag *diag)
+nam__sweep_close(struct nam__sweep *sweep, uint64_t *ret_closed, struct nam_diag *diag)
 {
 	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
 	struct nam_rpc_sweep_request *request = (void *)body;
@@ -485,7 +485,7 @@ addresses_get(struct nam_client *client, uint32_t *ret_count)
 	return addresses;
 }
 
-/* Those of one memory server.  If it is gone, its blocks are, too. */
+/* Those of one memory server.  If the client has lost it, it never gives back a block there. */
 NAM_FIBER_FN static int
 report_to(struct nam_client *client, uint32_t slot, const uint64_t *addresses, uint32_t count,
 	struct nam_rpc_sweep_request *marks)

@@ -76,11 +76,11 @@ NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *di
 NAM_FIBER_FN int nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
 	uint64_t *ret_bits) NAM_MUST_CHECK;
 /*
- * C26: heads of records that are suspect are no heads any more.  If *ret_closed is not 0, settle
- * again: an operation under way may have found one open.  Cost: 1 RPC for each 4,096 blocks of a
- * memory server.
+ * C26: suspect heads of records are no heads any more, and indexes of suspect superblocks are
+ * dropped.  If *ret_closed is not 0, settle again: an operation under way may have found one open.
+ * Cost: 1 RPC for each 4,096 blocks of a memory server.
  */
-NAM_FIBER_FN int nam__sweep_close_heads(struct nam__sweep *sweep, uint64_t *ret_closed,
+NAM_FIBER_FN int nam__sweep_close(struct nam__sweep *sweep, uint64_t *ret_closed,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Frees what is suspect, unless it is dry. */
 NAM_FIBER_FN int nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept,

@@ -131,25 +131,49 @@ spare(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, voi
 	return 0;
 }
 
-/* R10: a handle of a store whose dropper has died may still know these heads. */
+/*
+ * R10: a handle of a store whose dropper has died may still know this head.  Tags are odd.  Clients
+ * READ it meanwhile.
+ */
+static bool
+head_close(uint8_t *block)
+{
+	uint32_t *tag = (uint32_t *)(void *)(block + offsetof(struct nam__server_head, tag));
+
+	if (!(__atomic_load_n(tag, __ATOMIC_RELAXED) & 1))
+		return false;
+	__atomic_store_n(tag, 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* The same of an index: its collectors would retire nodes that the sweep frees. */
+static bool
+superblock_close(uint8_t *block)
+{
+	struct nam_superblock *superblock = (void *)block;
+
+	if (superblock->magic != NAM_SUPERBLOCK_MAGIC || !NAM_GUARD(SWEEP_CLOSE_INDEX) ||
+		__atomic_load_n(&superblock->state, __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(&superblock->state, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
 static int
-heads_close(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
+close_some(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
 {
 	uint8_t *base = allocator->calls.base(allocator->calls.arg, run->region) + run->offset;
+	/* Other blocks are as long. */
+	bool (*fn)(uint8_t *block) = run->stride == NAM_RECORD_HEAD_BYTES ? head_close :
+		run->stride == NAM_SUPERBLOCK_STRIDE ? superblock_close : NULL;
 
-	if (word >= run->words || run->stride != NAM_RECORD_HEAD_BYTES)
+	if (word >= run->words || !fn)
 		return 0;
 	for (uint64_t left = run->bits[word].suspect; left; left &= left - 1) {
 		uint32_t bit = (uint32_t)__builtin_ctzll(left);
-		uint32_t *tag = (uint32_t *)(void *)(base + offsetof(struct nam__server_head, tag) +
-			(uint64_t)run->stride * (64 * word + bit));
 
-		/* Tags are odd.  Other blocks are as long. */
-		if (!(__atomic_load_n(tag, __ATOMIC_RELAXED) & 1))
-			continue;
-		/* Clients READ it meanwhile. */
-		__atomic_store_n(tag, 0, __ATOMIC_RELAXED);
-		suspects_add(arg, run, 1ull << bit);
+		if (fn(base + (uint64_t)run->stride * (64 * word + bit)))
+			suspects_add(arg, run, 1ull << bit);
 	}
 	return 0;
 }
@@ -462,7 +486,7 @@ close_suspects(struct nam__exchange *exchange, const struct nam_rpc_sweep_reques
 	struct nam_rpc_sweep_reply *reply)
 {
 	reply->count = 1;
-	return words_some(&exchange->server->allocator, place_of(request), heads_close, reply,
+	return words_some(&exchange->server->allocator, place_of(request), close_some, reply,
 		reply->words);
 }
 

@@ -363,7 +363,7 @@ heads_open(struct actor *self)
 }
 
 static void
-load_heads_and_die(struct actor *self)
+load_heads(struct actor *self)
 {
 	struct nam_index_options options;
 	struct nam_index *index;
@@ -378,6 +378,12 @@ load_heads_and_die(struct actor *self)
 	if (nam_index_bulk_load(self->worker, index, next_pair, &number, 0, NULL))
 		sim_die("the load: %s", nam_worker_diag(self->worker));
 	nam_index_close(index);
+}
+
+static void
+load_heads_and_die(struct actor *self)
+{
+	load_heads(self);
 	litmus_die_here(self);
 }
 
@@ -452,6 +458,46 @@ merge_at_rest(struct actor *self)
 	litmus.flags[SEEN] = true;
 }
 
+/* ---- an index whose dropper has died --------------------------------------------------------- */
+
+static void
+drop_and_die(struct actor *self)
+{
+	load_heads(self);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	(void)!nam_index_drop(self->worker, HEADS);
+}
+
+static void
+sweep_dropped(struct actor *self)
+{
+	await_death(self, A);
+	(void)sweep(self);
+	litmus.flags[FOUR] = true;
+}
+
+static void
+collect_dropped(struct actor *self)
+{
+	struct nam_collect_stat stat = { 0 };
+	struct nam_index *index;
+	uint8_t key[8];
+	int rc;
+
+	litmus_await(TWO);
+	index = heads_open(self);
+	nam_key_from_u64(HEADS_PAIRS + 1, key);
+	rc = nam_index_insert(self->worker, index, key, 1);
+	litmus.flags[THREE] = true;
+	litmus_await(FOUR);
+	if (!rc)
+		rc = nam_index_collect(self->worker, index, &stat);
+	if (rc != -NAM_E_DROPPED)
+		litmus_fail("collect: %s", nam_err_name(rc));
+	nam_index_close(index);
+}
+
 const struct litmus_case litmus_sweep_cases[] = {
 	{ { "sweep_stock", LITMUS_LOADED,
 		{ end_filled, fill_and_die, sweep_and_use, keep_block }, { { 0 } } },
@@ -484,6 +530,10 @@ const struct litmus_case litmus_sweep_cases[] = {
 	{ { "sweep_heads", 0, { NULL, load_heads_and_die, sweep_heads }, { { 0 } } },
 		"a client loads an index with head nodes and dies, and a sweep marks it in slices",
 		2, 0 },
+	{ { "sweep_unnamed", 0, { NULL, drop_and_die, sweep_dropped, collect_dropped },
+		{ { "drop.unnamed", A, litmus_die_here } } },
+		"a client dies when it has taken the name of an index away, and another one that "
+		"has it open collects after a sweep", 2, 0 },
 	{ { "sweep_rest", LITMUS_LOADED,
 		{ end_thinned, fill_and_die, sweep_slowly, merge_at_rest },
 		{ { "sweep.rest", B, let_use_again } } },

@@ -56,6 +56,7 @@ static const struct missed {
 	{ "sweep_heads", NAM_SIM_WEAK, "sweep-slice" },
 	{ "sweep_stale", NAM_SIM_STRICT, "sweep-close" },
 	{ "sweep_stale_late", NAM_SIM_STRICT, "sweep-close-wait" },
+	{ "sweep_unnamed", NAM_SIM_VERBS, "sweep-close-index" },
 	{ "collect_two", NAM_SIM_VERBS, "collect-alone" },
 	{ "collect_gone_small", NAM_SIM_STRICT, "collect-outrun" },
 	{ "sweep_objects", NAM_SIM_VERBS, "sweep-objects" },

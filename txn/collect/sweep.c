@@ -198,15 +198,15 @@ rows_complete(struct sweeping *self)
 }
 
 /*
- * R10: clients may know heads of a store whose dropper has died.  One that found such a head open
- * may retire the version there.
+ * R10: clients may know heads of a store, or an index, whose dropper has died.  One that found such
+ * a head open may retire the version there, and a collector that found the index open its nodes.
  */
 NAM_FIBER_FN static int
-heads_close(struct sweeping *self)
+close_unnamed(struct sweeping *self)
 {
 	uint64_t closed = 0;
 	int rc = self->dry || !NAM_GUARD(SWEEP_CLOSE) ? 0 :
-		nam__sweep_close_heads(&self->sweep, &closed, &self->diag); /* SUSPENDS */
+		nam__sweep_close(&self->sweep, &closed, &self->diag); /* SUSPENDS */
 
 	return rc || !closed || !NAM_GUARD(SWEEP_CLOSE_WAIT) ? rc :
 		nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
@@ -370,7 +370,7 @@ steps(struct sweeping *self)
 	if (!rc)
 		rc = nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
 	if (!rc)
-		rc = heads_close(self); /* SUSPENDS */
+		rc = close_unnamed(self); /* SUSPENDS */
 	if (!rc)
 		rc = rows_complete(self); /* SUSPENDS */
 	if (!rc)
