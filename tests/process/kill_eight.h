@@ -32,7 +32,10 @@ struct entry {
 	_Atomic uint64_t begun, done;	/* versions */
 };
 
-/* Of operations that met a lock of a dead client: from their begin until they had it. */
+/*
+ * For locks of dead clients: until the operation had the lock, from when it began to ask for it,
+ * or to read, and not from before it had the last one.
+ */
 struct waits {
 	_Atomic uint32_t count;
 	uint32_t us[WAITS_MAX];
@@ -75,7 +78,8 @@ struct session {
 	struct nam__task *task;
 	struct nam_table_rows *rows;
 	unsigned place, object, fiber;
-	uint64_t taken_ns;		/* when the operation had a lock of a dead client; or 0 */
+	uint64_t since_ns;		/* it has waited, if it waits for a dead client */
+	bool asks;			/* for a lock, and has not got it */
 	struct nam_rng rng;
 	uint64_t least[ENTRIES];	/* of a scan: versions acknowledged when it began */
 };

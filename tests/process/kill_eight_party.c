@@ -437,12 +437,51 @@ session_collect(struct session *self)
 static struct session sessions[SESSIONS];
 static struct nam__lock_recovery recovery;
 
-static void
-note_taken(const struct nam_worker *worker)
+/* The one whose task runs; NULL: none. */
+static struct session *
+session_of(const struct nam_worker *worker)
 {
 	for (unsigned i = 0; i < SESSIONS; i++)
 		if (sessions[i].task == worker->current)
-			sessions[i].taken_ns = nam_now_ns();
+			return &sessions[i];
+	return NULL;
+}
+
+/* Attempts that fail are one wait. */
+static void
+attempt_begin(const struct nam_worker *worker)
+{
+	struct session *self = session_of(worker);
+
+	if (self && !self->asks) {
+		self->since_ns = nam_now_ns();
+		self->asks = true;
+	}
+}
+
+static void
+attempt_end(const struct nam_worker *worker, int rc)
+{
+	struct session *self = session_of(worker);
+
+	if (self && !rc)
+		self->asks = false;
+}
+
+static void
+wait_end(const struct nam_worker *worker)
+{
+	struct session *self = session_of(worker);
+	struct waits *waits = self ? &self->board->places[self->place].waits[self->object] : NULL;
+	uint32_t number = waits ? waits->count : WAITS_MAX;
+	uint64_t now = nam_now_ns();
+
+	if (number < WAITS_MAX) {
+		waits->us[number] = (uint32_t)((now - self->since_ns) / 1000);
+		atomic_store(&waits->count, number + 1);
+	}
+	if (self)
+		self->since_ns = now;
 }
 
 /* A task takes over a lock of a client that is dead, or finds that another task has. */
@@ -452,7 +491,7 @@ take(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead, u
 {
 	int rc = recovery.take(worker, arg, at, dead, word, image); /* SUSPENDS */
 
-	note_taken(worker);
+	wait_end(worker);
 	return rc;
 }
 
@@ -471,7 +510,47 @@ __wrap_nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refu
 {
 	int rc = __real_nam__lock_terminate(txn, refusal, ret_outcome); /* SUSPENDS */
 
-	note_taken(txn->worker);
+	wait_end(txn->worker);
+	return rc;
+}
+
+/* And these in the places of the functions that wait for a lock of a node. */
+NAM_FIBER_FN int __real_nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at,
+	void *image, uint32_t bytes, const struct nam__lock_recovery *how,
+	struct nam__lock *ret_lock);
+NAM_FIBER_FN int __wrap_nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at,
+	void *image, uint32_t bytes, const struct nam__lock_recovery *how,
+	struct nam__lock *ret_lock);
+NAM_FIBER_FN int __real_nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at,
+	void *image, uint32_t bytes, struct nam__lock_request *request,
+	const struct nam__lock_recovery *how, struct nam__lock *ret_lock);
+NAM_FIBER_FN int __wrap_nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at,
+	void *image, uint32_t bytes, struct nam__lock_request *request,
+	const struct nam__lock_recovery *how, struct nam__lock *ret_lock);
+
+int
+__wrap_nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
+	uint32_t bytes, const struct nam__lock_recovery *how, struct nam__lock *ret_lock)
+{
+	int rc;
+
+	attempt_begin(worker);
+	rc = __real_nam__lock_read_await(worker, at, image, bytes, how, ret_lock); /* SUSPENDS */
+	attempt_end(worker, rc);
+	return rc;
+}
+
+int
+__wrap_nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
+	uint32_t bytes, struct nam__lock_request *request, const struct nam__lock_recovery *how,
+	struct nam__lock *ret_lock)
+{
+	int rc;
+
+	attempt_begin(worker);
+	rc = __real_nam__lock_change_await(worker, at, image, bytes, request, how,
+		ret_lock); /* SUSPENDS */
+	attempt_end(worker, rc);
 	return rc;
 }
 
@@ -531,17 +610,11 @@ static void
 session_note(struct session *self, uint64_t start_ns)
 {
 	struct place *place = &self->board->places[self->place];
-	struct waits *waits = &place->waits[self->object];
-	uint32_t number = waits->count;
 	uint64_t took_ns = nam_now_ns() - start_ns;
 
 	place->ops++;
 	if (took_ns > place->slowest_ns)
 		place->slowest_ns = took_ns;
-	if (!self->taken_ns || number == WAITS_MAX)
-		return;
-	waits->us[number] = (uint32_t)((self->taken_ns - start_ns) / 1000);
-	atomic_store(&waits->count, number + 1);
 }
 
 static void
@@ -558,7 +631,8 @@ session_main(void *arg)
 			self->place;
 		uint64_t what = nam_rng_below(&self->rng, 64), start_ns = nam_now_ns();
 
-		self->taken_ns = 0;
+		self->since_ns = start_ns;
+		self->asks = false;
 		if (what == 0)
 			session_collect(self); /* SUSPENDS */
 		else if (what < 4)

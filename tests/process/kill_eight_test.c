@@ -361,7 +361,7 @@ waits_add(size_t count, unsigned object)
 static uint32_t
 waits_figure(const char *name, size_t count)
 {
-	print_message("%s: %zu operations met a lock of a dead client", name, count);
+	print_message("%s: %zu waits for a lock of a dead client", name, count);
 	qsort(waits_us, count, sizeof(*waits_us), compare_us);
 	if (count)
 		print_message(": median %u us, p99 %u us, longest %u us", waits_us[count / 2],
