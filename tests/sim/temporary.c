@@ -134,14 +134,17 @@ static bool
 drop(struct sim_actor *actor, struct nam_worker *worker)
 {
 	uint64_t since_ns = nam_sim_now_ns(), given_up = sim_memory_given_up(actor->client);
+	bool locked;
 	int rc;
 
 	do {
 		rc = nam_index_drop(worker, NAME);
+		/* A node that stays locked is left as it is. */
+		locked = nam_err_is(rc, NAM_E_LOST) && (sim_lock_may_stay(actor->stage) ||
+			sim_explained(actor, -NAM_E_LOCK_TIMEOUT));
 		if (!rc)
 			actor->stage->outcome->drops++;
-		else if (!(nam_err_is(rc, NAM_E_LOST) && sim_lock_may_stay(actor->stage)) &&
-			!goes_on(actor, "drop", rc))
+		else if (!locked && !goes_on(actor, "drop", rc))
 			return false;
 	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_zombie());
 	/* And later additions of the lock's epoch thread to such a node are unknown. */
