@@ -20,15 +20,16 @@ static bool
 look(void *arg)
 {
 	struct watch *watch = arg;
+	uint64_t used = watch->stat->used.blocks, named = watch->stat->named.blocks;
 	time_t now = time(NULL);
 
 	if (!watch->at)
 		watch->at = now;
 	if (watch->live && now != watch->at) {
+		/* Between two operations a block may be marked once more. */
 		(void)fprintf(stderr, "\r\033[Ksweeping: %" PRIu64 " of %" PRIu64 " blocks, %u "
-			"indexes, %u record stores", watch->stat->named.blocks,
-			watch->stat->used.blocks, watch->stat->indexes,
-			watch->stat->record_stores);
+			"indexes, %u record stores", named < used ? named : used, used,
+			watch->stat->indexes, watch->stat->record_stores);
 		watch->shown = true;
 		watch->at = now;
 	}
