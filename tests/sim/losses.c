@@ -16,7 +16,8 @@
 #include "memserver/memserver_internal.h"
 #include "stage.h"
 
-#define HAND_BLOCKS 2u			/* of one operation: a merge's right node and head node */
+/* Of one operation: a merge's right node and head node, and the block of a redo record. */
+#define HAND_BLOCKS 3u
 
 struct holding {
 	uint64_t kept;			/* bytes in a block cache or in limbo, or given up */
