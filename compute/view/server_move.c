@@ -360,8 +360,10 @@ tree_fill(struct filling *filling)
 	bool more = true;
 	int rc;
 
-	filling->pair_words = (create->key_bytes + 7) / 8 + 1;
-	filling->key_words = filling->pair_words - (create->unique != 0);
+	filling->key_words = (create->key_bytes + 7) / 8 + !create->unique;
+	/* Names of leaves are full keys, each with a payload of its own. */
+	filling->pair_words = create->leaf ? filling->key_words + 1 :
+		(create->key_bytes + 7) / 8 + 1;
 	if (filling->pair_words > NAM_RPC_TREE_KEY_WORDS_MAX + 1)
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(low.high, 0xff, sizeof(low.high));
