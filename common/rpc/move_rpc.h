@@ -16,7 +16,7 @@
  * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
  * successor takes no others.  Between EXPORT and the last IMPORT it READs each run of the books
  * that has blocks, and WRITEs it to the same place of the successor.  Before EXPORT, all clients
- * must have ended what they posted, and queue pairs of clients that are FENCING must be destroyed.
+ * must have ended what they posted, and those that have not said so must be DEAD.
  *
  * Trees lie in private memory.  IMPORT makes them anew, empty.  For each of them the mover asks the
  * old memory server for its pairs, by TREE_SCAN, and sends these to the successor, by TREE_LOAD

@@ -405,10 +405,7 @@ trees_fill(struct moving *moving)
 	return rc ? explain(moving, moving->new, "copying trees to", rc) : 0;
 }
 
-/*
- * A client that has ended since can be fenced once the move is given up.  The successor is one
- * still, so the same move may begin again.
- */
+/* If it is not, the successor is one still, so the same move may begin again. */
 NAM_FIBER_FN static int
 still_quiet(struct moving *moving)
 {
@@ -419,8 +416,8 @@ still_quiet(struct moving *moving)
 			moving->changer.view->acknowledged >= moving->number))
 		return rc;
 	moving->again = true;
-	return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "a client ended, or the view "
-		"changed, while the memory of the memory server at %s moved; try again",
+	return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "the view of the cluster "
+		"changed while the memory of the memory server at %s moved; try again",
 		moving->from.address);
 }
 

@@ -73,8 +73,8 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 
 /*
  * The living client that has acknowledged least, if that is below `number`; 0: none.  While a
- * member moves, one that is FENCING has not: requests of it are under way until all servers have
- * fenced it.
+ * member moves, one that is FENCING counts, too: if it has not acknowledged the MOVE, requests of
+ * it are under way until all servers have fenced it.
  */
 static uint16_t
 delaying(const struct nam__membership *membership, uint64_t number, uint64_t *ret_acknowledged)
@@ -86,14 +86,13 @@ delaying(const struct nam__membership *membership, uint64_t number, uint64_t *re
 
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
 		const struct nam__member *member = &membership->members[id];
-		bool alive = member->state == NAM_CLIENT_ALIVE;
-		uint64_t acknowledged = alive ? member->acknowledged : 0;
 
-		if (!alive && !(moving && member->state == NAM_CLIENT_FENCING))
+		if (member->state != NAM_CLIENT_ALIVE &&
+			!(moving && member->state == NAM_CLIENT_FENCING))
 			continue;
 		left--;
-		if (acknowledged < number) {
-			number = acknowledged;
+		if (member->acknowledged < number) {
+			number = member->acknowledged;
 			least = id;
 		}
 	}

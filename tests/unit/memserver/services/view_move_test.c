@@ -226,7 +226,24 @@ moved__a_living_client_has_not_acknowledged__IS_VIEW(void **state)
 }
 
 static void
-moved__a_client_is_fencing__IS_VIEW_until_it_is_dead(void **state)
+moved__a_client_that_stopped_is_fencing__is_done(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection a = { 0 };
+
+	form(f, 2);
+	assert_int_equal(enrol(f, &a, 1), 0);
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_MOVE, 1), 0);
+	assert_int_equal(ack(f, &a, 2), 0);
+	leave(f, &a);
+	get(f, 0);
+	assert_int_equal(view_of(f)->acknowledged, 2);
+	assert_int_equal(view_of(f)->delaying, 0);
+	assert_int_equal(moved(f, 2, 1), 0);
+}
+
+static void
+moved__a_client_that_has_not_stopped_is_fencing__IS_VIEW_until_it_is_dead(void **state)
 {
 	struct fixture *f = *state;
 	struct nam__connection a = { 0 }, b = { 0 };
@@ -236,21 +253,24 @@ moved__a_client_is_fencing__IS_VIEW_until_it_is_dead(void **state)
 	assert_int_equal(enrol(f, &a, 1), 0);
 	assert_int_equal(enrol(f, &b, 1), 0);
 	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_MOVE, 1), 0);
-	assert_int_equal(ack(f, &a, 2), 0);
+	/* The MOVE before is not this one. */
 	assert_int_equal(ack(f, &b, 2), 0);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 1), 0);
+	assert_int_equal(change_id(f, 3, NAM_RPC_VIEW_MOVE, 1), 0);
+	assert_int_equal(ack(f, &a, 4), 0);
 	id = b.client_id;
 	incarnation = b.incarnation;
 	leave(f, &b);
-	assert_int_equal(moved(f, 2, 1), -NAM_E_VIEW);
-	get(f, 0);
-	assert_int_equal(view_of(f)->acknowledged, 0);
-	assert_int_equal(view_of(f)->delaying, id);
-	assert_int_equal(view_of(f)->delaying_incarnation, incarnation);
-	fence_publish(f, id, incarnation, 2);
+	assert_int_equal(moved(f, 4, 1), -NAM_E_VIEW);
 	get(f, 0);
 	assert_int_equal(view_of(f)->acknowledged, 2);
+	assert_int_equal(view_of(f)->delaying, id);
+	assert_int_equal(view_of(f)->delaying_incarnation, incarnation);
+	fence_publish(f, id, incarnation, 4);
+	get(f, 0);
+	assert_int_equal(view_of(f)->acknowledged, 4);
 	assert_int_equal(view_of(f)->delaying, 0);
-	assert_int_equal(moved(f, 2, 1), 0);
+	assert_int_equal(moved(f, 4, 1), 0);
 	leave(f, &a);
 }
 
@@ -382,7 +402,8 @@ main(void)
 		TEST(renew__of_a_member_that_moves__ENDS_THE_MOVE),
 		TEST(renew__to_memory_that_has_moved_away__IS_VIEW),
 		TEST(moved__a_living_client_has_not_acknowledged__IS_VIEW),
-		TEST(moved__a_client_is_fencing__IS_VIEW_until_it_is_dead),
+		TEST(moved__a_client_that_stopped_is_fencing__is_done),
+		TEST(moved__a_client_that_has_not_stopped_is_fencing__IS_VIEW_until_it_is_dead),
 		TEST(ack__a_member_that_moves_is_lost__NAMES_THE_CLIENT),
 		TEST(mover__ends__ITS_MOVE_IS_ABORTED),
 		TEST(mover__of_an_earlier_move_ends__THE_NEXT_ONE_GOES_ON),
