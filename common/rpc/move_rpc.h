@@ -23,9 +23,10 @@
  * (tree_rpc.h).  The first scan begins with a key of zeroes, the next one behind the last pair; the
  * highest key is UINT64_MAX in each word.
  *
- * -EAGAIN: EXPORT: memory changes its kind, an object is being dropped, or a tree loaded.  OPEN: a
- *	tree is being loaded.  Last IMPORT, OPEN, RETIRE: other connections are not destroyed yet.
- *	Ask again.
+ * -EAGAIN: EXPORT: memory changes its kind, or an object is being dropped.  OPEN: a tree is being
+ *	loaded.  Last IMPORT, OPEN, RETIRE: other connections are not destroyed yet.  Ask again.
+ * -NAM_E_RESTART_LOCKED: EXPORT: a tree is being loaded, by a client that has stopped.  Ask again
+ *	after another MOVE.
  * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT, OPEN: it is no successor any
  *	more, or has books, or has none.
  * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.

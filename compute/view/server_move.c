@@ -25,8 +25,9 @@
 
 #define CHUNK_BYTES (1u << 20)
 #define FILL_PERCENT 92u		/* of a tree's nodes, as a bulk load does by default */
-#define TRIES_MAX 4u			/* clients that end meanwhile */
+#define TRIES_MAX 4u			/* the view changes meanwhile, or trees are loaded */
 #define FENCE_NS 1000000000ull
+#define LOAD_NS 20000000ull		/* clients go on, before the next try */
 
 struct moving {
 	struct nam__changer changer;
@@ -201,6 +202,12 @@ books_get(struct moving *moving)
 	} while (!rc && at < moving->books_bytes);
 	if (reply)
 		nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	/* The loader has stopped, so it goes on once the move is given up. */
+	moving->again = rc == -NAM_E_RESTART_LOCKED;
+	if (moving->again)
+		return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "a client loads an index in "
+			"bulk at the memory server at %s, and has stopped for the move; try again "
+			"once it is loaded", moving->from.address);
 	return rc ? explain(moving, moving->old, "copying the books of", rc) : 0;
 }
 
@@ -623,10 +630,13 @@ steps(struct moving *moving)
 
 	if (rc)
 		return rc;
-	do {
+	for (;;) {
 		moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
 		rc = try(moving); /* SUSPENDS */
-	} while (rc && moving->again && ++tries < TRIES_MAX);
+		if (!rc || !moving->again || ++tries == TRIES_MAX)
+			break;
+		nam_sleep_ns(LOAD_NS << tries);
+	}
 	if (rc)
 		return rc;
 	moving->moved.view = moving->changer.view->head.number;

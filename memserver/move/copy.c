@@ -173,8 +173,9 @@ tree_copy(struct nam__tree *tree, uint64_t *scratch, struct nam_move_tree *to)
 	uint64_t leaf = 0;
 	int rc = 0;
 
+	/* Its loader has stopped, too. */
 	if (atomic_load_explicit(&tree->load, memory_order_acquire))
-		return -EAGAIN;
+		return -NAM_E_RESTART_LOCKED;
 	if (tree->leaves)
 		rc = nam__tree_server_lookup(tree->local, scratch, nam__key_lowest.w, &leaf);
 	*to = (struct nam_move_tree){

@@ -223,7 +223,7 @@ floor__after_a_move__HAS_HIGHER_VERSIONS(void **state)
 }
 
 static void
-export__a_tree_is_being_loaded__IS_AGAIN(void **state)
+export__a_tree_is_being_loaded__IS_LOCKED_until_it_ends(void **state)
 {
 	struct pair *pair = *state;
 	struct books books;
@@ -231,7 +231,7 @@ export__a_tree_is_being_loaded__IS_AGAIN(void **state)
 	make(pair->old, PLAIN, true, 0);
 	assert_int_equal(load(pair->old, PLAIN, NAM_RPC_TREE_LOAD_BEGIN, NULL, 0),
 		-NAM_E_RESTART_LOCKED);
-	assert_int_equal(export_books(pair->old, &books), -EAGAIN);
+	assert_int_equal(export_books(pair->old, &books), -NAM_E_RESTART_LOCKED);
 	assert_int_equal(load(pair->old, PLAIN, NAM_RPC_TREE_LOAD_CANCEL, NULL, 0), 0);
 	assert_int_equal(export_books(pair->old, &books), 0);
 	free(books.words);
@@ -287,7 +287,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(import__trees__ARE_FILLED_AND_OPENED),
 		TEST(floor__after_a_move__HAS_HIGHER_VERSIONS),
-		TEST(export__a_tree_is_being_loaded__IS_AGAIN),
+		TEST(export__a_tree_is_being_loaded__IS_LOCKED_until_it_ends),
 		TEST(import__a_malformed_tree__IS_REFUSED_AND_MAY_BEGIN_ANEW),
 	};
 
