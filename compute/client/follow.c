@@ -26,19 +26,16 @@
 static bool
 moving_follow(struct nam_client *client, const struct nam_view_member *member)
 {
-	uint16_t slot = client->slot_of_id[member->id];
-
-	/* It holds nothing there, and all that it posted there has failed. */
-	if (atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire))
-		return true;
-	nam__gate_close(client, slot);
+	/* If it is lost, one worker has lost its connection.  The others have theirs. */
+	nam__gate_close(client, client->slot_of_id[member->id]);
 	nam_race_point("gate.closed");
 	return nam__barrier_everywhere(client) && nam__gate_is_quiet(client);
 }
 
 /*
  * C28: the memory is at another process now.  The gate is closed, so only this thread has to do
- * with it.  A failure: that process does not answer, and this is to be called again.
+ * with it.  A failure: that process does not answer, and this is to be called again.  If the member
+ * is lost, it stays so, and workers drop connections to the earlier process.
  */
 NAM_FIBER_FN static int
 moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_member *member)
@@ -55,6 +52,10 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 	nam__gate_drop(client->epoch_worker);
 	server->boot = member->boot;
 	nam__colocated_leave(server);
+	if (atomic_load_explicit(&server->lost, memory_order_relaxed)) {
+		server->told_lost = false;
+		return 0;
+	}
 	rc = nam__worker_connect(client->epoch_worker, slot, &diag);
 	if (!rc)
 		rc = nam__regions_learn(client, slot, &diag); /* SUSPENDS */
@@ -63,11 +64,12 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 		return 0;
 	}
 	nam__worker_disconnect(client->epoch_worker, slot);
-	server->address = address;
-	server->boot = boot;
 	if (nam_now_ns() < client->gate_ns +
-			GIVE_UP_FACTOR * client->options.timeout_ms * 1000000ull)
+			GIVE_UP_FACTOR * client->options.timeout_ms * 1000000ull) {
+		server->address = address;
+		server->boot = boot;
 		return rc;
+	}
 	/* This client does not reach it, so the memory is lost for this client. */
 	atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
 	return 0;
@@ -84,9 +86,7 @@ member_follow(struct nam_client *client, const struct nam_view_member *member)
 	int none = 0, rc = 0;
 
 	if (server && !same && member->state != NAM_VIEW_JOINING) {
-		bool lost = atomic_load_explicit(&server->lost, memory_order_relaxed);
-
-		if (!lost && server->memory == member->memory && nam__gate_is_of(client, slot))
+		if (server->memory == member->memory && nam__gate_is_of(client, slot))
 			rc = moved_follow(client, slot, member); /* SUSPENDS */
 		/* Its memory is gone, and so are the addresses that this client has. */
 		else

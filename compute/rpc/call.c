@@ -220,11 +220,14 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
-/* Its server has a queue pair, or the call has failed. */
+/*
+ * Its server has a queue pair, or the call has failed.  A PING asks about this worker's own, also
+ * if another worker has lost one (C28).
+ */
 static int
 connection_check(struct nam_worker *worker, struct nam__call *call)
 {
-	if (!server_dead(worker, call->slot))
+	if (!server_dead(worker, call->slot) || (call->by_send && worker->qps[call->slot]))
 		return 0;
 	call->rc = nam__qp_open(worker, call->slot);
 	/* Where connecting failed, the diag says why. */
