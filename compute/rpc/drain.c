@@ -11,6 +11,7 @@
 
 struct nam__drain {
 	struct nam__call ping;
+	uint32_t turn;			/* of the gates, when it began */
 	bool begun;
 	bool sent;			/* its SEND has completed, and all before it */
 };
@@ -38,12 +39,15 @@ nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
 	if (!drain || (drain->begun &&
 			(!drain->ping.done || (!drain->ping.rc && !drain->sent))))
 		return false;
-	if (drain->begun && drain->ping.slot == slot && !drain->ping.rc &&
-		!has_calls(worker, slot) && (!one_way || !nam__one_way_under_way(one_way))) {
+	/* C28: one of an earlier turn proves nothing of requests that were posted since. */
+	if (drain->begun && drain->turn == worker->gate.turn && drain->ping.slot == slot &&
+		!drain->ping.rc && !has_calls(worker, slot) &&
+		(!one_way || !nam__one_way_under_way(one_way))) {
 		drain->begun = false;
 		return true;
 	}
 	drain->sent = false;
+	drain->turn = worker->gate.turn;
 	drain->begun = !has_calls(worker, slot) &&
 		!nam__rpc_ping_begin(worker, &drain->ping, slot);
 	if (drain->begun)
