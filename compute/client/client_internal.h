@@ -47,6 +47,7 @@ struct nam__server {
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
+	atomic_bool joined;		/* so may parts of new objects: the same, or it is MOVING */
 	/* As in the newest ALLOC reply; 65,535 before the first one. */
 	_Atomic uint16_t free;
 	/* As the view says (view_rpc.h): written in this order, and read in the other one. */

@@ -110,9 +110,12 @@ static void
 aborted_pass_over(struct nam_client *client, const struct nam__cluster_view *view)
 {
 	for (uint32_t slot = 0; slot < client->servers_count; slot++)
-		if (!nam__cluster_view_find(view, client->servers[slot].id))
+		if (!nam__cluster_view_find(view, client->servers[slot].id)) {
 			atomic_store_explicit(&client->servers[slot].usable, false,
 				memory_order_relaxed);
+			atomic_store_explicit(&client->servers[slot].joined, false,
+				memory_order_relaxed);
+		}
 }
 
 NAM_FIBER_FN static void

@@ -16,7 +16,7 @@ snapshot(const struct nam_client *client, bool all, struct nam__members *ret_mem
 
 		/* Acquire: pairs with nam__member_note(). */
 		if (slot == NAM__NO_SLOT || (!all && !atomic_load_explicit(
-				&client->servers[slot].usable, memory_order_acquire)))
+				&client->servers[slot].joined, memory_order_acquire)))
 			continue;
 		ret_members->slots[ret_members->count++] = slot;
 		ret_members->ids[id / 8] |= (uint8_t)(1u << id % 8);

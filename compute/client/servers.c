@@ -144,6 +144,9 @@ nam__member_note(struct nam__server *server, const struct nam_view_member *membe
 	server->view_renewed = member->renewed;
 	atomic_store_explicit(&server->usable, member->state == NAM_VIEW_UP ||
 		!NAM_GUARD(VIEW_USABLE), memory_order_release);
+	/* Otherwise an object that is made now would have no part there for good (C28). */
+	atomic_store_explicit(&server->joined, member->state != NAM_VIEW_JOINING ||
+		!NAM_GUARD(VIEW_USABLE), memory_order_release);
 }
 
 int
@@ -158,6 +161,7 @@ nam__servers_open(struct nam_client *client, const struct nam_cluster_server *se
 		if (rc)
 			return rc;
 		atomic_store_explicit(&client->servers[slot].usable, true, memory_order_relaxed);
+		atomic_store_explicit(&client->servers[slot].joined, true, memory_order_relaxed);
 		nam__server_publish(client, slot);
 	}
 	return rc;
