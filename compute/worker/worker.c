@@ -399,6 +399,8 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 {
 	int rc;
 
+	/* If what was posted for it before completes in a poll here, it does not wait yet. */
+	task->pending++;
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
 	for (;;) {
 		rc = worker->qps[slot] ? 0 : nam__qp_open_for(worker, slot, wrs, count);
@@ -407,6 +409,7 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 			break;
 		nam__poll(worker);
 	}
+	task->pending--;
 	if (rc == NAM_POSTED_LOCAL) {
 		count_local(task, wrs, count);
 		return true;
