@@ -326,12 +326,30 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 		"renewing memory server %u in the view: %s", member->id, nam_err_text(rc));
 }
 
+/* Its memory has moved since an earlier view, and this client has used nothing of it yet. */
+NAM_FIBER_FN static int
+member_moved(struct nam_client *client, uint16_t slot, const struct nam_view_member *member,
+	struct nam_diag *diag)
+{
+	struct nam__server *server = &client->servers[slot];
+	int rc = nam__server_address_set(client, server, member->address);
+
+	if (rc)
+		return nam_diag_set(diag, rc, "no memory for the address of a memory server");
+	nam__worker_disconnect(client->epoch_worker, slot);
+	nam__colocated_leave(server);
+	server->boot = member->boot;
+	atomic_store_explicit(&server->lost, 0, memory_order_relaxed);
+	rc = nam__worker_connect(client->epoch_worker, slot, diag);
+	return rc ?: nam__regions_learn(client, slot, diag); /* SUSPENDS */
+}
+
 /*
  * Connect to it, unless the list has.  -NAM_E_VIEW: the view has to be asked for again.  A member
  * that joins and does not answer is left out: the client acknowledges that view later.
  */
 NAM_FIBER_FN static int
-member_take(struct nam_client *client, struct nam__cluster_view *view,
+member_take(struct nam_client *client, uint32_t seeds, struct nam__cluster_view *view,
 	struct nam_view_member *member, struct nam_diag *diag)
 {
 	uint16_t slot = client->slot_of_id[member->id];
@@ -344,6 +362,10 @@ member_take(struct nam_client *client, struct nam__cluster_view *view,
 		return rc;
 	slot = client->slot_of_id[member->id];
 	server = &client->servers[slot];
+	if (slot >= seeds && strcmp(server->address, member->address) != 0)
+		rc = member_moved(client, slot, member, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
 	if (server->boot != member->boot && member->state == NAM_VIEW_UP)
 		return member_renew(client, view, member, diag); /* SUSPENDS */
 	if (server->boot != member->boot)
@@ -414,6 +436,19 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 	return 0;
 }
 
+/* Whether the lead has another view by now. */
+NAM_FIBER_FN static bool
+has_changed(struct nam_client *client, const struct nam__cluster_view *view)
+{
+	struct nam__cluster_view *now = NULL;
+	struct nam_diag diag;
+	bool changed = !view_get(client, &now, &diag) && /* SUSPENDS */
+		now->head.number != view->head.number;
+
+	free(now);
+	return changed;
+}
+
 /* All members of one view, and then its number.  -NAM_E_VIEW: it has changed meanwhile. */
 NAM_FIBER_FN static int
 view_join(struct nam_client *client, uint32_t seeds, uint64_t deadline_ns, struct nam_diag *diag)
@@ -429,12 +464,15 @@ view_join(struct nam_client *client, uint32_t seeds, uint64_t deadline_ns, struc
 	for (uint32_t i = 0; i < view->head.count && !rc; i++) {
 		struct nam_view_member *member = &view->members[i];
 
-		rc = member_take(client, view, member, diag); /* SUSPENDS */
+		rc = member_take(client, seeds, view, member, diag); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC) && member->state == NAM_VIEW_JOINING) {
 			acknowledged = 0;
 			rc = 0;
 		}
 	}
+	/* The process that does not answer may have passed its memory on. */
+	if (nam_err_is(rc, NAM_E_FABRIC) && has_changed(client, view)) /* SUSPENDS */
+		rc = -NAM_E_VIEW;
 	nam_race_point("view.registering");
 	if (!rc)
 		rc = register_client(client, view->head.number, acknowledged, diag); /* SUSPENDS */
