@@ -222,6 +222,8 @@ sim_actors_start(struct sim_stage *stage)
 		(void)start(stage, "kv", sim_kv_client);
 	if (scenario->add)
 		(void)start(stage, "adder", adder_main);
+	if (scenario->moves)
+		(void)start(stage, "mover", sim_mover);
 }
 
 /* As an operator would: one that has died, or has lost a memory server, is replaced. */
@@ -229,7 +231,7 @@ static void
 look_after(struct sim_stage *stage)
 {
 	if (stage->collector && nam_sim_process_ended(stage->collector->process) &&
-		stage->collectors < SIM_COLLECTORS_MAX && !nam_sim_counted().server_kills)
+		stage->collectors < SIM_COLLECTORS_MAX && !sim_servers_dead(&stage->cluster))
 		start_collector(stage);
 }
 

@@ -34,8 +34,8 @@ check_contents(struct sim_stage *stage, struct nam_worker *worker)
 	if (!rc)
 		return;
 	/* A tree that a memory server changes itself has no half-done changes. */
-	if (!sim_disturbed() ||
-		(!sim_one_sided(stage->scenario) && !nam_sim_counted().server_kills)) {
+	if (!sim_disturbed(stage) ||
+		(!sim_one_sided(stage->scenario) && !sim_servers_dead(&stage->cluster))) {
 		sim_fail(stage, "the last scan: %s", nam_err_name(rc));
 		return;
 	}
@@ -166,7 +166,7 @@ sweep_all(struct sim_stage *stage, struct nam_worker *worker)
 	/* Ends take a while to be known. */
 	nam_sleep_ns(SWEEP_PAUSE_NS);
 	rc = nam_sweep(worker, false, &stat);
-	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !sim_disturbed())
+	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !sim_disturbed(stage))
 		sim_fail(stage, "the last sweep: %s (last said: %s)", nam_err_name(rc),
 			nam_worker_diag(worker));
 	stage->outcome->swept += rc ? 0 : stat.freed.blocks;
@@ -189,7 +189,7 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 	int rc = sim_memory_count(worker, stage->actors[SIM_DIRECTOR].index, &memory);
 
 	if (rc) {
-		if (!sim_disturbed())
+		if (!sim_disturbed(stage))
 			sim_fail(stage, "counting blocks: %s", nam_err_name(rc));
 		say_counted(outcome, "not: part of the index cannot be read");
 		return;
@@ -253,16 +253,16 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 		sim_effects_stray(stage, *worker);
 	sim_effects_verify(stage, *worker);
 	check_contents(stage, *worker);
-	if (nam_sim_counted().server_kills) {
+	if (sim_servers_dead(&stage->cluster)) {
 		say_counted(stage->outcome, "not: a memory server is dead");
 		return;
 	}
 	if (stage->names)
 		remove_names(stage, *worker);
-	if (stage->scenario->spare && !stage->given_up && !sim_disturbed())
+	if (stage->scenario->spare && !stage->given_up && !sim_disturbed(stage))
 		recover(stage, *worker);
 	sim_memory_give(&stage->cluster, *worker, director->index, &stage->ballast);
-	if ((stage->scenario->spare || stage->outcome->late) && !sim_disturbed())
+	if ((stage->scenario->spare || stage->outcome->late) && !sim_disturbed(stage))
 		repair(stage, *worker);
 	*worker = replace_worker(stage, *worker);
 	check_memory(stage, *worker);

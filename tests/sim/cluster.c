@@ -141,6 +141,47 @@ sim_cluster_successor(struct sim_cluster *cluster, uint32_t id)
 	return server;
 }
 
+bool
+sim_server_holds(const struct sim_server *server)
+{
+	const struct nam_server *lead = server->cluster->servers[0].server;
+
+	if (!server->server)
+		return false;
+	for (uint32_t i = 0; lead && i < lead->membership.view.head.count; i++) {
+		const struct nam_view_member *member = &lead->membership.view.members[i];
+
+		if (member->id == server->id)
+			return member->boot == server->server->boot;
+	}
+	return !server->successor;
+}
+
+uint32_t
+sim_servers_dead(const struct sim_cluster *cluster)
+{
+	uint32_t dead = 0;
+
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		const struct sim_server *server = &cluster->servers[i];
+
+		if (nam_sim_process_alive(server->process))
+			continue;
+		/* The memory of a process that was killed stays as it was. */
+		if (server->server && atomic_load(&server->server->phase) == NAM_SERVER_MOVED)
+			continue;
+		dead += !server->successor || server->had_memory || sim_server_holds(server);
+	}
+	return dead;
+}
+
+void
+sim_server_stop(struct sim_server *server)
+{
+	if (server->server && nam_sim_process_alive(server->process))
+		nam_server_stop(server->server);
+}
+
 void
 sim_server_restart(struct sim_server *server)
 {
@@ -165,9 +206,7 @@ sim_cluster_stop(struct sim_cluster *cluster)
 	/* The one that has started it may have ended since. */
 	sim_cluster_await(cluster);
 	for (uint32_t i = 0; i < cluster->count; i++)
-		if (cluster->servers[i].server &&
-			nam_sim_process_alive(cluster->servers[i].process))
-			nam_server_stop(cluster->servers[i].server);
+		sim_server_stop(&cluster->servers[i]);
 }
 
 int

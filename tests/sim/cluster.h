@@ -12,7 +12,7 @@
 #include "index/index.h"
 #include "memserver/server.h"
 
-#define SIM_SERVERS_MAX 8u
+#define SIM_SERVERS_MAX 12u
 
 struct sim_server {
 	struct sim_cluster *cluster;
@@ -21,7 +21,8 @@ struct sim_server {
 	char address[32];
 	uint32_t id;
 	uint32_t more_regions;		/* than others */
-	bool successor;			/* it waits for memory */
+	bool successor;			/* it waited for memory at first, */
+	bool had_memory;		/* and has got it, as a mover knows */
 };
 
 struct sim_cluster {
@@ -55,6 +56,18 @@ void sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster
 struct sim_server *sim_cluster_add(struct sim_cluster *cluster, uint32_t id);
 /* The same, of a memory server that waits for the memory of the one with that id. */
 struct sim_server *sim_cluster_successor(struct sim_cluster *cluster, uint32_t id);
+/*
+ * Whether it has the memory of the member with its id, as the lead's view says.  One that is no
+ * member has its own, unless it is a successor.
+ */
+bool sim_server_holds(const struct sim_server *server);
+/* From a simulated thread: it ends by itself, if it lives. */
+void sim_server_stop(struct sim_server *server);
+/*
+ * Processes that were killed while memory of the cluster was there.  A successor that has got none
+ * is none of these, and neither is a process that has passed it on and was retired.
+ */
+uint32_t sim_servers_dead(const struct sim_cluster *cluster);
 /* From a simulated thread: its process ends, and another one begins at its address. */
 void sim_server_restart(struct sim_server *server);
 /* From a simulated thread: until all of them listen. */

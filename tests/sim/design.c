@@ -114,7 +114,7 @@ count(const struct sim_stage *stage, struct sim_trees *trees)
 
 	*trees = (struct sim_trees){ 0 };
 	for (uint32_t i = 0; i < stage->cluster.count; i++)
-		if (stage->cluster.servers[i].server)
+		if (sim_server_holds(&stage->cluster.servers[i]))
 			count_server(stage->cluster.servers[i].server, id, trees);
 }
 

@@ -223,7 +223,7 @@ judge(struct effects *effects)
 		/* A separator is late if the splitter has left it to others. */
 		if (finding->invariant == NAM__I_NAMED && ++effects->late <= late_most)
 			continue;
-		if (!sim_disturbed() || !explained(effects, finding))
+		if (!sim_disturbed(stage) || !explained(effects, finding))
 			sim_fail(stage, "I%u: %s", finding->invariant, finding->text);
 	}
 	if (effects->locks > locks_max(stage))
@@ -251,7 +251,7 @@ sim_effects_stray(struct sim_stage *stage, struct nam_worker *worker)
 			&seen); /* SUSPENDS */
 	/* It may be locked by a dead client. */
 	stage->outcome->strayed = !rc && seen == NAM_LOCK_FREE;
-	if (rc && !sim_disturbed())
+	if (rc && !sim_disturbed(stage))
 		sim_die("there is no root to lock: %s", nam_err_name(rc));
 }
 
@@ -267,11 +267,11 @@ sim_effects_verify(struct sim_stage *stage, struct nam_worker *worker)
 	outcome->late += effects.late;
 	stage->names = effects.names;
 	if (rc) {
-		if (!nam_err_is(rc, NAM_E_FABRIC) || !nam_sim_counted().server_kills)
+		if (!nam_err_is(rc, NAM_E_FABRIC) || !sim_servers_dead(&stage->cluster))
 			sim_fail(stage, "the verifier: %s", nam_err_name(rc));
 		(void)snprintf(outcome->verified, sizeof(outcome->verified),
 			"up to the first node on a dead server");
-	} else if (!sim_disturbed()) {
+	} else if (!sim_disturbed(stage)) {
 		(void)snprintf(outcome->verified, sizeof(outcome->verified), "whole");
 	} else {
 		(void)snprintf(outcome->verified, sizeof(outcome->verified),

@@ -26,7 +26,9 @@ victim_choose(const struct sim_stage *stage, uint32_t kind)
 	uint64_t dice = nam_sim_random();
 
 	if (kind == KILL_SERVER)
-		return stage->cluster.servers[dice % scenario->servers].process;
+		/* Of those that come later, only a successor. */
+		return stage->cluster.servers[dice % (scenario->moves && !scenario->add ?
+			stage->cluster.count : scenario->servers)].process;
 	return stage->actors[1 + dice % (stage->actors_count - 1)].process;
 }
 
@@ -88,11 +90,11 @@ sim_fault_plan_plan(struct sim_stage *stage)
 }
 
 bool
-sim_disturbed(void)
+sim_disturbed(const struct sim_stage *stage)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
 
-	return counts.kills || counts.server_kills || counts.broken;
+	return counts.kills || counts.broken || sim_servers_dead(&stage->cluster);
 }
 
 bool
@@ -103,11 +105,9 @@ sim_lock_may_stay(const struct sim_stage *stage)
 
 /* Whether a client that lives may have ended operations half-way. */
 static bool
-cut_off(void)
+cut_off(const struct sim_stage *stage)
 {
-	struct nam_sim_counts counts = nam_sim_counted();
-
-	return counts.server_kills || counts.broken;
+	return nam_sim_counted().broken || sim_servers_dead(&stage->cluster);
 }
 
 /* Whether a client may hold a lock for long, or a node stay torn before its reader. */
@@ -116,8 +116,9 @@ late(const struct sim_stage *stage)
 {
 	struct nam_sim_counts counts = nam_sim_counted();
 
-	return cut_off() || counts.stalls || counts.slowed || stage->scenario->slow_server > 1 ||
-	       stage->scenario->sim.slowness > 1;
+	/* One that holds a lock may wait for the end of a move. */
+	return cut_off(stage) || stage->moving || counts.stalls || counts.slowed ||
+	       stage->scenario->slow_server > 1 || stage->scenario->sim.slowness > 1;
 }
 
 bool
@@ -130,7 +131,7 @@ sim_explained(struct sim_actor *actor, int rc)
 		return late(actor->stage);
 	/* The dead leave no locks in trees that memory servers change. */
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-		return sim_one_sided(actor->stage->scenario) && sim_disturbed() &&
+		return sim_one_sided(actor->stage->scenario) && sim_disturbed(actor->stage) &&
 		       sim_lock_may_stay(actor->stage);
 	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED))
 		return false;
@@ -138,7 +139,7 @@ sim_explained(struct sim_actor *actor, int rc)
 		nam_sim_note("actor %u is troubled by %s", actor->number,
 			nam_err_name(rc));
 	actor->troubled = true;
-	return waited || cut_off();
+	return waited || cut_off(actor->stage);
 }
 
 bool
@@ -149,9 +150,9 @@ sim_full_explained(const struct sim_stage *stage, int rc)
 	if (stage->scenario->spare || stage->scenario->sim.faults.full)
 		return true;
 	/* A memory server that is dead has blocks of the index, and ends no round of reclaim. */
-	if (stage->scenario->temporary && nam_sim_counted().server_kills)
+	if (stage->scenario->temporary && sim_servers_dead(&stage->cluster))
 		return true;
 	/* A wait for a dead client's lock delays the reuse of blocks dropped meanwhile. */
-	return sim_one_sided(stage->scenario) && stage->scenario->temporary && sim_disturbed() &&
-	       sim_losses_explain_full(stage);
+	return sim_one_sided(stage->scenario) && stage->scenario->temporary &&
+	       sim_disturbed(stage) && sim_losses_explain_full(stage);
 }

@@ -155,6 +155,8 @@ server_bytes(const struct sim_stage *stage, uint64_t *ret_room)
 	for (uint32_t i = 0; i < stage->cluster.count; i++) {
 		const struct nam_server *server = stage->cluster.servers[i].server;
 
+		if (!sim_server_holds(&stage->cluster.servers[i]))
+			continue;
 		for (uint32_t j = 0; server && j < server->allocator.regions_count; j++) {
 			const struct nam__alloc_region *region = &server->allocator.regions[j];
 
@@ -196,8 +198,9 @@ sim_losses_explain_full(const struct sim_stage *stage)
 	}
 	outside += (uint64_t)stage->ballast.count * stage->actors[SIM_DIRECTOR].index->g.stride;
 	for (uint32_t i = 0; i < stage->cluster.count; i++)
-		outside += (uint64_t)stage->ballast.private[i].count *
-			stage->actors[SIM_DIRECTOR].index->g.node_bytes;
+		if (sim_server_holds(&stage->cluster.servers[i]))
+			outside += (uint64_t)stage->ballast.private[i].count *
+				stage->actors[SIM_DIRECTOR].index->g.node_bytes;
 	used -= room;
 	most = trees_most(stage, splits) + losses.most - losses.least + NAM_META_BYTES;
 	nam_sim_note("memory is full: %llu bytes used, %llu cached or in limbo, trees %llu at most",

@@ -124,7 +124,8 @@ sim_memory_give(struct sim_cluster *cluster, struct nam_worker *worker,
 	const struct nam_index *index, struct sim_ballast *ballast)
 {
 	for (uint32_t i = 0; i < cluster->count && index->options.design != NAM_DESIGN_FINE; i++) {
-		if (cluster->servers[i].server)
+		/* Private memory does not move. */
+		if (sim_server_holds(&cluster->servers[i]))
 			nam__allocator_give(&cluster->servers[i].server->allocator,
 				index->g.node_bytes, NAM_MEMORY_PRIVATE, ballast->private[i].blocks,
 				ballast->private[i].count);

@@ -120,6 +120,10 @@ director_main(void *arg)
 	worker = sim_actor_connect(director, "director");
 	if (!worker)
 		sim_die("the director cannot connect");
+	/* An address that memory has moved from leads clients nowhere. */
+	if (stage->scenario->moves)
+		(void)snprintf(stage->cluster.list, sizeof(stage->cluster.list), "%s",
+			stage->cluster.servers[0].address);
 	refuse(stage, false);
 	create(stage, worker);
 	if (stage->scenario->kv)
@@ -159,7 +163,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 			scenario->ops,
 	};
 
-	stage.actors = calloc(1 + scenario->clients + SIM_COLLECTORS_MAX + 3 + scenario->kv,
+	stage.actors = calloc(1 + scenario->clients + SIM_COLLECTORS_MAX + 4 + scenario->kv,
 		sizeof(*stage.actors));
 	sim_history_init(&stage.kv.history);
 	if (!stage.actors || nam_sim_begin(&scenario->sim))

@@ -10,6 +10,8 @@
 #include "index/index.h"
 #include "history.h"
 
+#define SIM_MOVES_MAX 4u
+
 /* Shares of 100. */
 struct sim_mix {
 	uint32_t insert, upsert, update, delete, lookup, scan;
@@ -53,6 +55,8 @@ struct sim_scenario {
 	bool many_given;			/* not to be varied */
 	uint32_t add;		/* memory servers that come while clients are at work */
 	bool add_given;				/* not to be varied */
+	uint32_t moves;		/* so often the memory of a member passes to a successor */
+	bool moves_given;			/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	uint32_t sweeps;			/* and so many sweeps of dead clients' blocks */
@@ -87,6 +91,7 @@ struct sim_result {
 	uint64_t loads, drops;		/* of the temporary index */
 	uint64_t kv_ops, kv_unknown;	/* on the store; of these, by errors of the fabric */
 	uint32_t added;			/* memory servers */
+	uint32_t moved, unmoved;	/* moves that have ended well, and that have failed */
 	uint32_t collectors;		/* one after the other */
 	uint64_t operation_ns, pass_ns;	/* the longest */
 	char verified[96], counted[96];	/* how much of the index, and of the memory */

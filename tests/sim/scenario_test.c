@@ -202,6 +202,82 @@ sim_scenario_run__allocates_before_all_know__NOREGION(void **state)
 }
 #endif
 
+/* ---- memory that moves ---------------------------------------------------------------------- */
+
+static void
+sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost(void **state)
+{
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.moves = 2;
+	scenario.servers = 3;
+	for (unsigned i = 0; i < 3 * 2 * NAM_SIM_PROFILES_COUNT; i++) {
+		struct sim_result outcome;
+
+		scenario.design = (enum nam_index_design)(NAM_DESIGN_FINE + i % 3);
+		scenario.pairs = i / 3 % 2;
+		scenario.sim.profile = (enum nam_sim_profile)(i / 6);
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		assert_int_equal(outcome.moved, 2);
+		assert_int_equal(outcome.unmoved, 0);
+		assert_string_equal(outcome.counted, "all");
+		assert_int_equal(outcome.lost, 0);
+	}
+}
+
+/* Any process may die, the mover and successors, too: then a move is given up, and all goes on. */
+static void
+sim_scenario_run__memory_moves_among_deaths__SOME_given_up(void **state)
+{
+	uint32_t moved = 0, unmoved = 0, harmless = 0;
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.moves = 3;
+	scenario.kills = 1;
+	scenario.server_kills = 1;
+	scenario.sim.faults.stall = 100;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= 2 * SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		assert_string_equal(outcome.why, "");
+		moved += outcome.moved;
+		unmoved += outcome.unmoved;
+		/* It had no memory yet, or no more, so all blocks were counted. */
+		harmless += outcome.counts.server_kills && !strstr(outcome.counted, "not");
+	}
+	assert_true(moved > 0);
+	assert_true(unmoved > 0);
+	assert_true(harmless > 0);
+}
+
+#ifdef NAM_SIM_POINTS
+/* Requests are under way while memory is copied. */
+static void
+sim_scenario_run__moves_before_all_are_quiet__FAILS(void **state)
+{
+	struct sim_scenario scenario;
+	bool found = false;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.moves = 3;
+	scenario.sim.faults.late = 100000;
+	scenario.sim.faults.late_ns = 4000000;
+	assert_int_equal(nam_guard_off("gate-quiet"), 0);
+	LEAKS_ARE_WELL();
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS && !found; scenario.sim.seed++)
+		found = run(&scenario).failed;
+	LEAKS_ARE_NOT();
+	nam_guards_on();
+	assert_true(found);
+}
+#endif
+
 /* ---- keys and pairs ----------------------------------------------------------------------- */
 
 static const struct shape {
@@ -409,6 +485,11 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__memory_servers_come__NOTHING_fails),
 #ifdef NAM_SIM_POINTS
 		cmocka_unit_test(sim_scenario_run__allocates_before_all_know__NOREGION),
+#endif
+		cmocka_unit_test(sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost),
+		cmocka_unit_test(sim_scenario_run__memory_moves_among_deaths__SOME_given_up),
+#ifdef NAM_SIM_POINTS
+		cmocka_unit_test(sim_scenario_run__moves_before_all_are_quiet__FAILS),
 #endif
 		cmocka_unit_test(sim_scenario_run__keys_and_pairs_of_all_kinds__PASSES),
 #ifdef NAM_SIM_POINTS

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compute/remote/reclaim.h"
+#include "compute/worker/worker.h"
 #include "index/coarse/coarse.h"
 #include "index/maintain.h"
 #include "txn/sweep.h"
@@ -21,6 +22,8 @@
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define HANG_PASS 3u
 #define RECLAIM_EVERY 3u		/* passes of a collector */
+#define MOVE_NS 25000000u		/* ticks of epoch threads, some in a row */
+#define BURST 8u			/* operations */
 
 /* The replacement of an operation while the load shrinks, or grows. */
 static enum sim_kind
@@ -512,6 +515,18 @@ sweep(struct sim_actor *actor, struct nam_worker *worker)
 	return rc;
 }
 
+/* Where memory moves its clients shall be at work for as long as that takes. */
+static void
+pause_between(struct sim_session *session)
+{
+	const struct sim_scenario *scenario = session->actor->stage->scenario;
+	uint64_t mean_ns = (uint64_t)scenario->moves * MOVE_NS / scenario->ops * BURST;
+
+	if (mean_ns && nam_rng_below(&session->rng, BURST) == 0)
+		nam__pause_await(session->worker,
+			nam_rng_below(&session->rng, 2 * mean_ns)); /* SUSPENDS */
+}
+
 void
 sim_session_main(void *arg)
 {
@@ -531,6 +546,7 @@ sim_session_main(void *arg)
 			nam_rng_below(&session->rng, 100) < scenario->many;
 		int rc;
 
+		pause_between(session);
 		sim_fault_plan_tick(stage);
 		if (nam_rng_below(&session->rng, 1000) < scenario->collects &&
 			nam_err_is(sim_collect(session->actor, session->worker), NAM_E_FABRIC))

@@ -67,6 +67,7 @@ struct sim_stage {
 	uint64_t unsure;		/* bytes that such may have lost with their connections */
 	uint64_t late;			/* separators that such left to others */
 	uint64_t splits;		/* by such, of the index that stays */
+	bool moving;			/* memory has begun to move */
 	uint64_t planned;		/* operations, without deaths */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */
@@ -102,7 +103,7 @@ void sim_fault_plan_plan(struct sim_stage *stage);
 void sim_fault_plan_tick(struct sim_stage *stage);
 
 /* Whether anything has broken or died by now that leaves changes half done. */
-bool sim_disturbed(void);
+bool sim_disturbed(const struct sim_stage *stage);
 
 /*
  * Whether planned or drawn faults explain a code: codes of the fabric and of locks.  The death of
@@ -186,6 +187,11 @@ void sim_actor_close(struct sim_actor *actor, struct nam_worker *worker);
 /* @worker may be NULL. */
 void sim_actor_leave(struct sim_actor *actor, struct nam_worker *worker);
 bool sim_actor_open(struct sim_actor *actor, struct nam_worker *worker);
+
+/* ---- mover.c: memory that moves ------------------------------------------------------------- */
+
+/* The main function of a process that moves the memory of memory servers. */
+void sim_mover(void *arg);
 
 /* ---- temporary.c: an index that comes and goes -------------------------------------------- */
 

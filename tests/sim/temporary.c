@@ -242,7 +242,7 @@ sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker)
 		return;
 	if (rc || sim_memory_given_up(director->client) > given_up)
 		sim_losses_temporary(director->stage);
-	if (!sim_disturbed() && !director->stage->outcome->failed)
+	if (!sim_disturbed(director->stage) && !director->stage->outcome->failed)
 		sim_fail(director->stage, "the temporary index was left behind, dropping it: %s",
 			nam_err_name(rc));
 }

@@ -198,6 +198,25 @@ vary_members(struct sim_scenario *scenario)
 	scenario->sweeps = between(&rng, 0, 3) ? 0 : between(&rng, 1, 2);
 }
 
+/*
+ * Likewise, if there is a memory server beside the lead, and no store.  If it is given there will
+ * be.
+ */
+static void
+vary_moves(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6d6f766500000000ull);
+	uint32_t moves = between(&rng, 0, 7) ? 0 : between(&rng, 1, 2);
+
+	if (!scenario->moves_given)
+		scenario->moves = scenario->kv || scenario->servers < 2 ? 0 : moves;
+	if (!scenario->moves)
+		return;
+	scenario->kv = 0;
+	if (scenario->servers < 2)
+		scenario->servers = 2;
+}
+
 /* Likewise. */
 static void
 vary_deaths(struct sim_scenario *scenario)
@@ -248,5 +267,6 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	vary_kv(scenario);
 	vary_many(scenario);
 	vary_members(scenario);
+	vary_moves(scenario);
 	vary_deaths(scenario);
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mover.c -- the memory of memory servers moves to other processes while clients are at work (C28).
+ *
+ * As an operator would do it: a successor is started, and after the move the process that has the
+ * memory no more is ended.  The lead does not move.
+ */
+#include "compute/admin.h"
+#include "stage.h"
+
+#define MOVE_PAUSE_NS 4000000u
+
+/* Whether faults explain that a move fails: any death, and any delay. */
+static bool
+explained(const struct sim_stage *stage, int rc)
+{
+	struct nam_sim_counts counts = nam_sim_counted();
+
+	if (sim_full_explained(stage, rc))
+		return true;
+	if (!nam_err_is(rc, NAM_E_FABRIC) && rc != -NAM_E_VIEW && rc != -NAM_E_CLUSTER)
+		return false;
+	return counts.kills || counts.server_kills || counts.broken || counts.stalls ||
+	       counts.slowed || stage->scenario->slow_server > 1 ||
+	       stage->scenario->sim.slowness > 1;
+}
+
+static struct sim_server *
+holder_of(struct sim_cluster *cluster, uint32_t id)
+{
+	for (uint32_t i = 0; i < cluster->count; i++)
+		if (cluster->servers[i].id == id && sim_server_holds(&cluster->servers[i]))
+			return &cluster->servers[i];
+	return NULL;
+}
+
+static void
+move(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
+{
+	struct sim_stage *stage = actor->stage;
+	struct nam_client_options options;
+	struct nam_server_moved moved;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = stage->cluster.list;
+	stage->moving = true;
+	rc = nam_server_move(&options, to->address, NULL, NULL, &moved, &diag);
+	if (nam_sim_zombie())
+		return;
+	nam_sim_note("the memory of memory server %u moves: %s", to->id, nam_err_name(rc));
+	stage->outcome->moved += !rc;
+	stage->outcome->unmoved += rc != 0;
+	if (rc && !explained(stage, rc))
+		sim_fail(stage, "moving the memory of memory server %u: %s", to->id, diag.text);
+	if (!rc && !moved.retired && !explained(stage, -NAM_E_FABRIC_TIMEOUT))
+		sim_fail(stage, "the earlier process of memory server %u was not retired", to->id);
+	to->had_memory = sim_server_holds(to);
+	if (!rc && !to->had_memory)
+		sim_fail(stage, "memory server %u is not where its memory has moved to", to->id);
+	sim_server_stop(to->had_memory ? from : to);
+}
+
+void
+sim_mover(void *arg)
+{
+	struct sim_actor *actor = arg;
+	struct sim_stage *stage = actor->stage;
+	uint32_t others = stage->scenario->servers - 1;
+
+	for (uint32_t i = 0; i < stage->scenario->moves; i++) {
+		uint32_t id = 1 + (uint32_t)(nam_sim_random() % others);
+		struct sim_server *from, *to;
+
+		nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
+		if (nam_sim_zombie())
+			return;
+		to = sim_cluster_successor(&stage->cluster, id);
+		/* Clients on its machine reach it as they did. */
+		if (id < stage->scenario->near && nam_sim_random() % 2)
+			nam_sim_process_place(to->process, id);
+		from = holder_of(&stage->cluster, id);
+		if (nam_sim_zombie() || !from)
+			return;
+		move(actor, from, to);
+	}
+}
