@@ -404,7 +404,7 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 {
 	uint64_t seen = *attempt->old;
 	struct nam__lock_holder holder;
-	int rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
+	int rc = nam__lock_holder_ask(worker, seen, &holder), raise_rc; /* SUSPENDS */
 
 	if (rc < 0)
 		return rc;
@@ -417,15 +417,15 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 		rc = take_over(worker, attempt, seen); /* SUSPENDS */
 		if (rc == -NAM_E_LOCK_TIMEOUT && !late)
 			rc = -NAM_E_RESTART_LOCKED;
-		if (rc != -NAM_E_LOCK_ORPHANED)
-			return rc;
-	} else {
-		/* C25: if the holder is stopped, its epoch slot is old from now on. */
-		rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
-			&seen); /* SUSPENDS */
-		if (rc)
-			return rc;
+		if (rc != -NAM_E_LOCK_TIMEOUT)
+			return rc != -NAM_E_LOCK_ORPHANED ? rc :
+				nam__lock_blame(worker, attempt->at, &holder);
 	}
+	/* C25: if the client that is waited for is stopped, its epoch slot is old from now on. */
+	raise_rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
+		&seen); /* SUSPENDS */
+	if (raise_rc || rc == -NAM_E_LOCK_TIMEOUT)
+		return raise_rc ? raise_rc : rc;
 	return nam__lock_blame(worker, attempt->at, &holder);
 }
 
@@ -491,6 +491,8 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 			rc = give_up(worker, attempt, late); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;
+			/* If another client repairs the object, that takes a while. */
+			slot->seen_since_ns = nam_now_ns();
 		}
 		if (nam__lock_queue_wait(worker, attempt->number, nam_gaddr_untagged(attempt->at),
 			    *attempt->old, now - began)) /* SUSPENDS */

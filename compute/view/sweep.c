@@ -106,7 +106,9 @@ ask_all(struct nam__sweep *sweep, struct nam_rpc_sweep_request *request,
 			continue;
 		rc = ask_slices(sweep->worker, slot, request, ret_sum); /* SUSPENDS */
 		if (rc == -EAGAIN)
-			return nam_diag_set(diag, rc, "another sweep has begun");
+			return nam_diag_set(diag, rc, "another sweep has begun, or the memory "
+				"of the memory server at %s has moved; sweep again",
+				server->address);
 		if (rc)
 			return nam_diag_set(diag, rc, "the memory server at %s: %s",
 				server->address, nam_err_text(rc));

@@ -2,6 +2,8 @@
 /*
  * litmus_recover.c -- scenes about the locks of dead clients, which others take over.
  */
+#include <string.h>
+
 #include "compute/remote/spare.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
@@ -14,6 +16,7 @@
 #define WRITES_SPREAD_NS 900u
 /* A merge takes about so long. */
 #define MERGE_NS 40000u
+#define STOPPED_NS 600000000u		/* several times lock_timeout_ms */
 
 static void
 insert_and_die(struct actor *self)
@@ -465,6 +468,35 @@ change_while_held(struct actor *self)
 	litmus.flags[THREE] = true;
 }
 
+/* B is stopped as it completes the merge. */
+static void
+stop_resumer(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FIVE])
+		return;
+	litmus.flags[FIVE] = true;
+	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+}
+
+static void
+insert_while_stopped(struct actor *self)
+{
+	uint64_t since_ns, took_ns;
+	int rc;
+
+	litmus_await(ONE);
+	litmus_await_for(FIVE, LITMUS_PATIENCE_NS);
+	since_ns = nam_sim_now_ns();
+	rc = litmus_try_insert(self, 225);
+	took_ns = nam_sim_now_ns() - since_ns;
+	if (rc != -NAM_E_LOCK_TIMEOUT || took_ns > STOPPED_NS ||
+		!strstr(nam_worker_diag(self->worker), "which is alive"))
+		litmus_fail("insert: %s after %llu ns: %s", nam_err_name(rc),
+			(unsigned long long)took_ns, nam_worker_diag(self->worker));
+	litmus.flags[THREE] = true;
+}
+
 /* The intent is not cleared, but the locks are released. */
 static void
 die_ending(struct actor *self)
@@ -727,6 +759,11 @@ const struct litmus_case litmus_recover_cases[] = {
 		{ { "merge.left_written", A, litmus_die_here },
 			{ "merge.parent_written", B, hold_resumer } } },
 		"two clients complete the same merge", 2, 0 },
+	{ { "recover_merge_stopped", LITMUS_LOADED,
+		{ NULL, merge_and_die, insert_second_half, insert_while_stopped },
+		{ { "merge.left_written", A, litmus_die_here },
+			{ "merge.parent_written", B, stop_resumer } } },
+		"a client that completes a merge is stopped, and another one waits for it", 2, 0 },
 	{ { "recover_merge_ended", LITMUS_LOADED,
 		{ end_merged, merge_and_die, change_merged, collect_after },
 		{ { "merge.buried", A, die_ending } } },
