@@ -15,6 +15,7 @@
 #include "txn/sweep.h"
 
 #define LEAST_NS 10000000000ull		/* between two passes of one structure */
+#define RETRY_FACTOR 10u		/* after a sweep that failed, times as long as it took */
 #define CACHE_BYTES (1u << 20)		/* of an index: the way to its leaves */
 
 struct nam__collected {
@@ -180,24 +181,25 @@ pass(struct round *round, struct nam__collected *one)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* Blocks of dead clients.  A client that is stopped prevents it; then the next round sweeps. */
+/* Blocks of dead clients.  A client that is stopped prevents it; then a later round sweeps. */
 NAM_FIBER_FN static int
 sweep(struct round *round)
 {
 	struct nam__collecting *collecting = round->collecting;
 	struct nam_sweep_stat stat = { 0 };
-	uint64_t began = nam_now_ns(), ended;
+	uint64_t began = nam_now_ns(), ended, pause_ns;
 	char text[512], fields[700];
 	int rc;
 
-	if (collecting->swept_ns && began - collecting->swept_ns < collecting->every_ns)
+	if (began < collecting->sweep_due_ns)
 		return 0;
 	rc = nam_sweep(round->worker, false, &stat); /* SUSPENDS */
 	if (rc == -ECANCELED)
 		return rc;
 	ended = nam_now_ns();
-	if (!rc)
-		collecting->swept_ns = ended;
+	pause_ns = rc ? RETRY_FACTOR * (ended - began) : UINT64_MAX;
+	collecting->sweep_due_ns = ended +
+		(pause_ns < collecting->every_ns ? pause_ns : collecting->every_ns);
 	if (!rc)
 		(void)snprintf(fields, sizeof(fields), "named_blocks=%" PRIu64 " freed_blocks=%"
 			PRIu64 " freed_bytes=%" PRIu64 " ms=%" PRIu64, stat.named.blocks,

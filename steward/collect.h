@@ -29,7 +29,7 @@ struct nam__collecting {
 	void *stop_arg;
 	struct nam__collected *all;	/* zeroes at first */
 	uint32_t count;
-	uint64_t swept_ns;		/* the last sweep that was done; 0: none yet */
+	uint64_t sweep_due_ns;		/* when the next sweep is due; 0: now */
 };
 
 /*

@@ -171,7 +171,7 @@ collect_round__another_collector_is_at_work__SAYS_SO_AND_GOES_ON(void **state)
 }
 
 static void
-collect_round__another_client_sweeps__SWEEPS_IN_THE_NEXT_ROUND(void **state)
+collect_round__another_client_sweeps__SWEEPS_AGAIN_SOON(void **state)
 {
 	struct nam__collecting collecting = collecting_new();
 	struct nam_diag diag = { "" };
@@ -185,6 +185,9 @@ collect_round__another_client_sweeps__SWEEPS_IN_THE_NEXT_ROUND(void **state)
 	assert_int_equal(fixture.not_swept, 1);
 	assert_int_equal(fixture.swept, 0);
 	nam__sweeper_leave(tree->worker, word);
+	assert_true(collecting.sweep_due_ns > nam_now_ns());
+	assert_true(collecting.sweep_due_ns < nam_now_ns() + collecting.every_ns);
+	collecting.sweep_due_ns = nam_now_ns();
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(nam__collect_round(&collecting, &diag), 0);
 	assert_int_equal(fixture.not_swept, 1);
@@ -218,7 +221,7 @@ main(void)
 			collect_round__another_collector_is_at_work__SAYS_SO_AND_GOES_ON, start,
 			stop),
 		cmocka_unit_test_setup_teardown(
-			collect_round__another_client_sweeps__SWEEPS_IN_THE_NEXT_ROUND, start,
+			collect_round__another_client_sweeps__SWEEPS_AGAIN_SOON, start,
 			stop),
 		cmocka_unit_test_setup_teardown(collect_round__no_memory_server__SAYS_WHY, start,
 			stop),
