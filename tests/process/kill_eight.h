@@ -80,6 +80,7 @@ struct session {
 	unsigned place, object, fiber;
 	uint64_t since_ns;		/* it has waited, if it waits for a dead client */
 	bool asks;			/* for a lock, and has not got it */
+	bool meets_dead;		/* and a dead client has held it meanwhile */
 	struct nam_rng rng;
 	uint64_t least[ENTRIES];	/* of a scan: versions acknowledged when it began */
 };

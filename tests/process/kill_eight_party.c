@@ -460,15 +460,6 @@ attempt_begin(const struct nam_worker *worker)
 }
 
 static void
-attempt_end(const struct nam_worker *worker, int rc)
-{
-	struct session *self = session_of(worker);
-
-	if (self && !rc)
-		self->asks = false;
-}
-
-static void
 wait_end(const struct nam_worker *worker)
 {
 	struct session *self = session_of(worker);
@@ -484,14 +475,33 @@ wait_end(const struct nam_worker *worker)
 		self->since_ns = now;
 }
 
-/* A task takes over a lock of a client that is dead, or finds that another task has. */
+static void
+attempt_end(const struct nam_worker *worker, int rc)
+{
+	struct session *self = session_of(worker);
+
+	if (!self || rc)
+		return;
+	if (self->meets_dead)
+		wait_end(worker);
+	self->asks = self->meets_dead = false;
+}
+
+/*
+ * A task takes over a lock of a client that is dead, or finds that another one is at it.  If it
+ * asks for the lock, its wait ends once it has it.
+ */
 NAM_FIBER_FN static int
 take(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead, uint64_t word,
 	void *image)
 {
 	int rc = recovery.take(worker, arg, at, dead, word, image); /* SUSPENDS */
+	struct session *self = session_of(worker);
 
-	wait_end(worker);
+	if (self && self->asks)
+		self->meets_dead = true;
+	else if (!rc)
+		wait_end(worker);
 	return rc;
 }
 
@@ -510,7 +520,8 @@ __wrap_nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refu
 {
 	int rc = __real_nam__lock_terminate(txn, refusal, ret_outcome); /* SUSPENDS */
 
-	wait_end(txn->worker);
+	if (!rc)
+		wait_end(txn->worker);
 	return rc;
 }
 
@@ -632,7 +643,7 @@ session_main(void *arg)
 		uint64_t what = nam_rng_below(&self->rng, 64), start_ns = nam_now_ns();
 
 		self->since_ns = start_ns;
-		self->asks = false;
+		self->asks = self->meets_dead = false;
 		if (what == 0)
 			session_collect(self); /* SUSPENDS */
 		else if (what < 4)
