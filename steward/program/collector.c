@@ -5,7 +5,7 @@
 
 #include "common/env.h"
 
-#define ROUND_NS 30000000000ull		/* so soon new names are met */
+#define ROUND_NS 30000000000ull		/* so soon new names are met, at the latest */
 #define NAP_NS 20000000ull
 
 static bool
@@ -18,7 +18,7 @@ static void *
 run(void *arg)
 {
 	struct collector *collector = arg;
-	uint64_t next_ns = 0, now;
+	uint64_t next_ns = 0, now, every_ns = collector->collecting.every_ns;
 	struct nam_diag diag;
 	int rc;
 
@@ -29,7 +29,7 @@ run(void *arg)
 			rc = nam__collect_round(&collector->collecting, &diag);
 			if (rc != -ECANCELED)
 				collector->failed(rc ? diag.text : "");
-			next_ns = now + ROUND_NS;
+			next_ns = now + (every_ns < ROUND_NS ? every_ns : ROUND_NS);
 		}
 		nam_sleep_ns(NAP_NS);
 	}
