@@ -122,9 +122,9 @@ create__a_server_joins__LIES_ON_THE_OTHERS(void **state)
 
 	(void)state;
 	for (int design = NAM_DESIGN_FINE; design <= NAM_DESIGN_HYBRID; design++) {
-		server->usable = false;
+		server->usable = server->joined = false;
 		create_of((enum nam_index_design)design);
-		server->usable = true;
+		server->usable = server->joined = true;
 		assert_int_equal(nam_index_open(me.worker, "x", MIB, &index), 0);
 		assert_int_equal(index->servers[0], 1);
 		if (index->parts)

@@ -253,9 +253,9 @@ open__a_server_was_added_since__FINDS_THE_PARTS(void **state)
 	uint32_t bytes;
 
 	(void)state;
-	server->usable = false;
+	server->usable = server->joined = false;
 	kv = make("older", NAM_KV_STORE, 6 * MIB, 0);
-	server->usable = true;
+	server->usable = server->joined = true;
 	assert_int_equal(nam_kv_open(other.worker, "older", &theirs), 0);
 	for (uint8_t key = 0; key < 100; key++)
 		assert_int_equal(nam_kv_put(me.worker, kv, &key, 1, &key, 1), 0);
