@@ -66,8 +66,8 @@
 	X(SWEEP_SLICE, "sweep-slice", "the loss of head nodes between two operations")               \
 	X(TELL_LOST, "tell-lost", "locks of a client that is cut off from their memory server")     \
 	X(SWEEP_CLOSE, "sweep-close", "writes to heads that a sweep has freed")                      \
-	X(SWEEP_CLOSE_INDEX, "sweep-close-index", "collectors of an index that a sweep has freed")   \
 	X(SWEEP_CLOSE_WAIT, "sweep-close-wait", "versions of such heads that a writer retires")      \
+	X(SWEEP_CLOSE_INDEX, "sweep-close-index", "collectors of an index that a sweep has freed")   \
 	X(SWEEP_MARK, "sweep-mark", "the loss of blocks that names lead to")                         \
 	X(SIGN_OF_LIFE, "sign-of-life", "the fencing of clients that are busy")                     \
 	X(RECOVER_CAS, "recover-cas", "two clients that take over one lock")                        \

@@ -330,7 +330,7 @@ nam__index_make(struct nam_worker *worker, const char *name,
 	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 
-	nam__members_usable(worker->client, &members);
+	nam__members_joined(worker->client, &members);
 	if (!rc)
 		rc = nam__change_check(worker);
 	if (!rc)

@@ -143,7 +143,7 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_KV, name);
 
-	nam__members_usable(worker->client, &members);
+	nam__members_joined(worker->client, &members);
 	if (!rc)
 		rc = nam__change_check(worker);
 	if (!rc)

@@ -30,7 +30,7 @@ nam__members_installed(const struct nam_client *client, struct nam__members *ret
 }
 
 void
-nam__members_usable(const struct nam_client *client, struct nam__members *ret_members)
+nam__members_joined(const struct nam_client *client, struct nam__members *ret_members)
 {
 	snapshot(client, false, ret_members);
 }

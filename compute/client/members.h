@@ -18,7 +18,7 @@ struct nam__members {
 };
 
 /* Those on which a new structure lies: members that are UP or MOVING. */
-void nam__members_usable(const struct nam_client *client, struct nam__members *ret_members);
+void nam__members_joined(const struct nam_client *client, struct nam__members *ret_members);
 /* Those on which one that exists may lie: all that the client knows. */
 void nam__members_installed(const struct nam_client *client, struct nam__members *ret_members);
 

@@ -440,15 +440,21 @@ change_third(struct actor *self)
 	litmus_insert(self, 115);
 }
 
+static void
+resumer_wait(uint64_t wait_ns)
+{
+	if (litmus.flags[FIVE])
+		return;
+	litmus.flags[FIVE] = true;
+	litmus_await_for(THREE, wait_ns);
+}
+
 /* Between two that complete one merge, if they may: C changes what B is still at. */
 static void
 hold_resumer(struct actor *self)
 {
 	(void)self;
-	if (litmus.flags[FIVE])
-		return;
-	litmus.flags[FIVE] = true;
-	litmus_await_for(THREE, LITMUS_SHORT_NS);
+	resumer_wait(LITMUS_SHORT_NS);
 }
 
 static void
@@ -473,10 +479,7 @@ static void
 stop_resumer(struct actor *self)
 {
 	(void)self;
-	if (litmus.flags[FIVE])
-		return;
-	litmus.flags[FIVE] = true;
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	resumer_wait(8 * LITMUS_PATIENCE_NS);
 }
 
 static void
