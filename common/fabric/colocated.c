@@ -20,8 +20,9 @@ int
 nam__proof_open(struct nam__proof *proof)
 {
 	struct nam__pages pages;
+	const struct nam__pages_kind kind = { 12, false, -1, -1 };
 	struct nam_diag diag = { "" };
-	int rc = nam__pages_alloc(PROOF_BYTES, 12, false, -1, -1, NULL, &pages, &diag);
+	int rc = nam__pages_alloc(-1, PROOF_BYTES, &kind, NULL, &pages, &diag);
 
 	proof->fd = -1;
 	proof->words = NULL;

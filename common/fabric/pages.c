@@ -25,21 +25,20 @@
 #define HUGE_BYTES (2ull << 20)
 #define PIECE_BYTES (4ull << 20)	/* the kernel ends no piece early: a signal waits for one */
 #define THREADS_MAX 16u
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /*
  * Huge pages can back an address that is a multiple of their size.
  * @flags	of mmap(), besides MAP_SHARED
  */
 static void *
-map_file(int fd, uint64_t bytes, bool transparent_huge, int rights, int flags)
+map_file(int fd, uint64_t offset, uint64_t bytes, bool transparent_huge, int rights, int flags)
 {
 	uint8_t *reserved, *at;
 	void *mapped;
 	size_t slack, spare;
 
 	if (!transparent_huge) {
-		mapped = mmap(NULL, bytes, rights, MAP_SHARED | flags, fd, 0);
+		mapped = mmap(NULL, bytes, rights, MAP_SHARED | flags, fd, (off_t)offset);
 		return mapped == MAP_FAILED ? NULL : mapped;
 	}
 	reserved = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
@@ -48,7 +47,7 @@ map_file(int fd, uint64_t bytes, bool transparent_huge, int rights, int flags)
 		return NULL;
 	slack = (size_t)(-(uintptr_t)reserved & (HUGE_BYTES - 1));
 	at = reserved + slack;
-	mapped = mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | flags, fd, 0);
+	mapped = mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | flags, fd, (off_t)offset);
 	if (mapped == MAP_FAILED) {
 		int saved = errno;
 
@@ -69,7 +68,7 @@ map_file(int fd, uint64_t bytes, bool transparent_huge, int rights, int flags)
 void *
 nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
 {
-	return map_file(fd, bytes, transparent_huge,
+	return map_file(fd, 0, bytes, transparent_huge,
 		writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_NORESERVE);
 }
 
@@ -92,7 +91,7 @@ populate_piece(const struct nam__pages *pages, uint64_t offset, uint64_t bytes)
 	/* Kernels before 5.14. */
 	if (pages->fd < 0)
 		return -EOPNOTSUPP;
-	while (fallocate(pages->fd, 0, (off_t)offset, (off_t)bytes)) {
+	while (fallocate(pages->fd, 0, (off_t)(pages->offset + offset), (off_t)bytes)) {
 		if (errno != EINTR)
 			return errno == ENOSPC ? -ENOMEM : -errno;
 	}
@@ -142,9 +141,10 @@ populate_all(const struct nam__pages *pages, uint64_t page_bytes, struct nam__po
 }
 
 static int
-bind_to_node(const struct nam__pages *pages, int numa_node, int near_node, struct nam_diag *diag)
+bind_to_node(const struct nam__pages *pages, const struct nam__pages_kind *kind,
+	struct nam_diag *diag)
 {
-	int node = numa_node < 0 ? near_node : numa_node;
+	int node = kind->numa_node < 0 ? kind->near_node : kind->numa_node;
 	nodemask_t mask;
 
 	if (node < 0)
@@ -154,7 +154,7 @@ bind_to_node(const struct nam__pages *pages, int numa_node, int near_node, struc
 			node);
 	nodemask_zero(&mask);
 	nodemask_set_compat(&mask, node);
-	if (numa_node < 0) {
+	if (kind->numa_node < 0) {
 		(void)mbind(pages->base, pages->bytes, MPOL_PREFERRED, mask.n, NUMA_NUM_NODES + 1,
 			0);
 		return 0;
@@ -194,11 +194,34 @@ nam__pages_file(const char *name, uint64_t bytes, unsigned flags)
 
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, (off_t)bytes) && !fcntl(fd, F_ADD_SEALS, SEALS))
+	rc = ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) ? -errno :
+		nam__pages_file_end(fd);
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+int
+nam__pages_file_begin(uint32_t log2)
+{
+	int fd = memfd_create("nam-region", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+		(log2 > 12 ? MFD_HUGETLB | log2 << MFD_HUGE_SHIFT : 0)), rc;
+
+	if (fd < 0)
+		return -errno;
+	/* A peer that has a descriptor for reading opens no other one by way of it. */
+	if (!fchmod(fd, S_IRUSR) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
 		return fd;
 	rc = -errno;
 	close(fd);
 	return rc;
+}
+
+int
+nam__pages_file_end(int fd)
+{
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL) ? -errno : 0;
 }
 
 int
@@ -221,11 +244,27 @@ nam__pages_file_bytes(int fd)
 	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &status) ? status.st_size : -1;
 }
 
+/* Make the file longer, by whole pages that huge entries can map. */
+static int
+file_grow(const struct nam__pages_kind *kind, struct nam__pages *pages)
+{
+	uint64_t align = 1ull << kind->page_bytes_log2;
+	struct stat status;
+
+	if (align < HUGE_BYTES && kind->transparent_huge)
+		align = HUGE_BYTES;
+	if (fstat(pages->fd, &status))
+		return -errno;
+	pages->offset = ((uint64_t)status.st_size + align - 1) & ~(align - 1);
+	return ftruncate(pages->fd, (off_t)(pages->offset + pages->bytes)) ? -errno : 0;
+}
+
 /* Mapped, on its node, and without memory.  @flags	of mmap(), besides MAP_SHARED */
 static int
-pages_map(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
-	int flags, struct nam__pages *pages, struct nam_diag *diag)
+pages_map(int file, uint64_t asked, const struct nam__pages_kind *kind, int flags,
+	struct nam__pages *pages, struct nam_diag *diag)
 {
+	uint32_t log2 = kind->page_bytes_log2;
 	uint64_t page_bytes;
 	int rc;
 
@@ -234,27 +273,27 @@ pages_map(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, i
 			"pages is out of range", asked, log2);
 	page_bytes = 1ull << log2;
 	pages->bytes = (asked + page_bytes - 1) & ~(page_bytes - 1);
-	pages->fd = nam__pages_file("nam-region", pages->bytes,
-		log2 > 12 ? MFD_HUGETLB | log2 << MFD_HUGE_SHIFT : 0);
+	pages->fd = file < 0 ? nam__pages_file_begin(log2) : file;
 	if (pages->fd < 0)
-		return say_no_memory(diag, pages->fd, asked, log2, numa_node);
-	/* A peer that has a descriptor for reading opens no other one by way of it. */
-	if (fchmod(pages->fd, S_IRUSR)) {
-		rc = nam_diag_set(diag, -errno, "the mode of a region's file: %s",
-			nam_err_text(-errno));
+		return say_no_memory(diag, pages->fd, asked, log2, kind->numa_node);
+	rc = file_grow(kind, pages);
+	if (!rc && file < 0)
+		rc = nam__pages_file_end(pages->fd);
+	if (rc) {
+		rc = nam_diag_set(diag, rc, "the file of a region: %s", nam_err_text(rc));
 		goto close_file;
 	}
-	pages->base = map_file(pages->fd, pages->bytes, transparent_huge, PROT_READ | PROT_WRITE,
-		flags);
+	pages->base = map_file(pages->fd, pages->offset, pages->bytes, kind->transparent_huge,
+		PROT_READ | PROT_WRITE, flags);
 	if (!pages->base) {
-		rc = say_no_memory(diag, -errno, asked, log2, numa_node);
+		rc = say_no_memory(diag, -errno, asked, log2, kind->numa_node);
 		goto close_file;
 	}
-	if (transparent_huge && madvise(pages->base, pages->bytes, MADV_HUGEPAGE)) {
+	if (kind->transparent_huge && madvise(pages->base, pages->bytes, MADV_HUGEPAGE)) {
 		rc = nam_diag_set(diag, -errno, "this kernel has no transparent huge pages");
 		goto unmap;
 	}
-	rc = bind_to_node(pages, numa_node, near_node, diag);
+	rc = bind_to_node(pages, kind, diag);
 	if (rc)
 		goto unmap;
 	return 0;
@@ -262,31 +301,35 @@ pages_map(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, i
 unmap:
 	(void)munmap(pages->base, pages->bytes);
 close_file:
-	close(pages->fd);
+	if (file < 0)
+		close(pages->fd);
 	return rc;
 }
 
 int
-nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
+nam__pages_alloc(int file, uint64_t asked, const struct nam__pages_kind *kind,
 	struct nam__populate *populate, struct nam__pages *pages, struct nam_diag *diag)
 {
-	int rc = pages_map(asked, log2, transparent_huge, numa_node, near_node, 0, pages, diag);
+	int rc = pages_map(file, asked, kind, 0, pages, diag);
 
 	if (rc)
 		return rc;
-	rc = populate_all(pages, 1ull << log2, populate);
+	rc = populate_all(pages, 1ull << kind->page_bytes_log2, populate);
 	if (!rc)
 		return 0;
+	/* The file may have other regions, and stay. */
+	(void)madvise(pages->base, pages->bytes, MADV_REMOVE);
 	(void)munmap(pages->base, pages->bytes);
-	close(pages->fd);
-	return say_no_memory(diag, rc, asked, log2, numa_node);
+	if (file < 0)
+		close(pages->fd);
+	return say_no_memory(diag, rc, asked, kind->page_bytes_log2, kind->numa_node);
 }
 
 int
-nam__pages_reserve(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node,
+nam__pages_reserve(int file, uint64_t asked, const struct nam__pages_kind *kind,
 	struct nam__pages *pages, struct nam_diag *diag)
 {
-	return pages_map(asked, log2, transparent_huge, numa_node, -1, MAP_NORESERVE, pages, diag);
+	return pages_map(file, asked, kind, MAP_NORESERVE, pages, diag);
 }
 
 int

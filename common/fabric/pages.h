@@ -27,20 +27,31 @@ struct nam__pages {
 	int fd;			/* the caller closes it */
 	uint8_t *base;
 	uint64_t bytes;		/* rounded up to whole pages */
+	uint64_t offset;	/* in the file */
+};
+
+struct nam__pages_kind {
+	uint32_t page_bytes_log2;
+	bool transparent_huge;
+	int numa_node;		/* only this one; -1: any */
+	int near_node;		/* if it is any, then best this one; -1: no matter */
 };
 
 /*
- * @numa_node	only this one; -1: any
- * @near_node	if it is any, then best this one; -1: no matter
+ * @file	-1: pages have a file of their own; else they go behind the end of that one
  * @populate	may be NULL; if it is cancelled: -ECANCELED
  */
-int nam__pages_alloc(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_huge,
-	int numa_node, int near_node, struct nam__populate *populate, struct nam__pages *ret,
+int nam__pages_alloc(int file, uint64_t bytes, const struct nam__pages_kind *kind,
+	struct nam__populate *populate, struct nam__pages *ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* The same without memory until nam__pages_renew(), so without populate. */
-int nam__pages_reserve(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_huge,
-	int numa_node, struct nam__pages *ret, struct nam_diag *diag) NAM_MUST_CHECK;
+int nam__pages_reserve(int file, uint64_t bytes, const struct nam__pages_kind *kind,
+	struct nam__pages *ret, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* An empty file for pages of several regions: its descriptor, or -errno; and its end. */
+int nam__pages_file_begin(uint32_t page_bytes_log2) NAM_MUST_CHECK;
+int nam__pages_file_end(int fd) NAM_MUST_CHECK;
 
 /*
  * Take the memory of all pages again, once they were given back: every byte is zero.  On failure

@@ -82,8 +82,9 @@ say_welcome(int fd, struct fuzz_input *input, unsigned flags)
 	fuzz_send(fd, input, &welcome, sizeof(welcome), fuzz_u8(input) % 4);
 }
 
+/* @files	so many have been sent */
 static void
-say_regions(int fd, struct fuzz_input *input, unsigned flags)
+say_regions(int fd, struct fuzz_input *input, unsigned flags, uint32_t *files)
 {
 	struct shm_regions_packet packet = { .magic = 0 };
 	unsigned fds_count = fuzz_u8(input) % (SHM_REGIONS_PER_PACKET + 1), bits;
@@ -94,10 +95,15 @@ say_regions(int fd, struct fuzz_input *input, unsigned flags)
 		packet.count = fds_count;
 	for (unsigned i = 0; i < fds_count; i++) {
 		packet.regions[i].bytes = flags & FLAG_SMALL ? 1u << 16 : fuzz_u16(input) * 4096ull;
-		packet.regions[i].page_bytes_log2 = flags & FLAG_SMALL ? 12 : fuzz_u8(input);
+		packet.regions[i].file = flags & FLAG_SMALL ? (*files)++ : fuzz_u8(input);
 		bits = fuzz_u8(input);
 		packet.regions[i].transparent_huge = bits & 1;
 		packet.regions[i].withdrawn = bits >> 1 & 1;
+		/* The one before the last: of the same rights. */
+		if (bits & 4 && *files > 2)
+			packet.regions[i].file = *files - 3;
+		if (bits & 8)
+			packet.regions[i].offset = fuzz_u8(input) * 1024ull;
 	}
 	fuzz_send(fd, input, &packet, sizeof(packet), fds_count);
 }
@@ -123,6 +129,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct nam_hello hello = { .bytes = 16 }, reply;
 	struct nam_diag diag = { "" };
 	bool welcomed = false;
+	uint32_t files = 0;
 	struct nam_qp *qp;
 	int ends[2];
 
@@ -138,7 +145,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		else if (!welcomed)
 			say_welcome(ends[1], &input, flags);
 		else
-			say_regions(ends[1], &input, flags);
+			say_regions(ends[1], &input, flags, &files);
 		welcomed |= !(flags & FLAG_CHALLENGE);
 		if (flags & FLAG_LAST)
 			break;

@@ -202,6 +202,56 @@ exchange(struct handshake *shake, const struct nam_hello *hello,
 	return 0;
 }
 
+/* The file of a note: one that is mapped, or one that comes with this packet. */
+static int
+file_of_note(struct shm_peer *peer, const struct shm_region_note *note, bool read_only,
+	const int *fds, unsigned fds_count, unsigned *taken, const struct shm_peer_file **ret)
+{
+	struct shm_peer_file *file = &peer->files[note->file];
+	int rc;
+
+	if (note->file == peer->files_count && *taken < fds_count) {
+		rc = nam__shm_region_file_map(fds[*taken], read_only, note->transparent_huge,
+			&file->map);
+		if (rc)
+			return rc;
+		(*taken)++;
+		peer->files_count++;
+		file->read_only = read_only;
+	}
+	if (note->file >= peer->files_count || file->read_only != read_only ||
+		note->offset % SHM_PAGE_BYTES || !note->bytes ||
+		note->offset > file->map.bytes || note->bytes > file->map.bytes - note->offset)
+		return -NAM_E_FABRIC_PROTOCOL;
+	*ret = file;
+	return 0;
+}
+
+static int
+take_regions(struct handshake *shake, struct shm_peer *peer,
+	const struct shm_regions_packet *packet, const int *fds, unsigned fds_count, uint32_t *done)
+{
+	const struct shm_peer_file *file;
+	unsigned taken = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < packet->count; i++, (*done)++) {
+		const struct shm_region_note *note = &packet->regions[i];
+
+		rc = note->file > peer->files_count || note->file >= peer->regions_count ?
+			-NAM_E_FABRIC_PROTOCOL : file_of_note(peer, note,
+				nam__shm_is_read_only(peer, *done), fds, fds_count, &taken, &file);
+		if (rc)
+			return nam_diag_set(shake->diag, rc, "shm:%s: cannot map region %u of "
+				"%llu bytes: %s", shake->address.sun_path, *done,
+				(unsigned long long)note->bytes, nam_err_text(rc));
+		peer->regions[*done] = (struct shm_region){ file->map.base + note->offset,
+			note->bytes };
+		peer->withdrawn[*done] = note->withdrawn;
+	}
+	return taken == fds_count ? 0 : receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+}
+
 static int
 receive_packet_of_regions(struct handshake *shake, struct shm_peer *peer, uint32_t *done)
 {
@@ -215,25 +265,12 @@ receive_packet_of_regions(struct handshake *shake, struct shm_peer *peer, uint32
 		SHM_REGIONS_PER_PACKET, &fds_count);
 	if (rc)
 		return receive_failed(shake, rc);
-	rc = -NAM_E_FABRIC_PROTOCOL;
 	if (got != sizeof(packet) || packet.magic != SHM_MAGIC || packet.count == 0 ||
-		packet.count != fds_count || packet.count > peer->regions_count - *done) {
-		rc = receive_failed(shake, rc);
-		goto close_all;
-	}
-	for (uint32_t i = 0; i < packet.count; i++) {
-		rc = nam__shm_region_map(fds[i], nam__shm_is_read_only(peer, *done),
-			&packet.regions[i], &peer->regions[*done]);
-		if (rc) {
-			rc = nam_diag_set(shake->diag, rc, "shm:%s: cannot map region %u of %llu "
-				"bytes: %s", shake->address.sun_path, *done,
-				(unsigned long long)packet.regions[i].bytes, nam_err_text(rc));
-			goto close_all;
-		}
-		peer->withdrawn[*done] = packet.regions[i].withdrawn;
-		(*done)++;
-	}
-close_all:
+		packet.count > SHM_REGIONS_PER_PACKET ||
+		packet.count > peer->regions_count - *done)
+		rc = receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	else
+		rc = take_regions(shake, peer, &packet, fds, fds_count, done);
 	nam__shm_close_all(fds, fds_count);
 	return rc;
 }
@@ -247,11 +284,13 @@ receive_regions(struct handshake *shake)
 
 	if (count > SHM_REGIONS_MAX)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
-	peer = calloc(1, sizeof(*peer) + count * sizeof(peer->regions[0]));
+	peer = calloc(1, sizeof(*peer) + count * sizeof(peer->regions[0]) +
+		count * sizeof(peer->files[0]));
 	if (!peer)
 		return nam_diag_set(shake->diag, -ENOMEM, "no memory");
 	peer->instance = shake->welcome.instance;
 	peer->regions_count = count;
+	peer->files = (void *)(peer->regions + count);
 	memcpy(peer->path, shake->address.sun_path, sizeof(peer->path));
 	while (done < count && rc == 0)
 		rc = receive_packet_of_regions(shake, peer, &done);

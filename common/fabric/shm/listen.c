@@ -298,65 +298,73 @@ nam__shm_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
 }
 
-/* The files of a packet in descriptors that are opened for reading, in place of those. */
-static int
-reopen_for_reading(int *fds, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		int fd = nam__pages_file_read_only(fds[i]);
+/* Regions that are sent to a peer. */
+struct told {
+	struct shm_regions_packet packet;
+	int fds[SHM_REGIONS_PER_PACKET];
+	uint32_t fds_count;
+	uint32_t files_count;
+	uint32_t files[SHM_REGIONS_MAX];	/* by number in notes: in domain->files */
+};
 
-		if (fd < 0) {
-			nam__shm_close_all(fds, i);
-			return fd;
-		}
-		fds[i] = fd;
-	}
+/* The number of a file in notes; with its descriptor, if it is new to the peer. */
+static int
+tell_file(const struct shm_qp *qp, struct told *told, uint32_t index, uint32_t *ret_number)
+{
+	struct shm_file *file = &qp->domain->files[index];
+	uint32_t number = 0;
+	int rc;
+
+	while (number < told->files_count && told->files[number] != index)
+		number++;
+	*ret_number = number;
+	if (number < told->files_count)
+		return 0;
+	rc = nam__shm_region_file_end(file);
+	if (rc)
+		return rc;
+	told->files[told->files_count++] = index;
+	told->fds[told->fds_count++] = qp->for_reading || file->read_only ? file->read_fd :
+		file->fd;
 	return 0;
 }
 
 static int
-send_packet_of_regions(const struct shm_qp *qp, const struct shm_regions_packet *packet, int *fds)
+tell_region(const struct shm_qp *qp, struct told *told, const struct shm_mr *mr)
 {
-	int rc = qp->for_reading ? reopen_for_reading(fds, packet->count) : 0;
+	uint32_t file;
+	int rc = mr->base ? tell_file(qp, told, mr->file, &file) : -EINVAL;
 
 	if (rc)
 		return rc;
-	rc = nam__shm_packet_send(qp->fd, packet, sizeof(*packet), fds, packet->count);
-	if (qp->for_reading)
-		nam__shm_close_all(fds, packet->count);
-	return rc;
+	told->packet.regions[told->packet.count++] = (struct shm_region_note){
+		.bytes = mr->bytes,
+		.offset = mr->offset,
+		.file = file,
+		.transparent_huge = qp->domain->files[mr->file].transparent_huge,
+		.withdrawn = mr->withdrawn,
+	};
+	return 0;
 }
 
 static int
 send_regions(const struct shm_qp *qp)
 {
 	struct shm_domain *domain = qp->domain;
+	struct told told = { .files_count = 0 };
 	uint32_t at = 0;
 	int rc = 0;
 
 	/* Under the mutex, so that no region is released between here and the system call. */
 	pthread_mutex_lock(&domain->mutex);
 	while (at < domain->mrs_count && rc == 0) {
-		struct shm_regions_packet packet = { .magic = SHM_MAGIC };
-		int fds[SHM_REGIONS_PER_PACKET];
-
-		for (; at < domain->mrs_count && packet.count < SHM_REGIONS_PER_PACKET; at++) {
-			const struct shm_mr *mr = &domain->mrs[at];
-
-			if (mr->fd < 0) {
-				rc = -EINVAL;
-				break;
-			}
-			fds[packet.count] = mr->fd;
-			packet.regions[packet.count++] = (struct shm_region_note){
-				.bytes = mr->bytes,
-				.page_bytes_log2 = mr->page_bytes_log2,
-				.transparent_huge = mr->transparent_huge,
-				.withdrawn = mr->withdrawn,
-			};
-		}
+		told.packet = (struct shm_regions_packet){ .magic = SHM_MAGIC };
+		told.fds_count = 0;
+		while (!rc && at < domain->mrs_count && told.packet.count < SHM_REGIONS_PER_PACKET)
+			rc = tell_region(qp, &told, &domain->mrs[at++]);
 		if (rc == 0)
-			rc = send_packet_of_regions(qp, &packet, fds);
+			rc = nam__shm_packet_send(qp->fd, &told.packet, sizeof(told.packet),
+				told.fds, told.fds_count);
 	}
 	pthread_mutex_unlock(&domain->mutex);
 	return rc;

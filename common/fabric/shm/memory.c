@@ -9,7 +9,115 @@
 #include "common/fabric/pages.h"
 #include "shm_internal.h"
 
-/* The two files of a region. */
+/* ---- files of regions --------------------------------------------------------------------- */
+
+static void
+file_close(struct shm_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	if (file->read_fd >= 0)
+		close(file->read_fd);
+	file->fd = file->read_fd = -1;
+}
+
+static int
+file_make(uint32_t page_bytes_log2, bool transparent_huge, bool read_only, struct shm_file *ret)
+{
+	*ret = (struct shm_file){
+		.fd = nam__pages_file_begin(page_bytes_log2),
+		.read_fd = -1,
+		.page_bytes_log2 = page_bytes_log2,
+		.transparent_huge = transparent_huge,
+		.read_only = read_only,
+	};
+	if (ret->fd < 0)
+		return ret->fd;
+	ret->read_fd = nam__pages_file_read_only(ret->fd);
+	if (ret->read_fd >= 0)
+		return 0;
+	close(ret->fd);
+	return ret->read_fd;
+}
+
+/* With the mutex: a file for one more region of that kind. */
+static int
+file_enter(struct shm_domain *domain, const struct nam__pages_kind *kind, bool read_only,
+	struct shm_file **ret, struct nam_diag *diag)
+{
+	struct shm_file *file;
+	int rc;
+
+	for (uint32_t i = domain->files_count; i-- > 0;) {
+		file = &domain->files[i];
+		if (file->read_fd >= 0 && !file->ended && file->read_only == read_only &&
+			file->page_bytes_log2 == kind->page_bytes_log2 &&
+			file->transparent_huge == kind->transparent_huge)
+			goto found;
+	}
+	if (domain->files_count == SHM_REGIONS_MAX)
+		return nam_diag_set(diag, -NAM_E_LIMIT, "more than %u files of regions",
+			SHM_REGIONS_MAX);
+	file = &domain->files[domain->files_count];
+	rc = file_make(kind->page_bytes_log2, kind->transparent_huge, read_only, file);
+	if (rc)
+		return nam_diag_set(diag, rc, "shm: a file of regions, and opening it for reading "
+			"through /proc/self/fd: %s", nam_err_text(rc));
+	domain->files_count++;
+found:
+	file->regions++;
+	*ret = file;
+	return 0;
+}
+
+/* With the mutex. */
+static void
+file_leave(struct shm_domain *domain, struct shm_file *file)
+{
+	if (--file->regions)
+		return;
+	file_close(file);
+	while (domain->files_count && domain->files[domain->files_count - 1].read_fd < 0)
+		domain->files_count--;
+}
+
+int
+nam__shm_region_file_end(struct shm_file *file)
+{
+	int rc = file->ended ? 0 : nam__pages_file_end(file->fd);
+
+	if (rc || file->ended)
+		return rc;
+	file->ended = true;
+	/* The owner's mappings are enough. */
+	if (file->read_only) {
+		close(file->fd);
+		file->fd = -1;
+	}
+	return 0;
+}
+
+int
+nam__shm_region_file_map(int fd, bool read_only, bool transparent_huge, struct shm_region *ret)
+{
+	int64_t bytes = nam__pages_file_bytes(fd);
+	void *at;
+
+	if (bytes <= 0)
+		return -NAM_E_FABRIC_PROTOCOL;
+	at = nam__pages_map(fd, (uint64_t)bytes, transparent_huge, !read_only);
+	if (!at)
+		return -errno;
+	/* For speed only: huge entries in our own page tables. */
+	if (transparent_huge)
+		(void)madvise(at, (size_t)bytes, MADV_HUGEPAGE);
+	*ret = (struct shm_region){ at, (uint64_t)bytes };
+	return 0;
+}
+
+/* ---- regions ------------------------------------------------------------------------------ */
+
+/* Both memories of a region. */
 static int
 remember(struct shm_domain *domain, const struct shm_mr mrs[2], uint32_t *ret_index)
 {
@@ -28,35 +136,47 @@ remember(struct shm_domain *domain, const struct shm_mr mrs[2], uint32_t *ret_in
 }
 
 static void
-file_free(const struct shm_mr *mr)
+memory_free(struct shm_domain *domain, const struct shm_mr *mr)
 {
 	(void)munmap(mr->base, mr->bytes);
-	close(mr->fd);
+	pthread_mutex_lock(&domain->mutex);
+	file_leave(domain, &domain->files[mr->file]);
+	pthread_mutex_unlock(&domain->mutex);
 }
 
 /*
- * Peers keep what they have mapped, so no file that they may write can become one that they may
- * only read.  The second file has no memory until then; `pages` are the first one's.
+ * Peers keep what they have mapped, so no memory that they may write can become such that they may
+ * only read.  The second memory has no pages until then.
  */
 static int
-read_only_make(const struct nam__pages *pages, uint32_t page_bytes_log2, int transparent_huge,
-	int numa_node, struct shm_mr *ret, struct nam_diag *diag)
+memory_make(struct shm_domain *domain, uint64_t bytes, const struct nam__pages_kind *kind,
+	bool read_only, struct shm_mr *ret, struct nam_diag *diag)
 {
-	struct nam__pages own;
-	int rc = nam__pages_reserve(pages->bytes, page_bytes_log2, transparent_huge, numa_node,
-		&own, diag), fd;
+	struct nam__pages pages;
+	struct shm_file *file = NULL;
+	int rc;
 
+	pthread_mutex_lock(&domain->mutex);
+	rc = file_enter(domain, kind, read_only, &file, diag);
+	pthread_mutex_unlock(&domain->mutex);
 	if (rc)
 		return rc;
-	fd = nam__pages_file_read_only(own.fd);
-	/* The mapping is enough for the owner. */
-	close(own.fd);
-	if (fd < 0) {
-		(void)munmap(own.base, own.bytes);
-		return nam_diag_set(diag, fd, "shm: a region's file cannot be opened for reading "
-			"through /proc/self/fd: %s", nam_err_text(fd));
+	rc = read_only ? nam__pages_reserve(file->fd, bytes, kind, &pages, diag) :
+		nam__pages_alloc(file->fd, bytes, kind, domain->pub.populate, &pages, diag);
+	if (rc) {
+		pthread_mutex_lock(&domain->mutex);
+		file_leave(domain, file);
+		pthread_mutex_unlock(&domain->mutex);
+		return rc;
 	}
-	*ret = (struct shm_mr){ .fd = fd, .base = own.base, .withdrawn = true };
+	*ret = (struct shm_mr){
+		.fd = -1,
+		.file = (uint32_t)(file - domain->files),
+		.base = pages.base,
+		.bytes = pages.bytes,
+		.offset = pages.offset,
+		.withdrawn = read_only,
+	};
 	return 0;
 }
 
@@ -65,35 +185,25 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
-	struct nam__pages pages;
+	const struct nam__pages_kind kind = { page_bytes_log2, transparent_huge, numa_node, -1 };
 	struct shm_mr mrs[2];
 	uint32_t index;
-	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1,
-		pub->populate, &pages, diag);
+	int rc = memory_make(domain, bytes, &kind, false, &mrs[0], diag);
 
 	if (rc)
 		return rc;
-	mrs[0] = (struct shm_mr){ .fd = pages.fd, .base = pages.base };
-	rc = read_only_make(&pages, page_bytes_log2, transparent_huge, numa_node, &mrs[1], diag);
-	if (rc) {
-		(void)munmap(pages.base, pages.bytes);
-		close(pages.fd);
-		return rc;
-	}
-	for (unsigned i = 0; i < 2; i++) {
-		mrs[i].bytes = pages.bytes;
-		mrs[i].page_bytes_log2 = page_bytes_log2;
-		mrs[i].transparent_huge = transparent_huge ? 1 : 0;
-	}
+	rc = memory_make(domain, bytes, &kind, true, &mrs[SHM_READ_ONLY], diag);
+	if (rc)
+		goto free_memory;
 	rc = remember(domain, mrs, &index);
 	if (rc) {
-		file_free(&mrs[0]);
-		file_free(&mrs[1]);
-		return nam_diag_set(diag, rc, "more than %u regions", SHM_REGIONS_MAX / 2);
+		rc = nam_diag_set(diag, rc, "more than %u regions", SHM_REGIONS_MAX / 2);
+		memory_free(domain, &mrs[SHM_READ_ONLY]);
+		goto free_memory;
 	}
 	*ret = (struct nam_mr){
-		.base = pages.base,
-		.bytes = pages.bytes,
+		.base = mrs[0].base,
+		.bytes = mrs[0].bytes,
 		.lkey = 0,
 		.rkey = index,
 		.remote = 0,
@@ -101,6 +211,10 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 		.fd = -1,
 	};
 	return 0;
+
+free_memory:
+	memory_free(domain, &mrs[0]);
+	return rc;
 }
 
 void
@@ -117,7 +231,7 @@ nam__shm_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
 	(void)madvise(mrs[SHM_READ_ONLY].base, mrs[0].bytes, MADV_REMOVE);
 }
 
-/* All clients have both files mapped, so nothing has to be sent. */
+/* All clients have both memories mapped, so nothing has to be sent. */
 int
 nam__shm_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, uint32_t rights,
 	struct nam_diag *diag)
@@ -125,8 +239,9 @@ nam__shm_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, uint32_t 
 	struct shm_domain *domain = (struct shm_domain *)pub;
 	struct shm_mr *mrs = pub_mr->provider;
 	struct shm_mr *mr = &mrs[rights & NAM_MR_REMOTE ? 0 : SHM_READ_ONLY];
-	const struct nam__pages pages = { mr == mrs ? mr->fd : -1, mr->base, mr->bytes };
-	int rc = nam__pages_renew(&pages, mr->page_bytes_log2, diag);
+	const struct shm_file *file = &domain->files[mr->file];
+	const struct nam__pages pages = { file->fd, mr->base, mr->bytes, mr->offset };
+	int rc = nam__pages_renew(&pages, file->page_bytes_log2, diag);
 
 	if (rc)
 		return rc;
@@ -239,30 +354,11 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 	pthread_mutex_lock(&domain->mutex);
 	memcpy(old, mr, sizeof(old));
 	mr[0] = mr[SHM_READ_ONLY] = (struct shm_mr){ .fd = -1 };
-	while (domain->mrs_count > domain->mrs_told && domain->mrs[domain->mrs_count - 1].fd < 0)
+	while (domain->mrs_count > domain->mrs_told && !domain->mrs[domain->mrs_count - 1].base)
 		domain->mrs_count -= 2;
 	pthread_mutex_unlock(&domain->mutex);
-	for (unsigned i = 0; i < 2 && old[i].fd >= 0; i++)
-		file_free(&old[i]);
-}
-
-int
-nam__shm_region_map(int fd, uint32_t read_only, const struct shm_region_note *note,
-	struct shm_region *ret)
-{
-	void *at;
-
-	if (!note->bytes || note->bytes > 1ull << 40 ||
-		nam__pages_file_bytes(fd) != (int64_t)note->bytes)
-		return -NAM_E_FABRIC_PROTOCOL;
-	at = nam__pages_map(fd, note->bytes, note->transparent_huge, !read_only);
-	if (!at)
-		return -errno;
-	/* For speed only: huge entries in our own page tables. */
-	if (note->transparent_huge)
-		(void)madvise(at, note->bytes, MADV_HUGEPAGE);
-	*ret = (struct shm_region){ at, note->bytes };
-	return 0;
+	for (unsigned i = 0; i < 2 && old[i].base; i++)
+		memory_free(domain, &old[i]);
 }
 
 int

@@ -18,10 +18,8 @@
 void
 nam__shm_peer_free(struct shm_peer *peer)
 {
-	for (uint32_t i = 0; i < peer->regions_count; i++) {
-		if (peer->regions[i].base)
-			(void)munmap(peer->regions[i].base, peer->regions[i].bytes);
-	}
+	for (uint32_t i = 0; i < peer->files_count; i++)
+		(void)munmap(peer->files[i].map.base, peer->files[i].map.bytes);
 	free(peer);
 }
 

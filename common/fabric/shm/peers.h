@@ -15,10 +15,15 @@ struct shm_peer {
 	uint32_t populate_region;	/* the watcher's next piece; only it changes it */
 	uint64_t populate_offset, populate_ns;	/* in the region; when it begins */
 	bool withdrawn[SHM_REGIONS_MAX];	/* when they were mapped: they are not populated */
-	struct shm_region regions[];
+	uint32_t files_count;
+	struct shm_peer_file {
+		struct shm_region map;
+		bool read_only;
+	} *files;		/* behind the regions, as many */
+	struct shm_region regions[];	/* in files */
 };
 
-/* Whether the peer's file of this key is mapped for reading alone. */
+/* Whether the peer's memory of this key is mapped for reading alone. */
 static inline bool
 nam__shm_is_read_only(const struct shm_peer *peer, uint32_t key)
 {

@@ -48,13 +48,23 @@ struct shm_region {
 	uint64_t bytes;
 };
 
-/* A file of this domain: mrs[SHM_READ_ONLY] from a region's own is the one that peers may read. */
-struct shm_mr {
-	int fd;			/* for peers; -1: slot never used, or released */
-	uint8_t *base;
-	uint64_t bytes;
+/* Memory of this domain's regions, of one kind of pages: peers map a file, not each region. */
+struct shm_file {
+	int fd;			/* -1: none, or no peer may write to it and it is whole */
+	int read_fd;		/* of the same, opened for reading */
 	uint32_t page_bytes_log2;
-	bool transparent_huge, withdrawn;
+	uint32_t regions;	/* that are left */
+	bool transparent_huge, read_only;
+	bool ended;		/* peers have it: other regions get another one */
+};
+
+/* Memory of a region, or a share: mrs[SHM_READ_ONLY] from a region's own is what peers may read. */
+struct shm_mr {
+	int fd;			/* of a share, until it was sent */
+	uint32_t file;		/* of a region: in domain->files */
+	uint8_t *base;		/* NULL: the slot was never used, or was released */
+	uint64_t bytes, offset;
+	bool withdrawn;
 };
 
 /* ---- the objects -------------------------------------------------------------------------- */
@@ -75,8 +85,10 @@ struct shm_watch {
 
 struct shm_domain {
 	struct nam_domain pub;
-	pthread_mutex_t mutex;		/* mrs, peers */
+	pthread_mutex_t mutex;		/* files, mrs, peers */
 	uint64_t instance;		/* random, even: tells a server from its successor */
+	uint32_t files_count;		/* that there ever were */
+	struct shm_file files[SHM_REGIONS_MAX];
 	uint32_t mrs_count;
 	uint32_t mrs_told;		/* the most that any peer has been told of */
 	struct shm_mr mrs[SHM_REGIONS_MAX];
@@ -188,11 +200,10 @@ int nam__shm_share_fd(const struct nam_mr *share);
 void nam__shm_share_sent(const struct nam_mr *share);
 /* Map the share that a peer sent.  The descriptor stays the caller's. */
 int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
-/*
- * Map a file that a server sent, withdrawn or not.  The descriptor stays the caller's.
- * @read_only	not 0: without the right to write
- */
-int nam__shm_region_map(int fd, uint32_t read_only, const struct shm_region_note *note,
+/* With the domain's mutex: regions that come later get another file.  0 or a negative code. */
+int nam__shm_region_file_end(struct shm_file *file) NAM_MUST_CHECK;
+/* Map a file of regions that a server sent.  The descriptor stays the caller's. */
+int nam__shm_region_file_map(int fd, bool read_only, bool transparent_huge,
 	struct shm_region *ret) NAM_MUST_CHECK;
 /* An anonymous, sealed file of small pages, mapped. */
 int nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at) NAM_MUST_CHECK;

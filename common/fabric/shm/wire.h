@@ -15,8 +15,8 @@
 #define SHM_QPS_MAX 1024u		/* queue pairs of one cq */
 #define SHM_BELL_WORDS (SHM_QPS_MAX / 64)
 #define SHM_SHARE_KEY UINT32_MAX	/* of the share of a queue pair's peer */
-#define SHM_REGIONS_MAX 512u		/* files of one server, two for each region */
-/* An even key is of a region's file; the next one, of the file that clients may only read. */
+#define SHM_REGIONS_MAX 512u		/* of one server: each region has two memories */
+/* An even key is of memory that clients may write; the next one, of memory to be READ alone. */
 #define SHM_READ_ONLY 1u
 /*
  * An even instance is a memory server's.  The next one is that of clients that may only READ: all
@@ -57,7 +57,7 @@ struct shm_rings {
 #define SHM_MAGIC 0x6d68736eu		/* "nshm" */
 #define SHM_MAGIC_CHALLENGE 0x6368736eu	/* "nshc" */
 #define SHM_MAGIC_ANSWER 0x6168736eu	/* "nsha" */
-#define SHM_VERSION 4u
+#define SHM_VERSION 5u
 #define SHM_REGIONS_PER_PACKET 32u
 
 /*
@@ -103,18 +103,20 @@ struct shm_welcome {
 	uint8_t data[NAM_REPLY_BYTES_MAX];
 };
 
+/*
+ * Memory of a region.  Files are numbered from 0 on.  The first note of each file in a packet comes
+ * with its descriptor, unless an earlier packet had it.
+ */
 struct shm_region_note {
 	uint64_t bytes;
-	uint32_t page_bytes_log2;
+	uint64_t offset;		/* in its file */
+	uint32_t file;
 	uint32_t transparent_huge;
 	uint32_t withdrawn;		/* now, and perhaps not for ever */
 	uint32_t reserved;
 };
 
-/*
- * Then, in as many packets as it takes, the files of regions with one descriptor each, in the order
- * of their keys.
- */
+/* Then, in as many packets as it takes, the regions in the order of their keys. */
 struct shm_regions_packet {
 	uint32_t magic;
 	uint32_t count;

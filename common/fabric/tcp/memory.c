@@ -44,8 +44,8 @@ nam__tcp_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_b
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct nam__pages pages;
-	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1,
-		domain->populate, &pages, diag);
+	const struct nam__pages_kind kind = { page_bytes_log2, transparent_huge, numa_node, -1 };
+	int rc = nam__pages_alloc(-1, bytes, &kind, domain->populate, &pages, diag);
 
 	if (rc)
 		return rc;
@@ -78,7 +78,7 @@ nam__tcp_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, uint32_t 
 {
 	struct tcp_domain *domain = (struct tcp_domain *)pub;
 	struct tcp_mr *mr = pub_mr->provider;
-	const struct nam__pages pages = { -1, mr->base, mr->bytes };
+	const struct nam__pages pages = { .fd = -1, .base = mr->base, .bytes = mr->bytes };
 	int rc = nam__pages_renew(&pages, mr->page_bytes_log2, diag);
 
 	if (rc)

@@ -87,8 +87,9 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 	struct verbs_domain *domain = (struct verbs_domain *)pub;
 	struct verbs_region *region;
 	struct nam__pages pages;
-	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node,
-		domain->numa_node, pub->populate, &pages, diag);
+	const struct nam__pages_kind kind = { page_bytes_log2, transparent_huge, numa_node,
+		domain->numa_node };
+	int rc = nam__pages_alloc(-1, bytes, &kind, pub->populate, &pages, diag);
 
 	if (rc)
 		return rc;
@@ -124,7 +125,7 @@ nam__verbs_region_restore(struct nam_domain *domain, struct nam_mr *mr, uint32_t
 	struct nam_diag *diag)
 {
 	struct verbs_region *region = mr->provider;
-	const struct nam__pages pages = { region->fd, region->pages, region->bytes };
+	const struct nam__pages pages = { region->fd, region->pages, region->bytes, 0 };
 	int rc = nam__pages_renew(&pages, region->page_bytes_log2, diag);
 
 	if (rc)

@@ -231,13 +231,12 @@ connect__of_a_reader__NO_REGION_CAN_BE_MADE_WRITABLE(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		f.ops->qp_destroy(f.qps[i]);
 	server = (struct shm_domain *)f.server.domain;
-	fd = nam__pages_file_read_only(server->mrs[f.mr.rkey].fd);
+	fd = server->files[server->mrs[f.mr.rkey].file].read_fd;
 	assert_true(fd >= 0);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	/* The superuser may. */
 	if (geteuid())
 		assert_int_equal(open(path, O_RDWR | O_CLOEXEC), -1);
-	close(fd);
 	side_close(&f, &f.client);
 	fixture_server_close(&f);
 	assert_int_equal(rmdir(f.directory), 0);
