@@ -217,16 +217,16 @@ void nam__member_note(struct nam__server *server, const struct nam_view_member *
 NAM_FIBER_FN void nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep);
 
 /*
- * regions.c: learn and publish a server's regions, or say which server announces what cannot be.
- * The slot need not be published.
+ * regions.c: learn and publish the regions of `count` servers, or say which of them announces what
+ * cannot be.  Their slots, from `first` on, need not be published.  Cost: 1 round trip for 16.
  */
-NAM_FIBER_FN int nam__regions_learn(struct nam_client *client, uint32_t slot,
+NAM_FIBER_FN int nam__regions_learn(struct nam_client *client, uint32_t first, uint32_t count,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /*
  * regions.c: ask every server for its regions again, and take the keys that have changed.  Only the
  * epoch thread may call it; others use the region table meanwhile.  A server that is gone is left
  * out.  0, or the first failure of another: that one's table may be old.  Cost: 1 RPC for each
- * NAM_RPC_REGIONS_PER_REPLY regions.
+ * NAM_RPC_REGIONS_PER_REPLY regions, of 16 servers at once.
  */
 NAM_FIBER_FN int nam__regions_refresh(struct nam_client *client) NAM_MUST_CHECK;
 

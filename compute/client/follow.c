@@ -58,7 +58,7 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 	}
 	rc = nam__worker_connect(client->epoch_worker, slot, &diag);
 	if (!rc)
-		rc = nam__regions_learn(client, slot, &diag); /* SUSPENDS */
+		rc = nam__regions_learn(client, slot, 1, &diag); /* SUSPENDS */
 	if (!rc) {
 		nam__colocated_open(client, slot); /* SUSPENDS */
 		return 0;

@@ -90,7 +90,7 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 	if (server->boot != member->boot && member->state == NAM_VIEW_JOINING)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "the memory server at %s was "
 			"restarted while it joined", member->address);
-	rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	rc = nam__regions_learn(client, slot, 1, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	server->memory = member->memory;
@@ -341,7 +341,7 @@ member_moved(struct nam_client *client, uint16_t slot, const struct nam_view_mem
 	server->boot = member->boot;
 	atomic_store_explicit(&server->lost, 0, memory_order_relaxed);
 	rc = nam__worker_connect(client->epoch_worker, slot, diag);
-	return rc ?: nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	return rc ?: nam__regions_learn(client, slot, 1, diag); /* SUSPENDS */
 }
 
 /*
@@ -493,8 +493,8 @@ nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster, 
 	uint64_t deadline_ns = nam_now_ns() + client->options.timeout_ms * 1000000ull;
 	int rc = seeds_check(client, cluster, text, diag);
 
-	for (uint32_t slot = 0; slot < cluster->count && !rc; slot++)
-		rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	if (!rc)
+		rc = nam__regions_learn(client, 0, cluster->count, diag); /* SUSPENDS */
 	if (!rc)
 		rc = lead_find(client, diag); /* SUSPENDS */
 	for (unsigned tries = 0; !rc && tries < TRIES_MAX; tries++) {
@@ -514,8 +514,8 @@ nam__cluster_check(struct nam_client *client, const struct nam_cluster *cluster,
 	struct nam__cluster_view *view = NULL;
 	int rc = seeds_check(client, cluster, text, diag);
 
-	for (uint32_t slot = 0; slot < cluster->count && !rc; slot++)
-		rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
+	if (!rc)
+		rc = nam__regions_learn(client, 0, cluster->count, diag); /* SUSPENDS */
 	if (!rc)
 		rc = lead_find(client, diag); /* SUSPENDS */
 	if (rc)

@@ -59,91 +59,166 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	return nam_region_table_renew(&client->regions, wire->id, wire->rkey, wire->kind);
 }
 
-/* One page of the announcement.  *first moves on; `reply` has room for a whole message. */
-NAM_FIBER_FN static int
-regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
-	struct nam_region_block *block, struct nam_rpc_regions_reply *reply, uint32_t *first)
-{
-	/* Once it has an id, a client names the connections that are older (C21). */
-	struct nam_rpc_regions_request request = { *first, client->id, client->incarnation };
-	uint32_t bytes = NAM_RPC_BODY_MAX;
-	int rc;
+/* Memory servers that are from at once. */
+#define ANNOUNCED_MAX 16u
 
-	rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_REGIONS, &request, sizeof(request),
-		reply, &bytes); /* SUSPENDS */
-	if (rc)
-		return rc;
-	if (bytes < sizeof(*reply) || reply->total != client->servers[slot].regions_count ||
+struct announced {
+	uint32_t slot;
+	uint32_t first;			/* region of the next page */
+	struct nam_region_block *block;	/* or NULL */
+	int rc;
+};
+
+/* One page of an announcement. */
+static int
+page_take(struct nam_client *client, struct announced *from, region_fn *take,
+	const struct nam_rpc_regions_reply *reply, uint32_t bytes)
+{
+	int rc = 0;
+
+	if (bytes < sizeof(*reply) || reply->total != client->servers[from->slot].regions_count ||
 		!reply->count || reply->count > NAM_RPC_REGIONS_PER_REPLY ||
-		reply->count > reply->total - *first ||
+		reply->count > reply->total - from->first ||
 		bytes != sizeof(*reply) + reply->count * sizeof(struct nam_rpc_region))
 		return -NAM_E_FABRIC_PROTOCOL;
 	/* By distance, because incarnations wrap. */
 	if (reply->newest && (!client->newest_seen ||
 			(int16_t)(reply->newest - client->newest_seen) > 0))
 		client->newest_seen = reply->newest;
-	for (uint32_t i = 0; i < reply->count; i++) {
-		rc = take(client, slot, *first + i, &reply->regions[i], block);
-		if (rc)
-			return rc;
-	}
-	*first += reply->count;
-	return 0;
-}
-
-NAM_FIBER_FN static int
-regions_ask(struct nam_client *client, uint32_t slot, region_fn *take,
-	struct nam_region_block *block)
-{
-	struct nam_worker *worker = client->epoch_worker;
-	struct nam_rpc_regions_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	uint32_t first = 0;
-	int rc = 0;
-
-	if (!reply)
-		return -ENOMEM;
-	while (!rc && first < client->servers[slot].regions_count)
-		rc = regions_page(client, slot, take, block, reply, &first); /* SUSPENDS */
-	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	for (uint32_t i = 0; i < reply->count && !rc; i++)
+		rc = take(client, from->slot, from->first + i, &reply->regions[i], from->block);
+	from->first += reply->count;
 	return rc;
 }
 
-int
-nam__regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
+/* A page of each that has more.  False: none has. */
+NAM_FIBER_FN static bool
+pages_ask(struct nam_client *client, struct announced *from, uint32_t count, region_fn *take,
+	uint8_t *replies)
 {
-	struct nam__server *server = &client->servers[slot];
-	struct nam_region_block *block;
-	int rc;
+	struct nam_rpc_regions_request requests[ANNOUNCED_MAX];
+	struct nam_call calls[ANNOUNCED_MAX];
+	struct announced *whose[ANNOUNCED_MAX];
+	uint32_t n = 0;
 
-	if (!server->regions_count || server->regions_count > NAM_REGIONS_PER_SERVER)
-		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
-			"the memory server at %s announces %u regions; 1 .. %u are possible",
-			server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
-	block = calloc(1, sizeof(*block));
-	rc = block ? regions_ask(client, slot, region_add, block) : -ENOMEM; /* SUSPENDS */
-	if (rc) {
-		free(block);
-		return nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
-			server->address, nam_err_text(rc));
+	for (uint32_t i = 0; i < count; i++) {
+		if (from[i].rc || from[i].first == client->servers[from[i].slot].regions_count)
+			continue;
+		/* Once it has an id, a client names the connections that are older (C21). */
+		requests[n] = (struct nam_rpc_regions_request){ from[i].first, client->id,
+			client->incarnation };
+		calls[n] = (struct nam_call){
+			.slot = from[i].slot,
+			.type = NAM_RPC_REGIONS,
+			.body = &requests[n],
+			.body_bytes = sizeof(requests[n]),
+			.reply = replies + n * NAM_RPC_BODY_MAX,
+			.reply_size = NAM_RPC_BODY_MAX,
+			.rc = -ENOMEM,
+		};
+		whose[n++] = &from[i];
 	}
-	nam_region_table_publish(&client->regions, server->id, block);
-	return 0;
+	if (n)
+		(void)!nam_rpc_call_many(client->epoch_worker, calls, n); /* SUSPENDS */
+	for (uint32_t i = 0; i < n; i++)
+		whose[i]->rc = calls[i].rc ?: page_take(client, whose[i], take, calls[i].reply,
+			calls[i].reply_bytes);
+	return n;
+}
+
+/* Each has its own result. */
+NAM_FIBER_FN static void
+regions_ask(struct nam_client *client, struct announced *from, uint32_t count, region_fn *take)
+{
+	uint32_t bytes = count * NAM_RPC_BODY_MAX;
+	uint8_t *replies = nam_buffer_take(client->epoch_worker, bytes);
+
+	if (!replies) {
+		for (uint32_t i = 0; i < count; i++)
+			from[i].rc = -ENOMEM;
+		return;
+	}
+	while (pages_ask(client, from, count, take, replies)) /* SUSPENDS */
+		continue;
+	nam_buffer_give(client->epoch_worker, replies, bytes);
+}
+
+static int
+count_check(const struct nam__server *server, struct nam_diag *diag)
+{
+	if (server->regions_count && server->regions_count <= NAM_REGIONS_PER_SERVER)
+		return 0;
+	return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+		"the memory server at %s announces %u regions; 1 .. %u are possible",
+		server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
+}
+
+static int
+learn_end(struct nam_client *client, const struct announced *from, struct nam_diag *diag)
+{
+	const struct nam__server *server = &client->servers[from->slot];
+
+	if (!from->rc) {
+		nam_region_table_publish(&client->regions, server->id, from->block);
+		return 0;
+	}
+	free(from->block);
+	return nam_diag_set(diag, from->rc, "the regions of the memory server at %s: %s",
+		server->address, nam_err_text(from->rc));
+}
+
+int
+nam__regions_learn(struct nam_client *client, uint32_t first, uint32_t count,
+	struct nam_diag *diag)
+{
+	struct announced from[ANNOUNCED_MAX];
+	uint32_t end = first + count, n;
+	struct nam_diag other;
+	int rc = 0;
+
+	for (uint32_t slot = first; slot < end && !rc; slot++)
+		rc = count_check(&client->servers[slot], diag);
+	for (; first < end && !rc; first += n) {
+		for (n = 0; n < ANNOUNCED_MAX && first + n < end; n++) {
+			from[n] = (struct announced){ .slot = first + n,
+				.block = calloc(1, sizeof(*from[n].block)) };
+			from[n].rc = from[n].block ? 0 : -ENOMEM;
+		}
+		regions_ask(client, from, n, region_add); /* SUSPENDS */
+		for (uint32_t i = 0; i < n; i++)
+			rc = learn_end(client, &from[i], rc ? &other : diag) ?: rc;
+	}
+	return rc;
+}
+
+/* 0, or the first failure of one that is not lost. */
+NAM_FIBER_FN static int
+refresh(struct nam_client *client, struct announced *from, uint32_t count)
+{
+	int rc = 0;
+
+	regions_ask(client, from, count, region_renew); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++)
+		if (!atomic_load_explicit(&client->servers[from[i].slot].lost,
+				memory_order_acquire))
+			rc = from[i].rc;
+	return rc;
 }
 
 int
 nam__regions_refresh(struct nam_client *client)
 {
+	struct announced from[ANNOUNCED_MAX];
+	uint32_t n = 0;
 	int rc = 0;
 
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
-		atomic_int *lost = &client->servers[slot].lost;
-		int one;
-
-		if (atomic_load_explicit(lost, memory_order_acquire))
-			continue;
-		one = regions_ask(client, slot, region_renew, NULL); /* SUSPENDS */
-		if (!rc && !atomic_load_explicit(lost, memory_order_acquire))
-			rc = one;
+		if (!atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire))
+			from[n++] = (struct announced){ .slot = slot };
+		if (n == ANNOUNCED_MAX) {
+			rc = refresh(client, from, n) ?: rc; /* SUSPENDS */
+			n = 0;
+		}
 	}
-	return rc;
+	return n ? refresh(client, from, n) ?: rc : rc; /* SUSPENDS */
 }

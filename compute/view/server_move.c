@@ -146,7 +146,7 @@ successor_open(struct moving *moving)
 	int rc = nam__asker_open(options, moving->address, 0, false, &moving->new, diag);
 
 	if (!rc)
-		rc = nam__regions_learn(moving->new, 0, diag); /* SUSPENDS */
+		rc = nam__regions_learn(moving->new, 0, 1, diag); /* SUSPENDS */
 	return rc;
 }
 
@@ -166,7 +166,7 @@ old_open(struct moving *moving)
 	if (!rc && moving->old->servers[0].boot != moving->from.boot)
 		return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_PEER_DEAD, "the memory "
 			"server at %s was restarted, and its memory is gone", moving->from.address);
-	return rc ?: nam__regions_learn(moving->old, 0, moving->changer.diag); /* SUSPENDS */
+	return rc ?: nam__regions_learn(moving->old, 0, 1, moving->changer.diag); /* SUSPENDS */
 }
 
 /* ---- the books and the memory ---------------------------------------------------------------- */

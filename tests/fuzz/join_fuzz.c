@@ -129,8 +129,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		try_welcome(client, &input);
 	answers = input;
 	if (which % 5 == 1)
-		(void)!nam__regions_learn(client, 0, &diag);
-	if (which % 5 == 2 && !nam__regions_learn(client, 0, &diag))
+		(void)!nam__regions_learn(client, 0, 1, &diag);
+	if (which % 5 == 2 && !nam__regions_learn(client, 0, 1, &diag))
 		(void)!register_client(client, 0, 0, &diag);
 	if (which % 5 == 3)
 		(void)!nam_server_status_get(worker, 0, &status);

@@ -69,7 +69,7 @@ append_and_learn(const char *address)
 
 	if (nam__server_append(client, address, &slot, &diag) ||
 		nam__worker_connect(client->epoch_worker, slot, &diag) ||
-		nam__regions_learn(client, slot, &diag))
+		nam__regions_learn(client, slot, 1, &diag))
 		fail_msg("%s", diag.text);
 	nam__colocated_open(client, slot);
 	return slot;
@@ -115,7 +115,7 @@ server_append__step_by_step__SEEN_ONLY_ONCE_PUBLISHED(void **state)
 	assert_int_equal(nam_client_servers(client), 1);
 	assert_int_equal(nam__server_slot(client, nam_gaddr_make(256, 0, 0)), UINT16_MAX);
 
-	assert_int_equal(nam__regions_learn(client, slot, &diag), 0);
+	assert_int_equal(nam__regions_learn(client, slot, 1, &diag), 0);
 	assert_int_equal(region_find(256)->server, 1);
 	assert_non_null(region_find(257));
 	assert_null(region_find(258));
@@ -145,7 +145,7 @@ server_append__never_published__SLOT_IS_TAKEN_AGAIN(void **state)
 	assert_null(client->epoch_worker->qps[1]);
 	assert_int_equal(nam__worker_connect(client->epoch_worker, slot, &diag), 0);
 	assert_int_equal(client->servers[1].id, 2);
-	assert_int_equal(nam__regions_learn(client, slot, &diag), 0);
+	assert_int_equal(nam__regions_learn(client, slot, 1, &diag), 0);
 	nam__server_publish(client, slot);
 	assert_int_equal(region_find(512)->server, 1);
 	assert_int_equal(nam__server_slot(client, nam_gaddr_make(512, 0, 0)), 1);
