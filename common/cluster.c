@@ -69,6 +69,24 @@ nam_cluster_address_limit(const char *address)
 		"the path of a Unix socket may have 107 bytes";
 }
 
+int
+nam__cluster_address_beside(const char *address, uint32_t number, char *ret, size_t size)
+{
+	const char *colon = strrchr(address, ':');
+	char *end = NULL;
+	unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+	int n;
+
+	if (!port || *end)
+		n = snprintf(ret, size, "%s.%u", address, number);
+	else if (port + number * NAM_SERVERS_MAX > 65535)
+		return -ERANGE;
+	else
+		n = snprintf(ret, size, "%.*s:%lu", (int)(colon - address), address,
+			port + number * NAM_SERVERS_MAX);
+	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
+}
+
 static int
 add_address(struct nam_cluster *cluster, const char *address, size_t length, struct nam_diag *diag)
 {

@@ -55,6 +55,13 @@ int nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster,
 /* The message for an address that is too long: the fabric's limit, if it is below ours. */
 const char *nam_cluster_address_limit(const char *address);
 
+/*
+ * The address of a memory server within the process of the one at `address`: with a port that is
+ * number * NAM_SERVERS_MAX above, or with ".NUMBER" at its end.  0, -ERANGE or -ENAMETOOLONG.
+ */
+int nam__cluster_address_beside(const char *address, uint32_t number, char *ret,
+	size_t size) NAM_MUST_CHECK;
+
 /* "512M", "1G", "4096", "64k" (powers of 1,024) -> bytes.  0 or -EINVAL. */
 int nam_parse_bytes(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
 

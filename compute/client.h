@@ -214,6 +214,9 @@ struct nam_server_status {
 	uint32_t indexes;
 	uint64_t pid;
 	uint64_t uptime_ns;
+	uint64_t boot;			/* random: of this life of it */
+	uint64_t host;			/* boot of the memory server whose process it is in */
+	uint64_t spare_bytes;		/* more, for memory that moves to its process */
 	uint64_t memory_bytes;
 	uint64_t ready_bytes;		/* below memory_bytes while it is starting */
 	uint64_t carved_bytes;		/* ever handed out to clients */

@@ -12,6 +12,7 @@
 
 #include "common/rpc/kv_rpc.h"
 #include "mailbox.h"
+#include "trees.h"
 
 #define POLL_MAX 32
 #define WAIT_NS 1000000000ull

@@ -95,9 +95,6 @@ void nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain);
  */
 void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at, uint32_t bytes);
 
-#define NAM__STORES_MAX 256u
-#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
-
 /* ---- handler.c ------------------------------------------------------------------------------- */
 
 /* A client as it has proven itself; without keys every client may do all. */
@@ -244,12 +241,14 @@ void nam__connection_leave(struct nam__connection *connection);
 
 struct nam_server {
 	struct nam_server_options options;
+	const struct nam__life *life;	/* for those that it hosts */
 	char listen[128];
 	const struct nam_fabric_ops *ops;
 	struct nam_domain *domain;
 	struct nam_listener *listener;
 	uint64_t boot;
 	uint64_t started_ns;
+	struct nam__hosted *host;	/* move/host.c; NULL: it has its own process */
 	struct nam__memory memory;
 	struct nam__populate populate;
 	struct nam__proof proof;	/* fd -1: regions are no files, or there is no page */
@@ -272,6 +271,7 @@ struct nam_server {
 	pthread_mutex_t mutex;		/* all below; held while a connection is accepted */
 	struct nam__auth_keys *keys;		/* NULL: no client needs one */
 	struct nam__connection *connections;
+	struct nam__hosted *hosted;	/* move/host.c: of this process */
 	struct nam__peer *peers;	/* peers.c */
 	uint32_t peers_count, peers_size;
 	uint32_t asking;		/* connections that ask for figures */

@@ -10,7 +10,9 @@
 #include "common/fabric/register.h"
 #include "common/guard.h"
 #include "admission/admit.h"
+#include "life.h"
 #include "mailbox.h"
+#include "move/host.h"
 #include "stores.h"
 #include "trees.h"
 
@@ -191,8 +193,9 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 			nam__refuse_starting(server, &event);
 		else if (rc < 0)
 			nam_sleep_ns(STARTING_POLL_NS);
-		if (options->starting && options->starting(atomic_load(&server->populate.bytes),
-				options->memory_bytes))
+		if (atomic_load(&server->stopping) || (options->starting &&
+				options->starting(atomic_load(&server->populate.bytes),
+				options->memory_bytes)))
 			atomic_store(&server->populate.cancelled, true);
 	}
 	nam_thread_join(thread);
@@ -201,7 +204,7 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 }
 
 static int
-start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
+server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
 	int rc = check_options(&server->options, diag);
 	const struct nam_fabric_options fabric = {
@@ -213,6 +216,8 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 		.notice = server->options.notice,
 	};
 
+	if (notice)
+		notice->text[0] = '\0';
 	if (rc)
 		return rc;
 	(void)snprintf(server->listen, sizeof(server->listen), "%s", server->options.listen);
@@ -247,18 +252,19 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 	return rc;
 }
 
-int
-nam_server_start(const struct nam_server_options *options, struct nam_server **ret_server,
-	struct nam_diag *notice, struct nam_diag *diag)
+static const struct nam__life life;
+
+static int
+server_new(const struct nam_server_options *options, struct nam_server **ret_server,
+	struct nam_diag *diag)
 {
 	struct nam_server *server = calloc(1, sizeof(*server));
 	int rc;
 
-	if (notice)
-		notice->text[0] = '\0';
 	if (!server)
 		return nam_diag_set(diag, -ENOMEM, "no memory");
 	server->options = *options;
+	server->life = &life;
 	server->proof.fd = -1;
 	server->boot = nam_entropy() | 1;
 	server->started_ns = nam_now_ns();
@@ -269,13 +275,25 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 		free(server);
 		return nam_diag_set(diag, rc, "mutex: %s", nam_err_text(rc));
 	}
-	rc = start(server, notice, diag);
-	if (rc) {
-		nam_server_destroy(server);
-		return rc;
-	}
 	*ret_server = server;
 	return 0;
+}
+
+int
+nam_server_start(const struct nam_server_options *options, struct nam_server **ret_server,
+	struct nam_diag *notice, struct nam_diag *diag)
+{
+	struct nam_server *server;
+	int rc = server_new(options, &server, diag);
+
+	if (rc)
+		return rc;
+	rc = server_open(server, notice, diag);
+	if (rc)
+		nam_server_destroy(server);
+	else
+		*ret_server = server;
+	return rc;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -314,7 +332,8 @@ connection_closed(struct nam__connection *connection)
 int
 nam_server_run(struct nam_server *server)
 {
-	while (!atomic_load_explicit(&server->stopping, memory_order_acquire)) {
+	while (!atomic_load_explicit(&server->stopping, memory_order_acquire) &&
+		!nam__hosted_is_over(server)) {
 		struct nam_cm_event event;
 		int n = server->ops->listener_poll(server->listener, POLL_NS, &event);
 
@@ -343,6 +362,7 @@ nam_server_destroy(struct nam_server *server)
 	atomic_store_explicit(&server->stopping, true, memory_order_release);
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_stop(&server->handlers[i]);
+	nam__hosted_end_all(server);
 	while (server->connections)
 		connection_closed(server->connections);
 	/* Before the memory, which the kernel takes back at some GiB a second. */
@@ -365,6 +385,15 @@ nam_server_destroy(struct nam_server *server)
 	(void)pthread_mutex_destroy(&server->mutex);
 	free(server);
 }
+
+static const struct nam__life life = {
+	.check = nam_server_check,
+	.make = server_new,
+	.open = server_open,
+	.run = nam_server_run,
+	.stop = nam_server_stop,
+	.destroy = nam_server_destroy,
+};
 
 void
 nam_server_describe(const struct nam_server *server, char *text, size_t size)

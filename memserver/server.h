@@ -44,6 +44,11 @@ struct nam_server_options {
 	bool successor;		/* of a memory server with that id: serves when it has its memory */
 	uint64_t memory_bytes;	/* split into regions */
 	uint64_t region_bytes;	/* 0: a sixteenth, 16 to 256 MiB; the last one may be smaller */
+	/*
+	 * So much more this process takes if the memory of other memory servers moves to it
+	 * (nam_server_drain()): each keeps its id, and has an address beside `listen`.
+	 */
+	uint64_t spare_bytes;
 	enum nam_pages pages;
 	int numa_node;		/* -1: wherever */
 	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */

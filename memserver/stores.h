@@ -12,6 +12,8 @@
 #include "kv/server/partition.h"
 #include "memserver_internal.h"
 
+#define NAM__STORES_MAX 256u
+
 struct nam__store {
 	struct nam__object object;
 	struct nam_server *server;

@@ -14,6 +14,7 @@
 #include "index/server/partition.h"
 #include "memserver_internal.h"
 
+#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
 #define NAM__TREE_CACHE 16u		/* blocks that a tree takes at a time */
 
 /* Unlinked nodes that handlers may still be looking at. */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * move_rpc.h -- requests with which the memory of a memory server passes to its successor: another
- * process of the same id and regions, started with --successor.
+ * memory server of the same id and regions, started with --successor or within the process of a
+ * memory server that has room (--spare).
  *
+ *	HOST	a memory server: it starts a successor of that id and size in its process.  Ask
+ *		again until it is ready.  Its address is nam__cluster_address_beside() the host's
+ *	UNHOST	likewise: the one with that boot ends, whatever memory it has.  The view must not
+ *		name it
  *	EXPORT	the old memory server: a page of its books.  The first page takes a copy of them,
  *		which the connection keeps; the books themselves do not change.  Until the
  *		connection ends, FENCE answers -EAGAIN
@@ -23,8 +28,11 @@
  * (tree_rpc.h).  The first scan begins with a key of zeroes, the next one behind the last pair; the
  * highest key is UINT64_MAX in each word.
  *
+ * -EDQUOT: HOST: more than is left of --spare.  -EEXIST: HOST: it has that id itself, or hosts a
+ *	successor of it with other regions.
  * -EAGAIN: EXPORT: memory changes its kind, or an object is being dropped.  OPEN: a tree is being
- *	loaded.  Last IMPORT, OPEN, RETIRE: other connections are not destroyed yet.  Ask again.
+ *	loaded.  Last IMPORT, OPEN, RETIRE: other connections are not destroyed yet.  UNHOST: it
+ *	has connections, or had some a moment ago, or is about to end.  Ask again.
  * -NAM_E_RESTART_LOCKED: EXPORT: a tree is being loaded, by a client that has stopped.  Ask again
  *	after another MOVE.
  * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT, OPEN: it is no successor any
@@ -45,6 +53,8 @@ enum nam_rpc_move_step {
 	NAM_RPC_MOVE_IMPORT,
 	NAM_RPC_MOVE_OPEN,
 	NAM_RPC_MOVE_RETIRE,
+	NAM_RPC_MOVE_HOST,
+	NAM_RPC_MOVE_UNHOST,
 };
 
 struct nam_rpc_move_request {
@@ -52,15 +62,34 @@ struct nam_rpc_move_request {
 	uint32_t reserved;
 	uint64_t boot;			/* of the memory server that is asked */
 	uint64_t at;			/* the page's first byte, of 8; OPEN, RETIRE: 0 */
-	uint8_t page[];			/* IMPORT: a multiple of 8 */
+	uint8_t page[];			/* IMPORT: a multiple of 8; HOST, UNHOST: as below */
 };
 _Static_assert(sizeof(struct nam_rpc_move_request) == 24, "wire layout");
 
 struct nam_rpc_move_reply {
 	uint64_t bytes;			/* of the books; OPEN, RETIRE: 0 */
-	uint8_t page[];			/* EXPORT */
+	uint8_t page[];			/* EXPORT; HOST: as below */
 };
 _Static_assert(sizeof(struct nam_rpc_move_reply) == 8, "wire layout");
+
+#define NAM_MOVE_HOSTED_MAX 64u		/* numbers of addresses within a process */
+
+struct nam_rpc_move_host {
+	uint64_t memory_bytes, region_bytes;	/* HOST */
+	uint64_t hosted;		/* UNHOST: its boot */
+	uint32_t id;
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct nam_rpc_move_host) == 32, "wire layout");
+
+struct nam_rpc_move_hosted {
+	uint64_t boot;			/* 0: it is not there yet */
+	uint64_t ready_bytes, total_bytes;
+	uint32_t number;		/* of its address */
+	uint16_t ready;			/* 1: it answers there */
+	uint16_t phase;			/* enum nam_server_phase, then */
+};
+_Static_assert(sizeof(struct nam_rpc_move_hosted) == 32, "wire layout");
 
 #define NAM_RPC_MOVE_PAGE_BYTES (NAM_RPC_BODY_MAX - 24)
 

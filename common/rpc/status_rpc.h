@@ -29,6 +29,8 @@ struct nam_rpc_status_reply {
 	uint64_t pid;
 	uint64_t uptime_ns;
 	uint64_t memory_bytes;		/* all regions */
+	uint64_t spare_bytes;		/* more, for memory that moves to its process */
+	uint64_t host;			/* boot of the memory server whose process it is in */
 	uint64_t page_bytes;
 	uint32_t transparent_huge;
 	uint32_t regions;

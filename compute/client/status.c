@@ -80,6 +80,9 @@ status_fill(const struct nam__server *server, int rc, const struct nam_rpc_statu
 	status->indexes = reply->indexes;
 	status->stores = reply->stores;
 	status->pid = reply->pid;
+	status->boot = reply->boot;
+	status->host = reply->host;
+	status->spare_bytes = reply->spare_bytes;
 	status->uptime_ns = reply->uptime_ns;
 	status->memory_bytes = reply->memory_bytes;
 	status->figures = reply->figures;

@@ -13,6 +13,7 @@
 #include "common/fabric/inet.h"
 #include "common/guard.h"
 #include "common/hash/hash.h"
+#include "memserver/move/host.h"
 
 /*
  * Of a peer that fails so often within a second, only answers that name a key of the file are
@@ -218,6 +219,12 @@ expel_others(struct nam_server *server)
 	pthread_mutex_unlock(&membership->mutex);
 }
 
+static int
+reload(struct nam_server *server, void *arg)
+{
+	return nam_server_reload_keys(server, arg);
+}
+
 int
 nam_server_reload_keys(struct nam_server *server, struct nam_diag *diag)
 {
@@ -235,5 +242,5 @@ nam_server_reload_keys(struct nam_server *server, struct nam_diag *diag)
 	expel_others(server);
 	pthread_mutex_unlock(&server->mutex);
 	nam__auth_keys_free(old);
-	return 0;
+	return nam__hosted_each(server, reload, diag);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "books.h"
+#include "host.h"
 #include "memserver/trees.h"
 
 static enum nam_server_phase
@@ -223,6 +224,29 @@ retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	return nam__connections_close(server, exchange->connection) ? -EAGAIN : 0;
 }
 
+/* HOST and UNHOST: of the lead, too. */
+static int
+host(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	const struct nam_rpc_move_host *wanted = (const void *)request->page;
+	struct nam_rpc_move_reply *reply = exchange->reply;
+	int rc;
+
+	if (phase_of(exchange->server) != NAM_SERVER_SERVES)
+		return phase_of(exchange->server) == NAM_SERVER_MOVED ? -NAM_E_FABRIC_MOVED :
+			-NAM_E_FABRIC_SUCCESSOR;
+	if (page_bytes != sizeof(*wanted) || request->at || wanted->reserved)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->step == NAM_RPC_MOVE_UNHOST)
+		return nam__hosted_end(exchange->server, wanted);
+	rc = nam__hosted_start(exchange->server, wanted,
+		(struct nam_rpc_move_hosted *)(void *)reply->page);
+	if (!rc)
+		exchange->reply_bytes += (uint32_t)sizeof(struct nam_rpc_move_hosted);
+	return rc;
+}
+
 int
 nam__service_move(struct nam__exchange *exchange)
 {
@@ -232,6 +256,8 @@ nam__service_move(struct nam__exchange *exchange)
 		[NAM_RPC_MOVE_IMPORT] = import,
 		[NAM_RPC_MOVE_OPEN] = open_up,
 		[NAM_RPC_MOVE_RETIRE] = retire,
+		[NAM_RPC_MOVE_HOST] = host,
+		[NAM_RPC_MOVE_UNHOST] = host,
 	};
 	const struct nam_rpc_move_request *request = exchange->body;
 	struct nam_rpc_move_reply *reply = exchange->reply;
@@ -242,7 +268,8 @@ nam__service_move(struct nam__exchange *exchange)
 	if (!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
 	/* Epoch, catalog and clients are the lead's: it stays. */
-	if (exchange->server->options.id == 0 || request->boot != exchange->server->boot)
+	if ((exchange->server->options.id == 0 && request->step < NAM_RPC_MOVE_HOST) ||
+		request->boot != exchange->server->boot)
 		return -NAM_E_CLUSTER;
 	reply->bytes = 0;
 	exchange->reply_bytes = sizeof(*reply);

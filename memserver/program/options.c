@@ -134,6 +134,10 @@ static const struct nam_option rows[] = {
 	{ "successor", NULL, "Wait for the memory of the running server of this number, and serve "
 		"in its place then. It has as much memory, in regions of the same size.",
 		NAM_OPTION_FLAG, FIELD(server.successor) },
+	{ "spare", "SIZE", "So much more memory to take if that of other memory servers moves "
+		"here (`namctl server drain`; default 0). Each has an address of its own: PATH.N, "
+		"or a port that is N * 256 above this one.", NAM_OPTION_BYTES,
+		FIELD(server.spare_bytes), .max = UINT64_MAX },
 	{ "device", "NAME", "Over verbs: the RDMA device, if the address does not name it.",
 		NAM_OPTION_TEXT, FIELD(server.device) },
 	{ "gid-index", "N", "Over verbs: the GID of the device that clients connect to, with "

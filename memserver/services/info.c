@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/version.h"
-#include "memserver/memserver_internal.h"
+#include "memserver/move/host.h"
 
 int
 nam__service_ping(struct nam__exchange *exchange)
@@ -105,6 +105,8 @@ nam__status(struct nam_server *server, struct nam_rpc_status_reply *reply)
 	reply->pid = (uint64_t)getpid();
 	reply->uptime_ns = nam_now_ns() - server->started_ns;
 	reply->memory_bytes = server->memory.bytes;
+	reply->spare_bytes = nam__hosted_spare(server);
+	reply->host = nam__hosted_host(server)->boot;
 	reply->page_bytes = 1ull << server->memory.page_bytes_log2;
 	reply->transparent_huge = server->memory.transparent_huge;
 	reply->regions = server->memory.count;

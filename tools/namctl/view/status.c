@@ -97,6 +97,7 @@ json_server(const struct nam_server_status *status, const char *text)
 	}
 	ctl_json_u64(object, "id", status->id);
 	ctl_json_u64(object, "pid", status->pid);
+	ctl_json_u64(object, "spare_bytes", status->spare_bytes);
 	cJSON_AddStringToObject(object, "version", status->version);
 	ctl_json_u64(object, "uptime_s", status->uptime_ns / 1000000000u);
 	ctl_json_u64(object, "memory_bytes", status->memory_bytes);
