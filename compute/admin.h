@@ -95,6 +95,39 @@ int nam_server_move(const struct nam_client_options *options, const char *addres
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* A step of nam_server_drain(), of one member's memory. */
+struct nam_drain_step {
+	uint32_t id;
+	const char *to;			/* the address where it goes */
+	const char *client;		/* has not stopped its requests yet; NULL: all have */
+	uint64_t ready_bytes, total_bytes;	/* total not 0: there is so much memory there */
+	uint64_t bytes;			/* are copied */
+	const struct nam_server_moved *moved;	/* it is done; else NULL */
+};
+
+typedef void (*nam_server_drain_fn)(void *arg, const struct nam_drain_step *step);
+
+/**
+ * nam_server_drain -- all memory of a process passes to others, while clients are at work: to the
+ * memory servers that have the most to spare (nam_server_options.spare_bytes).
+ *
+ * After a failure some of its memory may have moved; the same call goes on with the rest.
+ *
+ * @options	as for nam_server_move()
+ * @server	"2" or "shm:PATH": one memory server of that process, by id or address.  An address
+ *		stays that of the process; an id goes with the memory
+ * @fn		called again and again; may be NULL
+ * @ret_moved	how many members' memory has moved; 0: the process had none
+ *
+ * Returns 0: the process can be ended.  Or, with a message in *diag, as nam_server_move(), or:
+ *	-EDQUOT				no memory server has enough to spare
+ *
+ * Cost:	for each member as nam_server_move(), and the state of all memory servers.
+ */
+int nam_server_drain(const struct nam_client_options *options, const char *server,
+	nam_server_drain_fn fn, void *arg, uint32_t *ret_moved,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 struct nam_client_info {
 	uint16_t id;			/* 1 to 4095; messages about locks and status name it */
 	uint16_t incarnation;		/* of those that had this id, one after another */

@@ -8,6 +8,7 @@
 
 #include "compute/view/lead.h"
 #include "compute/view/server_add.h"
+#include "compute/view/server_drain.h"
 #include "compute/view/server_move.h"
 #include "etcd.h"
 
@@ -98,6 +99,21 @@ nam__store_server_move(const struct nam_client_options *options,
 
 	if (!rc || rc == -NAM_E_TERM)
 		rc = nam__server_move(options, store, address, fn, arg, ret_moved,
+			diag); /* SUSPENDS */
+	store_leave(store_options, store);
+	return rc;
+}
+
+int
+nam__store_server_drain(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, const char *server, nam_server_drain_fn fn,
+	void *arg, uint32_t *ret_moved, struct nam_diag *diag)
+{
+	struct nam__view_store *store = NULL;
+	int rc = store_lead(options, store_options, &store, diag);
+
+	if (!rc || rc == -NAM_E_TERM)
+		rc = nam__server_drain(options, store, server, fn, arg, ret_moved,
 			diag); /* SUSPENDS */
 	store_leave(store_options, store);
 	return rc;

@@ -89,6 +89,7 @@ CROSSING = {
     "compute/view/lead.h": ["steward"],
     "compute/view/presence.h": ["steward", "txn"],
     "compute/view/server_add.h": ["steward"],
+    "compute/view/server_drain.h": ["steward"],
     "compute/view/server_move.h": ["steward"],
     "compute/view/view_store.h": ["steward"],
     "compute/worker/pace.h": ["index", "txn"],

@@ -83,6 +83,7 @@ int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_server_move(struct ctl *ctl, char **args);
+int ctl_server_drain(struct ctl *ctl, char **args);
 int ctl_client_list(struct ctl *ctl, char **args);
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;

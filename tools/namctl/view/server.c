@@ -114,3 +114,79 @@ ctl_server_move(struct ctl *ctl, char **args)
 	}
 	return NAM_EXIT_OK;
 }
+
+struct drain {
+	struct ctl *ctl;
+	struct wait wait;
+	cJSON *moves;			/* NULL: output is for people */
+};
+
+static void
+on_drain(void *arg, const struct nam_drain_step *step)
+{
+	struct drain *drain = arg;
+	cJSON *move;
+
+	if (!step->moved && step->total_bytes) {
+		if (drain->wait.live)
+			(void)fprintf(stderr, "\r\033[Kmemory for memory server %u at %s: %llu of "
+				"%llu MiB", step->id, step->to,
+				(unsigned long long)step->ready_bytes >> 20,
+				(unsigned long long)step->total_bytes >> 20);
+		drain->wait.shown |= drain->wait.live;
+		return;
+	}
+	if (!step->moved) {
+		on_move(&drain->wait, step->client, step->bytes);
+		return;
+	}
+	if (drain->wait.shown)
+		(void)fputs("\r\033[K", stderr);
+	drain->wait = (struct wait){ .live = drain->wait.live };
+	ctl_say(drain->ctl, "the memory of memory server %u has moved to %s: %.1f MiB, clients "
+		"waited for about %.1f ms", step->id, step->to,
+		(double)step->moved->bytes / (1 << 20), (double)step->moved->stopped_us / 1000);
+	if (!drain->moves)
+		return;
+	move = cJSON_CreateObject();
+	ctl_json_u64(move, "id", step->id);
+	cJSON_AddStringToObject(move, "address", step->to);
+	ctl_json_u64(move, "bytes", step->moved->bytes);
+	ctl_json_u64(move, "stopped_us", step->moved->stopped_us);
+	ctl_json_u64(move, "view", step->moved->view);
+	cJSON_AddItemToArray(drain->moves, move);
+}
+
+int
+ctl_server_drain(struct ctl *ctl, char **args)
+{
+	struct drain drain = { .ctl = ctl,
+		.wait = { .live = isatty(STDERR_FILENO) && !ctl->quiet },
+		.moves = ctl->json ? cJSON_CreateArray() : NULL };
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int exit_code = ctl_client_options(ctl, &options), rc;
+	uint32_t moved;
+	cJSON *object;
+
+	if (exit_code)
+		return exit_code;
+	ctl->store.timeout_ms = options.timeout_ms;
+	rc = nam__store_server_drain(&options, &ctl->store, args[0], on_drain, &drain, &moved,
+		&diag);
+	if (drain.wait.shown)
+		(void)fputs("\r\033[K", stderr);
+	if (rc) {
+		cJSON_Delete(drain.moves);
+		return ctl_failed(NULL, rc, diag.text);
+	}
+	ctl_say(ctl, "the process of the memory server %s has no memory of the cluster%s, and can "
+		"be ended", args[0], moved ? " any more" : "");
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		cJSON_AddStringToObject(object, "server", args[0]);
+		cJSON_AddItemToObject(object, "moves", drain.moves);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}

@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# namctl server drain while clients are at work: all memory of a process passes to processes with
+# room for it, and no operation fails; what is refused; and a drain that is killed goes on.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+# shellcheck source=tests/lib/members.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/members.sh"
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
+
+# shellcheck disable=SC2034	# members.sh uses it
+memory=(--memory 64M --region 16M --pages 4k)
+
+# spare_start ID SIZE: with room for so much more.
+spare_start() {
+	nam_server_start "$1" "${memory[@]}" --spare "$2" 9>&-
+}
+
+drain() {
+	expect "$1" namctl --cluster "$(nam_server_address 0)" "${@:2}"
+}
+
+# in_process ID NUMBER: the memory of that member is in the process of that number.
+in_process() {
+	until_json "[s for s in r['servers'] if s.get('id') == $1 and s.get('member') == 'up' and
+		s.get('pid') == ${nam_server_pids[$2]}]"
+}
+
+# Its memory goes where most is to spare; then the process ends, and the data is there.
+test_load() {
+	seq 1 5000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
+	expect 0 namctl --cluster "$cluster" index create trees --design coarse
+	expect 0 namctl --cluster "$cluster" load trees "$tmp/pairs"
+	load_start nam-bench index --cluster "$cluster" --design hybrid --keys 5k \
+		--distribution zipfian \
+		--mix lookup=40,update=40,insert=20 --seconds 600 --fibers 4 --json -
+	until_json "r['view'].get('clients') == 1"
+	sleep 0.5
+	drain 0 server drain 1
+	says "the memory of memory server 1 has moved to"
+	says "can be ended"
+	echo "$out"
+	in_process 1 2
+	# The id is with its memory; the address is the process's.
+	drain 0 --json server drain "$(nam_server_address 1)"
+	json "r['moves'] == []"
+	server_end 1
+	sleep 0.3
+	# Two members are there.
+	spare_start 3 128M
+	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 3)"
+	drain 0 --json server drain 2
+	json "[m['id'] for m in r['moves']] == [1, 2]"
+	in_process 1 3
+	in_process 2 3
+	server_end 2
+	sleep 0.3
+	load_end 130
+	expect 0 namctl --cluster "$(nam_server_address 0)" index verify held
+	expect 0 namctl --cluster "$(nam_server_address 0)" index verify trees
+	expect 0 namctl --cluster "$(nam_server_address 0)" get trees 5000
+	prints 5000
+}
+
+test_refused() {
+	drain 2 server drain
+	drain 2 server drain "$(nam_server_nobody)"
+	drain 2 server drain 9
+	says "no memory server of this cluster has the id or the address 9"
+	drain 2 server drain 0
+	says "is the lead"
+	# The lead has 32 MiB, and no other process has room.
+	drain 6 server drain 3
+	says "start a memory server with enough --spare"
+}
+
+# A key-value store does not move; what was made for its memory serves the next drain.
+test_repeated() {
+	spare_start 4 192M
+	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 4)"
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs
+	drain 2 server drain 3
+	says "cannot move"
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv drop pairs
+	in_process 3 3
+}
+
+# A client that is stopped delays the drain, which is killed then.
+test_killed() {
+	local drainer
+
+	client_start
+	kill -STOP "$client"
+	namctl --cluster "$(nam_server_address 0)" --timeout-ms 60000 server drain 3 \
+		>"$tmp/drain.out" 2>&1 9>&- &
+	drainer=$!
+	until_json "[s for s in r['servers'] if s.get('member') == 'moving']"
+	kill -KILL $drainer
+	wait $drainer 2>/dev/null
+	until_json "not [s for s in r['servers'] if s.get('member') == 'moving']"
+	kill -CONT "$client"
+	seq 1 2000 | awk '{ print $1 "\t" $1 }' >&9
+	drain 0 --json server drain 3
+	json "len(r['moves']) == 3"
+	for id in 1 2 3; do
+		in_process $id 4
+	done
+	server_end 3
+	client_end
+	expect 0 namctl --cluster "$(nam_server_address 0)" index verify held
+	expect 0 namctl --cluster "$(nam_server_address 0)" get held 2000
+	prints 2000
+}
+
+trap 'nam_servers_kill; nam_temporary_remove' EXIT
+spare_start 0 32M || exit 1
+spare_start 1 0 || exit 1
+spare_start 2 64M || exit 1
+cluster=$(nam_server_address 0),$(nam_server_address 1),$(nam_server_address 2)
+expect 0 namctl --cluster "$cluster" index create held
+test_load
+test_refused
+test_repeated
+test_killed
+nam_servers_stop || fail "SIGTERM"
+finish "server drain: all as it should be"
