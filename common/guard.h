@@ -157,6 +157,7 @@
 	X(VIEW_BOOT, "view-boot", "memory servers that two leads use")                              \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
 	X(VIEW_TERM, "view-term", "changes by a steward that stalled, after another one led")       \
+	X(TERM_LIFE, "term-life", "the same, of a steward of an earlier life of the lead")          \
 	X(FENCE_FIRST, "fence-first", "requests of a client that is dead")                          \
 	X(FENCE_ABOVE, "fence-above", "names of clients that a lead had given out before it died")    \
 	X(FENCE_REFUSE, "fence-refuse", "the return of a client that is dead")                     \

@@ -380,7 +380,8 @@ nam__view_store_recorded(struct nam__keeper *keeper, uint32_t lease_ms)
 
 	if (!recorded)
 		return NULL;
-	recorded->store = (struct nam__view_store){ &ops, keeper->ops->name, lease_ms, 0 };
+	recorded->store = (struct nam__view_store){ .ops = &ops,
+		.name = keeper->ops->name, .lease_ms = lease_ms };
 	recorded->keeper = keeper;
 	return &recorded->store;
 }

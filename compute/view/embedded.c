@@ -2,6 +2,8 @@
 /* embedded.c -- the view store that needs no other service: the lead itself. */
 #include <stdlib.h>
 
+#include "common/guard.h"
+#include "compute/worker/worker.h"
 #include "view_store.h"
 
 /* Its address is not known here. */
@@ -12,6 +14,19 @@ told(int rc, struct nam_diag *diag)
 		return rc;
 	return nam_diag_set(diag, rc, "another store than the embedded one decides the view of "
 		"this cluster; name it with --view-store");
+}
+
+static uint64_t
+boot_of(const struct nam_worker *lead)
+{
+	return lead->client->servers[0].boot;
+}
+
+/* C29: the terms of each life of the lead begin anew. */
+static bool
+is_of_another_life(const struct nam__view_store *store, const struct nam_worker *lead)
+{
+	return NAM_GUARD(TERM_LIFE) && store->term && store->lead_boot != boot_of(lead);
 }
 
 NAM_FIBER_FN static int
@@ -29,6 +44,8 @@ change(struct nam__view_store *store, struct nam_worker *lead, const struct nam_
 {
 	struct nam_view_head head;
 
+	if (is_of_another_life(store, lead))
+		return -NAM_E_TERM;
 	return told(nam__cluster_view_change(lead, 0, view->head.number, store->term, what, member,
 		&head), diag); /* SUSPENDS */
 }
@@ -36,6 +53,7 @@ change(struct nam__view_store *store, struct nam_worker *lead, const struct nam_
 NAM_FIBER_FN static int
 acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
 {
+	store->lead_boot = boot_of(lead);
 	return told(nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_ACQUIRE, 0, store->lease_ms,
 		&store->term), diag); /* SUSPENDS */
 }
@@ -43,8 +61,9 @@ acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag 
 NAM_FIBER_FN static int
 renew(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
 {
-	int rc = nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_RENEW, store->term,
-		store->lease_ms, &store->term); /* SUSPENDS */
+	int rc = is_of_another_life(store, lead) ? -NAM_E_TERM :
+		nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_RENEW, store->term,
+			store->lease_ms, &store->term); /* SUSPENDS */
 
 	(void)diag;
 	if (rc == -NAM_E_TERM)
@@ -57,7 +76,7 @@ release(struct nam__view_store *store, struct nam_worker *lead)
 {
 	uint64_t term;
 
-	if (store->term)
+	if (store->term && !is_of_another_life(store, lead))
 		(void)!nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_RELEASE, store->term, 0,
 			&term); /* SUSPENDS */
 	store->term = 0;
@@ -84,6 +103,7 @@ nam__view_store_embedded(uint32_t lease_ms)
 	struct nam__view_store *store = calloc(1, sizeof(*store));
 
 	if (store)
-		*store = (struct nam__view_store){ &ops, "embedded", lease_ms, 0 };
+		*store = (struct nam__view_store){ .ops = &ops, .name = "embedded",
+			.lease_ms = lease_ms };
 	return store;
 }

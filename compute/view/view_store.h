@@ -47,6 +47,7 @@ struct nam__view_store {
 	const char *name;
 	uint32_t lease_ms;
 	uint64_t term;			/* 0: it does not lead */
+	uint64_t lead_boot;		/* embedded: the life of the lead that gave the term */
 };
 
 struct nam__view_store *nam__view_store_embedded(uint32_t lease_ms) NAM_MUST_CHECK;

@@ -552,6 +552,37 @@ renew(struct actor *self)
 	free(view);
 }
 
+/* ---- another life of the lead ---------------------------------------------------------------- */
+
+/* A steward of the first life and one of the second have the same term. */
+static void
+lead_in_both_lives(struct actor *self)
+{
+	struct litmus_steward first, second;
+	struct nam__steward_passed passed = { 0 };
+
+	(void)self;
+	litmus_steward_begin(&first, litmus_steward_store());
+	litmus_steward_begin(&second, litmus_steward_store());
+	pass_once_leading(&first);
+	sim_server_restart(&litmus.cluster.servers[0]);
+	pass_once_leading(&second);
+	/* It finds the connection of its first life broken, and then the lead. */
+	for (unsigned i = 0; i < PASSES_MAX && !litmus.failed; i++) {
+		struct nam_diag diag;
+
+		if (!nam__steward_pass(&first.steward, &passed, &diag))
+			break;
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
+	}
+	if (passed.term)
+		litmus_fail("two stewards lead, with the terms %llu and %llu",
+			(unsigned long long)passed.term,
+			(unsigned long long)second.steward.store->term);
+	litmus_steward_end(&first);
+	litmus_steward_end(&second);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
@@ -625,5 +656,8 @@ const struct litmus_case litmus_steward_cases[] = {
 		"two stewards at once, with a record, while a memory server is added", 2, 0 },
 	{ { "steward_renews", LITMUS_LOADED, { NULL, renew }, { { 0 } } },
 		"a memory server is restarted, and a steward with a record says so", 2, 0 },
+	{ { "steward_other_life", LITMUS_LOADED, { NULL, lead_in_both_lives }, { { 0 } } },
+		"the lead is restarted, another steward leads, and the first one comes back", 2,
+		0 },
 	{ { 0 }, NULL, 0, 0 },
 };
