@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c -- the figures of a memory server in the text format of Prometheus. */
+/* metrics.c -- the figures of a process's memory servers in the text format of Prometheus. */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
-#include "memserver_internal.h"
+#include "memserver/move/host.h"
+
+#define SERVERS_MAX NAM_MOVE_HOSTED_MAX	/* hosted ones have the numbers from 1 on */
+
+/* Each family has the samples of all of these. */
+struct scrape {
+	FILE *to;
+	uint32_t count;
+	struct nam_rpc_status_reply servers[SERVERS_MAX];	/* the process's own is the first */
+};
 
 static void
 family(FILE *to, const char *name, const char *type, const char *help)
@@ -10,25 +21,65 @@ family(FILE *to, const char *name, const char *type, const char *help)
 	(void)fprintf(to, "# HELP nam_%s %s\n# TYPE nam_%s %s\n", name, help, name, type);
 }
 
+/* Of a member of the status that has 4 or 8 bytes. */
 static void
-single(FILE *to, const char *name, const char *type, const char *help, uint64_t value)
+single(const struct scrape *scrape, const char *name, const char *type, const char *help,
+	size_t offset, size_t size)
 {
-	family(to, name, type, help);
-	(void)fprintf(to, "nam_%s %" PRIu64 "\n", name, value);
+	family(scrape->to, name, type, help);
+	for (uint32_t i = 0; i < scrape->count; i++) {
+		const struct nam_rpc_status_reply *status = &scrape->servers[i];
+		const void *at = (const uint8_t *)status + offset;
+		uint64_t value = size == sizeof(uint32_t) ? *(const uint32_t *)at :
+			*(const uint64_t *)at;
+
+		(void)fprintf(scrape->to, "nam_%s{id=\"%u\"} %" PRIu64 "\n", name,
+			status->server_id, value);
+	}
 }
 
 static void
-write_memory(FILE *to, const struct nam_memory_figures *kinds)
+write_singles(const struct scrape *scrape)
+{
+#define MEMBER(name)                                                                                \
+	offsetof(struct nam_rpc_status_reply, name),                                                \
+		sizeof(((struct nam_rpc_status_reply *)NULL)->name)
+	single(scrape, "phase", "gauge", "0: it serves; 1, 2: memory moves to it; 3: its memory "
+		"has moved away.", MEMBER(phase));
+	single(scrape, "regions", "gauge", "Regions of memory.", MEMBER(regions));
+	single(scrape, "clients", "gauge", "Clients that are alive; server 0 knows.",
+		MEMBER(clients));
+	single(scrape, "indexes", "gauge", "Indexes in the catalog; server 0 has it.",
+		MEMBER(indexes));
+	single(scrape, "stores", "gauge", "Key-value stores in the catalog; server 0 has it.",
+		MEMBER(stores));
+	single(scrape, "connections", "gauge", "Connections.", MEMBER(connections));
+	single(scrape, "connections_accepted_total", "counter", "Connections that were accepted.",
+		MEMBER(figures.accepted));
+#undef MEMBER
+}
+
+static void
+write_info(const struct scrape *scrape)
+{
+	family(scrape->to, "info", "gauge", "The memory servers of the process.");
+	for (uint32_t i = 0; i < scrape->count; i++)
+		(void)fprintf(scrape->to, "nam_info{id=\"%u\",version=\"%s\"} 1\n",
+			scrape->servers[i].server_id, scrape->servers[i].version);
+	family(scrape->to, "uptime_seconds", "gauge", "Since the start.");
+	for (uint32_t i = 0; i < scrape->count; i++)
+		(void)fprintf(scrape->to, "nam_uptime_seconds{id=\"%u\"} %.3f\n",
+			scrape->servers[i].server_id, (double)scrape->servers[i].uptime_ns / 1e9);
+}
+
+static void
+write_memory(FILE *to, const struct nam_rpc_status_reply *status)
 {
 	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private",
 		"read_only" };
 
-	family(to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; private: "
-		"trees and key-value stores; read_only: buckets that clients read) and state "
-		"(untouched, used, free: given back, waiting: given back, but a client may still "
-		"read it).");
 	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
-		const struct nam_memory_figures *m = &kinds[i];
+		const struct nam_memory_figures *m = &status->figures.memory[i];
 		const struct {
 			const char *state;
 			uint64_t bytes;
@@ -40,84 +91,129 @@ write_memory(FILE *to, const struct nam_memory_figures *kinds)
 		};
 
 		for (size_t j = 0; j < sizeof(states) / sizeof(states[0]); j++)
-			(void)fprintf(to, "nam_memory_bytes{kind=\"%s\",state=\"%s\"} %" PRIu64
-				"\n", names[i], states[j].state, states[j].bytes);
+			(void)fprintf(to, "nam_memory_bytes{id=\"%u\",kind=\"%s\",state=\"%s\"} %"
+				PRIu64 "\n", status->server_id, names[i], states[j].state,
+				states[j].bytes);
 	}
 }
 
 static void
-write_causes(FILE *to, const char *name, const char *label, const char *help,
-	const char *const *causes, const uint64_t *counts, uint32_t count)
+write_memories(const struct scrape *scrape)
 {
-	family(to, name, "counter", help);
-	for (uint32_t i = 0; i < count; i++)
-		(void)fprintf(to, "nam_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, causes[i],
-			counts[i]);
+	family(scrape->to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; "
+		"private: trees and key-value stores; read_only: buckets that clients read) and "
+		"state (untouched, used, free: given back, waiting: given back, but a client may "
+		"still read it).");
+	for (uint32_t i = 0; i < scrape->count; i++)
+		write_memory(scrape->to, &scrape->servers[i]);
+}
+
+static void
+write_refusals(const struct scrape *scrape)
+{
+#define TEXT(name, text) text,
+	static const char *const reasons[] = { NAM_REFUSALS(TEXT) };
+#undef TEXT
+
+	family(scrape->to, "refusals_total", "counter", "Connections that were refused.");
+	for (uint32_t i = 0; i < scrape->count; i++)
+		for (uint32_t j = 0; j < NAM_REFUSALS_COUNT; j++)
+			(void)fprintf(scrape->to, "nam_refusals_total{id=\"%u\",reason=\"%s\"} %"
+				PRIu64 "\n", scrape->servers[i].server_id, reasons[j],
+				scrape->servers[i].figures.refused[j]);
+}
+
+/* The process has these once, for all of its memory servers. */
+static void
+write_process(FILE *to, const struct nam_rpc_status_reply *own)
+{
+#define TEXT(name, text) text,
+	static const char *const causes[] = { NAM_SERVER_RESTARTS(TEXT) };
+#undef TEXT
+
+	family(to, "spare_bytes", "gauge", "For more memory that moves to the process.");
+	(void)fprintf(to, "nam_spare_bytes %" PRIu64 "\n", own->spare_bytes);
+	family(to, "restarts_total", "counter", "Second looks of handlers at a node of a tree.");
+	for (uint32_t i = 0; i < NAM_SERVER_RESTARTS_COUNT; i++)
+		(void)fprintf(to, "nam_restarts_total{cause=\"%s\"} %" PRIu64 "\n", causes[i],
+			own->figures.restarts[i]);
+}
+
+static void
+write_latency(FILE *to, uint32_t id, const char *service,
+	const struct nam_service_figures *figures)
+{
+	uint64_t bound_ns = NAM_LATENCY_FIRST_NS, within = 0;
+	char labels[64];
+
+	(void)snprintf(labels, sizeof(labels), "id=\"%u\",service=\"%s\"", id, service);
+	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound_ns *= 4) {
+		within += figures->within[i];
+		(void)fprintf(to, "nam_request_seconds_bucket{%s,le=\"%.6f\"} %" PRIu64 "\n",
+			labels, (double)bound_ns / 1e9, within);
+	}
+	(void)fprintf(to, "nam_request_seconds_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n"
+		"nam_request_seconds_sum{%s} %.9f\n"
+		"nam_request_seconds_count{%s} %" PRIu64 "\n", labels, figures->requests, labels,
+		(double)figures->total_ns / 1e9, labels, figures->requests);
+}
+
+static void
+write_failures(FILE *to, uint32_t id, const char *service,
+	const struct nam_service_figures *figures)
+{
+	(void)fprintf(to, "nam_request_failures_total{id=\"%u\",service=\"%s\"} %" PRIu64 "\n", id,
+		service, figures->failed);
 }
 
 /* Types without a request have no lines. */
 static void
-write_latency(FILE *to, const char *service, const struct nam_service_figures *figures)
+write_services(const struct scrape *scrape, void (*write)(FILE *to, uint32_t id,
+	const char *service, const struct nam_service_figures *figures))
 {
-	uint64_t bound_ns = NAM_LATENCY_FIRST_NS, within = 0;
+	for (uint32_t i = 0; i < scrape->count; i++) {
+		const struct nam_rpc_status_reply *status = &scrape->servers[i];
 
-	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound_ns *= 4) {
-		within += figures->within[i];
-		(void)fprintf(to, "nam_request_seconds_bucket{service=\"%s\",le=\"%.6f\"} %" PRIu64
-			"\n", service, (double)bound_ns / 1e9, within);
-	}
-	(void)fprintf(to, "nam_request_seconds_bucket{service=\"%s\",le=\"+Inf\"} %" PRIu64 "\n"
-		"nam_request_seconds_sum{service=\"%s\"} %.9f\n"
-		"nam_request_seconds_count{service=\"%s\"} %" PRIu64 "\n", service,
-		figures->requests, service, (double)figures->total_ns / 1e9, service,
-		figures->requests);
-}
-
-static void
-write_services(FILE *to, const struct nam_service_figures *services)
-{
-	family(to, "request_seconds", "histogram", "Time that a service takes for a request, "
-		"without queues and the network.");
-	for (uint16_t i = 0; i < NAM_RPC_TYPES_COUNT; i++) {
-		if (services[i].requests)
-			write_latency(to, i ? nam_rpc_type_name(i) : "MALFORMED", &services[i]);
-	}
-	family(to, "request_failures_total", "counter", "Requests that were answered with an "
-		"error.");
-	for (uint16_t i = 0; i < NAM_RPC_TYPES_COUNT; i++) {
-		if (services[i].requests)
-			(void)fprintf(to, "nam_request_failures_total{service=\"%s\"} %" PRIu64
-				"\n", i ? nam_rpc_type_name(i) : "MALFORMED", services[i].failed);
+		for (uint16_t j = 0; j < NAM_RPC_TYPES_COUNT; j++)
+			if (status->figures.services[j].requests)
+				write(scrape->to, status->server_id,
+					j ? nam_rpc_type_name(j) : "MALFORMED",
+					&status->figures.services[j]);
 	}
 }
 
-void
+/* With the mutex of the host, so nothing is written meanwhile. */
+static int
+collect(struct nam_server *server, void *arg)
+{
+	struct scrape *scrape = arg;
+
+	if (scrape->count < SERVERS_MAX)
+		nam__status(server, &scrape->servers[scrape->count++]);
+	return 0;
+}
+
+int
 nam_server_metrics(struct nam_server *server, FILE *to)
 {
-#define TEXT(name, text) text,
-	static const char *const refusals[] = { NAM_REFUSALS(TEXT) };
-	static const char *const restarts[] = { NAM_SERVER_RESTARTS(TEXT) };
-#undef TEXT
-	struct nam_rpc_status_reply status;
+	struct scrape *scrape = calloc(1, sizeof(*scrape));
 
-	nam__status(server, &status);
-	family(to, "info", "gauge", "The memory server.");
-	(void)fprintf(to, "nam_info{id=\"%u\",version=\"%s\"} 1\n", status.server_id,
-		status.version);
-	family(to, "uptime_seconds", "gauge", "Since the start.");
-	(void)fprintf(to, "nam_uptime_seconds %.3f\n", (double)status.uptime_ns / 1e9);
-	write_memory(to, status.figures.memory);
-	single(to, "regions", "gauge", "Regions of memory.", status.regions);
-	single(to, "clients", "gauge", "Clients that are alive; server 0 knows.", status.clients);
-	single(to, "indexes", "gauge", "Indexes in the catalog; server 0 has it.", status.indexes);
-	single(to, "stores", "gauge", "Key-value stores in the catalog; server 0 has it.",
-		status.stores);
-	single(to, "connections", "gauge", "Connections.", status.connections);
-	single(to, "connections_accepted_total", "counter", "Connections that were accepted.",
-		status.figures.accepted);
-	write_causes(to, "refusals_total", "reason", "Connections that were refused.", refusals,
-		status.figures.refused, NAM_REFUSALS_COUNT);
-	write_causes(to, "restarts_total", "cause", "Second looks of handlers at a node of a tree.",
-		restarts, status.figures.restarts, NAM_SERVER_RESTARTS_COUNT);
-	write_services(to, status.figures.services);
+	if (!scrape)
+		return -ENOMEM;
+	scrape->to = to;
+	(void)collect(server, scrape);
+	(void)nam__hosted_each(server, collect, scrape);
+	write_info(scrape);
+	write_memories(scrape);
+	write_singles(scrape);
+	write_refusals(scrape);
+	write_process(to, &scrape->servers[0]);
+	family(to, "request_seconds", "histogram", "Time that a service takes for a request, "
+		"without queues and the network.");
+	write_services(scrape, write_latency);
+	family(to, "request_failures_total", "counter", "Requests that were answered with an "
+		"error.");
+	write_services(scrape, write_failures);
+	free(scrape);
+	return 0;
 }

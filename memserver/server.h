@@ -131,9 +131,12 @@ int nam_server_reload_keys(struct nam_server *server, struct nam_diag *diag) NAM
 /**
  * nam_server_metrics -- write all figures in the text format of Prometheus.
  *
- * Any thread.  Cost: some 10 KiB of text; locks that handlers take for allocations and names.
+ * Samples of this memory server, and of those that its process hosts for others, have the label
+ * id="N".  nam_spare_bytes and nam_restarts_total are the process's, and have none.
+ * Any thread.  Cost: some 10 KiB of text for each; locks that handlers take for allocations and
+ * names.  0, or -ENOMEM: nothing was written.
  */
-void nam_server_metrics(struct nam_server *server, FILE *to);
+int nam_server_metrics(struct nam_server *server, FILE *to) NAM_MUST_CHECK;
 
 /* For people: "8 GiB in 8 regions of 1 GiB, 2 MiB pages, 1 handler thread". */
 void nam_server_describe(const struct nam_server *server, char *text, size_t size);

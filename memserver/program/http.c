@@ -38,6 +38,7 @@ answer(void *arg, struct MHD_Connection *connection, const char *url, const char
 	char *text = NULL;
 	size_t bytes;
 	FILE *to;
+	int rc;
 
 	(void)version;
 	(void)upload;
@@ -56,9 +57,11 @@ answer(void *arg, struct MHD_Connection *connection, const char *url, const char
 	to = open_memstream(&text, &bytes);
 	if (!to)
 		return MHD_NO;
-	nam_server_metrics(arg, to);
-	if (fclose(to))
+	rc = nam_server_metrics(arg, to);
+	if (fclose(to) || rc) {
+		free(text);
 		return MHD_NO;
+	}
 	return respond(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text,
 		MHD_RESPMEM_MUST_FREE);
 }

@@ -33,11 +33,12 @@ expect 5 namctl get nothing 1
 out=$(get 127.0.0.1 $port /metrics) err=
 says "200 text/plain; version=0.0.4"
 says 'nam_info{id="0",version='
-says 'nam_memory_bytes{kind="private",state="used"} '
-says 'nam_request_seconds_count{service="CATALOG_PUT"} 1'
-says 'nam_request_failures_total{service="CATALOG_GET"} 1'
-says 'nam_request_seconds_bucket{service="CATALOG_PUT",le="+Inf"} 1'
-says 'nam_refusals_total{reason="peer"} 0'
+says 'nam_memory_bytes{id="0",kind="private",state="used"} '
+says 'nam_request_seconds_count{id="0",service="CATALOG_PUT"} 1'
+says 'nam_request_failures_total{id="0",service="CATALOG_GET"} 1'
+says 'nam_request_seconds_bucket{id="0",service="CATALOG_PUT",le="+Inf"} 1'
+says 'nam_refusals_total{id="0",reason="peer"} 0'
+says 'nam_restarts_total{cause='
 [[ $out != *'kind="private",state="used"} 0'* ]] || fail "no private memory is in use: $out"
 out=$(get 127.0.0.1 $port /)
 expect 0 namctl --json status
@@ -48,7 +49,7 @@ expect 0 namctl kv create pairs --engine cuckoo --onesided --memory 4M
 expect 0 namctl --json status
 json 'r["servers"][0]["memory"]["read_only"]["carved_bytes"] == 4 << 20'
 out=$(get 127.0.0.1 $port /metrics) err=
-says 'nam_memory_bytes{kind="read_only",state="used"} 4194304'
+says 'nam_memory_bytes{id="0",kind="read_only",state="used"} 4194304'
 expect 0 namctl top --interval-ms 50
 says "STATUS"
 says "p99 us"
@@ -85,7 +86,7 @@ host=127.0.0.1
 nam_server_start 0 --memory 32M --pages 4k --metrics "$host:$port" --log-level error ||
 	exit 1
 out=$(get "$host" $port /metrics)
-says 'nam_uptime_seconds'
+says 'nam_uptime_seconds{id="0"} '
 nam_servers_stop || fail "the memory server ended badly"
 [ "$(wc -l <"$tmp/server0.log")" -eq 1 ] || fail "a quiet log: $(cat "$tmp/server0.log")"
 
@@ -102,4 +103,26 @@ grep -qF " server=0 listen=\"shm:$tmp/a\\\" level=error x=\\\\\\x0a\\x1btime=now
 	"$tmp/server0.log" || fail "the address is not one value: $(cat "$tmp/server0.log")"
 [ "$(grep -vc '^time=.* level=' "$tmp/server0.log")" -eq 0 ] ||
 	fail "an event has several lines: $(cat "$tmp/server0.log")"
-finish "metrics: on loopback, with the figures of what was done"
+
+# The process that has the memory of two memory servers shows both.
+for id in 0 1; do
+	nam_server_start $id --memory 16M --pages 4k --spare 24M --metrics $((port + id)) || exit 1
+done
+NAM_CLUSTER=$(nam_server_address 0),$(nam_server_address 1)
+expect 0 namctl index create keys --design coarse
+expect 0 namctl server drain 1
+out=$(get 127.0.0.1 $port /metrics) err=
+for id in 0 1; do
+	says "nam_info{id=\"$id\",version="
+	says "nam_phase{id=\"$id\"} 0"
+	says "nam_memory_bytes{id=\"$id\",kind=\"private\",state=\"used\"} "
+	says "nam_request_seconds_count{id=\"$id\",service="
+done
+says "nam_spare_bytes $((8 << 20))"
+twice=$(sed -E '/^nam_/s/ [^ ]*$//' <<<"$out" | sort | uniq -d)
+[ -z "$twice" ] || fail "families or samples that come twice: $twice"
+out=$(get 127.0.0.1 $((port + 1)) /metrics) err=
+says 'nam_phase{id="1"} 3'
+[[ $out != *'id="0"'* ]] || fail "server 0 is in another process: $out"
+nam_servers_stop || fail "a memory server ended badly"
+finish "metrics: of all memory servers of a process, on loopback, and of what was done"
