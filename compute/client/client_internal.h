@@ -230,6 +230,8 @@ NAM_FIBER_FN int nam__regions_learn(struct nam_client *client, uint32_t first, u
  */
 NAM_FIBER_FN int nam__regions_refresh(struct nam_client *client) NAM_MUST_CHECK;
 
+/* worker/connect.c: -NAM_E_FABRIC_FENCED, with its text. */
+int nam__fenced_explain(const struct nam_client *client, struct nam_diag *diag);
 /* workers.c: connect a worker's queue pairs, or say which server refused and why. */
 int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */

@@ -37,6 +37,8 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
 		if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
 			return nam__denial_explain(client, server, diag);
+		if (rc == -NAM_E_FENCED)
+			return nam__fenced_explain(client, diag);
 		if (nam_err_is(rc, NAM_E_LIMIT) || rc == -EDQUOT || rc == -EMFILE)
 			return nam_diag_set(diag, -NAM_E_FABRIC_REFUSED, "the memory server at %s "
 				"refused the connection: %s", server->address,

@@ -13,14 +13,20 @@
 #define WHY_POLL_NS 100000ull
 
 int
+nam__fenced_explain(const struct nam_client *client, struct nam_diag *diag)
+{
+	return nam_diag_set(diag, -NAM_E_FABRIC_FENCED, "the memory servers have fenced this "
+		"client (%u): they closed its connections, and it counts as dead; connect anew",
+		client->id);
+}
+
+int
 nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
 {
 	const char *address = worker->client->servers[slot].address;
 
 	if (status == -NAM_E_FABRIC_FENCED)
-		return nam_diag_set(&worker->diag, status,
-			"the memory servers have fenced this client (%u): they closed its "
-			"connections, and it counts as dead; connect anew", worker->client->id);
+		return nam__fenced_explain(worker->client, &worker->diag);
 	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
 		return nam_diag_set(&worker->diag, status,
 			"the memory server at %s is gone: if it still runs, and only the way there "
@@ -155,10 +161,8 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 	if (!rc)
 		return 0;
 	/* It was fenced before it needed this connection. */
-	if (rc == -NAM_E_FENCED) {
+	if (rc == -NAM_E_FABRIC_FENCED)
 		atomic_store_explicit(&worker->client->fenced, true, memory_order_relaxed);
-		rc = nam__failure_explain(worker, slot, -NAM_E_FABRIC_FENCED);
-	}
 	end_ns = nam_now_ns();
 	answering->refusal = rc;
 	answering->connect_again_ns = end_ns +

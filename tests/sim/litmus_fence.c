@@ -129,7 +129,7 @@ come_back(struct actor *self)
 	litmus.flags[ONE] = true;
 	litmus_await(THREE);
 	rc = nam_worker_open(self->client, &worker, &diag);
-	if (rc && rc != -NAM_E_FENCED)
+	if (rc && rc != -NAM_E_FABRIC_FENCED)
 		litmus_fail("a client that is dead connects: %s", nam_err_name(rc));
 	if (rc)
 		return;
