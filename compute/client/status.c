@@ -65,7 +65,7 @@ status_fill(const struct nam__server *server, int rc, const struct nam_rpc_statu
 	struct nam_server_status *status)
 {
 	memset(status, 0, sizeof(*status));
-	(void)snprintf(status->address, sizeof(status->address), "%s", server->address);
+	(void)snprintf(status->address, sizeof(status->address), "%s", server->address ?: "");
 	status->rc = rc;
 	status->ready_bytes = (uint64_t)server->ready_mib << 20;
 	status->memory_bytes = (uint64_t)server->total_mib << 20;
@@ -190,6 +190,8 @@ server_ask(void *arg)
 		asked->rc = rc;
 	else
 		status_fill(&client->servers[0], rc, &reply, &asked->status);
+	/* A client whose key cannot be read knows none. */
+	(void)snprintf(asked->status.address, sizeof(asked->status.address), "%s", asked->address);
 	if (!rc) {
 		asked->boot = client->servers[0].boot;
 		view_ask(asked, client);
