@@ -198,9 +198,12 @@ static void
 appear(struct nam__membership *membership, struct nam__connection *connection)
 {
 	struct nam__newest *newest = &membership->newest[connection->client_id];
+	bool writes = connection->proven.role != NAM_ROLE_READ;
 
-	nam__newest_note(membership, connection->client_id, connection->incarnation, false);
-	if (newest->incarnation == connection->incarnation && !newest->key)
+	/* M18: the names that readers claim keep no writer out. */
+	if (writes)
+		nam__newest_note(membership, connection->client_id, connection->incarnation, false);
+	if (writes && newest->incarnation == connection->incarnation && !newest->key)
 		newest->key = connection->proven.print;
 	membership->present[connection->client_id]++;
 	connection->present = true;

@@ -322,6 +322,33 @@ regions__name_a_client__THE_CONNECTION_IS_ITS(void **state)
 	leave(f, &other);
 }
 
+/* The name that a reader claims keeps no writer out, and does not count as given out. */
+static void
+attach__of_a_reader__MAKES_NO_OTHER_OLD(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection reader = { .client_id = 9, .incarnation = 30000,
+		.proven = { 4711, NAM_ROLE_READ } };
+	struct nam__connection writer = { .client_id = 9, .incarnation = 1,
+		.proven = { 4712, NAM_ROLE_WRITE } };
+
+	assert_int_equal(nam__membership_attach(&f->server->membership, &reader), 0);
+	assert_int_equal(f->server->membership.newest_of_all, 0);
+	assert_int_equal(nam__membership_attach(&f->server->membership, &writer), 0);
+	assert_int_equal(f->server->membership.newest_of_all, 1);
+	leave(f, &writer);
+	leave(f, &reader);
+	/* Nor does it take the name for its key. */
+	reader = (struct nam__connection){ .client_id = 10, .incarnation = 1,
+		.proven = { 4711, NAM_ROLE_READ } };
+	writer = (struct nam__connection){ .client_id = 10, .incarnation = 1,
+		.proven = { 4712, NAM_ROLE_WRITE } };
+	assert_int_equal(nam__membership_attach(&f->server->membership, &reader), 0);
+	assert_int_equal(nam__membership_attach(&f->server->membership, &writer), 0);
+	leave(f, &writer);
+	leave(f, &reader);
+}
+
 static void
 fence__malformed__IS_PROTOCOL(void **state)
 {
@@ -373,6 +400,7 @@ main(void)
 		TEST_3(close__incarnation_wraps__COMPARES_DISTANCES),
 		TEST_3(close__lower_term__IS_TERM),
 		TEST_3(regions__name_a_client__THE_CONNECTION_IS_ITS),
+		TEST_3(attach__of_a_reader__MAKES_NO_OTHER_OLD),
 		TEST(fence__malformed__IS_PROTOCOL),
 		TEST_3(fence__steps_of_the_lead_elsewhere__ARE_CLUSTER),
 	};
