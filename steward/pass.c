@@ -54,12 +54,14 @@ lead(struct nam__steward *steward, struct nam_diag *diag)
 	struct nam_worker *worker = steward->lead->epoch_worker;
 	uint64_t term = store->term;
 	int rc = term ? store->ops->renew(store, worker, diag) : -NAM_E_TERM; /* SUSPENDS */
+	bool deposed;
 
-	if (term && rc == -NAM_E_TERM)
+	deposed = term && rc == -NAM_E_TERM;
+	if (deposed)
 		tell(steward, "deposed", "term=%llu", (unsigned long long)term);
 	if (rc == -NAM_E_TERM)
 		rc = store->ops->acquire(store, worker, diag); /* SUSPENDS */
-	if (!rc && store->term != term)
+	if (!rc && store->term && (store->term != term || deposed))
 		tell(steward, "leads", "term=%llu store=%s", (unsigned long long)store->term,
 			store->name);
 	return rc == -NAM_E_TERM ? 0 : rc;
@@ -84,9 +86,24 @@ has_lasted(struct nam__steward *steward, uint64_t view, uint16_t client, uint16_
 	       now - steward->late.since_ns >= steward->fence_ms * 1000000ull;
 }
 
+static uint32_t
+silence_ms(const struct nam__steward *steward)
+{
+	return steward->fence_ms > SILENT_MS_MIN ? steward->fence_ms : SILENT_MS_MIN;
+}
+
+/* A client lives and does not acknowledge the member that is joining: it does not reach it. */
+static bool
+is_out_of_reach(struct nam__steward *steward, const struct nam__cluster_view *view)
+{
+	return view->acknowledged < view->head.number &&
+	       view->delaying && view->delaying_ms < silence_ms(steward) &&
+	       has_lasted(steward, view->head.number, view->delaying, view->delaying_incarnation);
+}
+
 /*
- * The change that is due to the member that is joining; 0: none.  If it stays silent, no client
- * can acknowledge it, so it is taken out again: nothing lies there yet (C20).
+ * The change that is due to the member that is joining; 0: none.  If it stays silent, or a client
+ * does not reach it, it is taken out again: nothing lies there yet (C20, C25).
  */
 static enum nam_rpc_view_change
 due(struct nam__steward *steward, const struct nam__cluster_view *view,
@@ -97,7 +114,8 @@ due(struct nam__steward *steward, const struct nam__cluster_view *view,
 		&diag);
 
 	*ret_silent = rc && rc != -ENOENT;
-	if (rc == -ENOENT || (rc && has_lasted(steward, view->head.number, 0, 0)))
+	if (rc == -ENOENT || (rc ? has_lasted(steward, view->head.number, 0, 0) :
+			is_out_of_reach(steward, view)))
 		return NAM_RPC_VIEW_ABORT;
 	return !rc && view->acknowledged >= view->head.number ? NAM_RPC_VIEW_UP : 0;
 }
@@ -225,14 +243,13 @@ reaches(const struct nam__steward *steward, const struct nam__cluster_view *view
 static struct stopped
 stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
 {
-	uint32_t silent_ms = steward->fence_ms > SILENT_MS_MIN ? steward->fence_ms : SILENT_MS_MIN;
 	struct stopped stopped = { 0 };
 
 	if (awaited && view->delaying && has_lasted(steward, view->head.number, view->delaying,
 		view->delaying_incarnation))
 		stopped = (struct stopped){ view->delaying, view->delaying_incarnation,
 			"stopped" };
-	else if (steward->fence_ms && view->silent && view->silent_ms >= silent_ms)
+	else if (steward->fence_ms && view->silent && view->silent_ms >= silence_ms(steward))
 		stopped = (struct stopped){ view->silent, view->silent_incarnation, "stopped" };
 	else if (steward->fence_ms && view->cut && view->cut_ms >= steward->fence_ms &&
 		reaches(steward, view, view->cut_from))

@@ -69,6 +69,7 @@ pages_get(struct nam_worker *worker, uint32_t slot, struct nam_rpc_view_reply *r
 		view->acknowledged = reply->acknowledged;
 		view->delaying = reply->delaying;
 		view->delaying_incarnation = reply->delaying_incarnation;
+		view->delaying_ms = reply->delaying_ms;
 		view->silent = reply->silent;
 		view->silent_incarnation = reply->silent_incarnation;
 		view->silent_ms = reply->silent_ms;

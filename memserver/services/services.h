@@ -200,6 +200,8 @@ nam__member_lives(const struct nam__membership *membership, uint32_t id)
 
 /* ---- services/silence.c ---------------------------------------------------------------------- */
 
+/* At the most UINT32_MAX. */
+uint32_t nam__ms_since(uint64_t since, uint64_t now);
 /* With the mutex.  The living client that has held back the epoch longest in silence; 0: none. */
 uint16_t nam__member_silent(struct nam__membership *membership, uint32_t *ret_ms);
 /* With the mutex.  It has lost the memory server with that id and boot. */

@@ -27,8 +27,8 @@ holds_back(const struct nam__membership *membership, uint32_t id, uint64_t now)
 	return false;
 }
 
-static uint32_t
-ms_since(uint64_t since, uint64_t now)
+uint32_t
+nam__ms_since(uint64_t since, uint64_t now)
 {
 	uint64_t ms = (now - since) / 1000000;
 
@@ -53,7 +53,7 @@ nam__member_silent(struct nam__membership *membership, uint32_t *ret_ms)
 			silent = id;
 		}
 	}
-	*ret_ms = ms_since(since, now);
+	*ret_ms = nam__ms_since(since, now);
 	return silent;
 }
 
@@ -142,6 +142,6 @@ nam__member_cut(const struct nam__membership *membership, uint16_t *ret_from, ui
 	/* A host that is gone hides no client that is cut off from another one. */
 	turn = (uint32_t)(now / (NAM_VIEW_CUT_TURN_MS * 1000000ull) % losses.count);
 	*ret_from = losses.each[turn].from->id;
-	*ret_ms = ms_since(losses.each[turn].since_ns, now);
+	*ret_ms = nam__ms_since(losses.each[turn].since_ns, now);
 	return losses.each[turn].client;
 }

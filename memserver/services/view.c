@@ -132,6 +132,8 @@ reply_view(struct nam__exchange *exchange)
 		.cut_incarnation = cut ? membership->members[cut].incarnation : 0,
 		.cut_from = cut_from,
 		.cut_ms = cut_ms,
+		.delaying_ms = id ? nam__ms_since(membership->members[id].heard_ns,
+			nam_now_ns()) : 0,
 	};
 	if (count)
 		memcpy(reply->members, &view->members[request->first],
