@@ -74,7 +74,7 @@ extern "C" {
 	X(VIEW, 5408, USAGE, "the view of the cluster has changed meanwhile")                       \
 	X(TERM, 5409, USAGE, "another steward leads")                                               \
 	X(VIEW_STORE, 5410, USAGE, "another view store decides the view of the cluster")            \
-	X(UNMOVABLE, 5411, USAGE, "key-value stores of a memory server cannot move")                \
+	X(UNMOVABLE, 5411, USAGE, "the lead cannot move, nor what clients READ of key-value stores")  \
 	X(REGIONS, 5412, USAGE, "the memory servers differ in their ids or regions")                \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 

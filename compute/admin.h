@@ -83,13 +83,13 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  *	-NAM_E_CLUSTER			no member has its id; it is no successor; the lead is not to
  *					be found
  *	-NAM_E_REGIONS			it has other regions than the old one
- *	-NAM_E_UNMOVABLE		it is the lead, or has key-value stores
+ *	-NAM_E_UNMOVABLE		it is the lead, or has a key-value store for one-sided GETs
  *	-NAM_E_FABRIC_TIMEOUT		a client did not stop in time, or copying takes longer
  *	-NAM_E_FABRIC_*			one of both does not answer, or the lead does not
  *	-NAM_E_VIEW			the move was given up meanwhile
  *
  * Cost:	some connections and RPCs; 1 READ and 1 WRITE for each MiB; 1 RPC to each of both
- *		for each 4 KiB of the books.
+ *		for each 4 KiB of the books, trees and key-value stores.
  */
 int nam_server_move(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,

@@ -65,6 +65,22 @@ nam_rpc_kv_counts_add(struct nam_rpc_kv_counts *sum, const struct nam_rpc_kv_cou
 		((uint64_t *)sum)[i] += ((const uint64_t *)counts)[i];
 }
 
+#define NAM_RPC_KV_TALLIES 5u
+
+/* A partition beside its chunks, for another memory server (move_rpc.h). */
+struct nam_rpc_kv_image {
+	struct nam_rpc_kv_counts counts;	/* that its engine keeps; else 0 */
+	uint64_t tallies[NAM_RPC_KV_TALLIES];	/* hits, misses, puts, deletes, refusals */
+	uint32_t cells, carved, free_first, free_count;
+	uint32_t hand;
+	/* Engine cuckoo; else 0: */
+	uint32_t base, level, split;	/* struct nam__cuckoo_shape */
+	uint32_t chunks;		/* of the tables */
+	uint32_t stash_count, stash_hand, cell_hand;
+	uint32_t generation, any_closed;
+};
+_Static_assert(sizeof(struct nam_rpc_kv_image) % 8 == 0, "a part of books");
+
 struct nam_rpc_kv_describe_reply {
 	uint64_t memory_bytes;		/* on this memory server */
 	uint8_t mode, engine, onesided, reserved;

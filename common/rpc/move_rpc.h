@@ -13,9 +13,11 @@
  *		connection ends, FENCE answers -EAGAIN
  *	IMPORT	the successor: the same pages, in order, over one connection.  The first one begins
  *		anew; the last one checks all and takes it, or changes nothing.  If the books have
- *		no trees, the successor is an ordinary memory server then
- *	OPEN	the successor, if the books have trees and the mover has filled them: it is an
- *		ordinary memory server
+ *		no trees and no stores, the successor is an ordinary memory server then
+ *	PEEK	the old memory server, while its books are out: a piece of the chunks of a store
+ *	POKE	the successor, if the books have that store: the same piece
+ *	OPEN	the successor, if the books have trees or stores and the mover has filled them: it
+ *		is an ordinary memory server
  *	RETIRE	the old memory server: it takes no connections and serves nothing any more
  *
  * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
@@ -28,6 +30,9 @@
  * (tree_rpc.h).  The first scan begins with a key of zeroes, the next one behind the last pair; the
  * highest key is UINT64_MAX in each word.
  *
+ * Key-value stores lie in private memory, too.  IMPORT makes them anew, at other addresses, and the
+ * books have what their partitions keep beside the chunks.
+ *
  * -EDQUOT: HOST: more than is left of --spare.  -EEXIST: HOST: it has that id itself, or hosts a
  *	successor of it with other regions.
  * -EAGAIN: EXPORT: memory changes its kind, or an object is being dropped.  OPEN: a tree is being
@@ -38,13 +43,15 @@
  * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT, OPEN: it is no successor any
  *	more, or has books, or has none.
  * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.
- * -NAM_E_UNMOVABLE: EXPORT: there are key-value stores, or was one for one-sided GETs.
+ * -NAM_E_UNMOVABLE: EXPORT: there is a key-value store for one-sided GETs, or was one.
+ * -NAM_E_DROPPED: PEEK, POKE: it has no such store.
  * -NAM_E_FABRIC_PROTOCOL: IMPORT: a page is damaged, or out of order; begin anew.
  * -ENOMEM: EXPORT: as it was.  Last IMPORT, and -NAM_E_REMOTE_FULL: start another successor.
  */
 #ifndef NAM_COMMON_RPC_MOVE_RPC_H
 #define NAM_COMMON_RPC_MOVE_RPC_H
 
+#include "kv_rpc.h"
 #include "tree_rpc.h"
 #include "view_rpc.h"
 
@@ -53,7 +60,9 @@ enum nam_rpc_move_step {
 	NAM_RPC_MOVE_IMPORT,
 	NAM_RPC_MOVE_OPEN,
 	NAM_RPC_MOVE_RETIRE,
-	NAM_RPC_MOVE_HOST,
+	NAM_RPC_MOVE_PEEK,
+	NAM_RPC_MOVE_POKE,
+	NAM_RPC_MOVE_HOST,		/* this one and the next: of the lead, too */
 	NAM_RPC_MOVE_UNHOST,
 };
 
@@ -61,16 +70,28 @@ struct nam_rpc_move_request {
 	uint32_t step;			/* enum nam_rpc_move_step */
 	uint32_t reserved;
 	uint64_t boot;			/* of the memory server that is asked */
-	uint64_t at;			/* the page's first byte, of 8; OPEN, RETIRE: 0 */
-	uint8_t page[];			/* IMPORT: a multiple of 8; HOST, UNHOST: as below */
+	/* The page's first byte, of 8; PEEK, POKE: the piece's, in the chunks; others: 0 */
+	uint64_t at;
+	uint8_t page[];			/* IMPORT: a multiple of 8; others: as below, or nothing */
 };
 _Static_assert(sizeof(struct nam_rpc_move_request) == 24, "wire layout");
 
 struct nam_rpc_move_reply {
-	uint64_t bytes;			/* of the books; OPEN, RETIRE: 0 */
-	uint8_t page[];			/* EXPORT; HOST: as below */
+	uint64_t bytes;			/* of the books; others: 0 */
+	uint8_t page[];			/* EXPORT; PEEK: the piece; HOST: as below */
 };
 _Static_assert(sizeof(struct nam_rpc_move_reply) == 8, "wire layout");
+
+/* PEEK, POKE: within one chunk of the store, which are numbered as its partitions have them. */
+struct nam_rpc_move_piece {
+	uint64_t store;
+	uint32_t bytes;			/* 1 .. NAM_MOVE_PIECE_BYTES */
+	uint32_t reserved;
+	uint8_t data[];			/* POKE */
+};
+_Static_assert(sizeof(struct nam_rpc_move_piece) == 16, "wire layout");
+
+#define NAM_MOVE_PIECE_BYTES (NAM_RPC_BODY_MAX - 24 - 16)
 
 #define NAM_MOVE_HOSTED_MAX 64u		/* numbers of addresses within a process */
 
@@ -108,9 +129,11 @@ struct nam_move_head {
 	uint32_t clients;
 	uint32_t members;		/* of its copy of the view */
 	uint32_t trees;
+	uint32_t stores;
+	uint32_t partitions;		/* of all stores */
 	struct nam_view_head view;	/* number 0: it has no copy */
 };
-_Static_assert(sizeof(struct nam_move_head) == 88, "wire layout");
+_Static_assert(sizeof(struct nam_move_head) == 96, "wire layout");
 
 struct nam_move_region {
 	uint64_t bytes;
@@ -165,6 +188,16 @@ struct nam_move_tree {
 };
 _Static_assert(sizeof(struct nam_move_tree) == 184, "wire layout");
 
+struct nam_move_store {
+	struct nam_rpc_kv_create_request create;
+	uint16_t owner;			/* the id of the client that made it */
+	uint16_t reserved;
+	uint32_t chunks;		/* of NAM_MOVE_CHUNK_BYTES */
+};
+_Static_assert(sizeof(struct nam_move_store) == 40, "wire layout");
+
+#define NAM_MOVE_CHUNK_BYTES 32768u
+
 /* Where the parts of books are. */
 struct nam__books_parts {
 	struct nam_move_region *regions;
@@ -173,6 +206,8 @@ struct nam__books_parts {
 	struct nam_move_client *clients;
 	struct nam_view_member *members;
 	struct nam_move_tree *trees;
+	struct nam_move_store *stores;
+	struct nam_rpc_kv_image *partitions;	/* in the order of the stores */
 	uint64_t *hash;
 };
 
@@ -188,7 +223,9 @@ nam__books_parts(const uint64_t *books)
 	parts.clients = (void *)(parts.words + head->words);
 	parts.members = (void *)(parts.clients + head->clients);
 	parts.trees = (void *)(parts.members + head->members);
-	parts.hash = (void *)(parts.trees + head->trees);
+	parts.stores = (void *)(parts.trees + head->trees);
+	parts.partitions = (void *)(parts.stores + head->stores);
+	parts.hash = (void *)(parts.partitions + head->partitions);
 	return parts;
 }
 
@@ -200,7 +237,9 @@ nam__books_bytes(const struct nam_move_head *head)
 		head->words * sizeof(struct nam_move_word) +
 		head->clients * sizeof(struct nam_move_client) +
 		head->members * sizeof(struct nam_view_member) +
-		head->trees * sizeof(struct nam_move_tree) + sizeof(uint64_t);
+		head->trees * sizeof(struct nam_move_tree) +
+		head->stores * sizeof(struct nam_move_store) +
+		head->partitions * sizeof(struct nam_rpc_kv_image) + sizeof(uint64_t);
 }
 
 #endif /* NAM_COMMON_RPC_MOVE_RPC_H */

@@ -22,6 +22,7 @@
 #include "compute/rpc/call.h"
 #include "fence.h"
 #include "lead.h"
+#include "move_store.h"
 
 #define CHUNK_BYTES (1u << 20)
 #define FILL_PERCENT 92u		/* of a tree's nodes, as a bulk load does by default */
@@ -382,6 +383,20 @@ tree_fill(struct filling *filling)
 	return rc ?: load(filling, NAM_RPC_TREE_LOAD_END, NULL, 0); /* SUSPENDS */
 }
 
+/* The successor has made them anew, and their chunks hold anything. */
+NAM_FIBER_FN static int
+stores_fill(struct moving *moving)
+{
+	const struct nam_move_head *head = (const void *)moving->books;
+	const struct nam_move_store *stores = nam__books_parts((const void *)moving->books).stores;
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < head->stores; i++)
+		rc = nam__store_move(moving->old->epoch_worker, moving->new->epoch_worker,
+			&stores[i], moving->deadline_ns, &moving->moved.bytes); /* SUSPENDS */
+	return rc;
+}
+
 /* The successor has made them anew, empty. */
 NAM_FIBER_FN static int
 trees_fill(struct moving *moving)
@@ -394,8 +409,6 @@ trees_fill(struct moving *moving)
 		.request = nam_buffer_take(moving->new->epoch_worker, NAM_RPC_BODY_MAX),
 		.page = nam_buffer_take(moving->old->epoch_worker, NAM_RPC_BODY_MAX),
 	};
-	struct nam_rpc_move_reply reply;
-	uint32_t bytes = sizeof(reply);
 	int rc = filling.request && filling.page ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; !rc && i < head->trees; i++) {
@@ -406,10 +419,24 @@ trees_fill(struct moving *moving)
 		nam_buffer_give(moving->new->epoch_worker, filling.request, NAM_RPC_BODY_MAX);
 	if (filling.page)
 		nam_buffer_give(moving->old->epoch_worker, filling.page, NAM_RPC_BODY_MAX);
-	if (!rc && head->trees)
+	return rc;
+}
+
+/* Books without both are open already. */
+NAM_FIBER_FN static int
+private_fill(struct moving *moving)
+{
+	const struct nam_move_head *head = (const void *)moving->books;
+	struct nam_rpc_move_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc = trees_fill(moving); /* SUSPENDS */
+
+	if (!rc)
+		rc = stores_fill(moving); /* SUSPENDS */
+	if (!rc && (head->trees || head->stores))
 		rc = ask(moving, moving->new, NAM_RPC_MOVE_OPEN, 0, 0, &reply,
 			&bytes); /* SUSPENDS */
-	return rc ? explain(moving, moving->new, "copying trees to", rc) : 0;
+	return rc ? explain(moving, moving->new, "copying trees and key-value stores to", rc) : 0;
 }
 
 /* If it is not, the successor is one still, so the same move may begin again. */
@@ -445,7 +472,7 @@ copy(struct moving *moving)
 		rc = still_quiet(moving); /* SUSPENDS */
 	if (!rc)
 		rc = books_put(moving, true); /* SUSPENDS */
-	return rc ?: trees_fill(moving); /* SUSPENDS */
+	return rc ?: private_fill(moving); /* SUSPENDS */
 }
 
 /* ---- steps of the view --------------------------------------------------------------------- */

@@ -235,6 +235,21 @@ init(struct nam__kv_partition *p)
 		memset(p->chunks[i], 0xff, NAM__KV_CHUNK_BYTES);
 }
 
+static void
+image(const struct nam__kv_partition *p, struct nam_rpc_kv_image *ret)
+{
+	ret->hand = p->chained.hand;
+}
+
+static bool
+take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
+{
+	if (from->cells != p->cells.count || (from->hand && from->hand >= from->carved))
+		return false;
+	p->chained.hand = from->hand;
+	return true;
+}
+
 static int
 get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes, void *value,
 	uint32_t room, uint32_t *ret_bytes)
@@ -341,5 +356,7 @@ const struct nam__kv_engine nam__kv_chained_engine = {
 	.put = put,
 	.remove = remove_key,
 	.count = count,
+	.image = image,
+	.take = take,
 	.sound = sound,
 };

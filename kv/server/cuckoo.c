@@ -484,6 +484,57 @@ init(struct nam__kv_partition *p)
 	nam__kv_cells_init(&p->cells, p->chunks + chunks, -1, NAM__KV_CELLS_PER_CHUNK);
 }
 
+static void
+image(const struct nam__kv_partition *p, struct nam_rpc_kv_image *ret)
+{
+	const struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
+
+	ret->hand = cuckoo->hand;
+	ret->base = cuckoo->shape.base;
+	ret->level = cuckoo->shape.level;
+	ret->split = cuckoo->shape.split;
+	ret->chunks = cuckoo->chunks;
+	ret->stash_count = cuckoo->stash_count;
+	ret->stash_hand = cuckoo->stash_hand;
+	ret->cell_hand = cuckoo->cell_hand;
+	ret->generation = cuckoo->generation;
+	ret->any_closed = cuckoo->any_closed;
+}
+
+/* Tables and cells have chunks of their own. */
+static bool
+shape_ok(const struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
+{
+	uint64_t size = (uint64_t)from->base << (from->level & 31), buckets;
+
+	buckets = NAM__CUCKOO_STASH_BUCKETS + 2 * (size + from->split);
+	return from->base == p->cuckoo.shape.base && from->level < 32 && size <= UINT32_MAX / 8 &&
+		from->split < size && from->chunks < p->chunks_count &&
+		buckets <= (uint64_t)from->chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK &&
+		from->cells && from->cells % NAM__KV_CELLS_PER_CHUNK == 0 &&
+		from->cells / NAM__KV_CELLS_PER_CHUNK <= p->chunks_count - from->chunks;
+}
+
+static bool
+take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
+{
+	if (!shape_ok(p, from) || from->stash_count > STASH_SLOTS ||
+		(from->cell_hand && from->cell_hand >= from->carved) || !from->generation ||
+		from->generation >= NAM__CUCKOO_VISITED || from->any_closed > 1)
+		return false;
+	p->cuckoo = (struct nam__kv_cuckoo){
+		.shape = { from->base, from->level, from->split },
+		.chunks = from->chunks,
+		.stash_count = from->stash_count,
+		.stash_hand = from->stash_hand,
+		.hand = from->hand,
+		.cell_hand = from->cell_hand,
+		.generation = (uint8_t)from->generation,
+		.any_closed = from->any_closed,
+	};
+	return true;
+}
+
 /* 0 or -NAM_E_REMOTE_CORRUPT.  Looks at each byte once, for clients may write there. */
 static int
 value_read(const struct nam__kv_partition *p, uint32_t at, const struct nam__cuckoo_slot *slot,
@@ -708,5 +759,7 @@ const struct nam__kv_engine nam__kv_cuckoo_engine = {
 	.put = put,
 	.remove = remove_key,
 	.count = count,
+	.image = image,
+	.take = take,
 	.sound = sound,
 };

@@ -149,6 +149,40 @@ nam__kv_partition_count(struct nam__kv_partition *p, struct nam_rpc_kv_counts *s
 	unlock(p);
 }
 
+void
+nam__kv_partition_image(struct nam__kv_partition *p, struct nam_rpc_kv_image *ret)
+{
+	lock(p);
+	*ret = (struct nam_rpc_kv_image){
+		.counts = p->counts,
+		.cells = p->cells.count,
+		.carved = p->cells.carved,
+		.free_first = p->cells.free_first,
+		.free_count = p->cells.free_count,
+	};
+	for (unsigned i = 0; i < NAM__KV_TALLIES; i++)
+		ret->tallies[i] = tally_of(p, (enum nam__kv_tally)i);
+	p->engine->image(p, ret);
+	unlock(p);
+}
+
+bool
+nam__kv_partition_take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *image)
+{
+	/* The engine says which counts of cells there may be. */
+	if (image->carved > image->cells || image->free_count > image->cells ||
+		(image->free_first != NAM__KV_CELL_NONE && image->free_first >= image->carved) ||
+		!p->engine->take(p, image))
+		return false;
+	p->counts = image->counts;
+	p->cells.count = image->cells;
+	p->cells.carved = image->carved;
+	p->cells.free_first = image->free_first;
+	p->cells.free_count = image->free_count;
+	memcpy(p->tally, image->tallies, sizeof(p->tally));
+	return true;
+}
+
 bool
 nam__kv_partition_sound(struct nam__kv_partition *p, struct nam_diag *diag)
 {

@@ -48,6 +48,7 @@ enum nam__kv_tally {
 	NAM__KV_REFUSALS,
 	NAM__KV_TALLIES,		/* how many there are; or none of them */
 };
+_Static_assert(NAM__KV_TALLIES == NAM_RPC_KV_TALLIES, "an image has all");
 
 struct nam__kv_partition {
 	/* A cache line: a thread that takes the lock counts there. */
@@ -118,6 +119,15 @@ void nam__kv_partition_wipe(struct nam__kv_partition *partition);
 
 /* Add its counts to a sum. */
 void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam_rpc_kv_counts *sum);
+
+/* All that it keeps beside its chunks. */
+void nam__kv_partition_image(struct nam__kv_partition *partition, struct nam_rpc_kv_image *ret);
+/*
+ * A partition of the same store, engine and count of chunks, which has just begun, takes an image.
+ * Its chunks then come, from outside.  False: it is none of such a partition.
+ */
+bool nam__kv_partition_take(struct nam__kv_partition *partition,
+	const struct nam_rpc_kv_image *image) NAM_MUST_CHECK;
 
 /* Whether the counts agree with the cells: a message in *diag if not.  Takes long, for tests. */
 bool nam__kv_partition_sound(struct nam__kv_partition *partition, struct nam_diag *diag);

@@ -26,4 +26,19 @@ int nam__books_head_check(const struct nam_server *server,
  */
 int nam__books_take(struct nam__handler *handler, const uint64_t *books) NAM_MUST_CHECK;
 
+/* ---- stores.c -------------------------------------------------------------------------------- */
+
+/* How many there are: 0, or -NAM_E_UNMOVABLE. */
+int nam__books_stores_count(struct nam__handler *handler, uint32_t *ret_stores,
+	uint32_t *ret_partitions) NAM_MUST_CHECK;
+/* No more than those; trees are in the books by then. */
+void nam__books_stores_copy(struct nam__handler *handler, struct nam_move_head *head,
+	uint32_t stores, uint32_t partitions);
+/* All or none.  Their chunks hold anything. */
+int nam__books_stores_make(struct nam_server *server, const struct nam_move_head *head,
+	const struct nam__books_parts *parts) NAM_MUST_CHECK;
+/* Between nam__work_begin() and nam__work_end(): where a piece lies.  0, or as PEEK fails. */
+int nam__store_piece(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes, uint8_t **ret) NAM_MUST_CHECK;
+
 #endif /* NAM_MEMSERVER_MOVE_BOOKS_H */

@@ -16,12 +16,9 @@ words_of(const struct nam__run *run)
 	return run->words ? (run->count + 63) / 64 : 0;
 }
 
-/* They lie in private memory, and in read-only memory, from which nothing is copied. */
 static int
 may_move(const struct nam_server *server)
 {
-	if (server->stores.count)
-		return -NAM_E_UNMOVABLE;
 	return server->stores.dropped_count || server->trees.dropped_count ? -EAGAIN : 0;
 }
 
@@ -100,7 +97,8 @@ runs_copy(const struct nam__allocator *allocator, const struct nam__books_parts 
 }
 
 static int
-allocator_copy(struct nam_server *server, struct nam__move_stage **ret)
+allocator_copy(struct nam_server *server, uint32_t stores, uint32_t partitions,
+	struct nam__move_stage **ret)
 {
 	struct nam__allocator *allocator = &server->allocator;
 	struct nam_move_head head = { .server = server->options.id,
@@ -112,12 +110,14 @@ allocator_copy(struct nam_server *server, struct nam__move_stage **ret)
 	pthread_mutex_lock(&allocator->mutex);
 	rc = runs_count(allocator, &head);
 	head.batch = allocator->batch;
-	/* Of all clients, members and trees that there may be. */
+	/* Of all clients, members and trees that there may be, and of those stores. */
 	if (!rc)
 		stage = malloc(sizeof(*stage) + nam__books_bytes(&head) +
 			NAM_CLIENTS_MAX * sizeof(struct nam_move_client) +
 			NAM_SERVERS_MAX * sizeof(struct nam_view_member) +
-			NAM__CATALOG_MAX * sizeof(struct nam_move_tree));
+			NAM__CATALOG_MAX * sizeof(struct nam_move_tree) +
+			stores * sizeof(struct nam_move_store) +
+			partitions * sizeof(struct nam_rpc_kv_image));
 	if (stage) {
 		memcpy(stage->books, &head, sizeof(head));
 		parts = nam__books_parts(stage->books);
@@ -218,10 +218,13 @@ nam__books_copy(struct nam__handler *handler, struct nam__move_stage **ret)
 	struct nam_server *server = handler->server;
 	struct nam__move_stage *stage = NULL;
 	struct nam_move_head *head;
+	uint32_t stores, partitions;
 	int rc = may_move(server);
 
 	if (!rc)
-		rc = allocator_copy(server, &stage);
+		rc = nam__books_stores_count(handler, &stores, &partitions);
+	if (!rc)
+		rc = allocator_copy(server, stores, partitions, &stage);
 	if (rc)
 		return rc;
 	head = (void *)stage->books;
@@ -231,6 +234,7 @@ nam__books_copy(struct nam__handler *handler, struct nam__move_stage **ret)
 		free(stage);
 		return rc;
 	}
+	nam__books_stores_copy(handler, head, stores, partitions);
 	head->now_ns = nam__records_now(server);
 	head->bytes = nam__books_bytes(head);
 	*nam__books_parts(stage->books).hash = nam_hash64(head, head->bytes - sizeof(uint64_t));

@@ -178,7 +178,7 @@ import(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 		return 0;
 	rc = nam__books_take(connection->handler, stage->books);
 	stage_drop(connection);
-	if (!rc && atomic_load(&server->trees.count))
+	if (!rc && (atomic_load(&server->trees.count) || atomic_load(&server->stores.count)))
 		phase_set(server, NAM_SERVER_FILLING);
 	else if (!rc)
 		phase_set(server, NAM_SERVER_SERVES);
@@ -224,6 +224,34 @@ retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	return nam__connections_close(server, exchange->connection) ? -EAGAIN : 0;
 }
 
+/* PEEK: clients have stopped, as for EXPORT.  POKE: no client is there yet. */
+static int
+piece(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	const struct nam_rpc_move_piece *asked = (const void *)request->page;
+	struct nam__connection *connection = exchange->connection;
+	struct nam_rpc_move_reply *reply = exchange->reply;
+	bool pokes = request->step == NAM_RPC_MOVE_POKE;
+	uint8_t *at;
+	int rc;
+
+	if (pokes ? phase_of(exchange->server) != NAM_SERVER_FILLING : !connection->exports)
+		return -NAM_E_CLUSTER;
+	nam__work_begin(connection->handler);
+	rc = nam__store_piece(exchange, request, page_bytes, &at);
+	if (!rc && page_bytes != sizeof(*asked) + (pokes ? asked->bytes : 0))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (!rc && pokes)
+		memcpy(at, asked->data, asked->bytes);
+	else if (!rc)
+		memcpy(reply->page, at, asked->bytes);
+	if (!rc && !pokes)
+		exchange->reply_bytes += asked->bytes;
+	nam__work_end(connection->handler);
+	return rc;
+}
+
 /* HOST and UNHOST: of the lead, too. */
 static int
 host(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
@@ -256,6 +284,8 @@ nam__service_move(struct nam__exchange *exchange)
 		[NAM_RPC_MOVE_IMPORT] = import,
 		[NAM_RPC_MOVE_OPEN] = open_up,
 		[NAM_RPC_MOVE_RETIRE] = retire,
+		[NAM_RPC_MOVE_PEEK] = piece,
+		[NAM_RPC_MOVE_POKE] = piece,
 		[NAM_RPC_MOVE_HOST] = host,
 		[NAM_RPC_MOVE_UNHOST] = host,
 	};

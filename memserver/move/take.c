@@ -11,6 +11,7 @@
 #include "common/env.h"
 #include "common/hash/hash.h"
 #include "memserver/services/runs.h"
+#include "memserver/stores.h"
 #include "memserver/trees.h"
 
 /* The books to be, with all memory that they need. */
@@ -37,7 +38,9 @@ nam__books_head_check(const struct nam_server *server, const struct nam_move_hea
 		head->members > NAM_SERVERS_MAX ||
 		head->members != (head->view.number ? head->view.count : 0) ||
 		head->reserved ||
-		head->trees > NAM__CATALOG_MAX || head->bytes != nam__books_bytes(head))
+		head->trees > NAM__CATALOG_MAX || head->stores > NAM__STORES_MAX ||
+		head->partitions > head->stores * NAM_RPC_KV_PARTITIONS_MAX ||
+		head->bytes != nam__books_bytes(head))
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
@@ -332,11 +335,18 @@ tree_make(struct nam__handler *handler, const struct nam_move_tree *from)
 	return nam__objects_enter(&handler->server->trees, &tree->object);
 }
 
+static void
+trees_drop(struct nam_server *server, const struct nam_move_tree *trees, uint32_t count)
+{
+	while (count-- > 0)
+		(void)!nam__objects_drop(&server->trees, server, trees[count].create.tree);
+	nam__objects_idle(&server->trees, server);
+}
+
 /* All or none. */
 static int
 trees_make(struct nam__handler *handler, const struct nam_move_tree *trees, uint32_t count)
 {
-	struct nam_server *server = handler->server;
 	uint32_t made = 0;
 	int rc = 0;
 
@@ -344,9 +354,7 @@ trees_make(struct nam__handler *handler, const struct nam_move_tree *trees, uint
 		rc = tree_make(handler, &trees[made]);
 		made += !rc;
 	}
-	while (rc && made-- > 0)
-		(void)!nam__objects_drop(&server->trees, server, trees[made].create.tree);
-	nam__objects_idle(&server->trees, server);
+	trees_drop(handler->server, trees, rc ? made : 0);
 	return rc;
 }
 
@@ -369,6 +377,11 @@ nam__books_take(struct nam__handler *handler, const uint64_t *books)
 		rc = trees_make(handler, draft->parts.trees, draft->head->trees);
 	if (rc)
 		goto free_draft;
+	rc = nam__books_stores_make(server, draft->head, &draft->parts);
+	if (rc) {
+		trees_drop(server, draft->parts.trees, draft->head->trees);
+		goto free_draft;
+	}
 	for (uint32_t i = 0; i < draft->head->clients; i++) {
 		const struct nam_move_client *client = &draft->parts.clients[i];
 

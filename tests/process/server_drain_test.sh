@@ -64,6 +64,28 @@ test_load() {
 	prints 5000
 }
 
+# Pairs of both engines, short ones and long ones; every value is checked.
+test_stores() {
+	local engine number=4
+
+	for engine in chained cuckoo; do
+		load_start nam-bench kv --cluster "$(nam_server_address 0)" --engine $engine \
+			--keys 3k --value-bytes mixed --get-percent 50 --fibers 4 --seconds 600 \
+			--json -
+		until_json "r['view'].get('clients') == 1"
+		sleep 0.5
+		spare_start $((number + 1)) $((number * 64))M
+		expect 0 namctl --cluster "$(nam_server_address 0)" server add \
+			"$(nam_server_address $((number + 1)))"
+		drain 0 --json server drain $number
+		json "len(r['moves']) == $number"
+		server_end $number
+		number=$((number + 1))
+		sleep 0.3
+		load_end 130
+	done
+}
+
 test_refused() {
 	drain 2 server drain
 	drain 2 server drain "$(nam_server_nobody)"
@@ -76,21 +98,24 @@ test_refused() {
 	says "start a memory server with enough --spare"
 }
 
-# A key-value store does not move; what was made for its memory serves the next drain.
-test_repeated() {
-	spare_start 4 192M
-	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 4)"
-	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs
-	drain 2 server drain 3
+# A store for one-sided GETs does not move; all goes on where it is.
+test_unmovable() {
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs \
+		--engine cuckoo --onesided
+	spare_start 7 384M
+	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 7)"
+	drain 2 server drain 6
 	says "cannot move"
+	in_process 6 6
 	expect 0 namctl --cluster "$(nam_server_address 0)" kv drop pairs
-	in_process 3 3
 }
 
 # A client that is stopped delays the drain, which is killed then.
 test_killed() {
 	local drainer
 
+	spare_start 4 192M
+	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 4)"
 	client_start
 	kill -STOP "$client"
 	namctl --cluster "$(nam_server_address 0)" --timeout-ms 60000 server drain 3 \
@@ -122,7 +147,8 @@ cluster=$(nam_server_address 0),$(nam_server_address 1),$(nam_server_address 2)
 expect 0 namctl --cluster "$cluster" index create held
 test_load
 test_refused
-test_repeated
 test_killed
+test_stores
+test_unmovable
 nam_servers_stop || fail "SIGTERM"
 finish "server drain: all as it should be"

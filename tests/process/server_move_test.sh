@@ -112,10 +112,6 @@ test_refused() {
 	successor_end 6
 	# It serves no clients, and forms no cluster.
 	successor_start 6
-	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs
-	move 2 server move "$(nam_server_address 6)"
-	says "cannot move"
-	expect 0 namctl --cluster "$(nam_server_address 0)" kv drop pairs
 	expect 3 namctl --cluster "$(nam_server_address 6)" index list
 	says "waits for the memory"
 	at 5
@@ -151,12 +147,24 @@ test_killed() {
 	prints 2000
 }
 
+# Clients know where the pairs of such a store lie.
+test_unmovable() {
+	successor_start 7
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs \
+		--engine cuckoo --onesided
+	move 2 server move "$(nam_server_address 7)"
+	says "cannot move"
+	expect 0 namctl --cluster "$(nam_server_address 0)" kv drop pairs
+	at 6
+}
+
 nam_servers_start 2 "${memory[@]}" || exit 1
 expect 0 namctl --cluster "$cluster" index create held
 test_load
 test_records
 test_refused
 test_killed
+test_unmovable
 for number in "${!successors[@]}"; do
 	successor_end "$number"
 done

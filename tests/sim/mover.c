@@ -18,6 +18,8 @@ explained(const struct sim_stage *stage, int rc)
 
 	if (sim_full_explained(stage, rc))
 		return true;
+	if (rc == -NAM_E_UNMOVABLE)
+		return sim_kv_onesided(stage->scenario);
 	if (!nam_err_is(rc, NAM_E_FABRIC) && rc != -NAM_E_VIEW && rc != -NAM_E_CLUSTER)
 		return false;
 	return counts.kills || counts.server_kills || counts.broken || counts.stalls ||

@@ -307,8 +307,6 @@ parse(int argc, char **argv, struct request *request)
 		sim_die("--node-bytes %u: a power of two is needed", scenario->node_bytes);
 	if (scenario->pairs && request->plain)
 		sim_die("--plain knows one value for a key, and --pairs has several: take --json");
-	if (scenario->moves && scenario->kv_given && scenario->kv)
-		sim_die("--moves and --kv: a memory server that has stores does not move");
 	if (scenario->moves && !request->vary && scenario->servers < 2)
 		sim_die("--moves: 2 memory servers are needed, since the lead does not move");
 	if (scenario->servers + scenario->add + scenario->moves > SIM_SERVERS_MAX)

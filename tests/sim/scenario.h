@@ -105,6 +105,8 @@ void sim_scenario_init(struct sim_scenario *scenario);
  * the clients and servers that they befall.
  */
 void sim_scenario_vary(struct sim_scenario *scenario);
+/* kv.c: whether it will make a store whose buckets clients READ, in a region of its own. */
+bool sim_kv_onesided(const struct sim_scenario *scenario);
 
 /* Run it.  @history must have been initialised; it is filled if the scenario says so. */
 struct sim_result sim_scenario_run(const struct sim_scenario *scenario,

@@ -208,6 +208,7 @@ static void
 sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost(void **state)
 {
 	struct sim_scenario scenario;
+	uint64_t kv_ops = 0;
 
 	(void)state;
 	sim_scenario_init(&scenario);
@@ -216,6 +217,10 @@ sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost(void **state)
 	for (unsigned i = 0; i < 3 * 2 * NAM_SIM_PROFILES_COUNT; i++) {
 		struct sim_result outcome;
 
+		scenario.sim.seed = 1 + i;
+		scenario.kv = 2;
+		if (sim_kv_onesided(&scenario))
+			scenario.kv = 0;
 		scenario.design = (enum nam_index_design)(NAM_DESIGN_FINE + i % 3);
 		scenario.pairs = i / 3 % 2;
 		scenario.sim.profile = (enum nam_sim_profile)(i / 6);
@@ -223,9 +228,11 @@ sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost(void **state)
 		assert_string_equal(outcome.why, "");
 		assert_int_equal(outcome.moved, 2);
 		assert_int_equal(outcome.unmoved, 0);
+		kv_ops += outcome.kv_ops;
 		assert_string_equal(outcome.counted, "all");
 		assert_int_equal(outcome.lost, 0);
 	}
+	assert_true(kv_ops);
 }
 
 /* Any process may die, the mover and successors, too: then a move is given up, and all goes on. */

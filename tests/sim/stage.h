@@ -207,8 +207,6 @@ void sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker);
 
 /* Make it. */
 void sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker);
-/* Whether it will make a store whose buckets clients READ, in a region of its own. */
-bool sim_kv_onesided(const struct sim_scenario *scenario);
 /* The main function of a process that uses it. */
 void sim_kv_client(void *arg);
 /* All have left: look at what it has, and drop it. */

@@ -199,8 +199,8 @@ vary_members(struct sim_scenario *scenario)
 }
 
 /*
- * Likewise, if there is a memory server beside the lead, and no store.  If it is given there will
- * be.
+ * Likewise, if there is a memory server beside the lead, and no store for one-sided GETs.  If it is
+ * given there will be.
  */
 static void
 vary_moves(struct sim_scenario *scenario)
@@ -209,10 +209,11 @@ vary_moves(struct sim_scenario *scenario)
 	uint32_t moves = between(&rng, 0, 7) ? 0 : between(&rng, 1, 2);
 
 	if (!scenario->moves_given)
-		scenario->moves = scenario->kv || scenario->servers < 2 ? 0 : moves;
+		scenario->moves = sim_kv_onesided(scenario) || scenario->servers < 2 ? 0 : moves;
 	if (!scenario->moves)
 		return;
-	scenario->kv = 0;
+	if (sim_kv_onesided(scenario))
+		scenario->kv = 0;
 	if (scenario->servers < 2)
 		scenario->servers = 2;
 }

@@ -7,6 +7,7 @@
 #include "common/rpc/sweep_rpc.h"
 #include "kv/kv.h"
 #include "memserver/services/records.h"
+#include "memserver/stores.h"
 #include "move_fixture.h"
 
 #define MEMORY (4ull << 20)
@@ -603,7 +604,7 @@ move__malformed__IS_PROTOCOL(void **state)
 	struct fixture *f = ((struct pair *)*state)->old;
 	const struct nam_rpc_move_request bad[] = {
 		{ .step = 0 },
-		{ .step = NAM_RPC_MOVE_RETIRE + 1 },
+		{ .step = NAM_RPC_MOVE_UNHOST + 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .reserved = 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .at = 1 },
 		{ .step = NAM_RPC_MOVE_RETIRE, .at = 8 },
@@ -624,16 +625,21 @@ move__malformed__IS_PROTOCOL(void **state)
 }
 
 static void
-export__with_stores__IS_UNMOVABLE(void **state)
+export__with_a_store_for_onesided_gets__IS_UNMOVABLE(void **state)
 {
 	struct fixture *f = ((struct pair *)*state)->old;
 	const struct nam_rpc_kv_create_request store = { .store = 7, .memory_bytes = REGION / 2,
-		.partitions = 1, .servers = 1, .mode = NAM_KV_STORE, .engine = NAM_KV_CHAINED };
+		.partitions = 1, .servers = 1, .mode = NAM_KV_STORE, .engine = NAM_KV_CUCKOO };
 	const struct nam_rpc_kv_request drop = { .store = 7 };
+	struct nam__store *kept;
 	struct books books;
 
 	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &store, sizeof(store)), 0);
+	kept = (struct nam__store *)nam__objects_find(&f->server->stores, 7);
+	/* As if all of its memory was read-only. */
+	kept->onesided = true;
 	assert_int_equal(export_books(f, &books), -NAM_E_UNMOVABLE);
+	kept->onesided = false;
 	assert_int_equal(call(f, NAM_RPC_KV_DROP, &drop, sizeof(drop)), 0);
 	assert_int_equal(export_books(f, &books), -EAGAIN);
 	nam__objects_idle(&f->server->stores, f->server);
@@ -696,7 +702,7 @@ main(void)
 		TEST(move__wrong_server__IS_CLUSTER),
 		TEST(move__of_a_writer__IS_DENIED),
 		TEST(move__malformed__IS_PROTOCOL),
-		TEST(export__with_stores__IS_UNMOVABLE),
+		TEST(export__with_a_store_for_onesided_gets__IS_UNMOVABLE),
 		TEST(successor__not_filled__ANSWERS_ONLY_THE_MOVER),
 		TEST(retire__then_requests__IS_MOVED),
 	};
