@@ -7,6 +7,7 @@ The second address is another memory server's with the same keys.  Proofs are co
 their description in common/auth/proof.h, so both sides have to mean the same.
 """
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -22,7 +23,9 @@ with open(os.path.join(ROOT, "common", "rpc", "rpc.h")) as lines:
     WIRE = 0x4D414E << 8 | int(re.search(r"NAM_WIRE_VERSION (\d+)u", lines.read())[1])
 HAS_KEY, ASKS = 8, 4
 DENIED = -5210
+FENCED = -5305
 HALF_WAY = 1000
+READ = 1
 
 
 def fail(text):
@@ -109,6 +112,36 @@ def refused(what, welcome):
         fail(f"{what} hears more than others: {welcome}")
 
 
+def all_of(link):
+    data = b""
+    try:
+        while more := link.recv(4096):
+            data += more
+    except ConnectionError:
+        pass
+    return data
+
+
+def guess(server, name, secret, rkey, when):
+    """A READ behind the hello, the challenge or the answer, by a key that is guessed."""
+    request = struct.pack("<BBHIIIQQ", READ, 0, 0, 64, rkey, 0, 0, 0)
+    if when == "hello":
+        host, port = server.rsplit(":", 1)
+        link = socket.create_connection((host, int(port)), 10)
+        link.sendall(frame(MAGIC, hello_of()) + request)
+    else:
+        attempt = Attempt(server, hello_of())
+        link = attempt.link
+        answer = frame(ANSWER, attempt.answer(name, secret)) if when == "answer" else b""
+        link.sendall(answer + request)
+        # The server may have closed it already.
+        with contextlib.suppress(OSError):
+            link.shutdown(socket.SHUT_WR)
+    heard = all_of(link)
+    if heard:
+        fail(f"a READ by the rkey {rkey:#x} behind the {when} hears {heard}")
+
+
 def main(server, other, path):
     name, secret = read_key(path)
     hello = hello_of()
@@ -153,6 +186,16 @@ def main(server, other, path):
             fail("an answer with more behind it is answered")
     except ConnectionError:
         pass
+
+    # The id of no living client: none has it, or the lead has not given it out.
+    for client, incarnation in ((1, 60000), (4095, 1)):
+        attempt = Attempt(server, hello_of(client, incarnation))
+        welcome = attempt.give(frame(ANSWER, attempt.answer(name, secret)))
+        if admitted(welcome) or status_of(welcome) != FENCED:
+            fail(f"a client that claims the id {client}: {welcome}")
+    for rkey in (0, 1, 0x10000, 0xffffffff):
+        for when in ("hello", "challenge", "answer"):
+            guess(server, name, secret, rkey, when)
 
     half_way = []
     for i in range(HALF_WAY):

@@ -53,7 +53,8 @@ test_add() {
 	local i carved
 
 	client_start
-	server_start 2 || fail "server 2"
+	# Its regions have another size than those of the others.
+	nam_server_start 2 --memory 32M --region 4M --pages 4k 9>&- || fail "server 2"
 	expect 2 namctl --cluster "$(nam_server_address 0),$(nam_server_address 2)" status
 	says "namctl server add $(nam_server_address 2)"
 	add 0 server add "$(nam_server_address 2)"
