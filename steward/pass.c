@@ -69,9 +69,10 @@ lead(struct nam__steward *steward, struct nam_diag *diag)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* Whether it has been like that for fence_ms: the member that joins silent, or that client late. */
+/* Whether it has been like that for so long: the member that joins silent, or that client late. */
 static bool
-has_lasted(struct nam__steward *steward, uint64_t view, uint16_t client, uint16_t incarnation)
+has_lasted(struct nam__steward *steward, uint64_t view, uint16_t client, uint16_t incarnation,
+	uint32_t ms)
 {
 	uint64_t now = nam_now_ns();
 
@@ -82,8 +83,7 @@ has_lasted(struct nam__steward *steward, uint64_t view, uint16_t client, uint16_
 		steward->late.client = client;
 		steward->late.incarnation = incarnation;
 	}
-	return steward->fence_ms &&
-	       now - steward->late.since_ns >= steward->fence_ms * 1000000ull;
+	return steward->fence_ms && now - steward->late.since_ns >= ms * 1000000ull;
 }
 
 static uint32_t
@@ -92,13 +92,17 @@ silence_ms(const struct nam__steward *steward)
 	return steward->fence_ms > SILENT_MS_MIN ? steward->fence_ms : SILENT_MS_MIN;
 }
 
-/* A client lives and does not acknowledge the member that is joining: it does not reach it. */
+/*
+ * A client lives and does not acknowledge the member that is joining: it does not reach it.  Twice
+ * the time, in which one that is stopped has been silent for long.
+ */
 static bool
 is_out_of_reach(struct nam__steward *steward, const struct nam__cluster_view *view)
 {
 	return view->acknowledged < view->head.number &&
 	       view->delaying && view->delaying_ms < silence_ms(steward) &&
-	       has_lasted(steward, view->head.number, view->delaying, view->delaying_incarnation);
+	       has_lasted(steward, view->head.number, view->delaying,
+			view->delaying_incarnation, 2 * silence_ms(steward));
 }
 
 /*
@@ -114,7 +118,8 @@ due(struct nam__steward *steward, const struct nam__cluster_view *view,
 		&diag);
 
 	*ret_silent = rc && rc != -ENOENT;
-	if (rc == -ENOENT || (rc ? has_lasted(steward, view->head.number, 0, 0) :
+	if (rc == -ENOENT || (rc ?
+			has_lasted(steward, view->head.number, 0, 0, steward->fence_ms) :
 			is_out_of_reach(steward, view)))
 		return NAM_RPC_VIEW_ABORT;
 	return !rc && view->acknowledged >= view->head.number ? NAM_RPC_VIEW_UP : 0;
@@ -236,17 +241,18 @@ reaches(const struct nam__steward *steward, const struct nam__cluster_view *view
 }
 
 /*
- * One that has not acknowledged the view for fence_ms, if all else is ready for a member; or one
- * that has held back the epoch for so long and gave no sign of life; or one that has lost a memory
- * server for so long, which others reach (C25).
+ * One that has not acknowledged the view for fence_ms, in silence, if all else is ready for a
+ * member; or one that has held back the epoch for so long and gave no sign of life; or one that has
+ * lost a memory server for so long, which others reach (C25).
  */
 static struct stopped
 stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
 {
 	struct stopped stopped = { 0 };
 
-	if (awaited && view->delaying && has_lasted(steward, view->head.number, view->delaying,
-		view->delaying_incarnation))
+	if (awaited && view->delaying && view->delaying_ms >= silence_ms(steward) &&
+		has_lasted(steward, view->head.number, view->delaying,
+			view->delaying_incarnation, steward->fence_ms))
 		stopped = (struct stopped){ view->delaying, view->delaying_incarnation,
 			"stopped" };
 	else if (steward->fence_ms && view->silent && view->silent_ms >= silence_ms(steward))

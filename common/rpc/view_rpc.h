@@ -142,7 +142,7 @@ struct nam_rpc_view_reply {
 	uint16_t cut_from;		/* the member's id */
 	uint16_t reserved;
 	uint32_t cut_ms;
-	uint32_t delaying_ms;		/* since the last sign of life of the one that lags */
+	uint32_t delaying_ms;		/* since the last ACK of the one that lags */
 	struct nam_view_member members[];
 };
 _Static_assert(sizeof(struct nam_rpc_view_reply) == 72, "wire layout");

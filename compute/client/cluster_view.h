@@ -14,7 +14,7 @@ struct nam__cluster_view {
 	struct nam_view_head head;
 	uint64_t acknowledged;		/* by all living clients; of the lead's answer only */
 	uint16_t delaying, delaying_incarnation;	/* the client that lags; 0: none */
-	uint32_t delaying_ms;		/* since its last sign of life */
+	uint32_t delaying_ms;		/* since its last ACK */
 	/* The living client that has held back the epoch longest in silence; 0: none. */
 	uint16_t silent, silent_incarnation;
 	uint32_t silent_ms;

@@ -337,7 +337,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->key = connection->proven.print;
 		member->acknowledged = request->acknowledged;
 		member->epoch_seen = 0;
-		member->heard_ns = nam_now_ns();
+		member->heard_ns = member->acknowledged_ns = nam_now_ns();
 		member->swept = membership->sweep;
 		memset(member->cut, 0, sizeof(member->cut));
 		memcpy(member->name, request->name, sizeof(member->name));

@@ -114,6 +114,7 @@ struct nam__member {
 	uint64_t swept;			/* the sweep that it has reported to last */
 	uint64_t epoch_seen;		/* in its slot, */
 	uint64_t heard_ns;		/* since then, or since its last sign of life */
+	uint64_t acknowledged_ns;	/* its last ACK, of whatever, or REGISTER */
 	struct {
 		uint64_t boot;		/* of a memory server that it has lost; 0: none */
 		uint64_t since_ns;

@@ -132,7 +132,7 @@ reply_view(struct nam__exchange *exchange)
 		.cut_incarnation = cut ? membership->members[cut].incarnation : 0,
 		.cut_from = cut_from,
 		.cut_ms = cut_ms,
-		.delaying_ms = id ? nam__ms_since(membership->members[id].heard_ns,
+		.delaying_ms = id ? nam__ms_since(membership->members[id].acknowledged_ns,
 			nam_now_ns()) : 0,
 	};
 	if (count)
@@ -382,7 +382,7 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	member = &exchange->server->membership.members[connection->client_id];
 	if (member->acknowledged < request->view.number)
 		member->acknowledged = request->view.number;
-	member->heard_ns = nam_now_ns();
+	member->heard_ns = member->acknowledged_ns = nam_now_ns();
 	if (request->first)
 		nam__member_lost(&exchange->server->membership, member, request->first - 1,
 			request->view.lead_boot);
