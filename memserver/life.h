@@ -5,7 +5,7 @@
 
 #include "server.h"
 
-/* In two steps, start() lets another thread see a server that starts. */
+/* make() and open() are nam_server_start() in two steps, so another thread sees one that starts. */
 struct nam__life {
 	int (*check)(const struct nam_server_options *options, struct nam_diag *diag);
 	int (*make)(const struct nam_server_options *options, struct nam_server **ret_server,

@@ -155,14 +155,14 @@ number_follow(struct nam_client *client, uint64_t number)
 	if (!rc && closed)
 		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
 			view->head.number); /* SUSPENDS */
-	/* C25: it lives, and does not reach the member. */
-	if (rc)
+	if (rc) {
+		/* C25: it lives, and does not reach the member. */
 		(void)!nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
 			0); /* SUSPENDS */
-	if (rc)
 		client->view_retry_ns = nam__retry_at_ns(now);
-	else if (closed)
+	} else if (closed) {
 		client->view_seen = number;
+	}
 	free(view);
 }
 

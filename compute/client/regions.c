@@ -59,7 +59,7 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	return nam_region_table_renew(&client->regions, wire->id, wire->rkey, wire->kind);
 }
 
-/* Memory servers that are from at once. */
+/* Memory servers that are asked at once. */
 #define ANNOUNCED_MAX 16u
 
 struct announced {

@@ -29,6 +29,7 @@ struct draining {
 	struct nam_diag *diag;
 	struct nam_server_status *servers;	/* all that there are, members or not */
 	uint32_t count;
+	bool incomplete;			/* there was no memory for all of them */
 	uint64_t process;			/* struct nam_server_status.host */
 	struct nam_drain_step step;
 };
@@ -44,7 +45,7 @@ note(void *arg, const struct nam_server_status *status, const char *text)
 
 	(void)text;
 	if (!more) {
-		draining->step.id = UINT32_MAX;
+		draining->incomplete = true;
 		return;
 	}
 	draining->servers = more;
@@ -57,9 +58,9 @@ look(struct draining *draining)
 	int rc;
 
 	draining->count = 0;
-	draining->step.id = 0;
+	draining->incomplete = false;
 	rc = nam_cluster_status(draining->options, note, draining, draining->diag); /* SUSPENDS */
-	if (!rc && draining->step.id)
+	if (!rc && draining->incomplete)
 		return nam_diag_set(draining->diag, -ENOMEM, "no memory for the state of the "
 			"memory servers");
 	return rc;
@@ -83,8 +84,7 @@ find(const struct draining *draining, const char *server)
 	for (uint32_t i = 0; i < draining->count; i++) {
 		const struct nam_server_status *status = &draining->servers[i];
 
-		if (by_id ? status->id == id && status->member != NAM_MEMBER_SUCCESSOR &&
-				(is_member(status) || status->rc) :
+		if (by_id ? status->id == id && (is_member(status) || status->rc) :
 			!strcmp(status->address, server))
 			return status;
 	}

@@ -67,3 +67,15 @@ load_end() {
 	[ "$status" -eq "$1" ] || fail "the client ended with $status: $(cat "$tmp/load.err")"
 	json 'r["errors"] == 0 and r["ops"] > 0'
 }
+
+# Beside trees that memory servers search, named trees, of 5,000 pairs.
+hybrid_load_start() {
+	seq 1 5000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
+	expect 0 namctl --cluster "$cluster" index create trees --design coarse
+	expect 0 namctl --cluster "$cluster" load trees "$tmp/pairs"
+	load_start nam-bench index --cluster "$cluster" --design hybrid --keys 5k \
+		--distribution zipfian \
+		--mix lookup=40,update=40,insert=20 --seconds 600 --fibers 4 --json -
+	until_json "r['view'].get('clients') == 1"
+	sleep 0.5
+}

@@ -30,14 +30,7 @@ in_process() {
 
 # Its memory goes where most is to spare; then the process ends, and the data is there.
 test_load() {
-	seq 1 5000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
-	expect 0 namctl --cluster "$cluster" index create trees --design coarse
-	expect 0 namctl --cluster "$cluster" load trees "$tmp/pairs"
-	load_start nam-bench index --cluster "$cluster" --design hybrid --keys 5k \
-		--distribution zipfian \
-		--mix lookup=40,update=40,insert=20 --seconds 600 --fibers 4 --json -
-	until_json "r['view'].get('clients') == 1"
-	sleep 0.5
+	hybrid_load_start
 	drain 0 server drain 1
 	says "the memory of memory server 1 has moved to"
 	says "can be ended"

@@ -47,14 +47,7 @@ at() {
 
 # To one successor after another; old processes are ended.
 test_load() {
-	seq 1 5000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
-	expect 0 namctl --cluster "$cluster" index create trees --design coarse
-	expect 0 namctl --cluster "$cluster" load trees "$tmp/pairs"
-	load_start nam-bench index --cluster "$cluster" --design hybrid --keys 5k \
-		--distribution zipfian \
-		--mix lookup=40,update=40,insert=20 --seconds 600 --fibers 4 --json -
-	until_json "r['view'].get('clients') == 1"
-	sleep 0.5
+	hybrid_load_start
 	for number in 2 3 4; do
 		successor_start $number
 		move 0 server move "$(nam_server_address $number)"
