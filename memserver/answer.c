@@ -2,7 +2,7 @@
 /* answer.c -- a request goes to its service; a reply that fits in no frame goes by SEND. */
 #include <string.h>
 
-#include "common/auth/keys.h"
+#include "common/auth/proof.h"
 #include "common/env.h"
 #include "common/race.h"
 #include "common/rpc/fence_rpc.h"
@@ -31,7 +31,8 @@ static const struct service {
 } services[NAM_RPC_TYPES_COUNT] = {
 	FOR_ALL(PING, ping, ANY_SERVER, 0, NAM_RPC_BODY_MAX),
 	FOR_ALL(REGISTER, register, CATALOG_SERVER, EXACTLY(register_request)),
-	FOR_ALL(REGIONS, regions, ANY_SERVER, EXACTLY(regions_request)),
+	FOR_ALL(REGIONS, regions, ANY_SERVER, sizeof(struct nam_rpc_regions_request),
+		sizeof(struct nam_rpc_regions_request) + NAM_VOUCHER_BYTES),
 	FOR_ALL(CLIENT_STATE, client_state, CATALOG_SERVER, EXACTLY(client_state_request)),
 	ROW(ALLOC, alloc, ANY_SERVER, EXACTLY(alloc_request)),
 	ROW(FREE, free, ANY_SERVER, FROM(free_request)),

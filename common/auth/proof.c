@@ -11,9 +11,11 @@
 #define PROOF_BYTES crypto_auth_hmacsha512256_BYTES
 _Static_assert(NAM_SERVER_PROOF_BYTES == PROOF_BYTES, "the server's is whole");
 _Static_assert(NAM_CLIENT_PROOF_BYTES <= PROOF_BYTES, "the client's is its beginning");
+_Static_assert(NAM_VOUCHER_BYTES <= PROOF_BYTES, "a voucher, too");
 
 static const char client_label[16] = "nam client proof";
 static const char server_label[16] = "nam server proof";
+static const char voucher_label[16] = "nam name voucher";
 
 void
 nam__nonce_fill(uint8_t nonce[NAM_NONCE_BYTES])
@@ -32,9 +34,74 @@ add(crypto_auth_hmacsha512256_state *state, const void *data, uint32_t bytes)
 	(void)crypto_auth_hmacsha512256_update(state, data, bytes);
 }
 
-/* @reply	NULL: the client's proof */
+/* ---- vouchers -------------------------------------------------------------------------------- */
+
+static enum nam_role
+highest_role(const struct nam__auth_keys *keys)
+{
+	enum nam_role role = NAM_ROLE_NONE;
+
+	for (uint32_t i = 0; i < keys->count; i++)
+		if (keys->keys[i].role > role)
+			role = keys->keys[i].role;
+	return role;
+}
+
 static void
-compute(const struct nam__auth_key *key, const struct nam_hello *hello,
+voucher_under(const struct nam__auth_key *key, const struct nam__auth_name *name,
+	uint8_t ret[NAM_VOUCHER_BYTES])
+{
+	crypto_auth_hmacsha512256_state state;
+	uint8_t whole[PROOF_BYTES];
+
+	(void)crypto_auth_hmacsha512256_init(&state, key->secret, sizeof(key->secret));
+	add(&state, voucher_label, sizeof(voucher_label));
+	add(&state, &name->print, sizeof(name->print));
+	add(&state, &name->client_id, sizeof(name->client_id));
+	add(&state, &name->incarnation, sizeof(name->incarnation));
+	(void)crypto_auth_hmacsha512256_final(&state, whole);
+	sodium_memzero(&state, sizeof(state));
+	memcpy(ret, whole, NAM_VOUCHER_BYTES);
+}
+
+void
+nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+	uint8_t ret_voucher[NAM_VOUCHER_BYTES])
+{
+	enum nam_role role = highest_role(keys);
+	uint32_t first = 0;
+
+	while (keys->keys[first].role != role)
+		first++;
+	voucher_under(&keys->keys[first], name, ret_voucher);
+}
+
+bool
+nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+	const uint8_t voucher[NAM_VOUCHER_BYTES])
+{
+	enum nam_role role = highest_role(keys);
+	bool same = !NAM_GUARD(KEY_CLIENT);
+
+	for (uint32_t i = 0; i < keys->count; i++) {
+		uint8_t ours[NAM_VOUCHER_BYTES];
+
+		if (keys->keys[i].role != role)
+			continue;
+		voucher_under(&keys->keys[i], name, ours);
+		same |= !sodium_memcmp(ours, voucher, sizeof(ours));
+	}
+	return same;
+}
+
+/* ---- proofs ---------------------------------------------------------------------------------- */
+
+/*
+ * @voucher	NULL: none
+ * @reply	NULL: the client's proof
+ */
+static void
+compute(const struct nam__auth_key *key, const uint8_t *voucher, const struct nam_hello *hello,
 	const struct nam_hello *challenge, const struct nam_wire_answer *answer,
 	const struct nam_hello *reply, uint8_t ret[PROOF_BYTES])
 {
@@ -47,6 +114,8 @@ compute(const struct nam__auth_key *key, const struct nam_hello *hello,
 	add(&state, hello->data, hello->bytes);
 	add(&state, challenge->data + from, challenge->bytes - from);
 	add(&state, answer, offsetof(struct nam_wire_answer, proof));
+	if (voucher)
+		add(&state, voucher, NAM_VOUCHER_BYTES);
 	if (reply)
 		add(&state, reply->data, reply->bytes);
 	(void)crypto_auth_hmacsha512256_final(&state, ret);
@@ -54,35 +123,48 @@ compute(const struct nam__auth_key *key, const struct nam_hello *hello,
 }
 
 void
-nam__proof_answer(const struct nam__auth_key *key, const struct nam_hello *hello,
-	const struct nam_hello *challenge, struct nam_hello *ret_answer)
+nam__proof_answer(const struct nam__auth_key *key, const uint8_t *voucher,
+	const struct nam_hello *hello, const struct nam_hello *challenge,
+	struct nam_hello *ret_answer)
 {
 	struct nam_wire_answer answer = { .print = key->print };
 	uint8_t proof[PROOF_BYTES];
 
 	nam__nonce_fill(answer.nonce);
-	compute(key, hello, challenge, &answer, NULL, proof);
+	compute(key, voucher, hello, challenge, &answer, NULL, proof);
 	memcpy(answer.proof, proof, sizeof(answer.proof));
 	*ret_answer = (struct nam_hello){ .bytes = sizeof(answer) };
 	memcpy(ret_answer->data, &answer, sizeof(answer));
 }
 
 const struct nam__auth_key *
-nam__proof_check(const struct nam__auth_keys *keys, const struct nam_hello *hello,
-	const struct nam_hello *challenge, const struct nam_hello *answer)
+nam__proof_check(const struct nam__auth_keys *keys, struct nam__auth_name name,
+	const struct nam_hello *hello, const struct nam_hello *challenge,
+	const struct nam_hello *answer)
 {
 	static const struct nam__auth_key unknown;
+	const enum nam_role role = highest_role(keys);
 	const struct nam__auth_key *key;
 	struct nam_wire_answer given;
-	uint8_t proof[PROOF_BYTES];
-	bool same;
+	uint8_t proof[PROOF_BYTES], voucher[NAM_VOUCHER_BYTES];
+	bool same = false;
 
 	if (answer->bytes != sizeof(given))
 		return NULL;
 	memcpy(&given, answer->data, sizeof(given));
 	key = nam__auth_keys_find(keys, given.print);
-	compute(key ? key : &unknown, hello, challenge, &given, NULL, proof);
-	same = !sodium_memcmp(proof, given.proof, sizeof(given.proof));
+	name.print = given.print;
+	if (!name.client_id || !NAM_GUARD(KEY_CLIENT)) {
+		compute(key ? key : &unknown, NULL, hello, challenge, &given, NULL, proof);
+		same = !sodium_memcmp(proof, given.proof, sizeof(given.proof));
+	}
+	for (uint32_t i = 0; i < keys->count && name.client_id; i++) {
+		if (keys->keys[i].role != role)
+			continue;
+		voucher_under(&keys->keys[i], &name, voucher);
+		compute(key ? key : &unknown, voucher, hello, challenge, &given, NULL, proof);
+		same |= !sodium_memcmp(proof, given.proof, sizeof(given.proof));
+	}
 	return same ? key : NULL;
 }
 
@@ -94,7 +176,7 @@ server_proof(const struct nam__auth_key *key, const struct nam_hello *hello,
 	struct nam_wire_answer given;
 
 	memcpy(&given, answer->data, sizeof(given));
-	compute(key, hello, challenge, &given, reply, ret);
+	compute(key, NULL, hello, challenge, &given, reply, ret);
 }
 
 void

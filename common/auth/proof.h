@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proof.h -- both sides of a connection show that they know the same key.
+ * proof.h -- both sides of a connection show that they know the same key; and vouchers of names.
  *
  *	client	hello		NAM_HELLO_KEY; the client's id and purpose
  *	server	challenge	its id, boot and nonce
@@ -9,6 +9,10 @@
  *
  * A proof is HMAC-SHA-512/256 over all bytes before it, under the key, with a label for each side.
  * So it serves for one hello, one server, one boot, one pair of nonces and one direction.
+ *
+ * A hello that names a client (its id and incarnation) needs the voucher that the lead gave to the
+ * holder of that key with the name: HMAC over both under an admin's key, which other holders do not
+ * know.  The client's proof is over the voucher, too, which is not sent.
  *
  * This tells the holder that opens a connection.  It does not protect later messages: tcp is not
  * encrypted, and the number of a queue pair is in no proof.  A relay that forwards all bytes
@@ -26,6 +30,7 @@
 #define NAM_NONCE_BYTES 16u
 #define NAM_CLIENT_PROOF_BYTES 24u	/* the first ones of 32 */
 #define NAM_SERVER_PROOF_BYTES 32u
+#define NAM_VOUCHER_BYTES 16u		/* the first ones of 32 */
 
 struct nam_wire_challenge {
 	uint32_t magic_version;
@@ -42,18 +47,35 @@ struct nam_wire_answer {
 };
 _Static_assert(sizeof(struct nam_wire_answer) == NAM_HELLO_BYTES_MAX, "wire layout");
 
+/* A client's name, given to the holder of a key. */
+struct nam__auth_name {
+	uint64_t print;
+	uint16_t client_id;		/* 0: it has none yet, and needs no voucher */
+	uint16_t incarnation;
+};
+
 void nam__nonce_fill(uint8_t nonce[NAM_NONCE_BYTES]);
 
-/* Client: the answer to a challenge. */
-void nam__proof_answer(const struct nam__auth_key *key, const struct nam_hello *hello,
-	const struct nam_hello *challenge, struct nam_hello *ret_answer);
+/*
+ * The lead: the voucher, under the first of the keys with the highest role.  Others take that of
+ * each key of this role, so files may differ while keys are replaced.
+ */
+void nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+	uint8_t ret_voucher[NAM_VOUCHER_BYTES]);
+bool nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+	const uint8_t voucher[NAM_VOUCHER_BYTES]);
+
+/* Client: the answer to a challenge.  @voucher NULL: the hello names no client */
+void nam__proof_answer(const struct nam__auth_key *key, const uint8_t *voucher,
+	const struct nam_hello *hello, const struct nam_hello *challenge,
+	struct nam_hello *ret_answer);
 /*
  * Memory server: the key whose holder gave the answer, or NULL.  Takes as long if the key is
- * unknown as if the proof is wrong.
+ * unknown as if the proof is wrong.  @name the hello's, without the print
  */
 const struct nam__auth_key *nam__proof_check(const struct nam__auth_keys *keys,
-	const struct nam_hello *hello, const struct nam_hello *challenge,
-	const struct nam_hello *answer);
+	struct nam__auth_name name, const struct nam_hello *hello,
+	const struct nam_hello *challenge, const struct nam_hello *answer);
 /* Memory server: append its proof to a reply of at most 64 bytes. */
 void nam__proof_append(const struct nam__auth_key *key, const struct nam_hello *hello,
 	const struct nam_hello *challenge, const struct nam_hello *answer, struct nam_hello *reply);

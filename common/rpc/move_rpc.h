@@ -175,10 +175,9 @@ struct nam_move_client {
 	uint16_t reserved;
 	uint32_t finished_incarnation;	/* that said which transactions are over */
 	uint32_t reserved_more;
-	uint64_t key;			/* fingerprint of that incarnation's; 0: not known */
 	uint64_t before_us, gap_from_us, gap_to_us;
 };
-_Static_assert(sizeof(struct nam_move_client) == 48, "wire layout");
+_Static_assert(sizeof(struct nam_move_client) == 40, "wire layout");
 
 struct nam_move_tree {
 	struct nam_rpc_tree_create_request create;

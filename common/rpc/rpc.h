@@ -21,7 +21,7 @@
 #include "common/rpc/figures.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 13u
+#define NAM_WIRE_VERSION 14u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -136,6 +136,7 @@ struct nam_rpc_register_request {
  * client is fenced (fence_rpc.h); its id is not reused before it is dead, then for as long as
  * possible, and never with that incarnation.
  */
+/* With keys, the client's voucher comes behind it (common/auth/proof.h). */
 struct nam_rpc_register_reply {
 	uint16_t client_id;	/* 1 .. NAM_CLIENTS_MAX - 1 */
 	uint16_t incarnation;
@@ -164,6 +165,7 @@ struct nam_rpc_region {
 };
 _Static_assert(sizeof(struct nam_rpc_region) == 24, "wire layout");
 
+/* With keys and a client_id, the client's voucher comes behind it. */
 struct nam_rpc_regions_request {
 	uint32_t first;
 	uint16_t client_id;	/* 0, or the connection is this client's, if it had none */
@@ -192,6 +194,7 @@ enum nam_client_state {
 	NAM_CLIENT_FENCING = 3,		/* its session has ended; some queue pair may not have */
 };
 
+/* With keys, the voucher of a client that is alive comes behind it, for the holder of its key. */
 struct nam_rpc_client_state_reply {
 	uint32_t state;		/* enum nam_client_state */
 	uint16_t incarnation;	/* the last one that the id was given to; 0: none */

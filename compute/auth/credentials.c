@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/auth/proof.h"
 #include "common/guard.h"
 
 int
@@ -39,12 +38,38 @@ nam__client_key_close(struct nam_client *client)
 }
 
 int
+nam__voucher_take(struct nam_client *client, const void *voucher, uint32_t bytes)
+{
+	/* A memory server without keys gives none, and has admitted this client all the same. */
+	if (bytes && bytes != NAM_VOUCHER_BYTES)
+		return -NAM_E_FABRIC_PROTOCOL;
+	pthread_mutex_lock(&client->mutex);
+	memcpy(client->voucher, voucher, bytes);
+	pthread_mutex_unlock(&client->mutex);
+	return 0;
+}
+
+uint32_t
+nam__voucher_copy(struct nam_client *client, uint8_t ret_voucher[NAM_VOUCHER_BYTES])
+{
+	if (!client->key || !client->id)
+		return 0;
+	pthread_mutex_lock(&client->mutex);
+	memcpy(ret_voucher, client->voucher, NAM_VOUCHER_BYTES);
+	pthread_mutex_unlock(&client->mutex);
+	return NAM_VOUCHER_BYTES;
+}
+
+int
 nam__shake_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
 	struct nam_diag *diag)
 {
 	struct nam__shake *shake = arg;
 	const struct nam__server *server = shake->server;
 	struct nam_wire_challenge wire;
+	struct nam_wire_hello hello;
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	uint32_t bytes = nam__voucher_copy(shake->client, voucher);
 
 	if (challenge->bytes != sizeof(wire))
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s sent a "
@@ -61,7 +86,9 @@ nam__shake_answer(void *arg, const struct nam_hello *challenge, struct nam_hello
 			"restarted since this client connected, and its memory is gone; connect "
 			"anew", server->address);
 	shake->challenge = *challenge;
-	nam__proof_answer(&shake->client->key->keys[0], shake->hello, challenge, &shake->answer);
+	memcpy(&hello, shake->hello->data, sizeof(hello));
+	nam__proof_answer(&shake->client->key->keys[0], bytes && hello.client_id ? voucher : NULL,
+		shake->hello, challenge, &shake->answer);
 	*answer = shake->answer;
 	return 0;
 }
@@ -89,7 +116,7 @@ nam__denial_explain(const struct nam_client *client, const struct nam__server *s
 			"holders of a key only; name the file with yours: --key FILE, or NAM_KEY "
 			"in the environment", server->address);
 	return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s does not admit "
-		"the key %s of %s: is that line, unchanged, in the server's --keys file, and was "
-		"the server told to read it (SIGHUP)?", server->address, client->key->keys[0].name,
-		client->options.key);
+		"the key %s of %s: is that line, unchanged, in the server's --keys file, as well "
+		"as an admin's line of server 0's, and was it told to read them (SIGHUP)?",
+		server->address, client->key->keys[0].name, client->options.key);
 }

@@ -12,9 +12,17 @@
 int nam__client_key_open(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__client_key_close(struct nam_client *client);
 
+/*
+ * The voucher of the client's name, from a reply of the lead; other memory servers want it.  A
+ * client without a key, or without an id, has 0 bytes of it.
+ */
+int nam__voucher_take(struct nam_client *client, const void *voucher,
+	uint32_t bytes) NAM_MUST_CHECK;
+uint32_t nam__voucher_copy(struct nam_client *client, uint8_t ret_voucher[NAM_VOUCHER_BYTES]);
+
 /* One attempt to connect. */
 struct nam__shake {
-	const struct nam_client *client;
+	struct nam_client *client;
 	const struct nam__server *server;
 	const struct nam_hello *hello;
 	struct nam_hello challenge, answer;

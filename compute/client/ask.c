@@ -2,7 +2,9 @@
 /* ask.c -- clients without an id, which lock nothing: they ask one memory server. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "compute/auth/credentials.h"
 #include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 
@@ -38,22 +40,54 @@ nam__asked_ended(const struct nam_client *asker, int rc)
 	return nam_err_is(rc, NAM_E_FABRIC_STARTING) || (rc && asker && asker->servers[0].absent);
 }
 
-bool
-nam__client_is_over(const struct nam_client *client)
+/* The lead's answer about this client, over a new connection.  No voucher is zeroes. */
+static int
+own_state(const struct nam_client *client, struct nam_rpc_client_state_reply *ret_state,
+	uint8_t ret_voucher[NAM_VOUCHER_BYTES])
 {
 	const struct nam__server *lead = &client->servers[client->catalog_slot];
-	struct nam_rpc_client_state_reply state = { .state = NAM_CLIENT_UNKNOWN };
 	struct nam_client *asker = NULL;
 	struct nam_diag diag;
 	int rc = nam__asker_open(&client->options, lead->address, OVER_PATIENCE_MS, false, &asker,
 		&diag);
 
+	*ret_state = (struct nam_rpc_client_state_reply){ .state = NAM_CLIENT_UNKNOWN };
+	memset(ret_voucher, 0, NAM_VOUCHER_BYTES);
 	if (!rc && asker->servers[0].boot == lead->boot)
-		rc = nam__client_state_ask(asker->epoch_worker, client->id, client->incarnation,
-			&state); /* SUSPENDS */
+		rc = nam__client_voucher_ask(asker->epoch_worker, client->id, client->incarnation,
+			ret_state, ret_voucher); /* SUSPENDS */
 	if (asker)
 		nam__client_free(asker);
+	return rc;
+}
+
+bool
+nam__client_is_over(const struct nam_client *client)
+{
+	struct nam_rpc_client_state_reply state;
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	int rc = own_state(client, &state, voucher); /* SUSPENDS */
+
 	/* The lead fences the holders of a key that it admits no more. */
 	return nam_err_is(rc, NAM_E_FABRIC_DENIED) || (!rc &&
 		(state.state == NAM_CLIENT_FENCING || state.state == NAM_CLIENT_DEAD));
+}
+
+bool
+nam__voucher_renew(struct nam_client *client)
+{
+	static const uint8_t none[NAM_VOUCHER_BYTES];
+	struct nam_rpc_client_state_reply state;
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	bool is_new;
+
+	if (!client->key || !client->id ||
+		own_state(client, &state, voucher) || /* SUSPENDS */
+		!memcmp(voucher, none, sizeof(none)))
+		return false;
+	pthread_mutex_lock(&client->mutex);
+	is_new = memcmp(client->voucher, voucher, sizeof(voucher)) != 0;
+	memcpy(client->voucher, voucher, sizeof(voucher));
+	pthread_mutex_unlock(&client->mutex);
+	return is_new;
 }

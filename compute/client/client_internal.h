@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "common/auth/proof.h"
 #include "common/cluster.h"
 #include "common/env.h"
 #include "common/fabric/colocated.h"
@@ -69,6 +70,7 @@ struct nam_client {
 	bool asks_only;			/* the client does not wait for servers that start */
 	/* Whether it counts as dead: nam__client_is_over(), once it is registered. */
 	bool (*is_over)(const struct nam_client *client);
+	bool (*voucher_renew)(struct nam_client *client);	/* likewise */
 	atomic_bool fenced;		/* it does */
 	char name[48];
 	char *key_path;			/* options.key */
@@ -86,6 +88,7 @@ struct nam_client {
 
 	uint16_t id;			/* owner in lock words */
 	uint16_t incarnation;
+	uint8_t voucher[NAM_VOUCHER_BYTES];	/* under `mutex`: compute/auth/credentials.h */
 	uint16_t newest_seen;		/* incarnation of any client, at any memory server */
 	atomic_uint lock_sequence;
 	struct nam_gaddr epoch_word;
@@ -161,6 +164,11 @@ int nam__asker_open(const struct nam_client_options *options, const char *addres
 bool nam__asked_ended(const struct nam_client *asker, int rc);
 /* Whether the lead says that this client is.  Blocks the thread for half a second at the most. */
 bool nam__client_is_over(const struct nam_client *client);
+/*
+ * Ask the lead for the voucher again, because the admin's key that it was given under may have been
+ * removed.  True: it is another one now.  Blocks the thread for half a second at the most.
+ */
+bool nam__voucher_renew(struct nam_client *client);
 /*
  * When the epoch thread tries again what a silent memory server did not let it do, from `began_ns`
  * on.  Epochs stand still meanwhile, so that takes a fifth of its time at the most.

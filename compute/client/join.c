@@ -15,6 +15,7 @@
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
+#include "compute/auth/credentials.h"
 #include "compute/rpc/call.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
@@ -405,7 +406,10 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 		.view = view,
 		.acknowledged = acknowledged,
 	};
-	struct nam_rpc_register_reply reply;
+	struct {
+		struct nam_rpc_register_reply is;
+		uint8_t voucher[NAM_VOUCHER_BYTES];
+	} reply;
 	uint32_t bytes = sizeof(reply);
 	int rc;
 
@@ -422,17 +426,20 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 	if (rc)
 		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
 			address, nam_err_text(rc));
-	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
-		!nam__server_has(client, client->catalog_slot, reply.epoch_word, 8) ||
-		!nam__server_has(client, client->catalog_slot, reply.epoch_slots,
-			NAM_META_BYTES - NAM_META_SLOTS_OFFSET))
+	if (bytes < sizeof(reply.is) || !reply.is.client_id ||
+		reply.is.client_id >= NAM_CLIENTS_MAX ||
+		!nam__server_has(client, client->catalog_slot, reply.is.epoch_word, 8) ||
+		!nam__server_has(client, client->catalog_slot, reply.is.epoch_slots,
+			NAM_META_BYTES - NAM_META_SLOTS_OFFSET) ||
+		nam__voucher_take(client, reply.voucher, bytes - (uint32_t)sizeof(reply.is)))
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s sent a malformed REGISTER reply", address);
-	client->id = reply.client_id;
-	client->incarnation = reply.incarnation;
+	client->id = reply.is.client_id;
+	client->incarnation = reply.is.incarnation;
 	client->is_over = nam__client_is_over;
-	client->epoch_word.raw = reply.epoch_word;
-	client->epoch_slots.raw = reply.epoch_slots;
+	client->voucher_renew = nam__voucher_renew;
+	client->epoch_word.raw = reply.is.epoch_word;
+	client->epoch_slots.raw = reply.is.epoch_slots;
 	return 0;
 }
 

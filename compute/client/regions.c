@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "compute/client/client_internal.h"
+#include "compute/auth/credentials.h"
 #include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 
@@ -96,7 +96,10 @@ NAM_FIBER_FN static bool
 pages_ask(struct nam_client *client, struct announced *from, uint32_t count, region_fn *take,
 	uint8_t *replies)
 {
-	struct nam_rpc_regions_request requests[ANNOUNCED_MAX];
+	struct {
+		struct nam_rpc_regions_request is;
+		uint8_t voucher[NAM_VOUCHER_BYTES];
+	} requests[ANNOUNCED_MAX];
 	struct nam_call calls[ANNOUNCED_MAX];
 	struct announced *whose[ANNOUNCED_MAX];
 	uint32_t n = 0;
@@ -105,13 +108,14 @@ pages_ask(struct nam_client *client, struct announced *from, uint32_t count, reg
 		if (from[i].rc || from[i].first == client->servers[from[i].slot].regions_count)
 			continue;
 		/* Once it has an id, a client names the connections that are older (C21). */
-		requests[n] = (struct nam_rpc_regions_request){ from[i].first, client->id,
+		requests[n].is = (struct nam_rpc_regions_request){ from[i].first, client->id,
 			client->incarnation };
 		calls[n] = (struct nam_call){
 			.slot = from[i].slot,
 			.type = NAM_RPC_REGIONS,
 			.body = &requests[n],
-			.body_bytes = sizeof(requests[n]),
+			.body_bytes = (uint32_t)sizeof(requests[n].is) +
+				nam__voucher_copy(client, requests[n].voucher),
 			.reply = replies + n * NAM_RPC_BODY_MAX,
 			.reply_size = NAM_RPC_BODY_MAX,
 			.rc = -ENOMEM,

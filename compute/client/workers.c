@@ -185,6 +185,11 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	}
 	memcpy(hello.data, &wire, sizeof(wire));
 	rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
+	if (nam_err_is(rc, NAM_E_FABRIC_DENIED) && client->voucher_renew &&
+		client->voucher_renew(client)) { /* SUSPENDS */
+		diag->text[0] = '\0';
+		rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
+	}
 	if (!rc)
 		rc = welcome_take(client, server, &reply, diag);
 	worker->answering[slot].boot = server->boot;

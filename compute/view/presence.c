@@ -2,25 +2,41 @@
 /* presence.c -- which clients there are, and which have connections to memory servers. */
 #include "presence.h"
 
+#include <string.h>
+
 #include "compute/worker/worker.h"
 
 int
-nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
-	struct nam_rpc_client_state_reply *ret_state)
+nam__client_voucher_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+	struct nam_rpc_client_state_reply *ret_state, uint8_t ret_voucher[NAM_VOUCHER_BYTES])
 {
 	const struct nam_rpc_client_state_request request = { id, incarnation, 0 };
-	struct nam_rpc_client_state_reply reply;
+	struct {
+		struct nam_rpc_client_state_reply state;
+		uint8_t voucher[NAM_VOUCHER_BYTES];
+	} reply = { .voucher = { 0 } };
 	uint32_t bytes = sizeof(reply);
 	int rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CLIENT_STATE, &request,
 		sizeof(request), &reply, &bytes); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	if (bytes != sizeof(reply))
+	if (bytes != sizeof(reply.state) && bytes != sizeof(reply))
 		return -NAM_E_FABRIC_PROTOCOL;
-	reply.name[sizeof(reply.name) - 1] = '\0';
-	*ret_state = reply;
+	reply.state.name[sizeof(reply.state.name) - 1] = '\0';
+	*ret_state = reply.state;
+	memcpy(ret_voucher, reply.voucher, sizeof(reply.voucher));
 	return 0;
+}
+
+int
+nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+	struct nam_rpc_client_state_reply *ret_state)
+{
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+
+	return nam__client_voucher_ask(worker, id, incarnation, ret_state,
+		voucher); /* SUSPENDS */
 }
 
 int

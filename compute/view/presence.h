@@ -11,6 +11,10 @@
  */
 NAM_FIBER_FN int nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	struct nam_rpc_client_state_reply *ret_state) NAM_MUST_CHECK;
+/* The same with its voucher; zeroes, if the lead gives none for this key. */
+NAM_FIBER_FN int nam__client_voucher_ask(struct nam_worker *worker, uint16_t id,
+	uint16_t incarnation, struct nam_rpc_client_state_reply *ret_state,
+	uint8_t ret_voucher[NAM_VOUCHER_BYTES]) NAM_MUST_CHECK;
 
 /*
  * Which clients have a queue pair to any of the memory servers.  If a client is not

@@ -3,6 +3,7 @@
 #ifndef NAM_MEMSERVER_ADMIT_H
 #define NAM_MEMSERVER_ADMIT_H
 
+#include "common/auth/proof.h"
 #include "memserver/memserver_internal.h"
 
 /* ---- admit.c --------------------------------------------------------------------------------- */
@@ -33,5 +34,16 @@ int nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event,
  */
 bool nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event,
 	const struct nam__proven *proven, struct nam_hello *reply) NAM_MUST_CHECK;
+
+/* ---- vouch.c --------------------------------------------------------------------------------- */
+
+/*
+ * Any thread, without server->mutex: what the lead gives with a client's name, and whether that was
+ * given.  Without keys there are 0 bytes of it, and all names are good.
+ */
+uint32_t nam__auth_vouch(struct nam_server *server, const struct nam__auth_name *name,
+	uint8_t *ret_voucher);
+bool nam__auth_vouched(struct nam_server *server, const struct nam__auth_name *name,
+	const uint8_t *voucher, uint32_t bytes);
 
 #endif /* NAM_MEMSERVER_ADMIT_H */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "admit.h"
-#include "common/auth/proof.h"
 #include "common/fabric/inet.h"
 #include "common/guard.h"
 #include "common/hash/hash.h"
@@ -125,16 +124,18 @@ names_key(const struct nam_server *server, const struct nam_hello *answer)
 	return nam__auth_keys_find(server->keys, wire.print);
 }
 
-/* Whether the answer proves a key. */
+/* Whether the answer proves a key, and that the name in the hello was given to its holder. */
 static bool
-prove(struct nam_server *server, const struct nam_cm_event *event, struct nam__proven *ret)
+prove(struct nam_server *server, const struct nam_cm_event *event,
+	const struct nam_wire_hello *hello, struct nam__proven *ret)
 {
+	const struct nam__auth_name name = { 0, hello->client_id, hello->incarnation };
 	bool tired = strike_of(server, event->peer)->count >= STRIKES_MAX;
 	const struct nam__auth_key *key = NULL;
 
 	pthread_mutex_lock(&server->mutex);
 	if (!tired || names_key(server, &event->answer))
-		key = nam__proof_check(server->keys, &event->hello, &event->challenge,
+		key = nam__proof_check(server->keys, name, &event->hello, &event->challenge,
 			&event->answer);
 	if (!NAM_GUARD(KEY_PROOF))
 		key = &server->keys->keys[0];
@@ -159,7 +160,7 @@ nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event, stru
 		return deny(server, event, "no_key");
 	if (event->kind == NAM_CM_REQUEST)
 		return challenge(server, event);
-	return prove(server, event, ret) ? 0 : deny(server, event, "wrong_key");
+	return prove(server, event, &wire, ret) ? 0 : deny(server, event, "wrong_key");
 }
 
 bool

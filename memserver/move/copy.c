@@ -150,7 +150,6 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 			.incarnation = newest->incarnation,
 			.fenced = newest->fenced,
 			.finished_incarnation = finished.incarnation,
-			.key = newest->key,
 			.before_us = finished.before_us,
 			.gap_from_us = finished.gap_from_us,
 			.gap_to_us = finished.gap_to_us,

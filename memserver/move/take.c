@@ -210,7 +210,7 @@ clients_ok(const struct nam_move_client *clients, uint32_t count)
 
 		if (client->id >= NAM_CLIENTS_MAX || (i && client->id <= client[-1].id) ||
 			client->fenced > 1 || client->reserved || client->reserved_more ||
-			(!client->incarnation && (client->fenced || client->key)) ||
+			(!client->incarnation && client->fenced) ||
 			client->gap_from_us > client->gap_to_us)
 			return false;
 	}

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/version.h"
+#include "memserver/admission/admit.h"
 #include "memserver/move/host.h"
 
 int
@@ -35,6 +36,8 @@ nam__service_regions(struct nam__exchange *exchange)
 	const struct nam_rpc_regions_request *request = exchange->body;
 	const struct nam__memory *memory = &exchange->server->memory;
 	const struct nam__alloc_region *regions = exchange->server->allocator.regions;
+	const struct nam__auth_name name = { exchange->connection->proven.print,
+		request->client_id, request->incarnation };
 	struct nam_rpc_regions_reply *reply = exchange->reply;
 	uint32_t at;
 	int rc = 0;
@@ -44,6 +47,10 @@ nam__service_regions(struct nam__exchange *exchange)
 	/* A client's connections wait for its memory. */
 	if (request->client_id && atomic_load(&exchange->server->phase))
 		return -NAM_E_FABRIC_SUCCESSOR;
+	if (request->client_id && !nam__auth_vouched(exchange->server, &name,
+			(const uint8_t *)(request + 1),
+			exchange->body_bytes - (uint32_t)sizeof(*request)))
+		return -NAM_E_FABRIC_DENIED;
 	if (request->client_id)
 		rc = nam__membership_name(&exchange->server->membership, exchange->connection,
 			request->client_id, request->incarnation);

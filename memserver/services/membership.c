@@ -14,7 +14,7 @@
 
 #include "common/guard.h"
 #include "common/rpc/move_rpc.h"
-#include "memserver/memserver_internal.h"
+#include "memserver/admission/admit.h"
 
 int
 nam__membership_init(struct nam__membership *membership, uint8_t *meta)
@@ -163,14 +163,9 @@ nam__membership_take(struct nam__membership *membership, uint16_t newest_of_all,
 {
 	pthread_mutex_lock(&membership->mutex);
 	for (uint32_t i = 0; i < count; i++) {
-		struct nam__newest *newest = &membership->newest[clients[i].id];
-
-		if (!clients[i].incarnation)
-			continue;
-		nam__newest_note(membership, clients[i].id, clients[i].incarnation,
-			clients[i].fenced);
-		if (newest->incarnation == clients[i].incarnation && !newest->key)
-			newest->key = clients[i].key;
+		if (clients[i].incarnation)
+			nam__newest_note(membership, clients[i].id, clients[i].incarnation,
+				clients[i].fenced);
 	}
 	if (newest_of_all && (!membership->newest_of_all ||
 			ahead(newest_of_all, membership->newest_of_all) > 0))
@@ -178,33 +173,10 @@ nam__membership_take(struct nam__membership *membership, uint16_t newest_of_all,
 	pthread_mutex_unlock(&membership->mutex);
 }
 
-/*
- * M18: a client id belongs to the key that REGISTER came with.  Servers other than the lead take it
- * for the key that comes first with that incarnation.
- */
-static bool
-is_of_another_key(const struct nam__membership *membership, const struct nam__member *member,
-	const struct nam__connection *connection)
-{
-	const struct nam__newest *newest = &membership->newest[connection->client_id];
-
-	if (member)
-		return member->key != connection->proven.print;
-	return newest->incarnation == connection->incarnation && newest->key &&
-		newest->key != connection->proven.print;
-}
-
 static void
 appear(struct nam__membership *membership, struct nam__connection *connection)
 {
-	struct nam__newest *newest = &membership->newest[connection->client_id];
-	bool writes = connection->proven.role != NAM_ROLE_READ;
-
-	/* M18: the names that readers claim keep no writer out. */
-	if (writes)
-		nam__newest_note(membership, connection->client_id, connection->incarnation, false);
-	if (writes && newest->incarnation == connection->incarnation && !newest->key)
-		newest->key = connection->proven.print;
+	nam__newest_note(membership, connection->client_id, connection->incarnation, false);
 	membership->present[connection->client_id]++;
 	connection->present = true;
 }
@@ -217,8 +189,6 @@ attach(struct nam__membership *membership, struct nam__connection *connection)
 	if (NAM_GUARD(FENCE_REFUSE) && is_over(membership, connection))
 		return -NAM_E_FENCED;
 	member = member_of(membership, connection);
-	if (NAM_GUARD(KEY_CLIENT) && is_of_another_key(membership, member, connection))
-		return -NAM_E_FABRIC_DENIED;
 	appear(membership, connection);
 	if (member)
 		member->connections++;
@@ -351,6 +321,17 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 	return -NAM_E_LIMIT;
 }
 
+/* M18: by this other memory servers see that the name is of the key's holder.  0 without keys. */
+static uint32_t
+vouch(const struct nam__exchange *exchange, uint16_t client_id, uint16_t incarnation,
+	void *ret_voucher)
+{
+	const struct nam__auth_name name = { exchange->connection->proven.print, client_id,
+		incarnation };
+
+	return nam__auth_vouch(exchange->server, &name, ret_voucher);
+}
+
 int
 nam__service_register(struct nam__exchange *exchange)
 {
@@ -376,7 +357,8 @@ nam__service_register(struct nam__exchange *exchange)
 		.epoch_word = nam_gaddr_make(region, NAM_META_EPOCH_OFFSET, 0).raw,
 		.epoch_slots = nam_gaddr_make(region, NAM_META_SLOTS_OFFSET, 0).raw,
 	};
-	exchange->reply_bytes = sizeof(*reply);
+	exchange->reply_bytes = sizeof(*reply) + vouch(exchange,
+		exchange->connection->client_id, exchange->connection->incarnation, reply + 1);
 	return 0;
 }
 
@@ -388,6 +370,7 @@ nam__service_client_state(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__member *member;
 	uint16_t incarnation;
+	bool is_own;
 
 	if (request->reserved || request->client_id == 0 ||
 		request->client_id >= NAM_CLIENTS_MAX)
@@ -402,8 +385,14 @@ nam__service_client_state(struct nam__exchange *exchange)
 		reply->pid = member->pid;
 		memcpy(reply->name, member->name, sizeof(reply->name));
 	}
+	/* The admin's key under which it was given may have been replaced since. */
+	is_own = reply->state == NAM_CLIENT_ALIVE &&
+		member->key == exchange->connection->proven.print;
 	pthread_mutex_unlock(&membership->mutex);
 	exchange->reply_bytes = sizeof(*reply);
+	if (is_own)
+		exchange->reply_bytes += vouch(exchange, request->client_id, incarnation,
+			reply + 1);
 	return 0;
 }
 

@@ -137,7 +137,6 @@ struct nam__view {
 struct nam__newest {
 	uint16_t incarnation;		/* 0: none */
 	bool fenced;
-	uint64_t key;			/* fingerprint: its first connection's; 0: not known */
 };
 
 struct nam__membership {

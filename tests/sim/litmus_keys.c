@@ -109,6 +109,7 @@ struct attack {
 	/* The secret of one key under the name of another. */
 	struct nam__auth_key key;
 	bool replay;			/* the answer that is there already */
+	const uint8_t *voucher;		/* for the name in the hello */
 	/* It has no key, and hands the challenge to a client that is on its way to a server. */
 	struct nam__shake *client;
 	bool renames;			/* so that it is that server's challenge */
@@ -162,7 +163,8 @@ answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answe
 	if (attack->client)
 		return relay(attack, ret_answer, diag);
 	if (!attack->replay)
-		nam__proof_answer(&attack->key, &attack->hello, challenge, &attack->answer);
+		nam__proof_answer(&attack->key, attack->voucher, &attack->hello, challenge,
+			&attack->answer);
 	*ret_answer = attack->answer;
 	return 0;
 }
@@ -273,7 +275,7 @@ forge(struct actor *self)
 static void
 relay_between(struct actor *self)
 {
-	const struct nam_client *client = self->client;
+	struct nam_client *client = self->client;
 	struct attack attack = attack_as(STRANGER, STRANGER, 0, 0);
 	struct nam__shake shake = { .client = client, .hello = &attack.hello };
 	struct nam_hello reply;
@@ -299,18 +301,28 @@ relay_between(struct actor *self)
 	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
 }
 
-/* Another holder's client id, at the lead and at another memory server. */
+/*
+ * Another holder's client id, at the lead and at another memory server, with its own voucher and
+ * with the other one's; and a name that nothing has yet, which would make its own client old.
+ */
 static void
 take_name(struct actor *self)
 {
 	const struct actor *other = &litmus.actors[A];
+	const uint8_t *vouchers[] = { NULL, self->client->voucher, other->client->voucher };
 	struct attack attack;
 
 	litmus_await(ONE);
-	attack = attack_as(OTHER, OTHER, other->id, other->incarnation);
-	for (unsigned server = 0; server < 2; server++)
-		expect_refused(&attack, server, "a client with the id of another");
+	for (unsigned i = 0; i < 6; i++) {
+		attack = attack_as(OTHER, OTHER, other->id, other->incarnation);
+		attack.voucher = vouchers[i / 2];
+		expect_refused(&attack, i % 2, "a client with the id of another");
+	}
+	attack = attack_as(OTHER, OTHER, self->id, (uint16_t)(self->incarnation + 1));
+	attack.voucher = self->client->voucher;
+	expect_refused(&attack, 1, "a client with an incarnation that it was not given");
 	attack = attack_as(APP, APP, other->id, other->incarnation);
+	attack.voucher = other->client->voucher;
 	for (unsigned server = 0; server < 2; server++)
 		if (!admitted(&attack, server))
 			litmus_fail("the holder of the client's key is refused");
@@ -318,10 +330,19 @@ take_name(struct actor *self)
 	litmus.flags[TWO] = true;
 }
 
+/* Its voucher is of an admin's key that was replaced: the lead gives it another one. */
 static void
 keep_name(struct actor *self)
 {
+	struct nam_worker *worker;
+
 	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
+	self->client->voucher[0] ^= 1;
+	worker = sim_worker(self->client);
+	if (worker)
+		nam_worker_close(worker);
+	else if (!nam_sim_zombie())
+		litmus_fail("a client with an old voucher is refused");
 	litmus.flags[ONE] = true;
 	litmus_await(TWO);
 }

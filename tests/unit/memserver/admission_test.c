@@ -108,7 +108,7 @@ come(const char *peer, const struct nam__auth_key *key, struct nam_cm_event *eve
 	assert_int_equal(nam__auth_pass(&server, event, proven), NAM__AUTH_CHALLENGED);
 	event->kind = NAM_CM_ANSWER;
 	event->challenge = challenge;
-	nam__proof_answer(key, &event->hello, &challenge, &event->answer);
+	nam__proof_answer(key, NULL, &event->hello, &challenge, &event->answer);
 	return nam__auth_pass(&server, event, proven);
 }
 

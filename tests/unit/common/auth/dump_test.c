@@ -126,8 +126,8 @@ read__while_keys_are_used__NO_SECRET_IS_IN_THE_DUMP(void **state)
 	assert_int_equal(nam__auth_keys_read(path, false, &keys, NULL), 0);
 	assert_int_equal(keys->count, KEYS);
 	assert_no_secret_in_dump();
-	nam__proof_answer(&keys->keys[1], &hello, &challenge, &answer);
-	key = nam__proof_check(keys, &hello, &challenge, &answer);
+	nam__proof_answer(&keys->keys[1], NULL, &hello, &challenge, &answer);
+	key = nam__proof_check(keys, (struct nam__auth_name){ 0 }, &hello, &challenge, &answer);
 	assert_ptr_equal(key, &keys->keys[1]);
 	nam__proof_append(key, &hello, &challenge, &answer, &reply);
 	assert_true(nam__proof_take(key, &hello, &challenge, &answer, &reply));

@@ -48,7 +48,7 @@ hello_of(uint32_t bytes, uint8_t first)
 }
 
 static struct shake
-shake_hands(const struct nam__auth_key *key)
+shake_hands_as(const struct nam__auth_key *key, const uint8_t *voucher)
 {
 	struct shake shake = {
 		.hello = hello_of(40, 1),
@@ -56,17 +56,31 @@ shake_hands(const struct nam__auth_key *key)
 		.reply = hello_of(48, 200),
 	};
 
-	nam__proof_answer(key, &shake.hello, &shake.challenge, &shake.answer);
+	nam__proof_answer(key, voucher, &shake.hello, &shake.challenge, &shake.answer);
 	assert_int_equal(shake.answer.bytes, NAM_HELLO_BYTES_MAX);
 	nam__proof_append(key, &shake.hello, &shake.challenge, &shake.answer, &shake.reply);
 	assert_int_equal(shake.reply.bytes, 48 + NAM_SERVER_PROOF_BYTES);
 	return shake;
 }
 
+static struct shake
+shake_hands(const struct nam__auth_key *key)
+{
+	return shake_hands_as(key, NULL);
+}
+
+static const struct nam__auth_key *
+check_as(const struct shake *shake, uint16_t client_id, uint16_t incarnation)
+{
+	const struct nam__auth_name name = { 0, client_id, incarnation };
+
+	return nam__proof_check(keys, name, &shake->hello, &shake->challenge, &shake->answer);
+}
+
 static const struct nam__auth_key *
 check(const struct shake *shake)
 {
-	return nam__proof_check(keys, &shake->hello, &shake->challenge, &shake->answer);
+	return check_as(shake, 0, 0);
 }
 
 static bool
@@ -151,6 +165,60 @@ check__key_that_is_not_there__IS_NO_PROOF(void **state)
 }
 
 static void
+check__name__NEEDS_THE_VOUCHER_FOR_THAT_KEY(void **state)
+{
+	const struct nam__auth_name name = { keys->keys[0].print, 7, 3 };
+	uint8_t voucher[NAM_VOUCHER_BYTES], none[NAM_VOUCHER_BYTES] = { 0 };
+	struct shake shake;
+
+	(void)state;
+	nam__voucher_make(keys, &name, voucher);
+	shake = shake_hands_as(&keys->keys[0], voucher);
+	assert_ptr_equal(check_as(&shake, 7, 3), &keys->keys[0]);
+	assert_null(check_as(&shake, 7, 4));
+	assert_null(check_as(&shake, 8, 3));
+	assert_null(check(&shake));
+	shake = shake_hands_as(&keys->keys[1], voucher);
+	assert_null(check_as(&shake, 7, 3));
+	shake = shake_hands_as(&keys->keys[0], none);
+	assert_null(check_as(&shake, 7, 3));
+	shake = shake_hands(&keys->keys[0]);
+	assert_null(check_as(&shake, 7, 3));
+}
+
+static void
+voucher_check__keys_are_replaced__GOOD_UNTIL_ITS_ADMIN_GOES(void **state)
+{
+	const struct nam__auth_name name = { 5, 7, 3 }, other = { 6, 7, 3 };
+	const uint32_t bytes = sizeof(*keys) + 3 * sizeof(keys->keys[0]);
+	struct nam__auth_keys *more = calloc(1, bytes);
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+
+	(void)state;
+	assert_non_null(more);
+	more->count = 3;
+	memcpy(more->keys, keys->keys, 2 * sizeof(keys->keys[0]));
+	assert_int_equal(nam__auth_key_make("new", NAM_ROLE_ADMIN, &more->keys[2], NULL), 0);
+	nam__voucher_make(keys, &name, voucher);
+	assert_true(nam__voucher_check(keys, &name, voucher));
+	assert_false(nam__voucher_check(keys, &other, voucher));
+	assert_true(nam__voucher_check(more, &name, voucher));
+	/* The old one is removed: here last, and at the lead first. */
+	more->keys[1] = more->keys[2];
+	more->count = 2;
+	assert_false(nam__voucher_check(more, &name, voucher));
+	nam__voucher_make(more, &name, voucher);
+	more->keys[2] = keys->keys[1];
+	more->count = 3;
+	assert_true(nam__voucher_check(more, &name, voucher));
+	/* A file without an admin: the highest role that there is. */
+	more->count = 1;
+	nam__voucher_make(more, &name, voucher);
+	assert_true(nam__voucher_check(more, &name, voucher));
+	free(more);
+}
+
+static void
 take__any_other_bit__IS_NO_PROOF(void **state)
 {
 	struct shake good = shake_hands(&keys->keys[0]), shake;
@@ -211,6 +279,8 @@ main(void)
 		cmocka_unit_test(check__any_other_bit__IS_NO_PROOF),
 		cmocka_unit_test(check__other_lengths__IS_NO_PROOF),
 		cmocka_unit_test(check__key_that_is_not_there__IS_NO_PROOF),
+		cmocka_unit_test(check__name__NEEDS_THE_VOUCHER_FOR_THAT_KEY),
+		cmocka_unit_test(voucher_check__keys_are_replaced__GOOD_UNTIL_ITS_ADMIN_GOES),
 		cmocka_unit_test(take__any_other_bit__IS_NO_PROOF),
 		cmocka_unit_test(take__proof_of_the_client__IS_NO_PROOF),
 		cmocka_unit_test(answer__again__HAS_ANOTHER_NONCE),

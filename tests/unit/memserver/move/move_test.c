@@ -74,10 +74,9 @@ fence(struct fixture *f, uint16_t id, uint16_t incarnation)
 }
 
 static int
-attach(struct fixture *f, uint16_t id, uint16_t incarnation, uint64_t key)
+attach(struct fixture *f, uint16_t id, uint16_t incarnation)
 {
-	struct nam__connection connection = { .client_id = id, .incarnation = incarnation,
-		.proven.print = key };
+	struct nam__connection connection = { .client_id = id, .incarnation = incarnation };
 	int rc = nam__membership_attach(&f->server->membership, &connection);
 
 	if (!rc)
@@ -138,7 +137,7 @@ live(struct fixture *f)
 	/* Held, and regions that leave. */
 	assert_int_equal(give(f, SMALL, made.small, 40), 0);
 	assert_true(reclaim(f, HOLD_PRIVATE, 0, &made.batch));
-	assert_int_equal(attach(f, LIVING, 3, 17), 0);
+	assert_int_equal(attach(f, LIVING, 3), 0);
 	assert_int_equal(fence(f, DEAD, 2), 0);
 	assert_int_equal(fence(f, 4095, 9), 0);
 	nam__finished_add(&f->server->finished[LIVING], 3, 1000);
@@ -300,14 +299,12 @@ attach__after_import__REFUSES_THE_SAME(void **state)
 	assert_int_equal(fence(pair->next, 8, 1), 0);
 	move_books(pair);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(attach(both[i], DEAD, 2, 17), -NAM_E_FENCED);
-		assert_int_equal(attach(both[i], DEAD, 1, 17), -NAM_E_FENCED);
-		assert_int_equal(attach(both[i], 4095, 9, 17), -NAM_E_FENCED);
-		assert_int_equal(attach(both[i], LIVING, 2, 17), -NAM_E_FENCED);
-		assert_int_equal(attach(both[i], LIVING, 3, 17), i ? -NAM_E_FENCED : 0);
-		assert_int_equal(attach(both[i], LIVING, 3, 18), i ? -NAM_E_FENCED :
-			-NAM_E_FABRIC_DENIED);
-		assert_int_equal(attach(both[i], 8, 1, 17), i ? -NAM_E_FENCED : 0);
+		assert_int_equal(attach(both[i], DEAD, 2), -NAM_E_FENCED);
+		assert_int_equal(attach(both[i], DEAD, 1), -NAM_E_FENCED);
+		assert_int_equal(attach(both[i], 4095, 9), -NAM_E_FENCED);
+		assert_int_equal(attach(both[i], LIVING, 2), -NAM_E_FENCED);
+		assert_int_equal(attach(both[i], LIVING, 3), i ? -NAM_E_FENCED : 0);
+		assert_int_equal(attach(both[i], 8, 1), i ? -NAM_E_FENCED : 0);
 		assert_int_equal(both[i]->server->membership.newest_of_all, 9);
 		assert_true(nam__finished_has(both[i]->server->finished,
 			LIVING + 999ull * NAM_CLIENTS_MAX));

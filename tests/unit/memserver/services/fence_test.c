@@ -3,8 +3,10 @@
 #include "view_fixture.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "common/rpc/fence_rpc.h"
+#include "memserver/admission/admit.h"
 
 static const struct nam_rpc_fence_reply *
 fenced(struct fixture *f)
@@ -322,31 +324,42 @@ regions__name_a_client__THE_CONNECTION_IS_ITS(void **state)
 	leave(f, &other);
 }
 
-/* The name that a reader claims keeps no writer out, and does not count as given out. */
+/* M18: otherwise the holder of any key could make all clients of an id old. */
 static void
-attach__of_a_reader__MAKES_NO_OTHER_OLD(void **state)
+regions__name_a_client_with_keys__NEEDS_ITS_VOUCHER(void **state)
 {
 	struct fixture *f = *state;
-	struct nam__connection reader = { .client_id = 9, .incarnation = 30000,
-		.proven = { 4711, NAM_ROLE_READ } };
-	struct nam__connection writer = { .client_id = 9, .incarnation = 1,
-		.proven = { 4712, NAM_ROLE_WRITE } };
+	struct {
+		struct nam_rpc_regions_request is;
+		uint8_t voucher[NAM_VOUCHER_BYTES];
+	} request = { { 0, 7, 2 }, { 0 } };
+	struct nam__connection connection = { .proven = { 4711, NAM_ROLE_WRITE } };
+	struct nam__auth_name name = { 4712, 7, 2 };
+	struct nam__auth_keys *keys = calloc(1, sizeof(*keys) + sizeof(keys->keys[0]));
 
-	assert_int_equal(nam__membership_attach(&f->server->membership, &reader), 0);
+	assert_non_null(keys);
+	keys->count = 1;
+	assert_int_equal(nam__auth_key_make("ops", NAM_ROLE_ADMIN, &keys->keys[0], NULL), 0);
+	f->server->keys = keys;
+	f->server->options.keys = "there";
+	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request.is,
+		sizeof(request.is)), -NAM_E_FABRIC_DENIED);
+	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request, sizeof(request)),
+		-NAM_E_FABRIC_DENIED);
+	/* Of another key's holder. */
+	assert_int_equal(nam__auth_vouch(f->server, &name, request.voucher), NAM_VOUCHER_BYTES);
+	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request, sizeof(request)),
+		-NAM_E_FABRIC_DENIED);
+	assert_int_equal(connection.client_id, 0);
 	assert_int_equal(f->server->membership.newest_of_all, 0);
-	assert_int_equal(nam__membership_attach(&f->server->membership, &writer), 0);
-	assert_int_equal(f->server->membership.newest_of_all, 1);
-	leave(f, &writer);
-	leave(f, &reader);
-	/* Nor does it take the name for its key. */
-	reader = (struct nam__connection){ .client_id = 10, .incarnation = 1,
-		.proven = { 4711, NAM_ROLE_READ } };
-	writer = (struct nam__connection){ .client_id = 10, .incarnation = 1,
-		.proven = { 4712, NAM_ROLE_WRITE } };
-	assert_int_equal(nam__membership_attach(&f->server->membership, &reader), 0);
-	assert_int_equal(nam__membership_attach(&f->server->membership, &writer), 0);
-	leave(f, &writer);
-	leave(f, &reader);
+	name.print = 4711;
+	assert_int_equal(nam__auth_vouch(f->server, &name, request.voucher), NAM_VOUCHER_BYTES);
+	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
+	assert_int_equal(connection.client_id, 7);
+	leave(f, &connection);
+	f->server->options.keys = NULL;
+	f->server->keys = NULL;
+	free(keys);
 }
 
 static void
@@ -400,7 +413,7 @@ main(void)
 		TEST_3(close__incarnation_wraps__COMPARES_DISTANCES),
 		TEST_3(close__lower_term__IS_TERM),
 		TEST_3(regions__name_a_client__THE_CONNECTION_IS_ITS),
-		TEST_3(attach__of_a_reader__MAKES_NO_OTHER_OLD),
+		TEST_3(regions__name_a_client_with_keys__NEEDS_ITS_VOUCHER),
 		TEST(fence__malformed__IS_PROTOCOL),
 		TEST_3(fence__steps_of_the_lead_elsewhere__ARE_CLUSTER),
 	};
