@@ -292,16 +292,42 @@ stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view
 	free(again);
 }
 
-/* Of each view once.  A member may have missed the copy that its author sent. */
-NAM_FIBER_FN static void
-copies_send(struct nam__steward *steward, const struct nam__cluster_view *view)
+/* The lead was restarted, and the first client did not list that member, nor one that knows it. */
+static void
+left_out_tell(const struct nam__steward *steward, const struct nam__cluster_view *view)
 {
-	if (steward->copied.lead_boot == view->head.lead_boot &&
-		steward->copied.view == view->head.number)
-		return;
+	const struct nam__cluster_view *before = steward->copied;
+	char fields[400];
+
+	for (uint32_t i = 0; before && steward->warning && i < before->head.count; i++) {
+		const struct nam_view_member *member = &before->members[i];
+
+		if (before->head.lead_boot == view->head.lead_boot ||
+			member->state != NAM_VIEW_UP || nam__cluster_view_find(view, member->id))
+			continue;
+		(void)snprintf(fields, sizeof(fields), "id=%u address=%s remedy=\"restart it, then: "
+			"namctl server add %s\"", member->id, member->address, member->address);
+		steward->warning(steward->arg, "left_out", fields);
+	}
+}
+
+/*
+ * Of each view once.  A member may have missed the copy that its author sent.  True: the view is
+ * kept.
+ */
+NAM_FIBER_FN static bool
+copies_send(struct nam__steward *steward, struct nam__cluster_view *view)
+{
+	const struct nam__cluster_view *copied = steward->copied;
+
+	if (!view->head.number || (copied && copied->head.lead_boot == view->head.lead_boot &&
+		copied->head.number == view->head.number))
+		return false;
+	left_out_tell(steward, view);
 	nam__copies_send(steward->options, view); /* SUSPENDS */
-	steward->copied.lead_boot = view->head.lead_boot;
-	steward->copied.view = view->head.number;
+	free(steward->copied);
+	steward->copied = view;
+	return true;
 }
 
 /* *ret_done: nothing is due, for now. */
@@ -339,8 +365,8 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 		what = member ? NAM_RPC_VIEW_RENEW : 0;
 	}
 	*ret_done = !what;
-	if (!what && !rc)
-		copies_send(steward, view); /* SUSPENDS */
+	if (!what && !rc && copies_send(steward, view)) /* SUSPENDS */
+		return 0;
 	if (what) {
 		nam_race_point("steward.decided");
 		rc = store->ops->change(store, worker, view, what, member, diag); /* SUSPENDS */
@@ -400,6 +426,8 @@ nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_
 void
 nam__steward_end(struct nam__steward *steward)
 {
+	free(steward->copied);
+	steward->copied = NULL;
 	if (steward->lead && steward->store->term)
 		steward->store->ops->release(steward->store,
 			steward->lead->epoch_worker); /* SUSPENDS */

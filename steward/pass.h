@@ -22,9 +22,7 @@ struct nam__steward {
 		uint64_t view, since_ns;
 		uint16_t client, incarnation;
 	} late;
-	struct {			/* the view that members have copies of */
-		uint64_t lead_boot, view;
-	} copied;
+	struct nam__cluster_view *copied;	/* the view that members have copies of; or NULL */
 	uint16_t looked;		/* the member that was looked at last */
 	struct {			/* one that could not be fenced, and is left alone */
 		uint64_t until_ns;	/* or for ever: its process has to end */

@@ -3,7 +3,8 @@
  * join.c -- from seeds to the members of the view.
  *
  * The client's list names seeds, and one is enough: the lead, memory server 0, says which memory
- * servers the cluster has.  The first client of a cluster without a view forms one from its list.
+ * servers the cluster has.  The first client of a cluster without a view forms one from its list,
+ * and from the copies that members have of the view before, if the lead was restarted.
  * Later clients use that view, whatever they list, so all use the same memory servers (C20).
  */
 #include <errno.h>
@@ -170,6 +171,41 @@ copies_send(struct nam_client *client, const struct nam__cluster_view *view)
 	}
 }
 
+NAM_FIBER_FN static void
+others_take(struct nam_client *client, const struct nam__cluster_view *copy)
+{
+	for (uint32_t i = 1; i < copy->head.count; i++) {
+		const struct nam_view_member *member = &copy->members[i];
+		struct nam_diag ended;
+
+		if (member->state == NAM_VIEW_UP &&
+			client->slot_of_id[member->id] == NAM__NO_SLOT &&
+			!nam__member_look(&client->options, member->address, member->id,
+				member->boot, &ended))
+			(void)!nam__member_install(client, member, &ended); /* SUSPENDS */
+	}
+}
+
+/*
+ * If the lead was restarted, the list may name some members of the view before only.  Their copies
+ * of it have the others.
+ */
+NAM_FIBER_FN static void
+members_before_take(struct nam_client *client)
+{
+	struct nam__cluster_view *copy;
+
+	/* Those that are taken have copies, too. */
+	for (uint32_t slot = 0; client->newest_seen && NAM_GUARD(VIEW_BEFORE) &&
+		slot < client->servers_count; slot++) {
+		if (slot == client->catalog_slot ||
+			nam__cluster_view_get(client->epoch_worker, slot, &copy)) /* SUSPENDS */
+			continue;
+		others_take(client, copy); /* SUSPENDS */
+		free(copy);
+	}
+}
+
 /* None of the list is a member of another cluster, which has had clients. */
 NAM_FIBER_FN static int
 seeds_are_ours(struct nam_client *client, struct nam_diag *diag)
@@ -219,6 +255,7 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 	}
 	if (!rc && !view->head.number) {
 		free(view);
+		members_before_take(client); /* SUSPENDS */
 		rc = seeds_are_ours(client, diag); /* SUSPENDS */
 		if (rc)
 			return rc;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
 #include "common/race.h"
 #include "compute/worker/worker.h"
 #include "changer.h"
@@ -24,6 +25,7 @@
 struct identity {
 	uint32_t id;
 	uint64_t boot;			/* 0: it has not been asked */
+	bool has_copy;			/* of the view of another life of the lead, or of another */
 };
 
 struct adding {
@@ -52,6 +54,7 @@ probe(struct adding *adding)
 	const struct nam__server *lead = &adding->changer.lead->servers[0];
 	const struct nam_fabric_ops *ops = nam_fabric_find(adding->address, NULL);
 	struct nam_diag *diag = adding->changer.diag;
+	struct nam__cluster_view *copy = NULL;
 	struct nam_client *client;
 	int rc;
 
@@ -64,8 +67,12 @@ probe(struct adding *adding)
 		return rc;
 	rc = nam__member_ours(client, 0, lead->address, lead->boot, diag); /* SUSPENDS */
 	if (!rc)
-		adding->self = (struct identity){ client->servers[0].id, client->servers[0].boot };
+		rc = nam__cluster_view_get(client->epoch_worker, 0, &copy); /* SUSPENDS */
+	if (!rc)
+		adding->self = (struct identity){ client->servers[0].id, client->servers[0].boot,
+			copy->head.number && copy->head.lead_boot != lead->boot };
 	nam__client_free(client);
+	free(copy);
 	return rc;
 }
 
@@ -104,6 +111,11 @@ add(struct adding *adding)
 	if (member && (strcmp(member->address, adding->address) != 0 ||
 			member->id == view->head.lead))
 		return conflict(adding, member);
+	/* It knows names of that life's clients, and would take clients of this one for old ones. */
+	if (adding->self.has_copy && NAM_GUARD(VIEW_AFTER))
+		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER, "the memory server at "
+			"%s was a member of the view before memory server 0 was restarted, or of "
+			"another cluster; restart it, and add it again", adding->address);
 	new.id = (uint16_t)adding->self.id;
 	new.boot = adding->self.boot;
 	(void)snprintf(new.address, sizeof(new.address), "%s", adding->address);

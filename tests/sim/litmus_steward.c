@@ -583,6 +583,44 @@ lead_in_both_lives(struct actor *self)
 	litmus_steward_end(&second);
 }
 
+static void
+note_left_out(void *arg, const char *event, const char *fields)
+{
+	(void)arg;
+	if (!strcmp(event, "left_out") && !strncmp(fields, "id=1 ", 5))
+		litmus.flags[FIVE] = true;
+}
+
+/* The first client after the restart lists the lead alone. */
+static void
+leave_out(struct actor *self)
+{
+	struct litmus_steward one;
+	struct nam__steward_passed passed;
+	struct nam_client *client;
+	struct nam_diag diag = { "" };
+
+	(void)self;
+	litmus_steward_begin(&one, litmus_steward_store());
+	one.steward.warning = note_left_out;
+	pass_once_leading(&one);
+	sim_server_restart(&litmus.cluster.servers[0]);
+	if (sim_client_try(&litmus.cluster, litmus.cluster.servers[0].address, "other", &client,
+			&diag)) {
+		litmus_fail("a client after the restart: %s", diag.text);
+		return;
+	}
+	/* The first pass finds the connection of the first life broken. */
+	for (unsigned i = 0; i < PASSES_MAX && !litmus.flags[FIVE]; i++) {
+		(void)!nam__steward_pass(&one.steward, &passed, &diag);
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
+	}
+	if (!litmus.flags[FIVE])
+		litmus_fail("the steward does not say which member was left out");
+	nam_client_close(client);
+	litmus_steward_end(&one);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
@@ -659,5 +697,7 @@ const struct litmus_case litmus_steward_cases[] = {
 	{ { "steward_other_life", LITMUS_LOADED, { NULL, lead_in_both_lives }, { { 0 } } },
 		"the lead is restarted, another steward leads, and the first one comes back", 2,
 		0 },
+	{ { "steward_left_out", LITMUS_LOADED, { NULL, leave_out }, { { 0 } } },
+		"the lead is restarted, and the first client lists it alone", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -406,6 +406,66 @@ miss_copy(struct actor *self)
 	nam_client_close(other.client);
 }
 
+/* The lead is restarted, and the first client of its new life lists so many memory servers. */
+static struct nam_client *
+come_after_restart(uint32_t listed)
+{
+	char list[2 * sizeof(litmus.cluster.servers[0].address) + 1];
+	struct nam_client *client = NULL;
+	struct nam_diag diag = { "" };
+
+	sim_server_restart(&litmus.cluster.servers[0]);
+	(void)snprintf(list, sizeof(list), "%s%s%s", litmus.cluster.servers[0].address,
+		listed > 1 ? "," : "", listed > 1 ? litmus.cluster.servers[1].address : "");
+	if (sim_client_try(&litmus.cluster, list, "other", &client, &diag))
+		litmus_fail("a client after the restart: %s", diag.text);
+	return client;
+}
+
+static void
+expect_formed(uint32_t members)
+{
+	uint32_t count = litmus.cluster.servers[0].server->membership.view.head.count;
+
+	if (count != members)
+		litmus_fail("the view has %u members instead of %u", count, members);
+}
+
+static void
+list_two(struct actor *self)
+{
+	struct nam_client *client = come_after_restart(2);
+
+	(void)self;
+	if (!client)
+		return;
+	expect_formed(3);
+	nam_client_close(client);
+}
+
+/* The other one would take clients of the new life for those that it had before. */
+static void
+list_one(struct actor *self)
+{
+	struct sim_server *lead = &litmus.cluster.servers[0], *other = &litmus.cluster.servers[1];
+	struct nam_client *client = come_after_restart(1);
+	struct nam_diag diag = { "" };
+	int rc;
+
+	(void)self;
+	if (!client)
+		return;
+	expect_formed(1);
+	rc = try_add(lead->address, other->address, TIMEOUT_MS, &diag);
+	if (rc != -NAM_E_CLUSTER)
+		litmus_fail("a member of the view before is added: %s", nam_err_name(rc));
+	sim_server_restart(other);
+	if (try_add(lead->address, other->address, TIMEOUT_MS, &diag))
+		litmus_fail("server add: %s", diag.text);
+	expect_formed(2);
+	nam_client_close(client);
+}
+
 /* ---- ends at any time ------------------------------------------------------------------------ */
 
 static void
@@ -552,6 +612,11 @@ const struct litmus_case litmus_view_cases[] = {
 	{ { "view_missed_copy", LITMUS_LOADED, { NULL, miss_copy }, { { 0 } } },
 		"the lead is restarted, a member misses the copy of its view, and is the seed of a "
 		"steward", 2, 0 },
+	{ { "view_restart_lists_two", LITMUS_LOADED, { NULL, list_two }, { { 0 } } },
+		"the lead is restarted, and the first client lists two of three members", 3, 0 },
+	{ { "view_restart_lists_one", LITMUS_LOADED, { NULL, list_one }, { { 0 } } },
+		"the lead is restarted, the first client lists it alone, and the other one is added",
+		2, 0 },
 	{ { "view_adder_dies", LITMUS_LOADED, { end_with_three, add_new, add_again },
 		{ { "view.added", A, die } } },
 		"a process dies that has begun to add a memory server; another one goes on", 2, 0 },
