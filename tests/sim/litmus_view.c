@@ -21,6 +21,8 @@
 #define KEYS_MAX 100u
 #define HOLD_NS (2 * LITMUS_SHORT_NS)
 #define TIMEOUT_MS 2000u
+#define ALLOCATED_WITHIN_NS 2000000000ull
+#define WAIT_MAX_NS 50000000ull		/* of operations, while a memory server comes */
 
 static struct sim_server *new_server;	/* of the scene */
 static uint64_t next_key;
@@ -536,6 +538,40 @@ add_and_insert(struct actor *self)
 	insert_there(self);
 }
 
+/* And in time: until this client can allocate there, from the start of the addition on. */
+static void
+add_in_time(struct actor *self)
+{
+	uint64_t began;
+
+	start_new();
+	litmus.flags[ONE] = true;
+	began = nam_now_ns();
+	add(new_server->address);
+	insert_there(self);
+	if (there && nam_now_ns() - began > ALLOCATED_WITHIN_NS)
+		litmus_fail("a leaf lies there after %llu ns",
+			(unsigned long long)(nam_now_ns() - began));
+	litmus.flags[TWO] = true;
+}
+
+/* No change or lookup waits long. */
+static void
+work_meanwhile(struct actor *self)
+{
+	litmus_await(ONE);
+	for (uint64_t i = 0; !litmus.flags[TWO] && !litmus.failed && !nam_sim_zombie(); i++) {
+		uint64_t number = 10 * (i % LITMUS_LOADED) + self->who, began = nam_now_ns();
+
+		litmus_insert(self, number);
+		litmus_expect(self, number, 0);
+		litmus_delete_range(self, number, number);
+		if (nam_now_ns() - began > WAIT_MAX_NS)
+			litmus_fail("an insert, a lookup and a delete took %llu ns",
+				(unsigned long long)(nam_now_ns() - began));
+	}
+}
+
 /* Two at once: one at a time is joining. */
 static void
 add_beside(struct actor *self)
@@ -629,6 +665,9 @@ const struct litmus_case litmus_view_cases[] = {
 	{ { "view_joiner_restarts", LITMUS_LOADED, { end_with_three, add_and_insert },
 		{ { "view.added", A, restart_new } } },
 		"a memory server is restarted while it is joining", 2, 0 },
+	{ { "view_in_time", LITMUS_LOADED,
+		{ end_with_three, add_in_time, work_meanwhile, work_meanwhile }, { { 0 } } },
+		"a memory server comes while clients work, which do not wait", 2, 0 },
 	{ { "view_two_adds", LITMUS_LOADED, { end_with_four, add_and_insert, add_beside },
 		{ { 0 } } },
 		"two processes add a memory server each, at once", 2, 0 },
