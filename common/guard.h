@@ -155,8 +155,8 @@
 	X(VIEW_INSTALLED, "view-installed", "the same, of a client that acknowledges too early")    \
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
 	X(VIEW_BOOT, "view-boot", "memory servers that two leads use")                              \
-	X(VIEW_BEFORE, "view-before", "members that the first client after a restart does not list") \
-	X(VIEW_AFTER, "view-after", "members of the view before a restart, with names of its clients") \
+	X(VIEW_BEFORE, "view-before", "members that the first client after a restart lacks")        \
+	X(VIEW_AFTER, "view-after", "members of the view before, with names of its clients")        \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
 	X(VIEW_TERM, "view-term", "changes by a steward that stalled, after another one led")       \
 	X(TERM_LIFE, "term-life", "the same, of a steward of an earlier life of the lead")          \

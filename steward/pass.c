@@ -305,8 +305,9 @@ left_out_tell(const struct nam__steward *steward, const struct nam__cluster_view
 		if (before->head.lead_boot == view->head.lead_boot ||
 			member->state != NAM_VIEW_UP || nam__cluster_view_find(view, member->id))
 			continue;
-		(void)snprintf(fields, sizeof(fields), "id=%u address=%s remedy=\"restart it, then: "
-			"namctl server add %s\"", member->id, member->address, member->address);
+		(void)snprintf(fields, sizeof(fields), "id=%u address=%s "
+			"remedy=\"restart it, then: namctl server add %s\"", member->id,
+			member->address, member->address);
 		steward->warning(steward->arg, "left_out", fields);
 	}
 }

@@ -187,8 +187,8 @@ others_take(struct nam_client *client, const struct nam__cluster_view *copy)
 }
 
 /*
- * If the lead was restarted, the list may name some members of the view before only.  Their copies
- * of it have the others.
+ * C20: if the lead was restarted, the list may name some members of the view before only.  Their
+ * copies of it have the others.
  */
 NAM_FIBER_FN static void
 members_before_take(struct nam_client *client)

@@ -111,7 +111,7 @@ add(struct adding *adding)
 	if (member && (strcmp(member->address, adding->address) != 0 ||
 			member->id == view->head.lead))
 		return conflict(adding, member);
-	/* It knows names of that life's clients, and would take clients of this one for old ones. */
+	/* C20: it has names of that life's clients, and would take this one's for old ones. */
 	if (adding->self.has_copy && NAM_GUARD(VIEW_AFTER))
 		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER, "the memory server at "
 			"%s was a member of the view before memory server 0 was restarted, or of "

@@ -5,12 +5,8 @@
  *
  * input	which decoder, bytes
  */
-#include "fuzz_input.h"
+#include "fuzz_rpc.h"
 
-/* Answers come from the input; buffers are exactly as long as was asked for. */
-#define nam_rpc_call fuzz_rpc_call
-#define nam_buffer_take fuzz_buffer_take
-#define nam_buffer_give fuzz_buffer_give
 #include "compute/client/ask.c"
 #include "compute/client/client.c"
 #include "compute/client/cluster_view.c"
@@ -18,48 +14,6 @@
 #include "compute/client/regions.c"
 #include "compute/client/status.c"
 #include "compute/client/workers.c"
-#undef nam_rpc_call
-#undef nam_buffer_take
-#undef nam_buffer_give
-
-static struct fuzz_input answers;
-
-void *
-fuzz_buffer_take(struct nam_worker *worker, uint32_t bytes)
-{
-	(void)worker;
-	return fuzz_memory(bytes);
-}
-
-void
-fuzz_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes)
-{
-	(void)worker;
-	(void)bytes;
-	free(buffer);
-}
-
-int
-fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
-	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
-{
-	uint32_t bytes = fuzz_u16(&answers) % (NAM_RPC_BODY_MAX + 1);
-
-	(void)worker;
-	(void)slot;
-	(void)type;
-	(void)body;
-	(void)body_bytes;
-	if (!answers.left)
-		return -NAM_E_FABRIC_TIMEOUT;
-	if (bytes > (ret_bytes ? *ret_bytes : 0))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (bytes && ret_body)
-		fuzz_take(&answers, ret_body, bytes);
-	if (ret_bytes)
-		*ret_bytes = bytes;
-	return 0;
-}
 
 /* Addresses in accepted regions must be found, and no others. */
 static void

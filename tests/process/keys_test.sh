@@ -19,6 +19,7 @@ logged() {
 reload() {
 	local id
 
+	signalled=$EPOCHREALTIME
 	for id in "${!nam_server_pids[@]}"; do
 		: >"$tmp/server$id.log"
 		kill -HUP "${nam_server_pids[id]}"
@@ -114,7 +115,7 @@ test_server_without_keys() {
 }
 
 test_removed() {
-	local pid status=0
+	local pid fenced status=0
 
 	NAM_KEY=$tmp/app.key nam-bench index --cluster "$cluster" --keys 2000 --fibers 4 --ops 1G \
 		--mix update=100 >"$tmp/bench" 2>&1 &
@@ -134,6 +135,10 @@ test_removed() {
 			fail "$status instead of 3: $(cat "$tmp/bench")"
 		logged 0 'event=key_removed client=[0-9]* .*fenced=1' ||
 			fail "no event key_removed: $(cat "$tmp/server0.log")"
+		fenced=$(date +%s.%N -d "$(sed -n 's/^time=\([^ ]*\) .*=key_removed .*/\1/p' \
+			"$tmp/server0.log" | tail -n 1)")
+		awk -v a="$signalled" -v b="$fenced" 'BEGIN { exit b - a > 1 }' ||
+			fail "signalled at $signalled, fenced at $fenced"
 	fi
 	expect 3 as app index list
 	expect 0 as ops get t 1

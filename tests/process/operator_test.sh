@@ -18,7 +18,7 @@ declare -A typed pids
 
 # adapt: what differs from the page; on standard input and output.
 adapt() {
-	sed -e "s|/etc/nam/|$tmp/|g; s|/var/lib/etcd/|$tmp/|g" \
+	sed -e "s|/etc/nam/|$tmp/|g; s|/var/lib/etcd/|$tmp/|g; s|~/|$tmp/|g" \
 		-e 's/64G/64M/g; s/region = 1G/region = 8M/' \
 		-e 's/^etcd /&--heartbeat-interval 20 --election-timeout 200 /' \
 		-e 's/^nam-steward /&--lease-ms 1000 --interval-ms 20 /'
@@ -205,6 +205,61 @@ test_walk_through() {
 	[ ${#typed[@]} -eq "$wanted" ] || fail "the page has $wanted steps, not ${#typed[@]}"
 }
 
+# line TEXT: the command of another block of the page that begins so, without its comment.
+line() {
+	awk -v text="$1" 'substr($0, 1, 4) == "    " && index($0, text) == 5 {
+		sub(/  +#.*/, ""); print substr($0, 5) }' "$page" | head -n 1 | adapt |
+		sed 's/verbs:/tcp:/; s/--pages 2M --numa 0/--pages 4k --region 8M/'
+}
+
+# types_line HOST NAME TEXT [SED [WORDS]]: that command, edited, with words behind it.
+types_line() {
+	local text
+
+	text=$(line "$3" | sed "${4:-}")
+	[ -n "$text" ] || fail "the page has no line '$3'"
+	type_at "$1" "$2" "export NAM_CLUSTER=@$tmp/cluster.ini
+$(line 'options=')
+$text ${5:-}" || fail "$text ${5:-}: $out"
+}
+
+test_lines() {
+	local text
+
+	for text in "namctl key list" "namctl key new /etc/nam/keys app" "namctl sweep --dry-run" \
+		"namctl sweep" "namctl status --books" "namctl client list"; do
+		types_line "${hosts[1]}" line "$text"
+	done
+}
+
+# A third host takes the memory of the second one, by a successor; then of that one, by a memory
+# server that has some to spare.  A mover leads, so stewards do not meanwhile.
+test_memory_moves() {
+	local store
+
+	store=$(sed -n 's/^namctl server add.* \(--view-store .*\)/\1/p' "$page")
+	steward_end 11
+	steward_end 12
+	types_line "${hosts[2]}" successor "nam-memserver --id 1 --successor" \
+		"s/10.1.0.14:7000/10.1.0.13:7003/" "&"
+	until_logged successor "event=ready"
+	types_line "${hosts[0]}" move "namctl server move" "s/10.1.0.14:7000/10.1.0.13:7003/" \
+		"$store"
+	kill -TERM "${pids[server12]}"
+	sed -i 's/10.1.0.12:7000/10.1.0.13:7003/' "$tmp/cluster.ini"
+	types_line "${hosts[2]}" spare "nam-memserver --id 2" "s/--id 2/--id 5/; s/:7000/:7004/" \
+		"--spare 64M &"
+	until_logged spare "event=ready"
+	types_line "${hosts[0]}" added "namctl server add" "s/:7000/:7004/" "$store"
+	types_line "${hosts[0]}" drain "namctl server drain" "s/10.1.0.12:7000/10.1.0.13:7003/" \
+		"$store"
+	says "can be ended"
+	kill -TERM "${pids[successor]}"
+	sed -i 's/10.1.0.13:7003/10.1.0.13:7260/' "$tmp/cluster.ini"
+	holds '[s["member"] for s in r["servers"]].count("up") == 6' || fail "not up: $out"
+	expect 0 at "${hosts[0]}" namctl --cluster "@$tmp/cluster.ini" index verify people
+}
+
 # ---- stewards --------------------------------------------------------------------------------
 
 # Sets lead and other, by the number of the host.
@@ -269,12 +324,28 @@ test_steward_stopped() {
 	swap
 }
 
-# It follows for as long as it does not reach etcd, and leads again once the other one ends.
+# It follows for as long as it does not reach etcd, and leads again once the other one ends.  There
+# a memory server is not added either, and nothing is left of that.
 test_steward_cut_off() {
+	local text status=0
+
 	cut "10.1.0.$lead" "$etcd"
 	until_logged "steward$lead" 'event=failed text="the view store'
 	until_logged "steward$other" event=leads
+	text=$(step "a third memory server" | adapt | sed 's/--id 2/--id 4/; s/:7000/:7002/')
+	type_at "${hosts[2]}" fifth "$text" || fail "memory server 4: $out"
+	until_logged fifth "server 4 ready"
+	text=$(step "it is added" | adapt | sed 's/:7000/:7002/; s/^namctl/& --timeout-ms 500/')
+	text="export NAM_CLUSTER=@$tmp/cluster.ini
+$text"
+	type_at "10.1.0.$lead" addition "$text" || status=$?
+	[ $status -eq 3 ] || fail "the addition ended with $status: $out"
+	says "the view store at http"
+	holds 'len(r["servers"]) == 4' || fail "added without etcd: $out"
 	mend "10.1.0.$lead" "$etcd"
+	status=0
+	type_at "10.1.0.$lead" addition "$text" || status=$?
+	[ $status -eq 0 ] || fail "the addition ended with $status: $out"
 	until_logged "steward$lead" event=recovered
 	steward_end "$other"
 	until_logged "steward$lead" event=leads 2
@@ -388,8 +459,8 @@ if ! make_network; then
 fi
 # Before the pipe of a client, which it would keep open.
 python_start
-for test in walk_through steward_killed steward_stopped client_killed client_cut_off \
-	steward_cut_off end; do
+for test in walk_through lines steward_killed steward_stopped client_killed client_cut_off \
+	steward_cut_off memory_moves end; do
 	began=$EPOCHREALTIME
 	"test_$test"
 	awk -v name="$test" -v began="$began" -v now="$EPOCHREALTIME" \
