@@ -224,6 +224,8 @@ sim_actors_start(struct sim_stage *stage)
 		(void)start(stage, "adder", adder_main);
 	if (scenario->moves)
 		(void)start(stage, "mover", sim_mover);
+	for (uint32_t i = 0; i < scenario->stewards; i++)
+		(void)start(stage, "steward", sim_steward);
 }
 
 /* As an operator would: one that has died, or has lost a memory server, is replaced. */

@@ -205,6 +205,8 @@ static const struct nam_option rows[] = {
 	{ "moves", "N", "The memory of a memory server moves to another process N times while "
 		"clients are at work.", NAM_OPTION_COUNT, FIELD(scenario.moves),
 		SET(moves_given), .max = SIM_MOVES_MAX },
+	{ "stewards", "N", "N stewards, unless memory moves.", NAM_OPTION_COUNT,
+		FIELD(scenario.stewards), SET(stewards_given), .max = 4 },
 	{ "kill-at", "NAME,...", "Up to two clients die at these race points; any: the seed "
 		"chooses; none.", NAM_OPTION_TEXT, FIELD(scenario.kill_at), SET(kill_at_given) },
 	{ .help = "The cluster:" },
@@ -309,6 +311,8 @@ parse(int argc, char **argv, struct request *request)
 		sim_die("--plain knows one value for a key, and --pairs has several: take --json");
 	if (scenario->moves && !request->vary && scenario->servers < 2)
 		sim_die("--moves: 2 memory servers are needed, since the lead does not move");
+	if (scenario->moves && scenario->stewards)
+		sim_die("--moves, --stewards: a mover leads, so take one of them");
 	if (scenario->servers + scenario->add + scenario->moves > SIM_SERVERS_MAX)
 		sim_die("--servers, --add and --moves: at most %u processes in all",
 			SIM_SERVERS_MAX);
@@ -388,7 +392,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
 			"%llu loads, %llu drops, %llu operations on a store, %llu of them "
-			"unknown, %u memory servers added, %u moves, %u given up, "
+			"unknown, %u memory servers added, %u terms, %u moves, %u given up, "
 			"longest operation %.3f ms, pass %.3f ms; "
 			"verified: %s; %llu separators late, %llu keys unreadable; "
 			"blocks counted: %s",
@@ -418,7 +422,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
 			(unsigned long long)outcome->kv_ops,
 			(unsigned long long)outcome->kv_unknown, outcome->added,
-			outcome->moved, outcome->unmoved,
+			outcome->terms, outcome->moved, outcome->unmoved,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
 			outcome->verified, (unsigned long long)outcome->late,
 			(unsigned long long)outcome->unreadable,

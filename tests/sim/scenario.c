@@ -163,8 +163,8 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 			scenario->ops,
 	};
 
-	stage.actors = calloc(1 + scenario->clients + SIM_COLLECTORS_MAX + 4 + scenario->kv,
-		sizeof(*stage.actors));
+	stage.actors = calloc(1 + scenario->clients + SIM_COLLECTORS_MAX + 4 +
+		scenario->stewards + scenario->kv, sizeof(*stage.actors));
 	sim_history_init(&stage.kv.history);
 	if (!stage.actors || nam_sim_begin(&scenario->sim))
 		sim_die("the simulation cannot begin");

@@ -262,6 +262,32 @@ sim_scenario_run__memory_moves_among_deaths__SOME_given_up(void **state)
 	assert_true(harmless > 0);
 }
 
+/* Stewards lead by turns while memory servers come, and processes of all kinds die and stall. */
+static void
+sim_scenario_run__stewards_among_deaths__SOME_lead(void **state)
+{
+	uint32_t terms = 0, added = 0, kills = 0;
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.stewards = 3;
+	scenario.add = 2;
+	scenario.kills = 3;
+	scenario.stalls = 3;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		assert_string_equal(outcome.why, "");
+		terms += outcome.terms;
+		added += outcome.added;
+		kills += outcome.counts.kills > 0;
+	}
+	assert_true(terms > SEEDS);
+	assert_true(added > 0);
+	assert_true(kills > 0);
+}
+
 #ifdef NAM_SIM_POINTS
 /* Requests are under way while memory is copied. */
 static void
@@ -495,6 +521,7 @@ main(void)
 #endif
 		cmocka_unit_test(sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost),
 		cmocka_unit_test(sim_scenario_run__memory_moves_among_deaths__SOME_given_up),
+		cmocka_unit_test(sim_scenario_run__stewards_among_deaths__SOME_lead),
 #ifdef NAM_SIM_POINTS
 		cmocka_unit_test(sim_scenario_run__moves_before_all_are_quiet__FAILS),
 #endif

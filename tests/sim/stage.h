@@ -68,6 +68,8 @@ struct sim_stage {
 	uint64_t late;			/* separators that such left to others */
 	uint64_t splits;		/* by such, of the index that stays */
 	bool moving;			/* memory has begun to move */
+	uint64_t term;			/* the highest with which a steward has led; 0: none */
+	uint32_t term_of;		/* whose, by number */
 	uint64_t planned;		/* operations, without deaths */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */
@@ -187,6 +189,11 @@ void sim_actor_close(struct sim_actor *actor, struct nam_worker *worker);
 /* @worker may be NULL. */
 void sim_actor_leave(struct sim_actor *actor, struct nam_worker *worker);
 bool sim_actor_open(struct sim_actor *actor, struct nam_worker *worker);
+
+/* ---- stewards.c ----------------------------------------------------------------------------- */
+
+/* The main function of a steward's process. */
+void sim_steward(void *actor);
 
 /* ---- mover.c: memory that moves ------------------------------------------------------------- */
 

@@ -218,6 +218,19 @@ vary_moves(struct sim_scenario *scenario)
 		scenario->servers = 2;
 }
 
+/* Likewise.  A mover leads. */
+static void
+vary_stewards(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6c65616400000000ull);
+	uint32_t stewards = between(&rng, 0, 3) ? 0 : between(&rng, 1, 3);
+
+	if (!scenario->stewards_given)
+		scenario->stewards = scenario->moves ? 0 : stewards;
+	if (scenario->stewards)
+		scenario->moves = 0;
+}
+
 /* Likewise. */
 static void
 vary_deaths(struct sim_scenario *scenario)
@@ -269,5 +282,6 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	vary_many(scenario);
 	vary_members(scenario);
 	vary_moves(scenario);
+	vary_stewards(scenario);
 	vary_deaths(scenario);
 }
