@@ -155,29 +155,26 @@ number_follow(struct nam_client *client, uint64_t number)
 	if (!rc && closed)
 		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
 			view->head.number); /* SUSPENDS */
-	if (rc) {
-		/* C25: it lives, and does not reach the member. */
-		(void)!nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
-			0); /* SUSPENDS */
+	if (rc)
 		client->view_retry_ns = nam__retry_at_ns(now);
-	} else if (closed) {
+	else if (closed)
 		client->view_seen = number;
-	}
 	free(view);
 }
 
 /*
- * C25: a long operation keeps an old epoch in the slot, and so does a client that is stopped, which
- * a steward fences.  So while the slot is old the lead hears of this client.
+ * C25: a long operation keeps an old epoch in the slot, a client that does not reach a member is
+ * late with its view, and so is one that is stopped, which a steward fences.  So meanwhile the lead
+ * hears of this client.
  */
 NAM_FIBER_FN static void
-sign_of_life(struct nam_client *client)
+sign_of_life(struct nam_client *client, bool late)
 {
 	uint64_t local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	bool old = client->published_epoch != client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
 	uint64_t now = nam_now_ns();
 
-	if (!old || client->published_epoch != client->sign_epoch) {
+	if (!late && (!old || client->published_epoch != client->sign_epoch)) {
 		client->sign_epoch = client->published_epoch;
 		client->sign_ns = now + SIGN_NS;
 	}
@@ -215,9 +212,11 @@ losses_tell(struct nam_client *client)
 void
 nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 {
-	number_follow(client, word & ((1ull << NAM_VIEW_WORD_FENCING) - 1)); /* SUSPENDS */
+	const uint64_t number = word & ((1ull << NAM_VIEW_WORD_FENCING) - 1);
+
+	number_follow(client, number); /* SUSPENDS */
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
-	sign_of_life(client); /* SUSPENDS */
+	sign_of_life(client, number != client->view_seen); /* SUSPENDS */
 	losses_tell(client); /* SUSPENDS */
 	nam__sweep_follow(client, sweep); /* SUSPENDS */
 }

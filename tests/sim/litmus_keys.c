@@ -12,11 +12,14 @@
 #include "common/auth/proof.h"
 #include "common/fabric/register.h"
 #include "common/rpc/frame.h"
+#include "compute/admin.h"
 #include "compute/auth/credentials.h"
 #include "compute/client/cluster_view.h"
 #include "compute/view/fence.h"
 #include "compute/worker/worker.h"
 #include "litmus.h"
+#include "litmus_steward.h"
+#include "memserver/memserver_internal.h"
 
 #define KEY 115u
 #define STEWARD_MS 1000u
@@ -31,7 +34,7 @@ static const struct {
 	{ "ops", "admin" }, { "stranger", "admin" } };
 
 static char folder[] = "/tmp/nam-litmus-XXXXXX";
-static char server_file[64], client_files[KEYS][64];
+static char server_file[64], fewer_file[64], client_files[KEYS][64];
 
 /* The secret of key 2 is 000...2. */
 static void
@@ -56,6 +59,8 @@ litmus_keys_make(struct sim_cluster *cluster)
 		sim_die("no folder for keys");
 	(void)snprintf(server_file, sizeof(server_file), "%s/keys", folder);
 	write_keys(server_file, APP, OPS);
+	(void)snprintf(fewer_file, sizeof(fewer_file), "%s/fewer", folder);
+	write_keys(fewer_file, OTHER, OPS);
 	for (unsigned i = 0; i < KEYS; i++) {
 		(void)snprintf(client_files[i], sizeof(client_files[i]), "%s/%s", folder,
 			holders[i].name);
@@ -68,6 +73,7 @@ void
 litmus_keys_remove(void)
 {
 	(void)unlink(server_file);
+	(void)unlink(fewer_file);
 	for (unsigned i = 0; i < KEYS; i++)
 		(void)unlink(client_files[i]);
 	(void)rmdir(folder);
@@ -369,6 +375,65 @@ exceed(struct actor *self)
 	litmus.flags[TWO] = true;
 }
 
+/* Twice the time after which a client counts as silent, and some passes. */
+static void
+pass_until_aborted(struct actor *self, struct litmus_steward *party)
+{
+	uint64_t deadline_ns = nam_now_ns() + 4 * STEWARD_MS * 1000000ull;
+	const struct nam_view_head *view =
+		&litmus.cluster.servers[0].server->membership.view.head;
+	const uint64_t number = view->number;
+
+	while (view->number == number &&
+		nam_now_ns() < deadline_ns && !litmus.failed) {
+		(void)litmus_steward_pass(party);
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
+	}
+	litmus_expect_members(self, 2);
+	if (litmus_state_of(self, A) != NAM_CLIENT_ALIVE)
+		litmus_fail("a client was fenced that does not reach a memory server");
+}
+
+/* A memory server joins that does not admit the other client's key. */
+static void
+add_out_of_reach(struct actor *self)
+{
+	const struct sim_server *new_server;
+	struct litmus_steward party;
+	struct nam_server_added added;
+	struct nam_diag diag = { "" };
+	const char *key;
+	int rc;
+
+	litmus_await(ONE);
+	litmus_keys_choose(&litmus.cluster, DIRECTOR);
+	key = litmus.cluster.key;
+	litmus.cluster.keys = fewer_file;
+	new_server = sim_cluster_add(&litmus.cluster, 2);
+	litmus.cluster.keys = server_file;
+	litmus_steward_begin(&party, litmus_steward_store());
+	party.steward.fence_ms = STEWARD_MS;
+	party.options.key = key;
+	party.options.timeout_ms = STEWARD_MS / 4;
+	rc = nam_server_add(&party.options, new_server->address, NULL, NULL, &added, &diag);
+	if (rc != -NAM_E_FABRIC_TIMEOUT)
+		litmus_fail("the addition: %s, %s", nam_err_name(rc), diag.text);
+	pass_until_aborted(self, &party);
+	litmus_steward_end(&party);
+	litmus.flags[TWO] = true;
+}
+
+static void
+work_on(struct actor *self)
+{
+	litmus.flags[ONE] = true;
+	for (uint64_t i = 0; !litmus.flags[TWO] && !litmus.failed; i++) {
+		litmus_insert(self, KEY + 1000 * i);
+		nam_sleep_ns(LITMUS_STEWARD_PAUSE_NS);
+	}
+	litmus_expect(self, KEY, 0);
+}
+
 /* ---- cases ----------------------------------------------------------------------------------- */
 
 const struct litmus_case litmus_keys_cases[] = {
@@ -382,6 +447,9 @@ const struct litmus_case litmus_keys_cases[] = {
 		LITMUS_FINE_KEYS },
 	{ { "keys_name", LITMUS_LOADED, { NULL, keep_name, take_name }, { { 0 } } },
 		"a client takes the id of another one", 2, LITMUS_FINE_KEYS },
+	{ { "keys_reach", LITMUS_LOADED, { NULL, work_on, add_out_of_reach }, { { 0 } } },
+		"a memory server joins that does not admit a client, and a steward takes it out", 2,
+		LITMUS_FINE_KEYS },
 	{ { "keys_role", LITMUS_LOADED, { NULL, keep_name, exceed }, { { 0 } } },
 		"a writer changes the view, and fences a living client", 2, LITMUS_FINE_KEYS },
 	{ { 0 }, NULL, 0, 0 },

@@ -69,7 +69,7 @@ struct sim_stage {
 	uint64_t splits;		/* by such, of the index that stays */
 	bool moving;			/* memory has begun to move */
 	uint64_t term;			/* the highest with which a steward has led; 0: none */
-	uint32_t term_of;		/* whose, by number */
+	uint32_t term_of;		/* the number of that steward */
 	uint64_t planned;		/* operations, without deaths */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stewards.c -- stewards beside clients and memory servers that come.  They die and stall as clients
- * do; the view store is that of the lead.
+ * stewards.c -- stewards beside clients and memory servers that come.  They die and stall as
+ * clients do; the view store is that of the lead.
  */
 #include <stdlib.h>
 
