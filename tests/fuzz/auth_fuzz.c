@@ -31,6 +31,7 @@ enum flag {
 	FLAG_KNOWS = 8,			/* the client was connected before */
 	FLAG_RESTARTED = 16,		/* ... to an earlier life of the memory server */
 	FLAG_MAILBOX = 32,		/* a longer reply */
+	FLAG_VOUCHED = 64,		/* the lead gave the name in the hello to this client */
 };
 
 static uint64_t now, words;
@@ -211,6 +212,24 @@ greet(struct nam_server *server, const struct nam_cm_event *event)
 	return rc > 0;
 }
 
+/* The client has the name in its hello.  False: without the voucher for it. */
+static bool
+name(struct nam_server *server, struct nam_client *client, const struct nam_hello *hello,
+	unsigned flags)
+{
+	struct nam_wire_hello wire;
+	struct nam__auth_name name = { client->key->keys[0].print, 0, 0 };
+
+	memcpy(&wire, hello->data, sizeof(wire));
+	client->id = name.client_id = wire.client_id;
+	name.incarnation = wire.incarnation;
+	memset(client->voucher, 0, sizeof(client->voucher));
+	if (flags & FLAG_VOUCHED && nam__auth_vouch(server, &name, client->voucher) !=
+			NAM_VOUCHER_BYTES)
+		abort();
+	return flags & FLAG_VOUCHED || !wire.client_id;
+}
+
 static void
 shake_hands(struct nam_server *server, struct nam__shake *client, struct shake *said,
 	unsigned flags, struct fuzz_input *input)
@@ -218,6 +237,8 @@ shake_hands(struct nam_server *server, struct nam__shake *client, struct shake *
 	struct nam_cm_event event = { .kind = NAM_CM_REQUEST, .peer = "there" };
 	struct nam_diag diag = { "" };
 	bool greeted, whole, answered, admitted = false;
+	bool may_come = name(server, client->client, &said->hello, flags) &&
+		!(flags & FLAG_STRANGER);
 	struct nam_hello heard;
 
 	event.hello = hear(said, &said->hello, NAM_HELLO_BYTES_MAX, input);
@@ -234,7 +255,7 @@ shake_hands(struct nam_server *server, struct nam__shake *client, struct shake *
 	whole &= answered && same(&event.answer, &said->answer);
 	if (greeted)
 		admitted = admit(server, &event, flags, &said->reply);
-	if (admitted != (whole && !(flags & FLAG_STRANGER)))
+	if (admitted != (whole && may_come))
 		abort();
 	heard = hear(said, &said->reply, NAM_REPLY_BYTES_MAX, input);
 	whole = admitted && same(&heard, &said->reply);
