@@ -95,10 +95,11 @@ int nam_server_move(const struct nam_client_options *options, const char *addres
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* A step of nam_server_drain(), of one member's memory. */
+/* A step of nam_server_drain() and nam_rebalance(), of one member's memory. */
 struct nam_drain_step {
 	uint32_t id;
-	const char *to;			/* the address where it goes */
+	const char *to;			/* the address where it goes; planned: of that process */
+	bool planned;			/* a dry run: so many bytes would move */
 	const char *client;		/* has not stopped its requests yet; NULL: all have */
 	uint64_t ready_bytes, total_bytes;	/* total not 0: there is so much memory there */
 	uint64_t bytes;			/* are copied */
@@ -127,6 +128,26 @@ typedef void (*nam_server_drain_fn)(void *arg, const struct nam_drain_step *step
 int nam_server_drain(const struct nam_client_options *options, const char *server,
 	nam_server_drain_fn fn, void *arg, uint32_t *ret_moved,
 	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/**
+ * nam_rebalance -- memory that processes have taken from others passes on, from fuller processes to
+ * less full ones that have room (nam_server_options.spare_bytes), while clients are at work.
+ *
+ * A process is as full as its members' memory is large.  A member's memory moves as a whole, and
+ * only where the fuller one of both processes has less afterwards.  After a failure some has moved;
+ * the same call goes on.
+ *
+ * @options	as for nam_server_move()
+ * @dry		say what would move
+ * @fn		called again and again; may be NULL
+ * @ret_moved	how many members' memory has moved, or would
+ *
+ * Returns 0, or, with a message in *diag, as nam_server_move().
+ *
+ * Cost:	for each member as nam_server_move(), and the state of all memory servers.
+ */
+int nam_rebalance(const struct nam_client_options *options, bool dry, nam_server_drain_fn fn,
+	void *arg, uint32_t *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
 
 struct nam_client_info {
 	uint16_t id;			/* 1 to 4095; messages about locks and status name it */

@@ -118,3 +118,17 @@ nam__store_server_drain(const struct nam_client_options *options,
 	store_leave(store_options, store);
 	return rc;
 }
+
+int
+nam__store_rebalance(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, bool dry, nam_server_drain_fn fn, void *arg,
+	uint32_t *ret_moved, struct nam_diag *diag)
+{
+	struct nam__view_store *store = NULL;
+	int rc = store_lead(options, store_options, &store, diag);
+
+	if (!rc || rc == -NAM_E_TERM)
+		rc = nam__rebalance(options, store, dry, fn, arg, ret_moved, diag); /* SUSPENDS */
+	store_leave(store_options, store);
+	return rc;
+}

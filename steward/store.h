@@ -37,9 +37,13 @@ int nam__store_server_move(const struct nam_client_options *options,
 	const struct nam__store_options *store, const char *address, nam_server_move_fn fn,
 	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* nam_server_drain() with that store, likewise. */
+/* nam_server_drain() and nam_rebalance() with that store, likewise. */
 int nam__store_server_drain(const struct nam_client_options *options,
 	const struct nam__store_options *store, const char *server, nam_server_drain_fn fn,
 	void *arg, uint32_t *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
+
+int nam__store_rebalance(const struct nam_client_options *options,
+	const struct nam__store_options *store, bool dry, nam_server_drain_fn fn, void *arg,
+	uint32_t *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
 
 #endif /* NAM_STEWARD_STORE_H */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server_drain.c -- the memory of a process passes to successors within the processes of others,
- * one member after another.  Where it stands is in the view and in these processes, so the same
- * call goes on with what another one has left.
+ * server_drain.c -- the memory of members passes to successors within the processes of others, one
+ * member after another: all of a process, or so much that processes are equally full.  Where it
+ * stands is in the view and in these processes, so the same call goes on with what another one has
+ * left.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +31,11 @@ struct draining {
 	struct nam_server_status *servers;	/* all that there are, members or not */
 	uint32_t count;
 	bool incomplete;			/* there was no memory for all of them */
+	const char *server;			/* of the process that is drained */
 	uint64_t process;			/* struct nam_server_status.host */
+	bool dry;				/* nothing is to move */
 	struct nam_drain_step step;
+	uint32_t moved;
 };
 
 /* ---- all memory servers ---------------------------------------------------------------------- */
@@ -316,20 +320,20 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 	if (rc)
 		return rc;
 	draining->step.moved = &moved;
+	draining->moved++;
 	tell(draining);
 	return 0;
 }
 
 NAM_FIBER_FN static int
-steps(struct draining *draining, const char *server, uint32_t *ret_moved)
+drain(struct draining *draining)
 {
 	const struct nam_server_status *member, *target;
-	bool empty;
+	bool empty = false;
 	int rc = look(draining); /* SUSPENDS */
 
-	*ret_moved = 0;
 	if (!rc)
-		rc = process_find(draining, server, &empty);
+		rc = process_find(draining, draining->server, &empty);
 	while (!rc && !empty) {
 		member = member_next(draining);
 		if (!member)
@@ -340,12 +344,121 @@ steps(struct draining *draining, const char *server, uint32_t *ret_moved)
 		target = target_choose(draining, member);
 		if (!target)
 			return -EDQUOT;
-		rc = member_move(draining, member, target); /* SUSPENDS */
-		if (!rc)
-			(*ret_moved)++;
-		if (!rc)
-			rc = look(draining); /* SUSPENDS */
+		rc = member_move(draining, member, target) ?: look(draining); /* SUSPENDS */
 	}
+	return rc;
+}
+
+/* ---- processes that are equally full --------------------------------------------------------- */
+
+/* The memory of all members in that process. */
+static uint64_t
+load_of(const struct draining *draining, uint64_t process)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < draining->count; i++)
+		if (is_member(&draining->servers[i]) && draining->servers[i].host == process)
+			bytes += draining->servers[i].memory_bytes;
+	return bytes;
+}
+
+/* How much less the fuller of both processes has after that move.  0: impossible, or no use. */
+static uint64_t
+gain_of(const struct draining *draining, const struct nam_server_status *member,
+	const struct nam_server_status *target)
+{
+	uint64_t from, after;
+
+	if (target->rc || target->member != NAM_MEMBER_UP || target->host != target->boot ||
+		target->host == member->host || target->spare_bytes < member->memory_bytes)
+		return 0;
+	from = load_of(draining, member->host);
+	after = load_of(draining, target->host) + member->memory_bytes;
+	if (after < from - member->memory_bytes)
+		after = from - member->memory_bytes;
+	return after < from ? from - after : 0;
+}
+
+/*
+ * The move that relieves a process most.  Only of memory that a process has taken from another one:
+ * its own would leave a process that cannot take any.
+ */
+static bool
+move_choose(const struct draining *draining, struct nam_server_status **ret_member,
+	struct nam_server_status **ret_target)
+{
+	struct nam_server_status *servers = draining->servers;
+	uint64_t best = 0, gain;
+
+	for (uint32_t m = 0; m < draining->count; m++) {
+		if (servers[m].rc || servers[m].member != NAM_MEMBER_UP ||
+			servers[m].host == servers[m].boot)
+			continue;
+		for (uint32_t t = 0; t < draining->count; t++) {
+			gain = gain_of(draining, &servers[m], &servers[t]);
+			if (gain <= best)
+				continue;
+			best = gain;
+			*ret_member = &servers[m];
+			*ret_target = &servers[t];
+		}
+	}
+	return best != 0;
+}
+
+/* In the state that was asked for only. */
+static void
+move_pretend(struct draining *draining, struct nam_server_status *member,
+	struct nam_server_status *target)
+{
+	draining->step = (struct nam_drain_step){ .id = member->id, .to = target->address,
+		.planned = true, .bytes = member->memory_bytes };
+	tell(draining);
+	for (uint32_t i = 0; i < draining->count; i++)
+		if (draining->servers[i].boot == member->host)
+			draining->servers[i].spare_bytes += member->memory_bytes;
+	target->spare_bytes -= member->memory_bytes;
+	member->host = target->host;
+	draining->moved++;
+}
+
+/* Each move makes the fuller one of two processes less full, so they end. */
+NAM_FIBER_FN static int
+rebalance(struct draining *draining)
+{
+	struct nam_server_status *member, *target;
+	int rc = look(draining); /* SUSPENDS */
+
+	while (!rc && move_choose(draining, &member, &target)) {
+		if (draining->dry)
+			move_pretend(draining, member, target);
+		else
+			rc = member_move(draining, member, target) ?:
+				look(draining); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* Without a store, with that of the lead. */
+NAM_FIBER_FN static int
+carry_out(struct draining *draining, int (*steps)(struct draining *draining), uint32_t *ret_moved)
+{
+	struct nam__view_store *own = draining->store ? NULL : nam__view_store_embedded(0);
+	int rc;
+
+	*ret_moved = 0;
+	if (!draining->store)
+		draining->store = own;
+	if (!draining->store)
+		return nam_diag_set(draining->diag, -ENOMEM, "no memory for a view store");
+	rc = steps(draining); /* SUSPENDS */
+	*ret_moved = draining->moved;
+	free(draining->servers);
+	if (own)
+		own->ops->close(own);
 	return rc;
 }
 
@@ -354,29 +467,32 @@ nam__server_drain(const struct nam_client_options *options, struct nam__view_sto
 	const char *server, nam_server_drain_fn fn, void *arg, uint32_t *ret_moved,
 	struct nam_diag *diag)
 {
-	struct draining draining = {
-		.options = options,
-		.store = store,
-		.fn = fn,
-		.arg = arg,
-		.diag = diag,
-	};
-	int rc = steps(&draining, server, ret_moved); /* SUSPENDS */
+	struct draining draining = { .options = options, .store = store, .fn = fn, .arg = arg,
+		.diag = diag, .server = server };
 
-	free(draining.servers);
-	return rc;
+	return carry_out(&draining, drain, ret_moved); /* SUSPENDS */
+}
+
+int
+nam__rebalance(const struct nam_client_options *options, struct nam__view_store *store, bool dry,
+	nam_server_drain_fn fn, void *arg, uint32_t *ret_moved, struct nam_diag *diag)
+{
+	struct draining draining = { .options = options, .store = store, .fn = fn, .arg = arg,
+		.diag = diag, .dry = dry };
+
+	return carry_out(&draining, rebalance, ret_moved); /* SUSPENDS */
 }
 
 int
 nam_server_drain(const struct nam_client_options *options, const char *server,
 	nam_server_drain_fn fn, void *arg, uint32_t *ret_moved, struct nam_diag *diag)
 {
-	struct nam__view_store *store = nam__view_store_embedded(0);
-	int rc;
+	return nam__server_drain(options, NULL, server, fn, arg, ret_moved, diag); /* SUSPENDS */
+}
 
-	if (!store)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = nam__server_drain(options, store, server, fn, arg, ret_moved, diag); /* SUSPENDS */
-	store->ops->close(store);
-	return rc;
+int
+nam_rebalance(const struct nam_client_options *options, bool dry, nam_server_drain_fn fn, void *arg,
+	uint32_t *ret_moved, struct nam_diag *diag)
+{
+	return nam__rebalance(options, NULL, dry, fn, arg, ret_moved, diag); /* SUSPENDS */
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # namctl server drain while clients are at work: all memory of a process passes to processes with
-# room for it, and no operation fails; what is refused; and a drain that is killed goes on.
+# room for it, and no operation fails; what is refused; and a drain that is killed goes on.  And
+# namctl rebalance.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -95,12 +96,35 @@ test_refused() {
 test_unmovable() {
 	expect 0 namctl --cluster "$(nam_server_address 0)" kv create pairs \
 		--engine cuckoo --onesided
-	spare_start 7 384M
-	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 7)"
 	drain 2 server drain 6
 	says "cannot move"
 	in_process 6 6
 	expect 0 namctl --cluster "$(nam_server_address 0)" kv drop pairs
+}
+
+# Six members are in one process; another one has room for all.
+test_rebalance() {
+	local pid
+
+	spare_start 7 384M
+	pid=${nam_server_pids[7]}
+	expect 0 namctl --cluster "$(nam_server_address 0)" server add "$(nam_server_address 7)"
+	drain 0 --json rebalance --dry-run
+	json "r['dry_run'] and [m['bytes'] for m in r['moves']] == [64 << 20] * 2"
+	is_json "[s['id'] for s in r['servers'] if s.get('pid') == $pid] == [7]" ||
+		fail "a dry run moves memory: $out"
+	load_start nam-bench index --cluster "$(nam_server_address 0)" --keys 5k \
+		--mix lookup=50,update=50 --seconds 600 --fibers 4 --json -
+	until_json "r['view'].get('clients') == 1"
+	drain 0 --json rebalance
+	json "not r['dry_run'] and len(r['moves']) == 2"
+	is_json "len([s for s in r['servers'] if s.get('pid') == $pid]) == 3" ||
+		fail "not three members: $out"
+	drain 0 rebalance
+	says "no move of memory that a process has taken would relieve it"
+	load_end 130
+	drain 2 rebalance 7
+	expect 0 namctl --cluster "$(nam_server_address 0)" index verify held
 }
 
 # A client that is stopped delays the drain, which is killed then.
@@ -142,6 +166,7 @@ test_load
 test_refused
 test_killed
 test_stores
+test_rebalance
 test_unmovable
 nam_servers_stop || fail "SIGTERM"
 finish "server drain: all as it should be"

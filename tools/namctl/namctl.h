@@ -49,7 +49,7 @@ struct ctl {
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	bool evict;			/* of client fence */
 	bool books;			/* of status */
-	bool dry_run;			/* of sweep */
+	bool dry_run;			/* of sweep and rebalance */
 	uint64_t pace;			/* of both: blocks per second; 0: no limit */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */
@@ -84,6 +84,7 @@ int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_server_move(struct ctl *ctl, char **args);
 int ctl_server_drain(struct ctl *ctl, char **args);
+int ctl_rebalance(struct ctl *ctl, char **args);
 int ctl_client_list(struct ctl *ctl, char **args);
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c -- a memory server comes to the cluster; its memory passes to a successor. */
+/* server.c -- a memory server comes to the cluster; memory passes to successors. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -121,44 +121,57 @@ struct drain {
 	cJSON *moves;			/* NULL: output is for people */
 };
 
+/* The memory of a member has moved, or would. */
 static void
-on_drain(void *arg, const struct nam_drain_step *step)
+on_moved(struct drain *drain, const struct nam_drain_step *step)
 {
-	struct drain *drain = arg;
+	const struct nam_server_moved *moved = step->moved;
+	uint64_t bytes = moved ? moved->bytes : step->bytes;
 	cJSON *move;
 
-	if (!step->moved && step->total_bytes) {
-		if (drain->wait.live)
-			(void)fprintf(stderr, "\r\033[Kmemory for memory server %u at %s: %llu of "
-				"%llu MiB", step->id, step->to,
-				(unsigned long long)step->ready_bytes >> 20,
-				(unsigned long long)step->total_bytes >> 20);
-		drain->wait.shown |= drain->wait.live;
-		return;
-	}
-	if (!step->moved) {
-		on_move(&drain->wait, step->client, step->bytes);
-		return;
-	}
 	if (drain->wait.shown)
 		(void)fputs("\r\033[K", stderr);
 	drain->wait = (struct wait){ .live = drain->wait.live };
-	ctl_say(drain->ctl, "the memory of memory server %u has moved to %s: %.1f MiB, clients "
-		"waited for about %.1f ms", step->id, step->to,
-		(double)step->moved->bytes / (1 << 20), (double)step->moved->stopped_us / 1000);
+	if (moved)
+		ctl_say(drain->ctl, "the memory of memory server %u has moved to %s: %.1f MiB, "
+			"clients waited for about %.1f ms", step->id, step->to,
+			(double)bytes / (1 << 20), (double)moved->stopped_us / 1000);
+	else
+		ctl_say(drain->ctl, "the memory of memory server %u would move to %s: %.1f MiB",
+			step->id, step->to, (double)bytes / (1 << 20));
 	if (!drain->moves)
 		return;
 	move = cJSON_CreateObject();
 	ctl_json_u64(move, "id", step->id);
 	cJSON_AddStringToObject(move, "address", step->to);
-	ctl_json_u64(move, "bytes", step->moved->bytes);
-	ctl_json_u64(move, "stopped_us", step->moved->stopped_us);
-	ctl_json_u64(move, "view", step->moved->view);
+	ctl_json_u64(move, "bytes", bytes);
+	if (moved) {
+		ctl_json_u64(move, "stopped_us", moved->stopped_us);
+		ctl_json_u64(move, "view", moved->view);
+	}
 	cJSON_AddItemToArray(drain->moves, move);
 }
 
-int
-ctl_server_drain(struct ctl *ctl, char **args)
+static void
+on_drain(void *arg, const struct nam_drain_step *step)
+{
+	struct drain *drain = arg;
+
+	if (step->moved || step->planned) {
+		on_moved(drain, step);
+	} else if (!step->total_bytes) {
+		on_move(&drain->wait, step->client, step->bytes);
+	} else if (drain->wait.live) {
+		(void)fprintf(stderr, "\r\033[Kmemory for memory server %u at %s: %llu of %llu MiB",
+			step->id, step->to, (unsigned long long)step->ready_bytes >> 20,
+			(unsigned long long)step->total_bytes >> 20);
+		drain->wait.shown = true;
+	}
+}
+
+/* @server	the one to drain; NULL: rebalance */
+static int
+moves_make(struct ctl *ctl, const char *server, uint32_t *ret_moved, cJSON **ret_moves)
 {
 	struct drain drain = { .ctl = ctl,
 		.wait = { .live = isatty(STDERR_FILENO) && !ctl->quiet },
@@ -166,26 +179,58 @@ ctl_server_drain(struct ctl *ctl, char **args)
 	struct nam_client_options options;
 	struct nam_diag diag = { "" };
 	int exit_code = ctl_client_options(ctl, &options), rc;
-	uint32_t moved;
-	cJSON *object;
 
 	if (exit_code)
 		return exit_code;
 	ctl->store.timeout_ms = options.timeout_ms;
-	rc = nam__store_server_drain(&options, &ctl->store, args[0], on_drain, &drain, &moved,
-		&diag);
+	rc = server ? nam__store_server_drain(&options, &ctl->store, server, on_drain, &drain,
+		ret_moved, &diag) : nam__store_rebalance(&options, &ctl->store, ctl->dry_run,
+		on_drain, &drain, ret_moved, &diag);
 	if (drain.wait.shown)
 		(void)fputs("\r\033[K", stderr);
-	if (rc) {
-		cJSON_Delete(drain.moves);
-		return ctl_failed(NULL, rc, diag.text);
-	}
+	*ret_moves = drain.moves;
+	if (!rc)
+		return NAM_EXIT_OK;
+	cJSON_Delete(drain.moves);
+	return ctl_failed(NULL, rc, diag.text);
+}
+
+int
+ctl_server_drain(struct ctl *ctl, char **args)
+{
+	uint32_t moved;
+	cJSON *object, *moves;
+	int exit_code = moves_make(ctl, args[0], &moved, &moves);
+
+	if (exit_code)
+		return exit_code;
 	ctl_say(ctl, "the process of the memory server %s has no memory of the cluster%s, and can "
 		"be ended", args[0], moved ? " any more" : "");
 	if (ctl->json) {
 		object = cJSON_CreateObject();
 		cJSON_AddStringToObject(object, "server", args[0]);
-		cJSON_AddItemToObject(object, "moves", drain.moves);
+		cJSON_AddItemToObject(object, "moves", moves);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_rebalance(struct ctl *ctl, char **args)
+{
+	uint32_t moved;
+	cJSON *object, *moves;
+	int exit_code = moves_make(ctl, NULL, &moved, &moves);
+
+	(void)args;
+	if (exit_code)
+		return exit_code;
+	if (!moved)
+		ctl_say(ctl, "no move of memory that a process has taken would relieve it");
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		cJSON_AddBoolToObject(object, "dry_run", ctl->dry_run);
+		cJSON_AddItemToObject(object, "moves", moves);
 		ctl_json_print(object);
 	}
 	return NAM_EXIT_OK;
