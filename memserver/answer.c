@@ -15,6 +15,8 @@
 #include "trees.h"
 
 #define EXACTLY(request) sizeof(struct nam_rpc_##request), sizeof(struct nam_rpc_##request)
+#define VOUCHED(request)                                                                           \
+	sizeof(struct nam_rpc_##request), sizeof(struct nam_rpc_##request) + NAM_VOUCHER_BYTES
 #define FROM(request) sizeof(struct nam_rpc_##request), NAM_RPC_BODY_MAX
 /* A service for clients that change something; and one for all: it does not, or looks further. */
 #define ROW(type, fn, ...) [NAM_RPC_##type] = { nam__service_##fn, NAM_ROLE_WRITE, __VA_ARGS__ }
@@ -31,8 +33,7 @@ static const struct service {
 } services[NAM_RPC_TYPES_COUNT] = {
 	FOR_ALL(PING, ping, ANY_SERVER, 0, NAM_RPC_BODY_MAX),
 	FOR_ALL(REGISTER, register, CATALOG_SERVER, EXACTLY(register_request)),
-	FOR_ALL(REGIONS, regions, ANY_SERVER, sizeof(struct nam_rpc_regions_request),
-		sizeof(struct nam_rpc_regions_request) + NAM_VOUCHER_BYTES),
+	FOR_ALL(REGIONS, regions, ANY_SERVER, VOUCHED(regions_request)),
 	FOR_ALL(CLIENT_STATE, client_state, CATALOG_SERVER, EXACTLY(client_state_request)),
 	ROW(ALLOC, alloc, ANY_SERVER, EXACTLY(alloc_request)),
 	ROW(FREE, free, ANY_SERVER, FROM(free_request)),
@@ -73,7 +74,7 @@ static const struct service {
 	ROW(KV_GET_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	ROW(KV_PUT_LARGE, kv_large, STORE, FROM(kv_large_request)),
 	FOR_ALL(VIEW, view, ANY_SERVER, FROM(view_request)),
-	FOR_ALL(FENCE, fence, ANY_SERVER, EXACTLY(fence_request)),
+	FOR_ALL(FENCE, fence, ANY_SERVER, VOUCHED(fence_request)),
 	FOR_ALL(SWEEP, sweep, ANY_SERVER, FROM(sweep_request)),
 	ROW(MOVE, move, ANY_SERVER, FROM(move_request)),
 	FOR_ALL(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),

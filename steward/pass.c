@@ -303,7 +303,7 @@ left_out_tell(const struct nam__steward *steward, const struct nam__cluster_view
 		const struct nam_view_member *member = &before->members[i];
 
 		if (before->head.lead_boot == view->head.lead_boot ||
-			member->state != NAM_VIEW_UP || nam__cluster_view_find(view, member->id))
+			nam__cluster_view_find(view, member->id))
 			continue;
 		(void)snprintf(fields, sizeof(fields), "id=%u address=%s "
 			"remedy=\"restart it, then: namctl server add %s\"", member->id,

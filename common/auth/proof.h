@@ -47,9 +47,9 @@ struct nam_wire_answer {
 };
 _Static_assert(sizeof(struct nam_wire_answer) == NAM_HELLO_BYTES_MAX, "wire layout");
 
-/* A client's name, given to the holder of a key. */
+/* A client's name, given to the holder of a key; or, with no key, one that has ended. */
 struct nam__auth_name {
-	uint64_t print;
+	uint64_t print;			/* 0: the lead has fenced the client */
 	uint16_t client_id;		/* 0: it has none yet, and needs no voucher */
 	uint16_t incarnation;
 };

@@ -27,6 +27,7 @@ enum nam_rpc_fence_step {
 	NAM_RPC_FENCE_PUBLISH,
 };
 
+/* With keys, CLOSE to another memory server than the lead needs the lead's voucher behind it. */
 struct nam_rpc_fence_request {
 	uint16_t step;			/* enum nam_rpc_fence_step */
 	uint16_t client_id;		/* NEXT: those behind it come first, or 0 */
@@ -37,6 +38,7 @@ struct nam_rpc_fence_request {
 };
 _Static_assert(sizeof(struct nam_rpc_fence_request) == 24, "wire layout");
 
+/* With keys, a voucher comes behind the lead's answer to CLOSE (common/auth/proof.h). */
 struct nam_rpc_fence_reply {
 	uint16_t client_id;		/* NEXT: 0: none is FENCING; else as asked */
 	uint16_t incarnation;

@@ -195,7 +195,7 @@ nam__regions_learn(struct nam_client *client, uint32_t first, uint32_t count,
 	return rc;
 }
 
-/* 0, or the first failure of one that is not lost. */
+/* 0, or the first failure of one that is not lost; then the worker's failed_slot is its slot. */
 NAM_FIBER_FN static int
 refresh(struct nam_client *client, struct announced *from, uint32_t count)
 {
@@ -204,8 +204,10 @@ refresh(struct nam_client *client, struct announced *from, uint32_t count)
 	regions_ask(client, from, count, region_renew); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		if (!atomic_load_explicit(&client->servers[from[i].slot].lost,
-				memory_order_acquire))
+				memory_order_acquire)) {
 			rc = from[i].rc;
+			client->epoch_worker->failed_slot = from[i].slot;
+		}
 	return rc;
 }
 

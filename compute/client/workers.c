@@ -45,7 +45,8 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 				rc == -EMFILE ? "it has no file descriptors left for clients; "
 				"raise its limit (ulimit -n, or LimitNOFILE of its unit)" :
 				rc == -EDQUOT ? "this peer has three quarters of all that it "
-				"takes; raise its --rpc-threads, or close some" :
+				"takes, or too many ask at once; try again, raise its "
+				"--rpc-threads, or close some" :
 				"it has as many as it takes; raise its --rpc-threads, or let fewer "
 				"threads share it");
 		if (nam_err_is(rc, NAM_E_FABRIC_STARTING)) {

@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "compute/auth/credentials.h"
 #include "compute/client/peers.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/forget.h"
@@ -315,9 +316,21 @@ clocks_start(struct nam_client *client)
 		client->remote_epoch_of[i] = remote;
 	client->oldest_local_epoch = NAM__LOCAL_EPOCHS;
 	atomic_store_explicit(&client->local_epoch, NAM__LOCAL_EPOCHS, memory_order_release);
-	rc = slot_publish(client, remote); /* SUSPENDS */
-	/* C16: before the slot was published, no client waited for this one to learn new keys. */
-	return rc ? rc : nam__regions_refresh(client); /* SUSPENDS */
+	return slot_publish(client, remote); /* SUSPENDS */
+}
+
+/* C16: before the slot was published, no client waited for this one to learn new keys. */
+NAM_FIBER_FN static int
+regions_learn_again(struct nam_client *client, struct nam_diag *diag)
+{
+	const struct nam__server *server;
+	int rc = nam__regions_refresh(client); /* SUSPENDS */
+
+	server = &client->servers[client->epoch_worker->failed_slot];
+	if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
+		return nam__denial_explain(client, server, diag);
+	return !rc ? 0 : nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
+		server->address, nam_err_text(rc));
 }
 
 /*
@@ -346,6 +359,9 @@ nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 			client->servers[client->catalog_slot].address, client->key ?
 			" (a reader's key needs that role in its file here, too)" : "",
 			nam_err_text(rc));
+	rc = regions_learn_again(client, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
 	rc = nam_thread_start("nam-epoch_thread", epoch_thread_main, client, &client->epoch_thread);
 	if (rc)
 		nam_diag_set(diag, rc, "cannot start the epoch thread: %s", nam_err_text(rc));

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/race.h"
 #include "compute/admin.h"
@@ -23,18 +24,35 @@
 
 /* ---- one request --------------------------------------------------------------------------- */
 
+/* With the voucher of the lead, once it has given one. */
+struct asked {
+	struct nam_rpc_fence_request is;
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	uint32_t voucher_bytes;
+};
+
+struct answered {
+	struct nam_rpc_fence_reply is;
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	uint32_t voucher_bytes;
+};
+
 NAM_FIBER_FN static int
-ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request *request,
-	struct nam_rpc_fence_reply *ret_reply)
+ask(struct nam_worker *worker, uint32_t slot, const struct asked *request,
+	struct answered *ret_reply)
 {
-	struct nam_rpc_fence_reply reply;
-	uint32_t bytes = sizeof(reply);
-	int rc = nam_rpc_call(worker, slot, NAM_RPC_FENCE, request, sizeof(*request), &reply,
+	struct answered reply;
+	uint32_t bytes = offsetof(struct answered, voucher_bytes);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_FENCE, request,
+		(uint32_t)sizeof(request->is) + request->voucher_bytes, &reply,
 		&bytes); /* SUSPENDS */
 
+	/* -EAGAIN has no body. */
 	if (rc)
 		return rc;
-	if (bytes != sizeof(reply) || reply.client_id >= NAM_CLIENTS_MAX)
+	reply.voucher_bytes = bytes - (uint32_t)sizeof(reply.is);
+	if (bytes < sizeof(reply.is) || reply.is.client_id >= NAM_CLIENTS_MAX ||
+		(reply.voucher_bytes && reply.voucher_bytes != NAM_VOUCHER_BYTES))
 		return -NAM_E_FABRIC_PROTOCOL;
 	*ret_reply = reply;
 	return 0;
@@ -49,9 +67,9 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request
  */
 NAM_FIBER_FN static int
 close_anew(const struct nam_client_options *options, const char *address,
-	const struct nam_rpc_fence_request *request, struct nam_diag *diag)
+	const struct asked *request, struct nam_diag *diag)
 {
-	struct nam_rpc_fence_reply reply;
+	struct answered reply;
 	struct nam_client *asker = NULL;
 	int rc;
 
@@ -67,8 +85,8 @@ close_anew(const struct nam_client_options *options, const char *address,
 }
 
 NAM_FIBER_FN static int
-close_at(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_fence_request *request,
-	struct nam_rpc_fence_reply *ret_reply, struct nam_diag *diag)
+close_at(struct nam_worker *worker, uint32_t slot, const struct asked *request,
+	struct answered *ret_reply, struct nam_diag *diag)
 {
 	const atomic_int *lost = &worker->client->servers[slot].lost;
 	int rc = atomic_load_explicit(lost, memory_order_acquire);
@@ -89,7 +107,7 @@ struct fencing {
 	struct nam_worker *worker;
 	/* Its members are asked by new connections, by a worker that knows the lead; or NULL. */
 	const struct nam__cluster_view *view;
-	struct nam_rpc_fence_request request;	/* CLOSE */
+	struct asked request;		/* CLOSE */
 	uint32_t state;			/* of the client, as the lead says */
 };
 
@@ -100,7 +118,7 @@ member_close(const struct fencing *f, uint32_t number, struct nam_diag *diag)
 	const struct nam_client *client = f->worker->client;
 	const char *address = f->view ? f->view->members[number].address :
 		client->servers[number].address;
-	struct nam_rpc_fence_reply reply;
+	struct answered reply;
 	int rc = f->view ? close_anew(&client->options, address, &f->request, diag) :
 		close_at(f->worker, number, &f->request, &reply, diag); /* SUSPENDS */
 
@@ -117,13 +135,18 @@ close_round(struct fencing *f, struct nam_diag *diag)
 	const struct nam_client *client = f->worker->client;
 	uint32_t count = f->view ? f->view->head.count : client->servers_count;
 	uint32_t lead = f->view ? 0 : client->catalog_slot;
-	struct nam_rpc_fence_reply reply = { .state = NAM_CLIENT_FENCING };
+	struct answered reply = { .is.state = NAM_CLIENT_FENCING };
 	int rc = close_at(f->worker, client->catalog_slot, &f->request, &reply,
 		diag); /* SUSPENDS */
 
-	f->state = reply.state;
-	if ((rc && rc != -EAGAIN) || reply.state != NAM_CLIENT_FENCING)
+	f->state = reply.is.state;
+	if ((rc && rc != -EAGAIN) || reply.is.state != NAM_CLIENT_FENCING)
 		return rc;
+	/* Others want its voucher, which comes once its own queue pairs are gone. */
+	if (rc && client->key && client->key->keys[0].role != NAM_ROLE_ADMIN)
+		return rc;
+	memcpy(f->request.voucher, reply.voucher, reply.voucher_bytes);
+	f->request.voucher_bytes = reply.voucher_bytes;
 	for (uint32_t i = 0; i < count; i++) {
 		int one = i == lead ? 0 : member_close(f, i, diag); /* SUSPENDS */
 
@@ -137,15 +160,15 @@ close_round(struct fencing *f, struct nam_diag *diag)
 NAM_FIBER_FN static int
 publish(struct fencing *f, uint64_t view)
 {
-	struct nam_rpc_fence_request request = f->request;
-	struct nam_rpc_fence_reply reply;
+	struct asked request = { .is = f->request.is };
+	struct answered reply;
 	int rc;
 
-	request.step = NAM_RPC_FENCE_PUBLISH;
-	request.view = view;
+	request.is.step = NAM_RPC_FENCE_PUBLISH;
+	request.is.view = view;
 	rc = ask(f->worker, f->worker->client->catalog_slot, &request, &reply); /* SUSPENDS */
 	if (!rc)
-		f->state = reply.state;
+		f->state = reply.is.state;
 	return rc;
 }
 
@@ -170,7 +193,7 @@ nam__client_fence(struct nam_worker *worker, const struct nam__cluster_view *vie
 	struct fencing f = {
 		.worker = worker,
 		.view = view,
-		.request = {
+		.request.is = {
 			.step = NAM_RPC_FENCE_CLOSE,
 			.client_id = id,
 			.incarnation = incarnation,
@@ -248,12 +271,13 @@ nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 int
 nam__fence_next(struct nam_worker *worker, uint16_t id, struct nam_rpc_fence_reply *ret_next)
 {
-	const struct nam_rpc_fence_request request = {
-		.step = NAM_RPC_FENCE_NEXT,
-		.client_id = id,
-	};
+	const struct asked request = { .is = { .step = NAM_RPC_FENCE_NEXT, .client_id = id } };
+	struct answered next;
+	int rc = ask(worker, worker->client->catalog_slot, &request, &next); /* SUSPENDS */
 
-	return ask(worker, worker->client->catalog_slot, &request, ret_next); /* SUSPENDS */
+	if (!rc)
+		*ret_next = next.is;
+	return rc;
 }
 
 void

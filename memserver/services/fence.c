@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/rpc/fence_rpc.h"
-#include "memserver/memserver_internal.h"
+#include "memserver/admission/admit.h"
 
 /* A steward that was replaced fences no client (M17).  Clients have no term. */
 static int
@@ -71,18 +71,27 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 	return 0;
 }
 
+/* M18: only the lead knows which client has ended, so it vouches for that. */
 static int
 close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
 	struct nam_rpc_fence_reply *reply)
 {
+	const struct nam__auth_name ended = { 0, request->client_id, request->incarnation };
 	struct nam__membership *membership = &exchange->server->membership;
 	int rc;
 
+	if (!membership->members && !nam__is_admin(exchange) &&
+		!nam__auth_vouched(exchange->server, &ended, (const uint8_t *)(request + 1),
+			exchange->body_bytes - (uint32_t)sizeof(*request)))
+		return -NAM_E_FABRIC_DENIED;
 	pthread_mutex_lock(&membership->mutex);
 	/* M22: a successor would not know it, so it waits until the move ends. */
 	rc = membership->exporting && NAM_GUARD(EXPORT_FENCE) ? -EAGAIN :
 		refuse(exchange, request, reply);
 	pthread_mutex_unlock(&membership->mutex);
+	if (!rc && membership->members && reply->state != NAM_CLIENT_UNKNOWN)
+		exchange->reply_bytes += nam__auth_vouch(exchange->server, &ended,
+			(uint8_t *)(reply + 1));
 	if (rc || reply->state != NAM_CLIENT_FENCING)
 		return rc;
 	return nam__connections_fence(exchange->server, request->client_id,

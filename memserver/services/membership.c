@@ -189,6 +189,9 @@ attach(struct nam__membership *membership, struct nam__connection *connection)
 	if (NAM_GUARD(FENCE_REFUSE) && is_over(membership, connection))
 		return -NAM_E_FENCED;
 	member = member_of(membership, connection);
+	/* M18: at the lead even a voucher of a file without an admin does not do. */
+	if (member && member->key != connection->proven.print && NAM_GUARD(KEY_CLIENT))
+		return -NAM_E_FABRIC_DENIED;
 	appear(membership, connection);
 	if (member)
 		member->connections++;

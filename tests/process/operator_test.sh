@@ -240,6 +240,8 @@ test_memory_moves() {
 	store=$(sed -n 's/^namctl server add.* \(--view-store .*\)/\1/p' "$page")
 	steward_end 11
 	steward_end 12
+	types_line "${hosts[1]}" line "nam-steward --cluster @/etc/nam/cluster.ini --once" "" \
+		"$store"
 	types_line "${hosts[2]}" successor "nam-memserver --id 1 --successor" \
 		"s/10.1.0.14:7000/10.1.0.13:7003/" "&"
 	until_logged successor "event=ready"

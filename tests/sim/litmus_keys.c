@@ -116,6 +116,8 @@ struct attack {
 	struct nam__auth_key key;
 	bool replay;			/* the answer that is there already */
 	const uint8_t *voucher;		/* for the name in the hello */
+	bool reflects;			/* the challenge is its answer */
+	uint32_t lacks;			/* so many bytes of the answer */
 	/* It has no key, and hands the challenge to a client that is on its way to a server. */
 	struct nam__shake *client;
 	bool renames;			/* so that it is that server's challenge */
@@ -172,6 +174,9 @@ answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answe
 		nam__proof_answer(&attack->key, attack->voucher, &attack->hello, challenge,
 			&attack->answer);
 	*ret_answer = attack->answer;
+	if (attack->reflects)
+		memcpy(ret_answer->data, challenge->data, challenge->bytes);
+	ret_answer->bytes -= attack->lacks;
 	return 0;
 }
 
@@ -263,6 +268,12 @@ forge(struct actor *self)
 	expect_refused(&attack, 1, "a client that knows a fingerprint");
 	attack = attack_as(STRANGER, STRANGER, 0, 0);
 	expect_refused(&attack, 1, "a client of an unknown key");
+	attack = attack_as(APP, APP, 0, 0);
+	attack.reflects = true;
+	expect_refused(&attack, 1, "a challenge as its own answer");
+	attack = attack_as(APP, APP, 0, 0);
+	attack.lacks = 1;
+	expect_refused(&attack, 1, "an answer that lacks a byte");
 	/* An answer that was good once, again; at the same server, and at another one. */
 	attack = good;
 	attack.replay = true;
@@ -332,6 +343,17 @@ take_name(struct actor *self)
 	for (unsigned server = 0; server < 2; server++)
 		if (!admitted(&attack, server))
 			litmus_fail("the holder of the client's key is refused");
+	/* And a client that is alive, or does not exist yet, has not ended. */
+	for (uint16_t i = 0; i < 2; i++) {
+		const struct nam_rpc_fence_request request = { .step = NAM_RPC_FENCE_CLOSE,
+			.client_id = other->id, .incarnation = (uint16_t)(other->incarnation + i) };
+		int rc = nam_rpc_call(self->worker, self->client->slot_of_id[1], NAM_RPC_FENCE,
+			&request, sizeof(request), NULL, NULL);
+
+		if (rc != -NAM_E_FABRIC_DENIED)
+			litmus_fail("a writer closes another client's queue pairs: %s",
+				nam_err_name(rc));
+	}
 	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
 	litmus.flags[TWO] = true;
 }
