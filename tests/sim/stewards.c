@@ -9,7 +9,7 @@
 #include "steward/pass.h"
 
 #define LEASE_MS NAM_RPC_STEWARD_LEASE_MIN_MS
-#define PASS_PAUSE_NS 2000000u
+#define PASS_PAUSE_NS 2000000u		/* at the most, as long as messages take no longer */
 #define PASSES_LED 8u
 
 /* A term is of one steward (C29). */
@@ -56,7 +56,7 @@ sim_steward(void *arg)
 		/* A lease is longer than most runs, so some give it back. */
 		if (nam_sim_random() % PASSES_LED == 0)
 			nam__steward_end(&steward);
-		nam_sleep_ns(1 + nam_sim_random() % PASS_PAUSE_NS);
+		nam_sleep_ns((1 + nam_sim_random() % PASS_PAUSE_NS) * stage->scenario->sim.slowness);
 	}
 	nam__steward_end(&steward);
 	steward.store->ops->close(steward.store);
