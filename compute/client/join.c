@@ -424,7 +424,8 @@ seeds_are_members(const struct nam_client *client, uint32_t seeds,
 		if (!nam__cluster_view_find(view, server->id))
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory server at %s (id %u) is not in the view of this "
-				"cluster; add it: namctl server add %s",
+				"cluster; add it (if it was in one before server 0 was restarted, "
+				"restart it first): namctl server add %s",
 				server->address, server->id, server->address);
 	}
 	return 0;

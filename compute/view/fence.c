@@ -209,9 +209,11 @@ nam__client_fence(struct nam_worker *worker, const struct nam__cluster_view *vie
 		*ret_state = f.state;
 		/* A view that was given stays what it is. */
 		if ((rc != -EAGAIN && (rc != -NAM_E_VIEW || view)) || nam_now_ns() >= deadline_ns)
-			return rc;
+			break;
 		nam_sleep_ns(view ? ANEW_PAUSE_NS : PAUSE_NS);
 	}
+	return rc != -NAM_E_FABRIC_CAPABILITY ? rc : nam_diag_set(diag, rc, "it is alive, and what "
+		"it has mapped cannot be revoked: let it go on, or end its process");
 }
 
 /* The words for a client, as messages name it. */

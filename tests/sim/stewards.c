@@ -56,7 +56,8 @@ sim_steward(void *arg)
 		/* A lease is longer than most runs, so some give it back. */
 		if (nam_sim_random() % PASSES_LED == 0)
 			nam__steward_end(&steward);
-		nam_sleep_ns((1 + nam_sim_random() % PASS_PAUSE_NS) * stage->scenario->sim.slowness);
+		nam_sleep_ns((1 + nam_sim_random() % PASS_PAUSE_NS) *
+			stage->scenario->sim.slowness);
 	}
 	nam__steward_end(&steward);
 	steward.store->ops->close(steward.store);
