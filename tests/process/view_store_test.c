@@ -72,6 +72,7 @@ party_open(struct party *party, uint32_t lease_ms, uint32_t timeout_ms)
 static void
 party_drop(struct party *party)
 {
+	free(party->steward.copied);
 	nam__client_free(party->steward.lead);
 	party->store->ops->close(party->store);
 }
