@@ -64,33 +64,41 @@ voucher_under(const struct nam__auth_key *key, const struct nam__auth_name *name
 	memcpy(ret, whole, NAM_VOUCHER_BYTES);
 }
 
+/* Under the next of the keys that vouch, from *at on.  False: there is none left. */
+static bool
+voucher_next(const struct nam__auth_keys *keys, const struct nam__auth_name *name, uint32_t *at,
+	uint8_t ret[NAM_VOUCHER_BYTES])
+{
+	const enum nam_role role = highest_role(keys);
+
+	while (*at < keys->count && keys->keys[*at].role != role)
+		++*at;
+	if (*at == keys->count)
+		return false;
+	voucher_under(&keys->keys[(*at)++], name, ret);
+	return true;
+}
+
 void
 nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
 	uint8_t ret_voucher[NAM_VOUCHER_BYTES])
 {
-	enum nam_role role = highest_role(keys);
-	uint32_t first = 0;
+	uint32_t at = 0;
 
-	while (keys->keys[first].role != role)
-		first++;
-	voucher_under(&keys->keys[first], name, ret_voucher);
+	/* A file that was read has a key. */
+	(void)voucher_next(keys, name, &at, ret_voucher);
 }
 
 bool
 nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
 	const uint8_t voucher[NAM_VOUCHER_BYTES])
 {
-	enum nam_role role = highest_role(keys);
 	bool same = !NAM_GUARD(KEY_CLIENT);
+	uint8_t ours[NAM_VOUCHER_BYTES];
+	uint32_t at = 0;
 
-	for (uint32_t i = 0; i < keys->count; i++) {
-		uint8_t ours[NAM_VOUCHER_BYTES];
-
-		if (keys->keys[i].role != role)
-			continue;
-		voucher_under(&keys->keys[i], name, ours);
+	while (voucher_next(keys, name, &at, ours))
 		same |= !sodium_memcmp(ours, voucher, sizeof(ours));
-	}
 	return same;
 }
 
@@ -143,10 +151,10 @@ nam__proof_check(const struct nam__auth_keys *keys, struct nam__auth_name name,
 	const struct nam_hello *answer)
 {
 	static const struct nam__auth_key unknown;
-	const enum nam_role role = highest_role(keys);
 	const struct nam__auth_key *key;
 	struct nam_wire_answer given;
 	uint8_t proof[PROOF_BYTES], voucher[NAM_VOUCHER_BYTES];
+	uint32_t at = 0;
 	bool same = false;
 
 	if (answer->bytes != sizeof(given))
@@ -158,10 +166,7 @@ nam__proof_check(const struct nam__auth_keys *keys, struct nam__auth_name name,
 		compute(key ? key : &unknown, NULL, hello, challenge, &given, NULL, proof);
 		same = !sodium_memcmp(proof, given.proof, sizeof(given.proof));
 	}
-	for (uint32_t i = 0; i < keys->count && name.client_id; i++) {
-		if (keys->keys[i].role != role)
-			continue;
-		voucher_under(&keys->keys[i], &name, voucher);
+	while (name.client_id && voucher_next(keys, &name, &at, voucher)) {
 		compute(key ? key : &unknown, voucher, hello, challenge, &given, NULL, proof);
 		same |= !sodium_memcmp(proof, given.proof, sizeof(given.proof));
 	}

@@ -135,8 +135,9 @@ struct nam_rpc_register_request {
  * The connection that REGISTER came over is the client's session connection.  When it closes, the
  * client is fenced (fence_rpc.h); its id is not reused before it is dead, then for as long as
  * possible, and never with that incarnation.
+ *
+ * With keys, the client's voucher comes behind it (common/auth/proof.h).
  */
-/* With keys, the client's voucher comes behind it (common/auth/proof.h). */
 struct nam_rpc_register_reply {
 	uint16_t client_id;	/* 1 .. NAM_CLIENTS_MAX - 1 */
 	uint16_t incarnation;

@@ -187,37 +187,29 @@ others_take(struct nam_client *client, const struct nam__cluster_view *copy)
 }
 
 /*
- * C20: if the lead was restarted, the list may name some members of the view before only.  Their
- * copies of it have the others.
+ * None of the list is a member of another cluster, which has had clients.  C20: if the lead was
+ * restarted, the list may name some members of the view before only; their copies have the others.
  */
-NAM_FIBER_FN static void
-members_before_take(struct nam_client *client)
-{
-	struct nam__cluster_view *copy;
-
-	/* Those that are taken have copies, too. */
-	for (uint32_t slot = 0; client->newest_seen && NAM_GUARD(VIEW_BEFORE) &&
-		slot < client->servers_count; slot++) {
-		if (slot == client->catalog_slot ||
-			nam__cluster_view_get(client->epoch_worker, slot, &copy)) /* SUSPENDS */
-			continue;
-		others_take(client, copy); /* SUSPENDS */
-		free(copy);
-	}
-}
-
-/* None of the list is a member of another cluster, which has had clients. */
 NAM_FIBER_FN static int
-seeds_are_ours(struct nam_client *client, struct nam_diag *diag)
+members_gather(struct nam_client *client, struct nam_diag *diag)
 {
 	const struct nam__server *lead = &client->servers[client->catalog_slot];
-	int rc = 0;
+	struct nam__cluster_view *copy;
+	int rc;
 
-	for (uint32_t slot = 0; client->newest_seen && slot < client->servers_count && !rc; slot++)
-		if (slot != client->catalog_slot)
-			rc = nam__member_ours(client, slot, lead->address, lead->boot,
-				diag); /* SUSPENDS */
-	return rc;
+	/* Those that are taken have copies, too. */
+	for (uint32_t slot = 0; client->newest_seen && slot < client->servers_count; slot++) {
+		if (slot == client->catalog_slot)
+			continue;
+		rc = nam__member_ours(client, slot, lead->address, lead->boot, &copy,
+			diag); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (NAM_GUARD(VIEW_BEFORE))
+			others_take(client, copy); /* SUSPENDS */
+		free(copy);
+	}
+	return 0;
 }
 
 /* The first view.  -NAM_E_VIEW: another client has formed one meanwhile. */
@@ -255,8 +247,7 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 	}
 	if (!rc && !view->head.number) {
 		free(view);
-		members_before_take(client); /* SUSPENDS */
-		rc = seeds_are_ours(client, diag); /* SUSPENDS */
+		rc = members_gather(client, diag); /* SUSPENDS */
 		if (rc)
 			return rc;
 		rc = view_form(client, &view); /* SUSPENDS */
@@ -345,7 +336,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 			"restarted, which the view does not say yet, and this client's key is for "
 			"reading; let a client with a key of the role write connect first",
 			server->address);
-	rc = nam__member_ours(client, slot, view->members[0].address, view->head.lead_boot,
+	rc = nam__member_ours(client, slot, view->members[0].address, view->head.lead_boot, NULL,
 		diag); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_CLUSTER))
 		return rc;

@@ -47,7 +47,7 @@ nam__member_look(const struct nam_client_options *options, const char *address, 
 /* Its copy of a view names the lead of its cluster. */
 int
 nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uint64_t lead_boot,
-	struct nam_diag *diag)
+	struct nam__cluster_view **ret_copy, struct nam_diag *diag)
 {
 	const char *address = client->servers[slot].address;
 	struct nam__cluster_view *copy;
@@ -65,7 +65,10 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 			"cluster of the memory server at %s, which is another one than that of the "
 			"one at %s; restart it to use it here", address, copy->members[0].address,
 			lead);
-	free(copy);
+	if (!rc && ret_copy)
+		*ret_copy = copy;
+	else
+		free(copy);
 	return rc;
 }
 
@@ -85,7 +88,7 @@ nam__member_restarted(const struct nam_client_options *options,
 		rc = -NAM_E_CLUSTER;
 	else if (*ret_boot != member->boot)
 		rc = nam__member_ours(client, 0, view->members[0].address, view->head.lead_boot,
-			&diag) ?: 1; /* SUSPENDS */
+			NULL, &diag) ?: 1; /* SUSPENDS */
 	nam__client_free(client);
 	return rc;
 }

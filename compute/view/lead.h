@@ -27,9 +27,11 @@ int nam__member_look(const struct nam_client_options *options, const char *addre
  * Names of clients of two leads are alike.
  *
  * @lead	of this cluster: its address and boot
+ * @ret_copy	its copy of a view, on the heap, if it is ours; or NULL
  */
 NAM_FIBER_FN int nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead,
-	uint64_t lead_boot, struct nam_diag *diag) NAM_MUST_CHECK;
+	uint64_t lead_boot, struct nam__cluster_view **ret_copy,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
  * If the memory server of a member that is UP was restarted: 1, and its boot.  0: it is the one of

@@ -65,9 +65,7 @@ probe(struct adding *adding)
 	rc = nam__prober_open(adding->changer.options, adding->address, 0, true, &client, diag);
 	if (rc)
 		return rc;
-	rc = nam__member_ours(client, 0, lead->address, lead->boot, diag); /* SUSPENDS */
-	if (!rc)
-		rc = nam__cluster_view_get(client->epoch_worker, 0, &copy); /* SUSPENDS */
+	rc = nam__member_ours(client, 0, lead->address, lead->boot, &copy, diag); /* SUSPENDS */
 	if (!rc)
 		adding->self = (struct identity){ client->servers[0].id, client->servers[0].boot,
 			copy->head.number && copy->head.lead_boot != lead->boot };

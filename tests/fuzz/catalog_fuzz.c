@@ -4,43 +4,10 @@
  *
  * input	which decoder, flags, bytes
  */
-#include "fuzz_input.h"
+#include "fuzz_rpc.h"
 
-/* Answers come from the input. */
-#define nam_rpc_call fuzz_rpc_call
 #include "compute/client/names.c"
 #include "index/catalog.c"
-#undef nam_rpc_call
-
-static struct fuzz_input answers, again;
-static bool repeating;		/* a server that says the same for ever */
-
-/* Status 0 and a body that fits; after the input's end failures, or all of it again. */
-int
-fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
-	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
-{
-	uint32_t bytes;
-
-	if (!answers.left && repeating)
-		answers = again;
-	bytes = fuzz_u16(&answers) % (NAM_RPC_BODY_MAX + 1);
-	(void)worker;
-	(void)slot;
-	(void)type;
-	(void)body;
-	(void)body_bytes;
-	if (!answers.left)
-		return -NAM_E_FABRIC_TIMEOUT;
-	/* As rpc/call.c does: a body that is too long is refused, and a shorter one says so. */
-	if (bytes > (ret_bytes ? *ret_bytes : 0))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (bytes && ret_body)
-		fuzz_take(&answers, ret_body, bytes);
-	if (ret_bytes)
-		*ret_bytes = bytes;
-	return 0;
-}
 
 static int
 hear_name(void *arg, const char *name)

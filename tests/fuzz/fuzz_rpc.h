@@ -11,7 +11,8 @@
 #include "compute/worker/worker.h"
 #include "fuzz_input.h"
 
-static struct fuzz_input answers;
+static struct fuzz_input answers, again;
+static bool repeating;		/* a server that says the same, `again`, for ever */
 
 static inline void *
 fuzz_buffer_take(struct nam_worker *worker, uint32_t bytes)
@@ -28,12 +29,16 @@ fuzz_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes)
 	free(buffer);
 }
 
+/* Status 0 and a body that fits; after the input's end failures, or all of it again. */
 static inline int
 fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
 {
-	uint32_t bytes = fuzz_u16(&answers) % (NAM_RPC_BODY_MAX + 1);
+	uint32_t bytes;
 
+	if (!answers.left && repeating)
+		answers = again;
+	bytes = fuzz_u16(&answers) % (NAM_RPC_BODY_MAX + 1);
 	(void)worker;
 	(void)slot;
 	(void)type;
@@ -41,6 +46,7 @@ fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const voi
 	(void)body_bytes;
 	if (!answers.left)
 		return -NAM_E_FABRIC_TIMEOUT;
+	/* As rpc/call.c does: a body that is too long is refused, and a shorter one says so. */
 	if (bytes > (ret_bytes ? *ret_bytes : 0))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (bytes && ret_body)
