@@ -156,6 +156,7 @@
 	X(VIEW_REGISTER, "view-register", "the same, of a client that joins meanwhile")             \
 	X(VIEW_BOOT, "view-boot", "memory servers that two leads use")                              \
 	X(VIEW_BEFORE, "view-before", "members that the first client after a restart lacks")        \
+	X(VIEW_COPY, "view-copy", "copies of a view that the lead did not give")                     \
 	X(VIEW_AFTER, "view-after", "members of the view before, with names of its clients")        \
 	X(VIEW_NUMBER, "view-number", "changes of another view than their sender has read")         \
 	X(VIEW_TERM, "view-term", "changes by a steward that stalled, after another one led")       \

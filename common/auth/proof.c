@@ -15,7 +15,8 @@ _Static_assert(NAM_VOUCHER_BYTES <= PROOF_BYTES, "a voucher, too");
 
 static const char client_label[16] = "nam client proof";
 static const char server_label[16] = "nam server proof";
-static const char voucher_label[16] = "nam name voucher";
+static const char name_label[16] = "nam name voucher";
+static const char view_label[16] = "nam view voucher";
 
 void
 nam__nonce_fill(uint8_t nonce[NAM_NONCE_BYTES])
@@ -36,6 +37,23 @@ add(crypto_auth_hmacsha512256_state *state, const void *data, uint32_t bytes)
 
 /* ---- vouchers -------------------------------------------------------------------------------- */
 
+struct nam__claim
+nam__claim_name(const struct nam__auth_name *name)
+{
+	return (struct nam__claim){ name_label, {
+		{ &name->print, sizeof(name->print) },
+		{ &name->client_id, sizeof(name->client_id) },
+		{ &name->incarnation, sizeof(name->incarnation) },
+	} };
+}
+
+struct nam__claim
+nam__claim_view(const void *head, uint32_t head_bytes, const void *members, uint32_t members_bytes)
+{
+	return (struct nam__claim){ view_label,
+		{ { head, head_bytes }, { members, members_bytes } } };
+}
+
 static enum nam_role
 highest_role(const struct nam__auth_keys *keys)
 {
@@ -48,17 +66,16 @@ highest_role(const struct nam__auth_keys *keys)
 }
 
 static void
-voucher_under(const struct nam__auth_key *key, const struct nam__auth_name *name,
+voucher_under(const struct nam__auth_key *key, const struct nam__claim *claim,
 	uint8_t ret[NAM_VOUCHER_BYTES])
 {
 	crypto_auth_hmacsha512256_state state;
 	uint8_t whole[PROOF_BYTES];
 
 	(void)crypto_auth_hmacsha512256_init(&state, key->secret, sizeof(key->secret));
-	add(&state, voucher_label, sizeof(voucher_label));
-	add(&state, &name->print, sizeof(name->print));
-	add(&state, &name->client_id, sizeof(name->client_id));
-	add(&state, &name->incarnation, sizeof(name->incarnation));
+	add(&state, claim->label, sizeof(name_label));
+	for (unsigned i = 0; i < 3 && claim->parts[i].bytes; i++)
+		add(&state, claim->parts[i].data, claim->parts[i].bytes);
 	(void)crypto_auth_hmacsha512256_final(&state, whole);
 	sodium_memzero(&state, sizeof(state));
 	memcpy(ret, whole, NAM_VOUCHER_BYTES);
@@ -66,7 +83,7 @@ voucher_under(const struct nam__auth_key *key, const struct nam__auth_name *name
 
 /* Under the next of the keys that vouch, from *at on.  False: there is none left. */
 static bool
-voucher_next(const struct nam__auth_keys *keys, const struct nam__auth_name *name, uint32_t *at,
+voucher_next(const struct nam__auth_keys *keys, const struct nam__claim *claim, uint32_t *at,
 	uint8_t ret[NAM_VOUCHER_BYTES])
 {
 	const enum nam_role role = highest_role(keys);
@@ -75,29 +92,29 @@ voucher_next(const struct nam__auth_keys *keys, const struct nam__auth_name *nam
 		++*at;
 	if (*at == keys->count)
 		return false;
-	voucher_under(&keys->keys[(*at)++], name, ret);
+	voucher_under(&keys->keys[(*at)++], claim, ret);
 	return true;
 }
 
 void
-nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__claim *claim,
 	uint8_t ret_voucher[NAM_VOUCHER_BYTES])
 {
 	uint32_t at = 0;
 
 	/* A file that was read has a key. */
-	(void)voucher_next(keys, name, &at, ret_voucher);
+	(void)voucher_next(keys, claim, &at, ret_voucher);
 }
 
 bool
-nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__claim *claim,
 	const uint8_t voucher[NAM_VOUCHER_BYTES])
 {
-	bool same = !NAM_GUARD(KEY_CLIENT);
+	bool same = false;
 	uint8_t ours[NAM_VOUCHER_BYTES];
 	uint32_t at = 0;
 
-	while (voucher_next(keys, name, &at, ours))
+	while (voucher_next(keys, claim, &at, ours))
 		same |= !sodium_memcmp(ours, voucher, sizeof(ours));
 	return same;
 }
@@ -151,6 +168,7 @@ nam__proof_check(const struct nam__auth_keys *keys, struct nam__auth_name name,
 	const struct nam_hello *answer)
 {
 	static const struct nam__auth_key unknown;
+	const struct nam__claim claim = nam__claim_name(&name);
 	const struct nam__auth_key *key;
 	struct nam_wire_answer given;
 	uint8_t proof[PROOF_BYTES], voucher[NAM_VOUCHER_BYTES];
@@ -166,7 +184,7 @@ nam__proof_check(const struct nam__auth_keys *keys, struct nam__auth_name name,
 		compute(key ? key : &unknown, NULL, hello, challenge, &given, NULL, proof);
 		same = !sodium_memcmp(proof, given.proof, sizeof(given.proof));
 	}
-	while (name.client_id && voucher_next(keys, &name, &at, voucher)) {
+	while (name.client_id && voucher_next(keys, &claim, &at, voucher)) {
 		compute(key ? key : &unknown, voucher, hello, challenge, &given, NULL, proof);
 		same |= !sodium_memcmp(proof, given.proof, sizeof(given.proof));
 	}

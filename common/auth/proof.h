@@ -12,7 +12,8 @@
  *
  * A hello that names a client (its id and incarnation) needs the voucher that the lead gave to the
  * holder of that key with the name: HMAC over both under an admin's key, which other holders do not
- * know.  The client's proof is over the voucher, too, which is not sent.
+ * know.  The client's proof is over the voucher, too, which is not sent.  A copy of the view has a
+ * voucher of the lead, too, unless an admin sends it.
  *
  * This tells the holder that opens a connection.  It does not protect later messages: tcp is not
  * encrypted, and the number of a queue pair is in no proof.  A relay that forwards all bytes
@@ -54,15 +55,28 @@ struct nam__auth_name {
 	uint16_t incarnation;
 };
 
+/* The lead vouches for it: parts that the caller keeps. */
+struct nam__claim {
+	const char *label;		/* 16 bytes: another one for each kind of claim */
+	struct {
+		const void *data;
+		uint32_t bytes;		/* 0: the parts before are all */
+	} parts[3];
+};
+
+struct nam__claim nam__claim_name(const struct nam__auth_name *name);
+struct nam__claim nam__claim_view(const void *head, uint32_t head_bytes, const void *members,
+	uint32_t members_bytes);
+
 void nam__nonce_fill(uint8_t nonce[NAM_NONCE_BYTES]);
 
 /*
  * The lead: the voucher, under the first of the keys with the highest role.  Others take that of
  * each key of this role, so files may differ while keys are replaced.
  */
-void nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+void nam__voucher_make(const struct nam__auth_keys *keys, const struct nam__claim *claim,
 	uint8_t ret_voucher[NAM_VOUCHER_BYTES]);
-bool nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__auth_name *name,
+bool nam__voucher_check(const struct nam__auth_keys *keys, const struct nam__claim *claim,
 	const uint8_t voucher[NAM_VOUCHER_BYTES]);
 
 /* Client: the answer to a challenge.  @voucher NULL: the hello names no client */

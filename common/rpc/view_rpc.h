@@ -14,6 +14,10 @@
  *	COPY	others: a copy, in pages; the last one replaces the one before
  *	STEWARD	the lead: which steward leads
  *
+ * If the memory servers have keys, COPY is for admins, or needs the lead's voucher for that view.
+ * The voucher is behind the members of the last page.  The lead's replies to RENEW and to the last
+ * page of FORM end with it, too (common/auth/proof.h).
+ *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
  * FORM and CHANGE ignore the state, memory, since and renewed of a member; UP, ABORT, RENEW and
@@ -147,7 +151,8 @@ struct nam_rpc_view_reply {
 };
 _Static_assert(sizeof(struct nam_rpc_view_reply) == 72, "wire layout");
 
-#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 72) / (uint32_t)sizeof(struct nam_view_member))
+/* Of a page; there is room for a voucher behind them. */
+#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 88) / (uint32_t)sizeof(struct nam_view_member))
 
 /*
  * view.c: the rules of a view, in force or recorded.

@@ -13,20 +13,27 @@
 
 /* ---- one request --------------------------------------------------------------------------- */
 
-/* @reply	room for a body */
+/*
+ * @voucher	bytes of it behind the members
+ * @reply	room for a body
+ * @ret_voucher	bytes of it behind the reply's members: 0, or NAM_VOUCHER_BYTES
+ */
 NAM_FIBER_FN static int
 ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request *request,
-	struct nam_rpc_view_reply *reply)
+	uint32_t voucher, struct nam_rpc_view_reply *reply, uint32_t *ret_voucher)
 {
-	uint32_t bytes = NAM_RPC_BODY_MAX;
+	uint32_t bytes = NAM_RPC_BODY_MAX, body;
 	uint32_t sent = (uint32_t)(sizeof(*request) + request->count * sizeof(request->members[0]));
-	int rc = nam_rpc_call(worker, slot, NAM_RPC_VIEW, request, sent, reply,
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_VIEW, request, sent + voucher, reply,
 		&bytes); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_VIEW_MEMBERS ||
-		bytes != sizeof(*reply) + reply->count * sizeof(reply->members[0]) ||
+	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_VIEW_MEMBERS)
+		return -NAM_E_FABRIC_PROTOCOL;
+	body = (uint32_t)(sizeof(*reply) + reply->count * sizeof(reply->members[0]));
+	*ret_voucher = bytes - body;
+	if ((bytes != body && bytes != body + NAM_VOUCHER_BYTES) ||
 		reply->view.count > NAM_SERVERS_MAX || reply->view.lead ||
 		!reply->view.number != !reply->view.count)
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -50,14 +57,14 @@ pages_get(struct nam_worker *worker, uint32_t slot, struct nam_rpc_view_reply *r
 	struct nam__cluster_view *view)
 {
 	struct nam_rpc_view_request request = { .step = NAM_RPC_VIEW_GET };
-	uint32_t have = 0;
+	uint32_t have = 0, voucher;
 
 	view->head.number = 0;
 	for (unsigned pages = 0; pages < PAGES_MAX; pages++) {
 		int rc;
 
 		request.first = have;
-		rc = ask(worker, slot, &request, reply); /* SUSPENDS */
+		rc = ask(worker, slot, &request, 0, reply, &voucher); /* SUSPENDS */
 		if (rc)
 			return rc;
 		if (have && (reply->view.number != view->head.number ||
@@ -117,23 +124,41 @@ nam__cluster_view_find(const struct nam__cluster_view *view, uint32_t id)
 
 /* ---- changes ------------------------------------------------------------------------------- */
 
-/* The head of a request, and `count` members.  @ret_head	or NULL */
+/* Of the lead. */
+struct answer {
+	struct nam_view_head head;
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	uint32_t voucher_bytes;
+};
+
+/*
+ * The head of a request, and `count` members.
+ *
+ * @voucher	NAM_VOUCHER_BYTES behind them, or NULL
+ * @ret		or NULL
+ */
 NAM_FIBER_FN static int
 send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request *head,
-	const struct nam_view_member *members, struct nam_view_head *ret_head)
+	const struct nam_view_member *members, const uint8_t *voucher, struct answer *ret)
 {
 	struct nam_rpc_view_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	struct nam_rpc_view_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	int rc = request && reply ? 0 : -ENOMEM;
+	uint32_t bytes;
 
 	if (!rc) {
 		*request = *head;
 		if (members)
 			memcpy(request->members, members, head->count * sizeof(*members));
-		rc = ask(worker, slot, request, reply); /* SUSPENDS */
+		if (voucher)
+			memcpy(&request->members[head->count], voucher, NAM_VOUCHER_BYTES);
+		rc = ask(worker, slot, request, voucher ? NAM_VOUCHER_BYTES : 0, reply,
+			&bytes); /* SUSPENDS */
 	}
-	if (!rc && ret_head)
-		*ret_head = reply->view;
+	if (!rc && ret) {
+		*ret = (struct answer){ .head = reply->view, .voucher_bytes = bytes };
+		memcpy(ret->voucher, &reply->members[reply->count], bytes);
+	}
 	if (request)
 		nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 	if (reply)
@@ -141,10 +166,10 @@ send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request
 	return rc;
 }
 
-/* A whole view in pages: FORM or COPY.  *ret_head is the answer to the last one. */
+/* A whole view in pages: FORM or COPY.  *ret is the answer to the last one. */
 NAM_FIBER_FN static int
 pages_send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request *step,
-	const struct nam__cluster_view *view, struct nam_view_head *ret_head)
+	const struct nam__cluster_view *view, struct answer *ret)
 {
 	struct nam_rpc_view_request head = *step;
 	int rc = 0;
@@ -155,9 +180,18 @@ pages_send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_r
 
 		head.count = left < NAM_RPC_VIEW_MEMBERS ? left : NAM_RPC_VIEW_MEMBERS;
 		rc = send(worker, slot, &head, &view->members[head.first],
-			ret_head); /* SUSPENDS */
+			view->voucher_bytes && head.count == left ? view->voucher : NULL,
+			ret); /* SUSPENDS */
 	}
 	return rc;
+}
+
+static void
+answer_take(const struct answer *answer, struct nam__cluster_view *view)
+{
+	view->head = answer->head;
+	view->voucher_bytes = answer->voucher_bytes;
+	memcpy(view->voucher, answer->voucher, sizeof(view->voucher));
 }
 
 int
@@ -165,12 +199,15 @@ nam__cluster_view_form(struct nam_worker *worker, uint32_t slot, uint16_t newest
 	struct nam__cluster_view *view)
 {
 	const struct nam_rpc_view_request form = { .step = NAM_RPC_VIEW_FORM, .newest = newest };
-	struct nam_view_head head;
-	int rc = pages_send(worker, slot, &form, view, &head); /* SUSPENDS */
+	struct answer answer;
+	int rc = pages_send(worker, slot, &form, view, &answer); /* SUSPENDS */
 
-	if (!rc)
-		view->head = head;
-	return rc;
+	if (rc)
+		return rc;
+	answer_take(&answer, view);
+	for (uint32_t i = 0; i < view->head.count; i++)
+		view->members[i].since = view->members[i].renewed = view->head.number;
+	return 0;
 }
 
 int
@@ -178,15 +215,13 @@ nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
 	const struct nam__cluster_view *view)
 {
 	const struct nam_rpc_view_request copy = { .step = NAM_RPC_VIEW_COPY };
-	struct nam_view_head head;
 
-	return pages_send(worker, slot, &copy, view, &head); /* SUSPENDS */
+	return pages_send(worker, slot, &copy, view, NULL); /* SUSPENDS */
 }
 
-int
-nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t number,
-	uint64_t term, enum nam_rpc_view_change change, const struct nam_view_member *member,
-	struct nam_view_head *ret_head)
+NAM_FIBER_FN static int
+change_ask(struct nam_worker *worker, uint32_t slot, uint64_t number, uint64_t term,
+	enum nam_rpc_view_change change, const struct nam_view_member *member, struct answer *ret)
 {
 	const struct nam_rpc_view_request request = {
 		.step = NAM_RPC_VIEW_CHANGE,
@@ -195,7 +230,40 @@ nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t numb
 		.view = { .number = number, .term = term },
 	};
 
-	return send(worker, slot, &request, member, ret_head); /* SUSPENDS */
+	return send(worker, slot, &request, member, NULL, ret); /* SUSPENDS */
+}
+
+int
+nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t number,
+	uint64_t term, enum nam_rpc_view_change change, const struct nam_view_member *member,
+	struct nam_view_head *ret_head)
+{
+	struct answer answer;
+	int rc = change_ask(worker, slot, number, term, change, member, &answer); /* SUSPENDS */
+
+	if (!rc)
+		*ret_head = answer.head;
+	return rc;
+}
+
+int
+nam__cluster_view_renew(struct nam_worker *worker, uint32_t slot, struct nam__cluster_view *view,
+	struct nam_view_member *member, uint64_t boot)
+{
+	struct nam_view_member renewed = *member;
+	struct answer answer;
+	int rc;
+
+	renewed.boot = boot;
+	rc = change_ask(worker, slot, view->head.number, 0, NAM_RPC_VIEW_RENEW, &renewed,
+		&answer); /* SUSPENDS */
+	if (rc)
+		return rc;
+	answer_take(&answer, view);
+	member->state = NAM_VIEW_UP;
+	member->boot = member->memory = boot;
+	member->renewed = view->head.number;
+	return 0;
 }
 
 int
@@ -208,14 +276,14 @@ nam__cluster_view_steward(struct nam_worker *worker, uint32_t slot, enum nam_rpc
 		.first = lease_ms,
 		.view.term = term,
 	};
-	struct nam_view_head head;
-	int rc = send(worker, slot, &request, NULL, &head); /* SUSPENDS */
+	struct answer answer;
+	int rc = send(worker, slot, &request, NULL, NULL, &answer); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	if (!head.term || (term && head.term != term))
+	if (!answer.head.term || (term && answer.head.term != term))
 		return -NAM_E_FABRIC_PROTOCOL;
-	*ret_term = head.term;
+	*ret_term = answer.head.term;
 	return 0;
 }
 
@@ -227,7 +295,7 @@ nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot, uint64_t number)
 		.view.number = number,
 	};
 
-	return send(worker, slot, &request, NULL, NULL); /* SUSPENDS */
+	return send(worker, slot, &request, NULL, NULL, NULL); /* SUSPENDS */
 }
 
 int
@@ -239,5 +307,5 @@ nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot, uint32_t id, ui
 		.view.lead_boot = boot,
 	};
 
-	return send(worker, slot, &request, NULL, NULL); /* SUSPENDS */
+	return send(worker, slot, &request, NULL, NULL, NULL); /* SUSPENDS */
 }

@@ -6,6 +6,7 @@
 #ifndef NAM_COMPUTE_CLIENT_CLUSTER_VIEW_H
 #define NAM_COMPUTE_CLIENT_CLUSTER_VIEW_H
 
+#include "common/auth/proof.h"
 #include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
 
@@ -21,6 +22,9 @@ struct nam__cluster_view {
 	/* The living client that has lost a member first, which is UP since; 0: none. */
 	uint16_t cut, cut_incarnation, cut_from;
 	uint32_t cut_ms;
+	/* The lead's, of a view that it has changed at this client's request; 0 bytes: none. */
+	uint8_t voucher[NAM_VOUCHER_BYTES];
+	uint32_t voucher_bytes;
 	struct nam_view_member members[];	/* head.count, in the order of their ids */
 };
 
@@ -32,7 +36,8 @@ NAM_FIBER_FN int nam__cluster_view_get(struct nam_worker *worker, uint32_t slot,
 	struct nam__cluster_view **ret_view) NAM_MUST_CHECK;
 
 /*
- * The first view, whose lead is at that slot.  -NAM_E_VIEW: there is one.  Sets view->head.
+ * The first view, whose lead is at that slot.  -NAM_E_VIEW: there is one.  Sets the head and the
+ * voucher.
  *
  * @newest	incarnation that a client has: those that the lead gives out are above it
  */
@@ -49,6 +54,11 @@ NAM_FIBER_FN int nam__cluster_view_form(struct nam_worker *worker, uint32_t slot
 NAM_FIBER_FN int nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t number,
 	uint64_t term, enum nam_rpc_view_change change, const struct nam_view_member *member,
 	struct nam_view_head *ret_head) NAM_MUST_CHECK;
+
+/* A member of the view was restarted: the head, the voucher and that member are as it says then. */
+NAM_FIBER_FN int nam__cluster_view_renew(struct nam_worker *worker, uint32_t slot,
+	struct nam__cluster_view *view, struct nam_view_member *member,
+	uint64_t boot) NAM_MUST_CHECK;
 
 /*
  * To the lead.  *ret_term is the steward's, or the one that was given out.  -NAM_E_TERM: another
@@ -67,7 +77,10 @@ NAM_FIBER_FN int nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot,
 NAM_FIBER_FN int nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot, uint32_t id,
 	uint64_t boot) NAM_MUST_CHECK;
 
-/* To a memory server that is not the lead.  -NAM_E_VIEW: it has a later one. */
+/*
+ * To a memory server that is not the lead.  -NAM_E_VIEW: it has a later one.  -NAM_E_FABRIC_DENIED:
+ * the client is no admin, and the view has no voucher.
+ */
 NAM_FIBER_FN int nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
 	const struct nam__cluster_view *view) NAM_MUST_CHECK;
 

@@ -224,8 +224,6 @@ view_form(struct nam_client *client, struct nam__cluster_view **ret_view)
 		free(view);
 		return rc;
 	}
-	for (uint32_t i = 0; i < view->head.count; i++)
-		view->members[i].since = view->members[i].renewed = view->head.number;
 	copies_send(client, view); /* SUSPENDS */
 	*ret_view = view;
 	return 0;
@@ -325,8 +323,6 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 {
 	uint16_t slot = client->slot_of_id[member->id];
 	const struct nam__server *server = &client->servers[slot];
-	struct nam_view_member renewed = *member;
-	struct nam_view_head head;
 	int rc;
 
 	if (strcmp(server->address, member->address) != 0)
@@ -340,17 +336,12 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 		diag); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_CLUSTER))
 		return rc;
-	renewed.boot = server->boot;
 	if (!rc)
-		rc = nam__cluster_view_change(client->epoch_worker, client->catalog_slot,
-			view->head.number, 0, NAM_RPC_VIEW_RENEW, &renewed, &head); /* SUSPENDS */
-	if (!rc) {
-		/* Its copy went with its memory: now it is a seed again. */
-		view->head = head;
-		member->boot = member->memory = renewed.boot;
-		member->renewed = head.number;
+		rc = nam__cluster_view_renew(client->epoch_worker, client->catalog_slot, view,
+			member, server->boot); /* SUSPENDS */
+	/* Its copy went with its memory: now it is a seed again. */
+	if (!rc)
 		(void)!nam__cluster_view_copy(client->epoch_worker, slot, view); /* SUSPENDS */
-	}
 	return !rc || rc == -NAM_E_VIEW ? -NAM_E_VIEW : nam_diag_set(diag, rc,
 		"renewing memory server %u in the view: %s", member->id, nam_err_text(rc));
 }

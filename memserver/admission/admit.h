@@ -38,12 +38,16 @@ bool nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *
 /* ---- vouch.c --------------------------------------------------------------------------------- */
 
 /*
- * Any thread, without server->mutex: what the lead gives with a client's name, and whether that was
- * given.  Without keys there are 0 bytes of it, and all names are good.
+ * Any thread, without server->mutex: what the lead gives with a claim, and whether that was given.
+ * Without keys there are 0 bytes of it, and all claims are good.
  */
-uint32_t nam__auth_vouch(struct nam_server *server, const struct nam__auth_name *name,
+uint32_t nam__auth_vouch(struct nam_server *server, const struct nam__claim *claim,
 	uint8_t *ret_voucher);
-bool nam__auth_vouched(struct nam_server *server, const struct nam__auth_name *name,
+bool nam__auth_vouched(struct nam_server *server, const struct nam__claim *claim,
+	const uint8_t *voucher, uint32_t bytes);
+uint32_t nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_name *name,
+	uint8_t *ret_voucher);
+bool nam__auth_vouched_name(struct nam_server *server, const struct nam__auth_name *name,
 	const uint8_t *voucher, uint32_t bytes);
 
 #endif /* NAM_MEMSERVER_ADMIT_H */

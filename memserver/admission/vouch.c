@@ -1,28 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vouch.c -- M18: names of clients belong to the holders of the keys that registered them. */
+/*
+ * vouch.c -- M18: names of clients belong to the holders of the keys that registered them, and the
+ * view is the lead's.
+ */
+#include "common/guard.h"
 #include "admit.h"
 
 uint32_t
-nam__auth_vouch(struct nam_server *server, const struct nam__auth_name *name, uint8_t *ret_voucher)
+nam__auth_vouch(struct nam_server *server, const struct nam__claim *claim, uint8_t *ret_voucher)
 {
 	if (!server->options.keys)
 		return 0;
 	pthread_mutex_lock(&server->mutex);
-	nam__voucher_make(server->keys, name, ret_voucher);
+	nam__voucher_make(server->keys, claim, ret_voucher);
 	pthread_mutex_unlock(&server->mutex);
 	return NAM_VOUCHER_BYTES;
 }
 
 bool
-nam__auth_vouched(struct nam_server *server, const struct nam__auth_name *name,
-	const uint8_t *voucher, uint32_t bytes)
+nam__auth_vouched(struct nam_server *server, const struct nam__claim *claim, const uint8_t *voucher,
+	uint32_t bytes)
 {
 	bool is_good;
 
 	if (!server->options.keys || bytes != NAM_VOUCHER_BYTES)
 		return !server->options.keys;
 	pthread_mutex_lock(&server->mutex);
-	is_good = nam__voucher_check(server->keys, name, voucher);
+	is_good = nam__voucher_check(server->keys, claim, voucher);
 	pthread_mutex_unlock(&server->mutex);
 	return is_good;
+}
+
+uint32_t
+nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_name *name,
+	uint8_t *ret_voucher)
+{
+	const struct nam__claim claim = nam__claim_name(name);
+
+	return nam__auth_vouch(server, &claim, ret_voucher);
+}
+
+bool
+nam__auth_vouched_name(struct nam_server *server, const struct nam__auth_name *name,
+	const uint8_t *voucher, uint32_t bytes)
+{
+	const struct nam__claim claim = nam__claim_name(name);
+
+	return nam__auth_vouched(server, &claim, voucher, bytes) || !NAM_GUARD(KEY_CLIENT);
 }

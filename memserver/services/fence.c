@@ -81,7 +81,7 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 	int rc;
 
 	if (!membership->members && !nam__is_admin(exchange) &&
-		!nam__auth_vouched(exchange->server, &ended, (const uint8_t *)(request + 1),
+		!nam__auth_vouched_name(exchange->server, &ended, (const uint8_t *)(request + 1),
 			exchange->body_bytes - (uint32_t)sizeof(*request)))
 		return -NAM_E_FABRIC_DENIED;
 	pthread_mutex_lock(&membership->mutex);
@@ -90,7 +90,7 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 		refuse(exchange, request, reply);
 	pthread_mutex_unlock(&membership->mutex);
 	if (!rc && membership->members && reply->state != NAM_CLIENT_UNKNOWN)
-		exchange->reply_bytes += nam__auth_vouch(exchange->server, &ended,
+		exchange->reply_bytes += nam__auth_vouch_name(exchange->server, &ended,
 			(uint8_t *)(reply + 1));
 	if (rc || reply->state != NAM_CLIENT_FENCING)
 		return rc;

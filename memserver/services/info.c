@@ -47,7 +47,7 @@ nam__service_regions(struct nam__exchange *exchange)
 	/* A client's connections wait for its memory. */
 	if (request->client_id && atomic_load(&exchange->server->phase))
 		return -NAM_E_FABRIC_SUCCESSOR;
-	if (request->client_id && !nam__auth_vouched(exchange->server, &name,
+	if (request->client_id && !nam__auth_vouched_name(exchange->server, &name,
 			(const uint8_t *)(request + 1),
 			exchange->body_bytes - (uint32_t)sizeof(*request)))
 		return -NAM_E_FABRIC_DENIED;

@@ -332,7 +332,7 @@ vouch(const struct nam__exchange *exchange, uint16_t client_id, uint16_t incarna
 	const struct nam__auth_name name = { exchange->connection->proven.print, client_id,
 		incarnation };
 
-	return nam__auth_vouch(exchange->server, &name, ret_voucher);
+	return nam__auth_vouch_name(exchange->server, &name, ret_voucher);
 }
 
 int

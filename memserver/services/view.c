@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/guard.h"
+#include "memserver/admission/admit.h"
 #include "memserver/memserver_internal.h"
 
 /* Touched by the handler of its connection only. */
@@ -240,6 +241,40 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	nam__view_word_set(&exchange->server->membership);
 	*event = (struct event){ .change = "form", .number = 1, .member = stage->members[0] };
 	return 0;
+}
+
+/* Bytes of a request behind its members. */
+static uint32_t
+voucher_bytes(const struct nam__exchange *exchange)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+
+	return exchange->body_bytes - (uint32_t)(sizeof(*request) +
+		request->count * sizeof(request->members[0]));
+}
+
+static struct nam__claim
+claim_of(const struct nam__view_stage *stage)
+{
+	return nam__claim_view(&stage->head, sizeof(stage->head), stage->members,
+		stage->count * (uint32_t)sizeof(stage->members[0]));
+}
+
+/* M18: a copy whose last page has come is the lead's, or an admin sends it. */
+static bool
+copy_is_good(const struct nam__exchange *exchange)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	const struct nam__view_stage *stage = exchange->connection->view_stage;
+	struct nam__claim claim;
+
+	if (request->step != NAM_RPC_VIEW_COPY || stage->count < stage->head.count ||
+		nam__is_admin(exchange))
+		return true;
+	claim = claim_of(stage);
+	return nam__auth_vouched(exchange->server, &claim,
+		(const uint8_t *)&request->members[request->count], voucher_bytes(exchange)) ||
+		!NAM_GUARD(VIEW_COPY);
 }
 
 /* Of the life of the lead that is known here, only a later view counts. */
@@ -520,8 +555,10 @@ check(const struct nam__exchange *exchange)
 	if (request->reserved || (request->newest && request->step != NAM_RPC_VIEW_FORM) ||
 		request->count < step->count_min ||
 		request->count > step->count_max || !head_ok(request) ||
-		exchange->body_bytes != sizeof(*request) +
-			request->count * sizeof(request->members[0]))
+		exchange->body_bytes < sizeof(*request) +
+			request->count * sizeof(request->members[0]) ||
+		(voucher_bytes(exchange) && (request->step != NAM_RPC_VIEW_COPY ||
+			voucher_bytes(exchange) != NAM_VOUCHER_BYTES)))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_VIEW_CHANGE)
 		return request->first || !request->change ||
@@ -586,12 +623,43 @@ nam__view_connection_closed(struct nam__membership *membership, struct nam__conn
 		event_log(connection->handler->server, &event);
 }
 
+/* With the mutex: a view that clients send on is kept until the lead has vouched for it. */
+static struct nam__view_stage *
+view_to_vouch(const struct nam__exchange *exchange, const struct nam__view *view)
+{
+	const struct nam_rpc_view_request *request = exchange->body;
+	const struct nam__view_stage *stage = exchange->connection->view_stage;
+	struct nam__view_stage *kept = NULL;
+
+	if (!exchange->server->options.keys)
+		return NULL;
+	if ((request->step == NAM_RPC_VIEW_FORM && stage->count == stage->head.count) ||
+		(request->step == NAM_RPC_VIEW_CHANGE && request->change == NAM_RPC_VIEW_RENEW))
+		(void)!nam__view_stage_make(&view->head, view->members, &kept);
+	return kept;
+}
+
+/* Without memory for it the client's copies are refused, and a steward sends others. */
+static void
+vouch(struct nam__exchange *exchange, struct nam__view_stage *kept)
+{
+	struct nam__claim claim;
+
+	if (!kept)
+		return;
+	claim = claim_of(kept);
+	exchange->reply_bytes += nam__auth_vouch(exchange->server, &claim,
+		(uint8_t *)exchange->reply + exchange->reply_bytes);
+	free(kept);
+}
+
 int
 nam__service_view(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_view_request *request = exchange->body;
 	struct nam__membership *membership = &exchange->server->membership;
 	struct nam__connection *connection = exchange->connection;
+	struct nam__view_stage *kept = NULL;
 	struct event event = { .change = NULL };
 	bool in_pages;
 	int rc = check(exchange);
@@ -601,12 +669,17 @@ nam__service_view(struct nam__exchange *exchange)
 	in_pages = steps[request->step].count_max > 1;
 	if (in_pages)
 		rc = stage_page(connection, request);
+	if (!rc && !copy_is_good(exchange))
+		rc = -NAM_E_FABRIC_DENIED;
 	if (!rc) {
 		pthread_mutex_lock(&membership->mutex);
 		rc = steps[request->step].fn(exchange, &membership->view, &event);
-		if (!rc)
+		if (!rc) {
 			reply_view(exchange);
+			kept = view_to_vouch(exchange, &membership->view);
+		}
 		pthread_mutex_unlock(&membership->mutex);
+		vouch(exchange, kept);
 	}
 	if (in_pages && (rc || connection->view_stage->count == request->view.count))
 		stage_drop(connection);

@@ -224,7 +224,7 @@ name(struct nam_server *server, struct nam_client *client, const struct nam_hell
 	client->id = name.client_id = wire.client_id;
 	name.incarnation = wire.incarnation;
 	memset(client->voucher, 0, sizeof(client->voucher));
-	if (flags & FLAG_VOUCHED && nam__auth_vouch(server, &name, client->voucher) !=
+	if (flags & FLAG_VOUCHED && nam__auth_vouch_name(server, &name, client->voucher) !=
 			NAM_VOUCHER_BYTES)
 		abort();
 	return flags & FLAG_VOUCHED || !wire.client_id;

@@ -100,6 +100,27 @@ test_roles() {
 	done
 }
 
+# by_the_other: memory server 1 alone knows where the lead is.
+by_the_other() {
+	local cluster
+
+	cluster=$(nam_server_address 1)
+	expect 0 as app index list
+}
+
+# Writers form the first view, and renew members, and their copies of it are taken.
+test_writers_copies() {
+	expect 0 as app index list
+	by_the_other
+	kill -KILL "${nam_server_pids[1]}"
+	wait "${nam_server_pids[1]}" 2>/dev/null
+	unset "nam_server_pids[1]"
+	nam_server_start 1 --memory 64M --region 8M --pages 4k --keys "$keys" ||
+		fail "memory server 1 does not come again"
+	expect 0 as app index list
+	by_the_other
+}
+
 # A memory server without keys does not get the client's work.
 test_server_without_keys() {
 	local listed=$cluster
@@ -173,6 +194,7 @@ for fabric in shm tcp:127.0.0.1:0; do
 	NAM_TEST_FABRIC=$fabric
 	cp -p "$keys" "$tmp/all"
 	nam_servers_start 2 --memory 64M --region 8M --pages 4k --keys "$keys" || exit 1
+	test_writers_copies
 	test_doors
 	test_roles
 	test_server_without_keys

@@ -397,6 +397,30 @@ exceed(struct actor *self)
 	litmus.flags[TWO] = true;
 }
 
+/* A writer's copy of the view has the largest term, and the lead elsewhere. */
+static void
+forge_copy(struct actor *self)
+{
+	const uint32_t slot = self->client->slot_of_id[1];
+	const struct nam_view_head *held = &litmus.cluster.servers[1].server->membership.view.head;
+	const struct nam_view_head before = *held;
+	struct nam__cluster_view *view = NULL;
+	int rc = nam__cluster_view_get(self->worker, slot, &view);
+
+	if (!rc) {
+		view->head.number = view->head.term = UINT64_MAX;
+		(void)snprintf(view->members[0].address, sizeof(view->members[0].address),
+			"sim:nowhere");
+		rc = nam__cluster_view_copy(self->worker, slot, view);
+	}
+	free(view);
+	if (rc != -NAM_E_FABRIC_DENIED && !nam_sim_zombie())
+		litmus_fail("a writer's copy of the view: %s", nam_err_name(rc));
+	if (memcmp(held, &before, sizeof(before)) != 0)
+		litmus_fail("a memory server has taken a writer's view");
+	litmus_expect(self, KEY, -NAM_E_NOTFOUND);
+}
+
 /* Twice the time after which a client counts as silent, and some passes. */
 static void
 pass_until_aborted(struct actor *self, struct litmus_steward *party)
@@ -471,6 +495,9 @@ const struct litmus_case litmus_keys_cases[] = {
 		"a client takes the id of another one", 2, LITMUS_FINE_KEYS },
 	{ { "keys_reach", LITMUS_LOADED, { NULL, work_on, add_out_of_reach }, { { 0 } } },
 		"a memory server joins that does not admit a client, and a steward takes it out", 2,
+		LITMUS_FINE_KEYS },
+	{ { "keys_copy", LITMUS_LOADED, { NULL, forge_copy }, { { 0 } } },
+		"a writer sends a memory server a copy of the view that is not the lead's", 2,
 		LITMUS_FINE_KEYS },
 	{ { "keys_role", LITMUS_LOADED, { NULL, keep_name, exceed }, { { 0 } } },
 		"a writer changes the view, and fences a living client", 2, LITMUS_FINE_KEYS },

@@ -168,11 +168,12 @@ static void
 check__name__NEEDS_THE_VOUCHER_FOR_THAT_KEY(void **state)
 {
 	const struct nam__auth_name name = { keys->keys[0].print, 7, 3 };
+	const struct nam__claim claim = nam__claim_name(&name);
 	uint8_t voucher[NAM_VOUCHER_BYTES], none[NAM_VOUCHER_BYTES] = { 0 };
 	struct shake shake;
 
 	(void)state;
-	nam__voucher_make(keys, &name, voucher);
+	nam__voucher_make(keys, &claim, voucher);
 	shake = shake_hands_as(&keys->keys[0], voucher);
 	assert_ptr_equal(check_as(&shake, 7, 3), &keys->keys[0]);
 	assert_null(check_as(&shake, 7, 4));
@@ -190,6 +191,7 @@ static void
 voucher_check__keys_are_replaced__GOOD_UNTIL_ITS_ADMIN_GOES(void **state)
 {
 	const struct nam__auth_name name = { 5, 7, 3 }, other = { 6, 7, 3 };
+	const struct nam__claim claim = nam__claim_name(&name), another = nam__claim_name(&other);
 	const uint32_t bytes = sizeof(*keys) + 3 * sizeof(keys->keys[0]);
 	struct nam__auth_keys *more = calloc(1, bytes);
 	uint8_t voucher[NAM_VOUCHER_BYTES];
@@ -199,22 +201,22 @@ voucher_check__keys_are_replaced__GOOD_UNTIL_ITS_ADMIN_GOES(void **state)
 	more->count = 3;
 	memcpy(more->keys, keys->keys, 2 * sizeof(keys->keys[0]));
 	assert_int_equal(nam__auth_key_make("new", NAM_ROLE_ADMIN, &more->keys[2], NULL), 0);
-	nam__voucher_make(keys, &name, voucher);
-	assert_true(nam__voucher_check(keys, &name, voucher));
-	assert_false(nam__voucher_check(keys, &other, voucher));
-	assert_true(nam__voucher_check(more, &name, voucher));
+	nam__voucher_make(keys, &claim, voucher);
+	assert_true(nam__voucher_check(keys, &claim, voucher));
+	assert_false(nam__voucher_check(keys, &another, voucher));
+	assert_true(nam__voucher_check(more, &claim, voucher));
 	/* The old one is removed: here last, and at the lead first. */
 	more->keys[1] = more->keys[2];
 	more->count = 2;
-	assert_false(nam__voucher_check(more, &name, voucher));
-	nam__voucher_make(more, &name, voucher);
+	assert_false(nam__voucher_check(more, &claim, voucher));
+	nam__voucher_make(more, &claim, voucher);
 	more->keys[2] = keys->keys[1];
 	more->count = 3;
-	assert_true(nam__voucher_check(more, &name, voucher));
+	assert_true(nam__voucher_check(more, &claim, voucher));
 	/* A file without an admin: the highest role that there is. */
 	more->count = 1;
-	nam__voucher_make(more, &name, voucher);
-	assert_true(nam__voucher_check(more, &name, voucher));
+	nam__voucher_make(more, &claim, voucher);
+	assert_true(nam__voucher_check(more, &claim, voucher));
 	free(more);
 }
 

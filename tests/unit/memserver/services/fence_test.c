@@ -347,13 +347,15 @@ regions__name_a_client_with_keys__NEEDS_ITS_VOUCHER(void **state)
 	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request, sizeof(request)),
 		-NAM_E_FABRIC_DENIED);
 	/* Of another key's holder. */
-	assert_int_equal(nam__auth_vouch(f->server, &name, request.voucher), NAM_VOUCHER_BYTES);
+	assert_int_equal(nam__auth_vouch_name(f->server, &name, request.voucher),
+		NAM_VOUCHER_BYTES);
 	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request, sizeof(request)),
 		-NAM_E_FABRIC_DENIED);
 	assert_int_equal(connection.client_id, 0);
 	assert_int_equal(f->server->membership.newest_of_all, 0);
 	name.print = 4711;
-	assert_int_equal(nam__auth_vouch(f->server, &name, request.voucher), NAM_VOUCHER_BYTES);
+	assert_int_equal(nam__auth_vouch_name(f->server, &name, request.voucher),
+		NAM_VOUCHER_BYTES);
 	assert_int_equal(call_over(f, &connection, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
 	assert_int_equal(connection.client_id, 7);
 	leave(f, &connection);

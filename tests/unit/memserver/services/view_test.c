@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view_test.c -- the view as a whole: read, formed and copied, and malformed requests. */
+#include "common/auth/proof.h"
 #include "view_fixture.h"
 
 /* ---- GET, FORM ------------------------------------------------------------------------------- */
@@ -299,6 +300,21 @@ copy__a_later_one_or_of_another_lead__REPLACES_IT(void **state)
 }
 
 static void
+copy__other_bytes_behind_it_than_a_voucher__IS_PROTOCOL(void **state)
+{
+	const uint32_t body = (uint32_t)sizeof(struct nam_rpc_view_request) +
+		2 * (uint32_t)sizeof(struct nam_view_member);
+	struct fixture *f = *state;
+	struct draft draft;
+
+	copy_fill(f, &draft, 5, 50, 2, 0, 2);
+	for (uint32_t bytes = 1; bytes < 40; bytes++)
+		assert_int_equal(call(f, NAM_RPC_VIEW, draft.body, body + bytes),
+			bytes == NAM_VOUCHER_BYTES ? 0 : -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(number(f), 5);
+}
+
+static void
 copy__many_pages__WHOLE_OR_NOT_AT_ALL(void **state)
 {
 	struct fixture *f = *state;
@@ -414,6 +430,7 @@ main(void)
 		TEST(any_step__malformed__IS_PROTOCOL),
 		TEST_3(any_step__at_another_server__IS_CLUSTER),
 		TEST_3(copy__a_later_one_or_of_another_lead__REPLACES_IT),
+		TEST_3(copy__other_bytes_behind_it_than_a_voucher__IS_PROTOCOL),
 		TEST_3(copy__many_pages__WHOLE_OR_NOT_AT_ALL),
 		TEST_3(copy__malformed__IS_PROTOCOL),
 		TEST(copy__at_the_lead__IS_CLUSTER),
