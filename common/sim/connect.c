@@ -173,12 +173,24 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 	rc = decided(request, options, reply, address, diag);
 	if (rc)
 		goto destroy_qp;
+	qp->ready = true;
 	*ret = &qp->pub;
 	return 0;
 
 destroy_qp:
 	nam__sim_qp_destroy(&qp->pub);
 	return rc;
+}
+
+struct nam_qp *
+nam_sim_qp_asking(const struct nam_domain *domain)
+{
+	struct nam_cm_request *request;
+
+	LIST_FOREACH(request, &nam__sim.requests, link)
+		if (request->qp && &request->qp->domain->pub == domain)
+			return &request->qp->pub;
+	return NULL;
 }
 
 /* ---- the listener ------------------------------------------------------------------------- */
@@ -303,6 +315,7 @@ nam__sim_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		decide(request, SIM_REJECTED, NULL);
 		return -EINVAL;
 	}
+	qp->ready = true;
 	SIM_EVENT(SIM_WHAT_CONNECT, qp->id, client ? client->id : 0, "q%u accepts q%u", qp->id,
 		client ? client->id : 0);
 	if (client) {

@@ -153,6 +153,7 @@ struct sim_qp {
 	/* unreliable queue pair: what has left it; one of the peer's effects */
 	struct sim_qp *transit;
 	bool local;			/* requests may be copies, if the peer is near */
+	bool ready;			/* its side has connected; or unreliable */
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */
 	uint64_t zombies_ns;		/* its peer's end is not noticed before that */
@@ -215,9 +216,7 @@ struct sim_listener {
 	char name[SIM_NAME_BYTES * 2];
 };
 
-enum sim_verdict {
-	SIM_NONE = 0, SIM_ACCEPTED, SIM_REJECTED, SIM_CHALLENGED,
-};
+enum sim_verdict { SIM_NONE = 0, SIM_ACCEPTED, SIM_REJECTED, SIM_CHALLENGED };
 
 struct nam_cm_request {
 	struct sim_event event;		/* first: arrives at the listener */

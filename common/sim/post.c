@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* post.c -- from a work request to a message: its time, its faults. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,6 +304,9 @@ nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
 	struct sim_qp *qp = (struct sim_qp *)pub;
 
+	/* A card takes no request before its side has connected. */
+	if (!qp->ready)
+		return -EINVAL;
 	if (qp->local && nam__sim_local_copy(qp, wrs, count))
 		return NAM_POSTED_LOCAL;
 	nam__sim_work(post_cost(qp, wrs, count));

@@ -213,6 +213,12 @@ void nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns);
 /* The queue pair breaks now, with any subset of what is in flight applied. */
 void nam_sim_qp_break(struct nam_qp *qp);
 
+/*
+ * For attackers: a queue pair of the domain that is to be connected, until connect() returns; NULL:
+ * none is.  Like a card's it takes no request yet: qp_post() returns -EINVAL.
+ */
+struct nam_qp *nam_sim_qp_asking(const struct nam_domain *domain);
+
 /* Called at each race point, before faults are drawn; NULL: no call. */
 void nam_sim_on_race(void (*fn)(const char *name));
 

@@ -105,6 +105,7 @@ nam__sim_unreliable_qp_create(struct nam_domain *pub, const struct nam_qp_option
 	if (!qp)
 		return -ENOMEM;
 	qp->unreliable_qp = true;
+	qp->ready = true;
 	qp->left = left;
 	*ret_name = qp->id;
 	*ret = &qp->pub;

@@ -185,6 +185,43 @@ challenge__good_answer__CONNECTS(void **state)
 	assert_int_equal(meeting.asked, 1);
 }
 
+/* Its queue pair is there, and takes nothing yet. */
+static int
+posting_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret,
+	struct nam_diag *diag)
+{
+	struct meeting *meeting = arg;
+	const struct nam_wr wr = { .op = NAM_WR_SEND, .local = meeting->end.local,
+		.lkey = meeting->end.mr.lkey, .bytes = 8 };
+	struct nam_qp *qp = nam_sim_qp_asking(meeting->end.domain);
+
+	assert_non_null(qp);
+	assert_int_equal(ops()->qp_post(qp, &wr, 1), -EINVAL);
+	return answer(arg, challenge, ret, diag);
+}
+
+static void
+posting_body(struct meeting *meeting)
+{
+	const struct nam_wr wr = { .op = NAM_WR_SEND, .local = meeting->end.local,
+		.lkey = meeting->end.mr.lkey, .bytes = 8 };
+
+	assert_null(nam_sim_qp_asking(meeting->end.domain));
+	assert_int_equal(attempt(meeting, posting_answer), 0);
+	assert_null(nam_sim_qp_asking(meeting->end.domain));
+	assert_int_equal(ops()->qp_post(meeting->end.qp, &wr, 1), 0);
+}
+
+static void
+post__before_the_side_has_connected__EINVAL(void **state)
+{
+	struct meeting meeting = { 0 };
+
+	(void)state;
+	meet(&meeting, posting_body);
+	assert_int_equal(meeting.asked, 1);
+}
+
 static int
 wrong_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret,
 	struct nam_diag *diag)
@@ -384,6 +421,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(challenge__good_answer__CONNECTS),
+		cmocka_unit_test(post__before_the_side_has_connected__EINVAL),
 		cmocka_unit_test(challenge__wrong_answer__IS_REFUSED_WITH_A_REPLY),
 		cmocka_unit_test(challenge__client_without_a_callback__DENIED),
 		cmocka_unit_test(challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE),
