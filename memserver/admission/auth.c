@@ -113,9 +113,9 @@ hello_read(const struct nam_hello *hello, struct nam_wire_hello *ret)
 	return ret->magic_version == (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION);
 }
 
-/* With the mutex. */
-static bool
-names_key(const struct nam_server *server, const struct nam_hello *answer)
+/* With the mutex: the key that the answer is said to prove; or NULL. */
+static const struct nam__auth_key *
+key_named(const struct nam_server *server, const struct nam_hello *answer)
 {
 	struct nam_wire_answer wire = { .print = 0 };
 
@@ -131,14 +131,15 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 {
 	const struct nam__auth_name name = { 0, hello->client_id, hello->incarnation };
 	bool tired = strike_of(server, event->peer)->count >= STRIKES_MAX;
-	const struct nam__auth_key *key = NULL;
+	const struct nam__auth_key *key = NULL, *named;
 
 	pthread_mutex_lock(&server->mutex);
-	if (!tired || names_key(server, &event->answer))
+	named = key_named(server, &event->answer);
+	if (!tired || named)
 		key = nam__proof_check(server->keys, name, &event->hello, &event->challenge,
 			&event->answer);
 	if (!NAM_GUARD(KEY_PROOF))
-		key = &server->keys->keys[0];
+		key = named;
 	if (key)
 		*ret = (struct nam__proven){ key->print, key->role };
 	pthread_mutex_unlock(&server->mutex);
