@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "common/layout.h"
 #include "compute/view/presence.h"
 #include "index/index_internal.h"
+#include "memserver/memserver_internal.h"
 
 #define HANDLERS 16u
 
@@ -287,6 +289,26 @@ litmus_server_of(const struct actor *self, struct nam_gaddr at)
 	if (!region)
 		sim_die("a pointer leads nowhere");
 	return region->server;
+}
+
+uint64_t
+litmus_memory_sum(void)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < litmus.cluster.count; i++) {
+		const struct nam__memory *memory = &litmus.cluster.servers[i].server->memory;
+
+		for (uint32_t region = 0; region < memory->count; region++) {
+			const uint64_t *words = memory->mrs[region].base;
+			uint64_t at = i || region ? 0 : NAM_META_BYTES / 8;
+
+			for (; at < memory->mrs[region].bytes / 8; at++)
+				sum = words[at] ? (sum ^ words[at] ^ at) * 0xff51afd7ed558ccdull :
+						  sum;
+		}
+	}
+	return sum;
 }
 
 /* ---- the stage ------------------------------------------------------------------------------- */

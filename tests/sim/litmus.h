@@ -148,6 +148,8 @@ uint64_t litmus_collect(struct actor *self);
 /* Until unlinked blocks may be reused, or a client evidently holds them back. */
 void litmus_collect_until_reusable(struct actor *self);
 void litmus_verify(struct actor *self);
+/* Of all memory, but for the epochs: those are written for readers, too. */
+uint64_t litmus_memory_sum(void);
 
 /* litmus_blocks.c: a block's words become number, number + 1, ... */
 void litmus_fill(struct actor *self, struct nam_gaddr at, uint32_t stride, uint64_t number);

@@ -9,15 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/auth/proof.h"
-#include "common/fabric/register.h"
-#include "common/rpc/frame.h"
 #include "compute/admin.h"
-#include "compute/auth/credentials.h"
 #include "compute/client/cluster_view.h"
 #include "compute/view/fence.h"
 #include "compute/worker/worker.h"
-#include "litmus.h"
+#include "litmus_keys.h"
 #include "litmus_steward.h"
 #include "memserver/memserver_internal.h"
 
@@ -25,8 +21,6 @@
 #define STEWARD_MS 1000u
 
 /* ---- key files ------------------------------------------------------------------------------- */
-
-enum key { APP, OTHER, READER, OPS, STRANGER, KEYS };
 
 static const struct {
 	const char *name, *role;
@@ -98,7 +92,7 @@ litmus_keys_withdraw(const struct sim_cluster *cluster)
 }
 
 static struct nam__auth_keys *
-keys_of(enum key key)
+keys_of(enum litmus_key key)
 {
 	struct nam__auth_keys *keys;
 	struct nam_diag diag = { "" };
@@ -110,24 +104,9 @@ keys_of(enum key key)
 
 /* ---- an attacker that speaks the protocol by hand -------------------------------------------- */
 
-struct attack {
-	struct nam_hello hello;
-	/* The secret of one key under the name of another. */
-	struct nam__auth_key key;
-	bool replay;			/* the answer that is there already */
-	const uint8_t *voucher;		/* for the name in the hello */
-	bool reflects;			/* the challenge is its answer */
-	uint32_t lacks;			/* so many bytes of the answer */
-	/* It has no key, and hands the challenge to a client that is on its way to a server. */
-	struct nam__shake *client;
-	bool renames;			/* so that it is that server's challenge */
-	struct nam_hello challenge, answer, reply;
-	struct nam_wire_welcome welcome;	/* of a rejection, too */
-	bool challenged;
-};
-
-static struct attack
-attack_as(enum key name, enum key secret, uint16_t client_id, uint16_t incarnation)
+struct litmus_attack
+litmus_attack_as(enum litmus_key name, enum litmus_key secret, uint16_t client_id,
+	uint16_t incarnation)
 {
 	struct nam__auth_keys *known = keys_of(name), *used = keys_of(secret);
 	const struct nam_wire_hello wire = {
@@ -136,7 +115,7 @@ attack_as(enum key name, enum key secret, uint16_t client_id, uint16_t incarnati
 		.incarnation = incarnation,
 		.flags = NAM_HELLO_KEY,
 	};
-	struct attack attack = { .hello.bytes = sizeof(wire), .key = used->keys[0] };
+	struct litmus_attack attack = { .hello.bytes = sizeof(wire), .key = used->keys[0] };
 
 	memcpy(attack.hello.data, &wire, sizeof(wire));
 	attack.key.print = known->keys[0].print;
@@ -146,7 +125,7 @@ attack_as(enum key name, enum key secret, uint16_t client_id, uint16_t incarnati
 }
 
 static int
-relay(struct attack *attack, struct nam_hello *ret_answer, struct nam_diag *diag)
+relay(struct litmus_attack *attack, struct nam_hello *ret_answer, struct nam_diag *diag)
 {
 	struct nam_hello shown = attack->challenge;
 	struct nam_wire_challenge wire;
@@ -160,14 +139,16 @@ relay(struct attack *attack, struct nam_hello *ret_answer, struct nam_diag *diag
 	return nam__shake_answer(attack->client, &shown, ret_answer, diag);
 }
 
-static int
-answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answer,
+int
+litmus_attack_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answer,
 	struct nam_diag *diag)
 {
-	struct attack *attack = arg;
+	struct litmus_attack *attack = arg;
 
 	attack->challenged = true;
 	attack->challenge = *challenge;
+	if (attack->pause_ns)
+		nam_sleep_ns(attack->pause_ns);
 	if (attack->client)
 		return relay(attack, ret_answer, diag);
 	if (!attack->replay)
@@ -180,40 +161,65 @@ answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answe
 	return 0;
 }
 
-/* Whether the memory server takes the connection, which ends at once. */
-static bool
-admitted(struct attack *attack, unsigned server)
+void
+litmus_queues_open(struct litmus_queues *queues, unsigned server)
 {
 	const char *address = litmus.cluster.servers[server].address;
 	const struct nam_fabric_ops *ops = nam_fabric_find(address, NULL);
 	const struct nam_fabric_options fabric = { .address = address };
+	struct nam_diag diag = { "" };
+
+	*queues = (struct litmus_queues){ .ops = ops, .address = address };
+	if (ops->domain_open(&fabric, &queues->domain, &diag) ||
+		ops->cq_create(queues->domain, 64, &queues->options.cq) ||
+		ops->rq_create(queues->domain, queues->options.cq, 16, &queues->options.rq))
+		sim_die("the attacker has no queues: %s", diag.text);
+}
+
+void
+litmus_queues_close(struct litmus_queues *queues)
+{
+	if (queues->qp)
+		queues->ops->qp_destroy(queues->qp);
+	queues->ops->rq_destroy(queues->options.rq);
+	queues->ops->cq_destroy(queues->options.cq);
+	queues->ops->domain_close(queues->domain);
+}
+
+bool
+litmus_attack_connect(struct litmus_attack *attack, struct litmus_queues *queues)
+{
 	struct nam_hello *reply = &attack->reply;
-	struct nam_qp_options options = { .answer = answer, .answer_arg = attack };
-	struct nam_domain *domain;
-	struct nam_qp *qp = NULL;
 	struct nam_diag diag = { "" };
 	int rc;
 
-	if (ops->domain_open(&fabric, &domain, &diag) ||
-		ops->cq_create(domain, 64, &options.cq) ||
-		ops->rq_create(domain, options.cq, 16, &options.rq))
-		sim_die("the attacker has no queues: %s", diag.text);
 	attack->challenged = false;
-	rc = ops->connect(domain, address, &attack->hello, &options, reply, &qp, &diag);
+	queues->options.answer = litmus_attack_answer;
+	queues->options.answer_arg = attack;
+	rc = queues->ops->connect(queues->domain, queues->address, &attack->hello,
+		&queues->options, reply, &queues->qp, &diag);
 	memset(&attack->welcome, 0, sizeof(attack->welcome));
 	if (reply->bytes >= sizeof(attack->welcome))
 		memcpy(&attack->welcome, reply->data, sizeof(attack->welcome));
-	if (!rc)
-		ops->qp_destroy(qp);
-	ops->rq_destroy(options.rq);
-	ops->cq_destroy(options.cq);
-	ops->domain_close(domain);
 	return !rc;
+}
+
+/* Whether the memory server takes the connection, which ends at once. */
+static bool
+admitted(struct litmus_attack *attack, unsigned server)
+{
+	struct litmus_queues queues;
+	bool is_admitted;
+
+	litmus_queues_open(&queues, server);
+	is_admitted = litmus_attack_connect(attack, &queues);
+	litmus_queues_close(&queues);
+	return is_admitted;
 }
 
 /* All failures look alike, and tell nothing of the server. */
 static void
-expect_refused(struct attack *attack, unsigned server, const char *what)
+expect_refused(struct litmus_attack *attack, unsigned server, const char *what)
 {
 	const struct nam_wire_welcome plain = {
 		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
@@ -259,19 +265,19 @@ come_without(struct actor *self)
 static void
 forge(struct actor *self)
 {
-	struct attack good = attack_as(APP, APP, 0, 0), attack;
+	struct litmus_attack good = litmus_attack_as(APP, APP, 0, 0), attack;
 
 	(void)self;
 	if (!admitted(&good, 1))
 		litmus_fail("the holder of a key is refused: status %d", good.welcome.status);
-	attack = attack_as(APP, STRANGER, 0, 0);
+	attack = litmus_attack_as(APP, STRANGER, 0, 0);
 	expect_refused(&attack, 1, "a client that knows a fingerprint");
-	attack = attack_as(STRANGER, STRANGER, 0, 0);
+	attack = litmus_attack_as(STRANGER, STRANGER, 0, 0);
 	expect_refused(&attack, 1, "a client of an unknown key");
-	attack = attack_as(APP, APP, 0, 0);
+	attack = litmus_attack_as(APP, APP, 0, 0);
 	attack.reflects = true;
 	expect_refused(&attack, 1, "a challenge as its own answer");
-	attack = attack_as(APP, APP, 0, 0);
+	attack = litmus_attack_as(APP, APP, 0, 0);
 	attack.lacks = 1;
 	expect_refused(&attack, 1, "an answer that lacks a byte");
 	/* An answer that was good once, again; at the same server, and at another one. */
@@ -293,7 +299,7 @@ static void
 relay_between(struct actor *self)
 {
 	struct nam_client *client = self->client;
-	struct attack attack = attack_as(STRANGER, STRANGER, 0, 0);
+	struct litmus_attack attack = litmus_attack_as(STRANGER, STRANGER, 0, 0);
 	struct nam__shake shake = { .client = client, .hello = &attack.hello };
 	struct nam_hello reply;
 	struct nam_diag diag;
@@ -327,18 +333,18 @@ take_name(struct actor *self)
 {
 	const struct actor *other = &litmus.actors[A];
 	const uint8_t *vouchers[] = { NULL, self->client->voucher, other->client->voucher };
-	struct attack attack;
+	struct litmus_attack attack;
 
 	litmus_await(ONE);
 	for (unsigned i = 0; i < 6; i++) {
-		attack = attack_as(OTHER, OTHER, other->id, other->incarnation);
+		attack = litmus_attack_as(OTHER, OTHER, other->id, other->incarnation);
 		attack.voucher = vouchers[i / 2];
 		expect_refused(&attack, i % 2, "a client with the id of another");
 	}
-	attack = attack_as(OTHER, OTHER, self->id, (uint16_t)(self->incarnation + 1));
+	attack = litmus_attack_as(OTHER, OTHER, self->id, (uint16_t)(self->incarnation + 1));
 	attack.voucher = self->client->voucher;
 	expect_refused(&attack, 1, "a client with an incarnation that it was not given");
-	attack = attack_as(APP, APP, other->id, other->incarnation);
+	attack = litmus_attack_as(APP, APP, other->id, other->incarnation);
 	attack.voucher = other->client->voucher;
 	for (unsigned server = 0; server < 2; server++)
 		if (!admitted(&attack, server))

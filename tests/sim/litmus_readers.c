@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "common/layout.h"
 #include "common/rpc/alloc_rpc.h"
 #include "common/rpc/fence_rpc.h"
 #include "compute/rpc/call.h"
@@ -20,31 +19,10 @@
 
 /* ---- memory that the reader could change ----------------------------------------------------- */
 
-/* But for the epochs: those are written for it. */
-static uint64_t
-memory_sum(void)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < litmus.cluster.count; i++) {
-		const struct nam__memory *memory = &litmus.cluster.servers[i].server->memory;
-
-		for (uint32_t region = 0; region < memory->count; region++) {
-			const uint64_t *words = memory->mrs[region].base;
-			uint64_t at = i || region ? 0 : NAM_META_BYTES / 8;
-
-			for (; at < memory->mrs[region].bytes / 8; at++)
-				sum = words[at] ? (sum ^ words[at] ^ at) * 0xff51afd7ed558ccdull :
-						  sum;
-		}
-	}
-	return sum;
-}
-
 static void
 expect_same(uint64_t before)
 {
-	if (memory_sum() != before)
+	if (litmus_memory_sum() != before)
 		litmus_fail("a reader has changed memory");
 }
 
@@ -135,7 +113,7 @@ write_by_hand(struct actor *self)
 	if (!word)
 		sim_die("no memory");
 	*word = 4711;
-	before = memory_sum();
+	before = litmus_memory_sum();
 	self->worker->reads_only = false;
 	rc = nam_write_await(self->worker, leaf, word, 8);
 	if (rc != -NAM_E_FABRIC_ACCESS)
@@ -148,7 +126,7 @@ write_by_hand(struct actor *self)
 static void
 exceed(struct actor *self)
 {
-	uint64_t before = memory_sum();
+	uint64_t before = litmus_memory_sum();
 
 	litmus_expect_range(self, 0, 430, 0);
 	scan(self, 0, 430);
@@ -239,7 +217,7 @@ look_after_two_deaths(struct actor *self)
 	litmus.flags[THREE] = true;
 	litmus_await(TWO);
 	nam_sleep_ns(2 * LITMUS_TICKS_NS);
-	before = memory_sum();
+	before = litmus_memory_sum();
 	litmus_expect_range(self, 0, 430, 0);
 	scan(self, 0, 430);
 	litmus_expect_range(self, 0, 430, 0);
@@ -269,7 +247,7 @@ look_past_name(struct actor *self)
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	nam_sleep_ns(2 * LITMUS_TICKS_NS);
-	before = memory_sum();
+	before = litmus_memory_sum();
 	for (unsigned i = 0; i < 3; i++) {
 		if (i && nam_index_open(self->worker, LITMUS_INDEX, i == 1 ? 1u << 20 : 0,
 				&self->index))
@@ -332,7 +310,7 @@ get_both(struct actor *self)
 	litmus.flags[SEEN] = true;
 	litmus_await(ONE);
 	nam_sleep_ns(2 * LITMUS_TICKS_NS);
-	before = memory_sum();
+	before = litmus_memory_sum();
 	for (unsigned i = 0; i < 4; i++) {
 		int rc = litmus_try_get(self, i % 2 ? cold : records, X, 2, numbers);
 
@@ -395,7 +373,7 @@ read_stores(struct actor *self)
 	int rc;
 
 	litmus_await(THREE);
-	before = memory_sum();
+	before = litmus_memory_sum();
 	records = litmus_store_open(self, STORE_BYTES);
 	litmus_expect_records(self, records, X, 2, 1);
 	nam_records_close(records);
