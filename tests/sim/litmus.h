@@ -85,6 +85,7 @@ extern const struct litmus_case litmus_fence_cases[];
 extern const struct litmus_case litmus_steward_cases[];
 extern const struct litmus_case litmus_stopped_cases[];
 extern const struct litmus_case litmus_keys_cases[];
+extern const struct litmus_case litmus_attacks_cases[];
 extern const struct litmus_case litmus_readers_cases[];
 extern const struct litmus_case litmus_recover_cases[];
 extern const struct litmus_case litmus_sweep_cases[];
