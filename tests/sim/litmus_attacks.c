@@ -1,11 +1,198 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_attacks.c -- scenes of attackers: requests to memory by connections that may not make them.
+ * litmus_attacks.c -- scenes of attackers that do not connect in order: many connections that stop
+ * half-way, and requests to memory by connections that may not make them.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "common/fabric/provider.h"
 #include "litmus_keys.h"
 #include "memserver/memserver_internal.h"
+
+/* ---- connections that stop half-way ---------------------------------------------------------- */
+
+#define CROWD 1000u
+#define CROWD_PACE_NS 2000u		/* between two attempts */
+#define CROWD_HANGS_UP 4u		/* every so many */
+#define CROWD_KEY 1000u
+
+/*
+ * Each attempts twice.  The first one gives up before it hears of a challenge.  The second one is
+ * challenged, and silent until the gate opens.
+ */
+struct half_way {
+	struct litmus_attack attack;
+	struct nam_thread *thread;
+	unsigned number;
+};
+
+static struct {
+	struct nam_server *server;
+	struct litmus_queues hasty, silent;
+	struct nam_sim_gate gate;
+	unsigned challenged, admitted;
+	uint32_t connections;		/* before */
+} crowd;
+
+static int
+answer_late(void *arg, const struct nam_hello *challenge, struct nam_hello *ret_answer,
+	struct nam_diag *diag)
+{
+	struct half_way *one = arg;
+
+	crowd.challenged++;
+	nam_sim_gate_wait(&crowd.gate);
+	if (one->number % CROWD_HANGS_UP == 0)
+		return -ECANCELED;
+	return litmus_attack_answer(&one->attack, challenge, ret_answer, diag);
+}
+
+static int
+attempt(struct half_way *one, const struct litmus_queues *queues, struct nam_qp **ret_qp)
+{
+	struct nam_qp_options options = queues->options;
+	struct nam_diag diag = { "" };
+	struct nam_hello reply;
+
+	options.answer = answer_late;
+	options.answer_arg = one;
+	return queues->ops->connect(queues->domain, queues->address, &one->attack.hello, &options,
+		&reply, ret_qp, &diag);
+}
+
+static void
+stop_half_way(void *arg)
+{
+	struct half_way *one = arg;
+	struct nam_qp *qp = NULL;
+
+	if (attempt(one, &crowd.hasty, &qp) != -NAM_E_FABRIC_TIMEOUT)
+		litmus_fail("an attempt is answered before a message could come");
+	if (attempt(one, &crowd.silent, &qp))
+		return;
+	crowd.admitted++;
+	crowd.silent.ops->qp_destroy(qp);
+}
+
+static uint32_t
+connections_now(void)
+{
+	return atomic_load(&crowd.server->connections_count);
+}
+
+/* Connections that have ended are noticed later. */
+static void
+expect_connections_before(const char *when)
+{
+	for (unsigned i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS &&
+		connections_now() != crowd.connections; i++)
+		nam_sleep_ns(LITMUS_POLL_NS);
+	if (connections_now() != crowd.connections)
+		litmus_fail("%s there are %u connections instead of %u", when, connections_now(),
+			crowd.connections);
+}
+
+static void
+crowd_begin(void)
+{
+	memset(&crowd, 0, sizeof(crowd));
+	crowd.server = litmus.cluster.servers[0].server;
+	crowd.connections = connections_now();
+	litmus_queues_open(&crowd.hasty, 0);
+	litmus_queues_open(&crowd.silent, 0);
+	crowd.hasty.domain->patience_ns = 1;
+}
+
+/* All of them have a good key, and most answer in the end. */
+static void
+come_in_crowds(struct actor *self)
+{
+	struct half_way *ones = calloc(CROWD, sizeof(*ones));
+
+	(void)self;
+	if (!ones)
+		sim_die("no memory");
+	litmus_await(INSERTED);
+	crowd_begin();
+	for (unsigned i = 0; i < CROWD; i++) {
+		ones[i] = (struct half_way){ .attack = litmus_attack_as(APP, APP, 0, 0),
+			.number = i };
+		if (nam_thread_start("attacker", stop_half_way, &ones[i], &ones[i].thread))
+			sim_die("an attacker cannot be started");
+		litmus.flags[ONE] = i >= CROWD / 2;
+		nam_sleep_ns(CROWD_PACE_NS);
+	}
+	for (unsigned i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS &&
+		crowd.challenged < CROWD; i++)
+		nam_sleep_ns(LITMUS_POLL_NS);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	nam_sim_gate_open(&crowd.gate);
+	for (unsigned i = 0; i < CROWD; i++)
+		nam_thread_join(ones[i].thread);
+	if (nam_sim_qp_asking(crowd.silent.domain))
+		litmus_fail("a connection is half-way that has ended");
+	litmus_queues_close(&crowd.silent);
+	litmus_queues_close(&crowd.hasty);
+	free(ones);
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
+}
+
+/* A client comes, works, and leaves. */
+static void
+come_and_work(struct actor *self, uint64_t number)
+{
+	struct actor other = { .who = self->who };
+	struct nam_diag diag = { "" };
+
+	litmus_keys_choose(&litmus.cluster, self->who);
+	if (sim_client_try(&litmus.cluster, litmus.cluster.list, "other", &other.client, &diag)) {
+		litmus_fail("a client beside a crowd: %s", diag.text);
+		return;
+	}
+	other.worker = sim_worker(other.client);
+	if (!other.worker || nam_index_open(other.worker, LITMUS_INDEX, 1u << 20, &other.index)) {
+		litmus_fail("a worker beside a crowd cannot come");
+	} else {
+		litmus_insert(&other, number);
+		litmus_expect_range(&other, 0, 10 * (LITMUS_LOADED - 1), 0);
+		litmus_expect(&other, number, 0);
+	}
+	nam_index_close(other.index);
+	if (other.worker)
+		nam_worker_close(other.worker);
+	nam_client_close(other.client);
+}
+
+static void
+work_beside_crowd(struct actor *self)
+{
+	uint64_t accepted;
+
+	litmus.flags[INSERTED] = true;
+	litmus_await(ONE);
+	come_and_work(self, CROWD_KEY);
+	litmus_await(TWO);
+	if (crowd.challenged != CROWD)
+		litmus_fail("%u connections stop half-way", crowd.challenged);
+	expect_connections_before("beside a crowd");
+	come_and_work(self, CROWD_KEY + 1);
+	expect_connections_before("beside a crowd, after a client,");
+	accepted = atomic_load(&crowd.server->accepted);
+	litmus.flags[THREE] = true;
+	litmus_await(FOUR);
+	/* It has forgotten all but the last ones. */
+	if (!crowd.admitted || crowd.admitted > NAM__GREETED_MAX ||
+		atomic_load(&crowd.server->accepted) - accepted != crowd.admitted)
+		litmus_fail("%u connections that stopped half-way are admitted", crowd.admitted);
+	expect_connections_before("after a crowd");
+	litmus.flags[FIVE] = true;
+	come_and_work(self, CROWD_KEY + 2);
+	litmus_expect(self, CROWD_KEY, 0);
+}
 
 /* ---- requests to memory ---------------------------------------------------------------------- */
 
@@ -250,6 +437,9 @@ guess(struct actor *self)
 /* ---- cases ----------------------------------------------------------------------------------- */
 
 const struct litmus_case litmus_attacks_cases[] = {
+	{ { "keys_crowd", LITMUS_LOADED, { NULL, work_beside_crowd, come_in_crowds }, { { 0 } } },
+		"1,000 connections stop half-way, and a client comes beside them", 2,
+		LITMUS_FINE_KEYS },
 	{ { "keys_guessed", LITMUS_LOADED, { NULL, guess }, { { 0 } } },
 		"connections without proof, and a reader's, use true rkeys and addresses", 2,
 		LITMUS_FINE_KEYS },
