@@ -7,6 +7,7 @@
 
 #include "common/layout.h"
 #include "compute/view/presence.h"
+#include "index/coarse/coarse.h"
 #include "index/index_internal.h"
 #include "memserver/memserver_internal.h"
 
@@ -260,7 +261,8 @@ litmus_verify(struct actor *self)
 struct nam_gaddr
 litmus_leaf_of(struct actor *self, uint64_t number, uint64_t *ret_lock_word)
 {
-	uint64_t *image = nam_buffer_take(self->worker, self->index->g.node_bytes);
+	struct nam_index *index = self->index;
+	uint64_t *image = nam_buffer_take(self->worker, index->g.node_bytes);
 	struct nam_gaddr at = NAM_GADDR_NULL;
 	struct nam__key key;
 	uint8_t bytes[8];
@@ -269,15 +271,18 @@ litmus_leaf_of(struct actor *self, uint64_t number, uint64_t *ret_lock_word)
 	if (!image)
 		sim_die("no memory");
 	nam_key_from_u64(number, bytes);
-	nam__key_encode(&self->index->g, bytes, 0, &key);
+	nam__key_encode(&index->g, bytes, 0, &key);
+	/* Each part of a hybrid index has leaves of its own. */
+	if (index->leaves)
+		index = index->leaves[nam__part_of(index, key.w)];
 	nam__op_begin(self->worker, NAM_OP_OTHER);
-	rc = nam__read_covering(self->worker, self->index, key.w, 0, image, &at);
+	rc = nam__read_covering(self->worker, index, key.w, 0, image, &at);
 	nam__op_end(self->worker);
 	if (rc)
 		litmus_fail("reading a leaf: %s", nam_err_name(rc));
 	if (ret_lock_word)
 		*ret_lock_word = rc ? 0 : image[NAM__WORD_LOCK];
-	nam_buffer_give(self->worker, image, self->index->g.node_bytes);
+	nam_buffer_give(self->worker, image, index->g.node_bytes);
 	return at;
 }
 
