@@ -80,6 +80,7 @@ extern const struct litmus_case litmus_table_cases[];
 extern const struct litmus_case litmus_reclaim_cases[];
 extern const struct litmus_case litmus_later_cases[];
 extern const struct litmus_case litmus_view_cases[];
+extern const struct litmus_case litmus_in_time_cases[];
 extern const struct litmus_case litmus_move_cases[];
 extern const struct litmus_case litmus_fence_cases[];
 extern const struct litmus_case litmus_steward_cases[];
@@ -168,6 +169,9 @@ void litmus_limbo_empty(struct actor *self);
 struct nam__cluster_view *litmus_view_of(struct actor *self);
 /* All clients come to have it, and all of its members are UP. */
 void litmus_expect_members(struct actor *self, uint32_t count);
+/* A memory server joins; and until this client can allocate there, or for two ticks. */
+void litmus_server_add(const char *address);
+void litmus_server_await(const struct actor *self, uint32_t id);
 /* Where the leaf that covers a key is; its lock word, unless NULL. */
 struct nam_gaddr litmus_leaf_of(struct actor *self, uint64_t number, uint64_t *ret_lock_word);
 /* The memory server, by slot, on which a block lies. */

@@ -21,8 +21,6 @@
 #define KEYS_MAX 100u
 #define HOLD_NS (2 * LITMUS_SHORT_NS)
 #define TIMEOUT_MS 2000u
-#define ALLOCATED_WITHIN_NS 2000000000ull
-#define WAIT_MAX_NS 50000000ull		/* of operations, while a memory server comes */
 
 static struct sim_server *new_server;	/* of the scene */
 static uint64_t next_key;
@@ -42,8 +40,8 @@ try_add(const char *list, const char *address, uint32_t timeout_ms, struct nam_d
 	return nam_server_add(&options, address, NULL, NULL, &added, diag);
 }
 
-static void
-add(const char *address)
+void
+litmus_server_add(const char *address)
 {
 	struct nam_diag diag = { "" };
 	int rc = try_add(litmus.cluster.list, address, TIMEOUT_MS, &diag);
@@ -85,21 +83,26 @@ change(struct actor *self, enum nam_rpc_view_change what)
 		litmus_fail("change %d of the view: %s", (int)what, nam_err_name(rc));
 }
 
-static bool
-uses_new(const struct actor *self)
+void
+litmus_server_await(const struct actor *self, uint32_t id)
 {
-	uint16_t slot = self->client->slot_of_id[NEW_ID];
+	const struct nam_client *client = self->client;
 
-	return slot != NAM__NO_SLOT && self->client->servers[slot].usable;
+	/* Its epoch thread looks at the view word every 10 ms. */
+	for (unsigned i = 0; i < 2 * LITMUS_TICKS_NS / LITMUS_POLL_NS; i++) {
+		uint16_t slot = client->slot_of_id[id];
+
+		if (slot != NAM__NO_SLOT && client->servers[slot].usable)
+			return;
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
 }
 
 /* Insert until a leaf lies at the new memory server, as far as there are keys. */
 static void
 insert_there(struct actor *self)
 {
-	/* Its epoch thread looks at the view word every 10 ms. */
-	for (unsigned i = 0; i < 2 * LITMUS_TICKS_NS / LITMUS_POLL_NS && !uses_new(self); i++)
-		nam_sleep_ns(LITMUS_POLL_NS);
+	litmus_server_await(self, NEW_ID);
 	for (unsigned i = 0; i < KEYS_MAX && !there && !litmus.failed; i++, next_key++) {
 		struct nam_gaddr leaf;
 
@@ -207,7 +210,7 @@ add_meanwhile(struct actor *self)
 {
 	litmus_await(ONE);
 	start_new();
-	add(new_server->address);
+	litmus_server_add(new_server->address);
 	insert_there(self);
 	litmus.flags[TWO] = true;
 	litmus.flags[INSERTED] = true;
@@ -236,7 +239,7 @@ come_from_outside(struct actor *self)
 	(void)snprintf(list, sizeof(list), "%s,%s", litmus.cluster.list, new_server->address);
 	rc = sim_client_try(&litmus.cluster, list, "outsider", &other.client, &diag);
 	if (rc == -NAM_E_CLUSTER) {
-		add(new_server->address);
+		litmus_server_add(new_server->address);
 		rc = sim_client_try(&litmus.cluster, list, "insider", &other.client, &diag);
 	}
 	if (rc)
@@ -339,7 +342,7 @@ lose_later(struct actor *self)
 	int rc;
 
 	start_new();
-	add(new_server->address);
+	litmus_server_add(new_server->address);
 	insert_there(self);
 	sim_server_restart(new_server);
 	join(&other, B);
@@ -475,7 +478,7 @@ add_new(struct actor *self)
 {
 	(void)self;
 	start_new();
-	add(new_server->address);
+	litmus_server_add(new_server->address);
 }
 
 static void
@@ -490,7 +493,7 @@ static void
 add_again(struct actor *self)
 {
 	litmus_await(TWO);
-	add(new_server->address);
+	litmus_server_add(new_server->address);
 	insert_there(self);
 }
 
@@ -516,7 +519,7 @@ add_another(struct actor *self)
 		litmus_fail("adding a memory server that has died: %s", nam_err_name(rc));
 	litmus_expect_members(self, 2);
 	start_new();
-	add(new_server->address);
+	litmus_server_add(new_server->address);
 	insert_there(self);
 }
 
@@ -534,42 +537,8 @@ static void
 add_and_insert(struct actor *self)
 {
 	start_new();
-	add(new_server->address);
+	litmus_server_add(new_server->address);
 	insert_there(self);
-}
-
-/* And in time: until this client can allocate there, from the start of the addition on. */
-static void
-add_in_time(struct actor *self)
-{
-	uint64_t began;
-
-	start_new();
-	litmus.flags[ONE] = true;
-	began = nam_now_ns();
-	add(new_server->address);
-	insert_there(self);
-	if (there && nam_now_ns() - began > ALLOCATED_WITHIN_NS)
-		litmus_fail("a leaf lies there after %llu ns",
-			(unsigned long long)(nam_now_ns() - began));
-	litmus.flags[TWO] = true;
-}
-
-/* No change or lookup waits long. */
-static void
-work_meanwhile(struct actor *self)
-{
-	litmus_await(ONE);
-	for (uint64_t i = 0; !litmus.flags[TWO] && !litmus.failed && !nam_sim_zombie(); i++) {
-		uint64_t number = 10 * (i % LITMUS_LOADED) + self->who, began = nam_now_ns();
-
-		litmus_insert(self, number);
-		litmus_expect(self, number, 0);
-		litmus_delete_range(self, number, number);
-		if (nam_now_ns() - began > WAIT_MAX_NS)
-			litmus_fail("an insert, a lookup and a delete took %llu ns",
-				(unsigned long long)(nam_now_ns() - began));
-	}
 }
 
 /* Two at once: one at a time is joining. */
@@ -579,7 +548,7 @@ add_beside(struct actor *self)
 	const struct sim_server *server = sim_cluster_add(&litmus.cluster, NEW_ID + 1);
 
 	(void)self;
-	add(server->address);
+	litmus_server_add(server->address);
 }
 
 static void
@@ -665,12 +634,6 @@ const struct litmus_case litmus_view_cases[] = {
 	{ { "view_joiner_restarts", LITMUS_LOADED, { end_with_three, add_and_insert },
 		{ { "view.added", A, restart_new } } },
 		"a memory server is restarted while it is joining", 2, 0 },
-	{ { "view_in_time", LITMUS_LOADED,
-		{ end_with_three, add_in_time, work_meanwhile, work_meanwhile }, { { 0 } } },
-		"a memory server comes while clients work, which do not wait", 2, 0 },
-	{ { "view_in_time_hybrid", LITMUS_LOADED,
-		{ NULL, add_in_time, work_meanwhile, work_meanwhile }, { { 0 } } },
-		"the same with a hybrid index", 2, LITMUS_HYBRID_HASH },
 	{ { "view_two_adds", LITMUS_LOADED, { end_with_four, add_and_insert, add_beside },
 		{ { 0 } } },
 		"two processes add a memory server each, at once", 2, 0 },
