@@ -28,9 +28,8 @@ struct verbs_listener {
 	struct rdma_cm_id *id;
 	int wake_fd;
 	uint16_t number;		/* of the last challenge */
-	struct pending pending[NAM__GREETED_MAX];	/* the last ones, by number */
+	struct pending pending[NAM__GREETED_MAX];
 };
-_Static_assert(65536 % NAM__GREETED_MAX == 0, "numbers wrap around");
 
 static bool
 is_wildcard(const struct sockaddr *at)
@@ -172,6 +171,12 @@ least(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
+static bool
+waits(const struct pending *pending)
+{
+	return pending->waits && nam_now_ns() - pending->since_ns <= NAM__GREETED_NS;
+}
+
 /*
  * The challenge that the client of `id` answers, which takes no other answer; or NULL.  The number
  * is no secret, so an answer from another address must leave it as it is.
@@ -179,14 +184,57 @@ least(uint8_t a, uint8_t b)
 static const struct pending *
 take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t number)
 {
-	struct pending *pending = &listener->pending[number % NAM__GREETED_MAX];
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+		struct pending *pending = &listener->pending[i];
 
-	if (!pending->waits || pending->number != number ||
-		nam_now_ns() - pending->since_ns > NAM__GREETED_NS ||
-		!is_same_address((const struct sockaddr *)&pending->peer, rdma_get_peer_addr(id)))
-		return NULL;
-	pending->waits = false;
-	return pending;
+		if (!waits(pending) || pending->number != number || !is_same_address(
+				(const struct sockaddr *)&pending->peer, rdma_get_peer_addr(id)))
+			continue;
+		pending->waits = false;
+		return pending;
+	}
+	return NULL;
+}
+
+static uint32_t
+places_of(const struct verbs_listener *listener, const struct sockaddr_storage *peer)
+{
+	uint32_t places = 0;
+
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+		places += is_same_address((const struct sockaddr *)&listener->pending[i].peer,
+			(const struct sockaddr *)peer);
+	return places;
+}
+
+/* So many challenges ago. */
+static uint16_t
+age(const struct verbs_listener *listener, const struct pending *pending)
+{
+	return (uint16_t)(listener->number - pending->number);
+}
+
+/* A free place; or the oldest of the peer with the most, so that no peer keeps others out. */
+static struct pending *
+take_place(struct verbs_listener *listener)
+{
+	struct pending *found = NULL;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+		struct pending *pending = &listener->pending[i];
+		uint32_t places;
+
+		if (!waits(pending))
+			return pending;
+		places = places_of(listener, &pending->peer);
+		if (places > most || (places == most &&
+				age(listener, pending) > age(listener, found))) {
+			found = pending;
+			most = places;
+		}
+	}
+	return found;
 }
 
 /* True if *to was filled. */
@@ -327,7 +375,7 @@ nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 		return;
 	}
 	listener->number++;
-	pending = &listener->pending[listener->number % NAM__GREETED_MAX];
+	pending = take_place(listener);
 	*pending = (struct pending){
 		.waits = true,
 		.number = listener->number,
