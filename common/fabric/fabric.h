@@ -68,6 +68,8 @@ struct nam_qp {
 
 struct nam_listener {
 	const struct nam_fabric_ops *ops;
+	nam_dropped_fn *dropped;	/* the owner's, or NULL; in the thread that polls */
+	void *owner;
 };
 
 #define NAM_SHARE_BYTES_MAX (1u << 20)

@@ -39,6 +39,13 @@ typedef int nam_answer_fn(void *arg, const struct nam_hello *challenge, struct n
  */
 typedef int nam_welcome_fn(void *arg, struct nam_hello *reply, struct nam_diag *diag);
 
+/*
+ * A listener has dropped a client that was neither accepted nor rejected.  -NAM_E_FABRIC_TIMEOUT:
+ * it was silent for too long, or others needed its place; -NAM_E_FABRIC_PEER_DEAD: it has left;
+ * other codes: it said nothing valid, or the host lacks memory or descriptors.
+ */
+typedef void nam_dropped_fn(void *owner, const char *peer, int why);
+
 enum nam_cm_kind {
 	NAM_CM_REQUEST = 1,	/* a client asks to connect: accept, reject or challenge it */
 	NAM_CM_ANSWER,		/* a challenged client has answered: accept or reject it */

@@ -23,8 +23,11 @@ watch(const struct nam__pending_accepts *accepts, int fd, uint32_t event)
 }
 
 int
-nam__pending_accepts_open(struct nam__pending_accepts *accepts)
+nam__pending_accepts_open(struct nam__pending_accepts *accepts, const struct nam_listener *listener,
+	nam__name_peer_fn name_peer)
 {
+	accepts->listener = listener;
+	accepts->name_peer = name_peer;
 	accepts->count = 0;
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
 		accepts->greeted[i] = NULL;
@@ -53,20 +56,31 @@ release(struct nam__pending_accepts *accepts, uint32_t number)
 	return request;
 }
 
+void
+nam__pending_accepts_drop(struct nam__pending_accepts *accepts, struct nam_cm_request *request,
+	int why)
+{
+	nam__listener_dropped(accepts->listener, request->event.peer, why);
+	nam__cm_request_free(request);
+}
+
 /* Hang up on those whose time is over. */
 static void
 drop_silent(struct nam__pending_accepts *accepts, uint64_t now)
 {
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		if (accepts->greeted[i] && accepts->greeted[i]->until_ns < now)
-			nam__cm_request_free(release(accepts, i));
+			nam__pending_accepts_drop(accepts, release(accepts, i),
+				-NAM_E_FABRIC_TIMEOUT);
 	}
 }
 
 void
 nam__pending_accepts_close(struct nam__pending_accepts *accepts)
 {
-	drop_silent(accepts, UINT64_MAX);
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+		if (accepts->greeted[i])
+			nam__cm_request_free(release(accepts, i));
 	while (accepts->sockets_count)
 		close(accepts->sockets[--accepts->sockets_count]);
 	close(accepts->wake_fd);
@@ -119,7 +133,7 @@ drop_longest_silent(struct nam__pending_accepts *accepts)
 			most = places;
 		}
 	}
-	nam__cm_request_free(release(accepts, number));
+	nam__pending_accepts_drop(accepts, release(accepts, number), -NAM_E_FABRIC_TIMEOUT);
 }
 
 /* Wait for what this client says next. */
@@ -127,13 +141,15 @@ static void
 expect(struct nam__pending_accepts *accepts, struct nam_cm_request *request)
 {
 	uint32_t number = 0;
+	int rc;
 
 	if (accepts->count == NAM__GREETED_MAX)
 		drop_longest_silent(accepts);
 	while (accepts->greeted[number])
 		number++;
-	if (watch(accepts, request->fd, number)) {
-		nam__cm_request_free(request);
+	rc = watch(accepts, request->fd, number);
+	if (rc) {
+		nam__pending_accepts_drop(accepts, request, rc);
 		return;
 	}
 	request->until_ns = nam_now_ns() + NAM__GREETED_NS;
@@ -164,6 +180,7 @@ greet(struct nam__pending_accepts *accepts, int socket_fd)
 	request->fd = fd;
 	request->event.kind = NAM_CM_REQUEST;
 	request->event.request = request;
+	accepts->name_peer(request);
 	expect(accepts, request);
 }
 
@@ -228,7 +245,7 @@ nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hea
 		/* It may have been silent for too long by now. */
 		rc = accepts->greeted[number] ? hear(accepts->greeted[number]) : 0;
 		if (rc < 0)
-			nam__cm_request_free(release(accepts, number));
+			nam__pending_accepts_drop(accepts, release(accepts, number), rc);
 		if (rc > 0) {
 			*event = release(accepts, number)->event;
 			return 1;

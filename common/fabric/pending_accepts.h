@@ -26,7 +26,12 @@ struct nam_cm_request {
 	_Alignas(8) uint8_t message[72];
 };
 
+/* Fills event.peer and event.pid as soon as there is a connection. */
+typedef void (*nam__name_peer_fn)(struct nam_cm_request *request);
+
 struct nam__pending_accepts {
+	const struct nam_listener *listener;	/* hears of those that are dropped */
+	nam__name_peer_fn name_peer;
 	int epoll_fd, wake_fd;
 	int sockets[NAM__ACCEPTS_SOCKETS_MAX];	/* that it listens at */
 	uint32_t sockets_count;
@@ -40,8 +45,9 @@ struct nam__pending_accepts {
  */
 typedef int (*nam__hear_fn)(struct nam_cm_request *request);
 
-int nam__pending_accepts_open(struct nam__pending_accepts *accepts) NAM_MUST_CHECK;
-/* And every socket of it. */
+int nam__pending_accepts_open(struct nam__pending_accepts *accepts,
+	const struct nam_listener *listener, nam__name_peer_fn name_peer) NAM_MUST_CHECK;
+/* And every socket of it.  The listener does not hear of clients that are dropped so. */
 void nam__pending_accepts_close(struct nam__pending_accepts *accepts);
 /* Accept clients at a listening socket that does not block.  It becomes the listener's. */
 int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd) NAM_MUST_CHECK;
@@ -53,6 +59,9 @@ int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn
 /* The client of a NAM_CM_REQUEST was sent this challenge: it is greeted until it answers. */
 void nam__pending_accepts_challenged(struct nam__pending_accepts *accepts,
 	struct nam_cm_request *request, const struct nam_hello *challenge);
+/* A client that cannot go on; `why` is for the listener (nam_dropped_fn). */
+void nam__pending_accepts_drop(struct nam__pending_accepts *accepts,
+	struct nam_cm_request *request, int why);
 /* With its socket and its descriptors. */
 void nam__cm_request_free(struct nam_cm_request *request);
 

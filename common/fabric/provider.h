@@ -72,6 +72,14 @@ int nam__fabric_answer(const struct nam_qp_options *options, const char *address
 int nam__fabric_welcome(const struct nam_qp_options *options, struct nam_hello *reply,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* Listeners: see nam_dropped_fn. */
+static inline void
+nam__listener_dropped(const struct nam_listener *listener, const char *peer, int why)
+{
+	if (listener->dropped)
+		listener->dropped(listener->owner, peer, why);
+}
+
 /* So many clients are awaited by a listener: their hello, or one answer, within this time. */
 #define NAM__GREETED_MAX 128u
 #define NAM__GREETED_NS 5000000000ull

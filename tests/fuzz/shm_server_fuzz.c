@@ -34,7 +34,7 @@ open_once(void)
 	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq) ||
 		ops->rq_create(domain, queues.cq, 8, &queues.rq))
 		abort();
-	if (nam__pending_accepts_open(&listener.accepts))
+	if (nam__pending_accepts_open(&listener.accepts, &listener.pub, name_peer))
 		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct shm_domain *)domain;

@@ -37,7 +37,7 @@ open_once(void)
 		return;
 	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq))
 		abort();
-	if (nam__pending_accepts_open(&listener.accepts))
+	if (nam__pending_accepts_open(&listener.accepts, &listener.pub, name_peer))
 		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct tcp_domain *)domain;

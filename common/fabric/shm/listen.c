@@ -121,6 +121,21 @@ close_socket:
 	return rc;
 }
 
+static void
+name_peer(struct nam_cm_request *request)
+{
+	char *peer = request->event.peer;
+	struct ucred who = { .pid = 0 };
+	socklen_t length = sizeof(who);
+
+	if (getsockopt(request->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
+		(void)snprintf(peer, sizeof(request->event.peer), "unknown");
+	else
+		(void)snprintf(peer, sizeof(request->event.peer), "pid %ld uid %lu",
+			(long)who.pid, (unsigned long)who.uid);
+	request->event.pid = who.pid > 0 ? who.pid : -1;
+}
+
 int
 nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 	struct nam_diag *diag)
@@ -143,7 +158,7 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	rc = clear_path(listener, diag);
 	if (rc)
 		goto release_lock;
-	rc = nam__pending_accepts_open(&listener->accepts);
+	rc = nam__pending_accepts_open(&listener->accepts, &listener->pub, name_peer);
 	if (rc) {
 		(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
 		goto release_lock;
@@ -186,25 +201,19 @@ nam__shm_listener_wake(struct nam_listener *pub)
 
 /* ---- clients ------------------------------------------------------------------------------ */
 
-static void
-name_peer(struct nam_cm_request *request)
-{
-	char *peer = request->event.peer;
-	struct ucred who = { .pid = 0 };
-	socklen_t length = sizeof(who);
-
-	if (getsockopt(request->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
-		(void)snprintf(peer, sizeof(request->event.peer), "unknown");
-	else
-		(void)snprintf(peer, sizeof(request->event.peer), "pid %ld uid %lu",
-			(long)who.pid, (unsigned long)who.uid);
-	request->event.pid = who.pid > 0 ? who.pid : -1;
-}
-
 static const struct shm_hello *
 hello_of(const struct nam_cm_request *request)
 {
 	return (const struct shm_hello *)(const void *)request->message;
+}
+
+/* More is to come, or the client has left. */
+static int
+heard_nothing(int rc)
+{
+	if (rc == -EAGAIN)
+		return 0;
+	return !rc || rc == -ECONNRESET ? -NAM_E_FABRIC_PEER_DEAD : rc;
 }
 
 static int
@@ -217,8 +226,8 @@ hear_hello(struct nam_cm_request *request)
 		request->fds, 2, &request->fds_count);
 
 	_Static_assert(sizeof(*hello) <= sizeof(request->message), "there is room for a hello");
-	if (rc)
-		return rc == -EAGAIN ? 0 : rc;
+	if (rc || !got)
+		return heard_nothing(rc);
 	if (got < 8 || hello->magic != SHM_MAGIC)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (hello->version != SHM_VERSION) {
@@ -232,7 +241,6 @@ hear_hello(struct nam_cm_request *request)
 		return -NAM_E_FABRIC_PROTOCOL;
 	request->event.hello.bytes = hello->bytes;
 	memcpy(request->event.hello.data, hello->data, hello->bytes);
-	name_peer(request);
 	return 1;
 }
 
@@ -245,8 +253,8 @@ hear_answer(struct nam_cm_request *request)
 	int rc = nam__shm_packet_recv(request->fd, &answer, sizeof(answer), &got, NULL, 0,
 		&fds_count);
 
-	if (rc)
-		return rc == -EAGAIN ? 0 : rc;
+	if (rc || !got)
+		return heard_nothing(rc);
 	if (got != sizeof(answer) || answer.magic != SHM_MAGIC_ANSWER ||
 		answer.bytes > NAM_HELLO_BYTES_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -293,7 +301,7 @@ nam__shm_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
 	memcpy(packet.data, challenge->data, challenge->bytes);
 	if (nam__shm_packet_send(request->fd, &packet, sizeof(packet), NULL, 0))
-		nam__cm_request_free(request);
+		nam__pending_accepts_drop(&listener->accepts, request, -NAM_E_FABRIC_PEER_DEAD);
 	else
 		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
 }

@@ -90,6 +90,16 @@ nam__tcp_listener_close(struct nam_listener *pub)
 	free(listener);
 }
 
+static void
+name_peer(struct nam_cm_request *request)
+{
+	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
+	socklen_t length = sizeof(at);
+
+	(void)getpeername(request->fd, (struct sockaddr *)&at, &length);
+	nam__inet_text((struct sockaddr *)&at, request->event.peer, sizeof(request->event.peer));
+}
+
 int
 nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 	struct nam_diag *diag)
@@ -106,7 +116,7 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 		goto free_list;
 	listener->pub.ops = domain->ops;
 	listener->domain = (struct tcp_domain *)domain;
-	rc = nam__pending_accepts_open(&listener->accepts);
+	rc = nam__pending_accepts_open(&listener->accepts, &listener->pub, name_peer);
 	if (rc) {
 		free(listener);
 		goto free_list;
@@ -161,16 +171,6 @@ say(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply)
 		sizeof(welcome) ? 0 : -EIO;
 }
 
-static void
-name_peer(struct nam_cm_request *request)
-{
-	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
-	socklen_t length = sizeof(at);
-
-	(void)getpeername(request->fd, (struct sockaddr *)&at, &length);
-	nam__inet_text((struct sockaddr *)&at, request->event.peer, sizeof(request->event.peer));
-}
-
 /* A hello or an answer, and nothing behind it. */
 static int
 hear(struct nam_cm_request *request)
@@ -199,8 +199,6 @@ hear(struct nam_cm_request *request)
 		return -NAM_E_FABRIC_PROTOCOL;
 	heard->bytes = hello->bytes;
 	memcpy(heard->data, hello->data, hello->bytes);
-	if (!answers)
-		name_peer(request);
 	request->got = 0;
 	return 1;
 }
@@ -229,7 +227,7 @@ nam__tcp_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 
 	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
 	if (say(request->fd, TCP_MAGIC_CHALLENGE, false, challenge))
-		nam__cm_request_free(request);
+		nam__pending_accepts_drop(&listener->accepts, request, -NAM_E_FABRIC_PEER_DEAD);
 	else
 		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
 }

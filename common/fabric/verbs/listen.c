@@ -171,10 +171,28 @@ least(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-static bool
-waits(const struct pending *pending)
+static void
+forget(struct verbs_listener *listener, struct pending *pending)
 {
-	return pending->waits && nam_now_ns() - pending->since_ns <= NAM__GREETED_NS;
+	char peer[sizeof(((struct nam_cm_event *)NULL)->peer)];
+
+	pending->waits = false;
+	nam__inet_text((const struct sockaddr *)&pending->peer, peer, sizeof(peer));
+	nam__listener_dropped(&listener->pub, peer, -NAM_E_FABRIC_TIMEOUT);
+}
+
+static bool
+is_late(const struct pending *pending)
+{
+	return nam_now_ns() - pending->since_ns > NAM__GREETED_NS;
+}
+
+static void
+forget_late(struct verbs_listener *listener)
+{
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+		if (listener->pending[i].waits && is_late(&listener->pending[i]))
+			forget(listener, &listener->pending[i]);
 }
 
 /*
@@ -187,8 +205,9 @@ take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t nu
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		struct pending *pending = &listener->pending[i];
 
-		if (!waits(pending) || pending->number != number || !is_same_address(
-				(const struct sockaddr *)&pending->peer, rdma_get_peer_addr(id)))
+		if (!pending->waits || pending->number != number || is_late(pending) ||
+			!is_same_address((const struct sockaddr *)&pending->peer,
+				rdma_get_peer_addr(id)))
 			continue;
 		pending->waits = false;
 		return pending;
@@ -225,7 +244,7 @@ take_place(struct verbs_listener *listener)
 		struct pending *pending = &listener->pending[i];
 		uint32_t places;
 
-		if (!waits(pending))
+		if (!pending->waits)
 			return pending;
 		places = places_of(listener, &pending->peer);
 		if (places > most || (places == most &&
@@ -234,6 +253,7 @@ take_place(struct verbs_listener *listener)
 			most = places;
 		}
 	}
+	forget(listener, found);
 	return found;
 }
 
@@ -319,8 +339,10 @@ nam__verbs_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct n
 	for (;;) {
 		uint64_t now = nam_now_ns();
 		uint64_t left_ms = now < until ? (until - now + 999999) / 1000000 : 0;
-		int rc = take_event(listener, event);
+		int rc;
 
+		forget_late(listener);
+		rc = take_event(listener, event);
 		/* Nothing can be served again, as the memory was registered with the device. */
 		if (!rc && atomic_load_explicit(&listener->domain->watch.gone,
 			memory_order_relaxed))

@@ -159,6 +159,44 @@ another_is_served(struct fixture *f)
 	f->ops->qp_destroy(caller.qp);
 }
 
+/* Clients that the listener has dropped, by its reasons. */
+struct drops {
+	unsigned silent, left, invalid;
+	char peer[96];			/* the last one */
+};
+
+static inline void
+count_drop(void *owner, const char *peer, int why)
+{
+	struct drops *drops = owner;
+
+	(void)snprintf(drops->peer, sizeof(drops->peer), "%s", peer);
+	if (why == -NAM_E_FABRIC_TIMEOUT)
+		drops->silent++;
+	else if (why == -NAM_E_FABRIC_PEER_DEAD)
+		drops->left++;
+	else if (why == -NAM_E_FABRIC_PROTOCOL)
+		drops->invalid++;
+	else
+		fail_msg("%s was dropped: %s", peer, nam_err_text(why));
+}
+
+static inline void
+drops_count(struct fixture *f, struct drops *drops)
+{
+	*drops = (struct drops){ .silent = 0 };
+	f->listener->dropped = count_drop;
+	f->listener->owner = drops;
+}
+
+static inline void
+assert_drops(const struct drops *drops, unsigned silent, unsigned left, unsigned invalid)
+{
+	assert_int_equal(drops->silent, silent);
+	assert_int_equal(drops->left, left);
+	assert_int_equal(drops->invalid, invalid);
+}
+
 static inline int
 challenge_setup(void **state)
 {

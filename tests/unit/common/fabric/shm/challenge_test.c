@@ -97,7 +97,9 @@ answer__malformed__ENDS_THAT_CONNECTION(void **state)
 		{ .answer = good, .bytes = sizeof(good), .fds_count = 1 },
 	};
 	unsigned files = open_files();
+	struct drops drops;
 
+	drops_count(f, &drops);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		int fd = raw_challenged(f);
 
@@ -106,6 +108,7 @@ answer__malformed__ENDS_THAT_CONNECTION(void **state)
 		await_hang_up(f, fd);
 		close(fd);
 	}
+	assert_drops(&drops, 0, 0, sizeof(bad) / sizeof(bad[0]));
 	assert_int_equal(open_files(), files);
 	another_is_served(f);
 }
@@ -118,10 +121,23 @@ challenge__client_is_gone_already__IS_FORGOTTEN(void **state)
 	struct nam_hello challenge = pattern(32, 7);
 	unsigned files = open_files();
 	int fd = raw_connect(f);
+	struct nam_cm_event event;
+	struct drops drops;
 
+	drops_count(f, &drops);
 	raw_say_hello(f, fd);
 	close(fd);
 	f->ops->challenge(f->listener, await_event(f, NAM_CM_REQUEST, &hi).request, &challenge);
+	assert_drops(&drops, 0, 1, 0);
+	/* Before its hello; and when it knows its challenge, read or not. */
+	close(raw_connect(f));
+	close(raw_challenged(f));
+	fd = raw_connect(f);
+	raw_say_hello(f, fd);
+	f->ops->challenge(f->listener, await_event(f, NAM_CM_REQUEST, &hi).request, &challenge);
+	close(fd);
+	assert_int_equal(f->ops->listener_poll(f->listener, 100000000, &event), 0);
+	assert_drops(&drops, 0, 4, 0);
 	assert_int_equal(open_files(), files);
 	another_is_served(f);
 }
@@ -133,10 +149,12 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	enum { MANY = NAM__GREETED_MAX + 20, FILES = 3 };
 	struct fixture *f = *state;
 	unsigned files = open_files();
+	struct drops drops;
 	uint64_t begin;
 	uint8_t byte;
 	int fds[MANY];
 
+	drops_count(f, &drops);
 	for (unsigned i = 0; i < MANY; i++)
 		fds[i] = raw_challenged(f);
 	assert_int_equal(open_files(), files + MANY + FILES * NAM__GREETED_MAX);
@@ -147,12 +165,16 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(recv(fds[i], &byte, 1, 0), 0);
 	assert_false(readable(fds[MANY - 1]));
+	/* And one more, for the other client; those that a listener has at its end do not count. */
+	assert_drops(&drops, 21, 0, 0);
+	assert_non_null(strstr(drops.peer, "pid "));
 	f->ops->listener_close(f->listener);
 	f->listener = NULL;
 	for (unsigned i = 0; i < MANY; i++) {
 		assert_int_equal(recv(fds[i], &byte, 1, 0), 0);
 		close(fds[i]);
 	}
+	assert_drops(&drops, 21, 0, 0);
 }
 
 /* ---- memory servers that misbehave --------------------------------------------------------- */

@@ -83,8 +83,10 @@ answer__malformed__ENDS_THAT_CONNECTION(void **state)
 {
 	struct fixture *f = *state;
 	struct tcp_hello bad[6];
+	struct drops drops;
 	int fd;
 
+	drops_count(f, &drops);
 	for (unsigned i = 0; i < 6; i++)
 		bad[i] = raw_answer();
 	bad[0].magic = TCP_MAGIC;
@@ -99,6 +101,7 @@ answer__malformed__ENDS_THAT_CONNECTION(void **state)
 		await_hang_up(f, fd);
 		close(fd);
 	}
+	assert_drops(&drops, 0, 0, 6);
 	another_is_served(f);
 }
 
@@ -109,7 +112,9 @@ answer__of_another_length__ENDS_THAT_CONNECTION(void **state)
 	struct fixture *f = *state;
 	struct tcp_hello answers[2] = { raw_answer(), raw_answer() };
 	int fd = raw_challenged(f);
+	struct drops drops;
 
+	drops_count(f, &drops);
 	raw_send(fd, answers, sizeof(answers[0]) - 1);
 	assert_int_equal(shutdown(fd, SHUT_WR), 0);
 	await_hang_up(f, fd);
@@ -122,6 +127,7 @@ answer__of_another_length__ENDS_THAT_CONNECTION(void **state)
 	raw_send(fd, answers, sizeof(answers));
 	await_hang_up(f, fd);
 	close(fd);
+	assert_drops(&drops, 0, 1, 2);
 	another_is_served(f);
 }
 
@@ -147,7 +153,9 @@ challenge__client_is_gone_already__IS_FORGOTTEN(void **state)
 	struct nam_hello challenge = pattern(32, 7);
 	struct tcp_hello hello = raw_hello();
 	unsigned files = open_files();
+	struct drops drops;
 
+	drops_count(f, &drops);
 	for (unsigned i = 0; i < 3; i++) {
 		int fd = raw_connect(f->address);
 
@@ -157,9 +165,29 @@ challenge__client_is_gone_already__IS_FORGOTTEN(void **state)
 			await_event(f, NAM_CM_REQUEST, &hi).request, &challenge);
 	}
 	another_is_served(f);
+	assert_drops(&drops, 0, 3, 0);
 	f->ops->qp_destroy(f->accepted_qps[0]);
 	f->accepted_qps[0] = NULL;
 	assert_int_equal(open_files(), files);
+}
+
+/* Before its hello, too, it is known by its host. */
+static void
+hello__never_comes__THE_LISTENER_IS_TOLD(void **state)
+{
+	struct fixture *f = *state;
+	struct drops drops;
+	int fds[2];
+
+	drops_count(f, &drops);
+	for (unsigned i = 0; i < 2; i++)
+		fds[i] = raw_connect(f->address);
+	await_hang_up(f, fds[0]);
+	close(fds[0]);
+	await_hang_up(f, fds[1]);
+	close(fds[1]);
+	assert_drops(&drops, 2, 0, 0);
+	assert_string_equal(drops.peer, "127.0.0.1");
 }
 
 /* More of them than the listener keeps; after 5 s all are gone. */
@@ -170,9 +198,11 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	struct fixture *f = *state;
 	unsigned files = open_files();
 	uint64_t begin, last_ns = 0;
+	struct drops drops;
 	uint8_t byte;
 	int fds[MANY];
 
+	drops_count(f, &drops);
 	for (unsigned i = 0; i < MANY; i++) {
 		last_ns = nam_now_ns();
 		fds[i] = raw_challenged(f);
@@ -185,7 +215,11 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(recv(fds[i], &byte, 1, 0), 0);
 	assert_false(readable(fds[MANY - 1], 0));
+	/* And one more, for the other client. */
+	assert_drops(&drops, 21, 0, 0);
+	assert_string_equal(drops.peer, "127.0.0.1");
 	await_hang_up(f, fds[MANY - 1]);
+	assert_drops(&drops, MANY, 0, 0);
 	assert_true(nam_now_ns() - last_ns >= NAM__GREETED_NS);
 	for (unsigned i = 0; i < MANY; i++)
 		close(fds[i]);
@@ -230,6 +264,7 @@ main(void)
 		TEST(answer__with_the_hello__ENDS_THAT_CONNECTION),
 		TEST(challenge__client_is_gone_already__IS_FORGOTTEN),
 		TEST(challenge__never_answered__HOLDS_UP_NO_OTHER),
+		TEST(hello__never_comes__THE_LISTENER_IS_TOLD),
 		TEST(connect__malformed_challenge__IS_A_PROTOCOL_ERROR),
 	};
 

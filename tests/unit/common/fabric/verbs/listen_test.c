@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/env.h"
 #include "common/fabric/verbs/verbs_internal.h"
 
 /* ---- the connection manager ---------------------------------------------------------------- */
@@ -236,6 +237,64 @@ request__without_a_word__IS_TURNED_AWAY(void **state)
 	turned_away(*state);
 }
 
+/* ---- clients that do not answer a challenge ------------------------------------------------ */
+
+static uint64_t now_ms;
+
+static uint64_t
+now_ns(void)
+{
+	return now_ms * 1000000;
+}
+
+static void
+count_drop(void *owner, const char *peer, int why)
+{
+	assert_int_equal(why, -NAM_E_FABRIC_TIMEOUT);
+	assert_string_equal(peer, "0.0.0.0");
+	++*(unsigned *)owner;
+}
+
+static void
+challenge(struct fixture *f)
+{
+	const struct nam_hello wire = { .bytes = 32 };
+	struct nam_cm_event event;
+
+	manager.came = true;
+	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 1);
+	nam__verbs_challenge(f->listener, event.request, &wire);
+}
+
+/* It is told once of each: of those that were too many at once, and of those that are late. */
+static void
+challenge__no_answer__THE_OWNER_IS_TOLD(void **state)
+{
+	static const struct nam_env env = { .now_ns = now_ns };
+	struct fixture *f = *state;
+	struct nam_cm_event event;
+	unsigned drops = 0;
+
+	f->listener->dropped = count_drop;
+	f->listener->owner = &drops;
+	now_ms = 1000;
+	nam_env_install(&env);
+	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+		challenge(f);
+	assert_int_equal(drops, 0);
+	challenge(f);
+	challenge(f);
+	assert_int_equal(drops, 2);
+	now_ms += NAM__GREETED_NS / 1000000;
+	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
+	assert_int_equal(drops, 2);
+	now_ms++;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
+	assert_int_equal(drops, 2 + NAM__GREETED_MAX);
+	nam_env_install(NULL);
+}
+
 static int
 listen_at(struct fixture *f, const char *address, struct nam_diag *diag)
 {
@@ -284,6 +343,7 @@ main(void)
 		TEST(request__through_no_device__IS_TURNED_AWAY),
 		TEST(request__of_somebody_elses_protocol__IS_TURNED_AWAY),
 		TEST(request__without_a_word__IS_TURNED_AWAY),
+		TEST(challenge__no_answer__THE_OWNER_IS_TOLD),
 		TEST(listen__at_an_address_and_a_gid__AGREE_OR_ARE_REFUSED),
 	};
 
