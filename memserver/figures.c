@@ -25,6 +25,8 @@ nam__count_refusal(struct nam_server *server, int rc)
 		reason = NAM_REFUSED_PEER;
 	else if (rc == -EMFILE)
 		reason = NAM_REFUSED_DESCRIPTORS;
+	else if (nam_err_is(rc, NAM_E_FABRIC_TIMEOUT) || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD))
+		reason = NAM_REFUSED_UNFINISHED;
 	else if (nam_err_is(rc, NAM_E_FABRIC))
 		reason = NAM_REFUSED_HELLO;
 	else if (nam_err_is(rc, NAM_E_FENCED))

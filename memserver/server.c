@@ -236,6 +236,8 @@ server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	rc = server->ops->listen(server->domain, server->listen, &server->listener, diag);
 	if (rc)
 		return rc;
+	server->listener->dropped = nam__auth_dropped;
+	server->listener->owner = server;
 	rc = open_memory(server, notice, diag);
 	if (rc)
 		return rc;

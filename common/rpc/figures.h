@@ -29,6 +29,7 @@ struct nam_service_figures {
 	X(HELLO, "hello")		/* another version, or malformed */                         \
 	X(CLIENT, "client")		/* declared dead, unknown */                                \
 	X(KEY, "key")			/* none, or one that the key file lacks */                  \
+	X(UNFINISHED, "unfinished")	/* it left, or was dropped, before its hello or its proof */ \
 	X(OTHER, "other")
 
 /* Why a handler looked at a node of a tree again. */

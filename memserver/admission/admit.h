@@ -28,6 +28,8 @@ void nam__auth_close(struct nam_server *server);
 #define NAM__AUTH_CHALLENGED 1
 int nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event,
 	struct nam__proven *ret) NAM_MUST_CHECK;
+/* The listener's nam_dropped_fn; its owner is the server. */
+void nam__auth_dropped(void *owner, const char *peer, int why);
 /*
  * With server->mutex: append the server's own proof to the welcome.  False: the key was removed
  * meanwhile.

@@ -43,13 +43,13 @@ nam__auth_open(struct nam_server *server, struct nam_diag *diag)
 	struct nam_diag cause = { "" };
 	int rc;
 
+	server->strikes = calloc(STRIKES_PEERS, sizeof(server->strikes[0]));
+	if (!server->strikes)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
 	if (!server->options.keys)
 		return 0;
 	rc = nam__auth_keys_read(server->options.keys, false, &server->keys, &cause);
-	if (rc)
-		return nam_diag_set(diag, rc, "keys: %s", cause.text);
-	server->strikes = calloc(STRIKES_PEERS, sizeof(server->strikes[0]));
-	return server->strikes ? 0 : nam_diag_set(diag, -ENOMEM, "no memory");
+	return rc ? nam_diag_set(diag, rc, "keys: %s", cause.text) : 0;
 }
 
 void
@@ -73,18 +73,35 @@ strike_of(const struct nam_server *server, const char *peer)
 	return strike;
 }
 
+static void
+log_strike(const struct nam_server *server, const char *peer, const char *reason)
+{
+	struct nam__strike *strike = strike_of(server, peer);
+	char quoted[128];
+
+	if (strike->count++ < STRIKES_MAX)
+		nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
+			nam_log_quote(peer, quoted, sizeof(quoted)), reason,
+			strike->count == STRIKES_MAX ? " next=silence" : "");
+}
+
 /* The reason is for the operator only. */
 static int
 deny(struct nam_server *server, const struct nam_cm_event *event, const char *reason)
 {
-	struct nam__strike *strike = strike_of(server, event->peer);
-	char peer[128];
-
-	if (strike->count++ < STRIKES_MAX)
-		nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
-			nam_log_quote(event->peer, peer, sizeof(peer)), reason,
-			strike->count == STRIKES_MAX ? " next=silence" : "");
+	log_strike(server, event->peer, reason);
 	return -NAM_E_FABRIC_DENIED;
+}
+
+/* A client that leaves by itself is no news. */
+void
+nam__auth_dropped(void *owner, const char *peer, int why)
+{
+	struct nam_server *server = owner;
+
+	nam__count_refusal(server, why);
+	if (nam_err_is(why, NAM_E_FABRIC_TIMEOUT))
+		log_strike(server, peer, "unfinished");
 }
 
 static int

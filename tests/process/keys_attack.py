@@ -2,6 +2,7 @@
 """Clients of a memory server with keys, over tcp, that speak the handshake by themselves.
 
 usage: keys_attack.py HOST:PORT HOST:PORT KEY_FILE
+       keys_attack.py SOCKET  # over shm: clients that say nothing
 
 The second address is another memory server's with the same keys.  Proofs are computed anew from
 their description in common/auth/proof.h, so both sides have to mean the same.
@@ -24,6 +25,7 @@ with open(os.path.join(ROOT, "common", "rpc", "rpc.h")) as lines:
 HAS_KEY, ASKS = 8, 4
 DENIED = -5210
 HALF_WAY = 1000
+SILENT = 200
 READ = 1
 
 
@@ -137,10 +139,34 @@ def guess(server, name, secret, rkey, when):
         fail(f"a READ by the rkey {rkey:#x} behind the {when} hears {heard}")
 
 
+def stop_half_way(server, hello, name, secret):
+    half_way = []
+    for i in range(HALF_WAY):
+        half_way.append(Attempt(server, hello) if i % 2 else None)
+        if i % 2 == 0:
+            host, port = server.rsplit(":", 1)
+            half_way[i] = socket.create_connection((host, int(port)), 10)
+            half_way[i].sendall(frame(MAGIC, hello)[:40])
+    last = Attempt(server, hello)
+    if not admitted(last.give(frame(ANSWER, last.answer(name, secret)))):
+        fail("clients that stop half-way keep another one out")
+
+
+def say_nothing(path):
+    silent = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(SILENT)]
+    for link in silent:
+        link.connect(path)
+    # It has to go, as the longest silent, and so have those before it.
+    silent[SILENT // 4].settimeout(10)
+    if silent[SILENT // 4].recv(1):
+        fail("a silent client is spoken to")
+
+
 def main(server, other, path):
     name, secret = read_key(path)
     hello = hello_of()
 
+    stop_half_way(server, hello, name, secret)
     first = Attempt(server, hello)
     good = first.answer(name, secret)
     welcome = first.give(frame(ANSWER, good))
@@ -191,18 +217,10 @@ def main(server, other, path):
     for rkey in (0, 1, 0x10000, 0xffffffff):
         for when in ("hello", "challenge", "answer"):
             guess(server, name, secret, rkey, when)
-
-    half_way = []
-    for i in range(HALF_WAY):
-        half_way.append(Attempt(server, hello) if i % 2 else None)
-        if i % 2 == 0:
-            host, port = server.rsplit(":", 1)
-            half_way[i] = socket.create_connection((host, int(port)), 10)
-            half_way[i].sendall(frame(MAGIC, hello)[:40])
-    last = Attempt(server, hello)
-    if not admitted(last.give(frame(ANSWER, last.answer(name, secret)))):
-        fail("clients that stop half-way keep another one out")
     print(f"the holder of a key came, beside {HALF_WAY} clients that did not go on")
 
 
-main(*sys.argv[1:])
+if len(sys.argv) == 2:
+    say_nothing(sys.argv[1])
+else:
+    main(*sys.argv[1:])

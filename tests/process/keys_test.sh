@@ -135,6 +135,36 @@ test_server_without_keys() {
 	unset "nam_server_pids[3]"
 }
 
+# unfinished COUNT: so many connections have ended before their proof.
+unfinished() {
+	expect 0 as ops status --json
+	python json 'r["servers"][0]["refused"]["unfinished"]'
+	[ "$value" -eq "$1" ]
+}
+
+# Each connection that stops half-way is counted; 16 in a second are logged.
+test_attack() {
+	local attack before lines
+	attack=$(dirname "${BASH_SOURCE[0]}")/keys_attack.py
+
+	unfinished 0 || true
+	before=$value
+	if [ "$1" = shm ]; then
+		expect 0 python3 "$attack" "$(nam_server_address 0 | cut -d : -f 2)"
+		until_true unfinished $((before + 200))
+	else
+		expect 0 python3 "$attack" "$(sed "s/tcp:\([^,]*\).*/\1/" <<<"$cluster")" \
+			"${cluster##*tcp:}" "$tmp/app.key"
+		says "the holder of a key came"
+		until_true unfinished $((before + 1000))
+	fi
+	lines=$(grep -c 'level=warn event=refused peer=".*[0-9]" reason=unfinished' \
+		"$tmp/server0.log")
+	[ "$lines" -ge 1 ] && [ "$lines" -le 100 ] &&
+		logged 0 "reason=unfinished next=silence" ||
+		fail "$lines lines: $(cat "$tmp/server0.log")"
+}
+
 test_removed() {
 	local pid fenced status=0
 
@@ -198,12 +228,7 @@ for fabric in shm tcp:127.0.0.1:0; do
 	test_doors
 	test_roles
 	test_server_without_keys
-	if [ "$fabric" != shm ]; then
-		expect 0 python3 "$(dirname "${BASH_SOURCE[0]}")/keys_attack.py" \
-			"$(sed "s/tcp:\([^,]*\).*/\1/" <<<"$cluster")" "${cluster##*tcp:}" \
-			"$tmp/app.key"
-		says "the holder of a key came"
-	fi
+	test_attack "$fabric"
 	test_removed "$fabric"
 	test_reload_that_fails
 	nam_servers_stop || fail "a memory server ended badly"

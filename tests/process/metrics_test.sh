@@ -38,6 +38,7 @@ says 'nam_request_seconds_count{id="0",service="CATALOG_PUT"} 1'
 says 'nam_request_failures_total{id="0",service="CATALOG_GET"} 1'
 says 'nam_request_seconds_bucket{id="0",service="CATALOG_PUT",le="+Inf"} 1'
 says 'nam_refusals_total{id="0",reason="peer"} 0'
+says 'nam_refusals_total{id="0",reason="unfinished"} 0'
 says 'nam_restarts_total{cause='
 [[ $out != *'kind="private",state="used"} 0'* ]] || fail "no private memory is in use: $out"
 out=$(get 127.0.0.1 $port /)

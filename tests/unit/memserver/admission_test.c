@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys at the door of a memory server, without a fabric: events are made up. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,6 +155,38 @@ pass__many_failures__ARE_NOT_LOGGED_AND_KEEP_NO_HOLDER_OUT(void **state)
 	assert_int_equal(come("10.0.0.2", &app, &event, &proven), 0);
 }
 
+/* Each is counted; some lines of them are logged, and none of those that leave by themselves. */
+static void
+dropped__before_the_proof__COUNTED_BY_CAUSE_AND_LOGGED_WITHIN_A_LIMIT(void **state)
+{
+	static const struct {
+		int why;
+		enum nam_refusal reason;
+		bool logged;
+	} cases[] = {
+		{ -NAM_E_FABRIC_TIMEOUT, NAM_REFUSED_UNFINISHED, true },
+		{ -NAM_E_FABRIC_PEER_DEAD, NAM_REFUSED_UNFINISHED, false },
+		{ -NAM_E_FABRIC_PROTOCOL, NAM_REFUSED_HELLO, false },
+		{ -NAM_E_FABRIC_VERSION, NAM_REFUSED_HELLO, false },
+		{ -EMFILE, NAM_REFUSED_DESCRIPTORS, false },
+		{ -ENOMEM, NAM_REFUSED_OTHER, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t counted = atomic_load(&server.refused[cases[i].reason]);
+		unsigned before = warnings;
+
+		for (unsigned j = 0; j < BURST; j++)
+			nam__auth_dropped(&server, "10.0.0.4", cases[i].why);
+		assert_int_equal(atomic_load(&server.refused[cases[i].reason]), counted + BURST);
+		if (cases[i].logged)
+			assert_in_range(warnings - before, 1, BURST - 1);
+		else
+			assert_int_equal(warnings, before);
+	}
+}
+
 static void
 sign__key_removed_meanwhile__IS_REFUSED(void **state)
 {
@@ -225,6 +258,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pass__keys__THEIR_HOLDERS_ONLY),
 		cmocka_unit_test(pass__many_failures__ARE_NOT_LOGGED_AND_KEEP_NO_HOLDER_OUT),
+		cmocka_unit_test(
+			dropped__before_the_proof__COUNTED_BY_CAUSE_AND_LOGGED_WITHIN_A_LIMIT),
 		cmocka_unit_test(sign__key_removed_meanwhile__IS_REFUSED),
 		cmocka_unit_test(reload__other_role_of_a_lasting_connection__GAINS_NO_RIGHT),
 	};
