@@ -8,6 +8,8 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 # shellcheck source=tests/lib/members.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/members.sh"
+# shellcheck source=tests/lib/certificates.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/certificates.sh"
 
 for program in etcd:etcd-server openssl:openssl; do
 	if ! command -v "${program%:*}" >/dev/null; then
@@ -28,28 +30,6 @@ cleanup() {
 	[ -z "$etcd" ] || kill -KILL "$etcd" 2>/dev/null
 	nam_servers_kill
 	nam_temporary_remove
-}
-
-# ---- certificates ----------------------------------------------------------------------------
-
-key_options=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
-
-# authority NAME
-authority() {
-	openssl req -x509 "${key_options[@]}" -keyout "$tmp/$1.key" -out "$tmp/$1.pem" -days 2 \
-		-subj "/O=$1" 2>"$tmp/openssl" || fail "openssl: $(<"$tmp/openssl")"
-}
-
-# certificate NAME AUTHORITY SUBJECT
-certificate() {
-	printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' >"$tmp/use"
-	{
-		openssl req "${key_options[@]}" -keyout "$tmp/$1.key" -out "$tmp/request" \
-			-subj "$3" &&
-			openssl x509 -req -in "$tmp/request" -CA "$tmp/$2.pem" \
-				-CAkey "$tmp/$2.key" -CAcreateserial -days 2 -extfile "$tmp/use" \
-				-out "$tmp/$1.pem"
-	} >/dev/null 2>"$tmp/openssl" || fail "openssl: $(<"$tmp/openssl")"
 }
 
 # tls AUTHORITY CERTIFICATE: sets the options $tls.
