@@ -7,6 +7,8 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+# shellcheck source=tests/lib/certificates.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/certificates.sh"
 
 root=$(cd "$lib/../.." && pwd)
 page=$root/docs/deploying.md
@@ -223,6 +225,14 @@ $(line 'options=')
 $text ${5:-}" || fail "$text ${5:-}: $out"
 }
 
+# passage TEXT: the commands of a block from the one that begins so on, without comments.
+passage() {
+	awk -v text="$1" '{ command = $0; sub(/^ +/, "", command); sub(/  #.*/, "", command) }
+		!/^    / && inside { exit }
+		/^    / && index(command, text) == 1 { inside = 1 }
+		inside { print command }' "$page" | adapt | sed 's/verbs:/tcp:/'
+}
+
 test_lines() {
 	local text
 
@@ -260,6 +270,115 @@ test_memory_moves() {
 	sed -i 's/10.1.0.13:7003/10.1.0.13:7260/' "$tmp/cluster.ini"
 	holds '[s["member"] for s in r["servers"]].count("up") == 6' || fail "not up: $out"
 	expect 0 at "${hosts[0]}" namctl --cluster "@$tmp/cluster.ini" index verify people
+}
+
+# ---- units -----------------------------------------------------------------------------------
+
+# systemctl VERB UNIT: in place of systemd, which does not run here: the commands in the unit's
+# file, with its environment files, but as root and without its limits.
+systemctl() {
+	local unit=${!#} file name line pid='' waited=0
+	file=$root/deploy/systemd/${unit/@*/@}.service
+
+	[ ! -e "$tmp/$unit.pid" ] || pid=$(cat "$tmp/$unit.pid")
+	if [ "$1" = reload ]; then
+		eval "MAINPID=$pid; $(sed -n 's/^ExecReload=//p' "$file")"
+		return
+	fi
+	[ -z "$pid" ] || kill -TERM "$pid"
+	while [ -n "$pid" ] && [ -e "/proc/$pid/exe" ] && ((waited++ < 400)); do
+		sleep 0.05
+	done
+	(
+		unset "${!NAM_@}"
+		for name in $(sed -n 's/^EnvironmentFile=-//p' "$file" | adapt); do
+			while read -r line; do
+				export "${line?}"
+			done <"$name"
+		done
+		eval "exec $(sed -n 's/^ExecStart=//p' "$file" | adapt)"
+	) >>"$tmp/$unit.log" 2>&1 &
+	echo $! >"$tmp/$unit.pid"
+}
+
+# The group of the unit's user, in an /etc of its own, gets the files with keys.
+test_user() {
+	local text
+
+	cp -a /etc "$tmp/etc" || fail "no copy of /etc"
+	{
+		echo "mount --bind '$tmp/etc' /etc; cd '$root'"
+		line "install -m 644 deploy/systemd/nam-memserver@.service"
+		line "install -m 644 deploy/systemd/memserver.env"
+		line "install -D -m 644 deploy/systemd/nam.sysusers"
+		line "chown root:nam /etc/nam/keys"
+		line "chown root:nam /etc/nam/ops.key"
+		echo "ls /etc/systemd/system/nam-memserver@.service"
+		echo "getent group nam | cut -d : -f 3"
+	} >"$tmp/lines"
+	[ "$(wc -l <"$tmp/lines")" -eq 8 ] || fail "the page has other lines: $(cat "$tmp/lines")"
+	type_at "${hosts[0]}" user "unshare -m bash -e '$tmp/lines'" || fail "$out"
+	for text in keys ops.key; do
+		[ "$(stat -c %a:%U:%g "$tmp/$text")" = "640:root:${out##*$'\n'}" ] ||
+			fail "$text: $(stat -c %a:%U:%g "$tmp/$text"), $out"
+	done
+}
+
+# The memory server reads key file and cluster file again.
+test_reload() {
+	echo "${pids[server11]}" >"$tmp/nam-memserver@0.pid"
+	sed -i '/^\[server 0\]/a log_level = debug' "$tmp/cluster.ini"
+	types_line "${hosts[0]}" line "systemctl reload nam-memserver@0"
+	until_logged server11 "event=reloaded"
+	types_line "${hosts[0]}" line "namctl key list"
+	until_logged server11 "level=debug"
+}
+
+# types_store STORE ID PORT: the page's lines with that store, which add a memory server.
+types_store() {
+	local text before
+
+	before=$(count nam-steward event=leads)
+	types_line "${hosts[2]}" "added$2" "nam-memserver --id 2" \
+		"s/--id 2/--id $2/; s/:7000/:$3/" "&"
+	until_logged "added$2" "server $2 ready"
+	text=$(passage "store=$1" | sed "s/:7000/:$3/")
+	[[ $text == *"systemctl restart nam-steward"*"namctl server add"* ]] ||
+		fail "the page has no store $1: $text"
+	type_at "${hosts[0]}" store "export NAM_CLUSTER=@$tmp/cluster.ini
+$text" || fail "$text: $out"
+	says "memory server $2 has been added"
+	until_logged nam-steward event=leads $((before + 1))
+}
+
+# The steward's unit: without a store, which this cluster has; with etcd; and etcd asks for
+# certificates, with its data as they are.
+test_units() {
+	local text
+
+	export root tmp
+	export -f systemctl adapt
+	test_user
+	test_reload
+	types_line "${hosts[0]}" line 'echo "NAM_KEY='
+	types_line "${hosts[0]}" line "systemctl enable --now nam-steward"
+	until_logged nam-steward "event=failed .*--view-store"
+	[ $failures -eq 0 ] || return
+	types_store etcd:http: 6 7005
+	says "nam/prod/view"
+	authority etcd-ca
+	certificate etcd etcd-ca /O=nam "$etcd"
+	kill -TERM "${pids[etcd21]}"
+	text=$(step etcd | adapt | sed "s/http:/https:/g; s|^etcd |&--client-cert-auth \
+--cert-file $tmp/etcd.pem --key-file $tmp/etcd.key --trusted-ca-file $tmp/etcd-ca.pem |")
+	until_true etcd_ended
+	type_at "$etcd" etcd21 "$text" || fail "$text: $out"
+	until_logged etcd21 "ready to serve client requests"
+	types_store etcd:https: 7 7006
+}
+
+etcd_ended() {
+	[ ! -e "/proc/${pids[etcd21]}/exe" ]
 }
 
 # ---- stewards --------------------------------------------------------------------------------
@@ -447,9 +566,9 @@ if [ "$(id -u)" -ne 0 ]; then
 	echo "network namespaces need root"
 	exit 77
 fi
-for program in ip etcd; do
+for program in ip etcd etcdctl openssl; do
 	if ! command -v "$program" >/dev/null; then
-		echo "there is no $program: apt-get install iproute2 etcd-server"
+		echo "there is no $program: see tests/run for Debian's packages"
 		exit 77
 	fi
 done
@@ -462,7 +581,7 @@ fi
 # Before the pipe of a client, which it would keep open.
 python_start
 for test in walk_through lines steward_killed steward_stopped client_killed client_cut_off \
-	steward_cut_off memory_moves end; do
+	steward_cut_off memory_moves units end; do
 	began=$EPOCHREALTIME
 	"test_$test"
 	awk -v name="$test" -v began="$began" -v now="$EPOCHREALTIME" \
