@@ -13,6 +13,7 @@ int rpc_main(int argc, char **argv);
 int kv_main(int argc, char **argv);
 int cuckoo_main(int argc, char **argv);
 int ramp_main(int argc, char **argv);
+int connect_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way.  Returns -1. */
 int bench_complain(const char *format, ...) NAM_PRINTF(1, 2);

@@ -112,6 +112,33 @@ test_raw() {
 	[ -z "$out" ] || fail "--quiet printed $out"
 }
 
+accepted() {
+	expect 0 namctl status --json
+	python json 'sum(s["accepted"] for s in r["servers"])'
+}
+
+# Each client connects to both memory servers, once or more.
+test_connect() {
+	local before first
+
+	accepted
+	before=$value
+	expect 0 nam-bench connect --ops 30 --threads 2 --json -
+	json 'r["workload"] == "connect" and r["ops"] == 30 and r["errors"] == 0 and
+		r["memservers"] == 2 and
+		0 < r["p10_ns"] <= r["latency_ns"]["p50"] <= r["latency_ns"]["p99"]'
+	accepted
+	[ "$value" -ge $((before + 60)) ] || fail "from $before to $value connections"
+	expect 0 nam-bench connect --seconds 0.1
+	says "p10"
+	expect 3 nam-bench connect --cluster "$(nam_server_nobody)"
+	expect 0 nam-bench connect --cluster sim:connectx5 --ops 5 --json -
+	first=$out
+	json 'r["ops"] == 5 and r["latency_ns"]["p50"] > 0'
+	expect 0 nam-bench connect --cluster sim:connectx5 --ops 5 --json -
+	prints "$first"
+}
+
 test_workloads() {
 	local workload
 	for workload in ycsb-{a,b,c,d,e,f} nam-{a,b,c,d}; do
@@ -264,6 +291,7 @@ nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_usage
 test_raw
+test_connect
 test_workloads
 test_wrong_answers
 test_processes

@@ -71,6 +71,9 @@ test_doors() {
 	expect 0 as app put t 1 2
 	expect 0 as app get t 1
 	prints 2
+	expect 0 nam-bench connect --cluster "$cluster" --key "$tmp/app.key" --ops 10 --json -
+	json 'r["ops"] == 10'
+	expect 3 nam-bench connect --cluster "$cluster" --key "$tmp/stranger.key" --ops 10
 	expect 0 as ops status --json
 	json 'r["servers"][0]["refused"]["key"] >= 2 and "client" in r["servers"][0]["refused"]'
 	chmod 644 "$tmp/app.key"
