@@ -40,8 +40,8 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
  * range throughout are delivered exactly once; no others are.
  *
  * Returns 0 or a negative code.  The cursor keeps its place: a call that had delivered entries when
- * it failed returns them, and the next one goes on from there.  So does one after a failure, up to
- * where it is met again.
+ * it failed returns them, and the next one goes on from there.  After a failure a call goes on,
+ * too, as far as the place that failed.
  *
  * Suspends:	yes, but READs of the next window are on their way while entries are delivered.
  * Cost:	over the whole scan 1 round trip and one doorbell per server for each window of

@@ -6,8 +6,8 @@
  * parser, --help, --usage, the usage errors, which name the flag, and the lists of options in the
  * man page: the hidden option --mdoc prints them.
  */
-#ifndef NAM_COMMON_OPTIONS_H
-#define NAM_COMMON_OPTIONS_H
+#ifndef NAM_COMMON_OPTIONS_OPTIONS_H
+#define NAM_COMMON_OPTIONS_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,4 +86,4 @@ struct nam_diag nam__options_flags(const struct nam_options_table *table, const 
 /* Whether the command of the program, "index create", takes the option. */
 bool nam__option_belongs(const struct nam_option *row, const char *command);
 
-#endif /* NAM_COMMON_OPTIONS_H */
+#endif /* NAM_COMMON_OPTIONS_OPTIONS_H */

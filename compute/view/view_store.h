@@ -6,8 +6,8 @@
  * One steward at a time leads.  The embedded store is the lead itself (embedded.c).  steward/ has
  * another one.  Clients and memory servers use neither: for them the lead's view is the view.
  */
-#ifndef NAM_COMPUTE_VIEW_STORE_H
-#define NAM_COMPUTE_VIEW_STORE_H
+#ifndef NAM_COMPUTE_VIEW_VIEW_STORE_H
+#define NAM_COMPUTE_VIEW_VIEW_STORE_H
 
 #include "compute/client/cluster_view.h"
 
@@ -52,4 +52,4 @@ struct nam__view_store {
 
 struct nam__view_store *nam__view_store_embedded(uint32_t lease_ms) NAM_MUST_CHECK;
 
-#endif /* NAM_COMPUTE_VIEW_STORE_H */
+#endif /* NAM_COMPUTE_VIEW_VIEW_STORE_H */

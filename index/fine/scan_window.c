@@ -116,7 +116,7 @@ hints_settle(struct nam__scan *cursor)
 	}
 	if (first + count == node->count && node->last)
 		return;
-	/* Behind the separators comes the high fence. */
+	/* The high fence is behind the separators. */
 	nam__scan_key_copy(g, separators + (size_t)(first + count) * g->full_words,
 		&cursor->hints_key);
 	cursor->hints_go_on = cursor->unbounded || nam__key_compare(cursor->hints_key.w,

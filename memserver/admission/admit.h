@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* admit.h -- connections that come, and the keys of their clients.  The listener's thread. */
-#ifndef NAM_MEMSERVER_ADMIT_H
-#define NAM_MEMSERVER_ADMIT_H
+#ifndef NAM_MEMSERVER_ADMISSION_ADMIT_H
+#define NAM_MEMSERVER_ADMISSION_ADMIT_H
 
 #include "common/auth/proof.h"
 #include "memserver/memserver_internal.h"
@@ -52,4 +52,4 @@ uint32_t nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_
 bool nam__auth_vouched_name(struct nam_server *server, const struct nam__auth_name *name,
 	const uint8_t *voucher, uint32_t bytes);
 
-#endif /* NAM_MEMSERVER_ADMIT_H */
+#endif /* NAM_MEMSERVER_ADMISSION_ADMIT_H */

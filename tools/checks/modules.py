@@ -5,7 +5,7 @@ import re
 
 from checks.tree import room_of
 
-ROOMS = ["common", "compute", "index", "kv", "txn", "memserver", "bench", "tools"]
+ROOMS = ["common", "compute", "index", "kv", "txn", "memserver", "steward", "bench", "tools"]
 # Comments, texts, and tags, which may be spelled like a function.
 NOT_CODE = re.compile(
     r"\b(?:struct|enum|union)\s+\w+"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_service_test.c -- requests to key-value stores: good ones, and every way to be malformed. */
+/* kv_test.c -- requests to key-value stores: good ones, and every way to be malformed. */
 #include "tests/unit/memserver/server_fixture.h"
 
 #include "common/hash/hash.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locking_service_test.c -- requests that lock records: all or none, and every malformed one. */
+/* locking_test.c -- requests that lock records: all or none, and every malformed one. */
 #include "heads_fixture.h"
 
 #include "common/rpc/locking_rpc.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records_service_test.c -- requests about records: good ones, and every way to be malformed. */
+/* records_test.c -- requests about records: good ones, and every way to be malformed. */
 #include "heads_fixture.h"
 
 #include "common/rpc/records_rpc.h"
