@@ -206,6 +206,8 @@ static int
 boots_check(struct nam_worker *worker, const char *name, const struct block *block)
 {
 	const struct nam_client *client = worker->client;
+	/* Leaves, or all nodes, lie on all memory servers. */
+	bool scattered = nam_index_traits(block->head.design)->client_levels > 0;
 	struct nam__members members;
 
 	if (block->head.boots_hash != nam_hash64(block->boots, sizeof(block->boots)))
@@ -218,7 +220,7 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 				"memory server %u was restarted since index '%s' was made, and "
 				"part of the index is gone; drop it and load it anew", id, name);
 	nam__members_installed(client, &members);
-	for (uint32_t i = 0; i < members.count && block->head.design != NAM_DESIGN_COARSE; i++) {
+	for (uint32_t i = 0; scattered && i < members.count; i++) {
 		const struct nam__server *server = &client->servers[members.slots[i]];
 
 		if (renewed_since(server, block->head.view))

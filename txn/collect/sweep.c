@@ -11,6 +11,7 @@
 
 #include "compute/client/names.h"
 #include "index/maintain/sweep.h"
+#include "txn/records/ops.h"
 #include "txn/records/protocols.h"
 #include "txn/table/rows_internal.h"
 
@@ -157,7 +158,7 @@ store_collect(struct sweeping *self, uint32_t i)
 		rc = nam_records_collect(worker, shared(self, records) ?: records,
 			&done); /* SUSPENDS */
 	/* Where memory servers do not know versions, only records lead to them. */
-	if (!rc && done.undecided && records->options.commit == NAM_RECORDS_ONESIDED)
+	if (!rc && done.undecided && !records->ops->served)
 		rc = done.busy ? nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT, "record store "
 			"'%s': another client completes transactions of dead clients; try again",
 			name) : nam_diag_set(&worker->diag, -NAM_E_LOST, "record store '%s': "

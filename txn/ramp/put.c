@@ -143,7 +143,7 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	struct nam_worker *worker = txn->worker;
 	uint64_t deadline_ns = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
 	/* Memory servers retire versions some time after these are replaced. */
-	bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
+	bool served = txn->records->ops->served;
 	struct nam_gaddr block;
 	uint64_t reusable = 0;
 	uint16_t slot = nam__server_slot(worker->client, item->head);

@@ -32,6 +32,7 @@ static const struct nam__records_ops onesided = {
 };
 
 #define SERVED                                                                                      \
+	.served = true,                                                                             \
 	.look = NAM__ITEM_REQUEST,                                                                  \
 	.prepare = nam__served_prepare,                                                             \
 	.prepare_again = nam__served_prepare,                                                       \

@@ -19,6 +19,7 @@ struct nam__records_ops {
 	enum nam__item_state look;	/* how the latest version is found: HEAD or ASK */
 	/* metadata.c: versions name their siblings; or are found by timestamps, and one leads. */
 	bool siblings, by_stamps;
+	bool served;			/* memory servers know which versions are in doubt */
 	uint32_t filter_bytes;		/* in front of a version's struct nam_version_leader */
 
 	/* A transaction, in an operation under way.  *ret_unused: it was never seen. */
