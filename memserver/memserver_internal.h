@@ -267,7 +267,7 @@ struct nam_server {
 	atomic_bool stopping;
 	_Atomic uint32_t connections_count;
 	_Atomic uint64_t accepted, refused[NAM_REFUSALS_COUNT];
-	struct nam__strike *strikes;	/* auth.c; the listener's thread */
+	struct nam__strikes *strikes;	/* auth.c; the listener's thread */
 	pthread_mutex_t mutex;		/* all below; held while a connection is accepted */
 	struct nam__auth_keys *keys;		/* NULL: no client needs one */
 	struct nam__connection *connections;

@@ -115,22 +115,28 @@ places_of(const struct nam__pending_accepts *accepts, const struct nam_cm_reques
 	return places;
 }
 
-/* There is at least one: of the peer with the most, so that no peer keeps others out. */
+/*
+ * There is at least one.  If a peer has more than its share, one of the peer with the most, so that
+ * no peer keeps others out; else of all, so that many peers do not, either.
+ */
 static void
 drop_longest_silent(struct nam__pending_accepts *accepts)
 {
+	uint32_t places[NAM__GREETED_MAX], most = NAM__GREETED_SHARE, number = 0;
 	const struct nam_cm_request *found = NULL;
-	uint32_t number = 0, most = 0;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+		places[i] = accepts->greeted[i] ? places_of(accepts, accepts->greeted[i]) : 0;
+		if (places[i] > most)
+			most = places[i];
+	}
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		const struct nam_cm_request *request = accepts->greeted[i];
-		uint32_t places = request ? places_of(accepts, request) : 0;
 
-		if (places > most || (places && places == most &&
-				request->until_ns < found->until_ns)) {
+		if (request && (most == NAM__GREETED_SHARE || places[i] == most) &&
+			(!found || request->until_ns < found->until_ns)) {
 			found = request;
 			number = i;
-			most = places;
 		}
 	}
 	nam__pending_accepts_drop(accepts, release(accepts, number), -NAM_E_FABRIC_TIMEOUT);

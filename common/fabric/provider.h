@@ -82,6 +82,7 @@ nam__listener_dropped(const struct nam_listener *listener, const char *peer, int
 
 /* So many clients are awaited by a listener: their hello, or one answer, within this time. */
 #define NAM__GREETED_MAX 128u
+#define NAM__GREETED_SHARE (NAM__GREETED_MAX / 4)	/* of one peer, once all places are taken */
 #define NAM__GREETED_NS 5000000000ull
 
 /* The providers that fabric.c lists. */

@@ -16,15 +16,21 @@
 
 /*
  * Of a peer that fails so often within a second, only answers that name a key of the file are
- * looked at for the rest of it, and nothing is logged.
+ * looked at for the rest of it, and nothing is logged.  Many peers together fill no log, either.
  */
 #define STRIKES_MAX 16u
+#define STRIKES_MAX_OF_ALL 256u
 #define STRIKES_NS 1000000000ull
 #define STRIKES_PEERS 256u		/* peers share places, by hash */
 
 struct nam__strike {
 	uint64_t since_ns;
 	uint32_t count;
+};
+
+struct nam__strikes {
+	uint64_t secret;		/* so that no peer chooses whose place it shares */
+	struct nam__strike all, of[STRIKES_PEERS];
 };
 
 bool
@@ -43,9 +49,10 @@ nam__auth_open(struct nam_server *server, struct nam_diag *diag)
 	struct nam_diag cause = { "" };
 	int rc;
 
-	server->strikes = calloc(STRIKES_PEERS, sizeof(server->strikes[0]));
+	server->strikes = calloc(1, sizeof(*server->strikes));
 	if (!server->strikes)
 		return nam_diag_set(diag, -ENOMEM, "no memory");
+	server->strikes->secret = nam_entropy() | 1;
 	if (!server->options.keys)
 		return 0;
 	rc = nam__auth_keys_read(server->options.keys, false, &server->keys, &cause);
@@ -62,10 +69,8 @@ nam__auth_close(struct nam_server *server)
 /* ---- clients that come ----------------------------------------------------------------------- */
 
 static struct nam__strike *
-strike_of(const struct nam_server *server, const char *peer)
+of_this_second(struct nam__strike *strike)
 {
-	struct nam__strike *strike =
-		&server->strikes[nam_hash64(peer, strlen(peer)) % STRIKES_PEERS];
 	uint64_t now = nam_now_ns();
 
 	if (now - strike->since_ns > STRIKES_NS)
@@ -73,16 +78,28 @@ strike_of(const struct nam_server *server, const char *peer)
 	return strike;
 }
 
+static struct nam__strike *
+strike_of(const struct nam_server *server, const char *peer)
+{
+	struct nam__strikes *strikes = server->strikes;
+	uint64_t place = nam_hash64(peer, strlen(peer)) * strikes->secret >> 32;
+
+	return of_this_second(&strikes->of[place % STRIKES_PEERS]);
+}
+
 static void
 log_strike(const struct nam_server *server, const char *peer, const char *reason)
 {
 	struct nam__strike *strike = strike_of(server, peer);
+	struct nam__strike *all = of_this_second(&server->strikes->all);
 	char quoted[128];
 
-	if (strike->count++ < STRIKES_MAX)
-		nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
-			nam_log_quote(peer, quoted, sizeof(quoted)), reason,
-			strike->count == STRIKES_MAX ? " next=silence" : "");
+	if (strike->count++ >= STRIKES_MAX || all->count++ >= STRIKES_MAX_OF_ALL)
+		return;
+	nam__log(server, NAM_LOG_WARN, "refused", "peer=%s reason=%s%s",
+		nam_log_quote(peer, quoted, sizeof(quoted)), reason,
+		all->count == STRIKES_MAX_OF_ALL ? " next=silence_of_all" :
+		strike->count == STRIKES_MAX ? " next=silence" : "");
 }
 
 /* The reason is for the operator only. */

@@ -123,6 +123,8 @@ struct nam__member {
 };
 
 /* services/view.c */
+#define NAM__LIVES_NOTED 16u
+
 struct nam__view {
 	struct nam_view_head head;	/* number 0: none yet */
 	uint64_t awaited;		/* the number that the last ADD or MOVE made */
@@ -130,6 +132,8 @@ struct nam__view {
 	uint64_t *word;			/* of server 0: in region 0 */
 	uint64_t lease_ns;		/* when that of the steward whose term it is ends */
 	bool recorded;			/* another store decides */
+	uint64_t over[NAM__LIVES_NOTED];	/* boots of leads whose views were replaced here */
+	uint32_t over_count;		/* ever */
 	struct nam_view_member members[NAM_SERVERS_MAX];	/* head.count, by id */
 };
 

@@ -277,10 +277,22 @@ copy_is_good(const struct nam__exchange *exchange)
 		!NAM_GUARD(VIEW_COPY);
 }
 
+/* M18: the lead vouched for that view in a life that has ended since. */
+static bool
+is_over(const struct nam__view *view, uint64_t lead_boot)
+{
+	for (uint32_t i = 0; i < NAM__LIVES_NOTED && i < view->over_count; i++)
+		if (view->over[i] == lead_boot)
+			return true;
+	return false;
+}
+
 /* Of the life of the lead that is known here, only a later view counts. */
 static int
 copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct event *event)
 {
+	if (is_over(view, stage->head.lead_boot))
+		return -NAM_E_VIEW;
 	if (view->head.lead_boot == stage->head.lead_boot) {
 		if (view->head.term > stage->head.term)
 			return -NAM_E_TERM;
@@ -289,6 +301,8 @@ copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct ev
 		view->head.term = stage->head.term;
 		if (view->head.number == stage->head.number)
 			return 0;
+	} else if (view->head.number) {
+		view->over[view->over_count++ % NAM__LIVES_NOTED] = view->head.lead_boot;
 	}
 	replace(view, stage);
 	*event = (struct event){ .change = "copy", .number = stage->head.number,

@@ -233,25 +233,26 @@ age(const struct verbs_listener *listener, const struct pending *pending)
 	return (uint16_t)(listener->number - pending->number);
 }
 
-/* A free place; or the oldest of the peer with the most, so that no peer keeps others out. */
+/* A free place; or the oldest, as listeners of sockets choose it: pending_accepts.h. */
 static struct pending *
 take_place(struct verbs_listener *listener)
 {
+	uint32_t places[NAM__GREETED_MAX], most = NAM__GREETED_SHARE;
 	struct pending *found = NULL;
-	uint32_t most = 0;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+		if (!listener->pending[i].waits)
+			return &listener->pending[i];
+		places[i] = places_of(listener, &listener->pending[i].peer);
+		if (places[i] > most)
+			most = places[i];
+	}
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		struct pending *pending = &listener->pending[i];
-		uint32_t places;
 
-		if (!pending->waits)
-			return pending;
-		places = places_of(listener, &pending->peer);
-		if (places > most || (places == most &&
-				age(listener, pending) > age(listener, found))) {
+		if ((most == NAM__GREETED_SHARE || places[i] == most) &&
+			(!found || age(listener, pending) > age(listener, found)))
 			found = pending;
-			most = places;
-		}
 	}
 	forget(listener, found);
 	return found;

@@ -297,6 +297,11 @@ copy__a_later_one_or_of_another_lead__REPLACES_IT(void **state)
 	get(f, 0);
 	assert_int_equal(view_of(f)->view.number, 1);
 	assert_int_equal(view_of(f)->view.lead_boot, 51);
+	/* The lead of that boot has ended, whatever it vouched for. */
+	copy_fill(f, &draft, 9, 50, 2, 0, 2);
+	assert_int_equal(ask(f, &draft), -NAM_E_VIEW);
+	get(f, 0);
+	assert_int_equal(view_of(f)->view.lead_boot, 51);
 }
 
 static void

@@ -228,22 +228,31 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	assert_int_equal(open_files(), files);
 }
 
+/* From 127.0.0.1 + host. */
+static int
+connect_from(const struct fixture *f, uint32_t host)
+{
+	struct sockaddr_in from = raw_at(0), at = raw_at(port_of(f->address));
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + host);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
 /* It came first, so it would have to go if its host were not known yet. */
 static void
 hello__awaited_from_too_many_of_one_host__ANOTHER_KEEPS_ITS_PLACE(void **state)
 {
 	struct fixture *f = *state;
-	struct sockaddr_in from = raw_at(0), at = raw_at(port_of(f->address));
-	int fds[NAM__GREETED_MAX], fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fds[NAM__GREETED_MAX], fd = connect_from(f, 1);
 	uint64_t until = nam_now_ns() + PATIENCE_NS;
 	struct tcp_hello hello = raw_hello();
 	struct nam_cm_event event;
 	struct drops drops;
 
 	drops_count(f, &drops);
-	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-	assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
-	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
 	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
 		fds[i] = raw_connect(f->address);
 	while (!drops.silent && nam_now_ns() < until)
@@ -255,6 +264,38 @@ hello__awaited_from_too_many_of_one_host__ANOTHER_KEEPS_ITS_PLACE(void **state)
 	assert_string_equal(event.peer, "127.0.0.2");
 	f->ops->reject(f->listener, event.request, NULL);
 	close(fd);
+	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+		close(fds[i]);
+}
+
+/* One with a few at a time has the most places, and no more than its share. */
+static void
+hello__awaited_from_many_hosts__THE_LONGEST_SILENT_GOES(void **state)
+{
+	enum { FEW = 8 };
+	struct fixture *f = *state;
+	int fds[NAM__GREETED_MAX], few[FEW];
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct tcp_hello hello = raw_hello();
+	struct nam_cm_event event;
+	struct drops drops;
+
+	drops_count(f, &drops);
+	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+		fds[i] = connect_from(f, 1 + i);
+	for (unsigned i = 0; i < FEW; i++)
+		few[i] = raw_connect(f->address);
+	while (drops.silent < FEW && nam_now_ns() < until)
+		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
+	assert_drops(&drops, FEW, 0, 0);
+	for (unsigned i = 0; i < FEW; i++) {
+		assert_true(readable(fds[i], 0));
+		raw_send(few[i], &hello, sizeof(hello));
+		event = await_event(f, NAM_CM_REQUEST, &hi);
+		assert_string_equal(event.peer, "127.0.0.1");
+		f->ops->reject(f->listener, event.request, NULL);
+		close(few[i]);
+	}
 	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
 		close(fds[i]);
 }
@@ -297,6 +338,7 @@ main(void)
 		TEST(challenge__never_answered__HOLDS_UP_NO_OTHER),
 		TEST(hello__never_comes__THE_LISTENER_IS_TOLD),
 		TEST(hello__awaited_from_too_many_of_one_host__ANOTHER_KEEPS_ITS_PLACE),
+		TEST(hello__awaited_from_many_hosts__THE_LONGEST_SILENT_GOES),
 		TEST(connect__malformed_challenge__IS_A_PROTOCOL_ERROR),
 	};
 
