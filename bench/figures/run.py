@@ -136,4 +136,4 @@ class Runs:
 
 
 def complain(text):
-    print(f"draw: {text}", file=sys.stderr)
+    print(f"{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr)
