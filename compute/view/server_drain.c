@@ -20,6 +20,7 @@
 #include "server_move.h"
 
 #define PAUSE_NS 50000000ull
+#define RENEW_NS 1000000000ull		/* a lease lasts ten times as long or more */
 #define LEFTOVER_NS 20000000000ull	/* for the end of one, with its connections */
 
 struct draining {
@@ -36,6 +37,7 @@ struct draining {
 	bool dry;				/* nothing is to move */
 	struct nam_drain_step step;
 	uint32_t moved;
+	uint64_t renewed_ns;
 };
 
 /* ---- all memory servers ---------------------------------------------------------------------- */
@@ -179,6 +181,28 @@ tell(struct draining *draining)
 		draining->fn(draining->arg, &draining->step);
 }
 
+/*
+ * A process takes the memory of a successor for as long as that needs, which may be longer than the
+ * lease of a store that leads.  Such a store is a recorded one, which asks no worker.
+ */
+static int
+lease_keep(struct draining *draining)
+{
+	struct nam__view_store *store = draining->store;
+	uint64_t now_ns = nam_now_ns();
+	int rc;
+
+	if (!store->term || now_ns - draining->renewed_ns < RENEW_NS)
+		return 0;
+	rc = store->ops->renew(store, NULL, draining->diag);
+	if (rc == -NAM_E_TERM)
+		return nam_diag_set(draining->diag, rc, "the lease of this process in the view "
+			"store has ended, and only a process that leads moves memory; give the "
+			"command again while no steward runs");
+	draining->renewed_ns = now_ns;
+	return rc;
+}
+
 NAM_FIBER_FN static int
 ask(struct nam_client *host, enum nam_rpc_move_step step, const struct nam_rpc_move_host *wanted,
 	struct nam_rpc_move_hosted *ret)
@@ -228,6 +252,9 @@ successor_start(struct draining *draining, struct nam_client *host,
 	int rc;
 
 	for (;;) {
+		rc = lease_keep(draining);
+		if (rc)
+			return rc;
 		rc = ask(host, NAM_RPC_MOVE_HOST, wanted, &hosted); /* SUSPENDS */
 		if (!rc && hosted.ready && hosted.phase != NAM_SERVER_SUCCESSOR)
 			rc = leftover_end(host, wanted, hosted.boot); /* SUSPENDS */
