@@ -188,6 +188,21 @@ dropped__before_the_proof__COUNTED_BY_CAUSE_AND_LOGGED_WITHIN_A_LIMIT(void **sta
 }
 
 static void
+dropped__many_peers__FILL_NO_LOG(void **state)
+{
+	unsigned before = warnings;
+	char peer[32];
+
+	(void)state;
+	for (unsigned i = 0; i < 4000; i++) {
+		(void)snprintf(peer, sizeof(peer), "10.1.%u.%u", i / 250, i % 250);
+		nam__auth_dropped(&server, peer, -NAM_E_FABRIC_TIMEOUT);
+	}
+	/* Of two seconds at the most. */
+	assert_in_range(warnings - before, 1, 512);
+}
+
+static void
 sign__key_removed_meanwhile__IS_REFUSED(void **state)
 {
 	struct nam_cm_event event;
@@ -260,6 +275,7 @@ main(void)
 		cmocka_unit_test(pass__many_failures__ARE_NOT_LOGGED_AND_KEEP_NO_HOLDER_OUT),
 		cmocka_unit_test(
 			dropped__before_the_proof__COUNTED_BY_CAUSE_AND_LOGGED_WITHIN_A_LIMIT),
+		cmocka_unit_test(dropped__many_peers__FILL_NO_LOG),
 		cmocka_unit_test(sign__key_removed_meanwhile__IS_REFUSED),
 		cmocka_unit_test(reload__other_role_of_a_lasting_connection__GAINS_NO_RIGHT),
 	};
