@@ -48,6 +48,7 @@ struct index_part {
 	struct bench_fiber *fibers;
 	struct nam_rng rng;
 	struct share share;
+	uint64_t ops;			/* that the run completed */
 	uint64_t entries;		/* that scans delivered */
 	struct histogram latency[OPS_COUNT];
 	/* The halves of read-modify-write. */
@@ -55,6 +56,7 @@ struct index_part {
 };
 
 struct index_result {
+	uint64_t slowest_ops, fastest_ops;	/* of a thread */
 	uint64_t entries;
 	struct histogram latency[OPS_COUNT];	/* as the library sees them, and rmw */
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];

@@ -287,6 +287,9 @@ index_print(void *arg)
 		       "full: --warmup asks for more\n", bench->warm_seconds,
 			text_count((double)bench->warm_lookups));
 	report_print_latency(&session.result.latency);
+	if (index_threads(bench) > 1)
+		printf("  threads     the slowest completed %" PRIu64 " operations, the fastest %"
+		       PRIu64 "\n", result->slowest_ops, result->fastest_ops);
 	if (bench->raw.ratio > 0)
 		printf("  raw READs   %s/s of %u bytes at depth %u\n"
 		       "  ratio       workload / raw: operations %.3f, bytes %.3f\n",
@@ -475,6 +478,8 @@ index_json(void *arg, cJSON *object)
 		report_number(object, "entries_per_s",
 			(double)result->entries / session.result.seconds);
 	}
+	report_number(object, "slowest_thread_ops", (double)result->slowest_ops);
+	report_number(object, "fastest_thread_ops", (double)result->fastest_ops);
 	json_operations(object, bench);
 	json_walks(object, &session.result.counters, index_has_cache(bench));
 	if (bench->raw.ratio > 0) {

@@ -583,6 +583,11 @@ collect_results(struct index_bench *bench)
 	for (unsigned t = 0; t < index_threads(bench); t++) {
 		struct index_part *part = &bench->parts[t];
 
+		part->ops += part->share.done;
+		if (t == 0 || part->ops < result->slowest_ops)
+			result->slowest_ops = part->ops;
+		if (t == 0 || part->ops > result->fastest_ops)
+			result->fastest_ops = part->ops;
 		result->entries += part->entries;
 		for (int op = 0; op < OPS_COUNT; op++) {
 			histogram_merge(&session.result.latency, &part->latency[op]);

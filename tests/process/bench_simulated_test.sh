@@ -23,11 +23,13 @@ rate() {
 simulate 0 --cluster sim:connect-ib --memservers 2 --clients 3 --keys 20k --ops 3k
 says 'simulated: connect-ib'
 says '3 of 1 thread of 16 fibers'
+says 'the slowest completed 1000 operations, the fastest 1000'
 simulate 0 --cluster sim:connectx6 --memservers 3 --clients 4 --threads 2 --fibers 2 --keys 20k \
 	--ops 4k --json -
 json 'r["simulated"] is True and r["profile"] == "connectx6" and r["memservers"] == 3'
 json 'r["clients"] == 4 and r["threads"] == 2 and r["ops"] == 4000 and r["errors"] == 0'
 json '0.999 < r["per_op"]["round_trips"] < 1.05'
+json 'r["slowest_thread_ops"] == r["fastest_thread_ops"] == 500'
 first=$out
 simulate 0 --cluster sim:connectx6 --memservers 3 --clients 4 --threads 2 --fibers 2 --keys 20k \
 	--ops 4k --json -
