@@ -9,8 +9,7 @@
 
 #define UNIT_NS 10000u			/* before the first is known */
 #define NAMES_READ 512u			/* that one READ brings */
-#define NAMES_LEARNT 64u		/* READ where one is missing */
-#define LEARN_NS 100000u		/* between two such READs of a worker */
+#define LEARN_NS 100000u		/* between two READs of a group by a worker */
 #define RAISES_MAX 1000u		/* CAS until the word is raised; others then learn late */
 
 static uint16_t
@@ -199,16 +198,17 @@ nam__peer_known(struct nam_worker *worker, uint16_t id, uint16_t incarnation)
 bool
 nam__peer_learn(struct nam_worker *worker, uint16_t id, uint16_t incarnation)
 {
-	uint32_t first = id % NAM_CLIENTS_MAX / NAMES_LEARNT * NAMES_LEARNT;
+	uint32_t group = id % NAM_CLIENTS_MAX / NAM__NAMES_LEARNT;
+	uint32_t first = group * NAM__NAMES_LEARNT;
 	uint64_t now;
 
 	if (nam__peer_known(worker, id, incarnation))
 		return true;
 	now = nam_now_ns();
-	if (now - worker->peers->learnt_ns < LEARN_NS)
+	if (now - worker->peers->learnt_ns[group] < LEARN_NS)
 		return false;
-	worker->peers->learnt_ns = now;
-	return !names_read(worker, first, first + NAMES_LEARNT - 1) && /* SUSPENDS */
+	worker->peers->learnt_ns[group] = now;
+	return !names_read(worker, first, first + NAM__NAMES_LEARNT - 1) && /* SUSPENDS */
 	       nam__peer_known(worker, id, incarnation);
 }
 

@@ -23,12 +23,15 @@ struct nam__peer {
 	uint32_t handle, number;
 };
 
+#define NAM__NAMES_LEARNT 64u		/* READ where one is missing */
+
 struct nam__peers {
 	struct nam__completion completion;	/* first: datagrams have arrived */
 	struct nam_endpoint *endpoint;
 	struct nam_endpoint_name name;		/* its own */
 	uint64_t unit_ns;			/* about a round trip */
-	uint64_t learnt_ns;			/* when a name was last READ here */
+	/* when names were last READ here, for each group of NAM__NAMES_LEARNT ids */
+	uint64_t learnt_ns[NAM_CLIENTS_MAX / NAM__NAMES_LEARNT];
 	struct nam__peer known[NAM_CLIENTS_MAX];
 };
 
@@ -55,7 +58,10 @@ NAM_FIBER_FN void nam__names_follow(struct nam_client *client, uint64_t joined);
 /* Whether a client's name is known.  Cost: no round trip. */
 bool nam__peer_known(struct nam_worker *worker, uint16_t client, uint16_t incarnation);
 
-/* The same; READ the name if it is unknown, at most every 100 us.  Cost: at most 1 round trip. */
+/*
+ * The same; READ the names of its group of ids if it is unknown, each group at most every 100 us.
+ * Cost: at most 1 round trip.
+ */
 NAM_FIBER_FN bool nam__peer_learn(struct nam_worker *worker, uint16_t client,
 	uint16_t incarnation);
 

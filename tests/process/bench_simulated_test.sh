@@ -53,6 +53,11 @@ for profile in connectx3 shm; do
 	json 'r["errors"] == 0'
 done
 
+# ---- clients that have just joined find each other: no turn at a lock word is lost
+simulate 0 --cluster sim:connectx5 --memservers 8 --clients 256 --fibers 1 --keys 60 \
+	--mix update=100 --seconds 0.004 --json -
+json 'r["errors"] == 0 and r["latency_ns"]["max"] < 5e6'
+
 # ---- ratios that only the network explains: a lone fiber waits, many do not; one server is full
 simulate 0 --cluster sim:connect-ib --memservers 1 --clients 1 --fibers 1 --keys 20k --json -
 rate
