@@ -9,6 +9,8 @@
  *
  * where NAM_GUARD(...) is constant true, unless the build has NAM_SIM_POINTS: then it is a bit that
  * nam_guard_off("node-hash") clears, and the simulator must find what goes wrong without it.
+ *
+ * If a guard is an order of steps, the wrong order is a function of tests/sim/litmus_mutants.c.
  */
 #ifndef NAM_COMMON_GUARD_H
 #define NAM_COMMON_GUARD_H

@@ -176,7 +176,10 @@ publish(struct fencing *f, uint64_t view)
 NAM_FIBER_FN static int
 attempt(struct fencing *f, struct nam_diag *diag)
 {
-	/* Acquire: the slots of its members are seen. */
+	/*
+	 * Before the round: if a member comes later, PUBLISH fails.  Acquire: the slots of the
+	 * view's members are seen.
+	 */
 	uint64_t view = f->view ? f->view->head.number :
 		atomic_load_explicit(&f->worker->client->view_whole, memory_order_acquire);
 	int rc = close_round(f, diag); /* SUSPENDS */

@@ -211,7 +211,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	if (rc)
 		goto unlock;
 
-	/* Step 1. */
+	/* Step 1: nothing leads to a node that is not there yet (I1; guard sibling-first). */
 	nam_race_point("split.allocated");
 	nam__node_divide(g, held->image, nam__division_point(g, held->image, key), right,
 		generation, &dirty);

@@ -98,7 +98,7 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 		request->incarnation) ? -EAGAIN : 0;
 }
 
-/* All members of the view in force have closed its queue pairs, this one too. */
+/* M5: all members of the view in force have closed its queue pairs, this one too. */
 static int
 publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request,
 	struct nam_rpc_fence_reply *reply)

@@ -98,7 +98,7 @@ swap_post(struct nam_batch *batch, struct nam__item *item)
 	if (item->base.raw)
 		claim_post(batch, item, item->base, item->base_timestamp);
 	nam_batch_cas(batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
-	/* Some queue pairs reorder atomics; the fence keeps the order. */
+	/* R6: some queue pairs reorder atomics; the fence keeps the order. */
 	if (item->base.raw && batch->count &&
 		!(batch->worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ))
 		batch->wrs[batch->count - 1].flags |= NAM_WR_FENCE;
