@@ -103,16 +103,16 @@ nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 	nam__wake_post(accepts->wake_fd);
 }
 
-/* So many of the same peer are greeted. */
+/* The first place of the same peer. */
 static uint32_t
-places_of(const struct nam__pending_accepts *accepts, const struct nam_cm_request *request)
+first_of(const struct nam__pending_accepts *accepts, const struct nam_cm_request *request)
 {
-	uint32_t places = 0;
+	uint32_t first = 0;
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		places += accepts->greeted[i] &&
-			!strcmp(accepts->greeted[i]->event.peer, request->event.peer);
-	return places;
+	while (!accepts->greeted[first] ||
+		strcmp(accepts->greeted[first]->event.peer, request->event.peer) != 0)
+		first++;
+	return first;
 }
 
 /*
@@ -122,18 +122,21 @@ places_of(const struct nam__pending_accepts *accepts, const struct nam_cm_reques
 static void
 drop_longest_silent(struct nam__pending_accepts *accepts)
 {
-	uint32_t places[NAM__GREETED_MAX], most = NAM__GREETED_SHARE, number = 0;
+	uint32_t places[NAM__GREETED_MAX] = { 0 }, first[NAM__GREETED_MAX];
+	uint32_t most = NAM__GREETED_SHARE, number = 0;
 	const struct nam_cm_request *found = NULL;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		places[i] = accepts->greeted[i] ? places_of(accepts, accepts->greeted[i]) : 0;
-		if (places[i] > most)
-			most = places[i];
+		if (!accepts->greeted[i])
+			continue;
+		first[i] = first_of(accepts, accepts->greeted[i]);
+		if (++places[first[i]] > most)
+			most = places[first[i]];
 	}
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		const struct nam_cm_request *request = accepts->greeted[i];
 
-		if (request && (most == NAM__GREETED_SHARE || places[i] == most) &&
+		if (request && (most == NAM__GREETED_SHARE || places[first[i]] == most) &&
 			(!found || request->until_ns < found->until_ns)) {
 			found = request;
 			number = i;

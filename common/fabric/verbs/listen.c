@@ -215,15 +215,17 @@ take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t nu
 	return NULL;
 }
 
+/* The first place of the same peer. */
 static uint32_t
-places_of(const struct verbs_listener *listener, const struct sockaddr_storage *peer)
+first_of(const struct verbs_listener *listener, uint32_t number)
 {
-	uint32_t places = 0;
+	const struct pending *pending = listener->pending;
+	uint32_t first = 0;
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		places += is_same_address((const struct sockaddr *)&listener->pending[i].peer,
-			(const struct sockaddr *)peer);
-	return places;
+	while (!is_same_address((const struct sockaddr *)&pending[first].peer,
+			(const struct sockaddr *)&pending[number].peer))
+		first++;
+	return first;
 }
 
 /* So many challenges ago. */
@@ -237,20 +239,21 @@ age(const struct verbs_listener *listener, const struct pending *pending)
 static struct pending *
 take_place(struct verbs_listener *listener)
 {
-	uint32_t places[NAM__GREETED_MAX], most = NAM__GREETED_SHARE;
+	uint32_t places[NAM__GREETED_MAX] = { 0 }, first[NAM__GREETED_MAX];
+	uint32_t most = NAM__GREETED_SHARE;
 	struct pending *found = NULL;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		if (!listener->pending[i].waits)
 			return &listener->pending[i];
-		places[i] = places_of(listener, &listener->pending[i].peer);
-		if (places[i] > most)
-			most = places[i];
+		first[i] = first_of(listener, i);
+		if (++places[first[i]] > most)
+			most = places[first[i]];
 	}
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		struct pending *pending = &listener->pending[i];
 
-		if ((most == NAM__GREETED_SHARE || places[i] == most) &&
+		if ((most == NAM__GREETED_SHARE || places[first[i]] == most) &&
 			(!found || age(listener, pending) > age(listener, found)))
 			found = pending;
 	}
