@@ -94,3 +94,35 @@ nam__fabric_welcome(const struct nam_qp_options *options, struct nam_hello *repl
 {
 	return options->welcome ? options->welcome(options->answer_arg, reply, diag) : 0;
 }
+
+/* The first place of the same peer. */
+static uint32_t
+first_of(const struct nam__greeted *greeted, const char *peer)
+{
+	uint32_t first = 0;
+
+	while (!greeted[first].peer || strcmp(greeted[first].peer, peer) != 0)
+		first++;
+	return first;
+}
+
+uint32_t
+nam__greeted_choose(const struct nam__greeted greeted[NAM__GREETED_MAX])
+{
+	const uint32_t share = NAM__GREETED_MAX / 4;
+	uint32_t places[NAM__GREETED_MAX] = { 0 }, first[NAM__GREETED_MAX];
+	uint32_t most = share, chosen = NAM__GREETED_MAX;
+
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+		if (!greeted[i].peer)
+			continue;
+		first[i] = first_of(greeted, greeted[i].peer);
+		if (++places[first[i]] > most)
+			most = places[first[i]];
+	}
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+		if (greeted[i].peer && (most == share || places[first[i]] == most) &&
+			(chosen == NAM__GREETED_MAX || greeted[i].since < greeted[chosen].since))
+			chosen = i;
+	return chosen;
+}

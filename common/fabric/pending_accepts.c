@@ -103,46 +103,18 @@ nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 	nam__wake_post(accepts->wake_fd);
 }
 
-/* The first place of the same peer. */
-static uint32_t
-first_of(const struct nam__pending_accepts *accepts, const struct nam_cm_request *request)
-{
-	uint32_t first = 0;
-
-	while (!accepts->greeted[first] ||
-		strcmp(accepts->greeted[first]->event.peer, request->event.peer) != 0)
-		first++;
-	return first;
-}
-
-/*
- * There is at least one.  If a peer has more than its share, one of the peer with the most, so that
- * no peer keeps others out; else of all, so that many peers do not, either.
- */
+/* There is at least one. */
 static void
 drop_longest_silent(struct nam__pending_accepts *accepts)
 {
-	uint32_t places[NAM__GREETED_MAX] = { 0 }, first[NAM__GREETED_MAX];
-	uint32_t most = NAM__GREETED_SHARE, number = 0;
-	const struct nam_cm_request *found = NULL;
+	struct nam__greeted greeted[NAM__GREETED_MAX] = { { 0 } };
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (!accepts->greeted[i])
-			continue;
-		first[i] = first_of(accepts, accepts->greeted[i]);
-		if (++places[first[i]] > most)
-			most = places[first[i]];
-	}
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		const struct nam_cm_request *request = accepts->greeted[i];
-
-		if (request && (most == NAM__GREETED_SHARE || places[first[i]] == most) &&
-			(!found || request->until_ns < found->until_ns)) {
-			found = request;
-			number = i;
-		}
-	}
-	nam__pending_accepts_drop(accepts, release(accepts, number), -NAM_E_FABRIC_TIMEOUT);
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+		if (accepts->greeted[i])
+			greeted[i] = (struct nam__greeted){ accepts->greeted[i]->event.peer,
+				accepts->greeted[i]->until_ns };
+	nam__pending_accepts_drop(accepts, release(accepts, nam__greeted_choose(greeted)),
+		-NAM_E_FABRIC_TIMEOUT);
 }
 
 /* Wait for what this client says next. */

@@ -82,8 +82,19 @@ nam__listener_dropped(const struct nam_listener *listener, const char *peer, int
 
 /* So many clients are awaited by a listener: their hello, or one answer, within this time. */
 #define NAM__GREETED_MAX 128u
-#define NAM__GREETED_SHARE (NAM__GREETED_MAX / 4)	/* of one peer, once all places are taken */
 #define NAM__GREETED_NS 5000000000ull
+
+struct nam__greeted {
+	const char *peer;		/* NULL: the place is free */
+	uint64_t since;			/* of any clock */
+};
+
+/*
+ * fabric.c: which of NAM__GREETED_MAX has to go, of one at the least.  If a peer has more than a
+ * quarter of the places, the oldest of the peer with the most, so that no peer keeps others out;
+ * else the oldest of all, so that many peers do not, either.
+ */
+uint32_t nam__greeted_choose(const struct nam__greeted greeted[NAM__GREETED_MAX]);
 
 /* The providers that fabric.c lists. */
 extern const struct nam_fabric_ops nam__shm_ops, nam__tcp_ops, nam__verbs_ops;

@@ -36,7 +36,8 @@
  *
  * -NAM_E_TERM: another steward leads, or led later; nothing was changed.
  * -NAM_E_VIEW_STORE: another store gives out the terms, and decides; nothing was changed.
- * -NAM_E_VIEW: another view is in force, or it does not allow that; nothing was changed.
+ * -NAM_E_VIEW: another view is in force, or it does not allow that, or the copy is of a life of the
+ *	lead that has ended; nothing was changed.
  * -NAM_E_CLUSTER: not at this memory server, or a lead of another boot.
  */
 #ifndef NAM_COMMON_RPC_VIEW_RPC_H

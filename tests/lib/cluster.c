@@ -325,7 +325,7 @@ struct local_cluster {
 	char folder[64];
 	char list[CLUSTER_SERVERS_MAX * 96];
 	unsigned count;
-	uint64_t memory_bytes, region_bytes;	/* of each */
+	uint64_t memory_bytes, region_bytes, spare_bytes;	/* of each */
 	struct {
 		char address[96];
 		struct nam_server *server;
@@ -366,6 +366,7 @@ local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
 	options.id = id;
 	options.memory_bytes = cluster->memory_bytes;
 	options.region_bytes = cluster->region_bytes;
+	options.spare_bytes = cluster->spare_bytes;
 	options.pages = NAM_PAGES_4K;
 	if (nam_server_start(&options, &cluster->servers[number].server, NULL, &diag))
 		test_die("memory server %u: %s", number, diag.text);
@@ -378,6 +379,13 @@ local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
 struct local_cluster *
 local_cluster_start(unsigned count, uint64_t memory_bytes, uint64_t region_bytes)
 {
+	return local_cluster_start_spare(count, memory_bytes, region_bytes, 0);
+}
+
+struct local_cluster *
+local_cluster_start_spare(unsigned count, uint64_t memory_bytes, uint64_t region_bytes,
+	uint64_t spare_bytes)
+{
 	struct local_cluster *cluster = calloc(1, sizeof(*cluster));
 	size_t length = 0;
 
@@ -388,6 +396,7 @@ local_cluster_start(unsigned count, uint64_t memory_bytes, uint64_t region_bytes
 		test_die("%s: %s", cluster->folder, strerror(errno));
 	cluster->memory_bytes = memory_bytes;
 	cluster->region_bytes = region_bytes;
+	cluster->spare_bytes = spare_bytes;
 	while (cluster->count < count) {
 		const char *address = local_cluster_add(cluster);
 

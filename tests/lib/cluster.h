@@ -102,6 +102,9 @@ struct local_cluster;
 
 struct local_cluster *local_cluster_start(unsigned count, uint64_t memory_bytes,
 	uint64_t region_bytes);
+/* The same; each has room for so much memory of others. */
+struct local_cluster *local_cluster_start_spare(unsigned count, uint64_t memory_bytes,
+	uint64_t region_bytes, uint64_t spare_bytes);
 /* One more, which the list does not name; its address. */
 const char *local_cluster_add(struct local_cluster *cluster);
 /* The same with an id that another one may have. */

@@ -18,6 +18,7 @@ struct pending {
 	uint8_t mtu;
 	uint64_t since_ns;
 	struct sockaddr_storage peer;
+	char name[sizeof(((struct nam_cm_event *)NULL)->peer)];	/* of that peer */
 	struct nam_hello hello, challenge;
 };
 
@@ -174,11 +175,8 @@ least(uint8_t a, uint8_t b)
 static void
 forget(struct verbs_listener *listener, struct pending *pending)
 {
-	char peer[sizeof(((struct nam_cm_event *)NULL)->peer)];
-
 	pending->waits = false;
-	nam__inet_text((const struct sockaddr *)&pending->peer, peer, sizeof(peer));
-	nam__listener_dropped(&listener->pub, peer, -NAM_E_FABRIC_TIMEOUT);
+	nam__listener_dropped(&listener->pub, pending->name, -NAM_E_FABRIC_TIMEOUT);
 }
 
 static bool
@@ -215,48 +213,23 @@ take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t nu
 	return NULL;
 }
 
-/* The first place of the same peer. */
-static uint32_t
-first_of(const struct verbs_listener *listener, uint32_t number)
-{
-	const struct pending *pending = listener->pending;
-	uint32_t first = 0;
-
-	while (!is_same_address((const struct sockaddr *)&pending[first].peer,
-			(const struct sockaddr *)&pending[number].peer))
-		first++;
-	return first;
-}
-
-/* So many challenges ago. */
-static uint16_t
-age(const struct verbs_listener *listener, const struct pending *pending)
-{
-	return (uint16_t)(listener->number - pending->number);
-}
-
-/* A free place; or the oldest, as listeners of sockets choose it: pending_accepts.h. */
+/* A free place, or that of one that has to go. */
 static struct pending *
 take_place(struct verbs_listener *listener)
 {
-	uint32_t places[NAM__GREETED_MAX] = { 0 }, first[NAM__GREETED_MAX];
-	uint32_t most = NAM__GREETED_SHARE;
-	struct pending *found = NULL;
+	struct nam__greeted greeted[NAM__GREETED_MAX];
+	struct pending *found;
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (!listener->pending[i].waits)
-			return &listener->pending[i];
-		first[i] = first_of(listener, i);
-		if (++places[first[i]] > most)
-			most = places[first[i]];
-	}
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		struct pending *pending = &listener->pending[i];
 
-		if ((most == NAM__GREETED_SHARE || places[first[i]] == most) &&
-			(!found || age(listener, pending) > age(listener, found)))
-			found = pending;
+		if (!pending->waits)
+			return pending;
+		/* By their numbers, which wrap around. */
+		greeted[i] = (struct nam__greeted){ pending->name,
+			(uint16_t)(pending->number - listener->number) };
 	}
+	found = &listener->pending[nam__greeted_choose(greeted)];
 	forget(listener, found);
 	return found;
 }
@@ -411,6 +384,8 @@ nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 		.hello = request->hello,
 		.challenge = *challenge,
 	};
+	nam__inet_text((const struct sockaddr *)&pending->peer, pending->name,
+		sizeof(pending->name));
 	nam__verbs_reply_pack(challenge, 0, &ours);
 	ours.said.kind = VERBS_CHALLENGE;
 	ours.said.number = listener->number;

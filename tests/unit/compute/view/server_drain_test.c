@@ -4,26 +4,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-#include <unistd.h>
 
-#include "common/env.h"
 #include "compute/view/server_drain.h"
-#include "memserver/server.h"
 #include "tests/lib/cluster.h"
 
 #define MEMORY (1u << 20)
-#define COUNT 2u
-
-struct server {
-	char address[96];
-	struct nam_server *server;
-	struct nam_thread *thread;
-};
 
 /* That of the lead, and a lease beside it. */
 struct leased {
@@ -34,9 +23,7 @@ struct leased {
 };
 
 struct fixture {
-	char folder[64];
-	char list[2 * sizeof(((struct server *)NULL)->address)];
-	struct server servers[COUNT];
+	struct local_cluster *cluster;
 	struct nam_client_options options;
 	struct leased leased;
 	uint32_t moved;
@@ -84,53 +71,19 @@ static const struct nam__view_store_ops ops = { .get = get, .change = change, .r
 
 /* ---- two memory servers, of which the lead has room ---------------------------------------- */
 
-static void
-run(void *arg)
-{
-	int rc = nam_server_run(arg);
-
-	if (rc)
-		test_die("a memory server ended: %s", nam_err_text(rc));
-}
-
-static void
-server_start(struct fixture *f, uint32_t id)
-{
-	struct server *server = &f->servers[id];
-	struct nam_server_options options;
-	char path[sizeof(f->folder) + 16];
-
-	(void)snprintf(path, sizeof(path), "%s/%u", f->folder, id);
-	test_address(path, server->address, sizeof(server->address));
-	nam_server_options_init(&options);
-	options.insecure = true;
-	options.listen = server->address;
-	options.id = id;
-	options.memory_bytes = MEMORY;
-	options.region_bytes = MEMORY / 2;
-	options.spare_bytes = id ? 0 : MEMORY;
-	options.pages = NAM_PAGES_4K;
-	if (nam_server_start(&options, &server->server, NULL, &f->diag) ||
-		nam_thread_start("memserver", run, server->server, &server->thread))
-		test_die("memory server %u: %s", id, f->diag.text);
-}
-
 static int
 setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
+	const char *list;
 
 	assert_non_null(f);
-	(void)snprintf(f->folder, sizeof(f->folder), "/tmp/nam-test-XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	for (uint32_t id = 0; id < COUNT; id++)
-		server_start(f, id);
-	(void)snprintf(f->list, sizeof(f->list), "%s,%s", f->servers[0].address,
-		f->servers[1].address);
+	f->cluster = local_cluster_start_spare(2, MEMORY, MEMORY / 2, MEMORY);
+	list = local_cluster_list(f->cluster);
 	/* It forms the view. */
-	nam_client_close(test_connect(f->list, "first", 0));
+	nam_client_close(test_connect(list, "first", 0));
 	nam_client_options_init(&f->options);
-	f->options.cluster = f->list;
+	f->options.cluster = list;
 	f->leased = (struct leased){ .store = { .ops = &ops, .name = "leased", .term = 7 },
 		.lead = nam__view_store_embedded(0) };
 	assert_non_null(f->leased.lead);
@@ -144,12 +97,7 @@ teardown(void **state)
 	struct fixture *f = *state;
 
 	f->leased.lead->ops->close(f->leased.lead);
-	for (uint32_t id = COUNT; id-- > 0;) {
-		nam_server_stop(f->servers[id].server);
-		nam_thread_join(f->servers[id].thread);
-		nam_server_destroy(f->servers[id].server);
-	}
-	(void)rmdir(f->folder);
+	local_cluster_stop(f->cluster);
 	free(f);
 	return 0;
 }

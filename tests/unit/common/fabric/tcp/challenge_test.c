@@ -241,29 +241,46 @@ connect_from(const struct fixture *f, uint32_t host)
 	return fd;
 }
 
+/* Until the listener has dropped so many silent clients, and no other. */
+static void
+await_drops(struct fixture *f, const struct drops *drops, unsigned count)
+{
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct nam_cm_event event;
+
+	while (drops->silent < count && nam_now_ns() < until)
+		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
+	assert_drops(drops, count, 0, 0);
+}
+
+/* It is greeted still. */
+static void
+say_hello(struct fixture *f, int fd, const char *peer)
+{
+	struct tcp_hello hello = raw_hello();
+	struct nam_cm_event event;
+
+	raw_send(fd, &hello, sizeof(hello));
+	event = await_event(f, NAM_CM_REQUEST, &hi);
+	assert_string_equal(event.peer, peer);
+	f->ops->reject(f->listener, event.request, NULL);
+	close(fd);
+}
+
 /* It came first, so it would have to go if its host were not known yet. */
 static void
 hello__awaited_from_too_many_of_one_host__ANOTHER_KEEPS_ITS_PLACE(void **state)
 {
 	struct fixture *f = *state;
 	int fds[NAM__GREETED_MAX], fd = connect_from(f, 1);
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
-	struct tcp_hello hello = raw_hello();
-	struct nam_cm_event event;
 	struct drops drops;
 
 	drops_count(f, &drops);
 	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
 		fds[i] = raw_connect(f->address);
-	while (!drops.silent && nam_now_ns() < until)
-		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
-	assert_drops(&drops, 1, 0, 0);
+	await_drops(f, &drops, 1);
 	assert_string_equal(drops.peer, "127.0.0.1");
-	raw_send(fd, &hello, sizeof(hello));
-	event = await_event(f, NAM_CM_REQUEST, &hi);
-	assert_string_equal(event.peer, "127.0.0.2");
-	f->ops->reject(f->listener, event.request, NULL);
-	close(fd);
+	say_hello(f, fd, "127.0.0.2");
 	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
 		close(fds[i]);
 }
@@ -275,9 +292,6 @@ hello__awaited_from_many_hosts__THE_LONGEST_SILENT_GOES(void **state)
 	enum { FEW = 8 };
 	struct fixture *f = *state;
 	int fds[NAM__GREETED_MAX], few[FEW];
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
-	struct tcp_hello hello = raw_hello();
-	struct nam_cm_event event;
 	struct drops drops;
 
 	drops_count(f, &drops);
@@ -285,16 +299,10 @@ hello__awaited_from_many_hosts__THE_LONGEST_SILENT_GOES(void **state)
 		fds[i] = connect_from(f, 1 + i);
 	for (unsigned i = 0; i < FEW; i++)
 		few[i] = raw_connect(f->address);
-	while (drops.silent < FEW && nam_now_ns() < until)
-		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
-	assert_drops(&drops, FEW, 0, 0);
+	await_drops(f, &drops, FEW);
 	for (unsigned i = 0; i < FEW; i++) {
 		assert_true(readable(fds[i], 0));
-		raw_send(few[i], &hello, sizeof(hello));
-		event = await_event(f, NAM_CM_REQUEST, &hi);
-		assert_string_equal(event.peer, "127.0.0.1");
-		f->ops->reject(f->listener, event.request, NULL);
-		close(few[i]);
+		say_hello(f, few[i], "127.0.0.1");
 	}
 	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
 		close(fds[i]);
