@@ -251,7 +251,7 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 	/* No client has or had that id: the word was overwritten. */
 	if (!id || id >= NAM_CLIENTS_MAX || !incarnation) {
 		*ret_holder = (struct nam__lock_holder){ .word = word, .dead = true };
-		return ret_holder->dead;
+		return 0;
 	}
 	rc = nam__client_state_ask(worker, id, incarnation, &state); /* SUSPENDS */
 	if (rc)
@@ -264,7 +264,7 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 	ret_holder->fencing = state.state == NAM_CLIENT_FENCING;
 	static_assert(sizeof(ret_holder->name) == sizeof(state.name), "names fit");
 	memcpy(ret_holder->name, state.name, sizeof(state.name));
-	return ret_holder->dead;
+	return 0;
 }
 
 int
@@ -406,7 +406,7 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 	struct nam__lock_holder holder;
 	int rc = nam__lock_holder_ask(worker, seen, &holder), raise_rc; /* SUSPENDS */
 
-	if (rc < 0)
+	if (rc)
 		return rc;
 	if (holder.dead) {
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
@@ -469,6 +469,7 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 	}
 	for (;;) {
 		uint64_t began = nam_now_ns(), now;
+		struct nam__lock_holder holder;
 		bool late;
 
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
@@ -482,12 +483,13 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		if (!attempt->start_ns)
 			attempt->start_ns = now;
 		late = look(worker, attempt, now);
+		holder.dead = false;
 		if (now - slot->seen_since_ns > NAM__SUSPECT_NS) {
-			rc = nam__lock_owner_dead(worker, *attempt->old); /* SUSPENDS */
-			if (rc == 0)
+			rc = nam__lock_holder_ask(worker, *attempt->old, &holder); /* SUSPENDS */
+			if (!rc && !holder.dead)
 				slot->seen_since_ns = now;
 		}
-		if (rc == 1 || late) {
+		if (holder.dead || late) {
 			rc = give_up(worker, attempt, late); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;
@@ -624,12 +626,12 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 		return rc;
 	nam_race_point("owner.seen");
 	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
-	if (rc < 0)
+	if (rc)
 		return rc;
 	*ret_fencing = holder.fencing;
 	nam_race_point("owner.asked");
 	/* C27: the word of a living owner stays. */
-	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
+	if (NAM_GUARD(OWNER_ALIVE) && !holder.dead)
 		return nam__lock_blame(worker, at, &holder);
 	rc = nam__word_cas(worker, at, offset, held, word, &seen); /* SUSPENDS */
 	/* It left before it ended, and may have come again; or another client has succeeded it. */

@@ -155,18 +155,9 @@ struct nam__lock_holder {
 	char name[48];
 };
 
-/* One RPC.  1: the holder is known to be dead; 0: it is not; or negative. */
+/* One RPC. */
 NAM_FIBER_FN int nam__lock_holder_ask(struct nam_worker *worker, uint64_t word,
 	struct nam__lock_holder *ret_holder) NAM_MUST_CHECK;
-
-/* The same without the holder. */
-NAM_FIBER_FN static inline int
-nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
-{
-	struct nam__lock_holder holder;
-
-	return nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
-}
 
 /*
  * For an operation that gives up on a lock: fills the worker's diag and returns

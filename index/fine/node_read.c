@@ -20,7 +20,7 @@ recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	struct nam__lock_holder holder;
 	int rc = nam__lock_holder_ask(worker, dead, &holder); /* SUSPENDS */
 
-	if (rc <= 0)
+	if (rc || !holder.dead)
 		return rc;
 	rc = worker->reads_only ? -NAM_E_LOCK_ORPHANED :
 		index->recovery.take(worker, index, at, dead, word, image); /* SUSPENDS */

@@ -49,15 +49,16 @@ nam__root_follow(struct nam_worker *worker, struct nam_index *index, struct nam_
 	const uint64_t *image)
 {
 	uint64_t word = image[NAM__WORD_LOCK], seen;
-	int rc = 1;
+	struct nam__lock_holder holder = { .dead = true };
+	int rc = 0;
 
 	/* I20: the last node of a level has no sibling, but that root leads to the new one. */
 	if (worker->reads_only || !nam__node_dead(image) || !nam__node_last(image) ||
 		nam_gaddr_is_null(nam__node_sibling(image)) || !NAM_GUARD(ROOT_FOLLOWED))
 		return 0;
 	if (word != NAM_LOCK_FREE)
-		rc = nam__lock_owner_dead(worker, word); /* SUSPENDS */
-	return rc <= 0 ? rc : nam_cas_await(worker, index->superblock, root.raw,
+		rc = nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
+	return rc || !holder.dead ? rc : nam_cas_await(worker, index->superblock, root.raw,
 		nam__node_sibling(image).raw, &seen); /* SUSPENDS */
 }
 

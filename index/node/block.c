@@ -51,17 +51,16 @@ block_claim(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_genera
 {
 	uint64_t word = nam__lock_word_new(worker), held = NAM_LOCK_FREE, seen;
 	uint64_t *words = nam_buffer_take(worker, 64);
+	struct nam__lock_holder holder;
 	int rc = words ? nam__lock_try_await(worker, at, NAM_LOCK_FREE, word, words, 64,
 		&seen) : -ENOMEM; /* SUSPENDS */
 
 	if (!rc && seen != NAM_LOCK_FREE) {
 		held = seen;
-		rc = nam__lock_owner_dead(worker, held); /* SUSPENDS */
-		if (rc > 0)
-			rc = nam__lock_try_await(worker, at, held, word, words, 64,
-				&seen); /* SUSPENDS */
-		else if (!rc)
-			rc = -NAM_E_RESTART_LOCKED;
+		rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
+		if (!rc)
+			rc = holder.dead ? nam__lock_try_await(worker, at, held, word, words, 64,
+				&seen) : -NAM_E_RESTART_LOCKED; /* SUSPENDS */
 	}
 	if (rc == -NAM_E_RESTART_LOCKED || (!rc && seen != held))
 		rc = nam_diag_set(&worker->diag, -NAM_E_RESTART_LOCKED, "a client that is alive "

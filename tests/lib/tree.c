@@ -82,6 +82,20 @@ tree_guest_go(struct tree_guest *guest)
 	nam_client_close(guest->client);
 }
 
+void
+tree_await_dead(struct tree *tree, uint64_t word)
+{
+	struct nam__lock_holder holder = { .dead = false };
+	int rc = 0;
+
+	for (unsigned i = 0; i < 1000 && !rc && !holder.dead; i++) {
+		nam_sleep_ns(1000000);
+		rc = nam__lock_holder_ask(tree->worker, word, &holder);
+	}
+	if (rc || !holder.dead)
+		die("waiting for the end of a client", rc, nam_err_text(rc));
+}
+
 uint64_t
 tree_memory_carved(struct tree *tree)
 {

@@ -41,6 +41,8 @@ struct tree_guest {
 /* @list	the cluster, as local_cluster_list() says */
 void tree_guest_come(const char *list, struct tree_guest *guest);
 void tree_guest_go(struct tree_guest *guest);
+/* Until the memory servers know that the client of this lock word is dead. */
+void tree_await_dead(struct tree *tree, uint64_t word);
 
 /* The verifier's findings, by invariant. */
 struct tree_violations {

@@ -73,6 +73,7 @@ static void
 kill_at_work(struct tree *tree, const char *work, uint64_t after_ns)
 {
 	const char *args[] = { local_cluster_list(tree->cluster), NULL };
+	struct nam__lock_holder holder;
 	struct child child = { 0 };
 	unsigned id, incarnation;
 	uint64_t word, deadline;
@@ -86,7 +87,7 @@ kill_at_work(struct tree *tree, const char *work, uint64_t after_ns)
 	child_kill(&child);
 	word = nam_lock_word((uint16_t)id, (uint16_t)incarnation, 1);
 	deadline = nam_now_ns() + READY_MS * 1000000ull;
-	while (nam__lock_owner_dead(tree->worker, word) != 1) {
+	while (nam__lock_holder_ask(tree->worker, word, &holder) || !holder.dead) {
 		if (nam_now_ns() > deadline)
 			test_die("the memory servers do not notice that client %u died", id);
 		nam_sleep_ns(1000000);

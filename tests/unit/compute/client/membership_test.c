@@ -367,6 +367,7 @@ client__killed_in_an_operation__NOBODY_WAITS_FOR_IT(void **state)
 	struct local_cluster *cluster = local_cluster_start(2, MEMORY_BYTES, REGION_BYTES);
 	const char *args[] = { local_cluster_list(cluster), NULL };
 	unsigned id = 0, incarnation = 0;
+	struct nam__lock_holder holder;
 	struct member member;
 	struct nam_gaddr at;
 	struct child child;
@@ -379,7 +380,8 @@ client__killed_in_an_operation__NOBODY_WAITS_FOR_IT(void **state)
 	assert_true(child_line(&child, line, sizeof(line), 60000));
 	assert_int_equal(sscanf(line, "%u %u", &id, &incarnation), 2);
 	word = nam_lock_word((uint16_t)id, (uint16_t)incarnation, 1);
-	assert_int_equal(nam__lock_owner_dead(member.worker, word), 0);
+	assert_int_equal(nam__lock_holder_ask(member.worker, word, &holder), 0);
+	assert_false(holder.dead);
 
 	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
 	nam_retire(member.worker, at, STRIDE);
@@ -392,7 +394,8 @@ client__killed_in_an_operation__NOBODY_WAITS_FOR_IT(void **state)
 	}
 	child_kill(&child);
 	await_reusable(&member, 1);
-	assert_int_equal(nam__lock_owner_dead(member.worker, word), 1);
+	assert_int_equal(nam__lock_holder_ask(member.worker, word, &holder), 0);
+	assert_true(holder.dead);
 	leave(&member);
 	local_cluster_stop(cluster);
 }

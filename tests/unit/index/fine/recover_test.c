@@ -127,10 +127,7 @@ lock_and_die(unsigned level, struct nam_gaddr *ret_at)
 
 	come_and_lock(&guest, level, &held);
 	tree_guest_go(&guest);
-	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree.worker, held.lock.word) != 1;
-		i++)
-		nam_sleep_ns(1000000);
-	assert_int_equal(nam__lock_owner_dead(tree.worker, held.lock.word), 1);
+	tree_await_dead(&tree, held.lock.word);
 	*ret_at = held.at;
 	return held.lock.word;
 }

@@ -619,9 +619,7 @@ collect__another_collector_died__SUCCEEDS_IT(void **state)
 	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
 	tree_write(tree, tree->index->superblock, COLLECTOR_WORD, &word, 1);
-	/* The memory server has to notice first. */
-	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
-		nam_sleep_ns(1000000);
+	tree_await_dead(tree, word);
 	(void)tree_collect(tree);
 	assert_int_equal(collector_word(tree), 0);
 }
@@ -671,8 +669,7 @@ collect__torn_node_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **stat
 	tree_guest_come(local_cluster_list(tree->cluster), &guest);
 	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
-	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
-		nam_sleep_ns(1000000);
+	tree_await_dead(tree, word);
 	at = tree_node(tree, 3 * (TREE_MODEL_KEYS / 2), 0, image);
 	leaves = tree_stat(tree).leaves;
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
