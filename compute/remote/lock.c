@@ -598,7 +598,7 @@ nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc
 	}
 	nam__lock_slot_leave(worker, &worker->client->locks->slots[lock->slot]);
 	nam_buffer_give(worker, lock->old, 8);
-	return rc ? rc : 1;
+	return rc ? rc : -NAM_E_RESTART_LOCKED;
 }
 
 int

@@ -120,7 +120,7 @@ void nam__lock_combine(struct nam_worker *worker, struct nam__lock *lock, struct
 /* For the release of a lock: its combined changes end. */
 void nam__lock_combined_end(struct nam__lock *lock, int rc);
 
-/* For nam__lock_posted(): leave the slot of a lock that was not taken.  1, or a FABRIC code. */
+/* For nam__lock_posted(): leave the slot of a lock that was not taken. */
 NAM_FIBER_FN int nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock,
 	int rc) NAM_MUST_CHECK;
 

@@ -150,8 +150,9 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
  *
  * @rc		the task's
  *
- * 0: locked, and the image is as it was after that; 1: another client has the lock, or the image
- * does not show ours: call nam__lock_read_await(); or a FABRIC code.  It is held only after 0.
+ * 0: locked, and the image is as it was after that; -NAM_E_RESTART_LOCKED: another client has the
+ * lock, or the image does not show ours: call nam__lock_read_await(); or a FABRIC code.  It is held
+ * only after 0.
  */
 NAM_FIBER_FN static inline int
 nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam__lock *lock, int rc)

@@ -173,7 +173,7 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, struct change *cha
 	if (__builtin_expect(!rc && !nam__node_validate(index, held->image, held->at, 0,
 			NAM__NODE_LEAF) && nam__node_covers(held->image, key, 1), 1)) {
 		worker->current->counters->cache_hits++;
-	} else if (rc > 0) {
+	} else if (rc == -NAM_E_RESTART_LOCKED) {
 		return NAM__FAST_DECLINED;	/* another client has the lock */
 	} else if (!rc) {
 		rc = nam__held_covers(worker, index, key, 0, held); /* SUSPENDS */
