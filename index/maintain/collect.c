@@ -198,11 +198,10 @@ level_pass(struct pass *pass)
 	rc = nam__walk_open(&parents, pass->worker, pass->index, pass->level + 1, pass->root_level);
 	if (rc)
 		return rc;
-	while ((rc = nam__walk_next(&parents)) > 0) { /* SUSPENDS */
+	while (!(rc = nam__walk_next(&parents)) && parents.image) { /* SUSPENDS */
 		struct sight left = { NAM_GADDR_NULL, 0 };
 		unsigned count = nam__node_count(parents.image);
 
-		rc = 0;
 		for (unsigned entry = 0; !rc && entry < count; entry++)
 			rc = visit_child(pass, parents.image, parents.at, entry,
 				&left); /* SUSPENDS */

@@ -64,7 +64,7 @@ nam__level_free(struct nam_worker *worker, struct nam_index *index, unsigned lev
 	if (rc)
 		goto give_image;
 	/* The walk delivers no node twice, so no block is retired twice. */
-	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
+	while (!(rc = nam__walk_next(&walk)) && walk.image) { /* SUSPENDS */
 		rc = node_free(&walk, patience_ns, &held); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC))
 			break;

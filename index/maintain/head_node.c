@@ -269,7 +269,7 @@ rebuild_pass(struct rebuild *rebuild, unsigned root_level)
 	rc = nam__walk_open(&walk, rebuild->worker, rebuild->index, 0, root_level);
 	if (rc)
 		return rc;
-	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
+	while (!(rc = nam__walk_next(&walk)) && walk.image) { /* SUSPENDS */
 		rc = nam__worker_stopped(rebuild->worker);
 		if (rc)
 			break;

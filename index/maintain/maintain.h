@@ -137,7 +137,7 @@ struct nam__walk {
 /* @root_level	as nam__root_find() said a moment ago; `level` is at most that.  0 or -ENOMEM. */
 int nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam_index *index,
 	unsigned level, unsigned root_level) NAM_MUST_CHECK;
-/* 1 with walk->image and walk->at, 0 at the end, or negative: as nam__node_read(). */
+/* Sets walk->image and walk->at; the image is NULL at the end.  0, or as nam__node_read(). */
 NAM_FIBER_FN int nam__walk_next(struct nam__walk *walk) NAM_MUST_CHECK;
 /*
  * The operation ends.  In the next one the walk goes on with the node that has the key range of the

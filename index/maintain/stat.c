@@ -64,7 +64,7 @@ nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned le
 	if (rc)
 		return rc;
 	walk.repeats = seen->fn;
-	while (!fn_rc && (rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
+	while (!fn_rc && !(rc = nam__walk_next(&walk)) && walk.image) { /* SUSPENDS */
 		count_node(index, &walk, stat);
 		if (seen->fn)
 			fn_rc = seen->fn(seen->arg, walk.at); /* SUSPENDS */

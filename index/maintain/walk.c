@@ -261,10 +261,9 @@ nam__walk_next(struct nam__walk *walk)
 				return rc;
 			continue;
 		}
-		if (rc)
+		if (rc || walk_step(walk))
 			return rc;
-		if (walk_step(walk))
-			return 1;
 	}
+	walk->image = NULL;
 	return 0;
 }

@@ -43,7 +43,7 @@ heads_of(struct tree *tree)
 	nam__op_begin(tree->worker, NAM_OP_OTHER);
 	assert_int_equal(nam__root_find(tree->worker, tree->index, &root, &root_level), 0);
 	assert_int_equal(nam__walk_open(&walk, tree->worker, tree->index, 0, root_level), 0);
-	while (nam__walk_next(&walk) > 0) {
+	while (!nam__walk_next(&walk) && walk.image) {
 		if (nam__node_type(walk.image) == NAM__NODE_HEAD) {
 			heads.count++;
 			heads.stale += hints_count > since;
