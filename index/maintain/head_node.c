@@ -67,7 +67,7 @@ busy(int rc)
  * Make a head node for the leaves from number `at` of the group on, and let the leaf before them
  * lead to it.  The leaf's lock is taken first because its high fence is the head node's place.
  *
- * Returns 1 when done, 0 when the chain looks different by now, or negative.
+ * Returns 0; -NAM_E_RESTART: the chain looks different by now; or another failure.
  */
 NAM_FIBER_FN static int
 head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
@@ -104,12 +104,12 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	nam_race_point("head.linked");
 	rebuild->stat->heads_written++;
 	*ret_head = head;
-	return 1;
+	return 0;
 
 unlock_leaf:
 	unlock_rc = nam__unlock(worker, &leaf); /* SUSPENDS */
 	if (!rc)
-		rc = unlock_rc;
+		rc = unlock_rc ?: -NAM_E_RESTART;
 free_head:
 	nam_free_unseen(worker, head, g->stride);
 	return rc;
@@ -151,14 +151,14 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 	nam_race_point("head.buried");
 	nam_retire(worker, at, index->g.stride);
 	rebuild->stat->nodes_retired++;
-	return 1;
+	return 0;
 
 unlock_leaf:
 	unlock_rc = nam__unlock(worker, &leaf); /* SUSPENDS */
-	return rc ? rc : unlock_rc;
+	return rc ?: unlock_rc ?: -NAM_E_RESTART;
 }
 
-/* Write the group's leaves into its head node.  As head_insert. */
+/* Write the group's leaves into its head node. */
 NAM_FIBER_FN static int
 head_rewrite(struct rebuild *rebuild, unsigned count)
 {
@@ -175,10 +175,9 @@ head_rewrite(struct rebuild *rebuild, unsigned count)
 	rc = nam__write_unlock(rebuild->worker, rebuild->index, &head,
 		(struct nam__dirty){ g->entries_at, g->entries_at + count },
 		NAM__HEADER_COUNTS); /* SUSPENDS */
-	if (rc)
-		return rc;
-	rebuild->stat->heads_written++;
-	return 1;
+	if (!rc)
+		rebuild->stat->heads_written++;
+	return rc;
 }
 
 /* The group is known up to `count` leaves: its head node must say so. */
@@ -194,7 +193,7 @@ group_check(struct rebuild *rebuild, unsigned count)
 			!memcmp(rebuild->hints, rebuild->leaves, 8ul * count)))
 		return 0;
 	rc = head_rewrite(rebuild, count); /* SUSPENDS */
-	return rc > 0 || busy(rc) ? 0 : rc;
+	return busy(rc) ? 0 : rc;
 }
 
 /*
@@ -211,10 +210,10 @@ group_divide(struct rebuild *rebuild)
 	if (rc)
 		return rc;
 	rc = head_insert(rebuild, interval, &head); /* SUSPENDS */
-	if (rc < 0 && !busy(rc))
+	if (rc && !busy(rc))
 		return rc;
 	/* Where no head node could be put, go on as if there were one, but write nothing to it. */
-	rebuild->head = rc > 0 ? head : NAM_GADDR_NULL;
+	rebuild->head = head;
 	memmove(rebuild->leaves, rebuild->leaves + interval, 8ul * rest);
 	rebuild->count = rest;
 	memcpy(rebuild->hints, rebuild->leaves, 8ul * rest);
@@ -245,9 +244,7 @@ meet_head(struct rebuild *rebuild, const uint64_t *image, struct nam_gaddr at)
 
 	if (rebuild->count && rebuild->count < rebuild->interval / 2) {
 		rc = head_remove(rebuild, at); /* SUSPENDS */
-		if (rc > 0)
-			return 0;
-		if (rc < 0 && !busy(rc))
+		if (!busy(rc))
 			return rc;
 	}
 	rc = group_end(rebuild); /* SUSPENDS */
