@@ -178,7 +178,7 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 		nam__mergeable(&pass->index->g, pass->level, left->count, count)) {
 		rc = nam__merge_pair(&pass->merge, pass->level, parent_at, left->at, at,
 			pass->stat, &left->count); /* SUSPENDS */
-		if (rc > 0)
+		if (!rc)
 			return 0;
 		rc = pass->merge.stuck ? rc : tolerate(pass, rc);
 		if (rc)

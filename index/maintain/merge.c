@@ -187,7 +187,7 @@ find_pair(const struct nam__geometry *g, const uint64_t *parent, struct nam_gadd
 	return 0;
 }
 
-/* Step 1.  1 when all is held and fits, 0 when it does not, or negative. */
+/* Step 1.  0: all is held and fits; -NAM_E_RESTART: it does not; or another failure. */
 NAM_FIBER_FN static int
 lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr left_at,
 	struct nam_gaddr right_at)
@@ -204,7 +204,7 @@ lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr 
 			return rc;
 		nam_race_point("merge.parent_locked");
 		if (!find_pair(g, merge->parent.image, left_at, right_at))
-			return 0;
+			return -NAM_E_RESTART;
 	}
 	rc = lock(merge, &merge->left, left_at, merge->level); /* SUSPENDS */
 	if (!rc)
@@ -215,20 +215,21 @@ lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr 
 	if (nam__node_type(merge->right.image) != nam__node_type(merge->left.image) ||
 		(NAM_GUARD(MERGE_ROOM) && !nam__mergeable(g, merge->level,
 			nam__node_count(merge->left.image), nam__node_count(merge->right.image))))
-		return 0;
+		return -NAM_E_RESTART;
 	next = nam__node_sibling(merge->left.image);
 	/* I1: a node between L and R would be lost to the chain. */
 	if (nam_gaddr_same(next, right_at) ||
 		(!NAM_GUARD(MERGE_SIBLING) && !nam_gaddr_is_null(next)))
-		return 1;
+		return 0;
 	/* A head node, or else L was divided since, and its parent does not know yet. */
 	if (merge->level || nam_gaddr_is_null(next))
-		return 0;
+		return -NAM_E_RESTART;
 	rc = lock(merge, &merge->head, next, 0); /* SUSPENDS */
 	if (rc)
 		return rc;
 	return nam__node_type(merge->head.image) == NAM__NODE_HEAD &&
-		nam_gaddr_same(nam__node_sibling(merge->head.image), right_at);
+		nam_gaddr_same(nam__node_sibling(merge->head.image), right_at) ?
+		0 : -NAM_E_RESTART;
 }
 
 /* ---- writes -------------------------------------------------------------------------------- */
@@ -413,7 +414,7 @@ merge_held(struct nam__merge *merge, struct nam_collect_stat *stat)
 		return rc;
 	remember(merge);
 	stat->merges++;
-	return merge->name_rc ? merge->name_rc : 1;
+	return merge->name_rc;
 }
 
 int
@@ -426,7 +427,7 @@ nam__merge_pair(struct nam__merge *merge, unsigned level, struct nam_gaddr paren
 	merge->level = level;
 	rc = lock_all(merge, parent_at, left_at, right_at); /* SUSPENDS */
 	nam_race_point("merge.locked");
-	if (rc > 0) {
+	if (!rc) {
 		rc = merge_held(merge, stat); /* SUSPENDS */
 		*ret_count = nam__node_count(merge->left.image);
 		return rc;

@@ -47,8 +47,9 @@ bool nam__mergeable(const struct nam__geometry *g, unsigned level, unsigned left
  * @stat	counts what was done
  * @ret_count	L's new number of entries
  *
- * The caller is the collector.  Returns 1; 0: nothing was done; or negative, also if R's name alone
- * is left (H3).  Nothing is held afterwards, unless merge->stuck.
+ * The caller is the collector.  Returns 0; -NAM_E_RESTART: they are not as they were seen, and
+ * nothing was done; or another failure, also if R's name alone is left (H3).  Nothing is held
+ * afterwards, unless merge->stuck.
  *
  * Cost:	9 round trips; 12 through a head node.
  */
