@@ -410,9 +410,9 @@ superblock_verify(struct walk *walk)
 	return 0;
 }
 
-/* The root says itself on which level it is.  1 with walk->leftmost of that level, else 0. */
+/* The root says itself on which level it is.  *ret_levels stays if the pointer leads to none. */
 NAM_FIBER_FN static int
-root_find(struct walk *walk)
+root_find(struct walk *walk, unsigned *ret_levels)
 {
 	struct nam__verifier *verifier = &walk->verifier;
 	struct nam_gaddr root = walk->leftmost[0];
@@ -434,7 +434,8 @@ root_find(struct walk *walk)
 	walk->root_level = level;
 	walk->leftmost[0] = NAM_GADDR_NULL;
 	walk->leftmost[level] = root;
-	return 1;
+	*ret_levels = level + 1;
+	return 0;
 }
 
 /* Hybrid: the chain of a part's leaves, beside the names that the memory server has for them. */
@@ -455,6 +456,7 @@ leaves_verify(struct walk *walk)
 NAM_FIBER_FN static int
 tree_verify(struct walk *walk)
 {
+	unsigned levels = 0;
 	int rc = 0;
 
 	/* Parts have one superblock. */
@@ -463,14 +465,11 @@ tree_verify(struct walk *walk)
 	if (!rc && walk->verifier.index->inner_rpc)
 		return leaves_verify(walk); /* SUSPENDS */
 	if (!rc)
-		rc = root_find(walk); /* SUSPENDS */
-	if (rc <= 0)
-		return rc;
-	rc = 0;
-	for (unsigned below = walk->root_level + 1; !rc && below > 0; below--) {
-		if (below <= walk->root_level && nam_gaddr_is_null(walk->leftmost[below - 1]))
+		rc = root_find(walk, &levels); /* SUSPENDS */
+	for (; !rc && levels > 0; levels--) {
+		if (levels <= walk->root_level && nam_gaddr_is_null(walk->leftmost[levels - 1]))
 			break;		/* the level above says nothing about this one; reported */
-		rc = level_verify(walk, below - 1); /* SUSPENDS */
+		rc = level_verify(walk, levels - 1); /* SUSPENDS */
 	}
 	return rc;
 }
