@@ -143,13 +143,13 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
 
 		*ret_renewed = *member;
 		if (member->id != view->head.lead && member->state == NAM_VIEW_UP)
-			rc = nam__member_restarted(steward->options, view, member,
+			rc = nam__member_boot(steward->options, view, member,
 				&ret_renewed->boot); /* SUSPENDS */
 		steward->looked = member->id;
-		if (rc == 1)
-			return ret_renewed;
-		if (rc < 0)
+		if (rc)
 			break;
+		if (ret_renewed->boot != member->boot)
+			return ret_renewed;
 	}
 	return NULL;
 }

@@ -73,7 +73,7 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 }
 
 int
-nam__member_restarted(const struct nam_client_options *options,
+nam__member_boot(const struct nam_client_options *options,
 	const struct nam__cluster_view *view, const struct nam_view_member *member,
 	uint64_t *ret_boot)
 {
@@ -88,7 +88,7 @@ nam__member_restarted(const struct nam_client_options *options,
 		rc = -NAM_E_CLUSTER;
 	else if (*ret_boot != member->boot)
 		rc = nam__member_ours(client, 0, view->members[0].address, view->head.lead_boot,
-			NULL, &diag) ?: 1; /* SUSPENDS */
+			NULL, &diag); /* SUSPENDS */
 	nam__client_free(client);
 	return rc;
 }

@@ -34,10 +34,10 @@ NAM_FIBER_FN int nam__member_ours(struct nam_client *client, uint32_t slot, cons
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
- * If the memory server of a member that is UP was restarted: 1, and its boot.  0: it is the one of
- * the view.  -NAM_E_CLUSTER: it has another id, or another cluster has it by now.
+ * The boot of the memory server at the address of a member that is UP: another than that of the
+ * view if it was restarted.  -NAM_E_CLUSTER: it has another id, or another cluster has it by now.
  */
-NAM_FIBER_FN int nam__member_restarted(const struct nam_client_options *options,
+NAM_FIBER_FN int nam__member_boot(const struct nam_client_options *options,
 	const struct nam__cluster_view *view, const struct nam_view_member *member,
 	uint64_t *ret_boot) NAM_MUST_CHECK;
 
