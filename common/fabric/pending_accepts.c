@@ -224,12 +224,12 @@ nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hea
 			continue;
 		}
 		/* It may have been silent for too long by now. */
-		rc = accepts->greeted[number] ? hear(accepts->greeted[number]) : 0;
-		if (rc < 0)
-			nam__pending_accepts_drop(accepts, release(accepts, number), rc);
-		if (rc > 0) {
+		rc = accepts->greeted[number] ? hear(accepts->greeted[number]) : -EAGAIN;
+		if (!rc) {
 			*event = release(accepts, number)->event;
 			return 1;
 		}
+		if (rc != -EAGAIN)
+			nam__pending_accepts_drop(accepts, release(accepts, number), rc);
 	}
 }

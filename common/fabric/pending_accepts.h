@@ -41,8 +41,8 @@ struct nam__pending_accepts {
 };
 
 /*
- * A client speaks: request->event.kind says what is due.  1: the event is complete; 0: more is to
- * come; negative: hang up.
+ * A client speaks: request->event.kind says what is due.  0: the event is complete; -EAGAIN: more
+ * is to come; else hang up.
  */
 typedef int (*nam__hear_fn)(struct nam_cm_request *request);
 

@@ -84,7 +84,7 @@ be_client(int fd, int peer, struct fuzz_input *input, unsigned flags)
 	nam__tcp_qp_destroy(&attempt.qp->pub);
 }
 
-/* A hello or an answer, in two pieces.  1: the event is complete. */
+/* A hello or an answer, in two pieces.  0: the event is complete. */
 static int
 hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, unsigned flags,
 	struct nam_cm_event *event)
@@ -93,7 +93,7 @@ hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, 
 	struct tcp_hello hello;
 	size_t first = fuzz_u8(input) % (sizeof(hello) + 1), length = sizeof(hello);
 	const uint8_t *data = (const uint8_t *)&hello;
-	int rc = 0;
+	int rc = -EAGAIN;
 
 	fuzz_take(input, &hello, sizeof(hello));
 	if (flags & FLAG_MAGIC)
@@ -106,10 +106,11 @@ hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, 
 	}
 	if (flags & FLAG_SHORT)
 		length = first;
-	for (unsigned piece = 0; piece < 2 && !rc; piece++) {
+	for (unsigned piece = 0; piece < 2 && rc == -EAGAIN; piece++) {
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
-		rc = answers ? nam__tcp_listener_poll(&listener.pub, 0, event) : hear(request);
+		rc = !answers ? hear(request) :
+			nam__tcp_listener_poll(&listener.pub, 0, event) == 1 ? 0 : -EAGAIN;
 	}
 	return rc;
 }
@@ -124,7 +125,7 @@ be_listener(int fd, int peer, struct fuzz_input *input, unsigned flags)
 
 	request->fd = fd;
 	request->event = (struct nam_cm_event){ .kind = NAM_CM_REQUEST, .request = request };
-	if (hear_pieces(request, peer, input, flags, &event) <= 0) {
+	if (hear_pieces(request, peer, input, flags, &event)) {
 		nam__cm_request_free(request);
 		return;
 	}
@@ -132,7 +133,7 @@ be_listener(int fd, int peer, struct fuzz_input *input, unsigned flags)
 	if (flags & FLAG_CHALLENGE) {
 		nam__tcp_challenge(&listener.pub, request, &reply);
 		flags = fuzz_u8(input);
-		if (hear_pieces(request, peer, input, flags, &event) <= 0)
+		if (hear_pieces(request, peer, input, flags, &event))
 			return;
 	}
 	if (event.hello.bytes > NAM_HELLO_BYTES_MAX || event.answer.bytes > NAM_HELLO_BYTES_MAX)

@@ -207,12 +207,10 @@ hello_of(const struct nam_cm_request *request)
 	return (const struct shm_hello *)(const void *)request->message;
 }
 
-/* More is to come, or the client has left. */
+/* More is to come (-EAGAIN), or the client has left. */
 static int
 heard_nothing(int rc)
 {
-	if (rc == -EAGAIN)
-		return 0;
 	return !rc || rc == -ECONNRESET ? -NAM_E_FABRIC_PEER_DEAD : rc;
 }
 
@@ -241,7 +239,7 @@ hear_hello(struct nam_cm_request *request)
 		return -NAM_E_FABRIC_PROTOCOL;
 	request->event.hello.bytes = hello->bytes;
 	memcpy(request->event.hello.data, hello->data, hello->bytes);
-	return 1;
+	return 0;
 }
 
 static int
@@ -260,7 +258,7 @@ hear_answer(struct nam_cm_request *request)
 		return -NAM_E_FABRIC_PROTOCOL;
 	request->event.answer.bytes = answer.bytes;
 	memcpy(request->event.answer.data, answer.data, answer.bytes);
-	return 1;
+	return 0;
 }
 
 static int

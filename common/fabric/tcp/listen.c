@@ -183,7 +183,7 @@ hear(struct nam_cm_request *request)
 
 	_Static_assert(sizeof(*hello) < sizeof(request->message), "there is room for more");
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
+		return -EAGAIN;
 	if (n <= 0)
 		return -NAM_E_FABRIC_PEER_DEAD;
 	request->got += (uint32_t)n;
@@ -194,13 +194,13 @@ hear(struct nam_cm_request *request)
 		return -NAM_E_FABRIC_VERSION;
 	}
 	if (request->got < sizeof(*hello))
-		return 0;
+		return -EAGAIN;
 	if (request->got > sizeof(*hello) || hello->bytes > NAM_HELLO_BYTES_MAX || hello->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	heard->bytes = hello->bytes;
 	memcpy(heard->data, hello->data, hello->bytes);
 	request->got = 0;
-	return 1;
+	return 0;
 }
 
 int
