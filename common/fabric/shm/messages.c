@@ -49,9 +49,9 @@ try_request(struct shm_cq *cq, struct shm_request *request, int *ret_status)
 	if (request->op == NAM_WR_SEND) {
 		int rc = nam__shm_ring_send(qp, request->local, request->bytes);
 
-		if (rc == 0)		/* its ring is full */
+		if (rc == -NAM_E_FABRIC_FULL)
 			return false;
-		*ret_status = rc < 0 ? rc : 0;
+		*ret_status = rc;
 	} else {
 		*ret_status = nam__shm_execute(cq, request);
 	}

@@ -81,7 +81,7 @@ nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes)
 			if (!see_head(qp))
 				return -NAM_E_FABRIC_PROTOCOL;
 			if (qp->out_tail - qp->out_head == SHM_SLOTS)
-				return 0;
+				return -NAM_E_FABRIC_FULL;
 		}
 	}
 	memcpy(slot->data, data, bytes);
@@ -89,7 +89,7 @@ nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes)
 	/* Pairs with the acquire in nam__shm_ring_waiting: the message precedes the new tail. */
 	atomic_store_explicit(&ring->tail, ++qp->out_tail, memory_order_release);
 	nam__shm_bell_post(qp->peer_bell, qp->peer_index);
-	return 1;
+	return 0;
 }
 
 int

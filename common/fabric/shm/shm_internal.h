@@ -216,7 +216,7 @@ int nam__shm_file_map(int fd, size_t bytes, void **ret_at) NAM_MUST_CHECK;
 void nam__shm_bell_post(struct shm_bell *bell, uint32_t index);
 /* Wake the bell's owner if it sleeps. */
 void nam__shm_bell_wake(struct shm_bell *bell);
-/* 1: sent; 0: no room, and the receiver posts the bell when there is; -NAM_E_FABRIC_PROTOCOL. */
+/* 0; -NAM_E_FABRIC_FULL: the receiver posts the bell when there is room; or PROTOCOL. */
 int nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes) NAM_MUST_CHECK;
 /* How many messages wait; 0 .. SHM_SLOTS, or -NAM_E_FABRIC_PROTOCOL. */
 int nam__shm_ring_waiting(struct shm_qp *qp) NAM_MUST_CHECK;
