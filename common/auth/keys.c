@@ -87,7 +87,7 @@ nam__auth_key_line(const struct nam__auth_key *key, char line[NAM_AUTH_LINE_BYTE
 	sodium_memzero(text, sizeof(text));
 }
 
-/* 1: *ret is the key of the line; 0: it has none; or -EINVAL with the cause. */
+/* The key of a line that is not empty.  0, or -EINVAL with the cause. */
 static int
 take_line(char *line, struct nam__auth_key *ret, struct nam_diag *diag)
 {
@@ -96,15 +96,12 @@ take_line(char *line, struct nam__auth_key *ret, struct nam_diag *diag)
 	size_t bytes;
 	int role;
 
-	line[strcspn(line, "#\r\n")] = '\0';
 	while (count < 4) {
 		words[count] = strtok_r(count ? NULL : line, " \t", &rest);
 		if (!words[count])
 			break;
 		count++;
 	}
-	if (!count)
-		return 0;
 	if (count != 3)
 		return nam_diag_set(diag, -EINVAL, "a line is NAME ROLE SECRET, and here are %s "
 			"words", count < 3 ? "fewer" : "more");
@@ -124,7 +121,7 @@ take_line(char *line, struct nam__auth_key *ret, struct nam_diag *diag)
 		return nam_diag_set(diag, -EINVAL, "a secret has %u hexadecimal digits; `namctl "
 			"key new` makes one", 2 * NAM_AUTH_SECRET_BYTES);
 	ret->print = fingerprint(ret);
-	return 1;
+	return 0;
 }
 
 /*
@@ -178,10 +175,9 @@ read_lines(FILE *file, const char *path, struct nam__auth_keys **keys, struct na
 		if (!strchr(line, '\n') && !feof(file))
 			rc = nam_diag_set(&cause, -EINVAL, "a line of over %zu bytes",
 				sizeof(line) - 2);
-		if (!rc)
-			rc = take_line(line, &key, &cause);
-		if (rc == 1)
-			rc = add(keys, &key, &cause);
+		line[strcspn(line, "#\r\n")] = '\0';
+		if (!rc && line[strspn(line, " \t")])
+			rc = take_line(line, &key, &cause) ?: add(keys, &key, &cause);
 		if (rc)
 			(void)nam_diag_set(diag, rc, "%s:%u: %s", path, number, cause.text);
 	}
