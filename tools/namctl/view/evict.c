@@ -28,7 +28,7 @@ on_client(void *arg, const struct nam_client_info *info)
 	return 1;
 }
 
-/* 1: it is alive; 0: it is not; or negative. */
+/* A client that is not in the list is not alive. */
 static int
 look(struct nam_worker *worker, uint16_t id, struct nam_client_info *ret_info)
 {
@@ -36,7 +36,7 @@ look(struct nam_worker *worker, uint16_t id, struct nam_client_info *ret_info)
 
 	*ret_info = (struct nam_client_info){ .id = id };
 	rc = nam_client_list(worker, on_client, ret_info); /* SUSPENDS */
-	return rc > 0 ? ret_info->alive : rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* Its process; negative: there is none that may be ended. */
@@ -61,13 +61,14 @@ process_end(struct nam_worker *worker, const struct nam_client_info *client,
 			"from here: give this command on the host, or in the container, of memory "
 			"server 0", client->id, client->pid);
 	rc = look(worker, client->id, &again); /* SUSPENDS */
-	if (rc > 0 && again.incarnation == client->incarnation && again.pid == client->pid)
+	if (!rc && again.alive && again.incarnation == client->incarnation &&
+		again.pid == client->pid)
 		rc = pidfd_send_signal(fd, SIGKILL, NULL, 0) ? -errno : 0;
 	(void)close(fd);
 	if (rc == -EPERM)
 		return nam_diag_set(diag, rc, "client %u: process %" PRIu64 " belongs to another "
 			"user: give this command as root", client->id, client->pid);
-	return rc < 0 && rc != -ESRCH ? nam_diag_set(diag, rc, "client %u, process %" PRIu64 ": %s",
+	return rc && rc != -ESRCH ? nam_diag_set(diag, rc, "client %u, process %" PRIu64 ": %s",
 		client->id, client->pid, nam_err_text(rc)) : 0;
 }
 
@@ -78,11 +79,11 @@ ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag)
 	struct nam_client_info own, client = { .id = id };
 	int rc = look(ctl->worker, nam_client_id(ctl->client), &own); /* SUSPENDS */
 
-	if (rc > 0)
+	if (!rc && own.alive)
 		rc = look(ctl->worker, id, &client); /* SUSPENDS */
-	if (rc < 0)
-		return nam_diag_set(diag, rc, "%s", nam_worker_diag(ctl->worker));
 	if (rc)
+		return nam_diag_set(diag, rc, "%s", nam_worker_diag(ctl->worker));
+	if (client.alive)
 		rc = process_end(ctl->worker, &client, &own, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
