@@ -48,7 +48,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!file)
 		abort();
 	if (!tsv_read(file, "input", &format, unique, &tsv, &diag)) {
-		while (tsv_next(&tsv, key, &payload) == 1)
+		while (tsv.left && !tsv_next(&tsv, key, &payload))
 			print_back(&format, key);
 		tsv_free(&tsv);
 	} else if (!diag.text[0]) {

@@ -16,7 +16,6 @@
 struct load {
 	struct ctl *ctl;
 	struct tsv *tsv;
-	uint64_t next;			/* pair that no fiber has taken yet */
 	uint64_t loaded;
 	uint64_t existed;
 	uint64_t first_existing;	/* pair, or NONE */
@@ -32,7 +31,9 @@ source_next(void *arg, void *key, uint64_t *payload)
 {
 	struct load *load = arg;
 
-	return ctl_signal ? -EINTR : tsv_next(load->tsv, key, payload);
+	if (ctl_signal)
+		return -EINTR;
+	return load->tsv->left ? tsv_next(load->tsv, key, payload) ?: 1 : 0;
 }
 
 /* 1 if there is nothing in the index, 0 if there is, or a negative code. */
@@ -60,12 +61,13 @@ load_one(struct load *load)
 {
 	struct ctl *ctl = load->ctl;
 	uint8_t key[NAM_KEY_BYTES_MAX];
-	uint64_t payload, number = load->next++;
-	int rc = tsv_next(load->tsv, key, &payload);
+	uint64_t payload, number = load->tsv->count - load->tsv->left;
+	int rc;
 
-	if (!rc)
+	if (!load->tsv->left)
 		return false;
-	if (rc < 0)
+	rc = tsv_next(load->tsv, key, &payload);
+	if (rc)
 		nam_diag_set(&load->diag, rc, "the temporary file of the pairs: %s",
 			nam_err_text(rc));
 	else if (ctl->replace)

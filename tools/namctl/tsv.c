@@ -162,16 +162,18 @@ tsv_next(struct tsv *tsv, uint8_t *key, uint64_t *ret_payload)
 
 	errno = 0;
 	if (fread(pair.bytes, tsv->format.bytes + sizeof(*ret_payload), 1, tsv->pairs) != 1)
-		return ferror(tsv->pairs) ? (errno ? -errno : -EIO) : 0;
+		return errno ? -errno : -EIO;
 	memcpy(key, pair.bytes, tsv->format.bytes);
 	*ret_payload = payload_of(tsv, &pair);
-	return 1;
+	tsv->left--;
+	return 0;
 }
 
 void
 tsv_rewind(struct tsv *tsv)
 {
 	rewind(tsv->pairs);
+	tsv->left = tsv->count;
 }
 
 void

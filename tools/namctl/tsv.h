@@ -17,6 +17,7 @@ struct tsv {
 	struct key_format format;
 	FILE *pairs;			/* the temporary file */
 	uint64_t count;			/* pairs; number i stands in line i + 1 */
+	uint64_t left;			/* of these, for tsv_next() */
 	bool ascending;			/* in the order of the index, without duplicates */
 	uint64_t disorder_at;		/* the first pair that is not above its predecessor */
 };
@@ -37,11 +38,11 @@ int tsv_read(FILE *file, const char *name, const struct key_format *format, bool
 	struct tsv *ret_tsv, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /**
- * tsv_next -- the next pair of the file.
+ * tsv_next -- the next pair of the file, which has one left.
  *
  * @key		room for format.bytes
  *
- * Returns 1, 0 at the end, or -errno.
+ * Returns 0 or -errno.
  */
 int tsv_next(struct tsv *tsv, uint8_t *key, uint64_t *ret_payload) NAM_MUST_CHECK;
 
