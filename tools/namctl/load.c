@@ -36,9 +36,9 @@ source_next(void *arg, void *key, uint64_t *payload)
 	return load->tsv->left ? tsv_next(load->tsv, key, payload) ?: 1 : 0;
 }
 
-/* 1 if there is nothing in the index, 0 if there is, or a negative code. */
+/* Whether there is nothing in the index. */
 static int
-index_is_empty(struct ctl *ctl)
+index_is_empty(struct ctl *ctl, bool *ret_empty)
 {
 	struct nam_range range = { .limit = 1 };
 	struct nam_cursor *cursor;
@@ -50,7 +50,8 @@ index_is_empty(struct ctl *ctl)
 		return rc;
 	rc = nam_cursor_next(cursor, NULL, &payload, 1, &count); /* SUSPENDS */
 	nam_cursor_close(cursor);
-	return rc ? rc : count == 0;
+	*ret_empty = count == 0;
+	return rc;
 }
 
 /* ---- one by one --------------------------------------------------------------------------- */
@@ -164,11 +165,12 @@ static int
 load_pairs(struct ctl *ctl, struct tsv *tsv, const char *file)
 {
 	struct load load = { .ctl = ctl, .tsv = tsv, .first_existing = NONE, .failed_at = NONE };
-	int rc = tsv->ascending ? index_is_empty(ctl) : 0;
+	bool empty = false;
+	int rc = tsv->ascending ? index_is_empty(ctl, &empty) : 0;
 
-	if (rc < 0)
+	if (rc)
 		return ctl_worker_failed(ctl, ctl->index_name, rc);
-	if (rc) {
+	if (empty) {
 		/* If memory is full, some may have come back meanwhile from what was dropped. */
 		for (unsigned i = 0; i < LOADS_MAX && (!i || rc == -NAM_E_REMOTE_FULL); i++) {
 			tsv_rewind(tsv);
