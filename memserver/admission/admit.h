@@ -22,10 +22,10 @@ bool nam__address_is_reached(const char *address);
 int nam__auth_open(struct nam_server *server, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__auth_close(struct nam_server *server);
 /*
- * 0 if the client of the event has proven its key, or needs none; NAM__AUTH_CHALLENGED: the request
- * is consumed; -NAM_E_FABRIC_DENIED: it is to be refused.
+ * NAM__AUTH_PASSED: the client of the event has proven its key, or needs none;
+ * NAM__AUTH_CHALLENGED: the request is consumed; -NAM_E_FABRIC_DENIED: it is to be refused.
  */
-#define NAM__AUTH_CHALLENGED 1
+enum nam__auth_result { NAM__AUTH_PASSED = 0, NAM__AUTH_CHALLENGED = 1 };
 int nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event,
 	struct nam__proven *ret) NAM_MUST_CHECK;
 /* The listener's nam_dropped_fn; its owner is the server. */

@@ -187,15 +187,16 @@ nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event, stru
 
 	*ret = (struct nam__proven){ 0, NAM_ROLE_ADMIN };
 	if (!server->options.keys)
-		return 0;
+		return NAM__AUTH_PASSED;
 	ret->role = NAM_ROLE_NONE;
 	if (!hello_read(&event->hello, &wire))
-		return 0;
+		return NAM__AUTH_PASSED;
 	if (!(wire.flags & NAM_HELLO_KEY))
 		return deny(server, event, "no_key");
 	if (event->kind == NAM_CM_REQUEST)
 		return challenge(server, event);
-	return prove(server, event, &wire, ret) ? 0 : deny(server, event, "wrong_key");
+	return prove(server, event, &wire, ret) ? NAM__AUTH_PASSED :
+		deny(server, event, "wrong_key");
 }
 
 bool
