@@ -7,10 +7,10 @@
  *	|      tag      |   region id   |  offset in units of 64 bytes    |
  *	+---------------+---------------+---------------------------------+
  *
- * A region id names a slab of one memory server's registered memory.  Which server, and where in
- * its address space, is the business of the region table (region_table.h), so that a region can be
- * moved without touching a pointer.  The tag belongs to the owner of the pointer: the index keeps
- * the low 16 bits of the generation of the node that it points to.
+ * A region id names a slab of one memory server's registered memory.  The region table
+ * (region_table.h) knows the memory server and the place in its address space, so a region can be
+ * moved without touching a pointer.  The tag belongs to the owner of the pointer.  The index keeps
+ * the low 16 bits of the node's generation there.
  */
 #ifndef NAM_COMMON_GADDR_H
 #define NAM_COMMON_GADDR_H
@@ -87,8 +87,8 @@ nam_gaddr_same(struct nam_gaddr a, struct nam_gaddr b)
 }
 
 /*
- * The tag of a block from nam_alloc(): fresh, with zeroes only; used before; or freed by a sweep,
- * so that it may have been a node that is not dead.
+ * The tag of a block from nam_alloc(): fresh, with zeroes only; used before; or freed by a sweep.
+ * A swept block may have been a node that is not dead.
  */
 #define NAM_BLOCK_FRESH 0u
 #define NAM_BLOCK_RECYCLED 1u

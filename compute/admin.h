@@ -42,8 +42,8 @@ typedef void (*nam_server_add_fn)(void *arg, const char *client);
  *	-NAM_E_FABRIC_*			it does not answer, or the lead does not; it died meanwhile
  *	-NAM_E_VIEW			other clients change the view all the time
  *
- * Cost:	some connections and RPCs to the lead and the new one; a connection and 1 RPC for
- *		each 25 members to each other one, after each change.
+ * Cost:	some connections and RPCs to the lead and the new one.  After each change, to each
+ *		other one: a connection, and 1 RPC for each 25 members.
  */
 int nam_server_add(const struct nam_client_options *options, const char *address,
 	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
@@ -65,8 +65,8 @@ struct nam_server_moved {
 typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes);
 
 /**
- * nam_server_move -- the memory of a memory server passes to a successor, while clients are at
- * work: another process with the same id and memory, started with --successor.
+ * nam_server_move -- a memory server's memory passes to a successor while clients work.  The
+ * successor is a process with the same id and memory, started with --successor.
  *
  * Clients' requests to it wait meanwhile, for half of timeout_ms at the most.  After a failure the
  * old process goes on, and another successor is to be started.
@@ -88,7 +88,7 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  *	-NAM_E_FABRIC_*			one of both does not answer, or the lead does not
  *	-NAM_E_VIEW			the move was given up meanwhile
  *
- * Cost:	some connections and RPCs; 1 READ and 1 WRITE for each MiB; 1 RPC to each of both
+ * Cost:	some connections and RPCs; 1 READ and 1 WRITE for each MiB.  To each of both 1 RPC
  *		for each 4 KiB of the books, trees and key-value stores.
  */
 int nam_server_move(const struct nam_client_options *options, const char *address,
@@ -179,8 +179,8 @@ NAM_FIBER_FN int nam_client_list(struct nam_worker *worker, nam_client_list_fn f
 /**
  * nam_client_fence -- no memory server takes a client any more; then it is dead.
  *
- * For a client that is stopped, or cannot reach some memory server: locks of it are then known to
- * be orphaned, and its operations fail with -NAM_E_FABRIC_FENCED.  Any call may be repeated.
+ * For a client that is stopped, or cannot reach some memory server.  Its locks are then known to be
+ * orphaned, and its operations fail with -NAM_E_FABRIC_FENCED.  Any call may be repeated.
  *
  * @worker	of another client; outside of its fibers
  * @incarnation	0: the present one

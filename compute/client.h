@@ -52,8 +52,8 @@ struct nam_client_options {
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 	/*
 	 * Use the network even for memory of this host, as does NAM_COLOCATED_ACCESS=0 in the
-	 * environment.  Otherwise, over verbs, where the processor may reach that memory, it copies
-	 * READs of it, and by default requests there go by the RPC transport fetch.
+	 * environment.  Otherwise, over verbs, the processor copies READs of such memory where it
+	 * can reach it.  By default, requests there then go by the RPC transport fetch.
 	 */
 	int no_local;
 	const char *key;	/* its file; default NAM_KEY, or none.  A reader's: no changes */
@@ -85,7 +85,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers, or as many clients as
  *					there are ids: 4,095
  *
- * Cost:	one connection and one RPC or more to each memory server; 2 RPCs, 1 READ and 1 WRITE
+ * Cost:	one connection, one RPC or more to each memory server.  2 RPCs, 1 READ and 1 WRITE
  *		to join; a thread of its own.  While connected, a READ of 24 bytes every 10 ms.
  */
 int nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
@@ -101,9 +101,9 @@ uint16_t nam_client_id(const struct nam_client *client);
 /* The provider of the first server's address, "shm". */
 const char *nam_client_fabric(const struct nam_client *client);
 /*
- * Remote blocks that its workers gave up and that stay allocated: another client kept them locked
- * in a dropped index, a memory server did not answer, or this host lacked memory.  nam_sweep()
- * frees them once the clients that allocated them have ended.
+ * Remote blocks that its workers gave up and that stay allocated.  Reasons: another client kept
+ * them locked in a dropped index; a memory server did not answer; this host lacked memory.
+ * nam_sweep() frees them once the clients that allocated them have ended.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
 /*
@@ -129,7 +129,7 @@ int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
- * No fiber may be alive and no cursor open.  Gives cached blocks back to the servers; waits up to
+ * No fiber may be alive and no cursor open.  Gives cached blocks back to the servers.  Waits up to
  * timeout_ms until this worker's retired blocks can be reused, then gives them back for later:
  * nam_client_blocks_waiting().
  */
@@ -163,9 +163,9 @@ typedef bool (*nam_worker_stop_fn)(void *arg);
 void nam_worker_stop_when(struct nam_worker *worker, nam_worker_stop_fn stop, void *arg);
 
 /*
- * The most blocks, nodes and records, that passes of nam_records_collect() and nam_sweep() on this
- * worker look at in a second, so that other clients have the network.  0, as at first: no limit.
- * A pass that is faster pauses with nothing held, and holds back no memory.
+ * The most blocks, nodes and records per second that passes of nam_records_collect() and
+ * nam_sweep() on this worker look at.  So other clients have the network.  0, as at first: no
+ * limit.  A pass that is faster pauses with nothing held, and holds back no memory.
  */
 void nam_worker_pace(struct nam_worker *worker, uint64_t blocks_per_second);
 
@@ -180,9 +180,9 @@ const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worke
 	enum nam_op_kind kind);
 
 /*
- * Bytes of memory that this worker has allocated, stacks counted whole.  With 64 fibers that scan:
- * below 4 MiB for a fine-grained index with nodes of 1 KiB, about 8 with nodes of 16 KiB, 5 for
- * another design; each fiber above 64 adds up to 64 KiB, or 128.
+ * Bytes of memory that this worker has allocated, stacks counted whole.  With 64 fibers that scan,
+ * a fine-grained index takes below 4 MiB with nodes of 1 KiB, about 8 with nodes of 16 KiB.
+ * Another design takes 5.  Each fiber above 64 adds up to 64 KiB, or 128.
  * The queues of the fabric's provider come on top: with shm, 0.2 MiB a memory server.
  */
 size_t nam_worker_bytes(const struct nam_worker *worker);
@@ -264,8 +264,8 @@ typedef void (*nam_server_status_fn)(void *arg, const struct nam_server_status *
  * nam_cluster_status -- the state of every memory server, without joining: some may be dead.
  *
  * @options	as for nam_client_connect()
- * @fn		called for each one by this thread, in the order of the cluster text, and then for
- *		the other members of the view; of one that does not answer, the id is as in the view
+ * @fn		called for each one by this thread, in the order of the cluster text; then for the
+ *		other members of the view.  If one does not answer, its id is as in the view
  *
  * Returns 0 if all were asked; each status->rc has the result.  Or, with a message in *diag, as
  * nam_client_connect(), which also checks that the memory servers form a cluster:

@@ -45,7 +45,7 @@ nam_batch_init(struct nam_batch *batch, struct nam_worker *worker)
 /*
  * Each adds one request; nam_batch_await() returns errors (an unknown region, a full batch).
  * `local` and `local_old` must stay until then.  A READ begins at the block's first byte, the
- * others offset_bytes behind it; atomics are on 8-byte aligned words and store the old word in
+ * others offset_bytes behind it.  Atomics are on 8-byte aligned words and store the old word in
  * local_old.
  *
  * Cost:	nothing yet; READ: `bytes` in.  WRITE: `bytes` out.  Atomics: 16 out, 8 in.
@@ -121,8 +121,8 @@ int nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t
 /**
  * nam_async_poll -- the contexts of up to `max` requests that have finished.
  *
- * Returns their number, 0 if none has; or, once, the FABRIC code of the first request that failed:
- * then stop, as contexts of this call are lost.
+ * Returns their number, 0 if none has.  Once, it returns the FABRIC code of the first request that
+ * failed: then stop, as contexts of this call are lost.
  *
  * Suspends:	no; runs no other fiber.
  * Cost:	one look at the completion queue, 16 completions at the most.
@@ -159,7 +159,7 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  *	-ENOMEM			on this host
  *
  * Suspends:	only when the worker has no cached block of that server and stride.
- * Cost:	nothing from the cache; else one RPC for 16 blocks, then 32, ... 1,024, of each
+ * Cost:	nothing from the cache.  Else one RPC for 16 blocks, then 32, ... 1,024, of each
  *		server and stride; for no more than begin within 1 MiB.
  */
 NAM_FIBER_FN int nam_alloc(struct nam_worker *worker, uint32_t stride,
@@ -229,8 +229,8 @@ struct nam_call {
 /**
  * nam_rpc_call_many -- several requests, to one or more memory servers, and wait for all replies.
  *
- * They are carried out in any order.  Returns 0 if each was answered with status 0; else the first
- * rc in the order of `calls` that is not 0, each call having its own; or, and then none was sent:
+ * They are carried out in any order, and each call has its own rc.  Returns 0 if each was answered
+ * with status 0; else the first rc in the order of `calls` that is not 0.  If none was sent:
  *	-NAM_E_LIMIT	more than NAM_CALLS_MAX, no such slot, or a type 0
  *	-ENOMEM
  *

@@ -42,18 +42,18 @@ struct nam_index_change {
  *
  * Suspends:	yes, holding one leaf's remote lock.
  * Cost:	for all changes of a leaf, up to 64, one lock, one READ, one set of WRITEs and one
- *		release: that of one change, 2 round trips and 2 doorbells with a warm cache;
- *		node_bytes + 16 in.  Out are 88 bytes, 8 if entries came or went, and twice all
- *		from the first to the last word of entries that changed, with 16 more if these
+ *		release.  This is the cost of one change: 2 round trips and 2 doorbells with a warm
+ *		cache; node_bytes + 16 in.  Out are 88 bytes, 8 if entries came or went, and twice
+ *		all from the first to the last word of entries that changed.  16 more if these
  *		exceed 32 bytes; 32 in all if none did.
  *		A change that divides the leaf is carried out alone, and costs what it costs
  *		alone.  For several leaves the sum of these: they are not changed side by side.
  *		The call looks at 1,024 changes at a time, so order more than these by key.
- *		Coarse: 1 round trip for all of different keys, with up to 32 messages: one for
- *		each kind and memory server, of up to 253 changes of 8-byte keys.  A key that
- *		occurs n times takes n round trips.  Hybrid: as fine.
- *		Each counts as an operation of its kind; round trips and bytes of several count
- *		for the kind of the first in the order of keys.
+ *		Coarse: 1 round trip for all of different keys, with up to 32 messages.  A message
+ *		is for one kind and memory server, and has up to 253 changes of 8-byte keys.  A key
+ *		that occurs n times takes n round trips.  Hybrid: as fine.
+ *		Each counts as an operation of its kind.  Round trips and bytes of several count for
+ *		the kind of the first in the order of keys.
  * Bounded:	a leaf whose lock is not released costs each of its changes lock_timeout_ms.
  *		Full memory: of 1,024 changes at most nine wait for some to come back.
  * Progress:	a lock is held for one round trip, three in a split, and while 64 changes are

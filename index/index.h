@@ -2,9 +2,9 @@
 /*
  * index.h -- distributed B-link trees over the memory servers, used by any number of compute nodes.
  *
- * An index holds pairs (key, payload): keys of a fixed size between 8 and 64 bytes, compared as
- * unsigned big-endian byte strings, payloads of 8 bytes.  In a unique index a key occurs once; in a
- * non-unique one a pair occurs once, and pairs are ordered by key, then by payload.
+ * An index holds pairs (key, payload).  Keys have a fixed size of 8 to 64 bytes, compared as
+ * unsigned big-endian byte strings; payloads have 8 bytes.  In a unique index a key occurs once.
+ * In a non-unique one a pair occurs once, and pairs are ordered by key, then by payload.
  *
  * Every function takes the calling thread's worker and may be called from its fibers.  An index
  * handle may be shared by all workers of the client that opened it.
@@ -22,24 +22,24 @@
  * and, given an index,
  *	-NAM_E_DROPPED		it was dropped: close the handle
  *	-NAM_E_LOCK_ORPHANED	a client died as it wrote a node, and no redo record completes the
- *				node: the client had no memory for the record, the block of the
- *				record is gone, or WRITEs were reordered; the diag names the client
+ *				node.  The client had no memory for the record, the record's block
+ *				is gone, or WRITEs were reordered.  The diag names the client
  *	-NAM_E_RESTART_*	a bounded number of attempts met something else under way each time
  *	-NAM_E_PARTITION	its parts are not those of when it was opened: close the handle
  * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
  *
- * COST is in round trips, one wait for the fabric each, and bytes as counters.h counts them, with a
- * cache that knows all inner nodes, while no other client is at work, unless a line says otherwise.
- * Without a cache, and in a tree of one leaf, a change begins with a lookup: that takes as many
- * round trips more as the tree is high.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more
- * for each lock that is taken, one without NAM_CAP_ORDER_WRITE_ATOMIC one more for each that is
- * released after WRITEs, and one without NAM_CAP_ORDER_WRITES one more for each node written under
- * its lock.  tests/sim/cost_*_test.c assert all of it.
+ * COST is in round trips, one wait for the fabric each, and bytes as counters.h counts them.
+ * Unless a line says otherwise, the cache knows all inner nodes and no other client is at work.
+ * Without a cache, and in a tree of one leaf, a change begins with a lookup.  This takes one
+ * round trip more for each level.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more for
+ * each lock that is taken.  One without NAM_CAP_ORDER_WRITE_ATOMIC needs one more for each lock
+ * that is released after WRITEs.  One without NAM_CAP_ORDER_WRITES needs one more for each node
+ * written under its lock.  tests/sim/cost_*_test.c assert all of it.
  *
- * Costs are those of the fine-grained design.  Coarse: 1 RPC for each point operation; a scan 1 for
- * each page of a part, 4,072 bytes, the next one on its way while one is delivered; stat and verify
- * 1 for 256 nodes.  Hybrid: as fine, but all that is above leaves is an RPC: 1 where the cache does
- * not know the leaf, 1 to report a split and 1 READ, 1 for a merge.
+ * Costs are those of the fine-grained design.  Coarse: 1 RPC for each point operation.  A scan
+ * takes 1 for each page of a part, 4,072 bytes; the next one is on its way while one is delivered.
+ * stat and verify take 1 for 256 nodes.  Hybrid: as fine, but all that is above leaves is an RPC.
+ * It takes 1 where the cache does not know the leaf, 1 to report a split and 1 READ, 1 for a merge.
  */
 #ifndef NAM_INDEX_INDEX_H
 #define NAM_INDEX_INDEX_H
@@ -107,8 +107,8 @@ const struct nam_index_options *nam_index_properties(const struct nam_index *ind
 /**
  * nam_index_expect -- whether an index is what its user takes it for: nam_index_open() opens any.
  *
- * @expected	design, partitioning and key_bytes, of which those that are 0 do not matter, nor
- *		partitioning where the index has no parts; nothing else of it is looked at
+ * @expected	design, partitioning and key_bytes; those that are 0 do not matter, nor does
+ *		partitioning where the index has no parts.  Nothing else of it is looked at
  *
  * Returns 0 or a negative code; the diag says what the index is:
  *	-NAM_E_DESIGN		it is of another design or partitioning
@@ -129,8 +129,8 @@ int nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
  * Returns 0 or a negative code:
  *	-EINVAL, -NAM_E_NOINDEX, -NAM_E_CLUSTER		as nam_index_open()
  *	-NAM_E_LOCK_TIMEOUT	a collector or a bulk load is at work; nothing was changed
- *	-NAM_E_LOST		the name is gone; a memory server was restarted since the index was
- *				made, or a node cannot be read, so nodes could not be found and stay
+ *	-NAM_E_LOST		the name is gone.  A memory server was restarted since the index was
+ *				made, or a node cannot be read; nodes that were not found stay
  *				allocated
  *	-NAM_E_FABRIC_*		the name may be gone; nodes that were not given back stay allocated
  *
@@ -205,13 +205,13 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  * After any other code, FABRIC above all, it is unknown whether the pair was added.
  *
  * Suspends:	yes, holding the leaf's remote lock.
- * Cost:	2 round trips, 2 doorbells with a warm cache and no split; node_bytes + 16 in, 96
- *		out, and twice the entries that are written, of 16 bytes for keys of 8; 112 if
- *		these are more than 32 bytes.  2 round trips as well when the pair is there.
- *		With a split 6; 4 more for each full node above the leaf, which is split, too; and
- *		1 more where the last parent is the root, 8 more where the root is split and the
- *		tree grows.  Each new node takes 1 more if its block was used before, and an RPC
- *		if the block cache has none.
+ * Cost:	2 round trips, 2 doorbells with a warm cache and no split; node_bytes + 16 in.  Out
+ *		are 96, and twice the entries that are written, of 16 bytes for keys of 8; 112 if
+ *		these are more than 32 bytes.  2 round trips as well when the pair is there.  With a
+ *		split 6, and 4 more for each full node above the leaf, which is split, too.  1 more
+ *		where the last parent is the root; 8 more where the root is split and the tree
+ *		grows.  Each new node takes 1 more if its block was used before, and an RPC if the
+ *		block cache has none.
  * Progress:	writers of one process queue for a leaf; those of several back off.  A lock is held
  *		for one round trip, three in a split.
  * Source:	Ziegler et al., section 4.2; Lehman and Yao for splits; differs: index/README.md, D1
@@ -256,9 +256,9 @@ NAM_FIBER_FN int nam_index_update(struct nam_worker *worker, struct nam_index *i
  * Returns as nam_index_update(); after any other code it is unknown whether the key was removed.
  *
  * Suspends:	yes, holding the leaf's remote lock.
- * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in; 96 out, and twice the entries from
- *		this one to the end of the leaf, for those behind it move up; 112 if these are
- *		more than 32 bytes.  2 round trips also without such a key.
+ * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in.  Out are 96, and twice the entries
+ *		from this one to the leaf's end, as later ones move up; 112 if these exceed 32
+ *		bytes.  2 round trips also without such a key.
  */
 NAM_FIBER_FN int nam_index_delete(struct nam_worker *worker, struct nam_index *index,
 	const void *key) NAM_MUST_CHECK;

@@ -24,8 +24,7 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  * The pairs appear all at once, at the end; in parts, each part's at once, one shortly after the
  * other.
  *
- * Returns 0 or a negative code.  The index is as empty as before, and what was written is given
- * back, after
+ * Returns 0 or a negative code.  The index is as empty as before, and nodes are given back, after
  *	-EINVAL			fill_percent
  *	-NAM_E_NOTEMPTY		there is something in the index already
  *	-NAM_E_UNSORTED		input out of order; or equal keys in a unique index, equal pairs in
@@ -66,15 +65,16 @@ struct nam_index_stat {
 /**
  * nam_index_stat -- count what an index consists of.
  *
- * A moment's figures if others write meanwhile: what they move may be counted twice or not at all.
+ * A moment's figures if others write meanwhile: moved entries may be counted twice or not at all.
  *
  * Returns 0, or a negative code of those that all functions have.
  *
  * Suspends:	yes.  Nothing is held.
- * Cost:	2 round trips, and a walk along each level: 1 for its first node, 1 for each node of
- *		the level above, and 1 for every 16 children that this names, or less at its end;
- *		1 for each head node, behind which the 16 begin anew.  About 1 round trip per 8
- *		nodes of 1 KiB.  Without a cache first nodes and parents take a way from the root.
+ * Cost:	2 round trips, and a walk along each level.  This takes 1 for its first node and 1
+ *		for each node of the level above.  It takes 1 for every 16 children that such a node
+ *		names, or less at its end.  1 for each head node, behind which the 16 begin anew.
+ *		About 1 round trip per 8 nodes of 1 KiB.  Without a cache first nodes and parents
+ *		take a way from the root.
  */
 NAM_FIBER_FN int nam_index_stat(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
@@ -97,8 +97,8 @@ typedef void (*nam_index_violation_fn)(void *arg, unsigned invariant, const char
  * FABRIC code.
  *
  * Suspends:	yes.  Nothing is held.
- * Cost:	3 round trips; 1 for each inner node, and 1 for every 16 children that it names, or
- *		less at its end; 1 for each head node, behind which the 16 begin anew.
+ * Cost:	3 round trips.  1 for each inner node, and 1 for every 16 children that it names, or
+ *		less at its end.  1 for each head node, behind which the 16 begin anew.
  */
 NAM_FIBER_FN int nam_index_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
@@ -128,11 +128,11 @@ struct nam_collect_stat {
  * Suspends:	yes, holding at most one parent's lock and those of two neighbours and a head node
  *		under it, and the collector's word.
  * Cost:	5 round trips.  Walks as those of nam_index_stat() along all levels but the leaves',
- *		and 1 for every 16 children that a parent names; with head nodes a walk along the
+ *		and 1 for every 16 children that a parent names.  With head nodes a walk along the
  *		leaves, too.  About 1 per 5 nodes of 1 KiB, without head nodes per 13.
- *		9 for a merge, 12 through a head node; 3 for a new head node, 2 for one that is
+ *		9 for a merge, 12 through a head node.  3 for a new head node, 2 for one that is
  *		written anew, 5 for one that is taken out.  At the end 1 READ of 32 KiB if anything
- *		waits to be reused, and 2 before it if that was retired since the last pass.
+ *		waits to be reused.  2 before it if that was retired since the last pass.
  * Source:	Lanin and Shasha, 1986; differs: index/README.md, D4.
  */
 NAM_FIBER_FN int nam_index_collect(struct nam_worker *worker, struct nam_index *index,

@@ -46,9 +46,9 @@ struct nam_index_options {
 	enum nam_index_design design;	/* default fine */
 	enum nam_partitioning partitioning;	/* default hash; of fine nothing else */
 	/*
-	 * By range: where the parts of the second, third, ... memory server begin, in the order of
-	 * their ids: one key less than the index has servers, ascending, the first above the lowest
-	 * key there is.  Else, and of fine, NULL.
+	 * By range: the lowest keys of the second, third, ... memory server's part, in the order of
+	 * their ids.  They are one key less than the index has servers, ascending, the first above
+	 * the lowest key there is.  Else, and of fine, NULL.
 	 */
 	const void *bounds;
 	uint32_t bounds_count;		/* of these keys */

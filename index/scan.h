@@ -39,22 +39,22 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
  * Every leaf is seen as one whole image; the scan as a whole is not a snapshot.  Entries in the
  * range throughout are delivered exactly once; no others are.
  *
- * Returns 0 or a negative code.  The cursor keeps its place: a call that had delivered entries when
- * it failed returns them, and the next one goes on from there.  After a failure a call goes on,
- * too, as far as the place that failed.
+ * Returns 0 or a negative code.  The cursor keeps its place.  A call that had delivered entries
+ * when it failed returns them, and the next one goes on from there.  After a failure a call goes
+ * on, too, as far as the place that failed.
  *
  * Suspends:	yes, but READs of the next window are on their way while entries are delivered.
  * Cost:	over the whole scan 1 round trip and one doorbell per server for each window of
  *		leaves, node_bytes in for each leaf.  With a limit the first window has as many
- *		leaves as the limit suggests, at most 32 and 64 KiB; without one it has 4, and each
+ *		leaves as the limit suggests, at most 32 and 64 KiB.  Without one it has 4, and each
  *		next one up to twice as many.  The next is posted when half of what was asked for is
  *		used up.  So a scan of n > 32 leaves of 1 KiB with a limit takes
  *		1 + ceil((n - 32) / 16), and waits for the first only.  In reverse windows end with
  *		the parent, and the next waits.
  *		Without a cache windows end so, too.  The way down to the first parent is READ, and
- *		in reverse to each; forward, leaves behind it are READ one by one up to the first
- *		head node, and then 1 head node and a window of its leaves by turns; and near the
- *		far end a way down to each parent again, which says where that is.
+ *		in reverse to each.  Forward, leaves behind it are READ one by one up to the first
+ *		head node.  Then 1 head node and a window of its leaves are READ by turns.  Near the
+ *		far end a way down to each parent is READ again, which shows that end.
  * Source:	Ziegler et al., section 4.3 (head nodes); differs: index/README.md, D7.
  */
 NAM_FIBER_FN int nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,

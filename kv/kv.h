@@ -22,8 +22,9 @@
  *	-NAM_E_PARTITION	it is not what it was when it was opened: close the handle
  * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
  *
- * COST is in requests (RPC).  By the RPC transports srq and mailbox one takes 1 round trip; by
- * fetch 2, or 3 if the reply is longer than fetch_bytes; by datagram 1, and 1 more for each loss.
+ * COST is in requests (RPC).  By the RPC transports srq and mailbox one takes 1 round trip.  By
+ * fetch it takes 2, or 3 if the reply is longer than fetch_bytes; by datagram 1, and 1 more for
+ * each loss.
  *
  * A LONG VALUE has more than NAM_KV_MESSAGE_BYTES_MAX bytes.  It passes through blocks of 33,792
  * bytes of public memory on the key's memory server, which the worker keeps for later ones until it
@@ -76,8 +77,8 @@ NAM_FIBER_FN int nam_kv_create(struct nam_worker *worker, const char *name,
  *	-NAM_E_LOST		a memory server was restarted since it was made: drop it
  *
  * Suspends:	yes.
- * Cost:	1 RPC to the catalog's memory server and 1 to each; those that were added to the
- *		cluster after the store was made need not be asked, if their ids are higher.
+ * Cost:	1 RPC to the catalog's memory server and 1 to each.  Those that were added after the
+ *		store was made are not asked if their ids are higher.
  */
 NAM_FIBER_FN int nam_kv_open(struct nam_worker *worker, const char *name,
 	struct nam_kv **ret_kv) NAM_MUST_CHECK;
@@ -124,15 +125,15 @@ NAM_FIBER_FN int nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void 
  *				room for; the diag says which, and the lengths
  *
  * Suspends:	yes.
- * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.  Of a store with `onesided`:
- *		1 round trip of 2 READs, 512 bytes in, without the memory server's processor, if key
- *		and value have 48 bytes together at most; that RPC after it, if they have more, if
- *		the key is not there, or if it has just moved.  1 RPC more for the first GET of
- *		each partition, and after growth.
- *		A long value takes that RPC, without the value, and then 1 RPC more and 1 doorbell
- *		of READs, 1 for each block: 56 bytes and the key out, 40 and the value in.  If it
- *		is in several blocks, it takes another RPC: 48 bytes, 8 for each block, and the key
- *		out, 40 in.
+ * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.  Of a store with `onesided`: 1
+ *		round trip of 2 READs, 512 bytes in, if key and value have 48 bytes together at
+ *		most.  This takes no work of the memory server's processor.  That RPC follows if
+ *		they have more, if the key is not there, or if it has just moved.  1 RPC more for
+ *		the first GET of each partition, and after growth.
+ *		A long value takes that RPC, without the value, then 1 RPC more and 1 doorbell of
+ *		READs, 1 for each block.  This is 56 bytes and the key out, 40 and the value in.  If
+ *		it is in several blocks, it takes another RPC: 48 bytes, 8 for each block, and the
+ *		key out, 40 in.
  */
 NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key,
 	uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes) NAM_MUST_CHECK;
@@ -143,12 +144,12 @@ NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const 
  * Returns 0 or a negative code:
  *	-NAM_E_LIMIT		the key is empty or too long, or the value too long
  *	-NAM_E_REMOTE_FULL	mode store: the key's partition has no room; mode cache: the pair is
- *				larger than the partition; a value that the key has is still there
+ *				larger than the partition.  A value that the key has is still there
  *
  * Suspends:	yes.
- * Cost:	1 RPC; 40 bytes, key and value out, 24 in.  Of a long value, 1 doorbell of WRITEs,
- *		1 for each block, and then 1 RPC: 48 bytes, 8 for each block, key and value out, 24
- *		in.
+ * Cost:	1 RPC; 40 bytes, key and value out, 24 in.  Of a long value, 1 doorbell of WRITEs, 1
+ *		for each block, and then 1 RPC.  This is 48 bytes, 8 for each block, key and value
+ *		out, 24 in.
  */
 NAM_FIBER_FN int nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key,
 	uint32_t key_bytes, const void *value, uint32_t value_bytes) NAM_MUST_CHECK;
@@ -184,13 +185,13 @@ struct nam_kv_item {
  * its answer; or a negative code, and then none has.
  *
  * Suspends:	yes.
- * Cost:	1 RPC to each memory server that keeps some of the keys, up to 8 at a time; more if
- *		keys or values of one memory server exceed a message of 4,096 bytes (17 bytes and
- *		the lengths of the keys out; 32, and for each key 8 and its value, in), or for more
- *		than 1,024 keys.  Of a store with `onesided`, at first 1 round trip for each 20
- *		keys: 2 READs, 512 bytes in, for each; requests are for those that nam_kv_get()
- *		would ask for.  Long values are got one after the other, each without the first
- *		RPC of nam_kv_get().
+ * Cost:	1 RPC to each memory server that keeps some of the keys, up to 8 at a time.  More if
+ *		keys or values of one memory server exceed a message of 4,096 bytes, or for more
+ *		than 1,024 keys.  Out are 17 bytes and the lengths of the keys; in are 32, and for
+ *		each key 8 and its value.  Of a store with `onesided`, at first 1 round trip for
+ *		each 20 keys: 2 READs, 512 bytes in, for each.  Requests are for those that
+ *		nam_kv_get() would ask for.  Long values are got one after the other, each without
+ *		the first RPC of nam_kv_get().
  */
 NAM_FIBER_FN int nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv,
 	struct nam_kv_item *items, uint32_t count) NAM_MUST_CHECK;

@@ -46,7 +46,7 @@ struct nam_server_options {
 	uint64_t region_bytes;	/* 0: a sixteenth, 16 to 256 MiB; the last one may be smaller */
 	/*
 	 * So much more this process takes if the memory of other memory servers moves to it
-	 * (nam_server_drain()): each keeps its id, and has an address beside `listen`.
+	 * (nam_server_drain()).  Each keeps its id, and has an address beside `listen`.
 	 */
 	uint64_t spare_bytes;
 	enum nam_pages pages;
@@ -90,8 +90,8 @@ const char *nam_log_quote(const char *value, char *text, size_t size);
 void nam_server_options_init(struct nam_server_options *options);
 
 /*
- * Whether the options are in their ranges and fit together, whatever the host has left: 0, or a
- * negative code with a message in *diag, as of nam_server_start().
+ * Whether the options are in their ranges and fit together, whatever the host has left.  Returns 0,
+ * or a negative code with a message in *diag, as of nam_server_start().
  */
 int nam_server_check(const struct nam_server_options *options,
 	struct nam_diag *diag) NAM_MUST_CHECK;

@@ -5,8 +5,8 @@
  * A record is bytes under a key of bytes.  A transaction reads several records
  * (nam_records_get_all) or writes several (nam_records_put_all), on any memory servers.
  * Transactions are read atomic (P. Bailis et al., "Scalable Atomic Visibility with RAMP
- * Transactions", SIGMOD 2014): of the records that a reader reads, it sees all that another
- * transaction wrote, or something newer, or none of it.  No transaction waits for another.  If two
+ * Transactions", SIGMOD 2014).  Of its records, a reader sees all that another transaction
+ * wrote, or something newer, or none of it.  No transaction waits for another.  If two
  * transactions write the same record, the later timestamp wins.  Timestamps are unique, and later
  * than all that the client has seen and than all that they replace.
  *
@@ -16,7 +16,7 @@
  * are of one-sided stores; txn/README.md has those of served ones.
  *
  * Every function takes the calling thread's worker and may be called from its fibers.  All workers
- * of a client may share a handle, as one session: it reads its own writes, and nothing older than
+ * of a client may share a handle, as one session.  It reads its own writes, and nothing older than
  * its earlier reads.
  *
  * ERRORS: every function that suspends (NAM_FIBER_FN) may also return
@@ -123,8 +123,8 @@ const struct nam_records_options *nam_records_properties(const struct nam_record
  * nam_records_star -- whether this handle reads by cached addresses (GET*), or asks memory servers
  * (GET, GET+).  By default it reads, where versions name their siblings.
  *
- * Returns 0; or -EINVAL, and the diag says why: in a one-sided store no memory server answers; or
- * the algorithm is not RAMP_FAST, and a reader by address would miss half of a transaction.
+ * Returns 0; or -EINVAL, and the diag says why.  In a one-sided store no memory server answers;
+ * without RAMP_FAST a reader by address would miss half of a transaction.
  */
 int nam_records_star(struct nam_worker *worker, struct nam_records *records, int star)
 	NAM_MUST_CHECK;
@@ -172,9 +172,9 @@ struct nam_record_get {
  * Cost:	1 round trip, 1 READ for each record, if the cached addresses are of the latest
  *		versions.  If they are not: 2 more.  If none is cached: 2, and nam_index_lookup()
  *		for each.  If a transaction is half committed: 1 more to read the other half, and 2
- *		to commit it for its writer; 3 if that record was not read lately.  RAMP_LOCKING: 2,
- *		with 2 messages to each memory server; as much again for each refusal; and 3 more to
- *		end a transaction of a late or dead client.
+ *		to commit it.  It takes 3 if that record was not read lately.  RAMP_LOCKING: 2, with
+ *		2 messages to each memory server; as much again for each refusal.  3 more to end a
+ *		transaction of a late or dead client.
  * Progress:	does not wait, except to find a record at first as nam_index_lookup() does;
  *		RAMP_LOCKING: waits for writers of these records; older transactions go first.
  * Source:	GET*; differs: txn/README.md, D1 to D4.
@@ -225,7 +225,7 @@ struct nam_record_put {
  *	-NAM_E_LOCK_TIMEOUT	RAMP_LOCKING: as nam_records_get_all()
  * After a FABRIC code all of it was written, or nothing, or readers complete it.
  *
- * Cost:	2 round trips: for each record 1 WRITE, 1 READ of 16 bytes, then 2 CAS; a doorbell
+ * Cost:	2 round trips: for each record 1 WRITE, 1 READ of 16 bytes, then 2 CAS.  A doorbell
  *		for 20 of them on each memory server touched.  1 more if the replaced version was
  *		not read or written lately, if another client commits meanwhile, or if clocks
  *		differ.  New keys: 1 lookup and 1 insert each beforehand, and 1 round trip with 1
@@ -267,9 +267,9 @@ struct nam_records_collected {
 /**
  * nam_records_collect -- give back replaced versions, and end transactions of dead clients.
  *
- * A record of a served store keeps its last replaced version until it is written again; the
- * collector gives that version back 100 ms after the replacement.  A client without a connection to
- * any memory server is dead.  If all of its transaction is prepared, or has something newer, the
+ * A record of a served store keeps its last replaced version until it is written again.  The
+ * collector gives it back 100 ms after the replacement.  A client without a connection to any
+ * memory server is dead.  If all of its transaction is prepared, or has something newer, the
  * collector commits it; if not, it aborts it.  RAMP_SMALL and RAMP_HYBRID: if the version of the
  * leading record is replaced and gone, another version stays until its own record has something
  * newer.  RAMP_LOCKING: locks of dead clients are terminated.
@@ -283,10 +283,10 @@ struct nam_records_collected {
  *	-NAM_E_FABRIC_*		a memory server did not answer, so no client is known to be dead
  *	-NAM_E_RESTART_*, -NAM_E_LOCK_*	of the index of the keys: as nam_cursor_next()
  *
- * Cost:	a scan of the index; for each 32 records 2 round trips, and 1 to give versions back;
- *		1 for each version that is not the latest.  For each 32 records some of which are
- *		prepared, or written with others in a one-sided store: 1 RPC to each memory server,
- *		and 3 round trips for each transaction of a dead client (served: 4 more for the
+ * Cost:	a scan of the index.  For each 32 records 2 round trips, and 1 to give versions
+ *		back; 1 for each version that is not the latest.  For each 32 records some of which
+ *		are prepared, or written with others in a one-sided store: 1 RPC to each memory
+ *		server.  3 round trips for each transaction of a dead client (served: 4 more for the
  *		first).  RAMP_SMALL and RAMP_HYBRID: 4 to 6, for each version if it can't be
  *		committed; twice if a record only has something newer, 100 ms later.
  */

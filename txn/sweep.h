@@ -16,8 +16,8 @@ extern "C" {
 
 /*
  * used = named + freed + those that living clients have, or that nam_keep() gave to none.
- * Meanwhile `named`, without versions of records, of those that were `used` when it began, and the
- * last three say how far the sweep is, for nam_worker_stop_when().
+ * During the sweep, `named` counts no versions of records, and only blocks `used` when it began.
+ * `named` and the last three then show its progress, for nam_worker_stop_when().
  */
 struct nam_sweep_stat {
 	struct nam_blocks used;		/* of all clients, before the end of the sweep */
@@ -45,7 +45,7 @@ struct nam_sweep_stat {
  * meanwhile, its blocks are for the next sweep.
  *
  * Returns 0 or a negative code, and the worker's diag says why.  Some entries and parts may be gone
- * then, and blocks of those memory servers that had answered; the rest is for the next sweep.
+ * then, and blocks of those memory servers that had answered.  The rest is for the next sweep.
  *	-NAM_E_LOCK_TIMEOUT	another client sweeps, completes transactions, is stopped, or is in
  *				a long operation; it is named
  *	-EAGAIN			another sweep has begun
@@ -59,11 +59,11 @@ struct nam_sweep_stat {
  *
  * Suspends:	yes.  nam_worker_pace() limits what it looks at.  Blocks are reusable by the next
  *		client that lacks memory.
- * Cost:	an RPC to each memory server, and 3 for each 4,096 blocks of it; a walk of each
- *		index, as nam_index_stat(), and one RPC for each 506 nodes; for each record store
- *		nam_records_collect(), a scan of its keys and one RPC for each 506 records; for
- *		each index of a table a scan, and one RPC to each memory server for 64 entries;
- *		then about 50 ms for clients to report.
+ * Cost:	an RPC to each memory server, and 3 for each 4,096 blocks of it.  A walk of each
+ *		index, as nam_index_stat(), and one RPC for each 506 nodes.  For each record store
+ *		nam_records_collect(), a scan of its keys and one RPC for each 506 records.  For
+ *		each index of a table a scan, and one RPC to each memory server for 64 entries.
+ *		Then about 50 ms for clients to report.
  */
 NAM_FIBER_FN int nam_sweep(struct nam_worker *worker, bool dry,
 	struct nam_sweep_stat *ret_stat) NAM_MUST_CHECK;

@@ -3,9 +3,9 @@
  * table.h -- rows of columns under a primary key, found by the values of columns, too.
  *
  * A row is some columns of bytes under a key of bytes.  A secondary index leads from a column's
- * values to the rows that have them.  Rows and indexes are read atomic together: of the rows that a
- * read or a scan covers, it sees all that another transaction wrote, or something newer, or none of
- * it.  A row is never found without its index entry, nor an entry without its row.
+ * values to the rows that have them.  Rows and indexes are read atomic together.  Of its rows, a
+ * read or a scan sees all that another transaction wrote, or something newer, or none of it.  A row
+ * is never found without its index entry, nor an entry without its row.
  *
  * Rows are records of a one-sided store (records.h): memory servers do nothing here.  One
  * transaction can write several tables of a store.
@@ -239,10 +239,10 @@ struct nam_table_row {
  *
  * Suspends:	yes.
  * Cost:	that of nam_cursor_next() for as many entries as there are rows and versions lately
- *		replaced; 1 round trip for each 16 of them, 2 where the version has been replaced;
- *		1 for each 16 records that were written together with one of these rows, and are
- *		no rows of the range.  With a limit all rows are read whose values begin, as far as
- *		the index has them, like that of the last one, and up to as many again.
+ *		replaced.  1 round trip for each 16 of them, 2 where the version has been replaced.
+ *		1 for each 16 records that were written together with one of these rows, and are no
+ *		rows of the range.  With a limit all rows are read whose values begin like that of
+ *		the last one, as far as the index has them.  Up to as many more are read.
  * Source:	txn/README.md, "Tables".
  */
 NAM_FIBER_FN int nam_table_scan(struct nam_worker *worker, struct nam_table *table,
@@ -269,7 +269,7 @@ typedef void (*nam_table_violation_fn)(void *arg, const char *text);
  *
  * @ret_violations	how many rows lack an entry, or are there in two
  *
- * Cost:	a scan of the index of the store's keys, of each index of the table, a lookup in
+ * Cost:	a scan of the index of the store's keys and of each index of the table.  A lookup in
  *		these for each row, and 2 round trips for each 16 records.
  */
 NAM_FIBER_FN int nam_table_verify(struct nam_worker *worker, struct nam_table *table,

@@ -7,8 +7,8 @@
  * none are dropped, and neither side hears of it.
  *
  * endpoint_open may need a connection of the domain, which shows the device and the port.
- * endpoint_place may look a new place up on the network: on Ethernet the kernel asks for the
- * hardware address, and a host that does not answer holds the caller for a second.
+ * endpoint_place may look a new place up on the network.  On Ethernet the kernel asks for the
+ * hardware address; a host that does not answer holds the caller for a second.
  */
 #ifndef NAM_COMMON_FABRIC_ENDPOINT_H
 #define NAM_COMMON_FABRIC_ENDPOINT_H

@@ -19,13 +19,13 @@
  * complete as soon as it is copied; then it proves only that its buffer is free.
  *
  * A request that fails (an address outside of registered memory, a dead peer) completes with its
- * error, signalled or not, and breaks its queue pair: later posts complete with the same error.  A
+ * error, signalled or not.  It breaks its queue pair: later posts complete with the same error.  A
  * SEND waits until the receiver has room, and so do later requests of that queue pair.
  *
  * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread; no domain does.
  *
- * Without a card, processors carry requests out: the owner of a cq serves the peers of its queue
- * pairs while it is in cq_poll or cq_wait, even with timeout 0, and at no other time.
+ * Without a card, processors carry requests out.  The owner of a cq serves the peers of its queue
+ * pairs only while it is in cq_poll or cq_wait, even with timeout 0.
  */
 #ifndef NAM_COMMON_FABRIC_FABRIC_H
 #define NAM_COMMON_FABRIC_FABRIC_H
@@ -235,8 +235,8 @@ struct nam_fabric_ops {
 		uint64_t peer_name);
 
 	/*
-	 * Datagrams between clients.  They may be lost, or arrive late, twice, or in another order;
-	 * a datagram may come from anywhere, so its receiver checks it.  -NAM_E_FABRIC_CAPABILITY:
+	 * Datagrams between clients.  They may be lost, or arrive late, twice, or in another order.
+	 * A datagram may come from anywhere, so its receiver checks it.  -NAM_E_FABRIC_CAPABILITY:
 	 * this provider or network has none, or the domain has no connection yet to show the way.
 	 * The endpoint belongs to the thread of the cq.  After datagrams have arrived the cq yields
 	 * NAM_WC_DATAGRAM, with `context`, at least once; cq_wait ends then.
@@ -264,7 +264,7 @@ struct nam_fabric_ops {
 	/*
 	 * The request is consumed either way.  The thread that owns options->cq may poll it
 	 * meanwhile.  When the client goes away, that cq yields NAM_WC_CLOSED, and its owner calls
-	 * qp_destroy, possibly before accept has returned: the owner's data must hang on
+	 * qp_destroy.  This may precede accept's return, so the owner's data hangs on
 	 * options->user.
 	 */
 	int (*accept)(struct nam_listener *listener, struct nam_cm_request *request,
@@ -273,9 +273,9 @@ struct nam_fabric_ops {
 	void (*reject)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_hello *reply);
 	/*
-	 * Of a NAM_CM_REQUEST.  The request is consumed, and comes again with the client's answer,
-	 * once; or never, if the client is gone or silent, or if too many wait for their answers.
-	 * In the thread that polls the listener.
+	 * Of a NAM_CM_REQUEST.  The request is consumed, and comes again once, with the client's
+	 * answer.  It does not if the client is gone or silent, or if too many wait for their
+	 * answers.  In the thread that polls the listener.
 	 */
 	void (*challenge)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_hello *challenge);

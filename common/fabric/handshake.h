@@ -2,9 +2,9 @@
 /*
  * handshake.h -- how a client and a memory server connect.
  *
- * A client says hello; the listener may challenge it, and the client answers; the listener accepts
- * or rejects, with a reply.  InfiniBand's connection manager leaves less room to the client than to
- * the listener.
+ * A client says hello.  The listener may challenge it, and the client answers.  The listener
+ * accepts or rejects, with a reply.  InfiniBand's connection manager leaves less room to the client
+ * than to the listener.
  */
 #ifndef NAM_COMMON_FABRIC_HANDSHAKE_H
 #define NAM_COMMON_FABRIC_HANDSHAKE_H
@@ -27,22 +27,22 @@ struct nam_hello {
 };
 
 /*
- * The client's answer to a challenge: 0 with *answer, or the negative code that ends the attempt to
- * connect, with its text in *diag (may be NULL).  Runs once for each attempt.
+ * The client's answer to a challenge: 0 with *answer, or the negative code that ends the attempt,
+ * with its text in *diag (may be NULL).  Runs once for each attempt.
  */
 typedef int nam_answer_fn(void *arg, const struct nam_hello *challenge, struct nam_hello *answer,
 	struct nam_diag *diag);
 
 /*
- * The client judges the reply of a listener that accepts, and may shorten it: 0, or the negative
- * code that ends the attempt to connect, with its text in *diag (may be NULL).
+ * The client validates the reply of a listener that accepts, and may shorten it.  Returns 0, or the
+ * negative code that ends the attempt, with its text in *diag (may be NULL).
  */
 typedef int nam_welcome_fn(void *arg, struct nam_hello *reply, struct nam_diag *diag);
 
 /*
  * A listener has dropped a client that was neither accepted nor rejected.  -NAM_E_FABRIC_TIMEOUT:
- * it was silent for too long, or others needed its place; -NAM_E_FABRIC_PEER_DEAD: it has left;
- * other codes: it said nothing valid, or the host lacks memory or descriptors.
+ * it was silent for too long, or others needed its place.  -NAM_E_FABRIC_PEER_DEAD: it has left.
+ * Other codes: its message was invalid, or the host lacks memory or descriptors.
  */
 typedef void nam_dropped_fn(void *owner, const char *peer, int why);
 
