@@ -45,9 +45,9 @@ struct nam_cluster {
 /**
  * nam_cluster_parse -- read a cluster text: addresses with commas between, or '@' and a file name.
  *
- * Returns 0; -EINVAL with the place and the remedy in *diag; -errno when the file cannot be read;
- * -NAM_E_CLUSTER for one address or one id twice; -NAM_E_LIMIT for too many servers.
- * *ret_cluster is untouched on failure.
+ * Returns 0; -EINVAL with the place and the remedy in *diag; -errno when the file cannot be read.
+ * -NAM_E_CLUSTER for one address or one id twice; -NAM_E_LIMIT for too many servers.  *ret_cluster
+ * is untouched on failure.
  */
 int nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster,
 	struct nam_diag *diag) NAM_MUST_CHECK;
@@ -56,8 +56,8 @@ int nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster,
 const char *nam_cluster_address_limit(const char *address);
 
 /*
- * The address of a memory server within the process of the one at `address`: with a port that is
- * number * NAM_SERVERS_MAX above, or with ".NUMBER" at its end.  0, -ERANGE or -ENAMETOOLONG.
+ * The address of a memory server within the process of the one at `address`.  Its port is higher
+ * by number * NAM_SERVERS_MAX, or it has ".NUMBER" at its end.  0, -ERANGE or -ENAMETOOLONG.
  */
 int nam__cluster_address_beside(const char *address, uint32_t number, char *ret,
 	size_t size) NAM_MUST_CHECK;

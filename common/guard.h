@@ -7,8 +7,8 @@
  *	if (NAM_GUARD(NODE_HASH) && hash != expected)
  *		return -NAM_E_RESTART_TORN;
  *
- * where NAM_GUARD(...) is constant true, unless the build has NAM_SIM_POINTS: then it is a bit that
- * nam_guard_off("node-hash") clears, and the simulator must find what goes wrong without it.
+ * where NAM_GUARD(...) is constant true, unless the build has NAM_SIM_POINTS.  Then it is a bit
+ * that nam_guard_off("node-hash") clears, and the simulator must find the resulting failure.
  *
  * If a guard is an order of steps, the wrong order is a function of tests/sim/litmus_mutants.c.
  */

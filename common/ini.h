@@ -22,7 +22,7 @@ typedef int (*nam__ini_key_fn)(void *arg, const struct nam__ini *ini, const char
  * @kind	what it is, for messages: "cluster file"
  * @section	how a section is written, for messages: "[server N]"
  *
- * Returns 0; what take returned; -errno if the file cannot be read; -EINVAL for a line that is too
+ * Returns 0; what take returned; -errno if the file cannot be read.  -EINVAL for a line that is too
  * long, or neither a section nor a key.
  */
 int nam__ini_read(const char *path, const char *kind, const char *section, nam__ini_key_fn take,

@@ -279,15 +279,15 @@ struct nam_version_leader {
 };
 
 /*
- * Nodes are this much further apart than they are long: NICs serialise atomics by the low 12
- * address bits, and lock words at 1 KiB strides would fall into four slots of 4,096.  The redo
- * record of the last change of the node lies there: index/node/redo.h.
+ * Nodes are this much further apart than they are long.  NICs serialise atomics by the low 12
+ * address bits; lock words at 1 KiB strides would fall into four slots of 4,096.  The redo record
+ * of the last change of the node lies there: index/node/redo.h.
  */
 #define NAM_NODE_STAGGER_BYTES 64u
 
 /*
- * Whether blocks of that stride may be nodes.  Their first words are locks, and stay what they are
- * when blocks are reused: nothing else may have such a stride.
+ * Whether blocks of that stride may be nodes.  Their first words are locks, and stay so when blocks
+ * are reused.  So nothing else may have such a stride.
  */
 static inline bool
 nam_stride_is_of_nodes(uint32_t stride)

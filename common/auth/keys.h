@@ -49,8 +49,8 @@ int nam__role_find(const char *name);
  * nam__auth_keys_read -- read a key file.
  *
  * Without may_be_empty a file needs a key.  Returns 0; -EINVAL with file, line and remedy in *diag;
- * -EACCES if others than its owner and group may read the file, or others than its owner may change
- * it; -errno if it cannot be read; -NAM_E_LIMIT for more than NAM_AUTH_KEYS_MAX keys.
+ * -errno if it cannot be read.  -EACCES if others than its owner and group may read the file, or
+ * others than its owner may change it.  -NAM_E_LIMIT for more than NAM_AUTH_KEYS_MAX keys.
  */
 int nam__auth_keys_read(const char *path, bool may_be_empty, struct nam__auth_keys **ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;

@@ -10,12 +10,12 @@
  * A proof is HMAC-SHA-512/256 over all bytes before it, under the key, with a label for each side.
  * So it serves for one hello, one server, one boot, one pair of nonces and one direction.
  *
- * A hello that names a client (its id and incarnation) needs the voucher that the lead gave to the
- * holder of that key with the name: HMAC over both under an admin's key, which other holders do not
- * know.  The client's proof is over the voucher, too, which is not sent.  A copy of the view has a
- * voucher of the lead, too, unless an admin sends it.
+ * A hello that names a client (its id and incarnation) needs a voucher.  The lead gave it to the
+ * holder of that key with the name.  It is an HMAC over both under an admin's key, which other
+ * holders do not know.  The client's proof is over the voucher, too, which is not sent.  A copy of
+ * the view has a voucher of the lead, too, unless an admin sends it.
  *
- * This tells the holder that opens a connection.  It does not protect later messages: tcp is not
+ * This tells the holder that opens a connection.  It does not protect later messages.  tcp is not
  * encrypted, and the number of a queue pair is in no proof.  A relay that forwards all bytes
  * unchanged is inside the connection afterwards.
  */

@@ -56,8 +56,8 @@ void nam__proof_write(struct nam__proof *proof, uint64_t nonce);
 void nam__boot_id(char *ret_text);
 
 /*
- * Map a descriptor's file of a process, `bytes` bytes.  NULL on failure: what is no sealed memory
- * file of that size is not touched.  The caller unmaps it.
+ * Map a descriptor's file of a process, `bytes` bytes.  NULL on failure: only a sealed memory file
+ * of that size is touched.  The caller unmaps it.
  */
 void *nam__colocated_map(uint64_t pid, int fd, uint64_t bytes, bool writable);
 /* Whether that process has been told the number. */

@@ -2,9 +2,9 @@
 /*
  * pending_accepts.h -- clients of socket listeners that are to say hello, or to answer a challenge.
  *
- * A silent client delays no other.  It is dropped when its time is up, or when places or
- * descriptors run out: the longest silent of a peer that has more than its share, else of all.
- * One thread, except for nam__pending_accepts_wake().
+ * A silent client delays no other.  It is dropped when its time is up.  When places or descriptors
+ * run out, the longest silent goes: of a peer that has more than its share, else of all.  One
+ * thread, except for nam__pending_accepts_wake().
  */
 #ifndef NAM_COMMON_FABRIC_PENDING_ACCEPTS_H
 #define NAM_COMMON_FABRIC_PENDING_ACCEPTS_H

@@ -91,8 +91,8 @@ struct nam__greeted {
 
 /*
  * fabric.c: which of NAM__GREETED_MAX has to go, of one at the least.  If a peer has more than a
- * quarter of the places, the oldest of the peer with the most, so that no peer keeps others out;
- * else the oldest of all, so that many peers do not, either.
+ * quarter of the places, it is the oldest of the peer with the most.  So no peer keeps others out.
+ * Otherwise it is the oldest of all, so that many peers do not, either.
  */
 uint32_t nam__greeted_choose(const struct nam__greeted greeted[NAM__GREETED_MAX]);
 

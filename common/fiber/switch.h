@@ -2,10 +2,10 @@
 /*
  * switch.h -- the inside of a fiber, and its inline switch.
  *
- * Internal: for fiber.c and compute/worker/worker.c.  On x86-64 the switch is ours; elsewhere it is
- * Boost.Context's jump_fcontext, which is called but leaves with a jump: after each switch the
- * return predictor mispredicts all returns of the resumed fiber.  Without a call, two frames deep,
- * one switch costs 8 ns instead of 24 ns; bare, 1 ns instead of 5 ns (EPYC, gcc 12).
+ * Internal: for fiber.c and compute/worker/worker.c.  On x86-64 the switch is ours.  Elsewhere it
+ * is Boost.Context's jump_fcontext, which is called but leaves with a jump.  So after each switch
+ * the return predictor mispredicts all returns of the resumed fiber.  Without a call, two frames
+ * deep, one switch costs 8 ns instead of 24 ns; bare, 1 ns instead of 5 ns (EPYC, gcc 12).
  *
  * ASSUMPTIONS: both fibers belong to the calling thread and differ; `from` is the one that runs.
  * The floating-point control words are the thread's, not the fiber's.
@@ -25,8 +25,8 @@
 #endif
 
 /*
- * TSan counts the calls on each stack; a function that told it of the switch and returned before
- * the jump would be counted out of the other stack.
+ * TSan counts the calls on each stack.  If a function told it of the switch and returned before the
+ * jump, it would be counted out of the other stack.
  */
 #define NAM_FIBER_INLINE inline __attribute__((always_inline))
 
@@ -95,9 +95,9 @@ nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
 
 /*
  * The target of a suspended fiber's context: its frame pointer, then where to go on.  There a new
- * fiber enters a function of two arguments, which are in the registers that the ABI wants them in;
- * a resumed one finds `from`, which jumped to it, in rdi.  All other registers are lost to the
- * compiler, which keeps on the stack what it still needs and no more.
+ * fiber enters a function of two arguments, which are in the registers of the ABI.  A resumed one
+ * finds `from`, which jumped to it, in rdi.  All other registers are lost to the compiler, which
+ * keeps on the stack what it still needs and no more.
  */
 static NAM_FIBER_INLINE struct nam_fiber *
 nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)

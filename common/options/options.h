@@ -3,8 +3,8 @@
  * options.h -- the command line of a program, as one table over glibc's argp.
  *
  * A row names the option, the field that it sets, its bounds and its help.  The table makes the
- * parser, --help, --usage, the usage errors, which name the flag, and the lists of options in the
- * man page: the hidden option --mdoc prints them.
+ * parser, --help, --usage and the usage errors, which name the flag.  It also makes the lists of
+ * options in the man page: the hidden option --mdoc prints them.
  */
 #ifndef NAM_COMMON_OPTIONS_OPTIONS_H
 #define NAM_COMMON_OPTIONS_OPTIONS_H

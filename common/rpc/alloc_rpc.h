@@ -8,8 +8,8 @@
 #include "common/rpc/rpc.h"
 
 /*
- * ALLOC, FREE.  A block changes its stride by RECLAIM only, so a word that was a lock
- * stays a lock for every client that may know its address.
+ * ALLOC, FREE.  A block changes its stride by RECLAIM only.  So a word that was a lock stays a lock
+ * for every client that may know its address.
  */
 struct nam_rpc_alloc_request {
 	uint32_t stride;	/* bytes, a multiple of 64 */
@@ -36,11 +36,11 @@ struct nam_rpc_free_request {
 };
 
 /*
- * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: blocks that
- * waited and that no reader can see become free; runs without used blocks are held, for their own
- * stride only; and REGIONS says of unused regions that they are of the kind that is wanted, or
- * private, on their way there.  RETURN, once no client knows an address in the runs or holds
- * another opinion of the regions: their memory is carved again, for any stride.
+ * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: blocks that waited
+ * and that no reader can see become free.  Runs without used blocks are held, for their own stride
+ * only.  REGIONS says of unused regions that they are of the wanted kind, or private, on their way
+ * there.  RETURN, once no client knows an address in the runs or holds another opinion of the
+ * regions: their memory is carved again, for any stride.
  */
 enum nam_rpc_reclaim_step {
 	NAM_RPC_RECLAIM_HOLD = 1,

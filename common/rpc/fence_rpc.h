@@ -2,8 +2,8 @@
 /*
  * fence_rpc.h -- requests about the end of a client, which is over only when it can no longer act.
  *
- * A client whose session connection closed is FENCING: it is not alive, and not dead either, for
- * other queue pairs of it may be.  Any client makes it DEAD:
+ * A client whose session connection closed is FENCING.  It is not alive.  It is not dead either,
+ * for other queue pairs of it may be alive.  Any client makes it DEAD:
  *
  *	NEXT	the lead: a client that is FENCING
  *	CLOSE	any memory server: refuse it from now on, and close all its queue pairs

@@ -2,11 +2,11 @@
 /*
  * frame.h -- a message in memory that the other side polls or READs, and what lies around it.
  *
- * A connection with mailboxes has two shares (fabric.h): the memory server's, with a ring of
- * request frames that the client WRITEs and a ring of reply frames that it may READ; and the
- * client's, with a word and a ring of reply frames that the memory server WRITEs.  Request number
- * s, counted from 1, lies in place s % NAM_FRAMES of the first ring, and its reply in that place of
- * the others.  A client does not use a place again before it has taken the reply.
+ * A connection with mailboxes has two shares (fabric.h).  The memory server's has a ring of request
+ * frames that the client WRITEs and a ring of reply frames that it may READ.  The client's has a
+ * word and a ring of reply frames that the memory server WRITEs.  Request number s, counted from 1,
+ * lies in place s % NAM_FRAMES of the first ring, and its reply in that place of the others.  A
+ * client does not use a place again before it has taken the reply.
  *
  *	offset	size	field	written by	a reader may assume
  *	0	8	front	with the frame	new-message indicator: a number other than the one
@@ -21,16 +21,16 @@
  * An empty one says that the reply, if there is one, comes by SEND: it was too long for a frame.
  *
  * With an unreliable queue pair (fabric.h) requests are WRITTEN over that and replies come as
- * datagrams, frames, too. Either may be lost, so a client writes a request again that has not been
- * answered after a while, into the same place, its try one higher.  A memory server looks at all
- * places.  It carries out what has a higher number than the last from that place, answers another
+ * datagrams, frames, too.  Either may be lost.  So after a while a client writes an unanswered
+ * request again, into the same place, its try one higher.  A memory server looks at all places.  It
+ * carries out a request whose number is higher than the last from that place.  It answers another
  * try of that one with the reply that it has kept, and nothing else.  A client that gives up may
  * use the place again.
  *
- * The word in the client's share is of the memory server's "turns": it goes to sleep after turn n,
- * and wants a wake.  The client WRITEs its request, waits for the completion, then looks at the
- * word; the memory server WRITEs the word, waits for the completion, then looks for requests.  So
- * one of them sees the other.  A wake is a SEND of 8 bytes, once for each turn.  Waking up takes
+ * The word in the client's share says of the memory server's "turns" that it goes to sleep after
+ * turn n, and wants a wake.  The client WRITEs its request, waits for the completion, then looks at
+ * the word.  The memory server WRITEs the word, waits for the completion, then looks for requests.
+ * So one of them sees the other.  A wake is a SEND of 8 bytes, once for each turn.  Waking up takes
  * longer than a client likes to spin, so the memory server sends a wake, too, after its reply.
  */
 #ifndef NAM_COMMON_RPC_FRAME_H
@@ -173,7 +173,7 @@ nam_frame_is_new(const struct nam_frame *frame, uint32_t number)
  * @frame	changed by the caller only
  * @size	how much of it there is
  *
- * Returns 0, with the message's length and the flags; -EAGAIN if it is another message's, or not
+ * Returns 0, with the message's length and the flags.  -EAGAIN if it is another message's, or not
  * yet all there; -NAM_E_LIMIT if it is longer than `size`, with the length that it claims.
  */
 int nam_frame_check(const struct nam_frame *frame, uint32_t size, uint32_t number,

@@ -119,8 +119,8 @@ _Static_assert(sizeof(struct nam_rpc_kv_key_request) + NAM_RPC_KV_KEY_BYTES_MAX 
 	NAM_RPC_KV_MESSAGE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any such pair fits into a message");
 
 /*
- * GET_LARGE, PUT_LARGE: the value lies in staging blocks, which are public memory of this memory
- * server that the client has allocated: in each but the last one as much as it takes.
+ * GET_LARGE, PUT_LARGE: the value lies in staging blocks, public memory of this memory server that
+ * the client has allocated.  Each but the last one holds as much as it takes.
  */
 struct nam_rpc_kv_large_request {
 	uint64_t store;

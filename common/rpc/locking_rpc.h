@@ -4,7 +4,7 @@
  * two-phase locking with two-phase commit (txn/README.md).
  *
  * Locks are words of a record's head, which the memory server's CPU alone writes.  A request that
- * locks is granted as a whole or not at all, and never waits: a refused client asks again later.
+ * locks is granted as a whole or not at all, and never waits.  A refused client asks again later.
  */
 #ifndef NAM_COMMON_RPC_LOCKING_RPC_H
 #define NAM_COMMON_RPC_LOCKING_RPC_H

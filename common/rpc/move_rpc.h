@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * move_rpc.h -- requests with which the memory of a memory server passes to its successor: another
- * memory server of the same id and regions, started with --successor or within the process of a
- * memory server that has room (--spare).
+ * move_rpc.h -- requests with which the memory of a memory server passes to its successor.  That is
+ * another memory server of the same id and regions.  It was started with --successor, or within the
+ * process of a memory server that has room (--spare).
  *
  *	HOST	a memory server: it starts a successor of that id and size in its process.  Ask
  *		again until it is ready.  Its address is nam__cluster_address_beside() the host's
@@ -22,8 +22,8 @@
  *
  * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
  * successor takes no others.  Between EXPORT and the last IMPORT it READs each run of the books
- * that has blocks, and WRITEs it to the same place of the successor.  Before EXPORT, all clients
- * must have ended what they posted, and those that have not said so must be DEAD.
+ * that has blocks.  It WRITEs the run to the same place of the successor.  Before EXPORT, all
+ * clients must have ended what they posted, and those that have not said so must be DEAD.
  *
  * Trees lie in private memory.  IMPORT makes them anew, empty.  For each of them the mover asks the
  * old memory server for its pairs, by TREE_SCAN, and sends these to the successor, by TREE_LOAD

@@ -2,9 +2,9 @@
 /*
  * records_rpc.h -- requests about records whose heads memory servers move themselves.
  *
- * A record is named by the address of its head, a version by that of its block (common/layout.h);
- * both lie on the memory server that is asked.  Blocks belong to clients, which allocate them,
- * and retire those that a memory server lists as unreachable.
+ * A record is named by the address of its head, a version by that of its block (common/layout.h).
+ * Both lie on the memory server that is asked.  Blocks belong to clients, which allocate them, and
+ * retire those that a memory server lists as unreachable.
  *
  * A version travels in a message where it fits, or is WRITTEN and READ beside it.
  */
@@ -18,7 +18,7 @@
 /*
  * For so long a version can be found by its timestamp after it was replaced, or came too late.  A
  * reader that looks for the latest of several timestamps must have heard of them all within that
- * time, or may miss one that has gone and find an older one.
+ * time.  Otherwise it may miss one that has gone and find an older one.
  */
 #define NAM_RECORDS_KEEP_NS 100000000ull
 

@@ -133,7 +133,7 @@ struct nam_rpc_register_request {
 
 /*
  * The connection that REGISTER came over is the client's session connection.  When it closes, the
- * client is fenced (fence_rpc.h); its id is not reused before it is dead, then for as long as
+ * client is fenced (fence_rpc.h).  Its id is not reused before it is dead, then for as long as
  * possible, and never with that incarnation.
  *
  * With keys, the client's voucher comes behind it (common/auth/proof.h).

@@ -9,8 +9,8 @@
  *	BEGIN	all: the blocks that are allocated are suspect, and all trees and key-value stores
  *	SPARE	all: those of clients that live are not
  *	MARK	all: nor are these, which names lead to
- *	RECORDS	all: nor are these, the heads of records, and all versions that they lead to;
- *		with a label, versions that only a dead client would retire leave them
+ *	RECORDS	all: nor are these, the heads of records, and all versions that they lead to.  With
+ *		a label, versions that only a dead client would retire leave them
  *	OBJECTS	all: nor are these trees and key-value stores, by their numbers
  *	HELD	all: nor are these blocks
  *	OWN	all: nor are these; and they belong to the client that asks
@@ -19,10 +19,10 @@
  *	ACK	the lead, over a session connection: the client has
  *	ASK	all: which of these are suspect
  *	CLOSE	all: the heads of records that are suspect lose their tags, so that no client takes
- *		them for heads of its store; superblocks that are suspect say that their index is
- *		dropped; says how many did not before
+ *		them for heads of its store.  Superblocks that are suspect say that their index is
+ *		dropped.  Says how many did not before
  *	END	all: blocks that are suspect now wait for readers, as after FREE with that label;
- *		trees and stores are dropped; or nothing happens, without one
+ *		trees and stores are dropped.  Without a label nothing happens
  *
  * A sweep has a number that no other one has.  BEGIN of another ends it.
  *

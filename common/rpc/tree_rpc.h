@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tree_rpc.h -- requests to trees that a memory server searches itself: one part of a
+ * tree_rpc.h -- requests to trees that a memory server searches itself.  A tree is one part of a
  * coarse-grained index, or the upper levels over one part of a hybrid one's leaves.
  *
  * A tree is named by a number that its creator drew at random.  Keys are key words as in
@@ -28,9 +28,9 @@ struct nam_rpc_tree_part {
 };
 
 /*
- * The tree of a part of a hybrid index names leaves: its keys are full keys of the index, lowest in
- * a leaf, each once, and its payloads the leaves' tagged addresses.  The lowest key of all is there
- * from the beginning to the end.
+ * The tree of a part of a hybrid index names leaves.  Its keys are full keys of the index, lowest
+ * in a leaf, each once; its payloads are the leaves' tagged addresses.  The lowest key of all is
+ * there from the beginning to the end.
  */
 struct nam_rpc_tree_create_request {
 	uint64_t tree;			/* not 0 */

@@ -8,9 +8,9 @@
  *	GET	any memory server: a page of its view
  *	FORM	the lead: the first view, in pages; the last one commits
  *	CHANGE	the lead: one member, by compare-and-set
- *	ACK	the lead, over a session connection: the client has installed that view.  With
- *		number 0 a sign of life, of a client that is busy and so has an old epoch slot; or
- *		it has lost its connection to the memory server with that boot
+ *	ACK	the lead, over a session connection: the client has installed that view.  Number 0
+ *		is a sign of life, of a client that is busy and so has an old epoch slot.  Or that
+ *		client has lost its connection to the memory server with that boot
  *	COPY	others: a copy, in pages; the last one replaces the one before
  *	STEWARD	the lead: which steward leads
  *
@@ -110,8 +110,8 @@ struct nam_rpc_view_request {
 	uint16_t step;			/* enum nam_rpc_view_step */
 	uint16_t change;		/* CHANGE, STEWARD: one of those enums; else 0 */
 	/*
-	 * GET, FORM, COPY: number of the page's first member; ACQUIRE, RENEW: the lease in ms; ACK
-	 * with number 0: 1 + the id of the member that is lost, or 0
+	 * GET, FORM, COPY: number of the page's first member.  ACQUIRE, RENEW: the lease in ms.
+	 * ACK with number 0: 1 + the id of the member that is lost, or 0
 	 */
 	uint32_t first;
 	uint32_t count;			/* members of this page: CHANGE 1; GET, ACK 0 */
@@ -129,7 +129,7 @@ _Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
 struct nam_rpc_view_reply {
 	struct nam_view_head view;
 	/*
-	 * Lead: the smallest of its living clients; 0 while a member is MOVING and a client is
+	 * Lead: the smallest of its living clients.  0 while a member is MOVING and a client is
 	 * FENCING, as requests of that client may be under way.  Others: number.
 	 */
 	uint64_t acknowledged;

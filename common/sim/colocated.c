@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * colocated.c -- READs of the memory of one's own machine, and WRITEs into a share there: copies of
- * the processor, without a card or a port.
+ * colocated.c -- READs of the memory of one's own machine, and WRITEs into a share there.  The
+ * processor copies, without a card or a port.
  *
  * Without a network, a copy is cut into steps like a sent request, others run between some of them,
  * and it may be as torn.  With a network it takes the time of the profile and is whole.
@@ -34,7 +34,7 @@ target_of(const struct sim_qp *qp, const struct nam_wr *wr)
 	if ((wr->op != NAM_WR_READ && wr->op != NAM_WR_WRITE) ||
 		!nam__sim_local_valid(qp->domain, wr))
 		return NULL;
-	/* Nothing that was posted before is overtaken, but for what frames in a share are about. */
+	/* E3: a READ overtakes no earlier request.  Frames in a share have numbers. */
 	if (!nam__sim_is_share(qp->peer->domain, wr->rkey) && (wr->op == NAM_WR_WRITE ||
 		(NAM_GUARD(LOCAL_ORDER) && qp->outstanding)))
 		return NULL;

@@ -126,7 +126,7 @@ nam__sim_shape(struct sim_message *message)
 		tail = SIM_TAIL_BYTES;
 		message->lead = lead / step;
 	} else if (ordered) {
-		/* Word by word; what is left of one comes last. */
+		/* Word by word; the rest of a word comes last. */
 		message->lead = message->bytes / SIM_TAIL_BYTES;
 		lead = message->lead * SIM_TAIL_BYTES;
 		tail = message->bytes - lead;

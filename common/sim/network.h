@@ -61,9 +61,8 @@ struct nam_sim_network {
 /**
  * nam_sim_network_read -- read a profile.
  *
- * @name	a path if it has a '/'; else a name, looked for as NAME.ini in the folders of
- *		NAM_PROFILES, in share/nam/profiles beside the program's folder, and in
- *		/usr/local and /usr
+ * @name	a path if it has a '/'; else a name, looked for as NAME.ini.  Its folders are those
+ *		of NAM_PROFILES, share/nam/profiles beside the program's folder, /usr/local and /usr
  *
  * Returns 0 or, with the file, the line and what to do in *diag:
  *	-ENOENT		there is no such file

@@ -2,8 +2,8 @@
 /*
  * nic.c -- network cards: what a message waits for on its way there and back.
  *
- * A card is a handful of servers that each do one thing at a time, in the order of asking: it sends
- * messages, it serves those that arrive, each port has a wire in and a wire out, and there is
+ * A card is a handful of servers that each do one thing at a time, in the order of asking.  One
+ * sends messages, one serves those that arrive; each port has a wire in and a wire out; one is
  * PCIe.  Only the moment at which a server is free again is kept, so a message costs the same at
  * any load:
  *

@@ -137,8 +137,8 @@ int nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
  * nam_sim_run -- until every thread of every process has returned.
  *
  * When all others have returned, threads of killed processes go on as zombie threads, which end and
- * give their memory back: every connection is broken, none can be made, and sleeps do not last.  A
- * zombie thread has no effect on anything simulated, and is not traced.
+ * give their memory back.  Then every connection is broken, none can be made, and sleeps do not
+ * last.  A zombie thread has no effect on anything simulated, and is not traced.
  *
  * Returns 0, -EDEADLK (threads wait and nothing will ever happen) or -ETIMEDOUT (limit_ns).
  */
@@ -174,7 +174,7 @@ void nam_sim_process_kill(struct nam_sim_process *process);
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
 /*
- * From now on its messages take `times` as long, and it is as slow to see to what arrives: a memory
+ * From now on its messages take `times` as long, and it looks at arrivals as slowly: a memory
  * server on a busy machine.  1: as fast as the others.  With a cost profile only the latter.
  */
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
@@ -205,7 +205,7 @@ uint64_t nam_sim_random(void);
 
 /*
  * The next message of the calling thread whose op is `op` (0: any) gets this much more delay before
- * its first step (or, with before_step > 0, before that one).  For directed tests.
+ * its first step.  With before_step > 0, before that one.  For directed tests.
  */
 void nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns);
 /* Not the next such message, but the one that follows after `passing` of them. */

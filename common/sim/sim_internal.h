@@ -3,10 +3,11 @@
  * sim_internal.h -- the inside of the simulator.
  *
  *	event		something that will happen at a time: a thread goes on, a message makes its
- *			next step, a queue pair notices its peer's end, a connection request
- *			arrives, a call
- *	thread		a stack; a thread that waits takes events from the queue, on its stack until
- *			one of them makes a thread go on, and switches there; there is no scheduler
+ *			next step, a call.  Or a queue pair notices its peer's end, or a connection
+ *			request arrives
+ *	thread		a stack.  A thread that waits takes events from the queue, on its stack
+ *			until one of them makes a thread go on, and switches there.  There is no
+ *			scheduler
  *	message		a posted request, from the doorbell to its completion
  *
  * ORDER: events are taken by (time, number); numbers ascend in the order of planning.  While a
@@ -121,7 +122,7 @@ void nam__sim_shape(struct sim_message *message);
 void nam__sim_message_add(struct sim_qp *qp, struct sim_message *message);
 /* One step of a READ or WRITE: number message->done. */
 void nam__sim_step(struct sim_message *message);
-/* The last step has been done: what it held back may go, and the answer sets out. */
+/* The last step has been done: messages that it held back may go, and the answer sets out. */
 void nam__sim_carried_out(struct sim_message *message);
 /* A message's event. */
 void nam__sim_message_due(struct sim_event *event);
@@ -160,7 +161,7 @@ void nam__sim_nics_end(void);
 struct sim_qp *nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options);
 /* The queue pair's peer is gone, which is noticed after a while. */
 void nam__sim_qp_close_later(struct sim_qp *qp);
-/* The process behind it has ended: what is under way may still arrive, or not. */
+/* The process behind it has ended: messages under way may still arrive, or not. */
 void nam__sim_qp_orphan(struct sim_qp *qp);
 /* Broken: its messages fail, both sides will notice. */
 void nam__sim_qp_broken(struct sim_qp *qp);

@@ -42,7 +42,7 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	cq->spin_ns = SPIN_NS_TRY;
 	cq->nobody.cq = cq;
 	nam__shm_copy_choose(&cq->copy_read, &cq->copy_write);
-	/* Twice, for the blocked ones; what is never used is never touched and costs nothing. */
+	/* Twice, for the blocked ones; an unused part is never touched and costs nothing. */
 	cq->arrays_bytes = 2 * entry * capacity;
 	arrays = mmap(NULL, cq->arrays_bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

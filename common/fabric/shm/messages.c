@@ -2,16 +2,16 @@
 /*
  * messages.c -- what cq_poll does besides one-sided requests: messages, full rings, dead peers.
  *
- * A SEND that finds its ring full moves to cq->blocked, and every later request of that queue pair
- * follows it, so that they take effect in post order.  The receiver wakes the sender when it has
- * made room.
+ * A SEND that finds its ring full moves to cq->blocked.  Every later request of that queue pair
+ * follows it, so they take effect in post order.  The receiver wakes the sender when it has made
+ * room.
  *
- * A peer that makes no room for as long as the domain has patience does not answer: its SENDs are
- * not sent, and end with TIMEOUT.  Requests behind them go on, and the queue pair stays whole.
+ * If a peer makes no room for as long as the domain has patience, it does not answer.  Its SENDs
+ * are not sent, and end with TIMEOUT.  Requests behind them go on, and the queue pair stays whole.
  * Memory servers have patience without end, for they do not wait for their clients.
  *
- * While an accepted queue pair has requests in cq->blocked, its messages are not taken: a client
- * that does not take its replies ties up only one ring's worth of buffers.  Clients do take
+ * While an accepted queue pair has requests in cq->blocked, its messages are not taken.  So a
+ * client that does not take its replies ties up only one ring's worth of buffers.  Clients do take
  * messages, or two full rings could wait for each other.
  */
 #include <string.h>

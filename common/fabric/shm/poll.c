@@ -4,9 +4,9 @@
  *
  * Between the two, memory latency of all requests in flight overlaps, as on a NIC.  A core has room
  * for some tens of outstanding cache lines; more prefetches hold up later work.  So the prefetches
- * of READs run ahead of their execution by a number of lines: the first are issued by qp_post, the
- * others by cq_poll, each line with the copy of a line that has arrived.  cq_poll leaves some
- * requests for its next call, so that a caller posts more while prefetches are in flight.
+ * of READs run ahead of their execution by a number of lines.  qp_post issues the first, cq_poll
+ * the others, each with the copy of a line that has arrived.  cq_poll leaves some requests for its
+ * next call, so that a caller posts more while prefetches are in flight.
  *
  * A faulty request completes with its error, and every later request of its queue pair with the
  * same error, as verbs flush them.

@@ -20,17 +20,17 @@ nam__shm_bell_wake(struct shm_bell *bell)
 	uint32_t word;
 
 	/*
-	 * Pairs with the fence in nam__shm_cq_wait: either we see here that the owner has announced
-	 * its sleep, or it sees what we have published before this.
+	 * Pairs with the fence in nam__shm_cq_wait.  Either we see here that the owner has
+	 * announced its sleep, or it sees what we have published before this.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	word = atomic_load_explicit(&bell->word, memory_order_relaxed);
 	if (!(word & 1))
 		return;
 	/*
-	 * Change the word first, so that an owner about to sleep does not, but leave bit 0: if this
-	 * process dies before the system call, the next sender still wakes the owner.  Afterwards
-	 * clear it, unless the owner has meanwhile announced another sleep.
+	 * Change the word first, so that an owner about to sleep does not, but leave bit 0.  If
+	 * this process dies before the system call, the next sender still wakes the owner.
+	 * Afterwards clear it, unless the owner has meanwhile announced another sleep.
 	 */
 	word = atomic_fetch_add_explicit(&bell->word, 2, memory_order_seq_cst) + 2;
 	(void)syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

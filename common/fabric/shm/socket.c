@@ -67,7 +67,7 @@ nam__shm_close_all(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
-/* Collect what a packet carried; what is more than fds_max is closed and counts as an error. */
+/* Collect the descriptors of a packet.  Those beyond fds_max are closed and count as an error. */
 static int
 take_fds(struct msghdr *message, int *fds, unsigned fds_max, unsigned *count)
 {

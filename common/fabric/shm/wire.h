@@ -87,8 +87,8 @@ struct shm_answer {
 };
 
 /*
- * Server to client; on success with two file descriptors: the rings, and the bell of the server's
- * cq; or with three: the server's share for this queue pair.
+ * Server to client.  On success two file descriptors come with it: the rings, and the bell of the
+ * server's cq.  A third is the server's share for this queue pair.
  */
 struct shm_welcome {
 	uint32_t magic;

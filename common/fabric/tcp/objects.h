@@ -30,9 +30,9 @@
 #define TCP_PROBES 3
 #define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*
- * The oldest request may wait so long for an answer, and output to leave, while nothing moves: then
- * the peer's kernel is there, but its process does not poll.  A SEND may wait for a receive buffer.
- * A client's domain has its own patience_ns.
+ * The oldest request may wait so long for an answer, and output to leave, while nothing moves.
+ * Then the peer's kernel is there, but its process does not poll.  A SEND may wait for a receive
+ * buffer.  A client's domain has its own patience_ns.
  */
 #define TCP_PATIENCE_NS 30000000000ull
 #define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */

@@ -5,7 +5,7 @@
  * A poll reports completions.  Only if there are none, it sends the output, reads the sockets, and
  * serves peers.  So a batch that has arrived is used up before the next system call, and the posts
  * meanwhile leave with it.  Answers leave at the end of a poll.  Those of a connection that has
- * just brought a message wait for the next poll: its owner is about to reply, and both leave
+ * just brought a message wait for the next poll.  Its owner is about to reply, and both leave
  * together.
  */
 #include <errno.h>
@@ -124,7 +124,7 @@ progress(struct tcp_cq *cq)
 	if (TCP_UNLIKELY(atomic_load_explicit(&cq->arrivals_count, memory_order_acquire)))
 		nam__tcp_cq_take_arrivals(cq);
 	flush_dirty(cq, true);
-	/* After that, or what was posted a moment ago would count as waited for. */
+	/* After that, or a request that was posted a moment ago would count as waited for. */
 	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
 		nam__tcp_give_up(cq);
 	if (TCP_UNLIKELY(!SLIST_EMPTY(&cq->stalled)))
@@ -273,6 +273,6 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		rc = sleep_for(cq, timeout_ns);
 	}
 	flush_dirty(cq, false);
-	/* Pairs with the release in nam__tcp_cq_wake: what came before it is seen now. */
+	/* Pairs with the release in nam__tcp_cq_wake: all that came before it is seen now. */
 	return atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire) ? 0 : rc;
 }

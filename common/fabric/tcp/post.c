@@ -3,7 +3,7 @@
  * post.c -- from requests to frames.
  *
  * A post writes frames into the output at once, if there is room and the window of wire.h allows
- * it; the others are written whenever the output is sent.  Short bodies are copied beside their
+ * it.  The others are written whenever the output is sent.  Short bodies are copied beside their
  * frames, long ones are sent from the caller's buffer, which stays unchanged until the request
  * completes.
  */
@@ -157,7 +157,7 @@ keep_body(struct tcp_qp *qp, uint32_t number)
 	request->local = kept;
 }
 
-/* A queue pair that has failed: what is posted completes with the reason. */
+/* A queue pair that has failed: new requests complete with the reason. */
 static int
 post_failed(struct tcp_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
@@ -209,8 +209,8 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 		nam__tcp_fault_due(qp);
 	}
 	/*
-	 * The buffer of a memory server's reply is free, as it has been copied: a client that does
-	 * not answer keeps no buffer that others wait for.
+	 * The buffer of a memory server's reply is free, as it has been copied.  So a client that
+	 * does not answer keeps no buffer that others wait for.
 	 */
 	for (uint32_t i = qp->tail - count; qp->accepted && !qp->error && i != qp->tail; i++) {
 		struct tcp_request *request = &qp->requests[i & MASK];

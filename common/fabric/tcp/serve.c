@@ -7,7 +7,7 @@
  * promises nothing about words.  While a request is carried out, the memory of the next ones is
  * prefetched.
  *
- * A request that cannot be carried out now stalls its connection only: it and its successors are
+ * A request that cannot be carried out now stalls its connection only.  It and its successors are
  * kept in `parked`, and the connection goes on being read, for answers.
  */
 #include <string.h>

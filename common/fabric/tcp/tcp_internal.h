@@ -7,8 +7,8 @@
  * requests of each connection in order, and take answers.  A queue pair, its socket and its buffers
  * belong to one thread, and no lock is on the data path.
  *
- * Several requests are one system call: qp_post writes frames into the output of the queue pair,
- * which is sent by a poll without other results, or with TCP_FLUSH_FRAMES frames.
+ * Several requests are one system call.  qp_post writes frames into the output of the queue pair.
+ * A poll without other results sends it, or TCP_FLUSH_FRAMES frames do.
  *
  * TRUST: whatever arrives may be anything.  Lengths, keys, addresses and alignment are checked
  * before a request is carried out, an answer is compared with the request that is due.  A malformed
@@ -83,7 +83,7 @@ void nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request);
 void nam__tcp_fault_due(struct tcp_qp *qp);
 /* The posted requests have failed from the first one on. */
 void nam__tcp_qp_fail(struct tcp_qp *qp, int status);
-/* The peer is gone, or is to be dropped: what is under way fails, and CLOSED follows. */
+/* The peer is gone, or is to be dropped: requests under way fail, and CLOSED follows. */
 void nam__tcp_qp_close(struct tcp_qp *qp, int status);
 
 /* ---- serve.c -------------------------------------------------------------------------- */

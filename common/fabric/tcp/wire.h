@@ -6,8 +6,8 @@
  * once, which is like a welcome, and the client's answer, which is like a hello.  The client says
  * nothing else before the welcome.  Then frames in both directions.  A frame is a request of its
  * sender or the answer to one of the receiver's.  Requests are carried out, and answered, in the
- * order in which they were sent, so an answer names its request only to find mistakes.  All numbers
- * are little-endian, frames follow each other without gaps.
+ * order in which they were sent.  So an answer names its request only to find mistakes.  All
+ * numbers are little-endian, frames follow each other without gaps.
  *
  *	request	offset	size	field
  *		0	1	kind: enum nam_wr_op
@@ -26,12 +26,12 @@
  *		2	2	sequence of the request
  *		4	4	bytes that follow: what was read, or the old word; 0 after a failure
  *
- * An answer that is a failure is the last one: what else was asked is not carried out.
+ * An answer that is a failure is the last one: no later request is carried out.
  *
- * WINDOW.  A peer that cannot carry out a request now (a SEND finds no receive buffer, an answer
- * finds no room on its way back) keeps it, and those behind it, and goes on to look for answers.
- * So that this takes bounded memory, no peer sends more than TCP_WINDOW_BYTES of requests from the
- * oldest READ or SEND on that was not answered.
+ * WINDOW.  A peer that cannot carry out a request now keeps it, and those behind it, and goes on to
+ * look for answers.  Reasons: a SEND finds no receive buffer; an answer finds no room on its way
+ * back.  So that this takes bounded memory, no peer sends more than TCP_WINDOW_BYTES of requests
+ * from the oldest READ or SEND on that was not answered.
  *
  * Raise TCP_VERSION whenever any of it changes.
  */

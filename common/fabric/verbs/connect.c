@@ -12,9 +12,9 @@
 
 #define TRIES 4
 /*
- * The wait of the first attempt for an answer; each later one waits twice as long, but for half of
- * what is left at most.  The connection manager asks again after 4.6 s only: one lost packet would
- * take all.
+ * The wait of the first attempt for an answer.  Each later one waits twice as long, but for half of
+ * the remaining time at most.  The connection manager asks again after 4.6 s only: one lost packet
+ * would take all.
  */
 #define ANSWER_NS 500000000ull
 #define REASON_NO_LISTENER 8	/* of REJECTED: no listener at that port */
@@ -112,7 +112,7 @@ take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 	return 0;
 }
 
-/* Wait for one kind of event; what other kinds mean is said. */
+/* Wait for one kind of event; other kinds are reported. */
 static int
 await(struct attempt *attempt, enum rdma_cm_event_type wanted)
 {

@@ -282,7 +282,7 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 
 /*
  * InfiniBand's rules for a reliable connection order WRITE before WRITE and ATOMIC, and ATOMIC
- * before READ, whatever the device; whether atomics hold against the CPU is the device's to say.
+ * before READ, whatever the device.  The device says whether atomics hold against the CPU.
  */
 uint32_t
 nam__verbs_caps(const struct ibv_device_attr *attr)

@@ -432,8 +432,8 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	/*
 	 * From here on only the owner of the cq may destroy the queue pair: a failure shows as a
 	 * queue pair that closes at once.  If the client comes and goes fast, the owner may destroy
-	 * it before rdma_accept has returned: the watch mutex, which that takes first, makes it
-	 * wait.
+	 * it before rdma_accept has returned.  The destroyer takes the watch mutex first, so it
+	 * waits.
 	 */
 	pthread_mutex_lock(&domain->watch.mutex);
 	nam__verbs_cq_join(qp->cq, qp);

@@ -41,8 +41,9 @@ say_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc, st
 }
 
 /*
- * Relaxed ordering (IBV_ACCESS_RELAXED_ORDERING) is never asked for: it would let WRITEs of one
- * queue pair overtake each other on their way through PCIe, and NAM_CAP_ORDER_WRITE_ATOMIC with it.
+ * Relaxed ordering (IBV_ACCESS_RELAXED_ORDERING) is never asked for.  It would let WRITEs of one
+ * queue pair overtake each other on their way through PCIe.  It would also break
+ * NAM_CAP_ORDER_WRITE_ATOMIC.
  */
 static int
 device_register(struct verbs_domain *domain, void *base, uint64_t bytes, int access,

@@ -30,7 +30,7 @@
 /*
  * An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.  Devices may take
  * up to four times as long: a dead peer is noticed within 0.5 to 1.9 s.  A device in software
- * answers when its host schedules it, so it has 268 ms, and a dead peer is noticed within 1.9 s.
+ * answers when its host schedules it.  So it has 268 ms, and a dead peer is noticed within 1.9 s.
  */
 #define VERBS_ACK_TIMEOUT 14u
 #define VERBS_SOFT_ACK_TIMEOUT 16u
@@ -69,8 +69,8 @@ struct verbs_said {
 
 /*
  * The connection manager pads private data, so the length travels inside.  Both ends must use one
- * MTU, and an override is known to its own end only: the client sends its wish, the server the
- * result.
+ * MTU, and an override is known to its own end only.  So the client sends its wish, and the server
+ * the result.
  */
 struct verbs_hello {
 	uint16_t magic;

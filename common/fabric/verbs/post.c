@@ -32,9 +32,9 @@ local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
 }
 
 /*
- * The processor's copy is not ordered behind requests in flight, and the memory of a dead peer must
- * not be read for longer than the notice of its death takes: all but the simplest case goes to the
- * device.  Frames in a share have numbers.
+ * The processor's copy is not ordered behind requests in flight.  The memory of a dead peer must
+ * not be read for longer than the notice of its death takes.  So all but the simplest case goes to
+ * the device (E3).  Frames in a share have numbers.
  */
 static bool
 copy_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)

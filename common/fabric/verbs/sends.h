@@ -3,7 +3,7 @@
  * sends.h -- the send queue's accounts: requests that are posted and not yet reported.
  *
  * Devices report signalled requests and failures only.  So every request is remembered at a
- * position, which is its wr_id: a completion accounts for all before it, and after a failure each
+ * position, which is its wr_id.  A completion accounts for all before it; after a failure each
  * request is reported with the first reason.
  *
  *	head <= done <= given <= tail		(positions; they wrap around)
@@ -94,7 +94,7 @@ nam__sends_succeeded(struct verbs_sends *sends, uint32_t position)
 
 /*
  * The number of requests that may be added now if no ATOMIC may be in flight behind a WRITE or
- * SEND, and no fenced request behind any other.  `plain`: the watcher's WRITE is in flight.
+ * SEND.  Nothing may precede a fenced request.  `plain`: the watcher's WRITE is in flight.
  */
 unsigned nam__sends_may_go(const struct verbs_sends *sends, const struct nam_wr *wrs,
 	unsigned count, bool plain);

@@ -2,11 +2,12 @@
 /*
  * verbs_internal.h -- the inside of the verbs provider: libibverbs and librdmacm.
  *
- * A domain is one device: a context, one protection domain, and a thread, the watcher, that takes
- * events of the connection manager and of the device.  A completion queue is a completion channel,
- * one ibv_cq for sends, and one for each shared receive queue.  rdma_cm finds the device, the path
- * and its MTU.  The queue pairs and their changes of state are our own, because a path's attributes
- * can be overridden there.  The four error conventions of these libraries become one here.
+ * A domain is one device: a context, one protection domain, and a thread, the watcher.  The watcher
+ * takes events of the connection manager and of the device.  A completion queue is a completion
+ * channel, one ibv_cq for sends, and one for each shared receive queue.  rdma_cm finds the device,
+ * the path and its MTU.  The queue pairs and their changes of state are our own, because a path's
+ * attributes can be overridden there.  The four error conventions of these libraries become one
+ * here.
  *
  * LOCKS: watch mutex, then the mutex of a queue pair's hold (which is only tried), then cq mutex.
  * The first and the last are not on the data path.  On Soft-RoCE, the owner takes the hold's for
@@ -141,7 +142,7 @@ void nam__verbs_watch_remove(struct verbs_qp *qp);
 
 /* Owner: to the device, whatever is under way.  There is room. */
 void nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count);
-/* Owner: nothing more goes out; what is under way will be handed back. */
+/* Owner: nothing more goes out; requests under way will be handed back. */
 void nam__verbs_qp_break(struct verbs_qp *qp, int status);
 /* Owner: cq_poll reports what has failed. */
 void nam__verbs_qp_mark_broken(struct verbs_qp *qp);

@@ -2,8 +2,8 @@
 /*
  * wait.c -- how a thread waits: it spins a little, and then sleeps on the completion channel.
  *
- * It spins as long as that has lately paid: a short sleep makes the next spin long enough for it, a
- * spin in vain makes the next one shorter, down to none.  After some microseconds it offers the
+ * It spins as long as that has lately paid.  A short sleep makes the next spin long enough for it;
+ * a spin in vain makes the next one shorter, down to none.  After some microseconds it offers the
  * processor to others, which may be a software NIC.
  *
  * A completion that came before its ibv_cq was armed raises no event, so each is polled once more
@@ -154,7 +154,7 @@ nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	arm(cq);
 	rc = has_work(cq) ? 0 : sleep_for(cq, timeout_ns);
 out:
-	/* Pairs with the release in nam__verbs_cq_wake: what came before it is seen now. */
+	/* Pairs with the release in nam__verbs_cq_wake: all that came before it is seen now. */
 	if (atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire))
 		nam__wake_clear(cq->wake_fd);
 	return rc;
