@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * credentials.h -- a client's key: it proves it to each memory server, and has each server prove
- * that it knows the key, too.
+ * credentials.h -- a client's key.  The client proves it to each memory server, and has each server
+ * prove that it knows the key, too.
  */
 #ifndef NAM_COMPUTE_AUTH_CREDENTIALS_H
 #define NAM_COMPUTE_AUTH_CREDENTIALS_H

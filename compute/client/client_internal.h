@@ -208,7 +208,7 @@ int nam__servers_open(struct nam_client *client, const struct nam_cluster_server
  * the first slots.  @text	"@FILE" where the cluster says ids
  *
  * 0, -NAM_E_CLUSTER or -NAM_E_VIEW, or as nam_client_connect().  Cost: 1 RPC for the view, 1 to
- * REGISTER, those of regions; to form a view, 1 for it and 1 to each other memory server.
+ * REGISTER, those of regions.  Forming a view costs 1 for it and 1 to each other memory server.
  */
 NAM_FIBER_FN int nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster,
 	const char *text, struct nam_diag *diag) NAM_MUST_CHECK;

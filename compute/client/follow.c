@@ -163,9 +163,9 @@ number_follow(struct nam_client *client, uint64_t number)
 }
 
 /*
- * C25: a long operation keeps an old epoch in the slot, a client that does not reach a member is
- * late with its view, and so is one that is stopped, which a steward fences.  So meanwhile the lead
- * hears of this client.
+ * C25: a long operation keeps an old epoch in the slot.  A client that does not reach a member is
+ * late with its view.  A stopped client looks the same, and a steward fences it.  So meanwhile the
+ * lead hears of this client.
  */
 NAM_FIBER_FN static void
 sign_of_life(struct nam_client *client, bool late)

@@ -3,8 +3,8 @@
  * join.c -- from seeds to the members of the view.
  *
  * The client's list names seeds, and one is enough: the lead, memory server 0, says which memory
- * servers the cluster has.  The first client of a cluster without a view forms one from its list,
- * and from the copies that members have of the view before, if the lead was restarted.
+ * servers the cluster has.  The first client of a cluster without a view forms one from its list.
+ * If the lead was restarted, it also takes the copies that members have of the view before.
  * Later clients use that view, whatever they list, so all use the same memory servers (C20).
  */
 #include <errno.h>

@@ -21,7 +21,7 @@ struct nam_rpc_catalog_entry nam__name_entry(enum nam_catalog_kind kind, const c
 /**
  * nam__name_put -- enter a name for `entry` (below 2^48).
  *
- * Returns 0, -NAM_E_INDEX_EXISTS or -NAM_E_LIMIT with a diag, or as nam_rpc_call(); after a FABRIC
+ * Returns 0, -NAM_E_INDEX_EXISTS or -NAM_E_LIMIT with a diag, or as nam_rpc_call().  After a FABRIC
  * code the name may be there, so its entry must stay valid.
  *
  * Cost:	1 RPC.

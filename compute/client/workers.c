@@ -354,7 +354,7 @@ nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struc
 
 	if (rc)
 		return rc;
-	/* A client without an id locks nothing, nor does one that only reads. */
+	/* A client without an id locks nothing.  A client that only reads locks nothing, either. */
 	if (client->id && !client->asks_only && !client->reads_only)
 		rc = nam__peers_open(worker, nam__lock_queue_arrived); /* SUSPENDS */
 	if (rc) {

@@ -2,8 +2,8 @@
 /*
  * alloc.c -- remote blocks from each worker's block cache, refilled by one RPC for many.
  *
- * The cache has a size class for each stride and memory server: a stack of recycled blocks, and a
- * run of fresh ones.  Blocks never change their stride, so the size classes never mix (C6).
+ * The cache has a size class for each stride and memory server.  It is a stack of recycled blocks,
+ * and a run of fresh ones.  Blocks never change their stride, so the size classes never mix (C6).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -282,7 +282,7 @@ pass_by(const struct nam__server *server, struct nam__block_class *class, uint32
 
 /*
  * Go round from `first`.  Servers that are full or fuller than others are passed by at first, and
- * asked only if no other has room; those that are not usable are not asked.
+ * asked only if no other has room.  Those that are not usable are not asked.
  *
  * @least	free memory, in 65,535ths
  */

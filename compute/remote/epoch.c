@@ -12,8 +12,8 @@
  *
  * An operation pins the local clock only, which costs no round trip.  The epoch thread notes the
  * remote clock before each local epoch begins.  It publishes the note of a local epoch a little
- * older than the oldest pinned one: a time before every operation of this process, and before what
- * these remember of blocks that they saw shortly before.
+ * older than the oldest pinned one.  That time is before every operation of this process, and
+ * before the moments at which these saw the blocks that they remember.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -98,7 +98,7 @@ membarrier(int command)
 
 /*
  * An operation counts itself in `active`, then loads local_epoch; the epoch thread stores
- * local_epoch, then loads `active`.  At least one sees the other's store: both execute a full
+ * local_epoch, then loads `active`.  At least one sees the other's store.  Both execute a full
  * fence, or the epoch thread makes every thread of the process pass one now.  If that falls after
  * the operation's increment, the epoch thread sees the increment.  Otherwise the operation's second
  * load comes later, sees the new epoch, and withdraws the pin.
@@ -334,7 +334,7 @@ regions_learn_again(struct nam_client *client, struct nam_diag *diag)
 }
 
 /*
- * Before the second thread: in a process with several threads the kernel waits for a grace period
+ * Before the second thread.  In a process with several threads the kernel waits for a grace period
  * of RCU here, which takes seconds on a busy machine.
  */
 void

@@ -42,8 +42,8 @@ NAM_FIBER_FN int nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64
 /* nam_retire() of a block that this client allocated: memory servers know that it is its own. */
 void nam__retire_own(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /*
- * Retire a block for which the owner has work left once no reader can see it: it does not go to the
- * block cache but waits to be taken under this address, tag included.
+ * Retire a block for which the owner has work left once no reader can see it.  It does not go to
+ * the block cache, but waits to be taken under this address, tag included.
  */
 void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride);
@@ -55,8 +55,8 @@ void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct n
 /* Whether any is to be taken now, or will be. */
 bool nam__limbo_has(const struct nam_worker *worker, const void *owner);
 /*
- * Addresses of all blocks in limbos of this client's workers, up to `max`, and how many there are:
- * tags may be set, and some may leave at any time.  Any thread.
+ * Addresses of all blocks in limbos of this client's workers, up to `max`, and how many there are.
+ * Tags may be set, and some may leave at any time.  Any thread.
  */
 uint32_t nam__limbos_addresses(struct nam_client *client, uint64_t *ret_at, uint32_t max);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
@@ -166,8 +166,8 @@ nam__op_end(struct nam_worker *worker)
 }
 
 /*
- * Whether remote blocks that an operation of local epoch `epoch` saw in use, not taken out of sight
- * yet, cannot be reused before the operation under way ends.
+ * Whether remote blocks that an operation of local epoch `epoch` saw in use cannot be reused before
+ * the operation under way ends.  In use: not taken out of sight yet.
  */
 static inline bool
 nam__seen_lately(const struct nam_worker *worker, uint64_t epoch)

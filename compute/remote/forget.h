@@ -4,7 +4,7 @@
  *
  * A block changes its stride only after every client has forgotten its address.  The client that
  * wants this begins a generation: it adds NAM_EPOCH_GENERATION to the epoch word.  When an epoch
- * thread reads a word of a new generation, it makes all holders forget, and then begins a local
+ * thread reads a word of a new generation, it makes all holders forget.  Then it begins a local
  * epoch with that word as its note.  Operations of that epoch and later ones know no old address.
  * By C8 the client's slot gets the word when all older operations have ended.
  *

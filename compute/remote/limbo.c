@@ -150,9 +150,9 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 /*
  * Give all unlabelled blocks the present time, and advance the clock.
  *
- * The label is exact.  The WRITE that unlinked a block had completed before nam_retire(), and the
+ * The label is exact.  The WRITE that unlinked a block had completed before nam_retire(); the
  * FETCH_ADD comes later and returns E.  If a client publishes more than E, it has read the word
- * after this FETCH_ADD, hence after the unlinking; the operations that it vouches for began later
+ * after this FETCH_ADD, hence after the unlinking.  The operations that it vouches for began later
  * still, and none of them reaches the block.  A client that read E or less may have such
  * operations, so a slot of E still counts.
  */

@@ -4,11 +4,11 @@
  *
  * The queue is a table of slots; a lock word's address picks its slot.  The holder of the slot may
  * go for the remote word.  If others wait for the slot on release, the holder may hand the lock
- * over: the remote word stays locked, and its value stays in the slot.  The next holder of the slot
- * either wants the same word and takes it over, or releases it remotely before it goes for its own.
- * Only a lock that was taken or handed over is ever released (C10).  Waiters never give up while
- * they wait for a slot, so a handed-over lock always finds a waiter; their wait is bounded because
- * every holder's work is.
+ * over.  The remote word then stays locked, and its value stays in the slot.  The next holder of
+ * the slot either wants the same word and takes it over, or releases it remotely before it goes for
+ * its own.  Only a lock that was taken or handed over is ever released (C10).  Waiters never give
+ * up while they wait for a slot, so a handed-over lock always finds a waiter.  Their wait is
+ * bounded because every holder's work is.
  *
  * A waiter may leave a request with the slot.  The holder carries out requests for its object with
  * its own change, and waiters then find their requests ended.
@@ -318,9 +318,9 @@ struct attempt {
 /*
  * One doorbell: CAS the word from free to this client's, READ the object.
  *
- * Where a READ may pass an ATOMIC, a part of it may: it reads the lock word after the CAS and other
- * words before it, when the last holder had not yet written them.  Together they can be one whole
- * image of the past.  There the READ waits for the CAS (C11).
+ * Where a READ may pass an ATOMIC, a part of it may.  It reads the lock word after the CAS and
+ * other words before it, when the last holder had not yet written them.  Together they can be one
+ * whole image of the past.  There the READ waits for the CAS (C11).
  */
 NAM_FIBER_FN static int
 try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
@@ -394,9 +394,9 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 }
 
 /*
- * The error that names the holder, or 0 if this client has taken the word after all; or
- * -NAM_E_RESTART_LOCKED if it has changed hands, or another client repairs the object and there is
- * time (not `late`).  A client may have released the word before it ended, as this task may not
+ * The error that names the holder, or 0 if this client has taken the word after all.
+ * -NAM_E_RESTART_LOCKED if it has changed hands, or if another client repairs the object and there
+ * is time (not `late`).  A client may have released the word before it ended.  This task may not
  * have run for long between its last look and the memory server's answer.
  */
 NAM_FIBER_FN static int

@@ -3,7 +3,7 @@
  * lock.h -- remote lock words: taken and given back by CAS only, queued for inside the process.
  *
  * Threads and fibers of one process that want the same word wait for each other here, not at the
- * memory server, and hand the remote lock over a bounded number of times.
+ * memory server.  They hand the remote lock over a bounded number of times.
  */
 #ifndef NAM_COMPUTE_REMOTE_LOCK_H
 #define NAM_COMPUTE_REMOTE_LOCK_H
@@ -52,10 +52,10 @@ enum nam__lock_result {
 struct nam__lock_recovery {
 	/*
 	 * The holder of `dead` is dead.  Repair the object, if it is half-written, and make `word`
-	 * its lock word.  Returns 0, with the image as it is then; -NAM_E_RESTART_LOCKED: another
-	 * client was quicker, or this one has released the lock; -NAM_E_LOCK_TIMEOUT: another
-	 * client is at it, and the diag names it; -NAM_E_LOCK_ORPHANED: not possible, and nothing
-	 * was changed; or a FABRIC code.
+	 * its lock word.  Returns 0, with the image as it is then, or a FABRIC code.
+	 * -NAM_E_RESTART_LOCKED: another client was quicker, or this one has released the lock.
+	 * -NAM_E_LOCK_TIMEOUT: another client is at it; the diag names it.  -NAM_E_LOCK_ORPHANED:
+	 * not possible, and nothing was changed.
 	 */
 	int (*take)(struct nam_worker *worker, void *arg, struct nam_gaddr at, uint64_t dead,
 		uint64_t word, void *image);
@@ -69,8 +69,8 @@ struct nam__lock_recovery {
  * @recovery	for a holder that is dead; NULL: such locks stay
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
- * diag names it), -NAM_E_FENCED (another client overwrote the word just taken), or a FABRIC code:
- * PROTOCOL if NAM__LOCK_READS_MAX READs did not show it.  Nothing is held on failure.
+ * diag names it) or -NAM_E_FENCED (another client overwrote the word just taken).  Or a FABRIC
+ * code: PROTOCOL if NAM__LOCK_READS_MAX READs did not show it.  Nothing is held on failure.
  *
  * Cost:	1 round trip, 1 doorbell: CAS and READ.
  * Bounded:	lock_timeout_ms of the client with one and the same holder; 8 times that with many.
@@ -129,8 +129,8 @@ NAM_FIBER_FN int nam__lock_missed(struct nam_worker *worker, const struct nam__l
  *
  * @doorbell	of the lock's own object; with the writes, or empty; room for one request more
  *
- * The lock is gone afterwards, whatever is returned: 0, -NAM_E_FENCED (the word was not ours any
- * more: nothing that this client wrote since can be trusted), or a FABRIC code.
+ * The lock is gone afterwards, whatever is returned: 0, -NAM_E_FENCED or a FABRIC code.  FENCED:
+ * the word was not ours any more, so nothing that this client wrote since can be trusted.
  */
 NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
 	struct nam__lock *lock) NAM_MUST_CHECK;
@@ -138,9 +138,9 @@ NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
 /**
  * nam__lock_unseen -- give back a lock that was taken and that no image has shown since.
  *
- * Nothing has been written under it.  Returns -NAM_E_FENCED (the word was not ours any more), or
- * -NAM_E_FABRIC_PROTOCOL (it was: READs that come after a CAS do not show what it did) or another
- * FABRIC code; with a diag.
+ * Nothing has been written under it.  Returns -NAM_E_FENCED (the word was not ours any more) or a
+ * FABRIC code, with a diag.  -NAM_E_FABRIC_PROTOCOL: it was ours, so READs after a CAS do not show
+ * its effect.
  */
 NAM_FIBER_FN int nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at,
 	uint64_t word) NAM_MUST_CHECK;

@@ -282,7 +282,7 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 /* ---- what arrives ------------------------------------------------------------------------- */
 
 /*
- * Append a client that asked.  Its place from 1; 0: the list is full, and its last client, which
+ * Append a client that asked.  Its place from 1; 0: the list is full.  Then its last client, which
  * will hold the lock after all others, takes the rest.
  */
 static uint32_t
@@ -301,8 +301,8 @@ append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct 
 }
 
 /*
- * A client with a list of its own comes first, or has to look again: were it in a list of one that
- * waits, that one could wait in its own.
+ * A client with a list of its own comes first, or has to look again.  Otherwise it could wait in
+ * the list of a client that waits in its own.
  */
 static uint32_t
 put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
@@ -378,8 +378,8 @@ wanted(const struct nam__lock_slot *slot, const struct nam__lock_queue *queue, u
 /*
  * Append a list, and cut off the part that was appended.  The rest goes behind `ret_last`.
  *
- * Those that asked here came before the clients behind this one in the list that it was in, because
- * clients are sent here when that list is full.
+ * Those that asked here came before the clients behind this one in its former list.  Clients are
+ * sent here only when that list is full.
  */
 static void
 append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue,

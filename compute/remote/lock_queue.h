@@ -7,8 +7,8 @@
  * to go, and gives it the rest of the list.  A client that has passed the word on forwards later
  * requests to the last client of the list, and asks there itself.
  *
- * All of this is a hint (C18).  Only the CAS on the word takes the lock, and every wait for a
- * datagram is bounded, so lost datagrams and dead clients cost a time-out.
+ * All of this is a hint (C18).  Only the CAS on the word takes the lock.  Every wait for a datagram
+ * is bounded, so lost datagrams and dead clients cost a time-out.
  */
 #ifndef NAM_COMPUTE_REMOTE_LOCK_QUEUE_H
 #define NAM_COMPUTE_REMOTE_LOCK_QUEUE_H

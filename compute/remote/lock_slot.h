@@ -111,7 +111,7 @@ nam__lock_asked(const struct nam_worker *worker, const struct nam__lock *lock)
  * @lock	`old` is the caller's, a registered word; the rest is filled in
  *
  * True: the task will be made ready, and nam__lock_posted() has the result.  False: the slot is in
- * use by this process, or the address names no known region; nothing was done, so call
+ * use by this process, or the address names no known region.  Nothing was done, so call
  * nam__lock_read_await().
  */
 static inline bool

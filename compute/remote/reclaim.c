@@ -93,8 +93,8 @@ hold_at_all(struct nam_worker *worker, uint64_t oldest, uint64_t *batches,
 }
 
 /*
- * As above, also for a while again, so that clients that have just gone on are not in the way of
- * blocks that wait for them.  Whether any server holds something; *ret_freed: blocks became free.
+ * As above, also again for a while.  So clients that have just gone on do not hold back blocks that
+ * wait for them.  Whether any server holds something; *ret_freed: blocks became free.
  */
 NAM_FIBER_FN static bool
 hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why,

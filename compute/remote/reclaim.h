@@ -17,9 +17,9 @@ NAM_FIBER_FN bool nam__memory_reclaim(struct nam_worker *worker, unsigned *tries
  * @rc		0, or a negative code, which stays the worker's diag if this returns false
  * @tries	0 at first
  *
- * True if `rc` says that memory is full and some came back; or, once, if a memory server is gone,
- * so that the operation can say so.  Cost: 1 RPC per memory server if none has such a run; else
- * 2, a FETCH_ADD, and about 10 READs of 32 KiB in 20 to 50 ms.
+ * True if `rc` says that memory is full and some came back.  True once if a memory server is gone,
+ * so that the operation can say so.  Cost: 1 RPC per memory server if none has such a run.  Else 2,
+ * a FETCH_ADD, and about 10 READs of 32 KiB in 20 to 50 ms.
  */
 NAM_FIBER_FN static inline bool
 nam__memory_came_back(struct nam_worker *worker, int rc, unsigned *tries)

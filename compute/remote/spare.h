@@ -6,10 +6,9 @@
 #include "compute/remote.h"
 
 /*
- * nam__spare_take -- a block on that memory server for a passing use: the one before, if it has
- * come back, tagged as fresh, as the caller has left it.  Between two uses nodes do not get it,
- * which would have to READ its generation.  A full memory server has a reserve for
- * them.
+ * nam__spare_take -- a block on that memory server for a passing use.  It is the one before, if
+ * that has come back: tagged as fresh, as the caller has left it.  Between two uses nodes do not
+ * get it, which would have to READ its generation.  A full memory server has a reserve for them.
  *
  * Returns 0, or as nam_alloc_on().
  */

@@ -3,7 +3,7 @@
  * call.c -- one request, one reply: by SEND and the worker's shared receive queue, or by a client
  * mailbox (mailbox.c).
  *
- * A call lies on its caller's stack until the reply, the deadline or the server's end; a message
+ * A call lies on its caller's stack until the reply, the deadline or the server's end.  A message
  * lies in registered memory until its completion (C4).  Either may end first and unhooks the other.
  */
 #include <errno.h>

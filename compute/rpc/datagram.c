@@ -4,7 +4,7 @@
  * (common/rpc/frame.h).
  *
  * If a request slot has no reply, its request is written again after four times as long as calls
- * take; the time doubles with each try, until the call has its reply or gives up.  The memory
+ * take.  The time doubles with each try, until the call has its reply or gives up.  The memory
  * server knows a request by its number and carries it out once.  A reply with another number than
  * the request slot in its place belongs to an earlier call, or comes twice.
  *

@@ -3,11 +3,11 @@
  * mailbox.c -- requests by WRITE into a memory server's mailbox (common/rpc/frame.h).
  *
  * The memory server either WRITEs replies into the client's share, without a notice, so nam__poll()
- * looks for them; or it leaves them in place for the client to fetch.  One READ fetches the state
+ * looks for them.  Or it leaves them in place for the client to fetch.  One READ fetches the state
  * of the reply and its first fetch_bytes, and a second READ the rest of a longer one.
  *
  * A fetch that finds no reply is lost work.  If a memory server is slow a few times in a row, the
- * client asks it to reply by WRITE; if its replies become quick, the client fetches them again.
+ * client asks it to reply by WRITE.  If its replies become quick, the client fetches them again.
  * Within one machine nothing is written: the processor copies requests into the memory server's
  * share, and replies from there.
  *

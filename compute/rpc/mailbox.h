@@ -57,7 +57,7 @@ struct nam__client_mailbox {
 
 /*
  * A share for a connection about to be made, and an unreliable queue pair if the RPC transport
- * wants one; appends both to the hello and sets its flags.
+ * wants one.  Appends both to the hello and sets its flags.
  */
 int nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_transport transport,
 	struct nam_hello *hello, uint32_t *ret_flags, struct nam__client_mailbox **ret_box)
@@ -85,7 +85,7 @@ int nam__client_mailboxes_poll(struct nam_worker *worker);
 uint64_t nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
 
 /*
- * The states of a request slot, for rpc/mailbox.c and datagram.c: it waits until `due_ns`, or for
+ * The states of a request slot, for rpc/mailbox.c and datagram.c.  It waits until `due_ns`, or for
  * its reply; its place is free; its call, if it still has one, fails.
  */
 void nam__request_slot_wait(struct nam__request_slot *req, uint64_t due_ns);

@@ -2,9 +2,9 @@
 /*
  * one_way.c -- one-way requests, and their acknowledgement by later replies.
  *
- * They go by SEND over every RPC transport, so the memory server carries them out in their order,
- * and before any request that is SENT later, whose reply therefore acknowledges all of them.  A
- * memory server replies to a one-way request only if it fails.
+ * They go by SEND over every RPC transport, so the memory server carries them out in their order.
+ * They precede any request that is SENT later, so its reply acknowledges all of them.  A memory
+ * server replies to a one-way request only if it fails.
  *
  * A reply has eight bits for the number of those carried out.  It answers a call, so it is not
  * older than what had been acknowledged when the call began, nor younger than now.  If fewer than

@@ -11,16 +11,16 @@
  * Every memory server refuses a client from now on and closes its queue pairs; then it is DEAD.
  * The worker runs no fibers.
  *
- * @view	asks its members by connections of their own, for a worker that knows the lead only;
- *		NULL: the members of the view that the worker's client has installed
+ * @view	its members are asked by connections of their own, for a worker that knows the lead
+ *		only.  NULL: the members of the view that the worker's client has installed
  * @term	of the steward that asks; 0
  * @ret_state	enum nam_client_state: DEAD, or UNKNOWN if the lead has never had such a client
  * @diag	which memory server was in the way, or ""
  *
- * 0, -EAGAIN: queue pairs are left after patience_ns; -NAM_E_VIEW: another view is in force;
- * -NAM_E_TERM: of an earlier steward; -NAM_E_FABRIC_CAPABILITY: it is alive, and its process has to
- * end; or a FABRIC code.  The client may be refused by some memory servers then.  Cost: 1 RPC to
- * each memory server, 2 to the lead.
+ * 0; -EAGAIN: queue pairs are left after patience_ns; -NAM_E_VIEW: another view is in force;
+ * -NAM_E_TERM: of an earlier steward.  -NAM_E_FABRIC_CAPABILITY: it is alive, and its process has
+ * to end.  Or a FABRIC code.  The client may be refused by some memory servers then.  Cost: 1 RPC
+ * to each memory server, 2 to the lead.
  */
 NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker,
 	const struct nam__cluster_view *view, uint16_t id, uint16_t incarnation, uint64_t term,

@@ -94,7 +94,7 @@ nam__member_boot(const struct nam_client_options *options,
 }
 
 /*
- * The lead that a seed's copy names, or a later life of it that has the seed in its view: the seed
+ * The lead that a seed's copy names, or a later life of it that has the seed in its view.  The seed
  * may have missed that copy.
  */
 NAM_FIBER_FN static bool

@@ -2,10 +2,10 @@
 /*
  * server_add.c -- a memory server comes to the cluster while clients are at work.
  *
- * The view says how far an addition is, so any client may go on with it: with that of a process
- * that has ended, or of another one.  Each round asks for the view and makes the one change that
- * is due, by compare-and-set: ABORT of a joining member that is gone, UP of one that all clients
- * know, then ADD.  It waits while a member moves.
+ * The view says how far an addition is.  So any client may go on with it, also if another process
+ * began it or has ended.  Each round asks for the view and makes the one change that is due, by
+ * compare-and-set.  It is ABORT of a joining member that is gone, UP of one that all clients know,
+ * then ADD.  It waits while a member moves.
  */
 #include <errno.h>
 #include <stdio.h>

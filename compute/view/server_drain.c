@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * server_drain.c -- the memory of members passes to successors within the processes of others, one
- * member after another: all of a process, or so much that processes are equally full.  Where it
- * stands is in the view and in these processes, so the same call goes on with what another one has
- * left.
+ * by one.  That is all of a process, or so much that processes are equally full.  Where it stands
+ * is in the view and in these processes, so the same call goes on with what another one has left.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -182,7 +181,7 @@ tell(struct draining *draining)
 }
 
 /*
- * A process takes the memory of a successor for as long as that needs, which may be longer than the
+ * A process takes the memory of a successor for as long as that needs.  This may be longer than the
  * lease of a store that leads.  Such a store is a recorded one, which asks no worker.
  */
 static int

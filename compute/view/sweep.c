@@ -328,7 +328,7 @@ nam_keep(struct nam_worker *worker, struct nam_gaddr at)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* C26: what they have unlinked is in limbos, and now marked, too. */
+/* C26: blocks that they have unlinked are in limbos, and now marked, too. */
 NAM_FIBER_FN static int
 reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 {

@@ -48,9 +48,9 @@ NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *wo
 	bool dry, struct nam_diag *diag) NAM_MUST_CHECK;
 /*
  * All that dead clients had begun is complete.  Waits until operations under way have ended, at
- * most timeout_ms; -NAM_E_LOCK_TIMEOUT: a client is stopped or slow, and *diag names it.  From
- * now on blocks of clients that are dead are suspect.  Cost: 2 RPCs for each 4,096 blocks of a
- * memory server, 1 to the lead; 20 ms.
+ * most timeout_ms.  -NAM_E_LOCK_TIMEOUT: a client is stopped or slow, and *diag names it.  From now
+ * on blocks of clients that are dead are suspect.  Cost: 2 RPCs for each 4,096 blocks of a memory
+ * server, 1 to the lead; 20 ms.
  *
  * @ret_used	blocks of all clients
  */
@@ -65,7 +65,7 @@ NAM_FIBER_FN int nam__sweep_mark_record(struct nam__sweep *sweep,
 NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t number) NAM_MUST_CHECK;
 /*
  * All is marked.  Waits until operations that were under way have ended and all clients have
- * reported what is in their limbos, at most timeout_ms each: -NAM_E_LOCK_TIMEOUT as above.
+ * reported what is in their limbos.  Each takes at most timeout_ms: -NAM_E_LOCK_TIMEOUT as above.
  */
 NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
 /*

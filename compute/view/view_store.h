@@ -25,7 +25,7 @@ struct nam__view_store_ops {
 		struct nam__cluster_view **ret_view, struct nam_diag *diag);
 	/*
 	 * A change of that view, with the term if the store leads.  -NAM_E_VIEW: the view has
-	 * changed, or does not allow that; -NAM_E_TERM: this is not the steward that leads;
+	 * changed, or does not allow that.  -NAM_E_TERM: this is not the steward that leads.
 	 * -NAM_E_VIEW_STORE: another store decides, and *diag has the remedy.
 	 */
 	int (*change)(struct nam__view_store *store, struct nam_worker *lead,

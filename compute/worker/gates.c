@@ -2,7 +2,7 @@
 /*
  * gates.c -- how workers stop posting to one memory server, and go on.
  *
- * A worker that has nothing under way needs no step of its own: it sees the turn when it next pins
+ * A worker that has nothing under way needs no step of its own.  It sees the turn when it next pins
  * an epoch, before it posts (C28).
  */
 #include "gates.h"
@@ -156,7 +156,7 @@ nam__gates_step(struct nam_worker *worker)
 	/* It may post a request behind all others. */
 	if (atomic_load_explicit(&gate->quiet, memory_order_relaxed) != now &&
 		worker->ops->drain(worker, slot))
-		/* Release: what it has read there comes before what others write. */
+		/* Release: this thread's loads there come before others' stores. */
 		atomic_store_explicit(&gate->quiet, now, memory_order_release);
 	put_aside(worker);
 }

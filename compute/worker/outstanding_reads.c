@@ -47,7 +47,7 @@ nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_wor
 }
 
 /*
- * The result of qp_post for one server's READs: they are in flight, are done as local READs, or
+ * The result of qp_post for one server's READs.  They are in flight, are done as local READs, or
  * failed, which shows when they are taken.  False if they were local.
  */
 static inline bool

@@ -4,8 +4,8 @@
  * which they run.
  *
  * There is no scheduler stack.  A task that has to wait takes the next ready task and switches
- * straight to it; when none is ready it polls the completion queue itself, on its own stack, until
- * a completion makes a task ready, itself included.
+ * straight to it.  If none is ready, it polls the completion queue on its own stack, until a
+ * completion makes a task ready, itself included.
  */
 #include <errno.h>
 #include <stdlib.h>
