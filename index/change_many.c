@@ -43,7 +43,7 @@ out_of_order(const struct nam__geometry *g, const struct nam_index_change *chang
 	return order ? order > 0 : !g->unique && right->payload < left->payload;
 }
 
-/* Merge sort, stable; what is in order already is not touched. */
+/* Merge sort, stable; a part that is in order already is not touched. */
 static void
 sort(const struct nam__geometry *g, const struct nam_index_change *changes,
 	struct nam__sorted *sorted, uint32_t count, struct nam__sorted *spare)

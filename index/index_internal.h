@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index_internal.h -- the inside of an index handle, and the protocol that every operation is made
- * of: read a node, lock a node, write it and unlock.  index/README.md has the invariants.
+ * index_internal.h -- the inside of an index handle, and the protocol of every operation: read a
+ * node, lock a node, write it and unlock.  index/README.md has the invariants.
  */
 #ifndef NAM_INDEX_INDEX_INTERNAL_H
 #define NAM_INDEX_INDEX_INTERNAL_H
@@ -284,9 +284,9 @@ struct nam__cache_place {
 };
 
 /*
- * Children of the cached level-1 node that covers `key`: the one that covers it, whose place may be
- * asked for, and those after it (backward: before it), at most `max`.  Returns how many; 0 if not
- * cached.
+ * Children of the cached level-1 node that covers `key`, at most `max`: the one that covers it, and
+ * those after it (backward: before it).  The place of the first may be asked for.  Returns how
+ * many; 0 if not cached.
  */
 unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place);

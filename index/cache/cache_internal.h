@@ -3,8 +3,8 @@
  * cache_internal.h -- what the cache of inner nodes is made of: search.c reads it, inner_cache.c
  * changes it.
  *
- * A lookup needs separators and children of an inner node, so the cache keeps these, and densely,
- * because ten million keys' worth of it should stay in the processor's own caches:
+ * A lookup needs separators and children of an inner node, so the cache keeps these.  It keeps them
+ * densely: those of ten million keys should stay in the processor's own caches.
  *
  *	level -> top -> chunk -> cached node
  *

@@ -227,8 +227,8 @@ child_number(const struct nam__cache *cache, const struct nam__cached_node *node
 }
 
 /*
- * One pass over the group for each thing that has to be fetched before the next can be looked for:
- * chunks, places in them, nodes, children.  The misses of a pass overlap with one another.
+ * One pass over the group for each thing that the next search needs: chunks, places in them, nodes,
+ * children.  The misses of a pass overlap with one another.
  */
 static inline __attribute__((always_inline)) void
 leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,

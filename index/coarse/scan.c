@@ -3,7 +3,7 @@
  * scan.c -- one part of a coarse-grained index as a stream of entries.
  *
  * A memory server answers with a page of pairs.  As soon as a page has come the next one is asked
- * for.  A stream's place is the full key behind the last of its pairs, so whatever splits or merges
+ * for.  A stream's place is the full key behind the last of its pairs.  So if nodes split or merge
  * between two pages, nothing is missed or delivered twice.
  */
 #include <errno.h>

@@ -11,8 +11,8 @@
  *		the pairs are there, all of them, for all readers.
  *	step 5	unlock the old leaf and retire it; give the collector's word back.
  *
- * With steps 3 and 4 the other way round, a client that opened the index before would go on seeing
- * it empty after others have seen it full.
+ * With steps 3 and 4 the other way round, a client that opened the index before could still see it
+ * empty.  Others would already have seen it full.
  *
  * loader.c has step 2.
  */

@@ -146,8 +146,8 @@ change_held(struct nam_worker *worker, struct nam_index *index, struct change *c
 }
 
 /*
- * The fast path, as lookup_fast() has it: what the batched lookup finds is locked and READ at
- * once.  Taken, *ret_rc says whether the leaf is held.
+ * The fast path, as lookup_fast() has it: leaves that the batched lookup finds are locked and READ
+ * at once.  Taken, *ret_rc says whether the leaf is held.
  */
 NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
 lock_fast(struct nam_worker *worker, struct nam_index *index, struct change *change,

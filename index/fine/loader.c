@@ -145,8 +145,8 @@ level_begin(struct nam__loader *loader, unsigned level)
 }
 
 /*
- * Inner nodes do not go into the cache as they are made: until step 3 a lookup must not find its
- * way to what may yet be taken back.
+ * Inner nodes do not go into the cache as they are made.  Until step 3 a lookup must not find its
+ * way to nodes that may yet be taken back.
  *
  * Name a child whose range begins at `key` at `level`, and at the levels above where that begins a
  * new node.

@@ -2,13 +2,13 @@
 /*
  * lookup_many.c -- many lookups at a time, in a pipeline of two stages.
  *
- *	the cache	is searched for a group of keys at a time, so that the misses of one key's
+ *	the cache	is searched for a group of keys at a time, so that misses of one key's
  *			search overlap with those of the others'
  *	the leaves	are READ through a rolling window: each that arrives is searched, and the
  *			next is posted in its place
  *
- * A key that the quick way does not answer (unknown to the cache, a leaf that has been divided, …)
- * is looked up again by the single lookup, once nothing is in flight any more.
+ * The quick way does not answer some keys (unknown to the cache, a leaf that was divided, …).
+ * The single lookup looks them up again, once nothing is in flight any more.
  */
 #include <errno.h>
 
@@ -85,7 +85,7 @@ post_next(struct pipeline *p, unsigned read)
 	return false;
 }
 
-/* Run the pipeline dry.  After a failure nothing more is posted, and what is out is awaited. */
+/* Run the pipeline dry.  After a failure, wait for outstanding requests and post no others. */
 NAM_FIBER_FN static int
 run(struct pipeline *p)
 {

@@ -235,7 +235,7 @@ forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_
 }
 
 /*
- * Moved right from a pointer in the cache: bring the cached parent up to date, and if the parent
+ * Moved right from a pointer in the cache: bring the cached parent up to date.  If the parent
  * itself does not name the node yet (its splitter is slow, or died), name it.
  */
 NAM_FIBER_FN static void
@@ -331,8 +331,8 @@ count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bo
 
 /*
  * Descend, level by level, to the node at `level` that covers the key.  Each image is whole and
- * what its pointer promised (I2, I3); the separator next below the key leads to the child that
- * covers it, or to a node left of that one (I5, I6), from where the walk moves right.
+ * what its pointer promised (I2, I3).  The separator next below the key leads to the child that
+ * covers it, or to a node left of that one (I5, I6).  From there the walk moves right.
  */
 NAM_FIBER_FN static int
 descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
@@ -614,8 +614,8 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 		return;
 	}
 	/*
-	 * A reader with an old pointer in its cache may look at a block that is being used again,
-	 * and must not take half of either node for a whole one: in the order of nam__image_post().
+	 * A reader with an old pointer in its cache may look at a block that is being used again.
+	 * It must not take half of either node for a whole one: in the order of nam__image_post().
 	 */
 	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
 	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,

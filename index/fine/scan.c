@@ -4,9 +4,9 @@
  *
  * The cursor's place is a full key, the bound, never a node: everything below it (above it, in
  * reverse) has been delivered.  Addresses of leaves, wherever they come from, are hints.  A leaf's
- * image counts only if its own fences enclose the bound; then its entries beyond the bound are
- * delivered and the bound moves to its far fence.  So results never depend on a hint, and what a
- * split or a merge moved between two READs is neither missed nor delivered twice.
+ * image counts only if its own fences enclose the bound.  Then its entries beyond the bound are
+ * delivered and the bound moves to its far fence.  So results never depend on a hint.  Entries that
+ * a split or a merge moved between two READs are neither missed nor delivered twice.
  *
  * scan_window.c knows where leaves may be, and reads them ahead.
  */
@@ -89,7 +89,7 @@ fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr a
 
 	if (nam__node_validate(cursor->head.index, image, at, 0, NAM__NODE_LEAF))
 		return FIT_GAP;
-	/* I17: what is no node any more can look like a leaf, but for its hash. */
+	/* I17: a block that is no node any more can look like a leaf, but for its hash. */
 	if (__builtin_expect(cursor->old_hints, 0) && NAM_GUARD(HINT_HASH) &&
 		image[NAM__WORD_HASH] != nam__node_hash(g, image, at))
 		return FIT_GAP;

@@ -3,8 +3,8 @@
  * scan_window.c -- which leaves a cursor asks for, when, and how many at a time.
  *
  * A window is one doorbell per memory server and one round trip.  The next one is posted when half
- * of what was asked for is used up, so that a long scan waits for its first window only; each leaf
- * is taken as soon as it is there.
+ * of what was asked for is used up, so a long scan waits for its first window only.  Each leaf is
+ * taken as soon as it is there.
  *
  * Where addresses come from, cheapest first:
  *	1. children of the cached level-1 node, and of the one behind it
@@ -33,7 +33,7 @@ limit_leaves(const struct nam__scan *cursor)
 	uint64_t capacity = cursor->head.index->g.leaf_capacity;
 	uint64_t leaves = cursor->remaining / (capacity * 2 / 3 + 1) + 2;
 
-	/* A second window does no harm to a long scan: what full leaves would take comes first. */
+	/* A second window does no harm to a long scan: count leaves as if they were full. */
 	if (leaves > WINDOW_SMALL)
 		leaves = cursor->remaining / capacity + 2;
 	return leaves < UINT32_MAX ? (uint32_t)leaves : UINT32_MAX;
@@ -90,8 +90,8 @@ next_key(const struct nam__scan *cursor, struct nam__key *ret_key)
 }
 
 /*
- * hints_unsettled hints were taken from the cache, in this operation: where do those behind them
- * begin, and are any of them beyond the end of the range?
+ * hints_unsettled hints were taken from the cache, in this operation.  Find where those behind them
+ * begin, and whether any are beyond the end of the range.
  */
 static void
 hints_settle(struct nam__scan *cursor)

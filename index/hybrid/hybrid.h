@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hybrid.h -- the hybrid design: for each part of the keys a chain of leaves as in the fine-grained
- * design, on all memory servers, and one memory server that says where they are.
+ * hybrid.h -- the hybrid design.  Each part of the keys has a chain of leaves as in the
+ * fine-grained design, on all memory servers.  One memory server says where they are.
  *
- * A handle of a hybrid index has a handle for the leaves of each part, on which all that is said of
- * fine-grained trees works as it is: index->leaves[part].  Here is what concerns all parts.
+ * A handle of a hybrid index has a handle for the leaves of each part: index->leaves[part].  On it
+ * all functions of fine-grained trees work as they are.  Here is what concerns all parts.
  */
 #ifndef NAM_INDEX_HYBRID_HYBRID_H
 #define NAM_INDEX_HYBRID_HYBRID_H
@@ -88,9 +88,9 @@ NAM_FIBER_FN int nam__inner_rpc_add(struct nam_worker *worker, struct nam_index 
 /**
  * nam__inner_rpc_room -- whether a leaf may divide although there was no room for names.
  *
- * A split whose report is refused is legal; but one next to another would leave row upon row of
- * leaves without names, through which every reader walks.  So a leaf may divide only if it is
- * named, and its right neighbour is: both are reported, which helps if there is room by now.
+ * A split whose report is refused is legal.  But repeated next to each other, such splits would
+ * leave rows of leaves without names, through which every reader walks.  So a leaf may divide only
+ * if it and its right neighbour are named.  Both are reported, which helps if there is room by now.
  *
  * @held	the leaf
  * @image	scratch

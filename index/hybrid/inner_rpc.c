@@ -9,7 +9,7 @@
  *			moves right.
  *	a merge		the left leaf with all entries, the mark in the right one, the name's end.
  *			Between the last two, a client that looks for a key of the right one finds
- *			it dead, takes the name away itself, and asks again (H3).
+ *			it dead.  It takes the name away itself, and asks again (H3).
  *
  * So if a client dies and leaves such a name behind, the next client that needs it takes it away.
  * A leaf without a name is found from its left neighbour, and named by the collector.  The name of
@@ -95,7 +95,7 @@ nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index, const ui
 			return 0;
 		if (!rc)
 			continue;
-		/* A part's first leaf does not die (H3): what is wrong with it is to be told. */
+		/* A part's first leaf does not die (H3): its defect is to be told. */
 		if (first || (rc != -NAM_E_RESTART_TORN && rc != -NAM_E_LOCK_ORPHANED &&
 				     rc != -NAM_E_REMOTE_CORRUPT))
 			return rc;
@@ -137,8 +137,9 @@ change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tre
 }
 
 /*
- * A name is there already: ours, for others may have named the leaf before us, or that of a leaf
- * that began here before and has died.  The name of a dead leaf goes; then *ret_free is true.
+ * A name is there already.  It is ours, for others may have named the leaf before us.  Or it is
+ * that of a leaf that began here before and has died.  The name of a dead leaf goes; then *ret_free
+ * is true.
  */
 NAM_FIBER_FN static int
 forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, bool *ret_free)

@@ -12,8 +12,8 @@
  *		back.
  *
  * Between steps 3 and 4 readers go along the leaves.  With the two the other way round, a client
- * that has the first leaf's address would go on seeing the part empty after others have seen it
- * full.
+ * that has the first leaf's address could still see the part empty.  Others would already have seen
+ * it full.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -50,7 +50,7 @@ tolerate(struct pass *pass, int rc)
 /* ---- nodes without a separator ------------------------------------------------------------- */
 
 /*
- * A child ends before `end`, where its parent thinks that the next one begins (NULL: nowhere): the
+ * A child ends before `end`, where its parent thinks that the next one begins (NULL: nowhere).  The
  * range between was split off, and its splitter has not named it yet, or died.  Name it.
  */
 NAM_FIBER_FN static int

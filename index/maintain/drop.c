@@ -11,9 +11,9 @@
  * Mark one node dead, under its lock, and retire it.
  *
  * Dead: clients whose cache still leads here have not heard that the index is gone.  Without the
- * mark they would go on writing, and one of them might be at it when the block gets its next owner;
- * with it they find, under the lock, that there is nothing to write, ask the superblock, and learn.
- * Retired, not freed: a reader may read the node until its operation ends.
+ * mark they would go on writing, perhaps while the block gets its next owner.  With it they find,
+ * under the lock, that there is nothing to write.  They then ask the superblock.  Retired, not
+ * freed: a reader may read the node until its operation ends.
  */
 NAM_FIBER_FN static int
 node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
@@ -26,7 +26,7 @@ node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
 		held); /* SUSPENDS */
 	if (rc)
 		return rc;
-	/* Split since the walk read it: what it gave away comes next. */
+	/* Split since the walk read it: its new sibling comes next. */
 	if (nam__node_version(held->image) != nam__node_version(walk->image) &&
 		nam__node_type(held->image) != NAM__NODE_HEAD) {
 		walk->next = nam__node_sibling(held->image);
@@ -42,7 +42,7 @@ node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
 }
 
 /*
- * All nodes of a level, from left to right, so that dead ones lie behind the walk; and levels from
+ * All nodes of a level, from left to right, so that dead ones lie behind the walk.  Levels from
  * below, so that the way to a level is there until the level is done.
  *
  * A node that cannot be locked (a dead client left its lock, a stopped one keeps it) stays as it

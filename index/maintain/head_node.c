@@ -2,13 +2,13 @@
 /*
  * head_node.c -- head nodes: made, and brought up to date by the collector.
  *
- * A head node lies in the chain of leaves and holds the addresses of the leaves that follow, so
- * that a scan can READ many of them with one doorbell.  They are hints; nothing depends on them.
- * Only the collector writes to a head node that can be seen, under its lock like any other node.
+ * A head node lies in the chain of leaves and holds the addresses of the leaves that follow.  So a
+ * scan can READ many of them with one doorbell.  They are hints; nothing depends on them.  Only the
+ * collector writes to a head node that can be seen, under its lock like any other node.
  *
  * The pass walks the chain and looks at one head group at a time: the leaves from one head node to
- * the next.  Writers go on meanwhile, so what the walk has seen is checked again under the lock
- * of the leaf concerned; if it no longer holds, the next pass will see to it.
+ * the next.  Writers go on meanwhile, so the pass checks its findings again under the lock of the
+ * leaf concerned.  If they no longer hold, they are left for the next pass.
  */
 #include <errno.h>
 #include <stdlib.h>

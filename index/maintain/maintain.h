@@ -24,9 +24,9 @@
  * @patience_ns	how long to try; 0: a moment
  * @held	`image` and `lock.word` are the caller's
  *
- * Returns 0; -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the diag
- * names it); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (another
- * client overwrote the word just taken); or a FABRIC code.
+ * Returns 0, or a FABRIC code.  -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it
+ * died; the diag names it); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, validated).
+ * -NAM_E_FENCED (another client overwrote the word just taken).
  * Nothing is held on failure.
  */
 NAM_FIBER_FN int nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index,
@@ -111,7 +111,7 @@ NAM_FIBER_FN int nam__window_node(struct nam__window *window, struct nam_gaddr a
 
 /*
  * From left to right along one level; head nodes come along at level 0.  Concurrent changes are
- * survived: no node is delivered twice, and what was there throughout is delivered, if only
+ * survived: no node is delivered twice.  Nodes that were there throughout are delivered, if only
  * with the images of slightly different moments.
  */
 struct nam__walk {
@@ -141,7 +141,7 @@ int nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam
 NAM_FIBER_FN int nam__walk_next(struct nam__walk *walk) NAM_MUST_CHECK;
 /*
  * The operation ends.  In the next one the walk goes on with the node that has the key range of the
- * one delivered last, which is no head node.
+ * last one delivered.  That is no head node.
  */
 void nam__walk_leave(struct nam__walk *walk);
 void nam__walk_close(struct nam__walk *walk);

@@ -14,9 +14,9 @@
  * word alone does so (I15).  index/README.md says what others may see after each step.  All locks
  * are tried, and where one is taken there is no merge.
  *
- * The next collector resumes the merge of a dead one from its intent (I20): from step 4 on if L is
- * written, for readers may have seen it; else by unlocking all.  Each step can be repeated, so the
- * client that resumes may die as well.
+ * The next collector resumes the merge of a dead one from its intent (I20).  If L is written,
+ * readers may have seen it, so it goes on from step 4.  Otherwise it unlocks all.  Each step can be
+ * repeated, so the client that resumes may die as well.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -296,8 +296,8 @@ unname(struct nam__merge *merge)
 }
 
 /*
- * Step 6, or the end of a merge that is not to be: unlock all that is held, and clear the intent.
- * In any order, as no node is half-merged.
+ * Step 6, or the end of a merge that does not take place: unlock all that is held, and clear the
+ * intent.  In any order, as no node is half-merged.
  */
 NAM_FIBER_FN static int
 end(struct nam__merge *merge)

@@ -3,11 +3,11 @@
  * verify.c -- walk the whole tree and check the invariants of index/README.md.
  *
  * Level by level from the root down, each from its leftmost node through the siblings.  Beside the
- * nodes of a level runs the stream of separators of the level above it: both are in the order of
- * keys, so they are compared like two sorted lists, and no more than one node of each is kept.
+ * nodes of a level runs the stream of separators of the level above it.  Both are in the order of
+ * keys, so they are compared like two sorted lists.  No more than one node of each is kept.
  *
- * Nothing here trusts an image: whatever is wrong is reported, and the walk goes on where what is
- * left leads to somewhere new.  It ends: every node's low fence must be above the one's before.
+ * Nothing here trusts an image.  Each defect is reported, and the walk goes on where the rest leads
+ * to somewhere new.  It ends: every node's low fence must be above the one's before.
  */
 #include <errno.h>
 
@@ -225,7 +225,7 @@ check_names_over(struct walk *walk)
 
 /* ---- siblings ------------------------------------------------------------------------------ */
 
-/* I1 and I10 for the node just reached.  False: what follows cannot be reached or believed. */
+/* I1 and I10 for the node just reached.  False: the rest cannot be reached or believed. */
 static bool
 check_chain(struct walk *walk, const uint64_t *image)
 {
@@ -288,7 +288,7 @@ chain_follow(struct walk *walk, const uint64_t *image)
 	return false;
 }
 
-/* The image of chain->next; what is wrong with it shall be wrong still after a moment. */
+/* The image of chain->next; a defect in it counts only if it is still there after a moment. */
 NAM_FIBER_FN static int
 chain_read(struct walk *walk, uint64_t **ret_image)
 {

@@ -41,8 +41,8 @@ generation_write(struct nam_worker *worker, struct nam_gaddr at, uint32_t genera
 }
 
 /*
- * I3: the block may have been a node that is not dead, and a writer with a warm cache may be at it,
- * or come to it.  So its generation is one more, under its lock.
+ * I3: the block may have been a node that is not dead.  A writer with a warm cache may be at it, or
+ * come to it.  So its generation is one more, under its lock.
  *
  * -NAM_E_RESTART_LOCKED: a client that is not dead has the lock.
  */

@@ -13,18 +13,18 @@ nam__node_entry_words(const struct nam__geometry *g, const uint64_t *node)
 }
 
 /*
- * Divide a leaf, sorted or not, or an inner node: `right` becomes a node of generation `generation`
- * with the upper entries from number `at` (> 0) of the order on, high fence and sibling of `node`;
- * `node` keeps the rest, sorted, and ends where `right` begins.  The link from `node` to `right` is
- * the caller's.  Words behind the last entry of `node` stay as they were, so that no more than
- * *ret_dirty has to be written, and the header.
+ * Divide a leaf, sorted or not, or an inner node.  `right` becomes a node of generation
+ * `generation`.  It gets the upper entries from number `at` (> 0) of the order on, and high fence
+ * and sibling of `node`.  `node` keeps the rest, sorted, and ends where `right` begins.  The link
+ * from `node` to `right` is the caller's.  Words behind the last entry of `node` stay as they were.
+ * So no more than *ret_dirty and the header has to be written.
  */
 void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
 	uint32_t generation, struct nam__dirty *ret_dirty);
 
 /*
- * Where to divide: in the middle; but the last node of its level, when it grows at its end, keeps
- * all but one entry, so that ascending loads leave full nodes behind.
+ * Where to divide: in the middle.  If the last node of its level grows at its end, it keeps all but
+ * one entry, so ascending loads leave full nodes behind.
  */
 unsigned nam__division_point(const struct nam__geometry *g, uint64_t *node, const uint64_t *key);
 

@@ -40,7 +40,7 @@ geometry_fill(struct nam__geometry *g, uint32_t key_bytes, bool unique, uint32_t
 	g->inner_capacity = room / g->inner_words;
 	g->head_capacity = room;
 	/*
-	 * A long tail makes inserts cheap and scans dear: an insert writes the entry alone, and
+	 * A long tail makes inserts cheap and scans dear.  An insert writes the entry alone, and
 	 * once in tail_max times the whole leaf.
 	 */
 	g->tail_max = g->leaf_capacity / 4;
@@ -402,7 +402,7 @@ nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
 	(void)rc;
 	if (half == right)
 		return;
-	/* Both end near the last entry: what lies between them is next to nothing. */
+	/* Both end near the last entry: next to nothing lies between them. */
 	if (added.first < dirty->first)
 		dirty->first = added.first;
 	if (added.end > dirty->end)

@@ -77,8 +77,8 @@ int nam__geometry_init(struct nam__geometry *geometry, const struct nam_index_op
 	uint64_t seed) NAM_MUST_CHECK;
 
 /*
- * The geometry of a server tree (server/tree.h) that names nodes of another one by their full keys:
- * nodes of the smaller of the two sizes hold what an inner node of that size does.
+ * The geometry of a server tree (server/tree.h) that names nodes of another one by their full keys.
+ * Nodes of the smaller of the two sizes hold as much as an inner node of that size.
  */
 void nam__geometry_names(struct nam__geometry *geometry, const struct nam__geometry *of,
 	uint32_t node_bytes);
@@ -273,8 +273,8 @@ unsigned nam__leaf_lower_bound(const struct nam__geometry *g, const uint64_t *no
 unsigned nam__leaf_sort(const struct nam__geometry *g, uint64_t *node);
 
 /*
- * Add an entry that is not there to a leaf that is not full: at the end of the sorted part if it
- * belongs there, else to the tail; a tail that grows past tail_max is sorted in.
+ * Add an entry that is not there to a leaf that is not full.  It goes to the end of the sorted part
+ * if it belongs there, else to the tail.  A tail that grows past tail_max is sorted in.
  */
 void nam__leaf_add(const struct nam__geometry *g, uint64_t *node, const uint64_t *key_words,
 	uint64_t payload, struct nam__dirty *ret_dirty);

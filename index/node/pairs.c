@@ -62,9 +62,9 @@ copy_eight(const uint64_t *entries, uint8_t *ret_keys, uint64_t *ret_payloads)
 }
 
 /*
- * Eight entries a turn.  The second turn begins where payloads are stored in whole cache lines from
- * then on (and keys, if they lie alike), the last one ends with the last entry: some of what the
- * turns before them copied is copied again, which costs less than masks would.
+ * Eight entries a turn.  The second turn begins where payloads are from then on stored in whole
+ * cache lines (and keys, if they lie alike).  The last one ends with the last entry.  Some copied
+ * entries are copied again, which costs less than masks would.
  */
 __attribute__((target("avx512f,avx512bw"))) static void
 copy_avx512(const uint64_t *entries, uint32_t count, uint8_t *ret_keys, uint64_t *ret_payloads)

@@ -62,7 +62,7 @@ nam__floor_step(const uint64_t *base, const uint64_t *other, uint64_t key)
 }
 
 /*
- * Of n sorted pairs of a word and another the last whose first word is at most `key`, or the first
+ * Of n sorted pairs of a word and another, the last whose first word is at most `key`.  The first
  * if there is none; n may be 0.  Halves that are powers of two, so that a step is three
  * instructions.
  */

@@ -28,8 +28,8 @@ nam__node_validate(const struct nam_index *index, const uint64_t *image, struct 
 	uint64_t mask = 0, promised = 0;
 
 	/*
-	 * First of all, and of torn images, too: a block that serves another index by now never
-	 * verifies here, however often it is read, and its generation changes with each life alone.
+	 * First of all, and of torn images, too.  A block that now serves another index never
+	 * verifies here, however often it is read.  Its generation changes only with each life.
 	 */
 	if (NAM_GUARD(GENERATION) && (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at))
 		return -NAM_E_RESTART_DEAD;

@@ -148,7 +148,7 @@ nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
 
 	do {
 		version = nam__tree_server_read(tree, old, scratch);
-		/* I1: what is in the old root would not be reachable from the new one. */
+		/* I1: ranges in the old root would not be reachable from the new one. */
 		if (!NAM_GUARD(LOAD_EMPTY))
 			continue;
 		if (nam__node_level(scratch) || nam__node_count(scratch) > entries ||

@@ -3,7 +3,7 @@
  * tree.c -- finding, changing and dividing nodes behind plain pointers.
  *
  * A word of a node is loaded with acquire and stored with release.  So a thread that loads one that
- * a writer stored under its lock finds the version changed when it looks again: the store of the
+ * a writer stored under its lock finds the version changed when it looks again.  The store of the
  * odd version came before (L1).
  */
 #include <assert.h>
@@ -349,7 +349,7 @@ separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint6
 }
 
 /*
- * Divide a locked full node, whose image is in the first half of the scratch, add an entry to the
+ * Divide a locked full node, whose image is in the first half of the scratch.  Add an entry to the
  * half that covers it, unlock, and name the new node.
  */
 static void

@@ -4,20 +4,20 @@
  * what a memory server keeps for a coarse-grained index.  Nothing here knows a fabric.
  *
  * Nodes are those of node.h with three differences.  The first word is a version, odd while the
- * node is being written; siblings and children are pointers; hash, front's version and rear are not
- * used.  Readers write nothing: they take a version, read, and look whether it still is the same.
- * Writers lock one node at a time, so there is no order of locks to keep; a collector needs three,
- * and gives up where it does not get one at once.
+ * node is being written.  Siblings and children are pointers.  Hash, front's version and rear are
+ * not used.  Readers write nothing: they take a version, read, and look whether it still is the
+ * same.  Writers lock one node at a time, so there is no order of locks to keep.  A collector needs
+ * three, and gives up if it does not get one at once.
  *
  * Any number of threads.  A thread waits for another for as long as that one writes a node, which
- * is bounded by its work; no thread holds a node across anything else.
+ * is bounded by its work.  No thread holds a node across anything else.
  *
  * Full keys are as in node.h.  Functions with @scratch need nam__tree_server_scratch_bytes() of
  * memory that is the calling thread's own.
  *
  * Source: Ziegler et al., SIGMOD 2019, listings 1 and 3; Leis et al., DaMoN 2016, for optimistic
- * locks; differs: a reader that comes too late for a split moves right instead of starting again,
- * so no parent's version is looked at twice; and a delete takes the entry out at once.
+ * locks.  Differs: a reader that comes too late for a split moves right instead of starting again.
+ * So no parent's version is looked at twice.  A delete takes the entry out at once.
  */
 #ifndef NAM_INDEX_SERVER_TREE_H
 #define NAM_INDEX_SERVER_TREE_H
