@@ -187,7 +187,7 @@ nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt 
 /* ---- one transaction with a leader ----------------------------------------------------------- */
 
 /*
- * K4: the record has something newer than the prepared version: only a reader that met the
+ * K4: the record has something newer than the prepared version.  Only a reader that met the
  * transaction elsewhere asks for this version, and the other records do not depend on it.  Or the
  * leader was never prepared, so none is committed.
  */

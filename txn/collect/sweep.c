@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sweep.c -- nam_sweep(): completes what dead clients have begun, marks what names lead to, takes
- * entries of rows that nothing leads to out of tables' indexes, and has the rest freed.
+ * sweep.c -- nam_sweep(): completes what dead clients have begun, and marks blocks that names lead
+ * to.  It takes entries of rows that nothing leads to out of tables' indexes, and has the rest
+ * freed.
  */
 #include "compute/worker/pace.h"
 #include "txn/sweep.h"

@@ -3,14 +3,14 @@
  * commit.c -- moving the heads of records from one version to the next (D2).
  *
  * R4: by CAS, and forward in time only.  The client knows the timestamp of the version that it
- * replaces: from the cache, if that was the latest recently (nam__seen_lately()), or else by a READ
- * of its header.  Any client may move the head for the writer: once one version of a transaction is
- * committed, all of them will be.
+ * replaces.  It has it from the cache, if that was the latest recently (nam__seen_lately()), or
+ * else by a READ of its header.  Any client may move the head for the writer: once one version of a
+ * transaction is committed, all of them will be.
  *
- * R8, D3: a client that finds that a version is not, or will not be, the latest claims it, by CAS
- * of its word `current` from its timestamp to 0.  The client whose claim succeeds retires the
- * block.  Timestamps are unique, so a late CAS finds another timestamp and does nothing.  A drop
- * commits nothing, NAM_RECORD_DROPPED, in place of each latest version.
+ * R8, D3: if a client finds that a version is not, or will not be, the latest, it claims it.  The
+ * claim is a CAS of its word `current` from its timestamp to 0.  The client whose claim succeeds
+ * retires the block.  Timestamps are unique, so a late CAS finds another timestamp and does
+ * nothing.  A drop commits nothing, NAM_RECORD_DROPPED, in place of each latest version.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -89,8 +89,8 @@ claim_post(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at,
 
 /*
  * R6: the claim comes first.  In between, the head leads to a claimed version that is the latest.
- * In the other order an unclaimed version is not the latest, for ever if this client dies: a reader
- * with its cached address would return it after newer ones were acknowledged.
+ * In the other order an unclaimed version is not the latest, for ever if this client dies.  A
+ * reader with its cached address would return it after newer ones were acknowledged.
  */
 static void
 swap_post(struct nam_batch *batch, struct nam__item *item)

@@ -324,7 +324,7 @@ check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
 
 /*
  * Heads of new records, blocks, and what goes beside them.  All of it may need memory, so there is
- * no pin meanwhile: memory comes back only when older operations have ended.
+ * no pin meanwhile.  Memory comes back only when older operations have ended.
  */
 NAM_FIBER_FN static int
 make(struct nam__txn *txn, const struct nam_record_put *puts, const struct nam__put_hooks *beside)

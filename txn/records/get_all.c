@@ -3,7 +3,7 @@
  * get_all.c -- nam_records_get_all(), nam_records_get_many(): batched reads by cached addresses,
  * else by items.
  *
- * With warm addresses and no concurrent writer a transaction is one round trip: READ all versions;
+ * With warm addresses and no concurrent writer a transaction is one round trip.  READ all versions;
  * check that each is the cached one and the latest, and that none names a newer sibling.  This
  * needs neither items nor states.  All other transactions use items (get.c), from the beginning, or
  * with the versions that have come.
@@ -303,7 +303,7 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 	/* The cache is being prefetched: serve other tasks' requests first. */
 	if (worker->tasks_alive > 1)
 		nam__poll(worker);
-	/* Before the cache is searched: what it says must not be forgotten before the READs. */
+	/* Before the cache is searched: its addresses must not be forgotten before the READs. */
 	nam__op_resume(worker, NAM_OP_GET_ALL);
 	if (!warm_find(&warm, readings, &taken)) {
 		nam__op_end(worker);

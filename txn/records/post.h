@@ -43,7 +43,8 @@ nam__bundle_request(const struct nam__bundle *bundle)
 
 /*
  * Add the part of a request about record `number` to a message to the memory server of its head
- * that has room for it; and more behind it, where the message has room for `spare` bytes, too.
+ * that has room for it.  The second adds `more` behind it, where the message has room for `spare`
+ * bytes, too.
  */
 void nam__post_add(struct nam__post *post, uint64_t head, uint32_t number, const void *entry,
 	uint32_t entry_bytes);

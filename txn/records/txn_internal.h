@@ -183,15 +183,15 @@ int nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 
 /*
  * Addresses of versions lie in memory that every client can write.  Before a READ goes to one:
- * whether a version can be there, of a length that versions have and whole in one region; and 0 or
- * -NAM_E_REMOTE_CORRUPT with a diag.
+ * whether a version can be there, of a length that versions have and whole in one region.  The
+ * second returns 0 or -NAM_E_REMOTE_CORRUPT with a diag.
  */
 bool nam__version_can_be_at(const struct nam_client *client, struct nam_gaddr at);
 int nam__version_at_check(struct nam_worker *worker, const struct nam_records *records,
 	struct nam_gaddr at) NAM_MUST_CHECK;
 /*
- * Whether the block of a version that was replaced long ago is private memory by now (R9): it must
- * not be READ, and holds no version.
+ * Whether the block of a version that was replaced long ago is private memory by now (R9).  It must
+ * not be READ then, and holds no version.
  */
 static inline bool
 nam__version_gone(const struct nam_client *client, struct nam_gaddr at)
@@ -268,7 +268,7 @@ NAM_FIBER_FN int nam__txn_get_arrived(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * put.c: nam_records_put_all().  `make` runs when the addresses of all versions are known, before
- * any is seen (T1); if the transaction fails, `unmake` runs before the blocks are given back.
+ * any is seen (T1).  If the transaction fails, `unmake` runs before the blocks are given back.
  */
 struct nam__put_hooks {
 	NAM_FIBER_FN int (*make)(struct nam__txn *txn, void *arg);

@@ -293,7 +293,7 @@ is_whole(const struct nam__view *view, const struct nam__seen *record,
 /*
  * A sibling's version.  If the record was read before, the version is still there, or was replaced
  * since.  If the block of another record's version was reused, its replacement was all committed
- * before the scan began (T3): if it were in the range, its entry would have named the record.
+ * before the scan began (T3).  If it were in the range, its entry would have named the record.
  * Otherwise the record is read again, by its head.
  */
 static int

@@ -4,8 +4,8 @@
  *
  * Works on plain pointers into regions, and knows no fabric.  Clients name a record by the address
  * of its head, not by its key (D6).  The head's third word leads to the versions that are not the
- * latest, chained by `previous`: prepared ones, and those that were replaced, or came too late,
- * within NAM_RECORDS_KEEP_NS, so that readers may still ask for their timestamps.
+ * latest, chained by `previous`.  They are prepared, or were replaced or came too late within
+ * NAM_RECORDS_KEEP_NS, so that readers may still ask for their timestamps.
  *
  * One caller at a time for each head: nam__server_record_lock().  The memory is not trusted:
  * clients can write there.

@@ -5,7 +5,7 @@
  * A scan pins an epoch before it reads the index, and until its end.  So it finds entries of all
  * versions that were the latest meanwhile (T2), and can READ versions that are replaced meanwhile.
  * Entries lead to records.  The version that the head leads to decides whether the row is in the
- * range (T4), after all missing parts of the transactions have been read (T5, view.h).
+ * range (T4).  Before that all missing parts of the transactions have been read (T5, view.h).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /*
  * sweep.c -- the end of versions of rows: entries first, then the memory.
  *
- * T2: a replaced version keeps its entries until the end of every scan that began before all of the
- * transaction that replaced it was committed: such a scan may need them to find the record.
+ * T2: a replaced version keeps its entries until the end of every scan that began before all of its
+ * replacing transaction was committed.  Such a scan may need them to find the record.
  */
 #include <errno.h>
 

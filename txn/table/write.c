@@ -3,7 +3,7 @@
  * write.c -- rows are put and deleted: their entries first, then by RAMP.
  *
  * An entry names one version, by its address.  T1: all entries of a transaction are in their
- * indexes before any of its versions can be seen, so that every scan finds the row by its column.
+ * indexes before any of its versions can be seen.  So every scan finds the row by its column.
  */
 #include <errno.h>
 #include <stdlib.h>
