@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * datagram.c -- requests that come over an unreliable queue pair, and replies that go over it:
- * either may be lost, late, doubled or overtaken (common/rpc/frame.h).
+ * datagram.c -- requests that come over an unreliable queue pair, and replies that go over it.
+ * Either may be lost, late, doubled or overtaken (common/rpc/frame.h).
  *
- * The last request seen in a place decides about the request that lies there: a higher number is
- * carried out, and its reply kept; the same number with a higher try was not answered, as far as
- * its client knows, so the reply goes out once more; all else is of the past.  A reply is not
- * overwritten before it has left, and a longer one than a datagram holds goes over the connection,
- * which does not lose it.
+ * The last request seen in a place decides about the request that lies there.  A higher number is
+ * carried out, and its reply kept.  The same number with a higher try was not answered, as far as
+ * its client knows, so the reply goes out once more.  All else is of the past.  A reply is not
+ * overwritten before it has left.  If it is longer than a datagram holds, it goes over the
+ * connection, which does not lose it.
  */
 #include <string.h>
 
@@ -59,6 +59,7 @@ carry_out(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place
 	reply_send(box, slot, place);
 }
 
+/* M12 */
 static bool
 place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place)
 {

@@ -7,9 +7,9 @@
  * unless that wants to fetch it.
  *
  * The handler is not notified of a WRITE, so it must not sleep while one may come that is not
- * followed by a ring.  When spinning no longer pays it tells every client that does not know yet,
- * waits until they all have been told, looks once more, and only then sleeps.  A client that rings
- * is told again next time; an idle client has been told for good, and costs nothing.
+ * followed by a ring.  When spinning no longer pays, it tells every client that does not know yet,
+ * and waits until they all have been told.  It looks once more, and only then sleeps.  A client
+ * that rings is told again next time; an idle client has been told for good, and costs nothing.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -82,15 +82,14 @@ int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
 /*
  * Give a withdrawn region to the clients again, public or read-only: all its pages are there, and
  * zero.  The caller ensures that no handler looks at the private memory, which is lost.  0, or
- * negative with the cause: the region stays private, with fresh memory, which may be of small
- * pages.
+ * negative with the cause: the region stays private.  Its memory is fresh; pages may be small.
  */
 int nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,
 	enum nam_memory_kind kind, struct nam_diag *diag) NAM_MUST_CHECK;
 /* Give back what clients have used of withdrawn memory by mappings of their own. */
 void nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain);
 /*
- * So many bytes at an address that a client named; NULL: they are in no public region of ours, or
+ * So many bytes at an address that a client named.  NULL: they are in no public region of ours, or
  * in the page of the epochs.  Clients may change them at any time.
  */
 void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at, uint32_t bytes);
@@ -291,6 +290,7 @@ nam__may_change(const struct nam__connection *connection)
 	return !NAM_GUARD(KEY_READ) || connection->proven.role >= NAM_ROLE_WRITE;
 }
 
+/* M18 */
 static inline bool
 nam__is_admin(const struct nam__exchange *exchange)
 {

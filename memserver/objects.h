@@ -3,7 +3,7 @@
  * objects.h -- trees and key-value stores by their numbers.
  *
  * A table is read without a lock, and changes under its mutex.  A dropped object, or an unlinked
- * node of a tree, waits until every handler that was at work then has answered (M10): each handler
+ * node of a tree, waits until every handler that was at work then has answered (M10).  Each handler
  * publishes at which count of the server's clock it has begun.
  */
 #ifndef NAM_MEMSERVER_OBJECTS_H

@@ -63,7 +63,7 @@ cache_put(struct nam__tree *tree, void *block)
 	tree->cache[tree->cache_count++] = block;
 }
 
-/* Nodes that no handler can be looking at any more. */
+/* M10: nodes that no handler can be looking at any more. */
 static void
 limbo_advance(struct nam__tree *tree)
 {

@@ -15,8 +15,8 @@
 #include "memserver/move/host.h"
 
 /*
- * Of a peer that fails so often within a second, only answers that name a key of the file are
- * looked at for the rest of it, and nothing is logged.  Many peers together fill no log, either.
+ * If a peer fails so often within a second, only its answers that name a key of the file count in
+ * the rest of it.  No more failures are logged.  Many peers together fill no log, either.
  */
 #define STRIKES_MAX 16u
 #define STRIKES_MAX_OF_ALL 256u
@@ -158,7 +158,7 @@ key_named(const struct nam_server *server, const struct nam_hello *answer)
 	return nam__auth_keys_find(server->keys, wire.print);
 }
 
-/* Whether the answer proves a key, and that the name in the hello was given to its holder. */
+/* M18: whether the answer proves a key, and that the name in the hello was given to its holder. */
 static bool
 prove(struct nam_server *server, const struct nam_cm_event *event,
 	const struct nam_wire_hello *hello, struct nam__proven *ret)

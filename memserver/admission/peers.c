@@ -26,8 +26,8 @@ struct nam__peer {
 
 /*
  * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
- * apart: of a client's connections the first is idle most of the time, and if it took a turn of the
- * others, the busy ones of clients that come one by one would all go to every second handler.
+ * apart.  The first of a client's connections is idle most of the time.  If it took a turn of the
+ * others, and clients came one by one, all busy connections would go to every second handler.
  */
 static struct nam__handler *
 choose_handler(struct nam_server *server, const struct nam__connection *connection)

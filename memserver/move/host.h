@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host.h -- successors within this process: each is a memory server of another id, with its own
- * memory, threads and address, and takes up to options.spare_bytes together.
+ * host.h -- successors within this process.  Each is a memory server of another id, with its own
+ * memory, threads and address.  Together they take up to options.spare_bytes.
  */
 #ifndef NAM_MEMSERVER_MOVE_HOST_H
 #define NAM_MEMSERVER_MOVE_HOST_H

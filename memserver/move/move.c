@@ -143,8 +143,8 @@ stage_begin(struct nam__exchange *exchange, const struct nam_rpc_move_request *r
 }
 
 /*
- * M22: a mover that stalled has no queue pair any more by which its late WRITEs could arrive, and
- * of two movers one commits.
+ * M22: a mover that stalled has no queue pair any more by which its late WRITEs could arrive.  Of
+ * two movers one commits.
  */
 static int
 import(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,

@@ -228,8 +228,8 @@ starting(uint64_t ready_bytes, uint64_t total_bytes)
 }
 
 /*
- * A server that was killed keeps its address until the kernel has taken its memory back, and
- * a new start must not depend on that: so an address in use gets a little time.
+ * A server that was killed keeps its address until the kernel has taken its memory back.  A new
+ * start must not depend on that, so an address in use gets a little time.
  */
 static int
 start(struct nam_server **ret_server, struct nam_diag *notice, struct nam_diag *diag)

@@ -27,9 +27,10 @@ int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret
 	NAM_MUST_CHECK;
 
 /*
- * Read `config` again, with all checks of the start but those of what the host has left: the log
- * level, which a running server can change; and in *ret_left the keys that have changed and need a
- * restart, with spaces between.  Outputs are untouched on failure, which *diag explains.
+ * Read `config` again, with all checks of the start but those of what the host has left.
+ * *ret_level gets the log level, which a running server can change.  *ret_left gets the keys that
+ * have changed and need a restart, with spaces between.  Outputs are untouched on failure, which
+ * *diag explains.
  */
 int nam__options_reload(const struct nam__options *options, enum nam_log_level *ret_level,
 	struct nam_diag *ret_left, struct nam_diag *diag) NAM_MUST_CHECK;

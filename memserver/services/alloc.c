@@ -2,14 +2,14 @@
 /*
  * alloc.c -- blocks of remote memory, in runs that are carved off each region from front to back.
  *
- * A run is blocks of one stride: a block that comes back serves the same stride again, so a word
+ * A run is blocks of one stride.  A block that comes back serves the same stride again.  So a word
  * that was a lock stays a lock for all clients that know its address.  When all blocks of a run are
  * free, RECLAIM makes it vacant in two steps, between which clients forget.  Regions are public,
- * for blocks of clients, from front to back; the server takes regions without blocks from the back:
- * private ones, for structures that it executes itself, and read-only ones, where clients READ what
- * it writes.  A list of recycled blocks is of one kind.
+ * for blocks of clients, from front to back.  The server takes regions without blocks from the
+ * back.  Private ones are for structures that it executes itself; in read-only ones clients READ
+ * what it writes.  A list of recycled blocks is of one kind.
  *
- * For each run we keep two bits per block, set while the block is free, or waits for readers; so a
+ * For each run we keep two bits per block, set while the block is free, or waits for readers.  So a
  * block that is given back twice, or that never was one, is noticed.
  */
 #include <errno.h>
@@ -180,7 +180,7 @@ held_again(struct nam__allocator *allocator, struct nam__stride *list)
 	return false;
 }
 
-/* M3: what has been used before is zeroed, after the mutex was released. */
+/* M3: memory that was used before is zeroed, after the mutex was released. */
 static void
 carved_clear(const struct nam__allocator *allocator, const struct nam__carved *carved,
 	uint32_t stride)
@@ -468,8 +468,8 @@ region_may_leave(const struct nam__alloc_region *region)
 }
 
 /*
- * Clients are told that regions without used blocks are private: from the back, half of them, since
- * clients may soon want memory as well; or, for clients, all read-only ones.
+ * Clients are told that regions without used blocks are private.  These are half of them, from the
+ * back, since clients may soon want memory as well.  For clients, they are all read-only ones.
  */
 static void
 regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
@@ -618,7 +618,7 @@ run_free_waiting(struct nam__allocator *allocator, struct nam__run *run)
 	run->waiting_count = 0;
 }
 
-/* C9: blocks that wait become free once no reader can see them.  Returns their bytes. */
+/* C9, M14: blocks that wait become free once no reader can see them.  Returns their bytes. */
 static uint64_t
 waiting_free(struct nam__allocator *allocator, uint64_t oldest)
 {

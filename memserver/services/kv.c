@@ -20,6 +20,7 @@ nam__service_kv_create(struct nam__exchange *exchange)
 	return nam__objects_enter(&server->stores, &store->object);
 }
 
+/* M10: the store's memory waits for handlers that are at work on it. */
 int
 nam__service_kv_drop(struct nam__exchange *exchange)
 {

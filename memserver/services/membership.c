@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * membership.c -- server 0 gives out client ids, and knows which clients are alive; every server
+ * membership.c -- server 0 gives out client ids, and knows which clients are alive.  Every server
  * knows which have queue pairs to it.
  *
- * A client lives as long as the connection that its REGISTER came over, and is dead once none of
+ * A client lives as long as the connection that its REGISTER came over.  It is dead once none of
  * its queue pairs is left at any memory server (fence.c).  Ids go round, so that one that belonged
- * to a dead client comes again as late as possible, and then with the next incarnation: a lock word
- * of the dead one is never taken for one of the living.
+ * to a dead client comes again as late as possible, and then with the next incarnation.  So a lock
+ * word of the dead one is never taken for one of the living.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -181,6 +181,7 @@ appear(struct nam__membership *membership, struct nam__connection *connection)
 	connection->present = true;
 }
 
+/* M5: a client that is fenced comes no more. */
 static int
 attach(struct nam__membership *membership, struct nam__connection *connection)
 {
@@ -211,6 +212,7 @@ nam__membership_attach(struct nam__membership *membership, struct nam__connectio
 	return rc;
 }
 
+/* M5 */
 bool
 nam__membership_fenced(struct nam__membership *membership, const struct nam__connection *connection)
 {
@@ -272,8 +274,8 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 /* ---- becoming a client ----------------------------------------------------------------------- */
 
 /*
- * M4: above those of other lives of the lead, which other members may know; and none lags behind
- * another id's, so which of two is newer is a distance everywhere.
+ * M4: above those of other lives of the lead, which other members may know.  None lags behind
+ * another id's, so the newer of two follows from their distance everywhere.
  */
 static uint16_t
 incarnation_next(const struct nam__membership *membership, const struct nam__member *member)

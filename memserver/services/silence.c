@@ -10,8 +10,8 @@
 #define CUTS (sizeof(((struct nam__member *)0)->cut) / sizeof(((struct nam__member *)0)->cut[0]))
 
 /*
- * Whether its slot is old, or 0: it has not begun yet, or has ended, and a sweep waits for it.  One
- * that has changed since the last look is a sign of life.
+ * Whether its slot is old, or 0.  Then it has not begun yet, or has ended, and a sweep waits for
+ * it.  One that has changed since the last look is a sign of life.
  */
 static bool
 holds_back(const struct nam__membership *membership, uint32_t id, uint64_t now)

@@ -37,8 +37,8 @@ typedef int (*word_fn)(struct nam__allocator *allocator, struct nam__run *run, u
 	void *arg);
 
 /*
- * Calls fn for each word of blocks that a client may have allocated, in a slice of runs from the
- * place on (0: the first), until it fails.  *ret_next: the place where the next slice begins, or 0.
+ * Calls fn for each word of blocks that a client may have allocated, until it fails.  The slice of
+ * runs begins at the place (0: the first).  *ret_next: the place where the next slice begins, or 0.
  *
  * Between two slices runs come, grow, end and become one.  Their new blocks are not suspect (M19).
  */
@@ -146,7 +146,7 @@ head_close(uint8_t *block)
 	return true;
 }
 
-/* The same of an index: its collectors would retire nodes that the sweep frees. */
+/* M19: the same of an index.  Its collectors would retire nodes that the sweep frees. */
 static bool
 superblock_close(uint8_t *block)
 {
@@ -279,7 +279,7 @@ own(struct nam__allocator *allocator, uint64_t raw, uint16_t owner)
 	return 0;
 }
 
-/* Clients can write the words of a record: what is no address of a block leads to none. */
+/* Clients can write the words of a record: a word that is no address of a block leads to none. */
 static void
 version_mark(void *arg, uint64_t at)
 {
@@ -523,7 +523,7 @@ living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *reque
 	return 0;
 }
 
-/* One that is FENCING has no more to report: what is in its limbo is lost with it. */
+/* One that is FENCING has no more to report: its limbo is lost with it. */
 static int
 report(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)

@@ -216,8 +216,8 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 /* ---- loading --------------------------------------------------------------------------------- */
 
 /*
- * A load's state is its connection's, and that is one handler's: no other thread touches it until
- * the load is over.
+ * A load's state is its connection's, and that is one handler's.  So no other thread touches it
+ * until the load is over.
  */
 static bool
 is_loader(struct nam__tree *tree, const struct nam__connection *connection, uint64_t load)
@@ -228,7 +228,7 @@ is_loader(struct nam__tree *tree, const struct nam__connection *connection, uint
 
 /*
  * A change that began before the load may still be under way: then the loader has to ask
- * again.  So no handler waits here.
+ * again.  So no handler waits here (M10).
  */
 static int
 load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t *scratch,

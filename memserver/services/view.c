@@ -74,7 +74,7 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 
 /*
  * The living client that has acknowledged least, if that is below `number`; 0: none.  While a
- * member moves, one that is FENCING counts, too: if it has not acknowledged the MOVE, requests of
+ * member moves, one that is FENCING counts, too.  If it has not acknowledged the MOVE, requests of
  * it are under way until all servers have fenced it.
  */
 static uint16_t
@@ -355,7 +355,7 @@ nam__view_stage_take(struct nam__membership *membership, const struct nam__view_
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* A request without a term is no steward's. */
+/* M17.  A request without a term is no steward's. */
 static int
 term_check(const struct nam__view *view, const struct nam_rpc_view_request *request)
 {
