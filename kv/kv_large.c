@@ -56,7 +56,7 @@ staging_reserve(struct staging *staging, uint32_t bytes)
 }
 
 /*
- * K11: the blocks of a request that may yet be carried out, and then writes to them, are no other
+ * K11: a request may yet be carried out and then write to its blocks.  They become no other
  * value's, and no other object's.
  */
 static void
@@ -165,6 +165,7 @@ ask(struct staging *staging, struct nam_kv *kv, const void *key, uint32_t key_by
 	return rc;
 }
 
+/* K10: the checksum is of the client's own copy. */
 NAM_FIBER_FN static int
 fetch(struct staging *staging, const struct nam_kv *kv, const struct nam_rpc_kv_large_reply *reply,
 	void *value)

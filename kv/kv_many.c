@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv_many.c -- many keys at once: READs of their buckets, if clients may; else, and for the rest, a
- * request for each memory server, at the same time.
+ * kv_many.c -- many keys at once: READs of their buckets, if clients may.  Otherwise, and for the
+ * rest, a request for each memory server, at the same time.
  *
- * A memory server answers as many keys of a request as fit into its reply, in their order; the
+ * A memory server answers as many keys of a request as fit into its reply, in their order.  The
  * others go out again in the next round.  Values longer than a message are got one by one.
  */
 #include <errno.h>

@@ -2,10 +2,10 @@
 /*
  * onesided.c -- GETs by READs of a key's two buckets, without the memory server's processor.
  *
- * A reader trusts a pair whose checksum fits its key, value and store: a slot has that checksum
+ * A reader trusts a pair whose checksum fits its key, value and store.  A slot has that checksum
  * only while the key has that value (K8).  It trusts nothing else.  A pair that is not found may be
- * in the stash, may be on its way between the buckets, or the tables may have grown: then the
- * reader asks the memory server.
+ * in the stash or on its way between the buckets, or the tables may have grown.  Then the reader
+ * asks the memory server.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ layout_of(struct nam_kv *kv, const struct nam__kv_place *place)
 	return &kv->layouts[place->server * kv->options.partitions + place->partition];
 }
 
-/* NULL: not known.  Readers may be looking at it. */
+/* NULL: not known, or of an earlier generation (K12).  Readers may be looking at it. */
 static struct nam__kv_layout *
 layout_known(struct nam_kv *kv, const struct nam__kv_place *place)
 {
@@ -175,7 +175,7 @@ enum look {
 	LOOK_ABSENT,
 };
 
-/* The pair in a slot that has the key's hash. */
+/* The pair in a slot that has the key's hash, by its checksum (K8). */
 static enum look
 look_at_slot(const struct nam_kv *kv, const struct nam__cuckoo_bucket *bucket, uint32_t i,
 	const void *key, uint32_t key_bytes, const uint8_t **ret_value, uint32_t *ret_bytes)
@@ -254,6 +254,7 @@ is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i, 
 	return kv->options.mode == NAM_KV_CACHE && (ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
+/* K12: a miss is for the memory server to say. */
 static enum nam__kv_read_result
 result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 	const struct nam__cuckoo_bucket buckets[2], bool *ret_torn)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bucket.h -- a bucket of the engine cuckoo, and which buckets a key has: memory servers change
+ * bucket.h -- a bucket of the engine cuckoo, and which buckets a key has.  Memory servers change
  * them, and clients may READ them.
  *
  * A bucket has four slots and lies in 256 bytes: a cache line of heads, then 48 bytes of key and
@@ -126,7 +126,7 @@ nam__cuckoo_value_bytes(const struct nam__cuckoo_slot *slot)
 	return slot->lengths >> NAM__CUCKOO_VALUE_SHIFT & NAM__CUCKOO_VALUE_MASK;
 }
 
-/* Another store's pair has another one, so memory that has changed hands fits no key. */
+/* K12: another store's pair has another one, so memory that has changed hands fits no key. */
 static inline uint32_t
 nam__cuckoo_checksum_mix(uint64_t store, uint64_t hash, uint32_t key_bytes, uint32_t value_bytes)
 {

@@ -296,8 +296,8 @@ place_in_tables(struct nam__kv_partition *p, const uint32_t buckets[2],
 }
 
 /*
- * A store has room for pairs in 39 of 40 slots.  Near the 0.977 of full buckets that two choices
- * of four slots allow, a search for the next free slot would look at most of a partition.
+ * A store has room for pairs in 39 of 40 slots.  Two choices of four slots allow 0.977 of full
+ * buckets.  Near that, a search for the next free slot would look at most of a partition.
  */
 static inline bool
 tables_full(const struct nam__kv_partition *p)
@@ -535,7 +535,7 @@ take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 	return true;
 }
 
-/* 0 or -NAM_E_REMOTE_CORRUPT.  Looks at each byte once, for clients may write there. */
+/* K8.  0 or -NAM_E_REMOTE_CORRUPT.  Looks at each byte once, for clients may write there. */
 static int
 value_read(const struct nam__kv_partition *p, uint32_t at, const struct nam__cuckoo_slot *slot,
 	const void *key, uint32_t key_bytes, void *value)

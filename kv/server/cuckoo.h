@@ -6,7 +6,7 @@
  * In the graph, buckets are vertices, and each pair is an edge between its two buckets.  A subgraph
  * is maximal if all its slots are occupied: an insert into it would kick out pairs without end.
  *
- * ASSUMPTIONS: clients may write to the memory of buckets and cells at any time, so every number
+ * ASSUMPTIONS: clients may write to the memory of buckets and cells at any time.  So every number
  * that comes from there is read once and checked, and every loop over it is bounded.
  */
 #ifndef NAM_KV_SERVER_CUCKOO_H
@@ -86,8 +86,8 @@ nam__cuckoo_slot_load(const struct nam__cuckoo_slot *slot)
 }
 
 /*
- * The pair there has gone.  A READ takes words in any order, so it may have the data of a pair that
- * was there before and the lengths of the next one: then no checksum may fit (K8).
+ * The pair there has gone.  A READ takes words in any order.  So it may have the data of a pair
+ * that was there before and the lengths of the next one.  Then no checksum may fit (K8).
  */
 static inline void
 nam__cuckoo_slot_clear(struct nam__cuckoo_slot *slot)

@@ -28,7 +28,7 @@ struct nam__htm_counts {
 
 /*
  * A lock; `htm` and `counts` stay while threads use it.  Counts are in another cache line than the
- * lock: each transaction has read that, so a count beside it would abort all others.
+ * lock.  Each transaction has read that, so a count beside it would abort all others.
  */
 struct nam__htm_lock {
 	uint32_t locked;

@@ -16,6 +16,7 @@ static const struct nam__kv_engine *const engines[] = {
 
 #define LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
+/* K1 */
 static void
 lock(struct nam__kv_partition *p)
 {
@@ -23,6 +24,7 @@ lock(struct nam__kv_partition *p)
 		nam__htm_lock(&p->lock);
 }
 
+/* K1 */
 static void
 unlock(struct nam__kv_partition *p)
 {
@@ -121,6 +123,7 @@ nam__kv_partition_shape(struct nam__kv_partition *p, struct nam__cuckoo_shape *r
 	return chunks;
 }
 
+/* K12: no READ finds a pair in memory that is free. */
 void
 nam__kv_partition_wipe(struct nam__kv_partition *p)
 {

@@ -96,8 +96,8 @@ int nam__kv_partition_get(struct nam__kv_partition *partition, uint32_t hash, co
 	uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes) NAM_MUST_CHECK;
 
 /*
- * A new pair, or a new value.  0; or -NAM_E_REMOTE_FULL, and no pair has changed: the partition
- * does not evict, or would not have room if it was empty.
+ * A new pair, or a new value.  0; or -NAM_E_REMOTE_FULL, and no pair has changed.  The
+ * partition does not evict, or would not have room if it was empty.
  */
 int nam__kv_partition_put(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 	uint32_t key_bytes, const void *value, uint32_t value_bytes) NAM_MUST_CHECK;

@@ -16,7 +16,10 @@ struct nam__kv_place {
 	uint32_t hash;			/* what is left for the partition's table */
 };
 
-/* The upper half of the hash says the partition, the lower one is the partition's own. */
+/*
+ * The upper half of the hash says the partition, the lower one is the partition's own.  The hash
+ * depends on the store (K12).
+ */
 static inline struct nam__kv_place
 nam__kv_place(uint64_t store, const void *key, uint32_t key_bytes, uint32_t servers,
 	uint32_t partitions)
