@@ -2,10 +2,10 @@
 /*
  * collect.h -- a steward's passes of the collectors of indexes and record stores, and its sweeps.
  *
- * A pass reads all parents of leaves, or all records, so it is made where it is worth that: when it
- * can be expected to free a share of the memory that is still free.  The expectation is the garbage
- * of the last pass, over the time that it took to come together.  A sweep reads all nodes, and is
- * made every `every_ns`.
+ * A pass reads all parents of leaves, or all records.  So it is made only if it can be expected to
+ * free a share of the memory that is still free.  The expectation is the garbage of the last pass,
+ * over the time that it took to come together.  A sweep reads all nodes, and is made every
+ * `every_ns`.
  */
 #ifndef NAM_STEWARD_COLLECT_H
 #define NAM_STEWARD_COLLECT_H

@@ -4,7 +4,7 @@
  *
  * The second one is attached to a lease, and goes with it.  The revision that created it is the
  * term: etcd's revisions only grow.  Every writing of the record is a transaction, on the record's
- * mod_revision and, by a steward, on that the key with its term is still there.
+ * mod_revision.  A steward's also demands that the key with its term is still there.
  *
  * A request whose answer was lost may have been carried out.  A lost writing then finds another
  * revision, and a lost acquisition finds a key with this lease.

@@ -28,10 +28,10 @@ int nam__http_authorize(struct nam__http *http, const char *token) NAM_MUST_CHEC
 
 /*
  * POST a body, which is freed, until a host answers or the time-out is over; a host may get it
- * more than once.  The answer is an object.  -NAM_E_FABRIC_STORE: none answers, or the host
- * itself says that its cluster does not; or, at once, each host is not trusted, or does not trust
- * this client; -NAM_E_FABRIC_DENIED: 401 or 403; -NAM_E_FABRIC_PROTOCOL: it refuses the request for
- * another reason, or the answer is malformed; -EINVAL: a host or a file of TLS is none.
+ * more than once.  The answer is an object.  -NAM_E_FABRIC_STORE: none answers, or the host itself
+ * says that its cluster does not.  At once: each host is not trusted, or does not trust this
+ * client.  -NAM_E_FABRIC_DENIED: 401 or 403.  -NAM_E_FABRIC_PROTOCOL: it refuses the request for
+ * another reason, or the answer is malformed.  -EINVAL: a host or a file of TLS is none.
  */
 int nam__http_post(struct nam__http *http, const char *path, cJSON *body, cJSON **ret_answer,
 	struct nam_diag *diag) NAM_MUST_CHECK;

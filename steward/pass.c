@@ -2,9 +2,9 @@
 /*
  * pass.c -- one pass of a steward.
  *
- * Every decision rests on the view that it changes, and on what stays true: a life of a memory
- * server that has ended has ended for ever.  So a steward that stalls in a pass and returns finds
- * another number or another term, and changes nothing.
+ * Every decision rests on the view that it changes, and on facts that stay true.  The end of a life
+ * of a memory server is such a fact.  So a steward that stalls in a pass and returns finds another
+ * number or another term, and changes nothing.
  */
 #include "pass.h"
 
@@ -242,8 +242,8 @@ reaches(const struct nam__steward *steward, const struct nam__cluster_view *view
 
 /*
  * One that has not acknowledged the view for fence_ms, in silence, if all else is ready for a
- * member; or one that has held back the epoch for so long and gave no sign of life; or one that has
- * lost a memory server for so long, which others reach (C25).
+ * member.  Or one that has held back the epoch for so long and gave no sign of life.  Or one that
+ * has lost a memory server for so long, which others reach (C25).
  */
 static struct stopped
 stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)

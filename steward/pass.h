@@ -38,8 +38,8 @@ struct nam__steward_passed {
 
 /*
  * One pass.  A member that is joining comes UP once all clients know it; it is aborted if it has
- * ended.  A member that was restarted is renewed.  Clients whose session has ended are fenced, and
- * so is one that delays a view, or holds back the epoch in silence, for fence_ms; until then it is
+ * ended.  A member that was restarted is renewed.  Clients whose session has ended are fenced.  So
+ * is one that delays a view, or holds back the epoch in silence, for fence_ms.  Until then it is
  * left to the next pass.
  * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
  */

@@ -214,7 +214,7 @@ settle(struct recorded *recorded, struct nam_worker *worker, const struct nam__c
 
 /*
  * The lead has seen this term, or a later one.  If the lease is still held, those were terms of
- * another store, or of etcd before it was set up anew: this store's terms go on behind them.
+ * another store, or of etcd before it was set up anew.  This store's terms go on behind them.
  */
 NAM_FIBER_FN static int
 raise_terms(struct recorded *recorded, const struct nam__cluster_view *lead, struct nam_diag *diag)
@@ -286,7 +286,7 @@ get(struct nam__view_store *store, struct nam_worker *worker, struct nam__cluste
 }
 
 /*
- * A decision that the lead has not installed may be replaced by the steward that leads: no client
+ * A decision that the lead has not installed may be replaced by the steward that leads.  No client
  * has seen it, and no other steward can install it any more.
  */
 NAM_FIBER_FN static int

@@ -231,7 +231,7 @@ take_end(const struct ctl *ctl, const char *text, uint8_t *key, const void **ret
 	return NAM_EXIT_OK;
 }
 
-/* -ERANGE: a key does not fit --key-type; what was before it has been printed. */
+/* -ERANGE: a key does not fit --key-type; earlier pairs have been printed. */
 static int
 print_range(struct ctl *ctl, struct nam_cursor *cursor, uint64_t *ret_count)
 {

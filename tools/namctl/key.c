@@ -138,8 +138,8 @@ key_parse(const struct key_format *format, const char *text, void *ret_key, stru
 }
 
 /*
- * How many bytes the character of UTF-8 at the beginning has, 0 if there is none: neither overlong
- * forms, nor surrogates, nor what lies beyond Unicode, for readers of JSON refuse these.
+ * How many bytes the character of UTF-8 at the beginning has, 0 if there is none.  Overlong forms,
+ * surrogates and codes beyond Unicode are none, for readers of JSON refuse these.
  */
 static size_t
 utf8_length(const uint8_t *bytes, size_t room)

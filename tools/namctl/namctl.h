@@ -142,7 +142,7 @@ void ctl_disconnect(struct ctl *ctl);
 
 /*
  * Blocks that this process could not give back, and those whose memory waits for a client that
- * *ret_why names.  Only at the end it is known how many, so this closes the index and the worker.
+ * *ret_why names.  The number is known only at the end, so this closes the index and the worker.
  */
 uint64_t ctl_blocks_lost(struct ctl *ctl, uint64_t *ret_waiting, struct nam_diag *ret_why);
 

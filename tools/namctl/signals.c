@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c -- being told to end: what has begun is finished, for it may hold locks. */
+/* signals.c -- being told to end: an operation under way is finished, for it may hold locks. */
 #include "namctl.h"
 
 volatile sig_atomic_t ctl_signal;

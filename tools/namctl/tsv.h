@@ -30,7 +30,7 @@ struct tsv {
  *
  * The temporary file is in TMPDIR of the environment, or in /var/tmp.
  *
- * Returns 0; -EINVAL for a malformed line, with file, line, what and remedy in *diag; or -errno
+ * Returns 0; -EINVAL for a malformed line, with file, line, what and remedy in *diag.  Or -errno
  * when the file cannot be read, or the temporary file not be written.  *ret_tsv must be freed on
  * success only.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evict.c -- the end of a client's process, at the host of the memory servers: what it has mapped
- * cannot be revoked (C21).
+ * evict.c -- the end of a client's process, at the host of the memory servers: its mappings cannot
+ * be revoked (C21).
  *
  * The lead knows the process id of each client from the kernel, in its own namespace.  It has to
  * know this process by the id that this process has: then both are in one namespace.  The client
