@@ -30,8 +30,8 @@ int simulation_run(const struct bench_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
 
 /*
- * From now on a memory server that searches a tree is busy for so many nodes each time, as long as
- * the profile says of one.  Before, a request takes it what any other does.
+ * From now on a memory server that searches a tree is busy for so many nodes each time.  The
+ * profile says for how long for one.  Before, a request takes it what any other does.
  */
 void simulation_levels(struct simulation *simulation, uint32_t levels);
 

@@ -73,13 +73,13 @@ struct blocks_left thread_pool_stop(struct thread_pool *pool);
 
 /*
  * Run fn on every member at once and wait for the last.  The progress bar shows how many of `ops`
- * are done, or, if it is 0, how much of `seconds` is over; both 0: it shows nothing.
+ * are done.  If `ops` is 0, it shows how much of `seconds` is over; if both are 0, nothing.
  */
 void thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
 	double seconds);
 
 /*
- * A share of `ops` operations of all members, or, if it is 0, of what `seconds` allow; and its end:
+ * A share of `ops` operations of all members, or, if it is 0, of what `seconds` allow.  At its end
  * the member keeps it for result_add_shares().
  */
 void share_begin(struct share *share, const struct thread_pool_member *member, uint64_t ops,

@@ -22,7 +22,7 @@ extern bool ticks_are_tsc;
 void ticks_init(void);
 
 double ticks_ns(uint64_t ticks);
-/* Processor time of the calling thread: what others take from it does not count. */
+/* Processor time of the calling thread: the share that others take does not count. */
 uint64_t ticks_cpu_ns(void);
 uint64_t ticks_from_ns(double ns);
 

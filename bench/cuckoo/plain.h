@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plain.h -- a conventional cuckoo table: two tables of buckets, and kick-outs at random (Pagh and
- * Rodler, ESA 2001) until a pair finds a free slot, or too many pairs have been kicked out.
+ * plain.h -- a conventional cuckoo table: two tables of buckets (Pagh and Rodler, ESA 2001).  It
+ * kicks pairs out at random until a pair finds a free slot, or too many pairs have been kicked out.
  *
  * It keeps hashes and no pairs.  Buckets are those of kv/server/cuckoo.h.
  */

@@ -25,7 +25,7 @@ class Stop(Exception):
 class Runs:
     """Processes of nam-bench, and a folder of results by command line.
 
-    A result is found again by the command line, the program and the profiles, so an interrupted
+    A result is found again by the command line, the program and the profiles. So an interrupted
     call resumes, and a new build runs everything anew.
     """
 

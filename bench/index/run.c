@@ -2,7 +2,7 @@
 /*
  * run.c -- the hot loop: draw an operation and a key, call the library, check, take the time.
  *
- * Each fiber is a closed loop of its own: an operation begins when the one before it has ended, so
+ * Each fiber is a closed loop of its own: an operation begins when the one before it has ended.  So
  * one look at the clock is the end of one and the beginning of the next.
  */
 #include <errno.h>
@@ -49,7 +49,7 @@ item_latest(const struct index_bench *bench, struct bench_fiber *self, uint64_t 
 	struct bench_fiber *fiber = &bench->fibers[rank % fibers];
 	uint64_t back = rank / fibers, inserted;
 
-	/* Only its own pairs does a fiber know not to be deleted meanwhile. */
+	/* A fiber knows only of its own pairs that no other fiber deletes them meanwhile. */
 	if (bench->options.workload.share[OP_DELETE] > 0)
 		fiber = self;
 	/* Acquire: pairs with the release after the insert, so it must be found from here on. */

@@ -3,8 +3,8 @@
  * verify.c -- afterwards, when all is quiet: the tree's invariants, and its content to the last
  * pair.
  *
- * The expected contents follow from a few counters of each fiber: its first so many victims are
- * gone, of what it inserted the first so many as well.
+ * The expected contents follow from a few counters of each fiber.  Its first so many victims are
+ * gone, and so are the first so many of its inserts.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -131,7 +131,7 @@ passed_over(struct scan_check *check, uint64_t first, uint64_t end)
 			missing, first, end, keys_loaded(check->keys, first));
 }
 
-/* A pair of the loaded kind: what lies between it and the last one must have been victims. */
+/* A pair of the loaded kind: all pairs between it and the last one must have been victims. */
 static void
 feed_loaded(struct scan_check *check, uint64_t key, uint64_t payload)
 {

@@ -3,8 +3,8 @@
  * check.h -- whether answers are right.
  *
  * A lookup is compared with the payloads that a client could have written.  A scan must be sorted,
- * stay in its range, hold every loaded pair of the range that is no victim, and carry no payload
- * that does not belong to its key.
+ * stay in its range, and hold every loaded pair of the range that is no victim.  It must carry no
+ * payload that does not belong to its key.
  */
 #ifndef NAM_BENCH_LOAD_CHECK_H
 #define NAM_BENCH_LOAD_CHECK_H

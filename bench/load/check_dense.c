@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check_dense.c -- check_dense.h.  Keys are a power of two apart, so what the lanes of a vector are
- * due differs by constants, shifted: no vector is ever multiplied.
+ * check_dense.c -- check_dense.h.  Keys are a power of two apart, so the expected values of a
+ * vector's lanes differ by constants, shifted: no vector is ever multiplied.
  */
 #include "check_dense.h"
 

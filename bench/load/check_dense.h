@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check_dense.h -- the check of entries that are just the loaded pairs that are due, by vectors: a
- * scan delivers an entry in a nanosecond or two, and looking at it must cost much less.
+ * check_dense.h -- the check of entries that are just the loaded pairs that are due, by vectors.  A
+ * scan delivers an entry in a nanosecond or two, and the check must cost much less.
  */
 #ifndef NAM_BENCH_LOAD_CHECK_DENSE_H
 #define NAM_BENCH_LOAD_CHECK_DENSE_H
@@ -11,8 +11,8 @@
 #define DENSE_CHECKS_MAX 3u
 
 /*
- * Are these `count` pairs with keys of 8 bytes, 2^stride_shift apart from `key` on, and the
- * payloads that belong to them, as far as `mask` goes?  Any bit of the result says no.
+ * Are these `count` pairs with keys of 8 bytes, 2^stride_shift apart from `key` on?  Do they have
+ * the payloads that belong to them, as far as `mask` goes?  Any bit of the result says no.
  */
 struct dense_check {
 	uint64_t (*pairs)(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t count,

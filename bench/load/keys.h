@@ -2,8 +2,8 @@
 /*
  * keys.h -- which pairs exist, so that every answer can be checked without remembering anything.
  *
- * Integers, big-endian in the last 8 bytes of a key; longer keys begin with "user000...", as YCSB's
- * do, so that comparisons have to go to the end.  Three kinds of pairs:
+ * Integers, big-endian in the last 8 bytes of a key.  Longer keys begin with "user000...", as
+ * YCSB's do, so that comparisons have to go to the end.  Three kinds of pairs:
  *
  *	loaded	  pair i of 0 .. pairs - 1; its key is a multiple of the stride, so loaded keys are
  *		  spread evenly, are sorted like their numbers, and leave gaps

@@ -345,7 +345,7 @@ class Memcached(Peer):
     errors = (b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"NOT_STORED")
 
     def command(self):
-        # 160 bytes beside a value, with room to spare; an error instead of an eviction; a table
+        # 160 bytes beside a value, with room to spare; an error instead of an eviction. A table
         # that need not grow; more requests of a connection before the server looks at others.
         size = 64 + (self.o.keys * (self.o.bytes + 160) >> 20) + 1024 * bool(self.o.workload)
         power = max(16, (self.o.keys - 1).bit_length())

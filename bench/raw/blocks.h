@@ -5,8 +5,8 @@
  *
  * Every word of block i is raw_pattern(i), so that each answer can be checked.
  *
- * Blocks are as long as an index node of that size and a line, and the first line is left alone:
- * there a node has its lock and its generation, which must outlive this use of the memory.
+ * Blocks are as long as an index node of that size and a line, and the first line is left alone.
+ * There a node has its lock and its generation, which must outlive this use of the memory.
  */
 #ifndef NAM_BENCH_RAW_BLOCKS_H
 #define NAM_BENCH_RAW_BLOCKS_H
@@ -64,7 +64,7 @@ blocks_at(const struct blocks *blocks, uint64_t block)
 /**
  * blocks_alloc -- blocks from every server in equal shares.
  *
- * @memory_bytes	of remote memory; less if the servers have less, but at least 1,000 blocks;
+ * @memory_bytes	of remote memory.  Less if the servers have less, but at least 1,000 blocks.
  *			0: a quarter of what they have left, at the most BLOCKS_DEFAULT_BYTES
  *
  * Returns 0, -NAM_E_REMOTE_FULL with a message in *diag, -ENOMEM, or a FABRIC code.

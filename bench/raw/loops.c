@@ -8,8 +8,8 @@
 #include "run.h"
 
 /*
- * Few at a time: each finished request is replaced while the copies of those behind it are still
- * to be made, so that new prefetches are spread over the work instead of coming in bursts.
+ * Few at a time: each finished request is replaced while the copies of those behind it are still to
+ * be made.  So new prefetches are spread over the work instead of coming in bursts.
  */
 #define POLL_MAX 4u
 #define PREFETCH_LINES_MAX 64u
@@ -97,7 +97,7 @@ window(struct raw_part *part, enum raw_op op)
 			return;
 		count = nam_async_poll(part->worker, finished, POLL_MAX);
 		if (count < 0) {
-			/* The connection is gone: what is still out will not come back in order. */
+			/* The connection is gone: outstanding requests come back in no order. */
 			give_up(part, count);
 			return;
 		}

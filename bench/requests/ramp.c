@@ -2,9 +2,9 @@
 /*
  * ramp.c -- nam-bench ramp: transactions over records, by each algorithm and RPC transport.
  *
- * A transaction that writes draws a number; which records it writes, and what, follow from that,
+ * A transaction that writes draws a number.  Its records and their values follow from that number,
  * and every value begins with it.  So a reader of several records can tell whether it has half of a
- * transaction: a value whose transaction wrote another of them, too, which is older.
+ * transaction.  That is a value whose transaction wrote another of them, too, which is older.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -108,8 +108,8 @@ value_at(const struct requests *bench, struct room *room, uint32_t i)
 }
 
 /*
- * A value is pairs of words: the transaction's number and a word that follows from it and from the
- * record's, and each pair SPREAD more than the one before.
+ * A value is pairs of words: the transaction's number, and a word that follows from it and from the
+ * record's.  Each pair is SPREAD more than the one before.
  */
 typedef uint64_t value_pair __attribute__((vector_size(16)));
 

@@ -184,7 +184,7 @@ turn(void *arg, unsigned number)
 
 /*
  * Transactions that read, by turns with READs of as many bytes out of as much memory, so that both
- * miss the same caches.  Rates are of processor time: what others take of it belongs to neither.
+ * miss the same caches.  Rates are of processor time: the part that others take is of neither.
  */
 static int
 measure_with_raw(struct requests *bench)
