@@ -7,8 +7,8 @@
  *	example_fibers_and_scans shm:/tmp/nam0,shm:/tmp/nam1
  *
  * The index is a secondary one: from an age to the people of that age.  Eight fibers fill it; then
- * two scan it side by side.  While a fiber waits for a memory server the others run, so there is
- * nothing to lock: only functions that the headers mark NAM_FIBER_FN let others run.
+ * two scan it side by side.  While a fiber waits for a memory server the others run.  Only
+ * functions that the headers mark NAM_FIBER_FN let others run, so there is nothing to lock.
  */
 #include <inttypes.h>
 #include <stdio.h>

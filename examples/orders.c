@@ -8,8 +8,8 @@
  *
  * A line names its order, as with a foreign key; an order's row says how many lines it has and what
  * they amount to.  A writer changes the row of an order and all its lines in one transaction.  A
- * reader that scans the lines of an order with its row sees both of one transaction: never a line
- * without its order, never another count.  No operation takes a lock.
+ * reader that scans the lines of an order with its row sees both of one transaction.  It never sees
+ * a line without its order, or another count.  No operation takes a lock.
  *
  * All writers of an order must write the same rows, or delete them: what only one transaction
  * touches, another does not take the reader to.

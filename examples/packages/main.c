@@ -7,7 +7,7 @@
  *	apt-cache dumpavail >/tmp/packages
  *	example_packages shm:/tmp/nam0,shm:/tmp/nam1 --catalogue /tmp/packages
  *
- * Writers of two processes release source packages: one transaction stamps all packages of a
+ * Writers of two processes release source packages.  One transaction stamps all packages of a
  * source, changes their sizes, and moves them to the section "proposed", or back.  Readers get them
  * by their keys and scan the indexes meanwhile.  An answer with half of a release is a fractured
  * read, and there is none.  With --unsafe each row is a transaction of its own, and there are many.

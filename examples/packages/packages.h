@@ -2,8 +2,8 @@
 /*
  * packages.h -- what the files of this example share.
  *
- * main.c runs processes; catalogue.c reads packages; work.c has the fibers that write and read;
- * rows.c makes rows and checks them; report.c says what came of it.
+ * main.c runs processes; catalogue.c reads packages; work.c has the fibers that write and read.
+ * rows.c makes rows and checks them; report.c prints the result.
  */
 #ifndef EXAMPLES_PACKAGES_H
 #define EXAMPLES_PACKAGES_H
