@@ -14,7 +14,7 @@
 #define SWEEP_PAUSE_NS 200000000u	/* for all ends to be known */
 
 /*
- * The contents, as one more scan of the history; and where the dead have left something that cannot
+ * The contents, as one more scan of the history.  If dead clients have left something that cannot
  * be read, key by key, so that all the others are known even so.
  */
 static void
@@ -102,7 +102,7 @@ recover(struct sim_stage *stage, struct nam_worker *worker)
 
 /*
  * Nodes that were divided without memory for a parent, or while others kept the parent locked for
- * too long: now a pass of the collector names them all.
+ * too long.  Now a pass of the collector names them all.
  */
 static void
 repair(struct sim_stage *stage, struct nam_worker *worker)
@@ -135,8 +135,8 @@ say_counted(struct sim_result *outcome, const char *what)
 }
 
 /*
- * The trees that memory servers keep: those of the index, as it was walked, and of others
- * only if their maker was kept from dropping them.
+ * The trees that memory servers keep: those of the index, as it was walked.  There are others only
+ * if their maker was kept from dropping them.
  */
 static void
 check_trees(struct sim_stage *stage, struct sim_memory *memory)

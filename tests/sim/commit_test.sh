@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# commit_test.sh: commit.cmake names the commit as it is now, whether anything was changed since,
-# and says so if there is none; and it leaves a header alone that says the same already.
+# commit_test.sh: commit.cmake names the commit as it is now, and whether anything was changed
+# since.  If there is none, it says so.  It leaves a header alone that says the same already.
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

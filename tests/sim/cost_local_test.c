@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cost_local_test.c -- what operations cost a client on the machine of a memory server: READs of
- * its memory are copies, so are requests to it, and all the rest costs what it costs other clients.
+ * cost_local_test.c -- costs of operations of a client on the machine of a memory server.  READs of
+ * its memory are copies, and so are requests to it.  All the rest costs as much as for other
+ * clients.
  */
 #include <setjmp.h>
 #include <stdarg.h>

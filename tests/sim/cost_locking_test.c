@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cost_locking_test.c -- what transactions under two-phase locking cost: two messages to each
- * memory server that has one of the records, in every profile; and what it costs to be refused.
- * Transactions of one process do not refuse one another.
+ * cost_locking_test.c -- costs of transactions under two-phase locking: two messages to each memory
+ * server that has one of the records, in every profile.  Also the cost of a refusal.  Transactions
+ * of one process do not refuse one another.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -279,8 +279,9 @@ scan(struct cost_stage *stage, const char *what, struct scan scan, uint64_t leav
 }
 
 /*
- * Windows for leaves whose addresses are known: each next one is posted when half of what was asked
- * for is used up, and asks for up to twice as many as the one before, as far as there is room.
+ * Windows for leaves whose addresses are known.  Each next one is posted when half of what was
+ * asked for is used up.  It asks for up to twice as many as the one before, as far as there is
+ * room.
  */
 static uint64_t
 windows(uint64_t leaves, uint64_t *window)
@@ -377,8 +378,8 @@ scan__reverse__WINDOWS_END_WITH_THE_PARENT(void **state)
 }
 
 /*
- * A way down of two nodes to the first parent, whose windows end with its leaf 54; the leaves up to
- * the first head node one by one; then each head node, and a window of its 32 leaves.
+ * A way down of two nodes to the first parent, whose windows end with its leaf 54.  The leaves up
+ * to the first head node one by one; then each head node, and a window of its 32 leaves.
  */
 static void
 act_scans_uncached(struct cost_stage *stage)
@@ -400,8 +401,8 @@ act_scans_uncached(struct cost_stage *stage)
 
 /*
  * A scan that ends at a key reads no leaf beyond it.  Forward: a way down to the first parent; the
- * leaves up to the first head node; two head nodes; then the end is near, and the parents of leaves
- * 128 and 165 say where it is.
+ * leaves up to the first head node; two head nodes.  Then the end is near, and the parents of
+ * leaves 128 and 165 say where it is.
  */
 static void
 act_ranges_uncached(struct cost_stage *stage)

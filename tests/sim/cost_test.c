@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cost_test.c -- what operations with a warm cache cost, exactly as index/README.md says: in every
- * profile the same, but that where nothing is in order the parts of a doorbell wait for each other.
+ * cost_test.c -- operations with a warm cache cost exactly as index/README.md says, in every
+ * profile the same.  But if a fabric keeps nothing in order, the parts of a doorbell wait for each
+ * other.
  */
 #include <setjmp.h>
 #include <stdarg.h>

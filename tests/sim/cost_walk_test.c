@@ -285,8 +285,8 @@ collect__a_merge_through_a_head_node__TWELVE_MORE(void **state)
 }
 
 /*
- * Head nodes after 4 leaves each.  Leaves 5, 6 and 7 go: the head node behind them comes too soon
- * and goes, too, and the one before them has to name what follows.
+ * Head nodes after 4 leaves each.  Leaves 5, 6 and 7 go.  The head node behind them comes too soon
+ * and goes, too; the one before them has to name its successors.
  */
 static void
 act_head_nodes(struct cost_stage *stage)

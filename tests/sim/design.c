@@ -3,7 +3,7 @@
  * design.c -- the design of a run's indexes, and the trees that memory servers keep for them.
  *
  * A memory server's blocks are in a node of one of its trees, in such a tree's free list, or in its
- * limbo: all of that is this process's, so it is looked at, not asked for.
+ * limbo.  All of that is this process's, so it is looked at, not asked for.
  */
 #include <stdlib.h>
 

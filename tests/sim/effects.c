@@ -4,9 +4,9 @@
  * died at work or lost a queue pair.
  *
  * They leave locks: one for an operation, a few for a collector, and its word.  Only under such a
- * lock may an image be torn or half of a merge be missing, and where the chain is torn the walk
- * along its level ends.  So many separators may be late as splits have left to others, or could
- * not see to any more.  All else is as it must be after any run.
+ * lock may an image be torn or half of a merge be missing.  Where the chain is torn, the walk along
+ * its level ends.  So many separators may be late as splits have left to others, or could not see
+ * to any more.  All else is as it must be after any run.
  */
 #include <stdlib.h>
 #include <string.h>

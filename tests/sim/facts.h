@@ -2,13 +2,13 @@
 /*
  * facts.h -- a history taken apart: what each operation says about each key.
  *
- * The unit of checking is a key, or, in a non-unique index, a pair.  A fact is one thing that
- * happened to one unit at some moment between a call and a return: a change that did happen, one
- * that may have, or an observation.
+ * The unit of checking is a key, or, in a non-unique index, a pair.  A fact is one event of one
+ * unit at some moment between a call and a return.  It is a change that did happen, one that may
+ * have, or an observation.
  *
- * A scan's facts are those of lookups of every unit in the range that it covered: each leaf is seen
- * as one whole image while the scan is under way, so what it delivers, and what it does not, is
- * true of each unit at some moment of the scan, though not at the same moment of all.
+ * A scan's facts are those of lookups of every unit in the range that it covered.  Each leaf is
+ * seen as one whole image while the scan is under way.  So its entries, and their absence, are true
+ * of each unit at some moment of the scan, though not at the same moment of all.
  */
 #ifndef NAM_TESTS_SIM_FACTS_H
 #define NAM_TESTS_SIM_FACTS_H

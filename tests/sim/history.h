@@ -2,16 +2,16 @@
 /*
  * history.h -- what the clients of one simulated run asked, what they were told, and when.
  *
- * Append-only.  An operation is entered when it is called, and completed when it returns; one that
+ * Append-only.  An operation is entered when it is called, and completed when it returns.  One that
  * never returns (its client died) stays open and may have taken effect at any time since, or never.
  *
- * Calls and returns are numbered in the order in which they were entered, and that order, not the
- * clock, is what the checkers go by: it is total, so two events of the same nanosecond are no
- * special case, and it is the order in which the simulator really did things.  A returned before B
- * was called exactly if A.return_order < B.call_order.
+ * Calls and returns are numbered in the order in which they were entered.  The checkers go by that
+ * order, not by the clock.  It is total, so two events of the same nanosecond are no special case.
+ * It is also the order of events in the simulator.  A returned before B was called exactly if
+ * A.return_order < B.call_order.
  *
- * Keys are numbers (nam_key_from_u64).  Payloads should be unique among all writes of a history:
- * the checkers are right either way, but see less when two writes cannot be told apart.
+ * Keys are numbers (nam_key_from_u64).  Payloads should be unique among all writes of a history.
+ * The checkers are right either way, but see less when two writes cannot be told apart.
  */
 #ifndef NAM_TESTS_SIM_HISTORY_H
 #define NAM_TESTS_SIM_HISTORY_H
@@ -119,8 +119,8 @@ void sim_history_return_scan(struct sim_history *history, size_t op, int rc,
 
 /*
  * The knowledge of an operation's effect.  Unknown: it is open, or the fabric failed, or the client
- * was fenced; then it took effect at any time after the call, even after the return, for a late
- * WRITE knows no returns; or never.
+ * was fenced.  Then it took effect at any time after the call, or never.  That may be after the
+ * return, for a late WRITE knows no returns.
  */
 enum sim_outcome {
 	SIM_DONE,	/* rc 0: it did what it was asked to */
@@ -145,14 +145,14 @@ void sim_history_write_json(const struct sim_history *history, FILE *file);
 /**
  * sim_history_write_plain -- the text that public checkers of transactions read.
  *
- * Lines r(key,value,session,txn) and w(key,value,session,txn); transaction -1 was aborted; every
+ * Lines r(key,value,session,txn) and w(key,value,session,txn); transaction -1 was aborted.  Every
  * operation is a transaction of its own, as is every entry of a scan, for a scan is no snapshot.
- * Transaction 0 of session 0 is the loader's and writes every key's first value.  To be absent is
- * a value as well: 2^63 + n, and a delete writes a new one.  Payloads must be unique and below
- * 2^63; the index is a unique one; the text knows no times.
+ * Transaction 0 of session 0 is the loader's and writes every key's first value.  To be absent is a
+ * value as well: 2^63 + n, and a delete writes a new one.  Payloads must be unique and below 2^63;
+ * the index is a unique one; the text knows no times.
  *
- * Returns how many operations could not be said: those that see only that a key exists, and
- * those that see it absent when it is not clear which delete was the last.
+ * Returns how many operations could not be said.  They see only that a key exists, or see it absent
+ * when it is not clear which delete was the last.
  */
 size_t sim_history_write_plain(const struct sim_history *history, FILE *file);
 

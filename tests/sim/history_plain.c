@@ -64,8 +64,8 @@ struct changed {
 };
 
 /*
- * The value that stands for what an observation of absence saw: that of the last delete, if it is
- * clear which change was the last; that of the beginning, if there was none; else 0.
+ * The value for an observation of absence: that of the last delete, if it is clear which change was
+ * the last.  It is that of the beginning, if there was none; else 0.
  */
 static uint64_t
 absence_seen(const struct plain *plain, size_t unit, const struct changed *changes, size_t count,

@@ -3,9 +3,9 @@
  * kv.c -- clients of a key-value store beside those of the index, each by an RPC transport of its
  * own.  Its engine depends on the seed: chained, cuckoo, or cuckoo with one-sided GETs.
  *
- * Their operations on a few keys have their own history, where every value is put once: so a
+ * Their operations on a few keys have their own history, where every value is put once.  So a
  * request that is carried out a second time shows, once the key has had another value meanwhile.
- * Values tell which they are in every word, and so, whether they are whole; some are longer than
+ * Values tell in every word which they are, and so, whether they are whole.  Some are longer than
  * frames, fetches and datagrams, and some than any message.
  */
 #include "kv/kv.h"

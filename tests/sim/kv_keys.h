@@ -8,8 +8,8 @@
 #include "kv/server/place.h"
 
 /*
- * The first number from `number` on, of those in steps of `step`, whose key of 8 bytes has both its
- * buckets among the first `near` of the tables of an empty partition.
+ * The first suitable number from `number` on, in steps of `step`.  Both buckets of its key of 8
+ * bytes are among the first `near` of the tables of an empty partition.
  */
 static inline uint64_t
 sim_kv_crowded(const struct nam_kv *kv, const struct nam__cuckoo_shape *shape, uint32_t near,

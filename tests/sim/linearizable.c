@@ -151,7 +151,7 @@ reach(struct search *search, struct sim_state *state, uint32_t wanted)
 }
 
 /*
- * Of changes that may never have happened, and so never must, one is as good as another if they are
+ * Some changes may never have happened, and so never must.  One is as good as another if they are
  * of one kind and no reader looks for their values any more.
  */
 static bool

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linearizable.h -- is there, for each key, an order of the operations on it that explains what
- * they returned, and in which none comes before one that had returned when it was called?
+ * linearizable.h -- is there, for each key, an order of the operations on it that explains their
+ * results?  In it no operation comes before one that had returned when it was called.
  *
- * Operations on different keys do not see each other, so keys are searched one by one (a history is
- * linearizable exactly if each object's part is: Herlihy and Wing, 1990).  The search goes through
- * a key's calls and returns in order and keeps all states that the key may be in: its value, and
- * which of the operations under way have taken effect; it lets one take effect only when an
- * operation that returns needs that (Wing and Gong, 1993; Lowe, 2017).  Observations take effect as
- * soon as they can, for they change nothing; changes that may never have happened only where
- * nothing else explains what was seen: of two states that differ in that alone, the one that used
- * fewer is kept.  Values without later readers count as one.  Where nothing is under way a
- * state is a value, so work is linear in the usual case, and exponential only in the changes of one
- * key that overlap.
+ * Operations on different keys do not see each other, so keys are searched one by one.  A history
+ * is linearizable exactly if each object's part is (Herlihy and Wing, 1990).  The search goes
+ * through a key's calls and returns in order and keeps all states that the key may be in.  A state
+ * is its value, and which of the operations under way have taken effect.  The search lets one take
+ * effect only when an operation that returns needs that (Wing and Gong, 1993; Lowe, 2017).
+ * Observations take effect as soon as they can, for they change nothing.  Changes that may never
+ * have happened do so only if nothing else explains an observation.  Of two states that differ in
+ * that alone, the one that used fewer is kept.  Values without later readers count as one.  Where
+ * nothing is under way a state is a value, so work is linear in the usual case.  It is exponential
+ * only in the changes of one key that overlap.
  */
 #ifndef NAM_TESTS_SIM_LINEARIZABLE_H
 #define NAM_TESTS_SIM_LINEARIZABLE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus.h -- the stage of directed schedules: memory servers, a director and up to three clients
- * with a worker each, which wait for each other at race points.
+ * with a worker each.  These wait for each other at race points.
  *
  * Eleven entries to a leaf: keys 0, 10 .. 430 fill the leaves 0 .. 100, 110 .. 210, 220 .. 320 and
  * 330 .. 430.  Inserting 111 and 112 divides the second; its right half begins at 160.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_collect.c -- scenes about served record stores, and the leftovers of writers
- * in them: collected while the writer is at work, and after its death, by one or by two at once.
+ * litmus_collect.c -- scenes about served record stores, and the leftovers of writers in them.
+ * They are collected while the writer is at work, and after its death, by one or by two at once.
  */
 #include "txn/records/txn_internal.h"
 #include "litmus_records.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_in_time.c -- scenes in which a memory server comes while clients work on an index, on
- * records or on a table: no operation fails or waits long, and new ones soon lie there.
+ * records or on a table.  No operation fails or waits long, and new ones soon lie there.
  *
  * "There" is the leaf of a key, or the version of a record or row.  A version lies at its record's
  * memory server, so this is about records that are new.

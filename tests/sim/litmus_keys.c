@@ -326,7 +326,7 @@ relay_between(struct actor *self)
 
 /*
  * Another holder's client id, at the lead and at another memory server, with its own voucher and
- * with the other one's; and a name that nothing has yet, which would make its own client old.
+ * with the other one's.  And a name that no client has yet, which would make its own client old.
  */
 static void
 take_name(struct actor *self)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_kv.c -- scenes about key-value stores: many handlers at work in one partition; one that is
- * at work on a store as it is dropped; and values that pass through public memory.
+ * litmus_kv.c -- scenes about key-value stores: many handlers at work in one partition; one that
+ * works on a store as it is dropped.  And values that pass through public memory.
  */
 #include <stdio.h>
 #include <stdlib.h>

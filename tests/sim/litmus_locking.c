@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_locking.c -- scenes about record stores under two-phase locking: requests that come late,
- * writers that are late or die between prepare and commit, and clients that terminate their locks.
+ * litmus_locking.c -- scenes about record stores under two-phase locking.  Requests come late,
+ * writers are late or die between prepare and commit, and clients terminate their locks.
  */
 #include <errno.h>
 #include <stdio.h>

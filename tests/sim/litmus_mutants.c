@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_mutants.c -- splits of index nodes and commit protocols of record stores with two steps in
- * the wrong order, each in place of the right one if its guard is off (common/guard.h).
+ * the wrong order.  Each stands in place of the right one if its guard is off (common/guard.h).
  */
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_onesided.c -- scenes about the memory of a store with one-sided GETs: it is dropped, and
+ * litmus_onesided.c -- scenes about the memory of a store with one-sided GETs.  It is dropped, and
  * its memory is another store's, or other objects'; it is damaged; and a client with a bug writes.
  */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_reclaim.c -- scenes in which blocks of a dropped object come to another stride, or to
- * another object, while a client has a handle of the dropped one.
+ * litmus_reclaim.c -- scenes in which blocks of a dropped object come to another stride or object.
+ * Meanwhile a client has a handle of the dropped one.
  *
  * Bytes that come where the leaves of the index OLD lay look like leaves, with other payloads.  On
  * fabrics with ordered loads only the hash would tell.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_records.c -- scenes about record stores: readers between the steps of a commit, writers
- * that die there or come late, and blocks of versions that are used again.
+ * that die there or come late, and reused blocks of versions.
  *
  * A value is one number, again and again; timestamps say which is newer, and no reader may see
  * those of a record fall.

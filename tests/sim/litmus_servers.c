@@ -2,8 +2,8 @@
 /*
  * litmus_servers.c -- scenes in trees that memory servers search and change themselves.
  *
- * There the steps of a change are the memory server's: SERVER is held, in the handler that
- * works for the first to come to the point.
+ * There the steps of a change are the memory server's.  SERVER is held, in the handler that works
+ * for the first to come to the point.
  */
 #include "compute/remote/epoch.h"
 #include "index/coarse/coarse.h"

@@ -5,7 +5,7 @@
  *
  * A client fills leaves to the right of all others and dies, so their blocks are its own.  Another
  * one thins them out and merges them.  After a sweep all free blocks are used, with a number in
- * each: a block that was freed and is used elsewhere shows another number, or damages the tree.
+ * each.  A block that was freed and is used elsewhere shows another number, or damages the tree.
  */
 #include "common/rpc/alloc_rpc.h"
 #include "compute/remote/epoch.h"

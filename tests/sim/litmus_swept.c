@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_swept.c -- scenes about sweeps beside record stores and tables: heads, versions and
- * entries of a dead client that records lead to, that a living one takes out, or that it commits.
+ * litmus_swept.c -- scenes about sweeps beside record stores and tables.  They concern heads,
+ * versions and entries of a dead client that records lead to, that a living one takes out, or that
+ * it commits.
  *
  * After a sweep many blocks of a version's size are used, free ones first, and filled with a number
- * each: a version that was freed does not verify, and a block with two users shows another number.
+ * each.  A version that was freed does not verify, and a block with two users shows another number.
  */
 #include <string.h>
 

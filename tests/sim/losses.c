@@ -2,11 +2,11 @@
 /*
  * losses.c -- the holders of blocks outside of the trees, and how much may be lost with each.
  *
- * Blocks in a block cache or limbo of a dead process are out of the servers' books and in no tree:
- * it is lost, neither more nor less, and can be counted, because a dead process's memory stays as
- * it was.  Beside that a block may be on its way: in an RPC that has had no answer, or in the hands
- * of an operation, which has taken it and not yet linked it, or has unlinked it and
- * not yet retired it.  Of those it is not known whether they are lost.
+ * Blocks in a block cache or limbo of a dead process are out of the servers' books and in no tree.
+ * They are lost, neither more nor less.  They can be counted, because a dead process's memory stays
+ * as it was.  Beside that a block may be on its way, in an RPC that has had no answer.  Or an
+ * operation has it: it has taken it and not yet linked it, or unlinked it and not yet retired it.
+ * Of those it is not known whether they are lost.
  */
 #include <string.h>
 

@@ -18,9 +18,9 @@ struct sim_memory {
 uint32_t sim_memory_stride(const struct nam_index *index);
 
 /*
- * Count the blocks. No other client may be at work, and all workers but this one, which has not
- * allocated anything, must be closed: then block caches and limbo are empty but for what closed
- * workers have given up, and those of trees that memory servers search (design.c). There must be
+ * Count the blocks.  No other client may be at work.  All workers but this one, which has not
+ * allocated anything, must be closed.  Then block caches and limbo hold only blocks that closed
+ * workers have given up, and those of trees that memory servers search (design.c).  There must be
  * one index.
  */
 int sim_memory_count(struct nam_worker *worker, struct nam_index *index,
@@ -49,8 +49,8 @@ struct sim_ballast {
 
 /*
  * Take all memory of all servers, in blocks of the size of the index's nodes, but for about @spare
- * of them; and give it back, to the block cache of this worker.  Where memory servers search a
- * tree, take also their private memory, but for @spare blocks of each.
+ * of them.  The second gives it back, to the block cache of this worker.  Where memory servers
+ * search a tree, take also their private memory, but for @spare blocks of each.
  */
 void sim_memory_take(struct sim_cluster *cluster, struct nam_worker *worker,
 	const struct nam_index *index, uint32_t spare, struct sim_ballast *ret_ballast);

@@ -119,7 +119,7 @@ sim_scenario_run__clients_die__THEIR_CACHE_is_lost(void **state)
 	assert_true(lost > 0);
 }
 
-/* Nor do they have any, where memory servers do it all. */
+/* Clients have no such blocks if memory servers do all the work. */
 static void
 sim_scenario_run__clients_of_a_coarse_index_die__NOTHING_is_lost(void **state)
 {

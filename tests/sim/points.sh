@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # points.sh RUN_SIM [SEEDS]: every race point of the source is reached when an index shrinks, or in
-# at most so many runs by --vary of each profile, from seed 1 on; those of record stores only by
-# litmus_test and ramp_test, and those of memory that moves by litmus_test.  At every race point of
-# what clients do a client dies in one of further runs, but for those of `spared`.  No run has a
-# steward: scenes of litmus_steward.c stop stewards at both of their points, and kill one at
-# `steward.decided`.
+# runs by --vary.  These are at most so many of each profile, from seed 1 on.  Those of record
+# stores are reached only by litmus_test and ramp_test, and those of memory that moves by
+# litmus_test.  At every race point of what clients do a client dies in one of further runs, but for
+# those of `spared`.  No run has a steward: scenes of litmus_steward.c stop stewards at both of
+# their points, and kill one at `steward.decided`.
 
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")

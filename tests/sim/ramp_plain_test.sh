@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # ramp_plain_test.sh RAMP_TEST READ_ATOMIC_CHECK: histories of runs, written as text, are read again
-# whole, and nothing is wrong with them but where there is no algorithm, or a line was changed.
+# whole.  Nothing is wrong with them unless there is no algorithm, or a line was changed.
 
 set -u
 ramp=$1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ramp_plan.h -- which kinds of record stores and readers there can be, what a run of random
- * transactions on one of them is to be by its seed, and what runs have covered.
+ * ramp_plan.h -- the kinds of record stores and readers.  It says by its seed what a run of random
+ * transactions on one of them is to be, and what runs have covered.
  */
 #ifndef NAM_TESTS_SIM_RAMP_PLAN_H
 #define NAM_TESTS_SIM_RAMP_PLAN_H
@@ -74,15 +74,15 @@ bool ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 
 /*
  * Perform further runs of each kind that is not covered after the runs of seeds 1 to `fixed`, at
- * most 16 in all; how many of them failed, which is told.
+ * most 16 in all.  Returns how many of them failed, and prints that.
  */
 uint32_t ramp_cover_more(uint64_t fixed,
 	const char *(*perform)(enum nam_sim_profile profile, uint64_t seed, FILE *trace));
 
 /*
- * How many kinds, of all profiles, lack something: a run with reads and writes in which no client
- * died; one with both in which one did; where versions are READ by address, one with a stale
- * one.  Each is told to the file.
+ * How many kinds, of all profiles, lack something.  That is a run with reads and writes in which no
+ * client died, and one with both in which one did.  Where versions are READ by address, it is also
+ * one with a stale one.  Each is told to the file.
  */
 uint32_t ramp_uncovered(FILE *file);
 

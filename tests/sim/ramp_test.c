@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ramp_test.c -- random transactions on a few records, by clients whose clocks differ and some of
- * which die; what they were told is read atomic, and afterwards all blocks are accounted for.
+ * which die.  Their results are read atomic, and afterwards all blocks are accounted for.
  *
  * A session is a fiber.  Values are numbers, each of one transaction and record; a deletion has one
  * as well, which its timestamp tells.
  *
- * Seeds count through the kinds of stores and readers (ramp_plan.h) and, of each, through what may
- * happen in a run of it; all else is drawn.  The fixed seeds cover almost all kinds, and more seeds
- * of the others follow, where all profiles run all fixed seeds (random_runs.h).
+ * Seeds count through the kinds of stores and readers (ramp_plan.h) and, of each, through the
+ * possible events of a run.  All else is drawn.  The fixed seeds cover almost all kinds, and more
+ * seeds of the others follow, where all profiles run all fixed seeds (random_runs.h).
  */
 #include <errno.h>
 

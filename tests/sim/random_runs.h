@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random_runs.h -- the command line of tests whose runs follow from a seed: some of them, a few
- * random, in every profile; or one by itself, with guards turned off.
+ * random_runs.h -- the command line of tests whose runs follow from a seed.  It asks for some of
+ * them, a few random, in every profile; or one by itself, with guards turned off.
  *
  * A test's work and findings are in its own `run`; it includes this once.
  */

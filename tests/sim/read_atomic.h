@@ -4,23 +4,23 @@
  * what it saw and wrote before?
  *
  * Read atomic is the isolation level of RAMP transactions (Bailis et al., SIGMOD 2014).  Versions
- * of a key are ordered by the timestamps of their transactions; loaded values are older than all of
- * them, and 0, which is never written, older than that.  A read is of the transaction that wrote
- * its value; what a transaction read of a key is its first read of it that comes before its own
+ * of a key are ordered by the timestamps of their transactions.  Loaded values are older than all
+ * of them, and 0, which is never written, is older than that.  A read is of the transaction that
+ * wrote its value.  A transaction's read of a key is its first read of it that comes before its own
  * writes.
  *
  * Where timestamps are unknown, as in a text, it is enough that there is one order of all
- * transactions that explains the history.  Everything asked for is of the form "this one is older
- * than that one", so an order exists exactly if these sentences, with the order of the known
- * timestamps, make no circle.
+ * transactions that explains the history.  Every demand has the form "this one is older than that
+ * one".  So an order exists exactly if these sentences, with the order of the known timestamps,
+ * make no circle.
  *
  * Reads of transactions that aborted, or of which the outcome is unknown, are not looked at.  A
  * transaction of unknown outcome that a reader saw did commit, and must be seen as a whole.
  *
- * Work is n log n in the number n of reads and writes, but for fractured reads: there it is, for
- * each transaction and each one that it read from, the smaller of what the first read and the
- * second wrote: never more than n^1.5, and n times the size of a transaction where all are small.
- * Memory is linear.
+ * Work is n log n in the number n of reads and writes, but for fractured reads.  There it is, for
+ * each transaction and each one that it read from, the smaller of the first one's reads and the
+ * second one's writes.  That is never more than n^1.5, and n times the size of a transaction where
+ * all are small.  Memory is linear.
  */
 #ifndef NAM_TESTS_SIM_READ_ATOMIC_H
 #define NAM_TESTS_SIM_READ_ATOMIC_H
@@ -64,8 +64,8 @@ const char *sim_read_atomic_name(enum sim_read_atomic_kind kind);
  *
  * @ret_counts	[SIM_RA_KINDS] violations of each kind; may be NULL
  *
- * One violation for each read that is wrong in one way; for each pair of reads that is fractured;
- * for each timestamp; and one SIM_RA_NO_ORDER at the most, which is told as a circle.
+ * One violation for each read that is wrong in one way, for each pair of reads that is fractured,
+ * and for each timestamp.  One SIM_RA_NO_ORDER at the most, which is told as a circle.
  */
 void sim_check_read_atomic(const struct sim_txns *txns,
 	const struct sim_read_atomic_options *options, struct sim_findings *findings,

@@ -31,7 +31,7 @@ struct sim_scenario {
 	uint32_t ops;				/* of each fiber */
 	/*
 	 * After so many operations of all clients together, most that add pairs take them away
-	 * instead, and after as many more they add again: so the tree shrinks and grows.  0: never.
+	 * instead.  After as many more they add again: so the tree shrinks and grows.  0: never.
 	 */
 	uint32_t load_wave;
 	uint32_t keys;				/* 0 .. keys - 1; every other one is loaded */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * serializable.h -- is there one order of all transactions, in which each reads the values of the
- * last one before it, and none precedes one that had ended at its begin?
+ * last one before it?  None may precede one that had ended at its begin.
  *
  * Of transactions that write, whose timestamps order the versions of each key, or only read.
  */

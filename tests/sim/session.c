@@ -88,8 +88,8 @@ kind_of(const struct sim_scenario *scenario, enum sim_kind kind)
 }
 
 /*
- * In a unique index each payload is written once, and a delete of a pair tries, by turns, that
- * of its last one, whose key this then is, and one that no pair has.
+ * In a unique index each payload is written once.  A delete of a pair tries, by turns, that of its
+ * last one, whose key this then is, and one that no pair has.
  */
 static uint64_t
 payload_for(struct sim_session *session, enum sim_kind kind, uint64_t *number)

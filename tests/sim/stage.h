@@ -249,7 +249,7 @@ bool sim_losses_nameless(const struct sim_stage *stage);
 uint64_t sim_losses_late(const struct sim_stage *stage);
 /*
  * Whether memory is full of blocks that are cached, retired and not yet reusable, or lost with the
- * dead: whatever else is used is no more than the trees can take.
+ * dead.  All other used blocks are no more than the trees can take.
  */
 bool sim_losses_explain_full(const struct sim_stage *stage);
 

@@ -3,7 +3,7 @@
  * tables_test.c -- random transactions on pairs of rows, by clients some of which die, and scans of
  * an index meanwhile: read atomic, rows and entries together.
  *
- * Of a pair, which is always written together, one row is in each half of the index: so a scan of
+ * Of a pair, which is always written together, one row is in each half of the index.  So a scan of
  * half of it finds one row of each pair, neither none nor both.  Values are numbers, each of one
  * transaction and row.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * temporary.c -- an index that is made, loaded in bulk, looked at, and dropped, again and again,
- * while the clients work on theirs; and a visitor that uses it meanwhile.
+ * while the clients work on theirs.  A visitor uses it meanwhile.
  *
- * The maker's pairs have even keys and never change.  So for each life of the index, its round:
- * the pairs appear all at once; a handle shows all of them from then on, until its client is
- * told that the index is gone; and it never shows another round's.  The visitor's keys are odd.
- * Whether all blocks came back is seen at the end of the run, with those of the other index.
+ * The maker's pairs have even keys and never change.  So for each life of the index, its round, the
+ * pairs appear all at once.  A handle shows all of them from then on, until its client is told that
+ * the index is gone.  It never shows another round's.  The visitor's keys are odd.  Whether all
+ * blocks came back is seen at the end of the run, with those of the other index.
  */
 #include "common/layout.h"
 #include "index/coarse/coarse.h"
@@ -214,8 +214,9 @@ sim_temporary_maker(void *arg)
 
 /*
  * A loaded leaf is half full at the least.  It may be divided once before that takes as many
- * inserts as half a leaf has, and one more where the last leaf of all stays full.  There are fewer
- * inner nodes than leaves, and no more head nodes.  The last visit may be to what a drop has left.
+ * inserts as half a leaf has.  It may once more where the last leaf of all stays full.  There are
+ * fewer inner nodes than leaves, and no more head nodes.  The last visit may be to what a drop has
+ * left.
  */
 uint64_t
 sim_temporary_bytes_most(const struct sim_stage *stage)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * txn_order.h -- sentences of the form "this transaction is older than that one", and whether there
- * is an order of all in which they are true: exactly if they make no circle.
+ * txn_order.h -- sentences of the form "this transaction is older than that one".  Is there an
+ * order of all in which they are true?  Exactly if they make no circle.
  */
 #ifndef NAM_TESTS_SIM_TXN_ORDER_H
 #define NAM_TESTS_SIM_TXN_ORDER_H

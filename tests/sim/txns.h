@@ -2,7 +2,7 @@
 /*
  * txns.h -- what transactions read and wrote, in which session, when, and how they ended.
  *
- * Append-only.  Transactions are numbered from 1 in the order in which they are entered; those of
+ * Append-only.  Transactions are numbered from 1 in the order in which they are entered.  Those of
  * one session are entered in the order in which it made them, those of different sessions in any.
  * Transaction 0 is the loader's: what is there before all others.
  *
@@ -77,9 +77,9 @@ void sim_txns_end(struct sim_txns *txns, uint32_t txn, enum sim_txn_outcome outc
 const char *sim_txn_text(const struct sim_txns *txns, uint32_t txn, char text[SIM_TXN_TEXT_BYTES]);
 
 /*
- * One JSON object per transaction and line, the loader's first, with "number", which counts from 1
- * in its session, and "ops": ["r", key, value] or ["w", key, value] in its order.  An unknown value
- * is null.
+ * One JSON object per transaction and line, the loader's first.  It has "number", which counts from
+ * 1 in its session, and "ops": ["r", key, value] or ["w", key, value] in its order.  An unknown
+ * value is null.
  */
 void sim_txns_write_json(const struct sim_txns *txns, FILE *file);
 
@@ -90,8 +90,8 @@ void sim_txns_write_json(const struct sim_txns *txns, FILE *file);
  * session 0, the loader's, which writes each key: where nothing was loaded, 2^63 + n.  A read of
  * 0 there is a read of that.  Then all transactions in their order.  Of aborted ones only writes,
  * with -1 for txn.  One of unknown outcome that a reader saw is written as committed, by a session
- * of its own, for its session need not see it; an unseen one, as aborted.  The text knows neither
- * times nor timestamps.
+ * of its own, for its session need not see it.  An unseen one is written as aborted.  The text
+ * knows neither times nor timestamps.
  */
 void sim_txns_write_plain(const struct sim_txns *txns, FILE *file);
 

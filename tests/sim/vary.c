@@ -135,8 +135,8 @@ vary_transport(struct sim_scenario *scenario, struct nam_rng *rng)
 }
 
 /*
- * By another stream of the seed than all the rest: so seeds from before, where nothing of this is
- * drawn, are the runs that they were.
+ * By another stream of the seed than all the rest.  So if nothing of this is drawn, runs of earlier
+ * seeds stay the same.
  */
 static void
 vary_more(struct sim_scenario *scenario)
