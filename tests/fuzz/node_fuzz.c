@@ -5,7 +5,7 @@
  *
  * input	shape, flags, key, image
  * flags	which fabric's rules apply, and whether the image is made to pass for whole, so that
- *		hostile counts, levels and entries are reached at all
+ *		hostile counts, levels and entries are reached
  */
 #include "common/env.h"
 #include "fuzz_input.h"

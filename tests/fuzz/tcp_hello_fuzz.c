@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_hello_fuzz.c -- the handshake of the tcp provider, whole or in two pieces: a hello and an
- * answer to the listener; a challenge, or two, and a welcome to the client.
+ * tcp_hello_fuzz.c -- the handshake of the tcp provider, whole or in two pieces.  The listener gets
+ * a hello and an answer; the client a challenge, or two, and a welcome.
  *
  * input	up to 3 times: flags, where the first piece ends, a hello or a welcome
  */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_stream_fuzz.c -- a connection of the tcp provider whose peer sends what it likes, in pieces:
- * requests to either side, answers to what was posted and to what was not.
+ * tcp_stream_fuzz.c -- a connection of the tcp provider whose peer sends arbitrary bytes, in
+ * pieces.  They are requests to either side, and answers to requests, posted or not.
  *
  * input	which side, then steps: what the peer does, or what we do
  *
- * For any input: nothing outside of what was registered is touched, each request completes once
- * and in order, each receive buffer comes back at most once, and once the peer has hung up all of
- * them have and CLOSED is last.
+ * For any input nothing outside of registered memory is touched, and each request completes once
+ * and in order.  Each receive buffer comes back at most once.  Once the peer has hung up, all of
+ * them have, and CLOSED is last.
  */
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp_reply_fuzz.c -- a client's side of two unreliable queue pairs: requests leave, are
- * written again and given up, and datagrams arrive meanwhile: late, doubled, wrong, ones without a
- * request. A call ends with a whole reply over its own unreliable queue pair to a request that
+ * unreliable_qp_reply_fuzz.c -- a client's side of two unreliable queue pairs.  Requests leave, are
+ * written again and given up.  Datagrams arrive meanwhile: late, doubled, wrong, ones without a
+ * request.  A call ends with a whole reply over its own unreliable queue pair to a request that
  * waits for one, and with no other.
  *
  * input	size of frames; then steps: what, of which unreliable queue pair, ...

@@ -2,7 +2,7 @@
 /*
  * unreliable_qp_request_fuzz.c -- requests that come over an unreliable queue pair to a memory
  * server: torn, doubled, out of order, of any numbers.  A request is carried out only if it is
- * whole and new, and once; a reply is whole, and has the number that was requested last.
+ * whole and new, and once.  A reply is whole, and has the number that was requested last.
  *
  * input	size of frames, whether numbers are about to wrap; steps: what, which place, ...
  */

@@ -33,8 +33,8 @@ uint64_t test_scaled_least(uint64_t count, uint64_t least);
 uint64_t test_memory(uint64_t bytes);
 
 /*
- * A time within which something must have happened, times the factor NAM_TEST_SLOWNESS of the
- * environment, where the machine is an emulated one; without it as it is.
+ * A time within which something must have happened.  On an emulated machine it is times the factor
+ * NAM_TEST_SLOWNESS of the environment; without that, as it is.
  */
 uint64_t test_bound_ns(uint64_t ns);
 

@@ -23,8 +23,8 @@ struct member {
 struct member member_join(const struct local_cluster *cluster, const char *name,
 	uint32_t lock_timeout_ms);
 /*
- * start() and stop() of a test program for cmocka, and what they make: the memory servers `cluster`
- * and the client `me`; in TEST_CLUSTER_OF_TWO, the client `other` as well.
+ * start() and stop() of a test program for cmocka.  They make the memory servers `cluster` and the
+ * client `me`; in TEST_CLUSTER_OF_TWO, the client `other` as well.
  */
 #define TEST_CLUSTER_OF(servers, memory_bytes, region_bytes, join, leave)\
 	static struct local_cluster *cluster;\

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# processes.sh -- find what tests have started, wherever it went: daemons leave their process group
-# and their session, but they keep the environment that they were born with.
+# processes.sh -- find what tests have started, wherever it went.  Daemons leave their process group
+# and their session, but they keep their first environment.
 
 # nam_marked_processes MARK: pids of all living processes that have MARK, NAME=VALUE, in their
 # environment, but for the calling shell and its subshells.

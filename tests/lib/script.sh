@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# script.sh -- what every test script begins with: programs in PATH, a folder $tmp of its own, what
-# starts memory servers (servers.sh), and words for how commands must end and what they must say.
+# script.sh -- the beginning of every test script: programs in PATH, a folder $tmp of its own, and
+# servers.sh, which starts memory servers.  Its words say how commands must end and what they must
+# print.
 #
 #	set -u
 #	# shellcheck source=tests/lib/script.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench kv: by each transport, on real memory servers and on a simulated card, where fetching
-# beats replies by WRITE as in the paper's measurements, whatever is asked for.
+# nam-bench kv: by each transport, on real memory servers and on a simulated card.  There fetching
+# beats replies by WRITE for every workload, as in the paper's measurements.
 
 set -u
 # shellcheck source=tests/lib/script.sh

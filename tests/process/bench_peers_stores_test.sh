@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench-peers --workload: stores beside stand-ins for memcached and redis-server, which also
-# make the mistakes that the client must see; and the figures that are drawn from it.
+# nam-bench-peers --workload: stores beside stand-ins for memcached and redis-server, and the
+# figures that are drawn from it.  The stand-ins also make the mistakes that the client must see.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # nam-bench ramp: by each algorithm and transport that go together, on real memory servers, under
-# contention: no fractured reads, unless readers do not check; and the cost of a transaction.
+# contention.  There are no fractured reads, unless readers do not check.  Also the cost of a
+# transaction.
 
 set -u
 # shellcheck source=tests/lib/script.sh

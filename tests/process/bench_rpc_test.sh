@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # nam-bench rpc: by each transport, on real memory servers and on a simulated card of which the
-# rates are known, where fetching beats replies by WRITE as in the paper's measurements.
+# rates are known.  There fetching beats replies by WRITE as in the paper's measurements.
 
 set -u
 # shellcheck source=tests/lib/script.sh

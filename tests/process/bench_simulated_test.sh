@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench index on simulated clusters: every workload is right, says that it is simulated, and
-# is the same for the same seed; more machines do more.
+# nam-bench index on simulated clusters.  Every workload is right, says that it is simulated, and is
+# the same for the same seed.  More machines do more.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -89,8 +89,8 @@ done
 # Leaves are READ: one level less is searched.
 simulate 0 $hybrid --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 --json -
 json '0.95 < r["ops_per_s"] * (150 + 250 * (r["memory"]["height"] - 1) + 30) * 1e-9 < 1.01'
-# Handler threads are busy as long as the profile says: 150 ns for a request, 250 for each node on
-# the way down, 30 for a pair of a page of 254.
+# Handler threads are busy as long as the profile says.  It says 150 ns for a request, 250 for each
+# node on the way down, 30 for a pair of a page of 254.
 for threads in 1 4; do
 	simulate 0 $coarse --memservers 1 --rpc-threads $threads --clients 60 --keys 20k \
 		--seconds 0.002 --json -

@@ -279,8 +279,8 @@ test_full_memory() {
 	seq 1 50000 | awk '{ print ($1 * 7919) % 50021 + 10 "\t" $1 }' >"$tmp/many.tsv"
 	expect 6 "NAM_E_REMOTE_FULL" namctl load full "$tmp/many.tsv"
 	says "--memory"
-	# A leaf may have found room to be divided and its parent none: that separator is late (I7),
-	# which is legal, and made good by the collector when there is room again.
+	# A leaf may have found room to be divided and its parent none.  That separator is late
+	# (I7), which is legal.  The collector makes it good when there is room again.
 	out=$(namctl index verify full 2>&1 </dev/null) || [[ $out == *"I7: "* ]] ||
 		fail "verify: $out"
 	! grep -q '^I[^7]' <<<"$out" || fail "verify: $out"

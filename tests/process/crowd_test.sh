@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A memory server with few descriptors, or one peer with very many connections: others are served,
+# A memory server with few descriptors, or one peer with very many connections.  Others are served,
 # the rest is refused at once with a named error, and `namctl status` works.
 
 set -u

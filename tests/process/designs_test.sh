@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Designs of an index from a shell: namctl makes and shows them, nam-bench loads and checks them, by
-# each partitioning; what makes no sense is refused by name.
+# each partitioning.  Options that make no sense are refused by name.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -94,7 +94,7 @@ seconds() {
 }
 
 # at_any_moment COMMAND...: told to end at some moment, it does, with the status that says so, or it
-# was done before; $after then puts things right.  Some must have been told in time.
+# was done before.  $after then puts things right.  Some must have been told in time.
 at_any_moment() {
 	local signal number i told=0
 

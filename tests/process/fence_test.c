@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fence_test.c -- clients that end while a memory server is stopped, clients that are stopped and
- * continue, and clients that are fenced by hand while they are stopped.
+ * continue, and stopped clients that are fenced by hand.
  *
  * The length of a stop matters in one case only, since only a steward fences clients by time.
  * With NAM_TEST_SCALE=12 that stop takes a minute, and the steward fences as it does by default.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Memory servers with keys: clients that may come, and those that may not; what each role may do;
-# keys that are removed while their holders work.
+# Memory servers with keys: clients that are admitted or refused; the rights of each role; keys that
+# are removed while their holders work.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -31,8 +31,8 @@ int lookup(struct nam_worker *worker, struct nam_index *index, uint64_t number,
 struct nam_index *open_index(struct nam_worker *worker, uint64_t cache_bytes);
 
 /*
- * The children: a victim inserts and says so until it is killed; the survivor changes, looks and
- * scans all the while; the locker kills itself with one particular lock in its hands.
+ * The children.  A victim inserts and says so until it is killed.  The survivor changes, looks and
+ * scans all the while.  The locker kills itself while it holds one particular lock.
  */
 int victim_main(char **argv);
 int survivor_main(char **argv);

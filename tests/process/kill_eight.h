@@ -33,8 +33,8 @@ struct entry {
 };
 
 /*
- * For locks of dead clients: until the operation had the lock, from when it began to ask for it,
- * or to read, and not from before it had the last one.
+ * For locks of dead clients: until the operation had the lock.  It counts from the moment at which
+ * it began to ask for it, or to read, not from when it had the last one.
  */
 struct waits {
 	_Atomic uint32_t count;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kill_eight_test.c -- one of eight clients is killed every 200 ms, and another one takes its
- * place, while all work on a fine-grained index, a hybrid one, a table, and a record store of each
- * kind.
+ * place.  All work on a fine-grained index, a hybrid one, a table, and a record store of each kind.
  *
  * No client fails, finds a wrong version, or waits for a dead one for long.  Afterwards the
  * verifier finds nothing but what a dead client may leave, and a sweep balances the books.

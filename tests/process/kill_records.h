@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill_records.h -- what processes do with a record store until they are killed, and where they
- * say so: in memory that all of them share, before it is begun and when it is done.
+ * kill_records.h -- the work of processes on a record store until they are killed.  They note it in
+ * memory that all of them share, before it is begun and when it is done.
  *
  * A value is a number that says which transaction of which process wrote it, some times over.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill_requests_test.c -- clients that die with requests under way, by whatever RPC transport
- * NAM_TRANSPORT says: in a memory server's mailbox, with a handler, or with the reply half written.
+ * kill_requests_test.c -- clients that die with requests under way, by the RPC transport of
+ * NAM_TRANSPORT.  The requests are in a memory server's mailbox, with a handler, or with the reply
+ * half written.
  *
  * The memory servers keep nothing of theirs, what they acknowledged is done, and others go on.
  */

@@ -40,7 +40,7 @@
 
 /*
  * The keys of the index lie all over the range of keys that are written, as its nodes alternate
- * between the servers: so every few operations need the one that ends, however few came before.
+ * between the servers.  So every few operations need the one that ends, however few came before.
  */
 static void
 key_of(uint64_t number, uint8_t key[8])
@@ -77,8 +77,8 @@ step_lookup(struct loop *self, struct nam_rng *rng)
 
 /*
  * In or out again: however late the server dies, its memory has not filled up before.  An operation
- * of another client that has failed leaves its locks, and while other fibers of that client go on,
- * it is alive: a wait for such a lock may time out, once.
+ * of another client that has failed leaves its locks.  While other fibers of that client go on, it
+ * is alive, so a wait for such a lock may time out, once.
  */
 static int
 step_write(struct loop *self, struct nam_rng *rng)
@@ -303,8 +303,8 @@ start_clients(struct child clients[CLIENTS])
 }
 
 /*
- * Every fiber of every client has ended with an error of the fabric, so long after `since_ns`, but
- * for the time that its thread waited for a processor in its last operation.
+ * Every fiber of every client has ended with an error of the fabric, so long after `since_ns`.  The
+ * time that its thread waited for a processor in its last operation does not count.
  */
 static void
 end_clients(struct child clients[CLIENTS], uint64_t since_ns, uint64_t bound_ns)

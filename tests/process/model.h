@@ -4,9 +4,9 @@
  *
  * An entry's number is its place in the order of a scan.  Its writer counts versions of it; a
  * version is either present or absent.  Before a change the writer announces the version in
- * `started`, after it in `done`, in memory that all processes share.  So an observer that looks at
- * `done` first and at `started` last knows which versions it may have seen: an exact one if the
- * two agree, for any writer.
+ * `started`, after it in `done`, in memory that all processes share.  So if an observer looks at
+ * `done` first and at `started` last, it knows which versions it may have seen.  If the two agree,
+ * it is an exact one, for any writer.
  */
 #ifndef NAM_TESTS_PROCESS_MODEL_H
 #define NAM_TESTS_PROCESS_MODEL_H

@@ -2,7 +2,7 @@
 /*
  * model_test.c -- two memory servers, three client processes, two indexes, everything at once.
  *
- * Each of the clients' fibers owns a class of entries, knows exactly what it did to them, and
+ * Each of the clients' fibers owns a class of entries, and knows exactly its changes of them.  It
  * checks everything that it sees of the others' (model.h).  Afterwards the tree must verify, and a
  * scan in each direction must deliver the union of what all fibers know.
  *

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# namctl where something is wrong: what verify makes of it, signals while it waits for a lock, and a
-# memory server that dies under a load.
+# namctl with damage: the findings of verify, signals while it waits for a lock, and a memory server
+# that dies under a load.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -99,7 +99,7 @@ test_signals() {
 	mkfifo "$tmp/pipe"
 	for signal in INT TERM; do
 		ended=$((128 + $(kill -l $signal)))
-		# After one of them it is waiting, and has not given up after its second: on a slow
+		# After one of them it is waiting, and has not given up after its second.  On a slow
 		# machine it takes longer to begin, and so does the sleep.
 		for pause in 0.4 0.2 0.8 0 1.2 1.6 2; do
 			key=$((key + 1))

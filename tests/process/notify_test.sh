@@ -6,8 +6,8 @@ set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
-# Be a service manager at the address: start a memory server, end it when it is ready; print what it
-# has said, and how it ended.
+# Be a service manager at the address: start a memory server, and end it when it is ready.  Print
+# its messages and its end.
 manage() {
 	timeout 60 python3 - "$1" "$tmp" "${@:2}" <<'END'
 import os, signal, socket, subprocess, sys

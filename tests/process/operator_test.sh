@@ -242,8 +242,8 @@ test_lines() {
 	done
 }
 
-# A third host takes the memory of the second one, by a successor; then of that one, by a memory
-# server that has some to spare.  A mover leads, so stewards do not meanwhile.
+# A third host takes the memory of the second one, by a successor.  Then a memory server with memory
+# to spare takes that host's.  A mover leads, so stewards do not meanwhile.
 test_memory_moves() {
 	local store
 
@@ -274,8 +274,8 @@ test_memory_moves() {
 
 # ---- units -----------------------------------------------------------------------------------
 
-# systemctl VERB UNIT: in place of systemd, which does not run here: the commands in the unit's
-# file, with its environment files, but as root and without its limits.
+# systemctl VERB UNIT: in place of systemd, which does not run here.  It runs the commands in the
+# unit's file, with its environment files, but as root and without its limits.
 systemctl() {
 	local unit=${!#} file name line pid='' waited=0
 	file=$root/deploy/systemd/${unit/@*/@}.service

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# deploy/quickstart over shared memory and over TCP: where the folder for its sockets or the port is
-# not as hoped, after a run that was killed, as a user other than root, and with wrong options.
+# deploy/quickstart over shared memory and over TCP.  Cases: no usable folder for its sockets or no
+# usable port, after a run that was killed, a user other than root, wrong options.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/run, with a cmake and a ctest that only wait: one at a time in a build folder, and what it
-# started ends with it, even if it is killed.
+# tests/run, with a cmake and a ctest that only wait.  One runs at a time in a build folder; its
+# processes end with it, even if it is killed.
 
 set -u
 # shellcheck source=tests/lib/script.sh

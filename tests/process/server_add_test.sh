@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # namctl server add while clients are at work: twice, after a restart, beside a stopped client, by
-# two at once, after one that was killed; and what namctl status says of it.
+# two at once, after one that was killed.  And the output of namctl status about it.
 
 set -u
 # shellcheck source=tests/lib/script.sh

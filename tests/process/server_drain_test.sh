@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# namctl server drain while clients are at work: all memory of a process passes to processes with
-# room for it, and no operation fails; what is refused; and a drain that is killed goes on.  And
-# namctl rebalance.
+# namctl server drain while clients are at work.  All memory of a process passes to processes with
+# room for it, and no operation fails.  Some drains are refused, and a drain that is killed goes on.
+# And namctl rebalance.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # namctl server move while clients are at work: the successor has the memory, and no operation
-# fails; what is refused; and a mover that is killed, or waits for a stopped client.
+# fails.  Some moves are refused.  A mover is killed, or waits for a stopped client.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A memory server joins that a client does not reach, as it does not admit that client's key: a
+# A memory server joins that a client does not reach, as it does not admit that client's key.  A
 # steward takes the memory server out again, and the client works on.
 
 set -u

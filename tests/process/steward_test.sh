@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # nam-steward: additions that stopped half-way, two stewards, one that is killed or stopped, ends by
-# signals, exit statuses; and the same commands with a real etcd.
+# signals, exit statuses.  And the same commands with a real etcd.
 
 set -u
 # shellcheck source=tests/lib/script.sh

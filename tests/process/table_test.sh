@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tables from a shell: every command of namctl table over the rows that an example has made; entries
-# that are taken away, a store that is, and a memory server that is restarted.
+# Tables from a shell: every command of namctl table over the rows that an example has made.
+# Entries are taken away, a store is, and a memory server is restarted.
 
 set -u
 # shellcheck source=tests/lib/script.sh

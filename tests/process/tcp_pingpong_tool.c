@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_pingpong_tool.c -- what one READ at a time costs over the tcp provider, beside as many bytes
- * sent there and back by a bare pair of sockets, in turns.
+ * tcp_pingpong_tool.c -- the cost of one READ at a time over the tcp provider.  Beside it, in
+ * turns, a bare pair of sockets sends as many bytes there and back.
  *
  *	tcp_pingpong_tool [BYTES [SECONDS]]
  *

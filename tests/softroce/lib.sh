@@ -2,10 +2,10 @@
 # shellcheck shell=bash
 # lib.sh -- for test cases: the hosts, servers, figures.
 #
-# The hosts are variables, set by tests/softroce/run: NAM_LEFT, NAM_RIGHT and NAM_ALONE are IPv4
-# addresses, NAM_LEFT_DEVICE the RDMA device, NAM_LEFT_PORT its port, NAM_LEFT_GID the index of the
-# address's GID there, NAM_LEFT_WIRE the interface, and so on.  With --host all three
-# are the same device.
+# The hosts are variables, set by tests/softroce/run.  NAM_LEFT, NAM_RIGHT and NAM_ALONE are IPv4
+# addresses, NAM_LEFT_DEVICE the RDMA device, NAM_LEFT_PORT its port.  NAM_LEFT_GID is the index of
+# the address's GID there, NAM_LEFT_WIRE the interface, and so on.  With --host all three are the
+# same device.
 
 set -u
 set -o pipefail

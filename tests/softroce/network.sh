@@ -4,9 +4,9 @@
 # each.
 #
 # rxe of Linux 6.1 has its sockets in the first network namespace only, so these hosts are addresses
-# and not namespaces: rules of routing send what is for the right host out of the left one's
-# interface, and the other way round, where the kernel would take the short cut of its loopback
-# device.  A client of one address is the other one, unless bound to another address.
+# and not namespaces.  The kernel would take the short cut of its loopback device.  So rules of
+# routing send what is for the right host out of the left one's interface, and the other way round.
+# A client of one address is the other one, unless bound to another address.
 #
 #	left	rxe0 on wire0	10.77.0.1	fd77::1
 #	right	rxe1 on wire1	10.77.0.2	fd77::2

@@ -46,8 +46,8 @@ open_after(uint64_t since, uint64_t renewed)
 }
 
 /*
- * In view 5 both are members.  Its boot is the one that the superblock has, if it has any: so it is
- * with a server that was added after the index was made, and has nodes of it since.
+ * In view 5 both are members.  Its boot is the one that the superblock has, if it has any.  So it
+ * is with a server that was added after the index was made, and has nodes of it since.
  */
 static void
 open__member_renewed_since__LOST(void **state)

@@ -64,8 +64,8 @@ is_read_only(const struct nam_region *region)
 }
 
 /*
- * 8 to 128 random bytes, most of them where blocks are: in front of a public region; or, one of 16,
- * in front of any region, read-only ones too.
+ * 8 to 128 random bytes, most of them where blocks are: in front of a public region.  One of 16
+ * goes in front of any region, read-only ones too.
  */
 static void
 stray_write(struct nam_rng *rng)

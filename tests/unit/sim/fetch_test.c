@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fetch_test.c -- replies are fetched from a memory server that is quick, and written by one that
- * is slow: a production server and client on a network, while the server's processor changes.
+ * is slow.  A production server and client on a network, while the server's processor changes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
  * profile_test.c -- simulated networks do what is known of real ones, each figure within 10 %.
  *
  * Two figures do not fit one model.  RFP's ConnectX-3 serves 11.26 M READs a second, and profile
- * connectx3 is that card: with 2.7 M atomics a second, one PUT in ten that needs two of them costs
+ * connectx3 is that card.  With 2.7 M atomics a second, one PUT in ten that needs two of them costs
  * 51 %.  The 72 % that are known of DrTM-KV come from a ConnectX-3 that serves 26 M READs and 35 M
- * WRITEs a second, so that atomics weigh more: with these two rates the model loses 68 %.
+ * WRITEs a second.  So atomics weigh more: with these two rates the model loses 68 %.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random histories: true ones are accepted; with one read or timestamp changed so that a violation
- * of a known kind results, they are rejected; and of small ones, true or not, the checker says what
- * the definitions say that stand here word by word.
+ * Random histories: true ones are accepted.  With one read or timestamp changed so that a violation
+ * of a known kind results, they are rejected.  Of small ones, true or not, the checker agrees with
+ * the definitions, which stand here word by word.
  */
 #include "txns_generated.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpc_rate_test.c -- simulated memory servers answer as many requests as their processors can:
- * production servers and clients on a network, each handler thread busy for a profile's time.
+ * rpc_rate_test.c -- simulated memory servers answer as many requests as their processors can.
+ * Production servers and clients on a network, each handler thread busy for a profile's time.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
  * fork_test.c -- a process that has registered memory may fork, over the fabric that
  * NAM_TEST_FABRIC names.
  *
- * After a fork the first write to a page gives the writer another one.  Had the device kept the old
- * page, which is the child's then, READs would arrive where the parent does not look, and WRITEs
- * would send what it has not written.
+ * After a fork the first write to a page gives the writer another one.  If the device had kept the
+ * old page, which is the child's then, READs would arrive where the parent does not look.  WRITEs
+ * would send bytes that the parent has not written.
  */
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * order_test.c -- the order between requests that each profile keeps, and that what it does not
- * promise does happen: a simulator that never shows a weakness proves nothing.
+ * order_test.c -- the order between requests that each profile keeps, and that other orders do
+ * happen.  A simulator that never shows a weakness proves nothing.
  */
 #include "sim_fixture.h"
 

@@ -2,8 +2,8 @@
 /*
  * member.h -- for tests of epochs: a client with one worker, and waiting for what must come.
  *
- * The epoch thread has its own pace, so these tests wait for an event that must
- * come, or show that one does not come while later ones do.
+ * The epoch thread has its own pace.  So these tests wait for an event that must come, or show that
+ * one does not come while later ones do.
  */
 #ifndef NAM_TESTS_UNIT_COMPUTE_CLIENT_MEMBER_H
 #define NAM_TESTS_UNIT_COMPUTE_CLIENT_MEMBER_H

@@ -707,8 +707,8 @@ lock__many_fibers_want_what_a_client_keeps__ALL_FAIL_IN_BOUNDED_TIME(void **stat
 }
 
 /*
- * The holder lets go and leaves in good order, while we are kept from running between seeing its
- * word and hearing that it is gone: that is no orphan.
+ * The holder lets go and leaves in good order.  We are kept from running between seeing its word
+ * and hearing that it is gone: that is no orphan.
  */
 static struct holder *leaving;
 static uint64_t leaving_at_ns;

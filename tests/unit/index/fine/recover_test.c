@@ -258,7 +258,7 @@ leaf__torn_by_a_dead_client_without_a_record__STAYS(void **state)
 	assert_int_equal(word_at(at, NODE_WORDS - 1), rear + (1ull << 16));
 	poke(at, NODE_WORDS - 1, rear);
 	poke(at, NAM__WORD_HASH, hash);
-	/* Whole again, it is taken over. */
+	/* The node is whole again, so it is taken over. */
 	tree_model_insert(&tree, &model, MIDDLE + 1, 7);
 	assert_int_equal(word_at(at, NAM__WORD_LOCK), NAM_LOCK_FREE);
 	check();

@@ -387,7 +387,7 @@ collect__root_was_divided__GROWS_THE_TREE(void **state)
 
 /*
  * The root leaf was divided twice before there was a new root, and both splitters want to grow the
- * tree: one is so many round trips ahead of the other.
+ * tree.  One is so many round trips ahead of the other.
  */
 struct namer {
 	struct member *me;

@@ -421,7 +421,7 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 /* ---- beside fibers of the same worker ------------------------------------------------------ */
 
 /*
- * Fibers change places at every wait for the fabric, so writers get between any two steps of a
+ * Fibers change places at every wait for the fabric.  So writers get between any two steps of a
  * merge, and into the same few nodes: much denser than threads.
  */
 #define FIBERS 8u

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes among each other: what only a walk shows is broken on purpose, and must be reported under
- * the number of its invariant in index/README.md; the rest of the tree must not be.
+ * Nodes among each other: defects that only a walk shows are made on purpose.  They must be
+ * reported under the number of their invariant in index/README.md; the rest of the tree must not
+ * be.
  */
 #include <setjmp.h>
 #include <stdarg.h>

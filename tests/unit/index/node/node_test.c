@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The codec against models that share nothing with it: keys are compared as the byte strings that
- * users see, entries are kept in a plain sorted array.
+ * The codec against models that share nothing with it.  Keys are compared as the byte strings that
+ * users see; entries are kept in a plain sorted array.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The properties of one node are broken on purpose, and must be reported under the number of the
+ * The properties of one node are broken on purpose.  They must be reported under the number of the
  * invariant in index/README.md; the rest of the tree must not be.
  */
 #include <setjmp.h>

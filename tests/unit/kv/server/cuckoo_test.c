@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuckoo_test.c -- which inserts G-Cuckoo says would loop, against a search of the whole table; how
- * full its tables become, what a plain cuckoo table does there, and growth.
+ * cuckoo_test.c -- which inserts G-Cuckoo says would loop, against a search of the whole table.
+ * How full its tables become, and a plain cuckoo table beside them; growth.
  */
 #include <setjmp.h>
 #include <stdarg.h>

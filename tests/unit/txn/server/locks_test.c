@@ -181,7 +181,7 @@ lock_exclusive__not_later_than_what_is_there__EARLY(void **state)
 	nam__server_unlock_exclusive(memory->head);
 	assert_int_equal(write_at(memory, 8192, 2, NOW_NS), NAM_LOCKING_EARLY);
 	assert_int_equal(memory->of, 8192);
-	/* Nor than what was asked for and was not there. */
+	/* It is not later than a version that was asked for and was not there, either. */
 	assert_int_equal(nam__server_lock_seal(&memory->records, memory->head, 16384, &where),
 		NAM_LOCKING_UNKNOWN);
 	assert_int_equal(write_at(memory, 16384, 2, NOW_NS), NAM_LOCKING_EARLY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * table_test.c -- tables over three memory servers: names, rows written and read by two clients,
- * scans, what is left behind, and what each error of table.h looks like.
+ * scans, leftovers, and the look of each error of table.h.
  */
 #include <errno.h>
 #include <stddef.h>

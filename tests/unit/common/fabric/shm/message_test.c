@@ -263,8 +263,8 @@ send__too_long__COMPLETES_WITH_PROTOCOL(void **state)
 }
 
 /*
- * A client that takes no replies must not use up the server's buffers: the server stops
- * listening to it while its own SENDs wait, and listens again afterwards.
+ * A client that takes no replies must not use up the server's buffers.  The server stops listening
+ * to it while its own SENDs wait, and listens again afterwards.
  */
 static void
 recv__while_replies_wait__HOLDS_THE_CLIENT_BACK(void **state)

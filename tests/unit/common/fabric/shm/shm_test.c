@@ -296,8 +296,8 @@ atomics__of_threads_with_their_own_qps__LOSE_NOTHING(void **state)
 }
 
 /*
- * NAM_CAP_ORDERED_LOADS, between a reader and a writer of one image: front word at 16, rear word in
- * the last 8 bytes, body filled with the version.  The writer posts rear, body, front.
+ * NAM_CAP_ORDERED_LOADS, between a reader and a writer of one image.  Front word at 16, rear word
+ * in the last 8 bytes, body filled with the version.  The writer posts rear, body, front.
  */
 #define IMAGE_WORDS 128u
 

@@ -192,7 +192,7 @@ requests__byte_by_byte__ARE_CARRIED_OUT_WHEN_COMPLETE(void **state)
 #define SLOW_NS (2ull * TCP_SILENCE_MS * 1000000u)
 
 /*
- * More than all buffers in between hold, and for longer than a peer may be silent: its kernel is
+ * More than all buffers in between hold, and for longer than a peer may be silent.  Its kernel is
  * not, and it takes them after all.
  */
 static void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits_test.c -- what is longer than a buffer, and more than there is room for: a memory
- * server and a client that is only a socket, and takes its time.
+ * limits_test.c -- messages that are longer than a buffer, or more than there is room for.  A
+ * memory server and a client that is only a socket, and takes its time.
  */
 #include "tcp_fixture.h"
 

@@ -2,8 +2,8 @@
 /*
  * wire_fixture.h -- the tcp provider over a wire that can be disturbed.
  *
- * The wire is a pair of virtual interfaces between two network namespaces that exist only here; the
- * memory server's sockets are in one and the client's in the other.  Root only.
+ * The wire is a pair of virtual interfaces between two network namespaces that exist only here.
+ * The memory server's sockets are in one and the client's in the other.  Root only.
  */
 #ifndef NAM_TESTS_UNIT_COMMON_FABRIC_TCP_WIRE_FIXTURE_H
 #define NAM_TESTS_UNIT_COMMON_FABRIC_TCP_WIRE_FIXTURE_H

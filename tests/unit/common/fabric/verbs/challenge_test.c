@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * challenge_test.c -- handshakes in which the listener challenges the client, without a device: the
- * functions below play libibverbs, librdmacm with both ends in one thread, and a clock that only
- * waiting advances.
+ * challenge_test.c -- handshakes in which the listener challenges the client, without a device.
+ * The functions below play libibverbs, librdmacm with both ends in one thread, and a clock that
+ * only waiting advances.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gone_test.c -- a device that is taken out, without a device: its descriptors are ready for
- * ever and say nothing, or the connection manager says that it goes.  The functions below play
- * librdmacm and libibverbs.
+ * gone_test.c -- a device that is taken out, without a device.  Its descriptors are ready for ever
+ * and say nothing, or the connection manager says that it goes.  The functions below play librdmacm
+ * and libibverbs.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_test.c -- the making of domains and queue pairs where a device, or the way to it, is
- * not what was hoped for; without a device: the functions below play libibverbs and librdmacm.
+ * make_test.c -- the making of domains and queue pairs if a device, or the way to it, is unusable.
+ * It runs without a device: the functions below play libibverbs and librdmacm.
  */
 #include <setjmp.h>
 #include <stdarg.h>

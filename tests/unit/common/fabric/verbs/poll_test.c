@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * poll_test.c -- what the data path makes of completions, how it waits for them, and what it
- * keeps from Soft-RoCE, with a device that is made up: it does nothing but what a test says.
+ * poll_test.c -- how the data path takes completions, how it waits for them, and which requests it
+ * keeps from Soft-RoCE.  The device is made up: it does nothing but what a test says.
  */
 #include <setjmp.h>
 #include <stdarg.h>

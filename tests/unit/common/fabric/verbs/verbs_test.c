@@ -149,7 +149,7 @@ reply__of_all_its_bytes__IS_UNPACKED_AGAIN(void **state)
 	packed.bytes = NAM_REPLY_BYTES_MAX + 1;
 	assert_int_equal(nam__verbs_reply_unpack(&packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
-	/* Nor is an answer for a client, or a challenge for a memory server. */
+	/* An answer is not for a client, and a challenge not for a memory server. */
 	packed.bytes = 1;
 	packed.said.kind = VERBS_ANSWER;
 	assert_int_equal(nam__verbs_reply_unpack(&packed, sizeof(packed), &out, &said),
