@@ -493,6 +493,39 @@ read_early_and_late(struct actor *self)
 	nam_records_close(records);
 }
 
+/* ---- a slow reader, and no writer ------------------------------------------------------------ */
+
+/* What it has is still the latest, so it does not begin anew. */
+static void
+read_slowly(struct actor *self, enum nam_ramp algorithm, uint64_t rounds)
+{
+	struct nam_records *records = begin(self, algorithm);
+	const struct nam_op_counters *counters = nam_worker_counters(self->worker, NAM_OP_GET_ALL);
+	uint64_t taken;
+
+	litmus_expect_records(self, records, X, TOGETHER, 1);
+	taken = counters->round_trips;
+	nam_sim_delay_next(NAM_WR_SEND, 0, NAM_RECORDS_KEEP_NS);
+	litmus_expect_records(self, records, X, TOGETHER, 1);
+	taken = counters->round_trips - taken;
+	if (taken != rounds)
+		litmus_fail("a slow reader takes %llu round trips, not %llu",
+			(unsigned long long)taken, (unsigned long long)rounds);
+	nam_records_close(records);
+}
+
+static void
+read_slowly_small(struct actor *self)
+{
+	read_slowly(self, NAM_RAMP_SMALL, 2);
+}
+
+static void
+read_slowly_hybrid(struct actor *self)
+{
+	read_slowly(self, NAM_RAMP_HYBRID, 1);
+}
+
 /* ---- a collector dies half-way --------------------------------------------------------------- */
 
 static void
@@ -639,6 +672,10 @@ const struct litmus_case litmus_collect_cases[] = {
 		{ NULL, prepare_leader_hybrid, collect_under_eyes, read_early_and_late },
 		{ { 0 } } },
 		"collecting: the same of RAMP-Hybrid", 2, 0 },
+	{ { "collect_slow_small", 0, { NULL, read_slowly_small }, { { 0 } } },
+		"a reader that is slower than replaced versions go, and no writer", 2, 0 },
+	{ { "collect_slow_hybrid", 0, { NULL, read_slowly_hybrid }, { { 0 } } },
+		"the same of RAMP-Hybrid", 2, 0 },
 	{ { "collect_dies_small", 0,
 		{ NULL, write_both_small, collect_and_die, collect_the_rest },
 		{ { "records.prepared", A, die_prepared },

@@ -121,7 +121,9 @@ read_some(struct nam__txn *txn)
 		return NAM__STEP_DONE;
 	if (txn->attempts++ == ATTEMPTS_MAX)
 		return txn->misled ? nam__version_misled(txn->worker, txn->records) :
-			-NAM_E_RESTART_DEAD;
+			nam_diag_set(&txn->worker->diag, -NAM_E_RESTART_DEAD,
+				"record store '%s': writers replaced versions before they were "
+				"read, %u times; try again", txn->records->name, ATTEMPTS_MAX);
 	nam_race_point("records.read");
 	rc = count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
@@ -234,6 +236,22 @@ is_by_stamps(const struct nam__txn *txn)
 	return txn->records->ops->by_stamps && txn->count > 1;
 }
 
+/*
+ * K2: the reader asked too long ago for what it has.  A version that a memory server was asked for
+ * by its timestamp may have gone, since it was replaced, and an older one came in its place.  If
+ * each version was its record's latest when it was asked for, all that had gone were older.
+ */
+static bool
+is_too_late(const struct nam__txn *txn)
+{
+	bool latest = true;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		latest &= txn->items[i].state != NAM__ITEM_FOUND || txn->items[i].latest;
+	/* A quarter less than the time that versions stay, since clocks differ. */
+	return !latest && nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
+}
+
 /* Until nothing that is here asks for anything newer. */
 NAM_FIBER_FN static int
 read_on(struct nam__txn *txn)
@@ -265,12 +283,7 @@ nam__ramp_get(struct nam__txn *txn)
 		rc = txn->records->ops->begin(txn); /* SUSPENDS */
 		if (!rc)
 			rc = read_on(txn); /* SUSPENDS */
-		/*
-		 * K2: versions that were there when the reader began may be gone by now.  A quarter
-		 * less than the time that they stay, since clocks differ.
-		 */
-	} while (!rc && is_by_stamps(txn) &&
-		 nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3);
+	} while (!rc && is_by_stamps(txn) && is_too_late(txn));
 	return rc ? rc : commit_for_others(txn); /* SUSPENDS */
 }
 
