@@ -495,7 +495,7 @@ read_early_and_late(struct actor *self)
 
 /* ---- a slow reader, and no writer ------------------------------------------------------------ */
 
-/* What it has is still the latest, so it does not begin anew. */
+/* Its versions are still the latest, so the reader does not begin anew. */
 static void
 read_slowly(struct actor *self, enum nam_ramp algorithm, uint64_t rounds)
 {
