@@ -172,16 +172,20 @@ dropped__before_the_proof__COUNTED_BY_CAUSE_AND_LOGGED_WITHIN_A_LIMIT(void **sta
 		{ -ENOMEM, NAM_REFUSED_OTHER, false },
 	};
 
+	/* One may share its place with a peer of another test; not all do. */
+	static const char *const peers[] = { "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7" };
+	const unsigned count = BURST * sizeof(peers) / sizeof(peers[0]);
+
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t counted = atomic_load(&server.refused[cases[i].reason]);
 		unsigned before = warnings;
 
-		for (unsigned j = 0; j < BURST; j++)
-			nam__auth_dropped(&server, "10.0.0.4", cases[i].why);
-		assert_int_equal(atomic_load(&server.refused[cases[i].reason]), counted + BURST);
+		for (unsigned j = 0; j < count; j++)
+			nam__auth_dropped(&server, peers[j / BURST], cases[i].why);
+		assert_int_equal(atomic_load(&server.refused[cases[i].reason]), counted + count);
 		if (cases[i].logged)
-			assert_in_range(warnings - before, 1, BURST - 1);
+			assert_in_range(warnings - before, 1, count - 1);
 		else
 			assert_int_equal(warnings, before);
 	}
