@@ -16,6 +16,7 @@ class Tree:
         self.root = root
         self.findings = []
         self.notes = []
+        self.everything = False  # also what takes long and has not changed
         # A clone may belong to another user, as in a container; git only lists names here.
         listing = ["git", "-c", "safe.directory=*", "-C", root, "ls-files", "-z"]
         out = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
