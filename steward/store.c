@@ -8,8 +8,8 @@
 
 #include "compute/view/lead.h"
 #include "compute/view/server_add.h"
-#include "compute/view/server_drain.h"
-#include "compute/view/server_move.h"
+#include "compute/view/move/server_drain.h"
+#include "compute/view/move/server_move.h"
 #include "etcd.h"
 
 static bool

@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "changer.h"
+#include "compute/view/changer.h"
 #include "common/guard.h"
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/rpc/call.h"
-#include "fence.h"
-#include "lead.h"
+#include "compute/view/fence.h"
+#include "compute/view/lead.h"
 #include "move_store.h"
 
 #define CHUNK_BYTES (1u << 20)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* move_store.h -- the pairs of a key-value store pass to a successor, in pieces of its chunks. */
-#ifndef NAM_COMPUTE_VIEW_MOVE_STORE_H
-#define NAM_COMPUTE_VIEW_MOVE_STORE_H
+#ifndef NAM_COMPUTE_VIEW_MOVE_MOVE_STORE_H
+#define NAM_COMPUTE_VIEW_MOVE_MOVE_STORE_H
 
 #include "common/rpc/move_rpc.h"
 #include "compute/worker/worker.h"
@@ -16,4 +16,4 @@
 NAM_FIBER_FN int nam__store_move(struct nam_worker *old, struct nam_worker *new,
 	const struct nam_move_store *store, uint64_t deadline_ns, uint64_t *bytes) NAM_MUST_CHECK;
 
-#endif /* NAM_COMPUTE_VIEW_MOVE_STORE_H */
+#endif /* NAM_COMPUTE_VIEW_MOVE_MOVE_STORE_H */

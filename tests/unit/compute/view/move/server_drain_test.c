@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "compute/view/server_drain.h"
+#include "compute/view/move/server_drain.h"
 #include "tests/lib/cluster.h"
 
 #define MEMORY (1u << 20)
@@ -162,5 +162,5 @@ main(void)
 			setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("compute/view/server_drain", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("compute/view/move/server_drain", tests, NULL, NULL);
 }
