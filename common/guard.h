@@ -175,6 +175,11 @@
 	X(GATE_QUIET, "gate-quiet", "requests to memory that is being copied")                      \
 	X(EXPORT_FENCE, "export-fence", "the return of a client that was fenced as memory moved")   \
 	X(MOVE_OURS, "move-ours", "a copy from before the last writes of clients")                  \
+	X(NOTE_WRITES, "note-writes", "a copy from before a write of a client")                     \
+	X(NOTE_QUIET, "note-quiet", "the same, of a write that was under way")                      \
+	X(NOTE_LAST, "note-last", "the same, of the last writes before a move")                     \
+	X(NOTE_LOST, "note-lost", "the same, of a client that has died")                            \
+	X(NOTE_SERVED, "note-served", "the same, of a write of a memory server")                    \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

@@ -193,6 +193,7 @@ enum nam_member_state {
 	NAM_MEMBER_UP,
 	NAM_MEMBER_SUCCESSOR,		/* it waits for the memory of the member with its id */
 	NAM_MEMBER_MOVING,		/* its memory goes to another memory server */
+	NAM_MEMBER_COPYING,		/* it is copied there first, while clients change it */
 };
 
 /* A client, as messages name it. */

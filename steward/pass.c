@@ -359,7 +359,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 		what = due(steward, view, member, &silent);
 	if (!what) {
 		awaited = member ? !silent :
-			nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING) != NULL;
+			nam_view_leaving(&view->head, view->members) != NULL;
 		stopped_fence(steward, view, awaited); /* SUSPENDS */
 		rc = ended_fence(steward, view); /* SUSPENDS */
 		member = rc ? NULL : restarted_find(steward, view, &renewed); /* SUSPENDS */

@@ -172,7 +172,7 @@ decide(struct recorded *recorded, struct nam_worker *worker, struct nam__record 
 	rc = record->view ? view_change(record->view, what, member) : -ENOMEM;
 	if (!rc)
 		rc = record_write(recorded, record, diag);
-	if (!rc && what == NAM_RPC_VIEW_MOVE)
+	if (!rc && (what == NAM_RPC_VIEW_NOTE || what == NAM_RPC_VIEW_MOVE))
 		recorded->move_term = term;
 	return !rc && term ? install(recorded, worker, lead, what, member) : rc; /* SUSPENDS */
 }
@@ -182,7 +182,7 @@ static const struct nam_view_member *
 abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *lead)
 {
 	return recorded->move_term == recorded->store.term ? NULL :
-		nam_view_in_state(&lead->head, lead->members, NAM_VIEW_MOVING);
+		nam_view_leaving(&lead->head, lead->members);
 }
 
 /* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */

@@ -14,7 +14,7 @@
 /* cJSON's numbers are doubles. */
 #define EXACT_MAX (1ull << 53)
 
-static const char *const states[] = { NULL, "joining", "up", "moving", NULL };
+static const char *const states[] = { NULL, "joining", "up", "moving", "copying", NULL };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ const char *const nam_rpc_view_changes[] = {
 	[NAM_RPC_VIEW_RENEW] = "renew",
 	[NAM_RPC_VIEW_MOVE] = "move",
 	[NAM_RPC_VIEW_MOVED] = "moved",
+	[NAM_RPC_VIEW_NOTE] = "note",
 	NULL,
 };
 
@@ -52,12 +53,19 @@ nam_view_in_state(const struct nam_view_head *head, const struct nam_view_member
 	return NULL;
 }
 
+const struct nam_view_member *
+nam_view_leaving(const struct nam_view_head *head, const struct nam_view_member *members)
+{
+	return nam_view_in_state(head, members, NAM_VIEW_COPYING) ?:
+		nam_view_in_state(head, members, NAM_VIEW_MOVING);
+}
+
 /* A member joins or moves.  One does at a time. */
 static bool
 is_busy(const struct nam_view_head *head, const struct nam_view_member *members)
 {
 	return nam_view_in_state(head, members, NAM_VIEW_JOINING) ||
-		nam_view_in_state(head, members, NAM_VIEW_MOVING);
+		nam_view_leaving(head, members);
 }
 
 /* Another member than the one that is asked for has that address. */
@@ -106,7 +114,7 @@ give_up(struct nam_view_head *head, const struct nam_view_member *members,
 {
 	if (member->state == NAM_VIEW_UP)
 		return false;
-	if (member->state == NAM_VIEW_MOVING) {
+	if (member->state != NAM_VIEW_JOINING) {
 		member->state = NAM_VIEW_UP;
 		return true;
 	}
@@ -129,13 +137,18 @@ renew(const struct nam_view_head *head, struct nam_view_member *member, uint64_t
 	return true;
 }
 
+/* It is COPYING, again or for the first time, or MOVING.  One that is MOVING may go on COPYING. */
 static bool
-move(const struct nam_view_head *head, const struct nam_view_member *members,
-	struct nam_view_member *member, uint64_t boot)
+leave(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member, uint64_t boot, enum nam_view_state state)
 {
-	if (is_busy(head, members) || member->boot != boot || member->id == head->lead)
+	bool leaves = member->state == NAM_VIEW_COPYING ||
+		(member->state == NAM_VIEW_MOVING && state == NAM_VIEW_COPYING);
+
+	if ((!leaves && is_busy(head, members)) || member->boot != boot ||
+		member->id == head->lead)
 		return false;
-	member->state = NAM_VIEW_MOVING;
+	member->state = (uint16_t)state;
 	return true;
 }
 
@@ -172,7 +185,9 @@ apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_
 	case NAM_RPC_VIEW_RENEW:
 		return renew(head, member, asked->boot, number);
 	case NAM_RPC_VIEW_MOVE:
-		return move(head, members, member, asked->boot);
+		return leave(head, members, member, asked->boot, NAM_VIEW_MOVING);
+	case NAM_RPC_VIEW_NOTE:
+		return leave(head, members, member, asked->boot, NAM_VIEW_COPYING);
 	case NAM_RPC_VIEW_MOVED:
 		return moved(head, members, member, asked);
 	}

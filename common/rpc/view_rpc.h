@@ -20,13 +20,14 @@
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
- * FORM and CHANGE ignore the state, memory, since and renewed of a member; UP, ABORT, RENEW and
- * MOVE ignore its address, ABORT its boot.
+ * FORM and CHANGE ignore the state, memory, since and renewed of a member; UP, ABORT, RENEW,
+ * NOTE and MOVE ignore its address, ABORT its boot.
  *
  * The memory of a member may move to a successor: another process with the same id, and a boot and
- * an address of its own.  MOVE says that clients are to send nothing to the member, and MOVED that
- * the successor has its place.  If the connection over which MOVE came ends before that, the lead
- * does ABORT by itself, unless another store decides.
+ * an address of its own.  NOTE says that clients are to note which pages of the member they change,
+ * and to hand over what they have noted; each NOTE begins a pass.  MOVE says that they are to send
+ * nothing to the member, and MOVED that the successor has its place.  If the connection over which
+ * NOTE or MOVE came ends before that, the lead does ABORT by itself, unless another store decides.
  *
  * One steward at a time leads.  It has a term, which grows, and with it the lease, which the lead
  * keeps, or another store does.  Every request of a steward names its term.  If the memory server
@@ -51,6 +52,7 @@ enum nam_view_state {
 	NAM_VIEW_JOINING = 1,		/* clients connect to it; nothing is allocated there yet */
 	NAM_VIEW_UP = 2,
 	NAM_VIEW_MOVING = 3,		/* clients send nothing there, until it is UP again */
+	NAM_VIEW_COPYING = 4,		/* as UP, and clients note what they change there */
 };
 
 struct nam_view_member {
@@ -88,8 +90,9 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_UP,		/* it is UP: all living clients have acknowledged the ADD */
 	NAM_RPC_VIEW_ABORT,		/* it does not join, or does not move */
 	NAM_RPC_VIEW_RENEW,		/* a member that is not JOINING was restarted: it is UP */
-	NAM_RPC_VIEW_MOVE,		/* a member that is UP is MOVING; one at a time */
+	NAM_RPC_VIEW_MOVE,		/* a member, UP or COPYING, is MOVING; one at a time */
 	NAM_RPC_VIEW_MOVED,		/* it is UP elsewhere: all have acknowledged the MOVE */
+	NAM_RPC_VIEW_NOTE,		/* a member, UP or one of both, is COPYING; one at a time */
 };
 
 /* Their names, behind a NULL; another one ends the table. */
@@ -129,8 +132,8 @@ _Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
 struct nam_rpc_view_reply {
 	struct nam_view_head view;
 	/*
-	 * Lead: the smallest of its living clients.  0 while a member is MOVING and a client is
-	 * FENCING, as requests of that client may be under way.  Others: number.
+	 * Lead: the smallest of its living clients, and, while a member is COPYING or MOVING, of
+	 * those that are FENCING: requests of them may be under way.  Others: number.
 	 */
 	uint64_t acknowledged;
 	uint16_t delaying;		/* the client that has acknowledged least; 0: none lags */
@@ -167,6 +170,9 @@ const struct nam_view_member *nam_view_find(const struct nam_view_head *head,
 /* The first member in that state, or NULL. */
 const struct nam_view_member *nam_view_in_state(const struct nam_view_head *head,
 	const struct nam_view_member *members, enum nam_view_state state);
+/* The member that is COPYING or MOVING, or NULL. */
+const struct nam_view_member *nam_view_leaving(const struct nam_view_head *head,
+	const struct nam_view_member *members);
 /*
  * The next view.  It does not know what clients have acknowledged.  0, or -NAM_E_VIEW: the view
  * does not allow that, and stays.

@@ -46,7 +46,7 @@ member_valid(const struct nam_view_member *member)
 	return member->id < NAM_SERVERS_MAX && !member->reserved && member->address[0] &&
 	       memchr(member->address, '\0', sizeof(member->address)) && member->boot &&
 	       member->memory && member->state >= NAM_VIEW_JOINING &&
-	       member->state <= NAM_VIEW_MOVING;
+	       member->state <= NAM_VIEW_COPYING;
 }
 
 /* ---- the view of a memory server ----------------------------------------------------------- */

@@ -309,6 +309,7 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 		[NAM_VIEW_JOINING] = NAM_MEMBER_JOINING,
 		[NAM_VIEW_UP] = NAM_MEMBER_UP,
 		[NAM_VIEW_MOVING] = NAM_MEMBER_MOVING,
+		[NAM_VIEW_COPYING] = NAM_MEMBER_COPYING,
 	};
 
 	/* It has the id of a member. */

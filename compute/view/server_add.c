@@ -210,7 +210,7 @@ step(struct adding *adding)
 	if (rc)
 		return rc;
 	view = adding->changer.view;
-	member = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
+	member = nam_view_leaving(&view->head, view->members);
 	if (member)
 		return move_await(adding, member);
 	member = nam__view_joining(view);

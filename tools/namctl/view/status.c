@@ -40,6 +40,7 @@ member_text(const struct nam_server_status *status)
 		[NAM_MEMBER_JOINING] = "joining",
 		[NAM_MEMBER_UP] = "up",
 		[NAM_MEMBER_MOVING] = "moving",
+		[NAM_MEMBER_COPYING] = "copying",
 		[NAM_MEMBER_SUCCESSOR] = "successor",
 	};
 
