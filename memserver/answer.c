@@ -151,6 +151,8 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 		exchange.body_bytes = header->body_bytes;
 		rc = serve(&services[header->type], &exchange);
 	}
+	if (__builtin_expect(connection->handler->noted_later.count != 0, 0))
+		nam__noted_flush(connection->handler);
 	nam__count_answer(connection->handler, exchange.type, rc, nam_now_ns() - began_ns);
 	if (rc)
 		exchange.reply_bytes = 0;

@@ -30,6 +30,7 @@
 #include "common/rpc/frame.h"
 #include "common/rpc/status_rpc.h"
 #include "kv/server/htm.h"
+#include "memserver/move/noted.h"
 #include "memserver/services/services.h"
 #include "txn/server/locks.h"
 #include "txn/server/records.h"
@@ -154,6 +155,7 @@ struct nam__handler {
 	struct nam__buffer *buffers;
 	uint64_t *scratch;		/* for work on trees */
 	uint8_t *value;			/* longer than a message: on its way (services/kv.c) */
+	struct nam__noted_later noted_later;
 	_Atomic uint64_t began;		/* work on a tree or store, at that count of the clock */
 	struct nam__service_counts services[NAM_SERVICES_MAX];
 	_Atomic uint32_t connections;
@@ -226,18 +228,6 @@ void nam__figures(struct nam_server *server, struct nam_server_figures *ret);
 /* services/info.c: all of STATUS */
 void nam__status(struct nam_server *server, struct nam_rpc_status_reply *ret);
 
-/* ---- admission/peers.c ----------------------------------------------------------------------- */
-
-/*
- * Count a connection to its peer and to a handler with room, which is entered.  The listener's
- * thread.  Fails with -NAM_E_LIMIT: no handler has room; -EDQUOT: the peer has its share; -EMFILE:
- * file descriptors are short; -ENOMEM.
- */
-int nam__connection_place(struct nam_server *server, struct nam__connection *connection,
-	const char *peer) NAM_MUST_CHECK;
-/* Any thread. */
-void nam__connection_leave(struct nam__connection *connection);
-
 struct nam_server {
 	struct nam_server_options options;
 	const struct nam__life *life;	/* for those that it hosts */
@@ -254,6 +244,7 @@ struct nam_server {
 	struct nam__allocator allocator;
 	struct nam__catalog catalog;
 	struct nam__membership membership;
+	struct nam__noted noted;	/* of the memory server that is copied */
 	struct nam__objects trees, stores;
 	enum nam__htm htm;		/* of partitions of stores */
 	_Atomic uint64_t work_clock;	/* from 1 on: objects.h */

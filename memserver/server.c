@@ -119,6 +119,8 @@ restore(void *arg, uint32_t region, enum nam_memory_kind kind)
 		nam__log(server, NAM_LOG_INFO, kind == NAM_MEMORY_PUBLIC ? "region_public" :
 			"region_read_only", "region=%u bytes=%llu", region,
 			(unsigned long long)server->memory.mrs[region].bytes);
+	if (!rc)
+		nam__noted_region(server, region);
 	return rc;
 }
 
@@ -145,6 +147,7 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 		rc = nam__catalog_init(&server->catalog);
 	if (!rc)
 		rc = nam__membership_init(&server->membership, meta);
+	server->membership.notes_lost = &server->noted.lost;
 	if (!rc)
 		rc = nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
 	if (!rc)
@@ -273,6 +276,11 @@ server_new(const struct nam_server_options *options, struct nam_server **ret_ser
 	atomic_init(&server->phase, options->successor ? NAM_SERVER_SUCCESSOR : NAM_SERVER_SERVES);
 	atomic_init(&server->work_clock, 1);
 	rc = -pthread_mutex_init(&server->mutex, NULL);
+	if (!rc) {
+		rc = nam__noted_init(&server->noted);
+		if (rc)
+			(void)pthread_mutex_destroy(&server->mutex);
+	}
 	if (rc) {
 		free(server);
 		return nam_diag_set(diag, rc, "mutex: %s", nam_err_text(rc));
@@ -315,6 +323,7 @@ connection_closed(struct nam__connection *connection)
 	/* The queue pair first: after it, nothing of the client's is under way. */
 	server->ops->qp_destroy(connection->qp);
 	nam__trees_connection_closed(&server->trees, connection);
+	nam__noted_connection_closed(connection);
 	pthread_mutex_lock(&server->mutex);
 	if (connection->previous)
 		connection->previous->next = connection->next;
@@ -384,6 +393,7 @@ nam_server_destroy(struct nam_server *server)
 		server->ops->domain_close(server->domain);
 	free(server->peers);
 	nam__auth_close(server);
+	nam__noted_free(&server->noted);
 	(void)pthread_mutex_destroy(&server->mutex);
 	free(server);
 }

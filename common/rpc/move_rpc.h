@@ -4,6 +4,12 @@
  * another memory server of the same id and regions.  It was started with --successor, or within the
  * process of a memory server that has room (--spare).
  *
+ *	CLAIM	the lead, about a member; then the old memory server, about itself: it keeps what
+ *		is noted.  The old one notes all pages of its runs at first, and from then on those
+ *		that it changes itself.  It ends with the connection, or when the member is neither
+ *		COPYING nor MOVING any more.  CLAIM once more notes all pages once more
+ *	NOTED	the lead: pages that a client has changed.  Without a CLAIM it keeps none
+ *	TAKE	both: what is noted, which is not noted from then on
  *	HOST	a memory server: it starts a successor of that id and size in its process.  Ask
  *		again until it is ready.  Its address is nam__cluster_address_beside() the host's
  *	UNHOST	likewise: the one with that boot ends, whatever memory it has.  The view must not
@@ -21,9 +27,10 @@
  *	RETIRE	the old memory server: it takes no connections and serves nothing any more
  *
  * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
- * successor takes no others.  Between EXPORT and the last IMPORT it READs each run of the books
- * that has blocks.  It WRITEs the run to the same place of the successor.  Before EXPORT, all
- * clients must have ended what they posted, and those that have not said so must be DEAD.
+ * successor takes no others.  It READs pages that were noted, and WRITEs them to the same place of
+ * the successor, while clients are at work.  It does so in passes, each of which begins with a NOTE
+ * of the view (view_rpc.h) and with TAKE.  Before EXPORT, all clients must have ended what they
+ * posted, and those that have not said so must be DEAD.  Then the last pass follows.
  *
  * Trees lie in private memory.  IMPORT makes them anew, empty.  For each of them the mover asks the
  * old memory server for its pairs, by TREE_SCAN, and sends these to the successor, by TREE_LOAD
@@ -35,13 +42,15 @@
  *
  * -EDQUOT: HOST: more than is left of --spare.  -EEXIST: HOST: it has that id itself, or hosts a
  *	successor of it with other regions.
- * -EAGAIN: EXPORT: memory changes its kind, or an object is being dropped.  OPEN: a tree is being
- *	loaded.  Last IMPORT, OPEN, RETIRE: other connections are not destroyed yet.  UNHOST: it
- *	has connections, or had some a moment ago, or is about to end.  Ask again.
+ * -EAGAIN: CLAIM: another connection has claimed.  EXPORT: memory changes its kind, or an object
+ *	is being dropped.  OPEN: a tree is being loaded.  Last IMPORT, OPEN, RETIRE: other
+ *	connections are not destroyed yet.  UNHOST: it has connections, or had some a moment ago,
+ *	or is about to end.  Ask again.
  * -NAM_E_RESTART_LOCKED: EXPORT: a tree is being loaded, by a client that has stopped.  Ask again
  *	after another MOVE.
- * -NAM_E_CLUSTER: a memory server of another boot; the lead; IMPORT, OPEN: it is no successor any
- *	more, or has books, or has none.
+ * -NAM_E_CLUSTER: a memory server of another boot; the lead; CLAIM: not about that member; TAKE:
+ *	its connection has claimed nothing, or no more; IMPORT, OPEN: it is no successor any more,
+ *	or has books, or has none.
  * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.
  * -NAM_E_UNMOVABLE: EXPORT: there is a key-value store for one-sided GETs, or was one.
  * -NAM_E_DROPPED: PEEK, POKE: it has no such store.
@@ -62,23 +71,30 @@ enum nam_rpc_move_step {
 	NAM_RPC_MOVE_RETIRE,
 	NAM_RPC_MOVE_PEEK,
 	NAM_RPC_MOVE_POKE,
-	NAM_RPC_MOVE_HOST,		/* this one and the next: of the lead, too */
+	NAM_RPC_MOVE_HOST,		/* this one and those behind it: of the lead, too */
 	NAM_RPC_MOVE_UNHOST,
+	NAM_RPC_MOVE_CLAIM,
+	NAM_RPC_MOVE_NOTED,		/* not only for admins */
+	NAM_RPC_MOVE_TAKE,
 };
 
 struct nam_rpc_move_request {
 	uint32_t step;			/* enum nam_rpc_move_step */
 	uint32_t reserved;
 	uint64_t boot;			/* of the memory server that is asked */
-	/* The page's first byte, of 8; PEEK, POKE: the piece's, in the chunks; others: 0 */
+	/*
+	 * The page's first byte, of 8; PEEK, POKE: the piece's, in the chunks; TAKE: 8 times the
+	 * first word; others: 0
+	 */
 	uint64_t at;
 	uint8_t page[];			/* IMPORT: a multiple of 8; others: as below, or nothing */
 };
 _Static_assert(sizeof(struct nam_rpc_move_request) == 24, "wire layout");
 
 struct nam_rpc_move_reply {
-	uint64_t bytes;			/* of the books; others: 0 */
-	uint8_t page[];			/* EXPORT; PEEK: the piece; HOST: as below */
+	/* Of the books; TAKE: 8 times the word to go on with, or 0: that was all; others: 0 */
+	uint64_t bytes;
+	uint8_t page[];			/* EXPORT; PEEK: the piece; HOST, TAKE: as below */
 };
 _Static_assert(sizeof(struct nam_rpc_move_reply) == 8, "wire layout");
 
@@ -113,6 +129,41 @@ struct nam_rpc_move_hosted {
 _Static_assert(sizeof(struct nam_rpc_move_hosted) == 32, "wire layout");
 
 #define NAM_RPC_MOVE_PAGE_BYTES (NAM_RPC_BODY_MAX - 24)
+
+struct nam_rpc_move_claim {
+	uint64_t region_bytes;
+	uint32_t id;			/* of the member that is copied */
+	uint32_t regions;
+};
+_Static_assert(sizeof(struct nam_rpc_move_claim) == 16, "wire layout");
+
+#define NAM_MOVE_NOTE_BYTES 4096u	/* of a page that is noted */
+
+/* Words of bits, one for each page of a region; regions follow one another. */
+static inline uint32_t
+nam_move_note_words(uint64_t region_bytes)
+{
+	return (uint32_t)((region_bytes + 64ull * NAM_MOVE_NOTE_BYTES - 1) /
+		(64ull * NAM_MOVE_NOTE_BYTES));
+}
+
+struct nam_move_noted {
+	uint64_t pages;			/* bits */
+	uint32_t word;			/* its number */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct nam_move_noted) == 16, "wire layout");
+
+/* NOTED, and replies to TAKE. */
+struct nam_rpc_move_notes {
+	uint32_t id;			/* of the member; TAKE: 0 */
+	uint16_t lost;			/* 1: others have changed that are noted nowhere */
+	uint16_t leaves;		/* NOTED: 1: the client changes nothing any more */
+	struct nam_move_noted noted[];	/* words that are not 0 */
+};
+_Static_assert(sizeof(struct nam_rpc_move_notes) == 8, "wire layout");
+
+#define NAM_MOVE_NOTED_MAX ((NAM_RPC_BODY_MAX - 24 - 8) / (uint32_t)sizeof(struct nam_move_noted))
 
 /* ---- the books: a head, parts in the order of its counts, nam_hash64() of all before it ------ */
 

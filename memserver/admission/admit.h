@@ -37,6 +37,18 @@ void nam__auth_dropped(void *owner, const char *peer, int why);
 bool nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event,
 	const struct nam__proven *proven, struct nam_hello *reply) NAM_MUST_CHECK;
 
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/*
+ * Count a connection to its peer and to a handler with room, which is entered.  The listener's
+ * thread.  Fails with -NAM_E_LIMIT: no handler has room; -EDQUOT: the peer has its share; -EMFILE:
+ * file descriptors are short; -ENOMEM.
+ */
+int nam__connection_place(struct nam_server *server, struct nam__connection *connection,
+	const char *peer) NAM_MUST_CHECK;
+/* Any thread. */
+void nam__connection_leave(struct nam__connection *connection);
+
 /* ---- vouch.c --------------------------------------------------------------------------------- */
 
 /*

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/hash/hash.h"
-#include "memserver/memserver_internal.h"
+#include "memserver/admission/admit.h"
 
 #define DESCRIPTORS_RESERVED 40u	/* connections that ask; accepting, which needs some more */
 

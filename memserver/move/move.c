@@ -288,6 +288,9 @@ nam__service_move(struct nam__exchange *exchange)
 		[NAM_RPC_MOVE_POKE] = piece,
 		[NAM_RPC_MOVE_HOST] = host,
 		[NAM_RPC_MOVE_UNHOST] = host,
+		[NAM_RPC_MOVE_CLAIM] = nam__noted_claim,
+		[NAM_RPC_MOVE_NOTED] = nam__noted_note,
+		[NAM_RPC_MOVE_TAKE] = nam__noted_take,
 	};
 	const struct nam_rpc_move_request *request = exchange->body;
 	struct nam_rpc_move_reply *reply = exchange->reply;
@@ -295,7 +298,7 @@ nam__service_move(struct nam__exchange *exchange)
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]) ||
 		request->reserved || request->at % 8)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (!nam__is_admin(exchange))
+	if (request->step != NAM_RPC_MOVE_NOTED && !nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
 	/* Epoch, catalog and clients are the lead's: it stays. */
 	if ((exchange->server->options.id == 0 && request->step < NAM_RPC_MOVE_HOST) ||

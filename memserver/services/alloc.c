@@ -271,6 +271,9 @@ nam__service_alloc(struct nam__exchange *exchange)
 	if (!reply->count && !carved.count)
 		return -NAM_E_REMOTE_FULL;
 	carved_clear(allocator, &carved, request->stride);
+	if (carved.dirty && carved.count)
+		nam__noted_add(exchange, carved.region, carved.offset,
+			(uint64_t)carved.count * request->stride);
 	reply->run_count = carved.count;
 	reply->run_at = carved.count ? raw_of(allocator, carved.region, carved.offset) : 0;
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +

@@ -135,8 +135,11 @@ staging_find(const struct nam__exchange *exchange, uint8_t *ret_blocks[NAM_RPC_K
 	const struct nam_rpc_kv_large_request *request = exchange->body;
 
 	for (uint32_t i = 0; i < request->count; i++) {
-		ret_blocks[i] = nam__memory_public_at(exchange->server,
-			NAM_GADDR(request->blocks[i]), NAM_RPC_KV_STAGING_BYTES);
+		struct nam_gaddr at = NAM_GADDR(request->blocks[i]);
+
+		ret_blocks[i] = exchange->type == NAM_RPC_KV_GET_LARGE ?
+			nam__memory_public_change(exchange, at, NAM_RPC_KV_STAGING_BYTES) :
+			nam__memory_public_at(exchange->server, at, NAM_RPC_KV_STAGING_BYTES);
 		if (!ret_blocks[i])
 			return false;
 	}

@@ -85,6 +85,9 @@ nam__member_publish(struct nam__membership *membership, struct nam__member *memb
 	if (member->state != NAM_CLIENT_FENCING)
 		return;
 	member->state = NAM_CLIENT_DEAD;
+	/* M23: what it has changed since it handed over notes is noted nowhere. */
+	if (membership->notes_lost && !member->handed_over && NAM_GUARD(NOTE_LOST))
+		atomic_store_explicit(membership->notes_lost, true, memory_order_release);
 	membership->fencing_count--;
 	nam__view_word_set(membership);
 	/*
@@ -314,6 +317,8 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		member->epoch_seen = 0;
 		member->heard_ns = member->acknowledged_ns = nam_now_ns();
 		member->swept = membership->sweep;
+		/* With a reader's key it changes nothing. */
+		member->handed_over = !nam__may_change(connection);
 		memset(member->cut, 0, sizeof(member->cut));
 		memcpy(member->name, request->name, sizeof(member->name));
 		membership->alive_count++;

@@ -16,15 +16,29 @@
 static void *
 find(void *arg, uint64_t at, uint32_t bytes)
 {
-	return nam__memory_public_at(arg, NAM_GADDR(at), bytes);
+	const struct nam__exchange *exchange = arg;
+
+	return nam__memory_public_at(exchange->server, NAM_GADDR(at), bytes);
+}
+
+static void *
+find_to_change(void *arg, uint64_t at, uint32_t bytes)
+{
+	return nam__memory_public_change(arg, NAM_GADDR(at), bytes);
+}
+
+static const struct nam_server *
+server_of(const struct nam__server_records *records)
+{
+	return ((const struct nam__exchange *)records->arg)->server;
 }
 
 struct nam__server_records
 nam__records_of(const struct nam__exchange *exchange, uint64_t store)
 {
 	return (struct nam__server_records){
-		.find = find,
-		.arg = exchange->server,
+		.find = exchange->type == NAM_RPC_RECORDS_GET ? find : find_to_change,
+		.arg = (void *)(uintptr_t)exchange,
 		.store = store,
 		.locks = exchange->server->record_locks,
 	};
@@ -82,7 +96,7 @@ find_wanted(const struct nam__server_records *records, const struct nam__server_
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t at = stamps[i] > best_timestamp ?
 			nam__server_record_find(records, head, stamps[i],
-				nam__records_now(records->arg)) : 0;
+				nam__records_now(server_of(records))) : 0;
 
 		if (at) {
 			best = at;
@@ -225,7 +239,7 @@ commit_one(const struct nam__server_records *records, struct nam__server_head *h
 			reply->retired + reply->count, room);
 	else if (!(flags & NAM_RECORDS_ABORT))
 		reply->count += nam__server_record_commit(records, head, at,
-			nam__records_now(records->arg), reply->retired + reply->count, room);
+			nam__records_now(server_of(records)), reply->retired + reply->count, room);
 	else if (nam__server_record_abort(records, head, at))
 		reply->retired[reply->count++] = at;
 }

@@ -119,6 +119,7 @@ struct nam__member {
 		uint64_t boot;		/* of a memory server that it has lost; 0: none */
 		uint64_t since_ns;
 	} cut[4];			/* others are not noted while these are UP */
+	bool handed_over;		/* M23: it changes nothing any more, or never did */
 	char name[48];
 };
 
@@ -159,6 +160,7 @@ struct nam__membership {
 	uint32_t alive_count, fencing_count;
 	uint32_t exporting;		/* connections that have a copy of the books */
 	struct nam__member *members;	/* NAM_CLIENTS_MAX */
+	atomic_bool *notes_lost;	/* of struct nam__noted; NULL: no client is to note */
 };
 
 int nam__membership_init(struct nam__membership *membership, uint8_t *meta) NAM_MUST_CHECK;

@@ -159,9 +159,15 @@ superblock_close(uint8_t *block)
 	return true;
 }
 
+struct closing {
+	const struct nam__exchange *exchange;
+	struct nam_rpc_sweep_reply *reply;
+};
+
 static int
 close_some(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
 {
+	const struct closing *closing = arg;
 	uint8_t *base = allocator->calls.base(allocator->calls.arg, run->region) + run->offset;
 	/* Other blocks are as long. */
 	bool (*fn)(uint8_t *block) = run->stride == NAM_RECORD_HEAD_BYTES ? head_close :
@@ -172,8 +178,12 @@ close_some(struct nam__allocator *allocator, struct nam__run *run, uint32_t word
 	for (uint64_t left = run->bits[word].suspect; left; left &= left - 1) {
 		uint32_t bit = (uint32_t)__builtin_ctzll(left);
 
-		if (fn(base + (uint64_t)run->stride * (64 * word + bit)))
-			suspects_add(arg, run, 1ull << bit);
+		uint64_t offset = (uint64_t)run->stride * (64 * word + bit);
+
+		if (!fn(base + offset))
+			continue;
+		nam__noted_add(closing->exchange, run->region, run->offset + offset, run->stride);
+		suspects_add(closing->reply, run, 1ull << bit);
 	}
 	return 0;
 }
@@ -485,8 +495,10 @@ static int
 close_suspects(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
 	struct nam_rpc_sweep_reply *reply)
 {
+	struct closing closing = { exchange, reply };
+
 	reply->count = 1;
-	return words_some(&exchange->server->allocator, place_of(request), close_some, reply,
+	return words_some(&exchange->server->allocator, place_of(request), close_some, &closing,
 		reply->words);
 }
 

@@ -56,7 +56,7 @@ state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 {
 	if (member->state == NAM_VIEW_JOINING)
 		return !member->since && !member->renewed && member->memory == member->boot;
-	return (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_MOVING) &&
+	return member->state >= NAM_VIEW_UP && member->state <= NAM_VIEW_COPYING &&
 		member->memory && member->since && member->since <= member->renewed &&
 		member->renewed <= view->number;
 }
@@ -73,23 +73,23 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 /* ---- what is in force ------------------------------------------------------------------------ */
 
 /*
- * The living client that has acknowledged least, if that is below `number`; 0: none.  While a
- * member moves, one that is FENCING counts, too.  If it has not acknowledged the MOVE, requests of
- * it are under way until all servers have fenced it.
+ * The living client that has acknowledged least, if that is below `number`; 0: none.  While memory
+ * is copied or moves, one that is FENCING counts, too.  If it has not acknowledged the view,
+ * requests of it are under way until all servers have fenced it.
  */
 static uint16_t
 delaying(const struct nam__membership *membership, uint64_t number, uint64_t *ret_acknowledged)
 {
 	const struct nam__view *view = &membership->view;
-	bool moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
-	uint32_t left = membership->alive_count + (moving ? membership->fencing_count : 0);
+	bool leaves = nam_view_leaving(&view->head, view->members);
+	uint32_t left = membership->alive_count + (leaves ? membership->fencing_count : 0);
 	uint16_t least = 0;
 
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
 		const struct nam__member *member = &membership->members[id];
 
 		if (member->state != NAM_CLIENT_ALIVE &&
-			!(moving && member->state == NAM_CLIENT_FENCING))
+			!(leaves && member->state == NAM_CLIENT_FENCING))
 			continue;
 		left--;
 		if (member->acknowledged < number) {
@@ -388,6 +388,7 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	const struct nam_view_member *member = nam_view_find(&view->head, view->members, asked->id);
 	struct nam__membership *membership = &exchange->server->membership;
 	int rc = term_check(view, request);
+	bool leaves;
 
 	if (rc)
 		return rc;
@@ -399,6 +400,10 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 		return -NAM_E_VIEW;
 	if (is_late(membership, request->change))
 		return -NAM_E_VIEW;
+	/* M23: the claim of another mover is about that MOVE. */
+	if (request->change == NAM_RPC_VIEW_NOTE && member && view->mover != exchange->connection &&
+		member->state == NAM_VIEW_MOVING)
+		return -NAM_E_VIEW;
 	*event = (struct event){
 		.change = nam_rpc_view_changes[request->change],
 		.number = view->head.number + 1,
@@ -407,10 +412,14 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	rc = nam_view_change(&view->head, view->members, request->change, asked);
 	if (rc)
 		return rc;
-	if (request->change == NAM_RPC_VIEW_ADD || request->change == NAM_RPC_VIEW_MOVE)
-		view->awaited = view->head.number;
-	if (request->change == NAM_RPC_VIEW_MOVE)
+	leaves = request->change == NAM_RPC_VIEW_NOTE || request->change == NAM_RPC_VIEW_MOVE;
+	if (leaves)
 		view->mover = exchange->connection;
+	if (leaves || request->change == NAM_RPC_VIEW_ADD)
+		view->awaited = view->head.number;
+	else
+		/* M23: clients that change its memory note nothing from now on. */
+		nam__noted_end(exchange->server, asked->id);
 	nam__view_word_set(membership);
 	return 0;
 }
@@ -576,7 +585,7 @@ check(const struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_VIEW_CHANGE)
 		return request->first || !request->change ||
-			request->change > NAM_RPC_VIEW_MOVED || !member_ok(request->members) ?
+			request->change > NAM_RPC_VIEW_NOTE || !member_ok(request->members) ?
 			-NAM_E_FABRIC_PROTOCOL : 0;
 	if (request->step == NAM_RPC_VIEW_STEWARD)
 		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;
@@ -606,8 +615,7 @@ static void
 mover_ended(struct nam__membership *membership, struct event *event)
 {
 	struct nam__view *view = &membership->view;
-	const struct nam_view_member *moving = nam_view_in_state(&view->head, view->members,
-		NAM_VIEW_MOVING);
+	const struct nam_view_member *moving = nam_view_leaving(&view->head, view->members);
 
 	view->mover = NULL;
 	/* M17: another store decides. */
@@ -633,8 +641,10 @@ nam__view_connection_closed(struct nam__membership *membership, struct nam__conn
 	if (membership->view.mover == connection)
 		mover_ended(membership, &event);
 	pthread_mutex_unlock(&membership->mutex);
-	if (event.change)
-		event_log(connection->handler->server, &event);
+	if (!event.change)
+		return;
+	nam__noted_end(connection->handler->server, event.member.id);
+	event_log(connection->handler->server, &event);
 }
 
 /* With the mutex: a view that clients send on is kept until the lead has vouched for it. */

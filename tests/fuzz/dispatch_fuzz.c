@@ -33,6 +33,8 @@ fixture_new(uint32_t id)
 
 	fixture->memory = fuzz_server_new(id);
 	fixture->server = &fixture->memory->server;
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		fixture->connections[i].handler = &fixture->server->handlers[0];
 	return fixture;
 }
 
@@ -70,7 +72,6 @@ ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
 	}
 	if ((flags & FLAG_TREE) && bytes >= sizeof(header) + 8)
 		memset(message + sizeof(header) + 1, 0, 7);
-	connection->handler = &fixture->server->handlers[0];
 	connection->proven.role = NAM_ROLE_ADMIN;	/* there are no keys */
 	answered = nam__dispatch(fixture->server, connection, message, bytes, reply);
 	if (answered > NAM_RPC_BYTES_MAX || (answered && answered < sizeof(header)))
@@ -101,7 +102,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		if (flags & FLAG_CLOSE) {
 			nam__membership_detach(&fixture->server->membership, connection);
 			nam__trees_connection_closed(&fixture->server->trees, connection);
-			memset(connection, 0, sizeof(*connection));
+			*connection = (struct nam__connection){
+				.handler = &fixture->server->handlers[0] };
 		}
 	}
 	fixture_free(fixture);

@@ -73,9 +73,11 @@ fuzz_server_new(uint32_t id)
 		    NAM_META_BYTES, &calls) ||
 		nam__catalog_init(&server->catalog) ||
 		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
+		nam__noted_init(&server->noted) ||
 		nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free) ||
 		nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free))
 		abort();
+	server->membership.notes_lost = &server->noted.lost;
 	return fixture;
 }
 
@@ -89,6 +91,7 @@ fuzz_server_free(struct fuzz_server *fixture)
 	nam__allocator_free(&fixture->server.allocator);
 	nam__catalog_free(&fixture->server.catalog);
 	nam__membership_free(&fixture->server.membership);
+	nam__noted_free(&fixture->server.noted);
 	free(fixture);
 }
 
