@@ -5,7 +5,7 @@
 
 #include "tests/unit/memserver/services/alloc_fixture.h"
 #include "common/hash/hash.h"
-#include "common/rpc/move_rpc.h"
+#include "step_fixture.h"
 
 #define ID 3u
 
@@ -55,19 +55,6 @@ static inline void
 books_seal(const struct books *books)
 {
 	books->words[books->bytes / 8 - 1] = nam_hash64(books->words, books->bytes - 8);
-}
-
-static inline int
-move_step(struct fixture *f, struct nam__connection *connection, uint32_t step, uint64_t at,
-	const void *page, uint32_t bytes)
-{
-	uint8_t body[NAM_RPC_BODY_MAX] = { 0 };
-	struct nam_rpc_move_request *request = (void *)body;
-
-	*request = (struct nam_rpc_move_request){ .step = step, .boot = f->server->boot, .at = at };
-	if (bytes)
-		memcpy(request->page, page, bytes);
-	return call_over(f, connection, NAM_RPC_MOVE, body, (uint32_t)sizeof(*request) + bytes);
 }
 
 /* 0, or how the first page failed. */

@@ -76,7 +76,8 @@ fence(struct fixture *f, uint16_t id, uint16_t incarnation)
 static int
 attach(struct fixture *f, uint16_t id, uint16_t incarnation)
 {
-	struct nam__connection connection = { .client_id = id, .incarnation = incarnation };
+	struct nam__connection connection = { .handler = &f->server->handlers[0],
+		.client_id = id, .incarnation = incarnation };
 	int rc = nam__membership_attach(&f->server->membership, &connection);
 
 	if (!rc)
@@ -601,7 +602,7 @@ move__malformed__IS_PROTOCOL(void **state)
 	struct fixture *f = ((struct pair *)*state)->old;
 	const struct nam_rpc_move_request bad[] = {
 		{ .step = 0 },
-		{ .step = NAM_RPC_MOVE_UNHOST + 1 },
+		{ .step = NAM_RPC_MOVE_TAKE + 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .reserved = 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .at = 1 },
 		{ .step = NAM_RPC_MOVE_RETIRE, .at = 8 },

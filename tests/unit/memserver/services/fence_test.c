@@ -49,7 +49,8 @@ state_of(struct fixture *f, uint16_t id, uint16_t incarnation)
 static int
 attach(struct fixture *f, struct nam__connection *connection, uint16_t id, uint16_t incarnation)
 {
-	*connection = (struct nam__connection){ .client_id = id, .incarnation = incarnation };
+	*connection = (struct nam__connection){ .handler = &f->server->handlers[0],
+		.client_id = id, .incarnation = incarnation };
 	return nam__membership_attach(&f->server->membership, connection);
 }
 

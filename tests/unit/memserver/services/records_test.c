@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records_test.c -- requests about records: good ones, and every way to be malformed. */
 #include "heads_fixture.h"
+#include "tests/unit/memserver/move/step_fixture.h"
 
 #include "common/rpc/records_rpc.h"
 #include "txn/server/records.h"
@@ -10,7 +11,7 @@
 static uint64_t
 block_at(uint32_t number, uint32_t bytes)
 {
-	return nam__version_at(nam_gaddr_make(0, 262144 + number * 4096, 0), bytes).raw;
+	return nam__version_at(nam_gaddr_make(heads_region, 262144 + number * 4096, 0), bytes).raw;
 }
 
 /* A request as it is put together. */
@@ -315,6 +316,44 @@ prepare__image_of_another_length__PROTOCOL(void **state)
 	REFUSED(NAM_RPC_RECORDS_PREPARE, draft);
 }
 
+/* M23: as a memory server that is copied, which the lead is not. */
+static int
+copied_setup(void **state)
+{
+	return heads_setup_id(state, 3);
+}
+
+/* Of the head, and of the version. */
+static void
+assert_both_taken(struct fixture *f, struct nam__connection *mover)
+{
+	assert_int_equal(take(f, mover, 0), 0);
+	assert_int_equal(taken_count(f), 2);
+	assert_int_equal(taken(f)->noted[0].word, 0);
+	assert_true(taken(f)->noted[0].pages == 1ull << 196608 / NAM_MOVE_NOTE_BYTES);
+	assert_int_equal(taken(f)->noted[1].word, 262144 / NAM_MOVE_NOTE_BYTES / 64);
+	assert_true(taken(f)->noted[1].pages == 1);
+}
+
+static void
+requests__of_a_server_that_is_copied__NOTE_PAGES_and_get_does_not(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t head = head_at(0), at = block_at(0, 128);
+	struct nam__connection mover = { 0 };
+
+	assert_int_equal(claim(f, &mover, 3), 0);
+	assert_int_equal(take(f, &mover, 0), 0);
+	assert_int_equal(prepare(f, 1000, head, at), 0);
+	assert_both_taken(f, &mover);
+	assert_int_equal(get(f, head, 1000, 0)->at, at);
+	assert_taken(f, &mover, 0, 0);
+	assert_int_equal(commit(f, 1000, head, at, 0), 0);
+	assert_both_taken(f, &mover);
+	assert_int_equal(get(f, head, NAM_RECORDS_LATEST, 0)->at, at);
+	assert_taken(f, &mover, 0, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, heads_setup, fixture_teardown)
 
 int
@@ -328,6 +367,9 @@ main(void)
 		TEST(addresses__that_are_none__HEADS_CORRUPT_versions_PROTOCOL),
 		TEST(heads__of_another_store__DROPPED_and_closed_once),
 		TEST(prepare__image_of_another_length__PROTOCOL),
+		cmocka_unit_test_setup_teardown(
+			requests__of_a_server_that_is_copied__NOTE_PAGES_and_get_does_not,
+			copied_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

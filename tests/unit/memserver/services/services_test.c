@@ -351,6 +351,7 @@ client_state(struct fixture *f, uint16_t id, uint16_t incarnation)
 static void
 leave(struct fixture *f, struct nam__connection *connection)
 {
+	connection->handler = &f->server->handlers[0];
 	nam__membership_detach(&f->server->membership, connection);
 	memset(connection, 0, sizeof(*connection));
 }

@@ -5,7 +5,10 @@
 
 #include "tests/unit/memserver/server_fixture.h"
 
+#include "common/rpc/fence_rpc.h"
 #include "common/rpc/view_rpc.h"
+
+#define SUCCESSOR 5000u			/* its boot */
 
 struct draft {
 	_Alignas(8) uint8_t body[NAM_RPC_BODY_MAX];
@@ -145,6 +148,25 @@ change_id(struct fixture *f, uint64_t now, enum nam_rpc_view_change what, uint32
 	return change(f, now, what, &one);
 }
 
+/* The successor of a member, at an address of its own. */
+static inline struct nam_view_member
+successor(const struct fixture *f, uint32_t id)
+{
+	struct nam_view_member ret = member(f, id);
+
+	ret.boot = SUCCESSOR;
+	(void)snprintf(ret.address, sizeof(ret.address), "shm:/run/nam/successor");
+	return ret;
+}
+
+static inline int
+moved(struct fixture *f, uint64_t now, uint32_t id)
+{
+	struct nam_view_member one = successor(f, id);
+
+	return change(f, now, NAM_RPC_VIEW_MOVED, &one);
+}
+
 static inline int
 ack(struct fixture *f, struct nam__connection *connection, uint64_t now)
 {
@@ -168,8 +190,19 @@ enrol(struct fixture *f, struct nam__connection *connection, uint64_t now)
 static inline void
 leave(struct fixture *f, struct nam__connection *connection)
 {
+	connection->handler = &f->server->handlers[0];
+	nam__noted_connection_closed(connection);
 	nam__membership_detach(&f->server->membership, connection);
 	memset(connection, 0, sizeof(*connection));
+}
+
+static inline void
+fence_publish(struct fixture *f, uint16_t id, uint16_t incarnation, uint64_t view)
+{
+	const struct nam_rpc_fence_request over = { .step = NAM_RPC_FENCE_PUBLISH,
+		.client_id = id, .incarnation = incarnation, .view = view };
+
+	assert_int_equal(call(f, NAM_RPC_FENCE, &over, sizeof(over)), 0);
 }
 
 static inline int

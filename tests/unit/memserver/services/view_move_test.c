@@ -1,43 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view_move_test.c -- the memory of a member moves to a successor, or does not. */
-#include "common/rpc/fence_rpc.h"
 #include "view_fixture.h"
-
-#define SUCCESSOR 5000u			/* its boot */
-
-/* The successor of a member, at an address of its own. */
-static struct nam_view_member
-successor(const struct fixture *f, uint32_t id)
-{
-	struct nam_view_member ret = member(f, id);
-
-	ret.boot = SUCCESSOR;
-	(void)snprintf(ret.address, sizeof(ret.address), "shm:/run/nam/successor");
-	return ret;
-}
-
-static int
-moved(struct fixture *f, uint64_t now, uint32_t id)
-{
-	struct nam_view_member one = successor(f, id);
-
-	return change(f, now, NAM_RPC_VIEW_MOVED, &one);
-}
 
 static const struct nam_view_member *
 at(struct fixture *f, uint32_t place)
 {
 	get(f, place);
 	return &view_of(f)->members[0];
-}
-
-static void
-fence_publish(struct fixture *f, uint16_t id, uint16_t incarnation, uint64_t view)
-{
-	const struct nam_rpc_fence_request over = { .step = NAM_RPC_FENCE_PUBLISH,
-		.client_id = id, .incarnation = incarnation, .view = view };
-
-	assert_int_equal(call(f, NAM_RPC_FENCE, &over, sizeof(over)), 0);
 }
 
 /* ---- MOVE, MOVED ----------------------------------------------------------------------------- */
@@ -195,6 +164,134 @@ renew__to_memory_that_has_moved_away__IS_VIEW(void **state)
 	assert_int_equal(at(f, 1)->memory, 77);
 }
 
+/* ---- NOTE ------------------------------------------------------------------------------------ */
+
+static int
+note(struct fixture *f, uint64_t now, uint32_t id)
+{
+	return change_id(f, now, NAM_RPC_VIEW_NOTE, id);
+}
+
+static void
+note__passes_then_move__IS_COPYING_MOVING_UP(void **state)
+{
+	struct fixture *f = *state;
+
+	form(f, 3);
+	for (uint64_t now = 1; now < 4; now++) {
+		assert_int_equal(note(f, now, 1), 0);
+		assert_int_equal(view_of(f)->view.number, now + 1);
+		assert_int_equal(view_word(f), now + 1);
+		assert_int_equal(at(f, 1)->state, NAM_VIEW_COPYING);
+		assert_int_equal(at(f, 1)->boot, 1001);
+		assert_int_equal(at(f, 1)->renewed, 1);
+		assert_string_equal(at(f, 1)->address, member(f, 1).address);
+	}
+	/* Clients write there still. */
+	assert_int_equal(moved(f, 4, 1), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 4, NAM_RPC_VIEW_MOVE, 1), 0);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_MOVING);
+	/* Clients go on, and another MOVE follows.  Another mover's NOTE does not count. */
+	f->server->membership.view.mover = NULL;
+	assert_int_equal(note(f, 5, 1), -NAM_E_VIEW);
+	f->server->membership.view.mover = &f->connection;
+	assert_int_equal(note(f, 5, 1), 0);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_COPYING);
+	assert_int_equal(change_id(f, 6, NAM_RPC_VIEW_MOVE, 1), 0);
+	assert_int_equal(moved(f, 7, 1), 0);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
+	assert_int_equal(at(f, 1)->boot, SUCCESSOR);
+	assert_int_equal(note(f, 8, 1), -NAM_E_VIEW);
+	assert_int_equal(note(f, 8, 2), 0);
+}
+
+static void
+note__of_the_lead_or_not_up__IS_VIEW(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_view_member one = member(f, 1);
+
+	assert_int_equal(note(f, 0, 1), -NAM_E_VIEW);
+	form(f, 3);
+	assert_int_equal(note(f, 1, 0), -NAM_E_VIEW);
+	assert_int_equal(note(f, 1, 7), -NAM_E_VIEW);
+	assert_int_equal(note(f, 2, 1), -NAM_E_VIEW);
+	one.boot++;
+	assert_int_equal(change(f, 1, NAM_RPC_VIEW_NOTE, &one), -NAM_E_VIEW);
+	/* One joins, is copied or moves at a time. */
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_ADD, 5), 0);
+	assert_int_equal(note(f, 2, 5), -NAM_E_VIEW);
+	assert_int_equal(note(f, 2, 1), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 5), 0);
+	assert_int_equal(change_id(f, 3, NAM_RPC_VIEW_MOVE, 2), 0);
+	assert_int_equal(note(f, 4, 1), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 4, NAM_RPC_VIEW_ABORT, 2), 0);
+	assert_int_equal(note(f, 5, 2), 0);
+	assert_int_equal(note(f, 6, 1), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 6, NAM_RPC_VIEW_MOVE, 1), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 6, NAM_RPC_VIEW_ADD, 6), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 6, NAM_RPC_VIEW_UP, 2), -NAM_E_VIEW);
+	/* Of that member, too. */
+	one = member(f, 2);
+	one.boot++;
+	assert_int_equal(change(f, 6, NAM_RPC_VIEW_NOTE, &one), -NAM_E_VIEW);
+	assert_int_equal(change(f, 6, NAM_RPC_VIEW_MOVE, &one), -NAM_E_VIEW);
+	assert_int_equal(number(f), 6);
+}
+
+static void
+note__abort_or_renew__IS_UP(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_view_member one = member(f, 1);
+
+	form(f, 3);
+	assert_int_equal(note(f, 1, 1), 0);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 2), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 1), 0);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
+	assert_int_equal(view_of(f)->view.count, 3);
+	assert_int_equal(at(f, 1)->renewed, 1);
+	assert_int_equal(note(f, 3, 1), 0);
+	one.boot = 77;
+	assert_int_equal(change(f, 4, NAM_RPC_VIEW_RENEW, &one), 0);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
+	assert_int_equal(at(f, 1)->renewed, 5);
+}
+
+static void
+note__a_client_is_fencing__HOLDS_BACK_ACKNOWLEDGED_until_it_is_dead(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection a = { 0 }, b = { 0 };
+	uint16_t id, incarnation;
+
+	form(f, 2);
+	assert_int_equal(enrol(f, &a, 1), 0);
+	assert_int_equal(enrol(f, &b, 1), 0);
+	assert_int_equal(note(f, 1, 1), 0);
+	assert_int_equal(ack(f, &a, 2), 0);
+	id = b.client_id;
+	incarnation = b.incarnation;
+	leave(f, &b);
+	get(f, 0);
+	assert_int_equal(view_of(f)->acknowledged, 1);
+	assert_int_equal(view_of(f)->delaying, id);
+	/* The next pass does not wait for the one before. */
+	assert_int_equal(note(f, 2, 1), 0);
+	assert_int_equal(ack(f, &a, 3), 0);
+	get(f, 0);
+	assert_int_equal(view_of(f)->acknowledged, 1);
+	fence_publish(f, id, incarnation, 3);
+	get(f, 0);
+	assert_int_equal(view_of(f)->acknowledged, 3);
+	assert_int_equal(view_of(f)->delaying, 0);
+	leave(f, &a);
+	/* It has acknowledged this pass. */
+	get(f, 0);
+	assert_int_equal(view_of(f)->acknowledged, 3);
+}
+
 /* ---- clients --------------------------------------------------------------------------------- */
 
 static void
@@ -308,18 +405,25 @@ log_collect(enum nam_log_level level, const char *event, const char *fields)
 		(void)snprintf(logged + used, sizeof(logged) - used, "%s\n", fields);
 }
 
-/* MOVE of member 1 over that connection. */
+/* NOTE or MOVE of member 1 over that connection. */
 static int
-move_over(struct fixture *f, struct nam__connection *connection, uint64_t now, uint64_t term)
+leaving_over(struct fixture *f, struct nam__connection *connection, uint64_t now, uint64_t term,
+	enum nam_rpc_view_change what)
 {
 	struct draft draft = { { 0 } };
 
 	*request_of(&draft) = (struct nam_rpc_view_request){
-		.step = NAM_RPC_VIEW_CHANGE, .change = NAM_RPC_VIEW_MOVE, .count = 1,
+		.step = NAM_RPC_VIEW_CHANGE, .change = (uint16_t)what, .count = 1,
 		.view = { .number = now, .term = term },
 	};
 	request_of(&draft)->members[0] = member(f, 1);
 	return ask_over(f, connection, &draft);
+}
+
+static int
+move_over(struct fixture *f, struct nam__connection *connection, uint64_t now, uint64_t term)
+{
+	return leaving_over(f, connection, now, term, NAM_RPC_VIEW_MOVE);
 }
 
 static void
@@ -369,6 +473,30 @@ mover__of_an_earlier_move_ends__THE_NEXT_ONE_GOES_ON(void **state)
 	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
 }
 
+static void
+mover__ends_in_a_pass__IS_ABORTED(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__connection first = { 0 }, second = { 0 };
+
+	form(f, 2);
+	assert_int_equal(leaving_over(f, &first, 1, 0, NAM_RPC_VIEW_NOTE), 0);
+	leave(f, &second);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_COPYING);
+	leave(f, &first);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
+	assert_int_equal(number(f), 3);
+	assert_int_equal(view_word(f), 3);
+	/* The last one to say NOTE or MOVE is the mover. */
+	assert_int_equal(leaving_over(f, &first, 3, 0, NAM_RPC_VIEW_NOTE), 0);
+	assert_int_equal(leaving_over(f, &second, 4, 0, NAM_RPC_VIEW_NOTE), 0);
+	leave(f, &first);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_COPYING);
+	assert_int_equal(move_over(f, &second, 5, 0), 0);
+	leave(f, &second);
+	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
+}
+
 /* The steward that leads next does that. */
 static void
 mover__ends_and_another_store_decides__STAYS_MOVING(void **state)
@@ -401,12 +529,17 @@ main(void)
 		TEST(abort__of_a_member_that_moves__STAYS_WHERE_IT_IS),
 		TEST(renew__of_a_member_that_moves__ENDS_THE_MOVE),
 		TEST(renew__to_memory_that_has_moved_away__IS_VIEW),
+		TEST(note__passes_then_move__IS_COPYING_MOVING_UP),
+		TEST(note__of_the_lead_or_not_up__IS_VIEW),
+		TEST(note__abort_or_renew__IS_UP),
+		TEST(note__a_client_is_fencing__HOLDS_BACK_ACKNOWLEDGED_until_it_is_dead),
 		TEST(moved__a_living_client_has_not_acknowledged__IS_VIEW),
 		TEST(moved__a_client_that_stopped_is_fencing__is_done),
 		TEST(moved__a_client_that_has_not_stopped_is_fencing__IS_VIEW_until_it_is_dead),
 		TEST(ack__a_member_that_moves_is_lost__NAMES_THE_CLIENT),
 		TEST(mover__ends__ITS_MOVE_IS_ABORTED),
 		TEST(mover__of_an_earlier_move_ends__THE_NEXT_ONE_GOES_ON),
+		TEST(mover__ends_in_a_pass__IS_ABORTED),
 		TEST(mover__ends_and_another_store_decides__STAYS_MOVING),
 	};
 

@@ -373,7 +373,7 @@ copy__malformed__IS_PROTOCOL(void **state)
 			one->state = 0;
 			break;
 		case 5:
-			one->state = NAM_VIEW_MOVING + 1;
+			one->state = NAM_VIEW_COPYING + 1;
 			break;
 		case 6:
 			one->state = NAM_VIEW_JOINING;
