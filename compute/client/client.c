@@ -39,6 +39,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	if (rc)
 		return nam_diag_set(diag, rc, "no memory for the lock table");
 	client->view_follow = nam__view_follow;
+	client->view_leave = nam__view_leave;
 	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
 }
 

@@ -121,14 +121,18 @@ struct nam_client {
 	uint64_t joined, joined_seen;	/* epoch thread only: as of `names`; at the last tick */
 	uint32_t joined_ticks;		/* epoch thread only: since `names` are old */
 	atomic_uint_fast64_t view_number;	/* of the view that is installed */
-	/* follow.c: the epoch thread has read the view word. */
+	/* follow.c: the epoch thread has read the view word; it ends. */
 	void (*view_follow)(struct nam_client *client, uint64_t word, uint64_t sweep);
+	void (*view_leave)(struct nam_client *client);
 	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the number it has followed */
 	uint64_t sweep_seen, sweep_retry_ns;	/* epoch thread only: the last one reported to */
 	uint64_t sign_epoch, sign_ns;	/* epoch thread only: the next sign of life, of that slot */
 	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
 	uint64_t fence_retry_ns;	/* epoch thread only */
 	uint64_t gate_ns;		/* epoch thread only: when a gate was closed last */
+	bool moving;			/* epoch thread only: the last gate was closed for a move */
+	atomic_bool unfinished;		/* a worker was closed with requests under way */
+	struct nam__notes *_Atomic notes, *notes_made;	/* worker/notes.h */
 	uint16_t fence_last;		/* epoch thread only: the client it has fenced last */
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
@@ -219,10 +223,12 @@ NAM_FIBER_FN int nam__cluster_check(struct nam_client *client, const struct nam_
 struct nam_view_member;
 NAM_FIBER_FN int nam__member_install(struct nam_client *client,
 	const struct nam_view_member *member, struct nam_diag *diag) NAM_MUST_CHECK;
-/* servers.c: what the view says of an installed member. */
-void nam__member_note(struct nam__server *server, const struct nam_view_member *member);
+/* servers.c: what the view says of an installed member.  0 or -ENOMEM. */
+int nam__member_note(struct nam_client *client,
+	const struct nam_view_member *member) NAM_MUST_CHECK;
 /* follow.c: what epoch threads call. */
 NAM_FIBER_FN void nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep);
+NAM_FIBER_FN void nam__view_leave(struct nam_client *client);
 
 /*
  * regions.c: learn and publish the regions of `count` servers, or say which of them announces what
@@ -277,20 +283,14 @@ nam__server_has(const struct nam_client *client, uint32_t slot, uint64_t raw, ui
 	       bytes <= region->bytes - nam_gaddr_offset(at);
 }
 
-/*
- * Whether a slot has a server.  One that is not published is asked only by the thread that
- * appended it.
- */
+/* Whether a slot has a server.  Until it is published, only the thread that appended it asks. */
 static inline bool
 nam__slot_has_server(const struct nam_client *client, uint32_t slot)
 {
 	return slot < NAM_SERVERS_MAX && client->servers[slot].ops;
 }
 
-/*
- * colocated.c: find out whether a server's memory is this host's, for connections made from now on.
- * Its regions are known.
- */
+/* colocated.c: later connections READ a server's memory directly, if that is this host's. */
 NAM_FIBER_FN void nam__colocated_open(struct nam_client *client, uint32_t slot);
 /* Its memory is at another process now; connections to the earlier one still use that. */
 void nam__colocated_leave(struct nam__server *server);

@@ -6,31 +6,120 @@
  * clients have, nothing is allocated at a new member, so no pointer there can reach a client that
  * does not know it (C20).
  */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
+#include "common/rpc/move_rpc.h"
 #include "compute/remote/epoch.h"
 #include "compute/view/fence.h"
 #include "compute/view/sweep.h"
+#include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 
 #define GIVE_UP_FACTOR 4u		/* times timeout_ms, from the closing of a gate on */
 #define SIGN_NS 250000000ull		/* stewards give a client at least four times that */
 
 /*
- * C28: whether nothing of this client is under way to the memory server, nor will be while it
- * moves.  Otherwise to be called again.
+ * C28: whether nothing of this client is under way to the memory server, nor will be until the gate
+ * opens.  Otherwise to be called again.
  */
 static bool
-moving_follow(struct nam_client *client, const struct nam_view_member *member)
+is_quiet(struct nam_client *client, const struct nam_view_member *member)
 {
+	client->moving = member->state == NAM_VIEW_MOVING;
 	/* If it is lost, one worker has lost its connection.  The others have theirs. */
 	nam__gate_close(client, client->slot_of_id[member->id]);
 	nam_race_point("gate.closed");
-	return nam__barrier_everywhere(client) && nam__gate_is_quiet(client);
+	return nam__barrier_everywhere(client) && (nam__gate_is_quiet(client) ||
+		(member->state == NAM_VIEW_COPYING && !NAM_GUARD(NOTE_QUIET)));
 }
+
+/* ---- notes (C30) ----------------------------------------------------------------------------- */
+
+/* As many of those taken as fit into a request, from *at on. */
+static void
+notes_fill(const struct nam__notes *notes, uint32_t *at, struct nam_rpc_move_notes *to,
+	uint32_t *ret_bytes)
+{
+	uint32_t count = 0;
+
+	for (; *at < notes->count && count < NAM_MOVE_NOTED_MAX; (*at)++)
+		if (notes->taken[*at])
+			to->noted[count++] = (struct nam_move_noted){ notes->taken[*at], *at, 0 };
+	*ret_bytes = (uint32_t)(sizeof(*to) + count * sizeof(to->noted[0]));
+}
+
+/* To the lead.  After a failure all is to be handed over once more. */
+NAM_FIBER_FN static int
+notes_hand_over(struct nam_client *client, struct nam__notes *notes, bool leaves)
+{
+	struct nam_rpc_move_request *request = nam_buffer_take(client->epoch_worker,
+		NAM_RPC_BODY_MAX);
+	struct nam_rpc_move_notes *body;
+	uint32_t at = 0, bytes;
+	int rc = 0;
+
+	if (!request)
+		return -ENOMEM;
+	body = (void *)request->page;
+	*request = (struct nam_rpc_move_request){ .step = NAM_RPC_MOVE_NOTED,
+		.boot = client->servers[client->catalog_slot].boot };
+	while (!rc && at < notes->count) {
+		struct nam_rpc_move_reply reply;
+		uint32_t room = sizeof(reply);
+
+		*body = (struct nam_rpc_move_notes){ .id = notes->id };
+		notes_fill(notes, &at, body, &bytes);
+		body->leaves = leaves && at == notes->count;
+		if (bytes > sizeof(*body) || body->leaves)
+			rc = nam_rpc_call(client->epoch_worker, client->catalog_slot, NAM_RPC_MOVE,
+				request, (uint32_t)sizeof(*request) + bytes, &reply,
+				&room); /* SUSPENDS */
+	}
+	nam_buffer_give(client->epoch_worker, request, NAM_RPC_BODY_MAX);
+	if (!rc)
+		memset(notes->taken, 0, notes->count * sizeof(notes->taken[0]));
+	return rc;
+}
+
+/*
+ * The gate is closed, and all is quiet: what was noted has been done.  While the member is copied,
+ * workers go on before its pages are handed over.
+ */
+NAM_FIBER_FN static int
+notes_pass(struct nam_client *client, const struct nam_view_member *member)
+{
+	struct nam__notes *notes = client->notes;
+
+	if (notes)
+		nam__notes_take(notes);
+	if (member->state == NAM_VIEW_COPYING)
+		nam__gates_open(client);
+	/* C22: a reader changes nothing. */
+	if (!notes || client->reads_only ||
+		(member->state == NAM_VIEW_MOVING && !NAM_GUARD(NOTE_LAST)))
+		return 0;
+	return notes_hand_over(client, notes, false); /* SUSPENDS */
+}
+
+void
+nam__view_leave(struct nam_client *client)
+{
+	struct nam__notes *notes = client->notes;
+
+	if (!notes || client->reads_only)
+		return;
+	nam__notes_take(notes);
+	/* If this fails, the lead knows of no notes, and all is copied anew. */
+	(void)!notes_hand_over(client, notes, !atomic_load_explicit(&client->unfinished,
+		memory_order_acquire)); /* SUSPENDS */
+}
+
+/* ---- members ------------------------------------------------------------------------------- */
 
 /*
  * C28: the memory is at another process now.  The gate is closed, so only this thread has to do
@@ -97,12 +186,7 @@ member_follow(struct nam_client *client, const struct nam_view_member *member)
 	}
 	if (rc)
 		return rc;
-	server = &client->servers[client->slot_of_id[member->id]];
-	if (!atomic_load_explicit(&server->lost, memory_order_relaxed))
-		nam__member_note(server, member);
-	if (member->state == NAM_VIEW_UP && nam__gate_is_of(client, slot))
-		nam__gates_open(client);
-	return 0;
+	return nam__member_note(client, member);
 }
 
 /* Nothing is allocated at a memory server that did not come UP after all. */
@@ -121,7 +205,7 @@ aborted_pass_over(struct nam_client *client, const struct nam__cluster_view *vie
 NAM_FIBER_FN static void
 number_follow(struct nam_client *client, uint64_t number)
 {
-	const struct nam_view_member *moving;
+	const struct nam_view_member *leaving;
 	struct nam__cluster_view *view = NULL;
 	bool closed = true;
 	uint64_t now;
@@ -148,9 +232,11 @@ number_follow(struct nam_client *client, uint64_t number)
 			memory_order_release);
 		atomic_store_explicit(&client->view_whole, view->head.number,
 			memory_order_release);
-		moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
+		leaving = nam_view_leaving(&view->head, view->members);
 		nam_race_point("view.installed");
-		closed = !moving || moving_follow(client, moving);
+		closed = !leaving || is_quiet(client, leaving);
+		if (leaving && closed)
+			rc = notes_pass(client, leaving); /* SUSPENDS */
 	}
 	if (!rc && closed)
 		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
@@ -209,11 +295,24 @@ losses_tell(struct nam_client *client)
 	}
 }
 
+/* Without a lead no memory moves, so a gate that was closed for a pass is of no use. */
+static void
+pass_give_up(struct nam_client *client)
+{
+	struct nam__notes *notes = client->notes;
+
+	if (notes && nam__gate_is_of(client, notes->slot) && !client->moving &&
+		atomic_load_explicit(&client->servers[client->catalog_slot].lost,
+			memory_order_relaxed))
+		nam__gates_open(client);
+}
+
 void
 nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 {
 	const uint64_t number = word & ((1ull << NAM_VIEW_WORD_FENCING) - 1);
 
+	pass_give_up(client);
 	number_follow(client, number); /* SUSPENDS */
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
 	sign_of_life(client, number != client->view_seen); /* SUSPENDS */

@@ -390,8 +390,7 @@ member_take(struct nam_client *client, uint32_t seeds, struct nam__cluster_view 
 		return member_renew(client, view, member, diag); /* SUSPENDS */
 	if (server->boot != member->boot)
 		return -NAM_E_FABRIC_CONNECT;
-	nam__member_note(server, member);
-	return 0;
+	return nam__member_note(client, member);
 }
 
 /* Each memory server of the list is a member: others do not know its regions (C20). */

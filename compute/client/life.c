@@ -9,6 +9,7 @@
 #include "compute/auth/credentials.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
+#include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 
 void
@@ -76,6 +77,7 @@ nam__client_free(struct nam_client *client)
 	nam__epoch_thread_stop(client);
 	if (client->epoch_worker)
 		nam__worker_free(client->epoch_worker);
+	nam__notes_free(client);
 	nam__lock_table_free(client->locks);
 	nam_region_table_free(&client->regions);
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)

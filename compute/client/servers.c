@@ -15,6 +15,7 @@
 #include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
 #include "compute/auth/credentials.h"
+#include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 
 /* Capabilities that layers above rely on. */
@@ -136,17 +137,34 @@ nam__server_publish(struct nam_client *client, uint32_t slot)
 }
 
 /* Nothing is allocated at a member that is JOINING: some clients do not know it yet (C20). */
-void
-nam__member_note(struct nam__server *server, const struct nam_view_member *member)
+static void
+state_note(struct nam__server *server, const struct nam_view_member *member)
 {
 	server->memory = member->memory;
 	server->view_since = member->since;
 	server->view_renewed = member->renewed;
 	atomic_store_explicit(&server->usable, member->state == NAM_VIEW_UP ||
-		!NAM_GUARD(VIEW_USABLE), memory_order_release);
+		member->state == NAM_VIEW_COPYING || !NAM_GUARD(VIEW_USABLE),
+		memory_order_release);
 	/* Otherwise an object that is made now would have no part there for good (C28). */
 	atomic_store_explicit(&server->joined, member->state != NAM_VIEW_JOINING ||
 		!NAM_GUARD(VIEW_USABLE), memory_order_release);
+}
+
+int
+nam__member_note(struct nam_client *client, const struct nam_view_member *member)
+{
+	uint32_t slot = client->slot_of_id[member->id];
+
+	if (!atomic_load_explicit(&client->servers[slot].lost, memory_order_relaxed))
+		state_note(&client->servers[slot], member);
+	/* C30 */
+	if (member->state == NAM_VIEW_COPYING)
+		return nam__notes_begin(client, slot);
+	if (member->state == NAM_VIEW_UP && (nam__notes_end(client, slot) ||
+			nam__gate_is_of(client, slot)))
+		nam__gates_open(client);
+	return 0;
 }
 
 int

@@ -13,6 +13,7 @@
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock_queue.h"
 #include "compute/rpc/mailbox.h"
+#include "compute/worker/notes.h"
 
 #define STARTING_PAUSE_NS 20000000ull
 #define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
@@ -155,7 +156,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	struct nam_qp_options options = {
 		.cq = worker->cq,
 		.rq = worker->rq,
-		.user = (void *)(uintptr_t)slot,
+		.user = &worker->answering[slot],
 		.local = server->colocated,
 		.rights = client->reads_only ? NAM_MR_REMOTE_READ : NAM_MR_REMOTE,
 	};
@@ -274,6 +275,18 @@ nam__worker_free(struct nam_worker *worker)
 	free(worker);
 }
 
+static struct nam__answering *
+answering_new(struct nam_worker *worker)
+{
+	struct nam__answering *answering = calloc(NAM_SERVERS_MAX, sizeof(*answering));
+
+	for (uint32_t slot = 0; answering && slot < NAM_SERVERS_MAX; slot++) {
+		answering[slot].worker = worker;
+		answering[slot].slot = slot;
+	}
+	return answering;
+}
+
 int
 nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
 {
@@ -304,7 +317,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->qps = calloc(NAM_SERVERS_MAX, sizeof(struct nam_qp *));
 	worker->mailboxes = calloc(NAM_SERVERS_MAX, sizeof(struct nam__client_mailbox *));
 	worker->one_way = calloc(NAM_SERVERS_MAX, sizeof(struct nam__one_way *));
-	worker->answering = calloc(NAM_SERVERS_MAX, sizeof(struct nam__answering));
+	worker->answering = answering_new(worker);
 	worker->closing = calloc(NAM_SERVERS_MAX, sizeof(struct nam_qp *));
 	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->answering ||
 		!worker->closing)
@@ -321,7 +334,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	if (rc)
 		goto fail;
 	worker->cq_poll = domain->ops->cq_poll;
-	worker->qp_post = domain->ops->qp_post;
+	nam__notes_follow(worker);
 	worker->in_post_order = domain->limits.in_post_order;
 	worker->reads_only = client->reads_only;
 	rc = nam__rpc_post_receives(worker);
@@ -386,5 +399,7 @@ nam_worker_close(struct nam_worker *worker)
 		continue;
 	*link = worker->next;
 	pthread_mutex_unlock(&client->mutex);
+	if (worker->async_pending != worker->async_done_count)
+		atomic_store_explicit(&client->unfinished, true, memory_order_release);
 	nam__worker_free(worker);
 }

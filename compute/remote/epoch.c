@@ -293,6 +293,7 @@ epoch_thread_main(void *arg)
 		nam_sleep_ns(generation_of(client->published_epoch) == generation &&
 			nam__gate_is_of(client, NAM__GATES_OPEN) ? TICK_NS : TICK_NS / 8);
 	}
+	client->view_leave(client); /* SUSPENDS */
 	/* No client waits for this one any more.  If this fails, the server does it at the end. */
 	(void)slot_publish(client, 0); /* SUSPENDS */
 }

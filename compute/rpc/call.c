@@ -89,7 +89,7 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 
 	if (!wc->qp)
 		return;
-	slot = (uint32_t)(uintptr_t)wc->qp->user;
+	slot = nam__slot_of(wc->qp);
 	if (wc->bytes == NAM_WAKE_BYTES)
 		nam__client_mailbox_wake_came(worker->mailboxes[slot]);
 	if (call && call->slot == slot)

@@ -174,7 +174,7 @@ nam__datagram_completed(struct nam_worker *worker, struct nam__completion *compl
 	struct nam__datagram *datagram = (struct nam__datagram *)completion;
 
 	if (!wc->status && wc->qp)
-		reply_take(worker, (uint32_t)(uintptr_t)wc->qp->user,
+		reply_take(worker, nam__slot_of(wc->qp),
 			(const void *)(datagram->bytes + NAM_DATAGRAM_HEADROOM), wc->bytes);
 	/* There is room: it has just left the queue. */
 	(void)!receive_post(worker, datagram);

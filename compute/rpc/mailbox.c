@@ -97,7 +97,7 @@ nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_trans
 		const struct nam_qp_options qp_options = {
 			.cq = worker->cq,
 			.rq = worker->datagram_rq,
-			.user = (void *)(uintptr_t)slot,
+			.user = &worker->answering[slot],
 		};
 		uint64_t name;
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* completion.h -- contexts of requests, and how the worker dispatches completions. */
+/*
+ * completion.h -- contexts of requests and queue pairs, and how the worker dispatches completions.
+ */
 #ifndef NAM_COMPUTE_WORKER_COMPLETION_H
 #define NAM_COMPUTE_WORKER_COMPLETION_H
 
@@ -28,6 +30,24 @@ struct nam__completion {
 	void (*completed)(struct nam_worker *worker, struct nam__completion *completion,
 		const struct nam_wc *wc);
 };
+
+/* Of one memory server, as a worker sees it. */
+struct nam__answering {
+	struct nam_worker *worker;	/* its queue pairs there lead here: nam_qp.user */
+	uint32_t slot;
+	uint32_t replies;
+	bool silent;	/* a call ended at its deadline, and no reply has come since it began */
+	uint64_t boot;			/* of the process that has qps[slot] */
+	int refusal;			/* of the last attempt to connect */
+	uint64_t connect_again_ns;	/* when to try again, after a failure */
+};
+
+/* The memory server of a queue pair, by slot. */
+static inline uint32_t
+nam__slot_of(const struct nam_qp *qp)
+{
+	return ((const struct nam__answering *)qp->user)->slot;
+}
 
 static inline void *
 nam__handler_context(struct nam__completion *completion)

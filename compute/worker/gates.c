@@ -8,6 +8,7 @@
 #include "gates.h"
 
 #include "doorbell.h"
+#include "notes.h"
 
 static uint32_t
 turn_of(const struct nam_client *client)
@@ -71,8 +72,6 @@ nam__gate_is_quiet(struct nam_client *client)
 void
 nam__gates_open(struct nam_client *client)
 {
-	if (nam__gate_is_of(client, NAM__GATES_OPEN))
-		return;
 	turn(client, NAM__GATES_OPEN);
 	nam__gates_step(client->epoch_worker);
 }
@@ -143,6 +142,7 @@ nam__gates_step(struct nam_worker *worker)
 	if (gate->turn != now) {
 		take_back(worker);
 		moved_drop(worker);
+		nam__notes_follow(worker);
 		worker->moves++;
 		gate->turn = now;
 		gate->slot = slot;
@@ -163,19 +163,6 @@ nam__gates_step(struct nam_worker *worker)
 
 /* ---- requests that were formed before ---------------------------------------------------- */
 
-static const struct nam_region *
-region_of(const struct nam_region_block *block, const struct nam_wr *wr)
-{
-	for (uint32_t i = 0; i < NAM_REGIONS_PER_SERVER; i++) {
-		const struct nam_region *region = &block->regions[i];
-
-		if (region->bytes && nam_region_rkey(region) == wr->rkey &&
-			wr->remote - region->remote < region->bytes)
-			return region;
-	}
-	return NULL;
-}
-
 void
 nam__wrs_move(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
 {
@@ -187,7 +174,8 @@ nam__wrs_move(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsi
 		const struct nam_region_block *block = now;
 		const struct nam_region *from = NULL, *to;
 
-		while (wrs[i].op != NAM_WR_SEND && block && !(from = region_of(block, &wrs[i])))
+		while (wrs[i].op != NAM_WR_SEND && block &&
+			!(from = nam__wr_region(block, &wrs[i])))
 			block = block->replaced;
 		if (!from || block == now)
 			continue;

@@ -45,7 +45,7 @@ bool nam__gate_is_quiet(struct nam_client *client);
 bool nam__gate_is_of(const struct nam_client *client, uint32_t slot);
 /* The worker's connection behind the gate ends: its process has passed the memory on. */
 void nam__gate_drop(struct nam_worker *worker);
-/* The epoch thread.  The slot names the process that has the memory now. */
+/* The epoch thread: a turn.  The slot names the process that has the memory now. */
 void nam__gates_open(struct nam_client *client);
 
 /* A turn of the gates has begun, or the worker is not quiet yet: one step. */

@@ -100,23 +100,17 @@ nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
-static uint32_t
-slot_of(const struct nam_qp *qp)
-{
-	return (uint32_t)(uintptr_t)qp->user;
-}
-
 static void
 failed(struct nam_worker *worker, const struct nam_wc *wc)
 {
-	worker->failed_slot = slot_of(wc->qp);
+	worker->failed_slot = nam__slot_of(wc->qp);
 	(void)nam__failure_explain(worker, worker->failed_slot, wc->status);
 }
 
 static void
 server_closed(struct nam_worker *worker, struct nam_qp *qp)
 {
-	uint32_t slot = slot_of(qp);
+	uint32_t slot = nam__slot_of(qp);
 
 	(void)nam__failure_explain(worker, slot, nam__lost(worker, slot));
 	if (worker->gate.qp == qp)
@@ -156,7 +150,7 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	if (wc->status)
 		failed(worker, wc);
 	if (wc->op == NAM_WC_CLOSED) {
-		lost(worker, slot_of(wc->qp), wc->status);
+		lost(worker, nam__slot_of(wc->qp), wc->status);
 		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
@@ -276,6 +270,12 @@ gate_await(struct nam_worker *worker, uint32_t slot)
 		nam__gates_step(worker);
 		if (nam__gate_slot(worker->gate.turn) != slot)
 			return 0;
+		if (atomic_load_explicit(&client->servers[client->catalog_slot].lost,
+			    memory_order_acquire))
+			return nam_diag_set(&worker->diag, nam__lost(worker, client->catalog_slot),
+				"the lead is gone, and the memory of the memory server at %s was "
+				"moving, so it is not known where it is",
+				client->servers[slot].address);
 		if (worker == client->epoch_worker || nam_now_ns() >= until_ns)
 			return nam_diag_set(&worker->diag, -NAM_E_FABRIC_TIMEOUT,
 				"the memory of the memory server at %s is moving to another "

@@ -20,15 +20,6 @@ struct nam__limbo;			/* limbo.c */
 #define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
 #define NAM__RECV_BUFFERS 16u
 
-/* Of one memory server, as a worker sees it. */
-struct nam__answering {
-	uint32_t replies;
-	bool silent;	/* a call ended at its deadline, and no reply has come since it began */
-	uint64_t boot;			/* of the process that has qps[slot] */
-	int refusal;			/* of the last attempt to connect */
-	uint64_t connect_again_ns;	/* when to try again, after a failure */
-};
-
 struct nam_worker {
 	/* data path */
 	struct nam_client *client;

@@ -91,8 +91,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		};
 		fixture->worker.calls = &fixture->calls[i];
 	}
-	for (unsigned i = 0; i < 2; i++)
-		fixture->qps[i].user = (void *)(uintptr_t)i;
+	for (unsigned i = 0; i < 2; i++) {
+		fixture->answering[i].slot = i;
+		fixture->qps[i].user = &fixture->answering[i];
+	}
 	for (unsigned messages = 0; input.left && messages < 100; messages++) {
 		unsigned flags = fuzz_u8(&input);
 		uint32_t length = fuzz_u16(&input) % (NAM_RPC_BYTES_MAX + 1);

@@ -56,7 +56,7 @@ static struct fixture *fixture;
 static int
 post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
-	const struct nam__client_mailbox *box = &fixture->boxes[(uintptr_t)qp->user];
+	const struct nam__client_mailbox *box = &fixture->boxes[nam__slot_of(qp)];
 	const uint8_t *share = box->mr.base;
 
 	if (count != 1 || wrs->op != NAM_WR_WRITE || wrs->bytes > box->server.frame_bytes ||
@@ -101,7 +101,8 @@ fixture_new(uint32_t frame_bytes)
 		struct nam__client_mailbox *box = &fixture->boxes[i];
 
 		fixture->unreliable_qps[i] = (struct nam_qp){ .ops = &ops,
-			.user = (void *)(uintptr_t)i };
+			.user = &fixture->answering[i] };
+		fixture->answering[i].slot = i;
 		fixture->mailboxes[i] = box;
 		box->worker = &fixture->worker;
 		box->domain = &fixture->domain;
