@@ -13,6 +13,8 @@
 #include "compute/admin.h"
 #include "compute/view/fence.h"
 #include "compute/view/lead.h"
+#include "compute/view/move/move_ask.h"
+#include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 #include "tests/lib/cluster.h"
 
@@ -262,10 +264,249 @@ follow__a_move_that_is_aborted__GOES_ON(void **state)
 	assert_int_equal(client->view_number, 3);
 	assert_int_equal(member_of(client)->lost, 0);
 	assert_true(member_of(client)->usable);
+	assert_true(nam__gate_is_of(client, NAM__GATES_OPEN));
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(nam_alloc(worker, 64, &block), 0);
 	nam_worker_close(worker);
 	nam_client_close(client);
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+#define PAGE NAM_MOVE_NOTE_BYTES
+#define WORDS (uint32_t)(MEMORY_BYTES / NAM_MOVE_NOTE_BYTES / 64)
+#define BLOCK_BYTES 16384u
+
+static struct writing {
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_gaddr written, swapped, read;	/* at the member */
+	struct nam_gaddr elsewhere;
+	uint32_t bytes;			/* to the end of a page */
+	uint64_t *buffer;
+	atomic_uint rounds;
+	atomic_bool ends;
+	int rc;
+} writing;
+
+static void
+writing_start(void)
+{
+	struct nam_gaddr *blocks[] = { &writing.written, &writing.swapped, &writing.read,
+		&writing.elsewhere };
+
+	memset(&writing, 0, sizeof(writing));
+	writing.client = test_connect(options.cluster, "at work", 0);
+	writing.worker = test_worker(writing.client);
+	writing.buffer = nam_buffer_take(writing.worker, BLOCK_BYTES);
+	assert_non_null(writing.buffer);
+	memset(writing.buffer, 0, BLOCK_BYTES);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(nam_alloc_on(writing.worker, i < 3 ?
+			writing.client->slot_of_id[MOVES] : 0, BLOCK_BYTES, blocks[i]), 0);
+		*blocks[i] = nam_gaddr_untagged(*blocks[i]);
+	}
+	writing.bytes = BLOCK_BYTES / 2 - (uint32_t)(nam_gaddr_offset(writing.written) % PAGE);
+}
+
+static void
+writing_end(void)
+{
+	nam_buffer_give(writing.worker, writing.buffer, BLOCK_BYTES);
+	nam_worker_close(writing.worker);
+	nam_client_close(writing.client);
+}
+
+static struct nam_gaddr
+at_page(struct nam_gaddr at, uint32_t page)
+{
+	return nam_gaddr_make(nam_gaddr_region(at), nam_gaddr_offset(at) + page * PAGE, 0);
+}
+
+/* Two pages of a block or three, two words of another, none of the third; and elsewhere. */
+static int
+write_all(void)
+{
+	struct nam_worker *worker = writing.worker;
+	uint64_t *buffer = writing.buffer;
+	uint64_t old;
+	int rc = nam_write_await(worker, writing.written, buffer, writing.bytes);
+
+	rc = rc ?: nam_cas_await(worker, at_page(writing.swapped, 1), 0, 0, &old);
+	rc = rc ?: nam_fetch_add_await(worker, at_page(writing.swapped, 2), 0, &old);
+	rc = rc ?: nam_write_await(worker, writing.elsewhere, buffer, BLOCK_BYTES);
+	return rc ?: nam_read_await(worker, writing.read, buffer, BLOCK_BYTES);
+}
+
+static void
+pages_add(uint64_t words[WORDS], struct nam_gaddr at, uint32_t bytes)
+{
+	uint64_t offset = (nam_gaddr_region(at) - MOVES * NAM_REGIONS_PER_SERVER) * REGION_BYTES +
+		nam_gaddr_offset(at);
+
+	for (uint64_t page = offset / PAGE; page <= (offset + bytes - 1) / PAGE; page++)
+		words[page / 64] |= 1ull << page % 64;
+}
+
+/* Clients that have ended before that lose no notes. */
+static void
+claim(void)
+{
+	const struct nam_rpc_move_claim body = { REGION_BYTES, MOVES, MEMORY_BYTES / REGION_BYTES };
+	struct nam_rpc_move_reply reply;
+	uint32_t bytes = sizeof(reply);
+
+	fence_all();
+	assert_int_equal(nam__move_ask(mover, NAM_RPC_MOVE_CLAIM, 0, &body, sizeof(body), 0,
+		&reply, &bytes), 0);
+}
+
+/* The lead has been told of those pages, or of none, and has lost none. */
+static void
+assert_noted(bool some)
+{
+	_Alignas(8) uint8_t room[NAM_RPC_BODY_MAX];
+	struct nam_rpc_move_reply *reply = (void *)room;
+	const struct nam_rpc_move_notes *notes = (const void *)reply->page;
+	uint64_t noted[WORDS] = { 0 }, wanted[WORDS] = { 0 };
+	uint32_t bytes = sizeof(room);
+
+	if (some) {
+		pages_add(wanted, writing.written, writing.bytes);
+		pages_add(wanted, at_page(writing.swapped, 1), 8);
+		pages_add(wanted, at_page(writing.swapped, 2), 8);
+	}
+	assert_int_equal(nam__move_ask(mover, NAM_RPC_MOVE_TAKE, 0, NULL, 0, 0, reply, &bytes), 0);
+	assert_int_equal(notes->lost, 0);
+	for (uint32_t i = 0; i < (bytes - sizeof(*reply) - sizeof(*notes)) /
+		sizeof(notes->noted[0]); i++)
+		noted[notes->noted[i].word] = notes->noted[i].pages;
+	assert_memory_equal(noted, wanted, sizeof(noted));
+}
+
+/* NOTE, MOVE or ABORT, and all clients have acknowledged it. */
+static void
+pass(enum nam_rpc_view_change what)
+{
+	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	struct nam__cluster_view *view;
+	bool done;
+
+	change(what, NULL, 0);
+	do {
+		assert_true(nam_now_ns() < deadline);
+		nam_sleep_ns(PAUSE_NS);
+		view = view_get();
+		done = view->acknowledged >= view->head.number;
+		free(view);
+	} while (!done);
+}
+
+static bool
+notes_itself(void)
+{
+	return writing.worker->qp_post != writing.client->domains[0]->ops->qp_post;
+}
+
+static void
+notes__of_a_member_that_is_copied__ARE_HANDED_OVER_ONCE(void **state)
+{
+	(void)state;
+	claim();
+	writing_start();
+	assert_int_equal(write_all(), 0);
+	assert_false(notes_itself());
+	pass(NAM_RPC_VIEW_NOTE);
+	assert_noted(false);
+	assert_int_equal(write_all(), 0);
+	assert_true(notes_itself());
+	/* They are handed over with a pass. */
+	assert_noted(false);
+	pass(NAM_RPC_VIEW_NOTE);
+	assert_noted(true);
+	pass(NAM_RPC_VIEW_NOTE);
+	assert_noted(false);
+	assert_int_equal(write_all(), 0);
+	pass(NAM_RPC_VIEW_MOVE);
+	assert_noted(true);
+	pass(NAM_RPC_VIEW_ABORT);
+	assert_null(writing.client->notes);
+	assert_int_equal(write_all(), 0);
+	assert_false(notes_itself());
+	/* The same notes once more. */
+	claim();
+	pass(NAM_RPC_VIEW_NOTE);
+	assert_noted(false);
+	assert_int_equal(write_all(), 0);
+	pass(NAM_RPC_VIEW_NOTE);
+	assert_noted(true);
+	writing_end();
+}
+
+static void
+keep_writing(void *arg)
+{
+	(void)arg;
+	while (!writing.rc && !writing.ends) {
+		writing.rc = write_all();
+		writing.rounds++;
+	}
+}
+
+static void
+notes__while_a_worker_is_busy__IT_GOES_ON(void **state)
+{
+	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	struct nam_thread *thread;
+
+	(void)state;
+	claim();
+	writing_start();
+	assert_int_equal(nam_thread_start("writer", keep_writing, NULL, &thread), 0);
+	pass(NAM_RPC_VIEW_NOTE);
+	for (unsigned i = 0; i < 8; i++) {
+		unsigned rounds = writing.rounds;
+
+		/* One of these has begun after the pass before. */
+		while (writing.rounds < rounds + 2 && nam_now_ns() < deadline)
+			nam_sleep_ns(PAUSE_NS);
+		assert_true(writing.rounds >= rounds + 2);
+		pass(NAM_RPC_VIEW_NOTE);
+		assert_noted(true);
+	}
+	writing.ends = true;
+	nam_thread_join(thread);
+	assert_int_equal(writing.rc, 0);
+	writing_end();
+}
+
+static void
+notes__of_a_client_that_joins_in_a_pass__ARE_HANDED_OVER(void **state)
+{
+	(void)state;
+	claim();
+	pass(NAM_RPC_VIEW_NOTE);
+	writing_start();
+	assert_int_equal(write_all(), 0);
+	pass(NAM_RPC_VIEW_NOTE);
+	assert_noted(true);
+	writing_end();
+}
+
+static void
+close__while_a_member_is_copied__LOSES_NO_NOTES(void **state)
+{
+	(void)state;
+	claim();
+	for (unsigned some = 0; some < 2; some++) {
+		writing_start();
+		pass(NAM_RPC_VIEW_NOTE);
+		if (some)
+			assert_int_equal(write_all(), 0);
+		writing_end();
+		fence_all();
+		assert_noted(some);
+	}
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -322,6 +563,10 @@ main(void)
 		TEST(connect__the_list_names_what_it_has_left__IS_CLUSTER),
 		TEST(connect__the_list_names_another_one_with_the_id__IS_CLUSTER),
 		TEST(follow__a_move_that_is_aborted__GOES_ON),
+		TEST(notes__of_a_member_that_is_copied__ARE_HANDED_OVER_ONCE),
+		TEST(notes__while_a_worker_is_busy__IT_GOES_ON),
+		TEST(notes__of_a_client_that_joins_in_a_pass__ARE_HANDED_OVER),
+		TEST(close__while_a_member_is_copied__LOSES_NO_NOTES),
 		TEST(status__a_member_moves_and_has_moved__SAYS_SO),
 	};
 
