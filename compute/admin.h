@@ -68,8 +68,9 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  * nam_server_move -- a memory server's memory passes to a successor while clients work.  The
  * successor is a process with the same id and memory, started with --successor.
  *
- * Clients' requests to it wait meanwhile, for half of timeout_ms at the most.  After a failure the
- * old process goes on, and another successor is to be started.
+ * Its memory is copied while clients change it.  Clients' requests wait for the last pass, trees
+ * and key-value stores, for half of timeout_ms at the most.  After a failure the old process goes
+ * on, and another successor is to be started.
  *
  * @options	as for nam_client_connect(): one memory server of the cluster is enough.  Half of
  *		timeout_ms is the longest time that clients wait
@@ -84,12 +85,14 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  *					be found
  *	-NAM_E_REGIONS			it has other regions than the old one
  *	-NAM_E_UNMOVABLE		it is the lead, or has a key-value store for one-sided GETs
- *	-NAM_E_FABRIC_TIMEOUT		a client did not stop in time, or copying takes longer
+ *	-NAM_E_FABRIC_TIMEOUT		a client did not stop in time, or the last pass takes longer
  *	-NAM_E_FABRIC_*			one of both does not answer, or the lead does not
  *	-NAM_E_VIEW			the move was given up meanwhile
  *
- * Cost:	some connections and RPCs; 1 READ and 1 WRITE for each MiB.  To each of both 1 RPC
- *		for each 4 KiB of the books, trees and key-value stores.
+ * Cost:	some connections and RPCs; 1 READ and 1 WRITE for up to 1 MiB of neighbouring pages,
+ *		of those that change once more in each pass.  To each of both 1 RPC for each 4 KiB
+ *		of the books, trees and key-value stores.  For each pass, clients' requests to that
+ *		memory server wait until those under way have ended.
  */
 int nam_server_move(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,

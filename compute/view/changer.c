@@ -8,6 +8,8 @@
 #include "lead.h"
 #include "presence.h"
 
+#define RENEW_NS 1000000000ull		/* a lease lasts ten times as long or more */
+
 int
 nam__changer_ask(struct nam__changer *changer)
 {
@@ -60,6 +62,23 @@ nam__changer_change(struct nam__changer *changer, enum nam_rpc_view_change what,
 			changer->lead->servers[0].address, nam_err_text(rc));
 	changer->changed = true;
 	return 0;
+}
+
+int
+nam__changer_lease_keep(struct nam__view_store *store, struct nam_diag *diag)
+{
+	uint64_t now_ns = nam_now_ns();
+	int rc;
+
+	if (!store->term || now_ns - store->renewed_ns < RENEW_NS)
+		return 0;
+	rc = store->ops->renew(store, NULL, diag);
+	if (rc == -NAM_E_TERM)
+		return nam_diag_set(diag, rc, "the lease of this process in the view store has "
+			"ended, and only a process that leads moves memory; give the command again "
+			"while no steward runs");
+	store->renewed_ns = now_ns;
+	return rc;
 }
 
 void

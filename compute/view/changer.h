@@ -25,6 +25,11 @@ NAM_FIBER_FN int nam__changer_take(struct nam__changer *changer) NAM_MUST_CHECK;
  */
 NAM_FIBER_FN int nam__changer_change(struct nam__changer *changer, enum nam_rpc_view_change what,
 	const struct nam_view_member *member) NAM_MUST_CHECK;
+/*
+ * Work that may be longer than the lease of a store that leads: to be called now and then.  Such a
+ * store is a recorded one, which asks no worker.
+ */
+int nam__changer_lease_keep(struct nam__view_store *store, struct nam_diag *diag) NAM_MUST_CHECK;
 /* The client that has not acknowledged the view yet: "client 7 (loader, pid 4711)". */
 NAM_FIBER_FN void nam__changer_delay(const struct nam__changer *changer, char *text, size_t size);
 

@@ -12,14 +12,13 @@
 
 #include "common/cluster.h"
 #include "common/env.h"
-#include "common/rpc/move_rpc.h"
 #include "common/rpc/status_rpc.h"
-#include "compute/worker/worker.h"
+#include "compute/view/changer.h"
+#include "move_ask.h"
 #include "server_drain.h"
 #include "server_move.h"
 
 #define PAUSE_NS 50000000ull
-#define RENEW_NS 1000000000ull		/* a lease lasts ten times as long or more */
 #define LEFTOVER_NS 20000000000ull	/* for the end of one, with its connections */
 
 struct draining {
@@ -36,7 +35,6 @@ struct draining {
 	bool dry;				/* nothing is to move */
 	struct nam_drain_step step;
 	uint32_t moved;
-	uint64_t renewed_ns;
 };
 
 /* ---- all memory servers ---------------------------------------------------------------------- */
@@ -74,8 +72,8 @@ look(struct draining *draining)
 static bool
 is_member(const struct nam_server_status *status)
 {
-	return !status->rc && (status->member == NAM_MEMBER_UP ||
-		status->member == NAM_MEMBER_MOVING || status->member == NAM_MEMBER_JOINING);
+	return !status->rc && status->member != NAM_MEMBER_NONE &&
+		status->member != NAM_MEMBER_SUCCESSOR;
 }
 
 /* By its id or its address.  NULL: there is none. */
@@ -180,43 +178,15 @@ tell(struct draining *draining)
 		draining->fn(draining->arg, &draining->step);
 }
 
-/*
- * A process takes the memory of a successor for as long as that needs.  This may be longer than the
- * lease of a store that leads.  Such a store is a recorded one, which asks no worker.
- */
-static int
-lease_keep(struct draining *draining)
-{
-	struct nam__view_store *store = draining->store;
-	uint64_t now_ns = nam_now_ns();
-	int rc;
-
-	if (!store->term || now_ns - draining->renewed_ns < RENEW_NS)
-		return 0;
-	rc = store->ops->renew(store, NULL, draining->diag);
-	if (rc == -NAM_E_TERM)
-		return nam_diag_set(draining->diag, rc, "the lease of this process in the view "
-			"store has ended, and only a process that leads moves memory; give the "
-			"command again while no steward runs");
-	draining->renewed_ns = now_ns;
-	return rc;
-}
-
 NAM_FIBER_FN static int
 ask(struct nam_client *host, enum nam_rpc_move_step step, const struct nam_rpc_move_host *wanted,
 	struct nam_rpc_move_hosted *ret)
 {
-	_Alignas(8) uint8_t body[sizeof(struct nam_rpc_move_request) + sizeof(*wanted)] = { 0 };
 	_Alignas(8) uint8_t reply[sizeof(struct nam_rpc_move_reply) + sizeof(*ret)];
-	struct nam_rpc_move_request *request = (void *)body;
 	uint32_t bytes = sizeof(reply);
-	int rc;
-
-	request->step = step;
-	request->boot = host->servers[0].boot;
-	memcpy(request->page, wanted, sizeof(*wanted));
-	rc = nam_rpc_call(host->epoch_worker, 0, NAM_RPC_MOVE, body, sizeof(body), reply,
+	int rc = nam__move_ask(host, step, 0, wanted, sizeof(*wanted), 0, (void *)reply,
 		&bytes); /* SUSPENDS */
+
 	if (!rc && step == NAM_RPC_MOVE_HOST && bytes != sizeof(reply))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memcpy(ret, reply + sizeof(struct nam_rpc_move_reply), sizeof(*ret));
@@ -251,7 +221,7 @@ successor_start(struct draining *draining, struct nam_client *host,
 	int rc;
 
 	for (;;) {
-		rc = lease_keep(draining);
+		rc = nam__changer_lease_keep(draining->store, draining->diag);
 		if (rc)
 			return rc;
 		rc = ask(host, NAM_RPC_MOVE_HOST, wanted, &hosted); /* SUSPENDS */

@@ -3,10 +3,11 @@
  * server_move.c -- the memory of a memory server passes to its successor, while clients are at
  * work.
  *
- * MOVE: clients let end what they have posted there, and post nothing more (C28).  Then nothing
- * changes there, so its books and its memory are copied.  MOVED decides: clients go on at the
- * successor.  Before that the old one can go on at any time: the lead gives up the move if this
- * process ends.
+ * NOTE: clients note what they change there, and its memory is copied, pass by pass (C30).  MOVE:
+ * clients let end what they have posted there, and post nothing more (C28).  Then nothing changes
+ * there, so its books are copied, and what changed since the last pass.  MOVED decides: clients go
+ * on at the successor.  Before that the old one can go on at any time: the lead gives up the move
+ * if this process ends.
  */
 #include "server_move.h"
 
@@ -19,14 +20,15 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
-#include "compute/rpc/call.h"
 #include "compute/view/fence.h"
 #include "compute/view/lead.h"
+#include "move_pages.h"
 #include "move_store.h"
+#include "move_trees.h"
 
-#define CHUNK_BYTES (1u << 20)
-#define FILL_PERCENT 92u		/* of a tree's nodes, as a bulk load does by default */
-#define TRIES_MAX 4u			/* the view changes meanwhile, or trees are loaded */
+#define PASSES_MAX 16u
+#define LAST_PAGES 256u			/* that are copied while clients wait */
+#define TRIES_MAX 4u			/* the view changes meanwhile; or trees are loaded */
 #define FENCE_NS 1000000000ull
 #define LOAD_NS 20000000ull		/* clients go on, before the next try */
 
@@ -37,12 +39,15 @@ struct moving {
 	void *arg;
 	uint64_t deadline_ns;
 	struct nam_view_member from;	/* as the view has it */
-	uint64_t number;		/* of the view of this MOVE; 0: clients have not stopped */
+	uint64_t number;		/* of the view of this NOTE or MOVE; 0: there is none yet */
+	bool noting;			/* clients note for this mover */
 	struct nam_client *old, *new;	/* each asks its memory server */
+	struct nam__move_pages pages;
 	uint8_t *books;
 	uint64_t books_bytes;
 	uint64_t began_ns;
 	bool again;			/* it failed, and may begin again */
+	bool loads;			/* it failed, as a client that has stopped loads trees */
 	struct nam_server_moved moved;
 };
 
@@ -64,36 +69,6 @@ tell(const struct moving *moving, const char *client)
 {
 	if (moving->fn)
 		moving->fn(moving->arg, client, moving->moved.bytes);
-}
-
-/* ---- requests ------------------------------------------------------------------------------ */
-
-/* A step of one of both.  -EAGAIN is over in time, or it is the failure. */
-NAM_FIBER_FN static int
-ask(struct moving *moving, struct nam_client *client, enum nam_rpc_move_step step, uint64_t at,
-	uint32_t page_bytes, struct nam_rpc_move_reply *reply, uint32_t *ret_bytes)
-{
-	struct nam_worker *worker = client->epoch_worker;
-	struct nam_rpc_move_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	uint32_t room = *ret_bytes;
-	int rc;
-
-	if (!request)
-		return -ENOMEM;
-	*request = (struct nam_rpc_move_request){ .step = step, .boot = client->servers[0].boot,
-		.at = at };
-	if (page_bytes)
-		memcpy(request->page, moving->books + at, page_bytes);
-	for (;;) {
-		*ret_bytes = room;
-		rc = nam_rpc_call(worker, 0, NAM_RPC_MOVE, request,
-			(uint32_t)sizeof(*request) + page_bytes, reply, ret_bytes); /* SUSPENDS */
-		if (rc != -EAGAIN || is_late(moving))
-			break;
-		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
-	}
-	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
-	return rc;
 }
 
 static int
@@ -184,8 +159,8 @@ books_get(struct moving *moving)
 		uint32_t bytes = NAM_RPC_BODY_MAX, page;
 
 		if (!rc)
-			rc = ask(moving, moving->old, NAM_RPC_MOVE_EXPORT, at, 0, reply,
-				&bytes); /* SUSPENDS */
+			rc = nam__move_ask(moving->old, NAM_RPC_MOVE_EXPORT, at, NULL, 0,
+				moving->deadline_ns, reply, &bytes); /* SUSPENDS */
 		if (rc)
 			break;
 		page = bytes - (uint32_t)sizeof(*reply);
@@ -203,9 +178,9 @@ books_get(struct moving *moving)
 	} while (!rc && at < moving->books_bytes);
 	if (reply)
 		nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
-	/* The loader has stopped, so it goes on once the move is given up. */
-	moving->again = rc == -NAM_E_RESTART_LOCKED;
-	if (moving->again)
+	/* The loader has stopped, so it goes on once others do. */
+	moving->loads = rc == -NAM_E_RESTART_LOCKED;
+	if (moving->loads)
 		return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "a client loads an index in "
 			"bulk at the memory server at %s, and has stopped for the move; try again "
 			"once it is loaded", moving->from.address);
@@ -226,61 +201,59 @@ books_put(struct moving *moving, bool last)
 		struct nam_rpc_move_reply reply;
 		uint32_t bytes = sizeof(reply);
 
-		rc = ask(moving, moving->new, NAM_RPC_MOVE_IMPORT, at,
+		rc = nam__move_ask(moving->new, NAM_RPC_MOVE_IMPORT, at, moving->books + at,
 			left < NAM_RPC_MOVE_PAGE_BYTES ? (uint32_t)left : NAM_RPC_MOVE_PAGE_BYTES,
-			&reply, &bytes); /* SUSPENDS */
+			moving->deadline_ns, &reply, &bytes); /* SUSPENDS */
 	}
 	return rc ? explain(moving, moving->new, "giving the books to", rc) : 0;
 }
 
-NAM_FIBER_FN static int
-run_copy(struct moving *moving, const struct nam_move_run *run, void *from, void *to)
+/* A failure of steps with pages. */
+static int
+pages_explain(struct moving *moving, int rc)
 {
-	uint16_t region = (uint16_t)(moving->from.id * NAM_REGIONS_PER_SERVER + run->region);
-	struct nam_worker *old = moving->old->epoch_worker, *new = moving->new->epoch_worker;
+	static const char *const whats[] = { "asking", "reading", "writing" };
+	const struct nam_client *clients[] = { moving->changer.lead, moving->old, moving->new };
 
-	for (uint64_t done = 0; done < run->bytes; done += CHUNK_BYTES) {
-		uint64_t left = run->bytes - done;
-		uint32_t bytes = left < CHUNK_BYTES ? (uint32_t)left : CHUNK_BYTES;
-		struct nam_gaddr at = nam_gaddr_make(region, run->offset + done, 0);
-		int rc = nam_read_await(old, at, from, bytes); /* SUSPENDS */
+	if (!rc || rc == -ENOMEM)
+		return !rc ? 0 : nam_diag_set(moving->changer.diag, rc, "no memory for a copy of "
+			"pages, or for 2 MiB of registered buffers");
+	if (rc == -EAGAIN)
+		return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "another process moves "
+			"memory; try again once it has ended");
+	/* It was given up by another process, and a third one may be at work. */
+	moving->noting &= rc != -NAM_E_CLUSTER;
+	/* The regions may have changed. */
+	moving->again = moving->pages.at != NAM__MOVE_AT_NEW;
+	return explain(moving, clients[moving->pages.at], whats[moving->pages.at], rc);
+}
 
-		if (rc)
-			return explain(moving, moving->old, "reading", rc);
-		memcpy(to, from, bytes);
-		rc = nam_write_await(new, at, to, bytes); /* SUSPENDS */
-		if (rc)
-			return explain(moving, moving->new, "writing", rc);
-		moving->moved.bytes += bytes;
-		if (is_late(moving))
-			return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
-				"the memory of the memory server at %s was not copied within half "
-				"of timeout_ms (%llu MiB were); clients wait meanwhile, so the "
-				"move was given up", moving->from.address,
-				(unsigned long long)moving->moved.bytes >> 20);
-		tell(moving, NULL);
-	}
-	return 0;
+static int
+on_copied(void *arg, uint32_t bytes)
+{
+	struct moving *moving = arg;
+	bool stopped = !moving->noting;
+
+	moving->moved.bytes += bytes;
+	tell(moving, NULL);
+	if (stopped && is_late(moving))
+		return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
+			"the rest of the memory of the memory server at %s was not copied within "
+			"half of timeout_ms; clients wait meanwhile, so the move was given up",
+			moving->from.address);
+	return stopped ? 0 : nam__changer_lease_keep(moving->changer.store,
+		moving->changer.diag);
 }
 
 NAM_FIBER_FN static int
-runs_copy(struct moving *moving)
+pages_copy(struct moving *moving)
 {
-	const struct nam_move_head *head = (const void *)moving->books;
-	const struct nam_move_run *runs = nam__books_parts((const void *)moving->books).runs;
-	void *from = nam_buffer_take(moving->old->epoch_worker, CHUNK_BYTES);
-	void *to = nam_buffer_take(moving->new->epoch_worker, CHUNK_BYTES);
-	int rc = from && to ? 0 : -ENOMEM;
+	struct nam_diag *diag = moving->changer.diag;
+	int rc;
 
-	for (uint32_t i = 0; !rc && i < head->runs; i++)
-		if (runs[i].stride)
-			rc = run_copy(moving, &runs[i], from, to); /* SUSPENDS */
-	if (from)
-		nam_buffer_give(moving->old->epoch_worker, from, CHUNK_BYTES);
-	if (to)
-		nam_buffer_give(moving->new->epoch_worker, to, CHUNK_BYTES);
-	return rc == -ENOMEM ? nam_diag_set(moving->changer.diag, rc, "no memory for 2 MiB of "
-		"registered buffers") : rc;
+	diag->text[0] = '\0';
+	rc = nam__move_pages_copy(&moving->pages, on_copied, moving); /* SUSPENDS */
+	return rc && diag->text[0] ? rc : pages_explain(moving, rc);
 }
 
 /* Its parts lie within, as many as it says there are. */
@@ -296,92 +269,7 @@ books_check(struct moving *moving)
 	return 0;
 }
 
-/* ---- trees ----------------------------------------------------------------------------------- */
-
-/* Of a tree that is filled. */
-struct filling {
-	struct moving *moving;
-	const struct nam_move_tree *tree;
-	uint64_t load;
-	uint32_t key_words, pair_words;	/* of a full key; of a pair */
-	struct nam_rpc_tree_load_request *request;	/* room for a body */
-	struct nam_rpc_tree_scan_reply *page;	/* the same */
-};
-
-/* -NAM_E_RESTART_LOCKED: handlers that looked at the empty tree leave it soon. */
-NAM_FIBER_FN static int
-load(struct filling *filling, uint16_t step, const uint64_t *pairs, uint32_t count)
-{
-	struct nam_rpc_tree_load_request *request = filling->request;
-	uint32_t bytes = count * filling->pair_words * 8, none;
-	int rc;
-
-	*request = (struct nam_rpc_tree_load_request){ .tree = filling->tree->create.tree,
-		.load = filling->load, .step = step, .count = count,
-		.fill_percent = step == NAM_RPC_TREE_LOAD_BEGIN ? FILL_PERCENT : 0 };
-	if (bytes)
-		memcpy(request->pairs, pairs, bytes);
-	for (;;) {
-		none = 0;
-		rc = nam_rpc_call(filling->moving->new->epoch_worker, 0, NAM_RPC_TREE_LOAD,
-			request, (uint32_t)sizeof(*request) + bytes, NULL, &none); /* SUSPENDS */
-		if (rc != -NAM_E_RESTART_LOCKED || is_late(filling->moving))
-			return rc;
-		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
-	}
-}
-
-/* The pairs behind *low, which becomes the key behind them.  *ret_more: there may be others. */
-NAM_FIBER_FN static int
-page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *low, bool *ret_more)
-{
-	uint32_t bytes = NAM_RPC_BODY_MAX, most = NAM_RPC_TREE_LOAD_MAX(filling->pair_words - 1);
-	uint32_t words = filling->pair_words;
-	const uint64_t *pairs = filling->page->pairs;
-	int rc = nam_rpc_call(filling->moving->old->epoch_worker, 0, NAM_RPC_TREE_SCAN, low,
-		sizeof(*low), filling->page, &bytes); /* SUSPENDS */
-	uint32_t count = rc ? 0 : filling->page->count;
-
-	if (!rc && (bytes < sizeof(*filling->page) || count > NAM_RPC_TREE_SCAN_MAX(words - 1) ||
-			bytes != sizeof(*filling->page) + count * words * 8))
-		rc = -NAM_E_FABRIC_PROTOCOL;
-	for (uint32_t i = 0; !rc && i < count; i += most)
-		rc = load(filling, NAM_RPC_TREE_LOAD_PAIRS, pairs + (size_t)i * words,
-			count - i < most ? count - i : most); /* SUSPENDS */
-	*ret_more = count && filling->page->more;
-	if (rc || !count)
-		return rc;
-	filling->moving->moved.bytes += count * words * 8;
-	memcpy(low->low, pairs + (size_t)(count - 1) * words, filling->key_words * 8);
-	for (uint32_t i = filling->key_words; i-- > 0;)
-		if (++low->low[i])
-			return 0;
-	*ret_more = false;	/* it was the highest key */
-	return 0;
-}
-
-NAM_FIBER_FN static int
-tree_fill(struct filling *filling)
-{
-	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
-	struct nam_rpc_tree_scan_request low = { .tree = create->tree, .max = UINT32_MAX };
-	bool more = true;
-	int rc;
-
-	filling->key_words = (create->key_bytes + 7) / 8 + !create->unique;
-	/* Names of leaves are full keys, each with a payload of its own. */
-	filling->pair_words = create->leaf ? filling->key_words + 1 :
-		(create->key_bytes + 7) / 8 + 1;
-	if (filling->pair_words > NAM_RPC_TREE_KEY_WORDS_MAX + 1)
-		return -NAM_E_FABRIC_PROTOCOL;
-	memset(low.high, 0xff, sizeof(low.high));
-	rc = load(filling, NAM_RPC_TREE_LOAD_BEGIN, NULL, 0); /* SUSPENDS */
-	while (!rc && more && !is_late(filling->moving))
-		rc = page_copy(filling, &low, &more); /* SUSPENDS */
-	if (!rc && more)
-		return -NAM_E_FABRIC_TIMEOUT;
-	return rc ?: load(filling, NAM_RPC_TREE_LOAD_END, NULL, 0); /* SUSPENDS */
-}
+/* ---- what lies in private memory ------------------------------------------------------------- */
 
 /* The successor has made them anew, and their chunks hold anything. */
 NAM_FIBER_FN static int
@@ -397,31 +285,6 @@ stores_fill(struct moving *moving)
 	return rc;
 }
 
-/* The successor has made them anew, empty. */
-NAM_FIBER_FN static int
-trees_fill(struct moving *moving)
-{
-	const struct nam_move_head *head = (const void *)moving->books;
-	const struct nam_move_tree *trees = nam__books_parts((const void *)moving->books).trees;
-	struct filling filling = {
-		.moving = moving,
-		.load = nam_entropy() | 1,
-		.request = nam_buffer_take(moving->new->epoch_worker, NAM_RPC_BODY_MAX),
-		.page = nam_buffer_take(moving->old->epoch_worker, NAM_RPC_BODY_MAX),
-	};
-	int rc = filling.request && filling.page ? 0 : -ENOMEM;
-
-	for (uint32_t i = 0; !rc && i < head->trees; i++) {
-		filling.tree = &trees[i];
-		rc = tree_fill(&filling); /* SUSPENDS */
-	}
-	if (filling.request)
-		nam_buffer_give(moving->new->epoch_worker, filling.request, NAM_RPC_BODY_MAX);
-	if (filling.page)
-		nam_buffer_give(moving->old->epoch_worker, filling.page, NAM_RPC_BODY_MAX);
-	return rc;
-}
-
 /* Books without both are open already. */
 NAM_FIBER_FN static int
 private_fill(struct moving *moving)
@@ -429,13 +292,14 @@ private_fill(struct moving *moving)
 	const struct nam_move_head *head = (const void *)moving->books;
 	struct nam_rpc_move_reply reply;
 	uint32_t bytes = sizeof(reply);
-	int rc = trees_fill(moving); /* SUSPENDS */
+	int rc = nam__trees_move(moving->old->epoch_worker, moving->new->epoch_worker, head,
+		moving->deadline_ns, &moving->moved.bytes); /* SUSPENDS */
 
 	if (!rc)
 		rc = stores_fill(moving); /* SUSPENDS */
 	if (!rc && (head->trees || head->stores))
-		rc = ask(moving, moving->new, NAM_RPC_MOVE_OPEN, 0, 0, &reply,
-			&bytes); /* SUSPENDS */
+		rc = nam__move_ask(moving->new, NAM_RPC_MOVE_OPEN, 0, NULL, 0,
+			moving->deadline_ns, &reply, &bytes); /* SUSPENDS */
 	return rc ? explain(moving, moving->new, "copying trees and key-value stores to", rc) : 0;
 }
 
@@ -466,7 +330,9 @@ copy(struct moving *moving)
 	if (!rc)
 		rc = books_put(moving, false); /* SUSPENDS */
 	if (!rc)
-		rc = runs_copy(moving); /* SUSPENDS */
+		rc = pages_explain(moving, nam__move_pages_take(&moving->pages)); /* SUSPENDS */
+	if (!rc)
+		rc = pages_copy(moving); /* SUSPENDS */
 	nam_race_point("move.copied");
 	if (!rc)
 		rc = still_quiet(moving); /* SUSPENDS */
@@ -477,33 +343,34 @@ copy(struct moving *moving)
 
 /* ---- steps of the view --------------------------------------------------------------------- */
 
-/* No other member joins or moves, and then this one does. */
+/* This mover's pass, or its MOVE. */
+static bool
+has_begun(const struct moving *moving, const struct nam_view_member *member,
+	enum nam_rpc_view_change what)
+{
+	if (what == NAM_RPC_VIEW_MOVE)
+		return is_ours(moving, member);
+	return moving->number && moving->changer.view->head.number >= moving->number &&
+		member->state == NAM_VIEW_COPYING;
+}
+
+/* NOTE or MOVE: no other member joins or moves, and then this one does. */
 NAM_FIBER_FN static int
-stop_clients(struct moving *moving)
+begin(struct moving *moving, enum nam_rpc_view_change what)
 {
 	const struct nam_view_member *member;
 	int rc;
 
+	moving->number = 0;
 	for (;;) {
 		rc = look(moving, &member); /* SUSPENDS */
-		if (rc)
+		if (rc || has_begun(moving, member, what))
 			return rc;
-		moving->from = *member;
-		if (member->boot == moving->new->servers[0].boot) {
-			moving->moved.already = 1;
-			return 0;
-		}
-		if (is_ours(moving, member))
-			return old_open(moving); /* SUSPENDS */
-		if (member->id == moving->changer.view->head.lead)
-			return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server "
-				"%u is the lead, whose memory does not move", member->id);
 		if (moving->number || is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "another memory "
 				"server joins or moves, or the view changes all the time; try "
 				"again");
-		rc = nam__changer_change(&moving->changer, NAM_RPC_VIEW_MOVE,
-			member); /* SUSPENDS */
+		rc = nam__changer_change(&moving->changer, what, member); /* SUSPENDS */
 		if (rc)
 			return rc;
 		if (moving->changer.changed)
@@ -511,6 +378,26 @@ stop_clients(struct moving *moving)
 		/* Copies say where the lead is, which stays: clients do not wait for them. */
 		moving->changer.changed = false;
 	}
+}
+
+/* The member as the view has it, and a client that asks its process; or it has moved already. */
+NAM_FIBER_FN static int
+find(struct moving *moving)
+{
+	const struct nam_view_member *member;
+	int rc = look(moving, &member); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	moving->from = *member;
+	if (member->boot == moving->new->servers[0].boot) {
+		moving->moved.already = 1;
+		return 0;
+	}
+	if (member->id == moving->changer.view->head.lead)
+		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u is "
+			"the lead, whose memory does not move", member->id);
+	return old_open(moving); /* SUSPENDS */
 }
 
 /*
@@ -532,9 +419,9 @@ ended_fence(struct moving *moving)
 			break;
 }
 
-/* Until all clients have nothing under way there. */
+/* Until all clients have acknowledged it: nothing that they have not noted is under way there. */
 NAM_FIBER_FN static int
-quiet_await(struct moving *moving)
+acknowledged_await(struct moving *moving, enum nam_rpc_view_change what)
 {
 	const struct nam__cluster_view *view;
 	const struct nam_view_member *member;
@@ -546,10 +433,10 @@ quiet_await(struct moving *moving)
 		if (rc)
 			return rc;
 		view = moving->changer.view;
-		if (!is_ours(moving, member))
+		if (!has_begun(moving, member, what))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "the move of memory "
 				"server %u was given up meanwhile; try again", member->id);
-		if (view->acknowledged >= view->head.number)
+		if (view->acknowledged >= moving->number)
 			return 0;
 		ended_fence(moving); /* SUSPENDS */
 		nam__changer_delay(&moving->changer, client, sizeof(client)); /* SUSPENDS */
@@ -601,8 +488,8 @@ retire(struct moving *moving)
 	while (!look(moving, &member) && !is_late(moving) && /* SUSPENDS */
 		moving->changer.view->acknowledged < moving->moved.view)
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
-	moving->moved.retired = !ask(moving, moving->old, NAM_RPC_MOVE_RETIRE, 0, 0, &reply,
-		&bytes); /* SUSPENDS */
+	moving->moved.retired = !nam__move_ask(moving->old, NAM_RPC_MOVE_RETIRE, 0, NULL, 0,
+		moving->deadline_ns, &reply, &bytes); /* SUSPENDS */
 }
 
 /* The old one goes on.  If this fails, the lead gives up as the connection ends. */
@@ -613,10 +500,85 @@ give_up(struct moving *moving)
 	struct nam_diag diag, *told = moving->changer.diag;
 
 	moving->changer.diag = &diag;
-	if (!look(moving, &member) && is_ours(moving, member)) /* SUSPENDS */
+	if (!look(moving, &member) && (is_ours(moving, member) || /* SUSPENDS */
+			(moving->noting && member->state == NAM_VIEW_COPYING)))
 		(void)!nam__changer_change(&moving->changer, NAM_RPC_VIEW_ABORT,
 			member); /* SUSPENDS */
 	moving->changer.diag = told;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+claim(struct moving *moving)
+{
+	int rc;
+
+	moving->pages.lead = moving->changer.lead;
+	moving->pages.old = moving->old;
+	moving->pages.new = moving->new;
+	rc = pages_explain(moving, nam__move_pages_claim(&moving->pages, moving->from.id,
+		moving->deadline_ns)); /* SUSPENDS */
+	moving->noting = !rc;
+	return rc;
+}
+
+/* Clients note what they change from now on, and have handed over what they have noted. */
+NAM_FIBER_FN static int
+note(struct moving *moving)
+{
+	int rc;
+
+	moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
+	rc = begin(moving, NAM_RPC_VIEW_NOTE); /* SUSPENDS */
+	if (rc)
+		return rc;
+	moving->noting = true;
+	return acknowledged_await(moving, NAM_RPC_VIEW_NOTE); /* SUSPENDS */
+}
+
+/* While clients are at work: until little is left, or copying does not gain on them. */
+NAM_FIBER_FN static int
+passes(struct moving *moving)
+{
+	struct nam__move_pages *pages = &moving->pages;
+	uint64_t before = UINT64_MAX;
+	int rc = 0;
+
+	for (unsigned pass = 0; !rc; pass++) {
+		rc = note(moving); /* SUSPENDS */
+		if (!rc)
+			rc = pages_explain(moving, nam__move_pages_take(pages)); /* SUSPENDS */
+		if (rc || (pass && (pages->left <= LAST_PAGES ||
+				pages->left > before / 4 * 3 || pass == PASSES_MAX)))
+			break;
+		before = pages->left;
+		rc = pages_copy(moving); /* SUSPENDS */
+		nam_race_point("move.passed");
+	}
+	return rc;
+}
+
+/* Clients wait, for half of timeout_ms at the most. */
+NAM_FIBER_FN static int
+last_pass(struct moving *moving)
+{
+	int rc;
+
+	nam_race_point("move.passes_over");
+	moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
+	moving->began_ns = nam_now_ns();
+	rc = begin(moving, NAM_RPC_VIEW_MOVE); /* SUSPENDS */
+	if (!rc) {
+		moving->noting = false;
+		rc = acknowledged_await(moving, NAM_RPC_VIEW_MOVE); /* SUSPENDS */
+	}
+	if (!rc)
+		rc = copy(moving); /* SUSPENDS */
+	if (!rc)
+		rc = decide(moving); /* SUSPENDS */
+	moving->moved.stopped_us = (nam_now_ns() - moving->began_ns) / 1000;
+	return rc;
 }
 
 /* Once: as far as MOVED, or back. */
@@ -625,25 +587,30 @@ try(struct moving *moving)
 {
 	int rc;
 
-	moving->again = false;
+	moving->again = moving->loads = false;
 	moving->number = moving->moved.bytes = 0;
-	rc = stop_clients(moving); /* SUSPENDS */
+	moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
+	rc = find(moving); /* SUSPENDS */
 	if (rc || moving->moved.already)
 		goto out;
-	moving->began_ns = nam_now_ns();
-	rc = quiet_await(moving); /* SUSPENDS */
-	if (!rc)
-		rc = copy(moving); /* SUSPENDS */
-	if (!rc)
-		rc = decide(moving); /* SUSPENDS */
-	moving->moved.stopped_us = (nam_now_ns() - moving->began_ns) / 1000;
+	rc = claim(moving); /* SUSPENDS */
+	for (unsigned tries = 1; !rc; tries++) {
+		rc = passes(moving) ?: last_pass(moving); /* SUSPENDS */
+		if (!rc || !moving->loads || tries == TRIES_MAX)
+			break;
+		/* Clients go on, and what is copied stays of use. */
+		rc = note(moving); /* SUSPENDS */
+		nam_sleep_ns(LOAD_NS << tries);
+	}
 out:
-	if (rc && moving->number)
+	if (rc && (moving->number || moving->noting))
 		give_up(moving); /* SUSPENDS */
+	moving->noting = false;
 	if (rc && moving->old) {
 		nam__client_free(moving->old);
 		moving->old = NULL;
 	}
+	nam__move_pages_end(&moving->pages);
 	free(moving->books);
 	moving->books = NULL;
 	return rc;
@@ -658,7 +625,6 @@ steps(struct moving *moving)
 	if (rc)
 		return rc;
 	for (;;) {
-		moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
 		rc = try(moving); /* SUSPENDS */
 		if (!rc || !moving->again || ++tries == TRIES_MAX)
 			break;

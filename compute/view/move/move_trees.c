@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* move_trees.c -- see move_trees.h. */
+#include "move_trees.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/env.h"
+#include "compute/view/changer.h"
+
+#define FILL_PERCENT 92u		/* of a tree's nodes, as a bulk load does by default */
+
+/* Of a tree that is filled. */
+struct filling {
+	struct nam_worker *old, *new;
+	uint64_t deadline_ns;
+	uint64_t *bytes;		/* what is done so far */
+	const struct nam_move_tree *tree;
+	uint64_t load;
+	uint32_t key_words, pair_words;	/* of a full key; of a pair */
+	struct nam_rpc_tree_load_request *request;	/* room for a body */
+	struct nam_rpc_tree_scan_reply *page;	/* the same */
+};
+
+static bool
+is_late(const struct filling *filling)
+{
+	return nam_now_ns() >= filling->deadline_ns;
+}
+
+/* -NAM_E_RESTART_LOCKED: handlers that looked at the empty tree leave it soon. */
+NAM_FIBER_FN static int
+load(struct filling *filling, uint16_t step, const uint64_t *pairs, uint32_t count)
+{
+	struct nam_rpc_tree_load_request *request = filling->request;
+	uint32_t bytes = count * filling->pair_words * 8, none;
+	int rc;
+
+	*request = (struct nam_rpc_tree_load_request){ .tree = filling->tree->create.tree,
+		.load = filling->load, .step = step, .count = count,
+		.fill_percent = step == NAM_RPC_TREE_LOAD_BEGIN ? FILL_PERCENT : 0 };
+	if (bytes)
+		memcpy(request->pairs, pairs, bytes);
+	for (;;) {
+		none = 0;
+		rc = nam_rpc_call(filling->new, 0, NAM_RPC_TREE_LOAD,
+			request, (uint32_t)sizeof(*request) + bytes, NULL, &none); /* SUSPENDS */
+		if (rc != -NAM_E_RESTART_LOCKED || is_late(filling))
+			return rc;
+		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+	}
+}
+
+/* The pairs behind *low, which becomes the key behind them.  *ret_more: there may be others. */
+NAM_FIBER_FN static int
+page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *low, bool *ret_more)
+{
+	uint32_t bytes = NAM_RPC_BODY_MAX, most = NAM_RPC_TREE_LOAD_MAX(filling->pair_words - 1);
+	uint32_t words = filling->pair_words;
+	const uint64_t *pairs = filling->page->pairs;
+	int rc = nam_rpc_call(filling->old, 0, NAM_RPC_TREE_SCAN, low,
+		sizeof(*low), filling->page, &bytes); /* SUSPENDS */
+	uint32_t count = rc ? 0 : filling->page->count;
+
+	if (!rc && (bytes < sizeof(*filling->page) || count > NAM_RPC_TREE_SCAN_MAX(words - 1) ||
+			bytes != sizeof(*filling->page) + count * words * 8))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; !rc && i < count; i += most)
+		rc = load(filling, NAM_RPC_TREE_LOAD_PAIRS, pairs + (size_t)i * words,
+			count - i < most ? count - i : most); /* SUSPENDS */
+	*ret_more = count && filling->page->more;
+	if (rc || !count)
+		return rc;
+	*filling->bytes += count * words * 8;
+	memcpy(low->low, pairs + (size_t)(count - 1) * words, filling->key_words * 8);
+	for (uint32_t i = filling->key_words; i-- > 0;)
+		if (++low->low[i])
+			return 0;
+	*ret_more = false;	/* it was the highest key */
+	return 0;
+}
+
+NAM_FIBER_FN static int
+tree_fill(struct filling *filling)
+{
+	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
+	struct nam_rpc_tree_scan_request low = { .tree = create->tree, .max = UINT32_MAX };
+	bool more = true;
+	int rc;
+
+	filling->key_words = (create->key_bytes + 7) / 8 + !create->unique;
+	/* Names of leaves are full keys, each with a payload of its own. */
+	filling->pair_words = create->leaf ? filling->key_words + 1 :
+		(create->key_bytes + 7) / 8 + 1;
+	if (filling->pair_words > NAM_RPC_TREE_KEY_WORDS_MAX + 1)
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(low.high, 0xff, sizeof(low.high));
+	rc = load(filling, NAM_RPC_TREE_LOAD_BEGIN, NULL, 0); /* SUSPENDS */
+	while (!rc && more && !is_late(filling))
+		rc = page_copy(filling, &low, &more); /* SUSPENDS */
+	if (!rc && more)
+		return -NAM_E_FABRIC_TIMEOUT;
+	return rc ?: load(filling, NAM_RPC_TREE_LOAD_END, NULL, 0); /* SUSPENDS */
+}
+
+int
+nam__trees_move(struct nam_worker *old, struct nam_worker *new, const struct nam_move_head *books,
+	uint64_t deadline_ns, uint64_t *bytes)
+{
+	const struct nam_move_tree *trees = nam__books_parts((const void *)books).trees;
+	struct filling filling = {
+		.old = old,
+		.new = new,
+		.deadline_ns = deadline_ns,
+		.bytes = bytes,
+		.load = nam_entropy() | 1,
+		.request = nam_buffer_take(new, NAM_RPC_BODY_MAX),
+		.page = nam_buffer_take(old, NAM_RPC_BODY_MAX),
+	};
+	int rc = filling.request && filling.page ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; !rc && i < books->trees; i++) {
+		filling.tree = &trees[i];
+		rc = tree_fill(&filling); /* SUSPENDS */
+	}
+	if (filling.request)
+		nam_buffer_give(new, filling.request, NAM_RPC_BODY_MAX);
+	if (filling.page)
+		nam_buffer_give(old, filling.page, NAM_RPC_BODY_MAX);
+	return rc;
+}
