@@ -138,10 +138,10 @@ test_killed() {
 	namctl --cluster "$(nam_server_address 0)" --timeout-ms 60000 server drain 3 \
 		>"$tmp/drain.out" 2>&1 9>&- &
 	drainer=$!
-	until_json "[s for s in r['servers'] if s.get('member') == 'moving']"
+	until_json "[s for s in r['servers'] if s.get('member') == 'copying']"
 	kill -KILL $drainer
 	wait $drainer 2>/dev/null
-	until_json "not [s for s in r['servers'] if s.get('member') == 'moving']"
+	until_json "not [s for s in r['servers'] if s.get('member') == 'copying']"
 	kill -CONT "$client"
 	seq 1 2000 | awk '{ print $1 "\t" $1 }' >&9
 	drain 0 --json server drain 3

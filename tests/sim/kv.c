@@ -456,12 +456,13 @@ sim_kv_end(struct sim_stage *stage, struct nam_worker *worker)
 			sim_fail(stage, "the store, the last GET of key %llu: %s",
 				(unsigned long long)stage->kv.keys[i], nam_err_name(rc));
 	}
+	/* A successor that is being filled has anything. */
 	for (uint32_t i = 0; i < stage->cluster.count; i++)
-		if (stage->cluster.servers[i].server &&
+		if (sim_server_holds(&stage->cluster.servers[i]) &&
 			nam_sim_process_alive(stage->cluster.servers[i].process))
 			check_parts(stage, stage->cluster.servers[i].server);
 	nam_kv_close(stage->kv.handle);
 	free(session);
-	if (!nam_sim_counted().server_kills)
+	if (!sim_servers_dead(&stage->cluster))
 		drop(stage, worker);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_move.c -- scenes in which the memory of a member moves while clients are at work (C28).
+ * litmus_move.c -- scenes in which the memory of a member moves while clients are at work (C28,
+ * C30, M23).
  *
  * A write to the earlier process after its memory was copied is lost: a key is missing, or a lock
- * stays.
+ * stays.  So is one that no pass copies.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "compute/view/fence.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
-#include "litmus.h"
+#include "litmus_records.h"
 #include "memserver/memserver_internal.h"
 
 #define MOVES 1u			/* the id of the member */
@@ -26,6 +27,7 @@
 
 static struct sim_server *successor;	/* of the scene */
 static unsigned inserted;
+static struct nam_records *records;
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
@@ -110,15 +112,24 @@ insert_slowly(struct actor *self)
 	}
 }
 
-/* A leaf that lies at the member becomes two. */
-static void
-split_there(struct actor *self)
+/* The first key of a leaf that lies at the member. */
+static uint64_t
+key_there(struct actor *self)
 {
 	uint64_t first = 0;
 
 	while (litmus_server_of(self, litmus_leaf_of(self, first, NULL)) !=
 		self->client->slot_of_id[MOVES])
 		first += 110;
+	return first;
+}
+
+/* A leaf that lies at the member becomes two. */
+static void
+split_there(struct actor *self)
+{
+	uint64_t first = key_there(self);
+
 	litmus_insert(self, first + 1);
 	litmus_insert(self, first + 2);
 	litmus_expect(self, first + 1, 0);
@@ -135,6 +146,89 @@ hold_until_moved(struct actor *self)
 		return;
 	litmus.flags[ONE] = true;
 	litmus_await_for(SEEN, HOLD_NS);
+}
+
+/* A key comes to a leaf there, when all is copied; then the mover goes on. */
+static void
+insert_and_leave(struct actor *self)
+{
+	uint64_t first = key_there(self);
+
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	litmus_insert(self, first + 1);
+	litmus.flags[THREE] = true;
+}
+
+static void
+insert_when_copied(struct actor *self)
+{
+	insert_and_leave(self);
+	litmus_await(SEEN);
+}
+
+static void
+insert_and_die(struct actor *self)
+{
+	insert_and_leave(self);
+	nam_sim_process_kill(self->process);
+}
+
+/* One that locks a leaf there before it is copied, and writes it afterwards. */
+static void
+insert_slowly_there(struct actor *self)
+{
+	uint64_t first = key_there(self);
+
+	litmus.flags[FOUR] = true;
+	litmus_insert(self, first + 1);
+}
+
+static void
+hold_until_passed(struct actor *self)
+{
+	(void)self;
+	if (!litmus.flags[FOUR] || litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	litmus_await_for(TWO, HOLD_NS);
+}
+
+/* Memory servers change the heads of two records; one of both lies there. */
+static void
+put_when_copied(struct actor *self)
+{
+	const struct nam_records_options options = {
+		.algorithm = NAM_RAMP_FAST, .commit = NAM_RECORDS_SERVED };
+
+	records = litmus_store_make(self, &options);
+	litmus_put(self, records, X, 2, 1);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	litmus_put(self, records, X, 2, 2);
+	litmus.flags[THREE] = true;
+	litmus_await(SEEN);
+	litmus_expect_records(self, records, X, 2, 2);
+	nam_records_close(records);
+	litmus.flags[FIVE] = true;
+}
+
+/* Of the mover, the first time. */
+static void
+let_insert(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+}
+
+static void
+say_passed(struct actor *self)
+{
+	(void)self;
+	litmus.flags[TWO] = true;
 }
 
 static void
@@ -277,6 +371,19 @@ end_moved(struct actor *self)
 	litmus_verify(self);
 }
 
+/* By now the leaf may be two, and lie elsewhere. */
+static void
+end_noted(struct actor *self)
+{
+	unsigned found = 0;
+
+	for (uint64_t first = 0; first <= 330; first += 110)
+		found += !litmus_try_lookup(self, first + 1);
+	if (found != 1)
+		litmus_fail("%u keys were inserted there", found);
+	end_moved(self);
+}
+
 static void
 end_inserted_moved(struct actor *self)
 {
@@ -352,5 +459,23 @@ const struct litmus_case litmus_move_cases[] = {
 	{ { "move_outrun", LITMUS_LOADED, { end_outrun, insert_slowly, NULL, move_outrun },
 		{ { "move.copied", C, begin_anew } } },
 		"a move is given up when all is copied, and another one begins", 2, 0 },
+	{ { "move_noted", LITMUS_LOADED, { end_noted, insert_when_copied, NULL, move },
+		{ { "move.passed", C, let_insert } } },
+		"memory is copied, and a client changes a leaf before it moves", 2, 0 },
+	{ { "move_noted_last", LITMUS_LOADED, { end_noted, insert_when_copied, NULL, move },
+		{ { "move.passes_over", C, let_insert } } },
+		"the same, once only the last pass is to come", 2, 0 },
+	{ { "move_noted_late", LITMUS_LOADED, { end_noted, insert_slowly_there, NULL, move },
+		{ { "lock.taken", A, hold_until_passed }, { "move.passed", C, say_passed } } },
+		"a client has locked a leaf before it was copied, and writes it afterwards", 2, 0 },
+	{ { "move_noted_leaves", LITMUS_LOADED, { end_noted, insert_and_leave, NULL, move },
+		{ { "move.passed", C, let_insert } } },
+		"memory is copied, a client changes a leaf, and leaves", 2, 0 },
+	{ { "move_noted_dies", LITMUS_LOADED, { end_noted, NULL, insert_and_die, move },
+		{ { "move.passed", C, let_insert } } },
+		"memory is copied, a client changes a leaf, and dies", 2, 0 },
+	{ { "move_noted_served", LITMUS_LOADED, { end_moved, put_when_copied, NULL, move },
+		{ { "move.passed", C, let_insert } } },
+		"memory is copied, and a memory server moves the head of a record", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
