@@ -133,7 +133,7 @@ static void
 same(struct pair *pair, uint64_t store)
 {
 	const struct nam_rpc_kv_request request = { store };
-	struct nam_rpc_kv_describe_reply old;
+	struct nam_rpc_kv_describe_reply old, new;
 	uint8_t value[LONG_BYTES];
 	struct nam__store *made;
 	struct nam_diag diag;
@@ -141,7 +141,12 @@ same(struct pair *pair, uint64_t store)
 	assert_int_equal(call(pair->old, NAM_RPC_KV_DESCRIBE, &request, sizeof(request)), 0);
 	memcpy(&old, reply_body(pair->old), sizeof(old));
 	assert_int_equal(call(pair->next, NAM_RPC_KV_DESCRIBE, &request, sizeof(request)), 0);
-	assert_memory_equal(reply_body(pair->next), &old, sizeof(old));
+	memcpy(&new, reply_body(pair->next), sizeof(new));
+	/* Transactions of the processor are of a process. */
+	new.counts.htm_commits = old.counts.htm_commits;
+	new.counts.htm_aborts = old.counts.htm_aborts;
+	new.counts.htm_fallbacks = old.counts.htm_fallbacks;
+	assert_memory_equal(&new, &old, sizeof(old));
 	made = (struct nam__store *)nam__objects_find(&pair->next->server->stores, store);
 	assert_int_equal(made->object.owner, OWNER);
 	for (uint32_t i = 0; i < made->partitions_count; i++)
