@@ -433,6 +433,39 @@ listen__address_in_use__SAYS_SO(void **state)
 	assert_true(f->diag.text[0]);
 }
 
+static bool
+has_accepted(struct fixture *f)
+{
+	for (unsigned n = 1; n < atomic_load(&f->accepted); n++)
+		if (f->accepted_qps[n])
+			return true;
+	return false;
+}
+
+/*
+ * Those that were accepted since close.  There may be several: a client that has waited too long
+ * for an answer asks anew, and gives up what the server has accepted before.
+ */
+static void
+take_closed(struct fixture *f)
+{
+	while (!has_accepted(f))
+		nam_yield();
+	do {
+		unsigned n = 1;
+		struct nam_wc wc;
+
+		take(f, f->server.cq, &wc, 1);
+		assert_int_equal(wc.op, NAM_WC_CLOSED);
+		while (n < atomic_load(&f->accepted) && f->accepted_qps[n] != wc.qp)
+			n++;
+		assert_true(n < atomic_load(&f->accepted));
+		f->ops->qp_destroy(wc.qp);
+		f->accepted_qps[n] = NULL;
+	} while (has_accepted(f));
+	atomic_store(&f->accepted, 1);
+}
+
 static void
 connect__again_and_again__WORKS(void **state)
 {
@@ -440,16 +473,10 @@ connect__again_and_again__WORKS(void **state)
 
 	for (unsigned i = 0; i < 20; i++) {
 		struct nam_qp *qp = fixture_connect(f, &f->client);
-		struct nam_wc wc;
 
 		assert_int_equal(run(f, qp, wr_of(f, NAM_WR_READ, 0, 0, 64)), 0);
 		f->ops->qp_destroy(qp);
-		take(f, f->server.cq, &wc, 1);
-		assert_int_equal(wc.op, NAM_WC_CLOSED);
-		assert_ptr_equal(wc.qp, fixture_accepted(f, 1));
-		f->ops->qp_destroy(wc.qp);
-		f->accepted_qps[1] = NULL;
-		atomic_store(&f->accepted, 1);
+		take_closed(f);
 	}
 }
 
