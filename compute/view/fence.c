@@ -297,6 +297,9 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 	/* C22: a client that may only read leaves that to others. */
 	if (!count || now < client->fence_retry_ns || client->reads_only)
 		return;
+	/* C28: it would ask the member behind the gate, too.  At a later tick. */
+	if (!nam__gate_is_of(client, NAM__GATES_OPEN))
+		return;
 	while (!rc && nam_now_ns() < until_ns) {
 		rc = nam__fence_next(client->epoch_worker, client->fence_last,
 			&found); /* SUSPENDS */
