@@ -57,6 +57,11 @@ struct nam_client_options {
 	 */
 	int no_local;
 	const char *key;	/* its file; default NAM_KEY, or none.  A reader's: no changes */
+	/*
+	 * Bytes per second that nam_server_move(), nam_server_drain() and nam_rebalance() copy
+	 * while clients work; default 256 MiB.  UINT64_MAX: as many as they can.
+	 */
+	uint64_t copy_rate;
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */

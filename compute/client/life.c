@@ -21,6 +21,7 @@ nam_client_options_init(struct nam_client_options *options)
 		.fibers_max = 64,
 		.frame_bytes = NAM_FRAME_BYTES_MAX,
 		.fetch_bytes = 256,
+		.copy_rate = 256ull << 20,
 	};
 }
 

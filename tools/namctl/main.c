@@ -158,6 +158,9 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of server add, move and drain, and of rebalance:",
 		.scope = "server add,server move,server drain,rebalance" },
 	NAM__STORE_ROWS(struct line, ctl.store, "server add,server move,server drain,rebalance"),
+	{ "copy-rate", "SIZE", "Copy so much per second at most while clients work (default "
+		"256M). 0: as much as it can.", NAM_OPTION_BYTES, FIELD(copy_rate),
+		.max = UINT64_MAX, .scope = "server move,server drain,rebalance" },
 	{ .help = "Options of client fence:", .scope = "client fence" },
 	{ "evict", NULL, "Over shm: end the client's process with SIGKILL if it is alive.",
 		NAM_OPTION_FLAG, FIELD(evict), .scope = "client fence" },
@@ -383,6 +386,7 @@ main(int argc, char **argv)
 	ctl->interval_ms = 1000;
 	ctl->role = NAM_ROLE_WRITE;
 	ctl->pace = NAM_SWEEP_PACE;
+	ctl->copy_rate = 256ull << 20;
 	command = parse(argc, argv, &line, &args, &exit_code);
 	if (!command)
 		return exit_code;

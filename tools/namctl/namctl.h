@@ -50,6 +50,7 @@ struct ctl {
 	bool evict;			/* of client fence */
 	bool books;			/* of status */
 	bool dry_run;			/* of sweep and rebalance */
+	uint64_t copy_rate;		/* of moves; 0: no limit */
 	uint64_t pace;			/* of both: blocks per second; 0: no limit */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */

@@ -21,6 +21,7 @@ ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options)
 	ret_options->transport = ctl->transport;
 	if (ctl->timeout_ms)
 		ret_options->timeout_ms = ctl->timeout_ms;
+	ret_options->copy_rate = ctl->copy_rate ?: UINT64_MAX;
 	return NAM_EXIT_OK;
 }
 

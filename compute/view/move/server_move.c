@@ -27,6 +27,7 @@
 #include "move_trees.h"
 
 #define PASSES_MAX 16u
+#define NAP_NS 100000000ull
 #define LAST_PAGES 256u			/* that are copied while clients wait */
 #define TRIES_MAX 4u			/* the view changes meanwhile; or trees are loaded */
 #define FENCE_NS 1000000000ull
@@ -46,6 +47,7 @@ struct moving {
 	uint8_t *books;
 	uint64_t books_bytes;
 	uint64_t began_ns;
+	uint64_t copy_ns;		/* when the next chunk may be copied */
 	bool again;			/* it failed, and may begin again */
 	bool loads;			/* it failed, as a client that has stopped loads trees */
 	struct nam_server_moved moved;
@@ -228,21 +230,43 @@ pages_explain(struct moving *moving, int rc)
 	return explain(moving, clients[moving->pages.at], whats[moving->pages.at], rc);
 }
 
+/* While clients work, at copy_rate. */
+static int
+pace(struct moving *moving, uint32_t bytes)
+{
+	uint64_t now = nam_now_ns(), rate = moving->changer.options->copy_rate ?:
+		moving->changer.lead->options.copy_rate;
+	int rc;
+
+	/* A copy that was slow does not make up for it. */
+	if (moving->copy_ns < now)
+		moving->copy_ns = now;
+	moving->copy_ns += bytes * 1000000000ull / rate;
+	while (!(rc = nam__changer_lease_keep(moving->changer.store, moving->changer.diag)) &&
+		now < moving->copy_ns) {
+		uint64_t rest = moving->copy_ns - now;
+
+		nam_sleep_ns(rest < NAP_NS ? rest : NAP_NS);
+		now = nam_now_ns();
+	}
+	return rc;
+}
+
 static int
 on_copied(void *arg, uint32_t bytes)
 {
 	struct moving *moving = arg;
-	bool stopped = !moving->noting;
 
 	moving->moved.bytes += bytes;
 	tell(moving, NULL);
-	if (stopped && is_late(moving))
+	if (moving->noting)
+		return pace(moving, bytes);
+	if (is_late(moving))
 		return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
 			"the rest of the memory of the memory server at %s was not copied within "
 			"half of timeout_ms; clients wait meanwhile, so the move was given up",
 			moving->from.address);
-	return stopped ? 0 : nam__changer_lease_keep(moving->changer.store,
-		moving->changer.diag);
+	return 0;
 }
 
 NAM_FIBER_FN static int
