@@ -21,6 +21,9 @@ used(const struct nam__run *run, uint32_t word)
 	uint32_t rest = run->count - 64 * word;
 	uint64_t all = rest < 64 ? (1ull << rest) - 1 : UINT64_MAX;
 
+	/* It has come since the sweep began, and has no bits. */
+	if (word >= run->words)
+		return all;
 	return all & ~(run->bits[word].free | run->bits[word].waiting);
 }
 
