@@ -25,6 +25,11 @@
  *	OPEN	the successor, if the books have trees or stores and the mover has filled them: it
  *		is an ordinary memory server
  *	RETIRE	the old memory server: it takes no connections and serves nothing any more
+ *	RUNS	a backup, which is another memory server of the same id and regions whose public
+ *		memory clients keep equal: these blocks, which the primary has given to the client,
+ *		are used blocks there, too.  The client asks before it uses them; asking again
+ *		changes nothing.  If they lie across blocks of other runs, the primary has made
+ *		these vacant by RECLAIM, and they are no blocks of the backup any more
  *
  * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
  * successor takes no others.  It READs pages that were noted, and WRITEs them to the same place of
@@ -50,16 +55,21 @@
  *	after another MOVE.
  * -NAM_E_CLUSTER: a memory server of another boot; the lead; CLAIM: not about that member; TAKE:
  *	its connection has claimed nothing, or no more; IMPORT, OPEN: it is no successor any more,
- *	or has books, or has none.
- * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.
+ *	or has books, or has none; RUNS: it is a successor without books.
+ * -NAM_E_REGIONS: IMPORT: the books are of another id, or of other regions.  RUNS: some of the
+ *	blocks are in memory that is not public there; nothing has changed.
  * -NAM_E_UNMOVABLE: EXPORT: there is a key-value store for one-sided GETs, or was one.
  * -NAM_E_DROPPED: PEEK, POKE: it has no such store.
- * -NAM_E_FABRIC_PROTOCOL: IMPORT: a page is damaged, or out of order; begin anew.
+ * -NAM_E_FABRIC_PROTOCOL: IMPORT: a page is damaged, or out of order; begin anew.  RUNS: not all
+ *	are blocks in its regions; nothing has changed.
+ * -NAM_E_LIMIT: RUNS: more runs, or strides, than a memory server may have; as -ENOMEM.
  * -ENOMEM: EXPORT: as it was.  Last IMPORT, and -NAM_E_REMOTE_FULL: start another successor.
+ *	RUNS: whole blocks from the front are used there, or none; ask again.
  */
 #ifndef NAM_COMMON_RPC_MOVE_RPC_H
 #define NAM_COMMON_RPC_MOVE_RPC_H
 
+#include "alloc_rpc.h"
 #include "books_rpc.h"
 
 enum nam_rpc_move_step {
@@ -74,6 +84,7 @@ enum nam_rpc_move_step {
 	NAM_RPC_MOVE_CLAIM,
 	NAM_RPC_MOVE_NOTED,		/* not only for admins */
 	NAM_RPC_MOVE_TAKE,
+	NAM_RPC_MOVE_RUNS,		/* not only for admins; not of the lead */
 };
 
 struct nam_rpc_move_request {
@@ -162,5 +173,17 @@ struct nam_rpc_move_notes {
 _Static_assert(sizeof(struct nam_rpc_move_notes) == 8, "wire layout");
 
 #define NAM_MOVE_NOTED_MAX ((NAM_RPC_BODY_MAX - 24 - 8) / (uint32_t)sizeof(struct nam_move_noted))
+
+/* RUNS: as ALLOC has replied (alloc_rpc.h).  The length of the request says how many follow. */
+struct nam_rpc_move_runs {
+	uint32_t stride;
+	uint32_t run_count;		/* fresh blocks, `stride` apart; or 0 */
+	uint64_t run_at;		/* gaddr of the first one; or 0 */
+	uint64_t blocks[];		/* gaddrs, perhaps tagged NAM_BLOCK_SWEPT */
+};
+_Static_assert(sizeof(struct nam_rpc_move_runs) == 16, "wire layout");
+
+#define NAM_MOVE_RUNS_MAX ((NAM_RPC_BODY_MAX - 24 - 16) / (uint32_t)sizeof(uint64_t))
+_Static_assert(NAM_RPC_ALLOC_SCATTERED_MAX <= NAM_MOVE_RUNS_MAX, "a reply to ALLOC fits");
 
 #endif /* NAM_COMMON_RPC_MOVE_RPC_H */

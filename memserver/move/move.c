@@ -6,6 +6,7 @@
 
 #include "books.h"
 #include "host.h"
+#include "memserver/services/runs.h"
 #include "memserver/trees.h"
 
 static enum nam_server_phase
@@ -275,6 +276,27 @@ host(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	return rc;
 }
 
+/* M24: what the primary has handed out. */
+static int
+runs(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	const struct nam_rpc_move_runs *runs = (const void *)request->page;
+	struct nam_server *server = exchange->server;
+	enum nam_server_phase phase = phase_of(server);
+
+	if (server->options.id == 0 || phase == NAM_SERVER_SUCCESSOR)
+		return -NAM_E_CLUSTER;
+	if (phase == NAM_SERVER_MOVED)
+		return -NAM_E_FABRIC_MOVED;
+	if (page_bytes < sizeof(*runs) || request->at ||
+		(page_bytes - sizeof(*runs)) % sizeof(runs->blocks[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	return nam__allocator_place(&server->allocator, runs->stride, runs->run_at,
+		runs->run_count, runs->blocks,
+		(uint32_t)((page_bytes - sizeof(*runs)) / sizeof(runs->blocks[0])));
+}
+
 int
 nam__service_move(struct nam__exchange *exchange)
 {
@@ -291,6 +313,7 @@ nam__service_move(struct nam__exchange *exchange)
 		[NAM_RPC_MOVE_CLAIM] = nam__noted_claim,
 		[NAM_RPC_MOVE_NOTED] = nam__noted_note,
 		[NAM_RPC_MOVE_TAKE] = nam__noted_take,
+		[NAM_RPC_MOVE_RUNS] = runs,
 	};
 	const struct nam_rpc_move_request *request = exchange->body;
 	struct nam_rpc_move_reply *reply = exchange->reply;
@@ -298,7 +321,8 @@ nam__service_move(struct nam__exchange *exchange)
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]) ||
 		request->reserved || request->at % 8)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (request->step != NAM_RPC_MOVE_NOTED && !nam__is_admin(exchange))
+	if (request->step != NAM_RPC_MOVE_NOTED && request->step != NAM_RPC_MOVE_RUNS &&
+		!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
 	/* Epoch, catalog and clients are the lead's: it stays. */
 	if ((exchange->server->options.id == 0 && request->step < NAM_RPC_MOVE_HOST) ||

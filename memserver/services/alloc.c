@@ -78,9 +78,9 @@ nam__allocator_free(struct nam__allocator *allocator)
 	(void)pthread_mutex_destroy(&allocator->mutex);
 }
 
-/* The list of a stride; NULL if there is none and, with `add`, no room for another. */
-static struct nam__stride *
-stride_of(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind, bool add)
+struct nam__stride *
+nam__stride_of(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
+	bool add)
 {
 	struct nam__stride *list;
 
@@ -114,7 +114,7 @@ list_remove(struct nam__run *run)
 void
 nam__run_enter(struct nam__allocator *allocator, struct nam__run *run)
 {
-	struct nam__stride *list = stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, true);
+	struct nam__stride *list = nam__stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, true);
 
 	if (run->batch)
 		LIST_INSERT_HEAD(&allocator->held, run, link);
@@ -199,7 +199,7 @@ nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	uint32_t n = 0;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, kind, true);
+	list = nam__stride_of(allocator, stride, kind, true);
 	if (list)
 		n = take_recycled(allocator, list, 0, ret_blocks, count);
 	if (list && n < count)
@@ -213,12 +213,6 @@ nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, enum nam_
 		ret_blocks[n++] = raw_of(allocator, carved.region,
 			carved.offset + (uint64_t)i * stride);
 	return n;
-}
-
-static bool
-stride_valid(uint32_t stride)
-{
-	return stride && stride % NAM_GADDR_UNIT_BYTES == 0;
 }
 
 /* Memory for clients that is vacant, or in blocks that were given back: in 65,535ths of all. */
@@ -247,11 +241,11 @@ nam__service_alloc(struct nam__exchange *exchange)
 	struct nam__carved carved = { .count = 0 };
 	struct nam__stride *list;
 
-	if (!stride_valid(request->stride) || request->count == 0 ||
+	if (!nam__stride_valid(request->stride) || request->count == 0 ||
 		request->count > NAM__ALLOC_COUNT_MAX || request->reserve > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, true);
+	list = nam__stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, true);
 	reply->count = list ? (uint16_t)take_recycled(allocator, list, owner, reply->blocks,
 		most) : 0;
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
@@ -389,11 +383,11 @@ take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *r
 	uint32_t done = 0;
 	int rc;
 
-	if (!stride_valid(request->stride) || !request->count ||
+	if (!nam__stride_valid(request->stride) || !request->count ||
 		bytes != sizeof(*request) + (uint64_t)request->count * sizeof(blocks[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, false);
+	list = nam__stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, false);
 	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
 	while (!rc && done < request->count) {
 		rc = put_back(allocator, list, blocks[done], request->label, &run);
@@ -422,7 +416,7 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	bool vacated = false;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, kind, false);
+	list = nam__stride_of(allocator, stride, kind, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++) {
 		if (put_back(allocator, list, blocks[i], 0, &run) || kind != NAM_MEMORY_PRIVATE ||
@@ -609,7 +603,7 @@ regions_read_only(struct nam__allocator *allocator, uint32_t stride, uint64_t co
 static void
 run_free_waiting(struct nam__allocator *allocator, struct nam__run *run)
 {
-	struct nam__stride *list = stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, false);
+	struct nam__stride *list = nam__stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, false);
 
 	for (uint32_t word = 0; word < run->words; word++) {
 		if (run->bits[word].waiting)
@@ -732,7 +726,7 @@ nam__service_reclaim(struct nam__exchange *exchange)
 	if ((!returns && request->step != NAM_RPC_RECLAIM_HOLD) ||
 		request->want > (returns ? 0 : NAM_MEMORY_READ_ONLY) ||
 		(request->want == NAM_MEMORY_READ_ONLY) != (request->count != 0) ||
-		(request->count ? !stride_valid(request->stride) : request->stride != 0) ||
+		(request->count ? !nam__stride_valid(request->stride) : request->stride != 0) ||
 		returns != (request->batch != 0) || returns == (request->oldest != 0))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));

@@ -38,6 +38,16 @@ struct nam__run {
 	bool dirty;			/* vacant: it has had blocks, so it is not zero */
 };
 
+/* The list of a stride; NULL if there is none and, with `add`, no room for another. */
+struct nam__stride *nam__stride_of(struct nam__allocator *allocator, uint32_t stride,
+	enum nam_memory_kind kind, bool add);
+
+static inline bool
+nam__stride_valid(uint32_t stride)
+{
+	return stride && stride % NAM_GADDR_UNIT_BYTES == 0;
+}
+
 /* One vacant run from `from` to the end: 0 or -ENOMEM. */
 int nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from) NAM_MUST_CHECK;
 void nam__runs_free(struct nam__alloc_region *region);
@@ -86,5 +96,16 @@ bool nam__region_make_private(struct nam__allocator *allocator, uint32_t number)
 void nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run);
 /* Afterwards: vacant neighbours become one run. */
 void nam__runs_merge(struct nam__alloc_region *region);
+
+/* ---- place.c --------------------------------------------------------------------------------- */
+
+/*
+ * M24: blocks that another memory server of this id has handed out are used here, too, and no
+ * client is known to have them.  As ALLOC replies: so many from `run_at` on (0: none), and others.
+ * 0; -NAM_E_FABRIC_PROTOCOL: not all are in our regions, and -NAM_E_REGIONS: not all are public:
+ * nothing has changed.  -ENOMEM and -NAM_E_LIMIT: some of the blocks are used; ask again.
+ */
+int nam__allocator_place(struct nam__allocator *allocator, uint32_t stride, uint64_t run_at,
+	uint32_t run_count, const uint64_t *blocks, uint32_t count) NAM_MUST_CHECK;
 
 #endif /* NAM_MEMSERVER_SERVICES_RUNS_H */

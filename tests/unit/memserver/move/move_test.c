@@ -602,7 +602,7 @@ move__malformed__IS_PROTOCOL(void **state)
 	struct fixture *f = ((struct pair *)*state)->old;
 	const struct nam_rpc_move_request bad[] = {
 		{ .step = 0 },
-		{ .step = NAM_RPC_MOVE_TAKE + 1 },
+		{ .step = NAM_RPC_MOVE_RUNS + 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .reserved = 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .at = 1 },
 		{ .step = NAM_RPC_MOVE_RETIRE, .at = 8 },
