@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place_memory_test.c -- RUNS, where a backup has no memory for its books. */
+#include <errno.h>
+#include <stdlib.h>
+
+/* The allocations that succeed before one fails. */
+static unsigned allocations_left;
+
+static void *
+calloc_or_fail(size_t count, size_t bytes)
+{
+	return allocations_left-- ? (calloc)(count, bytes) : NULL;
+}
+
+static void *
+realloc_or_fail(void *memory, size_t bytes)
+{
+	return allocations_left-- ? (realloc)(memory, bytes) : NULL;
+}
+
+#define calloc calloc_or_fail
+#define realloc realloc_or_fail
+#include "memserver/services/place.c"
+#undef calloc
+#undef realloc
+
+#include "place_fixture.h"
+
+/* Until it succeeds.  Up to then nothing changes. */
+static void
+place_short_of_memory(struct fixture *f, uint32_t stride, uint64_t at, unsigned allocations)
+{
+	struct nam_memory_figures before = *figures(f);
+	uint32_t runs_count = books(f)->runs_count;
+	int rc;
+
+	for (unsigned i = 0; i < allocations; i++) {
+		allocations_left = i;
+		assert_int_equal(place(f, stride, at, 1, NULL, 0), -ENOMEM);
+		check_books(f);
+		assert_memory_equal(figures(f), &before, sizeof(before));
+		assert_int_equal(books(f)->runs_count, runs_count);
+	}
+	allocations_left = allocations;
+	rc = place(f, stride, at, 1, NULL, 0);
+	assert_int_equal(rc, 0);
+	check_books(f);
+	/* It is there, so asking again needs none. */
+	allocations_left = 0;
+	assert_int_equal(place(f, stride, at, 1, NULL, 0), 0);
+}
+
+static void
+place__one_block_without_memory__CHANGES_NOTHING(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[MANY];
+
+	assert_int_equal(ask(f, STRIDE, MANY), 0);
+	assert_int_equal(collect(f, STRIDE, blocks), MANY);
+	assert_int_equal(give(f, STRIDE, blocks + 60, 20), 0);
+	/* Vacant memory on both sides. */
+	place_short_of_memory(f, SMALL, address(1, 4096), 3);
+	/* Beside it: that run grows. */
+	place_short_of_memory(f, SMALL, address(1, 4096 + SMALL), 1);
+	/* In the middle of a run with bits. */
+	place_short_of_memory(f, SMALL, blocks[50] + 1, 4);
+	assert_int_equal(give(f, STRIDE, blocks, 50), 0);
+	assert_int_equal(give(f, STRIDE, blocks + 51, 9), 0);
+}
+
+static void
+place__many_blocks_without_memory__HAS_WHOLE_ONES_FROM_THE_FRONT(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[MANY];
+	unsigned failed = 0;
+	uint64_t carved;
+	int rc;
+
+	for (uint32_t i = 0; i < MANY; i++)
+		blocks[i] = address(1, 4096 + i * 4096);
+	do {
+		allocations_left = failed++;
+		rc = place(f, STRIDE, address(0, 4096), 10, blocks, MANY);
+		assert_true(!rc || rc == -ENOMEM);
+		check_books(f);
+		carved = figures(f)->carved_bytes;
+		assert_int_equal(carved % STRIDE, 0);
+		assert_true(!carved || carved >= 10 * STRIDE);
+	} while (rc);
+	assert_true(failed > 2);
+	assert_int_equal(carved, (10 + MANY) * STRIDE);
+	assert_int_equal(give(f, STRIDE, blocks, MANY), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(place__one_block_without_memory__CHANGES_NOTHING),
+		TEST(place__many_blocks_without_memory__HAS_WHOLE_ONES_FROM_THE_FRONT),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
