@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * move_fuzz.c -- books that come to a successor: those of a server that has had clients, damaged,
- * with a hash that fits.
+ * with a hash that fits.  Then it is a backup that is told of blocks.
  *
- * input	how many patches, then these: place, bits; and the bytes of pages
+ * input	how many patches, then these: place, bits; the bytes of pages; how many RUNS, then
+ *		these: units of the stride, blocks of the run, scattered blocks, and where all are
  */
 #include "common/hash/hash.h"
 #include "common/rpc/alloc_rpc.h"
 #include "common/rpc/move_rpc.h"
 #include "fuzz_server.h"
 #include "memserver/mailbox.h"
+#include "memserver/services/runs.h"
 
 #define ID 1u
 #define PAGES_MAX 64u
@@ -153,6 +155,73 @@ compare(struct nam_server *server, struct nam__connection *connection, const uin
 	free(again);
 }
 
+/* An address in a region, or in none. */
+static uint64_t
+block_take(struct fuzz_input *input)
+{
+	uint16_t unit = fuzz_u16(input);
+
+	return nam_gaddr_make((uint16_t)(ID * NAM_REGIONS_PER_SERVER + unit % 3 % 2),
+		unit / 3 * 64ull, unit % 7 ? 0 : NAM_BLOCK_SWEPT).raw;
+}
+
+/* The row of runs has no gap, and their counts are those of the bits. */
+static void
+books_check(const struct nam__allocator *allocator)
+{
+	uint64_t carved = 0, free_bytes = 0;
+
+	for (uint32_t i = 0; i < allocator->regions_count; i++) {
+		const struct nam__alloc_region *region = &allocator->regions[i];
+		uint64_t at = region->runs[0]->offset;
+
+		for (uint32_t k = 0; k < region->runs_count; at += region->runs[k++]->bytes) {
+			const struct nam__run *run = region->runs[k];
+			uint32_t count = 0;
+
+			for (uint32_t word = 0; word < run->words; word++)
+				count += (uint32_t)__builtin_popcountll(run->bits[word].free);
+			if (run->offset != at || run->free_count != count ||
+				run->bytes < (uint64_t)run->count * run->stride)
+				abort();
+			carved += run->stride ? run->bytes : 0;
+			free_bytes += (uint64_t)count * run->stride;
+		}
+		if (at != region->bytes)
+			abort();
+	}
+	for (uint32_t kind = 0; kind < NAM_MEMORY_KINDS; kind++) {
+		carved -= allocator->memory[kind].carved_bytes;
+		free_bytes -= allocator->memory[kind].free_bytes;
+	}
+	if (carved || free_bytes)
+		abort();
+}
+
+/* Blocks that a primary has handed out, wherever they are. */
+static void
+place(struct nam_server *server, struct nam__connection *connection, struct fuzz_input *input)
+{
+	unsigned requests = fuzz_u8(input) % 32;
+
+	while (requests--) {
+		uint64_t page[2 + NAM_MOVE_RUNS_MAX] = { 0 };
+		struct nam_rpc_move_runs *runs = (void *)page;
+		uint32_t count, bytes;
+
+		runs->stride = (uint32_t)fuzz_u8(input) * 64;
+		runs->run_count = fuzz_u8(input);
+		count = fuzz_u8(input) % 16;
+		runs->run_at = runs->run_count ? nam_gaddr_untagged(NAM_GADDR(block_take(
+			input))).raw : 0;
+		for (uint32_t i = 0; i < count; i++)
+			runs->blocks[i] = block_take(input);
+		(void)move(server, connection, NAM_RPC_MOVE_RUNS, 0, (const uint8_t *)page,
+			(uint32_t)(sizeof(*runs) + count * sizeof(page[0])), &bytes);
+		books_check(&server->allocator);
+	}
+}
+
 /* Memory is handed out and comes back, whatever the books say. */
 static void
 serve(struct nam_server *server, struct nam__connection *connection)
@@ -207,6 +276,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (!patches && at == bytes)
 		compare(&next->server, &to, books, bytes);
+	if (next->server.phase == NAM_SERVER_SERVES)
+		place(&next->server, &to, &input);
 	if (next->server.phase == NAM_SERVER_SERVES)
 		serve(&next->server, &to);
 	free(books);
