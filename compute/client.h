@@ -199,6 +199,7 @@ enum nam_member_state {
 	NAM_MEMBER_SUCCESSOR,		/* it waits for the memory of the member with its id */
 	NAM_MEMBER_MOVING,		/* its memory goes to another memory server */
 	NAM_MEMBER_COPYING,		/* it is copied there first, while clients change it */
+	NAM_MEMBER_PROMOTING,		/* its process has ended, and its backup gets its place */
 };
 
 /* A client, as messages name it. */
@@ -236,6 +237,7 @@ struct nam_server_status {
 	struct nam_server_figures figures;
 	/* Of nam_cluster_status() only. */
 	enum nam_member_state member;
+	char backup[128];		/* of a member: its backup's address; "": it has none */
 	uint64_t view;			/* the number of its view, or of its copy; 0: none */
 	/* The lead, which has the id 0: the view that all clients have installed, and which not. */
 	uint64_t view_acknowledged;

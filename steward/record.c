@@ -43,7 +43,9 @@ members_equal(const struct nam_view_member *one, const struct nam_view_member *o
 {
 	return one->id == other->id && one->state == other->state && one->boot == other->boot &&
 		one->memory == other->memory && one->since == other->since &&
-		one->renewed == other->renewed && !strcmp(one->address, other->address);
+		one->renewed == other->renewed && one->backup == other->backup &&
+		!strcmp(one->address, other->address) &&
+		!strcmp(one->backup_address, other->backup_address);
 }
 
 static bool
@@ -181,8 +183,11 @@ decide(struct recorded *recorded, struct nam_worker *worker, struct nam__record 
 static const struct nam_view_member *
 abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *lead)
 {
-	return recorded->move_term == recorded->store.term ? NULL :
-		nam_view_leaving(&lead->head, lead->members);
+	const struct nam_view_member *leaving = nam_view_leaving(&lead->head, lead->members);
+
+	/* A promotion goes on by the next steward. */
+	return recorded->move_term == recorded->store.term || !leaving ||
+		leaving->state == NAM_VIEW_PROMOTING ? NULL : leaving;
 }
 
 /* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */
@@ -286,6 +291,21 @@ get(struct nam__view_store *store, struct nam_worker *worker, struct nam__cluste
 }
 
 /*
+ * The next steward that leads sees that the mover has ended, and gives a move up.  It gives up no
+ * promotion, so that any program may go on with one.
+ */
+static bool
+needs_term(const struct nam__cluster_view *view, enum nam_rpc_view_change what,
+	const struct nam_view_member *member)
+{
+	const struct nam_view_member *now = nam_view_find(&view->head, view->members, member->id);
+
+	return what == NAM_RPC_VIEW_NOTE || what == NAM_RPC_VIEW_MOVE ||
+		what == NAM_RPC_VIEW_BACKED ||
+		(what == NAM_RPC_VIEW_MOVED && now && now->state != NAM_VIEW_PROMOTING);
+}
+
+/*
  * A decision that the lead has not installed may be replaced by the steward that leads.  No client
  * has seen it, and no other steward can install it any more.
  */
@@ -298,8 +318,7 @@ change(struct nam__view_store *store, struct nam_worker *worker,
 	struct nam__record record = { 0 };
 	int rc;
 
-	/* The next steward that leads sees that the mover has ended. */
-	if ((what == NAM_RPC_VIEW_MOVE || what == NAM_RPC_VIEW_MOVED) && !store->term)
+	if (!store->term && needs_term(view, what, member))
 		return nam_diag_set(diag, -NAM_E_TERM, "a steward leads, and only a process that "
 			"leads moves memory; end the stewards meanwhile");
 	rc = record_read(recorded, &record, diag);

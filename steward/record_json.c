@@ -14,7 +14,8 @@
 /* cJSON's numbers are doubles. */
 #define EXACT_MAX (1ull << 53)
 
-static const char *const states[] = { NULL, "joining", "up", "moving", "copying", NULL };
+static const char *const states[] = { NULL, "joining", "up", "moving", "copying",
+	"promoting", NULL };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -39,6 +40,10 @@ member_print(const struct nam_view_member *member)
 	boot_print(object, "memory", member->memory);
 	cJSON_AddNumberToObject(object, "since", (double)member->since);
 	cJSON_AddNumberToObject(object, "renewed", (double)member->renewed);
+	if (member->backup) {
+		boot_print(object, "backup", member->backup);
+		cJSON_AddStringToObject(object, "backup_address", member->backup_address);
+	}
 	return object;
 }
 
@@ -105,6 +110,22 @@ word_parse(const cJSON *object, const char *name, const char *const *words)
 	return 0;
 }
 
+/* Most members have none. */
+static bool
+backup_parse(const cJSON *object, struct nam_view_member *ret)
+{
+	const char *address = cJSON_GetStringValue(cJSON_GetObjectItem(object,
+		"backup_address"));
+
+	if (!cJSON_HasObjectItem(object, "backup"))
+		return !address && ret->state != NAM_VIEW_PROMOTING;
+	if (!address || !*address || strlen(address) >= sizeof(ret->backup_address) ||
+		!boot_parse(object, "backup", &ret->backup))
+		return false;
+	memcpy(ret->backup_address, address, strlen(address) + 1);
+	return true;
+}
+
 static bool
 member_parse(const cJSON *object, struct nam_view_member *ret)
 {
@@ -124,7 +145,7 @@ member_parse(const cJSON *object, struct nam_view_member *ret)
 	ret->id = (uint16_t)id;
 	ret->state = word_parse(object, "state", states);
 	memcpy(ret->address, address, strlen(address) + 1);
-	return ret->state != 0;
+	return ret->state != 0 && backup_parse(object, ret);
 }
 
 static bool

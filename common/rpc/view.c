@@ -21,6 +21,9 @@ const char *const nam_rpc_view_changes[] = {
 	[NAM_RPC_VIEW_MOVE] = "move",
 	[NAM_RPC_VIEW_MOVED] = "moved",
 	[NAM_RPC_VIEW_NOTE] = "note",
+	[NAM_RPC_VIEW_BACKED] = "backed",
+	[NAM_RPC_VIEW_UNBACKED] = "unbacked",
+	[NAM_RPC_VIEW_PROMOTE] = "promote",
 	NULL,
 };
 
@@ -57,7 +60,8 @@ const struct nam_view_member *
 nam_view_leaving(const struct nam_view_head *head, const struct nam_view_member *members)
 {
 	return nam_view_in_state(head, members, NAM_VIEW_COPYING) ?:
-		nam_view_in_state(head, members, NAM_VIEW_MOVING);
+		nam_view_in_state(head, members, NAM_VIEW_MOVING) ?:
+		nam_view_in_state(head, members, NAM_VIEW_PROMOTING);
 }
 
 /* A member joins or moves.  One does at a time. */
@@ -68,15 +72,23 @@ is_busy(const struct nam_view_head *head, const struct nam_view_member *members)
 		nam_view_leaving(head, members);
 }
 
-/* Another member than the one that is asked for has that address. */
+/* Another member than the one that is asked for, or its backup, has that address. */
 static bool
 is_taken(const struct nam_view_head *head, const struct nam_view_member *members,
 	const struct nam_view_member *asked)
 {
 	for (uint32_t i = 0; i < head->count; i++)
-		if (members[i].id != asked->id && !strcmp(members[i].address, asked->address))
+		if (members[i].id != asked->id && (!strcmp(members[i].address, asked->address) ||
+				!strcmp(members[i].backup_address, asked->address)))
 			return true;
 	return false;
+}
+
+void
+nam_view_unback(struct nam_view_member *member)
+{
+	member->backup = 0;
+	memset(member->backup_address, 0, sizeof(member->backup_address));
 }
 
 static bool
@@ -93,6 +105,7 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 	member->state = NAM_VIEW_JOINING;
 	member->since = member->renewed = 0;
 	member->memory = asked->boot;
+	nam_view_unback(member);
 	head->count++;
 	return true;
 }
@@ -112,7 +125,7 @@ static bool
 give_up(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member)
 {
-	if (member->state == NAM_VIEW_UP)
+	if (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING)
 		return false;
 	if (member->state != NAM_VIEW_JOINING) {
 		member->state = NAM_VIEW_UP;
@@ -123,12 +136,15 @@ give_up(struct nam_view_head *head, const struct nam_view_member *members,
 	return true;
 }
 
-/* The life of the lead is the life of its view.  Memory that has moved away does not come back. */
+/*
+ * The life of the lead is the life of its view.  Memory that has moved away does not come back.
+ * Memory that a backup has is not given up.
+ */
 static bool
 renew(const struct nam_view_head *head, struct nam_view_member *member, uint64_t boot,
 	uint64_t number)
 {
-	if (member->state == NAM_VIEW_JOINING || member->id == head->lead ||
+	if (member->state == NAM_VIEW_JOINING || member->id == head->lead || member->backup ||
 		member->boot == boot || member->memory == boot)
 		return false;
 	member->state = NAM_VIEW_UP;
@@ -145,7 +161,7 @@ leave(const struct nam_view_head *head, const struct nam_view_member *members,
 	bool leaves = member->state == NAM_VIEW_COPYING ||
 		(member->state == NAM_VIEW_MOVING && state == NAM_VIEW_COPYING);
 
-	if ((!leaves && is_busy(head, members)) || member->boot != boot ||
+	if ((!leaves && is_busy(head, members)) || member->boot != boot || member->backup ||
 		member->id == head->lead)
 		return false;
 	member->state = (uint16_t)state;
@@ -156,12 +172,52 @@ static bool
 moved(const struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, const struct nam_view_member *asked)
 {
-	if (member->state != NAM_VIEW_MOVING || !asked->boot || member->boot == asked->boot ||
-		is_taken(head, members, asked))
+	bool promoted = member->state == NAM_VIEW_PROMOTING && asked->boot == member->backup;
+
+	if ((member->state != NAM_VIEW_MOVING && !promoted) || !asked->boot ||
+		member->boot == asked->boot || is_taken(head, members, asked))
 		return false;
 	member->state = NAM_VIEW_UP;
 	member->boot = asked->boot;
-	memcpy(member->address, asked->address, sizeof(member->address));
+	memcpy(member->address, promoted ? member->backup_address : asked->address,
+		sizeof(member->address));
+	nam_view_unback(member);
+	return true;
+}
+
+/* Filled as a successor is: nothing has changed since clients acknowledged the MOVE. */
+static bool
+backed(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member, const struct nam_view_member *asked)
+{
+	if (member->state != NAM_VIEW_MOVING || !asked->boot || member->boot == asked->boot ||
+		is_taken(head, members, asked) || !strcmp(member->address, asked->address))
+		return false;
+	member->state = NAM_VIEW_UP;
+	member->backup = asked->boot;
+	memcpy(member->backup_address, asked->address, sizeof(member->backup_address));
+	return true;
+}
+
+/* Not while it is promoted: the member's own process has ended. */
+static bool
+unbacked(struct nam_view_member *member, uint64_t boot)
+{
+	if (member->state != NAM_VIEW_UP || !boot || member->backup != boot)
+		return false;
+	nam_view_unback(member);
+	return true;
+}
+
+/* Of one member at a time: one gate at a time is closed. */
+static bool
+promote(const struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member, uint64_t boot)
+{
+	if (member->state != NAM_VIEW_UP || !member->backup || member->boot != boot ||
+		is_busy(head, members))
+		return false;
+	member->state = NAM_VIEW_PROMOTING;
 	return true;
 }
 
@@ -190,6 +246,12 @@ apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_
 		return leave(head, members, member, asked->boot, NAM_VIEW_COPYING);
 	case NAM_RPC_VIEW_MOVED:
 		return moved(head, members, member, asked);
+	case NAM_RPC_VIEW_BACKED:
+		return backed(head, members, member, asked);
+	case NAM_RPC_VIEW_UNBACKED:
+		return unbacked(member, asked->boot);
+	case NAM_RPC_VIEW_PROMOTE:
+		return promote(head, members, member, asked->boot);
 	}
 	return false;
 }

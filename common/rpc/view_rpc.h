@@ -20,14 +20,22 @@
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
- * FORM and CHANGE ignore the state, memory, since and renewed of a member; UP, ABORT, RENEW,
- * NOTE and MOVE ignore its address, ABORT its boot.
+ * FORM and CHANGE ignore the state, memory, since, renewed and backup of a member; its boot and
+ * address are those of the process that the change is about: of the backup for BACKED and UNBACKED.
+ * UP, ABORT, RENEW, NOTE, MOVE, UNBACKED and PROMOTE ignore its address, ABORT its boot.
  *
  * The memory of a member may move to a successor: another process with the same id, and a boot and
  * an address of its own.  NOTE says that clients are to note which pages of the member they change,
  * and to hand over what they have noted; each NOTE begins a pass.  MOVE says that they are to send
  * nothing to the member, and MOVED that the successor has its place.  If the connection over which
  * NOTE or MOVE came ends before that, the lead does ABORT by itself, unless another store decides.
+ *
+ * A member may have a backup: a process of the same id and regions that has all that clients write
+ * there.  It is filled as a successor is, and BACKED takes the place of MOVED: from then on clients
+ * write to the backup before they write to the member.  UNBACKED says that they do not any more.
+ * PROMOTE says that the member's process has ended: clients end what they have sent to the backup,
+ * and MOVED follows, to the backup.  A promotion is never given up, as there is nothing to go back
+ * to.
  *
  * One steward at a time leads.  It has a term, which grows, and with it the lease, which the lead
  * keeps, or another store does.  Every request of a steward names its term.  If the memory server
@@ -53,6 +61,7 @@ enum nam_view_state {
 	NAM_VIEW_UP = 2,
 	NAM_VIEW_MOVING = 3,		/* clients send nothing there, until it is UP again */
 	NAM_VIEW_COPYING = 4,		/* as UP, and clients note what they change there */
+	NAM_VIEW_PROMOTING = 5,		/* as MOVING: its process has ended, and it has a backup */
 };
 
 struct nam_view_member {
@@ -63,9 +72,11 @@ struct nam_view_member {
 	uint64_t memory;		/* the boot with which that began: another, once it moved */
 	uint64_t since;			/* the view in which this id came UP; 0: JOINING */
 	uint64_t renewed;		/* the view in which this memory came UP */
+	uint64_t backup;		/* the boot of its backup; 0: there is none */
 	char address[NAM_VIEW_ADDRESS_BYTES];	/* as its proposer reaches it */
+	char backup_address[NAM_VIEW_ADDRESS_BYTES];	/* zeroes without a backup */
 };
-_Static_assert(sizeof(struct nam_view_member) == 168, "wire layout");
+_Static_assert(sizeof(struct nam_view_member) == 304, "wire layout");
 
 struct nam_view_head {
 	uint64_t number;		/* 0: there is no view */
@@ -93,7 +104,11 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_MOVE,		/* a member, UP or COPYING, is MOVING; one at a time */
 	NAM_RPC_VIEW_MOVED,		/* it is UP elsewhere: all have acknowledged the MOVE */
 	NAM_RPC_VIEW_NOTE,		/* a member, UP or one of both, is COPYING; one at a time */
+	NAM_RPC_VIEW_BACKED,		/* it is UP, with a backup: all acknowledged the MOVE */
+	NAM_RPC_VIEW_UNBACKED,		/* it has no backup, or not that one */
+	NAM_RPC_VIEW_PROMOTE,		/* its process has ended: its backup gets its place */
 };
+#define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_PROMOTE	/* the last one */
 
 /* Their names, behind a NULL; another one ends the table. */
 extern const char *const nam_rpc_view_changes[];
@@ -132,8 +147,8 @@ _Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
 struct nam_rpc_view_reply {
 	struct nam_view_head view;
 	/*
-	 * Lead: the smallest of its living clients, and, while a member is COPYING or MOVING, of
-	 * those that are FENCING: requests of them may be under way.  Others: number.
+	 * Lead: the smallest of its living clients, and, while a member is COPYING, MOVING or
+	 * PROMOTING, of those that are FENCING: requests of them may be under way.  Others: number.
 	 */
 	uint64_t acknowledged;
 	uint16_t delaying;		/* the client that has acknowledged least; 0: none lags */
@@ -170,9 +185,11 @@ const struct nam_view_member *nam_view_find(const struct nam_view_head *head,
 /* The first member in that state, or NULL. */
 const struct nam_view_member *nam_view_in_state(const struct nam_view_head *head,
 	const struct nam_view_member *members, enum nam_view_state state);
-/* The member that is COPYING or MOVING, or NULL. */
+/* The member that is COPYING, MOVING or PROMOTING, or NULL. */
 const struct nam_view_member *nam_view_leaving(const struct nam_view_head *head,
 	const struct nam_view_member *members);
+/* It has no backup. */
+void nam_view_unback(struct nam_view_member *member);
 /*
  * The next view.  It does not know what clients have acknowledged.  0, or -NAM_E_VIEW: the view
  * does not allow that, and stays.

@@ -46,7 +46,9 @@ member_valid(const struct nam_view_member *member)
 	return member->id < NAM_SERVERS_MAX && !member->reserved && member->address[0] &&
 	       memchr(member->address, '\0', sizeof(member->address)) && member->boot &&
 	       member->memory && member->state >= NAM_VIEW_JOINING &&
-	       member->state <= NAM_VIEW_COPYING;
+	       member->state <= NAM_VIEW_PROMOTING &&
+	       !member->backup == !member->backup_address[0] &&
+	       memchr(member->backup_address, '\0', sizeof(member->backup_address));
 }
 
 /* ---- the view of a memory server ----------------------------------------------------------- */

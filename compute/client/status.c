@@ -310,6 +310,7 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 		[NAM_VIEW_UP] = NAM_MEMBER_UP,
 		[NAM_VIEW_MOVING] = NAM_MEMBER_MOVING,
 		[NAM_VIEW_COPYING] = NAM_MEMBER_COPYING,
+		[NAM_VIEW_PROMOTING] = NAM_MEMBER_PROMOTING,
 	};
 
 	/* It has the id of a member. */
@@ -321,6 +322,8 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 		if (is_member(asked, member)) {
 			asked->status.id = member->id;
 			asked->status.member = states[member->state];
+			(void)snprintf(asked->status.backup, sizeof(asked->status.backup), "%s",
+				member->backup_address);
 		}
 	}
 }

@@ -50,14 +50,30 @@ member_ok(const struct nam_view_member *member)
 		member->address[0] && memchr(member->address, '\0', sizeof(member->address));
 }
 
+static bool
+backup_ok(const struct nam_view_member *member)
+{
+	static const char none[sizeof(member->backup_address)];
+
+	if (!member->backup)
+		return !memcmp(member->backup_address, none, sizeof(none)) &&
+			member->state != NAM_VIEW_PROMOTING;
+	return (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING) &&
+		member->backup_address[0] &&
+		memchr(member->backup_address, '\0', sizeof(member->backup_address));
+}
+
 /* As a lead sets them. */
 static bool
 state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 {
+	if (!backup_ok(member))
+		return false;
 	if (member->state == NAM_VIEW_JOINING)
 		return !member->since && !member->renewed && member->memory == member->boot;
-	return member->state >= NAM_VIEW_UP && member->state <= NAM_VIEW_COPYING &&
-		member->memory && member->since && member->since <= member->renewed &&
+	return member->state >= NAM_VIEW_UP && member->state <= NAM_VIEW_PROMOTING &&
+		member->memory && member->since &&
+		member->since <= member->renewed &&
 		member->renewed <= view->number;
 }
 
@@ -232,6 +248,7 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 		stage->members[i].state = NAM_VIEW_UP;
 		stage->members[i].memory = stage->members[i].boot;
 		stage->members[i].since = stage->members[i].renewed = 1;
+		nam_view_unback(&stage->members[i]);
 	}
 	stage->head.number = 1;
 	stage->head.lead_boot = boot;
@@ -375,7 +392,8 @@ is_late(const struct nam__membership *membership, uint16_t change)
 {
 	uint64_t acknowledged;
 
-	return (change == NAM_RPC_VIEW_UP || change == NAM_RPC_VIEW_MOVED) && NAM_GUARD(VIEW_ACK) &&
+	return (change == NAM_RPC_VIEW_UP || change == NAM_RPC_VIEW_MOVED ||
+			change == NAM_RPC_VIEW_BACKED) && NAM_GUARD(VIEW_ACK) &&
 		delaying(membership, membership->view.awaited, &acknowledged);
 }
 
@@ -407,7 +425,8 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	*event = (struct event){
 		.change = nam_rpc_view_changes[request->change],
 		.number = view->head.number + 1,
-		.member = member && request->change != NAM_RPC_VIEW_MOVED ? *member : *asked,
+		.member = member && request->change != NAM_RPC_VIEW_MOVED &&
+			request->change != NAM_RPC_VIEW_BACKED ? *member : *asked,
 	};
 	rc = nam_view_change(&view->head, view->members, request->change, asked);
 	if (rc)
@@ -415,7 +434,8 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	leaves = request->change == NAM_RPC_VIEW_NOTE || request->change == NAM_RPC_VIEW_MOVE;
 	if (leaves)
 		view->mover = exchange->connection;
-	if (leaves || request->change == NAM_RPC_VIEW_ADD)
+	if (leaves || request->change == NAM_RPC_VIEW_ADD ||
+		request->change == NAM_RPC_VIEW_PROMOTE)
 		view->awaited = view->head.number;
 	else
 		/* M23: clients that change its memory note nothing from now on. */
@@ -585,7 +605,7 @@ check(const struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_VIEW_CHANGE)
 		return request->first || !request->change ||
-			request->change > NAM_RPC_VIEW_NOTE || !member_ok(request->members) ?
+			request->change > NAM_RPC_VIEW_CHANGES || !member_ok(request->members) ?
 			-NAM_E_FABRIC_PROTOCOL : 0;
 	if (request->step == NAM_RPC_VIEW_STEWARD)
 		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;
@@ -610,7 +630,10 @@ event_log(const struct nam_server *server, const struct event *event)
 		event->reason ? " reason=" : "", event->reason ? event->reason : "");
 }
 
-/* With the mutex.  Clients do not wait for a move whose mover has ended (M15). */
+/*
+ * With the mutex.  Clients do not wait for a move whose mover has ended (M15).  A promotion goes on
+ * by another steward.
+ */
 static void
 mover_ended(struct nam__membership *membership, struct event *event)
 {
@@ -619,15 +642,15 @@ mover_ended(struct nam__membership *membership, struct event *event)
 
 	view->mover = NULL;
 	/* M17: another store decides. */
-	if (!moving || view->recorded)
+	if (!moving || view->recorded ||
+		nam_view_change(&view->head, view->members, NAM_RPC_VIEW_ABORT, moving))
 		return;
 	*event = (struct event){
 		.change = nam_rpc_view_changes[NAM_RPC_VIEW_ABORT],
-		.number = view->head.number + 1,
+		.number = view->head.number,
 		.member = *moving,
 		.reason = "mover_ended",
 	};
-	(void)!nam_view_change(&view->head, view->members, NAM_RPC_VIEW_ABORT, moving);
 	nam__view_word_set(membership);
 }
 

@@ -41,29 +41,50 @@ member_text(const struct nam_server_status *status)
 		[NAM_MEMBER_UP] = "up",
 		[NAM_MEMBER_MOVING] = "moving",
 		[NAM_MEMBER_COPYING] = "copying",
+		[NAM_MEMBER_PROMOTING] = "promoting",
 		[NAM_MEMBER_SUCCESSOR] = "successor",
 	};
 
 	return texts[status->member];
 }
 
+/* Its own line. */
+static void
+print_backup(const struct nam_server_status *status)
+{
+	if (!status->backup[0])
+		return;
+	printf("%-4s its backup is at %s", "", status->backup);
+	if (status->member == NAM_MEMBER_PROMOTING)
+		printf(", and gets its place");
+	else if (nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
+		nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD))
+		printf(": namctl server promote %u", status->id);
+	printf("\n");
+}
+
 static void
 print_server(const struct nam_server_status *status)
 {
-	char memory[24], used[24];
+	char memory[24], used[24], id[12] = "?";
 
+	/* If it does not answer, the view has its id. */
+	if (!status->rc || status->member)
+		(void)snprintf(id, sizeof(id), "%u", status->id);
 	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING)) {
-		printf("%-4s %-30s starting: %s of %s\n", "?", status->address,
+		printf("%-4s %-30s starting: %s of %s\n", id, status->address,
 			ctl_bytes(used, status->ready_bytes),
 			ctl_bytes(memory, status->memory_bytes));
+		print_backup(status);
 		return;
 	}
 	if (status->rc) {
-		printf("%-4s %-30s %s: %s\n", "?", status->address, server_state(status),
+		printf("%-4s %-30s %s: %s\n", id, status->address, server_state(status),
 			nam_err_text(status->rc));
+		print_backup(status);
 		return;
 	}
-	printf("%-4u %-30s %-8s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", status->id, status->address,
+	printf("%-4s %-30s %-8s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", id, status->address,
 		member_text(status), ctl_bytes(memory, status->memory_bytes),
 		ctl_bytes(used, status->carved_bytes - status->free_bytes - status->waiting_bytes),
 		pages_text(status), status->connections, status->indexes,
@@ -75,6 +96,7 @@ print_server(const struct nam_server_status *status)
 	if (status->waiting_bytes)
 		printf("%-4s %s of the rest wait for operations that may still read them\n", "",
 			ctl_bytes(used, status->waiting_bytes));
+	print_backup(status);
 }
 
 static cJSON *
@@ -87,6 +109,10 @@ json_server(const struct nam_server_status *status, const char *text)
 	cJSON_AddStringToObject(object, "state", server_state(status));
 	if (status->member)
 		cJSON_AddStringToObject(object, "member", member_text(status));
+	if (status->backup[0])
+		cJSON_AddStringToObject(object, "backup", status->backup);
+	if (!status->rc || status->member)
+		ctl_json_u64(object, "id", status->id);
 	if (status->rc) {
 		cJSON_AddStringToObject(object, "error", nam_err_name(status->rc));
 		cJSON_AddStringToObject(object, "message", text);
@@ -96,7 +122,6 @@ json_server(const struct nam_server_status *status, const char *text)
 		}
 		return object;
 	}
-	ctl_json_u64(object, "id", status->id);
 	ctl_json_u64(object, "pid", status->pid);
 	ctl_json_u64(object, "spare_bytes", status->spare_bytes);
 	cJSON_AddStringToObject(object, "version", status->version);

@@ -94,10 +94,10 @@ view_copy(struct fixture *f, uint64_t number, uint64_t term)
 
 	*request = (struct nam_rpc_view_request){ .step = NAM_RPC_VIEW_COPY, .count = 2,
 		.view = { number, term, 1000, 0, 2 } };
-	request->members[0] = (struct nam_view_member){ 0, NAM_VIEW_UP, 0, 1000, 1000, 1, 1,
-		"shm:/a" };
-	request->members[1] = (struct nam_view_member){ ID, NAM_VIEW_UP, 0, 1001, 1001, 1, 1,
-		"shm:/b" };
+	request->members[0] = (struct nam_view_member){ 0, NAM_VIEW_UP, 0, 1000, 1000, 1, 1, 0,
+		"shm:/a", "" };
+	request->members[1] = (struct nam_view_member){ ID, NAM_VIEW_UP, 0, 1001, 1001, 1, 1, 0,
+		"shm:/b", "" };
 	return call(f, NAM_RPC_VIEW, body, sizeof(body));
 }
 

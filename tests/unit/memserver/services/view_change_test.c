@@ -100,7 +100,7 @@ change__malformed_member__IS_PROTOCOL(void **state)
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_PROTOCOL);
 	one.address[0] = '\0';
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_NOTE + 1, 5), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_CHANGES + 1, 5), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(number(f), 1);
 }
 

@@ -3,6 +3,8 @@
 #include "common/auth/proof.h"
 #include "view_fixture.h"
 
+#define PAGE NAM_RPC_VIEW_MEMBERS	/* of a page that is full */
+
 /* ---- GET, FORM ------------------------------------------------------------------------------- */
 
 static void
@@ -52,7 +54,7 @@ form__many_pages__NOTHING_before_the_last(void **state)
 	struct draft draft;
 	uint32_t id = 0;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 24, 0, 23);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 1, 0, PAGE);
 	assert_int_equal(ask(f, &draft), 0);
 	assert_int_equal(view_of(f)->view.number, 0);
 	assert_int_equal(number(f), 0);
@@ -76,22 +78,22 @@ form__by_two_connections_at_once__ONE_VIEW_WHOLE(void **state)
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 40, 0, 23);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 10, 0, PAGE);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 0, 23);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 7, 0, PAGE);
 	assert_int_equal(ask(f, &draft), 0);
 	/* Each goes on with its own. */
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 23, 7);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 7, PAGE, 7);
 	assert_int_equal(ask(f, &draft), 0);
 	assert_int_equal(view_of(f)->view.number, 1);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 40, 23, 17);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 10, PAGE, 10);
 	assert_int_equal(ask_over(f, &other, &draft), -NAM_E_VIEW);
 	assert_null(other.view_stage);
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 3, 0, 3);
 	assert_int_equal(ask_over(f, &other, &draft), -NAM_E_VIEW);
 	get(f, 0);
 	assert_int_equal(view_of(f)->view.number, 1);
-	assert_int_equal(view_of(f)->view.count, 30);
+	assert_int_equal(view_of(f)->view.count, PAGE + 7);
 }
 
 static void
@@ -101,11 +103,11 @@ form__connection_closes_halfway__ITS_PAGES_ARE_GONE_and_others_form(void **state
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 0, 23);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 7, 0, PAGE);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	assert_non_null(other.view_stage);
 	leave(f, &other);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 30, 23, 7);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 7, PAGE, 7);
 	assert_int_equal(ask_over(f, &other, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(number(f), 0);
@@ -119,25 +121,25 @@ form__pages_that_do_not_follow__IS_PROTOCOL(void **state)
 	struct draft draft;
 	struct {
 		uint32_t total, first, count;
-	} bad[] = { { 60, 24, 23 }, { 60, 22, 23 }, { 59, 23, 23 }, { 60, 23, 36 }, { 60, 23, 0 },
-		{ 60, UINT32_MAX, 23 } };
+	} bad[] = { { 60, PAGE + 1, PAGE }, { 60, PAGE - 1, PAGE }, { 59, PAGE, PAGE },
+		{ 60, PAGE, PAGE + 13 }, { 60, PAGE, 0 }, { 60, UINT32_MAX, PAGE } };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		page_fill(f, &draft, NAM_RPC_VIEW_FORM, 60, 0, 23);
+		page_fill(f, &draft, NAM_RPC_VIEW_FORM, 60, 0, PAGE);
 		assert_int_equal(ask(f, &draft), 0);
 		page_fill(f, &draft, NAM_RPC_VIEW_FORM, bad[i].total, bad[i].first, bad[i].count);
-		request_of(&draft)->count = bad[i].count > 23 ? 23 : bad[i].count;
-		if (bad[i].count > 23)
-			request_of(&draft)->view.count = 45;	/* less than there are */
+		request_of(&draft)->count = bad[i].count > PAGE ? PAGE : bad[i].count;
+		if (bad[i].count > PAGE)
+			request_of(&draft)->view.count = 2 * PAGE - 1;	/* less than there are */
 		assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 		nam__view_connection_closed(&f->server->membership, &f->connection);
 	}
 	/* More than the total says, in the first page and in the second. */
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 2, 0, 3);
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 24, 0, 23);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 1, 0, PAGE);
 	assert_int_equal(ask(f, &draft), 0);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 24, 23, 2);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 1, PAGE, 2);
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_null(f->connection.view_stage);
 	assert_int_equal(number(f), 0);
@@ -326,19 +328,19 @@ copy__many_pages__WHOLE_OR_NOT_AT_ALL(void **state)
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	copy_fill(f, &draft, 5, 50, 30, 0, 23);
+	copy_fill(f, &draft, 5, 50, PAGE + 7, 0, PAGE);
 	assert_int_equal(ask(f, &draft), 0);
-	copy_fill(f, &draft, 6, 50, 30, 0, 23);
+	copy_fill(f, &draft, 6, 50, PAGE + 7, 0, PAGE);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	assert_int_equal(number(f), 0);
-	copy_fill(f, &draft, 6, 50, 30, 23, 7);
+	copy_fill(f, &draft, 6, 50, PAGE + 7, PAGE, 7);
 	/* A page of another view. */
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
-	get(f, 23);
+	get(f, PAGE);
 	assert_int_equal(view_of(f)->view.number, 6);
 	assert_int_equal(view_of(f)->count, 7);
-	copy_fill(f, &draft, 7, 50, 30, 0, 23);
+	copy_fill(f, &draft, 7, 50, PAGE + 7, 0, PAGE);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	leave(f, &other);
 	assert_int_equal(number(f), 6);
