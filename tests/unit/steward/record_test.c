@@ -20,6 +20,7 @@
 
 #define LEASE_MS 1000u
 #define SUCCESSOR 5000u			/* a boot */
+#define BACKUP 6000u			/* likewise */
 
 /* ---- a keeper in memory ---------------------------------------------------------------------- */
 
@@ -172,6 +173,11 @@ change(struct nam__view_store *store, enum nam_rpc_view_change what, struct nam_
 		one.boot = SUCCESSOR;
 		(void)snprintf(one.address, sizeof(one.address), "shm:/successor");
 	}
+	if (what == NAM_RPC_VIEW_BACKED || what == NAM_RPC_VIEW_UNBACKED ||
+		one.state == NAM_VIEW_PROMOTING) {
+		one.boot = BACKUP;
+		(void)snprintf(one.address, sizeof(one.address), "shm:/backup");
+	}
 	rc = store->ops->change(store, lead->epoch_worker, view, what, &one, diag);
 	free(view);
 	return rc;
@@ -205,6 +211,9 @@ state_of(struct nam__view_store *store, uint64_t number)
 	assert_int_equal(record.view->members[1].state, state);
 	assert_true(record.view->members[1].memory == view->members[1].memory);
 	assert_true(record.view->members[1].boot == view->members[1].boot);
+	assert_true(record.view->members[1].backup == view->members[1].backup);
+	assert_string_equal(record.view->members[1].backup_address,
+		view->members[1].backup_address);
 	free(record.view);
 	free(view);
 	return state;
@@ -271,6 +280,123 @@ get__the_mover_led_before__ITS_MOVE_IS_ABORTED(void **state)
 	next->ops->close(next);
 }
 
+/* ---- backups --------------------------------------------------------------------------------- */
+
+static uint64_t
+backup_of(struct nam__view_store *store)
+{
+	struct nam__cluster_view *view = get(store);
+	uint64_t backup = view->members[1].backup;
+
+	free(view);
+	return backup;
+}
+
+/* View 3. */
+static void
+back(struct nam__view_store *store)
+{
+	struct nam_diag diag = { "" };
+
+	fence_first(store);
+	assert_int_equal(change(store, NAM_RPC_VIEW_MOVE, &diag), 0);
+	assert_int_equal(change(store, NAM_RPC_VIEW_BACKED, &diag), 0);
+	assert_int_equal(state_of(store, 3), NAM_VIEW_UP);
+	assert_int_equal(backup_of(store), BACKUP);
+}
+
+static void
+change__backed_and_unbacked__IS_IN_THE_RECORD(void **state)
+{
+	struct nam__view_store *store = store_open(true);
+	struct nam__record record = { 0 };
+	struct nam_diag diag;
+
+	(void)state;
+	back(store);
+	assert_int_equal(nam__record_parse(kept.text, &record), 0);
+	assert_int_equal(record.change, NAM_RPC_VIEW_BACKED);
+	assert_int_equal(record.view->members[1].backup, BACKUP);
+	assert_string_equal(record.view->members[1].backup_address, "shm:/backup");
+	free(record.view);
+	/* It has one, and is not moved. */
+	assert_int_equal(change(store, NAM_RPC_VIEW_MOVE, &diag), -NAM_E_VIEW);
+	assert_int_equal(change(store, NAM_RPC_VIEW_UNBACKED, &diag), 0);
+	assert_int_equal(state_of(store, 4), NAM_VIEW_UP);
+	assert_int_equal(backup_of(store), 0);
+	store->ops->close(store);
+}
+
+static void
+change__backed_without_the_lease__IS_TERM(void **state)
+{
+	struct nam__view_store *leads = store_open(true), *other = store_open(false);
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	fence_first(leads);
+	assert_int_equal(change(leads, NAM_RPC_VIEW_MOVE, &diag), 0);
+	assert_int_equal(change(other, NAM_RPC_VIEW_BACKED, &diag), -NAM_E_TERM);
+	assert_non_null(strstr(diag.text, "steward"));
+	assert_int_equal(state_of(leads, 2), NAM_VIEW_MOVING);
+	other->ops->close(other);
+	leads->ops->close(leads);
+}
+
+static void
+get__the_steward_of_a_promotion_has_ended__GOES_ON_WITH_IT(void **state)
+{
+	struct nam__view_store *first = store_open(true), *next;
+	struct nam__cluster_view *view;
+	struct nam_diag diag;
+
+	(void)state;
+	back(first);
+	assert_int_equal(change(first, NAM_RPC_VIEW_PROMOTE, &diag), 0);
+	assert_int_equal(state_of(first, 4), NAM_VIEW_PROMOTING);
+	next = store_open(true);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(state_of(next, 4), NAM_VIEW_PROMOTING);
+	assert_int_equal(backup_of(next), BACKUP);
+	/* The first one leads no more. */
+	assert_int_not_equal(change(first, NAM_RPC_VIEW_MOVED, &diag), 0);
+	assert_int_equal(state_of(next, 4), NAM_VIEW_PROMOTING);
+	assert_int_equal(change(next, NAM_RPC_VIEW_ABORT, &diag), -NAM_E_VIEW);
+	assert_int_equal(change(next, NAM_RPC_VIEW_MOVED, &diag), 0);
+	assert_int_equal(state_of(next, 5), NAM_VIEW_UP);
+	view = get(next);
+	assert_int_equal(view->members[1].boot, BACKUP);
+	assert_string_equal(view->members[1].address, "shm:/backup");
+	assert_int_equal(view->members[1].backup, 0);
+	free(view);
+	first->ops->close(first);
+	next->ops->close(next);
+}
+
+/* It is in the record, and the lead has not heard of it. */
+static void
+get__the_steward_ended_as_it_decided_a_promotion__IS_INSTALLED(void **state)
+{
+	struct nam__view_store *first = store_open(true), *next;
+	struct nam__record record = { 0 };
+	struct nam_diag diag;
+
+	(void)state;
+	back(first);
+	assert_int_equal(kept_read(NULL, &record, &diag), 0);
+	record.change = NAM_RPC_VIEW_PROMOTE;
+	record.member = record.view->members[1];
+	assert_int_equal(nam_view_change(&record.view->head, record.view->members, record.change,
+		&record.member), 0);
+	assert_int_equal(kept_write(NULL, &record, 0, &diag), 0);
+	free(record.view);
+	next = store_open(true);
+	assert_int_equal(state_of(next, 4), NAM_VIEW_PROMOTING);
+	assert_int_equal(backup_of(next), BACKUP);
+	first->ops->close(first);
+	next->ops->close(next);
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static void
@@ -304,10 +430,46 @@ record_parse__what_was_printed__IS_THE_SAME(void **state)
 	free(text);
 }
 
+/* Of each change, and of a member with a backup in each state that allows it. */
+static void
+record_parse__backups_that_were_printed__ARE_THE_SAME(void **state)
+{
+	static const uint16_t states[] = { NAM_VIEW_UP, NAM_VIEW_PROMOTING };
+	struct nam__record record = { .view = nam__record_view_new() };
+	struct nam_view_member *one = &record.view->members[1];
+
+	(void)state;
+	record.view->head = (struct nam_view_head){ .number = 5, .lead_boot = 9, .count = 2 };
+	record.view->members[0] = (struct nam_view_member){ .state = NAM_VIEW_UP, .boot = 9,
+		.memory = 9, .since = 1, .renewed = 1, .address = "shm:/0" };
+	*one = (struct nam_view_member){ .id = 1, .boot = 71, .memory = 71, .since = 1,
+		.renewed = 1, .backup = 0xfedcba9876543210, .address = "shm:/1" };
+	memset(one->backup_address, 'b', sizeof(one->backup_address) - 1);
+	for (uint16_t what = 1; what <= NAM_RPC_VIEW_CHANGES; what++) {
+		struct nam__record again = { 0 };
+		char *text;
+
+		one->state = states[what % 2];
+		record.change = what;
+		record.member = *one;
+		text = nam__record_print(&record);
+		assert_non_null(strstr(text, what % 2 ? "\"promoting\"" : "\"up\""));
+		assert_non_null(strstr(text, "\"backup\":\"fedcba9876543210\""));
+		assert_int_equal(nam__record_parse(text, &again), 0);
+		assert_int_equal(again.change, what);
+		assert_memory_equal(again.view->members, record.view->members, 2 * sizeof(*one));
+		assert_true(again.member.backup == one->backup);
+		assert_string_equal(again.member.backup_address, one->backup_address);
+		free(again.view);
+		free(text);
+	}
+	free(record.view);
+}
+
 static int
 parse_with(const char *field, struct nam__record *record)
 {
-	char text[512];
+	char text[1024];
 
 	(void)snprintf(text, sizeof(text), "{\"number\":1,\"lead_boot\":\"0000000000000009\","
 		"\"terms_before\":0,\"members\":[{\"id\":0,\"address\":\"shm:/0\","
@@ -333,6 +495,62 @@ record_parse__of_an_earlier_version__NO_MEMORY_HAS_MOVED(void **state)
 	assert_int_equal(parse_with("\"memory\":8,", &record), -NAM_E_REMOTE_CORRUPT);
 }
 
+static void
+record_parse__malformed_backup__IS_CORRUPT(void **state)
+{
+	static const char *const bad[] = {
+		/* Both, or none. */
+		"\"backup\":\"0000000000000008\",",
+		"\"backup_address\":\"shm:/b\",",
+		"\"backup\":\"0000000000000008\",\"backup_address\":\"\",",
+		"\"backup\":\"0000000000000008\",\"backup_address\":8,",
+		"\"backup\":\"0000000000000000\",\"backup_address\":\"shm:/b\",",
+		"\"backup\":\"8\",\"backup_address\":\"shm:/b\",",
+		"\"backup\":\"000000000000000G\",\"backup_address\":\"shm:/b\",",
+		"\"backup\":8,\"backup_address\":\"shm:/b\",",
+		"\"backup\":null,\"backup_address\":\"shm:/b\",",
+	};
+	char text[512], address[NAM_VIEW_ADDRESS_BYTES + 1];
+	struct nam__record record = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(parse_with(bad[i], &record), -NAM_E_REMOTE_CORRUPT);
+	assert_int_equal(parse_with("\"backup\":\"0000000000000008\","
+		"\"backup_address\":\"shm:/b\",", &record), 0);
+	assert_int_equal(record.view->members[0].backup, 8);
+	assert_string_equal(record.view->members[0].backup_address, "shm:/b");
+	free(record.view);
+	/* It has an end. */
+	memset(address, 'x', sizeof(address));
+	address[NAM_VIEW_ADDRESS_BYTES] = '\0';
+	(void)snprintf(text, sizeof(text), "\"backup\":\"0000000000000008\","
+		"\"backup_address\":\"%s\",", address);
+	assert_int_equal(parse_with(text, &record), -NAM_E_REMOTE_CORRUPT);
+}
+
+static void
+record_parse__promoting_without_a_backup__IS_CORRUPT(void **state)
+{
+	static const char format[] = "{\"number\":1,\"lead_boot\":\"0000000000000009\","
+		"\"terms_before\":0,\"members\":[{\"id\":0,\"address\":\"shm:/0\","
+		"\"state\":\"%s\",\"boot\":\"0000000000000009\",%s\"since\":1,\"renewed\":1}]}";
+	static const char backup[] = "\"backup\":\"0000000000000008\","
+		"\"backup_address\":\"shm:/b\",";
+	struct nam__record record = { 0 };
+	char text[512];
+
+	(void)state;
+	(void)snprintf(text, sizeof(text), format, "promoting", backup);
+	assert_int_equal(nam__record_parse(text, &record), 0);
+	assert_int_equal(record.view->members[0].state, NAM_VIEW_PROMOTING);
+	free(record.view);
+	(void)snprintf(text, sizeof(text), format, "promoting", "");
+	assert_int_equal(nam__record_parse(text, &record), -NAM_E_REMOTE_CORRUPT);
+	(void)snprintf(text, sizeof(text), format, "promoted", backup);
+	assert_int_equal(nam__record_parse(text, &record), -NAM_E_REMOTE_CORRUPT);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -342,8 +560,15 @@ main(void)
 		TEST(change__move_and_moved_by_the_steward_that_leads__IS_IN_THE_RECORD),
 		TEST(change__move_without_the_lease__IS_TERM_and_says_what_to_do),
 		TEST(get__the_mover_led_before__ITS_MOVE_IS_ABORTED),
+		TEST(change__backed_and_unbacked__IS_IN_THE_RECORD),
+		TEST(change__backed_without_the_lease__IS_TERM),
+		TEST(get__the_steward_of_a_promotion_has_ended__GOES_ON_WITH_IT),
+		TEST(get__the_steward_ended_as_it_decided_a_promotion__IS_INSTALLED),
 		cmocka_unit_test(record_parse__what_was_printed__IS_THE_SAME),
+		cmocka_unit_test(record_parse__backups_that_were_printed__ARE_THE_SAME),
 		cmocka_unit_test(record_parse__of_an_earlier_version__NO_MEMORY_HAS_MOVED),
+		cmocka_unit_test(record_parse__malformed_backup__IS_CORRUPT),
+		cmocka_unit_test(record_parse__promoting_without_a_backup__IS_CORRUPT),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
