@@ -43,7 +43,7 @@ typedef void (*nam_server_add_fn)(void *arg, const char *client);
  *	-NAM_E_VIEW			other clients change the view all the time
  *
  * Cost:	some connections and RPCs to the lead and the new one.  After each change, to each
- *		other one: a connection, and 1 RPC for each 25 members.
+ *		other one: a connection, and 1 RPC for each 13 members.
  */
 int nam_server_add(const struct nam_client_options *options, const char *address,
 	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
@@ -96,6 +96,43 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  */
 int nam_server_move(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/**
+ * nam_server_back -- a member gets a backup, while clients work.  From then on clients write to it
+ * before they write to the member, so that it has all when the member's process ends.
+ *
+ * The backup is a process with the same id and memory, started with --successor.  It has the nodes
+ * of fine-grained and hybrid indexes, and all else that clients WRITE.  Trees and key-value stores,
+ * which memory servers change, keep one copy.  Records that memory servers change are refused then,
+ * with -NAM_E_FABRIC_CAPABILITY.
+ *
+ * Options, errors and cost as nam_server_move(); @ret_moved: `retired` is 0.
+ * -NAM_E_UNMOVABLE: it has another backup.
+ */
+int nam_server_back(const struct nam_client_options *options, const char *address,
+	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/**
+ * nam_server_promote -- the process of member `id` has ended: its backup gets its place.
+ *
+ * Clients' requests wait until then, for timeout_ms at the most, and are carried out by the backup.
+ * After a failure the same call goes on where this one ended.
+ *
+ * Returns 0, or with a message in *diag: -NAM_E_CLUSTER: no such member, or it has no backup.
+ * -NAM_E_VIEW, -NAM_E_FABRIC_TIMEOUT: it answers, or is silent; or a client has not acknowledged
+ * in time.  Others as nam_server_move().
+ */
+int nam_server_promote(const struct nam_client_options *options, uint32_t id,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/**
+ * nam_server_unback -- the member has no backup any more, whose process may be ended then.
+ *
+ * Returns 0, or as nam_server_promote().
+ */
+int nam_server_unback(const struct nam_client_options *options, uint32_t id,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* A step of nam_server_drain() and nam_rebalance(), of one member's memory. */

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fence.h"
 #include "lead.h"
 #include "presence.h"
 
+#define FENCE_NS 1000000000ull
 #define RENEW_NS 1000000000ull		/* a lease lasts ten times as long or more */
 
 int
@@ -94,4 +96,19 @@ nam__changer_delay(const struct nam__changer *changer, char *text, size_t size)
 	else
 		(void)snprintf(text, size, "client %u (%s, pid %llu)", view->delaying, client.name,
 			(unsigned long long)client.pid);
+}
+
+void
+nam__changer_ended_fence(const struct nam__changer *changer, uint64_t deadline_ns)
+{
+	struct nam_worker *lead = changer->lead->epoch_worker;
+	struct nam_rpc_fence_reply next;
+	struct nam_diag diag;
+	uint32_t state;
+
+	while (!nam__fence_next(lead, 0, &next) && next.client_id && /* SUSPENDS */
+		nam_now_ns() < deadline_ns)
+		if (nam__client_fence(lead, changer->view, next.client_id, next.incarnation, 0,
+				FENCE_NS, &state, &diag)) /* SUSPENDS */
+			break;
 }

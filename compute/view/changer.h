@@ -30,6 +30,12 @@ NAM_FIBER_FN int nam__changer_change(struct nam__changer *changer, enum nam_rpc_
  * store is a recorded one, which asks no worker.
  */
 int nam__changer_lease_keep(struct nam__view_store *store, struct nam_diag *diag) NAM_MUST_CHECK;
+/*
+ * Clients that have ended: this process fences them, as those that live do not reach a member whose
+ * gate is closed.  If a memory server does not answer, the client is fenced later.
+ */
+NAM_FIBER_FN void nam__changer_ended_fence(const struct nam__changer *changer,
+	uint64_t deadline_ns);
 /* The client that has not acknowledged the view yet: "client 7 (loader, pid 4711)". */
 NAM_FIBER_FN void nam__changer_delay(const struct nam__changer *changer, char *text, size_t size);
 

@@ -311,7 +311,8 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 		return rc;
 	draining->step.to = address;
 	draining->step.total_bytes = 0;
-	rc = nam__server_move(draining->options, draining->store, address, on_move, draining,
+	rc = nam__server_move(draining->options, draining->store,
+		NAM__SUCCESSOR_MOVES, address, on_move, draining,
 		&moved, draining->diag); /* SUSPENDS */
 	if (rc)
 		return rc;

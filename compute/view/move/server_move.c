@@ -20,8 +20,8 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
-#include "compute/view/fence.h"
 #include "compute/view/lead.h"
+#include "backup_books.h"
 #include "move_pages.h"
 #include "move_store.h"
 #include "move_trees.h"
@@ -30,12 +30,12 @@
 #define NAP_NS 100000000ull
 #define LAST_PAGES 256u			/* that are copied while clients wait */
 #define TRIES_MAX 4u			/* the view changes meanwhile; or trees are loaded */
-#define FENCE_NS 1000000000ull
 #define LOAD_NS 20000000ull		/* clients go on, before the next try */
 
 struct moving {
 	struct nam__changer changer;
 	const char *address;		/* of the successor */
+	enum nam__successor what;
 	nam_server_move_fn fn;
 	void *arg;
 	uint64_t deadline_ns;
@@ -293,6 +293,19 @@ books_check(struct moving *moving)
 	return 0;
 }
 
+/* A backup's are others. */
+static int
+books_back(struct moving *moving)
+{
+	uint8_t *books = moving->books;
+	int rc = nam__backup_books(books, &moving->books, &moving->books_bytes);
+
+	if (rc)
+		return nam_diag_set(moving->changer.diag, rc, "no memory for a backup's books");
+	free(books);
+	return 0;
+}
+
 /* ---- what lies in private memory ------------------------------------------------------------- */
 
 /* The successor has made them anew, and their chunks hold anything. */
@@ -351,6 +364,8 @@ copy(struct moving *moving)
 	nam_race_point("move.exported");
 	if (!rc)
 		rc = books_check(moving);
+	if (!rc && moving->what == NAM__SUCCESSOR_BACKS)
+		rc = books_back(moving);
 	if (!rc)
 		rc = books_put(moving, false); /* SUSPENDS */
 	if (!rc)
@@ -362,7 +377,8 @@ copy(struct moving *moving)
 		rc = still_quiet(moving); /* SUSPENDS */
 	if (!rc)
 		rc = books_put(moving, true); /* SUSPENDS */
-	return rc ?: private_fill(moving); /* SUSPENDS */
+	return rc || moving->what == NAM__SUCCESSOR_BACKS ? rc :
+		private_fill(moving); /* SUSPENDS */
 }
 
 /* ---- steps of the view --------------------------------------------------------------------- */
@@ -404,6 +420,13 @@ begin(struct moving *moving, enum nam_rpc_view_change what)
 	}
 }
 
+/* The boot of the process whose place the successor gets; 0: it has none. */
+static uint64_t
+place_of(const struct moving *moving, const struct nam_view_member *member)
+{
+	return moving->what == NAM__SUCCESSOR_BACKS ? member->backup : member->boot;
+}
+
 /* The member as the view has it, and a client that asks its process; or it has moved already. */
 NAM_FIBER_FN static int
 find(struct moving *moving)
@@ -414,33 +437,18 @@ find(struct moving *moving)
 	if (rc)
 		return rc;
 	moving->from = *member;
-	if (member->boot == moving->new->servers[0].boot) {
+	if (place_of(moving, member) == moving->new->servers[0].boot) {
 		moving->moved.already = 1;
 		return 0;
 	}
+	if (member->backup)
+		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u has "
+			"a backup at %s; take that away first", member->id,
+			member->backup_address);
 	if (member->id == moving->changer.view->head.lead)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u is "
 			"the lead, whose memory does not move", member->id);
 	return old_open(moving); /* SUSPENDS */
-}
-
-/*
- * Clients that have ended: this process fences them, as those that live do not reach the member.
- * If a memory server does not answer, the client is fenced later.
- */
-NAM_FIBER_FN static void
-ended_fence(struct moving *moving)
-{
-	struct nam_worker *lead = moving->changer.lead->epoch_worker;
-	struct nam_rpc_fence_reply next;
-	struct nam_diag diag;
-	uint32_t state;
-
-	while (!nam__fence_next(lead, 0, &next) && next.client_id && /* SUSPENDS */
-		!is_late(moving))
-		if (nam__client_fence(lead, moving->changer.view, next.client_id,
-				next.incarnation, 0, FENCE_NS, &state, &diag)) /* SUSPENDS */
-			break;
 }
 
 /* Until all clients have acknowledged it: nothing that they have not noted is under way there. */
@@ -462,7 +470,7 @@ acknowledged_await(struct moving *moving, enum nam_rpc_view_change what)
 				"server %u was given up meanwhile; try again", member->id);
 		if (view->acknowledged >= moving->number)
 			return 0;
-		ended_fence(moving); /* SUSPENDS */
+		nam__changer_ended_fence(&moving->changer, moving->deadline_ns); /* SUSPENDS */
 		nam__changer_delay(&moving->changer, client, sizeof(client)); /* SUSPENDS */
 		if (is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
@@ -474,7 +482,7 @@ acknowledged_await(struct moving *moving, enum nam_rpc_view_change what)
 	}
 }
 
-/* By compare-and-set: from here on the successor has the memory. */
+/* By compare-and-set: from here on the successor has the memory, or what is written to it. */
 NAM_FIBER_FN static int
 decide(struct moving *moving)
 {
@@ -485,13 +493,14 @@ decide(struct moving *moving)
 	to.boot = moving->new->servers[0].boot;
 	(void)snprintf(to.address, sizeof(to.address), "%s", moving->address);
 	for (;;) {
-		rc = nam__changer_change(&moving->changer, NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
+		rc = nam__changer_change(&moving->changer, moving->what == NAM__SUCCESSOR_BACKS ?
+			NAM_RPC_VIEW_BACKED : NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
 		nam_race_point("move.decided");
 		if (!rc)
 			rc = look(moving, &member); /* SUSPENDS */
 		if (rc)
 			return rc;
-		if (member->boot == to.boot)
+		if (place_of(moving, member) == to.boot)
 			return 0;
 		if (!is_ours(moving, member) || is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "the move of memory "
@@ -657,20 +666,21 @@ steps(struct moving *moving)
 	if (rc)
 		return rc;
 	moving->moved.view = moving->changer.view->head.number;
-	if (!moving->moved.already)
+	if (!moving->moved.already && moving->what == NAM__SUCCESSOR_MOVES)
 		retire(moving); /* SUSPENDS */
 	return 0;
 }
 
 int
 nam__server_move(const struct nam_client_options *options, struct nam__view_store *store,
-	const char *address, nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
-	struct nam_diag *diag)
+	enum nam__successor what, const char *address, nam_server_move_fn fn, void *arg,
+	struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
 	struct nam_client_options one = *options;
 	struct nam_cluster *seeds = NULL, *new = NULL;
 	struct moving moving = {
 		.changer = { .options = options, .store = store, .diag = diag },
+		.what = what,
 		.fn = fn,
 		.arg = arg,
 	};
@@ -705,8 +715,9 @@ free_clusters:
 	return rc;
 }
 
-int
-nam_server_move(const struct nam_client_options *options, const char *address,
+/* The lead decides. */
+static int
+by_itself(const struct nam_client_options *options, enum nam__successor what, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
 	struct nam__view_store *store = nam__view_store_embedded(0);
@@ -714,7 +725,22 @@ nam_server_move(const struct nam_client_options *options, const char *address,
 
 	if (!store)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = nam__server_move(options, store, address, fn, arg, ret_moved, diag); /* SUSPENDS */
+	rc = nam__server_move(options, store, what, address, fn, arg, ret_moved,
+		diag); /* SUSPENDS */
 	store->ops->close(store);
 	return rc;
+}
+
+int
+nam_server_move(const struct nam_client_options *options, const char *address,
+	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
+{
+	return by_itself(options, NAM__SUCCESSOR_MOVES, address, fn, arg, ret_moved, diag);
+}
+
+int
+nam_server_back(const struct nam_client_options *options, const char *address,
+	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
+{
+	return by_itself(options, NAM__SUCCESSOR_BACKS, address, fn, arg, ret_moved, diag);
 }

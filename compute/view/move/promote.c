@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * promote.c -- a backup gets the place of a process that has ended; or a member has none any more.
+ *
+ * PROMOTE: clients end what they have sent to the backup, take their locks there, and acknowledge.
+ * MOVED: they go on at the backup.  A steward that ends in between leaves the rest to the next one.
+ */
+#include "promote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/race.h"
+#include "compute/view/changer.h"
+#include "compute/view/lead.h"
+#include "compute/worker/worker.h"
+
+struct promoting {
+	struct nam__changer changer;
+	uint32_t id;
+	uint64_t deadline_ns;
+};
+
+/* A failure, or *ret_member as the view has it now. */
+NAM_FIBER_FN static int
+look(struct promoting *promoting, const struct nam_view_member **ret_member)
+{
+	int rc = nam__changer_take(&promoting->changer); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	*ret_member = nam__cluster_view_find(promoting->changer.view, promoting->id);
+	if (!*ret_member)
+		return nam_diag_set(promoting->changer.diag, -NAM_E_CLUSTER,
+			"the cluster has no memory server %u", promoting->id);
+	return 0;
+}
+
+/* Silence proves nothing: 0 only if that process has ended. */
+static int
+ended_check(const struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam_client *asker = NULL;
+	struct nam_diag diag = { "" };
+	int rc = nam__asker_open(promoting->changer.options, member->address, 0, false, &asker,
+		&diag);
+	bool ended = rc ? nam__asked_ended(asker, rc) : asker->servers[0].boot != member->boot;
+
+	if (asker)
+		nam__client_free(asker);
+	return ended ? 0 : nam_diag_set(promoting->changer.diag, rc ?: -NAM_E_VIEW,
+		"the process of memory server %u at %s has not ended, as far as is known (%s): end "
+		"it first", member->id, member->address, rc ? diag.text : "it answers");
+}
+
+/* One step; 1: the backup has the place. */
+NAM_FIBER_FN static int
+promote_step(struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam__changer *changer = &promoting->changer;
+	struct nam_view_member to = *member;
+	char client[128];
+	int rc;
+
+	if (member->state == NAM_VIEW_PROMOTING &&
+		changer->view->acknowledged >= changer->view->head.number) {
+		to.boot = member->backup;
+		memcpy(to.address, member->backup_address, sizeof(to.address));
+		nam_race_point("promote.acknowledged");
+		return nam__changer_change(changer, NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
+	}
+	if (member->state != NAM_VIEW_PROMOTING) {
+		rc = ended_check(promoting, member);
+		return rc ?: nam__changer_change(changer, NAM_RPC_VIEW_PROMOTE,
+			member); /* SUSPENDS */
+	}
+	nam__changer_ended_fence(changer, promoting->deadline_ns); /* SUSPENDS */
+	if (nam_now_ns() < promoting->deadline_ns) {
+		nam_sleep_ns(NAM__CHANGER_PAUSE_NS / 5);
+		return 0;
+	}
+	nam__changer_delay(changer, client, sizeof(client)); /* SUSPENDS */
+	return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "%s has not acknowledged that "
+		"memory server %u has ended: it is stopped or slow; let it go on or end it, and "
+		"try again", client, promoting->id);
+}
+
+NAM_FIBER_FN static int
+promote(struct promoting *promoting)
+{
+	const struct nam_view_member *member;
+	uint64_t backup = 0;
+	int rc;
+
+	for (;;) {
+		rc = look(promoting, &member); /* SUSPENDS */
+		if (rc || (backup && member->boot == backup))
+			return rc;
+		if (!member->backup)
+			return nam_diag_set(promoting->changer.diag, -NAM_E_CLUSTER,
+				"memory server %u has no backup, or that has its place already: "
+				"see namctl status", member->id);
+		backup = member->backup;
+		rc = promote_step(promoting, member); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+}
+
+NAM_FIBER_FN static int
+unback(struct promoting *promoting)
+{
+	const struct nam_view_member *member;
+	struct nam_view_member asked;
+	int rc;
+
+	for (;;) {
+		rc = look(promoting, &member); /* SUSPENDS */
+		if (rc || !member->backup)
+			return rc;
+		if (member->state == NAM_VIEW_PROMOTING || nam_now_ns() >= promoting->deadline_ns)
+			return nam_diag_set(promoting->changer.diag, -NAM_E_VIEW, "the backup of "
+				"memory server %u gets its place", member->id);
+		asked = *member;
+		asked.boot = member->backup;
+		rc = nam__changer_change(&promoting->changer, NAM_RPC_VIEW_UNBACKED,
+			&asked); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+}
+
+static int
+with_lead(const struct nam_client_options *options, struct nam__view_store *store, uint32_t id,
+	int (*fn)(struct promoting *promoting), struct nam_diag *diag)
+{
+	struct promoting promoting = {
+		.changer = { .options = options, .store = store, .diag = diag },
+		.id = id,
+	};
+	struct nam_cluster *seeds = NULL;
+	int rc = nam__cluster_read(options, &seeds, diag);
+
+	if (!rc)
+		rc = nam__lead_find(options, seeds, NULL, &promoting.changer.lead,
+			diag); /* SUSPENDS */
+	if (!rc) {
+		promoting.deadline_ns = nam_now_ns() +
+			promoting.changer.lead->options.timeout_ms * 1000000ull;
+		rc = fn(&promoting); /* SUSPENDS */
+	}
+	if (promoting.changer.lead)
+		nam__client_free(promoting.changer.lead);
+	free(promoting.changer.view);
+	free(seeds);
+	return rc;
+}
+
+int
+nam__server_promote(const struct nam_client_options *options, struct nam__view_store *store,
+	uint32_t id, struct nam_diag *diag)
+{
+	return with_lead(options, store, id, promote, diag); /* SUSPENDS */
+}
+
+int
+nam__server_unback(const struct nam_client_options *options, struct nam__view_store *store,
+	uint32_t id, struct nam_diag *diag)
+{
+	return with_lead(options, store, id, unback, diag); /* SUSPENDS */
+}
+
+/* ---- the lead decides by itself -------------------------------------------------------------- */
+
+static int
+by_itself(const struct nam_client_options *options, uint32_t id,
+	int (*fn)(struct promoting *promoting), struct nam_diag *diag)
+{
+	struct nam__view_store *store = nam__view_store_embedded(0);
+	int rc;
+
+	if (!store)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
+	rc = with_lead(options, store, id, fn, diag); /* SUSPENDS */
+	store->ops->close(store);
+	return rc;
+}
+
+int
+nam_server_promote(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
+{
+	return by_itself(options, id, promote, diag); /* SUSPENDS */
+}
+
+int
+nam_server_unback(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
+{
+	return by_itself(options, id, unback, diag); /* SUSPENDS */
+}
