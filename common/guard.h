@@ -179,6 +179,11 @@
 	X(NOTE_QUIET, "note-quiet", "the same, of a write that was under way")                      \
 	X(NOTE_LAST, "note-last", "the same, of the last writes before a move")                     \
 	X(NOTE_LOST, "note-lost", "the same, of a client that has died")                            \
+	X(BACKUP_FIRST, "backup-first", "a promoted backup that lacks a write")                     \
+	X(BACKUP_DECIDES, "backup-decides", "a word that is older at a promoted backup")            \
+	X(POSTED_AGAIN, "posted-again", "changes of which a promoted backup lacks a part")          \
+	X(LOCKS_AGAIN, "locks-again", "two writers of a node, after a promotion")                   \
+	X(BACKUP_RUNS, "backup-runs", "blocks that a promoted backup gives out again")              \
 	X(NOTE_SERVED, "note-served", "the same, of a write of a memory server")                    \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 

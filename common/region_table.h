@@ -62,6 +62,19 @@ nam_region_rkey(const struct nam_region *region)
 	return atomic_load_explicit(&region->rkey, memory_order_relaxed);
 }
 
+/* The region that has a remote address by that key, or NULL.  Regions follow one another. */
+static inline const struct nam_region *
+nam_region_block_at(const struct nam_region_block *block, uint32_t rkey, uint64_t remote)
+{
+	for (uint32_t i = 0; i < NAM_REGIONS_PER_SERVER && block->regions[i].bytes; i++) {
+		const struct nam_region *region = &block->regions[i];
+
+		if (nam_region_rkey(region) == rkey && remote - region->remote < region->bytes)
+			return region;
+	}
+	return NULL;
+}
+
 /* Acquire: pairs with nam_region_table_publish(). */
 static inline const struct nam_region_block *
 nam_region_table_block(const struct nam_region_table *table, uint32_t server_id)

@@ -56,11 +56,13 @@ enum nam_wr_flag {
 	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
 };
 
+#define NAM_WR_LOCK 1u		/* an ATOMIC on a lock word: see compute/worker/mirror.h */
+
 /* A work request.  One cache line. */
 struct nam_wr {
 	uint8_t op;		/* enum nam_wr_op */
 	uint8_t flags;		/* enum nam_wr_flag */
-	uint16_t reserved;
+	uint16_t hint;		/* NAM_WR_LOCK, or 0; not the provider's */
 	uint32_t bytes;		/* 8 for atomics */
 	uint64_t remote;	/* inside the registration named by rkey; 8-aligned for atomics */
 	uint32_t rkey;

@@ -38,13 +38,16 @@ struct nam__server {
 	uint32_t id;
 	uint32_t regions_count;
 	_Atomic uint64_t boot;		/* of that process */
+	_Atomic uint64_t backup;	/* the boot of its backup; 0: it has none (backups.h) */
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
-	atomic_int lost;		/* why any worker has seen it close; never cleared */
+	/* Why any worker has seen it close; never cleared.  Behind a gate: until a view follows. */
+	atomic_int lost, ended_behind_gate;
 	bool told_lost;			/* the lead knows that; epoch thread only */
 	/* Whether the lead was asked if that was because of a fence, and has answered. */
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */
 	struct nam_colocated *colocated_before;	/* of processes that had its memory before */
+	bool stands_by;			/* it is a backup, in one of the last slots */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
@@ -85,7 +88,9 @@ struct nam_client {
 	uint32_t domains_count;
 	uint32_t caps;			/* what every server's provider promises */
 	struct nam_region_table regions;
-
+	struct nam_region_table backups;	/* of the backups of members: backups.h */
+	atomic_uint backed;		/* members with a backup; then: in place of qp_post */
+	int (*post_backed)(struct nam_qp *, const struct nam_wr *, unsigned);
 	uint16_t id;			/* owner in lock words */
 	uint16_t incarnation;
 	uint8_t voucher[NAM_VOUCHER_BYTES];	/* under `mutex`: compute/auth/credentials.h */
@@ -281,13 +286,6 @@ nam__server_has(const struct nam_client *client, uint32_t slot, uint64_t raw, ui
 	return region && region->server == slot && raw && !nam_gaddr_tag(at) &&
 	       nam_gaddr_offset(at) <= region->bytes &&
 	       bytes <= region->bytes - nam_gaddr_offset(at);
-}
-
-/* Whether a slot has a server.  Until it is published, only the thread that appended it asks. */
-static inline bool
-nam__slot_has_server(const struct nam_client *client, uint32_t slot)
-{
-	return slot < NAM_SERVERS_MAX && client->servers[slot].ops;
 }
 
 /* colocated.c: later connections READ a server's memory directly, if that is this host's. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backup/backups.h"
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
@@ -140,6 +141,7 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 	/* Its own connection to the earlier process is behind the gate. */
 	nam__gate_drop(client->epoch_worker);
 	server->boot = member->boot;
+	atomic_store_explicit(&server->ended_behind_gate, 0, memory_order_relaxed);
 	nam__colocated_leave(server);
 	if (atomic_load_explicit(&server->lost, memory_order_relaxed)) {
 		server->told_lost = false;
@@ -184,9 +186,10 @@ member_follow(struct nam_client *client, const struct nam_view_member *member)
 	} else if (!same) {
 		rc = nam__member_install(client, member, &diag); /* SUSPENDS */
 	}
-	if (rc)
-		return rc;
-	return nam__member_note(client, member);
+	if (!rc && member->state != NAM_VIEW_JOINING)
+		rc = nam__backup_follow(client, client->slot_of_id[member->id], member,
+			&diag); /* SUSPENDS */
+	return rc ?: nam__member_note(client, member);
 }
 
 /* Nothing is allocated at a memory server that did not come UP after all. */
@@ -235,7 +238,7 @@ number_follow(struct nam_client *client, uint64_t number)
 		leaving = nam_view_leaving(&view->head, view->members);
 		nam_race_point("view.installed");
 		closed = !leaving || is_quiet(client, leaving);
-		if (leaving && closed)
+		if (!rc && leaving && closed)
 			rc = notes_pass(client, leaving); /* SUSPENDS */
 	}
 	if (!rc && closed)

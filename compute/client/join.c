@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compute/backup/backups.h"
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
@@ -275,7 +276,8 @@ view_settled_get(struct nam_client *client, uint64_t deadline_ns,
 
 		if (rc)
 			return rc;
-		moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING);
+		moving = nam_view_in_state(&view->head, view->members, NAM_VIEW_MOVING) ?:
+			nam_view_in_state(&view->head, view->members, NAM_VIEW_PROMOTING);
 		if (!moving)
 			break;
 		if (nam_now_ns() >= deadline_ns) {
@@ -390,7 +392,8 @@ member_take(struct nam_client *client, uint32_t seeds, struct nam__cluster_view 
 		return member_renew(client, view, member, diag); /* SUSPENDS */
 	if (server->boot != member->boot)
 		return -NAM_E_FABRIC_CONNECT;
-	return nam__member_note(client, member);
+	rc = nam__backup_follow(client, slot, member, diag); /* SUSPENDS */
+	return rc ?: nam__member_note(client, member);
 }
 
 /* Each memory server of the list is a member: others do not know its regions (C20). */

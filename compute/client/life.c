@@ -68,6 +68,7 @@ nam__client_new(const struct nam_client_options *options)
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_mutex_init(&client->holders_mutex, NULL);
 	nam_region_table_init(&client->regions);
+	nam_region_table_init(&client->backups);
 	return client;
 }
 
@@ -81,6 +82,7 @@ nam__client_free(struct nam_client *client)
 	nam__notes_free(client);
 	nam__lock_table_free(client->locks);
 	nam_region_table_free(&client->regions);
+	nam_region_table_free(&client->backups);
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		nam__colocated_forget(&client->servers[i]);
 	for (uint32_t i = 0; i < client->domains_count; i++)

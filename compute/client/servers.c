@@ -99,7 +99,7 @@ nam__server_append(struct nam_client *client, const char *address, uint32_t *ret
 	struct nam__server *server;
 	int rc;
 
-	if (slot == NAM_SERVERS_MAX)
+	if (slot == NAM_SERVERS_MAX || client->servers[slot].stands_by)
 		return nam_diag_set(diag, -NAM_E_LIMIT,
 			"no room for the memory server at %s: a client knows %u at the most",
 			address, NAM_SERVERS_MAX);
@@ -155,7 +155,12 @@ int
 nam__member_note(struct nam_client *client, const struct nam_view_member *member)
 {
 	uint32_t slot = client->slot_of_id[member->id];
+	int none = 0, ended = 0;
 
+	if (member->state == NAM_VIEW_UP)
+		ended = atomic_exchange(&client->servers[slot].ended_behind_gate, 0);
+	if (ended && !member->backup)
+		atomic_compare_exchange_strong(&client->servers[slot].lost, &none, ended);
 	if (!atomic_load_explicit(&client->servers[slot].lost, memory_order_relaxed))
 		state_note(&client->servers[slot], member);
 	/* C30 */

@@ -171,7 +171,8 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	if (client->reads_only && !(client->caps & NAM_CAP_READER_SHARE))
 		transport = NAM_TRANSPORT_SRQ;
 	/* The epoch thread's worker, and a client without an id, needs only a few requests. */
-	if (client->id && worker != client->epoch_worker && transport > NAM_TRANSPORT_SRQ) {
+	if (client->id && worker != client->epoch_worker && transport > NAM_TRANSPORT_SRQ &&
+		!server->stands_by) {
 		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
 			&worker->mailboxes[slot]);
 		if (rc)
@@ -262,6 +263,7 @@ nam__worker_free(struct nam_worker *worker)
 		worker->rq->ops->rq_destroy(worker->rq);
 	if (worker->cq)
 		worker->cq->ops->cq_destroy(worker->cq);
+	nam__mirror_free(worker);
 	nam__buffers_free(worker);
 	free(worker->async_done);
 	free(worker->qps);

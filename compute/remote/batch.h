@@ -10,6 +10,10 @@
 /* Post what was collected, to make room for more; nam_batch_await() awaits all of it. */
 void nam__batch_post(struct nam_batch *batch);
 
+/* nam_batch_cas() of a lock word (C31). */
+void nam__batch_lock_cas(struct nam_batch *batch, struct nam_gaddr at, uint64_t compare,
+	uint64_t swap, uint64_t *local_old);
+
 /* A READ; where all are known at once, nam__reads_await() writes each request once. */
 struct nam__read {
 	struct nam_gaddr at;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "compute/view/presence.h"
+#include "compute/backup/again.h"
 #include "lock_slot.h"
 
 /* For a slot that another thread's task has; one of this thread wakes its waiters. */
@@ -40,6 +41,7 @@ nam__lock_table_new(struct nam__lock_table **ret_table)
 	if (!table)
 		return -ENOMEM;
 	memset(table, 0, sizeof(*table));
+	(void)pthread_mutex_init(&table->mutex, NULL);
 	*ret_table = table;
 	return 0;
 }
@@ -47,7 +49,44 @@ nam__lock_table_new(struct nam__lock_table **ret_table)
 void
 nam__lock_table_free(struct nam__lock_table *table)
 {
+	if (table)
+		(void)pthread_mutex_destroy(&table->mutex);
 	free(table);
+}
+
+/* ---- words without a slot (C32) --------------------------------------------------------- */
+
+void
+nam__unqueued_word_note(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, bool locked)
+{
+	struct nam__lock_table *table = worker->client->locks;
+	uint64_t raw = nam_gaddr_untagged(at).raw;
+	struct nam__unqueued_word *place = NULL;
+
+	pthread_mutex_lock(&table->mutex);
+	for (unsigned i = 0; i < NAM__UNQUEUED_WORDS_MAX; i++) {
+		struct nam__unqueued_word *one = &table->unqueued[i];
+
+		if (one->at == raw || (!one->at && !place))
+			place = one;
+		if (one->at == raw)
+			break;
+	}
+	if (place)
+		*place = (struct nam__unqueued_word){ raw, word, locked };
+	pthread_mutex_unlock(&table->mutex);
+}
+
+void
+nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at)
+{
+	struct nam__lock_table *table = worker->client->locks;
+
+	pthread_mutex_lock(&table->mutex);
+	for (unsigned i = 0; i < NAM__UNQUEUED_WORDS_MAX; i++)
+		if (table->unqueued[i].at == nam_gaddr_untagged(at).raw)
+			table->unqueued[i].at = 0;
+	pthread_mutex_unlock(&table->mutex);
 }
 
 /* ---- the slot ----------------------------------------------------------------------------- */
@@ -235,7 +274,8 @@ handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 	slot->handed_at = NAM_GADDR_NULL;
 	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
 		nam__lock_queue_pass(worker, nam__lock_slot_number(at), word);
-	rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
+	rc = nam__lock_word_cas(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
+	atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	return rc || old == word ? rc : -NAM_E_FENCED;
 }
 
@@ -291,7 +331,7 @@ int
 nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 {
 	uint64_t seen;
-	int rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
+	int rc = nam__lock_word_cas(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -323,11 +363,12 @@ struct attempt {
  * whole image of the past.  There the READ waits for the CAS (C11).
  */
 NAM_FIBER_FN static int
-try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
+try_once(struct nam_worker *worker, const struct attempt *attempt)
 {
 	bool in_order = (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ) ||
 			!NAM_GUARD(READ_PASSED_CAS);
 	struct nam__doorbell doorbell;
+	uint32_t moves;
 	int rc;
 
 	nam__doorbell_init(&doorbell, worker, attempt->at);
@@ -335,8 +376,12 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	if (in_order)
 		nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
+	moves = doorbell.moves;
 	/* C10: the lock is held only if the CAS found the word free. */
 	if (!NAM_GUARD(LOCK_CAS))
+		*attempt->old = attempt->free_word;
+	/* C32: this CAS was carried out before, by the same process or by an earlier one. */
+	if (!rc && *attempt->old == attempt->word)
 		*attempt->old = attempt->free_word;
 	if (rc || *attempt->old != attempt->free_word)
 		return rc;
@@ -347,11 +392,25 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
 		*(const uint64_t *)attempt->image != attempt->word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
+		if (worker->moves != moves)
+			return -EAGAIN;
 		if (reads >= NAM__LOCK_READS_MAX)
 			return nam__lock_unseen(worker, attempt->at, attempt->word); /* SUSPENDS */
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
 	}
+	return rc;
+}
+
+/* C32: if the process ends behind the CAS, another one has the memory that is READ, and no lock. */
+NAM_FIBER_FN static int
+try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
+{
+	int rc;
+
+	do
+		rc = try_once(worker, attempt); /* SUSPENDS */
+	while (rc == -EAGAIN);
 	return rc;
 }
 
@@ -371,8 +430,13 @@ nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old
 
 	if (!attempt.old)
 		return -ENOMEM;
+	nam__unqueued_word_note(worker, at, word, false);
 	rc = try_lock_and_read(worker, &attempt); /* SUSPENDS */
 	*ret_seen = *attempt.old;
+	if (!rc && *ret_seen == old)
+		nam__unqueued_word_note(worker, at, word, true);
+	else
+		nam__unqueued_word_forget(worker, at);
 	nam_buffer_give(worker, attempt.old, 8);
 	return rc;
 }
@@ -388,6 +452,8 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 		return -NAM_E_LOCK_ORPHANED;
 	rc = recovery->take(worker, recovery->arg, attempt->at, dead, attempt->word,
 		attempt->image); /* SUSPENDS */
+	/* The slot knows of it from now on. */
+	nam__unqueued_word_forget(worker, attempt->at);
 	if (!rc)
 		*attempt->old = NAM_LOCK_FREE;
 	return rc;
@@ -560,6 +626,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	} else {
 		slot->handovers = 0;
 		attempt.word = nam__lock_word_new(worker);
+		atomic_store_explicit(&slot->word, attempt.word, memory_order_relaxed);
 		rc = remote_lock(worker, &attempt); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
@@ -571,6 +638,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 		.old = attempt.old,
 		.slot = number,
 	};
+	nam__lock_is_held(worker, ret_lock);
 	return 0;
 
 leave_slot:
@@ -581,13 +649,24 @@ leave_slot:
 	return rc;
 }
 
+static bool
+in_vain(struct nam_worker *worker, const struct nam__lock *lock)
+{
+	uint16_t slot = nam__server_slot(worker->client, lock->at);
+
+	return slot != NAM__NO_SLOT && nam__posted_in_vain(worker, slot, lock->moves);
+}
+
 int
 nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc)
 {
+	/* C32: the caller goes for it anew, at the backup. */
+	if (in_vain(worker, lock)) {
+		rc = 0;
 	/* Taken, but the READ did not show it: give it back, for the next client. */
-	if (!rc && *lock->old == NAM_LOCK_FREE) {
+	} else if (!rc && *lock->old == NAM_LOCK_FREE) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
-		rc = nam_cas_await(worker, lock->at, lock->word, NAM_LOCK_FREE,
+		rc = nam__lock_word_cas(worker, lock->at, lock->word, NAM_LOCK_FREE,
 			lock->old); /* SUSPENDS */
 		if (!rc && *lock->old != lock->word)
 			rc = -NAM_E_FENCED;

@@ -41,6 +41,7 @@ struct nam__lock {
 	uint64_t *old;		/* where the CAS that releases it will report */
 	struct nam__lock_request *combined;	/* carried out under this lock, not ended yet */
 	uint32_t slot;
+	uint32_t moves;		/* the worker's, as it was posted */
 };
 
 enum nam__lock_result {
@@ -145,6 +146,11 @@ NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
 NAM_FIBER_FN int nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at,
 	uint64_t word) NAM_MUST_CHECK;
 
+/* C32: a word that is gone for without a slot; then that it is held; and its end. */
+void nam__unqueued_word_note(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
+	bool locked);
+void nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at);
+
 /* The client that a lock word names, as the first memory server knows it. */
 struct nam__lock_holder {
 	uint64_t word;
@@ -188,7 +194,18 @@ NAM_FIBER_FN int nam__owner_word_enter(struct nam_worker *worker, struct nam_gad
 NAM_FIBER_FN int nam__owner_word_leave(struct nam_worker *worker, struct nam_gaddr at,
 	uint32_t offset, uint64_t word) NAM_MUST_CHECK;
 
-/* remote.c: nam_cas_await() of the word at `offset`, which may begin no unit of 64 bytes. */
+/* remote.c: a CAS of a lock word, at the member only: its backup has none (C31). */
+NAM_FIBER_FN int nam__lock_word_cas(struct nam_worker *worker, struct nam_gaddr at,
+	uint64_t compare, uint64_t swap, uint64_t *ret_old) NAM_MUST_CHECK;
+/*
+ * The same of the word at `offset`.
+ *
+ * @hint	NAM_WR_LOCK; 0: refused if the member has a backup, with -NAM_E_FABRIC_CAPABILITY
+ */
+NAM_FIBER_FN int nam__member_word_cas(struct nam_worker *worker, uint16_t hint,
+	struct nam_gaddr at, uint32_t offset, uint64_t compare, uint64_t swap,
+	uint64_t *ret_old) NAM_MUST_CHECK;
+/* backup/backed.c: nam_cas_await() of the word at `offset`, which may begin no unit of 64 bytes. */
 NAM_FIBER_FN int nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
 	uint64_t compare, uint64_t swap, uint64_t *ret_seen) NAM_MUST_CHECK;
 

@@ -22,6 +22,8 @@ struct nam__lock_slot {
 	struct nam__lock_request *_Atomic asked;	/* newest first */
 	atomic_uint_fast64_t at;	/* what the holder goes for or holds; 0: it is passed on */
 	atomic_uint queued;		/* other clients that asked for it: lock_queue.h */
+	atomic_uint_fast64_t word;	/* with which the holder went for `at` last */
+	atomic_bool locked;		/* `at` is held with it, or handed over (C32) */
 	atomic_bool passed;		/* a word was passed to another client lately */
 	/* The rest belongs to the holder of the slot. */
 	uint32_t handovers;
@@ -42,7 +44,17 @@ struct nam__slot_waiter {
 	const struct nam__lock_request *request;	/* or NULL */
 };
 
+/* A word that a task goes for, or has, without a slot. */
+struct nam__unqueued_word {
+	uint64_t at;			/* 0: none */
+	uint64_t word;
+	bool locked;
+};
+#define NAM__UNQUEUED_WORDS_MAX 64u
+
 struct nam__lock_table {
+	pthread_mutex_t mutex;		/* of `unqueued` */
+	struct nam__unqueued_word unqueued[NAM__UNQUEUED_WORDS_MAX];
 	struct nam__lock_slot slots[NAM__LOCK_SLOTS];
 	struct nam__lock_queue queues[NAM__LOCK_SLOTS];
 };
@@ -137,12 +149,22 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	lock->at = word_at;
 	lock->slot = number;
 	lock->word = nam__lock_word_new(worker);
+	atomic_store_explicit(&slot->word, lock->word, memory_order_relaxed);
 	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, lock->word, lock->old);
 	nam__doorbell_read(&doorbell, image, bytes);
 	nam__doorbell_post(&doorbell);
+	lock->moves = doorbell.moves;
 	if (!task->pending)
 		nam__task_ready(worker, task);	/* it failed; task->rc says how */
 	return true;
+}
+
+/* C32: it is held, so the client takes it at a backup that gets the member's place. */
+static inline void
+nam__lock_is_held(struct nam_worker *worker, const struct nam__lock *lock)
+{
+	atomic_store_explicit(&worker->client->locks->slots[lock->slot].locked, true,
+		memory_order_relaxed);
 }
 
 /**
@@ -162,8 +184,10 @@ nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam_
 		*lock->old = NAM_LOCK_FREE;
 	/* C11: the image counts only if it shows this lock. */
 	if (__builtin_expect(!rc && *lock->old == NAM_LOCK_FREE &&
+		    lock->moves == worker->moves &&
 		    (*(const uint64_t *)image == lock->word || !NAM_GUARD(READ_PASSED_CAS) ||
 			    !NAM_GUARD(LOCK_CAS)), 1)) {
+		nam__lock_is_held(worker, lock);
 		nam_race_point("lock.taken");
 		return 0;
 	}
@@ -211,6 +235,8 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	if (!hand_over)
 		nam__lock_queued_see_to(worker, slot, lock);
 	/* After a failure writes may be missing or under way, so the node stays locked. */
+	if (!hand_over)
+		atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	if (hand_over && !rc) {
 		slot->handovers++;
 		slot->handed_at = lock->at;

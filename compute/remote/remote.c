@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backup/again.h"
 #include "compute/remote/batch.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
@@ -98,6 +99,17 @@ nam_batch_cas(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_byte
 }
 
 void
+nam__batch_lock_cas(struct nam_batch *batch, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *local_old)
+{
+	uint32_t count = batch->count;
+
+	nam_batch_cas(batch, at, 0, compare, swap, local_old);
+	if (batch->count > count)
+		batch->wrs[count].hint = NAM_WR_LOCK;
+}
+
+void
 nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
 	uint64_t add, uint64_t *local_old)
 {
@@ -131,12 +143,24 @@ batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, uns
 	return true;
 }
 
+/* C32: some have waited until they could be posted, so that one of those moves does not matter. */
+static void
+batch_late_note(struct nam_batch *batch, uint16_t slot)
+{
+	for (uint32_t i = 0; i < batch->count; i++)
+		if (batch->servers[i] == slot) {
+			batch->late |= 1ull << i;
+			batch->late_moves[i] = batch->worker->moves;
+		}
+}
+
 /* The batch touches several servers: collect the requests of each, in their order. */
 static __attribute__((noinline)) bool
 batch_post_scattered(struct nam_batch *batch)
 {
 	struct nam_wr run[NAM_BATCH_MAX];
 	bool posted[NAM_BATCH_MAX] = { false }, sent = false;
+	uint32_t moves;
 
 	for (uint32_t first = 0; first < batch->count; first++) {
 		unsigned count = 0;
@@ -149,7 +173,10 @@ batch_post_scattered(struct nam_batch *batch)
 			run[count++] = batch->wrs[i];
 			posted[i] = true;
 		}
+		moves = batch->worker->moves;
 		sent |= batch_post_run(batch->worker, batch->servers[first], run, count);
+		if (__builtin_expect(moves != batch->worker->moves, 0))
+			batch_late_note(batch, batch->servers[first]);
 	}
 	return sent;
 }
@@ -172,8 +199,44 @@ nam__batch_post(struct nam_batch *batch)
 	batch->sent |= __builtin_expect(one_server, 1) ?
 		batch_post_run(batch->worker, batch->servers[0], batch->wrs, batch->count) :
 		batch_post_scattered(batch);
+	if (__builtin_expect(one_server && batch->moves != batch->worker->moves, 0))
+		batch_late_note(batch, batch->servers[0]);
 	batch->posted = true;
 	batch->count = 0;
+}
+
+int
+nam__doorbell_again(struct nam__doorbell *doorbell, uint32_t count, int rc)
+{
+	struct nam_worker *worker = doorbell->worker;
+
+	while ((rc || doorbell->moves != worker->moves) &&
+		nam__posted_in_vain(worker, (uint32_t)doorbell->server, doorbell->moves)) {
+		doorbell->count = count;
+		nam__doorbell_post(doorbell);
+		rc = nam__task_await(worker); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* Of the first `count` requests, those that were posted in vain become the batch. */
+static bool
+batch_vain_keep(struct nam_batch *batch, uint32_t count)
+{
+	uint64_t late = batch->late;
+
+	batch->count = 0;
+	batch->late = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t moves = late >> i & 1 ? batch->late_moves[i] : batch->moves;
+
+		if (!nam__posted_in_vain(batch->worker, batch->servers[i], moves))
+			continue;
+		batch->wrs[batch->count] = batch->wrs[i];
+		batch->wrs[batch->count].flags = 0;
+		batch->servers[batch->count++] = batch->servers[i];
+	}
+	return batch->count;
 }
 
 int
@@ -181,6 +244,7 @@ nam_batch_await(struct nam_batch *batch)
 {
 	struct nam_worker *worker = batch->worker;
 	uint64_t pin = nam__request_pin(worker);
+	uint32_t count = batch->posted ? 0 : batch->count;
 	int rc, failed = 0;
 
 	nam__batch_post(batch);
@@ -189,9 +253,24 @@ nam_batch_await(struct nam_batch *batch)
 		worker->current->counters->round_trips += batch->sent;
 		failed = nam__task_await(worker); /* SUSPENDS */
 	}
+	/* C32 */
+	while (__builtin_expect(failed || batch->moves != worker->moves, 0) &&
+		batch_vain_keep(batch, count)) {
+		count = batch->count;
+		nam__batch_post(batch);
+		failed = nam__task_await(worker); /* SUSPENDS */
+	}
 	nam__request_unpin(worker, pin);
 	nam_batch_init(batch, worker);
 	return rc ? rc : failed;
+}
+
+bool
+nam__read_in_vain(struct nam_worker *worker, struct nam_gaddr at, uint32_t moves)
+{
+	uint16_t slot = nam__server_slot(worker->client, at);
+
+	return slot != NAM__NO_SLOT && nam__posted_in_vain(worker, slot, moves);
 }
 
 /* ---- READs, all at hand ------------------------------------------------------------------- */
@@ -327,15 +406,14 @@ reads_post_in_order(struct nam_worker *worker, const struct nam__read *reads, ui
 	return 0;
 }
 
-int
-nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
+NAM_FIBER_FN static inline int
+reads_once(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
 {
 	struct nam_wr wrs[NAM_BATCH_MAX];
 	uint32_t servers[NAM_BATCH_MAX], done = 0;
 	int nearby;
 	bool sent = false;
 
-	assert(count <= NAM_BATCH_MAX);
 	if (worker->in_post_order) {
 		int rc = reads_post_in_order(worker, reads, count);
 
@@ -356,6 +434,27 @@ nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint3
 	return nam__task_await(worker); /* SUSPENDS */
 }
 
+int
+nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
+{
+	uint32_t moves = worker->moves;
+	int rc;
+
+	assert(count <= NAM_BATCH_MAX);
+	rc = reads_once(worker, reads, count); /* SUSPENDS */
+	while (__builtin_expect(rc || moves != worker->moves, 0)) {
+		bool vain = false;
+
+		for (uint32_t i = 0; i < count; i++)
+			vain |= nam__read_in_vain(worker, reads[i].at, moves);
+		if (!vain)
+			break;
+		moves = worker->moves;
+		rc = reads_once(worker, reads, count); /* SUSPENDS */
+	}
+	return rc;
+}
+
 /* ---- batches of one ----------------------------------------------------------------------- */
 
 /* Resolve and post one request of the current task, and wait for it. */
@@ -363,17 +462,24 @@ static inline int
 post_one(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, struct nam_wr *wr)
 {
 	struct nam__task *task = worker->current;
-	int rc, slot = nam__resolve(worker, at, offset, wr->bytes, wr);
-	uint64_t pin;
+	uint64_t pin = nam__request_pin(worker);
+	uint32_t moves;
+	int rc, slot;
 
-	if (slot < 0)
-		return slot;
-	pin = nam__request_pin(worker);
 	wr->lkey = nam__buffer_lkey(worker, wr->local);
 	wr->context = task;
-	task->counters->round_trips++;
-	nam__post(worker, (uint32_t)slot, wr, 1);
-	rc = nam__task_await(worker); /* SUSPENDS */
+	do {
+		slot = nam__resolve(worker, at, offset, wr->bytes, wr);
+		if (slot < 0) {
+			rc = slot;
+			break;
+		}
+		task->counters->round_trips++;
+		nam__post(worker, (uint32_t)slot, wr, 1);
+		moves = worker->moves;
+		rc = nam__task_await(worker); /* SUSPENDS */
+	} while (__builtin_expect(rc || moves != worker->moves, 0) &&
+		nam__posted_in_vain(worker, (uint32_t)slot, moves));
 	nam__request_unpin(worker, pin);
 	return rc;
 }
@@ -382,10 +488,15 @@ int
 nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes)
 {
 	uint64_t pin = nam__request_pin(worker);
+	uint32_t moves;
 	int rc;
 
-	(void)nam__read_post(worker, worker->current, at, local, bytes);
-	rc = nam__task_await(worker); /* SUSPENDS */
+	do {
+		(void)nam__read_post(worker, worker->current, at, local, bytes);
+		moves = worker->moves;
+		rc = nam__task_await(worker); /* SUSPENDS */
+	} while (__builtin_expect(rc || moves != worker->moves, 0) &&
+		nam__read_in_vain(worker, at, moves));
 	nam__request_unpin(worker, pin);
 	return rc;
 }
@@ -403,9 +514,10 @@ nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *loca
 	return post_one(worker, at, 0, &wr); /* SUSPENDS */
 }
 
-static int
-atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint32_t offset,
-	uint64_t compare_or_add, uint64_t swap, uint64_t *ret_old)
+/* @hint	NAM_WR_LOCK, or 0 */
+NAM_FIBER_FN static int
+atomic_await(struct nam_worker *worker, uint8_t op, uint16_t hint, struct nam_gaddr at,
+	uint32_t offset, uint64_t compare_or_add, uint64_t swap, uint64_t *ret_old)
 {
 	int rc = nam__change_check(worker);
 	uint64_t *old = rc ? NULL : nam_buffer_take(worker, 8);
@@ -414,6 +526,7 @@ atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint32_
 	if (!old)
 		return rc ? rc : -ENOMEM;
 	request_fill(&wr, op, NAM_WR_SIGNALED, old, 8);
+	wr.hint = hint;
 	nam__wr_operands(&wr, compare_or_add, swap);
 	worker->current->counters->bytes_out += 16;
 	worker->current->counters->bytes_in += 8;
@@ -425,23 +538,25 @@ atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint32_
 }
 
 int
-nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
-	uint64_t *ret_old)
+nam__member_word_cas(struct nam_worker *worker, uint16_t hint, struct nam_gaddr at,
+	uint32_t offset, uint64_t compare, uint64_t swap, uint64_t *ret_old)
 {
-	return atomic_await(worker, NAM_WR_CAS, at, 0, compare, swap, ret_old); /* SUSPENDS */
+	return atomic_await(worker, NAM_WR_CAS, hint, at, offset, compare, swap,
+		ret_old); /* SUSPENDS */
 }
 
 int
-nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t compare,
-	uint64_t swap, uint64_t *ret_seen)
+nam__lock_word_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *ret_old)
 {
-	return atomic_await(worker, NAM_WR_CAS, at, offset, compare, swap, ret_seen); /* SUSPENDS */
+	return nam__member_word_cas(worker, NAM_WR_LOCK, at, 0, compare, swap,
+		ret_old); /* SUSPENDS */
 }
 
 int
 nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add, uint64_t *ret_old)
 {
-	return atomic_await(worker, NAM_WR_FETCH_ADD, at, 0, add, 0, ret_old); /* SUSPENDS */
+	return atomic_await(worker, NAM_WR_FETCH_ADD, 0, at, 0, add, 0, ret_old); /* SUSPENDS */
 }
 
 /* ---- rolling window ----------------------------------------------------------------------- */

@@ -103,4 +103,11 @@ struct nam__call *nam__call_find(const struct nam_worker *worker, uint64_t id);
 /* Take the call off the list and let its task go on: all calls end here (C3). */
 void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
 
+/* Whether a slot has a server.  Until it is published, only the thread that appended it asks. */
+static inline bool
+nam__slot_has_server(const struct nam_client *client, uint32_t slot)
+{
+	return slot < NAM_SERVERS_MAX && client->servers[slot].ops;
+}
+
 #endif /* NAM_COMPUTE_RPC_CALL_H */

@@ -38,7 +38,10 @@ struct nam__answering {
 	uint32_t replies;
 	bool silent;	/* a call ended at its deadline, and no reply has come since it began */
 	uint64_t boot;			/* of the process that has qps[slot] */
-	int refusal;			/* of the last attempt to connect */
+	uint32_t ended;			/* worker->moves as the last one with a backup ended */
+	bool ends;			/* requests of it have failed, and it is not closed yet */
+	int refusal;			/* of the last attempt to connect, */
+	uint64_t refusing_boot;		/* and by which process */
 	uint64_t connect_again_ns;	/* when to try again, after a failure */
 };
 

@@ -59,6 +59,7 @@ nam__doorbell_add(struct nam__doorbell *doorbell, uint8_t op, uint32_t offset_by
 
 	assert(doorbell->count <= NAM__DOORBELL_MAX);
 	nam__wr_begin(wr, op, 0);
+	wr->hint = op == NAM_WR_CAS ? NAM_WR_LOCK : 0;
 	wr->bytes = bytes;
 	wr->remote = doorbell->remote + offset_bytes;
 	wr->rkey = doorbell->rkey;
@@ -94,6 +95,7 @@ nam__doorbell_write(struct nam__doorbell *doorbell, uint32_t offset_bytes, const
 	doorbell->bytes_out += bytes;
 }
 
+/* Of a lock word. */
 static inline __attribute__((always_inline)) void
 nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_t compare,
 	uint64_t swap, uint64_t *local_old)
@@ -105,6 +107,12 @@ nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_
 	doorbell->bytes_in += 8;
 }
 
+/*
+ * remote.c: after doorbell->count requests have failed, or the gates have turned meanwhile: their
+ * result, once they have been repeated if they were posted in vain (C32).
+ */
+NAM_FIBER_FN int nam__doorbell_again(struct nam__doorbell *doorbell, uint32_t count,
+	int rc) NAM_MUST_CHECK;
 /* gates.c: memory has moved since it was resolved (C28). */
 void nam__doorbell_move(struct nam__doorbell *doorbell);
 
@@ -132,6 +140,7 @@ nam__doorbell_post(struct nam__doorbell *doorbell)
 	if (__builtin_expect(!qp || worker->qp_post(qp, doorbell->wrs, count), 0)) {
 		/* Connects, waits, or notes the failure.  Never local: it changes memory. */
 		nam__post_for(worker, task, (uint32_t)doorbell->server, doorbell->wrs, count);
+		doorbell->moves = worker->moves;
 	} else {
 		counters->doorbells++;
 		counters->work_requests += count;
@@ -148,12 +157,18 @@ nam__doorbell_post(struct nam__doorbell *doorbell)
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 nam__doorbell_await(struct nam__doorbell *doorbell)
 {
+	uint32_t count = doorbell->count;
+	int rc;
+
 	if (__builtin_expect(doorbell->server < 0, 0))
 		return doorbell->server;
-	if (!doorbell->count)
+	if (!count)
 		return 0;
 	nam__doorbell_post(doorbell);
-	return nam__task_await(doorbell->worker); /* SUSPENDS */
+	rc = nam__task_await(doorbell->worker); /* SUSPENDS */
+	if (__builtin_expect(rc || doorbell->moves != doorbell->worker->moves, 0))
+		rc = nam__doorbell_again(doorbell, count, rc); /* SUSPENDS */
+	return rc;
 }
 
 #endif /* NAM_COMPUTE_WORKER_DOORBELL_H */

@@ -89,8 +89,8 @@ take_back(struct nam_worker *worker)
 	gate->qp = NULL;
 }
 
-static void
-drop(struct nam_worker *worker, uint32_t slot)
+void
+nam__qp_drop(struct nam_worker *worker, uint32_t slot)
 {
 	struct nam_qp *qp = worker->qps[slot];
 
@@ -110,17 +110,17 @@ nam__gate_drop(struct nam_worker *worker)
 		return;
 	worker->qps[slot] = worker->gate.qp;
 	worker->gate.qp = NULL;
-	drop(worker, slot);
+	nam__qp_drop(worker, slot);
 }
 
-/* Connections to a process that has passed its memory on. */
+/* Connections to a process that has passed its memory on, or is no backup any more. */
 static void
 moved_drop(struct nam_worker *worker)
 {
-	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
+	for (uint32_t slot = 0; slot < NAM_SERVERS_MAX; slot++)
 		if (worker->qps[slot] && worker->answering[slot].boot !=
 				worker->client->servers[slot].boot)
-			drop(worker, slot);
+			nam__qp_drop(worker, slot);
 }
 
 static void
@@ -147,15 +147,16 @@ nam__gates_step(struct nam_worker *worker)
 		gate->turn = now;
 		gate->slot = slot;
 	} else if (slot != NAM__GATES_OPEN) {
-		/* If it ends now, it is not behind the gate. */
-		worker->qps[slot] = gate->qp;
+		/* If it ends now, it is not behind the gate.  Or the member has moved meanwhile. */
+		if (gate->qp)
+			worker->qps[slot] = gate->qp;
 		gate->qp = NULL;
 	}
 	if (slot == NAM__GATES_OPEN)
 		return;
 	/* It may post a request behind all others. */
 	if (atomic_load_explicit(&gate->quiet, memory_order_relaxed) != now &&
-		worker->ops->drain(worker, slot))
+		!nam__mirror_holds(&worker->mirror, slot) && worker->ops->drain(worker, slot))
 		/* Release: this thread's loads there come before others' stores. */
 		atomic_store_explicit(&gate->quiet, now, memory_order_release);
 	put_aside(worker);
@@ -170,12 +171,15 @@ nam__wrs_move(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsi
 	const struct nam_region_block *now = nam_region_table_block(&client->regions,
 		client->servers[slot].id);
 
+	/* Requests to a backup are formed as they are posted. */
+	if (client->servers[slot].stands_by)
+		return;
 	for (unsigned i = 0; now && i < count; i++) {
 		const struct nam_region_block *block = now;
 		const struct nam_region *from = NULL, *to;
 
 		while (wrs[i].op != NAM_WR_SEND && block &&
-			!(from = nam__wr_region(block, &wrs[i])))
+			!(from = nam_region_block_at(block, wrs[i].rkey, wrs[i].remote)))
 			block = block->replaced;
 		if (!from || block == now)
 			continue;

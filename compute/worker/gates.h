@@ -43,6 +43,8 @@ void nam__gate_close(struct nam_client *client, uint32_t slot);
 bool nam__gate_is_quiet(struct nam_client *client);
 /* Whether it is this slot's that is closed. */
 bool nam__gate_is_of(const struct nam_client *client, uint32_t slot);
+/* The worker's connection in that slot, which it has, ends. */
+void nam__qp_drop(struct nam_worker *worker, uint32_t slot);
 /* The worker's connection behind the gate ends: its process has passed the memory on. */
 void nam__gate_drop(struct nam_worker *worker);
 /* The epoch thread: a turn.  The slot names the process that has the memory now. */

@@ -10,23 +10,10 @@
 
 /* ---- a worker ------------------------------------------------------------------------------ */
 
-const struct nam_region *
-nam__wr_region(const struct nam_region_block *block, const struct nam_wr *wr)
-{
-	for (uint32_t i = 0; i < NAM_REGIONS_PER_SERVER; i++) {
-		const struct nam_region *region = &block->regions[i];
-
-		if (region->bytes && nam_region_rkey(region) == wr->rkey &&
-			wr->remote - region->remote < region->bytes)
-			return region;
-	}
-	return NULL;
-}
-
 static void
 note(struct nam__notes *notes, const struct nam_region_block *block, const struct nam_wr *wr)
 {
-	const struct nam_region *region = nam__wr_region(block, wr);
+	const struct nam_region *region = nam_region_block_at(block, wr->rkey, wr->remote);
 	uint64_t page, last;
 	_Atomic uint64_t *words;
 
@@ -58,7 +45,8 @@ post_noted(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 		if (wrs[i].op >= NAM_WR_WRITE && wrs[i].op <= NAM_WR_FETCH_ADD &&
 			NAM_GUARD(NOTE_WRITES))
 			note(notes, block, &wrs[i]);
-	return qp->ops->qp_post(qp, wrs, count);
+	return client->backed ? client->post_backed(qp, wrs, count) :
+		qp->ops->qp_post(qp, wrs, count);
 }
 
 void
@@ -67,7 +55,8 @@ nam__notes_follow(struct nam_worker *worker)
 	const struct nam_client *client = worker->client;
 
 	worker->qp_post = atomic_load_explicit(&client->notes, memory_order_acquire) ?
-		post_noted : client->domains[0]->ops->qp_post;
+		post_noted :
+		client->backed ? client->post_backed : client->domains[0]->ops->qp_post;
 }
 
 /* ---- the epoch thread ------------------------------------------------------------------------ */

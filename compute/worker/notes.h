@@ -42,8 +42,5 @@ void nam__notes_follow(struct nam_worker *worker);
 /* The gate is closed, and all is quiet: move what was noted to `taken`. */
 void nam__notes_take(struct nam__notes *notes);
 
-/* The region of a request, or NULL. */
-const struct nam_region *nam__wr_region(const struct nam_region_block *block,
-	const struct nam_wr *wr);
 
 #endif /* NAM_COMPUTE_WORKER_NOTES_H */

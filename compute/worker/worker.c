@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backup/again.h"
 #include "common/fiber/switch.h"
 #include "outstanding_reads.h"
 
@@ -100,10 +101,24 @@ nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
+/* C32: such a connection to a member with a backup has ended, or is about to. */
+static bool
+is_end(const struct nam_worker *worker, uint32_t slot, int status)
+{
+	return worker->client->servers[slot].backup &&
+		(nam_err_is(status, NAM_E_FABRIC_PEER_DEAD) ||
+			nam_err_is(status, NAM_E_FABRIC_TIMEOUT));
+}
+
 static void
 failed(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	worker->failed_slot = nam__slot_of(wc->qp);
+	if (is_end(worker, worker->failed_slot, wc->status)) {
+		worker->answering[worker->failed_slot].ended = ++worker->moves;
+		worker->answering[worker->failed_slot].ends =
+			nam__qp_of(worker, worker->failed_slot) != NULL;
+	}
 	(void)nam__failure_explain(worker, worker->failed_slot, wc->status);
 }
 
@@ -113,6 +128,9 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	uint32_t slot = nam__slot_of(qp);
 
 	(void)nam__failure_explain(worker, slot, nam__lost(worker, slot));
+	if (worker->client->servers[slot].backup)
+		worker->answering[slot].ended = ++worker->moves;
+	worker->answering[slot].ends = false;
 	if (worker->gate.qp == qp)
 		worker->gate.qp = NULL;
 	else
@@ -138,8 +156,12 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 	struct nam__server *server = &worker->client->servers[slot];
 	int none = 0;
 
-	if (worker->answering[slot].boot == server->boot)
-		atomic_compare_exchange_strong(&server->lost, &none, status);
+	/* The view says what becomes of a member with a backup, and of a backup. */
+	if (worker->answering[slot].boot != server->boot || server->backup || server->stands_by)
+		return;
+	/* So it does behind a gate: the member may have got a backup. */
+	atomic_compare_exchange_strong(nam__gate_is_of(worker->client, slot) ?
+		&server->ended_behind_gate : &server->lost, &none, status);
 }
 
 static void
@@ -250,6 +272,8 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 		if (until <= now + wait_ns)
 			wait_ns = until > now ? until - now : 0;
 	}
+	if (worker->mirror.waiting && wait_ns > GATE_POLL_NS)
+		wait_ns = GATE_POLL_NS;
 	if (worker->slots_waiting)
 		wait_ns = worker->ops->patience(worker, wait_ns);
 	if (wait_ns)
@@ -286,12 +310,48 @@ gate_await(struct nam_worker *worker, uint32_t slot)
 	}
 }
 
+/* C32.  The notice of its end is the last one: it comes once nothing more is posted to it. */
+bool
+nam__posted_in_vain(struct nam_worker *worker, uint32_t slot, uint32_t moves)
+{
+	const struct nam__answering *answering = &worker->answering[slot];
+
+	if ((int32_t)(answering->ended - moves) <= 0 || !NAM_GUARD(POSTED_AGAIN))
+		return false;
+	while (answering->ends)
+		if (!nam__poll(worker))
+			nam_sleep_ns(GATE_POLL_NS);
+	return true;
+}
+
+bool
+nam__any_in_vain(struct nam_worker *worker, int rc, uint32_t moves)
+{
+	bool vain = false;
+
+	for (uint32_t slot = 0; nam_err_is(rc, NAM_E_FABRIC) &&
+		slot < worker->client->servers_count; slot++)
+		vain |= nam__posted_in_vain(worker, slot, moves);
+	return vain;
+}
+
 int
 nam__qp_open(struct nam_worker *worker, uint32_t slot)
 {
-	int rc = gate_await(worker, slot);
+	const struct nam__server *server = &worker->client->servers[slot];
+	uint64_t until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 
-	return rc ?: nam__qp_connect(worker, slot);
+	for (;;) {
+		int rc = gate_await(worker, slot) ?: nam__qp_connect(worker, slot);
+
+		/* C32: it has ended, and its backup gets its place. */
+		if (!rc || !server->backup || rc == -NAM_E_FABRIC_FENCED ||
+			!nam_err_is(rc, NAM_E_FABRIC) || worker == worker->client->epoch_worker ||
+			nam_now_ns() >= until_ns)
+			return rc;
+		if (!nam__poll(worker))
+			nam_sleep_ns(GATE_POLL_NS);
+	}
 }
 
 int
@@ -405,7 +465,7 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 	for (;;) {
 		rc = worker->qps[slot] ? 0 : nam__qp_open_for(worker, slot, wrs, count);
 		rc = rc ?: worker->qp_post(worker->qps[slot], wrs, count);
-		if (rc != -NAM_E_FABRIC_FULL)
+		if (rc != -NAM_E_FABRIC_FULL && !(worker->qps[slot] && is_end(worker, slot, rc)))
 			break;
 		nam__poll(worker);
 	}

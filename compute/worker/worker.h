@@ -8,6 +8,7 @@
 #include "compute/client/client_internal.h"
 #include "completion.h"
 #include "gates.h"
+#include "compute/backup/mirror.h"
 #include "ops.h"
 #include "task.h"
 
@@ -47,6 +48,7 @@ struct nam_worker {
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 	struct nam__gate gate;
+	struct nam__mirror mirror;
 	atomic_uint unawaited;		/* requests without a waiter under way */
 	/* operations under way, by local epoch & 3; the epoch thread reads them */
 	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
@@ -93,7 +95,7 @@ struct nam_worker {
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
 #define NAM__POLL_BATCH 2u
 
-/* Handle one completion; and, after some, the connections that have ended. */
+/* Handle one completion; and, after some, connections that have ended, and what is held back. */
 void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);
 void nam__closings_end(struct nam_worker *worker);
 static inline void
@@ -101,6 +103,8 @@ nam__closings_see_to(struct nam_worker *worker)
 {
 	if (__builtin_expect(worker->closing_count != 0, 0))
 		nam__closings_end(worker);
+	if (__builtin_expect(worker->mirror.waiting != 0, 0))
+		worker->mirror.step(worker);
 }
 
 /* connect.c: the diag of a failure of the fabric.  Returns `status`. */
@@ -188,7 +192,7 @@ nam__wr_begin(struct nam_wr *wr, uint8_t op, uint8_t flags)
 {
 	wr->op = op;
 	wr->flags = flags;
-	wr->reserved = 0;
+	wr->hint = 0;
 }
 
 /* Post a READ for a task other than the current one; if it is local or fails, the task is ready. */

@@ -73,6 +73,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct nam_worker *worker = aligned_alloc(_Alignof(struct nam_worker), sizeof(*worker));
 	uint32_t stride = 64u * (1 + fuzz_u8(&input) % 20);
 	struct nam_qp connected = { .ops = NULL }, *qp = &connected;
+	struct nam__answering answering = { .worker = worker };
 	struct nam_region_block *block;
 
 	if (!client || !worker)
@@ -83,6 +84,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	client->servers = fuzz_memory(sizeof(*client->servers));
 	worker->client = client;
 	worker->qps = &qp;
+	worker->answering = &answering;
 	worker->current = &worker->thread_task;
 	worker->thread_task.counters = &worker->counters[0];
 	block = calloc(1, sizeof(*block));

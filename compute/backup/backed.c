@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backed.c -- see backed.h. */
+#include "backed.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/race.h"
+#include "common/rpc/move_rpc.h"
+#include "compute/backup/backups.h"
+#include "compute/remote/lock.h"
+#include "compute/worker/doorbell.h"
+
+#define PAUSE_NS 100000u
+
+/* The view says soon what becomes of a backup that does not answer.  Whether to try again. */
+NAM_FIBER_FN static bool
+try_again(struct nam_worker *worker, int rc, uint64_t until_ns)
+{
+	if (!nam_err_is(rc, NAM_E_FABRIC) || nam_now_ns() >= until_ns)
+		return false;
+	nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+	return true;
+}
+
+static uint64_t
+deadline(const struct nam_worker *worker)
+{
+	return nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+}
+
+int
+nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t offset,
+	uint64_t compare, uint64_t swap, uint64_t *ret_old)
+{
+	const struct nam_region *region = nam_region_table_range(&worker->client->backups, at,
+		offset + 8);
+	uint64_t *old = region ? nam_buffer_take(worker, 8) : NULL;
+	struct nam_wr wr;
+	int rc;
+
+	if (!old)
+		return region ? -ENOMEM : -NAM_E_NOREGION;
+	nam__wr_begin(&wr, NAM_WR_CAS, NAM_WR_SIGNALED);
+	wr.bytes = 8;
+	wr.local = old;
+	nam__wr_operands(&wr, compare, swap);
+	wr.remote = region->remote + nam_gaddr_offset(at) + offset;
+	wr.rkey = nam_region_rkey(region);
+	wr.lkey = nam__buffer_lkey(worker, old);
+	wr.context = worker->current;
+	worker->current->counters->round_trips++;
+	nam__post(worker, nam__backup_slot(slot), &wr, 1);
+	rc = nam__task_await(worker); /* SUSPENDS */
+	*ret_old = *old;
+	nam_buffer_give(worker, old, 8);
+	return rc;
+}
+
+/* C31: the backup decides. */
+NAM_FIBER_FN static int
+backed_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t offset,
+	uint64_t compare, uint64_t swap, uint64_t *ret_old)
+{
+	uint64_t until_ns = deadline(worker);
+	bool again = false;
+	uint64_t there, here;
+	int rc;
+
+	while ((rc = nam__backup_cas(worker, slot, at, offset, compare, swap,
+			&there)) != 0) { /* SUSPENDS */
+		if (!try_again(worker, rc, until_ns)) /* SUSPENDS */
+			return rc;
+		again = true;
+		if (!nam__is_backed(worker->client, slot))
+			return -EAGAIN;
+	}
+	/* If it was posted before, it may have been carried out then. */
+	if (again && there == swap)
+		there = compare;
+	nam_race_point("backup.decided");
+	rc = nam__member_word_cas(worker, NAM_WR_LOCK, at, offset, compare,
+		there == compare ? swap : there, &here); /* SUSPENDS */
+	*ret_old = there;
+	return rc;
+}
+
+/*
+ * C31: words that mean something, unlike lock words.  If the member gets a backup while the CAS
+ * waits, it is refused where it is posted.
+ */
+int
+nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t compare,
+	uint64_t swap, uint64_t *ret_seen)
+{
+	uint16_t slot = nam__server_slot(worker->client, at);
+	int rc;
+
+	do {
+		bool backed = slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot);
+
+		if (!NAM_GUARD(BACKUP_DECIDES))
+			return nam__member_word_cas(worker, NAM_WR_LOCK, at, offset, compare,
+				swap, ret_seen); /* SUSPENDS */
+		if (__builtin_expect(backed, 0))
+			rc = backed_cas(worker, slot, at, offset, compare, swap,
+				ret_seen); /* SUSPENDS */
+		else
+			rc = nam__member_word_cas(worker, 0, at, offset, compare, swap,
+				ret_seen); /* SUSPENDS */
+	} while (__builtin_expect(rc == -NAM_E_FABRIC_CAPABILITY || rc == -EAGAIN, 0));
+	return rc;
+}
+
+int
+nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *ret_old)
+{
+	return nam__word_cas(worker, at, 0, compare, swap, ret_old); /* SUSPENDS */
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+runs_tell(struct nam_worker *worker, uint32_t at, uint32_t stride,
+	const struct nam_rpc_alloc_reply *given)
+{
+	uint32_t bytes = given->count * (uint32_t)sizeof(given->blocks[0]), reply_bytes;
+	struct nam_rpc_move_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	struct nam_rpc_move_reply reply;
+	struct nam_rpc_move_runs *runs;
+	int rc;
+
+	if (!request)
+		return -ENOMEM;
+	*request = (struct nam_rpc_move_request){ .step = NAM_RPC_MOVE_RUNS,
+		.boot = worker->client->servers[at].boot };
+	runs = (void *)request->page;
+	*runs = (struct nam_rpc_move_runs){ stride, given->run_count, given->run_at };
+	memcpy(runs->blocks, given->blocks, bytes);
+	reply_bytes = sizeof(reply);
+	rc = nam_rpc_call(worker, at, NAM_RPC_MOVE, request,
+		(uint32_t)(sizeof(*request) + sizeof(*runs)) + bytes, &reply,
+		&reply_bytes); /* SUSPENDS */
+	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
+	return rc;
+}
+
+int
+nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+	const struct nam_rpc_alloc_reply *given)
+{
+	uint64_t until_ns = deadline(worker);
+	int rc;
+
+	/* C31 */
+	while (nam__is_backed(worker->client, slot) && NAM_GUARD(BACKUP_RUNS)) {
+		rc = runs_tell(worker, nam__backup_slot(slot), stride, given); /* SUSPENDS */
+		if (!rc || !try_again(worker, rc, until_ns)) /* SUSPENDS */
+			return rc;
+	}
+	return 0;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mirror.c -- see mirror.h. */
+#include "mirror.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/backup/backups.h"
+#include "compute/worker/worker.h"
+
+/* ---- a worker's list ------------------------------------------------------------------------- */
+
+static struct nam__mirrored *
+held_take(struct nam_worker *worker)
+{
+	struct nam__mirrored *held = worker->mirror.spare;
+
+	if (held)
+		worker->mirror.spare = held->next;
+	else
+		held = malloc(sizeof(*held));
+	if (!held)
+		return NULL;
+	held->before = worker->mirror.last;
+	held->next = NULL;
+	*(held->before ? &held->before->next : &worker->mirror.held) = held;
+	worker->mirror.last = held;
+	return held;
+}
+
+static void
+held_give(struct nam_worker *worker, struct nam__mirrored *held)
+{
+	*(held->before ? &held->before->next : &worker->mirror.held) = held->next;
+	*(held->next ? &held->next->before : &worker->mirror.last) = held->before;
+	held->next = worker->mirror.spare;
+	worker->mirror.spare = held;
+}
+
+static void
+state_set(struct nam_worker *worker, struct nam__mirrored *held, enum held_state state)
+{
+	worker->mirror.waiting += (state != AT_BACKUP) - (held->state != AT_BACKUP);
+	held->state = state;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* A failure of WRITEs before the last one shows there, too: the connection has ended. */
+static void
+ignore(struct nam_worker *worker, struct nam__completion *completion, const struct nam_wc *wc)
+{
+	(void)worker;
+	(void)completion;
+	(void)wc;
+}
+
+static struct nam__completion ignored = { ignore };
+
+/* As if they had been posted to the member and failed. */
+static void
+fail(struct nam_worker *worker, struct nam__mirrored *held, int status)
+{
+	struct nam_qp qp = { .user = &worker->answering[held->slot] };
+	struct nam__mirrored copy = *held;
+
+	held_give(worker, held);
+	for (uint32_t i = 0; i < copy.count; i++) {
+		struct nam_wc wc = { .context = copy.wrs[i].context, .qp = &qp, .status = status,
+			.op = copy.wrs[i].op };
+
+		if (copy.wrs[i].flags & NAM_WR_SIGNALED)
+			nam__completed(worker, &wc);
+	}
+}
+
+/* They are at the backup, or there is none. */
+static void
+go_on(struct nam_worker *worker, struct nam__mirrored *held)
+{
+	struct nam_qp *qp = nam__qp_of(worker, held->slot);
+	int rc = qp ? qp->ops->qp_post(qp, held->wrs, held->count) : -NAM_E_FABRIC_PEER_DEAD;
+
+	if (rc == -NAM_E_FABRIC_FULL) {
+		state_set(worker, held, DUE);
+		return;
+	}
+	state_set(worker, held, AT_BACKUP);
+	if (rc)
+		fail(worker, held, rc);
+	else
+		held_give(worker, held);
+}
+
+static void
+completed(struct nam_worker *worker, struct nam__completion *completion, const struct nam_wc *wc)
+{
+	/* Not yet: the end of the member's connection may be among the completions at hand. */
+	state_set(worker, (struct nam__mirrored *)completion, wc->status ? PARKED : DUE);
+}
+
+/* The same bytes at the backup; false: it has none, so the member has none. */
+static bool
+translate(const struct nam_worker *worker, uint32_t slot, struct nam_wr *wr)
+{
+	const struct nam_client *client = worker->client;
+	uint32_t id = client->servers[slot].id;
+	const struct nam_region_block *block = nam_region_table_block(&client->regions, id);
+	const struct nam_region_block *there = nam_region_table_block(&client->backups, id);
+	const struct nam_region *from, *to;
+
+	from = block ? nam_region_block_at(block, wr->rkey, wr->remote) : NULL;
+	if (!from || !there)
+		return false;
+	to = &there->regions[from - block->regions];
+	wr->remote = to->remote + (wr->remote - from->remote);
+	wr->rkey = nam_region_rkey(to);
+	return true;
+}
+
+/* To the backup: 0, or as qp_post fails.  Nothing was posted then. */
+static int
+backup_post(struct nam_worker *worker, struct nam__mirrored *held)
+{
+	struct nam_qp *qp = worker->qps[nam__backup_slot(held->slot)];
+	struct nam_wr wrs[NAM_BATCH_MAX];
+	uint32_t count = 0;
+
+	if (!qp)
+		return -NAM_E_FABRIC_PEER_DEAD;
+	for (uint32_t i = 0; i < held->count; i++) {
+		if (held->wrs[i].op != NAM_WR_WRITE)
+			continue;
+		wrs[count] = held->wrs[i];
+		if (!translate(worker, held->slot, &wrs[count]))
+			return -NAM_E_NOREGION;
+		wrs[count].flags &= (uint8_t)~NAM_WR_SIGNALED;
+		wrs[count++].context = nam__handler_context(&ignored);
+	}
+	wrs[count - 1].flags |= NAM_WR_SIGNALED;
+	wrs[count - 1].context = nam__handler_context(&held->completion);
+	return qp->ops->qp_post(qp, wrs, count);
+}
+
+/* ---- now and then ---------------------------------------------------------------------------- */
+
+/* One that is parked, or due. */
+static void
+step(struct nam_worker *worker, struct nam__mirrored *held)
+{
+	if (held->state == DUE || !nam__is_backed(worker->client, held->slot)) {
+		go_on(worker, held);
+	} else if (nam_now_ns() >= held->until_ns) {
+		state_set(worker, held, AT_BACKUP);
+		fail(worker, held, -NAM_E_FABRIC_TIMEOUT);
+	} else if (!backup_post(worker, held)) {
+		state_set(worker, held, AT_BACKUP);
+	}
+}
+
+/* The backup of one that is parked, unless it has refused just now.  May take completions. */
+static void
+connect_one(struct nam_worker *worker)
+{
+	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next) {
+		uint32_t at = nam__backup_slot(held->slot);
+
+		if (held->state != PARKED || worker->qps[at] ||
+			!nam__is_backed(worker->client, held->slot))
+			continue;
+		(void)!nam__qp_connect(worker, at);
+		return;
+	}
+}
+
+static void
+steps(struct nam_worker *worker)
+{
+	if (worker->mirror.stepping)
+		return;
+	worker->mirror.stepping = true;
+	connect_one(worker);
+	for (struct nam__mirrored *held = worker->mirror.held, *next; held; held = next) {
+		next = held->next;
+		if (held->state != AT_BACKUP)
+			step(worker, held);
+	}
+	worker->mirror.stepping = false;
+}
+
+/* ---- posting --------------------------------------------------------------------------------- */
+
+enum kind { READS, WRITES, UNFIT };
+
+/* Requests for a mailbox go to the member only. */
+static enum kind
+kind_of(const struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs, unsigned count)
+{
+	enum kind kind = READS;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct nam_wr wr = wrs[i];
+
+		if (wr.op == NAM_WR_WRITE && translate(worker, slot, &wr))
+			kind = WRITES;
+		else if ((wrs[i].op == NAM_WR_CAS && !(wrs[i].hint & NAM_WR_LOCK)) ||
+			wrs[i].op == NAM_WR_FETCH_ADD)
+			return UNFIT;
+	}
+	return kind;
+}
+
+static void
+count_mirrored(struct nam_worker *worker, const struct nam_wr *wrs, unsigned count)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+
+	counters->round_trips++;
+	counters->doorbells++;
+	for (unsigned i = 0; i < count; i++)
+		if (wrs[i].op == NAM_WR_WRITE) {
+			counters->work_requests++;
+			counters->bytes_out += wrs[i].bytes;
+		}
+}
+
+int
+nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
+{
+	const struct nam__answering *answering = qp->user;
+	struct nam_worker *worker = answering->worker;
+	struct nam__mirrored *held;
+	enum kind kind = READS;
+	int rc;
+
+	/* C31 */
+	if (nam__is_backed(worker->client, answering->slot) && NAM_GUARD(BACKUP_FIRST))
+		kind = kind_of(worker, answering->slot, wrs, count);
+	if (kind == READS)
+		return qp->ops->qp_post(qp, wrs, count);
+	if (kind == UNFIT)
+		return -NAM_E_FABRIC_CAPABILITY;
+	held = held_take(worker);
+	if (!held)
+		return -ENOMEM;
+	held->completion.completed = completed;
+	worker->mirror.step = steps;
+	held->state = AT_BACKUP;
+	held->slot = answering->slot;
+	held->count = count;
+	held->until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	memcpy(held->wrs, wrs, count * sizeof(wrs[0]));
+	count_mirrored(worker, wrs, count);
+	rc = backup_post(worker, held);
+	if (rc == -NAM_E_FABRIC_FULL || rc == -NAM_E_NOREGION) {
+		held_give(worker, held);
+		return rc;
+	}
+	if (rc)
+		state_set(worker, held, PARKED);
+	return 0;
+}
+
+void
+nam__mirror_free(struct nam_worker *worker)
+{
+	struct nam__mirrored *lists[] = { worker->mirror.held, worker->mirror.spare }, *next;
+
+	for (unsigned i = 0; i < 2; i++)
+		for (struct nam__mirrored *held = lists[i]; held; held = next) {
+			next = held->next;
+			free(held);
+		}
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mirror.h -- what is written to a member with a backup is written to the backup first (C31).
+ *
+ * The requests of a doorbell are held back, and those of them that WRITE go to the backup.  When
+ * that has completed, all of them go to the member.  Tasks see the completions of the latter only.
+ */
+#ifndef NAM_COMPUTE_BACKUP_MIRROR_H
+#define NAM_COMPUTE_BACKUP_MIRROR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/fabric/fabric.h"
+#include "compute/remote.h"
+#include "compute/worker/completion.h"
+
+struct nam_worker;
+
+enum held_state {
+	AT_BACKUP,			/* its WRITEs are under way there */
+	PARKED,				/* the backup did not take them */
+	DUE,				/* they are done there, and are to go to the member */
+};
+
+struct nam__mirrored {
+	struct nam__completion completion;	/* of the last WRITE to the backup */
+	struct nam__mirrored *before, *next;
+	enum held_state state;
+	uint32_t slot;			/* of the member */
+	uint32_t count;
+	uint64_t until_ns;
+	struct nam_wr wrs[NAM_BATCH_MAX];
+};
+
+/* Of one worker. */
+struct nam__mirror {
+	struct nam__mirrored *held, *last;	/* in the order in which they were posted */
+	struct nam__mirrored *spare;
+	uint32_t waiting;		/* of those that are held: not for the backup */
+	bool stepping;
+	/* They try again: their backup did not take them, or is none any more. */
+	void (*step)(struct nam_worker *worker);
+};
+
+/*
+ * In place of the provider's qp_post.  -NAM_E_FABRIC_CAPABILITY: an atomic that a backup does not
+ * follow (NAM_WR_LOCK has none).
+ */
+int nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
+
+void nam__mirror_free(struct nam_worker *worker);
+
+/* Whether requests to the member in that slot are held back. */
+static inline bool
+nam__mirror_holds(const struct nam__mirror *mirror, uint32_t slot)
+{
+	const struct nam__mirrored *held = mirror->held;
+
+	while (held && held->slot != slot)
+		held = held->next;
+	return held;
+}
+
+#endif /* NAM_COMPUTE_BACKUP_MIRROR_H */
