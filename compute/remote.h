@@ -27,10 +27,12 @@ struct nam_batch {
 	struct nam_worker *worker;
 	uint32_t count;
 	uint32_t moves;			/* of memory, when the first one was added */
+	uint64_t late;			/* bits of those that have waited for a connection */
 	int rc;				/* the first error while collecting */
 	bool posted, sent;		/* some already; some of these over the network */
 	uint16_t servers[NAM_BATCH_MAX];
 	struct nam_wr wrs[NAM_BATCH_MAX];
+	uint32_t late_moves[NAM_BATCH_MAX];	/* of those: the same, when they were posted */
 };
 
 static inline void
@@ -39,6 +41,7 @@ nam_batch_init(struct nam_batch *batch, struct nam_worker *worker)
 	batch->worker = worker;
 	batch->count = 0;
 	batch->rc = 0;
+	batch->late = 0;
 	batch->posted = batch->sent = false;
 }
 
@@ -66,9 +69,12 @@ void nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t 
  *	-NAM_E_LIMIT			more than NAM_BATCH_MAX requests; nothing was posted
  *	-NAM_E_FABRIC_ACCESS		a region that is private by now; that connection is broken
  *	-NAM_E_FABRIC_*			the server is gone, or the connection broke
+ *	-NAM_E_FABRIC_CAPABILITY	the memory server has a backup, which follows no atomics of
+ *					batches; there is nam_cas_await()
  * After a FABRIC code it is unknown which writes were done, and READ data is invalid.
  * Suspends:	yes, once.
  * Cost:	1 round trip, one doorbell per memory server touched; nothing if the batch is empty.
+ *		With WRITEs to memory servers that have a backup 1 round trip more.
  */
 NAM_FIBER_FN int nam_batch_await(struct nam_batch *batch) NAM_MUST_CHECK;
 

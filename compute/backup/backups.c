@@ -6,6 +6,7 @@
 
 #include "common/fabric/register.h"
 #include "common/rpc/view_rpc.h"
+#include "compute/backup/locks.h"
 #include "compute/backup/mirror.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
@@ -67,6 +68,9 @@ nam__backup_follow(struct nam_client *client, uint32_t slot, const struct nam_vi
 		rc = nam__worker_connect(client->epoch_worker, at, diag);
 	if (!rc)
 		rc = nam__regions_learn(client, at, 1, diag); /* SUSPENDS */
+	/* It was filled with lock words of clients, too. */
+	if (!rc)
+		rc = nam__locks_leave(client, slot); /* SUSPENDS */
 	/* Once it has an id, the client names its connections as it makes them (C21). */
 	nam__worker_disconnect(client->epoch_worker, at);
 	if (rc)

@@ -16,6 +16,7 @@
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/remote/epoch.h"
+#include "compute/backup/locks.h"
 #include "compute/view/fence.h"
 #include "compute/view/sweep.h"
 #include "compute/worker/notes.h"
@@ -238,6 +239,11 @@ number_follow(struct nam_client *client, uint64_t number)
 		leaving = nam_view_leaving(&view->head, view->members);
 		nam_race_point("view.installed");
 		closed = !leaving || is_quiet(client, leaving);
+		/* C32 */
+		if (leaving && closed && leaving->state == NAM_VIEW_PROMOTING &&
+			NAM_GUARD(LOCKS_AGAIN))
+			rc = nam__locks_take_again(client,
+				client->slot_of_id[leaving->id]); /* SUSPENDS */
 		if (!rc && leaving && closed)
 			rc = notes_pass(client, leaving); /* SUSPENDS */
 	}

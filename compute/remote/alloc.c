@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backup/again.h"
+#include "compute/backup/backed.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/spare.h"
 #include "compute/remote/epoch.h"
@@ -52,6 +54,33 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 	return good ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
 
+/* Blocks of a process that has ended meanwhile are none of its backup, which asks for others. */
+NAM_FIBER_FN static int
+blocks_get(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_alloc_request *request,
+	struct nam_rpc_alloc_reply *reply)
+{
+	uint32_t reply_bytes, moves;
+	int rc;
+
+	do {
+		reply_bytes = NAM_RPC_BODY_MAX;
+		moves = worker->moves;
+		rc = nam_rpc_call(worker, slot, NAM_RPC_ALLOC, request, sizeof(*request), reply,
+			&reply_bytes); /* SUSPENDS */
+		nam_race_point("alloc.asked");
+		if (!rc)
+			rc = reply_check(worker, slot, request, reply, reply_bytes);
+		if (rc == -NAM_E_FABRIC_PROTOCOL)
+			return nam_diag_set(&worker->diag, rc,
+				"the memory server at %s sent a malformed ALLOC reply",
+				worker->client->servers[slot].address);
+		if (!rc)
+			rc = nam__backed_runs(worker, slot, request->stride, reply); /* SUSPENDS */
+	} while (__builtin_expect(rc || moves != worker->moves, 0) &&
+		nam__posted_in_vain(worker, slot, moves));
+	return rc;
+}
+
 /* Ask the server for blocks and put them on the size class, which is empty. */
 NAM_FIBER_FN static int
 class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
@@ -64,7 +93,6 @@ class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserv
 		.reserve = reserve,
 	};
 	struct nam_rpc_alloc_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	uint32_t reply_bytes = NAM_RPC_BODY_MAX;
 	int rc;
 
 	if (!reply)
@@ -73,20 +101,11 @@ class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserv
 	if (nam_fault_point("alloc.full"))
 		goto give_reply;
 	class->unsure += request.count;
-	rc = nam_rpc_call(worker, slot, NAM_RPC_ALLOC, &request, sizeof(request), reply,
-		&reply_bytes); /* SUSPENDS */
-	nam_race_point("alloc.asked");
+	rc = blocks_get(worker, slot, &request, reply); /* SUSPENDS */
 	if (!nam_err_is(rc, NAM_E_FABRIC))
 		class->unsure -= request.count;
 	if (rc)
 		goto give_reply;
-	rc = reply_check(worker, slot, &request, reply, reply_bytes);
-	if (rc) {
-		nam_diag_set(&worker->diag, rc,
-			"the memory server at %s sent a malformed ALLOC reply",
-			worker->client->servers[slot].address);
-		goto give_reply;
-	}
 	atomic_store_explicit(&worker->client->servers[slot].free, reply->free,
 		memory_order_relaxed);
 	rc = nam__class_reserve(worker, class, reply->count);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compute/backup/backups.h"
 #include "compute/remote/epoch.h"
 #include "compute/rpc/mailbox.h"
 
@@ -220,6 +221,13 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
+static bool
+changes_records(uint16_t type)
+{
+	return type == NAM_RPC_RECORDS_PREPARE || type == NAM_RPC_RECORDS_COMMIT ||
+		type == NAM_RPC_LOCKING_READ || type == NAM_RPC_LOCKING_PREPARE;
+}
+
 /*
  * Its server has a queue pair, or the call has failed.  A PING asks about this worker's own, also
  * if another worker has lost one (C28).
@@ -227,6 +235,14 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 static int
 connection_check(struct nam_worker *worker, struct nam__call *call)
 {
+	/* C31: a backup would not have what the memory server changes. */
+	if (__builtin_expect(nam__is_backed(worker->client, call->slot), 0) &&
+		changes_records(call->type))
+		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_CAPABILITY, "memory server %u has "
+			"a backup, which has no copy of records yet; take the backup away (namctl "
+			"server unback %u), or keep records elsewhere",
+			worker->client->servers[call->slot].id,
+			worker->client->servers[call->slot].id);
 	if (!server_dead(worker, call->slot) || (call->by_send && worker->qps[call->slot]))
 		return 0;
 	call->rc = nam__qp_open(worker, call->slot);

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "compute/backup/backups.h"
 #include "compute/rpc/call.h"
 
 struct nam__drain {
@@ -31,6 +32,9 @@ nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
 	const struct nam__one_way *one_way = worker->one_way[slot];
 	struct nam__drain *drain = worker->drain;
 
+	/* C32: the backup's books are of this client's calls. */
+	if (has_calls(worker, nam__backup_slot(slot)))
+		return false;
 	/* Its connection has ended, and so has all that went over it. */
 	if (!worker->qps[slot])
 		return true;

@@ -13,6 +13,7 @@
 
 #include "common/race.h"
 #include "compute/admin.h"
+#include "compute/backup/backups.h"
 #include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 #include "presence.h"
@@ -111,21 +112,35 @@ struct fencing {
 	uint32_t state;			/* of the client, as the lead says */
 };
 
-/* One that is not the lead: its number in the view, or its slot. */
+/* One that is not the lead: at that address, or in that slot. */
 NAM_FIBER_FN static int
-member_close(const struct fencing *f, uint32_t number, struct nam_diag *diag)
+process_close(const struct fencing *f, const char *address, uint32_t slot, struct nam_diag *diag)
 {
 	const struct nam_client *client = f->worker->client;
-	const char *address = f->view ? f->view->members[number].address :
-		client->servers[number].address;
 	struct answered reply;
-	int rc = f->view ? close_anew(&client->options, address, &f->request, diag) :
-		close_at(f->worker, number, &f->request, &reply, diag); /* SUSPENDS */
+	int rc = address ? close_anew(&client->options, address, &f->request, diag) :
+		close_at(f->worker, slot, &f->request, &reply, diag); /* SUSPENDS */
 
 	if (rc && rc != -EAGAIN && !diag->text[0])
 		return nam_diag_set(diag, rc, "the memory server at %s does not say that the "
-			"client's queue pairs are gone: %s", address, nam_err_text(rc));
+			"client's queue pairs are gone: %s", address ?:
+			client->servers[slot].address, nam_err_text(rc));
 	return rc;
+}
+
+/* And its backup: its number in the view, or its slot. */
+NAM_FIBER_FN static int
+member_close(const struct fencing *f, uint32_t number, struct nam_diag *diag)
+{
+	const struct nam_view_member *member = f->view ? &f->view->members[number] : NULL;
+	bool backed = member ? member->backup != 0 : nam__is_backed(f->worker->client, number);
+	int rc = process_close(f, member ? member->address : NULL, number, diag); /* SUSPENDS */
+
+	if ((rc && rc != -EAGAIN) || !backed)
+		return rc;
+	return process_close(f, member ? member->backup_address :
+		f->worker->client->servers[nam__backup_slot(number)].address, 0,
+		diag) ?: rc; /* SUSPENDS */
 }
 
 /* The lead first: it says what the client is, and takes no session from then on. */

@@ -132,8 +132,10 @@ why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 int
 nam__failure_why(struct nam_worker *worker, int rc)
 {
-	/* The epoch thread has others to see to. */
-	if (!nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) || worker == worker->client->epoch_worker ||
+	/* The epoch thread has others to see to.  A member with a backup is not lost. */
+	if (worker->client->servers[worker->failed_slot].backup ||
+		!nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
+		worker == worker->client->epoch_worker ||
 		why_lost(worker, worker->failed_slot, rc) != -NAM_E_FABRIC_FENCED)
 		return rc;
 	return nam__failure_explain(worker, worker->failed_slot, -NAM_E_FABRIC_FENCED);
@@ -153,7 +155,7 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 		return 0;
 	begin_ns = nam_now_ns();
 	/* Otherwise tasks that all need this server would stop the others one after another. */
-	if (begin_ns < answering->connect_again_ns)
+	if (begin_ns < answering->connect_again_ns && answering->refusing_boot == server->boot)
 		return nam_diag_set(&worker->diag, answering->refusal,
 			"cannot connect to the memory server at %s: %s", server->address,
 			nam_err_text(answering->refusal));
@@ -165,6 +167,7 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 		atomic_store_explicit(&worker->client->fenced, true, memory_order_relaxed);
 	end_ns = nam_now_ns();
 	answering->refusal = rc;
+	answering->refusing_boot = server->boot;
 	answering->connect_again_ns = end_ns +
 		(end_ns - begin_ns > AGAIN_NS ? end_ns - begin_ns : AGAIN_NS);
 	return rc;

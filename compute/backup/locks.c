@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* locks.c -- see locks.h. */
+#include "locks.h"
+
+#include "backed.h"
+#include "compute/remote/lock_slot.h"
+
+/* If the backup has another word than `from`, that of another client, nothing changes. */
+NAM_FIBER_FN static int
+word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, uint64_t to)
+{
+	uint64_t seen;
+
+	if (from == to || nam__server_slot(client, NAM_GADDR(raw)) != slot)
+		return 0;
+	return nam__backup_cas(client->epoch_worker, slot, NAM_GADDR(raw), 0, from, to,
+		&seen); /* SUSPENDS */
+}
+
+/* @take	those that are held; else all that were gone for end at the backup */
+NAM_FIBER_FN static int
+words_set(struct nam_client *client, uint32_t slot, bool take)
+{
+	struct nam__lock_table *table = client->locks;
+	int rc = 0;
+
+	for (uint32_t i = 0; table && !rc && i < NAM__LOCK_SLOTS; i++) {
+		const struct nam__lock_slot *one = &table->slots[i];
+		uint64_t word = one->word;
+
+		if (one->locked || (!take && one->held))
+			rc = word_set(client, slot, one->at, take ? NAM_LOCK_FREE : word,
+				take ? word : NAM_LOCK_FREE); /* SUSPENDS */
+	}
+	for (uint32_t i = 0; table && !rc && i < NAM__UNQUEUED_WORDS_MAX; i++) {
+		struct nam__unqueued_word one;
+
+		pthread_mutex_lock(&table->mutex);
+		one = table->unqueued[i];
+		pthread_mutex_unlock(&table->mutex);
+		if (one.at && (one.locked || !take))
+			rc = word_set(client, slot, one.at, take ? NAM_LOCK_FREE : one.word,
+				take ? one.word : NAM_LOCK_FREE); /* SUSPENDS */
+	}
+	return rc;
+}
+
+int
+nam__locks_take_again(struct nam_client *client, uint32_t slot)
+{
+	return words_set(client, slot, true); /* SUSPENDS */
+}
+
+int
+nam__locks_leave(struct nam_client *client, uint32_t slot)
+{
+	return words_set(client, slot, false); /* SUSPENDS */
+}
