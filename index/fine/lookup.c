@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "compute/backup/again.h"
 #include "batched_lookup.h"
 #include "fine.h"
 #include "leaf_lookup.h"
@@ -118,13 +119,14 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 {
 	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
 	enum nam__leaf_answer answer;
+	uint32_t moves = worker->moves;
 	struct nam_gaddr at;
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
 		return NAM__FAST_DECLINED;
 	*ret_rc = nam__find_batched(worker, index, key, image, NULL, &at); /* SUSPENDS */
-	if (*ret_rc)
-		return NAM__FAST_TAKEN;
+	if (__builtin_expect(*ret_rc, 0))
+		return nam__read_in_vain(worker, at, moves) ? NAM__FAST_DECLINED : NAM__FAST_TAKEN;
 	if (nam_gaddr_is_null(at))
 		return NAM__FAST_DECLINED;
 	answer = nam__leaf_lookup(index, image, at, key, ret_payload);

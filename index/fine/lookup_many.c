@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "compute/backup/again.h"
 #include "compute/worker/outstanding_reads.h"
 #include "fine.h"
 #include "leaf_lookup.h"
@@ -123,7 +124,9 @@ int
 nam__fine_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
+	uint32_t moves = worker->moves;
 	struct pipeline p;
+	bool in_vain;
 	int rc;
 
 	if (!index->fast_lookups) {
@@ -151,8 +154,9 @@ nam__fine_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 		worker->counters[NAM_OP_LOOKUP].cache_hits += (uint64_t)count - p.again;
 	nam__op_end(worker);
 	nam_buffer_give(worker, p.images, IN_READ_MAX * index->g.node_bytes);
-	if (!rc && p.again)
-		look_up_singly(worker, index, keys, count, false, ret_payloads,
+	in_vain = __builtin_expect(rc, 0) && nam__any_in_vain(worker, rc, moves);
+	if (in_vain || (!rc && p.again))
+		look_up_singly(worker, index, keys, count, in_vain, ret_payloads,
 			ret_rcs); /* SUSPENDS */
-	return rc;
+	return in_vain ? 0 : rc;
 }

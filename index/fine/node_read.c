@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "compute/remote/lock_slot.h"
+#include "index/node/torn.h"
 #include "index/node/validate.h"
 
 #define TORN_PAUSE_NS 200u
@@ -25,8 +26,11 @@ recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	rc = worker->reads_only ? -NAM_E_LOCK_ORPHANED :
 		index->recovery.take(worker, index, at, dead, word, image); /* SUSPENDS */
 	if (!rc)
-		rc = nam_cas_await(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
+		nam__unqueued_word_note(worker, at, word, true);
+	if (!rc)
+		rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
 			&seen); /* SUSPENDS */
+	nam__unqueued_word_forget(worker, at);
 	if (seen != word)
 		rc = -NAM_E_FENCED;
 	if (rc == -NAM_E_LOCK_ORPHANED)
@@ -63,6 +67,11 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 			since_ns = nam_now_ns();
 		} else if (word != NAM_LOCK_FREE && nam_now_ns() - since_ns > NAM__SUSPECT_NS) {
 			rc = recover(worker, index, at, image); /* SUSPENDS */
+			if (rc)
+				return rc;
+			since_ns = nam_now_ns();
+		} else if (nam_now_ns() - since_ns > NAM__SUSPECT_NS) {
+			rc = nam__torn_free_complete(worker, index, at, image); /* SUSPENDS */
 			if (rc)
 				return rc;
 			since_ns = nam_now_ns();

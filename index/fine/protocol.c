@@ -9,6 +9,7 @@
 #include "compute/remote/spare.h"
 #include "index/design.h"
 #include "index/node/image_write.h"
+#include "index/node/torn.h"
 #include "index/node/validate.h"
 #include "index/hybrid/hybrid.h"
 
@@ -456,7 +457,7 @@ nam__unlock(struct nam_worker *worker, struct nam__held *held)
 
 /* Held, but the image is not what the pointer promised: let go, and say why. */
 NAM_FIBER_FN static int
-lock_refuse(struct nam_worker *worker, struct nam__held *held, int why)
+lock_refuse(struct nam_worker *worker, struct nam_index *index, struct nam__held *held, int why)
 {
 	int rc;
 
@@ -464,7 +465,9 @@ lock_refuse(struct nam_worker *worker, struct nam__held *held, int why)
 		nam__count_restart(worker, NAM_RESTART_DEAD);
 	if (why == -NAM_E_RESTART_FENCE)
 		nam__count_restart(worker, NAM_RESTART_FENCE);
-	if (why == -NAM_E_RESTART_TORN)
+	/* I20: the client that wrote it has ended together with the memory server. */
+	if (why == -NAM_E_RESTART_TORN && nam__torn_complete(worker, index, held->at,
+			held->lock.word, held->lock.word, held->image)) /* SUSPENDS */
 		/* No writer is active: we hold the lock. */
 		why = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
 			"the node at region %u offset %llu does not verify under its own lock",
@@ -485,7 +488,7 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 	if (rc)
 		return rc;
 	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
-	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
+	return rc ? lock_refuse(worker, index, held, rc) : 0; /* SUSPENDS */
 }
 
 int
@@ -498,7 +501,7 @@ nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint6
 		level ? NAM__NODE_INNER : NAM__NODE_LEAF);
 	if (!rc && !nam__node_covers(held->image, key, index->g.full_words))
 		rc = -NAM_E_RESTART_FENCE;
-	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
+	return rc ? lock_refuse(worker, index, held, rc) : 0; /* SUSPENDS */
 }
 
 /* Where a lock attempt should begin: the cached pointer, or the node that a walk finds. */

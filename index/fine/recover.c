@@ -53,5 +53,7 @@ nam__node_take(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		return rc;
 	nam_race_point("recover.taken");
 	/* I20: another client was quicker. */
-	return seen == dead || !NAM_GUARD(RECOVER_CAS) ? 0 : -NAM_E_RESTART_LOCKED;
+	if (seen != dead && NAM_GUARD(RECOVER_CAS))
+		return -NAM_E_RESTART_LOCKED;
+	return nam__node_copy_whole(worker, index, at, image); /* SUSPENDS */
 }

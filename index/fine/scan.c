@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/backup/again.h"
 #include "index/node/validate.h"
 #include "scan_internal.h"
 
@@ -193,9 +194,15 @@ next_leaf(struct nam__scan *cursor)
 		}
 		rc = nam__scan_await(cursor); /* SUSPENDS */
 		slot = nam__scan_slot(cursor, cursor->next++);
-		if (rc) {
+		if (__builtin_expect(rc, 0)) {
+			uint32_t moves = cursor->moves;
+
 			nam__scan_drain(cursor); /* SUSPENDS */
-			return rc;
+			if (!nam__any_in_vain(worker, rc, moves))
+				return rc;
+			/* The window that is asked for anew is of the backup. */
+			gaps++;
+			continue;
 		}
 		at = cursor->addresses[slot];
 		image = nam__scan_image(cursor, slot);

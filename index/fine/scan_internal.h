@@ -29,6 +29,7 @@ struct nam__scan {
 	uint32_t leaf_at, leaf_end;	/* entries [at, end), in the order of delivery */
 	struct nam_gaddr chain;		/* sibling of the last leaf that counted; forward only */
 	unsigned generation;		/* of the addresses here */
+	uint32_t moves;			/* the worker's, when nothing was in flight last */
 	bool old_hints;			/* some may lead to blocks of another stride */
 	nam__pairs_copy_fn copy_pairs;	/* NULL: keys of several words, or in reverse */
 

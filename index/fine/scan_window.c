@@ -315,6 +315,7 @@ nam__scan_drain(struct nam__scan *cursor)
 	while (cursor->outstanding.in_flight)
 		nam__outstanding_take(cursor->head.worker, &cursor->outstanding); /* SUSPENDS */
 	cursor->outstanding.rc = 0;
+	cursor->moves = cursor->head.worker->moves;
 	cursor->next = cursor->posted = cursor->refill_at = 0;
 	cursor->next_is_here = false;
 	cursor->hints_at = cursor->hints_end = cursor->hints_unsettled = 0;

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "compute/remote/batch.h"
 #include "compute/remote/lock_slot.h"
 #include "index/hybrid/hybrid.h"
 #include "index/node/divide.h"
@@ -316,14 +317,16 @@ end(struct nam__merge *merge)
 	for (unsigned i = 0; i < NODES; i++) {
 		seen[i] = word;
 		if (is_held(nodes[i]))
-			nam_batch_cas(&batch, nam_gaddr_untagged(nodes[i]->at), 0, word,
+			nam__batch_lock_cas(&batch, nam_gaddr_untagged(nodes[i]->at), word,
 				NAM_LOCK_FREE, &seen[i]);
 		nodes[i]->lock.word = NAM_LOCK_FREE;
 	}
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	merge->stuck = rc != 0;
-	for (unsigned i = 0; i < NODES; i++)
+	for (unsigned i = 0; i < NODES; i++) {
+		nam__unqueued_word_forget(merge->worker, nodes[i]->at);
 		fenced |= seen[i] != word;
+	}
 	/* If one memory server failed: without the intent, no other client completes the merge. */
 	merge->over = rc ? !intent_read(merge->worker, merge->index, intent) && /* SUSPENDS */
 		intent->word == NAM_LOCK_FREE : !fenced;

@@ -109,9 +109,10 @@ int
 nam__unqueued_unlock(struct nam_worker *worker, struct nam__held *held)
 {
 	uint64_t seen;
-	int rc = nam_cas_await(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
+	int rc = nam__lock_word_cas(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
 		&seen); /* SUSPENDS */
 
+	nam__unqueued_word_forget(worker, held->lock.at);
 	if (rc)
 		return rc;
 	return seen == held->lock.word ? 0 : -NAM_E_FENCED;

@@ -70,7 +70,8 @@ block_claim(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_genera
 		rc = generation_write(worker, at, *ret_generation); /* SUSPENDS */
 	}
 	if (!rc)
-		rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
+		rc = nam__lock_word_cas(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
+	nam__unqueued_word_forget(worker, at);
 	if (!rc && seen != word)
 		rc = -NAM_E_FENCED;
 	nam_buffer_give(worker, words, 64);

@@ -2,6 +2,8 @@
 /* torn.c -- completing a node that a dead client left half-written (I20). */
 #include <errno.h>
 
+#include "compute/backup/backups.h"
+#include "compute/remote/lock_slot.h"
 #include "index/node/torn.h"
 #include "index/node/image_write.h"
 
@@ -97,7 +99,8 @@ torn_take(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	uint64_t word, struct torn *torn)
 {
 	uint64_t seen;
-	int rc = nam_cas_await(worker, nam_gaddr_untagged(at), dead, word, &seen); /* SUSPENDS */
+	int rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), dead, word,
+		&seen); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -132,4 +135,57 @@ nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct na
 			torn_take(worker, index, at, dead, word, &torn); /* SUSPENDS */
 	nam_buffer_give(worker, torn.record, bytes);
 	return rc;
+}
+
+/* Whether its redo record leads to a whole image: else it may be no node, and has no lock word. */
+NAM_FIBER_FN static int
+has_record(struct nam_worker *worker, const struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image, bool *ret_has)
+{
+	uint32_t bytes = NAM_NODE_STAGGER_BYTES + index->g.node_bytes;
+	struct torn torn = { .image = image, .record = nam_buffer_take(worker, bytes) };
+	int rc;
+
+	if (!torn.record)
+		return -ENOMEM;
+	torn.block = torn.record + NAM__REDO_WORDS;
+	rc = complete(worker, index, at, &torn); /* SUSPENDS */
+	nam_buffer_give(worker, torn.record, bytes);
+	*ret_has = !rc;
+	return rc == -NAM_E_LOCK_ORPHANED ? 0 : rc;
+}
+
+int
+nam__torn_free_complete(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image)
+{
+	uint64_t word = nam__lock_word_new(worker), seen;
+	bool known = false;
+	int unlock_rc, rc = worker->reads_only ? 0 :
+		has_record(worker, index, at, image, &known); /* SUSPENDS */
+
+	if (rc || !known)
+		return rc;
+	rc = nam__lock_try_await(worker, at, NAM_LOCK_FREE, word, image, index->g.node_bytes,
+		&seen); /* SUSPENDS */
+	if (rc || seen != NAM_LOCK_FREE)
+		return rc;
+	if (!nam__node_is_whole(index, image, at))
+		rc = nam__torn_complete(worker, index, at, word, word, image); /* SUSPENDS */
+	unlock_rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
+		&seen); /* SUSPENDS */
+	nam__unqueued_word_forget(worker, at);
+	return rc == -NAM_E_LOCK_ORPHANED ? unlock_rc : rc ?: unlock_rc;
+}
+
+int
+nam__node_copy_whole(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image)
+{
+	struct torn whole = { .image = image };
+	uint16_t slot = nam__server_slot(worker->client, at);
+
+	if (slot == NAM__NO_SLOT || !nam__is_backed(worker->client, slot))
+		return 0;
+	return torn_write(worker, index, at, &whole); /* SUSPENDS */
 }
