@@ -206,6 +206,9 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 	/* C26: a dead collector's merge was completed; and the director's nodes stay. */
 	if (swept && !scenario->temporary && !scenario->kv)
 		most = (int64_t)((nam__limbo_bytes(worker) + losses.others) / memory.stride);
+	/* A backup does not hear of blocks that come back, so these stay used. */
+	if (outcome->promoted)
+		most = (int64_t)(memory.out_bytes / memory.stride);
 	if (most)
 		(void)snprintf(outcome->counted, sizeof(outcome->counted),
 			"%lld lost with the dead, which had %lld to %lld",

@@ -165,7 +165,7 @@ sim_servers_dead(const struct sim_cluster *cluster)
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		const struct sim_server *server = &cluster->servers[i];
 
-		if (nam_sim_process_alive(server->process))
+		if (nam_sim_process_alive(server->process) || server->succeeded)
 			continue;
 		/* The memory of a process that was killed stays as it was. */
 		if (server->server && atomic_load(&server->server->phase) == NAM_SERVER_MOVED)

@@ -23,6 +23,7 @@ struct sim_server {
 	uint32_t more_regions;		/* than others */
 	bool successor;			/* it waited for memory at first, */
 	bool had_memory;		/* and has got it, as a mover knows */
+	bool succeeded;			/* its backup has its place */
 };
 
 struct sim_cluster {

@@ -208,7 +208,8 @@ litmus_expect(struct actor *self, uint64_t number, int expected)
 	int rc = litmus_try_lookup(self, number);
 
 	if (rc != expected)
-		litmus_fail("lookup(%llu): %s", (unsigned long long)number, nam_err_name(rc));
+		litmus_fail("lookup(%llu): %s; %s", (unsigned long long)number, nam_err_name(rc),
+			nam_worker_diag(self->worker));
 }
 
 void

@@ -82,6 +82,7 @@ extern const struct litmus_case litmus_later_cases[];
 extern const struct litmus_case litmus_view_cases[];
 extern const struct litmus_case litmus_in_time_cases[];
 extern const struct litmus_case litmus_move_cases[];
+extern const struct litmus_case litmus_backup_cases[];
 extern const struct litmus_case litmus_fence_cases[];
 extern const struct litmus_case litmus_steward_cases[];
 extern const struct litmus_case litmus_stopped_cases[];

@@ -64,6 +64,42 @@ move(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
 	sim_server_stop(to->had_memory ? from : to);
 }
 
+/* A member gets a backup, its process is killed, and the backup gets its place. */
+static void
+fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
+{
+	struct sim_stage *stage = actor->stage;
+	struct nam_client_options options;
+	struct nam_server_moved moved;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = stage->cluster.list;
+	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
+	if (nam_sim_zombie())
+		return;
+	nam_sim_note("memory server %u gets a backup: %s", to->id, nam_err_name(rc));
+	if (rc) {
+		if (!explained(stage, rc))
+			sim_fail(stage, "a backup of memory server %u: %s", to->id, diag.text);
+		sim_server_stop(to);
+		return;
+	}
+	nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
+	to->had_memory = from->succeeded = true;
+	nam_sim_process_kill(from->process);
+	rc = nam_server_promote(&options, to->id, &diag);
+	if (nam_sim_zombie())
+		return;
+	nam_sim_note("its backup gets the place of memory server %u: %s", to->id,
+		nam_err_name(rc));
+	if (rc && !explained(stage, rc))
+		sim_fail(stage, "promoting the backup of memory server %u: %s", to->id, diag.text);
+	stage->outcome->promoted += !rc;
+	from->succeeded = !rc;
+}
+
 void
 sim_mover(void *arg)
 {
@@ -71,7 +107,7 @@ sim_mover(void *arg)
 	struct sim_stage *stage = actor->stage;
 	uint32_t others = stage->scenario->servers - 1;
 
-	for (uint32_t i = 0; i < stage->scenario->moves; i++) {
+	for (uint32_t i = 0; i < stage->scenario->moves + stage->scenario->failovers; i++) {
 		uint32_t id = 1 + (uint32_t)(nam_sim_random() % others);
 		struct sim_server *from, *to;
 
@@ -85,6 +121,6 @@ sim_mover(void *arg)
 		from = holder_of(&stage->cluster, id);
 		if (nam_sim_zombie() || !from)
 			return;
-		move(actor, from, to);
+		(i < stage->scenario->moves ? move : fail_over)(actor, from, to);
 	}
 }

@@ -205,6 +205,8 @@ static const struct nam_option rows[] = {
 	{ "moves", "N", "The memory of a memory server moves to another process N times while "
 		"clients are at work.", NAM_OPTION_COUNT, FIELD(scenario.moves),
 		SET(moves_given), .max = SIM_MOVES_MAX },
+	{ "failovers", "N", "N times a memory server gets a backup, is killed, and the backup gets "
+		"its place.", NAM_OPTION_COUNT, FIELD(scenario.failovers), .max = 8 },
 	{ "stewards", "N", "N stewards, unless memory moves.", NAM_OPTION_COUNT,
 		FIELD(scenario.stewards), SET(stewards_given), .max = 4 },
 	{ "kill-at", "NAME,...", "Up to two clients die at these race points; any: the seed "
@@ -393,7 +395,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
 			"%llu loads, %llu drops, %llu operations on a store, %llu of them "
 			"unknown, %u memory servers added, %u terms, %u moves, %u given up, "
-			"longest operation %.3f ms, pass %.3f ms; "
+			"%u failovers, longest operation %.3f ms, pass %.3f ms; "
 			"verified: %s; %llu separators late, %llu keys unreadable; "
 			"blocks counted: %s",
 			nam_sim_profile_name(sim->profile),
@@ -422,7 +424,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
 			(unsigned long long)outcome->kv_ops,
 			(unsigned long long)outcome->kv_unknown, outcome->added,
-			outcome->terms, outcome->moved, outcome->unmoved,
+			outcome->terms, outcome->moved, outcome->unmoved, outcome->promoted,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
 			outcome->verified, (unsigned long long)outcome->late,
 			(unsigned long long)outcome->unreadable,

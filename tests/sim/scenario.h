@@ -57,6 +57,7 @@ struct sim_scenario {
 	bool add_given;				/* not to be varied */
 	uint32_t moves;		/* so often the memory of a member passes to a successor */
 	bool moves_given;			/* not to be varied */
+	uint32_t failovers;	/* so often a member gets a backup, ends, and is succeeded by it */
 	uint32_t stewards;	/* beside them; not where memory moves, for the mover leads */
 	bool stewards_given;			/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */
@@ -94,6 +95,7 @@ struct sim_result {
 	uint64_t kv_ops, kv_unknown;	/* on the store; of these, by errors of the fabric */
 	uint32_t added;			/* memory servers */
 	uint32_t terms;			/* of stewards that led */
+	uint32_t promoted;		/* backups */
 	uint32_t moved, unmoved;	/* moves that have ended well, and that have failed */
 	uint32_t collectors;		/* one after the other */
 	uint64_t operation_ns, pass_ns;	/* the longest */

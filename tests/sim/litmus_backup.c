@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_backup.c -- scenes in which a member has a backup, and its process ends (C31, C32).
+ *
+ * The backup gets the place of the process, so it must have all that a client was told.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/admin.h"
+#include "compute/client/cluster_view.h"
+#include "compute/remote.h"
+#include "litmus.h"
+#include "memserver/memserver_internal.h"
+
+#define BACKED 1u			/* the id of the member */
+#define KEYS_FROM 1000u
+#define KEYS 40u
+#define TIMEOUT_MS 2000u
+
+static struct sim_server *backup;	/* of the scene */
+static struct nam_gaddr word_at;
+
+static struct nam_client_options
+options_of_steward(void)
+{
+	struct nam_client_options options;
+
+	nam_client_options_init(&options);
+	options.cluster = litmus.cluster.servers[0].address;
+	options.timeout_ms = TIMEOUT_MS;
+	return options;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void
+back(void)
+{
+	struct nam_client_options options = options_of_steward();
+	struct nam_server_moved result;
+	struct nam_diag diag = { "" };
+
+	backup = sim_cluster_successor(&litmus.cluster, BACKED);
+	if (nam_server_back(&options, backup->address, NULL, NULL, &result, &diag))
+		litmus_fail("a backup: %s", diag.text);
+	backup->had_memory = true;
+}
+
+static void
+kill_member(void)
+{
+	nam_sim_process_kill(litmus.cluster.servers[BACKED].process);
+}
+
+static void
+promote(void)
+{
+	struct nam_client_options options = options_of_steward();
+	struct nam_diag diag = { "" };
+
+	if (nam_server_promote(&options, BACKED, &diag))
+		litmus_fail("a promotion: %s", diag.text);
+}
+
+static void
+back_only(struct actor *self)
+{
+	(void)self;
+	litmus_await(ONE);
+	back();
+	litmus.flags[SEEN] = true;
+}
+
+static void
+back_kill_promote(struct actor *self)
+{
+	back_only(self);
+	litmus_await(TWO);
+	kill_member();
+	promote();
+	litmus.flags[FOUR] = true;
+}
+
+/* A word that means something, at the member. */
+static void
+change_word(struct actor *self)
+{
+	uint64_t seen = 0;
+
+	if (nam_alloc_on(self->worker, self->client->slot_of_id[BACKED], 64, &word_at))
+		sim_die("no block");
+	litmus_write_word(self, word_at, 1);
+	litmus.flags[ONE] = true;
+	litmus_await(SEEN);
+	if (nam_cas_await(self->worker, word_at, 1, 2, &seen) || seen != 1)
+		litmus_fail("the word was %llu", (unsigned long long)seen);
+	litmus.flags[TWO] = true;
+	litmus_await(FOUR);
+	if (litmus_read_word(self, word_at) != 2)
+		litmus_fail("a word is older at a promoted backup");
+}
+
+/* Leaves of both memory servers change all the time: before there is a backup, and after. */
+static void
+insert_all_the_time(struct actor *self)
+{
+	uint64_t number = KEYS_FROM * (1 + self->who);
+
+	for (unsigned i = 0; i < KEYS && !litmus.failed; i++) {
+		litmus_insert(self, number + i);
+		litmus_expect(self, number + i, 0);
+		if (i == KEYS / 4)
+			litmus.flags[ONE] = true;
+		if (i == 3 * KEYS / 4)
+			litmus.flags[TWO] = true;
+		for (unsigned j = 0; i == KEYS / 2 && j < 500 && !litmus.flags[SEEN]; j++)
+			litmus_expect_range(self, 0, 10 * (LITMUS_LOADED - 1), 0);
+	}
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void
+expect_inserted(struct actor *self, enum who who)
+{
+	for (unsigned i = 0; i < KEYS; i++)
+		litmus_expect(self, KEYS_FROM * (1 + who) + i, 0);
+}
+
+/* Of each region, but for what is at its beginning. */
+static void
+expect_equal(void)
+{
+	const struct nam__memory *one = &litmus.cluster.servers[BACKED].server->memory;
+	const struct nam__memory *other = &backup->server->memory;
+
+	for (uint32_t i = 0; i < one->count; i++) {
+		const uint64_t *a = (const void *)one->bases[i];
+		const uint64_t *b = (const void *)other->bases[i];
+
+		for (uint64_t at = 8; at < one->region_bytes / 8; at++)
+			if (a[at] != b[at]) {
+				litmus_fail("the backup differs in word %llu of region %u",
+					(unsigned long long)at, i);
+				return;
+			}
+	}
+}
+
+static void
+end_backed(struct actor *self)
+{
+	expect_inserted(self, A);
+	expect_inserted(self, B);
+	expect_equal();
+	litmus_verify(self);
+}
+
+static void
+end_word(struct actor *self)
+{
+	struct nam__cluster_view *view;
+
+	litmus_await(FOUR);
+	litmus_expect_range(self, 0, 10 * (LITMUS_LOADED - 1), 0);
+	view = litmus_view_of(self);
+	if (strcmp(view->members[BACKED].address, backup->address) != 0)
+		litmus_fail("memory server %u is at %s", BACKED, view->members[BACKED].address);
+	free(view);
+	litmus_verify(self);
+}
+
+static void
+end_promoted(struct actor *self)
+{
+	end_word(self);
+	expect_inserted(self, A);
+	expect_inserted(self, B);
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+const struct litmus_case litmus_backup_cases[] = {
+	{ { "backup_writers", LITMUS_LOADED,
+		{ end_backed, insert_all_the_time, insert_all_the_time, back_only }, { { 0 } } },
+		"a member gets a backup while two clients insert and look up", 2, 0 },
+	{ { "backup_promoted", LITMUS_LOADED,
+		{ end_promoted, insert_all_the_time, insert_all_the_time, back_kill_promote },
+		{ { 0 } } },
+		"its process is killed then, and the backup gets its place", 2, 0 },
+	{ { "backup_word", LITMUS_LOADED, { end_word, change_word, NULL, back_kill_promote },
+		{ { 0 } } },
+		"the same, of a word that a client has changed by CAS", 2, 0 },
+	{ { 0 }, NULL, 0, 0 },
+};
