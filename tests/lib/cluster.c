@@ -259,23 +259,42 @@ address_choose(const char *folder, unsigned number, char *address, size_t size)
 	test_address(path, address, size);
 }
 
-void
-cluster_start_server(struct cluster *cluster, unsigned number)
+static void
+server_start(struct cluster *cluster, unsigned number, unsigned id_number, const char *role)
 {
 	struct child *server = &cluster->servers[number];
 	char id[12], memory[24], line[512];
 	const char *const argv[] = {
 		test_program("nam-memserver"), "--listen", cluster->addresses[number],
 		"--memory", memory, "--region", cluster->region, "--pages", "4k", "--id", id,
-		"--insecure", NULL,
+		"--insecure", role, NULL,
 	};
 
 	(void)snprintf(memory, sizeof(memory), "%lluM",
 		(unsigned long long)(test_memory(cluster->memory_mib << 20) >> 20));
-	(void)snprintf(id, sizeof(id), "%u", number);
+	(void)snprintf(id, sizeof(id), "%u", id_number);
 	child_start(server, argv);
 	if (!child_line(server, line, sizeof(line), READY_MS))
 		test_die("memory server %u did not get ready: %s", number, argv[0]);
+}
+
+void
+cluster_start_server(struct cluster *cluster, unsigned number)
+{
+	server_start(cluster, number, number, NULL);
+}
+
+void
+cluster_start_successor(struct cluster *cluster, unsigned number, unsigned id)
+{
+	if (number == CLUSTER_SERVERS_MAX)
+		test_die("there are %u memory servers already", number);
+	if (number == cluster->count) {
+		address_choose(cluster->folder, number, cluster->addresses[number],
+			sizeof(cluster->addresses[number]));
+		cluster->count++;
+	}
+	server_start(cluster, number, id, "--successor");
 }
 
 void
@@ -342,14 +361,8 @@ run_server(void *arg)
 		test_die("a memory server ended: %s", nam_err_text(rc));
 }
 
-const char *
-local_cluster_add(struct local_cluster *cluster)
-{
-	return local_cluster_add_id(cluster, cluster->count);
-}
-
-const char *
-local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
+static const char *
+add(struct local_cluster *cluster, uint32_t id, bool successor)
 {
 	unsigned number = cluster->count++;
 	struct nam_server_options options;
@@ -367,6 +380,7 @@ local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
 	options.memory_bytes = cluster->memory_bytes;
 	options.region_bytes = cluster->region_bytes;
 	options.spare_bytes = cluster->spare_bytes;
+	options.successor = successor;
 	options.pages = NAM_PAGES_4K;
 	if (nam_server_start(&options, &cluster->servers[number].server, NULL, &diag))
 		test_die("memory server %u: %s", number, diag.text);
@@ -374,6 +388,30 @@ local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
 		    &cluster->servers[number].thread))
 		test_die("no thread for memory server %u", number);
 	return address;
+}
+
+const char *
+local_cluster_add(struct local_cluster *cluster)
+{
+	return add(cluster, cluster->count, false);
+}
+
+const char *
+local_cluster_add_id(struct local_cluster *cluster, uint32_t id)
+{
+	return add(cluster, id, false);
+}
+
+const char *
+local_cluster_add_successor(struct local_cluster *cluster, uint32_t id)
+{
+	return add(cluster, id, true);
+}
+
+struct nam_server *
+local_cluster_server(const struct local_cluster *cluster, unsigned number)
+{
+	return cluster->servers[number].server;
 }
 
 struct local_cluster *

@@ -91,6 +91,12 @@ void cluster_start(struct cluster *cluster, unsigned count, uint64_t memory_mib,
 	const char *region);
 /* One server, at first or anew after it has ended; waits until it is ready. */
 void cluster_start_server(struct cluster *cluster, unsigned number);
+/*
+ * A successor of the member with that id, or what is to be its backup, likewise.
+ *
+ * @number	of an address; the count: one more, which the list does not name
+ */
+void cluster_start_successor(struct cluster *cluster, unsigned number, unsigned id);
 void cluster_stop(struct cluster *cluster);
 
 /* The path of a program that was built; static. */
@@ -99,6 +105,7 @@ const char *test_program(const char *name);
 /* ---- memory servers that are threads ------------------------------------------------------ */
 
 struct local_cluster;
+struct nam_server;
 
 struct local_cluster *local_cluster_start(unsigned count, uint64_t memory_bytes,
 	uint64_t region_bytes);
@@ -109,6 +116,10 @@ struct local_cluster *local_cluster_start_spare(unsigned count, uint64_t memory_
 const char *local_cluster_add(struct local_cluster *cluster);
 /* The same with an id that another one may have. */
 const char *local_cluster_add_id(struct local_cluster *cluster, uint32_t id);
+/* The same, which waits for the memory of that member, or becomes its backup. */
+const char *local_cluster_add_successor(struct local_cluster *cluster, uint32_t id);
+/* NULL: it has ended. */
+struct nam_server *local_cluster_server(const struct local_cluster *cluster, unsigned number);
 const char *local_cluster_list(const struct local_cluster *cluster);
 const char *local_cluster_address(const struct local_cluster *cluster, unsigned number);
 /* One of them ends; its clients see it die. */
