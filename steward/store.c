@@ -8,6 +8,7 @@
 
 #include "compute/view/lead.h"
 #include "compute/view/server_add.h"
+#include "compute/view/move/promote.h"
 #include "compute/view/move/server_drain.h"
 #include "compute/view/move/server_move.h"
 #include "etcd.h"
@@ -89,17 +90,62 @@ nam__store_server_add(const struct nam_client_options *options,
 	return rc;
 }
 
-int
-nam__store_server_move(const struct nam_client_options *options,
-	const struct nam__store_options *store_options, const char *address, nam_server_move_fn fn,
-	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
+static int
+fill_successor(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, enum nam__successor what,
+	const char *address, nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
+	struct nam_diag *diag)
 {
 	struct nam__view_store *store = NULL;
 	int rc = store_lead(options, store_options, &store, diag);
 
 	if (!rc || rc == -NAM_E_TERM)
-		rc = nam__server_move(options, store, address, fn, arg, ret_moved,
+		rc = nam__server_move(options, store, what, address, fn, arg, ret_moved,
 			diag); /* SUSPENDS */
+	store_leave(store_options, store);
+	return rc;
+}
+
+int
+nam__store_server_move(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, const char *address, nam_server_move_fn fn,
+	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
+{
+	return fill_successor(options, store_options, NAM__SUCCESSOR_MOVES, address, fn, arg,
+		ret_moved, diag); /* SUSPENDS */
+}
+
+int
+nam__store_server_back(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, const char *address, nam_server_move_fn fn,
+	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
+{
+	return fill_successor(options, store_options, NAM__SUCCESSOR_BACKS, address, fn, arg,
+		ret_moved, diag); /* SUSPENDS */
+}
+
+int
+nam__store_server_promote(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, uint32_t id, struct nam_diag *diag)
+{
+	struct nam__view_store *store = NULL;
+	int rc = store_lead(options, store_options, &store, diag);
+
+	if (!rc || rc == -NAM_E_TERM)
+		rc = nam__server_promote(options, store, id, diag); /* SUSPENDS */
+	store_leave(store_options, store);
+	return rc;
+}
+
+int
+nam__store_server_unback(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, uint32_t id, struct nam_diag *diag)
+{
+	struct nam__view_store *store = NULL;
+	int rc = store_lead(options, store_options, &store, diag);
+
+	if (!rc || rc == -NAM_E_TERM)
+		rc = nam__server_unback(options, store, id, diag); /* SUSPENDS */
 	store_leave(store_options, store);
 	return rc;
 }

@@ -37,6 +37,19 @@ int nam__store_server_move(const struct nam_client_options *options,
 	const struct nam__store_options *store, const char *address, nam_server_move_fn fn,
 	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* nam_server_back(), nam_server_promote() and nam_server_unback() with that store, likewise. */
+int nam__store_server_back(const struct nam_client_options *options,
+	const struct nam__store_options *store, const char *address, nam_server_move_fn fn,
+	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
+
+int nam__store_server_promote(const struct nam_client_options *options,
+	const struct nam__store_options *store, uint32_t id,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+int nam__store_server_unback(const struct nam_client_options *options,
+	const struct nam__store_options *store, uint32_t id,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* nam_server_drain() and nam_rebalance() with that store, likewise. */
 int nam__store_server_drain(const struct nam_client_options *options,
 	const struct nam__store_options *store, const char *server, nam_server_drain_fn fn,

@@ -132,7 +132,8 @@ static const struct nam_option rows[] = {
 		"the catalog and the list of clients.", NAM_OPTION_COUNT, FIELD(server.id),
 		.letter = 'i', .max = NAM_SERVERS_MAX - 1 },
 	{ "successor", NULL, "Wait for the memory of the running server of this number, and serve "
-		"in its place then. It has as much memory, in regions of the same size.",
+		"in its place then (`namctl server move`), or be its backup (`namctl server "
+		"back`). It has as much memory, in regions of the same size.",
 		NAM_OPTION_FLAG, FIELD(server.successor) },
 	{ "spare", "SIZE", "So much more memory to take if that of other memory servers moves "
 		"here (`namctl server drain`; default 0). Each has an address of its own: PATH.N, "

@@ -30,6 +30,12 @@ static const struct command commands[] = {
 		"a memory server comes to the cluster", false, true },
 	{ "server", "move", ctl_server_move, 1, 1, "ADDRESS",
 		"a member's memory passes to a successor", false, true },
+	{ "server", "back", ctl_server_back, 1, 1, "ADDRESS",
+		"a member gets a backup", false, true },
+	{ "server", "promote", ctl_server_promote, 1, 1, "ID",
+		"the backup of a dead member gets its place", false, true },
+	{ "server", "unback", ctl_server_unback, 1, 1, "ID",
+		"a member has no backup any more", false, true },
 	{ "server", "drain", ctl_server_drain, 1, 1, "ID|ADDRESS",
 		"all memory of a process passes to others", false, true },
 	{ NULL, "rebalance", ctl_rebalance, 0, 0, "",
@@ -128,6 +134,8 @@ static const char *const kv_modes[] = { "cache", "store", NULL };
 
 #define FIELD(field) NAM_OPTION_FIELD(struct line, ctl.field)
 #define SET(field) .set = offsetof(struct line, ctl.field)
+#define CHANGES_VIEW                                                                                \
+	"server add,server move,server back,server promote,server unback,server drain,rebalance"
 
 static const struct nam_option rows[] = {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "
@@ -155,12 +163,11 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of top:", .scope = "top" },
 	{ "interval-ms", "N", "Milliseconds between two looks, 50 to 60000 (default 1000).",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 50, .max = 60000, .scope = "top" },
-	{ .help = "Options of server add, move and drain, and of rebalance:",
-		.scope = "server add,server move,server drain,rebalance" },
-	NAM__STORE_ROWS(struct line, ctl.store, "server add,server move,server drain,rebalance"),
+	{ .help = "Options of server and rebalance:", .scope = CHANGES_VIEW },
+	NAM__STORE_ROWS(struct line, ctl.store, CHANGES_VIEW),
 	{ "copy-rate", "SIZE", "Copy so much per second at most while clients work (default "
 		"256M). 0: as much as it can.", NAM_OPTION_BYTES, FIELD(copy_rate),
-		.max = UINT64_MAX, .scope = "server move,server drain,rebalance" },
+		.max = UINT64_MAX, .scope = "server move,server back,server drain,rebalance" },
 	{ .help = "Options of client fence:", .scope = "client fence" },
 	{ "evict", NULL, "Over shm: end the client's process with SIGKILL if it is alive.",
 		NAM_OPTION_FLAG, FIELD(evict), .scope = "client fence" },

@@ -8,7 +8,7 @@
  *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
  *	commands.c	gc, and all about indexes as a whole
- *	view/		status; server add; clients; sweep
+ *	view/		status; server add, move, back; clients; sweep
  *	design.c	an index's design and its parts
  *	data.c		get, put, delete, range
  *	load.c		load
@@ -50,11 +50,11 @@ struct ctl {
 	bool evict;			/* of client fence */
 	bool books;			/* of status */
 	bool dry_run;			/* of sweep and rebalance */
-	uint64_t copy_rate;		/* of moves; 0: no limit */
+	uint64_t copy_rate;		/* of moves and backups; 0: no limit */
 	uint64_t pace;			/* of both: blocks per second; 0: no limit */
 	uint32_t interval_ms;		/* of top */
 	enum nam_role role;		/* of key new */
-	struct nam__store_options store;	/* of server add */
+	struct nam__store_options store;	/* of server and rebalance */
 	/* of index create */
 	struct nam_index_options create;
 	const char *bounds;		/* NULL: not said */
@@ -84,6 +84,9 @@ int ctl_status(struct ctl *ctl, char **args);
 int ctl_top(struct ctl *ctl, char **args);
 int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_server_move(struct ctl *ctl, char **args);
+int ctl_server_back(struct ctl *ctl, char **args);
+int ctl_server_promote(struct ctl *ctl, char **args);
+int ctl_server_unback(struct ctl *ctl, char **args);
 int ctl_server_drain(struct ctl *ctl, char **args);
 int ctl_rebalance(struct ctl *ctl, char **args);
 int ctl_client_list(struct ctl *ctl, char **args);

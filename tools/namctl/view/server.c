@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c -- a memory server comes to the cluster; memory passes to successors. */
+/* server.c -- a memory server comes to the cluster; memory passes to successors; backups. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,6 +116,123 @@ ctl_server_move(struct ctl *ctl, char **args)
 	}
 	return NAM_EXIT_OK;
 }
+
+/* ---- backups ------------------------------------------------------------------------------ */
+
+int
+ctl_server_back(struct ctl *ctl, char **args)
+{
+	struct wait wait = { .live = isatty(STDERR_FILENO) && !ctl->quiet };
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	struct nam_server_moved filled;
+	int exit_code = ctl_client_options(ctl, &options), rc;
+	cJSON *object;
+
+	if (exit_code)
+		return exit_code;
+	ctl->store.timeout_ms = options.timeout_ms;
+	rc = nam__store_server_back(&options, &ctl->store, args[0], on_move, &wait, &filled, &diag);
+	if (wait.shown)
+		(void)fputs("\r\033[K", stderr);
+	if (rc)
+		return ctl_failed(NULL, rc, diag.text);
+	if (filled.already)
+		ctl_say(ctl, "memory server %u has its backup there already: view %llu", filled.id,
+			(unsigned long long)filled.view);
+	else
+		ctl_say(ctl, "memory server %u has a backup: %.1f MiB, clients waited for about "
+			"%.1f ms, view %llu", filled.id, (double)filled.bytes / (1 << 20),
+			(double)filled.stopped_us / 1000, (unsigned long long)filled.view);
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		ctl_json_u64(object, "id", filled.id);
+		cJSON_AddStringToObject(object, "address", args[0]);
+		cJSON_AddBoolToObject(object, "backed", !filled.already);
+		ctl_json_u64(object, "bytes", filled.bytes);
+		ctl_json_u64(object, "stopped_us", filled.stopped_us);
+		ctl_json_u64(object, "view", filled.view);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
+
+/* The member that the argument names, and how to reach its cluster.  Returns an exit code. */
+static int
+member_take(struct ctl *ctl, const char *text, struct nam_client_options *ret_options,
+	uint32_t *ret_id)
+{
+	unsigned long id;
+	char *end;
+	int exit_code;
+
+	errno = 0;
+	id = strtoul(text, &end, 10);
+	if (errno || end == text || *end || id > UINT16_MAX) {
+		ctl_complain("'%s' is no memory server: its id is a number, as namctl status "
+			"tells it", text);
+		return NAM_EXIT_USAGE;
+	}
+	exit_code = ctl_client_options(ctl, ret_options);
+	if (exit_code)
+		return exit_code;
+	ctl->store.timeout_ms = ret_options->timeout_ms;
+	*ret_id = (uint32_t)id;
+	return NAM_EXIT_OK;
+}
+
+static void
+json_member(const struct ctl *ctl, uint32_t id, const char *what)
+{
+	cJSON *object;
+
+	if (!ctl->json)
+		return;
+	object = cJSON_CreateObject();
+	ctl_json_u64(object, "id", id);
+	cJSON_AddBoolToObject(object, what, true);
+	ctl_json_print(object);
+}
+
+int
+ctl_server_promote(struct ctl *ctl, char **args)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	uint32_t id;
+	int exit_code = member_take(ctl, args[0], &options, &id), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = nam__store_server_promote(&options, &ctl->store, id, &diag);
+	if (rc)
+		return ctl_failed(NULL, rc, diag.text);
+	ctl_say(ctl, "the backup of memory server %u has its place, and memory server %u has no "
+		"backup now", id, id);
+	json_member(ctl, id, "promoted");
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_server_unback(struct ctl *ctl, char **args)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	uint32_t id;
+	int exit_code = member_take(ctl, args[0], &options, &id), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = nam__store_server_unback(&options, &ctl->store, id, &diag);
+	if (rc)
+		return ctl_failed(NULL, rc, diag.text);
+	ctl_say(ctl, "memory server %u has no backup: a process that was its backup can be ended",
+		id);
+	json_member(ctl, id, "unbacked");
+	return NAM_EXIT_OK;
+}
+
+/* ---- all memory of a process -------------------------------------------------------------- */
 
 struct drain {
 	struct ctl *ctl;
