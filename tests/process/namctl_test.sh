@@ -405,7 +405,7 @@ test_lost() {
 	# A stopped server may still have its memory.
 	kill -STOP "${nam_server_pids[1]}"
 	expect 3 namctl --timeout-ms $((1000 * ${NAM_TEST_SLOWNESS:-1})) status
-	grep -q "^? *$second *silent: " <<<"$out" || fail "no silent server in: $out"
+	grep -q "^1 *$second *silent: " <<<"$out" || fail "no silent server in: $out"
 	kill -CONT "${nam_server_pids[1]}"
 	expect 0 namctl status
 	kill -KILL "${nam_server_pids[1]}"
@@ -414,7 +414,7 @@ test_lost() {
 	# Only status works: it shows the live servers.
 	expect 3 namctl status
 	grep -q "^0  *$first .* $megabytes.0 MiB" <<<"$out" || fail "no living server in: $out"
-	grep -q "^? *$second *dead: no memory server answers" <<<"$out" ||
+	grep -q "^1 *$second *dead: no memory server answers" <<<"$out" ||
 		fail "no dead server in: $out"
 	prints_once "$second: "
 	expect 3 namctl --cluster "$second,$first" --json status
