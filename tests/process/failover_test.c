@@ -176,9 +176,15 @@ step_scan(struct fiber *self)
 		for (uint32_t i = 0; i < count; i++) {
 			uint64_t number = nam_key_to_u64(&keys[i]);
 
-			if (number < low || number >= high || seen[number - low])
+			if (number < low || number >= high)
 				test_die("a scan from %llu: key %llu", (unsigned long long)low,
 					(unsigned long long)number);
+			if (seen[number - low])
+				test_die("a scan from %llu%s: key %llu with %llx and %llx",
+					(unsigned long long)low, range.reverse ? " down" : "",
+					(unsigned long long)number,
+					(unsigned long long)seen[number - low],
+					(unsigned long long)payloads[i]);
 			seen[number - low] = payloads[i];
 		}
 	} while (count);

@@ -42,7 +42,8 @@ mortal() {
 	points_in "$@" | grep -vEf <(awk 'NF { print $1 }' <<<"$spared")
 }
 
-points=$(points_in common compute index kv memserver | grep -vE '^(records|locking|move|gate|backup|promote)\.')
+points=$(points_in common compute index kv memserver |
+	grep -vE '^(records|locking|move|gate|backup|promote)\.')
 [ -n "$points" ] || exit 1
 
 # Each point and how often it was reached; fails if one never was.
