@@ -56,7 +56,7 @@ enum nam_wr_flag {
 	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
 };
 
-#define NAM_WR_LOCK 1u		/* an ATOMIC on a lock word: see compute/worker/mirror.h */
+#define NAM_WR_LOCK 1u		/* an ATOMIC on a lock word: see compute/backup/mirror.h */
 
 /* A work request.  One cache line. */
 struct nam_wr {

@@ -17,7 +17,8 @@
 NAM_FIBER_FN static bool
 try_again(struct nam_worker *worker, int rc, uint64_t until_ns)
 {
-	if (!nam_err_is(rc, NAM_E_FABRIC) || nam_now_ns() >= until_ns)
+	/* CLUSTER: another process is the backup by now. */
+	if ((!nam_err_is(rc, NAM_E_FABRIC) && rc != -NAM_E_CLUSTER) || nam_now_ns() >= until_ns)
 		return false;
 	nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 	return true;
@@ -50,8 +51,13 @@ nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 	wr.lkey = nam__buffer_lkey(worker, old);
 	wr.context = worker->current;
 	worker->current->counters->round_trips++;
-	nam__post(worker, nam__backup_slot(slot), &wr, 1);
-	rc = nam__task_await(worker); /* SUSPENDS */
+	rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+	if (!rc) {
+		worker->mirror.cas++;
+		nam__post(worker, nam__backup_slot(slot), &wr, 1);
+		rc = nam__task_await(worker); /* SUSPENDS */
+		worker->mirror.cas--;
+	}
 	*ret_old = *old;
 	nam_buffer_give(worker, old, 8);
 	return rc;
@@ -60,10 +66,9 @@ nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 /* C31: the backup decides. */
 NAM_FIBER_FN static int
 backed_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t offset,
-	uint64_t compare, uint64_t swap, uint64_t *ret_old)
+	uint64_t compare, uint64_t swap, bool *again, uint64_t *ret_old)
 {
 	uint64_t until_ns = deadline(worker);
-	bool again = false;
 	uint64_t there, here;
 	int rc;
 
@@ -71,12 +76,12 @@ backed_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32
 			&there)) != 0) { /* SUSPENDS */
 		if (!try_again(worker, rc, until_ns)) /* SUSPENDS */
 			return rc;
-		again = true;
+		*again = true;
 		if (!nam__is_backed(worker->client, slot))
 			return -EAGAIN;
 	}
 	/* If it was posted before, it may have been carried out then. */
-	if (again && there == swap)
+	if (*again && there == swap)
 		there = compare;
 	nam_race_point("backup.decided");
 	rc = nam__member_word_cas(worker, NAM_WR_LOCK, at, offset, compare,
@@ -94,8 +99,11 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 	uint64_t swap, uint64_t *ret_seen)
 {
 	uint16_t slot = nam__server_slot(worker->client, at);
-	int rc;
+	int rc = nam__change_check(worker);
+	bool again = false;
 
+	if (rc)
+		return rc;
 	do {
 		bool backed = slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot);
 
@@ -103,12 +111,15 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 			return nam__member_word_cas(worker, NAM_WR_LOCK, at, offset, compare,
 				swap, ret_seen); /* SUSPENDS */
 		if (__builtin_expect(backed, 0))
-			rc = backed_cas(worker, slot, at, offset, compare, swap,
+			rc = backed_cas(worker, slot, at, offset, compare, swap, &again,
 				ret_seen); /* SUSPENDS */
 		else
 			rc = nam__member_word_cas(worker, 0, at, offset, compare, swap,
 				ret_seen); /* SUSPENDS */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_CAPABILITY || rc == -EAGAIN, 0));
+	/* It was carried out at a backup, which has got the member's place since. */
+	if (again && !rc && *ret_seen == swap)
+		*ret_seen = compare;
 	return rc;
 }
 
@@ -155,9 +166,13 @@ nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 
 	/* C31 */
 	while (nam__is_backed(worker->client, slot) && NAM_GUARD(BACKUP_RUNS)) {
-		rc = runs_tell(worker, nam__backup_slot(slot), stride, given); /* SUSPENDS */
-		if (!rc || !try_again(worker, rc, until_ns)) /* SUSPENDS */
-			return rc;
+		rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ?
+			runs_tell(worker, nam__backup_slot(slot), stride, given) :
+			-NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
+		if (!rc)
+			return 0;
+		if (!try_again(worker, rc, until_ns)) /* SUSPENDS */
+			return nam__is_backed(worker->client, slot) ? rc : 0;
 	}
 	return 0;
 }

@@ -7,17 +7,19 @@
 #include "common/fabric/register.h"
 #include "common/rpc/view_rpc.h"
 #include "compute/backup/locks.h"
-#include "compute/backup/mirror.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 
-/* Workers drop their connections to it: moved_drop() of gates.c. */
+/* Workers drop their connections to it before they connect to another: nam__backup_fresh(). */
 static void
 forget(struct nam_client *client, uint32_t slot)
 {
 	atomic_store_explicit(&client->servers[slot].backup, 0, memory_order_release);
 	client->backed--;
 	client->servers[nam__backup_slot(slot)].boot = 0;
+	/* A turn: workers see to what is under way there. */
+	if (nam__gate_is_of(client, NAM__GATES_OPEN))
+		nam__gates_open(client);
 }
 
 /* Nothing of this client is at that slot, as it had no backup in this one before, or forgot it. */
@@ -77,7 +79,6 @@ nam__backup_follow(struct nam_client *client, uint32_t slot, const struct nam_vi
 		return rc;
 	/* Release: workers find its regions. */
 	atomic_store_explicit(&primary->backup, member->backup, memory_order_release);
-	client->post_backed = nam__post_mirrored;
 	client->backed++;
 	nam__notes_follow(client->epoch_worker);
 	return 0;

@@ -26,6 +26,15 @@ nam__is_backed(const struct nam_client *client, uint32_t slot)
 	return atomic_load_explicit(&client->servers[slot].backup, memory_order_acquire);
 }
 
+/* Whether the process at that address is another one than the memory began in: perhaps a backup. */
+static inline bool
+nam__may_be_promoted(const struct nam_client *client, struct nam_gaddr at)
+{
+	uint16_t slot = nam__server_slot(client, at);
+
+	return slot != NAM__NO_SLOT && client->servers[slot].memory != client->servers[slot].boot;
+}
+
 /*
  * The epoch thread, or a client that joins: the backup is as the view says.  Others write to the
  * member meanwhile if it keeps, loses or has none; behind its gate, if it gets one.  A failure: the

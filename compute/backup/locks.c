@@ -26,10 +26,12 @@ words_set(struct nam_client *client, uint32_t slot, bool take)
 
 	for (uint32_t i = 0; table && !rc && i < NAM__LOCK_SLOTS; i++) {
 		const struct nam__lock_slot *one = &table->slots[i];
-		uint64_t word = one->word;
+		uint64_t at = one->word_at, word = one->word;
+		bool wanted = one->locked || (!take && one->held);
 
-		if (one->locked || (!take && one->held))
-			rc = word_set(client, slot, one->at, take ? NAM_LOCK_FREE : word,
+		/* Its holder goes for another word, which is at another memory server. */
+		if (wanted && one->word_at == at && one->word == word)
+			rc = word_set(client, slot, at, take ? NAM_LOCK_FREE : word,
 				take ? word : NAM_LOCK_FREE); /* SUSPENDS */
 	}
 	for (uint32_t i = 0; table && !rc && i < NAM__UNQUEUED_WORDS_MAX; i++) {

@@ -119,6 +119,21 @@ translate(const struct nam_worker *worker, uint32_t slot, struct nam_wr *wr)
 	return true;
 }
 
+bool
+nam__backup_fresh(struct nam_worker *worker, uint32_t at)
+{
+	if (!worker->qps[at] ||
+		worker->answering[at].boot == worker->client->servers[at].boot)
+		return true;
+	if (worker->mirror.cas)
+		return false;
+	nam__qp_drop(worker, at);
+	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next)
+		if (nam__backup_slot(held->slot) == at && held->state == AT_BACKUP)
+			state_set(worker, held, PARKED);
+	return true;
+}
+
 /* To the backup: 0, or as qp_post fails.  Nothing was posted then. */
 static int
 backup_post(struct nam_worker *worker, struct nam__mirrored *held)
@@ -127,7 +142,8 @@ backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 	struct nam_wr wrs[NAM_BATCH_MAX];
 	uint32_t count = 0;
 
-	if (!qp)
+	if (!qp || worker->answering[nam__backup_slot(held->slot)].boot !=
+			worker->client->servers[nam__backup_slot(held->slot)].boot)
 		return -NAM_E_FABRIC_PEER_DEAD;
 	for (uint32_t i = 0; i < held->count; i++) {
 		if (held->wrs[i].op != NAM_WR_WRITE)
@@ -166,12 +182,19 @@ connect_one(struct nam_worker *worker)
 	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next) {
 		uint32_t at = nam__backup_slot(held->slot);
 
-		if (held->state != PARKED || worker->qps[at] ||
-			!nam__is_backed(worker->client, held->slot))
+		if (held->state != PARKED || !nam__is_backed(worker->client, held->slot) ||
+			!nam__backup_fresh(worker, at) || worker->qps[at])
 			continue;
 		(void)!nam__qp_connect(worker, at);
 		return;
 	}
+}
+
+static void
+freshen(struct nam_worker *worker)
+{
+	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next)
+		(void)nam__backup_fresh(worker, nam__backup_slot(held->slot));
 }
 
 static void
@@ -180,6 +203,7 @@ steps(struct nam_worker *worker)
 	if (worker->mirror.stepping)
 		return;
 	worker->mirror.stepping = true;
+	freshen(worker);
 	connect_one(worker);
 	for (struct nam__mirrored *held = worker->mirror.held, *next; held; held = next) {
 		next = held->next;
@@ -246,6 +270,7 @@ nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 		return -ENOMEM;
 	held->completion.completed = completed;
 	worker->mirror.step = steps;
+	worker->mirror.freshen = freshen;
 	held->state = AT_BACKUP;
 	held->slot = answering->slot;
 	held->count = count;

@@ -38,9 +38,12 @@ struct nam__mirror {
 	struct nam__mirrored *held, *last;	/* in the order in which they were posted */
 	struct nam__mirrored *spare;
 	uint32_t waiting;		/* of those that are held: not for the backup */
+	uint32_t cas;			/* under way to backups (backed.c) */
 	bool stepping;
 	/* They try again: their backup did not take them, or is none any more. */
 	void (*step)(struct nam_worker *worker);
+	/* The gates have turned: their backup may be another one, or none. */
+	void (*freshen)(struct nam_worker *worker);
 };
 
 /*
@@ -50,6 +53,11 @@ struct nam__mirror {
 int nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 
 void nam__mirror_free(struct nam_worker *worker);
+/*
+ * Before requests to a backup: a connection to an earlier one in its slot ends.  WRITEs under way
+ * there go to this one.  False: other requests to it are under way; try again later.
+ */
+bool nam__backup_fresh(struct nam_worker *worker, uint32_t at);
 
 /* Whether requests to the member in that slot are held back. */
 static inline bool

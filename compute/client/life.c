@@ -69,6 +69,7 @@ nam__client_new(const struct nam_client_options *options)
 	pthread_mutex_init(&client->holders_mutex, NULL);
 	nam_region_table_init(&client->regions);
 	nam_region_table_init(&client->backups);
+	client->post_backed = nam__post_mirrored;
 	return client;
 }
 

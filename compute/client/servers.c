@@ -157,7 +157,7 @@ nam__member_note(struct nam_client *client, const struct nam_view_member *member
 	uint32_t slot = client->slot_of_id[member->id];
 	int none = 0, ended = 0;
 
-	if (member->state == NAM_VIEW_UP)
+	if (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_COPYING)
 		ended = atomic_exchange(&client->servers[slot].ended_behind_gate, 0);
 	if (ended && !member->backup)
 		atomic_compare_exchange_strong(&client->servers[slot].lost, &none, ended);

@@ -67,9 +67,9 @@ nam__unqueued_word_note(struct nam_worker *worker, struct nam_gaddr at, uint64_t
 	for (unsigned i = 0; i < NAM__UNQUEUED_WORDS_MAX; i++) {
 		struct nam__unqueued_word *one = &table->unqueued[i];
 
-		if (one->at == raw || (!one->at && !place))
+		if ((one->at == raw && one->word == word) || (!one->at && !place))
 			place = one;
-		if (one->at == raw)
+		if (one->at == raw && one->word == word)
 			break;
 	}
 	if (place)
@@ -78,13 +78,14 @@ nam__unqueued_word_note(struct nam_worker *worker, struct nam_gaddr at, uint64_t
 }
 
 void
-nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at)
+nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 {
 	struct nam__lock_table *table = worker->client->locks;
 
 	pthread_mutex_lock(&table->mutex);
 	for (unsigned i = 0; i < NAM__UNQUEUED_WORDS_MAX; i++)
-		if (table->unqueued[i].at == nam_gaddr_untagged(at).raw)
+		if (table->unqueued[i].at == nam_gaddr_untagged(at).raw &&
+			table->unqueued[i].word == word)
 			table->unqueued[i].at = 0;
 	pthread_mutex_unlock(&table->mutex);
 }
@@ -436,7 +437,7 @@ nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old
 	if (!rc && *ret_seen == old)
 		nam__unqueued_word_note(worker, at, word, true);
 	else
-		nam__unqueued_word_forget(worker, at);
+		nam__unqueued_word_forget(worker, at, word);
 	nam_buffer_give(worker, attempt.old, 8);
 	return rc;
 }
@@ -453,7 +454,9 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 	rc = recovery->take(worker, recovery->arg, attempt->at, dead, attempt->word,
 		attempt->image); /* SUSPENDS */
 	/* The slot knows of it from now on. */
-	nam__unqueued_word_forget(worker, attempt->at);
+	if (!rc)
+		atomic_store_explicit(&attempt->slot->locked, true, memory_order_relaxed);
+	nam__unqueued_word_forget(worker, attempt->at, attempt->word);
 	if (!rc)
 		*attempt->old = NAM_LOCK_FREE;
 	return rc;
@@ -539,6 +542,8 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		bool late;
 
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+		if (!rc && *attempt->old == NAM_LOCK_FREE)
+			atomic_store_explicit(&slot->locked, true, memory_order_relaxed);
 		if (!rc && *attempt->old == NAM_LOCK_FREE &&
 			atomic_load_explicit(&attempt->slot->queued, memory_order_relaxed))
 			nam__lock_queue_taken(worker, attempt->number); /* SUSPENDS */
@@ -626,7 +631,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	} else {
 		slot->handovers = 0;
 		attempt.word = nam__lock_word_new(worker);
-		atomic_store_explicit(&slot->word, attempt.word, memory_order_relaxed);
+		nam__lock_word_set(slot, word_at, attempt.word);
 		rc = remote_lock(worker, &attempt); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
@@ -642,6 +647,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	return 0;
 
 leave_slot:
+	atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
 		nam__lock_queue_pass(worker, number, NAM_LOCK_FREE);
 	nam__lock_slot_leave(worker, slot);
@@ -668,7 +674,7 @@ nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc
 		nam__count_restart(worker, NAM_RESTART_ORDER);
 		rc = nam__lock_word_cas(worker, lock->at, lock->word, NAM_LOCK_FREE,
 			lock->old); /* SUSPENDS */
-		if (!rc && *lock->old != lock->word)
+		if (!rc && *lock->old != lock->word && !in_vain(worker, lock))
 			rc = -NAM_E_FENCED;
 	} else if (!rc) {
 		nam__count_restart(worker, NAM_RESTART_LOCKED);

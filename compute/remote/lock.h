@@ -149,7 +149,7 @@ NAM_FIBER_FN int nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at
 /* C32: a word that is gone for without a slot; then that it is held; and its end. */
 void nam__unqueued_word_note(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	bool locked);
-void nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at);
+void nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at, uint64_t word);
 
 /* The client that a lock word names, as the first memory server knows it. */
 struct nam__lock_holder {

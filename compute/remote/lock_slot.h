@@ -22,8 +22,9 @@ struct nam__lock_slot {
 	struct nam__lock_request *_Atomic asked;	/* newest first */
 	atomic_uint_fast64_t at;	/* what the holder goes for or holds; 0: it is passed on */
 	atomic_uint queued;		/* other clients that asked for it: lock_queue.h */
-	atomic_uint_fast64_t word;	/* with which the holder went for `at` last */
-	atomic_bool locked;		/* `at` is held with it, or handed over (C32) */
+	/* With which word the holder went for an address last, and whether it has that (C32). */
+	atomic_uint_fast64_t word, word_at;
+	atomic_bool locked;
 	atomic_bool passed;		/* a word was passed to another client lately */
 	/* The rest belongs to the holder of the slot. */
 	uint32_t handovers;
@@ -115,6 +116,15 @@ nam__lock_asked(const struct nam_worker *worker, const struct nam__lock *lock)
 	return slot->requests || atomic_load_explicit(&slot->asked, memory_order_relaxed);
 }
 
+/* Before the CAS: the address comes last, so that the epoch thread finds both or none (C32). */
+static inline void
+nam__lock_word_set(struct nam__lock_slot *slot, struct nam_gaddr at, uint64_t word)
+{
+	atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
+	atomic_store_explicit(&slot->word, word, memory_order_relaxed);
+	atomic_store_explicit(&slot->word_at, at.raw, memory_order_relaxed);
+}
+
 /**
  * nam__lock_post -- go for a lock and READ the object that it begins, for a suspended task.
  *
@@ -149,7 +159,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	lock->at = word_at;
 	lock->slot = number;
 	lock->word = nam__lock_word_new(worker);
-	atomic_store_explicit(&slot->word, lock->word, memory_order_relaxed);
+	nam__lock_word_set(slot, word_at, lock->word);
 	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, lock->word, lock->old);
 	nam__doorbell_read(&doorbell, image, bytes);
 	nam__doorbell_post(&doorbell);
@@ -235,7 +245,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	if (!hand_over)
 		nam__lock_queued_see_to(worker, slot, lock);
 	/* After a failure writes may be missing or under way, so the node stays locked. */
-	if (!hand_over)
+	if (!hand_over || rc)
 		atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	if (hand_over && !rc) {
 		slot->handovers++;

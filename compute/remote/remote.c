@@ -219,10 +219,14 @@ nam__doorbell_again(struct nam__doorbell *doorbell, uint32_t count, int rc)
 	return rc;
 }
 
-/* Of the first `count` requests, those that were posted in vain become the batch. */
+/*
+ * Of the first `count` requests, those that were posted in vain become the batch.  False: there are
+ * none, or the failure may be one of others, which stays.
+ */
 static bool
-batch_vain_keep(struct nam_batch *batch, uint32_t count)
+batch_vain_keep(struct nam_batch *batch, uint32_t count, int failed)
 {
+	bool other = false;
 	uint64_t late = batch->late;
 
 	batch->count = 0;
@@ -230,12 +234,17 @@ batch_vain_keep(struct nam_batch *batch, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t moves = late >> i & 1 ? batch->late_moves[i] : batch->moves;
 
-		if (!nam__posted_in_vain(batch->worker, batch->servers[i], moves))
+		if (!nam__posted_in_vain(batch->worker, batch->servers[i], moves)) {
+			other |= !batch->worker->qps[batch->servers[i]];
 			continue;
+		}
 		batch->wrs[batch->count] = batch->wrs[i];
 		batch->wrs[batch->count].flags = 0;
 		batch->servers[batch->count++] = batch->servers[i];
 	}
+	if (failed && (other || !(nam_err_is(failed, NAM_E_FABRIC_PEER_DEAD) ||
+			nam_err_is(failed, NAM_E_FABRIC_TIMEOUT))))
+		batch->count = 0;
 	return batch->count;
 }
 
@@ -255,7 +264,7 @@ nam_batch_await(struct nam_batch *batch)
 	}
 	/* C32 */
 	while (__builtin_expect(failed || batch->moves != worker->moves, 0) &&
-		batch_vain_keep(batch, count)) {
+		batch_vain_keep(batch, count, failed)) {
 		count = batch->count;
 		nam__batch_post(batch);
 		failed = nam__task_await(worker); /* SUSPENDS */

@@ -147,12 +147,19 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 	const struct nam__server *server = &worker->client->servers[slot];
 	struct nam__answering *answering = &worker->answering[slot];
 	uint64_t begin_ns, end_ns;
-	int rc = atomic_load_explicit(&server->lost, memory_order_acquire);
+	int none = 0, rc = atomic_load_explicit(&server->lost, memory_order_acquire);
 
 	if (rc)
 		return nam__failure_explain(worker, slot, why_lost(worker, slot, rc));
 	if (worker->qps[slot])
 		return 0;
+	/* C32: requests that are repeated must not follow those that it may still carry out. */
+	if (answering->ended_boot && answering->ended_boot == server->boot) {
+		if (!server->backup)
+			atomic_compare_exchange_strong(&worker->client->servers[slot].lost, &none,
+				-NAM_E_FABRIC_PEER_DEAD);
+		return nam__failure_explain(worker, slot, -NAM_E_FABRIC_PEER_DEAD);
+	}
 	begin_ns = nam_now_ns();
 	/* Otherwise tasks that all need this server would stop the others one after another. */
 	if (begin_ns < answering->connect_again_ns && answering->refusing_boot == server->boot)

@@ -140,7 +140,8 @@ nam__doorbell_post(struct nam__doorbell *doorbell)
 	if (__builtin_expect(!qp || worker->qp_post(qp, doorbell->wrs, count), 0)) {
 		/* Connects, waits, or notes the failure.  Never local: it changes memory. */
 		nam__post_for(worker, task, (uint32_t)doorbell->server, doorbell->wrs, count);
-		doorbell->moves = worker->moves;
+		if (doorbell->moves != worker->moves)
+			nam__doorbell_move(doorbell);
 	} else {
 		counters->doorbells++;
 		counters->work_requests += count;

@@ -113,11 +113,11 @@ nam__gate_drop(struct nam_worker *worker)
 	nam__qp_drop(worker, slot);
 }
 
-/* Connections to a process that has passed its memory on, or is no backup any more. */
+/* Connections to a process that has passed its memory on.  For backups: nam__backup_fresh(). */
 static void
 moved_drop(struct nam_worker *worker)
 {
-	for (uint32_t slot = 0; slot < NAM_SERVERS_MAX; slot++)
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
 		if (worker->qps[slot] && worker->answering[slot].boot !=
 				worker->client->servers[slot].boot)
 			nam__qp_drop(worker, slot);
@@ -146,6 +146,8 @@ nam__gates_step(struct nam_worker *worker)
 		worker->moves++;
 		gate->turn = now;
 		gate->slot = slot;
+		if (worker->mirror.held)
+			worker->mirror.freshen(worker);
 	} else if (slot != NAM__GATES_OPEN) {
 		/* If it ends now, it is not behind the gate.  Or the member has moved meanwhile. */
 		if (gate->qp)

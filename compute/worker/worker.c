@@ -114,10 +114,11 @@ static void
 failed(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	worker->failed_slot = nam__slot_of(wc->qp);
-	if (is_end(worker, worker->failed_slot, wc->status)) {
+	/* Requests that were held back fail without it. */
+	if (wc->qp == nam__qp_of(worker, worker->failed_slot) &&
+		is_end(worker, worker->failed_slot, wc->status)) {
 		worker->answering[worker->failed_slot].ended = ++worker->moves;
-		worker->answering[worker->failed_slot].ends =
-			nam__qp_of(worker, worker->failed_slot) != NULL;
+		worker->answering[worker->failed_slot].ends = true;
 	}
 	(void)nam__failure_explain(worker, worker->failed_slot, wc->status);
 }
@@ -128,8 +129,10 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	uint32_t slot = nam__slot_of(qp);
 
 	(void)nam__failure_explain(worker, slot, nam__lost(worker, slot));
-	if (worker->client->servers[slot].backup)
+	if (worker->client->servers[slot].backup) {
 		worker->answering[slot].ended = ++worker->moves;
+		worker->answering[slot].ended_boot = worker->answering[slot].boot;
+	}
 	worker->answering[slot].ends = false;
 	if (worker->gate.qp == qp)
 		worker->gate.qp = NULL;
@@ -160,8 +163,14 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 	if (worker->answering[slot].boot != server->boot || server->backup || server->stands_by)
 		return;
 	/* So it does behind a gate: the member may have got a backup. */
-	atomic_compare_exchange_strong(nam__gate_is_of(worker->client, slot) ?
-		&server->ended_behind_gate : &server->lost, &none, status);
+	if (nam__gate_is_of(worker->client, slot)) {
+		atomic_compare_exchange_strong(&server->ended_behind_gate, &none, status);
+		if (nam__gate_is_of(worker->client, slot))
+			return;
+	}
+	none = 0;
+	if (!server->backup)
+		atomic_compare_exchange_strong(&server->lost, &none, status);
 }
 
 static void
@@ -314,14 +323,19 @@ gate_await(struct nam_worker *worker, uint32_t slot)
 bool
 nam__posted_in_vain(struct nam_worker *worker, uint32_t slot, uint32_t moves)
 {
-	const struct nam__answering *answering = &worker->answering[slot];
+	struct nam__answering *answering = &worker->answering[slot];
+	uint64_t until_ns;
 
 	if ((int32_t)(answering->ended - moves) <= 0 || !NAM_GUARD(POSTED_AGAIN))
 		return false;
-	while (answering->ends)
+	if (!answering->ends)
+		return true;
+	until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	while (answering->ends && nam_now_ns() < until_ns)
 		if (!nam__poll(worker))
 			nam_sleep_ns(GATE_POLL_NS);
-	return true;
+	/* Without a notice it is not known what becomes of them. */
+	return !answering->ends;
 }
 
 bool

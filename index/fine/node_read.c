@@ -30,7 +30,7 @@ recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	if (!rc)
 		rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
 			&seen); /* SUSPENDS */
-	nam__unqueued_word_forget(worker, at);
+	nam__unqueued_word_forget(worker, at, word);
 	if (seen != word)
 		rc = -NAM_E_FENCED;
 	if (rc == -NAM_E_LOCK_ORPHANED)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "compute/backup/backups.h"
 #include "compute/remote/spare.h"
 #include "index/design.h"
 #include "index/node/image_write.h"
@@ -459,15 +460,22 @@ nam__unlock(struct nam_worker *worker, struct nam__held *held)
 NAM_FIBER_FN static int
 lock_refuse(struct nam_worker *worker, struct nam_index *index, struct nam__held *held, int why)
 {
-	int rc;
+	bool completed = false;
+	int rc = 0;
 
 	if (why == -NAM_E_RESTART_DEAD)
 		nam__count_restart(worker, NAM_RESTART_DEAD);
 	if (why == -NAM_E_RESTART_FENCE)
 		nam__count_restart(worker, NAM_RESTART_FENCE);
 	/* I20: the client that wrote it has ended together with the memory server. */
-	if (why == -NAM_E_RESTART_TORN && nam__torn_complete(worker, index, held->at,
-			held->lock.word, held->lock.word, held->image)) /* SUSPENDS */
+	if (why == -NAM_E_RESTART_TORN && nam__may_be_promoted(worker->client, held->at)) {
+		rc = nam__torn_complete(worker, index, held->at, held->lock.word,
+			held->lock.word, held->image); /* SUSPENDS */
+		completed = rc != -NAM_E_LOCK_ORPHANED;
+	}
+	if (rc && completed)
+		why = rc;
+	else if (why == -NAM_E_RESTART_TORN && !completed)
 		/* No writer is active: we hold the lock. */
 		why = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
 			"the node at region %u offset %llu does not verify under its own lock",

@@ -324,7 +324,7 @@ end(struct nam__merge *merge)
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	merge->stuck = rc != 0;
 	for (unsigned i = 0; i < NODES; i++) {
-		nam__unqueued_word_forget(merge->worker, nodes[i]->at);
+		nam__unqueued_word_forget(merge->worker, nodes[i]->at, word);
 		fenced |= seen[i] != word;
 	}
 	/* If one memory server failed: without the intent, no other client completes the merge. */

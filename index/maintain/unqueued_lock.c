@@ -112,7 +112,7 @@ nam__unqueued_unlock(struct nam_worker *worker, struct nam__held *held)
 	int rc = nam__lock_word_cas(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
 		&seen); /* SUSPENDS */
 
-	nam__unqueued_word_forget(worker, held->lock.at);
+	nam__unqueued_word_forget(worker, held->lock.at, held->lock.word);
 	if (rc)
 		return rc;
 	return seen == held->lock.word ? 0 : -NAM_E_FENCED;

@@ -71,7 +71,7 @@ block_claim(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_genera
 	}
 	if (!rc)
 		rc = nam__lock_word_cas(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
-	nam__unqueued_word_forget(worker, at);
+	nam__unqueued_word_forget(worker, at, word);
 	if (!rc && seen != word)
 		rc = -NAM_E_FENCED;
 	nam_buffer_give(worker, words, 64);

@@ -99,8 +99,14 @@ torn_take(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	uint64_t word, struct torn *torn)
 {
 	uint64_t seen;
-	int rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), dead, word,
-		&seen); /* SUSPENDS */
+	int rc;
+
+	nam__unqueued_word_note(worker, at, word, false);
+	rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), dead, word, &seen); /* SUSPENDS */
+	if (!rc && seen == dead)
+		nam__unqueued_word_note(worker, at, word, true);
+	else
+		nam__unqueued_word_forget(worker, at, word);
 
 	if (rc)
 		return rc;
@@ -161,9 +167,11 @@ nam__torn_free_complete(struct nam_worker *worker, struct nam_index *index, stru
 {
 	uint64_t word = nam__lock_word_new(worker), seen;
 	bool known = false;
-	int unlock_rc, rc = worker->reads_only ? 0 :
-		has_record(worker, index, at, image, &known); /* SUSPENDS */
+	int unlock_rc, rc;
 
+	if (worker->reads_only || !nam__may_be_promoted(worker->client, at))
+		return 0;
+	rc = has_record(worker, index, at, image, &known); /* SUSPENDS */
 	if (rc || !known)
 		return rc;
 	rc = nam__lock_try_await(worker, at, NAM_LOCK_FREE, word, image, index->g.node_bytes,
@@ -174,7 +182,7 @@ nam__torn_free_complete(struct nam_worker *worker, struct nam_index *index, stru
 		rc = nam__torn_complete(worker, index, at, word, word, image); /* SUSPENDS */
 	unlock_rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
 		&seen); /* SUSPENDS */
-	nam__unqueued_word_forget(worker, at);
+	nam__unqueued_word_forget(worker, at, word);
 	return rc == -NAM_E_LOCK_ORPHANED ? unlock_rc : rc ?: unlock_rc;
 }
 

@@ -70,6 +70,10 @@ promote_step(struct promoting *promoting, const struct nam_view_member *member)
 		nam_race_point("promote.acknowledged");
 		return nam__changer_change(changer, NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
 	}
+	if (member->state != NAM_VIEW_PROMOTING && nam_now_ns() >= promoting->deadline_ns)
+		return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "another memory server "
+			"joins or moves, so the backup of memory server %u does not get its place "
+			"yet; try again", promoting->id);
 	if (member->state != NAM_VIEW_PROMOTING) {
 		rc = ended_check(promoting, member);
 		return rc ?: nam__changer_change(changer, NAM_RPC_VIEW_PROMOTE,
