@@ -447,22 +447,32 @@ atomics__that_a_backup_does_not_follow__ARE_REFUSED_and_change_nothing(void **st
 
 /* ---- requests to memory servers -------------------------------------------------------------- */
 
+static uint64_t
+carved_bytes(struct nam__allocator *books)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&books->mutex);
+	bytes = books->memory[NAM_MEMORY_PUBLIC].carved_bytes;
+	pthread_mutex_unlock(&books->mutex);
+	return bytes;
+}
+
 /* Blocks are the backup's, too, before they are used. */
 static void
 alloc__at_the_member__IS_TOLD_TO_THE_BACKUP(void **state)
 {
-	const struct nam__allocator *books;
+	struct nam__allocator *books;
 	struct nam_gaddr other;
 	uint64_t carved;
 
 	(void)state;
 	back();
 	books = &local_cluster_server(cluster, BACKUP)->allocator;
-	carved = books->memory[NAM_MEMORY_PUBLIC].carved_bytes;
+	carved = carved_bytes(books);
 	/* Of another size class than those before. */
 	assert_int_equal(nam_alloc_on(worker, slot, 4 * BLOCK, &other), 0);
-	assert_in_range(books->memory[NAM_MEMORY_PUBLIC].carved_bytes - carved, 4 * BLOCK,
-		REGION_BYTES);
+	assert_in_range(carved_bytes(books) - carved, 4 * BLOCK, REGION_BYTES);
 	other = nam_gaddr_untagged(other);
 	local_fill(400);
 	assert_int_equal(nam_write_await(worker, other, local, BLOCK), 0);
@@ -586,7 +596,7 @@ promote__the_member_has_ended__THE_CLIENT_GOES_ON_at_the_backup(void **state)
 static struct {
 	atomic_uint rounds;
 	atomic_bool ends;
-	int rc;
+	atomic_int rc;
 } writing;
 
 static void

@@ -201,12 +201,12 @@ backup_books__trees_and_stores__ARE_GONE_and_the_rest_is_there(void **state)
 static int
 tell_runs(struct fixture *f, uint64_t block)
 {
-	struct {
-		struct nam_rpc_move_runs head;
-		uint64_t blocks[1];
-	} body = { .head = { .stride = LARGE }, .blocks = { block } };
+	const struct nam_rpc_move_runs head = { .stride = LARGE };
+	uint8_t body[sizeof(head) + sizeof(block)];
 
-	return move_step(f, &f->connection, NAM_RPC_MOVE_RUNS, 0, &body, sizeof(body));
+	memcpy(body, &head, sizeof(head));
+	memcpy(body + sizeof(head), &block, sizeof(block));
+	return move_step(f, &f->connection, NAM_RPC_MOVE_RUNS, 0, body, sizeof(body));
 }
 
 static void
