@@ -77,24 +77,34 @@ on_move(void *arg, const char *client, uint64_t bytes)
 	}
 }
 
-int
-ctl_server_move(struct ctl *ctl, char **args)
+/* An exit code, with a message after a failure. */
+static int
+successor_fill(struct ctl *ctl, __typeof__(nam__store_server_move) *fill, const char *address,
+	struct nam_server_moved *ret_moved)
 {
 	struct wait wait = { .live = isatty(STDERR_FILENO) && !ctl->quiet };
 	struct nam_client_options options;
 	struct nam_diag diag = { "" };
-	struct nam_server_moved moved;
 	int exit_code = ctl_client_options(ctl, &options), rc;
-	cJSON *object;
 
 	if (exit_code)
 		return exit_code;
 	ctl->store.timeout_ms = options.timeout_ms;
-	rc = nam__store_server_move(&options, &ctl->store, args[0], on_move, &wait, &moved, &diag);
+	rc = fill(&options, &ctl->store, address, on_move, &wait, ret_moved, &diag);
 	if (wait.shown)
 		(void)fputs("\r\033[K", stderr);
-	if (rc)
-		return ctl_failed(NULL, rc, diag.text);
+	return rc ? ctl_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
+}
+
+int
+ctl_server_move(struct ctl *ctl, char **args)
+{
+	struct nam_server_moved moved;
+	int exit_code = successor_fill(ctl, nam__store_server_move, args[0], &moved);
+	cJSON *object;
+
+	if (exit_code)
+		return exit_code;
 	if (moved.already)
 		ctl_say(ctl, "memory server %u has its memory there already: view %llu", moved.id,
 			(unsigned long long)moved.view);
@@ -122,21 +132,12 @@ ctl_server_move(struct ctl *ctl, char **args)
 int
 ctl_server_back(struct ctl *ctl, char **args)
 {
-	struct wait wait = { .live = isatty(STDERR_FILENO) && !ctl->quiet };
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
 	struct nam_server_moved filled;
-	int exit_code = ctl_client_options(ctl, &options), rc;
+	int exit_code = successor_fill(ctl, nam__store_server_back, args[0], &filled);
 	cJSON *object;
 
 	if (exit_code)
 		return exit_code;
-	ctl->store.timeout_ms = options.timeout_ms;
-	rc = nam__store_server_back(&options, &ctl->store, args[0], on_move, &wait, &filled, &diag);
-	if (wait.shown)
-		(void)fputs("\r\033[K", stderr);
-	if (rc)
-		return ctl_failed(NULL, rc, diag.text);
 	if (filled.already)
 		ctl_say(ctl, "memory server %u has its backup there already: view %llu", filled.id,
 			(unsigned long long)filled.view);
