@@ -58,7 +58,7 @@ static bool
 views_equal(const struct nam__cluster_view *one, const struct nam__cluster_view *other)
 {
 	if (!same_life(one, other) || one->head.number != other->head.number ||
-		one->head.count != other->head.count)
+		one->head.count != other->head.count || one->head.backups != other->head.backups)
 		return false;
 	for (uint32_t i = 0; i < one->head.count; i++)
 		if (!members_equal(&one->members[i], &other->members[i]))

@@ -38,6 +38,8 @@ member_print(const struct nam_view_member *member)
 	cJSON_AddStringToObject(object, "state", states[member->state]);
 	boot_print(object, "boot", member->boot);
 	boot_print(object, "memory", member->memory);
+	if (member->wanted)
+		cJSON_AddNumberToObject(object, "wanted", member->wanted);
 	cJSON_AddNumberToObject(object, "since", (double)member->since);
 	cJSON_AddNumberToObject(object, "renewed", (double)member->renewed);
 	if (member->backup) {
@@ -58,6 +60,7 @@ nam__record_print(const struct nam__record *record)
 	cJSON_AddNumberToObject(object, "number", (double)view->head.number);
 	boot_print(object, "lead_boot", view->head.lead_boot);
 	cJSON_AddNumberToObject(object, "terms_before", (double)record->terms_before);
+	cJSON_AddNumberToObject(object, "backups", view->head.backups);
 	members = cJSON_AddArrayToObject(object, "members");
 	for (uint32_t i = 0; i < view->head.count; i++)
 		cJSON_AddItemToArray(members, member_print(&view->members[i]));
@@ -110,6 +113,15 @@ word_parse(const cJSON *object, const char *name, const char *const *words)
 	return 0;
 }
 
+/* A field that may be missing: 0. */
+static bool
+wanted_parse(const cJSON *object, const char *name, uint64_t *ret_wanted)
+{
+	*ret_wanted = 0;
+	return !cJSON_HasObjectItem(object, name) ||
+		number_parse(object, name, NAM_BACKUPS_MAX, ret_wanted);
+}
+
 /* Most members have none. */
 static bool
 backup_parse(const cJSON *object, struct nam_view_member *ret)
@@ -130,12 +142,13 @@ static bool
 member_parse(const cJSON *object, struct nam_view_member *ret)
 {
 	const char *address = cJSON_GetStringValue(cJSON_GetObjectItem(object, "address"));
-	uint64_t id;
+	uint64_t id, wanted;
 
 	if (!address || !*address || strlen(address) >= sizeof(ret->address) ||
 		!number_parse(object, "id", NAM_SERVERS_MAX - 1, &id) ||
 		!number_parse(object, "since", EXACT_MAX, &ret->since) ||
 		!number_parse(object, "renewed", EXACT_MAX, &ret->renewed) ||
+		!wanted_parse(object, "wanted", &wanted) ||
 		!boot_parse(object, "boot", &ret->boot))
 		return false;
 	/* Records of earlier versions have none: no memory had moved. */
@@ -143,6 +156,7 @@ member_parse(const cJSON *object, struct nam_view_member *ret)
 	if (cJSON_HasObjectItem(object, "memory") && !boot_parse(object, "memory", &ret->memory))
 		return false;
 	ret->id = (uint16_t)id;
+	ret->wanted = (uint32_t)wanted;
 	ret->state = word_parse(object, "state", states);
 	memcpy(ret->address, address, strlen(address) + 1);
 	return ret->state != 0 && backup_parse(object, ret);
@@ -170,13 +184,16 @@ static bool
 record_parse(const cJSON *object, struct nam__record *record)
 {
 	const cJSON *last = cJSON_GetObjectItem(object, "last");
+	uint64_t backups;
 
 	if (!number_parse(object, "number", EXACT_MAX, &record->view->head.number) ||
 		!record->view->head.number ||
 		!boot_parse(object, "lead_boot", &record->view->head.lead_boot) ||
 		!number_parse(object, "terms_before", EXACT_MAX, &record->terms_before) ||
+		!wanted_parse(object, "backups", &backups) ||
 		!members_parse(cJSON_GetObjectItem(object, "members"), record->view))
 		return false;
+	record->view->head.backups = (uint16_t)backups;
 	if (!last)
 		return true;
 	record->change = word_parse(last, "change", nam_rpc_view_changes);

@@ -24,6 +24,7 @@ const char *const nam_rpc_view_changes[] = {
 	[NAM_RPC_VIEW_BACKED] = "backed",
 	[NAM_RPC_VIEW_UNBACKED] = "unbacked",
 	[NAM_RPC_VIEW_PROMOTE] = "promote",
+	[NAM_RPC_VIEW_BACKUPS] = "backups",
 	NULL,
 };
 
@@ -102,6 +103,7 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 		return false;
 	memmove(member + 1, member, (size_t)(members + head->count - member) * sizeof(*member));
 	*member = *asked;
+	member->wanted = 0;
 	member->state = NAM_VIEW_JOINING;
 	member->since = member->renewed = 0;
 	member->memory = asked->boot;
@@ -222,6 +224,16 @@ promote(const struct nam_view_head *head, const struct nam_view_member *members,
 }
 
 static bool
+want(struct nam_view_head *head, const struct nam_view_member *asked)
+{
+	if (asked->id != head->lead || asked->wanted > NAM_BACKUPS_MAX ||
+		asked->wanted == head->backups)
+		return false;
+	head->backups = (uint16_t)asked->wanted;
+	return true;
+}
+
+static bool
 apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_view_change change,
 	const struct nam_view_member *asked)
 {
@@ -252,6 +264,8 @@ apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_
 		return unbacked(member, asked->boot);
 	case NAM_RPC_VIEW_PROMOTE:
 		return promote(head, members, member, asked->boot);
+	case NAM_RPC_VIEW_BACKUPS:
+		return want(head, asked);
 	}
 	return false;
 }

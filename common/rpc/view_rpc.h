@@ -37,6 +37,9 @@
  * and MOVED follows, to the backup.  A promotion is never given up, as there is nothing to go back
  * to.
  *
+ * BACKUPS says how many backups each member is to have.  Clients do not care: a steward does what
+ * follows from it.
+ *
  * One steward at a time leads.  It has a term, which grows, and with it the lease, which the lead
  * keeps, or another store does.  Every request of a steward names its term.  If the memory server
  * has seen a later one, it refuses the request, so a steward that stalled and returns does nothing.
@@ -56,6 +59,8 @@
 
 #define NAM_VIEW_ADDRESS_BYTES 128u	/* with the NUL */
 
+#define NAM_BACKUPS_MAX 1u
+
 enum nam_view_state {
 	NAM_VIEW_JOINING = 1,		/* clients connect to it; nothing is allocated there yet */
 	NAM_VIEW_UP = 2,
@@ -67,7 +72,7 @@ enum nam_view_state {
 struct nam_view_member {
 	uint16_t id;
 	uint16_t state;			/* enum nam_view_state */
-	uint32_t reserved;
+	uint32_t wanted;		/* of a change BACKUPS; else 0 */
 	uint64_t boot;			/* of the process that has the memory */
 	uint64_t memory;		/* the boot with which that began: another, once it moved */
 	uint64_t since;			/* the view in which this id came UP; 0: JOINING */
@@ -82,7 +87,8 @@ struct nam_view_head {
 	uint64_t number;		/* 0: there is no view */
 	uint64_t term;			/* the latest of a steward; of a request: its own; or 0 */
 	uint64_t lead_boot;
-	uint32_t lead;			/* its id */
+	uint16_t lead;			/* its id */
+	uint16_t backups;		/* each member is to have so many, 0 to NAM_BACKUPS_MAX */
 	uint32_t count;			/* members, in the order of their ids */
 };
 _Static_assert(sizeof(struct nam_view_head) == 32, "wire layout");
@@ -107,8 +113,9 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_BACKED,		/* it is UP, with a backup: all acknowledged the MOVE */
 	NAM_RPC_VIEW_UNBACKED,		/* it has no backup, or not that one */
 	NAM_RPC_VIEW_PROMOTE,		/* its process has ended: its backup gets its place */
+	NAM_RPC_VIEW_BACKUPS,		/* of the lead: so many backups are wanted */
 };
-#define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_PROMOTE	/* the last one */
+#define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_BACKUPS	/* the last one */
 
 /* Their names, behind a NULL; another one ends the table. */
 extern const char *const nam_rpc_view_changes[];

@@ -35,7 +35,7 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request 
 	*ret_voucher = bytes - body;
 	if ((bytes != body && bytes != body + NAM_VOUCHER_BYTES) ||
 		reply->view.count > NAM_SERVERS_MAX || reply->view.lead ||
-		!reply->view.number != !reply->view.count)
+		!reply->view.number != !reply->view.count || reply->view.backups > NAM_BACKUPS_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
@@ -43,7 +43,7 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request 
 static bool
 member_valid(const struct nam_view_member *member)
 {
-	return member->id < NAM_SERVERS_MAX && !member->reserved && member->address[0] &&
+	return member->id < NAM_SERVERS_MAX && !member->wanted && member->address[0] &&
 	       memchr(member->address, '\0', sizeof(member->address)) && member->boot &&
 	       member->memory && member->state >= NAM_VIEW_JOINING &&
 	       member->state <= NAM_VIEW_PROMOTING &&

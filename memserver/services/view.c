@@ -46,7 +46,7 @@ stage_drop(struct nam__connection *connection)
 static bool
 member_ok(const struct nam_view_member *member)
 {
-	return member->id < NAM_SERVERS_MAX && !member->reserved && member->boot &&
+	return member->id < NAM_SERVERS_MAX && member->boot &&
 		member->address[0] && memchr(member->address, '\0', sizeof(member->address));
 }
 
@@ -177,7 +177,7 @@ stage_member(struct nam__view_stage *stage, const struct nam_view_member *member
 {
 	struct nam_view_member *to = &stage->members[stage->count];
 
-	if (!member_ok(member) || (stage->count && member->id <= to[-1].id) ||
+	if (!member_ok(member) || member->wanted || (stage->count && member->id <= to[-1].id) ||
 		has_address(stage->members, stage->count, member->address) ||
 		(stage->step == NAM_RPC_VIEW_COPY && !state_ok(&stage->head, member)))
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -549,7 +549,10 @@ head_ok(const struct nam_rpc_view_request *request)
 	const struct nam_view_head *view = &request->view;
 
 	if (request->step == NAM_RPC_VIEW_COPY)
-		return view->number && view->count && view->count <= NAM_SERVERS_MAX;
+		return view->number && view->count && view->count <= NAM_SERVERS_MAX &&
+			view->backups <= NAM_BACKUPS_MAX;
+	if (view->backups)
+		return false;
 	if (view->term && request->step != NAM_RPC_VIEW_CHANGE &&
 		request->step != NAM_RPC_VIEW_STEWARD)
 		return false;
@@ -605,7 +608,8 @@ check(const struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_VIEW_CHANGE)
 		return request->first || !request->change ||
-			request->change > NAM_RPC_VIEW_CHANGES || !member_ok(request->members) ?
+			request->change > NAM_RPC_VIEW_CHANGES || !member_ok(request->members) ||
+			(request->members[0].wanted && request->change != NAM_RPC_VIEW_BACKUPS) ?
 			-NAM_E_FABRIC_PROTOCOL : 0;
 	if (request->step == NAM_RPC_VIEW_STEWARD)
 		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;

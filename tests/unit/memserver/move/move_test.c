@@ -93,7 +93,7 @@ view_copy(struct fixture *f, uint64_t number, uint64_t term)
 	struct nam_rpc_view_request *request = (void *)body;
 
 	*request = (struct nam_rpc_view_request){ .step = NAM_RPC_VIEW_COPY, .count = 2,
-		.view = { number, term, 1000, 0, 2 } };
+		.view = { .number = number, .term = term, .lead_boot = 1000, .count = 2 } };
 	request->members[0] = (struct nam_view_member){ 0, NAM_VIEW_UP, 0, 1000, 1000, 1, 1, 0,
 		"shm:/a", "" };
 	request->members[1] = (struct nam_view_member){ ID, NAM_VIEW_UP, 0, 1001, 1001, 1, 1, 0,

@@ -637,6 +637,40 @@ copy__malformed_backup__IS_PROTOCOL(void **state)
 	assert_unbacked(at(f, 1));
 }
 
+/* ---- how many are wanted --------------------------------------------------------------------- */
+
+static void
+backups__of_the_lead__ARE_WANTED(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_view_member lead, other;
+
+	form(f, 2);
+	lead = member(f, 0);
+	other = member(f, 1);
+	get(f, 0);
+	assert_int_equal(view_of(f)->view.backups, 0);
+	/* As many as there are. */
+	assert_int_equal(change(f, 1, NAM_RPC_VIEW_BACKUPS, &lead), -NAM_E_VIEW);
+	lead.wanted = NAM_BACKUPS_MAX;
+	assert_int_equal(change(f, 1, NAM_RPC_VIEW_BACKUPS, &lead), 0);
+	get(f, 0);
+	assert_int_equal(view_of(f)->view.backups, NAM_BACKUPS_MAX);
+	assert_int_equal(number(f), 2);
+	assert_int_equal(change(f, 2, NAM_RPC_VIEW_BACKUPS, &lead), -NAM_E_VIEW);
+	/* They are of the whole cluster, and nothing else is changed by that. */
+	other.wanted = 0;
+	assert_int_equal(change(f, 2, NAM_RPC_VIEW_BACKUPS, &other), -NAM_E_VIEW);
+	for (uint16_t what = 1; what < NAM_RPC_VIEW_BACKUPS; what++)
+		assert_int_equal(change(f, 2, what, &lead), -NAM_E_FABRIC_PROTOCOL);
+	lead.wanted = NAM_BACKUPS_MAX + 1;
+	assert_int_equal(change(f, 2, NAM_RPC_VIEW_BACKUPS, &lead), -NAM_E_VIEW);
+	lead.wanted = 0;
+	assert_int_equal(change(f, 2, NAM_RPC_VIEW_BACKUPS, &lead), 0);
+	get(f, 0);
+	assert_int_equal(view_of(f)->view.backups, 0);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 /* As a lead's view always is. */
@@ -683,6 +717,8 @@ change__at_random__LEAVES_A_SOUND_VIEW(void **state)
 
 		if (one.id)
 			one.boot = 1000 + nam_rng_below(&rng, 8);
+		if (what == NAM_RPC_VIEW_BACKUPS)
+			one.wanted = (uint32_t)nam_rng_below(&rng, 3);
 		(void)snprintf(one.address, sizeof(one.address), "shm:/%u",
 			(unsigned)nam_rng_below(&rng, 8));
 		rc = change(f, now, what, &one);
@@ -708,6 +744,7 @@ main(void)
 		TEST(add_and_form__with_a_backup__HAVE_NONE),
 		TEST(backed__moved_copied_renewed_or_added__IS_VIEW),
 		TEST(unbacked__its_backup__HAS_NONE_and_may_move),
+		TEST(backups__of_the_lead__ARE_WANTED),
 		TEST(unbacked__of_another_boot_or_member__IS_VIEW),
 		TEST(unbacked__while_another_one_moves__IS_DONE),
 		TEST(promote__moved__THE_BACKUP_HAS_THE_PLACE_and_the_same_memory),

@@ -90,7 +90,7 @@ change__malformed_member__IS_PROTOCOL(void **state)
 	one.id = NAM_SERVERS_MAX;
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_PROTOCOL);
 	one = member(f, 5);
-	one.reserved = 1;
+	one.wanted = 1;
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_PROTOCOL);
 	one = member(f, 5);
 	one.boot = 0;

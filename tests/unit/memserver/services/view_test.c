@@ -181,7 +181,7 @@ form__malformed_members__IS_PROTOCOL(void **state)
 			one->id = 0;	/* twice */
 			break;
 		case 2:
-			one->reserved = 1;
+			one->wanted = 1;
 			break;
 		case 3:
 			one->boot = 0;

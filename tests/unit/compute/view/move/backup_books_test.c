@@ -43,7 +43,7 @@ view_copy(struct fixture *f)
 	struct nam_rpc_view_request *request = (void *)body;
 
 	*request = (struct nam_rpc_view_request){ .step = NAM_RPC_VIEW_COPY, .count = 2,
-		.view = { 5, 2, 1000, 0, 2 } };
+		.view = { .number = 5, .term = 2, .lead_boot = 1000, .count = 2 } };
 	request->members[0] = (struct nam_view_member){ .id = 0, .state = NAM_VIEW_UP,
 		.boot = 1000, .memory = 1000, .since = 1, .renewed = 1, .address = "shm:/a" };
 	request->members[1] = request->members[0];
