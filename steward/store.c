@@ -96,12 +96,13 @@ fill_successor(const struct nam_client_options *options,
 	const char *address, nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
 	struct nam_diag *diag)
 {
+	struct nam__move_teller teller = { fn, arg };
 	struct nam__view_store *store = NULL;
 	int rc = store_lead(options, store_options, &store, diag);
 
 	if (!rc || rc == -NAM_E_TERM)
-		rc = nam__server_move(options, store, what, address, fn, arg, ret_moved,
-			diag); /* SUSPENDS */
+		rc = nam__server_move(options, store, what, address, nam__move_tell, &teller,
+			ret_moved, diag); /* SUSPENDS */
 	store_leave(store_options, store);
 	return rc;
 }

@@ -36,7 +36,7 @@ struct moving {
 	struct nam__changer changer;
 	const char *address;		/* of the successor */
 	enum nam__successor what;
-	nam_server_move_fn fn;
+	nam__server_move_fn fn;
 	void *arg;
 	uint64_t deadline_ns;
 	struct nam_view_member from;	/* as the view has it */
@@ -66,11 +66,13 @@ patience_ns(const struct moving *moving)
 	return moving->changer.lead->options.timeout_ms * 1000000ull;
 }
 
-static void
+static int
 tell(const struct moving *moving, const char *client)
 {
-	if (moving->fn)
-		moving->fn(moving->arg, client, moving->moved.bytes);
+	int rc = moving->fn(moving->arg, client, moving->moved.bytes);
+
+	return rc ? nam_diag_set(moving->changer.diag, rc, "the move of memory server %u was ended",
+		moving->from.id) : 0;
 }
 
 static int
@@ -242,14 +244,16 @@ pace(struct moving *moving, uint32_t bytes)
 	if (moving->copy_ns < now)
 		moving->copy_ns = now;
 	moving->copy_ns += bytes * 1000000000ull / rate;
-	while (!(rc = nam__changer_lease_keep(moving->changer.store, moving->changer.diag)) &&
-		now < moving->copy_ns) {
+	for (;;) {
 		uint64_t rest = moving->copy_ns - now;
 
+		rc = nam__changer_lease_keep(moving->changer.store, moving->changer.diag) ?:
+			tell(moving, NULL);
+		if (rc || now >= moving->copy_ns)
+			return rc;
 		nam_sleep_ns(rest < NAP_NS ? rest : NAP_NS);
 		now = nam_now_ns();
 	}
-	return rc;
 }
 
 static int
@@ -258,7 +262,6 @@ on_copied(void *arg, uint32_t bytes)
 	struct moving *moving = arg;
 
 	moving->moved.bytes += bytes;
-	tell(moving, NULL);
 	if (moving->noting)
 		return pace(moving, bytes);
 	if (is_late(moving))
@@ -266,7 +269,7 @@ on_copied(void *arg, uint32_t bytes)
 			"the rest of the memory of the memory server at %s was not copied within "
 			"half of timeout_ms; clients wait meanwhile, so the move was given up",
 			moving->from.address);
-	return 0;
+	return tell(moving, NULL);
 }
 
 NAM_FIBER_FN static int
@@ -477,7 +480,9 @@ acknowledged_await(struct moving *moving, enum nam_rpc_view_change what)
 				"%s has not stopped its requests to the memory server at %s: it is "
 				"stopped, slow or has ended and is not fenced; let it go on or end "
 				"it, and try again", client, moving->from.address);
-		tell(moving, client);
+		rc = tell(moving, client);
+		if (rc)
+			return rc;
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS / 5);
 	}
 }
@@ -673,7 +678,7 @@ steps(struct moving *moving)
 
 int
 nam__server_move(const struct nam_client_options *options, struct nam__view_store *store,
-	enum nam__successor what, const char *address, nam_server_move_fn fn, void *arg,
+	enum nam__successor what, const char *address, nam__server_move_fn fn, void *arg,
 	struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
 	struct nam_client_options one = *options;
@@ -715,17 +720,28 @@ free_clusters:
 	return rc;
 }
 
+int
+nam__move_tell(void *arg, const char *client, uint64_t bytes)
+{
+	const struct nam__move_teller *teller = arg;
+
+	if (teller->fn)
+		teller->fn(teller->arg, client, bytes);
+	return 0;
+}
+
 /* The lead decides. */
 static int
 by_itself(const struct nam_client_options *options, enum nam__successor what, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
 	struct nam__view_store *store = nam__view_store_embedded(0);
+	struct nam__move_teller teller = { fn, arg };
 	int rc;
 
 	if (!store)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = nam__server_move(options, store, what, address, fn, arg, ret_moved,
+	rc = nam__server_move(options, store, what, address, nam__move_tell, &teller, ret_moved,
 		diag); /* SUSPENDS */
 	store->ops->close(store);
 	return rc;
