@@ -135,6 +135,21 @@ int nam_server_promote(const struct nam_client_options *options, uint32_t id,
 int nam_server_unback(const struct nam_client_options *options, uint32_t id,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/**
+ * nam_cluster_replicas -- each member's memory, but the lead's, is to have so many copies.
+ *
+ * Stewards bring that about: they start backups in processes of other members that have enough
+ * --spare, one after another, and again after a failure.  With 1 copy, this call takes all backups
+ * away, and ends those in processes of members.
+ *
+ * @replicas	1 or 2
+ *
+ * Returns 0: that is in force, and backups may come later.  Or, with a message in *diag: -EINVAL,
+ * or as nam_server_promote().
+ */
+int nam_cluster_replicas(const struct nam_client_options *options, uint32_t replicas,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* A step of nam_server_drain() and nam_rebalance(), of one member's memory. */
 struct nam_drain_step {
 	uint32_t id;

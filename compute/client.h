@@ -244,7 +244,7 @@ struct nam_server_status {
 	struct nam_client_named delaying;
 	struct nam_client_named fencing;	/* it ended and is not dead yet */
 	struct nam_client_named silent;		/* it may be stopped, and blocks wait for it */
-	uint32_t silent_ms;			/* for so long */
+	uint32_t silent_ms, replicas;		/* for so long; wanted copies of members' memory */
 };
 
 /* "ALLOC": a type of request that figures count; 0 is "MALFORMED".  NULL: no such type. */

@@ -19,12 +19,14 @@
 #include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 #include "memserver/server.h"
+#include "replicas.h"
 
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */
 #define LOOKS_MAX 8u			/* of one round, at members that are UP */
 #define FENCE_PATIENCE_NS 100000000ull	/* for memory servers to destroy queue pairs */
 #define SILENT_MS_MIN 1000u		/* clients give signs of life every 250 ms */
+#define WITHIN_NS 50000000ull		/* between passes, while memory is copied */
 
 static void
 tell(const struct nam__steward *steward, const char *event, const char *format, ...)
@@ -142,7 +144,9 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
 		int rc = 0;
 
 		*ret_renewed = *member;
-		if (member->id != view->head.lead && member->state == NAM_VIEW_UP)
+		/* One with a backup is not renewed. */
+		if (member->id != view->head.lead && member->state == NAM_VIEW_UP &&
+			!member->backup)
 			rc = nam__member_boot(steward->options, view, member,
 				&ret_renewed->boot); /* SUSPENDS */
 		steward->looked = member->id;
@@ -331,6 +335,35 @@ copies_send(struct nam__steward *steward, struct nam__cluster_view *view)
 	return true;
 }
 
+/*
+ * The change that is due in that view, or 0.
+ *
+ * @ret_member	what it is about
+ */
+NAM_FIBER_FN static int
+change_find(struct nam__steward *steward, const struct nam__cluster_view *view,
+	enum nam_rpc_view_change *ret_what, struct nam_view_member *ret_member)
+{
+	const struct nam_view_member *joining = view->head.number ? nam__view_joining(view) : NULL,
+		*restarted;
+	bool silent = false;
+	int rc;
+
+	*ret_what = nam__backups_due(steward, view, ret_member); /* SUSPENDS */
+	if (!*ret_what && joining) {
+		*ret_what = due(steward, view, joining, &silent);
+		*ret_member = *joining;
+	}
+	if (*ret_what)
+		return 0;
+	stopped_fence(steward, view, joining ? !silent :
+		nam_view_leaving(&view->head, view->members) != NULL); /* SUSPENDS */
+	rc = ended_fence(steward, view); /* SUSPENDS */
+	restarted = rc ? NULL : restarted_find(steward, view, ret_member); /* SUSPENDS */
+	*ret_what = restarted ? NAM_RPC_VIEW_RENEW : 0;
+	return rc;
+}
+
 /* *ret_done: nothing is due, for now. */
 NAM_FIBER_FN static int
 round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool *ret_done,
@@ -338,45 +371,33 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 {
 	struct nam__view_store *store = steward->store;
 	struct nam_worker *worker = steward->lead->epoch_worker;
-	const struct nam_view_member *member = NULL;
-	struct nam_view_member renewed;
 	enum nam_rpc_view_change what = 0;
 	struct nam__cluster_view *view;
-	bool silent = false, awaited;
+	struct nam_view_member member;
 	int rc = store->ops->get(store, worker, &view, diag); /* SUSPENDS */
 
 	if (rc)
 		return rc;
 	passed->view = view->head.number;
+	passed->within_ms = nam__backups_within_ms(view);
 	/* The lead has seen a later term. */
 	if (!store->term) {
 		free(view);
 		return -NAM_E_TERM;
 	}
-	if (view->head.number)
-		member = nam__view_joining(view);
-	if (member)
-		what = due(steward, view, member, &silent);
-	if (!what) {
-		awaited = member ? !silent :
-			nam_view_leaving(&view->head, view->members) != NULL;
-		stopped_fence(steward, view, awaited); /* SUSPENDS */
-		rc = ended_fence(steward, view); /* SUSPENDS */
-		member = rc ? NULL : restarted_find(steward, view, &renewed); /* SUSPENDS */
-		what = member ? NAM_RPC_VIEW_RENEW : 0;
-	}
+	rc = change_find(steward, view, &what, &member); /* SUSPENDS */
 	*ret_done = !what;
 	if (!what && !rc && copies_send(steward, view)) /* SUSPENDS */
 		return 0;
 	if (what) {
 		nam_race_point("steward.decided");
-		rc = store->ops->change(store, worker, view, what, member, diag); /* SUSPENDS */
+		rc = store->ops->change(store, worker, view, what, &member, diag); /* SUSPENDS */
 	}
 	if (what && !rc) {
 		passed->changes++;
 		tell(steward, "view", "number=%llu change=%s id=%u",
 			(unsigned long long)view->head.number + 1, nam_rpc_view_changes[what],
-			member->id);
+			member.id);
 	}
 	free(view);
 	return rc == -NAM_E_VIEW ? 0 : rc;
@@ -390,11 +411,10 @@ lead_leave(struct nam__steward *steward)
 	steward->lead = NULL;
 }
 
-int
-nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_passed,
-	struct nam_diag *diag)
+/* Rounds until nothing is due. */
+NAM_FIBER_FN static int
+rounds_do(struct nam__steward *steward, struct nam__steward_passed *passed, struct nam_diag *diag)
 {
-	struct nam__steward_passed passed = { 0 };
 	bool done = false;
 	int rc = 0;
 
@@ -406,9 +426,9 @@ nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_
 		rc = lead(steward, diag); /* SUSPENDS */
 	nam_race_point("steward.leads");
 	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
-		rc = round_do(steward, &passed, &done, diag); /* SUSPENDS */
+		rc = round_do(steward, passed, &done, diag); /* SUSPENDS */
 	if (rc == -NAM_E_TERM) {
-		tell(steward, "deposed", "view=%llu", (unsigned long long)passed.view);
+		tell(steward, "deposed", "view=%llu", (unsigned long long)passed->view);
 		steward->store->term = 0;
 		rc = 0;
 	}
@@ -417,8 +437,45 @@ nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_
 			(void)nam_diag_set(diag, rc, "asking the lead: %s", nam_err_text(rc));
 		if (!nam_err_is(rc, NAM_E_FABRIC_STORE))
 			lead_leave(steward);
-		return rc;
 	}
+	passed->term = steward->store->term;
+	steward->passed_ns = nam_now_ns();
+	return rc;
+}
+
+/*
+ * A pass while memory is copied, now and then.  The copy ends with a failure, with the lease, and
+ * if no backups are wanted any more.
+ */
+NAM_FIBER_FN static int
+pass_within(struct nam__steward *steward)
+{
+	struct nam__steward_passed passed = { 0 };
+	struct nam_diag diag;
+	int rc;
+
+	if (steward->stop && atomic_load(steward->stop))
+		return -ECANCELED;
+	if (nam_now_ns() - steward->passed_ns < WITHIN_NS)
+		return 0;
+	rc = rounds_do(steward, &passed, &diag); /* SUSPENDS */
+	if (!rc && steward->copied && !steward->copied->head.backups)
+		return -ECANCELED;
+	return !rc && !passed.term ? -NAM_E_TERM : rc;
+}
+
+int
+nam__steward_pass(struct nam__steward *steward, struct nam__steward_passed *ret_passed,
+	struct nam_diag *diag)
+{
+	struct nam__steward_passed passed = { 0 };
+	int rc = rounds_do(steward, &passed, diag); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	/* The copy is of the view that has just been found without anything due. */
+	if (passed.term && steward->copied && steward->copied->head.number == passed.view)
+		nam__backups_make(steward, steward->copied, pass_within); /* SUSPENDS */
 	passed.term = steward->store->term;
 	*ret_passed = passed;
 	return 0;

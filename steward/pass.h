@@ -5,6 +5,8 @@
 #ifndef NAM_STEWARD_PASS_H
 #define NAM_STEWARD_PASS_H
 
+#include <stdatomic.h>
+
 #include "compute/view/view_store.h"
 
 /* Events of a pass, as fields of a log line. */
@@ -24,6 +26,15 @@ struct nam__steward {
 	} late;
 	struct nam__cluster_view *copied;	/* the view that members have copies of; or NULL */
 	uint16_t looked;		/* the member that was looked at last */
+	uint16_t watched;		/* likewise, of those with a backup */
+	uint64_t passed_ns;		/* when the last pass ended, also one within another */
+	const atomic_bool *stop;	/* ends what takes long; or NULL */
+	struct {			/* members that lack a backup */
+		uint64_t until_ns;	/* none is tried again before */
+		int rc;			/* of the last failure that was told */
+		uint16_t id;		/* the last one that was tried */
+		uint16_t said;		/* the one of that failure */
+	} lacking;
 	struct {			/* one that could not be fenced, and is left alone */
 		uint64_t until_ns;	/* or for ever: its process has to end */
 		uint16_t client, incarnation;
@@ -34,13 +45,16 @@ struct nam__steward_passed {
 	uint64_t term;			/* 0: another steward leads */
 	uint64_t view;			/* number */
 	uint32_t changes;
+	uint32_t within_ms;		/* the next pass is due within that time; 0: any */
 };
 
 /*
- * One pass.  A member that is joining comes UP once all clients know it; it is aborted if it has
+ * One pass.  A backup whose member has ended gets its place, and one that has ended is none any
+ * more.  A member that is joining comes UP once all clients know it; it is aborted if it has
  * ended.  A member that was restarted is renewed.  Clients whose session has ended are fenced.  So
  * is one that delays a view, or holds back the epoch in silence, for fence_ms.  Until then it is
- * left to the next pass.
+ * left to the next pass.  At last a member that lacks a backup gets one, which takes as long as
+ * its memory is copied; passes go on meanwhile.
  * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
  */
 NAM_FIBER_FN int nam__steward_pass(struct nam__steward *steward,

@@ -9,6 +9,7 @@
 #include "compute/view/lead.h"
 #include "compute/view/server_add.h"
 #include "compute/view/move/promote.h"
+#include "compute/view/move/replicas.h"
 #include "compute/view/move/server_drain.h"
 #include "compute/view/move/server_move.h"
 #include "etcd.h"
@@ -147,6 +148,19 @@ nam__store_server_unback(const struct nam_client_options *options,
 
 	if (!rc || rc == -NAM_E_TERM)
 		rc = nam__server_unback(options, store, id, diag); /* SUSPENDS */
+	store_leave(store_options, store);
+	return rc;
+}
+
+int
+nam__store_cluster_replicas(const struct nam_client_options *options,
+	const struct nam__store_options *store_options, uint32_t replicas, struct nam_diag *diag)
+{
+	struct nam__view_store *store = NULL;
+	int rc = store_lead(options, store_options, &store, diag);
+
+	if (!rc || rc == -NAM_E_TERM)
+		rc = nam__cluster_replicas(options, store, replicas, diag); /* SUSPENDS */
 	store_leave(store_options, store);
 	return rc;
 }

@@ -50,6 +50,11 @@ int nam__store_server_unback(const struct nam_client_options *options,
 	const struct nam__store_options *store, uint32_t id,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* nam_cluster_replicas() with that store. */
+int nam__store_cluster_replicas(const struct nam_client_options *options,
+	const struct nam__store_options *store, uint32_t replicas,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* nam_server_drain() and nam_rebalance() with that store, likewise. */
 int nam__store_server_drain(const struct nam_client_options *options,
 	const struct nam__store_options *store, const char *server, nam_server_drain_fn fn,

@@ -324,6 +324,8 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 			asked->status.member = states[member->state];
 			(void)snprintf(asked->status.backup, sizeof(asked->status.backup), "%s",
 				member->backup_address);
+			if (member->id == view->head.lead)
+				asked->status.replicas = view->head.backups + 1u;
 		}
 	}
 }

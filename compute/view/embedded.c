@@ -61,7 +61,8 @@ acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag 
 NAM_FIBER_FN static int
 renew(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
 {
-	int rc = is_of_another_life(store, lead) ? -NAM_E_TERM :
+	/* A steward that leads asks by itself, with the lead. */
+	int rc = !lead ? 0 : is_of_another_life(store, lead) ? -NAM_E_TERM :
 		nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_RENEW, store->term,
 			store->lease_ms, &store->term); /* SUSPENDS */
 

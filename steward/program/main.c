@@ -27,7 +27,7 @@ static atomic_bool stop;	/* a signal handler may run in any thread */
 struct line {
 	const char *cluster, *key;
 	struct nam__store_options store;
-	uint64_t collect_rate;
+	uint64_t collect_rate, copy_rate;
 	uint32_t interval_ms, timeout_ms, fence_ms, collect_s, collect_percent;
 	bool once;
 };
@@ -55,7 +55,11 @@ static const struct nam_option rows[] = {
 	{ "collect-rate", "N", "A sweep, or a collector of records, looks at N nodes and records "
 		"per second at most (default 100k). 0: at as many as it can.", NAM_OPTION_COUNT,
 		FIELD(collect_rate), .max = UINT64_MAX },
-	{ "interval-ms", "N", "Milliseconds between two passes, 10 to 60000 (default 1000).",
+	{ "copy-rate", "SIZE", "Copy so much per second at most to a backup, while clients work "
+		"(default 256M). 0: as much as it can.", NAM_OPTION_BYTES, FIELD(copy_rate),
+		.max = UINT64_MAX },
+	{ "interval-ms", "N", "Milliseconds between two passes, 10 to 60000 (default 1000). "
+		"Members with backups are looked at every 50 milliseconds at least.",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 10, .max = 60000 },
 	{ "lease-ms", "N", "The lease of the steward that leads, in milliseconds, 1000 to 600000 "
 		"(default 10000). If it ends without a word, another steward leads after so long.",
@@ -71,10 +75,11 @@ static const struct nam_option rows[] = {
 static const struct nam_options_table table = {
 	.program = "nam-steward",
 	.usage = "",
-	.purpose = "Look after the view of a cluster: complete additions of memory servers, renew\n"
-		"those that were restarted, fence clients that have ended, that are stopped and\n"
-		"in the way, or that have lost a memory server, and collect the garbage of\n"
-		"indexes and record stores.\n"
+	.purpose = "Look after the view of a cluster: start backups of memory servers, and let\n"
+		"them take the place of those that have ended; complete additions of memory\n"
+		"servers, renew those that were restarted, fence clients that have ended, that\n"
+		"are stopped and in the way, or that have lost a memory server, and collect\n"
+		"the garbage of indexes and record stores.\n"
 		"Several may run; one leads.\n",
 	.after = "Exit status: 0 ended by SIGTERM or SIGINT, or one pass was made; 1 this\n"
 		"host failed; 2 usage; and with --once: 3 a memory server or the view store\n"
@@ -213,7 +218,8 @@ run(struct nam__steward *steward, struct collector *collector, uint32_t interval
 			break;
 		failure_log(&last, rc ? diag.text : "");
 		atomic_store(&collector->leads, !rc && passed.term && passed.view);
-		pause_for(interval_ms);
+		pause_for(!rc && passed.within_ms && passed.within_ms < interval_ms ?
+			passed.within_ms : interval_ms);
 	} while (!stop);
 	collector_join(collector);
 	return NAM_EXIT_OK;
@@ -254,6 +260,7 @@ begin(struct line *line)
 	options.cluster = line->cluster;
 	options.key = line->key;
 	options.name = "nam-steward";
+	options.copy_rate = line->copy_rate ?: UINT64_MAX;
 	options.timeout_ms = line->store.timeout_ms = line->timeout_ms;
 	line->store.stop = &stop;
 	rc = nam__cluster_read(&options, &seeds, &diag);
@@ -264,6 +271,7 @@ begin(struct line *line)
 		return complain(&diag, rc);
 	}
 	steward.seeds = seeds;
+	steward.stop = &stop;
 	(void)snprintf(fields, sizeof(fields), "pid=%d store=%s lease_ms=%u", (int)getpid(),
 		steward.store->name, steward.store->lease_ms);
 	nam__log_line("info", "started", fields);
@@ -282,7 +290,7 @@ main(int argc, char **argv)
 {
 	struct line line = { .interval_ms = 1000, .timeout_ms = 1000, .fence_ms = 30000,
 		.collect_s = NAM__COLLECT_EVERY_S, .collect_percent = NAM__COLLECT_PERCENT,
-		.collect_rate = NAM_SWEEP_PACE };
+		.collect_rate = NAM_SWEEP_PACE, .copy_rate = 256ull << 20 };
 	int status, rc;
 
 	if (nam__options_take(&table, argc, argv, &line, &status))

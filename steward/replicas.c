@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replicas.c -- members with a backup (C31, C32 of compute/README).
+ *
+ * A death is a fact that stays true, so PROMOTE and UNBACKED rest on facts like all else that a
+ * steward decides.
+ */
+#include "replicas.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/view/lead.h"
+#include "compute/view/move/replicas.h"
+#include "memserver/server.h"
+
+#define RETRY_NS 5000000000ull		/* after a member could not get a backup */
+#define WATCH_MS 50u
+#define PROMOTING_MS 2u			/* clients acknowledge within a turn of their thread */
+
+uint32_t
+nam__backups_within_ms(const struct nam__cluster_view *view)
+{
+	bool has = view->head.backups != 0;
+
+	if (nam_view_in_state(&view->head, view->members, NAM_VIEW_PROMOTING))
+		return PROMOTING_MS;
+	for (uint32_t i = 0; i < view->head.count; i++)
+		has |= view->members[i].backup != 0;
+	return has ? WATCH_MS : 0;
+}
+
+/* ---- ends of processes ----------------------------------------------------------------------- */
+
+/* *ret_silent is set if the process does not say, and stays as it is otherwise. */
+static bool
+has_ended(const struct nam__steward *steward, const char *address, uint32_t id, uint64_t boot,
+	bool *ret_silent)
+{
+	struct nam_diag diag;
+	int rc = nam__member_look(steward->options, address, id, boot, &diag);
+
+	*ret_silent |= rc && rc != -ENOENT;
+	return rc == -ENOENT;
+}
+
+static void
+backup_take(struct nam_view_member *member)
+{
+	member->boot = member->backup;
+	memcpy(member->address, member->backup_address, sizeof(member->address));
+}
+
+/* @member	has a backup; in: of the view; out: what the change is about */
+static enum nam_rpc_view_change
+due(const struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam_view_member *member, bool *ret_silent)
+{
+	bool member_ended, backup_ended;
+
+	if (member->state == NAM_VIEW_PROMOTING) {
+		if (view->acknowledged < view->head.number)
+			return 0;
+		backup_take(member);
+		return NAM_RPC_VIEW_MOVED;
+	}
+	member_ended = has_ended(steward, member->address, member->id, member->boot, ret_silent);
+	backup_ended = has_ended(steward, member->backup_address, member->id, member->backup,
+		ret_silent);
+	if (backup_ended) {
+		member->boot = member->backup;
+		return NAM_RPC_VIEW_UNBACKED;
+	}
+	return member_ended ? NAM_RPC_VIEW_PROMOTE : 0;
+}
+
+/* One gate at a time is closed: a member that joins or moves is given up before. */
+static enum nam_rpc_view_change
+make_way(const struct nam__cluster_view *view, struct nam_view_member *member)
+{
+	const struct nam_view_member *other = nam__view_joining(view) ?:
+		nam_view_leaving(&view->head, view->members);
+
+	if (!other)
+		return NAM_RPC_VIEW_PROMOTE;
+	*member = *other;
+	return other->state == NAM_VIEW_PROMOTING ? 0 : NAM_RPC_VIEW_ABORT;
+}
+
+enum nam_rpc_view_change
+nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam_view_member *ret_member)
+{
+	uint32_t count = view->head.count, first = 0;
+	enum nam_rpc_view_change what = 0;
+	bool silent = false;
+
+	/* By turns, as one that is silent ends the looks of a pass. */
+	while (first < count && view->members[first].id <= steward->watched)
+		first++;
+	for (uint32_t i = 0; i < count && !what && !silent; i++) {
+		*ret_member = view->members[(first + i) % count];
+		steward->watched = ret_member->id;
+		if (ret_member->backup)
+			what = due(steward, view, ret_member, &silent);
+	}
+	return what == NAM_RPC_VIEW_PROMOTE ? make_way(view, ret_member) : what;
+}
+
+/* ---- backups that are missing ---------------------------------------------------------------- */
+
+struct making {
+	struct nam__steward *steward;
+	int (*within)(struct nam__steward *steward);
+};
+
+static int
+on_move(void *arg, const char *client, uint64_t bytes)
+{
+	const struct making *making = arg;
+
+	(void)client;
+	(void)bytes;
+	return making->within(making->steward);
+}
+
+/* The next one by turns, so that one which cannot get a backup does not keep others from it. */
+static const struct nam_view_member *
+lacking_find(const struct nam__steward *steward, const struct nam__cluster_view *view)
+{
+	const struct nam_view_member *first = NULL;
+
+	for (uint32_t i = 0; i < view->head.count; i++) {
+		const struct nam_view_member *member = &view->members[i];
+
+		if (member->id == view->head.lead || member->backup)
+			continue;
+		if (member->id > steward->lacking.id)
+			return member;
+		first = first ?: member;
+	}
+	return first;
+}
+
+static void
+say(const struct nam__steward *steward, nam__steward_event_fn fn, const char *event,
+	const char *fields)
+{
+	if (fn)
+		fn(steward->arg, event, fields);
+}
+
+static void
+failed(struct nam__steward *steward, uint32_t id, int rc, const struct nam_diag *diag)
+{
+	char fields[1200], text[2 * sizeof(diag->text)];
+
+	steward->lacking.until_ns = nam_now_ns() + RETRY_NS;
+	/* It is repeated every few seconds, and said once. */
+	if (steward->lacking.rc == rc && steward->lacking.said == id)
+		return;
+	steward->lacking.rc = rc;
+	steward->lacking.said = (uint16_t)id;
+	(void)nam_log_quote(diag->text[0] ? diag->text : nam_err_text(rc), text, sizeof(text));
+	(void)snprintf(fields, sizeof(fields), "id=%u text=%s", id, text);
+	say(steward, steward->warning, "no_backup", fields);
+}
+
+void
+nam__backups_make(struct nam__steward *steward, const struct nam__cluster_view *view,
+	int (*within)(struct nam__steward *steward))
+{
+	struct making making = { steward, within };
+	struct nam_server_moved moved = { 0 };
+	const struct nam_view_member *member;
+	char address[NAM_VIEW_ADDRESS_BYTES], fields[400], quoted[2 * NAM_VIEW_ADDRESS_BYTES];
+	struct nam_diag diag = { "" };
+	uint32_t id;
+	int rc;
+
+	if (!view->head.backups || nam_now_ns() < steward->lacking.until_ns ||
+		nam__view_joining(view) || nam_view_leaving(&view->head, view->members))
+		return;
+	member = lacking_find(steward, view);
+	if (!member)
+		return;
+	id = steward->lacking.id = member->id;
+	rc = nam__member_back(steward->options, steward->store, id, on_move, &making, address,
+		&moved, &diag); /* SUSPENDS */
+	if (rc) {
+		failed(steward, id, rc, &diag);
+		return;
+	}
+	steward->lacking.rc = 0;
+	(void)snprintf(fields, sizeof(fields), "id=%u address=%s bytes=%llu stopped_us=%llu",
+		id, nam_log_quote(address, quoted, sizeof(quoted)),
+		(unsigned long long)moved.bytes, (unsigned long long)moved.stopped_us);
+	say(steward, steward->event, "backed", fields);
+}
