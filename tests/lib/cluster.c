@@ -263,15 +263,17 @@ static void
 server_start(struct cluster *cluster, unsigned number, unsigned id_number, const char *role)
 {
 	struct child *server = &cluster->servers[number];
-	char id[12], memory[24], line[512];
+	char id[12], memory[24], spare[24], line[512];
 	const char *const argv[] = {
 		test_program("nam-memserver"), "--listen", cluster->addresses[number],
 		"--memory", memory, "--region", cluster->region, "--pages", "4k", "--id", id,
-		"--insecure", role, NULL,
+		"--spare", spare, "--insecure", role, NULL,
 	};
 
 	(void)snprintf(memory, sizeof(memory), "%lluM",
 		(unsigned long long)(test_memory(cluster->memory_mib << 20) >> 20));
+	(void)snprintf(spare, sizeof(spare), "%lluM",
+		(unsigned long long)(test_memory(cluster->spare_mib << 20) >> 20));
 	(void)snprintf(id, sizeof(id), "%u", id_number);
 	child_start(server, argv);
 	if (!child_line(server, line, sizeof(line), READY_MS))
@@ -282,6 +284,12 @@ void
 cluster_start_server(struct cluster *cluster, unsigned number)
 {
 	server_start(cluster, number, number, NULL);
+}
+
+void
+cluster_start_server_as(struct cluster *cluster, unsigned number, unsigned id)
+{
+	server_start(cluster, number, id, NULL);
 }
 
 void
@@ -300,6 +308,13 @@ cluster_start_successor(struct cluster *cluster, unsigned number, unsigned id)
 void
 cluster_start(struct cluster *cluster, unsigned count, uint64_t memory_mib, const char *region)
 {
+	cluster_start_spare(cluster, count, memory_mib, region, 0);
+}
+
+void
+cluster_start_spare(struct cluster *cluster, unsigned count, uint64_t memory_mib,
+	const char *region, uint64_t spare_mib)
+{
 	size_t length = 0;
 
 	memset(cluster, 0, sizeof(*cluster));
@@ -309,6 +324,7 @@ cluster_start(struct cluster *cluster, unsigned count, uint64_t memory_mib, cons
 	cluster->count = count;
 	cluster->memory_mib = memory_mib;
 	cluster->region = region;
+	cluster->spare_mib = spare_mib;
 	unfinished = cluster;
 	(void)atexit(finish);
 	for (unsigned i = 0; i < count; i++) {

@@ -81,7 +81,7 @@ struct cluster {
 	char addresses[CLUSTER_SERVERS_MAX][96];	/* "shm:..." */
 	char list[CLUSTER_SERVERS_MAX * 96];		/* what --cluster takes */
 	unsigned count;
-	uint64_t memory_mib;
+	uint64_t memory_mib, spare_mib;
 	const char *region;
 	struct child servers[CLUSTER_SERVERS_MAX];
 };
@@ -89,8 +89,13 @@ struct cluster {
 /* @memory_mib: of which test_memory() says how much; @region: as nam-memserver wants it */
 void cluster_start(struct cluster *cluster, unsigned count, uint64_t memory_mib,
 	const char *region);
+/* The same; each has room for so much memory of others. */
+void cluster_start_spare(struct cluster *cluster, unsigned count, uint64_t memory_mib,
+	const char *region, uint64_t spare_mib);
 /* One server, at first or anew after it has ended; waits until it is ready. */
 void cluster_start_server(struct cluster *cluster, unsigned number);
+/* The same, with another id than its number. */
+void cluster_start_server_as(struct cluster *cluster, unsigned number, unsigned id);
 /*
  * A successor of the member with that id, or what is to be its backup, likewise.
  *

@@ -28,6 +28,7 @@
 #define INDEX "kept"
 #define MEMBER 1u			/* the id of the one with a backup */
 #define CLIENTS 2u
+#define SERVERS 3u			/* with a steward */
 #define FIBERS 6u			/* of a client */
 #define OWNERS (CLIENTS * FIBERS)
 #define KEYS (test_scaled_least(2000, 400) * OWNERS)
@@ -49,6 +50,7 @@ struct entry {
 struct board {
 	atomic_bool ends;
 	atomic_ullong ops[OWNERS];
+	atomic_ullong longest_ns;	/* operation, until it is asked for */
 	struct entry entries[KEYS_MAX];
 };
 
@@ -195,12 +197,22 @@ step_scan(struct fiber *self)
 }
 
 static void
+note_pause(uint64_t ns)
+{
+	unsigned long long longest = atomic_load(&board->longest_ns);
+
+	while (ns > longest &&
+		!atomic_compare_exchange_weak(&board->longest_ns, &longest, ns))
+		;
+}
+
+static void
 fiber_main(void *arg)
 {
 	struct fiber *self = arg;
 
 	while (!atomic_load(&board->ends)) {
-		uint64_t dice = nam_rng_below(&self->rng, 20);
+		uint64_t dice = nam_rng_below(&self->rng, 20), began_ns = nam_now_ns();
 
 		if (dice < 10)
 			step_change(self); /* SUSPENDS */
@@ -210,6 +222,7 @@ fiber_main(void *arg)
 			step_lookup_many(self); /* SUSPENDS */
 		else
 			step_scan(self); /* SUSPENDS */
+		note_pause(nam_now_ns() - began_ns);
 		atomic_fetch_add(&board->ops[self->owner], 1);
 	}
 }
@@ -263,7 +276,7 @@ client_main(char **argv)
 /* ---- the coordinator ------------------------------------------------------------------------- */
 
 static struct cluster cluster;
-static struct child clients[CLIENTS];
+static struct child clients[CLIENTS], steward;
 static int board_fd;
 static unsigned member;			/* the number of the process that has its place */
 
@@ -317,7 +330,7 @@ backup_make(void)
 }
 
 static int
-begin(void **state)
+begin_with(unsigned count, uint64_t spare_mib)
 {
 	static const char *const caches[CLIENTS] = { "0", "4194304" };
 	struct nam_index_options options;
@@ -325,9 +338,8 @@ begin(void **state)
 	struct nam_worker *worker;
 	char fd[12], number[12];
 
-	(void)state;
 	memset(board, 0, sizeof(*board));
-	cluster_start(&cluster, 2, 64, "4M");
+	cluster_start_spare(&cluster, count, 64, "4M", spare_mib);
 	member = MEMBER;
 	client = connect_patient(cluster.list, "coordinator");
 	worker = test_worker(client);
@@ -348,9 +360,31 @@ begin(void **state)
 }
 
 static int
+begin(void **state)
+{
+	(void)state;
+	return begin_with(2, 0);
+}
+
+/* The lead and two members; each has room for the memory of others. */
+static int
+begin_with_steward(void **state)
+{
+	const char *argv[] = { NULL, "--cluster", cluster.addresses[0], "--copy-rate", "0", NULL };
+
+	(void)state;
+	if (begin_with(SERVERS, 64 * (SERVERS + ROUNDS)))
+		return -1;
+	argv[0] = test_program("nam-steward");
+	child_start(&steward, argv);
+	return 0;
+}
+
+static int
 end(void **state)
 {
 	(void)state;
+	child_kill(&steward);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		child_kill(&clients[i]);
 	cluster_stop(&cluster);
@@ -470,6 +504,65 @@ member_and_client__killed__OTHER_CLIENT_GOES_ON(void **state)
 	finish(false);
 }
 
+struct count {
+	unsigned members, backed;	/* without the lead */
+};
+
+static void
+on_status(void *arg, const struct nam_server_status *status, const char *text)
+{
+	struct count *count = arg;
+
+	(void)text;
+	if (!status->id || status->rc || status->member == NAM_MEMBER_NONE ||
+		status->member == NAM_MEMBER_SUCCESSOR)
+		return;
+	count->members++;
+	count->backed += status->backup[0] && status->member == NAM_MEMBER_UP;
+}
+
+/* So many members have all of them a backup. */
+static void
+backups_await(unsigned members)
+{
+	uint64_t deadline = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	struct nam_client_options options;
+	struct nam_diag diag;
+	struct count count;
+
+	nam_client_options_init(&options);
+	options.cluster = cluster.addresses[0];
+	do {
+		assert_true(nam_now_ns() < deadline);
+		nam_sleep_ns(10000000u);
+		count = (struct count){ 0 };
+		if (nam_cluster_status(&options, on_status, &count, &diag))
+			fail_msg("status: %s", diag.text);
+	} while (count.members != members || count.backed != members);
+}
+
+/* By turns the processes of both, and each comes back as another member. */
+static void
+members__killed_with_a_steward__BACKUPS_TAKE_THEIR_PLACE_and_new_ones_come(void **state)
+{
+	(void)state;
+	assert_int_equal(namctl("cluster", "replicas", "2"), 0);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned killed = 1 + round % (SERVERS - 1);
+
+		backups_await(SERVERS - 1 + round);
+		progress_await(0, CLIENTS);
+		atomic_store(&board->longest_ns, 0);
+		child_kill(&cluster.servers[killed]);
+		progress_await(0, CLIENTS);
+		print_message("longest operation: %llu ms\n",
+			atomic_load(&board->longest_ns) / 1000000);
+		cluster_start_server_as(&cluster, killed, SERVERS + round);
+		assert_int_equal(namctl("server", "add", cluster.addresses[killed]), 0);
+	}
+	finish(true);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -482,6 +575,9 @@ main(int argc, char **argv)
 			begin, end),
 		cmocka_unit_test_setup_teardown(member_and_client__killed__OTHER_CLIENT_GOES_ON,
 			begin, end),
+		cmocka_unit_test_setup_teardown(
+			members__killed_with_a_steward__BACKUPS_TAKE_THEIR_PLACE_and_new_ones_come,
+			begin_with_steward, end),
 	};
 
 	if (argc > 5 && !strcmp(argv[1], "client"))

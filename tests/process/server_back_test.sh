@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# namctl server back, promote and unback: what they print, what status says meanwhile, and what is
-# refused.  failover_test.c kills members under load.
+# namctl server back, promote and unback, cluster replicas: what they print, what status says
+# meanwhile, and what is refused.  failover_test.c kills members under load.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -113,11 +113,34 @@ test_promoted() {
 	says "see namctl status"
 }
 
+# No steward runs, so nothing follows from it.
+test_replicas() {
+	local number
+
+	for number in 0 3 two ""; do
+		ctl 2 cluster replicas "$number"
+	done
+	ctl 2 cluster replicas
+	ctl 0 --json cluster replicas 2
+	json "r == {'replicas': 2}"
+	ctl 0 cluster replicas 2
+	says "nam-steward"
+	ctl 0 status
+	says "replicas 2: 0 memory servers have a backup; the lead has none; without a copy: 1"
+	ctl 0 --json status
+	json "r['view']['replicas'] == 2 and r['view']['without_copy'] == [1]"
+	ctl 0 cluster replicas 1
+	says "no memory server has a backup"
+	ctl 0 --json status
+	json "r['view']['replicas'] == 1 and 'without_copy' not in r['view']"
+}
+
 nam_servers_start 2 "${memory[@]}" || exit 1
 seq 1 3000 | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
 expect 0 namctl --cluster "$cluster" index create held
 expect 0 namctl --cluster "$cluster" load held "$tmp/pairs"
 test_refused
+test_replicas
 test_backed
 seq 3001 4000 | awk '{ print $1 "\t" $1 }' >"$tmp/more"
 ctl 0 load held "$tmp/more"

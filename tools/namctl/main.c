@@ -38,6 +38,8 @@ static const struct command commands[] = {
 		"a member has no backup any more", false, true },
 	{ "server", "drain", ctl_server_drain, 1, 1, "ID|ADDRESS",
 		"all memory of a process passes to others", false, true },
+	{ "cluster", "replicas", ctl_cluster_replicas, 1, 1, "N",
+		"each member's memory is to have N copies", false, true },
 	{ NULL, "rebalance", ctl_rebalance, 0, 0, "",
 		"memory taken by processes passes to less full ones", false, true },
 	{ "client", "list", ctl_client_list, 0, 0, "",
@@ -135,7 +137,8 @@ static const char *const kv_modes[] = { "cache", "store", NULL };
 #define FIELD(field) NAM_OPTION_FIELD(struct line, ctl.field)
 #define SET(field) .set = offsetof(struct line, ctl.field)
 #define CHANGES_VIEW                                                                                \
-	"server add,server move,server back,server promote,server unback,server drain,rebalance"
+	"server add,server move,server back,server promote,server unback,server drain,"          \
+	"cluster replicas,rebalance"
 
 static const struct nam_option rows[] = {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "
@@ -163,7 +166,7 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of top:", .scope = "top" },
 	{ "interval-ms", "N", "Milliseconds between two looks, 50 to 60000 (default 1000).",
 		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 50, .max = 60000, .scope = "top" },
-	{ .help = "Options of server and rebalance:", .scope = CHANGES_VIEW },
+	{ .help = "Options of server, cluster and rebalance:", .scope = CHANGES_VIEW },
 	NAM__STORE_ROWS(struct line, ctl.store, CHANGES_VIEW),
 	{ "copy-rate", "SIZE", "Copy so much per second at most while clients work (default "
 		"256M). 0: as much as it can.", NAM_OPTION_BYTES, FIELD(copy_rate),

@@ -86,6 +86,7 @@ int ctl_server_add(struct ctl *ctl, char **args);
 int ctl_server_move(struct ctl *ctl, char **args);
 int ctl_server_back(struct ctl *ctl, char **args);
 int ctl_server_promote(struct ctl *ctl, char **args);
+int ctl_cluster_replicas(struct ctl *ctl, char **args);
 int ctl_server_unback(struct ctl *ctl, char **args);
 int ctl_server_drain(struct ctl *ctl, char **args);
 int ctl_rebalance(struct ctl *ctl, char **args);

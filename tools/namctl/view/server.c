@@ -233,6 +233,39 @@ ctl_server_unback(struct ctl *ctl, char **args)
 	return NAM_EXIT_OK;
 }
 
+int
+ctl_cluster_replicas(struct ctl *ctl, char **args)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	unsigned long replicas;
+	cJSON *object;
+	char *end;
+	int exit_code, rc;
+
+	errno = 0;
+	replicas = strtoul(args[0], &end, 10);
+	if (errno || end == args[0] || *end || replicas > UINT32_MAX) {
+		ctl_complain("'%s' is no number of copies", args[0]);
+		return NAM_EXIT_USAGE;
+	}
+	exit_code = ctl_client_options(ctl, &options);
+	if (exit_code)
+		return exit_code;
+	ctl->store.timeout_ms = options.timeout_ms;
+	rc = nam__store_cluster_replicas(&options, &ctl->store, (uint32_t)replicas, &diag);
+	if (rc)
+		return ctl_failed(NULL, rc, diag.text);
+	ctl_say(ctl, replicas == 1 ? "no memory server has a backup" : "each memory server but the "
+		"lead gets a backup from nam-steward: namctl status tells how far it is");
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		ctl_json_u64(object, "replicas", replicas);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
+
 /* ---- all memory of a process -------------------------------------------------------------- */
 
 struct drain {

@@ -145,6 +145,51 @@ json_server(const struct nam_server_status *status, const char *text)
 
 /* ---- the view ----------------------------------------------------------------------------- */
 
+struct server {
+	struct nam_server_status status;
+	char text[256];			/* why there is no answer */
+};
+
+struct servers {
+	struct server *list;
+	unsigned count;
+	bool failed;			/* no memory */
+};
+
+/* Its memory is to have a copy, and has none. */
+static bool
+lacks_copy(const struct nam_server_status *status)
+{
+	return status->member && status->member != NAM_MEMBER_SUCCESSOR && !status->backup[0] &&
+		status->id;
+}
+
+/* How far a steward is with the copies that are wanted. */
+static void
+print_replicas(const struct nam_server_status *lead, const struct servers *servers)
+{
+	unsigned backed = 0, lacking = 0;
+
+	if (lead->replicas <= 1)
+		return;
+	for (unsigned i = 0; i < servers->count; i++) {
+		backed += servers->list[i].status.backup[0] != '\0';
+		lacking += lacks_copy(&servers->list[i].status);
+	}
+	printf("replicas %u: %u memory server%s ha%s a backup; the lead has none", lead->replicas,
+		backed, backed == 1 ? "" : "s", backed == 1 ? "s" : "ve");
+	if (lacking)
+		printf("; without a copy:");
+	for (unsigned i = 0; i < servers->count; i++) {
+		const struct nam_server_status *status = &servers->list[i].status;
+
+		if (lacks_copy(status))
+			printf(" %u%s", status->id, status->member == NAM_MEMBER_UP ? "" :
+				status->member == NAM_MEMBER_JOINING ? " (joining)" : " (copying)");
+	}
+	printf("\n");
+}
+
 /* Longer than a client takes to give a sign of life. */
 static bool
 is_silent(const struct nam_server_status *lead)
@@ -190,14 +235,20 @@ json_client(cJSON *view, const char *what, const struct nam_client_named *named)
 }
 
 static void
-json_view(cJSON *object, const struct nam_server_status *lead)
+json_view(cJSON *object, const struct nam_server_status *lead, const struct servers *servers)
 {
-	cJSON *view = cJSON_AddObjectToObject(object, "view");
+	cJSON *view = cJSON_AddObjectToObject(object, "view"), *lacking;
 
 	ctl_json_u64(view, "number", lead->view);
 	if (!lead->view)
 		return;
 	cJSON_AddStringToObject(view, "lead", lead->address);
+	ctl_json_u64(view, "replicas", lead->replicas);
+	lacking = lead->replicas > 1 ? cJSON_AddArrayToObject(view, "without_copy") : NULL;
+	for (unsigned i = 0; lacking && i < servers->count; i++)
+		if (lacks_copy(&servers->list[i].status))
+			cJSON_AddItemToArray(lacking,
+				cJSON_CreateNumber(servers->list[i].status.id));
 	ctl_json_u64(view, "clients", lead->clients);
 	ctl_json_u64(view, "acknowledged", lead->view_acknowledged);
 	(void)json_client(view, "delaying", &lead->delaying);
@@ -207,17 +258,6 @@ json_view(cJSON *object, const struct nam_server_status *lead)
 }
 
 /* ---- status ------------------------------------------------------------------------------- */
-
-struct server {
-	struct nam_server_status status;
-	char text[256];			/* why there is no answer */
-};
-
-struct servers {
-	struct server *list;
-	unsigned count;
-	bool failed;			/* no memory */
-};
 
 static void
 on_server(void *arg, const struct nam_server_status *status, const char *text)
@@ -261,10 +301,12 @@ show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
 	cJSON *list = object ? cJSON_AddArrayToObject(object, "servers") : NULL;
 	int exit_code = NAM_EXIT_OK;
 
-	if (lead && object)
-		json_view(object, lead);
-	else if (lead && !ctl->quiet)
+	if (lead && object) {
+		json_view(object, lead, servers);
+	} else if (lead && !ctl->quiet) {
 		print_view(lead, all_answer(servers));
+		print_replicas(lead, servers);
+	}
 	ctl_say(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state", "memory",
 		"used", "pages", "connects", "indexes", "up");
 	for (unsigned i = 0; i < servers->count; i++) {
