@@ -64,9 +64,9 @@ challenge__answered_and_accepted__CARRIES_EVERY_BYTE(void **state)
 		assert_said(&answer.challenge, &challenge);
 		assert_said(&answer.answer, &caller.answer);
 		assert_string_equal(answer.peer, request.peer);
-		accept_request(f, answer.request, &reply);
+		accept_caller(f, &caller, answer.request, &challenge, &reply);
 		assert_int_equal(caller_end(&caller), 0);
-		assert_int_equal(atomic_load(&caller.challenges), 1);
+		assert_in_range(atomic_load(&caller.challenges), 1, 1 + ANEW_MAX);
 		assert_said(&caller.challenge, &challenge);
 		assert_said(&caller.reply, &reply);
 		assert_int_equal(run(f, caller.qp, wr_of(f, NAM_WR_READ, 0, 0, 64)), 0);
@@ -108,7 +108,7 @@ request__without_a_challenge__IS_ACCEPTED_OR_REJECTED(void **state)
 		caller_start(f, &f->client, &caller);
 		event = await_event(f, NAM_CM_REQUEST, &caller.hello);
 		if (accepts)
-			accept_request(f, event.request, &reply);
+			accept_caller(f, &caller, event.request, NULL, &reply);
 		else
 			f->ops->reject(f->listener, event.request, &reply);
 		assert_int_equal(caller_end(&caller), accepts ? 0 : -ECONNREFUSED);
@@ -172,7 +172,7 @@ welcome__callback_shortens_it__CONNECTS_WITH_THE_REST(void **state)
 
 	challenge_caller(f, &caller, &challenge);
 	event = await_event(f, NAM_CM_ANSWER, &caller.hello);
-	accept_request(f, event.request, &reply);
+	accept_caller(f, &caller, event.request, &challenge, &reply);
 	assert_int_equal(caller_end(&caller), 0);
 	assert_int_equal(caller.welcomes, 1);
 	assert_said(&caller.welcome, &reply);
@@ -217,7 +217,8 @@ welcome__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
 		else
 			caller_start(f, &f->client, &caller);
 		event = await_event(f, challenged ? NAM_CM_ANSWER : NAM_CM_REQUEST, &caller.hello);
-		accept_request(f, event.request, &reply);
+		accept_caller(f, &caller, event.request, challenged ? &challenge : NULL,
+			&reply);
 		assert_int_equal(caller_end(&caller), -EKEYREJECTED);
 		assert_int_equal(caller.welcomes, 1);
 		assert_string_equal(caller.diag.text, "it says why");
@@ -287,7 +288,7 @@ challenge__of_two_clients__KEEPS_THEM_APART(void **state)
 
 		assert_said(&event.challenge, &challenges[i]);
 		assert_said(&event.answer, &callers[i].answer);
-		accept_request(f, event.request, &reply);
+		accept_caller(f, &callers[i], event.request, &challenges[i], &reply);
 		assert_int_equal(caller_end(&callers[i]), 0);
 		assert_said(&callers[i].challenge, &challenges[i]);
 		atomic_store(&callers[0].hold, false);
