@@ -121,18 +121,20 @@ client_come(const struct nam_client_options *asked, come_fn come, struct nam_cli
 		rc = nam__cluster_read(&options, &cluster, diag);
 	if (rc)
 		return rc;
-	client = nam__client_new(&options);
-	if (!client) {
-		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
-		goto free_cluster;
-	}
-	nam__epoch_thread_prepare(client);
-	rc = come(client, cluster, options.cluster, diag); /* SUSPENDS */
-	if (rc)
-		nam__client_free(client);
-	else
-		*ret_client = client;
-free_cluster:
+	do {
+		client = nam__client_new(&options);
+		if (!client) {
+			rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
+			break;
+		}
+		nam__epoch_thread_prepare(client);
+		rc = come(client, cluster, options.cluster, diag); /* SUSPENDS */
+		if (rc)
+			nam__client_free(client);
+		else
+			*ret_client = client;
+	} while (rc && nam_err_is(rc, NAM_E_FABRIC_CONNECT) &&
+		nam__seeds_leave_out(&options, cluster)); /* SUSPENDS */
 	free(cluster);
 	return rc;
 }

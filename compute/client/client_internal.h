@@ -221,6 +221,9 @@ int nam__servers_open(struct nam_client *client, const struct nam_cluster_server
  */
 NAM_FIBER_FN int nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster,
 	const char *text, struct nam_diag *diag) NAM_MUST_CHECK;
+/* join.c: leaves out seeds that have ended and are no members.  False: there are none. */
+NAM_FIBER_FN bool nam__seeds_leave_out(const struct nam_client_options *options,
+	struct nam_cluster *cluster);
 /* join.c: are the seeds of one cluster?  Changes nothing there; errors as nam__cluster_join(). */
 NAM_FIBER_FN int nam__cluster_check(struct nam_client *client, const struct nam_cluster *cluster,
 	const char *text, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -25,6 +25,56 @@
 #define TRIES_MAX 16u		/* views that change while the client joins */
 #define PAUSE_NS 5000000u	/* between two looks at a member that moves */
 
+/* ---- seeds --------------------------------------------------------------------------------- */
+
+static bool
+is_named(const struct nam__cluster_view *view, const char *address)
+{
+	for (uint32_t i = 0; i < view->head.count; i++)
+		if (!strcmp(view->members[i].address, address) ||
+			!strcmp(view->members[i].backup_address, address))
+			return true;
+	return false;
+}
+
+static bool
+seed_ended(const struct nam_client_options *options, const char *address)
+{
+	struct nam_client *asker = NULL;
+	struct nam_diag diag;
+	int rc = nam__asker_open(options, address, 0, false, &asker, &diag);
+	bool ended = rc && nam__asked_ended(asker, rc);
+
+	if (asker)
+		nam__client_free(asker);
+	return ended;
+}
+
+bool
+nam__seeds_leave_out(const struct nam_client_options *options, struct nam_cluster *cluster)
+{
+	uint32_t count = cluster->count, kept = 0;
+	struct nam__cluster_view *view = NULL;
+	struct nam_client *lead = NULL;
+	struct nam_diag diag;
+	int rc = nam__lead_find(options, cluster, NULL, &lead, &diag); /* SUSPENDS */
+
+	if (!rc)
+		rc = nam__cluster_view_get(lead->epoch_worker, 0, &view); /* SUSPENDS */
+	for (uint32_t i = 0; !rc && view->head.number && i < count; i++) {
+		const char *address = cluster->servers[i].listen;
+
+		if (is_named(view, address) || !seed_ended(options, address))
+			cluster->servers[kept++] = cluster->servers[i];
+	}
+	if (kept)
+		cluster->count = kept;
+	if (lead)
+		nam__client_free(lead);
+	free(view);
+	return kept && kept < count;
+}
+
 /* ---- slots --------------------------------------------------------------------------------- */
 
 /* A connected memory server takes the slot of its id, unless another one has it. */
