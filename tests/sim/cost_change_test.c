@@ -11,6 +11,8 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "compute/admin.h"
+#include "compute/backup/backups.h"
 #include "cost.h"
 
 #define CAPACITY 12u		/* entries of a node of 256 bytes, leaf or not */
@@ -372,6 +374,85 @@ insert__blocks_are_asked_for_or_used_before__ONE_MORE(void **state)
 	play(&stage);
 }
 
+/* ---- a member with a backup ------------------------------------------------------------------ */
+
+#define BACKED 1u
+
+static void
+back(struct cost_stage *stage)
+{
+	struct sim_server *backup = sim_cluster_successor(&stage->cluster, BACKED);
+	struct nam_client_options options;
+	struct nam_server_moved moved;
+	struct nam_diag diag = { "" };
+
+	nam_client_options_init(&options);
+	options.cluster = stage->cluster.list;
+	if (nam_server_back(&options, backup->address, NULL, NULL, &moved, &diag))
+		sim_die("a backup: %s", diag.text);
+	while (!nam__is_backed(stage->client, stage->client->slot_of_id[BACKED]))
+		nam_sleep_ns(1000000);
+}
+
+static uint64_t
+trips_of(struct cost_stage *stage, int rc)
+{
+	cost_expect(stage, "an operation", rc, 0);
+	return cost_spent(stage).round_trips;
+}
+
+/* One leaf after another, on both memory servers. */
+static void
+act_backed(struct cost_stage *stage)
+{
+	const uint32_t caps = NAM_CAP_ORDER_ATOMIC_READ | NAM_CAP_ORDER_WRITE_ATOMIC |
+		NAM_CAP_ORDER_WRITES;
+	bool ordered = (nam_sim_profile_caps(stage->profile) & caps) == caps;
+	uint64_t trips, backed = 0, leaves = 0;
+	uint8_t key[NAM_KEY_BYTES_MAX] = { 0 };
+	uint64_t payload;
+
+	back(stage);
+	cost_warm(stage);
+	for (uint64_t number = 5; number < 1000; number += 200, leaves++) {
+		nam_key_from_u64(number, key);
+		cost_begin(stage);
+		trips = trips_of(stage, nam_index_insert(stage->worker, stage->index, key, 7));
+		backed += trips == 3;
+		if (ordered && trips != 2 && trips != 3)
+			cost_fail(stage, "an insert: %llu round trips",
+				(unsigned long long)trips);
+		cost_begin(stage);
+		if (trips_of(stage, nam_index_update(stage->worker, stage->index, key, 8)) != trips)
+			cost_fail(stage, "an update differs from an insert");
+		cost_begin(stage);
+		if (trips_of(stage, nam_index_lookup(stage->worker, stage->index, key,
+				&payload)) != 1 || payload != 8)
+			cost_fail(stage, "a lookup");
+		cost_begin(stage);
+		if (trips_of(stage, nam_index_delete(stage->worker, stage->index, key)) != trips)
+			cost_fail(stage, "a delete differs from an insert");
+	}
+	if (ordered && (!backed || backed == leaves))
+		cost_fail(stage, "%llu of %llu leaves at the member", (unsigned long long)backed,
+			(unsigned long long)leaves);
+}
+
+static void
+changes__at_a_member_with_a_backup__THREE_ROUND_TRIPS_and_lookups_one(void **state)
+{
+	struct cost_stage stage;
+
+	(void)state;
+	cost_stage_init(&stage, act_backed);
+	stage.options.head_interval = 0;
+	stage.options.node_bytes = 512;
+	stage.servers = 2;
+	stage.pairs = 100;
+	stage.fill_percent = 85;
+	play(&stage);
+}
+
 int
 main(void)
 {
@@ -386,6 +467,8 @@ main(void)
 		cmocka_unit_test(insert__splits_full_parents__FOUR_MORE_EACH),
 		cmocka_unit_test(insert__the_tree_grows__EIGHT_MORE),
 		cmocka_unit_test(insert__blocks_are_asked_for_or_used_before__ONE_MORE),
+		cmocka_unit_test(
+			changes__at_a_member_with_a_backup__THREE_ROUND_TRIPS_and_lookups_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
