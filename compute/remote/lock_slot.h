@@ -7,6 +7,7 @@
 #define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 
 #include "common/hash/hash.h"
+#include "compute/backup/again.h"
 #include "compute/worker/buffer.h"
 #include "compute/worker/doorbell.h"
 #include "lock.h"
@@ -213,6 +214,34 @@ nam__lock_queued_see_to(struct nam_worker *worker, struct nam__lock_slot *slot,
 		nam__lock_queue_pass(worker, lock->slot, lock->word);
 }
 
+/*
+ * nam__doorbell_await() of WRITEs and the release behind them.
+ *
+ * C32: if the member ends, and its backup gets the place, the WRITEs are there, and the lock is
+ * free.  The release may have been carried out before, and another client may have locked since.
+ * So the lock is not taken again once this is posted, and nothing is posted once more.
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+nam__release_await(struct nam__doorbell *doorbell, struct nam__lock_slot *slot,
+	const struct nam__lock *lock)
+{
+	struct nam_worker *worker = doorbell->worker;
+	int rc;
+
+	if (__builtin_expect(doorbell->server < 0, 0))
+		return doorbell->server;
+	nam__doorbell_post(doorbell);
+	atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
+	rc = nam__task_await(worker); /* SUSPENDS */
+	if (__builtin_expect(rc || doorbell->moves != worker->moves, 0) &&
+		(!rc || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD)) &&
+		nam__posted_in_vain(worker, (uint32_t)doorbell->server, doorbell->moves)) {
+		*lock->old = lock->word;
+		rc = 0;
+	}
+	return rc;
+}
+
 /* nam__unlock_await(), in line. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
@@ -240,12 +269,13 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	if (!hand_over)
 		nam__lock_queued_see_to(worker, slot, lock);
 	if (!rc)
-		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
+		rc = hand_over ? nam__doorbell_await(doorbell) :
+			nam__release_await(doorbell, slot, lock); /* SUSPENDS */
 	/* Those that asked meanwhile. */
 	if (!hand_over)
 		nam__lock_queued_see_to(worker, slot, lock);
 	/* After a failure writes may be missing or under way, so the node stays locked. */
-	if (!hand_over || rc)
+	if (rc)
 		atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	if (hand_over && !rc) {
 		slot->handovers++;
