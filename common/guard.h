@@ -181,6 +181,7 @@
 	X(NOTE_LOST, "note-lost", "the same, of a client that has died")                            \
 	X(BACKUP_FIRST, "backup-first", "a promoted backup that lacks a write")                     \
 	X(BACKUP_DECIDES, "backup-decides", "a word that is older at a promoted backup")            \
+	X(BACKUP_OUTCOME, "backup-outcome", "a change that its backup took with it")                \
 	X(POSTED_AGAIN, "posted-again", "changes of which a promoted backup lacks a part")          \
 	X(LOCKS_AGAIN, "locks-again", "two writers of a node, after a promotion")                   \
 	X(BACKUP_RUNS, "backup-runs", "blocks that a promoted backup gives out again")              \

@@ -231,8 +231,8 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
  *
  * offset size	field		written by			a one-sided reader may assume
  * 0	8	current		WRITE by its writer, with	its timestamp: as far as this word
- *				the rest; then CAS to 0 by one	goes, nothing newer is committed
- *				that saw a newer one committed,
+ *				the rest; then CAS to a mark	goes, nothing newer is committed
+ *				of a client that saw a newer,
  *				or the CPU stores what is none
  * 8	8	previous	that CPU, or none		nothing
  * 16	8	hash		WRITE by its writer, before	matches the bytes from 24 on and

@@ -104,8 +104,8 @@ int nam_server_move(const struct nam_client_options *options, const char *addres
  *
  * The backup is a process with the same id and memory, started with --successor.  It has the nodes
  * of fine-grained and hybrid indexes, and all else that clients WRITE.  Trees and key-value stores,
- * which memory servers change, keep one copy.  Records that memory servers change are refused then,
- * with -NAM_E_FABRIC_CAPABILITY.
+ * which memory servers change, keep one copy.  Requests about served records are refused then, with
+ * -NAM_E_FABRIC_CAPABILITY.
  *
  * Options, errors and cost as nam_server_move(); @ret_moved: `retired` is 0.
  * -NAM_E_UNMOVABLE: it has another backup.

@@ -56,13 +56,15 @@ enum nam_wr_flag {
 	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
 };
 
-#define NAM_WR_LOCK 1u		/* an ATOMIC on a lock word: see compute/backup/mirror.h */
+/* Of an ATOMIC; see compute/backup/mirror.h. */
+#define NAM_WR_LOCK 1u		/* a lock word */
+#define NAM_WR_DECIDES 2u	/* a CAS of a word that means something; `local` is two words */
 
 /* A work request.  One cache line. */
 struct nam_wr {
 	uint8_t op;		/* enum nam_wr_op */
 	uint8_t flags;		/* enum nam_wr_flag */
-	uint16_t hint;		/* NAM_WR_LOCK, or 0; not the provider's */
+	uint16_t hint;		/* one of those, or 0; not the provider's */
 	uint32_t bytes;		/* 8 for atomics */
 	uint64_t remote;	/* inside the registration named by rkey; 8-aligned for atomics */
 	uint32_t rkey;

@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
+#include "common/race.h"
 #include "compute/backup/backups.h"
 #include "compute/worker/worker.h"
+
+#define PAUSE_NS 50000u			/* before a backup that failed is tried again */
 
 /* ---- a worker's list ------------------------------------------------------------------------- */
 
@@ -75,12 +79,43 @@ fail(struct nam_worker *worker, struct nam__mirrored *held, int status)
 	}
 }
 
+/* C31: the backup decides. */
+static bool
+is_decided(const struct nam_wr *wr)
+{
+	return wr->op == NAM_WR_CAS && wr->hint == NAM_WR_DECIDES && NAM_GUARD(BACKUP_DECIDES);
+}
+
+/* Words that the backup had are carried to the member. */
+static int
+member_post(const struct nam__mirrored *held, struct nam_qp *qp)
+{
+	struct nam_wr wrs[NAM_BATCH_MAX];
+
+	if (!held->decided)
+		return qp->ops->qp_post(qp, held->wrs, held->count);
+	nam_race_point("backup.words_decided");
+	memcpy(wrs, held->wrs, held->count * sizeof(wrs[0]));
+	for (uint32_t i = 0; i < held->count; i++) {
+		const uint64_t *seen = wrs[i].local;
+
+		if (!is_decided(&wrs[i]))
+			continue;
+		if (*seen != wrs[i].compare)
+			wrs[i].swap = *seen;
+		wrs[i].local = (uint64_t *)wrs[i].local + 1;
+	}
+	return qp->ops->qp_post(qp, wrs, held->count);
+}
+
 /* They are at the backup, or there is none. */
 static void
 go_on(struct nam_worker *worker, struct nam__mirrored *held)
 {
-	struct nam_qp *qp = nam__qp_of(worker, held->slot);
-	int rc = qp ? qp->ops->qp_post(qp, held->wrs, held->count) : -NAM_E_FABRIC_PEER_DEAD;
+	/* C32: if the backup has the place by now, they are not for it once more. */
+	struct nam_qp *qp = worker->client->servers[held->slot].boot == held->boot ?
+		nam__qp_of(worker, held->slot) : NULL;
+	int rc = qp ? member_post(held, qp) : -NAM_E_FABRIC_PEER_DEAD;
 
 	if (rc == -NAM_E_FABRIC_FULL) {
 		state_set(worker, held, DUE);
@@ -96,8 +131,12 @@ go_on(struct nam_worker *worker, struct nam__mirrored *held)
 static void
 completed(struct nam_worker *worker, struct nam__completion *completion, const struct nam_wc *wc)
 {
+	struct nam__mirrored *held = (struct nam__mirrored *)completion;
+
+	held->decided = !wc->status && held->decides;
+	held->again_ns = wc->status ? nam_now_ns() + PAUSE_NS : 0;
 	/* Not yet: the end of the member's connection may be among the completions at hand. */
-	state_set(worker, (struct nam__mirrored *)completion, wc->status ? PARKED : DUE);
+	state_set(worker, held, wc->status ? PARKED : DUE);
 }
 
 /* The same bytes at the backup; false: it has none, so the member has none. */
@@ -146,7 +185,7 @@ backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 			worker->client->servers[nam__backup_slot(held->slot)].boot)
 		return -NAM_E_FABRIC_PEER_DEAD;
 	for (uint32_t i = 0; i < held->count; i++) {
-		if (held->wrs[i].op != NAM_WR_WRITE)
+		if (held->wrs[i].op != NAM_WR_WRITE && !is_decided(&held->wrs[i]))
 			continue;
 		wrs[count] = held->wrs[i];
 		if (!translate(worker, held->slot, &wrs[count]))
@@ -165,12 +204,17 @@ backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 static void
 step(struct nam_worker *worker, struct nam__mirrored *held)
 {
+	uint64_t now;
+
 	if (held->state == DUE || !nam__is_backed(worker->client, held->slot)) {
 		go_on(worker, held);
-	} else if (nam_now_ns() >= held->until_ns) {
+		return;
+	}
+	now = nam_now_ns();
+	if (now >= held->until_ns) {
 		state_set(worker, held, AT_BACKUP);
 		fail(worker, held, -NAM_E_FABRIC_TIMEOUT);
-	} else if (!backup_post(worker, held)) {
+	} else if (now >= held->again_ns && !backup_post(worker, held)) {
 		state_set(worker, held, AT_BACKUP);
 	}
 }
@@ -215,7 +259,7 @@ steps(struct nam_worker *worker)
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-enum kind { READS, WRITES, UNFIT };
+enum kind { READS, WRITES, DECIDES, UNFIT };
 
 /* Requests for a mailbox go to the member only. */
 static enum kind
@@ -227,8 +271,10 @@ kind_of(const struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs
 		struct nam_wr wr = wrs[i];
 
 		if (wr.op == NAM_WR_WRITE && translate(worker, slot, &wr))
-			kind = WRITES;
-		else if ((wrs[i].op == NAM_WR_CAS && !(wrs[i].hint & NAM_WR_LOCK)) ||
+			kind = kind == DECIDES ? DECIDES : WRITES;
+		else if (is_decided(&wrs[i]))
+			kind = DECIDES;
+		else if ((wrs[i].op == NAM_WR_CAS && !wrs[i].hint) ||
 			wrs[i].op == NAM_WR_FETCH_ADD)
 			return UNFIT;
 	}
@@ -242,11 +288,15 @@ count_mirrored(struct nam_worker *worker, const struct nam_wr *wrs, unsigned cou
 
 	counters->round_trips++;
 	counters->doorbells++;
-	for (unsigned i = 0; i < count; i++)
-		if (wrs[i].op == NAM_WR_WRITE) {
-			counters->work_requests++;
-			counters->bytes_out += wrs[i].bytes;
-		}
+	for (unsigned i = 0; i < count; i++) {
+		bool decided = is_decided(&wrs[i]);
+
+		if (wrs[i].op != NAM_WR_WRITE && !decided)
+			continue;
+		counters->work_requests++;
+		counters->bytes_out += decided ? 16 : wrs[i].bytes;
+		counters->bytes_in += decided ? 8 : 0;
+	}
 }
 
 int
@@ -272,8 +322,12 @@ nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 	worker->mirror.step = steps;
 	worker->mirror.freshen = freshen;
 	held->state = AT_BACKUP;
+	held->decided = false;
+	held->decides = kind == DECIDES;
 	held->slot = answering->slot;
+	held->boot = worker->client->servers[answering->slot].boot;
 	held->count = count;
+	held->again_ns = 0;
 	held->until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 	memcpy(held->wrs, wrs, count * sizeof(wrs[0]));
 	count_mirrored(worker, wrs, count);

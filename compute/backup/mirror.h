@@ -4,6 +4,10 @@
  *
  * The requests of a doorbell are held back, and those of them that WRITE go to the backup.  When
  * that has completed, all of them go to the member.  Tasks see the completions of the latter only.
+ *
+ * The same holds for CAS of words that mean something (NAM_WR_DECIDES).  The backup decides: if it
+ * has another word than `compare`, the member gets that one.  So a word at the member is at most
+ * one change behind the backup, if each CAS compares with what the member has had.
  */
 #ifndef NAM_COMPUTE_BACKUP_MIRROR_H
 #define NAM_COMPUTE_BACKUP_MIRROR_H
@@ -27,9 +31,12 @@ struct nam__mirrored {
 	struct nam__completion completion;	/* of the last WRITE to the backup */
 	struct nam__mirrored *before, *next;
 	enum held_state state;
-	uint32_t slot;			/* of the member */
+	bool decides;			/* there are CASes for the backup among them, */
+	bool decided;			/* and it has carried them out */
+	uint32_t slot;			/* of the member, */
+	uint64_t boot;			/* and its process */
 	uint32_t count;
-	uint64_t until_ns;
+	uint64_t until_ns, again_ns;	/* it fails then; it is not tried before */
 	struct nam_wr wrs[NAM_BATCH_MAX];
 };
 
@@ -48,7 +55,7 @@ struct nam__mirror {
 
 /*
  * In place of the provider's qp_post.  -NAM_E_FABRIC_CAPABILITY: an atomic that a backup does not
- * follow (NAM_WR_LOCK has none).
+ * follow: one without a hint.
  */
 int nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 

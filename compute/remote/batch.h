@@ -5,6 +5,7 @@
 #ifndef NAM_COMPUTE_REMOTE_BATCH_H
 #define NAM_COMPUTE_REMOTE_BATCH_H
 
+#include "common/guard.h"
 #include "compute/worker/worker.h"
 
 /* Post what was collected, to make room for more; nam_batch_await() awaits all of it. */
@@ -13,6 +14,29 @@ void nam__batch_post(struct nam_batch *batch);
 /* nam_batch_cas() of a lock word (C31). */
 void nam__batch_lock_cas(struct nam_batch *batch, struct nam_gaddr at, uint64_t compare,
 	uint64_t swap, uint64_t *local_old);
+
+/*
+ * nam_batch_cas() of a word that means something (C31), of which a backup decides.
+ *
+ * @seen	of a registered buffer: what nam__word_now() needs
+ */
+void nam__batch_word_cas(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t compare, uint64_t swap, uint64_t seen[2]);
+
+/*
+ * Once that has completed: the word at the member, since then or before.  With a backup, the first
+ * is as the backup had it, and the second as the member had it.
+ *
+ * C31: the member counts.  If the backup ends after it decided, another client may have changed the
+ * word at the member before.
+ */
+static inline uint64_t
+nam__word_now(const uint64_t seen[2], uint64_t compare, uint64_t swap)
+{
+	if (__builtin_expect(seen[1] != compare, 0) && NAM_GUARD(BACKUP_OUTCOME))
+		return seen[1];
+	return seen[0] == compare ? swap : seen[0];
+}
 
 /* A READ; where all are known at once, nam__reads_await() writes each request once. */
 struct nam__read {

@@ -110,6 +110,18 @@ nam__batch_lock_cas(struct nam_batch *batch, struct nam_gaddr at, uint64_t compa
 }
 
 void
+nam__batch_word_cas(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t compare, uint64_t swap, uint64_t seen[2])
+{
+	uint32_t count = batch->count;
+
+	seen[1] = compare;
+	nam_batch_cas(batch, at, offset_bytes, compare, swap, seen);
+	if (batch->count > count)
+		batch->wrs[count].hint = NAM_WR_DECIDES;
+}
+
+void
 nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
 	uint64_t add, uint64_t *local_old)
 {

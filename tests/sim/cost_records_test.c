@@ -185,8 +185,9 @@ uncommit(uint32_t number)
 
 	cost_expect(stage, "a CAS", nam_cas_await(other.worker, was.head, is.at.raw, was.at.raw,
 		&old), 0);
-	cost_expect(stage, "a CAS", nam_cas_await(other.worker, nam_gaddr_untagged(was.at), 0,
-		was.timestamp, &old), 0);
+	/* The mark of its claim. */
+	cost_expect(stage, "a CAS", nam_cas_await(other.worker, nam_gaddr_untagged(was.at),
+		~is.timestamp, was.timestamp, &old), 0);
 }
 
 static void

@@ -10,13 +10,15 @@
 #include "compute/admin.h"
 #include "compute/client/cluster_view.h"
 #include "compute/remote.h"
-#include "litmus.h"
+#include "litmus_records.h"
 #include "memserver/memserver_internal.h"
+#include "txn/records/txn_internal.h"
 
 #define BACKED 1u			/* the id of the member */
 #define KEYS_FROM 1000u
 #define KEYS 40u
 #define TIMEOUT_MS 2000u
+#define AHEAD_US (1ull << 50)		/* of any clock */
 
 static struct sim_server *backup;	/* of the scene */
 static struct nam_gaddr word_at;
@@ -119,6 +121,69 @@ insert_all_the_time(struct actor *self)
 	}
 }
 
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* The record that is at the member. */
+static enum record backed_record;
+
+/* Decided at the backup, which ends before the member has it. */
+static void
+hold_decided(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	litmus_await(FOUR);
+}
+
+static void
+back_kill_unback(struct actor *self)
+{
+	struct nam_client_options options = options_of_steward();
+	struct nam_diag diag = { "" };
+
+	back_only(self);
+	litmus_await(TWO);
+	nam_sim_process_kill(backup->process);
+	if (nam_server_unback(&options, BACKED, &diag))
+		litmus_fail("a backup is taken away: %s", diag.text);
+	litmus.flags[THREE] = true;
+}
+
+/* Its clock is ahead, so its version is the newer one. */
+static void
+put_decided(struct actor *self)
+{
+	struct nam_records *records = litmus_store_make(self, NULL);
+
+	(void)litmus_put(self, records, X, 2, 1);
+	backed_record = nam_gaddr_region(NAM_GADDR(litmus_record_at(records, X))) /
+		NAM_REGIONS_PER_SERVER == BACKED ? X : Y;
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
+	litmus.flags[ONE] = true;
+	litmus_await(SEEN);
+	(void)litmus_put(self, records, backed_record, 1, 2);
+	nam_records_close(records);
+	litmus.flags[FIVE] = true;
+}
+
+static void
+put_meanwhile(struct actor *self)
+{
+	struct nam_records *records;
+
+	litmus_await(THREE);
+	records = litmus_store_open(self, 0);
+	if (!records)
+		return;
+	(void)litmus_put(self, records, backed_record, 1, 3);
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
+	litmus_expect_records(self, records, backed_record, 1, 2);
+	nam_records_close(records);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
@@ -192,5 +257,8 @@ const struct litmus_case litmus_backup_cases[] = {
 	{ { "backup_word", LITMUS_LOADED, { end_word, change_word, NULL, back_kill_promote },
 		{ { 0 } } },
 		"the same, of a word that a client has changed by CAS", 2, 0 },
+	{ { "backup_outcome", 0, { NULL, put_decided, put_meanwhile, back_kill_unback },
+		{ { "backup.words_decided", A, hold_decided } } },
+		"a backup ends as it has decided about a put, and another one is faster", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -33,9 +33,11 @@ commit_then_prepare(struct nam__txn *txn)
 static void
 swap_then_claim_came(struct nam__txn *txn, struct nam__item *item)
 {
-	if (item->base.raw && item->claim == item->base_timestamp)
+	if (item->base.raw && nam__word_now(item->claim, item->base_timestamp, txn->mark) ==
+			txn->mark)
 		nam__version_retire(txn->worker, item->base, item->base_timestamp);
-	if (item->word != item->base.raw) {
+	item->word = nam__word_now(item->move, item->base.raw, item->at.raw);
+	if (item->word != item->at.raw) {
 		nam__item_base_found(txn, item);
 		return;
 	}
@@ -51,6 +53,7 @@ commit_then_claim(struct nam__txn *txn)
 	struct nam_batch batch;
 	int rc;
 
+	nam__txn_mark(txn);
 	nam_race_point("records.commit");
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
@@ -58,10 +61,11 @@ commit_then_claim(struct nam__txn *txn)
 
 		if (item->state != NAM__ITEM_SWAP)
 			continue;
-		nam_batch_cas(&batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
+		nam__batch_word_cas(&batch, item->head, 0, item->base.raw, item->at.raw,
+			item->move);
 		if (item->base.raw)
-			nam_batch_cas(&batch, item->base, current, item->base_timestamp, 0,
-				&item->claim);
+			nam__batch_word_cas(&batch, item->base, current, item->base_timestamp,
+				txn->mark, item->claim);
 	}
 	rc = nam_batch_await(&batch);
 	for (uint32_t i = 0; i < txn->count && !rc; i++)

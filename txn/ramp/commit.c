@@ -8,9 +8,12 @@
  * transaction is committed, all of them will be.
  *
  * R8, D3: if a client finds that a version is not, or will not be, the latest, it claims it.  The
- * claim is a CAS of its word `current` from its timestamp to 0.  The client whose claim succeeds
- * retires the block.  Timestamps are unique, so a late CAS finds another timestamp and does
+ * claim is a CAS of its word `current` from its timestamp to a mark.  The client whose mark is
+ * there retires the block.  Timestamps are unique, so a late CAS finds another timestamp and does
  * nothing.  A drop commits nothing, NAM_RECORD_DROPPED, in place of each latest version.
+ *
+ * With a backup, the word counts that the member has once the CAS has been carried out at both.  A
+ * CAS that is repeated finds the mark, or the version's own address.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -43,10 +46,11 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at, uint64_t tim
  * transaction that replaced it is committed.
  */
 static void
-replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at)
+replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at,
+	uint64_t timestamp)
 {
 	if (!txn->records->rows)
-		nam__version_retire(txn->worker, at, item->claim);
+		nam__version_retire(txn->worker, at, timestamp);
 	else if (txn->replaced_count < NAM__REPLACED_MAX)
 		txn->replaced[txn->replaced_count++] = (struct nam__replaced){ at,
 			(uint32_t)(item - txn->items) };
@@ -82,9 +86,17 @@ nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 #define CURRENT ((uint32_t)offsetof(struct nam_version, current))
 
 static void
-claim_post(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, uint64_t timestamp)
+claim_post(const struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item,
+	struct nam_gaddr at, uint64_t timestamp)
 {
-	nam_batch_cas(batch, at, CURRENT, timestamp, 0, &item->claim);
+	nam__batch_word_cas(batch, at, CURRENT, timestamp, txn->mark, item->claim);
+}
+
+/* R8: this client retires the version with that timestamp. */
+static bool
+is_claimed(const struct nam__txn *txn, const struct nam__item *item, uint64_t timestamp)
+{
+	return nam__word_now(item->claim, timestamp, txn->mark) == txn->mark;
 }
 
 /*
@@ -93,11 +105,11 @@ claim_post(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at,
  * reader with its cached address would return it after newer ones were acknowledged.
  */
 static void
-swap_post(struct nam_batch *batch, struct nam__item *item)
+swap_post(const struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item)
 {
 	if (item->base.raw)
-		claim_post(batch, item, item->base, item->base_timestamp);
-	nam_batch_cas(batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
+		claim_post(txn, batch, item, item->base, item->base_timestamp);
+	nam__batch_word_cas(batch, item->head, 0, item->base.raw, item->at.raw, item->move);
 	/* R6: some queue pairs reorder atomics; the fence keeps the order. */
 	if (item->base.raw && batch->count &&
 		!(batch->worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ))
@@ -106,7 +118,7 @@ swap_post(struct nam_batch *batch, struct nam__item *item)
 
 /* Post the next access of the item. */
 static void
-ask(struct nam_batch *batch, struct nam__item *item)
+ask(const struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item)
 {
 	item->asked = true;
 	if (batch->count + 2 > NAM_BATCH_MAX)
@@ -119,10 +131,10 @@ ask(struct nam_batch *batch, struct nam__item *item)
 		nam_batch_read(batch, item->base, &item->header, sizeof(item->header));
 		break;
 	case NAM__ITEM_SWAP:
-		swap_post(batch, item);
+		swap_post(txn, batch, item);
 		break;
 	case NAM__ITEM_LATE:
-		claim_post(batch, item, item->at, item->timestamp);
+		claim_post(txn, batch, item, item->at, item->timestamp);
 		break;
 	default:
 		item->asked = false;
@@ -150,9 +162,10 @@ swap_arrived(struct nam__txn *txn, struct nam__item *item)
 	struct nam_gaddr base = item->base;
 
 	/* R8.  If another client has moved the head, the version is replaced all the same. */
-	if (base.raw && (item->claim == item->base_timestamp || !NAM_GUARD(RETIRE_ONCE)))
-		replaced(txn, item, base);
-	if (item->word == base.raw) {
+	if (base.raw && (is_claimed(txn, item, item->base_timestamp) || !NAM_GUARD(RETIRE_ONCE)))
+		replaced(txn, item, base, item->base_timestamp);
+	item->word = nam__word_now(item->move, base.raw, item->at.raw);
+	if (item->word == item->at.raw) {
 		item->latest = true;
 		item->state = NAM__ITEM_DONE;
 		return;
@@ -175,8 +188,8 @@ arrived(struct nam__txn *txn, struct nam__item *item)
 		return 0;
 	default:
 		/* R6: something newer is there, so this version is claimed. */
-		if (item->claim == item->timestamp)
-			replaced(txn, item, item->at);
+		if (is_claimed(txn, item, item->timestamp))
+			replaced(txn, item, item->at, item->timestamp);
 		item->state = NAM__ITEM_DONE;
 		if (item->dropped)
 			return 0;
@@ -205,7 +218,7 @@ round_of(struct nam__txn *txn, unsigned states)
 	for (uint32_t i = 0; i < txn->count; i++) {
 		txn->items[i].asked = false;
 		if (states >> txn->items[i].state & 1)
-			ask(&batch, &txn->items[i]);
+			ask(txn, &batch, &txn->items[i]);
 		any |= txn->items[i].asked;
 	}
 	if (!any)
@@ -324,6 +337,14 @@ replaced_dropped(struct nam__txn *txn)
 	return nam__records_dropped(txn->worker, txn->records);
 }
 
+/* A client that commits for others has no timestamp in the transaction. */
+void
+nam__txn_mark(struct nam__txn *txn)
+{
+	txn->mark = ~(txn->timestamp ? txn->timestamp :
+		nam__timestamp_next(txn->worker->client));
+}
+
 static bool
 is_dropped(const struct nam__txn *txn)
 {
@@ -340,6 +361,7 @@ nam__txn_commit(struct nam__txn *txn)
 		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
 	int rc = NAM__STEP_MORE;
 
+	nam__txn_mark(txn);
 	for (unsigned i = 0; i < ROUNDS_MAX && rc == NAM__STEP_MORE; i++) {
 		nam_race_point("records.commit");
 		rc = round_of(txn, all); /* SUSPENDS */

@@ -6,6 +6,9 @@
 #include "post.h"
 #include "txn_internal.h"
 
+/* commit.c: a mark for its claims, which is no timestamp. */
+void nam__txn_mark(struct nam__txn *txn);
+
 /*
  * fracture.c: whether only a part of a transaction was read (R5).  NAM__STEP_MORE: the missing
  * items are asked for.

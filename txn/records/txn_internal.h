@@ -103,7 +103,7 @@ struct nam__item {
 	struct nam_version header;	/* the first is anything before it is READ */
 	uint64_t word;			/* the head, as READ or as a CAS found it, */
 	uint32_t tag, swept_ms;		/* and what is READ with it */
-	uint64_t claim;			/* as a CAS found `current` of a version */
+	uint64_t move[2], claim[2];	/* CASes of it, and of `current`: nam__word_now() */
 	enum nam__item_state state;
 	enum nam__via via;
 	const void *key;
@@ -153,6 +153,7 @@ struct nam__txn {
 	uint32_t birth_us;		/* of a transaction that locks */
 	uint32_t stamps_count;
 	uint32_t replaced_count;	/* rows of tables only */
+	uint64_t mark;			/* of its claims; no other client has it */
 	uint64_t epoch;			/* pinned: addresses go from operation to operation */
 	unsigned generation;		/* of these addresses, where it is not pinned for a while */
 	/* Not initialized: */
