@@ -6,8 +6,11 @@
 
 #include "common/env.h"
 #include "common/rpc/records_rpc.h"
+#include "compute/admin.h"
 #include "txn/records.h"
 
+#define TICK_NS RAMP_TICK_NS
+#define TRIES_MAX 10u
 #define SETTLE_NS 200000000u		/* for all ends to be known */
 
 void
@@ -137,6 +140,55 @@ ramp_drop(struct player *guest)
 	if (rc && !ramp_locked(rc) && !ramp_explained(rc))
 		ramp_failed("drop: %s", nam_worker_diag(guest->worker));
 	ramp_run.dropped = !rc;
+}
+
+/* A death, and a slow wire. */
+static void
+expect_done(const char *what, int rc, const struct nam_diag *diag)
+{
+	if (rc && rc != -NAM_E_VIEW && !ramp_explained(rc) && !nam_sim_counted().kills)
+		ramp_failed("%s: %s", what, diag->text);
+}
+
+void
+ramp_fail_over(void *arg)
+{
+	struct sim_cluster *cluster = &ramp_run.cluster;
+	uint32_t id = 1 + (uint32_t)(nam_sim_random() % (ramp_run.plan.servers - 1));
+	struct sim_server *from = &cluster->servers[id], *to;
+	struct nam_client_options options;
+	struct nam_server_moved moved;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	(void)arg;
+	nam_client_options_init(&options);
+	options.cluster = cluster->list;
+	nam_sleep_ns(1 + nam_sim_random() % TICK_NS);
+	to = sim_cluster_successor(cluster, id);
+	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
+	nam_sim_note("memory server %u gets a backup: %s", id, nam_err_name(rc));
+	if (rc) {
+		expect_done("a backup", rc, &diag);
+		sim_server_stop(to);
+		return;
+	}
+	ramp_run.backed = true;
+	nam_sleep_ns(1 + nam_sim_random() % (4 * TICK_NS));
+	to->had_memory = !ramp_run.plan.backup_dies;
+	*(ramp_run.plan.backup_dies ? &to->succeeded : &from->succeeded) = true;
+	nam_sim_process_kill(ramp_run.plan.backup_dies ? to->process : from->process);
+	/* Clients that are slow or dead may delay it. */
+	for (unsigned i = 0; i < TRIES_MAX; i++) {
+		rc = ramp_run.plan.backup_dies ? nam_server_unback(&options, id, &diag) :
+			nam_server_promote(&options, id, &diag);
+		if (!rc)
+			break;
+		nam_sleep_ns(TICK_NS);
+	}
+	nam_sim_note("after a death: %s, %s", nam_err_name(rc), rc ? diag.text : "");
+	expect_done("after a death", rc, &diag);
+	ramp_run.failed_over = !rc;
 }
 
 /* All clients have ended, and what they had is known.  Their released locks need no evidence. */

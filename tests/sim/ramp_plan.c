@@ -154,6 +154,12 @@ ramp_plan(enum nam_sim_profile profile, uint64_t seed, struct ramp_plan *ret_pla
 	if (ret_plan->kind.transport == NAM_TRANSPORT_DATAGRAM)
 		choose_losses(ret_options, &rng);
 	ret_plan->sweeps = nam_rng_below(&rng, 4) == 0;
+	ret_plan->failover = nam_rng_below(&rng, 2) && ret_plan->servers > 1 &&
+		ret_plan->kind.commit == NAM_RECORDS_ONESIDED;
+	ret_plan->backup_dies = nam_rng_below(&rng, 3) == 0;
+	/* A client that is cut off delays a failover until a steward fences it. */
+	if (ret_plan->failover)
+		ret_options->faults.break_qp = 0;
 }
 
 /* ---- what was covered ------------------------------------------------------------------------ */

@@ -47,6 +47,8 @@ struct ramp_plan {
 	bool alike;			/* all values have one length: blocks go round */
 	bool large;			/* some values fit into no message */
 	bool sweeps;			/* clients sweep, too */
+	/* A memory server gets a backup; then its process is killed, or that of the backup. */
+	bool failover, backup_dies;
 	/* This client is killed so long after this fiber has begun that round. */
 	bool murder;
 	uint32_t victim, victim_fiber, victim_round;

@@ -50,7 +50,7 @@ struct ramp_run {
 	struct ramp_plan plan;
 	/* The stage. */
 	struct sim_cluster cluster;
-	struct nam_sim_process *director;
+	struct nam_sim_process *director, *operator;
 	struct player players[CLIENTS_MAX + 1];		/* the last one is the director */
 	bool ready;
 	struct sim_txns txns;
@@ -60,6 +60,7 @@ struct ramp_run {
 	uint64_t reads, writes, unknown, refused, restarts;
 	uint64_t collected, completed, aborted, undecided, swept;
 	bool dropped;
+	bool backed, failed_over;	/* blocks that were freed at a backup stay allocated */
 	struct ramp_kind seen;		/* as clients found it */
 	struct ramp_deeds deeds;
 	bool failed;
@@ -90,5 +91,7 @@ void ramp_write_again(struct player *guest);
 void ramp_sweep_store(struct player *guest);
 void ramp_drop(struct player *guest);
 void ramp_sweep_all(struct player *guest);
+/* A process of its own: as the plan says. */
+void ramp_fail_over(void *arg);
 
 #endif /* NAM_TESTS_SIM_RAMP_RUN_H */

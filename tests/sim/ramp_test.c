@@ -483,9 +483,16 @@ director_main(void *arg)
 			    &ramp_run.players[i].process))
 			sim_die("a client cannot be started");
 	}
+	if (ramp_run.plan.failover &&
+		nam_sim_process_start("operator", ramp_fail_over, NULL, &ramp_run.operator))
+		sim_die("an operator cannot be started");
+	if (ramp_run.operator)
+		nam_sim_process_spare(ramp_run.operator);
 	for (uint32_t i = 0; i < ramp_run.plan.clients; i++)
 		while (!nam_sim_process_ended(ramp_run.players[i].process))
 			nam_sleep_ns(POLL_NS);
+	while (ramp_run.operator && !nam_sim_process_ended(ramp_run.operator))
+		nam_sleep_ns(POLL_NS);
 	ramp_visit(ramp_look);
 	ramp_visit(ramp_tidy);
 	ramp_visit(ramp_look);
@@ -502,7 +509,7 @@ director_main(void *arg)
 		ramp_visit(ramp_sweep_all);
 	after = sim_cluster_used(&ramp_run.cluster, worker);
 	/* C26: nothing of the dead is left, to the byte. */
-	if (after < before || (after > before && ramp_run.dropped))
+	if (!ramp_run.backed && (after < before || (after > before && ramp_run.dropped)))
 		ramp_failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
 	nam_worker_close(worker);
@@ -558,7 +565,7 @@ tell(void)
 
 	printf("%s %llu: %s%s, %llu reads, %llu writes, %llu unknown, %llu refused, %llu "
 		"restarts, %llu stale, %llu deaths, collected %llu, %llu committed, %llu aborted, "
-		"%llu undecided, swept %llu, %llu ms\n",
+		"%llu undecided, swept %llu%s, %llu ms\n",
 		nam_sim_profile_name(ramp_run.profile), (unsigned long long)ramp_run.seed,
 		ramp_kind_text(&ramp_run.plan.kind, kind),
 		ramp_run.plan.large ? ", large values" : "",
@@ -568,6 +575,8 @@ tell(void)
 		(unsigned long long)ramp_run.deeds.deaths, (unsigned long long)ramp_run.collected,
 		(unsigned long long)ramp_run.completed, (unsigned long long)ramp_run.aborted,
 		(unsigned long long)ramp_run.undecided, (unsigned long long)ramp_run.swept,
+		!ramp_run.failed_over ? "" : ramp_run.plan.backup_dies ? ", backup died" :
+			", failed over",
 		(unsigned long long)nam_sim_now_ns() / 1000000);
 }
 
