@@ -233,11 +233,11 @@ nam__release_await(struct nam__doorbell *doorbell, struct nam__lock_slot *slot,
 	nam__doorbell_post(doorbell);
 	atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	rc = nam__task_await(worker); /* SUSPENDS */
-	if (__builtin_expect(rc || doorbell->moves != worker->moves, 0) &&
-		(!rc || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD)) &&
+	if (__builtin_expect(rc != 0, 0) && nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) &&
 		nam__posted_in_vain(worker, (uint32_t)doorbell->server, doorbell->moves)) {
 		*lock->old = lock->word;
-		rc = 0;
+		/* Unless the connection was cut: until the backup has the place. */
+		rc = nam__qp_open(worker, (uint32_t)doorbell->server);
 	}
 	return rc;
 }
