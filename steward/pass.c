@@ -395,6 +395,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	}
 	if (what && !rc) {
 		passed->changes++;
+		passed->made_way |= what == NAM_RPC_VIEW_ABORT || what == NAM_RPC_VIEW_PROMOTE;
 		tell(steward, "view", "number=%llu change=%s id=%u",
 			(unsigned long long)view->head.number + 1, nam_rpc_view_changes[what],
 			member.id);
@@ -444,8 +445,8 @@ rounds_do(struct nam__steward *steward, struct nam__steward_passed *passed, stru
 }
 
 /*
- * A pass while memory is copied, now and then.  The copy ends with a failure, with the lease, and
- * if no backups are wanted any more.
+ * A pass while memory is copied, now and then.  The copy ends with a failure, with the lease, as a
+ * member has ended, and if no backups are wanted any more.
  */
 NAM_FIBER_FN static int
 pass_within(struct nam__steward *steward)
@@ -459,7 +460,7 @@ pass_within(struct nam__steward *steward)
 	if (nam_now_ns() - steward->passed_ns < WITHIN_NS)
 		return 0;
 	rc = rounds_do(steward, &passed, &diag); /* SUSPENDS */
-	if (!rc && steward->copied && !steward->copied->head.backups)
+	if (!rc && (passed.made_way || (steward->copied && !steward->copied->head.backups)))
 		return -ECANCELED;
 	return !rc && !passed.term ? -NAM_E_TERM : rc;
 }

@@ -33,7 +33,6 @@ struct nam__steward {
 		uint64_t until_ns;	/* none is tried again before */
 		int rc;			/* of the last failure that was told */
 		uint16_t id;		/* the last one that was tried */
-		uint16_t said;		/* the one of that failure */
 	} lacking;
 	struct {			/* one that could not be fenced, and is left alone */
 		uint64_t until_ns;	/* or for ever: its process has to end */
@@ -45,6 +44,7 @@ struct nam__steward_passed {
 	uint64_t term;			/* 0: another steward leads */
 	uint64_t view;			/* number */
 	uint32_t changes;
+	bool made_way;			/* for a promotion: what joins or moves is given up */
 	uint32_t within_ms;		/* the next pass is due within that time; 0: any */
 };
 

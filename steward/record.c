@@ -179,15 +179,18 @@ decide(struct recorded *recorded, struct nam_worker *worker, struct nam__record 
 	return !rc && term ? install(recorded, worker, lead, what, member) : rc; /* SUSPENDS */
 }
 
-/* A member whose mover led before this store, and has ended or lost its lease; or NULL. */
+/*
+ * A member whose mover led before this store, and has ended or lost its lease.  Or this process was
+ * its mover, and could not give up.  NULL: there is none.
+ */
 static const struct nam_view_member *
 abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *lead)
 {
 	const struct nam_view_member *leaving = nam_view_leaving(&lead->head, lead->members);
 
 	/* A promotion goes on by the next steward. */
-	return recorded->move_term == recorded->store.term || !leaving ||
-		leaving->state == NAM_VIEW_PROMOTING ? NULL : leaving;
+	return (recorded->store.moves && recorded->move_term == recorded->store.term) ||
+		!leaving || leaving->state == NAM_VIEW_PROMOTING ? NULL : leaving;
 }
 
 /* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */

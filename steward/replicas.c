@@ -33,16 +33,16 @@ nam__backups_within_ms(const struct nam__cluster_view *view)
 
 /* ---- ends of processes ----------------------------------------------------------------------- */
 
-/* *ret_silent is set if the process does not say, and stays as it is otherwise. */
-static bool
-has_ended(const struct nam__steward *steward, const char *address, uint32_t id, uint64_t boot,
+/* 0: it lives; -ENOENT: it has ended; else *ret_silent is set. */
+static int
+look(const struct nam__steward *steward, const char *address, uint32_t id, uint64_t boot,
 	bool *ret_silent)
 {
 	struct nam_diag diag;
 	int rc = nam__member_look(steward->options, address, id, boot, &diag);
 
 	*ret_silent |= rc && rc != -ENOENT;
-	return rc == -ENOENT;
+	return rc;
 }
 
 static void
@@ -57,7 +57,7 @@ static enum nam_rpc_view_change
 due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 	struct nam_view_member *member, bool *ret_silent)
 {
-	bool member_ended, backup_ended;
+	int member_rc, backup_rc;
 
 	if (member->state == NAM_VIEW_PROMOTING) {
 		if (view->acknowledged < view->head.number)
@@ -65,14 +65,14 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 		backup_take(member);
 		return NAM_RPC_VIEW_MOVED;
 	}
-	member_ended = has_ended(steward, member->address, member->id, member->boot, ret_silent);
-	backup_ended = has_ended(steward, member->backup_address, member->id, member->backup,
-		ret_silent);
-	if (backup_ended) {
+	member_rc = look(steward, member->address, member->id, member->boot, ret_silent);
+	backup_rc = look(steward, member->backup_address, member->id, member->backup, ret_silent);
+	if (backup_rc == -ENOENT) {
 		member->boot = member->backup;
 		return NAM_RPC_VIEW_UNBACKED;
 	}
-	return member_ended ? NAM_RPC_VIEW_PROMOTE : 0;
+	/* A promotion cannot be given up, so the backup has to answer. */
+	return member_rc == -ENOENT && !backup_rc ? NAM_RPC_VIEW_PROMOTE : 0;
 }
 
 /* One gate at a time is closed: a member that joins or moves is given up before. */
@@ -92,10 +92,17 @@ enum nam_rpc_view_change
 nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *view,
 	struct nam_view_member *ret_member)
 {
+	const struct nam_view_member *promoting = nam_view_in_state(&view->head, view->members,
+		NAM_VIEW_PROMOTING);
 	uint32_t count = view->head.count, first = 0;
 	enum nam_rpc_view_change what = 0;
 	bool silent = false;
 
+	/* Clients wait for that one. */
+	if (promoting) {
+		*ret_member = *promoting;
+		return due(steward, view, ret_member, &silent);
+	}
 	/* By turns, as one that is silent ends the looks of a pass. */
 	while (first < count && view->members[first].id <= steward->watched)
 		first++;
@@ -116,13 +123,14 @@ struct making {
 };
 
 static int
-on_move(void *arg, const char *client, uint64_t bytes)
+on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 {
 	const struct making *making = arg;
 
 	(void)client;
 	(void)bytes;
-	return making->within(making->steward);
+	/* That is short, and passes would make it longer. */
+	return stopped ? 0 : making->within(making->steward);
 }
 
 /* The next one by turns, so that one which cannot get a backup does not keep others from it. */
@@ -157,11 +165,10 @@ failed(struct nam__steward *steward, uint32_t id, int rc, const struct nam_diag 
 	char fields[1200], text[2 * sizeof(diag->text)];
 
 	steward->lacking.until_ns = nam_now_ns() + RETRY_NS;
-	/* It is repeated every few seconds, and said once. */
-	if (steward->lacking.rc == rc && steward->lacking.said == id)
+	/* It is repeated every few seconds, and said once.  A copy may be given up, too. */
+	if (rc == -ECANCELED || steward->lacking.rc == rc)
 		return;
 	steward->lacking.rc = rc;
-	steward->lacking.said = (uint16_t)id;
 	(void)nam_log_quote(diag->text[0] ? diag->text : nam_err_text(rc), text, sizeof(text));
 	(void)snprintf(fields, sizeof(fields), "id=%u text=%s", id, text);
 	say(steward, steward->warning, "no_backup", fields);

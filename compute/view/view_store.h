@@ -48,6 +48,7 @@ struct nam__view_store {
 	uint32_t lease_ms;
 	uint64_t term;			/* 0: it does not lead */
 	uint64_t lead_boot;		/* embedded: the life of the lead that gave the term */
+	bool moves;			/* this process moves memory now */
 	uint64_t renewed_ns;		/* when nam__changer_lease_keep() last renewed the lease */
 };
 

@@ -103,21 +103,14 @@ ask(struct nam_client *host, enum nam_rpc_move_step step, const struct nam_rpc_m
 	return rc;
 }
 
-/* The view has its memory elsewhere. */
+/* The view has its memory elsewhere.  -EAGAIN: not yet. */
 NAM_FIBER_FN static int
 leftover_end(struct nam_client *host, uint32_t id, uint64_t boot)
 {
 	const struct nam_rpc_move_host old = { .id = id, .hosted = boot };
-	uint64_t deadline_ns = nam_now_ns() + LEFTOVER_NS;
 	struct nam_rpc_move_hosted none;
-	int rc;
 
-	for (;;) {
-		rc = ask(host, NAM_RPC_MOVE_UNHOST, &old, &none); /* SUSPENDS */
-		if (rc != -EAGAIN || nam_now_ns() > deadline_ns)
-			return rc;
-		nam_sleep_ns(PAUSE_NS);
-	}
+	return ask(host, NAM_RPC_MOVE_UNHOST, &old, &none); /* SUSPENDS */
 }
 
 /* Until it is ready, as long as it gets on. */
@@ -126,7 +119,7 @@ start(const struct nam__hosting *hosting, struct nam_client *host,
 	const struct nam_rpc_move_host *wanted, uint32_t *ret_number, struct nam_diag *diag)
 {
 	uint64_t patience_ns = host->options.timeout_ms * 1000000ull;
-	uint64_t seen = UINT64_MAX, seen_ns = nam_now_ns();
+	uint64_t seen = UINT64_MAX, seen_ns = nam_now_ns(), began_ns = seen_ns;
 	struct nam_rpc_move_hosted hosted;
 	int rc;
 
@@ -135,10 +128,15 @@ start(const struct nam__hosting *hosting, struct nam_client *host,
 		if (rc)
 			return rc;
 		rc = ask(host, NAM_RPC_MOVE_HOST, wanted, &hosted); /* SUSPENDS */
-		if (!rc && hosted.ready && hosted.phase != NAM_SERVER_SUCCESSOR)
-			rc = leftover_end(host, wanted->id, hosted.boot); /* SUSPENDS */
-		else if (!rc && hosted.ready)
+		if (!rc && hosted.ready && hosted.phase == NAM_SERVER_SUCCESSOR)
 			break;
+		if (!rc && hosted.ready) {
+			rc = leftover_end(host, wanted->id, hosted.boot); /* SUSPENDS */
+			if (rc == -EAGAIN && nam_now_ns() - began_ns < LEFTOVER_NS) {
+				rc = 0;
+				seen_ns = nam_now_ns();
+			}
+		}
 		if (!rc && hosted.ready_bytes == seen && nam_now_ns() - seen_ns > patience_ns)
 			rc = -NAM_E_FABRIC_TIMEOUT;
 		if (rc)
@@ -206,12 +204,16 @@ int
 nam__successor_end(const struct nam_client_options *options, const char *host, uint32_t id,
 	uint64_t boot)
 {
+	uint64_t deadline_ns = nam_now_ns() + LEFTOVER_NS;
 	struct nam_client *asker = NULL;
 	struct nam_diag diag;
 	int rc = nam__asker_open(options, host, 0, false, &asker, &diag);
 
-	if (!rc)
-		rc = leftover_end(asker, id, boot); /* SUSPENDS */
+	while (!rc && (rc = leftover_end(asker, id, boot)) == -EAGAIN && /* SUSPENDS */
+		nam_now_ns() < deadline_ns) {
+		nam_sleep_ns(PAUSE_NS);
+		rc = 0;
+	}
 	if (asker)
 		nam__client_free(asker);
 	return rc == -NAM_E_CLUSTER ? 0 : rc;

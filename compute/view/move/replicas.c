@@ -32,7 +32,7 @@ on_hosting(void *arg, uint64_t ready_bytes, uint64_t total_bytes)
 
 	(void)ready_bytes;
 	(void)total_bytes;
-	return backing->fn(backing->arg, NULL, 0);
+	return backing->fn(backing->arg, NULL, 0, false);
 }
 
 static const struct nam_server_status *
@@ -87,6 +87,21 @@ host_of(const struct nam__servers *servers, const char *address)
 	return NULL;
 }
 
+/* The backup of a process that has ended has the only copy. */
+NAM_FIBER_FN static int
+backup_end(const struct nam_client_options *options, struct nam__view_store *store,
+	const struct nam_view_member *member, struct nam_diag *diag)
+{
+	struct nam_diag ended;
+
+	if (nam__member_look(options, member->address, member->id, member->boot,
+			&ended) == -ENOENT)
+		return nam_diag_set(diag, -NAM_E_VIEW, "the process of memory server %u has ended, "
+			"and its backup has the only copy; first: namctl server promote %u",
+			member->id, member->id);
+	return nam__server_unback(options, store, member->id, diag); /* SUSPENDS */
+}
+
 /* No member has a backup any more, and those in processes of members give their memory back. */
 NAM_FIBER_FN static int
 backups_end(const struct nam_client_options *options, struct nam__view_store *store,
@@ -97,8 +112,7 @@ backups_end(const struct nam_client_options *options, struct nam__view_store *st
 
 	for (uint32_t i = 0; !rc && i < view->head.count; i++)
 		if (view->members[i].backup)
-			rc = nam__server_unback(options, store, view->members[i].id,
-				diag); /* SUSPENDS */
+			rc = backup_end(options, store, &view->members[i], diag); /* SUSPENDS */
 	for (uint32_t i = 0; !rc && i < view->head.count; i++) {
 		const struct nam_view_member *member = &view->members[i];
 		const char *host = member->backup ? host_of(&servers, member->backup_address) :

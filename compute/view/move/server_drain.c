@@ -126,10 +126,11 @@ on_hosting(void *arg, uint64_t ready_bytes, uint64_t total_bytes)
 }
 
 static int
-on_move(void *arg, const char *client, uint64_t bytes)
+on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 {
 	struct draining *draining = arg;
 
+	(void)stopped;
 	draining->step.client = client;
 	draining->step.bytes = bytes;
 	tell(draining);

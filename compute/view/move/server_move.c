@@ -69,7 +69,7 @@ patience_ns(const struct moving *moving)
 static int
 tell(const struct moving *moving, const char *client)
 {
-	int rc = moving->fn(moving->arg, client, moving->moved.bytes);
+	int rc = moving->fn(moving->arg, client, moving->moved.bytes, !moving->noting);
 
 	return rc ? nam_diag_set(moving->changer.diag, rc, "the move of memory server %u was ended",
 		moving->from.id) : 0;
@@ -418,6 +418,10 @@ begin(struct moving *moving, enum nam_rpc_view_change what)
 			return rc;
 		if (moving->changer.changed)
 			moving->number = moving->changer.view->head.number + 1;
+		else
+			rc = tell(moving, NULL);
+		if (rc)
+			return rc;
 		/* Copies say where the lead is, which stays: clients do not wait for them. */
 		moving->changer.changed = false;
 	}
@@ -701,8 +705,10 @@ nam__server_move(const struct nam_client_options *options, struct nam__view_stor
 		goto free_clusters;
 	moving.address = new->servers[0].listen;
 	rc = nam__lead_find(options, seeds, NULL, &moving.changer.lead, diag); /* SUSPENDS */
+	store->moves = true;
 	if (!rc)
 		rc = steps(&moving); /* SUSPENDS */
+	store->moves = false;
 	if (!rc) {
 		moving.moved.id = moving.from.id;
 		*ret_moved = moving.moved;
@@ -721,10 +727,11 @@ free_clusters:
 }
 
 int
-nam__move_tell(void *arg, const char *client, uint64_t bytes)
+nam__move_tell(void *arg, const char *client, uint64_t bytes, bool stopped)
 {
 	const struct nam__move_teller *teller = arg;
 
+	(void)stopped;
 	if (teller->fn)
 		teller->fn(teller->arg, client, bytes);
 	return 0;

@@ -11,8 +11,12 @@ enum nam__successor {
 	NAM__SUCCESSOR_BACKS,		/* it becomes the member's backup (C31) */
 };
 
-/* As nam_server_move_fn.  A failure ends the move, and comes back. */
-typedef int (*nam__server_move_fn)(void *arg, const char *client, uint64_t bytes);
+/*
+ * As nam_server_move_fn.  A failure ends the move, and comes back.
+ *
+ * @stopped	clients may be waiting for what is done now
+ */
+typedef int (*nam__server_move_fn)(void *arg, const char *client, uint64_t bytes, bool stopped);
 
 /* Further errors as nam__server_add(). */
 int nam__server_move(const struct nam_client_options *options, struct nam__view_store *store,
@@ -26,6 +30,6 @@ struct nam__move_teller {
 };
 
 /* @arg	struct nam__move_teller */
-int nam__move_tell(void *arg, const char *client, uint64_t bytes);
+int nam__move_tell(void *arg, const char *client, uint64_t bytes, bool stopped);
 
 #endif /* NAM_COMPUTE_VIEW_MOVE_SERVER_MOVE_H */

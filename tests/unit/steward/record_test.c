@@ -178,6 +178,7 @@ change(struct nam__view_store *store, enum nam_rpc_view_change what, struct nam_
 		one.boot = BACKUP;
 		(void)snprintf(one.address, sizeof(one.address), "shm:/backup");
 	}
+	store->moves = what == NAM_RPC_VIEW_NOTE || what == NAM_RPC_VIEW_MOVE;
 	rc = store->ops->change(store, lead->epoch_worker, view, what, &one, diag);
 	free(view);
 	return rc;
@@ -285,6 +286,21 @@ get__the_mover_led_before__ITS_MOVE_IS_ABORTED(void **state)
 	assert_int_equal(state_of(next, 4), NAM_VIEW_MOVING);
 	mover->ops->close(mover);
 	next->ops->close(next);
+}
+
+/* It could not give up, as the store or the lead did not answer. */
+static void
+get__the_mover_moves_no_more__ITS_MOVE_IS_ABORTED(void **state)
+{
+	struct nam__view_store *mover = store_open(true);
+	struct nam_diag diag;
+
+	(void)state;
+	assert_int_equal(change(mover, NAM_RPC_VIEW_NOTE, &diag), 0);
+	assert_int_equal(state_of(mover, 2), NAM_VIEW_COPYING);
+	mover->moves = false;
+	assert_int_equal(state_of(mover, 3), NAM_VIEW_UP);
+	mover->ops->close(mover);
 }
 
 /* ---- backups --------------------------------------------------------------------------------- */
@@ -582,6 +598,7 @@ main(void)
 		TEST(change__move_and_moved_by_the_steward_that_leads__IS_IN_THE_RECORD),
 		TEST(change__move_without_the_lease__IS_TERM_and_says_what_to_do),
 		TEST(get__the_mover_led_before__ITS_MOVE_IS_ABORTED),
+		TEST(get__the_mover_moves_no_more__ITS_MOVE_IS_ABORTED),
 		TEST(change__backed_and_unbacked__IS_IN_THE_RECORD),
 		TEST(change__backed_without_the_lease__IS_TERM),
 		TEST(change__promotion_without_the_lease__GOES_ON_TO_ITS_END),

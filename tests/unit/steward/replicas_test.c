@@ -21,7 +21,7 @@
 #define MEMORY (1u << 20)
 #define SERVERS 3u
 #define KEYS 200u
-#define PASSES_MAX 50u
+#define PATIENCE_NS 30000000000ull	/* it is a bound, and nothing is measured by it */
 
 struct fixture {
 	struct local_cluster *cluster;
@@ -153,11 +153,12 @@ has_all(struct fixture *f)
 static void
 pass_until_all(struct fixture *f)
 {
-	unsigned passes = 0;
+	uint64_t deadline_ns = nam_now_ns() + PATIENCE_NS;
 
 	do {
+		assert_true(nam_now_ns() < deadline_ns);
+		nam_sleep_ns(1000000);
 		pass(f);
-		assert_in_range(++passes, 1, PASSES_MAX);
 	} while (!has_all(f));
 }
 
@@ -302,9 +303,8 @@ pass__no_process_has_room__SAYS_SO_ONCE(void **state)
 		pass(f);
 	}
 	assert_int_equal(f->backed, 0);
-	/* Of each of both members. */
 	assert_non_null(strstr(f->warning, "--spare"));
-	assert_in_range(f->warned, 1, 3);
+	assert_int_equal(f->warned, 1);
 	/* Until then it is not tried again. */
 	f->warned = 0;
 	pass(f);
