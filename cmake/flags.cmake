@@ -22,6 +22,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 	target_compile_options(nam_flags INTERFACE -fcf-protection=none)
 endif()
 
+# All functions are bound at the start.  Otherwise the loader saves vector registers on the stack as
+# a function is first called, and these may hold a part of a key: tests of common/auth/dump.
+target_link_options(nam_flags INTERFACE -Wl,-z,relro,-z,now)
+
 if(NAM_FIBER_BOOST)
 	target_compile_definitions(nam_flags INTERFACE NAM_FIBER_BOOST=1)
 endif()
