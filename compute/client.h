@@ -77,7 +77,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *					there is no such RPC transport; bytes out of range
  *	-errno				a cluster file or the key file cannot be read
  *	-ENOMEM
- *	-NAM_E_FABRIC_CONNECT		a memory server is not there
+ *	-NAM_E_FABRIC_CONNECT		a member is not there; others that are listed are left out
  *	-NAM_E_FABRIC_TIMEOUT		a memory server does not answer within timeout_ms
  *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for timeout_ms
  *	-NAM_E_FABRIC_REFUSED		a memory server takes no more connections

@@ -243,6 +243,8 @@ pass__a_member_has_ended__ITS_BACKUP_HAS_THE_PLACE_and_another_one_comes(void **
 	assert_int_equal(boot_of(f, 1), backup);
 	assert_int_not_equal(backup_of(f, 1), backup);
 	expect_keys(f);
+	/* The list still names the process that has ended. */
+	nam_client_close(test_connect(f->options.cluster, "later", 0));
 }
 
 /* The process of member 2, or of the lead, has that of member 1. */
