@@ -169,25 +169,14 @@ replicas(struct fixture *f, uint32_t number)
 		fail_msg("%u replicas: %s", number, f->diag.text);
 }
 
-/* The boot of a member's backup. */
-static uint64_t
-backup_of(struct fixture *f, uint32_t id)
+static struct nam_view_member
+member_of(struct fixture *f, uint32_t id)
 {
 	struct nam__cluster_view *view = view_get(f);
-	uint64_t backup = nam__cluster_view_find(view, id)->backup;
+	struct nam_view_member member = *nam__cluster_view_find(view, id);
 
 	free(view);
-	return backup;
-}
-
-static uint64_t
-boot_of(struct fixture *f, uint32_t id)
-{
-	struct nam__cluster_view *view = view_get(f);
-	uint64_t boot = nam__cluster_view_find(view, id)->boot;
-
-	free(view);
-	return boot;
+	return member;
 }
 
 static void
@@ -237,11 +226,11 @@ pass__a_member_has_ended__ITS_BACKUP_HAS_THE_PLACE_and_another_one_comes(void **
 
 	replicas(f, 2);
 	pass_until_all(f);
-	backup = backup_of(f, 1);
+	backup = member_of(f, 1).backup;
 	local_cluster_stop_server(f->cluster, 1);
 	pass_until_all(f);
-	assert_int_equal(boot_of(f, 1), backup);
-	assert_int_not_equal(backup_of(f, 1), backup);
+	assert_int_equal(member_of(f, 1).boot, backup);
+	assert_int_not_equal(member_of(f, 1).backup, backup);
 	expect_keys(f);
 	/* The list still names the process that has ended. */
 	nam_client_close(test_connect(f->options.cluster, "later", 0));
@@ -258,15 +247,15 @@ pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE(void **state)
 	replicas(f, 2);
 	pass_until_all(f);
 	for (id = 1; id < SERVERS; id++) {
-		before[id] = backup_of(f, id);
-		boots[id] = boot_of(f, id);
+		before[id] = member_of(f, id).backup;
+		boots[id] = member_of(f, id).boot;
 	}
 	local_cluster_stop_server(f->cluster, 2);
 	pass_until_all(f);
-	assert_int_equal(boot_of(f, 1), boots[1]);
-	assert_int_equal(boot_of(f, 2), before[2]);
+	assert_int_equal(member_of(f, 1).boot, boots[1]);
+	assert_int_equal(member_of(f, 2).boot, before[2]);
 	for (id = 1; id < SERVERS; id++)
-		assert_int_not_equal(backup_of(f, id), 0);
+		assert_int_not_equal(member_of(f, id).backup, 0);
 	expect_keys(f);
 }
 
@@ -280,14 +269,14 @@ pass__a_member_joins_as_another_one_ends__IS_GIVEN_UP_FIRST(void **state)
 
 	replicas(f, 2);
 	pass_until_all(f);
-	backup = backup_of(f, 1);
+	backup = member_of(f, 1).backup;
 	local_cluster_stop_server(f->cluster, 1);
 	view = view_get(f);
 	assert_int_equal(f->steward.store->ops->change(f->steward.store,
 		f->steward.lead->epoch_worker, view, NAM_RPC_VIEW_ADD, &joining, &f->diag), 0);
 	free(view);
 	pass_until_all(f);
-	assert_int_equal(boot_of(f, 1), backup);
+	assert_int_equal(member_of(f, 1).boot, backup);
 	view = view_get(f);
 	assert_null(nam__cluster_view_find(view, 9));
 	free(view);
@@ -326,7 +315,7 @@ replicas__one__ENDS_ALL_BACKUPS_and_their_memory_is_spare(void **state)
 	replicas(f, 1);
 	pass(f);
 	for (id = 1; id < SERVERS; id++)
-		assert_int_equal(backup_of(f, id), 0);
+		assert_int_equal(member_of(f, id).backup, 0);
 	assert_int_equal(f->backed, SERVERS - 1);
 	used = 0;
 	for (id = 0; id < SERVERS; id++) {
