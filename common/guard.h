@@ -185,6 +185,9 @@
 	X(POSTED_AGAIN, "posted-again", "changes of which a promoted backup lacks a part")          \
 	X(LOCKS_AGAIN, "locks-again", "two writers of a node, after a promotion")                   \
 	X(BACKUP_RUNS, "backup-runs", "blocks that a promoted backup gives out again")              \
+	X(LEAD_EPOCH, "lead-epoch", "blocks that a client may see, after the lead's backup leads")   \
+	X(LEAD_VIEW, "lead-view", "a view that clients know, and the lead's backup does not")       \
+	X(LEAD_NAMES, "lead-names", "names that the lead's backup lacks")                           \
 	X(NOTE_SERVED, "note-served", "the same, of a write of a memory server")                    \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 

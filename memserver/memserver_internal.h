@@ -109,7 +109,7 @@ struct nam__connection {
 	struct nam__handler *handler;
 	uint16_t client_id;		/* 0: none yet */
 	uint16_t incarnation;
-	bool session;			/* REGISTER came over it */
+	atomic_bool session;		/* its client's: REGISTER came over none later */
 	bool present;			/* it counts in membership.present */
 	bool asks;			/* for figures only: in a reserved place */
 	bool fenced;			/* its handler is to destroy the queue pair */
@@ -272,6 +272,14 @@ static inline uint32_t
 nam__first_region_id(const struct nam_server *server)
 {
 	return server->options.id * NAM_REGIONS_PER_SERVER;
+}
+
+/* It has the view in force, the clients and the catalog. */
+static inline bool
+nam__leads(const struct nam_server *server)
+{
+	return server->options.id == 0 && !atomic_load_explicit(
+		&server->membership.view.stands_by, memory_order_acquire);
 }
 
 /* M18: a client with a reader's key changes nothing. */

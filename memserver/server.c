@@ -62,9 +62,6 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 	if (options->id >= NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "id: %u is not between 0 and %u", options->id,
 			NAM_SERVERS_MAX - 1);
-	if (options->successor && !options->id)
-		return nam_diag_set(diag, -EINVAL, "successor: the lead, with the id 0, cannot "
-			"move; give the id of the memory server whose memory is to move here");
 	if (options->rpc_threads < 1 || options->rpc_threads > NAM__HANDLERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "rpc_threads: %u is not between 1 and %u",
 			options->rpc_threads, NAM__HANDLERS_MAX);
@@ -148,6 +145,7 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 	if (!rc)
 		rc = nam__membership_init(&server->membership, meta);
 	server->membership.notes_lost = &server->noted.lost;
+	atomic_init(&server->membership.view.stands_by, server->options.successor && meta);
 	if (!rc)
 		rc = nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
 	if (!rc)

@@ -57,7 +57,7 @@ enum nam_wr_flag {
 };
 
 /* Of an ATOMIC; see compute/backup/mirror.h. */
-#define NAM_WR_LOCK 1u		/* a lock word */
+#define NAM_WR_LOCK 1u		/* a lock word, or other bytes that only a member has */
 #define NAM_WR_DECIDES 2u	/* a CAS of a word that means something; `local` is two words */
 
 /* A work request.  One cache line. */

@@ -16,7 +16,7 @@ struct nam_move_head {
 	uint64_t batch;			/* of the last HOLD */
 	uint32_t server;		/* its id */
 	uint16_t newest;		/* incarnation of a client */
-	uint16_t reserved;
+	uint16_t before;		/* of the lead: the newest of its earlier lives */
 	uint32_t regions;
 	uint32_t runs;
 	uint32_t words;
@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct nam_move_word) == 152, "wire layout");
 struct nam_move_client {
 	uint16_t id;
 	uint16_t incarnation;		/* the newest; 0: none has come */
-	uint16_t fenced;
+	uint16_t fenced;		/* 2: it is DEAD, says the lead */
 	uint16_t reserved;
 	uint32_t finished_incarnation;	/* that said which transactions are over */
 	uint32_t reserved_more;

@@ -7,7 +7,8 @@
  *
  *	NEXT	the lead: a client that is FENCING
  *	CLOSE	any memory server: refuse it from now on, and close all its queue pairs
- *	PUBLISH	the lead: it is DEAD, for every member of that view has closed them
+ *	PUBLISH	the lead: it is DEAD, for every member of that view has closed them.  Or the lead's
+ *		backup, by an admin: the lead says so
  *
  * The lead gets CLOSE, too.  There it also fences a client that is alive, unless the fabric's
  * connections last as long as their processes do: then those have to end.

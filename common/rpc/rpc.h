@@ -21,7 +21,7 @@
 #include "common/rpc/figures.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
-#define NAM_WIRE_VERSION 18u
+#define NAM_WIRE_VERSION 19u
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
@@ -129,6 +129,15 @@ struct nam_rpc_register_request {
 	char name[48];		/* for people; NUL-terminated */
 	uint64_t view;		/* the number that it has installed; another one: -NAM_E_VIEW */
 	uint64_t acknowledged;	/* the same, or 0: a member that joins did not answer it */
+	/*
+	 * Of a client that has them already, over a connection that has named them; or 0, and the
+	 * rest, too.  The lead's backup takes it up: -NAM_E_VIEW if its copy of the view is older.
+	 * At the lead, this connection takes the place of the session connection.
+	 */
+	uint16_t client_id, incarnation;
+	uint32_t reserved;
+	uint64_t slot;		/* what its epoch slot holds */
+	uint64_t epoch;		/* the latest that it knows: the epoch word is that, or later */
 };
 
 /*

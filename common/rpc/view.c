@@ -89,6 +89,7 @@ void
 nam_view_unback(struct nam_view_member *member)
 {
 	member->backup = 0;
+	member->known = 0;
 	memset(member->backup_address, 0, sizeof(member->backup_address));
 }
 
@@ -112,9 +113,16 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 	return true;
 }
 
+/* Or all clients know the backup of the lead. */
 static bool
-come_up(struct nam_view_member *member, uint64_t boot, uint64_t number)
+come_up(const struct nam_view_head *head, struct nam_view_member *member, uint64_t boot,
+	uint64_t number)
 {
+	if (member->id == head->lead && member->state == NAM_VIEW_UP && member->boot == boot &&
+		member->backup && !member->known) {
+		member->known = 1;
+		return true;
+	}
 	if (member->state != NAM_VIEW_JOINING || member->boot != boot)
 		return false;
 	member->state = NAM_VIEW_UP;
@@ -122,11 +130,15 @@ come_up(struct nam_view_member *member, uint64_t boot, uint64_t number)
 	return true;
 }
 
-/* It does not join, or stays where it is. */
+/* It does not join, or stays where it is.  Or its backup does not count any more. */
 static bool
 give_up(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member)
 {
+	if (member->state == NAM_VIEW_UP && member->known) {
+		member->known = 0;
+		return true;
+	}
 	if (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING)
 		return false;
 	if (member->state != NAM_VIEW_JOINING) {
@@ -163,8 +175,7 @@ leave(const struct nam_view_head *head, const struct nam_view_member *members,
 	bool leaves = member->state == NAM_VIEW_COPYING ||
 		(member->state == NAM_VIEW_MOVING && state == NAM_VIEW_COPYING);
 
-	if ((!leaves && is_busy(head, members)) || member->boot != boot || member->backup ||
-		member->id == head->lead)
+	if ((!leaves && is_busy(head, members)) || member->boot != boot || member->backup)
 		return false;
 	member->state = (uint16_t)state;
 	return true;
@@ -176,7 +187,9 @@ moved(const struct nam_view_head *head, const struct nam_view_member *members,
 {
 	bool promoted = member->state == NAM_VIEW_PROMOTING && asked->boot == member->backup;
 
+	/* The lead gets a backup, and does not move. */
 	if ((member->state != NAM_VIEW_MOVING && !promoted) || !asked->boot ||
+		(member->id == head->lead && !promoted) ||
 		member->boot == asked->boot || is_taken(head, members, asked))
 		return false;
 	member->state = NAM_VIEW_UP;
@@ -211,14 +224,16 @@ unbacked(struct nam_view_member *member, uint64_t boot)
 	return true;
 }
 
-/* Of one member at a time: one gate at a time is closed. */
+/* Of one member at a time: one gate at a time is closed.  The backup of the lead leads then. */
 static bool
-promote(const struct nam_view_head *head, const struct nam_view_member *members,
+promote(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, uint64_t boot)
 {
 	if (member->state != NAM_VIEW_UP || !member->backup || member->boot != boot ||
-		is_busy(head, members))
+		is_busy(head, members) || (member->id == head->lead && !member->known))
 		return false;
+	if (member->id == head->lead)
+		head->lead_boot = member->backup;
 	member->state = NAM_VIEW_PROMOTING;
 	return true;
 }
@@ -247,7 +262,7 @@ apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_
 	case NAM_RPC_VIEW_ADD:
 		return add(head, members, asked);
 	case NAM_RPC_VIEW_UP:
-		return come_up(member, asked->boot, number);
+		return come_up(head, member, asked->boot, number);
 	case NAM_RPC_VIEW_ABORT:
 		return give_up(head, members, member);
 	case NAM_RPC_VIEW_RENEW:

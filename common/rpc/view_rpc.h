@@ -8,7 +8,8 @@
  *	GET	any memory server: a page of its view
  *	FORM	the lead: the first view, in pages; the last one commits
  *	CHANGE	the lead: one member, by compare-and-set
- *	ACK	the lead, over a session connection: the client has installed that view.  Number 0
+ *	ACK	the lead or its backup, over a session connection: the client has installed that
+ *		view.  Number 0
  *		is a sign of life, of a client that is busy and so has an old epoch slot.  Or that
  *		client has lost its connection to the memory server with that boot
  *	COPY	others: a copy, in pages; the last one replaces the one before
@@ -35,7 +36,12 @@
  * write to the backup before they write to the member.  UNBACKED says that they do not any more.
  * PROMOTE says that the member's process has ended: clients end what they have sent to the backup,
  * and MOVED follows, to the backup.  A promotion is never given up, as there is nothing to go back
- * to.
+ * to.  UP of a member with a backup says that all clients know that: they have acknowledged BACKED.
+ *
+ * If the lead's process has ended, its backup becomes the lead: by COPY of the next view, in which
+ * the lead is PROMOTING and lead_boot is the backup's.  That needs an admin, and a backup that is
+ * known: the clients have registered there, too.  So the clients acknowledge a view to the lead's
+ * backup as well, which answers -NAM_E_VIEW while its copy is older.
  *
  * BACKUPS says how many backups each member is to have.  Clients do not care: a steward does what
  * follows from it.
@@ -72,7 +78,8 @@ enum nam_view_state {
 struct nam_view_member {
 	uint16_t id;
 	uint16_t state;			/* enum nam_view_state */
-	uint32_t wanted;		/* of a change BACKUPS; else 0 */
+	uint16_t wanted;		/* of a change BACKUPS; else 0 */
+	uint16_t known;			/* 1: all clients know its backup */
 	uint64_t boot;			/* of the process that has the memory */
 	uint64_t memory;		/* the boot with which that began: another, once it moved */
 	uint64_t since;			/* the view in which this id came UP; 0: JOINING */
@@ -104,8 +111,8 @@ enum nam_rpc_view_step {
 
 enum nam_rpc_view_change {
 	NAM_RPC_VIEW_ADD = 1,		/* a member that is JOINING; one joins or moves at a time */
-	NAM_RPC_VIEW_UP,		/* it is UP: all living clients have acknowledged the ADD */
-	NAM_RPC_VIEW_ABORT,		/* it does not join, or does not move */
+	NAM_RPC_VIEW_UP,		/* it is UP, or its backup is known: all acknowledged */
+	NAM_RPC_VIEW_ABORT,		/* it does not join or move; its backup is not known */
 	NAM_RPC_VIEW_RENEW,		/* a member that is not JOINING was restarted: it is UP */
 	NAM_RPC_VIEW_MOVE,		/* a member, UP or COPYING, is MOVING; one at a time */
 	NAM_RPC_VIEW_MOVED,		/* it is UP elsewhere: all have acknowledged the MOVE */

@@ -131,6 +131,16 @@ allocator_copy(struct nam_server *server, uint32_t stores, uint32_t partitions,
 	return rc;
 }
 
+/* As far as the lead knows. */
+static bool
+is_dead(const struct nam__membership *membership, uint16_t id)
+{
+	const struct nam__member *member = membership->members ? &membership->members[id] : NULL;
+
+	return member && member->incarnation && member->state == NAM_CLIENT_DEAD &&
+		member->incarnation == membership->newest[id].incarnation;
+}
+
 static void
 membership_copy(struct nam_server *server, struct nam_move_head *head)
 {
@@ -148,7 +158,7 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 		parts.clients[head->clients++] = (struct nam_move_client){
 			.id = id,
 			.incarnation = newest->incarnation,
-			.fenced = newest->fenced,
+			.fenced = is_dead(membership, id) ? 2 : newest->fenced,
 			.finished_incarnation = finished.incarnation,
 			.before_us = finished.before_us,
 			.gap_from_us = finished.gap_from_us,
@@ -156,6 +166,7 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 		};
 	}
 	head->newest = membership->newest_of_all;
+	head->before = membership->before;
 	head->view = membership->view.head;
 	head->members = head->view.number ? head->view.count : 0;
 	if (head->members)

@@ -258,7 +258,7 @@ nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *req
 
 	if (server->host)
 		return -EDQUOT;
-	if (request->id == server->options.id || !request->id || request->id >= NAM_SERVERS_MAX)
+	if (request->id == server->options.id || request->id >= NAM_SERVERS_MAX)
 		return -EEXIST;
 	pthread_mutex_lock(&server->mutex);
 	reap(server, request->id);

@@ -285,7 +285,7 @@ runs(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	struct nam_server *server = exchange->server;
 	enum nam_server_phase phase = phase_of(server);
 
-	if (server->options.id == 0 || phase == NAM_SERVER_SUCCESSOR)
+	if (nam__leads(server) || phase == NAM_SERVER_SUCCESSOR)
 		return -NAM_E_CLUSTER;
 	if (phase == NAM_SERVER_MOVED)
 		return -NAM_E_FABRIC_MOVED;
@@ -324,8 +324,10 @@ nam__service_move(struct nam__exchange *exchange)
 	if (request->step != NAM_RPC_MOVE_NOTED && request->step != NAM_RPC_MOVE_RUNS &&
 		!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
-	/* Epoch, catalog and clients are the lead's: it stays. */
-	if ((exchange->server->options.id == 0 && request->step < NAM_RPC_MOVE_HOST) ||
+	/* Epoch, catalog and clients are the lead's: it gets a backup, and does not move. */
+	if ((exchange->server->options.id == 0 && request->step < NAM_RPC_MOVE_HOST &&
+			request->step != NAM_RPC_MOVE_EXPORT &&
+			request->step != NAM_RPC_MOVE_IMPORT) ||
 		request->boot != exchange->server->boot)
 		return -NAM_E_CLUSTER;
 	reply->bytes = 0;

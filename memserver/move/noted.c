@@ -187,15 +187,15 @@ words_clear(struct nam__noted *noted)
 		atomic_store_explicit(&noted->words[i], 0, memory_order_relaxed);
 }
 
-/* Of the lead, about another member; of another memory server, about itself. */
+/* Of the lead, about any member; of another memory server, about itself. */
 static bool
 claim_ok(const struct nam_server *server, const struct nam_rpc_move_claim *claim)
 {
 	const struct nam__memory *memory = &server->memory;
 	uint64_t largest = 0;
 
-	if (!server->options.id)
-		return claim->id && claim->id < NAM_SERVERS_MAX;
+	if (nam__leads(server) && claim->id)
+		return claim->id < NAM_SERVERS_MAX;
 	for (uint32_t i = 0; i < memory->count; i++)
 		if (memory->mrs[i].bytes > largest)
 			largest = memory->mrs[i].bytes;
@@ -229,9 +229,9 @@ nam__noted_claim(struct nam__exchange *exchange, const struct nam_rpc_move_reque
 		noted->claimer = exchange->connection;
 		noted->id = claim->id;
 		/* Handlers see it before clients begin a pass, and so before that is copied. */
-		atomic_store_explicit(&noted->active, server->options.id != 0,
+		atomic_store_explicit(&noted->active, claim->id == server->options.id,
 			memory_order_release);
-		if (server->options.id)
+		if (claim->id == server->options.id)
 			runs_note(server);
 	}
 	pthread_mutex_unlock(&noted->mutex);
@@ -264,7 +264,7 @@ nam__noted_note(struct nam__exchange *exchange, const struct nam_rpc_move_reques
 	struct nam__noted *noted = &exchange->server->noted;
 	int rc = 0;
 
-	if (exchange->server->options.id || !exchange->connection->session)
+	if (!nam__leads(exchange->server) || !exchange->connection->session)
 		return -NAM_E_CLUSTER;
 	if (page_bytes < sizeof(*notes) || request->at || notes->lost > 1 || notes->leaves > 1 ||
 		page_bytes != sizeof(*notes) + count * sizeof(notes->noted[0]))

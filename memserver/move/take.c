@@ -37,7 +37,6 @@ nam__books_head_check(const struct nam_server *server, const struct nam_move_hea
 		head->words > runs_max + server->memory.bytes / NAM_GADDR_UNIT_BYTES / 64 ||
 		head->members > NAM_SERVERS_MAX ||
 		head->members != (head->view.number ? head->view.count : 0) ||
-		head->reserved ||
 		head->trees > NAM__CATALOG_MAX || head->stores > NAM__STORES_MAX ||
 		head->partitions > head->stores * NAM_RPC_KV_PARTITIONS_MAX ||
 		head->bytes != nam__books_bytes(head))
@@ -209,7 +208,7 @@ clients_ok(const struct nam_move_client *clients, uint32_t count)
 		const struct nam_move_client *client = &clients[i];
 
 		if (client->id >= NAM_CLIENTS_MAX || (i && client->id <= client[-1].id) ||
-			client->fenced > 1 || client->reserved || client->reserved_more ||
+			client->fenced > 2 || client->reserved || client->reserved_more ||
 			(!client->incarnation && client->fenced) ||
 			client->gap_from_us > client->gap_to_us)
 			return false;
@@ -392,7 +391,7 @@ nam__books_take(struct nam__handler *handler, const uint64_t *books)
 			.gap_to_us = client->gap_to_us,
 		};
 	}
-	nam__membership_take(&server->membership, draft->head->newest, draft->parts.clients,
+	nam__membership_take(&server->membership, draft->head, draft->parts.clients,
 		draft->head->clients);
 	if (draft->view)
 		nam__view_stage_take(&server->membership, draft->view);

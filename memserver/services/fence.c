@@ -51,7 +51,7 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 
 	if (rc)
 		return rc;
-	if (membership->members) {
+	if (nam__leads(exchange->server)) {
 		member = nam__member_find(membership, request->client_id, request->incarnation);
 		/* Its mappings cannot be revoked: its process has to end. */
 		if (member && member->state == NAM_CLIENT_ALIVE &&
@@ -66,6 +66,10 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 			request->incarnation);
 		if (!member)
 			return 0;
+	} else if (membership->members) {
+		member = nam__member_find(membership, request->client_id, request->incarnation);
+		if (member)
+			nam__member_fence(membership, member);
 	}
 	nam__newest_note(membership, request->client_id, request->incarnation, true);
 	return 0;
@@ -80,7 +84,7 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 	struct nam__membership *membership = &exchange->server->membership;
 	int rc;
 
-	if (!membership->members && !nam__is_admin(exchange) &&
+	if (!nam__leads(exchange->server) && !nam__is_admin(exchange) &&
 		!nam__auth_vouched_name(exchange->server, &ended, (const uint8_t *)(request + 1),
 			exchange->body_bytes - (uint32_t)sizeof(*request)))
 		return -NAM_E_FABRIC_DENIED;
@@ -89,13 +93,35 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 	rc = membership->exporting && NAM_GUARD(EXPORT_FENCE) ? -EAGAIN :
 		refuse(exchange, request, reply);
 	pthread_mutex_unlock(&membership->mutex);
-	if (!rc && membership->members && reply->state != NAM_CLIENT_UNKNOWN)
+	if (!rc && nam__leads(exchange->server) && reply->state != NAM_CLIENT_UNKNOWN)
 		exchange->reply_bytes += nam__auth_vouch_name(exchange->server, &ended,
 			(uint8_t *)(reply + 1));
 	if (rc || reply->state != NAM_CLIENT_FENCING)
 		return rc;
 	return nam__connections_fence(exchange->server, request->client_id,
 		request->incarnation) ? -EAGAIN : 0;
+}
+
+/* M25: the lead says that it is DEAD. */
+static int
+publish_here(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request)
+{
+	struct nam__membership *membership = &exchange->server->membership;
+	struct nam__member *member = &membership->members[request->client_id];
+	int rc = nam__is_admin(exchange) ? 0 : -NAM_E_FABRIC_DENIED;
+
+	pthread_mutex_lock(&membership->mutex);
+	if (!rc && membership->newest[request->client_id].incarnation == request->incarnation) {
+		if (membership->present[request->client_id])
+			rc = -EAGAIN;
+		else if (member->incarnation == request->incarnation)
+			nam__member_publish(membership, member);
+		else if (!nam__member_lives(membership, request->client_id))
+			*member = (struct nam__member){ .incarnation = request->incarnation,
+				.state = NAM_CLIENT_DEAD };
+	}
+	pthread_mutex_unlock(&membership->mutex);
+	return rc;
 }
 
 /* M5: all members of the view in force have closed its queue pairs, this one too. */
@@ -107,6 +133,8 @@ publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *requ
 	struct nam__member *member;
 	int rc;
 
+	if (!nam__leads(exchange->server))
+		return publish_here(exchange, request);
 	pthread_mutex_lock(&membership->mutex);
 	rc = term_check(membership, request->term);
 	member = nam__member_find(membership, request->client_id, request->incarnation);
@@ -146,7 +174,8 @@ nam__service_fence(struct nam__exchange *exchange)
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	step = &steps[request->step];
-	if (step->lead && exchange->server->options.id != 0)
+	if (step->lead && !nam__leads(exchange->server) && (exchange->server->options.id ||
+			request->step != NAM_RPC_FENCE_PUBLISH))
 		return -NAM_E_CLUSTER;
 	if (request->reserved || request->client_id >= NAM_CLIENTS_MAX ||
 		(step->of_client ? !request->client_id || !request->incarnation :

@@ -16,6 +16,9 @@
 #include "common/rpc/move_rpc.h"
 #include "memserver/admission/admit.h"
 
+/* A reader raises the epoch by no more: in between, clients reclaim memory twice. */
+#define READER_AHEAD_MAX (2 * (int64_t)NAM_EPOCH_GENERATION)
+
 int
 nam__membership_init(struct nam__membership *membership, uint8_t *meta)
 {
@@ -102,7 +105,8 @@ nam__member_publish(struct nam__membership *membership, struct nam__member *memb
 static void
 publish_if_over(struct nam__membership *membership, struct nam__member *member)
 {
-	bool alone = membership->view.head.count <= 1;
+	const struct nam__view *view = &membership->view;
+	bool alone = view->head.count <= 1 && !view->members[0].backup && !view->stands_by;
 
 	if ((alone && member->connections == 0) || !NAM_GUARD(FENCE_FIRST))
 		nam__member_publish(membership, member);
@@ -137,7 +141,7 @@ is_over(struct nam__membership *membership, const struct nam__connection *connec
 	int16_t distance = ahead(connection->incarnation, newest->incarnation);
 
 	/* Only the lead knows the clients. */
-	if (membership->members) {
+	if (membership->members && !membership->view.stands_by) {
 		member = member_of(membership, connection);
 		return !member || member->state != NAM_CLIENT_ALIVE;
 	}
@@ -161,18 +165,26 @@ nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_
 }
 
 void
-nam__membership_take(struct nam__membership *membership, uint16_t newest_of_all,
+nam__membership_take(struct nam__membership *membership, const struct nam_move_head *head,
 	const struct nam_move_client *clients, uint32_t count)
 {
+	uint16_t newest_of_all = head->newest;
+
 	pthread_mutex_lock(&membership->mutex);
 	for (uint32_t i = 0; i < count; i++) {
 		if (clients[i].incarnation)
 			nam__newest_note(membership, clients[i].id, clients[i].incarnation,
 				clients[i].fenced);
+		if (membership->members && clients[i].fenced == 2)
+			membership->members[clients[i].id] = (struct nam__member){
+				.incarnation = clients[i].incarnation,
+				.state = NAM_CLIENT_DEAD,
+			};
 	}
 	if (newest_of_all && (!membership->newest_of_all ||
 			ahead(newest_of_all, membership->newest_of_all) > 0))
 		__atomic_store_n(&membership->newest_of_all, newest_of_all, __ATOMIC_RELAXED);
+	membership->before = head->before;
 	pthread_mutex_unlock(&membership->mutex);
 }
 
@@ -263,8 +275,10 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	connection->exports = false;
 	if (member) {
 		member->connections--;
-		if (connection->session)
+		if (connection->session) {
+			member->session = NULL;
 			nam__member_fence(membership, member);
+		}
 		publish_if_over(membership, member);
 	}
 	pthread_mutex_unlock(&membership->mutex);
@@ -293,6 +307,35 @@ incarnation_next(const struct nam__membership *membership, const struct nam__mem
 	return next ?: 1;
 }
 
+/* Over this connection.  Its incarnation is set. */
+static void
+member_begin(struct nam__membership *membership, struct nam__member *member,
+	const struct nam_rpc_register_request *request, struct nam__connection *connection)
+{
+	membership->alive_count++;
+	member->state = NAM_CLIENT_ALIVE;
+	member->pid = !connection->pid ? request->pid :
+		connection->pid > 0 ? (uint64_t)connection->pid : 0;
+	member->key = connection->proven.print;
+	member->acknowledged = request->acknowledged;
+	member->epoch_seen = 0;
+	member->heard_ns = member->acknowledged_ns = nam_now_ns();
+	member->swept = membership->sweep;
+	/* With a reader's key it changes nothing. */
+	member->handed_over = !nam__may_change(connection);
+	memset(member->cut, 0, sizeof(member->cut));
+	memcpy(member->name, request->name, sizeof(member->name));
+}
+
+static void
+session_set(struct nam__member *member, struct nam__connection *connection)
+{
+	if (member->session)
+		member->session->session = false;
+	member->session = connection;
+	connection->session = true;
+}
+
 /* A client that joins knows the view in force (M15), or there is none. */
 static int
 give_id(struct nam__membership *membership, const struct nam_rpc_register_request *request,
@@ -308,27 +351,68 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		if (nam__member_lives(membership, id) || member->connections)
 			continue;
 		member->incarnation = incarnation_next(membership, member);
-		member->state = NAM_CLIENT_ALIVE;
 		member->connections = 1;
-		member->pid = !connection->pid ? request->pid :
-			connection->pid > 0 ? (uint64_t)connection->pid : 0;
-		member->key = connection->proven.print;
-		member->acknowledged = request->acknowledged;
-		member->epoch_seen = 0;
-		member->heard_ns = member->acknowledged_ns = nam_now_ns();
-		member->swept = membership->sweep;
-		/* With a reader's key it changes nothing. */
-		member->handed_over = !nam__may_change(connection);
-		memset(member->cut, 0, sizeof(member->cut));
-		memcpy(member->name, request->name, sizeof(member->name));
-		membership->alive_count++;
+		member_begin(membership, member, request, connection);
 		connection->client_id = (uint16_t)id;
 		connection->incarnation = member->incarnation;
-		connection->session = true;
+		session_set(member, connection);
 		appear(membership, connection);
 		return 0;
 	}
 	return -NAM_E_LIMIT;
+}
+
+/* Raised, so that it is behind no epoch that a client knows. */
+static void
+epoch_raise(struct nam__membership *membership, uint64_t epoch)
+{
+	uint64_t word = __atomic_load_n(membership->epoch_word, __ATOMIC_SEQ_CST);
+
+	while (nam_epoch_ahead(epoch, word) > 0 &&
+		!__atomic_compare_exchange_n(membership->epoch_word, &word, epoch, false,
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		continue;
+}
+
+/* M25: a client that the lead has registered comes to its backup; or it has another session. */
+static int
+take_up(struct nam__membership *membership, const struct nam_rpc_register_request *request,
+	struct nam__connection *connection)
+{
+	struct nam__member *member = &membership->members[request->client_id];
+	const struct nam__newest *newest = &membership->newest[request->client_id];
+	bool is_same = member->incarnation == request->incarnation;
+
+	if (request->view > membership->view.head.number)
+		return -NAM_E_VIEW;
+	/* C22: a reader comes after those that change the epoch. */
+	if (!nam__may_change(connection) && nam_epoch_ahead(request->epoch, __atomic_load_n(
+			membership->epoch_word, __ATOMIC_SEQ_CST)) > READER_AHEAD_MAX)
+		return -EAGAIN;
+	/* M5 */
+	if (newest->fenced || newest->incarnation != request->incarnation ||
+		(!membership->view.stands_by && (!is_same || member->state != NAM_CLIENT_ALIVE)))
+		return -NAM_E_FENCED;
+	if (is_same && member->state == NAM_CLIENT_ALIVE) {
+		member->heard_ns = nam_now_ns();
+	} else {
+		if (member->state == NAM_CLIENT_FENCING)
+			membership->fencing_count--;
+		else if (member->state == NAM_CLIENT_ALIVE)
+			membership->alive_count--;
+		member->incarnation = request->incarnation;
+		member->connections = membership->present[request->client_id];
+		member_begin(membership, member, request, connection);
+		membership->last_id = request->client_id;
+	}
+	session_set(member, connection);
+	/* A lead that has its place has a later one. */
+	if (membership->view.stands_by || membership->view.members[0].state == NAM_VIEW_PROMOTING)
+		epoch_raise(membership, request->epoch);
+	/* One that has not begun gets an old one here, and brings its own before this one leads. */
+	__atomic_store_n(&membership->epoch_slots[request->client_id], request->slot ?:
+		__atomic_load_n(membership->epoch_word, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
+	return 0;
 }
 
 /* M18: by this other memory servers see that the name is of the key's holder.  0 without keys. */
@@ -351,13 +435,18 @@ nam__service_register(struct nam__exchange *exchange)
 	uint16_t region = (uint16_t)nam__first_region_id(exchange->server);
 	int rc;
 
-	/* Once over one connection, and not over one that has a client already. */
-	if (exchange->connection->client_id ||
+	/* Once over one connection, and not over one that has a client already, or as that one. */
+	if (request->client_id != exchange->connection->client_id ||
+		request->incarnation != exchange->connection->incarnation || request->reserved ||
+		(!request->client_id && (request->slot || request->epoch)) ||
 		!memchr(request->name, '\0', sizeof(request->name)) ||
 		(request->acknowledged && request->acknowledged != request->view))
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (!request->client_id && !nam__leads(exchange->server))
+		return -NAM_E_CLUSTER;
 	pthread_mutex_lock(&membership->mutex);
-	rc = give_id(membership, request, exchange->connection);
+	rc = request->client_id ? take_up(membership, request, exchange->connection) :
+		give_id(membership, request, exchange->connection);
 	pthread_mutex_unlock(&membership->mutex);
 	if (rc)
 		return rc;
@@ -385,6 +474,8 @@ nam__service_client_state(struct nam__exchange *exchange)
 	if (request->reserved || request->client_id == 0 ||
 		request->client_id >= NAM_CLIENTS_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (!nam__leads(exchange->server))
+		return -NAM_E_CLUSTER;
 	memset(reply, 0, sizeof(*reply));
 	pthread_mutex_lock(&membership->mutex);
 	member = &membership->members[request->client_id];

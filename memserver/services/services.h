@@ -108,6 +108,7 @@ struct nam__member {
 	uint8_t state;			/* enum nam_client_state; UNKNOWN likewise */
 	/* the session connection, and those whose hello has this id */
 	uint32_t connections;
+	struct nam__connection *session;
 	uint64_t key;			/* fingerprint: REGISTER's; 0: there are no keys */
 	uint64_t pid;
 	uint64_t acknowledged;		/* the number of the last view that it has installed */
@@ -133,6 +134,7 @@ struct nam__view {
 	uint64_t *word;			/* of server 0: in region 0 */
 	uint64_t lease_ns;		/* when that of the steward whose term it is ends */
 	bool recorded;			/* another store decides */
+	atomic_bool stands_by;		/* server 0: it is the lead's backup, and does not lead */
 	uint64_t over[NAM__LIVES_NOTED];	/* boots of leads whose views were replaced here */
 	uint32_t over_count;		/* ever */
 	struct nam_view_member members[NAM_SERVERS_MAX];	/* head.count, by id */
@@ -151,7 +153,7 @@ struct nam__membership {
 	uint16_t newest_of_all;		/* by distance; 0: none */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
 	/* Of server 0 only: */
-	const uint64_t *epoch_word;	/* in region 0; clients may damage it */
+	uint64_t *epoch_word;		/* in region 0; clients may damage it */
 	uint64_t *epoch_slots;		/* likewise */
 	uint64_t *sweep_word;		/* likewise: a hint */
 	uint64_t sweep;			/* the last one that asked for reports */
@@ -187,6 +189,8 @@ void nam__newest_note(struct nam__membership *membership, uint16_t client_id, ui
 /* With the mutex.  The member of that id and incarnation, or NULL. */
 struct nam__member *nam__member_find(struct nam__membership *membership, uint16_t client_id,
 	uint16_t incarnation);
+/* With the mutex.  Server 0, a backup: it leads from now on, by its view (M25). */
+void nam__membership_lead(struct nam__membership *membership);
 /* With the mutex.  Its session is over. */
 void nam__member_fence(struct nam__membership *membership, struct nam__member *member);
 /* With the mutex.  It can no longer act. */
@@ -236,8 +240,9 @@ void nam__view_stage_take(struct nam__membership *membership,
 /* ---- move/ ---------------------------------------------------------------------------------- */
 
 struct nam_move_client;
+struct nam_move_head;
 /* Clients of books, beside those that have come or were fenced here. */
-void nam__membership_take(struct nam__membership *membership, uint16_t newest,
+void nam__membership_take(struct nam__membership *membership, const struct nam_move_head *head,
 	const struct nam_move_client *clients, uint32_t count);
 
 /* Whether the server answers that request, or takes that connection, in its phase. */

@@ -638,7 +638,7 @@ nam__service_sweep(struct nam__exchange *exchange)
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	step = &steps[request->step];
-	if (step->flags & LEAD && exchange->server->options.id != 0)
+	if (step->flags & LEAD && !nam__leads(exchange->server))
 		return -NAM_E_CLUSTER;
 	if ((step->role >= NAM_ROLE_WRITE && !nam__may_change(exchange->connection)) ||
 		(step->role >= NAM_ROLE_ADMIN && !nam__is_admin(exchange)))

@@ -56,9 +56,10 @@ backup_ok(const struct nam_view_member *member)
 	static const char none[sizeof(member->backup_address)];
 
 	if (!member->backup)
-		return !memcmp(member->backup_address, none, sizeof(none)) &&
+		return !memcmp(member->backup_address, none, sizeof(none)) && !member->known &&
 			member->state != NAM_VIEW_PROMOTING;
-	return (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING) &&
+	return member->known <= 1 &&
+		(member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING) &&
 		member->backup_address[0] &&
 		memchr(member->backup_address, '\0', sizeof(member->backup_address));
 }
@@ -219,15 +220,17 @@ replace(struct nam__view *view, const struct nam__view_stage *stage)
 	memcpy(view->members, stage->members, stage->count * sizeof(stage->members[0]));
 }
 
-/* The lead of a copy is one of its members. */
+/* The lead of a copy is one of its members, or the backup of one that has ended. */
 static bool
 lead_ok(const struct nam__view_stage *stage)
 {
-	for (uint32_t i = 0; i < stage->count; i++)
-		if (stage->members[i].id == stage->head.lead)
-			return stage->members[i].state == NAM_VIEW_UP &&
-				stage->members[i].boot == stage->head.lead_boot;
-	return false;
+	const struct nam_view_member *lead = nam_view_find(&stage->head, stage->members,
+		stage->head.lead);
+
+	if (!lead || lead->state == NAM_VIEW_JOINING)
+		return false;
+	return stage->head.lead_boot == (lead->state == NAM_VIEW_PROMOTING ? lead->backup :
+		lead->boot);
 }
 
 /* The first view: all are UP (M16). */
@@ -304,6 +307,30 @@ is_over(const struct nam__view *view, uint64_t lead_boot)
 	return false;
 }
 
+/* M25: the process of the lead has ended, and this one is its backup. */
+static int
+succeed(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
+{
+	const struct nam__view_stage *stage = exchange->connection->view_stage;
+	const struct nam_view_member *lead = &stage->members[0];
+	uint64_t boot = exchange->server->boot;
+
+	if (!nam__is_admin(exchange))
+		return -NAM_E_FABRIC_DENIED;
+	if (lead->state != NAM_VIEW_PROMOTING || lead->backup != boot || !lead->known ||
+		view->head.lead_boot != lead->boot || view->head.number >= stage->head.number)
+		return -NAM_E_VIEW;
+	if (view->head.term > stage->head.term)
+		return -NAM_E_TERM;
+	replace(view, stage);
+	view->awaited = view->head.number;
+	nam__membership_lead(&exchange->server->membership);
+	nam__view_word_set(&exchange->server->membership);
+	*event = (struct event){ .change = "succeed", .number = view->head.number,
+		.member = *lead };
+	return 0;
+}
+
 /* Of the life of the lead that is known here, only a later view counts. */
 static int
 copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct event *event)
@@ -334,7 +361,13 @@ copy(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 
 	if (stage->count < stage->head.count)
 		return 0;
-	return lead_ok(stage) ? copy_take(view, stage, event) : -NAM_E_FABRIC_PROTOCOL;
+	/* M25: it was none as the request came. */
+	if (nam__leads(exchange->server))
+		return -NAM_E_CLUSTER;
+	if (!lead_ok(stage))
+		return -NAM_E_FABRIC_PROTOCOL;
+	return stage->head.lead_boot == exchange->server->boot ? succeed(exchange, view, event) :
+		copy_take(view, stage, event);
 }
 
 int
@@ -416,7 +449,9 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	if (!view->head.number || (NAM_GUARD(VIEW_NUMBER) &&
 			request->view.number != view->head.number))
 		return -NAM_E_VIEW;
-	if (is_late(membership, request->change))
+	/* M25: a lead that answers has not ended. */
+	if (is_late(membership, request->change) ||
+		(request->change == NAM_RPC_VIEW_PROMOTE && !asked->id))
 		return -NAM_E_VIEW;
 	/* M23: the claim of another mover is about that MOVE. */
 	if (request->change == NAM_RPC_VIEW_NOTE && member && view->mover != exchange->connection &&
@@ -440,6 +475,8 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	else
 		/* M23: clients that change its memory note nothing from now on. */
 		nam__noted_end(exchange->server, asked->id);
+	if (request->change == NAM_RPC_VIEW_BACKED)
+		view->awaited = view->head.number;
 	nam__view_word_set(membership);
 	return 0;
 }
@@ -525,7 +562,7 @@ get(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
 	return 0;
 }
 
-enum where { ANYWHERE, LEAD, OTHERS };
+enum where { ANYWHERE, LEAD, LEADS, OTHERS };	/* LEADS: the lead, and its backup */
 
 static const struct step {
 	/* Under the mutex. */
@@ -537,7 +574,7 @@ static const struct step {
 	[NAM_RPC_VIEW_GET] = { get, ANYWHERE, 0, 0, true },
 	[NAM_RPC_VIEW_FORM] = { form, LEAD, 1, NAM_RPC_VIEW_MEMBERS, false },
 	[NAM_RPC_VIEW_CHANGE] = { change, LEAD, 1, 1, false },
-	[NAM_RPC_VIEW_ACK] = { acknowledge, LEAD, 0, 0, true },
+	[NAM_RPC_VIEW_ACK] = { acknowledge, LEADS, 0, 0, true },
 	[NAM_RPC_VIEW_COPY] = { copy, OTHERS, 1, NAM_RPC_VIEW_MEMBERS, false },
 	[NAM_RPC_VIEW_STEWARD] = { steward, LEAD, 0, 0, false },
 };
@@ -588,13 +625,15 @@ static int
 check(const struct nam__exchange *exchange)
 {
 	const struct nam_rpc_view_request *request = exchange->body;
-	bool is_lead = exchange->server->options.id == 0;
+	bool is_lead = nam__leads(exchange->server);
 	const struct step *step;
 
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	step = &steps[request->step];
-	if (step->where != ANYWHERE && is_lead != (step->where == LEAD))
+	if (step->where == LEADS)
+		is_lead = exchange->server->options.id == 0;
+	if (step->where != ANYWHERE && is_lead == (step->where == OTHERS))
 		return -NAM_E_CLUSTER;
 	if (!step->for_all && !nam__may_change(exchange->connection))
 		return -NAM_E_FABRIC_DENIED;

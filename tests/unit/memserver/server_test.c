@@ -437,7 +437,6 @@ start__option_out_of_range__NAMES_IT(void **state)
 		{ { BASE, .listen = "ib:x" }, "'ib:x'", -EINVAL },
 		{ { BASE, .listen = "shm:" }, "path is missing", -EINVAL },
 		{ { BASE, .listen = anywhere, .id = 256 }, "id", -EINVAL },
-		{ { BASE, .listen = anywhere, .successor = true }, "successor", -EINVAL },
 		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 0, .numa_node = -1 }, "rpc_threads", -EINVAL },
 		{ { .listen = anywhere, .memory_bytes = 1 << 20, .region_bytes = 1 << 20,

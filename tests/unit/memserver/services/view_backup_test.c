@@ -688,11 +688,12 @@ assert_sound(struct fixture *f, uint32_t *seen)
 		*seen |= 1u << one->state;
 		if (one->backup) {
 			assert_true(one->state == NAM_VIEW_UP || one->state == NAM_VIEW_PROMOTING);
-			assert_true(one->backup != one->boot && one->id);
+			assert_true(one->backup != one->boot && one->known <= 1);
 			assert_true(one->backup_address[0]);
 			assert_string_not_equal(one->backup_address, one->address);
 		} else {
 			assert_int_not_equal(one->state, NAM_VIEW_PROMOTING);
+			assert_int_equal(one->known, 0);
 			assert_unbacked(one);
 		}
 		for (uint32_t k = 0; k < i; k++)
@@ -718,7 +719,7 @@ change__at_random__LEAVES_A_SOUND_VIEW(void **state)
 		if (one.id)
 			one.boot = 1000 + nam_rng_below(&rng, 8);
 		if (what == NAM_RPC_VIEW_BACKUPS)
-			one.wanted = (uint32_t)nam_rng_below(&rng, 3);
+			one.wanted = (uint16_t)nam_rng_below(&rng, 3);
 		(void)snprintf(one.address, sizeof(one.address), "shm:/%u",
 			(unsigned)nam_rng_below(&rng, 8));
 		rc = change(f, now, what, &one);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* succession.c -- the backup of the lead leads: which clients it has then (M25). */
+#include "memserver/memserver_internal.h"
+
+/* Whether it may still act is found out by fencing it: none is DEAD that was not so before. */
+static void
+member_unknown(struct nam__membership *membership, uint16_t id)
+{
+	const struct nam__newest *newest = &membership->newest[id];
+	struct nam__member *member = &membership->members[id];
+
+	if (member->incarnation != newest->incarnation) {
+		*member = (struct nam__member){ .incarnation = newest->incarnation,
+			.connections = membership->present[id] };
+		member->state = newest->incarnation ? NAM_CLIENT_FENCING : NAM_CLIENT_UNKNOWN;
+	}
+	/* Until now it has given its signs of life to the lead. */
+	member->heard_ns = member->acknowledged_ns = nam_now_ns();
+	member->epoch_seen = 0;
+	membership->alive_count += member->state == NAM_CLIENT_ALIVE;
+	membership->fencing_count += member->state == NAM_CLIENT_FENCING;
+	if (!nam__member_lives(membership, id))
+		__atomic_store_n(&membership->epoch_slots[id], 0, __ATOMIC_SEQ_CST);
+}
+
+void
+nam__membership_lead(struct nam__membership *membership)
+{
+	membership->alive_count = membership->fencing_count = 0;
+	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++)
+		member_unknown(membership, id);
+	/* M4: the lead may have given out ids that did not come here. */
+	membership->newest_of_all = (uint16_t)(membership->newest_of_all + 2) ?: 1;
+	membership->sweep = 0;
+	__atomic_store_n(membership->sweep_word, 0, __ATOMIC_SEQ_CST);
+	/* Release: the rest is seen by handlers that find it leading. */
+	atomic_store_explicit(&membership->view.stands_by, false, memory_order_release);
+}
