@@ -7,6 +7,7 @@
 
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
+#include "compute/backup/again.h"
 #include "compute/backup/backups.h"
 #include "compute/remote/lock.h"
 #include "compute/worker/doorbell.h"
@@ -168,6 +169,88 @@ nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	while (nam__is_backed(worker->client, slot) && NAM_GUARD(BACKUP_RUNS)) {
 		rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ?
 			runs_tell(worker, nam__backup_slot(slot), stride, given) :
+			-NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
+		if (!rc)
+			return 0;
+		if (!try_again(worker, rc, until_ns)) /* SUSPENDS */
+			return nam__is_backed(worker->client, slot) ? rc : 0;
+	}
+	return 0;
+}
+
+/* ---- the lead -------------------------------------------------------------------------------- */
+
+int
+nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint32_t body_bytes,
+	void *ret_body, uint32_t *ret_bytes, bool *ret_again)
+{
+	uint32_t slot = worker->client->catalog_slot, room = ret_bytes ? *ret_bytes : 0, moves;
+	int rc;
+
+	*ret_again = false;
+	for (;;) {
+		moves = worker->moves;
+		if (ret_bytes)
+			*ret_bytes = room;
+		rc = nam_rpc_call(worker, slot, type, body, body_bytes, ret_body,
+			ret_bytes); /* SUSPENDS */
+		if (!nam_err_is(rc, NAM_E_FABRIC))
+			return rc;
+		/* C32: the notice of the end may be at hand. */
+		nam__poll(worker);
+		if (!nam__posted_in_vain(worker, slot, moves))
+			return rc;
+		*ret_again = true;
+	}
+}
+
+/* Another client has dropped it at the lead, and has not come here yet, or was here before. */
+NAM_FIBER_FN static int
+names_clear(struct nam_worker *worker, uint32_t at, const struct nam_rpc_catalog_entry *names,
+	uint32_t count)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct nam_rpc_catalog_entry found;
+		uint32_t bytes = sizeof(found);
+
+		rc = nam_rpc_call(worker, at, NAM_RPC_CATALOG_GET, &names[i], sizeof(names[i]),
+			&found, &bytes); /* SUSPENDS */
+		if (!rc && found.superblock != names[i].superblock)
+			rc = nam_rpc_call(worker, at, NAM_RPC_CATALOG_DROP, &found, sizeof(found),
+				NULL, NULL); /* SUSPENDS */
+		if (rc == -NAM_E_NOINDEX)
+			rc = 0;
+	}
+	return rc;
+}
+
+/* All of them are there afterwards, or none. */
+NAM_FIBER_FN static int
+names_ask(struct nam_worker *worker, uint32_t at, uint16_t type,
+	const struct nam_rpc_catalog_entry *names, uint32_t count)
+{
+	uint32_t bytes = count * (uint32_t)sizeof(*names);
+	int rc = nam_rpc_call(worker, at, type, names, bytes, NULL, NULL); /* SUSPENDS */
+
+	if (rc == -NAM_E_INDEX_EXISTS)
+		rc = names_clear(worker, at, names, count) ?: nam_rpc_call(worker, at, type, names,
+			bytes, NULL, NULL); /* SUSPENDS */
+	return rc == -NAM_E_INDEX_EXISTS || rc == -NAM_E_NOINDEX ? 0 : rc;
+}
+
+int
+nam__backed_names(struct nam_worker *worker, uint16_t type,
+	const struct nam_rpc_catalog_entry *names, uint32_t count)
+{
+	uint32_t slot = worker->client->catalog_slot, at = nam__backup_slot(slot);
+	uint64_t until_ns = deadline(worker);
+	int rc;
+
+	/* C33 */
+	while (nam__is_backed(worker->client, slot) && NAM_GUARD(LEAD_NAMES)) {
+		rc = nam__backup_fresh(worker, at) ? names_ask(worker, at, type, names, count) :
 			-NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
 		if (!rc)
 			return 0;

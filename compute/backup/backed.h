@@ -17,4 +17,18 @@ NAM_FIBER_FN int nam__backup_cas(struct nam_worker *worker, uint32_t slot, struc
 NAM_FIBER_FN int nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	const struct nam_rpc_alloc_reply *given) NAM_MUST_CHECK;
 
+/*
+ * nam_rpc_call() to the lead, of a request that may be carried out twice.  If the lead ends, its
+ * backup gets it.  *ret_again: it may have been carried out twice.
+ */
+NAM_FIBER_FN int nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes, bool *ret_again) NAM_MUST_CHECK;
+
+/*
+ * CATALOG_PUT or CATALOG_DROP at the backup of the lead, if it has one.  0 also if it has those
+ * names, or not, already; or as the request fails.  Cost: 1 RPC.
+ */
+NAM_FIBER_FN int nam__backed_names(struct nam_worker *worker, uint16_t type,
+	const struct nam_rpc_catalog_entry *names, uint32_t count) NAM_MUST_CHECK;
+
 #endif /* NAM_COMPUTE_BACKUP_BACKED_H */

@@ -7,6 +7,8 @@
 #include "common/fabric/register.h"
 #include "common/rpc/view_rpc.h"
 #include "compute/backup/locks.h"
+#include "compute/client/cluster_view.h"
+#include "lead_backup.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 
@@ -17,6 +19,9 @@ forget(struct nam_client *client, uint32_t slot)
 	atomic_store_explicit(&client->servers[slot].backup, 0, memory_order_release);
 	client->backed--;
 	client->servers[nam__backup_slot(slot)].boot = 0;
+	/* C33: its session. */
+	if (slot == client->catalog_slot)
+		nam__worker_disconnect(client->epoch_worker, nam__backup_slot(slot));
 	/* A turn: workers see to what is under way there. */
 	if (nam__gate_is_of(client, NAM__GATES_OPEN))
 		nam__gates_open(client);
@@ -53,7 +58,7 @@ slot_take(struct nam_client *client, uint32_t slot, const struct nam_view_member
 
 int
 nam__backup_follow(struct nam_client *client, uint32_t slot, const struct nam_view_member *member,
-	struct nam_diag *diag)
+	const struct nam__cluster_view *view, struct nam_diag *diag)
 {
 	struct nam__server *primary = &client->servers[slot];
 	uint32_t at = nam__backup_slot(slot);
@@ -73,8 +78,13 @@ nam__backup_follow(struct nam_client *client, uint32_t slot, const struct nam_vi
 	/* It was filled with lock words of clients, too. */
 	if (!rc)
 		rc = nam__locks_leave(client, slot); /* SUSPENDS */
+	/* C33 */
+	if (!rc && slot == client->catalog_slot && client->id)
+		rc = nam__lead_backup_enter(client, at, view->head.number, view,
+			diag); /* SUSPENDS */
 	/* Once it has an id, the client names its connections as it makes them (C21). */
-	nam__worker_disconnect(client->epoch_worker, at);
+	if (rc || slot != client->catalog_slot || !client->id)
+		nam__worker_disconnect(client->epoch_worker, at);
 	if (rc)
 		return rc;
 	/* Release: workers find its regions. */

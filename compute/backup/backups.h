@@ -12,6 +12,7 @@
 #include "compute/client/client_internal.h"
 
 struct nam_view_member;
+struct nam__cluster_view;
 
 static inline uint32_t
 nam__backup_slot(uint32_t slot)
@@ -38,9 +39,11 @@ nam__may_be_promoted(const struct nam_client *client, struct nam_gaddr at)
 /*
  * The epoch thread, or a client that joins: the backup is as the view says.  Others write to the
  * member meanwhile if it keeps, loses or has none; behind its gate, if it gets one.  A failure: the
- * backup does not answer, and this is to be called again.  Cost: connecting, 1 RPC for regions.
+ * backup does not answer, or the lead's has an older view (-NAM_E_VIEW), and this is
+ * to be called again.  Cost: connecting, 1 RPC for regions, 1 more to the lead's.
  */
 NAM_FIBER_FN int nam__backup_follow(struct nam_client *client, uint32_t slot,
-	const struct nam_view_member *member, struct nam_diag *diag) NAM_MUST_CHECK;
+	const struct nam_view_member *member, const struct nam__cluster_view *view,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 
 #endif /* NAM_COMPUTE_BACKUP_BACKUPS_H */

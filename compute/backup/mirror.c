@@ -86,6 +86,12 @@ is_decided(const struct nam_wr *wr)
 	return wr->op == NAM_WR_CAS && wr->hint == NAM_WR_DECIDES && NAM_GUARD(BACKUP_DECIDES);
 }
 
+static bool
+is_written(const struct nam_wr *wr)
+{
+	return wr->op == NAM_WR_WRITE && !wr->hint;
+}
+
 /* Words that the backup had are carried to the member. */
 static int
 member_post(const struct nam__mirrored *held, struct nam_qp *qp)
@@ -185,7 +191,7 @@ backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 			worker->client->servers[nam__backup_slot(held->slot)].boot)
 		return -NAM_E_FABRIC_PEER_DEAD;
 	for (uint32_t i = 0; i < held->count; i++) {
-		if (held->wrs[i].op != NAM_WR_WRITE && !is_decided(&held->wrs[i]))
+		if (!is_written(&held->wrs[i]) && !is_decided(&held->wrs[i]))
 			continue;
 		wrs[count] = held->wrs[i];
 		if (!translate(worker, held->slot, &wrs[count]))
@@ -270,12 +276,12 @@ kind_of(const struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs
 	for (unsigned i = 0; i < count; i++) {
 		struct nam_wr wr = wrs[i];
 
-		if (wr.op == NAM_WR_WRITE && translate(worker, slot, &wr))
+		if (is_written(&wr) && translate(worker, slot, &wr))
 			kind = kind == DECIDES ? DECIDES : WRITES;
 		else if (is_decided(&wrs[i]))
 			kind = DECIDES;
-		else if ((wrs[i].op == NAM_WR_CAS && !wrs[i].hint) ||
-			wrs[i].op == NAM_WR_FETCH_ADD)
+		else if ((wrs[i].op == NAM_WR_CAS || wrs[i].op == NAM_WR_FETCH_ADD) &&
+			!wrs[i].hint)
 			return UNFIT;
 	}
 	return kind;
@@ -291,7 +297,7 @@ count_mirrored(struct nam_worker *worker, const struct nam_wr *wrs, unsigned cou
 	for (unsigned i = 0; i < count; i++) {
 		bool decided = is_decided(&wrs[i]);
 
-		if (wrs[i].op != NAM_WR_WRITE && !decided)
+		if (!is_written(&wrs[i]) && !decided)
 			continue;
 		counters->work_requests++;
 		counters->bytes_out += decided ? 16 : wrs[i].bytes;

@@ -133,7 +133,7 @@ client_come(const struct nam_client_options *asked, come_fn come, struct nam_cli
 			nam__client_free(client);
 		else
 			*ret_client = client;
-	} while (rc && nam_err_is(rc, NAM_E_FABRIC_CONNECT) &&
+	} while (rc && (nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_CLUSTER)) &&
 		nam__seeds_leave_out(&options, cluster)); /* SUSPENDS */
 	free(cluster);
 	return rc;

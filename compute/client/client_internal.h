@@ -83,7 +83,7 @@ struct nam_client {
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
 	struct nam__server_address *addresses;	/* of servers, also earlier ones */
 	_Atomic uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
-	uint32_t catalog_slot;		/* of server id 0 */
+	uint32_t catalog_slot, lead_slot;	/* of server id 0; where the epoch thread asks it */
 	struct nam_domain *domains[4];
 	uint32_t domains_count;
 	uint32_t caps;			/* what every server's provider promises */
@@ -129,7 +129,7 @@ struct nam_client {
 	/* follow.c: the epoch thread has read the view word; it ends. */
 	void (*view_follow)(struct nam_client *client, uint64_t word, uint64_t sweep);
 	void (*view_leave)(struct nam_client *client);
-	uint64_t view_seen, view_retry_ns;	/* epoch thread only: the number it has followed */
+	uint64_t view_seen, view_retry_ns, lead_gone_ns, lead_retry_ns;	/* epoch thread only */
 	uint64_t sweep_seen, sweep_retry_ns;	/* epoch thread only: the last one reported to */
 	uint64_t sign_epoch, sign_ns;	/* epoch thread only: the next sign of life, of that slot */
 	atomic_uint_fast64_t view_whole;	/* of which all members have slots; 0: none yet */
@@ -179,8 +179,8 @@ bool nam__client_is_over(const struct nam_client *client);
  */
 bool nam__voucher_renew(struct nam_client *client);
 /*
- * When the epoch thread tries again what a silent memory server did not let it do, from `began_ns`
- * on.  Epochs stand still meanwhile, so that takes a fifth of its time at the most.
+ * When the epoch thread tries again, after a silent memory server, from `began_ns` on.  Epochs
+ * stand still meanwhile, so that takes a fifth of its time at the most.
  */
 static inline uint64_t
 nam__retry_at_ns(uint64_t began_ns)

@@ -48,6 +48,7 @@ member_valid(const struct nam_view_member *member)
 	       member->memory && member->state >= NAM_VIEW_JOINING &&
 	       member->state <= NAM_VIEW_PROMOTING &&
 	       !member->backup == !member->backup_address[0] &&
+	       member->known <= (member->backup != 0) &&
 	       memchr(member->backup_address, '\0', sizeof(member->backup_address));
 }
 
@@ -122,6 +123,15 @@ const struct nam_view_member *
 nam__cluster_view_find(const struct nam__cluster_view *view, uint32_t id)
 {
 	return nam_view_find(&view->head, view->members, id);
+}
+
+void
+nam__member_to_ask(struct nam_view_member *member)
+{
+	if (member->state != NAM_VIEW_PROMOTING)
+		return;
+	member->boot = member->backup;
+	memcpy(member->address, member->backup_address, sizeof(member->address));
 }
 
 /* ---- changes ------------------------------------------------------------------------------- */

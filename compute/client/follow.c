@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "compute/backup/backups.h"
+#include "compute/backup/lead_backup.h"
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
@@ -139,8 +140,10 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 
 	if (rc)
 		return rc;
-	/* Its own connection to the earlier process is behind the gate. */
+	/* Its own connection to the earlier process is behind the gate, but to the lead's. */
 	nam__gate_drop(client->epoch_worker);
+	if (nam__gate_passes(client->epoch_worker, slot))
+		nam__worker_disconnect(client->epoch_worker, slot);
 	server->boot = member->boot;
 	atomic_store_explicit(&server->ended_behind_gate, 0, memory_order_relaxed);
 	nam__colocated_leave(server);
@@ -169,7 +172,8 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 
 /* A member as the view has it now.  A failure: it does not answer. */
 NAM_FIBER_FN static int
-member_follow(struct nam_client *client, const struct nam_view_member *member)
+member_follow(struct nam_client *client, const struct nam_view_member *member,
+	const struct nam__cluster_view *view)
 {
 	uint16_t slot = client->slot_of_id[member->id];
 	struct nam__server *server = slot == NAM__NO_SLOT ? NULL : &client->servers[slot];
@@ -187,8 +191,10 @@ member_follow(struct nam_client *client, const struct nam_view_member *member)
 	} else if (!same) {
 		rc = nam__member_install(client, member, &diag); /* SUSPENDS */
 	}
+	if (!rc && slot == client->catalog_slot)
+		rc = nam__lead_return(client, member, view->head.number); /* SUSPENDS */
 	if (!rc && member->state != NAM_VIEW_JOINING)
-		rc = nam__backup_follow(client, client->slot_of_id[member->id], member,
+		rc = nam__backup_follow(client, client->slot_of_id[member->id], member, view,
 			&diag); /* SUSPENDS */
 	return rc ?: nam__member_note(client, member);
 }
@@ -218,18 +224,20 @@ number_follow(struct nam_client *client, uint64_t number)
 	if (number == client->view_seen)
 		return;
 	now = nam_now_ns();
-	if (now < client->view_retry_ns)
+	/* A failure before that was the end of the lead. */
+	if (now < client->view_retry_ns && !client->lead_gone_ns)
 		return;
 	nam_race_point("view.word_seen");
-	rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,
-		&view); /* SUSPENDS */
+	rc = nam__cluster_view_get(client->epoch_worker, client->lead_slot, &view); /* SUSPENDS */
 	/* C20: not before its members are installed. */
 	if (!rc && !NAM_GUARD(VIEW_INSTALLED))
-		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+		rc = nam__cluster_view_ack(client->epoch_worker, client->lead_slot,
 			view->head.number); /* SUSPENDS */
+	if (!rc)
+		rc = nam__lead_backup_has(client, view); /* SUSPENDS */
 	nam_race_point("view.installing");
 	for (uint32_t i = 0; !rc && i < view->head.count; i++)
-		rc = member_follow(client, &view->members[i]); /* SUSPENDS */
+		rc = member_follow(client, &view->members[i], view); /* SUSPENDS */
 	if (!rc) {
 		aborted_pass_over(client, view);
 		atomic_store_explicit(&client->view_number, view->head.number,
@@ -244,15 +252,20 @@ number_follow(struct nam_client *client, uint64_t number)
 			NAM_GUARD(LOCKS_AGAIN))
 			rc = nam__locks_take_again(client,
 				client->slot_of_id[leaving->id]); /* SUSPENDS */
+		/* C33: the epoch that it goes on from is behind none that a client knows. */
+		if (!rc && closed && client->lead_slot != client->catalog_slot)
+			rc = nam__lead_backup_enter(client, client->lead_slot, view->head.number,
+				NULL, &(struct nam_diag){ "" }); /* SUSPENDS */
 		if (!rc && leaving && closed)
 			rc = notes_pass(client, leaving); /* SUSPENDS */
 	}
 	if (!rc && closed)
-		rc = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+		rc = nam__cluster_view_ack(client->epoch_worker, client->lead_slot,
 			view->head.number); /* SUSPENDS */
-	if (rc)
+	/* C33: the lead's backup gets that view soon. */
+	if (rc && rc != -NAM_E_VIEW)
 		client->view_retry_ns = nam__retry_at_ns(now);
-	else if (closed)
+	else if (!rc && closed)
 		client->view_seen = number;
 	free(view);
 }
@@ -276,7 +289,7 @@ sign_of_life(struct nam_client *client, bool late)
 	/* C25: it is busy, and not stopped. */
 	if (now < client->sign_ns || !NAM_GUARD(SIGN_OF_LIFE))
 		return;
-	client->sign_ns = nam__cluster_view_ack(client->epoch_worker, client->catalog_slot,
+	client->sign_ns = nam__cluster_view_ack(client->epoch_worker, client->lead_slot,
 		0) ? nam__retry_at_ns(now) : now + SIGN_NS; /* SUSPENDS */
 }
 
@@ -322,7 +335,12 @@ nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 	const uint64_t number = word & ((1ull << NAM_VIEW_WORD_FENCING) - 1);
 
 	pass_give_up(client);
-	number_follow(client, number); /* SUSPENDS */
+	number_follow(client, nam__lead_look(client, number)); /* SUSPENDS */
+	/* The rest is for a lead that has its place. */
+	if (client->lead_slot != client->catalog_slot) {
+		sign_of_life(client, true); /* SUSPENDS */
+		return;
+	}
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
 	sign_of_life(client, number != client->view_seen); /* SUSPENDS */
 	losses_tell(client); /* SUSPENDS */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "compute/backup/backups.h"
+#include "compute/backup/lead_backup.h"
 #include "cluster_view.h"
 #include "common/guard.h"
 #include "common/race.h"
@@ -28,22 +29,40 @@
 /* ---- seeds --------------------------------------------------------------------------------- */
 
 static bool
-is_named(const struct nam__cluster_view *view, const char *address)
+has_member(const struct nam__cluster_view *view, const char *address)
 {
 	for (uint32_t i = 0; i < view->head.count; i++)
-		if (!strcmp(view->members[i].address, address) ||
-			!strcmp(view->members[i].backup_address, address))
+		if (!strcmp(view->members[i].address, address))
 			return true;
 	return false;
 }
 
 static bool
-seed_ended(const struct nam_client_options *options, const char *address)
+has_backup(const struct nam__cluster_view *view, const char *address)
 {
+	for (uint32_t i = 0; i < view->head.count; i++)
+		if (!strcmp(view->members[i].backup_address, address))
+			return true;
+	return false;
+}
+
+/*
+ * Or it was started anew: it is the lead by its id alone, and the backup of the earlier one leads
+ * (C33).
+ */
+static bool
+seed_ended(const struct nam_client_options *options, const char *address, bool succeeded)
+{
+	struct nam__cluster_view *view = NULL;
 	struct nam_client *asker = NULL;
 	struct nam_diag diag;
 	int rc = nam__asker_open(options, address, 0, false, &asker, &diag);
 	bool ended = rc && nam__asked_ended(asker, rc);
+
+	if (!rc && succeeded && !asker->servers[0].id &&
+		!nam__cluster_view_get(asker->epoch_worker, 0, &view)) /* SUSPENDS */
+		ended = !view->head.number;
+	free(view);
 
 	if (asker)
 		nam__client_free(asker);
@@ -64,7 +83,9 @@ nam__seeds_leave_out(const struct nam_client_options *options, struct nam_cluste
 	for (uint32_t i = 0; !rc && view->head.number && i < count; i++) {
 		const char *address = cluster->servers[i].listen;
 
-		if (is_named(view, address) || !seed_ended(options, address))
+		if (has_member(view, address) || (!has_backup(view, address) &&
+				!seed_ended(options, address, view->members[0].memory !=
+					view->members[0].boot)))
 			cluster->servers[kept++] = cluster->servers[i];
 	}
 	if (kept)
@@ -169,15 +190,22 @@ lead_find(struct nam_client *client, struct nam_diag *diag)
 			return nam_diag_set(diag, rc, "asking the memory server at %s for its "
 				"copy of the view: %s", client->servers[slot].address,
 				nam_err_text(rc));
-		if (copy->head.number)
-			rc = nam__member_install(client, &copy->members[0], diag); /* SUSPENDS */
+		if (copy->head.number) {
+			struct nam_view_member lead = copy->members[0];
+
+			nam__member_to_ask(&lead);
+			rc = nam__member_install(client, &lead, diag); /* SUSPENDS */
+		}
 		free(copy);
+		/* Copies may be old, and another seed may have a later one. */
+		if (nam_err_is(rc, NAM_E_FABRIC) && slot + 1 < seeds)
+			rc = 0;
 	}
 	if (!rc && client->slot_of_id[0] == NAM__NO_SLOT)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"none of the %u memory servers has the id 0, or knows where that one is; "
 			"the catalog lives on the server with id 0; add it to the cluster", seeds);
-	client->catalog_slot = client->slot_of_id[0];
+	client->catalog_slot = client->lead_slot = client->slot_of_id[0];
 	return rc;
 }
 
@@ -392,8 +420,10 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 		rc = nam__cluster_view_renew(client->epoch_worker, client->catalog_slot, view,
 			member, server->boot); /* SUSPENDS */
 	/* Its copy went with its memory: now it is a seed again. */
-	if (!rc)
+	if (!rc) {
 		(void)!nam__cluster_view_copy(client->epoch_worker, slot, view); /* SUSPENDS */
+		(void)!nam__lead_copy_send(&client->options, view); /* SUSPENDS */
+	}
 	return !rc || rc == -NAM_E_VIEW ? -NAM_E_VIEW : nam_diag_set(diag, rc,
 		"renewing memory server %u in the view: %s", member->id, nam_err_text(rc));
 }
@@ -442,7 +472,7 @@ member_take(struct nam_client *client, uint32_t seeds, struct nam__cluster_view 
 		return member_renew(client, view, member, diag); /* SUSPENDS */
 	if (server->boot != member->boot)
 		return -NAM_E_FABRIC_CONNECT;
-	rc = nam__backup_follow(client, slot, member, diag); /* SUSPENDS */
+	rc = nam__backup_follow(client, slot, member, view, diag); /* SUSPENDS */
 	return rc ?: nam__member_note(client, member);
 }
 
@@ -515,6 +545,41 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 	return 0;
 }
 
+/*
+ * C33: it is registered at the lead's backup, too, before it does anything.  That may lack the view
+ * for a moment, or be none any more.
+ */
+NAM_FIBER_FN static int
+backup_enter(struct nam_client *client, uint64_t number, uint64_t deadline_ns,
+	struct nam_diag *diag)
+{
+	uint32_t slot = client->catalog_slot, at = nam__backup_slot(slot);
+	struct nam__cluster_view *view = NULL;
+	int rc = 0;
+
+	while (nam__is_backed(client, slot)) {
+		diag->text[0] = '\0';
+		rc = nam__lead_backup_enter(client, at, number, view, diag); /* SUSPENDS */
+		free(view);
+		view = NULL;
+		if (!rc || (rc != -NAM_E_VIEW && !nam_err_is(rc, NAM_E_FABRIC)))
+			break;
+		if (nam_now_ns() >= deadline_ns)
+			return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "the backup of the lead, "
+				"at %s, does not take this client: %s", client->servers[at].address,
+				rc == -NAM_E_VIEW ? "it has an older view; a steward sends it" :
+				nam_err_text(rc));
+		nam_sleep_ns(PAUSE_NS);
+		rc = nam__cluster_view_get(client->epoch_worker, slot, &view); /* SUSPENDS */
+		if (rc)
+			return rc;
+		(void)!nam__backup_follow(client, slot, &view->members[0], view,
+			diag); /* SUSPENDS */
+	}
+	free(view);
+	return rc;
+}
+
 /* Whether the lead has another view by now. */
 NAM_FIBER_FN static bool
 has_changed(struct nam_client *client, const struct nam__cluster_view *view)
@@ -555,6 +620,8 @@ view_join(struct nam_client *client, uint32_t seeds, uint64_t deadline_ns, struc
 	nam_race_point("view.registering");
 	if (!rc)
 		rc = register_client(client, view->head.number, acknowledged, diag); /* SUSPENDS */
+	if (!rc)
+		rc = backup_enter(client, view->head.number, deadline_ns, diag); /* SUSPENDS */
 	if (!rc) {
 		client->view_seen = acknowledged;
 		atomic_store_explicit(&client->view_whole, acknowledged, memory_order_release);

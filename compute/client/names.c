@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/backup/backed.h"
+#include "compute/backup/backups.h"
 #include "names.h"
 
 /* As people call them: "there is no <short> 'x'", "'x' is <long>". */
@@ -51,18 +53,84 @@ nam__name_entry(enum nam_catalog_kind kind, const char *name, uint64_t entry)
 	return ret;
 }
 
+NAM_FIBER_FN static bool
+has_these(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names)
+{
+	struct nam_rpc_catalog_entry found;
+	uint32_t bytes = sizeof(found);
+	bool twice;
+
+	return !nam__lead_call(worker, NAM_RPC_CATALOG_GET, names, sizeof(*names), &found, &bytes,
+		&twice) && found.superblock == names->superblock; /* SUSPENDS */
+}
+
+/*
+ * C33: the lead decides which object has a name, so it is the first to get it.  If another client
+ * has dropped it since, that was at the backup too early.
+ */
+NAM_FIBER_FN static int
+put_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint32_t count,
+	bool twice)
+{
+	bool now;
+	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_PUT, names,
+		count * (uint32_t)sizeof(*names), NULL, NULL, &now); /* SUSPENDS */
+
+	/* It was carried out before, at the lead, or at the backup that has become the lead. */
+	if (rc == -NAM_E_INDEX_EXISTS && (twice || now) && has_these(worker, names)) /* SUSPENDS */
+		rc = 0;
+	if (rc || !nam__is_backed(worker->client, worker->client->catalog_slot))
+		return rc;
+	rc = nam__backed_names(worker, NAM_RPC_CATALOG_PUT, names, count); /* SUSPENDS */
+	if (!rc && !has_these(worker, names)) /* SUSPENDS */
+		rc = nam__backed_names(worker, NAM_RPC_CATALOG_DROP, names, count); /* SUSPENDS */
+	return rc;
+}
+
+/* C33: the backup is the first to lose it. */
+NAM_FIBER_FN static int
+drop_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint32_t count,
+	bool twice)
+{
+	int rc = nam__backed_names(worker, NAM_RPC_CATALOG_DROP, names, count); /* SUSPENDS */
+	bool now = false;
+
+	if (!rc)
+		rc = nam__lead_call(worker, NAM_RPC_CATALOG_DROP, names,
+			count * (uint32_t)sizeof(*names), NULL, NULL, &now); /* SUSPENDS */
+	return rc == -NAM_E_NOINDEX && (twice || now) ? 0 : rc;
+}
+
+/* Until the lead and its backup are the same afterwards as before. */
+NAM_FIBER_FN static int
+change_both(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_entry *names,
+	uint32_t count)
+{
+	const struct nam__server *lead = &worker->client->servers[worker->client->catalog_slot];
+	uint64_t boot, backup;
+	bool twice = false;
+	int rc;
+
+	do {
+		boot = lead->boot;
+		backup = lead->backup;
+		rc = (type == NAM_RPC_CATALOG_PUT ? put_both : drop_both)(worker, names, count,
+			twice); /* SUSPENDS */
+		twice = true;
+	} while (!rc && (boot != lead->boot || backup != lead->backup));
+	return rc;
+}
+
 /* PUT and DROP. */
 NAM_FIBER_FN static int
 change(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_entry *names,
 	uint32_t count)
 {
-	uint32_t none = 0;
 	int rc = nam__change_check(worker);
 	struct nam_diag said;
 
 	if (!rc)
-		rc = nam_rpc_call(worker, worker->client->catalog_slot, type, names,
-			count * (uint32_t)sizeof(*names), NULL, &none); /* SUSPENDS */
+		rc = change_both(worker, type, names, count); /* SUSPENDS */
 	if (!nam_err_is(rc, NAM_E_FABRIC))
 		return rc;
 	said = worker->diag;
@@ -78,9 +146,10 @@ taken(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint
 	for (uint32_t i = 0; i < count && count > 1; i++) {
 		struct nam_rpc_catalog_entry found;
 		uint32_t bytes = sizeof(found);
+		bool twice;
 
-		if (!nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_GET,
-				&names[i], sizeof(names[i]), &found, &bytes)) /* SUSPENDS */
+		if (!nam__lead_call(worker, NAM_RPC_CATALOG_GET, &names[i], sizeof(names[i]),
+				&found, &bytes, &twice)) /* SUSPENDS */
 			return names[i].name;
 	}
 	return names[0].name;
@@ -157,11 +226,12 @@ nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char
 	struct nam_rpc_catalog_entry request, found;
 	uint32_t bytes = sizeof(found), is;
 	int rc = entry_of(worker, kind, name, 0, &request);
+	bool twice;
 
 	if (rc)
 		return rc;
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_GET, &request,
-		sizeof(request), &found, &bytes); /* SUSPENDS */
+	rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, &request, sizeof(request), &found, &bytes,
+		&twice); /* SUSPENDS */
 	if (rc == -NAM_E_NOINDEX)
 		return absent(worker, kind, name);
 	if (rc)
@@ -210,6 +280,7 @@ nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn, void *arg)
 {
 	struct nam_rpc_catalog_list_request request = { .after = "" };
 	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
+	bool twice;
 	int rc;
 
 	if (!page)
@@ -217,8 +288,8 @@ nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn, void *arg)
 	do {
 		uint32_t bytes = NAM_RPC_BODY_MAX;
 
-		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
-			&request, sizeof(request), page, &bytes); /* SUSPENDS */
+		rc = nam__lead_call(worker, NAM_RPC_CATALOG_LIST, &request, sizeof(request), page,
+			&bytes, &twice); /* SUSPENDS */
 		if (!rc)
 			rc = page_tell(page, bytes, request.after, fn, arg);
 	} while (!rc && page->count);

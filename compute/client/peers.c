@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/hash/hash.h"
+#include "compute/remote/batch.h"
 #include "peers.h"
 
 #define UNIT_NS 10000u			/* before the first is known */
@@ -55,6 +56,7 @@ joined_raise(struct nam_worker *worker, uint64_t *ret_joined)
 		nam_batch_init(&batch, worker);
 		nam_batch_cas(&batch, at, NAM_META_JOINED_OFFSET - NAM_META_EPOCH_OFFSET, old,
 			((old >> 16) + 1) << 16 | highest, words);
+		nam__batch_alone(&batch);
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 		seen = *words;
 		*ret_joined = seen;
@@ -87,6 +89,8 @@ publish(struct nam_worker *worker, const struct nam_endpoint_name *front, uint64
 	nam_batch_init(&batch, worker);
 	nam_batch_write(&batch, names_at(client), client->id * (uint32_t)sizeof(*name), name,
 		sizeof(*name));
+	/* Its backup gets it as it becomes the lead: nam__name_publish_again(). */
+	nam__batch_alone(&batch);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_buffer_give(worker, name, sizeof(*name));
 	return rc ?: joined_raise(worker, ret_joined); /* SUSPENDS */
@@ -115,6 +119,22 @@ nam__peers_withdraw(struct nam_worker *worker)
 	/* If it fails, server 0 is gone, and the client with it. */
 	if (was && publish(worker, next ? &name : NULL, &joined)) /* SUSPENDS */
 		return;
+}
+
+void
+nam__name_publish_again(struct nam_client *client)
+{
+	struct nam_endpoint_name name;
+	uint64_t joined;
+	bool has;
+
+	pthread_mutex_lock(&client->mutex);
+	has = client->front;
+	if (has)
+		name = client->front->peers->name;
+	pthread_mutex_unlock(&client->mutex);
+	if (has)
+		(void)!publish(client->epoch_worker, &name, &joined); /* SUSPENDS */
 }
 
 void

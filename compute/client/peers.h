@@ -46,6 +46,8 @@ NAM_FIBER_FN int nam__peers_open(struct nam_worker *worker, void (*arrived)(stru
 	struct nam__completion *, const struct nam_wc *)) NAM_MUST_CHECK;
 /* The client's name becomes another worker's, or ends.  Cost: 1 WRITE, if it was this one's. */
 NAM_FIBER_FN void nam__peers_withdraw(struct nam_worker *worker);
+/* The epoch thread: at the backup that has become the lead.  Cost: 1 WRITE, if there is one. */
+NAM_FIBER_FN void nam__name_publish_again(struct nam_client *client);
 void nam__peers_close(struct nam_worker *worker);
 
 /*

@@ -322,8 +322,10 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 		if (is_member(asked, member)) {
 			asked->status.id = member->id;
 			asked->status.member = states[member->state];
-			(void)snprintf(asked->status.backup, sizeof(asked->status.backup), "%s",
-				member->backup_address);
+			/* C33: until then the lead's does not count. */
+			if (member->id != view->head.lead || member->known)
+				(void)snprintf(asked->status.backup, sizeof(asked->status.backup),
+					"%s", member->backup_address);
 			if (member->id == view->head.lead)
 				asked->status.replicas = view->head.backups + 1u;
 		}

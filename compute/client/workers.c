@@ -200,6 +200,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 	if (!rc)
 		rc = welcome_take(client, server, &reply, diag);
 	worker->answering[slot].boot = server->boot;
+	worker->answering[slot].entered = false;
 	if (!rc && (wire.flags & NAM_HELLO_MAILBOX) &&
 		nam__client_mailbox_welcome(worker->mailboxes[slot], worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "

@@ -15,6 +15,14 @@ void nam__batch_post(struct nam_batch *batch);
 void nam__batch_lock_cas(struct nam_batch *batch, struct nam_gaddr at, uint64_t compare,
 	uint64_t swap, uint64_t *local_old);
 
+/* The last request is for the member alone: its backup gets that otherwise, or not (C33). */
+static inline void
+nam__batch_alone(struct nam_batch *batch)
+{
+	if (batch->count)
+		batch->wrs[batch->count - 1].hint = NAM_WR_LOCK;
+}
+
 /*
  * nam_batch_cas() of a word that means something (C31), of which a backup decides.
  *

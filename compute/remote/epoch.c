@@ -24,6 +24,7 @@
 
 #include "compute/auth/credentials.h"
 #include "compute/client/peers.h"
+#include "compute/remote/batch.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/forget.h"
 
@@ -234,6 +235,8 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 		nam_batch_init(&batch, client->epoch_worker);
 		nam_batch_write(&batch, client->epoch_slots, 8u * client->id,
 			client->epoch_buffer, 8);
+		/* C33: its backup gets it with the session; and this thread waits for no backup. */
+		nam__batch_alone(&batch);
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 	}
 	if (!rc)

@@ -101,6 +101,10 @@ nam__epoch_unpin(struct nam_worker *worker, uint64_t epoch)
 		memory_order_release);
 }
 
+/* remote.c: a FETCH_ADD of the epoch word.  Cost: 1 round trip. */
+NAM_FIBER_FN int nam__epoch_add(struct nam_worker *worker, uint64_t add,
+	uint64_t *ret_old) NAM_MUST_CHECK;
+
 /* After a pin: requests that follow do not pass a gate that is closed (C28). */
 static inline void
 nam__gates_see(struct nam_worker *worker)

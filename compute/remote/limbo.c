@@ -166,7 +166,7 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 
 	if (limbo->labelled == upto || limbo->holds)
 		return 0;
-	rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1, &epoch); /* SUSPENDS */
+	rc = nam__epoch_add(worker, 1, &epoch); /* SUSPENDS */
 	if (rc)
 		return rc;
 	for (; limbo->labelled < upto; limbo->labelled++) {

@@ -19,6 +19,7 @@
 
 #include "compute/view/presence.h"
 #include "compute/backup/again.h"
+#include "epoch.h"
 #include "lock_slot.h"
 
 /* For a slot that another thread's task has; one of this thread wakes its waiters. */
@@ -491,8 +492,7 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 				nam__lock_blame(worker, attempt->at, &holder);
 	}
 	/* C25: if the client that is waited for is stopped, its epoch slot is old from now on. */
-	raise_rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
-		&seen); /* SUSPENDS */
+	raise_rc = nam__epoch_add(worker, 1, &seen); /* SUSPENDS */
 	if (raise_rc || rc == -NAM_E_LOCK_TIMEOUT)
 		return raise_rc ? raise_rc : rc;
 	return nam__lock_blame(worker, attempt->at, &holder);

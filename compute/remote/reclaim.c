@@ -155,13 +155,11 @@ generation_begin(struct nam_worker *worker, struct nam_diag *why)
 	uint64_t patience_ns = round_ns(worker->client), word, oldest;
 	uint64_t deadline = nam_now_ns() + patience_ns;
 	uint16_t client;
-	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
-		&word); /* SUSPENDS */
+	int rc = nam__epoch_add(worker, NAM_EPOCH_GENERATION, &word); /* SUSPENDS */
 
 	/* 0 is for clusters in which no block has changed its stride: nam__generation(). */
 	if (!rc && !((word + NAM_EPOCH_GENERATION) / NAM_EPOCH_GENERATION))
-		rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
-			&word); /* SUSPENDS */
+		rc = nam__epoch_add(worker, NAM_EPOCH_GENERATION, &word); /* SUSPENDS */
 	nam_race_point("reclaim.generation");
 	while (!rc && NAM_GUARD(FORGET_WAIT)) {
 		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */

@@ -580,6 +580,14 @@ nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add
 	return atomic_await(worker, NAM_WR_FETCH_ADD, 0, at, 0, add, 0, ret_old); /* SUSPENDS */
 }
 
+/* C33: at the lead alone.  Its backup gets a later epoch when it becomes the lead. */
+int
+nam__epoch_add(struct nam_worker *worker, uint64_t add, uint64_t *ret_old)
+{
+	return atomic_await(worker, NAM_WR_FETCH_ADD, NAM_WR_LOCK, worker->client->epoch_word, 0,
+		add, 0, ret_old); /* SUSPENDS */
+}
+
 /* ---- rolling window ----------------------------------------------------------------------- */
 
 static inline int

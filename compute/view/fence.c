@@ -128,13 +128,18 @@ process_close(const struct fencing *f, const char *address, uint32_t slot, struc
 	return rc;
 }
 
-/* And its backup: its number in the view, or its slot. */
+/*
+ * And its backup: its number in the view, or its slot.
+ *
+ * @asked	the member itself was asked
+ */
 NAM_FIBER_FN static int
-member_close(const struct fencing *f, uint32_t number, struct nam_diag *diag)
+member_close(const struct fencing *f, uint32_t number, bool asked, struct nam_diag *diag)
 {
 	const struct nam_view_member *member = f->view ? &f->view->members[number] : NULL;
 	bool backed = member ? member->backup != 0 : nam__is_backed(f->worker->client, number);
-	int rc = process_close(f, member ? member->address : NULL, number, diag); /* SUSPENDS */
+	int rc = asked ? 0 : process_close(f, member ? member->address : NULL, number,
+		diag); /* SUSPENDS */
 
 	if ((rc && rc != -EAGAIN) || !backed)
 		return rc;
@@ -163,13 +168,30 @@ close_round(struct fencing *f, struct nam_diag *diag)
 	memcpy(f->request.voucher, reply.voucher, reply.voucher_bytes);
 	f->request.voucher_bytes = reply.voucher_bytes;
 	for (uint32_t i = 0; i < count; i++) {
-		int one = i == lead ? 0 : member_close(f, i, diag); /* SUSPENDS */
+		int one = member_close(f, i, i == lead, diag); /* SUSPENDS */
 
 		if (one && one != -EAGAIN)
 			return one;
 		rc = rc ? rc : one;
 	}
 	return rc;
+}
+
+/* C33: otherwise the lead's backup would fence the client once more.  That does no harm. */
+NAM_FIBER_FN static void
+backup_tell(const struct fencing *f, const struct asked *request)
+{
+	const struct nam_client *client = f->worker->client;
+	uint32_t slot = client->catalog_slot;
+	struct answered reply;
+	struct nam_diag diag;
+
+	if (f->view && f->view->members[0].backup)
+		(void)!close_anew(&client->options, f->view->members[0].backup_address, request,
+			&diag); /* SUSPENDS */
+	else if (!f->view && nam__is_backed(client, slot) &&
+		f->worker->qps[nam__backup_slot(slot)])
+		(void)!ask(f->worker, nam__backup_slot(slot), request, &reply); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
@@ -184,6 +206,8 @@ publish(struct fencing *f, uint64_t view)
 	rc = ask(f->worker, f->worker->client->catalog_slot, &request, &reply); /* SUSPENDS */
 	if (!rc)
 		f->state = reply.is.state;
+	if (!rc && f->state == NAM_CLIENT_DEAD)
+		backup_tell(f, &request); /* SUSPENDS */
 	return rc;
 }
 

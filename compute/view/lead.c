@@ -51,6 +51,7 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 {
 	const char *address = client->servers[slot].address;
 	struct nam__cluster_view *copy;
+	struct nam_view_member member;
 	struct nam_diag ended;
 	int rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
 
@@ -58,12 +59,22 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
 			"view: %s", address, nam_err_text(rc));
 	/* C20: the members of two views have no memory server in common. */
-	if (copy->head.number && copy->head.lead_boot != lead_boot && NAM_GUARD(VIEW_BOOT) &&
-		!nam__member_look(&client->options, copy->members[0].address, 0,
-			copy->head.lead_boot, &ended))
+	member = copy->members[0];
+	nam__member_to_ask(&member);
+	/* C33: its lead has ended, and has a backup. */
+	if (copy->head.number && copy->head.lead_boot != lead_boot && member.known &&
+		member.backup != lead_boot && NAM_GUARD(VIEW_BOOT) && !nam__member_look(
+			&client->options, member.backup_address, 0, member.backup, &ended))
+		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to a "
+			"cluster whose lead ended, and the backup of that, at %s, becomes the "
+			"lead; leave out the one at %s, which was started anew", address,
+			member.backup_address, lead);
+	else if (copy->head.number && copy->head.lead_boot != lead_boot && NAM_GUARD(VIEW_BOOT) &&
+		!nam__member_look(&client->options, member.address, 0, copy->head.lead_boot,
+			&ended))
 		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to the "
 			"cluster of the memory server at %s, which is another one than that of the "
-			"one at %s; restart it to use it here", address, copy->members[0].address,
+			"one at %s; restart it to use it here", address, member.address,
 			lead);
 	if (!rc && ret_copy)
 		*ret_copy = copy;
@@ -115,35 +126,56 @@ leads(struct nam_client *client, uint64_t lead_boot, const struct nam__server *s
 	return has;
 }
 
-/* If the memory server at a seed's address is the lead, or has a copy of the view: the lead. */
+/* The lead that a copy names, if it lives and the seed belongs to its cluster. */
 NAM_FIBER_FN static int
-lead_ask(const struct nam_client_options *options, const char *address,
+copy_ask(const struct nam_client_options *options, const struct nam__cluster_view *copy,
+	const struct nam__server *seed, struct nam_client **ret_lead, struct nam_diag *diag)
+{
+	struct nam_view_member lead = copy->members[0];
+	struct nam_client *client;
+	int rc;
+
+	nam__member_to_ask(&lead);
+	rc = nam__prober_open(options, lead.address, 0, false, &client, diag);
+	if (rc)
+		return rc;
+	if (leads(client, copy->head.lead_boot, seed)) /* SUSPENDS */
+		*ret_lead = client;
+	else
+		nam__client_free(client);
+	return 0;
+}
+
+/*
+ * If the memory server at a seed's address is the lead, or has a copy of the view: the lead.
+ *
+ * @ret_fresh	it is that by its id alone: it has no view, and may have been started anew
+ */
+NAM_FIBER_FN static int
+lead_ask(const struct nam_client_options *options, const char *address, bool *ret_fresh,
 	struct nam_client **ret_lead, struct nam_diag *diag)
 {
-	struct nam_client *seed, *client;
+	struct nam_client *seed;
 	struct nam__cluster_view *copy;
 	int rc = nam__prober_open(options, address, 0, false, &seed, diag);
 
 	if (rc)
 		return rc;
-	if (!seed->servers[0].id) {
-		*ret_lead = seed;
-		return 0;
-	}
 	rc = nam__cluster_view_get(seed->epoch_worker, 0, &copy); /* SUSPENDS */
 	if (rc) {
 		nam__client_free(seed);
 		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
 			"view: %s", address, nam_err_text(rc));
 	}
-	if (copy->head.number)
-		rc = nam__prober_open(options, copy->members[0].address, 0, false, &client, diag);
-	if (!rc && copy->head.number) {
-		if (leads(client, copy->head.lead_boot, &seed->servers[0])) /* SUSPENDS */
-			*ret_lead = client;
-		else
-			nam__client_free(client);
+	*ret_fresh = !copy->head.number;
+	if (!seed->servers[0].id && (*ret_fresh ||
+			copy->head.lead_boot == seed->servers[0].boot)) {
+		*ret_lead = seed;
+		free(copy);
+		return 0;
 	}
+	if (copy->head.number)
+		rc = copy_ask(options, copy, &seed->servers[0], ret_lead, diag); /* SUSPENDS */
 	nam__client_free(seed);
 	free(copy);
 	return rc;
@@ -153,19 +185,27 @@ int
 nam__lead_find(const struct nam_client_options *options, const struct nam_cluster *seeds,
 	const char *last, struct nam_client **ret_lead, struct nam_diag *diag)
 {
-	struct nam_client *lead = NULL;
+	struct nam_client *lead = NULL, *fresh = NULL;
 	int rc = 0, failed = 0;
 
 	for (uint32_t i = 0; i < 2 * seeds->count && !lead; i++) {
 		const char *seed = seeds->servers[i % seeds->count].listen;
+		bool is_fresh = false;
 
 		if ((i >= seeds->count) != (last && !strcmp(seed, last)))
 			continue;
-		rc = lead_ask(options, seed, &lead, diag); /* SUSPENDS */
+		rc = lead_ask(options, seed, &is_fresh, &lead, diag); /* SUSPENDS */
 		failed = rc ? rc : failed;
+		/* C33: others may know the backup that has its place. */
+		if (lead && is_fresh && !fresh) {
+			fresh = lead;
+			lead = NULL;
+		}
 	}
-	if (lead) {
-		*ret_lead = lead;
+	if (lead && fresh)
+		nam__client_free(fresh);
+	if (lead || fresh) {
+		*ret_lead = lead ?: fresh;
 		return 0;
 	}
 	return failed ? failed : nam_diag_set(diag, -NAM_E_CLUSTER,
@@ -173,21 +213,39 @@ nam__lead_find(const struct nam_client_options *options, const struct nam_cluste
 		"that one is; name it", seeds->count);
 }
 
+/* Only if the process with that boot is there.  0 also if it has a later one. */
+NAM_FIBER_FN static int
+copy_send(const struct nam_client_options *options, const char *address, uint64_t boot,
+	const struct nam__cluster_view *view)
+{
+	struct nam_client *client;
+	struct nam_diag diag;
+	int rc = nam__prober_open(options, address, COPY_PATIENCE_MS, false, &client, &diag);
+
+	if (rc)
+		return rc;
+	if (client->servers[0].boot == boot)
+		rc = nam__cluster_view_copy(client->epoch_worker, 0, view); /* SUSPENDS */
+	nam__client_free(client);
+	return rc == -NAM_E_VIEW ? 0 : rc;
+}
+
+int
+nam__lead_copy_send(const struct nam_client_options *options, const struct nam__cluster_view *view)
+{
+	const struct nam_view_member *lead = &view->members[0];
+
+	return lead->backup && lead->state != NAM_VIEW_PROMOTING ? copy_send(options,
+		lead->backup_address, lead->backup, view) : 0; /* SUSPENDS */
+}
+
 void
 nam__copies_send(const struct nam_client_options *options, const struct nam__cluster_view *view)
 {
-	for (uint32_t i = 1; i < view->head.count; i++) {
-		struct nam_client *client;
-		struct nam_diag diag;
-
-		if (nam__prober_open(options, view->members[i].address, COPY_PATIENCE_MS, false,
-			&client, &diag))
-			continue;
-		if (client->servers[0].boot == view->members[i].boot)
-			(void)!nam__cluster_view_copy(client->epoch_worker, 0,
-				view); /* SUSPENDS */
-		nam__client_free(client);
-	}
+	(void)!nam__lead_copy_send(options, view); /* SUSPENDS */
+	for (uint32_t i = 1; i < view->head.count; i++)
+		(void)!copy_send(options, view->members[i].address, view->members[i].boot,
+			view); /* SUSPENDS */
 }
 
 const struct nam_view_member *

@@ -50,7 +50,13 @@ NAM_FIBER_FN int nam__lead_find(const struct nam_client_options *options,
 	const struct nam_cluster *seeds, const char *last, struct nam_client **ret_lead,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* To all other members.  A lost copy does no harm: another one knows where the lead is. */
+/*
+ * To the lead's backup, if it has one: clients do not install a view that the backup lacks.  0: it
+ * has that view, or a later one; or there is no such process.
+ */
+NAM_FIBER_FN int nam__lead_copy_send(const struct nam_client_options *options,
+	const struct nam__cluster_view *view) NAM_MUST_CHECK;
+/* And to all other members.  A lost copy does no harm: another one knows where the lead is. */
 NAM_FIBER_FN void nam__copies_send(const struct nam_client_options *options,
 	const struct nam__cluster_view *view);
 

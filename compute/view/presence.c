@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "compute/backup/backed.h"
 #include "compute/worker/worker.h"
 
 int
@@ -16,8 +17,9 @@ nam__client_voucher_ask(struct nam_worker *worker, uint16_t id, uint16_t incarna
 		uint8_t voucher[NAM_VOUCHER_BYTES];
 	} reply = { .voucher = { 0 } };
 	uint32_t bytes = sizeof(reply);
-	int rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CLIENT_STATE, &request,
-		sizeof(request), &reply, &bytes); /* SUSPENDS */
+	bool twice;
+	int rc = nam__lead_call(worker, NAM_RPC_CLIENT_STATE, &request, sizeof(request), &reply,
+		&bytes, &twice); /* SUSPENDS */
 
 	if (rc)
 		return rc;

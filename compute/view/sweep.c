@@ -163,8 +163,7 @@ operations_wait(struct nam_worker *worker, struct nam_diag *diag)
 	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
 	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS, label, oldest;
 	uint16_t client;
-	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1,
-		&label); /* SUSPENDS */
+	int rc = nam__epoch_add(worker, 1, &label); /* SUSPENDS */
 
 	while (!rc) {
 		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
@@ -460,8 +459,7 @@ nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept, struct na
 	diag->text[0] = '\0';
 	/* Clients that know an address may be looking at the block yet. */
 	if (!sweep->dry)
-		rc = nam_fetch_add_await(sweep->worker, sweep->worker->client->epoch_word, 1,
-			&request->label); /* SUSPENDS */
+		rc = nam__epoch_add(sweep->worker, 1, &request->label); /* SUSPENDS */
 	if (!rc)
 		rc = ask_all(sweep, request, ret_swept, diag); /* SUSPENDS */
 	return explain(sweep, rc, diag);

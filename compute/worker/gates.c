@@ -42,6 +42,12 @@ nam__gate_is_of(const struct nam_client *client, uint32_t slot)
 	return nam__gate_slot(turn_of(client)) == slot;
 }
 
+bool
+nam__gate_passes(const struct nam_worker *worker, uint32_t slot)
+{
+	return worker == worker->client->epoch_worker && slot == worker->client->catalog_slot;
+}
+
 void
 nam__gate_close(struct nam_client *client, uint32_t slot)
 {
@@ -156,6 +162,10 @@ nam__gates_step(struct nam_worker *worker)
 	}
 	if (slot == NAM__GATES_OPEN)
 		return;
+	if (nam__gate_passes(worker, slot)) {
+		gate->slot = NAM__GATES_OPEN;
+		return;
+	}
 	/* It may post a request behind all others. */
 	if (atomic_load_explicit(&gate->quiet, memory_order_relaxed) != now &&
 		!nam__mirror_holds(&worker->mirror, slot) && worker->ops->drain(worker, slot))

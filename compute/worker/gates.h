@@ -41,6 +41,11 @@ void nam__gate_close(struct nam_client *client, uint32_t slot);
  * before the gate opens.
  */
 bool nam__gate_is_quiet(struct nam_client *client);
+/*
+ * Whether the worker asks the lead in that slot behind its gate, too: the epoch thread's does.  The
+ * lead gets a backup only, and what the thread changes there, the client brings to the backup.
+ */
+bool nam__gate_passes(const struct nam_worker *worker, uint32_t slot);
 /* Whether it is this slot's that is closed. */
 bool nam__gate_is_of(const struct nam_client *client, uint32_t slot);
 /* The worker's connection in that slot, which it has, ends. */

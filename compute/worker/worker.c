@@ -162,8 +162,8 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 	/* The view says what becomes of a member with a backup, and of a backup. */
 	if (worker->answering[slot].boot != server->boot || server->backup || server->stands_by)
 		return;
-	/* So it does behind a gate: the member may have got a backup. */
-	if (nam__gate_is_of(worker->client, slot)) {
+	/* So it does behind a gate: the member may have got a backup.  Without a lead none does. */
+	if (nam__gate_is_of(worker->client, slot) && slot != worker->client->catalog_slot) {
 		atomic_compare_exchange_strong(&server->ended_behind_gate, &none, status);
 		if (nam__gate_is_of(worker->client, slot))
 			return;
@@ -301,7 +301,7 @@ gate_await(struct nam_worker *worker, uint32_t slot)
 
 	for (;;) {
 		nam__gates_step(worker);
-		if (nam__gate_slot(worker->gate.turn) != slot)
+		if (nam__gate_slot(worker->gate.turn) != slot || nam__gate_passes(worker, slot))
 			return 0;
 		if (atomic_load_explicit(&client->servers[client->catalog_slot].lost,
 			    memory_order_acquire))

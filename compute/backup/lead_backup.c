@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lead_backup.c -- see lead_backup.h. */
+#include "lead_backup.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backups.h"
+#include "common/guard.h"
+#include "common/race.h"
+#include "compute/client/cluster_view.h"
+#include "compute/client/peers.h"
+#include "compute/rpc/call.h"
+
+#define GIVE_UP_FACTOR 4u		/* times timeout_ms, without a lead and a backup */
+
+/* ---- being registered ------------------------------------------------------------------------ */
+
+/* The latest epoch that an operation of this client may know, or its slot may get. */
+static uint64_t
+epoch_known(const struct nam_client *client)
+{
+	uint64_t local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
+
+	return client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
+}
+
+NAM_FIBER_FN static int
+enter(struct nam_client *client, uint32_t slot, uint64_t number, struct nam_diag *diag)
+{
+	struct nam_worker *worker = client->epoch_worker;
+	struct nam_rpc_register_request request = {
+		.pid = (uint64_t)getpid(),
+		.view = number,
+		.acknowledged = number,
+		.client_id = client->id,
+		.incarnation = client->incarnation,
+		.slot = client->published_epoch,
+		/* C33: slots and labels are compared with each other. */
+		.epoch = NAM_GUARD(LEAD_EPOCH) ? epoch_known(client) : 0,
+	};
+	struct {
+		struct nam_rpc_register_reply is;
+		uint8_t voucher[NAM_VOUCHER_BYTES];
+	} reply;
+	uint32_t bytes = sizeof(reply);
+	int rc = worker->qps[slot] ? 0 : nam__worker_connect(worker, slot, diag);
+
+	memcpy(request.name, client->name, sizeof(request.name));
+	if (!rc)
+		rc = nam_rpc_call(worker, slot, NAM_RPC_REGISTER, &request, sizeof(request),
+			&reply, &bytes); /* SUSPENDS */
+	if (!rc && (bytes < sizeof(reply.is) || reply.is.client_id != client->id ||
+			reply.is.epoch_word != client->epoch_word.raw))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	worker->answering[slot].entered = !rc;
+	return rc;
+}
+
+int
+nam__lead_backup_enter(struct nam_client *client, uint32_t slot, uint64_t number,
+	const struct nam__cluster_view *view, struct nam_diag *diag)
+{
+	int rc = enter(client, slot, number, diag); /* SUSPENDS */
+
+	if (rc == -NAM_E_VIEW && view && !nam__cluster_view_copy(client->epoch_worker, slot,
+			view)) /* SUSPENDS */
+		rc = enter(client, slot, number, diag); /* SUSPENDS */
+	if (rc && rc != -NAM_E_VIEW && !diag->text[0])
+		return nam_diag_set(diag, rc, "registering with the backup of the lead at %s: %s",
+			client->servers[slot].address, nam_err_text(rc));
+	return rc;
+}
+
+int
+nam__lead_backup_has(struct nam_client *client, const struct nam__cluster_view *view)
+{
+	const struct nam__server *server = &client->servers[client->catalog_slot];
+	uint32_t at = nam__backup_slot(client->catalog_slot);
+	struct nam_worker *worker = client->epoch_worker;
+	int rc;
+
+	/* C33.  The first one is entered before anything of this view is installed. */
+	if (client->lead_slot != client->catalog_slot || !server->backup ||
+		server->backup != view->members[0].backup || !NAM_GUARD(LEAD_VIEW))
+		return 0;
+	if (!worker->qps[at] || !worker->answering[at].entered)
+		return -NAM_E_VIEW;
+	rc = nam__cluster_view_ack(worker, at, view->head.number); /* SUSPENDS */
+	/* Its author sends it, unless that has ended.  With keys, only an admin's copy is taken. */
+	if (rc == -NAM_E_VIEW && !nam__cluster_view_copy(worker, at, view)) /* SUSPENDS */
+		rc = nam__cluster_view_ack(worker, at, view->head.number); /* SUSPENDS */
+	/* If it has ended, a view without it comes soon. */
+	return nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ? -NAM_E_VIEW : rc;
+}
+
+/* ---- the lead has ended ---------------------------------------------------------------------- */
+
+/* This client's own connection to it has, and there is no other one to the same process. */
+static bool
+has_ended(const struct nam_client *client)
+{
+	const struct nam_worker *worker = client->epoch_worker;
+	uint32_t slot = client->catalog_slot;
+
+	return !worker->qps[slot] &&
+		worker->answering[slot].ended_boot == client->servers[slot].boot;
+}
+
+/* Neither leads for long: what the lead had is lost for this client. */
+static void
+give_up(struct nam_client *client, uint64_t now)
+{
+	int none = 0;
+
+	if (now - client->lead_gone_ns > GIVE_UP_FACTOR * client->options.timeout_ms * 1000000ull)
+		atomic_compare_exchange_strong(&client->servers[client->catalog_slot].lost, &none,
+			-NAM_E_FABRIC_PEER_DEAD);
+}
+
+/* C21: the memory servers have fenced it. */
+static void
+fenced_set(struct nam_client *client)
+{
+	int none = 0;
+
+	atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
+	atomic_compare_exchange_strong(&client->servers[client->catalog_slot].lost, &none,
+		-NAM_E_FABRIC_FENCED);
+}
+
+/* The session there is as good as the one at the lead: without it the backup fences the client. */
+NAM_FIBER_FN static void
+session_keep(struct nam_client *client, uint32_t at, uint64_t now)
+{
+	const struct nam_worker *worker = client->epoch_worker;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if ((worker->qps[at] && worker->answering[at].entered) || now < client->lead_retry_ns)
+		return;
+	rc = nam__lead_backup_enter(client, at, client->view_seen, NULL, &diag); /* SUSPENDS */
+	if (rc == -NAM_E_FENCED || rc == -NAM_E_FABRIC_FENCED)
+		fenced_set(client);
+	if (rc)
+		client->lead_retry_ns = nam__retry_at_ns(now);
+}
+
+uint64_t
+nam__lead_look(struct nam_client *client, uint64_t number)
+{
+	uint32_t at = nam__backup_slot(client->catalog_slot);
+	uint64_t now = nam_now_ns();
+	struct nam__cluster_view *view;
+	int rc;
+
+	if (!nam__is_backed(client, client->catalog_slot))
+		return number;
+	session_keep(client, at, now); /* SUSPENDS */
+	if (client->lead_slot == client->catalog_slot && !has_ended(client)) {
+		client->lead_gone_ns = 0;
+		return number;
+	}
+	client->lead_gone_ns = client->lead_gone_ns ?: now;
+	rc = client->epoch_worker->qps[at] ? nam__cluster_view_get(client->epoch_worker, at,
+		&view) : -NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
+	if (rc) {
+		give_up(client, nam_now_ns());
+		return number;
+	}
+	if (view->head.lead_boot == client->servers[at].boot) {
+		client->lead_slot = at;
+		client->lead_gone_ns = now;
+		number = view->head.number;
+	} else {
+		give_up(client, now);
+	}
+	free(view);
+	return number;
+}
+
+int
+nam__lead_return(struct nam_client *client, const struct nam_view_member *lead, uint64_t number)
+{
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if (client->lead_slot == client->catalog_slot || lead->state == NAM_VIEW_PROMOTING ||
+		lead->boot != client->servers[client->catalog_slot].boot)
+		return 0;
+	rc = nam__lead_backup_enter(client, client->catalog_slot, number, NULL,
+		&diag); /* SUSPENDS */
+	if (rc == -NAM_E_FENCED || rc == -NAM_E_FABRIC_FENCED)
+		fenced_set(client);
+	if (rc)
+		return rc;
+	nam_race_point("lead.returned");
+	nam__worker_disconnect(client->epoch_worker, client->lead_slot);
+	client->lead_slot = client->catalog_slot;
+	client->lead_gone_ns = 0;
+	nam__name_publish_again(client); /* SUSPENDS */
+	return 0;
+}
