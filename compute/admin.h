@@ -118,7 +118,9 @@ int nam_server_back(const struct nam_client_options *options, const char *addres
  * nam_server_promote -- the process of member `id` has ended: its backup gets its place.
  *
  * Clients' requests wait until then, for timeout_ms at the most, and are carried out by the backup.
- * After a failure the same call goes on where this one ended.
+ * The backup of the lead, of id 0, becomes the lead.  The options have to name another memory
+ * server that knows the lead, or the backup.  After a failure the same call goes on where this one
+ * ended.
  *
  * Returns 0, or with a message in *diag: -NAM_E_CLUSTER: no such member, or it has no backup.
  * -NAM_E_VIEW, -NAM_E_FABRIC_TIMEOUT: it answers, or is silent; or a client has not acknowledged
@@ -136,7 +138,7 @@ int nam_server_unback(const struct nam_client_options *options, uint32_t id,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /**
- * nam_cluster_replicas -- each member's memory, but the lead's, is to have so many copies.
+ * nam_cluster_replicas -- each member's memory is to have so many copies.
  *
  * Stewards bring that about: they start backups in processes of other members that have enough
  * --spare, one after another, and again after a failure.  With 1 copy, this call takes all backups

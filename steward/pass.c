@@ -16,6 +16,7 @@
 #include "common/race.h"
 #include "compute/view/fence.h"
 #include "compute/view/lead.h"
+#include "compute/view/succession.h"
 #include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 #include "memserver/server.h"
@@ -326,8 +327,12 @@ copies_send(struct nam__steward *steward, struct nam__cluster_view *view)
 	const struct nam__cluster_view *copied = steward->copied;
 
 	if (!view->head.number || (copied && copied->head.lead_boot == view->head.lead_boot &&
-		copied->head.number == view->head.number))
+			copied->head.number == view->head.number)) {
+		/* C33: clients wait for that one, which may have been lost. */
+		if (view->acknowledged < view->head.number)
+			(void)!nam__lead_copy_send(steward->options, view); /* SUSPENDS */
 		return false;
+	}
 	left_out_tell(steward, view);
 	nam__copies_send(steward->options, view); /* SUSPENDS */
 	free(steward->copied);
@@ -364,6 +369,29 @@ change_find(struct nam__steward *steward, const struct nam__cluster_view *view,
 	return rc;
 }
 
+/* C33: a steward that does not lead knows the backup of the lead, too. */
+static void
+known_set(struct nam__steward *steward, struct nam__cluster_view *view)
+{
+	if (view && !view->head.number) {
+		free(view);
+		return;
+	}
+	free(steward->known);
+	steward->known = view;
+}
+
+NAM_FIBER_FN static int
+known_get(struct nam__steward *steward)
+{
+	struct nam__cluster_view *view;
+	int rc = nam__cluster_view_get(steward->lead->epoch_worker, 0, &view); /* SUSPENDS */
+
+	if (!rc)
+		known_set(steward, view);
+	return rc;
+}
+
 /* *ret_done: nothing is due, for now. */
 NAM_FIBER_FN static int
 round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool *ret_done,
@@ -387,8 +415,10 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	}
 	rc = change_find(steward, view, &what, &member); /* SUSPENDS */
 	*ret_done = !what;
-	if (!what && !rc && copies_send(steward, view)) /* SUSPENDS */
+	if (!what && !rc && copies_send(steward, view)) { /* SUSPENDS */
+		known_set(steward, NULL);
 		return 0;
+	}
 	if (what) {
 		nam_race_point("steward.decided");
 		rc = store->ops->change(store, worker, view, what, &member, diag); /* SUSPENDS */
@@ -400,7 +430,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 			(unsigned long long)view->head.number + 1, nam_rpc_view_changes[what],
 			member.id);
 	}
-	free(view);
+	known_set(steward, view);
 	return rc == -NAM_E_VIEW ? 0 : rc;
 }
 
@@ -412,20 +442,36 @@ lead_leave(struct nam__steward *steward)
 	steward->lead = NULL;
 }
 
+/* C33: or its backup becomes the lead, as it has ended. */
+NAM_FIBER_FN static int
+lead_open(struct nam__steward *steward, struct nam_diag *diag)
+{
+	struct nam__view_store *store = steward->store;
+	bool made;
+	int rc = nam__lead_open(steward->options, steward->seeds, store,
+		steward->known ?: steward->copied, &made, &steward->lead, diag); /* SUSPENDS */
+
+	if (made)
+		tell(steward, "succeeded", "address=%s", steward->lead->servers[0].address);
+	return rc;
+}
+
 /* Rounds until nothing is due. */
 NAM_FIBER_FN static int
-rounds_do(struct nam__steward *steward, struct nam__steward_passed *passed, struct nam_diag *diag)
+rounds_once(struct nam__steward *steward, struct nam__steward_passed *passed,
+	struct nam_diag *diag)
 {
 	bool done = false;
 	int rc = 0;
 
 	diag->text[0] = '\0';
 	if (!steward->lead)
-		rc = nam__lead_find(steward->options, steward->seeds, NULL, &steward->lead,
-			diag); /* SUSPENDS */
+		rc = lead_open(steward, diag); /* SUSPENDS */
 	if (!rc)
 		rc = lead(steward, diag); /* SUSPENDS */
 	nam_race_point("steward.leads");
+	if (!rc && !steward->store->term)
+		rc = known_get(steward); /* SUSPENDS */
 	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
 		rc = round_do(steward, passed, &done, diag); /* SUSPENDS */
 	if (rc == -NAM_E_TERM) {
@@ -441,6 +487,18 @@ rounds_do(struct nam__steward *steward, struct nam__steward_passed *passed, stru
 	}
 	passed->term = steward->store->term;
 	steward->passed_ns = nam_now_ns();
+	return rc;
+}
+
+/* If the lead has ended, and may be succeeded: once more. */
+NAM_FIBER_FN static int
+rounds_do(struct nam__steward *steward, struct nam__steward_passed *passed, struct nam_diag *diag)
+{
+	bool had_lead = steward->lead;
+	int rc = rounds_once(steward, passed, diag); /* SUSPENDS */
+
+	if (rc && had_lead && !steward->lead)
+		rc = rounds_once(steward, passed, diag); /* SUSPENDS */
 	return rc;
 }
 
@@ -487,6 +545,7 @@ nam__steward_end(struct nam__steward *steward)
 {
 	free(steward->copied);
 	steward->copied = NULL;
+	known_set(steward, NULL);
 	if (steward->lead && steward->store->term)
 		steward->store->ops->release(steward->store,
 			steward->lead->epoch_worker); /* SUSPENDS */

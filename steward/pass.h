@@ -25,6 +25,7 @@ struct nam__steward {
 		uint16_t client, incarnation;
 	} late;
 	struct nam__cluster_view *copied;	/* the view that members have copies of; or NULL */
+	struct nam__cluster_view *known;	/* a later one that was seen; or NULL */
 	uint16_t looked;		/* the member that was looked at last */
 	uint16_t watched;		/* likewise, of those with a backup */
 	uint64_t passed_ns;		/* when the last pass ended, also one within another */

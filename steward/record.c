@@ -44,6 +44,7 @@ members_equal(const struct nam_view_member *one, const struct nam_view_member *o
 	return one->id == other->id && one->state == other->state && one->boot == other->boot &&
 		one->memory == other->memory && one->since == other->since &&
 		one->renewed == other->renewed && one->backup == other->backup &&
+		one->known == other->known &&
 		!strcmp(one->address, other->address) &&
 		!strcmp(one->backup_address, other->backup_address);
 }
@@ -334,6 +335,48 @@ change(struct nam__view_store *store, struct nam_worker *worker,
 	return rc;
 }
 
+/* Decided before, and perhaps not installed. */
+static bool
+has_succeeded(const struct nam__cluster_view *view)
+{
+	return view->members[0].state == NAM_VIEW_PROMOTING &&
+		view->head.lead_boot == view->members[0].backup;
+}
+
+/*
+ * A decision of the record that no memory server knows has been seen by no client.  So only its
+ * number counts.
+ */
+static int
+succeed(struct nam__view_store *store, struct nam__cluster_view *view, struct nam_diag *diag)
+{
+	struct recorded *recorded = recorded_of(store);
+	struct nam__record record = { 0 };
+	int rc = record_read(recorded, &record, diag);
+
+	if (rc)
+		return rc;
+	if (record.view && has_succeeded(record.view) &&
+		record.view->head.number > view->head.number &&
+		record.view->members[0].boot == view->members[0].boot) {
+		view->head = record.view->head;
+		memcpy(view->members, record.view->members,
+			view->head.count * sizeof(view->members[0]));
+		free(record.view);
+		return 0;
+	}
+	record.change = NAM_RPC_VIEW_PROMOTE;
+	record.member = view->members[0];
+	if (record.view && record.view->head.number > view->head.number)
+		view->head.number = record.view->head.number;
+	if (store->term > view->head.term)
+		view->head.term = store->term;
+	rc = view_change(view, record.change, &record.member);
+	free(record.view);
+	record.view = view;
+	return rc ?: record_write(recorded, &record, diag);
+}
+
 static int
 acquire(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag *diag)
 {
@@ -389,6 +432,7 @@ close(struct nam__view_store *store)
 static const struct nam__view_store_ops ops = {
 	.get = get,
 	.change = change,
+	.succeed = succeed,
 	.acquire = acquire,
 	.renew = renew,
 	.release = release,

@@ -45,6 +45,8 @@ member_print(const struct nam_view_member *member)
 	if (member->backup) {
 		boot_print(object, "backup", member->backup);
 		cJSON_AddStringToObject(object, "backup_address", member->backup_address);
+		if (member->known)
+			cJSON_AddNumberToObject(object, "known", member->known);
 	}
 	return object;
 }
@@ -135,6 +137,7 @@ backup_parse(const cJSON *object, struct nam_view_member *ret)
 		!boot_parse(object, "backup", &ret->backup))
 		return false;
 	memcpy(ret->backup_address, address, strlen(address) + 1);
+	ret->known = cJSON_HasObjectItem(object, "known") != 0;
 	return true;
 }
 
@@ -156,7 +159,7 @@ member_parse(const cJSON *object, struct nam_view_member *ret)
 	if (cJSON_HasObjectItem(object, "memory") && !boot_parse(object, "memory", &ret->memory))
 		return false;
 	ret->id = (uint16_t)id;
-	ret->wanted = (uint32_t)wanted;
+	ret->wanted = (uint16_t)wanted;
 	ret->state = word_parse(object, "state", states);
 	memcpy(ret->address, address, strlen(address) + 1);
 	return ret->state != 0 && backup_parse(object, ret);

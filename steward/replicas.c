@@ -71,8 +71,10 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 		member->boot = member->backup;
 		return NAM_RPC_VIEW_UNBACKED;
 	}
+	if (!member->id && !member->known && view->acknowledged >= view->head.number)
+		return NAM_RPC_VIEW_UP;
 	/* A promotion cannot be given up, so the backup has to answer. */
-	return member_rc == -ENOENT && !backup_rc ? NAM_RPC_VIEW_PROMOTE : 0;
+	return member->id && member_rc == -ENOENT && !backup_rc ? NAM_RPC_VIEW_PROMOTE : 0;
 }
 
 /* One gate at a time is closed: a member that joins or moves is given up before. */
@@ -98,11 +100,20 @@ nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *v
 	enum nam_rpc_view_change what = 0;
 	bool silent = false;
 
+	/* C33: before that, clients acknowledge nothing. */
+	*ret_member = view->members[0];
+	if (count && ret_member->backup && ret_member->state == NAM_VIEW_UP &&
+		look(steward, ret_member->backup_address, 0, ret_member->backup,
+			&silent) == -ENOENT) {
+		ret_member->boot = ret_member->backup;
+		return NAM_RPC_VIEW_UNBACKED;
+	}
 	/* Clients wait for that one. */
 	if (promoting) {
 		*ret_member = *promoting;
 		return due(steward, view, ret_member, &silent);
 	}
+	silent = false;
 	/* By turns, as one that is silent ends the looks of a pass. */
 	while (first < count && view->members[first].id <= steward->watched)
 		first++;
@@ -142,7 +153,7 @@ lacking_find(const struct nam__steward *steward, const struct nam__cluster_view 
 	for (uint32_t i = 0; i < view->head.count; i++) {
 		const struct nam_view_member *member = &view->members[i];
 
-		if (member->id == view->head.lead || member->backup)
+		if (member->backup)
 			continue;
 		if (member->id > steward->lacking.id)
 			return member;

@@ -41,7 +41,9 @@ nam__changer_take(struct nam__changer *changer)
 			changer->lead->servers[0].address, nam_err_text(rc));
 	if (changer->changed)
 		nam__copies_send(changer->options, changer->view); /* SUSPENDS */
-	changer->changed = false;
+	else if (changer->changed_for_lead)
+		(void)!nam__lead_copy_send(changer->options, changer->view); /* SUSPENDS */
+	changer->changed = changer->changed_for_lead = false;
 	return 0;
 }
 

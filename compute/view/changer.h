@@ -13,7 +13,8 @@ struct nam__changer {
 	struct nam_diag *diag;
 	struct nam_client *lead;	/* asks it */
 	struct nam__cluster_view *view;	/* in force; asked last */
-	bool changed;			/* the copies are of an earlier view */
+	bool changed;			/* the copies are of an earlier view; */
+	bool changed_for_lead;		/* only that of the lead's backup matters */
 };
 
 NAM_FIBER_FN int nam__changer_ask(struct nam__changer *changer) NAM_MUST_CHECK;

@@ -50,6 +50,17 @@ change(struct nam__view_store *store, struct nam_worker *lead, const struct nam_
 		&head), diag); /* SUSPENDS */
 }
 
+/* The backup decides: it takes one view only that is next to its own. */
+static int
+succeed(struct nam__view_store *store, struct nam__cluster_view *view, struct nam_diag *diag)
+{
+	const struct nam_view_member lead = view->members[0];
+
+	(void)store;
+	(void)diag;
+	return nam_view_change(&view->head, view->members, NAM_RPC_VIEW_PROMOTE, &lead);
+}
+
 NAM_FIBER_FN static int
 acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
 {
@@ -92,6 +103,7 @@ close(struct nam__view_store *store)
 static const struct nam__view_store_ops ops = {
 	.get = get,
 	.change = change,
+	.succeed = succeed,
 	.acquire = acquire,
 	.renew = renew,
 	.release = release,

@@ -31,6 +31,14 @@ struct nam__view_store_ops {
 	int (*change)(struct nam__view_store *store, struct nam_worker *lead,
 		const struct nam__cluster_view *view, enum nam_rpc_view_change what,
 		const struct nam_view_member *member, struct nam_diag *diag);
+	/*
+	 * The lead has ended, and its backup, which is known, becomes the lead: in that view, which
+	 * is to be installed there.  -NAM_E_VIEW: others decide; try again.
+	 *
+	 * @view	the newest that any memory server has; out: the next one
+	 */
+	int (*succeed)(struct nam__view_store *store, struct nam__cluster_view *view,
+		struct nam_diag *diag);
 	/* Sets `term`.  -NAM_E_TERM: another steward leads; -NAM_E_VIEW_STORE as above. */
 	int (*acquire)(struct nam__view_store *store, struct nam_worker *lead,
 		struct nam_diag *diag);

@@ -93,6 +93,7 @@ CROSSING = {
     "compute/view/server_add.h": ["steward"],
     "compute/view/move/promote.h": ["steward"],
     "compute/view/move/replicas.h": ["steward"],
+    "compute/view/succession.h": ["steward"],
     "compute/view/move/server_drain.h": ["steward"],
     "compute/view/move/server_move.h": ["steward"],
     "compute/view/view_store.h": ["steward"],

@@ -42,7 +42,9 @@ nam__move_pages_claim(struct nam__move_pages *pages, uint32_t id, uint64_t deadl
 	if (!pages->words)
 		return -ENOMEM;
 	rc = claim(pages, pages->lead, NAM__MOVE_AT_LEAD, deadline_ns); /* SUSPENDS */
-	return rc ?: claim(pages, pages->old, NAM__MOVE_AT_OLD, deadline_ns); /* SUSPENDS */
+	/* The lead notes for both. */
+	return rc || !id ? rc : claim(pages, pages->old, NAM__MOVE_AT_OLD,
+		deadline_ns); /* SUSPENDS */
 }
 
 static int
@@ -100,21 +102,23 @@ take(struct nam__move_pages *pages, struct nam_client *client, enum nam__move_at
 int
 nam__move_pages_take(struct nam__move_pages *pages)
 {
-	bool lost, lost_here;
+	bool lost, lost_here = false, is_lead = !pages->claim.id;
+	struct nam_client *notes_at = is_lead ? pages->lead : pages->old;
+	enum nam__move_at at = is_lead ? NAM__MOVE_AT_LEAD : NAM__MOVE_AT_OLD;
 	/* Their keys and kinds may have changed since the last pass. */
 	int rc = nam__regions_refresh(pages->old); /* SUSPENDS */
 
 	pages->at = NAM__MOVE_AT_OLD;
 	if (!rc)
 		rc = take(pages, pages->lead, NAM__MOVE_AT_LEAD, &lost); /* SUSPENDS */
-	if (!rc)
+	if (!rc && !is_lead)
 		rc = take(pages, pages->old, NAM__MOVE_AT_OLD, &lost_here); /* SUSPENDS */
 	if (rc || (!pages->all && !lost && !lost_here))
 		return rc;
 	/* C30: now that all clients note, so runs that come later are noted, too. */
-	rc = claim(pages, pages->old, NAM__MOVE_AT_OLD, 0); /* SUSPENDS */
+	rc = claim(pages, notes_at, at, 0); /* SUSPENDS */
 	if (!rc)
-		rc = take(pages, pages->old, NAM__MOVE_AT_OLD, &lost); /* SUSPENDS */
+		rc = take(pages, notes_at, at, &lost); /* SUSPENDS */
 	pages->all = rc != 0;
 	return rc;
 }

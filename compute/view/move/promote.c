@@ -14,7 +14,10 @@
 #include "common/race.h"
 #include "compute/view/changer.h"
 #include "compute/view/lead.h"
+#include "compute/view/succession.h"
 #include "compute/worker/worker.h"
+
+#define OPENS_MAX 100u
 
 struct promoting {
 	struct nam__changer changer;
@@ -128,11 +131,35 @@ unback(struct promoting *promoting)
 				"memory server %u gets its place", member->id);
 		asked = *member;
 		asked.boot = member->backup;
-		rc = nam__changer_change(&promoting->changer, NAM_RPC_VIEW_UNBACKED,
-			&asked); /* SUSPENDS */
+		/* C33: the lead's may live, and it knows first that it does not count. */
+		rc = nam__changer_change(&promoting->changer, member->known ? NAM_RPC_VIEW_ABORT :
+			NAM_RPC_VIEW_UNBACKED, &asked); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}
+}
+
+/*
+ * C33: it may have ended itself.  Connections that were closed just now may count in the limit of
+ * the one that is asked.
+ */
+NAM_FIBER_FN static int
+lead_open(const struct nam_client_options *options, const struct nam_cluster *seeds,
+	struct nam__view_store *store, bool succeeds, bool *ret_made, struct nam_client **ret_lead,
+	struct nam_diag *diag)
+{
+	int rc = -NAM_E_FABRIC_REFUSED;
+
+	*ret_made = false;
+	if (!succeeds)
+		return nam__lead_find(options, seeds, NULL, ret_lead, diag); /* SUSPENDS */
+	for (unsigned i = 0; i < OPENS_MAX && rc == -NAM_E_FABRIC_REFUSED; i++) {
+		if (i)
+			nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+		rc = nam__lead_open(options, seeds, store, NULL, ret_made, ret_lead,
+			diag); /* SUSPENDS */
+	}
+	return rc;
 }
 
 static int
@@ -144,11 +171,13 @@ with_lead(const struct nam_client_options *options, struct nam__view_store *stor
 		.id = id,
 	};
 	struct nam_cluster *seeds = NULL;
+	bool made = false;
 	int rc = nam__cluster_read(options, &seeds, diag);
 
 	if (!rc)
-		rc = nam__lead_find(options, seeds, NULL, &promoting.changer.lead,
-			diag); /* SUSPENDS */
+		rc = lead_open(options, seeds, store, fn == promote && !id, &made,
+			&promoting.changer.lead, diag); /* SUSPENDS */
+	promoting.changer.changed = made;
 	if (!rc) {
 		promoting.deadline_ns = nam_now_ns() +
 			promoting.changer.lead->options.timeout_ms * 1000000ull;

@@ -21,6 +21,7 @@
 #include "common/race.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/view/lead.h"
+#include "compute/view/succession.h"
 #include "backup_books.h"
 #include "move_pages.h"
 #include "move_store.h"
@@ -380,8 +381,13 @@ copy(struct moving *moving)
 		rc = still_quiet(moving); /* SUSPENDS */
 	if (!rc)
 		rc = books_put(moving, true); /* SUSPENDS */
-	return rc || moving->what == NAM__SUCCESSOR_BACKS ? rc :
-		private_fill(moving); /* SUSPENDS */
+	if (!rc && moving->what == NAM__SUCCESSOR_MOVES)
+		rc = private_fill(moving); /* SUSPENDS */
+	/* Only the lead has some. */
+	if (!rc && !moving->from.id)
+		rc = nam__lead_names_copy(moving->old->epoch_worker,
+			moving->new->epoch_worker, moving->changer.diag); /* SUSPENDS */
+	return rc;
 }
 
 /* ---- steps of the view --------------------------------------------------------------------- */
@@ -422,7 +428,8 @@ begin(struct moving *moving, enum nam_rpc_view_change what)
 			rc = tell(moving, NULL);
 		if (rc)
 			return rc;
-		/* Copies say where the lead is, which stays: clients do not wait for them. */
+		/* Copies say where the lead is, which stays: clients wait for the one only. */
+		moving->changer.changed_for_lead |= moving->changer.changed;
 		moving->changer.changed = false;
 	}
 }
@@ -448,13 +455,16 @@ find(struct moving *moving)
 		moving->moved.already = 1;
 		return 0;
 	}
+	if (member->boot == moving->new->servers[0].boot)
+		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "the memory of memory "
+			"server %u is in that process already; name another one", member->id);
 	if (member->backup)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u has "
 			"a backup at %s; take that away first", member->id,
 			member->backup_address);
-	if (member->id == moving->changer.view->head.lead)
+	if (member->id == moving->changer.view->head.lead && moving->what == NAM__SUCCESSOR_MOVES)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u is "
-			"the lead, whose memory does not move", member->id);
+			"the lead, whose memory does not move; it may get a backup", member->id);
 	return old_open(moving); /* SUSPENDS */
 }
 
@@ -658,6 +668,17 @@ out:
 	return rc;
 }
 
+/* C33: while it lives, no client is fenced at the lead. */
+NAM_FIBER_FN static int
+known_await(struct moving *moving)
+{
+	if (moving->old)
+		nam__client_free(moving->old);
+	moving->old = moving->pages.old = NULL;
+	return nam__lead_backup_known(&moving->changer, moving->new->servers[0].boot,
+		patience_ns(moving)); /* SUSPENDS */
+}
+
 NAM_FIBER_FN static int
 steps(struct moving *moving)
 {
@@ -677,7 +698,7 @@ steps(struct moving *moving)
 	moving->moved.view = moving->changer.view->head.number;
 	if (!moving->moved.already && moving->what == NAM__SUCCESSOR_MOVES)
 		retire(moving); /* SUSPENDS */
-	return 0;
+	return moving->from.id ? 0 : known_await(moving); /* SUSPENDS */
 }
 
 int

@@ -136,7 +136,7 @@ pass(struct fixture *f)
 	assert_true(passed.term);
 }
 
-/* Members 1 and 2 have backups, and all are UP. */
+/* All have backups, and are UP; all clients know that of the lead. */
 static bool
 has_all(struct fixture *f)
 {
@@ -144,8 +144,8 @@ has_all(struct fixture *f)
 	bool has = true;
 
 	for (uint32_t i = 0; i < view->head.count; i++)
-		has &= view->members[i].state == NAM_VIEW_UP &&
-			!view->members[i].id == !view->members[i].backup;
+		has &= view->members[i].state == NAM_VIEW_UP && view->members[i].backup &&
+			(view->members[i].id || view->members[i].known);
 	free(view);
 	return has;
 }
@@ -206,15 +206,15 @@ pass__backups_are_wanted__EACH_MEMBER_GETS_ONE_in_another_process(void **state)
 	assert_int_equal(f->backed, 0);
 	replicas(f, 2);
 	pass_until_all(f);
-	assert_int_equal(f->backed, SERVERS - 1);
+	assert_int_equal(f->backed, SERVERS);
 	view = view_get(f);
 	assert_int_equal(view->head.backups, 1);
-	for (uint32_t i = 1; i < view->head.count; i++)
+	for (uint32_t i = 0; i < view->head.count; i++)
 		assert_null(strstr(view->members[i].backup_address, view->members[i].address));
 	free(view);
 	/* That is all. */
 	pass(f);
-	assert_int_equal(f->backed, SERVERS - 1);
+	assert_int_equal(f->backed, SERVERS);
 	expect_keys(f);
 }
 
@@ -236,6 +236,46 @@ pass__a_member_has_ended__ITS_BACKUP_HAS_THE_PLACE_and_another_one_comes(void **
 	nam_client_close(test_connect(f->options.cluster, "later", 0));
 }
 
+/* With it ends what it hosts: the backup of another member. */
+static void
+pass__the_lead_has_ended__ITS_BACKUP_LEADS_and_all_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_index_options index;
+	struct nam_client *later;
+	struct nam_worker *worker;
+	struct nam_index *other;
+	uint64_t backup, memory, payload;
+	uint8_t key[8];
+
+	replicas(f, 2);
+	pass_until_all(f);
+	nam_index_options_init(&index);
+	assert_int_equal(nam_index_create(f->worker, "named", &index), 0);
+	backup = member_of(f, 0).backup;
+	memory = member_of(f, 0).memory;
+	local_cluster_stop_server(f->cluster, 0);
+	pass_until_all(f);
+	assert_int_equal(member_of(f, 0).boot, backup);
+	assert_int_equal(member_of(f, 0).memory, memory);
+	assert_int_not_equal(member_of(f, 0).backup, backup);
+	expect_keys(f);
+	/* Names, ids and epochs go on. */
+	assert_int_equal(nam_index_create(f->worker, "named", &index), -NAM_E_INDEX_EXISTS);
+	assert_int_equal(nam_index_drop(f->worker, "named"), 0);
+	later = test_connect(f->options.cluster, "later", 0);
+	worker = test_worker(later);
+	assert_int_not_equal(later->id, f->client->id);
+	assert_int_equal(nam_index_open(worker, "kept", 0, &other), 0);
+	nam_key_from_u64(KEYS, key);
+	assert_int_equal(nam_index_insert(worker, other, key, 7), 0);
+	assert_int_equal(nam_index_lookup(f->worker, f->index, key, &payload), 0);
+	assert_int_equal(payload, 7);
+	nam_index_close(other);
+	nam_worker_close(worker);
+	nam_client_close(later);
+}
+
 /* The process of member 2, or of the lead, has that of member 1. */
 static void
 pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE(void **state)
@@ -246,7 +286,7 @@ pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE(void **state)
 
 	replicas(f, 2);
 	pass_until_all(f);
-	for (id = 1; id < SERVERS; id++) {
+	for (id = 0; id < SERVERS; id++) {
 		before[id] = member_of(f, id).backup;
 		boots[id] = member_of(f, id).boot;
 	}
@@ -254,7 +294,7 @@ pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE(void **state)
 	pass_until_all(f);
 	assert_int_equal(member_of(f, 1).boot, boots[1]);
 	assert_int_equal(member_of(f, 2).boot, before[2]);
-	for (id = 1; id < SERVERS; id++)
+	for (id = 0; id < SERVERS; id++)
 		assert_int_not_equal(member_of(f, id).backup, 0);
 	expect_keys(f);
 }
@@ -314,9 +354,9 @@ replicas__one__ENDS_ALL_BACKUPS_and_their_memory_is_spare(void **state)
 	pass_until_all(f);
 	replicas(f, 1);
 	pass(f);
-	for (id = 1; id < SERVERS; id++)
+	for (id = 0; id < SERVERS; id++)
 		assert_int_equal(member_of(f, id).backup, 0);
-	assert_int_equal(f->backed, SERVERS - 1);
+	assert_int_equal(f->backed, SERVERS);
 	used = 0;
 	for (id = 0; id < SERVERS; id++) {
 		struct nam_server_status status;
@@ -372,6 +412,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(pass__backups_are_wanted__EACH_MEMBER_GETS_ONE_in_another_process),
 		TEST(pass__a_member_has_ended__ITS_BACKUP_HAS_THE_PLACE_and_another_one_comes),
+		TEST(pass__the_lead_has_ended__ITS_BACKUP_LEADS_and_all_goes_on),
 		TEST(pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE),
 		TEST(pass__a_member_joins_as_another_one_ends__IS_GIVEN_UP_FIRST),
 		cmocka_unit_test_setup_teardown(pass__no_process_has_room__SAYS_SO_ONCE,

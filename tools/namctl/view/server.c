@@ -256,8 +256,8 @@ ctl_cluster_replicas(struct ctl *ctl, char **args)
 	rc = nam__store_cluster_replicas(&options, &ctl->store, (uint32_t)replicas, &diag);
 	if (rc)
 		return ctl_failed(NULL, rc, diag.text);
-	ctl_say(ctl, replicas == 1 ? "no memory server has a backup" : "each memory server but the "
-		"lead gets a backup from nam-steward: namctl status tells how far it is");
+	ctl_say(ctl, replicas == 1 ? "no memory server has a backup" : "each memory server gets a "
+		"backup from nam-steward: namctl status tells how far it is");
 	if (ctl->json) {
 		object = cJSON_CreateObject();
 		ctl_json_u64(object, "replicas", replicas);

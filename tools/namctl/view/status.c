@@ -160,8 +160,7 @@ struct servers {
 static bool
 lacks_copy(const struct nam_server_status *status)
 {
-	return status->member && status->member != NAM_MEMBER_SUCCESSOR && !status->backup[0] &&
-		status->id;
+	return status->member && status->member != NAM_MEMBER_SUCCESSOR && !status->backup[0];
 }
 
 /* How far a steward is with the copies that are wanted. */
@@ -176,8 +175,8 @@ print_replicas(const struct nam_server_status *lead, const struct servers *serve
 		backed += servers->list[i].status.backup[0] != '\0';
 		lacking += lacks_copy(&servers->list[i].status);
 	}
-	printf("replicas %u: %u memory server%s ha%s a backup; the lead has none", lead->replicas,
-		backed, backed == 1 ? "" : "s", backed == 1 ? "s" : "ve");
+	printf("replicas %u: %u memory server%s ha%s a backup", lead->replicas, backed,
+		backed == 1 ? "" : "s", backed == 1 ? "s" : "ve");
 	if (lacking)
 		printf("; without a copy:");
 	for (unsigned i = 0; i < servers->count; i++) {
