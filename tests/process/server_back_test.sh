@@ -14,8 +14,10 @@ unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 memory=(--memory 32M --region 8M --pages 4k)
 declare -A backups
 
+lead=$(nam_server_address 0)		# or a memory server that knows it
+
 ctl() {
-	expect "$1" namctl --cluster "$(nam_server_address 0)" "${@:2}"
+	expect "$1" namctl --cluster "$lead" "${@:2}"
 }
 
 # backup_start NUMBER [ID [OPTION...]]: what can become one, at the address of that number.
@@ -54,6 +56,7 @@ test_refused() {
 	says "regions"
 	backup_end 5
 	ctl 2 server back "$(nam_server_address 0)"
+	says "name another one"
 	ctl 2 server promote
 	ctl 2 server promote one
 	says "namctl status"
@@ -113,6 +116,26 @@ test_promoted() {
 	says "see namctl status"
 }
 
+# The lead's backup has the names and the clients, and leads once the lead has ended.
+test_lead() {
+	backup_start 4 0
+	ctl 0 --json server back "$(nam_server_address 4)"
+	ctl 0 index create named
+	ctl 2 server promote 0
+	says "has not ended"
+	server_end 0
+	lead=$(nam_server_address 3)
+	ctl 3 index list
+	ctl 0 --json server promote 0
+	json "r == {'id': 0, 'promoted': True}"
+	ctl 0 status
+	says "lead $(nam_server_address 4)"
+	ctl 0 index list
+	says named
+	ctl 0 load named "$tmp/pairs"
+	ctl 0 index drop named
+}
+
 # No steward runs, so nothing follows from it.
 test_replicas() {
 	local number
@@ -126,9 +149,9 @@ test_replicas() {
 	ctl 0 cluster replicas 2
 	says "nam-steward"
 	ctl 0 status
-	says "replicas 2: 0 memory servers have a backup; the lead has none; without a copy: 1"
+	says "replicas 2: 0 memory servers have a backup; without a copy: 0 1"
 	ctl 0 --json status
-	json "r['view']['replicas'] == 2 and r['view']['without_copy'] == [1]"
+	json "r['view']['replicas'] == 2 and r['view']['without_copy'] == [0, 1]"
 	ctl 0 cluster replicas 1
 	says "no memory server has a backup"
 	ctl 0 --json status
@@ -145,6 +168,7 @@ test_backed
 seq 3001 4000 | awk '{ print $1 "\t" $1 }' >"$tmp/more"
 ctl 0 load held "$tmp/more"
 test_promoted
+test_lead
 ctl 0 index verify held
 ctl 0 range held 1 4000
 [ "$out" = "$(cat "$tmp/pairs" "$tmp/more")" ] || fail "pairs are missing"

@@ -141,10 +141,23 @@ sim_cluster_successor(struct sim_cluster *cluster, uint32_t id)
 	return server;
 }
 
+/* The last one.  The memory of a process that was killed stays as it was. */
+static const struct nam_server *
+lead_of(const struct sim_cluster *cluster)
+{
+	for (uint32_t i = cluster->count; i-- > 0;) {
+		const struct sim_server *one = &cluster->servers[i];
+
+		if (!one->id && one->server && nam__leads(one->server))
+			return one->server;
+	}
+	return NULL;
+}
+
 bool
 sim_server_holds(const struct sim_server *server)
 {
-	const struct nam_server *lead = server->cluster->servers[0].server;
+	const struct nam_server *lead = lead_of(server->cluster);
 
 	if (!server->server)
 		return false;

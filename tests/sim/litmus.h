@@ -83,6 +83,7 @@ extern const struct litmus_case litmus_view_cases[];
 extern const struct litmus_case litmus_in_time_cases[];
 extern const struct litmus_case litmus_move_cases[];
 extern const struct litmus_case litmus_backup_cases[];
+extern const struct litmus_case litmus_lead_cases[];
 extern const struct litmus_case litmus_fence_cases[];
 extern const struct litmus_case litmus_steward_cases[];
 extern const struct litmus_case litmus_stopped_cases[];
@@ -165,6 +166,10 @@ void litmus_take(struct actor *self, uint32_t stride, uint32_t most);
 void litmus_expect_taken(struct actor *self);
 /* Blocks that this client has retired go to its block cache, unless a client holds them back. */
 void litmus_limbo_empty(struct actor *self);
+
+/* litmus_backup.c: a member gets a backup; its process is killed, and the backup has its place. */
+struct sim_server *litmus_back(uint32_t id);
+void litmus_fail_over(uint32_t id);
 
 /* litmus_view.c: the view in force; to be freed with free(). */
 struct nam__cluster_view *litmus_view_of(struct actor *self);

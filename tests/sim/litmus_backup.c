@@ -29,39 +29,36 @@ options_of_steward(void)
 	struct nam_client_options options;
 
 	nam_client_options_init(&options);
-	options.cluster = litmus.cluster.servers[0].address;
+	options.cluster = litmus.cluster.list;
 	options.timeout_ms = TIMEOUT_MS;
 	return options;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void
-back(void)
+struct sim_server *
+litmus_back(uint32_t id)
 {
 	struct nam_client_options options = options_of_steward();
+	struct sim_server *to = sim_cluster_successor(&litmus.cluster, id);
 	struct nam_server_moved result;
 	struct nam_diag diag = { "" };
 
-	backup = sim_cluster_successor(&litmus.cluster, BACKED);
-	if (nam_server_back(&options, backup->address, NULL, NULL, &result, &diag))
+	if (nam_server_back(&options, to->address, NULL, NULL, &result, &diag))
 		litmus_fail("a backup: %s", diag.text);
-	backup->had_memory = true;
+	to->had_memory = true;
+	return to;
 }
 
-static void
-kill_member(void)
-{
-	nam_sim_process_kill(litmus.cluster.servers[BACKED].process);
-}
-
-static void
-promote(void)
+void
+litmus_fail_over(uint32_t id)
 {
 	struct nam_client_options options = options_of_steward();
 	struct nam_diag diag = { "" };
 
-	if (nam_server_promote(&options, BACKED, &diag))
+	litmus.cluster.servers[id].succeeded = true;
+	nam_sim_process_kill(litmus.cluster.servers[id].process);
+	if (nam_server_promote(&options, id, &diag))
 		litmus_fail("a promotion: %s", diag.text);
 }
 
@@ -70,7 +67,7 @@ back_only(struct actor *self)
 {
 	(void)self;
 	litmus_await(ONE);
-	back();
+	backup = litmus_back(BACKED);
 	litmus.flags[SEEN] = true;
 }
 
@@ -79,8 +76,7 @@ back_kill_promote(struct actor *self)
 {
 	back_only(self);
 	litmus_await(TWO);
-	kill_member();
-	promote();
+	litmus_fail_over(BACKED);
 	litmus.flags[FOUR] = true;
 }
 

@@ -24,7 +24,7 @@
 #else
 #define SEEDS_HOLD SEEDS
 #endif
-#define CASES_MAX 250u
+#define CASES_MAX 260u
 
 static const char usage[] =
 	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"
@@ -114,7 +114,8 @@ case_at(size_t number)
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_in_time_cases, litmus_fence_cases, litmus_steward_cases,
 		litmus_stopped_cases,
-		litmus_move_cases, litmus_backup_cases, litmus_keys_cases, litmus_attacks_cases,
+		litmus_move_cases, litmus_backup_cases, litmus_lead_cases,
+		litmus_keys_cases, litmus_attacks_cases,
 		litmus_readers_cases,
 		litmus_recover_cases, litmus_sweep_cases, litmus_swept_cases };
 

@@ -3,7 +3,7 @@
  * mover.c -- the memory of memory servers moves to other processes while clients are at work (C28).
  *
  * As an operator would do it: a successor is started, and after the move the process that has the
- * memory no more is ended.  The lead does not move.
+ * memory no more is ended.  The lead does not move, but fails over.
  */
 #include "compute/admin.h"
 #include "stage.h"
@@ -72,6 +72,7 @@ fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *t
 	struct nam_client_options options;
 	struct nam_server_moved moved;
 	struct nam_diag diag = { "" };
+	char both[2 * sizeof(from->address) + 1];
 	int rc;
 
 	nam_client_options_init(&options);
@@ -89,9 +90,16 @@ fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *t
 	nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
 	to->had_memory = from->succeeded = true;
 	nam_sim_process_kill(from->process);
+	/* The lead that has ended names no backup. */
+	(void)snprintf(both, sizeof(both), "%s,%s", from->address, to->address);
+	if (!to->id)
+		options.cluster = both;
 	rc = nam_server_promote(&options, to->id, &diag);
 	if (nam_sim_zombie())
 		return;
+	if (!rc && !to->id)
+		(void)snprintf(stage->cluster.list, sizeof(stage->cluster.list), "%s",
+			to->address);
 	nam_sim_note("its backup gets the place of memory server %u: %s", to->id,
 		nam_err_name(rc));
 	if (rc && !explained(stage, rc))
@@ -105,10 +113,11 @@ sim_mover(void *arg)
 {
 	struct sim_actor *actor = arg;
 	struct sim_stage *stage = actor->stage;
-	uint32_t others = stage->scenario->servers - 1;
+	uint32_t servers = stage->scenario->servers;
 
 	for (uint32_t i = 0; i < stage->scenario->moves + stage->scenario->failovers; i++) {
-		uint32_t id = 1 + (uint32_t)(nam_sim_random() % others);
+		bool moves = i < stage->scenario->moves;
+		uint32_t id = moves + (uint32_t)(nam_sim_random() % (servers - moves));
 		struct sim_server *from, *to;
 
 		nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
@@ -121,6 +130,6 @@ sim_mover(void *arg)
 		from = holder_of(&stage->cluster, id);
 		if (nam_sim_zombie() || !from)
 			return;
-		(i < stage->scenario->moves ? move : fail_over)(actor, from, to);
+		(moves ? move : fail_over)(actor, from, to);
 	}
 }

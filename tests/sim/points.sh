@@ -21,7 +21,7 @@ trap 'rm -f "$reached"' EXIT
 # Where no client can die, and why.
 spared='
 ^server\.		memory servers carry these steps out
-^(move|gate|backup|promote)\.	few runs move memory: litmus_move.c, litmus_backup.c
+^(move|gate|backup|promote|lead)\.	few runs move memory: litmus_move.c, _backup.c, _lead.c
 ^records\.written$	the observer makes the store
 ^records\.unnamed$	the observer drops it
 ^table\.found$	the same
@@ -43,7 +43,7 @@ mortal() {
 }
 
 points=$(points_in common compute index kv memserver |
-	grep -vE '^(records|locking|move|gate|backup|promote)\.')
+	grep -vE '^(records|locking|move|gate|backup|promote|lead)\.')
 [ -n "$points" ] || exit 1
 
 # Each point and how often it was reached; fails if one never was.

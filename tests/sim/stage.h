@@ -69,7 +69,8 @@ struct sim_stage {
 	uint64_t splits;		/* by such, of the index that stays */
 	bool moving;			/* memory has begun to move */
 	uint64_t term;			/* the highest with which a steward has led; 0: none */
-	uint32_t term_of;		/* the number of that steward */
+	uint32_t term_of;		/* the number of that steward, */
+	uint64_t term_boot;		/* and of the lead */
 	uint64_t planned;		/* operations, without deaths */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */
