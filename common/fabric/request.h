@@ -56,9 +56,10 @@ enum nam_wr_flag {
 	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
 };
 
-/* Of an ATOMIC; see compute/backup/mirror.h. */
+/* See compute/backup/mirror.h. */
 #define NAM_WR_LOCK 1u		/* a lock word, or other bytes that only a member has */
 #define NAM_WR_DECIDES 2u	/* a CAS of a word that means something; `local` is two words */
+#define NAM_WR_UNSEEN 3u	/* a WRITE of what no other client can see yet */
 
 /* A work request.  One cache line. */
 struct nam_wr {

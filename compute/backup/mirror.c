@@ -89,7 +89,7 @@ is_decided(const struct nam_wr *wr)
 static bool
 is_written(const struct nam_wr *wr)
 {
-	return wr->op == NAM_WR_WRITE && !wr->hint;
+	return wr->op == NAM_WR_WRITE && wr->hint != NAM_WR_LOCK;
 }
 
 /* Words that the backup had are carried to the member. */
@@ -112,6 +112,19 @@ member_post(const struct nam__mirrored *held, struct nam_qp *qp)
 		wrs[i].local = (uint64_t *)wrs[i].local + 1;
 	}
 	return qp->ops->qp_post(qp, wrs, held->count);
+}
+
+/* The member has got them itself; the last one stands for all. */
+static void
+end_unseen(struct nam_worker *worker, struct nam__mirrored *held)
+{
+	struct nam_qp qp = { .user = &worker->answering[held->slot] };
+	struct nam_wc wc = { .context = held->wrs[held->count - 1].context, .qp = &qp,
+		.op = NAM_WR_WRITE };
+
+	state_set(worker, held, AT_BACKUP);
+	held_give(worker, held);
+	nam__completed(worker, &wc);
 }
 
 /* They are at the backup, or there is none. */
@@ -213,7 +226,7 @@ step(struct nam_worker *worker, struct nam__mirrored *held)
 	uint64_t now;
 
 	if (held->state == DUE || !nam__is_backed(worker->client, held->slot)) {
-		go_on(worker, held);
+		(held->unseen ? end_unseen : go_on)(worker, held);
 		return;
 	}
 	now = nam_now_ns();
@@ -265,44 +278,103 @@ steps(struct nam_worker *worker)
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-enum kind { READS, WRITES, DECIDES, UNFIT };
+enum kind { READS, UNSEEN, WRITES, DECIDES, UNFIT };
 
 /* Requests for a mailbox go to the member only. */
 static enum kind
 kind_of(const struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs, unsigned count)
 {
-	enum kind kind = READS;
+	enum kind kind = READS, one;
 
 	for (unsigned i = 0; i < count; i++) {
 		struct nam_wr wr = wrs[i];
 
+		one = READS;
 		if (is_written(&wr) && translate(worker, slot, &wr))
-			kind = kind == DECIDES ? DECIDES : WRITES;
+			one = wr.hint == NAM_WR_UNSEEN ? UNSEEN : WRITES;
 		else if (is_decided(&wrs[i]))
-			kind = DECIDES;
+			one = DECIDES;
 		else if ((wrs[i].op == NAM_WR_CAS || wrs[i].op == NAM_WR_FETCH_ADD) &&
 			!wrs[i].hint)
 			return UNFIT;
+		kind = one > kind ? one : kind;
 	}
 	return kind;
 }
 
 static void
-count_mirrored(struct nam_worker *worker, const struct nam_wr *wrs, unsigned count)
+count_mirrored(struct nam_worker *worker, const struct nam__mirrored *held)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 
-	counters->round_trips++;
+	counters->round_trips += !held->unseen;
 	counters->doorbells++;
-	for (unsigned i = 0; i < count; i++) {
-		bool decided = is_decided(&wrs[i]);
+	for (unsigned i = 0; i < held->count; i++) {
+		bool decided = is_decided(&held->wrs[i]);
 
-		if (!is_written(&wrs[i]) && !decided)
+		if (!is_written(&held->wrs[i]) && !decided)
 			continue;
 		counters->work_requests++;
-		counters->bytes_out += decided ? 16 : wrs[i].bytes;
+		counters->bytes_out += decided ? 16 : held->wrs[i].bytes;
 		counters->bytes_in += decided ? 8 : 0;
 	}
+}
+
+static struct nam__mirrored *
+hold(struct nam_worker *worker, uint32_t slot, enum kind kind)
+{
+	struct nam__mirrored *held = held_take(worker);
+
+	if (!held)
+		return NULL;
+	held->completion.completed = completed;
+	worker->mirror.step = steps;
+	worker->mirror.freshen = freshen;
+	held->state = AT_BACKUP;
+	held->decided = false;
+	held->decides = kind == DECIDES;
+	held->unseen = kind == UNSEEN;
+	held->slot = slot;
+	held->boot = worker->client->servers[slot].boot;
+	held->count = 0;
+	held->again_ns = 0;
+	held->until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	return held;
+}
+
+/*
+ * C31: to both at once.  The task that awaits the last request waits for one more: the last WRITE
+ * to the backup.
+ */
+static int
+unseen_post(struct nam_worker *worker, struct nam_qp *qp, struct nam__mirrored *held,
+	const struct nam_wr *wrs, unsigned count)
+{
+	struct nam__task *task = wrs[count - 1].context;
+	int rc = qp->ops->qp_post(qp, wrs, count);
+
+	if (rc) {
+		held_give(worker, held);
+		return rc;
+	}
+	for (unsigned i = 0; i < count; i++)
+		if (is_written(&wrs[i]))
+			held->wrs[held->count++] = wrs[i];
+	held->wrs[held->count - 1].context = task;
+	held->wrs[held->count - 1].flags |= NAM_WR_SIGNALED;
+	task->pending++;
+	count_mirrored(worker, held);
+	if (backup_post(worker, held))
+		state_set(worker, held, PARKED);
+	return 0;
+}
+
+/* Whether it is a task's, which awaits it. */
+static bool
+is_awaited(const struct nam_wr *last)
+{
+	return last->flags & NAM_WR_SIGNALED &&
+		((uintptr_t)last->context & NAM__CONTEXT_MASK) == NAM__CONTEXT_TASK;
 }
 
 int
@@ -321,27 +393,21 @@ nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 		return qp->ops->qp_post(qp, wrs, count);
 	if (kind == UNFIT)
 		return -NAM_E_FABRIC_CAPABILITY;
-	held = held_take(worker);
+	if (kind == UNSEEN && !is_awaited(&wrs[count - 1]))
+		kind = WRITES;
+	held = hold(worker, answering->slot, kind);
 	if (!held)
 		return -ENOMEM;
-	held->completion.completed = completed;
-	worker->mirror.step = steps;
-	worker->mirror.freshen = freshen;
-	held->state = AT_BACKUP;
-	held->decided = false;
-	held->decides = kind == DECIDES;
-	held->slot = answering->slot;
-	held->boot = worker->client->servers[answering->slot].boot;
+	if (kind == UNSEEN)
+		return unseen_post(worker, qp, held, wrs, count);
 	held->count = count;
-	held->again_ns = 0;
-	held->until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 	memcpy(held->wrs, wrs, count * sizeof(wrs[0]));
-	count_mirrored(worker, wrs, count);
 	rc = backup_post(worker, held);
 	if (rc == -NAM_E_FABRIC_FULL || rc == -NAM_E_NOREGION) {
 		held_give(worker, held);
 		return rc;
 	}
+	count_mirrored(worker, held);
 	if (rc)
 		state_set(worker, held, PARKED);
 	return 0;

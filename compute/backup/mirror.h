@@ -8,6 +8,9 @@
  * The same holds for CAS of words that mean something (NAM_WR_DECIDES).  The backup decides: if it
  * has another word than `compare`, the member gets that one.  So a word at the member is at most
  * one change behind the backup, if each CAS compares with what the member has had.
+ *
+ * If no other client can see yet what is written (NAM_WR_UNSEEN), both get it at once, and the task
+ * waits for both.
  */
 #ifndef NAM_COMPUTE_BACKUP_MIRROR_H
 #define NAM_COMPUTE_BACKUP_MIRROR_H
@@ -33,6 +36,7 @@ struct nam__mirrored {
 	enum held_state state;
 	bool decides;			/* there are CASes for the backup among them, */
 	bool decided;			/* and it has carried them out */
+	bool unseen;			/* the member has got them, too */
 	uint32_t slot;			/* of the member, */
 	uint64_t boot;			/* and its process */
 	uint32_t count;

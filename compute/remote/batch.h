@@ -31,6 +31,18 @@ nam__batch_alone(struct nam_batch *batch)
 void nam__batch_word_cas(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
 	uint64_t compare, uint64_t swap, uint64_t seen[2]);
 
+/* nam_batch_write() of what no other client can see yet: both copies at once (C31). */
+static inline void
+nam__batch_unseen_write(struct nam_batch *batch, struct nam_gaddr at, const void *local,
+	uint32_t bytes)
+{
+	uint32_t count = batch->count;
+
+	nam_batch_write(batch, at, 0, local, bytes);
+	if (batch->count > count)
+		batch->wrs[count].hint = NAM_WR_UNSEEN;
+}
+
 /*
  * Once that has completed: the word at the member, since then or before.  With a backup, the first
  * is as the backup had it, and the second as the member had it.

@@ -2,6 +2,7 @@
 /* onesided.c -- prepare by WRITE (R3); a drop, which commits nothing in place of all versions. */
 #include <errno.h>
 
+#include "compute/remote/batch.h"
 #include "txn/records/protocols.h"
 
 /* WRITE all versions.  @look	READ the heads as well, the first time */
@@ -17,7 +18,8 @@ versions_write(struct nam__txn *txn, bool look)
 
 		if (batch.count + 2 > NAM_BATCH_MAX)
 			nam__batch_post(&batch);
-		nam_batch_write(&batch, item->at, 0, item->image, nam__version_at_bytes(item->at));
+		nam__batch_unseen_write(&batch, item->at, item->image,
+			nam__version_at_bytes(item->at));
 		if (look)
 			nam_batch_read(&batch, item->head, &item->word, NAM__HEAD_READ_BYTES);
 	}

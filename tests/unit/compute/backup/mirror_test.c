@@ -208,6 +208,40 @@ write__of_a_block__IS_AT_BOTH_for_two_round_trips(void **state)
 	assert_int_equal(at(0, elsewhere, BLOCK)[7], 207);
 }
 
+/* A task awaits both. */
+static void
+unseen__written_beside_a_read__IS_AT_BOTH_for_one_round_trip(void **state)
+{
+	struct nam_op_counters before;
+	struct nam_batch batch;
+
+	(void)state;
+	back();
+	local_fill(100);
+	assert_int_equal(nam_write_await(worker, block, local, BLOCK), 0);
+	for (uint64_t seed = 200; seed < 220; seed++) {
+		local_fill(seed);
+		before = counters();
+		nam_batch_init(&batch, worker);
+		nam__batch_unseen_write(&batch, block, local, BLOCK);
+		nam_batch_read(&batch, block, old, 8);
+		assert_int_equal(nam_batch_await(&batch), 0);
+		assert_cost(&before, 1, 2, 3);
+		assert_words(seed, seed);
+		assert_int_equal(*old, seed);
+		assert_false(nam__mirror_holds(&(worker)->mirror, slot));
+	}
+	/* Beside another WRITE it is one like that. */
+	local_fill(300);
+	before = counters();
+	nam_batch_init(&batch, worker);
+	nam__batch_unseen_write(&batch, block, local, BLOCK / 2);
+	nam_batch_write(&batch, block, BLOCK / 2, local + BLOCK / 16, BLOCK / 2);
+	assert_int_equal(nam_batch_await(&batch), 0);
+	assert_cost(&before, 2, 2, 4);
+	assert_words(300, 300);
+}
+
 /* READs come from the member. */
 static void
 read__of_a_block_that_differs__IS_THE_MEMBERS(void **state)
@@ -662,6 +696,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(back__memory_that_was_written_before__IS_AT_THE_BACKUP),
 		TEST(write__of_a_block__IS_AT_BOTH_for_two_round_trips),
+		TEST(unseen__written_beside_a_read__IS_AT_BOTH_for_one_round_trip),
 		TEST(read__of_a_block_that_differs__IS_THE_MEMBERS),
 		TEST(write__step_by_step__IS_AT_THE_BACKUP_FIRST),
 		TEST(write__many_at_once__ARE_AT_BOTH),
