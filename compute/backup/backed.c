@@ -181,10 +181,10 @@ nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 /* ---- the lead -------------------------------------------------------------------------------- */
 
 int
-nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint32_t body_bytes,
-	void *ret_body, uint32_t *ret_bytes, bool *ret_again)
+nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes, bool *ret_again)
 {
-	uint32_t slot = worker->client->catalog_slot, room = ret_bytes ? *ret_bytes : 0, moves;
+	uint32_t room = ret_bytes ? *ret_bytes : 0, moves;
 	int rc;
 
 	*ret_again = false;
@@ -238,6 +238,14 @@ names_ask(struct nam_worker *worker, uint32_t at, uint16_t type,
 		rc = names_clear(worker, at, names, count) ?: nam_rpc_call(worker, at, type, names,
 			bytes, NULL, NULL); /* SUSPENDS */
 	return rc == -NAM_E_INDEX_EXISTS || rc == -NAM_E_NOINDEX ? 0 : rc;
+}
+
+int
+nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint32_t body_bytes,
+	void *ret_body, uint32_t *ret_bytes, bool *ret_again)
+{
+	return nam__backed_call(worker, worker->client->catalog_slot, type, body, body_bytes,
+		ret_body, ret_bytes, ret_again); /* SUSPENDS */
 }
 
 int

@@ -18,9 +18,13 @@ NAM_FIBER_FN int nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint
 	const struct nam_rpc_alloc_reply *given) NAM_MUST_CHECK;
 
 /*
- * nam_rpc_call() to the lead, of a request that may be carried out twice.  If the lead ends, its
- * backup gets it.  *ret_again: it may have been carried out twice.
+ * nam_rpc_call() of a request that may be carried out twice.  If the member ends, its backup gets
+ * it.  *ret_again: it may have been carried out twice.
  */
+NAM_FIBER_FN int nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
+	const void *body, uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes,
+	bool *ret_again) NAM_MUST_CHECK;
+/* The same to the lead. */
 NAM_FIBER_FN int nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body,
 	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes, bool *ret_again) NAM_MUST_CHECK;
 

@@ -46,8 +46,9 @@ nam__presence_add(struct nam_worker *worker, uint32_t slot, struct nam__presence
 {
 	struct nam_rpc_presence_reply reply;
 	uint32_t bytes = sizeof(reply);
-	int rc = nam_rpc_call(worker, slot, NAM_RPC_PRESENCE, NULL, 0, &reply,
-		&bytes); /* SUSPENDS */
+	bool twice;
+	int rc = nam__backed_call(worker, slot, NAM_RPC_PRESENCE, NULL, 0, &reply, &bytes,
+		&twice); /* SUSPENDS */
 
 	if (!rc && bytes != sizeof(reply))
 		rc = -NAM_E_FABRIC_PROTOCOL;

@@ -59,14 +59,15 @@ fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const voi
 
 #define nam_rpc_call fuzz_rpc_call
 static inline int
-fuzz_lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint32_t body_bytes,
-	void *ret_body, uint32_t *ret_bytes, bool *ret_again)
+fuzz_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes, bool *ret_again)
 {
 	*ret_again = false;
-	return fuzz_rpc_call(worker, 0, type, body, body_bytes, ret_body, ret_bytes);
+	return fuzz_rpc_call(worker, slot, type, body, body_bytes, ret_body, ret_bytes);
 }
 
-#define nam__lead_call fuzz_lead_call
+#define nam__backed_call fuzz_call
+#define nam__lead_call(worker, ...) fuzz_call(worker, 0, __VA_ARGS__)
 #define nam_buffer_take fuzz_buffer_take
 #define nam_buffer_give fuzz_buffer_give
 
