@@ -73,6 +73,7 @@ static void
 party_drop(struct party *party)
 {
 	free(party->steward.copied);
+	free(party->steward.known);
 	nam__client_free(party->steward.lead);
 	party->store->ops->close(party->store);
 }
