@@ -114,15 +114,24 @@ member_post(const struct nam__mirrored *held, struct nam_qp *qp)
 	return qp->ops->qp_post(qp, wrs, held->count);
 }
 
-/* The member has got them itself; the last one stands for all. */
+/*
+ * The member has got them itself; the last one stands for all.  C31: if the backup has the place by
+ * now, it must have got them.
+ */
 static void
 end_unseen(struct nam_worker *worker, struct nam__mirrored *held)
 {
 	struct nam_qp qp = { .user = &worker->answering[held->slot] };
 	struct nam_wc wc = { .context = held->wrs[held->count - 1].context, .qp = &qp,
 		.op = NAM_WR_WRITE };
+	bool there = held->state == DUE ||
+		worker->client->servers[held->slot].boot == held->boot;
 
 	state_set(worker, held, AT_BACKUP);
+	if (!there) {
+		fail(worker, held, -NAM_E_FABRIC_PEER_DEAD);
+		return;
+	}
 	held_give(worker, held);
 	nam__completed(worker, &wc);
 }
