@@ -204,20 +204,42 @@ nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const 
 	}
 }
 
-/* Another client has dropped it at the lead, and has not come here yet, or was here before. */
+int
+nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint32_t body_bytes,
+	void *ret_body, uint32_t *ret_bytes, bool *ret_again)
+{
+	return nam__backed_call(worker, worker->client->catalog_slot, type, body, body_bytes,
+		ret_body, ret_bytes, ret_again); /* SUSPENDS */
+}
+
+/*
+ * Names that the backup has with other entries, which the lead has not: another client has dropped
+ * them there.  1: the lead has one of them, and the names that are asked for are out of date.
+ */
 NAM_FIBER_FN static int
 names_clear(struct nam_worker *worker, uint32_t at, const struct nam_rpc_catalog_entry *names,
 	uint32_t count)
 {
+	struct nam_rpc_catalog_entry found, now;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		struct nam_rpc_catalog_entry found;
 		uint32_t bytes = sizeof(found);
+		bool again;
 
 		rc = nam_rpc_call(worker, at, NAM_RPC_CATALOG_GET, &names[i], sizeof(names[i]),
 			&found, &bytes); /* SUSPENDS */
-		if (!rc && found.superblock != names[i].superblock)
+		if (rc == -NAM_E_NOINDEX || (!rc && found.superblock == names[i].superblock)) {
+			rc = 0;
+			continue;
+		}
+		bytes = sizeof(now);
+		if (!rc)
+			rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, &names[i],
+				sizeof(names[i]), &now, &bytes, &again); /* SUSPENDS */
+		if (!rc && now.superblock == found.superblock)
+			return 1;
+		if (!rc || rc == -NAM_E_NOINDEX)
 			rc = nam_rpc_call(worker, at, NAM_RPC_CATALOG_DROP, &found, sizeof(found),
 				NULL, NULL); /* SUSPENDS */
 		if (rc == -NAM_E_NOINDEX)
@@ -237,15 +259,7 @@ names_ask(struct nam_worker *worker, uint32_t at, uint16_t type,
 	if (rc == -NAM_E_INDEX_EXISTS)
 		rc = names_clear(worker, at, names, count) ?: nam_rpc_call(worker, at, type, names,
 			bytes, NULL, NULL); /* SUSPENDS */
-	return rc == -NAM_E_INDEX_EXISTS || rc == -NAM_E_NOINDEX ? 0 : rc;
-}
-
-int
-nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint32_t body_bytes,
-	void *ret_body, uint32_t *ret_bytes, bool *ret_again)
-{
-	return nam__backed_call(worker, worker->client->catalog_slot, type, body, body_bytes,
-		ret_body, ret_bytes, ret_again); /* SUSPENDS */
+	return rc == 1 || rc == -NAM_E_INDEX_EXISTS || rc == -NAM_E_NOINDEX ? 0 : rc;
 }
 
 int

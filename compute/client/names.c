@@ -53,15 +53,18 @@ nam__name_entry(enum nam_catalog_kind kind, const char *name, uint64_t entry)
 	return ret;
 }
 
-NAM_FIBER_FN static bool
-has_these(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names)
+/* Whether the lead has the first of them, with that entry. */
+NAM_FIBER_FN static int
+look(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, bool *ret_has)
 {
 	struct nam_rpc_catalog_entry found;
 	uint32_t bytes = sizeof(found);
 	bool twice;
+	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, names, sizeof(*names), &found, &bytes,
+		&twice); /* SUSPENDS */
 
-	return !nam__lead_call(worker, NAM_RPC_CATALOG_GET, names, sizeof(*names), &found, &bytes,
-		&twice) && found.superblock == names->superblock; /* SUSPENDS */
+	*ret_has = !rc && found.superblock == names->superblock;
+	return rc == -NAM_E_NOINDEX ? 0 : rc;
 }
 
 /*
@@ -72,17 +75,19 @@ NAM_FIBER_FN static int
 put_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint32_t count,
 	bool twice)
 {
-	bool now;
+	bool now, has = false;
 	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_PUT, names,
 		count * (uint32_t)sizeof(*names), NULL, NULL, &now); /* SUSPENDS */
 
 	/* It was carried out before, at the lead, or at the backup that has become the lead. */
-	if (rc == -NAM_E_INDEX_EXISTS && (twice || now) && has_these(worker, names)) /* SUSPENDS */
-		rc = 0;
+	if (rc == -NAM_E_INDEX_EXISTS && (twice || now))
+		rc = look(worker, names, &has) ?: (has ? 0 : rc); /* SUSPENDS */
 	if (rc || !nam__is_backed(worker->client, worker->client->catalog_slot))
 		return rc;
 	rc = nam__backed_names(worker, NAM_RPC_CATALOG_PUT, names, count); /* SUSPENDS */
-	if (!rc && !has_these(worker, names)) /* SUSPENDS */
+	if (!rc)
+		rc = look(worker, names, &has); /* SUSPENDS */
+	if (!rc && !has)
 		rc = nam__backed_names(worker, NAM_RPC_CATALOG_DROP, names, count); /* SUSPENDS */
 	return rc;
 }
