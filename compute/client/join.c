@@ -174,7 +174,24 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 
 /* ---- the lead ------------------------------------------------------------------------------ */
 
-/* Without the lead in the list, any seed's copy of the view says where it is. */
+/* The lead of a copy.  Copies may be old: then the process that led has ended. */
+NAM_FIBER_FN static int
+copy_lead_install(struct nam_client *client, const struct nam__cluster_view *copy, bool is_last,
+	struct nam_diag *diag)
+{
+	struct nam_view_member lead = copy->members[0];
+	struct nam_diag ended;
+	int rc;
+
+	nam__member_to_ask(&lead);
+	if (!copy->head.number || (!is_last && nam__member_look(&client->options, lead.address, 0,
+			copy->head.lead_boot, &ended) == -ENOENT))
+		return 0;
+	rc = nam__member_install(client, &lead, diag); /* SUSPENDS */
+	return nam_err_is(rc, NAM_E_FABRIC) && !is_last ? 0 : rc;
+}
+
+/* Without the lead in the list, the seeds' copies of the view say where it is. */
 NAM_FIBER_FN static int
 lead_find(struct nam_client *client, struct nam_diag *diag)
 {
@@ -190,16 +207,8 @@ lead_find(struct nam_client *client, struct nam_diag *diag)
 			return nam_diag_set(diag, rc, "asking the memory server at %s for its "
 				"copy of the view: %s", client->servers[slot].address,
 				nam_err_text(rc));
-		if (copy->head.number) {
-			struct nam_view_member lead = copy->members[0];
-
-			nam__member_to_ask(&lead);
-			rc = nam__member_install(client, &lead, diag); /* SUSPENDS */
-		}
+		rc = copy_lead_install(client, copy, slot + 1 == seeds, diag); /* SUSPENDS */
 		free(copy);
-		/* Copies may be old, and another seed may have a later one. */
-		if (nam_err_is(rc, NAM_E_FABRIC) && slot + 1 < seeds)
-			rc = 0;
 	}
 	if (!rc && client->slot_of_id[0] == NAM__NO_SLOT)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,

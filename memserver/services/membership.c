@@ -374,6 +374,17 @@ epoch_raise(struct nam__membership *membership, uint64_t epoch)
 		continue;
 }
 
+/* Others raise the epoch first, if there are any: with a reader's key a client changes nothing. */
+static bool
+has_writers(const struct nam__membership *membership)
+{
+	for (uint32_t id = 1; id < NAM_CLIENTS_MAX; id++)
+		if (membership->members[id].state == NAM_CLIENT_ALIVE &&
+			!membership->members[id].handed_over)
+			return true;
+	return false;
+}
+
 /* M25: a client that the lead has registered comes to its backup; or it has another session. */
 static int
 take_up(struct nam__membership *membership, const struct nam_rpc_register_request *request,
@@ -385,9 +396,10 @@ take_up(struct nam__membership *membership, const struct nam_rpc_register_reques
 
 	if (request->view > membership->view.head.number)
 		return -NAM_E_VIEW;
-	/* C22: a reader comes after those that change the epoch. */
+	/* C22 */
 	if (!nam__may_change(connection) && nam_epoch_ahead(request->epoch, __atomic_load_n(
-			membership->epoch_word, __ATOMIC_SEQ_CST)) > READER_AHEAD_MAX)
+			membership->epoch_word, __ATOMIC_SEQ_CST)) > READER_AHEAD_MAX &&
+		has_writers(membership))
 		return -EAGAIN;
 	/* M5 */
 	if (newest->fenced || newest->incarnation != request->incarnation ||
