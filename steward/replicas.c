@@ -71,7 +71,8 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 		member->boot = member->backup;
 		return NAM_RPC_VIEW_UNBACKED;
 	}
-	if (!member->id && !member->known && view->acknowledged >= view->head.number)
+	if (!member->id && !member->known && view->head.backups &&
+		view->acknowledged >= view->head.number)
 		return NAM_RPC_VIEW_UP;
 	/* A promotion cannot be given up, so the backup has to answer. */
 	return member->id && member_rc == -ENOENT && !backup_rc ? NAM_RPC_VIEW_PROMOTE : 0;

@@ -50,8 +50,11 @@ copy_look(struct succession *succession, const char *address)
 
 	if (nam__prober_open(succession->options, address, PATIENCE_MS, false, &asker, &diag))
 		return;
+	/* Of another life of the cluster are numbers of another kind: its lead began anew. */
 	if (!nam__cluster_view_get(asker->epoch_worker, 0, &copy) && /* SUSPENDS */
-		copy->head.number > (succession->view ? succession->view->head.number : 0)) {
+		copy->head.number > (succession->view ? succession->view->head.number : 0) &&
+		(!succession->view ||
+			copy->members[0].memory == succession->view->members[0].memory)) {
 		struct nam__cluster_view *older = succession->view;
 
 		succession->view = copy;
@@ -298,7 +301,8 @@ nam__lead_names_copy(struct nam_worker *from, struct nam_worker *to, struct nam_
 }
 
 int
-nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t patience_ns)
+nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t patience_ns,
+	int (*within)(void *arg), void *arg)
 {
 	uint64_t deadline_ns = nam_now_ns() + patience_ns;
 	const struct nam_view_member *lead;
@@ -315,13 +319,15 @@ nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t pat
 			return 0;
 		if (nam_now_ns() >= deadline_ns)
 			return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "the lead has a "
-				"backup, which does not count before all clients know it; a "
-				"steward sees to that");
+				"backup, which does not count before all clients know it; give the "
+				"command again");
 		nam__changer_ended_fence(changer, deadline_ns); /* SUSPENDS */
 		if (!lead->known && changer->view->acknowledged >= changer->view->head.number)
 			rc = nam__changer_change(changer, NAM_RPC_VIEW_UP, lead); /* SUSPENDS */
 		else
 			nam_sleep_ns(NAM__CHANGER_PAUSE_NS / 5);
+		if (!rc)
+			rc = within(arg); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}

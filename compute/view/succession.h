@@ -21,15 +21,17 @@ NAM_FIBER_FN int nam__lead_open(const struct nam_client_options *options,
 	const struct nam__cluster_view *known, bool *ret_made, struct nam_client **ret_lead,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* The catalog passes to the lead's backup, whose books it has already.  Clients have stopped. */
+/* The catalog passes to the lead's backup, which has the books.  Clients have stopped. */
 NAM_FIBER_FN int nam__lead_names_copy(struct nam_worker *from, struct nam_worker *to,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
  * Until all clients know the lead's backup with that boot, and the view says so; or it has another
- * one, or none.  -NAM_E_FABRIC_TIMEOUT: one has not acknowledged it, and a steward sees to that.
+ * one, or none.  -NAM_E_FABRIC_TIMEOUT: one has not acknowledged it; to be called again.
+ *
+ * @within	called now and then; its failure ends this
  */
 NAM_FIBER_FN int nam__lead_backup_known(struct nam__changer *changer, uint64_t boot,
-	uint64_t patience_ns) NAM_MUST_CHECK;
+	uint64_t patience_ns, int (*within)(void *arg), void *arg) NAM_MUST_CHECK;
 
 #endif /* NAM_COMPUTE_VIEW_SUCCESSION_H */

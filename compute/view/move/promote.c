@@ -18,11 +18,13 @@
 #include "compute/worker/worker.h"
 
 #define OPENS_MAX 100u
+#define LATE_TRIES_MAX 16u
 
 struct promoting {
 	struct nam__changer changer;
 	uint32_t id;
 	uint64_t deadline_ns;
+	unsigned late_tries;		/* after that */
 };
 
 /* A failure, or *ret_member as the view has it now. */
@@ -115,28 +117,66 @@ promote(struct promoting *promoting)
 	}
 }
 
+/*
+ * C33: the lead's backup may live, so it knows first that it does not count.  Otherwise it could
+ * lead later, without what clients write from now on.
+ */
+NAM_FIBER_FN static bool
+is_known_there(const struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam_diag diag;
+
+	return member->id || !nam__lead_copy_send(promoting->changer.options,
+			promoting->changer.view) || /* SUSPENDS */
+		nam__member_look(promoting->changer.options, member->backup_address, member->id,
+			member->backup, &diag) == -ENOENT;
+}
+
+/* One step. */
+NAM_FIBER_FN static int
+unback_step(struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam__changer *changer = &promoting->changer;
+	enum nam_rpc_view_change what = member->known ? NAM_RPC_VIEW_ABORT :
+		NAM_RPC_VIEW_UNBACKED;
+	struct nam_view_member asked = *member;
+	bool late = nam_now_ns() >= promoting->deadline_ns;
+	int rc;
+
+	if (member->state == NAM_VIEW_PROMOTING)
+		return nam_diag_set(changer->diag, -NAM_E_VIEW, "the backup of memory server %u "
+			"gets its place", member->id);
+	if (what == NAM_RPC_VIEW_UNBACKED && !late && !is_known_there(promoting, member)) {
+		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+		return 0;
+	}
+	/* Of one that is silent the other members know that it is none. */
+	if (late && (changer->view->head.count == 1 || promoting->late_tries++ > LATE_TRIES_MAX))
+		return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "memory server %u still "
+			"has its backup: the backup is silent, or others change the view; end the "
+			"process of the backup, and try again", member->id);
+	asked.boot = member->backup;
+	rc = nam__changer_change(changer, what, &asked); /* SUSPENDS */
+	if (what == NAM_RPC_VIEW_ABORT) {
+		changer->changed_for_lead |= changer->changed;
+		changer->changed = false;
+	}
+	return rc;
+}
+
 NAM_FIBER_FN static int
 unback(struct promoting *promoting)
 {
 	const struct nam_view_member *member;
-	struct nam_view_member asked;
 	int rc;
 
-	for (;;) {
+	do {
 		rc = look(promoting, &member); /* SUSPENDS */
 		if (rc || !member->backup)
 			return rc;
-		if (member->state == NAM_VIEW_PROMOTING || nam_now_ns() >= promoting->deadline_ns)
-			return nam_diag_set(promoting->changer.diag, -NAM_E_VIEW, "the backup of "
-				"memory server %u gets its place", member->id);
-		asked = *member;
-		asked.boot = member->backup;
-		/* C33: the lead's may live, and it knows first that it does not count. */
-		rc = nam__changer_change(&promoting->changer, member->known ? NAM_RPC_VIEW_ABORT :
-			NAM_RPC_VIEW_UNBACKED, &asked); /* SUSPENDS */
-		if (rc)
-			return rc;
-	}
+		rc = unback_step(promoting, member); /* SUSPENDS */
+	} while (!rc);
+	return rc;
 }
 
 /*

@@ -464,7 +464,7 @@ find(struct moving *moving)
 			member->backup_address);
 	if (member->id == moving->changer.view->head.lead && moving->what == NAM__SUCCESSOR_MOVES)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u is "
-			"the lead, whose memory does not move; it may get a backup", member->id);
+			"the lead, which does not move; it may get a backup", member->id);
 	return old_open(moving); /* SUSPENDS */
 }
 
@@ -668,15 +668,23 @@ out:
 	return rc;
 }
 
-/* C33: while it lives, no client is fenced at the lead. */
+NAM_FIBER_FN static int
+on_known(void *arg)
+{
+	return tell(arg, NULL);
+}
+
+/* C33: while `old` lives, no client is fenced at the lead. */
 NAM_FIBER_FN static int
 known_await(struct moving *moving)
 {
 	if (moving->old)
 		nam__client_free(moving->old);
 	moving->old = moving->pages.old = NULL;
+	/* Clients are at work. */
+	moving->noting = true;
 	return nam__lead_backup_known(&moving->changer, moving->new->servers[0].boot,
-		patience_ns(moving)); /* SUSPENDS */
+		patience_ns(moving), on_known, moving); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
