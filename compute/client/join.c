@@ -174,21 +174,28 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 
 /* ---- the lead ------------------------------------------------------------------------------ */
 
-/* The lead of a copy.  Copies may be old: then the process that led has ended. */
+/*
+ * The lead of a copy.  Copies may be old, and the process that led has ended: that lead is left for
+ * later if there are other seeds to ask.
+ */
 NAM_FIBER_FN static int
 copy_lead_install(struct nam_client *client, const struct nam__cluster_view *copy, bool is_last,
-	struct nam_diag *diag)
+	struct nam_view_member *ret_left, struct nam_diag *diag)
 {
 	struct nam_view_member lead = copy->members[0];
 	struct nam_diag ended;
-	int rc;
+	int rc = 0;
 
-	nam__member_to_ask(&lead);
-	if (!copy->head.number || (!is_last && nam__member_look(&client->options, lead.address, 0,
-			copy->head.lead_boot, &ended) == -ENOENT))
+	if (!copy->head.number)
 		return 0;
-	rc = nam__member_install(client, &lead, diag); /* SUSPENDS */
-	return nam_err_is(rc, NAM_E_FABRIC) && !is_last ? 0 : rc;
+	nam__member_to_ask(&lead);
+	if (is_last || nam__member_look(&client->options, lead.address, 0, copy->head.lead_boot,
+			&ended) != -ENOENT)
+		rc = nam__member_install(client, &lead, diag); /* SUSPENDS */
+	if (nam_err_is(rc, NAM_E_FABRIC) && !is_last)
+		rc = 0;
+	*ret_left = lead;
+	return rc;
 }
 
 /* Without the lead in the list, the seeds' copies of the view say where it is. */
@@ -196,6 +203,7 @@ NAM_FIBER_FN static int
 lead_find(struct nam_client *client, struct nam_diag *diag)
 {
 	uint32_t seeds = client->servers_count;
+	struct nam_view_member left = { .address = "" };
 	int rc = 0;
 
 	for (uint32_t slot = 0; slot < seeds && client->slot_of_id[0] == NAM__NO_SLOT && !rc;
@@ -207,9 +215,12 @@ lead_find(struct nam_client *client, struct nam_diag *diag)
 			return nam_diag_set(diag, rc, "asking the memory server at %s for its "
 				"copy of the view: %s", client->servers[slot].address,
 				nam_err_text(rc));
-		rc = copy_lead_install(client, copy, slot + 1 == seeds, diag); /* SUSPENDS */
+		rc = copy_lead_install(client, copy, slot + 1 == seeds, &left,
+			diag); /* SUSPENDS */
 		free(copy);
 	}
+	if (!rc && client->slot_of_id[0] == NAM__NO_SLOT && left.address[0])
+		rc = nam__member_install(client, &left, diag); /* SUSPENDS */
 	if (!rc && client->slot_of_id[0] == NAM__NO_SLOT)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"none of the %u memory servers has the id 0, or knows where that one is; "
