@@ -239,13 +239,16 @@ nam__lead_copy_send(const struct nam_client_options *options, const struct nam__
 		lead->backup_address, lead->backup, view) : 0; /* SUSPENDS */
 }
 
-void
+uint32_t
 nam__copies_send(const struct nam_client_options *options, const struct nam__cluster_view *view)
 {
+	uint32_t ret = 0;
+
 	(void)!nam__lead_copy_send(options, view); /* SUSPENDS */
 	for (uint32_t i = 1; i < view->head.count; i++)
-		(void)!copy_send(options, view->members[i].address, view->members[i].boot,
+		ret += !copy_send(options, view->members[i].address, view->members[i].boot,
 			view); /* SUSPENDS */
+	return ret;
 }
 
 const struct nam_view_member *

@@ -146,15 +146,20 @@ unback_step(struct promoting *promoting, const struct nam_view_member *member)
 	if (member->state == NAM_VIEW_PROMOTING)
 		return nam_diag_set(changer->diag, -NAM_E_VIEW, "the backup of memory server %u "
 			"gets its place", member->id);
-	if (what == NAM_RPC_VIEW_UNBACKED && !late && !is_known_there(promoting, member)) {
-		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
-		return 0;
+	if (what == NAM_RPC_VIEW_UNBACKED && !is_known_there(promoting, member)) { /* SUSPENDS */
+		if (!late) {
+			nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
+			return 0;
+		}
+		/* It is silent: another member that answers knows that it does not count. */
+		if (!nam__copies_send(changer->options, changer->view)) /* SUSPENDS */
+			return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "the backup of "
+				"memory server %u counts no more, but is silent, as are all other "
+				"memory servers; end its process, and try again", member->id);
 	}
-	/* Of one that is silent the other members know that it is none. */
-	if (late && (changer->view->head.count == 1 || promoting->late_tries++ > LATE_TRIES_MAX))
+	if (late && promoting->late_tries++ > LATE_TRIES_MAX)
 		return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "memory server %u still "
-			"has its backup: the backup is silent, or others change the view; end the "
-			"process of the backup, and try again", member->id);
+			"has its backup: others change the view; try again", member->id);
 	asked.boot = member->backup;
 	rc = nam__changer_change(changer, what, &asked); /* SUSPENDS */
 	if (what == NAM_RPC_VIEW_ABORT) {
