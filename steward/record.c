@@ -30,14 +30,6 @@ recorded_of(struct nam__view_store *store)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-struct nam__cluster_view *
-nam__record_view_new(void)
-{
-	struct nam__cluster_view *view;
-
-	return calloc(1, sizeof(*view) + NAM_SERVERS_MAX * sizeof(view->members[0]));
-}
-
 static bool
 members_equal(const struct nam_view_member *one, const struct nam_view_member *other)
 {
@@ -65,18 +57,6 @@ views_equal(const struct nam__cluster_view *one, const struct nam__cluster_view 
 		if (!members_equal(&one->members[i], &other->members[i]))
 			return false;
 	return true;
-}
-
-static struct nam__cluster_view *
-view_clone(const struct nam__cluster_view *view)
-{
-	struct nam__cluster_view *ret = nam__record_view_new();
-
-	if (ret) {
-		ret->head = view->head;
-		memcpy(ret->members, view->members, view->head.count * sizeof(view->members[0]));
-	}
-	return ret;
 }
 
 /* As the lead will do it. */
@@ -141,7 +121,7 @@ take_over(struct recorded *recorded, const struct nam__record *record,
 	const struct nam__cluster_view *lead, struct nam_diag *diag)
 {
 	struct nam__record new = { .revision = record->revision,
-		.terms_before = record->terms_before, .view = view_clone(lead) };
+		.terms_before = record->terms_before, .view = nam__cluster_view_clone(lead) };
 	int rc;
 
 	if (!new.view)
@@ -171,7 +151,7 @@ decide(struct recorded *recorded, struct nam_worker *worker, struct nam__record 
 	free(record->view);
 	record->change = (uint16_t)what;
 	record->member = *member;
-	record->view = view_clone(lead);
+	record->view = nam__cluster_view_clone(lead);
 	rc = record->view ? view_change(record->view, what, member) : -ENOMEM;
 	if (!rc)
 		rc = record_write(recorded, record, diag);
@@ -234,7 +214,7 @@ raise_terms(struct recorded *recorded, const struct nam__cluster_view *lead, str
 	if (!rc && record.terms_before < lead->head.term) {
 		record.terms_before = lead->head.term;
 		if (!record.view)
-			record.view = view_clone(lead);
+			record.view = nam__cluster_view_clone(lead);
 		rc = record.view ? record_write(recorded, &record, diag) : -ENOMEM;
 	}
 	if (!rc)

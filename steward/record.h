@@ -57,7 +57,4 @@ struct nam__keeper {
 struct nam__view_store *nam__view_store_recorded(struct nam__keeper *keeper, uint32_t lease_ms)
 	NAM_MUST_CHECK;
 
-/* Room for all members.  NULL: no memory. */
-struct nam__cluster_view *nam__record_view_new(void) NAM_MUST_CHECK;
-
 #endif /* NAM_STEWARD_RECORD_H */

@@ -206,7 +206,7 @@ record_parse(const cJSON *object, struct nam__record *record)
 int
 nam__record_parse(const char *text, struct nam__record *ret_record)
 {
-	struct nam__record record = { .view = nam__record_view_new() };
+	struct nam__record record = { .view = nam__cluster_view_new() };
 	cJSON *object;
 	bool ok;
 

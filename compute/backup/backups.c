@@ -6,9 +6,9 @@
 
 #include "common/fabric/register.h"
 #include "common/rpc/view_rpc.h"
+#include "compute/backup/lead_backup.h"
 #include "compute/backup/locks.h"
 #include "compute/client/cluster_view.h"
-#include "lead_backup.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 

@@ -102,12 +102,32 @@ pages_get(struct nam_worker *worker, uint32_t slot, struct nam_rpc_view_reply *r
 	return -NAM_E_FABRIC_PROTOCOL;
 }
 
+struct nam__cluster_view *
+nam__cluster_view_new(void)
+{
+	struct nam__cluster_view *view;
+
+	return calloc(1, sizeof(*view) + NAM_SERVERS_MAX * sizeof(view->members[0]));
+}
+
+struct nam__cluster_view *
+nam__cluster_view_clone(const struct nam__cluster_view *view)
+{
+	struct nam__cluster_view *clone = nam__cluster_view_new();
+
+	if (clone) {
+		clone->head = view->head;
+		memcpy(clone->members, view->members,
+			view->head.count * sizeof(view->members[0]));
+	}
+	return clone;
+}
+
 int
 nam__cluster_view_get(struct nam_worker *worker, uint32_t slot, struct nam__cluster_view **ret_view)
 {
 	struct nam_rpc_view_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	struct nam__cluster_view *view = calloc(1, sizeof(*view) +
-		NAM_SERVERS_MAX * sizeof(view->members[0]));
+	struct nam__cluster_view *view = nam__cluster_view_new();
 	int rc = reply && view ? pages_get(worker, slot, reply, view) : -ENOMEM; /* SUSPENDS */
 
 	if (reply)

@@ -28,6 +28,11 @@ struct nam__cluster_view {
 	struct nam_view_member members[];	/* head.count, in the order of their ids */
 };
 
+/* With room for all members, and without any; or with those of another one.  NULL: no memory. */
+struct nam__cluster_view *nam__cluster_view_new(void) NAM_MUST_CHECK;
+struct nam__cluster_view *nam__cluster_view_clone(
+	const struct nam__cluster_view *view) NAM_MUST_CHECK;
+
 /*
  * The view of a memory server: the lead's is in force, others have a copy.  Number 0: it has
  * none.  0, -ENOMEM, or as nam_rpc_call().  Cost: 1 RPC for each 13 members.

@@ -233,8 +233,7 @@ lead_find(struct nam_client *client, struct nam_diag *diag)
 static struct nam__cluster_view *
 view_of_list(const struct nam_client *client)
 {
-	struct nam__cluster_view *view = calloc(1, sizeof(*view) +
-		NAM_SERVERS_MAX * sizeof(view->members[0]));
+	struct nam__cluster_view *view = nam__cluster_view_new();
 
 	if (!view)
 		return NULL;

@@ -27,20 +27,6 @@ struct succession {
 
 /* ---- the newest copy ------------------------------------------------------------------------- */
 
-static struct nam__cluster_view *
-view_clone(const struct nam__cluster_view *view)
-{
-	struct nam__cluster_view *clone = calloc(1, sizeof(*clone) +
-		NAM_SERVERS_MAX * sizeof(clone->members[0]));
-
-	if (clone) {
-		clone->head = view->head;
-		memcpy(clone->members, view->members,
-			view->head.count * sizeof(view->members[0]));
-	}
-	return clone;
-}
-
 NAM_FIBER_FN static void
 copy_look(struct succession *succession, const char *address)
 {
@@ -71,7 +57,7 @@ copies_look(struct succession *succession, const struct nam_cluster *seeds)
 
 	for (uint32_t i = 0; i < seeds->count; i++)
 		copy_look(succession, seeds->servers[i].listen); /* SUSPENDS */
-	first = succession->view ? view_clone(succession->view) : NULL;
+	first = succession->view ? nam__cluster_view_clone(succession->view) : NULL;
 	for (uint32_t i = 1; first && i < first->head.count; i++)
 		copy_look(succession, first->members[i].address); /* SUSPENDS */
 	if (first && first->members[0].backup)
@@ -249,7 +235,7 @@ nam__lead_open(const struct nam_client_options *options, const struct nam_cluste
 	int rc = nam__lead_find(options, seeds, NULL, &lead, diag); /* SUSPENDS */
 
 	*ret_made = false;
-	succession.view = known ? view_clone(known) : NULL;
+	succession.view = known ? nam__cluster_view_clone(known) : NULL;
 	if (rc || !known || !is_of_this_cluster(&succession, lead)) /* SUSPENDS */
 		copies_look(&succession, seeds); /* SUSPENDS */
 	if (succession.view && (rc || !is_of_this_cluster(&succession, lead))) /* SUSPENDS */

@@ -40,12 +40,10 @@ struct sim_keeper {
 static struct nam__cluster_view *
 view_clone(const struct nam__cluster_view *view)
 {
-	struct nam__cluster_view *ret = nam__record_view_new();
+	struct nam__cluster_view *ret = nam__cluster_view_clone(view);
 
 	if (!ret)
 		sim_die("no memory for a view");
-	ret->head = view->head;
-	memcpy(ret->members, view->members, view->head.count * sizeof(view->members[0]));
 	return ret;
 }
 

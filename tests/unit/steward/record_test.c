@@ -440,7 +440,8 @@ get__the_steward_ended_as_it_decided_a_promotion__IS_INSTALLED(void **state)
 static void
 record_parse__what_was_printed__IS_THE_SAME(void **state)
 {
-	struct nam__record record = { .change = NAM_RPC_VIEW_MOVE, .view = nam__record_view_new() },
+	struct nam__record record = { .change = NAM_RPC_VIEW_MOVE,
+		.view = nam__cluster_view_new() },
 		again = { 0 };
 	struct nam_view_member *one = &record.view->members[1];
 	char *text;
@@ -473,7 +474,7 @@ static void
 record_parse__backups_that_were_printed__ARE_THE_SAME(void **state)
 {
 	static const uint16_t states[] = { NAM_VIEW_UP, NAM_VIEW_PROMOTING };
-	struct nam__record record = { .view = nam__record_view_new() };
+	struct nam__record record = { .view = nam__cluster_view_new() };
 	struct nam_view_member *one = &record.view->members[1];
 
 	(void)state;

@@ -376,7 +376,7 @@ replicas__one__ENDS_ALL_BACKUPS_and_their_memory_is_spare(void **state)
 static void
 record__with_backups_wanted__IS_READ_AS_WRITTEN(void **state)
 {
-	struct nam__record record = { .view = nam__record_view_new(),
+	struct nam__record record = { .view = nam__cluster_view_new(),
 		.change = NAM_RPC_VIEW_BACKUPS }, read = { 0 };
 	char *text;
 
