@@ -107,6 +107,21 @@ follow_await(bool backed)
 	}
 }
 
+/* The worker knows that its connection to that slot has ended. */
+static void
+end_await(uint32_t at)
+{
+	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+
+	while (worker->qps[at]) {
+		void *context;
+
+		assert_true(nam_now_ns() < deadline);
+		assert_int_equal(nam_async_poll(worker, &context, 1), 0);
+		nam_sleep_ns(PAUSE_NS);
+	}
+}
+
 static void
 back(void)
 {
@@ -558,6 +573,7 @@ unback__the_backup_has_ended__WRITES_GO_ON(void **state)
 	local_fill(100);
 	assert_int_equal(nam_write_await(worker, block, local, BLOCK), 0);
 	local_cluster_stop_server(cluster, BACKUP);
+	end_await(nam__backup_slot(slot));
 	local_fill(200);
 	assert_int_equal(nam_async_write(worker, block, local, BLOCK, old), 0);
 	for (unsigned i = 0; i < 100; i++) {
