@@ -136,6 +136,26 @@ test_lead() {
 	ctl 0 index drop named
 }
 
+# A backup that is silent is taken away only if another member knows that, so it never leads.
+test_silent() {
+	backup_start 5 0
+	ctl 0 server back "$(nam_server_address 5)"
+	lead=$(nam_server_address 4)
+	kill -STOP "${backups[5]}" "${backups[3]}"
+	ctl 3 --timeout-ms 300 server unback 0
+	says "is silent, as are all other memory servers"
+	kill -CONT "${backups[3]}"
+	ctl 0 --timeout-ms 300 server unback 0
+	says "memory server 0 has no backup"
+	kill -CONT "${backups[5]}"
+	backup_end 4
+	for lead in "$(nam_server_address 5)" "$(nam_server_address 3)" \
+		"$(nam_server_address 5),$(nam_server_address 3)"; do
+		ctl 3 server promote 0
+		says "$(nam_server_address 4): the socket is there"
+	done
+}
+
 # No steward runs, so nothing follows from it.
 test_replicas() {
 	local number
@@ -172,6 +192,7 @@ test_lead
 ctl 0 index verify held
 ctl 0 range held 1 4000
 [ "$out" = "$(cat "$tmp/pairs" "$tmp/more")" ] || fail "pairs are missing"
+test_silent
 for number in "${!backups[@]}"; do
 	backup_end "$number"
 done
