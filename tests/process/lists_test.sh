@@ -210,15 +210,20 @@ test_drop() {
 	json 'sum(x["stores"] for x in r["servers"]) == 0'
 }
 
+# again ID: its process is killed, and another one comes to its address.
+again() {
+	kill -KILL "${nam_server_pids[$1]}"
+	wait "${nam_server_pids[$1]}" 2>/dev/null
+	unset "nam_server_pids[$1]"
+	nam_server_start "$1" --memory 32M --region 4M --pages 4k || exit 1
+}
+
 # Once the third memory server is restarted, an index with nodes there is lost.
 test_restart() {
 	expect 0 on "$a" index create lost
 	pairs 1 $keys
 	expect 0 on "$a" load lost "$file"
-	kill -KILL "${nam_server_pids[2]}"
-	wait "${nam_server_pids[2]}" 2>/dev/null
-	unset 'nam_server_pids[2]'
-	nam_server_start 2 --memory 32M --region 4M --pages 4k || exit 1
+	again 2
 	for list in "${lists[@]}"; do
 		expect 6 on "$list" get lost 1
 		says NAM_E_LOST
@@ -226,6 +231,16 @@ test_restart() {
 	expect 0 on "$a" index create found
 	expect 0 on "$a" load found "$file"
 	same_pairs found $keys "${lists[@]}"
+}
+
+# Members' copies of the view are of the lead's life before, and one memory server has none.
+test_restart_lead() {
+	again 0
+	nam_server_start 3 --memory 32M --region 4M --pages 4k || exit 1
+	for list in "$b,$(nam_server_address 3)" "$(nam_server_address 3),$b"; do
+		expect 5 on "$list" get found 1
+		says NAM_E_NOINDEX
+	done
 }
 
 nam_servers_start 3 --memory 32M --region 4M --pages 4k || exit 1
@@ -249,5 +264,6 @@ test_tables_added
 test_made_after
 test_drop
 test_restart
+test_restart_lead
 nam_servers_stop || fail "the servers did not end well"
 finish "lists of servers: any one leads to the same cluster"
