@@ -70,10 +70,12 @@ look(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, bool 
 /*
  * C33: the lead decides which object has a name, so it is the first to get it.  If another client
  * has dropped it since, that was at the backup too early.
+ *
+ * @ret_dropped	another client has: it is not to be put again
  */
 NAM_FIBER_FN static int
 put_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint32_t count,
-	bool twice)
+	bool twice, bool *ret_dropped)
 {
 	bool now, has = false;
 	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_PUT, names,
@@ -87,7 +89,8 @@ put_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, u
 	rc = nam__backed_names(worker, NAM_RPC_CATALOG_PUT, names, count); /* SUSPENDS */
 	if (!rc)
 		rc = look(worker, names, &has); /* SUSPENDS */
-	if (!rc && !has)
+	*ret_dropped = !rc && !has;
+	if (*ret_dropped)
 		rc = nam__backed_names(worker, NAM_RPC_CATALOG_DROP, names, count); /* SUSPENDS */
 	return rc;
 }
@@ -113,16 +116,18 @@ change_both(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catal
 {
 	const struct nam__server *lead = &worker->client->servers[worker->client->catalog_slot];
 	uint64_t boot, backup;
-	bool twice = false;
+	bool twice = false, dropped = false;
 	int rc;
 
 	do {
 		boot = lead->boot;
 		backup = lead->backup;
-		rc = (type == NAM_RPC_CATALOG_PUT ? put_both : drop_both)(worker, names, count,
-			twice); /* SUSPENDS */
+		if (type == NAM_RPC_CATALOG_PUT)
+			rc = put_both(worker, names, count, twice, &dropped); /* SUSPENDS */
+		else
+			rc = drop_both(worker, names, count, twice); /* SUSPENDS */
 		twice = true;
-	} while (!rc && (boot != lead->boot || backup != lead->backup));
+	} while (!rc && !dropped && (boot != lead->boot || backup != lead->backup));
 	return rc;
 }
 
