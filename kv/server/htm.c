@@ -61,7 +61,7 @@ hle_leave(uint32_t *locked)
 enum nam__htm
 nam__htm_available(void)
 {
-	static const uint32_t never_locked;
+	/* On the stack: its page is there.  Where a page is missing, each transaction aborts. */
 	uint32_t a, b = 0, c, d, lock = 0;
 	unsigned status;
 
@@ -72,7 +72,7 @@ nam__htm_available(void)
 	b &= ~(uint32_t)(bit_RTM | bit_HLE);
 #endif
 	for (unsigned i = 0; i < TRIALS && b & bit_RTM; i++)
-		if (rtm_enter(&never_locked, &status)) {
+		if (rtm_enter(&lock, &status)) {
 			rtm_leave();
 			return NAM__HTM_RTM;
 		}
