@@ -33,7 +33,8 @@
 #define OWNERS (CLIENTS * FIBERS)
 #define KEYS_MAX (1500u * OWNERS)
 #define KEYS (at_most(test_scaled_least(1500, 300), 1500) * OWNERS)
-#define OPS at_most(test_scaled_least(500, 50), 500)	/* of each fiber, between two steps of the coordinator */
+/* Of each fiber, between two steps of the coordinator. */
+#define OPS at_most(test_scaled_least(500, 50), 500)
 #define ROUNDS test_scaled_least(4, 2)
 #define MANY 16u
 #define RANGE_KEYS 200u
