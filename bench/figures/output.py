@@ -9,8 +9,8 @@ from plan import (FIGURES, MIXES, PAPER_KEYS, PEER_LINES, STORE_LINES, TABLE_LIN
                   read_ratio, transaction_size, value_bytes, workload)
 from model import shares
 
-COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999", "#e69f00"]
-MARKERS = ["s", "o", "D", "^", "v", "x", "P"]
+COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999", "#e69f00", "#56b4e9"]
+MARKERS = ["s", "o", "D", "^", "v", "x", "P", "*"]
 UNITS = {"rate": ("operations/s", 1), "bytes": ("bytes/s", 1), "latency": ("latency, µs", 1e-3),
          "kicks": ("kick-outs of an insert", 1), "loops": ("% of inserts", 100)}
 COLUMN = {"rate": "ops_per_s", "bytes": "bytes_per_s", "latency": "p50_ns",

@@ -27,6 +27,9 @@ STORE_LINES = {
     "chained, datagram": ("chained", "datagram"),
     "cuckoo, onesided": ("cuckoo", "srq"),
     "cuckoo, sockets": ("cuckoo", "srq"),
+    "cuckoo, mailbox": ("cuckoo", "mailbox"),
+    "fetch, 1 thread": ("cuckoo", "fetch"),
+    "onesided, 1 thread": ("cuckoo", "srq"),
 }
 # Lines of the figures beside other servers: system and transport of nam-bench-peers.
 PEER_LINES = {
@@ -91,6 +94,7 @@ class Figure:
     lines: list = field(default_factory=lambda: DESIGNS)
     transaction_size: int = 0  # if it is not x
     depth: int = 0  # peers: requests under way; 0: at which each system is best
+    xs: tuple = ()  # of stores, if they are not RFP_CLIENTS_X
     model_only: bool = False
     printed: list = field(default_factory=list)  # (columns of the CSV, column, the paper's value)
 
@@ -254,7 +258,9 @@ FIGURES = [
          ["cuckoo, srq", "chained, srq", "cuckoo, sockets"], y="latency"),
     rhkv("9", "figure 9", "stores over RDMA, GET:UPDATE and GET:INSERT", "mix",
          zipfian_or_not("values of 32 bytes"),
-         [line for line in STORE_LINES if "sockets" not in line], clients=RFP_CLIENTS,
+         [f"{engine}, {transport}" for engine in ("cuckoo", "chained")
+          for transport in ("srq", "fetch", "datagram")] + ["cuckoo, onesided"],
+         clients=RFP_CLIENTS,
          printed=[({"engine": "chained", "transport": "datagram", "distribution": distribution,
                     "workload": mix}, column, value)  # of HERD, on average
                   for distribution in ("uniform", "zipfian") for mix in MIXES
@@ -262,6 +268,11 @@ FIGURES = [
     rhkv("t4", "table 4", "RDMA and TCP/IP, 1 thread", "mix", zipfian_or_not("one request")[1:],
          ["cuckoo, srq", "cuckoo, sockets"], clients=1,
          printed=printed_table_4("profile", "connectx2-ipoib", "connectx3")),
+    rhkv("onesided", "section 6.4", "one-sided GETs and all RPC transports", "clients",
+         [Panel("100 % GET, zipfian keys, values of 32 bytes", "ycsb-c")],
+         [f"cuckoo, {way}" for way in ("srq", "mailbox", "datagram", "fetch", "onesided")]
+         + ["fetch, 1 thread", "onesided, 1 thread"],
+         xs=([1, 20, 40, 80, 120, 180, 240], [4, 35])),
     rhkv("kicks", "section 6.3", "kick-outs of an insert", "load_factor",
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="kicks"),
     rhkv("loops", "section 6.3", "inserts that loop: predicted (graph), or given up", "load_factor",
@@ -305,7 +316,7 @@ def x_values(figure, o):
         if not o.simulated:
             return [1, 2, 4]
         if figure.kind == "kv":
-            return RFP_CLIENTS_X[o.quick]
+            return (figure.xs or RFP_CLIENTS_X)[o.quick]
     if figure.kind == "peers" and figure.panels[0].workload:
         return [list(MIXES).index(figure.panels[0].workload)]
     if figure.x == "memservers" and o.memservers:
@@ -359,6 +370,8 @@ def new_point(figure, o, panel, line, x, partitioning="none"):
         point.keys = PAPER_KEYS if figure.model_only else o.keys
     elif figure.kind == "ramp":
         point.keys = panel.records or (1000 if o.quick else 0)
+    if "1 thread" in line:
+        point.rpc_threads = 1
     if figure.x in ("clients", "keys", "memservers", "rpc_threads"):
         setattr(point, figure.x, int(x))
     elif figure.x == "cache":
@@ -380,7 +393,7 @@ def plan(figure, o):
         for line in figure.lines:
             if figure.kind == "index" and line not in o.designs and not figure.model_only:
                 continue
-            if "sockets" in line and not o.simulated:
+            if ("sockets" in line or "1 thread" in line) and not o.simulated:
                 continue  # there is no such figure for real memory servers
             if figure.kind == "peers" and PEER_LINES[line][0] in missing():
                 continue

@@ -17,6 +17,8 @@
 /* Lengths as of the texts of which Su et al. tell: 1 to 899 bytes, 43 on average. */
 #define MIXED_MEAN 43.0
 #define MIXED_MAX 899u
+/* GETs of a client for each partition, so that chance leaves hardly a layout to be learnt. */
+#define WARM_GETS 8u
 
 enum op { GET, UPDATE, INSERT };
 
@@ -72,6 +74,19 @@ value_fill(const struct requests_options *o, uint64_t number, uint64_t *value)
 
 /* ---- before and after ---------------------------------------------------------------------- */
 
+/* A GET of any key: with --get onesided the client learns the layout of a partition. */
+NAM_FIBER_FN static int
+warm_one(struct requests_part *part, uint64_t number)
+{
+	uint64_t key[KV_KEY_BYTES / 8], value[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
+	struct nam_rng rng = nam_rng_seed(number);
+	uint32_t bytes;
+
+	key_fill(nam_rng_below(&rng, part->bench->options.keys), key);
+	return nam_kv_get(part->member->worker, part->kv, key, KV_KEY_BYTES, value, sizeof(value),
+		&bytes); /* SUSPENDS */
+}
+
 /* A key of the phase under way; those that only make tables grow are none of the run. */
 NAM_FIBER_FN static int
 fill_one(struct requests_part *part, uint64_t number)
@@ -81,6 +96,8 @@ fill_one(struct requests_part *part, uint64_t number)
 	struct nam_worker *worker = part->member->worker;
 	int rc;
 
+	if (bench->phase == KV_WARM)
+		return warm_one(part, number); /* SUSPENDS */
 	key_fill(bench->phase == KV_FILL ? number : ~number, key);
 	if (bench->phase == KV_SHRINK) {
 		rc = nam_kv_delete(worker, part->kv, key, KV_KEY_BYTES); /* SUSPENDS */
@@ -164,7 +181,7 @@ begin(struct requests *bench)
 	struct nam_worker *worker = session_worker();
 	struct nam_kv_options options;
 	uint32_t servers = nam_client_servers(session.client);
-	uint64_t growth;
+	uint64_t growth, gets;
 	int rc;
 
 	nam_kv_options_init(&options);
@@ -180,6 +197,9 @@ begin(struct requests *bench)
 	if (growth && (fill(bench, KV_GROW, growth) || fill(bench, KV_SHRINK, growth)))
 		return nam_exit_code(session.findings.fatal);
 	if (fill(bench, KV_FILL, o->keys))
+		return nam_exit_code(session.findings.fatal);
+	gets = (uint64_t)WARM_GETS * servers * nam_kv_properties(bench->parts->kv)->partitions;
+	if (o->onesided && fill(bench, KV_WARM, gets * thread_pool_size(session.pool)))
 		return nam_exit_code(session.findings.fatal);
 	return nam_exit_code(store_stat(bench, &bench->before)); /* SUSPENDS */
 }

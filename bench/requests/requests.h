@@ -46,7 +46,7 @@ struct requests {
 	/* The throws of REQUESTS_DICE that make a request read, and those that do or insert. */
 	uint64_t reads_below, inserts_below;
 	/* kv */
-	enum kv_phase { KV_GROW, KV_SHRINK, KV_FILL } phase;	/* before the run */
+	enum kv_phase { KV_GROW, KV_SHRINK, KV_FILL, KV_WARM } phase;	/* before the run */
 	uint64_t phase_keys;
 	struct nam_kv_stat before, after;	/* the run */
 };

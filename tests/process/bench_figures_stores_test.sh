@@ -37,6 +37,21 @@ csv rhkv-t4 '[(i["profile"], i["workload"]) for i in r] == [("connectx3", "ycsb-
 csv rhkv-t4 'n(r[0]["ops_per_s"]) > 10 * n(r[2]["ops_per_s"])'
 grep -q '<td>15.2 M</td>' "$tmp/out/index.html" || fail "no value of table 4"
 
+# ---- one-sided GETs beside all transports; with one handler thread their rate is the same
+expect 0 draw --csv rhkv-onesided --quick --out "$tmp/out"
+csv rhkv-onesided 'sorted(set((i["transport"], i["get"], i["handler_threads"]) for i in r)) ==
+	[("datagram", "request", "10"), ("fetch", "request", "1"), ("fetch", "request", "10"),
+	("mailbox", "request", "10"), ("srq", "onesided", "1"), ("srq", "onesided", "10"),
+	("srq", "request", "10")] and set(i["clients"] for i in r) == {"4", "35"} and
+	all(i["get_percent"] == "100" and i["engine"] == "cuckoo" for i in r)'
+expect 0 draw --csv rhkv-onesided --quick --cluster sim:connectx5 --clients 80 --out "$tmp/out"
+csv rhkv-onesided 'all(n(i["round_trips_per_op"]) < 1.02 for i in r if i["get"] == "onesided") and
+	all(0.99 < n(one["ops_per_s"]) / n(ten["ops_per_s"]) < 1.01 for one in r for ten in r if
+	one["get"] == ten["get"] == "onesided") and
+	all(2 * n(one["ops_per_s"]) < n(ten["ops_per_s"]) for one in r for ten in r if
+	one["transport"] == ten["transport"] == "fetch" and one["handler_threads"] == "1" and
+	ten["handler_threads"] == "10")'
+
 # ---- kick-outs, which are counted: two figures of the same runs
 expect 0 draw --csv rhkv-kicks rhkv-loops --quick --out "$tmp/out" --seed 3
 says 'rhkv-kicks (section 6.3), counted: kick-outs of an insert'
