@@ -5,8 +5,8 @@ import csv
 import html
 import os
 
-from plan import (FIGURES, MIXES, PAPER_KEYS, PEER_LINES, STORE_LINES, TABLE_LINES, get_percent,
-                  read_ratio, transaction_size, value_bytes, workload)
+from plan import (FIGURES, HERD, MIXES, PAPER_KEYS, PEER_LINES, STORE_LINES, TABLE_LINES,
+                  get_percent, read_ratio, transaction_size, value_bytes, workload)
 from model import shares
 
 COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999", "#e69f00", "#56b4e9"]
@@ -83,6 +83,8 @@ def row_of(o, points, point):
                 **{name: short(result.get(name)) for name in ("get_percent", "insert_percent")},
                 "distribution": result.get("distribution", ""), "value_bytes": 32, **made,
                 **rates, "mean_ns": short(latency.get("mean")), **costs,
+                "against_herd": short(against(points, point, HERD, "ops_per_s"), ".4g"),
+                "latency_against_herd": short(against(points, point, HERD, "mean_ns"), ".4g"),
                 **{name: short(result.get(name))
                    for name in ("load_factor", "load_factor_end", "refused")}}
     elif figure.kind == "kv":
@@ -97,7 +99,7 @@ def row_of(o, points, point):
                 "distribution": "zipfian" if panel.zipfian else "uniform",
                 "value_bytes": short(result.get("value_bytes"), ".0f"),
                 "records": short(result.get("keys"), ".0f"), **made, **rates, **costs,
-                "against_sockets": short(against_sockets(points, point), ".4g")}
+                "against_sockets": short(against(points, point, "sockets", "ops_per_s"), ".4g")}
     return {name: str(value) for name, value in {**row, **last}.items()}
 
 
@@ -142,11 +144,12 @@ def cache_columns(result):
             for name, key in (("hit", "hits"), ("stale", "stale"))}
 
 
-def against_sockets(points, point):
+def against(points, point, line, column):
+    """How many times as much as another line has at that place."""
     for other in points:
-        if (other.line == "sockets" and other.panel is point.panel and other.x == point.x
+        if (other.line == line and other.panel is point.panel and other.x == point.x
                 and other.result and point.result):
-            return point.result["ops_per_s"] / other.result["ops_per_s"]
+            return y_of(point.figure, point, column) / y_of(point.figure, other, column)
     return None
 
 
@@ -202,7 +205,7 @@ def cell(figure, points, point):
         return f"{y * UNITS[figure.y][1]:.3g}" + (" %" if figure.y == "loops" else "")
     if figure.y == "latency":
         return f"{y * 1e-3:.3g} {y_of(figure, point, 'p99_ns') * 1e-3:.3g} µs"
-    times = against_sockets(points, point) if figure.kind == "ramp" else None
+    times = against(points, point, "sockets", "ops_per_s") if figure.kind == "ramp" else None
     unit = "B/s" if figure.y == "bytes" else "/s"
     return scaled(y, unit) + (f" {times:.2f} x" if times else "")
 
@@ -385,6 +388,9 @@ def printed_table(figure, rows):
                 where = ", ".join(f"{name} {text}" for name, text in wanted.items())
                 lines.append(f"<tr><td>{where}</td><td>{column}</td><td>{scaled(value)}</td>"
                              f"<td>{scaled(float(row[column]))}</td><td>{row['source']}</td></tr>")
+    for where, column, value, reason in figure.alone:
+        lines.append(f"<tr><td>{where}</td><td>{column}</td><td>{scaled(value)}</td><td>-</td>"
+                     f"<td>{reason}</td></tr>")
     if not lines:
         return []
     return ["<table><tr><th>point</th><th>column</th><th>the paper</th><th>ours</th><th></th></tr>",

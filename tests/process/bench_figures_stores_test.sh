@@ -36,6 +36,17 @@ csv rhkv-t4 '[(i["profile"], i["workload"]) for i in r] == [("connectx3", "ycsb-
 	all(i["engine"] == "cuckoo" and i["transport"] == "srq" and i["clients"] == "1" for i in r)'
 csv rhkv-t4 'n(r[0]["ops_per_s"]) > 10 * n(r[2]["ops_per_s"])'
 grep -q '<td>15.2 M</td>' "$tmp/out/index.html" || fail "no value of table 4"
+# Values that the text prints of RHKV and HERD, as ratios.
+csv rhkv-9 'all(i["against_herd"] == i["latency_against_herd"] == "1" for i in r
+	if (i["engine"], i["transport"]) == ("chained", "datagram")) and
+	all(abs(n(i["against_herd"]) * n(h["ops_per_s"]) / n(i["ops_per_s"]) - 1) < 1e-3 and
+	abs(n(i["latency_against_herd"]) * n(h["mean_ns"]) / n(i["mean_ns"]) - 1) < 1e-3
+	for i in r for h in r if (h["engine"], h["transport"]) == ("chained", "datagram") and
+	(h["workload"], h["distribution"]) == (i["workload"], i["distribution"]))'
+csv rhkv-t4 'all(i["against_herd"] == "" for i in r)'
+for value in 1.09 1.07 0.92; do
+	grep -q "against_herd</td><td>$value</td>" "$tmp/out/index.html" || fail "no $value"
+done
 
 # ---- one-sided GETs beside all transports; with one handler thread their rate is the same
 expect 0 draw --csv rhkv-onesided --quick --out "$tmp/out"

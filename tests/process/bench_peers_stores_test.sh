@@ -87,6 +87,8 @@ test_figures() {
 		("redis", "tcp")] and all(i["source"] == "measured" and i["depth"] == "1" and
 		i["distribution"] == "latest" and n(i["p50_ns"]) > 0 for i in r)'
 	[ "$value" = True ] || fail "rhkv-8-peers: $out"
+	grep -q '<td>0.4</td><td>-</td><td>MongoDB is not run</td>' "$tmp/out/index.html" ||
+		fail "rhkv-8-peers: nothing of MongoDB"
 	# Systems that are not installed are left out.
 	expect 0 env PATH="$NAM_BUILD_DIR/bin" "$draw" --csv --quick rhkv-8-peers --seconds 0.05 \
 		--out "$tmp/without"
