@@ -16,7 +16,7 @@ static const struct {
 	{ "ramp", ramp_main, "transactions over records, every read checked for halves of some" },
 	{ "kv", kv_main, "a key-value store, by each of those ways, every value checked" },
 	{ "connect", connect_main, "clients that join the cluster and leave" },
-	{ "cuckoo", cuckoo_main, "kick-outs of cuckoo tables in this process: counts, no times" },
+	{ "cuckoo", cuckoo_main, "kick-outs of cuckoo tables in this process, or their times" },
 };
 
 #define SUBCOMMANDS_COUNT (sizeof(subcommands) / sizeof(subcommands[0]))

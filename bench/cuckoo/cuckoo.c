@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuckoo.c -- nam-bench cuckoo: the kick-outs of inserts at a load factor, by the engine cuckoo
- * (G-Cuckoo) and by a conventional table.  Nothing is timed, so counts are the same everywhere.
+ * (G-Cuckoo) and by a conventional table.  Counts are the same everywhere.  With --get-percent it
+ * takes times instead (mix.h).
  *
  * Tables have a fixed size: that of a partition of 9 chunks that has grown.  Each is filled to the
  * load factor, and then takes new pairs for one slot in a hundred.
@@ -17,14 +18,16 @@
 #include "bench/bench.h"
 #include "bench/options.h"
 #include "bench/report.h"
+#include "bench/ticks.h"
+#include "mix.h"
 #include "plain.h"
 
-#define CHUNKS 9u
-#define BUCKETS ((CHUNKS - 1) * NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS)
-#define SLOTS (BUCKETS * NAM__CUCKOO_SLOTS)
-#define COUNTED (SLOTS / 100)		/* inserts at the load factor */
+#define CHUNKS TABLES_CHUNKS
+#define SLOTS TABLES_SLOTS
+#define COUNTED TABLES_COUNTED
 #define CLASSES 12u			/* of kick-outs: 0, 1, 2-3 ... */
 #define KICKS_MAX 1000u
+#define TIMED_LOAD_FACTOR_MAX 0.93
 
 enum scheme { SCHEME_GRAPH, SCHEME_PLAIN };
 
@@ -35,7 +38,11 @@ static struct options {
 	enum scheme scheme;
 	double load_factor;
 	uint32_t tables, bucket_slots, kicks_max;
+	double get_percent, update_percent;
+	bool timed;			/* get_percent was said */
 } options;
+
+static struct mix mix;			/* timed */
 
 /* The table at work. */
 static struct {
@@ -72,22 +79,6 @@ slots_changed(void)
 	return changed;
 }
 
-/* Empty tables that have grown as far as they can. */
-static void
-graph_begin(void)
-{
-	struct nam__kv_partition *p = &table.partition;
-	uint32_t count = 0;
-
-	nam__kv_partition_init(p, 1, NAM__HTM_NONE, NAM_KV_CUCKOO, table.chunks, CHUNKS, false);
-	while (!nam__kv_partition_put(p, (uint32_t)nam_mix64(count), &count, sizeof(count), NULL,
-			0))
-		count++;
-	while (count-- > 0)
-		if (nam__kv_partition_delete(p, (uint32_t)nam_mix64(count), &count, sizeof(count)))
-			abort();
-}
-
 /* @ret_kicks	NULL: they are not wanted, for to count them takes longer than the insert */
 static bool
 graph_insert(uint32_t hash, uint32_t *ret_kicks)
@@ -120,7 +111,7 @@ table_begin(uint32_t number)
 		.rng = nam_rng_seed(~(options.run.seed * 1000003 + number)),
 	};
 	if (options.scheme == SCHEME_GRAPH)
-		graph_begin();
+		tables_begin(&table.partition, table.chunks, NAM__HTM_NONE);
 }
 
 /* False: the pair has no slot. */
@@ -189,6 +180,12 @@ static const struct nam_option rows[] = {
 		NAM_OPTION_COUNT, FIELD(bucket_slots), .min = 1, .max = 8 },
 	{ "kicks-max", "N", "Kick-outs after which an insert of plain fails, 1 to 1000 (default "
 		"500).", NAM_OPTION_COUNT, FIELD(kicks_max), .min = 1, .max = KICKS_MAX },
+	{ "get-percent", "P", "Instead of counts: times of operations of which so many per cent "
+		"read, by turns of graph, plain, and graph with hardware transactions. The others "
+		"insert.", NAM_OPTION_REAL, FIELD(get_percent),
+		.set = offsetof(struct options, timed), .high = 100 },
+	{ "update-percent", "P", "With --get-percent: so many per cent update (default 0).",
+		NAM_OPTION_REAL, FIELD(update_percent), .high = 100 },
 	BENCH_OUTPUT,
 	{ 0 },
 };
@@ -228,18 +225,47 @@ print(void)
 	report_print_powers(counts.kicked, CLASSES);
 }
 
-static int
-json(void)
+static void
+print_times(void)
 {
-	cJSON *object = cJSON_CreateObject();
-	int rc;
+	report_heading("cuckoo");
+	printf("  tables      %u of %u slots, 4 a bucket, filled to %g\n", options.tables, SLOTS,
+		options.load_factor);
+	printf("  operations  %g %% GET, %g %% UPDATE; the rest INSERT; one thread\n",
+		options.get_percent, options.update_percent);
+	printf("  graph       %.1f ns\n  plain       %.1f ns, %.3f times\n", mix.ns[MIX_GRAPH],
+		mix.ns[MIX_PLAIN], mix.plain_ratio);
+	if (mix.ns[MIX_HTM] > 0)
+		printf("  graph, HTM  %.1f ns, %.3f times; %" PRIu64 " transactions committed, and "
+			"%" PRIu64 " times the lock was taken\n", mix.ns[MIX_HTM], mix.htm_ratio,
+			mix.htm_counts.commits, mix.htm_counts.fallbacks);
+	printf("  errors      %" PRIu64 "\n", mix.failed);
+}
 
-	cJSON_AddStringToObject(object, "workload", "cuckoo");
+static void
+json_times(cJSON *object)
+{
+	report_number(object, "get_percent", options.get_percent);
+	report_number(object, "update_percent", options.update_percent);
+	report_number(object, "ops", (double)mix.ops);
+	report_number(object, "errors", (double)mix.failed);
+	report_number(object, "graph_ns", mix.ns[MIX_GRAPH]);
+	report_number(object, "plain_ns", mix.ns[MIX_PLAIN]);
+	report_number(object, "plain_ratio", mix.plain_ratio);
+	cJSON_AddStringToObject(object, "htm", nam__htm_name(mix.htm));
+	if (mix.htm == NAM__HTM_NONE)
+		return;
+	report_number(object, "htm_ns", mix.ns[MIX_HTM]);
+	report_number(object, "htm_ratio", mix.htm_ratio);
+	report_number(object, "htm_commits", (double)mix.htm_counts.commits);
+	report_number(object, "htm_fallbacks", (double)mix.htm_counts.fallbacks);
+}
+
+static void
+json_counts(cJSON *object)
+{
 	cJSON_AddStringToObject(object, "scheme", schemes[options.scheme]);
-	report_number(object, "tables", options.tables);
-	report_number(object, "slots", SLOTS);
 	report_number(object, "bucket_slots", options.bucket_slots);
-	report_number(object, "kicks_max", options.kicks_max);
 	report_number(object, "load_factor", load_factor(counts.pairs_before));
 	report_number(object, "load_factor_end", load_factor(counts.pairs_after));
 	report_number(object, "ops", (double)counts.inserts);
@@ -248,13 +274,47 @@ json(void)
 	report_number(object, "stashed", (double)counts.stashed);
 	report_number(object, "kicks_per_op", per_insert(counts.kicks));
 	report_powers(object, "kicked", counts.kicked, CLASSES);
+}
+
+static int
+json(void)
+{
+	cJSON *object = cJSON_CreateObject();
+	int rc;
+
+	cJSON_AddStringToObject(object, "workload", "cuckoo");
+	report_number(object, "tables", options.tables);
+	report_number(object, "slots", SLOTS);
+	report_number(object, "kicks_max", options.kicks_max);
+	if (options.timed)
+		json_times(object);
+	else
+		json_counts(object);
 	rc = report_write(object, options.run.json);
 	cJSON_Delete(object);
 	return rc ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 
 static int
-run(void)
+run_times(void)
+{
+	int rc;
+
+	mix = (struct mix){ .load_factor = options.load_factor, .seed = options.run.seed,
+		.get_percent = options.get_percent, .update_percent = options.update_percent,
+		.tables = options.tables, .kicks_max = options.kicks_max };
+	rc = mix_run(&mix, table.chunks);
+	if (rc == -ENOMEM)
+		return bench_failed("making tables", rc, NULL);
+	if (rc)
+		return NAM_EXIT_SIGNAL + bench_signal;
+	if (mix.failed)
+		bench_complain("%" PRIu64 " operations failed", mix.failed);
+	return mix.failed ? NAM_EXIT_NO : NAM_EXIT_OK;
+}
+
+static int
+tables_run(void)
 {
 	int exit_code = NAM_EXIT_OK;
 	uint32_t i = 0;
@@ -263,7 +323,9 @@ run(void)
 		i++;
 	if (i < CHUNKS)
 		exit_code = bench_failed("making tables", -ENOMEM, NULL);
-	for (i = 0; i < options.tables && !exit_code; i++) {
+	else if (options.timed)
+		exit_code = run_times();
+	for (i = 0; i < options.tables && !exit_code && !options.timed; i++) {
 		table_run(i);
 		if (bench_signal)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
@@ -271,6 +333,22 @@ run(void)
 	for (i = 0; i < CHUNKS; i++)
 		free(table.chunks[i]);
 	return exit_code;
+}
+
+/* Checks of options against each other. */
+static int
+settle(void)
+{
+	if (options.scheme == SCHEME_GRAPH && options.bucket_slots != NAM__CUCKOO_SLOTS)
+		return bench_complain("--bucket-slots: buckets of --scheme graph have %u slots",
+			NAM__CUCKOO_SLOTS);
+	if (options.timed && options.load_factor > TIMED_LOAD_FACTOR_MAX)
+		return bench_complain("--get-percent: with --load-factor %g at most, for every "
+			"pair has to find a slot", TIMED_LOAD_FACTOR_MAX);
+	if (options.get_percent + options.update_percent > 100)
+		return bench_complain("--get-percent %g and --update-percent %g: together they are "
+			"more than 100", options.get_percent, options.update_percent);
+	return 0;
 }
 
 int
@@ -284,16 +362,17 @@ cuckoo_main(int argc, char **argv)
 		return exit_code;
 	if (bench_options_settle(&options.run, NULL, 0, 0, 0))
 		return NAM_EXIT_USAGE;
-	if (options.scheme == SCHEME_GRAPH && options.bucket_slots != NAM__CUCKOO_SLOTS) {
-		bench_complain("--bucket-slots: buckets of --scheme graph have %u slots",
-			NAM__CUCKOO_SLOTS);
+	if (settle())
 		return NAM_EXIT_USAGE;
-	}
 	bench_catch_signals();
-	exit_code = run();
+	if (options.timed)
+		ticks_init();
+	exit_code = tables_run();
 	if (exit_code)
 		return exit_code;
-	if (!options.run.quiet)
+	if (!options.run.quiet && options.timed)
+		print_times();
+	else if (!options.run.quiet)
 		print();
 	return options.run.json ? json() : NAM_EXIT_OK;
 }

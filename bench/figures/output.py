@@ -6,21 +6,24 @@ import html
 import os
 
 from plan import (FIGURES, HERD, MIXES, PAPER_KEYS, PEER_LINES, STORE_LINES, TABLE_LINES,
-                  get_percent, read_ratio, transaction_size, value_bytes, workload)
+                  TIME_LINES, get_percent, read_ratio, time_shares, transaction_size, value_bytes,
+                  workload)
 from model import shares
 
 COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999", "#e69f00", "#56b4e9"]
 MARKERS = ["s", "o", "D", "^", "v", "x", "P", "*"]
 UNITS = {"rate": ("operations/s", 1), "bytes": ("bytes/s", 1), "latency": ("latency, µs", 1e-3),
-         "kicks": ("kick-outs of an insert", 1), "loops": ("% of inserts", 100)}
+         "kicks": ("kick-outs of an insert", 1), "loops": ("% of inserts", 100),
+         "ns": ("ns of an operation", 1)}
 COLUMN = {"rate": "ops_per_s", "bytes": "bytes_per_s", "latency": "p50_ns",
-          "kicks": "kicks_per_op", "loops": "loops_share"}
+          "kicks": "kicks_per_op", "loops": "loops_share", "ns": "ns_per_op"}
 X_LABELS = {
     "clients": "clients", "keys": "keys", "memservers": "memory servers",
     "cache": "MiB of cache of each client", "colocated": "co-located",
     "rpc_threads": "handler threads", "get_percent": "% GET", "value_bytes": "bytes of a value",
     "transport": "", "transaction_size": "records of a transaction",
     "read_ratio": "% of transactions that read", "mix": "", "load_factor": "load factor",
+    "insert_percent": "% INSERT; the rest GET",
     "time": "ms of simulated time; lines: so many memory servers",
 }
 X_NAMES = {"colocated": ["apart", "co-located"], "mix": list(MIXES.values())}
@@ -40,6 +43,8 @@ def row_of(o, points, point):
         return table_row_of(o, point, result)
     if figure.kind == "peers":
         return peer_row_of(o, point, result)
+    if figure.kind == "times":
+        return times_row_of(o, points, point, result)
     if point.slice:
         return slice_row_of(o, point, result)
     per_op = result.get("per_op", {})
@@ -137,6 +142,27 @@ def table_row_of(o, point, result):
     return {name: str(value) for name, value in row.items()}
 
 
+def times_row_of(o, points, point, result):
+    """against_5_percent: the ratio to graph, divided by that with 5 % INSERT."""
+    name = TIME_LINES[point.line]
+    least = next((p.result for p in points if p.panel is point.panel and p.x == 5), None) or {}
+    ratio = result.get(name + "_ratio")
+    against_least = None
+    if point.figure.x == "insert_percent" and ratio and least:
+        against_least = ratio / least["plain_ratio"]
+    row = {"figure": point.figure.name, "scheme": point.line,
+           "load_factor": point.panel.load_factor,
+           "workload": workload(point) if point.figure.x == "mix" else "",
+           **{f"{kind}_percent": short(share)
+              for kind, share in zip(("get", "update", "insert"), time_shares(point))},
+           "ns_per_op": short(y_of(point.figure, point), ".4g"),
+           "against_graph": short(ratio if name == "plain" else None, ".4g"),
+           "against_5_percent": short(against_least, ".4g"),
+           "against_lock": short(ratio if name == "htm" else None, ".4g"),
+           "source": "measured", "profile": "", "seed": o.seed}
+    return {name: str(value) for name, value in row.items()}
+
+
 def cache_columns(result):
     cache = result.get("cache") or {}
     wanted = sum(cache.get(name, 0) for name in ("hits", "misses", "stale"))
@@ -179,6 +205,8 @@ def y_of(figure, point, column=None):
         return None
     if figure.kind == "cuckoo":
         return point.result[COLUMN[figure.y]]
+    if figure.kind == "times":
+        return point.result.get(TIME_LINES[point.line] + "_ns")
     if (column or COLUMN[figure.y]) == "ops_per_s":
         return point.result["ops_per_s"]
     if figure.y == "bytes":
@@ -203,6 +231,8 @@ def cell(figure, points, point):
     y = y_of(figure, point)
     if figure.kind == "cuckoo":
         return f"{y * UNITS[figure.y][1]:.3g}" + (" %" if figure.y == "loops" else "")
+    if figure.y == "ns":
+        return f"{y:.3g} ns"
     if figure.y == "latency":
         return f"{y * 1e-3:.3g} {y_of(figure, point, 'p99_ns') * 1e-3:.3g} µs"
     times = against(points, point, "sockets", "ops_per_s") if figure.kind == "ramp" else None
@@ -249,6 +279,8 @@ def subtitle(figure, o, points):
     if figure.kind == "cuckoo":
         return "counted, no cluster; plain gives up after 500 kick-outs"
     first = points[0]
+    if figure.kind == "times":
+        return "measured on this host in one thread; all lines take turns"
     if figure.kind == "peers":
         return "measured on this host, 100,000 keys; one memory server, one thread of each client"
     parts = [f"simulated, profile {o.network.name}" if o.simulated else "measured"]
@@ -384,7 +416,7 @@ def printed_table(figure, rows):
     lines = []
     for wanted, column, value in figure.printed:
         for row in rows:
-            if row[column] and all(row[name] == text for name, text in wanted.items()):
+            if row.get(column) and all(row[name] == text for name, text in wanted.items()):
                 where = ", ".join(f"{name} {text}" for name, text in wanted.items())
                 lines.append(f"<tr><td>{where}</td><td>{column}</td><td>{scaled(value)}</td>"
                              f"<td>{scaled(float(row[column]))}</td><td>{row['source']}</td></tr>")

@@ -45,11 +45,14 @@ PEERS = {"memcached": "memcached", "redis": "redis-server"}  # and the program o
 # Lines of the figures of tables: scheme of nam-bench cuckoo, slots of a bucket.
 TABLE_LINES = {"graph": ("graph", 4), "plain": ("plain", 4), "plain, 1 slot": ("plain", 1)}
 TABLE_X_MAX = {"plain, 1 slot": 0.6}  # it is full at a half
+# Lines of the figures of times in tables, by the names of nam-bench cuckoo.
+TIME_LINES = {"graph": "graph", "plain": "plain", "graph, HTM": "htm"}
 MIXES = {"ycsb-a": "50:50 UPDATE", "ycsb-b": "95:5 UPDATE", "ycsb-c": "100:0",
          "ycsb-d": "95:5 INSERT"}
+MIX_SHARES = {"ycsb-a": (50, 50), "ycsb-b": (95, 5), "ycsb-c": (100, 0), "ycsb-d": (95, 0)}
 SOCKETS_CLUSTER = "sim:connectx2-ipoib"
 CLUSTERS = {"index": "sim:connect-ib", "kv": "sim:connectx3", "ramp": "sim:connectx2",
-            "cuckoo": "sim:connectx3", "peers": ""}
+            "cuckoo": "sim:connectx3", "peers": "", "times": ""}
 SOURCES = {  # by how names of figures begin
     "tree": "Ziegler et al. (SIGMOD 2019)",
     "rfp": "Su et al. (RFP, EuroSys 2017)",
@@ -78,6 +81,7 @@ class Panel:
     fetch_bytes: int = 0
     records: int = 0
     value_bytes: int = 0
+    load_factor: float = 0.0
 
 
 @dataclass
@@ -87,7 +91,7 @@ class Figure:
     name: str
     paper: str
     title: str
-    kind: str  # peers: nam-bench-peers
+    kind: str  # peers: nam-bench-peers; times: nam-bench cuckoo --get-percent
     x: str
     panels: list
     y: str = "rate"
@@ -288,6 +292,17 @@ FIGURES = [
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="kicks"),
     rhkv("loops", "section 6.3", "inserts that loop: predicted (graph), or given up", "load_factor",
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="loops"),
+    rhkv("inserts", "section 6.3", "GETs and INSERTs in tables of this process", "insert_percent",
+         [Panel(f"tables of 4,080 slots, {load} occupied", load_factor=load)
+          for load in (0.5, 0.8, 0.9)], ["graph", "plain"], kind="times", y="ns",
+         printed=[({"scheme": "plain", "insert_percent": percent, "load_factor": "0.9"},
+                   "against_5_percent", value)
+                  for percent, value in (("20", 1.151), ("15", 1.101), ("10", 1.049), ("5", 1))]),
+    rhkv("htm", "section 6.3", "hardware transactions and a lock, one thread", "mix",
+         [Panel("tables of 4,080 slots, 0.9 occupied", load_factor=0.9)], ["graph", "graph, HTM"],
+         kind="times", y="ns",
+         printed=[({"scheme": "graph, HTM", "workload": mix}, "against_lock", value)
+                  for mix, value in zip(MIXES, (0.899, 0.913, 0.918, 0.914))]),
     Figure("growth", "ours", "rate over time while memory servers are added", "index", "time",
            [Panel("half inserts, half scans of 100 entries")], clients=240,
            lines=["fine", "hybrid"]),
@@ -302,6 +317,7 @@ VALUES = {
     "transaction_size": ([1, 2, 4, 8, 16, 32], [1, 4]),
     "read_ratio": ([0, 25, 50, 75, 95, 100], [0, 100]),
     "mix": ([0, 1, 2, 3], [0, 3]),
+    "insert_percent": ([5, 10, 15, 20], [5, 20]),
     "load_factor": ([0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96,
                      0.97], [0.5, 0.9]),
     "memservers": ([1, 2, 4, 8], [1, 2]),
@@ -363,7 +379,7 @@ def set_model(o, point):
 
 
 def new_point(figure, o, panel, line, x, partitioning="none"):
-    if figure.kind == "peers":
+    if figure.kind in ("peers", "times"):
         return Point(figure, panel, line, x, partitioning, memservers=1, clients=1,
                      seconds=o.seconds)
     others = o.memservers[-1] if o.memservers else 0
@@ -423,6 +439,22 @@ def table_command(o, point):
             "--tables", 10 if o.quick else 100, "--seed", o.seed, "--json", "-", "--quiet"]
 
 
+def time_shares(point):
+    """Per cent of GET, UPDATE and INSERT."""
+    if point.figure.x == "insert_percent":
+        return 100 - point.x, 0, point.x
+    get, update = MIX_SHARES[workload(point)]
+    return get, update, 100 - get - update
+
+
+def times_command(o, point):
+    """One run has all lines."""
+    get, update, _ = time_shares(point)
+    return ["cuckoo", "--get-percent", get, "--update-percent", update, "--load-factor",
+            point.panel.load_factor, "--tables", 10 if o.quick else 500, "--seed", o.seed,
+            "--json", "-", "--quiet"]
+
+
 def peers_command(o, point):
     """One run has all lines."""
     figure, without = point.figure, missing()
@@ -472,6 +504,8 @@ def command(o, point):
         return [str(arg) for arg in peers_command(o, point)]
     if figure.kind == "cuckoo":
         return [str(arg) for arg in table_command(o, point)]
+    if figure.kind == "times":
+        return [str(arg) for arg in times_command(o, point)]
     args = [figure.kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
     if o.simulated:
         first = 1 if point.slice else point.memservers

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench cuckoo: the counts of both schemes, which are the same on every machine.
+# nam-bench cuckoo: the counts of both schemes, which are the same on every machine; and times, of
+# which only the answers are checked.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -55,6 +56,28 @@ test_same() {
 	[ "$out" != "$first" ] || fail "another seed, the same result"
 }
 
+test_times() {
+	local mix
+
+	for mix in "80" "95" "50 --update-percent 50" "100"; do
+		# shellcheck disable=SC2086
+		expect 0 nam-bench cuckoo --get-percent $mix --tables 3 --json -
+		json 'r["errors"] == 0 and r["graph_ns"] > 0 and r["plain_ns"] > 0'
+		json 'r["htm"] in ("none", "hle") or r["htm_ns"] > 0 and
+			r["htm_commits"] + r["htm_fallbacks"] == r["ops"]'
+	done
+	json 'r["ops"] == 3 * 800'
+	expect 0 nam-bench cuckoo --get-percent 80 --tables 3
+	says "80 % GET, 0 % UPDATE; the rest INSERT"
+	# A pair that an insert gave up is missed.
+	expect 1 nam-bench cuckoo --get-percent 50 --tables 3 --kicks-max 1 --quiet
+	says "operations failed"
+	expect 2 nam-bench cuckoo --get-percent 80 --load-factor 0.95
+	says "--get-percent: with --load-factor 0.93 at most"
+	expect 2 nam-bench cuckoo --get-percent 80 --update-percent 30
+	says "together they are more than 100"
+}
+
 test_output() {
 	expect 0 nam-bench cuckoo --tables 2
 	says "graph, 2 of 4080 slots, 4 a bucket"
@@ -71,5 +94,6 @@ test_output() {
 
 test_counts
 test_same
+test_times
 test_output
 finish "nam-bench cuckoo: all as it should be"

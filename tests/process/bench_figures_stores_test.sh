@@ -76,6 +76,22 @@ done
 csv rhkv-kicks 'n(r[1]["kicks_per_op"]) < 1 < 3 < n(r[3]["kicks_per_op"]) and
 	all(i["loops_share"] == "0" for i in r[:4])'
 
+# ---- times of tables: values beside those of the text, whatever they are
+expect 0 draw --csv rhkv-inserts rhkv-htm --quick --out "$tmp/out"
+says 'rhkv-inserts (section 6.3), measured: GETs and INSERTs in tables of this process'
+csv rhkv-inserts '[(i["load_factor"], i["scheme"], i["insert_percent"]) for i in r] ==
+	[(f, s, p) for f in ("0.5", "0.8", "0.9") for s in ("graph", "plain") for p in ("5", "20")]
+	and all(n(i["ns_per_op"]) > 0 and i["source"] == "measured" for i in r)'
+csv rhkv-inserts '[i["against_5_percent"] for i in r if i["insert_percent"] == "5"] ==
+	["", "1"] * 3 and all(abs(n(i["against_5_percent"]) * n(least["against_graph"]) /
+	n(i["against_graph"]) - 1) < 2e-3 for i in r for least in r if i["scheme"] ==
+	least["scheme"] == "plain" and least["insert_percent"] == "5" and
+	least["load_factor"] == i["load_factor"])'
+grep -q '>against_5_percent</td><td>1.15</td>' "$tmp/out/index.html" || fail "no ratio of inserts"
+csv rhkv-htm '[(i["scheme"], i["workload"]) for i in r] == [("graph", "ycsb-a"),
+	("graph", "ycsb-d"), ("graph, HTM", "ycsb-a"), ("graph, HTM", "ycsb-d")] and
+	all(i["against_lock"] == "" for i in r[:2]) and n(r[0]["ns_per_op"]) > 0'
+
 # ---- plots, with the names of mixes below
 expect 0 draw rhkv-t4 rhkv-loops --quick --out "$tmp/out"
 for figure in rhkv-t4 rhkv-loops; do
