@@ -11,6 +11,7 @@ int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);
 int rpc_main(int argc, char **argv);
 int kv_main(int argc, char **argv);
+int pilaf_main(int argc, char **argv);
 int cuckoo_main(int argc, char **argv);
 int ramp_main(int argc, char **argv);
 int connect_main(int argc, char **argv);

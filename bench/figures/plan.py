@@ -30,6 +30,7 @@ STORE_LINES = {
     "cuckoo, mailbox": ("cuckoo", "mailbox"),
     "fetch, 1 thread": ("cuckoo", "fetch"),
     "onesided, 1 thread": ("cuckoo", "srq"),
+    "Pilaf-like": ("pilaf", "read"),
 }
 HERD = "chained, datagram"  # the line that stands for it
 # Lines of the figures beside other servers: system and transport of nam-bench-peers.
@@ -284,9 +285,9 @@ FIGURES = [
          ["cuckoo, srq", "cuckoo, sockets"], clients=1,
          printed=printed_table_4("profile", "connectx2-ipoib", "connectx3")),
     rhkv("onesided", "section 6.4", "one-sided GETs and all RPC transports", "clients",
-         [Panel("100 % GET, zipfian keys, values of 32 bytes", "ycsb-c")],
+         [Panel("100 % GET, zipfian keys, values of 32 bytes", "ycsb-c", zipfian=True)],
          [f"cuckoo, {way}" for way in ("srq", "mailbox", "datagram", "fetch", "onesided")]
-         + ["fetch, 1 thread", "onesided, 1 thread"],
+         + ["fetch, 1 thread", "onesided, 1 thread", "Pilaf-like"],
          xs=([1, 20, 40, 80, 120, 180, 240], [4, 35])),
     rhkv("kicks", "section 6.3", "kick-outs of an insert", "load_factor",
          [Panel("tables of 4,080 slots")], list(TABLE_LINES), kind="cuckoo", y="kicks"),
@@ -489,12 +490,13 @@ def of_line(point, result):
 
 def store_args(point):
     engine, transport = STORE_LINES[point.line]
+    distribution = ["--distribution", "zipfian" if point.panel.zipfian else "uniform"]
+    if engine == "pilaf":
+        return distribution
     args = ["--engine", engine, "--transport", transport, "--workload", workload(point)]
     if "onesided" in point.line:
         args += ["--get", "onesided"]
-    if not point.panel.workload:
-        args += ["--distribution", "zipfian" if point.panel.zipfian else "uniform"]
-    return args
+    return args if point.panel.workload else args + distribution
 
 
 def command(o, point):
@@ -506,7 +508,8 @@ def command(o, point):
         return [str(arg) for arg in table_command(o, point)]
     if figure.kind == "times":
         return [str(arg) for arg in times_command(o, point)]
-    args = [figure.kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
+    kind = "pilaf" if "pilaf" in STORE_LINES.get(point.line, ()) else figure.kind
+    args = [kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
     if o.simulated:
         first = 1 if point.slice else point.memservers
         args += ["--memservers", first, "--clients", point.clients]

@@ -6,17 +6,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/bench.h"
 #include "kv_store.h"
+#include "pairs.h"
 #include "requests.h"
 
-/* Lengths as of the texts of which Su et al. tell: 1 to 899 bytes, 43 on average. */
-#define MIXED_MEAN 43.0
-#define MIXED_MAX 899u
 /* GETs of a client for each partition, so that chance leaves hardly a layout to be learnt. */
 #define WARM_GETS 8u
 
@@ -30,47 +27,6 @@ struct room {
 	uint64_t key[KV_KEY_BYTES / 8];
 	uint64_t value[];		/* value_room() bytes */
 };
-
-/* ---- pairs --------------------------------------------------------------------------------- */
-
-static void
-key_fill(uint64_t number, uint64_t key[KV_KEY_BYTES / 8])
-{
-	struct nam_rng rng = nam_rng_seed(number);
-
-	key[0] = nam_rng_next(&rng);
-	key[1] = nam_rng_next(&rng);
-}
-
-static uint32_t
-value_bytes(const struct requests_options *o, uint64_t number)
-{
-	struct nam_rng rng = nam_rng_seed(number ^ 0x5eed);
-	double bytes;
-
-	if (!o->mixed)
-		return o->value_bytes;
-	bytes = 1 - (MIXED_MEAN - 1) * log(((double)(nam_rng_next(&rng) >> 11) + 1) * 0x1p-53);
-	return bytes < MIXED_MAX ? (uint32_t)bytes : MIXED_MAX;
-}
-
-/* Of the longest value, in words. */
-static uint32_t
-value_room(const struct requests_options *o)
-{
-	return ((o->mixed ? MIXED_MAX : o->value_bytes) + 7) / 8 * 8;
-}
-
-static uint32_t
-value_fill(const struct requests_options *o, uint64_t number, uint64_t *value)
-{
-	struct nam_rng rng = nam_rng_seed(~number);
-	uint32_t bytes = value_bytes(o, number);
-
-	for (uint32_t i = 0; i < (bytes + 7) / 8; i++)
-		value[i] = nam_rng_next(&rng);
-	return bytes;
-}
 
 /* ---- before and after ---------------------------------------------------------------------- */
 

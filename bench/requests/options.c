@@ -17,7 +17,7 @@
 #define KEYS_SIMULATED 10000u
 #define MIXED_FETCHED 512u		/* as the paper does */
 
-static const char *const ramp_distributions[] = { "uniform", "zipfian", NULL };
+static const char *const uniform_or_zipfian[] = { "uniform", "zipfian", NULL };
 static const char *const get_kinds[] = { "request", "onesided", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
@@ -113,6 +113,17 @@ static const struct nam_option kv_rows[] = {
 	{ 0 },
 };
 
+static const struct nam_option pilaf_rows[] = {
+	BENCH_CLUSTER,
+	{ "distribution", "D", "Of the keys: uniform (default), or zipfian with a parameter of "
+		"0.99.", NAM_OPTION_CHOICE, FIELD(distribution), .choices = uniform_or_zipfian },
+	KEYS,
+	{ "value-bytes", "N", "The length of values, 0 to 3800 (default 32).", NAM_OPTION_COUNT,
+		FIELD(value_bytes), .max = NAM_KV_MESSAGE_BYTES_MAX },
+	RUN,
+	{ 0 },
+};
+
 static const struct nam_option ramp_rows[] = {
 	BENCH_CLUSTER, { "algorithm", "A", "How a reader learns that it "
 		"has half of a transaction: fast (default), small or hybrid, as in the RAMP paper. "
@@ -136,7 +147,7 @@ static const struct nam_option ramp_rows[] = {
 	{ "read-ratio", "P", "The per cent of transactions that read; the others write (default "
 		"95).", NAM_OPTION_REAL, FIELD(get_percent), .high = 100 },
 	{ "distribution", "D", "Of the keys: uniform (default), or zipfian with a parameter of "
-		"0.99.", NAM_OPTION_CHOICE, FIELD(distribution), .choices = ramp_distributions },
+		"0.99.", NAM_OPTION_CHOICE, FIELD(distribution), .choices = uniform_or_zipfian },
 	KEYS,
 	{ "value-bytes", "N", "The length of values, 8 to 4096 (default 32).", NAM_OPTION_COUNT,
 		FIELD(value_bytes), .min = 8, .max = BENCH_RAMP_VALUE_BYTES_MAX },
@@ -152,6 +163,10 @@ static const struct nam_options_table tables[] = {
 		.purpose = "Measure a key-value store that memory servers keep, closed loop.  The "
 			"run creates it, fills it, reads and writes, and drops it.  Keys have 16 "
 			"bytes; every value is checked.", .after = NAM_EXIT_HELP },
+	{ .program = "nam-bench pilaf", .usage = "--cluster CLUSTER", .rows = pilaf_rows,
+		.purpose = "Measure GETs of a table of pointers, closed loop: READs of a key's two "
+			"buckets, then a READ of its pair, as in Pilaf.  The run writes the table; "
+			"nothing changes it.  Every value is checked.", .after = NAM_EXIT_HELP },
 	{ .program = "nam-bench ramp", .usage = "--cluster CLUSTER", .rows = ramp_rows,
 		.purpose = "Measure transactions over records (RAMP), closed loop.  The run "
 			"creates a record store, loads it, reads and writes, and drops it.  Every "
@@ -228,6 +243,8 @@ settle(struct requests_options *o)
 		o->star = o->ramp_transport >= RAMP_STAR;
 		o->transport_name = ramp_transports[o->ramp_transport - RAMP_MESSAGE];
 	}
+	if (!strcmp(o->subcommand, "pilaf"))
+		o->transport_name = "read";
 	if (settle_store(o))
 		return -1;
 	if (bench_options_settle(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))

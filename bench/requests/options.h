@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h -- the command lines of nam-bench rpc, kv and ramp. */
+/* options.h -- the command lines of nam-bench rpc, kv, pilaf and ramp. */
 #ifndef NAM_BENCH_REQUESTS_OPTIONS_H
 #define NAM_BENCH_REQUESTS_OPTIONS_H
 
@@ -25,9 +25,9 @@ enum ramp_transport {		/* 0: not ramp */
 
 struct requests_options {
 	struct bench_options run;
-	const char *subcommand;		/* "rpc", "kv" or "ramp" */
+	const char *subcommand;		/* "rpc", "kv", "pilaf" or "ramp" */
 	uint32_t bytes, reply_bytes;	/* rpc: of bodies */
-	/* kv, ramp */
+	/* kv, pilaf, ramp */
 	double get_percent;
 	enum distribution distribution;
 	bool mixed;			/* lengths of values: as the RFP paper's texts; else */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * requests.h -- closed loops of requests to memory servers, by each RPC transport: what nam-bench
- * rpc, kv and ramp have in common.
+ * rpc, kv, pilaf and ramp have in common.
  */
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
@@ -40,7 +40,7 @@ struct requests {
 	struct requests_part *parts;	/* of each member */
 	double turn_seconds;		/* how long the one under way is to last */
 	struct raw_turns raw;		/* --raw-ratio */
-	/* kv, ramp */
+	/* kv, pilaf, ramp */
 	char name[32];
 	struct zipf zipf;
 	/* The throws of REQUESTS_DICE that make a request read, and those that do or insert. */
@@ -68,7 +68,7 @@ struct requests_part {
 	struct histogram latency;
 };
 
-/* ---- of kv and ramp: keys, and what is asked of them ----------------------------------------- */
+/* ---- of kv, pilaf and ramp: keys, and what is asked of them ---------------------------------- */
 
 /* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
 void requests_keys_init(struct requests *bench);

@@ -21,7 +21,7 @@ PAGES = {
     "namctl": {None: []},
     "nam-steward": {None: []},
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
-                  "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"],
+                  "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"], "nam-bench pilaf": ["pilaf"],
                   "nam-bench connect": ["connect"], "nam-bench cuckoo": ["cuckoo"],
                   "nam-bench ramp": ["ramp"]},
     "nam-bench-peers": {None: []},

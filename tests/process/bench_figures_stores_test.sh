@@ -52,9 +52,10 @@ done
 expect 0 draw --csv rhkv-onesided --quick --out "$tmp/out"
 csv rhkv-onesided 'sorted(set((i["transport"], i["get"], i["handler_threads"]) for i in r)) ==
 	[("datagram", "request", "10"), ("fetch", "request", "1"), ("fetch", "request", "10"),
-	("mailbox", "request", "10"), ("srq", "onesided", "1"), ("srq", "onesided", "10"),
-	("srq", "request", "10")] and set(i["clients"] for i in r) == {"4", "35"} and
-	all(i["get_percent"] == "100" and i["engine"] == "cuckoo" for i in r)'
+	("mailbox", "request", "10"), ("read", "dependent", "10"), ("srq", "onesided", "1"),
+	("srq", "onesided", "10"), ("srq", "request", "10")] and set(i["clients"] for i in r) ==
+	{"4", "35"} and all(i["get_percent"] == "100" and i["distribution"] == "zipfian" and
+	i["engine"] == ("pilaf" if i["get"] == "dependent" else "cuckoo") for i in r)'
 expect 0 draw --csv rhkv-onesided --quick --cluster sim:connectx5 --clients 80 --out "$tmp/out"
 csv rhkv-onesided 'all(n(i["round_trips_per_op"]) < 1.02 for i in r if i["get"] == "onesided") and
 	all(0.99 < n(one["ops_per_s"]) / n(ten["ops_per_s"]) < 1.01 for one in r for ten in r if

@@ -30,6 +30,9 @@ test_bench() {
 		json 'r["errors"] == r["refused"] == 0 and r["inserts"] > 0 and
 			r["distribution"] == "latest" and r["engine"] == "'$engine'"'
 	done
+	expect 0 nam-bench pilaf --keys 2k --ops "$(nam_scaled 4000 400)" --threads 2 --fibers 4 \
+		--json -
+	json 'r["errors"] == 0 and r["ops"] > 0'
 	expect 2 nam-bench kv --distribution bell
 	says "'bell' is not known"
 	expect 2 nam-bench kv --value-bytes 3801
@@ -107,6 +110,20 @@ test_onesided() {
 	says "--get onesided: only with --engine cuckoo"
 }
 
+# GETs of a table of pointers, by dependent READs.
+test_pilaf() {
+	expect 0 nam-bench pilaf --cluster sim:connectx3 --seconds 0.0003 --clients 40 \
+		--value-bytes 100 --distribution zipfian --json -
+	# 11.26 M READs a second; two buckets of 64 bytes, and a pair.
+	json 'r["errors"] == 0 and r["per_op"]["round_trips"] == 2 and
+		r["per_op"]["work_requests"] == 3 and r["per_op"]["bytes_in"] == 128 + 16 + 100 and
+		3.5e6 < r["ops_per_s"] < 3.8e6 and r["transport"] == "read"'
+	expect 0 nam-bench pilaf --cluster sim:connectx3 --seconds 0.0003 --keys 1 --value-bytes 0
+	says "two READs of buckets, then one of the pair"
+	expect 2 nam-bench pilaf --value-bytes 3801
+	expect 2 nam-bench pilaf --get-percent 50
+}
+
 # counts OPTION...: of a simulated run, which is the same each time.
 counts() {
 	expect 0 nam-bench kv --cluster sim:connectx3 --keys 20k --ops 5k --json - "$@"
@@ -162,6 +179,7 @@ test_load_factor() {
 
 test_simulated
 test_onesided
+test_pilaf
 test_shares
 test_load_factor
 nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1

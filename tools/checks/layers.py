@@ -52,7 +52,7 @@ CROSSING = {
     "common/fabric/register.h": ["compute", "memserver"],
     "common/fiber/switch.h": ["compute"],
     "common/guard.h": ["compute", "index", "kv", "memserver", "txn"],
-    "common/hash/hash.h": ["compute", "index", "kv", "memserver", "txn"],
+    "common/hash/hash.h": ["bench", "compute", "index", "kv", "memserver", "txn"],
     "common/hash/inline.h": ["txn"],
     "common/layout.h": ["compute", "index", "memserver", "txn"],
     "common/log/log.h": ["memserver", "steward"],
