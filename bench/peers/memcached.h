@@ -2,8 +2,9 @@
 /*
  * memcached.h -- meta gets and sets of memcached and their replies: bytes, no sockets.
  *
- * A pair follows from its number: the key is the number in 12 decimal digits, the value repeats
- * one word of eight bytes.  bench/peers/compare stores the pairs by the same rules.
+ * A pair follows from its number: the key is the number in as many decimal digits as the key has
+ * bytes, the value repeats one word of eight bytes.  bench/peers/compare stores the pairs by the
+ * same rules.
  */
 #ifndef NAM_BENCH_PEERS_MEMCACHED_H
 #define NAM_BENCH_PEERS_MEMCACHED_H
@@ -15,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMCACHED_KEY_BYTES 12u
-#define MEMCACHED_GET_BYTES (sizeof("mg 000000000000 v\r\n") - 1)
+#define MEMCACHED_KEY_BYTES_MAX 16u
+#define MEMCACHED_GET_BYTES_MAX (sizeof("mg 0000000000000000 v\r\n") - 1)
 #define MEMCACHED_VALUE_BYTES_MAX 16384u
 #define MEMCACHED_LINE_BYTES_MAX 512u	/* a longer line is of another protocol */
 
@@ -42,13 +43,17 @@ reply_fits(enum reply_kind kind, bool set)
 	return set ? kind == REPLY_STORED : kind == REPLY_MISS || kind == REPLY_VALUE;
 }
 
-/* Write a meta get, the shortest request that memcached has. */
-static inline void
-memcached_get(char to[MEMCACHED_GET_BYTES], uint64_t pair)
+/* Write a meta get, the shortest request that memcached has; returns its length. */
+static inline size_t
+memcached_get(char to[MEMCACHED_GET_BYTES_MAX], uint64_t pair, uint32_t key_bytes)
 {
-	memcpy(to, "mg 000000000000 v\r\n", MEMCACHED_GET_BYTES);
-	for (char *digit = to + 3 + MEMCACHED_KEY_BYTES; pair; pair /= 10)
+	char *end = to + 3 + key_bytes;
+
+	memcpy(to, "mg 0000000000000000", 3 + MEMCACHED_KEY_BYTES_MAX);
+	for (char *digit = end; pair; pair /= 10)
 		*--digit = (char)('0' + pair % 10);
+	memcpy(end, " v\r\n", 4);
+	return 3 + key_bytes + 4;
 }
 
 /* The value of a pair. */
@@ -66,10 +71,10 @@ memcached_value(char *to, uint64_t pair, uint32_t value_bytes)
 
 /* Write a set; returns its length. */
 static inline size_t
-memcached_set(char *to, uint64_t pair, uint32_t value_bytes)
+memcached_set(char *to, uint64_t pair, uint32_t key_bytes, uint32_t value_bytes)
 {
-	size_t at = (size_t)sprintf(to, "set %012llu 0 0 %u\r\n", (unsigned long long)pair,
-		value_bytes);
+	size_t at = (size_t)sprintf(to, "set %0*llu 0 0 %u\r\n", (int)key_bytes,
+		(unsigned long long)pair, value_bytes);
 
 	memcached_value(to + at, pair, value_bytes);
 	memcpy(to + at + value_bytes, "\r\n", 2);

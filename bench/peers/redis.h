@@ -10,18 +10,18 @@
 
 /* Write a GET; returns its length. */
 static inline size_t
-redis_get(char *to, uint64_t pair)
+redis_get(char *to, uint64_t pair, uint32_t key_bytes)
 {
-	return (size_t)sprintf(to, "*2\r\n$3\r\nGET\r\n$12\r\n%012llu\r\n",
-		(unsigned long long)pair);
+	return (size_t)sprintf(to, "*2\r\n$3\r\nGET\r\n$%u\r\n%0*llu\r\n", key_bytes,
+		(int)key_bytes, (unsigned long long)pair);
 }
 
 /* Write a SET; returns its length. */
 static inline size_t
-redis_set(char *to, uint64_t pair, uint32_t value_bytes)
+redis_set(char *to, uint64_t pair, uint32_t key_bytes, uint32_t value_bytes)
 {
-	size_t at = (size_t)sprintf(to, "*3\r\n$3\r\nSET\r\n$12\r\n%012llu\r\n$%u\r\n",
-		(unsigned long long)pair, value_bytes);
+	size_t at = (size_t)sprintf(to, "*3\r\n$3\r\nSET\r\n$%u\r\n%0*llu\r\n$%u\r\n",
+		key_bytes, (int)key_bytes, (unsigned long long)pair, value_bytes);
 
 	memcached_value(to + at, pair, value_bytes);
 	memcpy(to + at + value_bytes, "\r\n", 2);

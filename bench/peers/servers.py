@@ -17,6 +17,7 @@ NO, USAGE, REMOTE, SIGNAL = 1, 2, 6, 128  # common/exit.h
 BATCH = 64  # keys of a call that looks up many
 ENGINES = ("chained", "cuckoo", "one-sided")  # of stores; the last one: of cuckoo
 BATCH_MAX = 64  # GETs of one call
+KEY_BYTES, STORE_KEY_BYTES = 12, 16  # as redis-benchmark makes keys, and as nam-bench kv does
 START_TRIES = 3  # another process may take the port in between
 READY_SECONDS, END_SECONDS, SILENCE_SECONDS = 60, 3, 5
 REDIS_SECONDS_MIN = 0.02  # redis-benchmark counts milliseconds
@@ -240,6 +241,7 @@ class Peer:
         self.path = os.path.join(folder, f"{self.system}-{transport}")
         self.port, self.socket, self.stream, self.version, self.findings = 0, None, None, "", 0
         self.inserted = 0
+        self.key_bytes = STORE_KEY_BYTES if o.workload else KEY_BYTES
         self.child = start(self.name, self.begin, lambda child: self.connect())
 
     def begin(self):
@@ -295,6 +297,9 @@ class Peer:
         if self.findings <= FINDINGS_PRINTED_MAX:
             complain(f"{self.name}: {text}")
 
+    def key(self, pair):
+        return b"%0*d" % (self.key_bytes, pair)
+
     def value(self, pair):
         """A word that follows from the pair, over and over."""
         word = ((pair + 1) * 0x9E3779B97F4A7C15 & 2**64 - 1).to_bytes(8, "little")
@@ -320,8 +325,9 @@ class Peer:
         client = os.path.join(os.path.dirname(self.bench), "..", "libexec", "nam", "store_load")
         where = self.path if self.transport == "unix" else self.port
         workload = self.o.workload or "ycsb-c"
-        turn = run_json([client, self.system, self.name, where, self.o.keys, self.o.bytes, depth,
-                         length, seed, workload, self.o.distribution, self.inserted], self.name)
+        turn = run_json([client, self.system, self.name, where, self.o.keys, self.key_bytes,
+                         self.o.bytes, depth, length, seed, workload, self.o.distribution,
+                         self.inserted], self.name)
         self.inserted = int(turn["inserted"])
         return turn
 
@@ -363,7 +369,7 @@ class Memcached(Peer):
     def store(self):
         size = self.o.bytes
         self.for_all(
-            lambda pair: b"set %012d 0 0 %d\r\n%b\r\n" % (pair, size, self.value(pair)),
+            lambda pair: b"set %b 0 0 %d\r\n%b\r\n" % (self.key(pair), size, self.value(pair)),
             lambda pair: self.line() == "STORED" or self.garbage())
 
     def turn(self, _system, depth, length, seed):
@@ -418,10 +424,13 @@ class Redis(Peer):
         """Stores all pairs, reads all, and counts misses from then on."""
         size = self.o.bytes
         self.for_all(
-            lambda pair: b"*3\r\n$3\r\nSET\r\n$12\r\n%012d\r\n$%d\r\n%b\r\n" % (
-                pair, size, self.value(pair)),
+            lambda pair: b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
+                self.key_bytes, self.key(pair), size, self.value(pair)),
             lambda pair: self.line() == "+OK" or self.garbage())
-        self.for_all(lambda pair: b"*2\r\n$3\r\nGET\r\n$12\r\n%012d\r\n" % pair, self.check)
+        self.for_all(
+            lambda pair: b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (
+                self.key_bytes, self.key(pair)),
+            self.check)
         self.missed = self.misses()
 
     def misses(self):

@@ -3,8 +3,8 @@
  * store_load.c -- GETs and SETs of memcached or Redis, for bench/peers/compare: one thread, one
  * connection, every answer checked.
  *
- *	store_load memcached|redis NAME PATH|PORT PAIRS VALUE-BYTES DEPTH SECONDS SEED WORKLOAD
- *		DISTRIBUTION INSERTED
+ *	store_load memcached|redis NAME PATH|PORT PAIRS KEY-BYTES VALUE-BYTES DEPTH SECONDS SEED
+ *		WORKLOAD DISTRIBUTION INSERTED
  *
  * INSERTED pairs beyond PAIRS are there already, of an earlier run.
  * Shares and distribution are those of nam-bench kv.  Answers come in the order of requests, so the
@@ -39,14 +39,14 @@
 static const char *name;	/* of the server, for messages */
 static int fd;
 static uint64_t pairs;
-static uint32_t value_bytes, depth;
+static uint32_t key_bytes, value_bytes, depth;
 static struct nam_rng rng;
 static struct findings findings;
 
 static const struct protocol {
 	const char *name;
-	size_t (*get)(char *to, uint64_t pair);
-	size_t (*set)(char *to, uint64_t pair, uint32_t value_bytes);
+	size_t (*get)(char *to, uint64_t pair, uint32_t key_bytes);
+	size_t (*set)(char *to, uint64_t pair, uint32_t key_bytes, uint32_t value_bytes);
 	enum reply_kind (*parse)(const char *from, size_t bytes, struct reply *ret);
 } *protocol;
 
@@ -133,9 +133,10 @@ ask(uint32_t count)
 		asked[slot].pair = draw(op);
 		asked[slot].began = now;
 		if (op == OP_LOOKUP)
-			bytes += protocol->get(out + bytes, asked[slot].pair);
+			bytes += protocol->get(out + bytes, asked[slot].pair, key_bytes);
 		else
-			bytes += protocol->set(out + bytes, asked[slot].pair, value_bytes);
+			bytes += protocol->set(out + bytes, asked[slot].pair, key_bytes,
+				value_bytes);
 	}
 	under_way += count;
 	while (at < bytes) {
@@ -169,13 +170,6 @@ receive(void)
 		return failed(-ECONNRESET, "it has closed the connection");
 	in_end += (size_t)bytes;
 	return 0;
-}
-
-static size_t
-get_of_memcached(char *to, uint64_t pair)
-{
-	memcached_get(to, pair);
-	return MEMCACHED_GET_BYTES;
 }
 
 /* All replies that are there as a whole. */
@@ -258,7 +252,7 @@ report(void)
 }
 
 static const struct protocol protocols[] = {
-	{ "memcached", get_of_memcached, memcached_set, memcached_parse },
+	{ "memcached", memcached_get, memcached_set, memcached_parse },
 	{ "redis", redis_get, redis_set, redis_parse },
 };
 
@@ -287,21 +281,23 @@ main(int argc, char **argv)
 	double seconds;
 	int exit_code = NAM_EXIT_REMOTE;
 
-	if (argc != 12) {
-		fprintf(stderr, "usage: store_load memcached|redis NAME PATH|PORT PAIRS "
+	if (argc != 13) {
+		fprintf(stderr, "usage: store_load memcached|redis NAME PATH|PORT PAIRS KEY-BYTES "
 				"VALUE-BYTES DEPTH SECONDS SEED WORKLOAD DISTRIBUTION INSERTED\n");
 		return NAM_EXIT_USAGE;
 	}
 	protocol = &protocols[!strcmp(argv[1], "redis")];
 	name = argv[2];
 	pairs = strtoull(argv[4], NULL, 10);
-	value_bytes = (uint32_t)strtoul(argv[5], NULL, 10);
-	depth = (uint32_t)strtoul(argv[6], NULL, 10);
-	seconds = strtod(argv[7], NULL);
-	inserted = numbered = strtoull(argv[11], NULL, 10);
-	rng = nam_rng_seed(strtoull(argv[8], NULL, 10));
-	if (!pairs || value_bytes > MEMCACHED_VALUE_BYTES_MAX || !depth || depth > DEPTH_MAX ||
-		!(seconds > 0) || !take_workload(argv + 9)) {
+	key_bytes = (uint32_t)strtoul(argv[5], NULL, 10);
+	value_bytes = (uint32_t)strtoul(argv[6], NULL, 10);
+	depth = (uint32_t)strtoul(argv[7], NULL, 10);
+	seconds = strtod(argv[8], NULL);
+	inserted = numbered = strtoull(argv[12], NULL, 10);
+	rng = nam_rng_seed(strtoull(argv[9], NULL, 10));
+	if (!pairs || !key_bytes || key_bytes > MEMCACHED_KEY_BYTES_MAX ||
+		value_bytes > MEMCACHED_VALUE_BYTES_MAX || !depth || depth > DEPTH_MAX ||
+		!(seconds > 0) || !take_workload(argv + 10)) {
 		bench_complain("store_load: a number is out of its range, or a word is not known");
 		return NAM_EXIT_USAGE;
 	}

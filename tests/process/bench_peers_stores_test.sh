@@ -8,6 +8,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 unset NAM_CLUSTER NAM_TRANSPORT FAKE_CACHE FAKE_CACHE_GET
 export TMPDIR=$tmp
+export FAKE_CACHE_KEY=16		# as nam-bench kv has them
 brief=(--keys 2k --seconds 0.05 --fabric shm --depth 8)
 
 mkdir "$tmp/bin"

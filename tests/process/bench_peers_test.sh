@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_CLUSTER NAM_TRANSPORT FAKE_CACHE FAKE_CACHE_GET
+unset NAM_CLUSTER NAM_TRANSPORT FAKE_CACHE FAKE_CACHE_GET FAKE_CACHE_KEY
 export TMPDIR=$tmp
 fabric=shm
 brief=(--keys 2k --seconds 0.05 --rounds 1)

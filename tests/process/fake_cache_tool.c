@@ -6,7 +6,8 @@
  *	memcached ... -s PATH | -p PORT ...
  *	redis-server ... --unixsocket PATH | --port PORT ...
  *
- * Other options are passed over.  FAKE_CACHE in the environment says what goes wrong, with the GET
+ * Other options are passed over.  Keys have FAKE_CACHE_KEY bytes (12); with others the connection
+ * ends.  FAKE_CACHE in the environment says what goes wrong, with the GET
  * of number FAKE_CACHE_GET (500):
  *
  *	wrong	a byte of the value		close	the connection ends
@@ -30,7 +31,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define KEY_BYTES 12u
 #define PLACES (1u << 17)
 #define VALUE_BYTES_MAX 64u
 #define LINE_BYTES 256u
@@ -45,7 +45,7 @@ struct pair {
 static struct pair pairs[PLACES];
 static bool redis;
 static const char *fault = "";
-static unsigned long get_bad = 500;
+static unsigned long get_bad = 500, key_bytes = 12;
 static atomic_ulong gets, misses;
 
 /* One in each thread. */
@@ -195,6 +195,8 @@ get(const char *key_text)
 	const struct pair *pair = pair_find(strtoull(key_text, NULL, 10) + 1);
 	unsigned long number;
 
+	if (strcspn(key_text, " ") != key_bytes)
+		return false;
 	if (!pair->key)
 		return miss();
 	number = ++gets;
@@ -210,7 +212,8 @@ set(const char *key_text, uint32_t bytes)
 	struct pair *pair = pair_find(key);
 	char end[2];
 
-	if (bytes > VALUE_BYTES_MAX || !take_bytes(pair->value, bytes) || !take_bytes(end, 2))
+	if (strcspn(key_text, " ") != key_bytes || bytes > VALUE_BYTES_MAX ||
+		!take_bytes(pair->value, bytes) || !take_bytes(end, 2))
 		return false;
 	pair->key = key;
 	pair->bytes = bytes;
@@ -229,10 +232,10 @@ serve_memcached(void)
 		return false;
 	if (!strcmp(line, "version"))
 		return say_text("VERSION 1.6.0-test\r\n", "");
-	if (strlen(line) == KEY_BYTES + 5 && !memcmp(line, "mg ", 3) &&
-		!strcmp(line + KEY_BYTES + 3, " v"))
+	if (strlen(line) == key_bytes + 5 && !memcmp(line, "mg ", 3) &&
+		!strcmp(line + key_bytes + 3, " v"))
 		return get(line + 3);
-	if (sscanf(line, "set %*12s 0 0 %u", &bytes) == 1)
+	if (sscanf(line, "set %*s 0 0 %u", &bytes) == 1)
 		return set(line + 4, bytes);
 	return say_text("ERROR\r\n", "");
 }
@@ -315,6 +318,8 @@ main(int argc, char **argv)
 		fault = getenv("FAKE_CACHE");
 	if (getenv("FAKE_CACHE_GET"))
 		get_bad = strtoul(getenv("FAKE_CACHE_GET"), NULL, 10);
+	if (getenv("FAKE_CACHE_KEY"))
+		key_bytes = strtoul(getenv("FAKE_CACHE_KEY"), NULL, 10);
 	if (!strcmp(fault, "refuse")) {
 		(void)fprintf(stderr, "there is nothing to be had here\n");
 		return 1;

@@ -67,16 +67,19 @@ get__a_pair__AS_THE_PROTOCOL_HAS_IT(void **state)
 {
 	static const struct {
 		uint64_t pair;
+		uint32_t key_bytes;
 		const char *request;
-	} gets[] = { { 0, "mg 000000000000 v\r\n" }, { 9, "mg 000000000009 v\r\n" },
-		{ 6401, "mg 000000006401 v\r\n" }, { 999999999999, "mg 999999999999 v\r\n" } };
-	char request[MEMCACHED_GET_BYTES];
+	} gets[] = { { 0, 12, "mg 000000000000 v\r\n" }, { 9, 12, "mg 000000000009 v\r\n" },
+		{ 6401, 12, "mg 000000006401 v\r\n" },
+		{ 999999999999, 12, "mg 999999999999 v\r\n" },
+		{ 6401, 16, "mg 0000000000006401 v\r\n" } };
+	char request[MEMCACHED_GET_BYTES_MAX];
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(gets) / sizeof(gets[0]); i++) {
-		memcached_get(request, gets[i].pair);
-		assert_int_equal(sizeof(request), strlen(gets[i].request));
-		assert_memory_equal(request, gets[i].request, sizeof(request));
+		assert_int_equal(memcached_get(request, gets[i].pair, gets[i].key_bytes),
+			strlen(gets[i].request));
+		assert_memory_equal(request, gets[i].request, strlen(gets[i].request));
 	}
 }
 
@@ -88,7 +91,7 @@ set__a_pair__WITH_THE_VALUE_THAT_GETS_EXPECT(void **state)
 	struct reply reply = { request + sizeof(begins) - 1, 11, 13 };
 
 	(void)state;
-	assert_int_equal(memcached_set(request, 6401, 11), sizeof(begins) - 1 + 11 + 2);
+	assert_int_equal(memcached_set(request, 6401, 12, 11), sizeof(begins) - 1 + 11 + 2);
 	assert_memory_equal(request, begins, sizeof(begins) - 1);
 	assert_true(memcached_value_right(6401, 11, &reply));
 	assert_memory_equal(reply.text + 11, "\r\n", 2);

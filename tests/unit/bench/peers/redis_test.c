@@ -42,14 +42,17 @@ static void
 requests__a_pair__AS_THE_PROTOCOL_HAS_THEM(void **state)
 {
 	static const char get[] = "*2\r\n$3\r\nGET\r\n$12\r\n000000006401\r\n";
+	static const char longer[] = "*2\r\n$3\r\nGET\r\n$16\r\n0000000000006401\r\n";
 	static const char set[] = "*3\r\n$3\r\nSET\r\n$12\r\n000000006401\r\n$5\r\n";
 	char request[SET_BYTES + 5];
 	struct reply reply = { request + sizeof(set) - 1, 5, 7 };
 
 	(void)state;
-	assert_int_equal(redis_get(request, 6401), sizeof(get) - 1);
+	assert_int_equal(redis_get(request, 6401, 12), sizeof(get) - 1);
 	assert_memory_equal(request, get, sizeof(get) - 1);
-	assert_int_equal(redis_set(request, 6401, 5), sizeof(set) - 1 + 5 + 2);
+	assert_int_equal(redis_get(request, 6401, 16), sizeof(longer) - 1);
+	assert_memory_equal(request, longer, sizeof(longer) - 1);
+	assert_int_equal(redis_set(request, 6401, 12, 5), sizeof(set) - 1 + 5 + 2);
 	assert_memory_equal(request, set, sizeof(set) - 1);
 	assert_true(memcached_value_right(6401, 5, &reply));
 	assert_memory_equal(reply.text + 5, "\r\n", 2);
