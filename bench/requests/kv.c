@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "bench/bench.h"
 #include "kv_store.h"
@@ -32,28 +32,32 @@ struct room {
 
 /* A GET of any key: with --get onesided the client learns the layout of a partition. */
 NAM_FIBER_FN static int
-warm_one(struct requests_part *part, uint64_t number)
+warm_one(struct requests_part *part, uint64_t number, uint64_t *value)
 {
-	uint64_t key[KV_KEY_BYTES / 8], value[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
+	uint64_t key[KV_KEY_BYTES / 8];
 	struct nam_rng rng = nam_rng_seed(number);
 	uint32_t bytes;
 
 	key_fill(nam_rng_below(&rng, part->bench->options.keys), key);
-	return nam_kv_get(part->member->worker, part->kv, key, KV_KEY_BYTES, value, sizeof(value),
-		&bytes); /* SUSPENDS */
+	return nam_kv_get(part->member->worker, part->kv, key, KV_KEY_BYTES, value,
+		value_room(&part->bench->options), &bytes); /* SUSPENDS */
 }
 
-/* A key of the phase under way; those that only make tables grow are none of the run. */
+/*
+ * A key of the phase under way; those that only make tables grow are none of the run.
+ *
+ * @value	room for one
+ */
 NAM_FIBER_FN static int
-fill_one(struct requests_part *part, uint64_t number)
+fill_one(struct requests_part *part, uint64_t number, uint64_t *value)
 {
 	const struct requests *bench = part->bench;
-	uint64_t key[KV_KEY_BYTES / 8], value[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
+	uint64_t key[KV_KEY_BYTES / 8];
 	struct nam_worker *worker = part->member->worker;
 	int rc;
 
 	if (bench->phase == KV_WARM)
-		return warm_one(part, number); /* SUSPENDS */
+		return warm_one(part, number, value); /* SUSPENDS */
 	key_fill(bench->phase == KV_FILL ? number : ~number, key);
 	if (bench->phase == KV_SHRINK) {
 		rc = nam_kv_delete(worker, part->kv, key, KV_KEY_BYTES); /* SUSPENDS */
@@ -70,16 +74,19 @@ fill_fiber(void *arg)
 {
 	struct requests_part *part = arg;
 	const struct requests *bench = part->bench;
-	int rc = 0;
+	/* One word at least, so that NULL is a failure. */
+	uint64_t *value = malloc(value_room(&bench->options) + sizeof(*value));
+	int rc = value ? 0 : -ENOMEM;
 
 	while (!rc && !bench_signal && !session.findings.fatal) {
 		uint64_t number = part->member->number +
 			part->filled++ * thread_pool_size(session.pool);
 
 		if (number >= bench->phase_keys)
-			return;
-		rc = fill_one(part, number); /* SUSPENDS */
+			break;
+		rc = fill_one(part, number, value); /* SUSPENDS */
 	}
+	free(value);
 	if (rc == -NAM_E_REMOTE_FULL && bench->options.load_factor > 0)
 		bench_complain("--load-factor %g: chance gives some partitions more keys, and one "
 			"is full already; a lower one, --partitions 1, or more --keys helps",
@@ -294,9 +301,7 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 static void
 check(struct requests_part *part, void *arg)
 {
-	uint64_t expected[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
 	const struct room *room = arg;
-	uint32_t bytes;
 
 	if (room->op == INSERT && !room->refused) {
 		part->added++;
@@ -306,8 +311,7 @@ check(struct requests_part *part, void *arg)
 	}
 	if (room->op != GET)
 		return;
-	bytes = value_fill(&part->bench->options, room->number, expected);
-	if (room->bytes != bytes || memcmp(room->value, expected, bytes) != 0)
+	if (!value_right(&part->bench->options, room->number, room->value, room->bytes))
 		findings_wrong(&session.findings, "the value of key %" PRIu64 ", %u bytes, is "
 			"not the one that was put", room->number, room->bytes);
 }

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/env.h"
 #include "options.h"
@@ -50,6 +51,22 @@ value_fill(const struct requests_options *o, uint64_t number, uint64_t *value)
 	for (uint32_t i = 0; i < (bytes + 7) / 8; i++)
 		value[i] = nam_rng_next(&rng);
 	return bytes;
+}
+
+/* Whether these bytes are the value of that key. */
+static inline bool
+value_right(const struct requests_options *o, uint64_t number, const uint64_t *value,
+	uint32_t bytes)
+{
+	struct nam_rng rng = nam_rng_seed(~number);
+	bool right = bytes == value_bytes(o, number);
+
+	for (uint32_t at = 0; at < bytes && right; at += 8) {
+		uint64_t word = nam_rng_next(&rng);
+
+		right = memcmp(&value[at / 8], &word, bytes - at < 8 ? bytes - at : 8) == 0;
+	}
+	return right;
 }
 
 #endif /* NAM_BENCH_REQUESTS_PAIRS_H */

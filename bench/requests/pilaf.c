@@ -238,11 +238,10 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 static void
 check(struct requests_part *part, void *arg)
 {
-	uint64_t expected[NAM_KV_MESSAGE_BYTES_MAX / 8 + 1];
+	const struct requests_options *o = &part->bench->options;
 	const struct room *room = arg;
-	uint32_t bytes = value_fill(&part->bench->options, room->number, expected);
 
-	if (!room->found || memcmp(room->value, expected, bytes) != 0)
+	if (!room->found || !value_right(o, room->number, room->value, o->value_bytes))
 		findings_wrong(&session.findings, "key %" PRIu64 " was not found, or with another "
 			"value", room->number);
 }

@@ -35,8 +35,14 @@ test_bench() {
 	json 'r["errors"] == 0 and r["ops"] > 0'
 	expect 2 nam-bench kv --distribution bell
 	says "'bell' is not known"
-	expect 2 nam-bench kv --value-bytes 3801
-	says 3800
+	for engine in chained cuckoo; do
+		expect 0 nam-bench kv --value-bytes 100000 --keys 20 --partitions 1 --ops 100 \
+			--get-percent 50 --transport fetch --engine $engine --json -
+		json 'r["errors"] == 0 and r["value_bytes"] == 100000 and
+			r["per_op"]["bytes_in"] > 40000 and r["per_op"]["bytes_out"] > 40000'
+	done
+	expect 2 nam-bench kv --value-bytes 1048577
+	says 1048576
 	expect 2 nam-bench kv --bytes 3
 	says '--bytes'
 	expect 2 nam-bench kv --workload ycsb-e
