@@ -204,6 +204,16 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	return opening.rc;
 }
 
+static enum nam__htm
+htm_of(const struct nam_server_options *options)
+{
+	/* A lock costs less to the only thread that takes it. */
+	if (options->htm == NAM_HTM_OFF || (options->htm == NAM_HTM_AUTO &&
+			options->rpc_threads == 1))
+		return NAM__HTM_NONE;
+	return options->htm == NAM_HTM_STAND_IN ? NAM__HTM_STAND_IN : nam__htm_available();
+}
+
 static int
 server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
@@ -245,8 +255,7 @@ server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	/* Without it there is no local access; the server serves all the same. */
 	if (server->domain->limits.regions_are_files)
 		(void)!nam__proof_open(&server->proof);
-	server->htm = server->options.htm == NAM_HTM_OFF ? NAM__HTM_NONE :
-		server->options.htm == NAM_HTM_STAND_IN ? NAM__HTM_STAND_IN : nam__htm_available();
+	server->htm = htm_of(&server->options);
 	nam__log(server, NAM_LOG_INFO, "htm", "kind=%s", nam__htm_name(server->htm));
 	rc = start_services(server, diag);
 	for (uint32_t i = 0; i < server->options.rpc_threads && !rc; i++)

@@ -29,7 +29,7 @@ enum nam_pages {
 
 /* Hardware transactions around changes of key-value stores. */
 enum nam_htm {
-	NAM_HTM_AUTO = 0,	/* if a trial shows that this processor has them */
+	NAM_HTM_AUTO = 0,	/* if there are several handler threads, and a trial succeeds */
 	NAM_HTM_ON,		/* a start fails without */
 	NAM_HTM_OFF,
 	NAM_HTM_STAND_IN,	/* for tests: in software, and a third of them aborts */

@@ -125,8 +125,9 @@ static const struct nam_option rows[] = {
 	{ "rpc-threads", "N", "Threads that answer requests, 1 to 64 (default 1).",
 		NAM_OPTION_COUNT, FIELD(server.rpc_threads), SET(rpc_threads_set), .letter = 't',
 		.min = 1, .max = 64 },
-	{ "htm", "WHEN", "Hardware transactions in key-value stores: auto (default: if a trial "
-		"shows that this processor has RTM or HLE), on or off.", NAM_OPTION_CHOICE,
+	{ "htm", "WHEN", "Hardware transactions in key-value stores: auto (default: with "
+		"several --rpc-threads, if a trial shows that this processor has RTM or HLE), on "
+		"or off.", NAM_OPTION_CHOICE,
 		FIELD(server.htm), .choices = htm },
 	{ "id", "N", "This server's number in the cluster, 0 to 255 (default 0). Server 0 keeps "
 		"the catalog and the list of clients.", NAM_OPTION_COUNT, FIELD(server.id),
