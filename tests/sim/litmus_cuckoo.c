@@ -42,9 +42,14 @@ static uint64_t numbers[HOT + COLD_MAX];
 struct session {
 	struct actor *actor;
 	struct nam_worker *worker;
-	struct nam_kv *kv;
+	struct nam_kv *kv, *asking;	/* the same store; asking: litmus_kv_open_asking() */
 	uint32_t number;
 };
+
+/* GETs of all clients that returned a value. */
+static struct {
+	uint64_t all, asked;
+} got;
 
 /* ---- a pair ---------------------------------------------------------------------------------- */
 
@@ -80,25 +85,21 @@ expect_whole(const uint64_t *words, uint32_t bytes)
 			bytes, (unsigned long long)words[0]);
 }
 
-/* @asks	by a request, in any case */
+/* One of three is a request in any case. */
 static int
-get(const struct session *self, uint64_t number, bool asks, uint64_t *ret_payload)
+get(const struct session *self, uint64_t number, uint64_t *ret_payload)
 {
+	bool asks = nam_sim_random() % 3 == 0;
 	uint64_t words[WORDS_MAX] = { 0 };
-	struct nam_kv_item item = {
-		.key = &number,
-		.key_bytes = sizeof(number),
-		.value = words,
-		.size = sizeof(words),
-	};
-	int rc = asks ? nam_kv_get_many(self->worker, self->kv, &item, 1) :
-		nam_kv_get(self->worker, self->kv, &number, sizeof(number), words, sizeof(words),
-			&item.value_bytes);
+	uint32_t bytes = 0;
+	int rc = nam_kv_get(self->worker, asks ? self->asking : self->kv, &number, sizeof(number),
+		words, sizeof(words), &bytes);
 
-	rc = rc ? rc : item.rc;
 	if (rc)
 		return rc;
-	expect_whole(words, item.value_bytes);
+	got.all++;
+	got.asked += asks;
+	expect_whole(words, bytes);
 	*ret_payload = words[0];
 	return 0;
 }
@@ -130,6 +131,16 @@ litmus_kv_open(struct nam_worker *worker, const char *name)
 	return kv;
 }
 
+struct nam_kv *
+litmus_kv_open_asking(struct nam_worker *worker, const char *name)
+{
+	struct nam_kv *kv = litmus_kv_open(worker, name);
+
+	nam__kv_layouts_free(kv);
+	kv->layouts = NULL;
+	return kv;
+}
+
 struct nam__store *
 litmus_kv_store(const struct nam_kv *kv)
 {
@@ -157,13 +168,24 @@ make_crowded(struct nam_worker *worker)
 	nam_kv_close(kv);
 }
 
-static void
-expect_sound(const struct nam_kv *kv)
+/* It is sound; READs have answered GETs, and so have requests. */
+static struct nam_kv_stat
+stat_of(struct actor *self)
 {
+	struct nam_kv *kv = litmus_kv_open(self->worker, STORE);
+	struct nam_kv_stat stat = { 0 };
 	struct nam_diag diag;
 
 	if (!nam__kv_partition_sound(&litmus_kv_store(kv)->partitions[0], &diag))
 		litmus_fail("%s", diag.text);
+	if (nam_kv_stat(self->worker, kv, &stat))
+		litmus_fail("stat: %s", nam_worker_diag(self->worker));
+	if (!got.asked || stat.hits < got.asked || got.all <= stat.hits)
+		litmus_fail("%llu values, %llu of them asked for, and %llu requests found one",
+			(unsigned long long)got.all, (unsigned long long)got.asked,
+			(unsigned long long)stat.hits);
+	nam_kv_close(kv);
+	return stat;
 }
 
 /* ---- histories ------------------------------------------------------------------------------- */
@@ -200,7 +222,7 @@ do_hot(const struct session *self, uint64_t payload)
 	if (kind == SIM_UPSERT)
 		rc = put(self, number, payload);
 	else if (kind == SIM_LOOKUP)
-		rc = get(self, number, nam_sim_random() % 3 == 0, &read);
+		rc = get(self, number, &read);
 	else
 		rc = nam_kv_delete(self->worker, self->kv, &number, sizeof(number));
 	if (nam_sim_zombie())
@@ -233,20 +255,23 @@ crowd(struct actor *self, enum nam_transport transport, void (*main)(void *arg))
 	struct session sessions[SESSIONS];
 	struct nam_client *client;
 	struct nam_worker *worker = litmus_kv_come(transport, &client);
-	struct nam_kv *kv;
+	struct nam_kv *kv, *asking;
 
 	if (self->who == A) {
+		memset(&got, 0, sizeof(got));
 		make_crowded(worker);
 		litmus.flags[ONE] = true;
 	}
 	litmus_await(ONE);
 	kv = litmus_kv_open(worker, STORE);
+	asking = litmus_kv_open_asking(worker, STORE);
 	for (uint32_t i = 0; i < SESSIONS; i++) {
-		sessions[i] = (struct session){ self, worker, kv, i };
+		sessions[i] = (struct session){ self, worker, kv, asking, i };
 		if (nam_worker_spawn(worker, main, &sessions[i]))
 			sim_die("no fiber");
 	}
 	nam_worker_run(worker);
+	nam_kv_close(asking);
 	nam_kv_close(kv);
 	nam_worker_close(worker);
 	nam_client_close(client);
@@ -290,19 +315,14 @@ end_crowd(struct actor *self)
 {
 	struct sim_linearizable_options options;
 	struct sim_findings findings = sim_findings_to(stdout);
-	struct nam_kv *kv = litmus_kv_open(self->worker, STORE);
-	struct nam_kv_stat stat = { 0 };
+	struct nam_kv_stat stat = stat_of(self);
 	uint64_t kicked = 0;
 
-	expect_sound(kv);
-	if (nam_kv_stat(self->worker, kv, &stat))
-		litmus_fail("stat: %s", nam_worker_diag(self->worker));
 	for (uint32_t i = 1; i < NAM_KV_KICKED; i++)
 		kicked += stat.kicked[i];
 	if (!kicked || (!plan->pinned && stat.slots < GROWN_SLOTS))
 		litmus_fail("%llu inserts after kick-outs, %llu slots", (unsigned long long)kicked,
 			(unsigned long long)stat.slots);
-	nam_kv_close(kv);
 	sim_linearizable_options_init(&options);
 	sim_check_linearizable(&history, &options, &findings);
 	if (findings.violations || findings.undecided)
@@ -350,7 +370,7 @@ static void
 read_watched(const struct session *self, uint32_t i)
 {
 	uint64_t least = watched[i].least, done = watched[i].done, payload = 0;
-	int rc = get(self, numbers[i], nam_sim_random() % 3 == 0, &payload);
+	int rc = get(self, numbers[i], &payload);
 
 	if (rc && rc != -NAM_E_NOTFOUND)
 		litmus_fail("a hot key of a cache: %s", nam_err_name(rc));
@@ -425,15 +445,16 @@ in_cache(struct actor *self)
 }
 
 static void
+end_gone(struct actor *self)
+{
+	(void)stat_of(self);
+}
+
+static void
 end_cache(struct actor *self)
 {
-	struct nam_kv *kv = litmus_kv_open(self->worker, STORE);
-	struct nam_kv_stat stat = { 0 };
-
-	expect_sound(kv);
-	if (nam_kv_stat(self->worker, kv, &stat) || !stat.evictions)
-		litmus_fail("no pair was evicted: %s", nam_worker_diag(self->worker));
-	nam_kv_close(kv);
+	if (!stat_of(self).evictions)
+		litmus_fail("no pair was evicted");
 }
 
 #define STRETCHED                                                                                  \
@@ -449,7 +470,7 @@ const struct litmus_case litmus_cuckoo_cases[] = {
 	{ { "kv_grown", 0, { end_crowd, in_grown, in_grown, in_grown }, STRETCHED },
 		"the same beside growth, with old layouts, and a client dies", 1,
 		LITMUS_COARSE_HASH },
-	{ { "kv_gone", 0, { NULL, in_gone, in_gone, in_gone }, { { 0 } } },
+	{ { "kv_gone", 0, { end_gone, in_gone, in_gone, in_gone }, { { 0 } } },
 		"a pair goes and another one comes to its slot, between two parts of a READ", 1,
 		LITMUS_COARSE_HASH },
 	{ { "kv_evicted", 0, { end_cache, in_cache, in_cache, in_cache }, STRETCHED },

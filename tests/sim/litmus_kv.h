@@ -20,6 +20,8 @@ void litmus_linger(struct actor *self);
 void litmus_kv_make(struct nam_worker *worker, const char *name, enum nam_kv_mode mode,
 	uint32_t chunks);
 struct nam_kv *litmus_kv_open(struct nam_worker *worker, const char *name);
+/* The same, but each GET with this handle is a request. */
+struct nam_kv *litmus_kv_open_asking(struct nam_worker *worker, const char *name);
 /* The part of the only memory server. */
 struct nam__store *litmus_kv_store(const struct nam_kv *kv);
 
