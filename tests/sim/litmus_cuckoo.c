@@ -29,7 +29,8 @@ struct plan {
 	enum nam_kv_mode mode;
 	uint32_t chunks;
 	uint32_t near;			/* buckets of each table that the keys crowd */
-	uint32_t cold;			/* keys beside the hot ones */
+	uint32_t cold;			/* keys beside the hot ones, */
+	bool full;			/* which are there from the beginning: some in the stash */
 	bool pinned;			/* cells take the chunk into which the tables could grow */
 	bool dies;			/* C */
 	bool alike;			/* all values have the same length */
@@ -148,6 +149,22 @@ litmus_kv_store(const struct nam_kv *kv)
 		kv->store);
 }
 
+/* The tables have no slots for all of these, whatever is kicked where. */
+static void
+fill(struct nam_worker *worker, struct nam_kv *kv)
+{
+	const struct session session = { .worker = worker, .kv = kv };
+	uint32_t slots = 2 * plan->near * NAM__CUCKOO_SLOTS;
+	struct nam_kv_stat stat = { 0 };
+	int rc = 0;
+
+	for (uint32_t i = 0; i < plan->cold && !rc; i++)
+		rc = put(&session, numbers[HOT + i], 1);
+	if (rc || nam_kv_stat(worker, kv, &stat) || stat.stashed + slots < plan->cold)
+		litmus_fail("%llu of %u pairs are in the stash: %s",
+			(unsigned long long)stat.stashed, plan->cold, nam_worker_diag(worker));
+}
+
 static void
 make_crowded(struct nam_worker *worker)
 {
@@ -165,6 +182,8 @@ make_crowded(struct nam_worker *worker)
 	}
 	if (plan->pinned && nam_kv_put(worker, kv, "pin", 3, zeroes, sizeof(zeroes)))
 		litmus_fail("put: %s", nam_worker_diag(worker));
+	if (plan->full)
+		fill(worker, kv);
 	nam_kv_close(kv);
 }
 
@@ -288,7 +307,8 @@ crowd_of(struct actor *self, const struct plan *of)
 		plan = of;
 		sim_history_free(&history);	/* of a run that failed */
 	}
-	if (self->who == B && nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD)
+	if (self->who == B && nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD &&
+		nam_sim_random() % 2)
 		transport = NAM_TRANSPORT_DATAGRAM;
 	crowd(self, transport, session_main);
 }
@@ -296,7 +316,8 @@ crowd_of(struct actor *self, const struct plan *of)
 static void
 in_kicked(struct actor *self)
 {
-	static const struct plan kicked = { NAM_KV_STORE, 2, 3, 32, true, false, false };
+	static const struct plan kicked = { .mode = NAM_KV_STORE, .chunks = 2, .near = 3,
+		.cold = 32, .full = true, .pinned = true };
 
 	crowd_of(self, &kicked);
 }
@@ -304,7 +325,8 @@ in_kicked(struct actor *self)
 static void
 in_grown(struct actor *self)
 {
-	static const struct plan grown = { NAM_KV_STORE, 20, 1, COLD_MAX, false, true, false };
+	static const struct plan grown = { .mode = NAM_KV_STORE, .chunks = 20, .near = 1,
+		.cold = COLD_MAX, .dies = true };
 
 	crowd_of(self, &grown);
 }
@@ -431,7 +453,8 @@ watch(struct actor *self, const struct plan *of, void (*main)(void *arg))
 static void
 in_gone(struct actor *self)
 {
-	static const struct plan gone = { NAM_KV_STORE, 2, 3, 0, false, false, true };
+	static const struct plan gone = { .mode = NAM_KV_STORE, .chunks = 2, .near = 3,
+		.alike = true };
 
 	watch(self, &gone, session_of_gone);
 }
@@ -439,7 +462,8 @@ in_gone(struct actor *self)
 static void
 in_cache(struct actor *self)
 {
-	static const struct plan cache = { NAM_KV_CACHE, 2, 3, 40, true, false, false };
+	static const struct plan cache = { .mode = NAM_KV_CACHE, .chunks = 2, .near = 3,
+		.cold = 40, .pinned = true };
 
 	watch(self, &cache, session_of_cache);
 }

@@ -112,13 +112,14 @@ litmus_kv_come(enum nam_transport transport, struct nam_client **ret_client)
 }
 
 static void
-make(struct nam_worker *worker, const char *name, uint64_t memory_bytes)
+make(struct nam_worker *worker, const char *name, enum nam_kv_engine engine, uint64_t memory_bytes)
 {
 	struct nam_kv_options options;
 	int rc;
 
 	nam_kv_options_init(&options);
 	options.mode = NAM_KV_STORE;
+	options.engine = engine;
 	options.memory_bytes = memory_bytes;
 	options.partitions = 1;
 	rc = nam_kv_create(worker, name, &options);
@@ -127,8 +128,9 @@ make(struct nam_worker *worker, const char *name, uint64_t memory_bytes)
 		litmus_fail("the store: %s", nam_worker_diag(worker));
 }
 
+/* @engine	of the store, which A makes */
 static void
-crowd(struct actor *self, enum nam_transport transport)
+crowd(struct actor *self, enum nam_transport transport, enum nam_kv_engine engine)
 {
 	struct session *sessions = calloc(SESSIONS, sizeof(*sessions));
 	struct nam_client *client;
@@ -140,7 +142,7 @@ crowd(struct actor *self, enum nam_transport transport)
 		abort();
 	if (self->who == A) {
 		sim_history_free(&history);	/* of a run that failed */
-		make(worker, STORE, NAM_KV_PARTITION_BYTES_MIN);
+		make(worker, STORE, engine, NAM_KV_PARTITION_BYTES_MIN);
 		litmus.flags[ONE] = true;
 	}
 	litmus_await(ONE);
@@ -168,28 +170,46 @@ close_worker:
 static void
 crowd_by_srq(struct actor *self)
 {
-	crowd(self, NAM_TRANSPORT_SRQ);
+	crowd(self, NAM_TRANSPORT_SRQ, NAM_KV_CHAINED);
+}
+
+static void
+crowd_cuckoo_by_srq(struct actor *self)
+{
+	crowd(self, NAM_TRANSPORT_SRQ, NAM_KV_CUCKOO);
 }
 
 static void
 crowd_by_mailbox(struct actor *self)
 {
-	crowd(self, NAM_TRANSPORT_MAILBOX);
+	crowd(self, NAM_TRANSPORT_MAILBOX, NAM_KV_CHAINED);
 }
 
 static void
 crowd_and_fetch(struct actor *self)
 {
-	crowd(self, NAM_TRANSPORT_FETCH);
+	crowd(self, NAM_TRANSPORT_FETCH, NAM_KV_CHAINED);
 }
 
 /* Where there are no unreliable queue pairs, which lose things, mailboxes will do. */
 static void
-crowd_by_datagram(struct actor *self)
+crowd_with_losses(struct actor *self, enum nam_kv_engine engine)
 {
 	nam_sim_lose(200000, 200000);
 	crowd(self, nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD ? NAM_TRANSPORT_DATAGRAM :
-		NAM_TRANSPORT_MAILBOX);
+		NAM_TRANSPORT_MAILBOX, engine);
+}
+
+static void
+crowd_by_datagram(struct actor *self)
+{
+	crowd_with_losses(self, NAM_KV_CHAINED);
+}
+
+static void
+crowd_cuckoo_by_datagram(struct actor *self)
+{
+	crowd_with_losses(self, NAM_KV_CUCKOO);
 }
 
 void
@@ -229,13 +249,13 @@ drop_and_make(struct actor *self)
 	struct nam_kv *kv;
 	int rc;
 
-	make(self->worker, "first", NAM_KV_PARTITION_BYTES_MIN);
+	make(self->worker, "first", NAM_KV_CHAINED, NAM_KV_PARTITION_BYTES_MIN);
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	rc = nam_kv_drop(self->worker, "first");
 	if (rc)
 		litmus_fail("drop: %s", nam_err_name(rc));
-	make(self->worker, "second", NAM_KV_PARTITION_BYTES_MIN);
+	make(self->worker, "second", NAM_KV_CHAINED, NAM_KV_PARTITION_BYTES_MIN);
 	if (nam_kv_open(self->worker, "second", &kv))
 		sim_die("the store: %s", nam_worker_diag(self->worker));
 	for (uint64_t key = 0; key < SECOND_KEYS; key++)
@@ -330,7 +350,7 @@ long_begin(struct actor *self, uint32_t value_bytes)
 	struct nam_kv *kv;
 
 	long_bytes = value_bytes;
-	make(self->worker, STORE, LONG_STORE_BYTES);
+	make(self->worker, STORE, NAM_KV_CHAINED, LONG_STORE_BYTES);
 	if (nam_kv_open(self->worker, STORE, &kv))
 		sim_die("the store: %s", nam_worker_diag(self->worker));
 	expect("the first put", long_put(self, kv, 1), 0);
@@ -413,12 +433,22 @@ const struct litmus_case litmus_kv_cases[] = {
 		{ { "kv.removed", SERVER, litmus_linger },
 			{ "kv.half_written", SERVER, litmus_linger } } },
 		"many handlers at work in one partition", 1, LITMUS_COARSE_HASH },
+	{ { "kv_crowd_cuckoo", 0,
+		{ end_crowd, crowd_cuckoo_by_srq, crowd_by_mailbox, crowd_and_fetch },
+		{ { "kv.before_head", SERVER, litmus_linger },
+			{ "kv.half_written", SERVER, litmus_linger } } },
+		"the same with engine cuckoo", 1, LITMUS_COARSE_HASH },
 	{ { "kv_lossy", 0, { end_crowd, crowd_by_datagram, crowd_by_mailbox, crowd_by_datagram },
 		{ { "kv.removed", SERVER, litmus_linger },
 			{ "kv.half_written", SERVER, litmus_linger } } },
 		"the same, two of three clients over unreliable queue pairs that lose and double a "
 		"fifth each", 1,
 		LITMUS_COARSE_HASH },
+	{ { "kv_lossy_cuckoo", 0,
+		{ end_crowd, crowd_cuckoo_by_datagram, crowd_by_mailbox, crowd_by_datagram },
+		{ { "kv.before_head", SERVER, litmus_linger },
+			{ "kv.half_written", SERVER, litmus_linger } } },
+		"the same with engine cuckoo", 1, LITMUS_COARSE_HASH },
 	{ { "kv_dropped", 0, { NULL, drop_and_make, put_into_first },
 		{ { "kv.found", SERVER, litmus_hold_once } } },
 		"a store is dropped while a handler has it in hand", 1, LITMUS_COARSE_HASH },

@@ -88,6 +88,8 @@ static const struct missed {
 	{ "locked_elsewhere", NAM_SIM_WEAK, "generation" },
 	{ "late_name", NAM_SIM_VERBS, "child-alive" },
 	{ "kv_lossy", NAM_SIM_VERBS, "datagram-once" },
+	{ "kv_lossy_cuckoo", NAM_SIM_VERBS, "datagram-once" },
+	{ "kv_crowd_cuckoo", NAM_SIM_VERBS, "kv-alone" },
 	{ "early_name", NAM_SIM_STRICT, "named-last" },
 	{ "early_name", NAM_SIM_VERBS, "named-last" },
 	{ "early_separator", NAM_SIM_STRICT, "named-last" },
