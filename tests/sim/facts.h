@@ -21,6 +21,7 @@ enum sim_what {
 	SIM_PUT,		/* -> value */
 	SIM_REPLACE,		/* present -> value */
 	SIM_REMOVE,		/* present -> absent */
+	SIM_GO,			/* -> absent */
 	SIM_REMOVE_VALUE,	/* value -> absent */
 	/* observations */
 	SIM_SEE_VALUE,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kv.c -- clients of a key-value store beside those of the index, each by an RPC transport of its
- * own.  Its engine depends on the seed: chained, cuckoo, or cuckoo with one-sided GETs.
+ * own.  Its engine depends on the seed: chained, cuckoo, or cuckoo with one-sided GETs.  So does
+ * its mode: a store with room for all keys, or a cache without.
  *
  * Their operations on a few keys have their own history, where every value is put once.  So a
  * request that is carried out a second time shows, once the key has had another value meanwhile.
+ * A cache may lose a pair at any time, but no earlier value comes back.
  * Values tell in every word which they are, and so, whether they are whole.  Some are longer than
  * frames, fetches and datagrams, and some than any message.
  */
@@ -22,8 +24,8 @@
 #define FIBERS 3u
 #define OPERATIONS 40u
 #define KEYS 5u
-#define CROWD 24u			/* more for each memory server: of engine cuckoo */
-#define CROWD_NEAR 2u			/* buckets of each table that they crowd */
+#define CROWD 24u			/* more for each memory server: of cuckoo and of caches */
+#define CROWD_NEAR 2u			/* buckets of each table that they crowd; of a cache 1 */
 #define KEY_WORDS_MAX 5u
 #define MANY 4u
 #define WORDS_SHORT 12u
@@ -67,7 +69,7 @@ words_of(uint64_t payload)
 	return 1 + (uint32_t)(payload * 7 % (payload % 8 ? WORDS_SHORT : WORDS_MESSAGE));
 }
 
-/* Long values are of a few keys only, so that there are cells enough. */
+/* In a store long values are of a few keys only, so that there are cells enough. */
 static uint64_t
 payload_next(struct session *self, uint64_t number)
 {
@@ -75,7 +77,8 @@ payload_next(struct session *self, uint64_t number)
 
 	do
 		payload = (uint64_t)self->actor->number << 32 | self->number << 16 | ++self->puts;
-	while (number >= KEYS && words_of(payload) > WORDS_SHORT);
+	while (nam_kv_properties(self->kv)->mode == NAM_KV_STORE && number >= KEYS &&
+		words_of(payload) > WORDS_SHORT);
 	return payload;
 }
 
@@ -125,12 +128,22 @@ returned(const struct session *self, size_t op, int rc, uint64_t payload)
 		sim_history_return(&stage->kv.history, op, rc, payload, nam_sim_now_ns());
 }
 
+/* By a stream of its own, as is engine_choose(). */
+static enum nam_kv_mode
+mode_of(const struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6d6f646500000000ull);
+
+	return nam_rng_below(&rng, 2) ? NAM_KV_CACHE : NAM_KV_STORE;
+}
+
 void
 sim_kv_history(struct sim_stage *stage, struct sim_findings *findings)
 {
 	struct sim_linearizable_options options;
 
 	sim_linearizable_options_init(&options);
+	options.evicts = mode_of(stage->scenario) == NAM_KV_CACHE;
 	sim_check_linearizable(&stage->kv.history, &options, findings);
 }
 
@@ -352,7 +365,7 @@ sim_kv_onesided(const struct sim_scenario *scenario)
 	return options.onesided;
 }
 
-/* A few keys; and those that fill a few buckets, and so kick each other out. */
+/* A few keys; and those that fill a few buckets, and so kick each other out, or a cache. */
 static void
 keys_choose(struct sim_stage *stage)
 {
@@ -360,32 +373,36 @@ keys_choose(struct sim_stage *stage)
 	const struct nam__store *store = (const struct nam__store *)nam__objects_find(
 		&stage->cluster.servers[0].server->stores, kv->store);
 	bool crowded = kv->options.engine == NAM_KV_CUCKOO;
-	uint32_t count = KEYS + crowded * CROWD * kv->servers;
+	bool cache = kv->options.mode == NAM_KV_CACHE;
+	uint32_t count = KEYS + (crowded || cache) * CROWD * kv->servers;
 
 	stage->kv.keys = calloc(count, sizeof(stage->kv.keys[0]));
 	if (!stage->kv.keys)
 		abort();
 	for (uint64_t i = 0, number = 0; i < count; i++) {
-		if (i >= KEYS)
-			number = sim_kv_crowded(kv, &store->partitions[0].cuckoo.shape, CROWD_NEAR,
-				number + KEY_WORDS_MAX, KEY_WORDS_MAX);
-		stage->kv.keys[i] = i < KEYS ? i : number;
+		if (i >= KEYS && crowded)
+			number = sim_kv_crowded(kv, &store->partitions[0].cuckoo.shape,
+				cache ? 1 : CROWD_NEAR, number + KEY_WORDS_MAX, KEY_WORDS_MAX);
+		stage->kv.keys[i] = i < KEYS || !crowded ? i : number;
 	}
 	stage->kv.keys_count = count;
 }
 
-/* One partition on each memory server, so that handlers meet there. */
+/* One partition on each memory server, so that handlers meet there.  That of a cache is small. */
 void
 sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct nam_kv_options options;
+	uint32_t times = 1;
 	int rc;
 
 	nam_kv_options_init(&options);
-	options.mode = NAM_KV_STORE;
+	options.mode = mode_of(stage->scenario);
 	engine_choose(stage->scenario, &options);
+	if (options.mode == NAM_KV_STORE)
+		times = options.engine == NAM_KV_CUCKOO ? 3 : 2;
 	options.memory_bytes = (uint64_t)stage->scenario->servers * NAM_KV_PARTITION_BYTES_MIN *
-		(options.engine == NAM_KV_CUCKOO ? 3 : 2);
+		times;
 	options.partitions = 1;
 	rc = nam_kv_create(worker, STORE, &options);
 	if (!rc)
@@ -406,10 +423,14 @@ check_parts(struct sim_stage *stage, struct nam_server *server)
 		const struct nam__store *store =
 			(const struct nam__store *)nam__objects_at(&server->stores, i);
 
-		for (uint32_t j = 0; store && j < store->partitions_count; j++)
-			if (!nam__kv_partition_sound(&store->partitions[j], &diag))
+		for (uint32_t j = 0; store && j < store->partitions_count; j++) {
+			struct nam__kv_partition *partition = &store->partitions[j];
+
+			if (!nam__kv_partition_sound(partition, &diag))
 				sim_fail(stage, "the store, server %u: %s", server->options.id,
 					diag.text);
+			stage->outcome->kv_evictions += partition->counts.evictions;
+		}
 	}
 }
 

@@ -98,6 +98,7 @@ may_happen(const struct sim_state *state, const struct sim_fact *fact)
 	case SIM_SEE_ABSENT:
 		return !state->present;
 	case SIM_PUT:
+	case SIM_GO:
 		return true;
 	case SIM_REPLACE:
 	case SIM_REMOVE:
@@ -506,6 +507,9 @@ sim_check_linearizable(const struct sim_history *history,
 	struct search search = { .facts = &facts, .states_max = options->states_max };
 
 	sim_facts_init(&facts, history, options->unique, options->scans);
+	for (size_t i = 0; options->evicts && i < facts.count; i++)
+		if (facts.facts[i].what == SIM_SEE_ABSENT)
+			facts.facts[i].what = SIM_GO;
 	for (size_t unit = 0; unit < facts.units_count; unit++) {
 		const struct sim_fact *fact = NULL;
 

@@ -13,6 +13,9 @@
  * that alone, the one that used fewer is kept.  Values without later readers count as one.  Where
  * nothing is under way a state is a value, so work is linear in the usual case.  It is exponential
  * only in the changes of one key that overlap.
+ *
+ * In a cache a key may go at any time.  An operation that does not find its key counts as the
+ * change that removed it: no operation between an eviction and the first of these saw the key.
  */
 #ifndef NAM_TESTS_SIM_LINEARIZABLE_H
 #define NAM_TESTS_SIM_LINEARIZABLE_H
@@ -25,6 +28,7 @@
 struct sim_linearizable_options {
 	bool unique;		/* or pairs, in a non-unique index; default true */
 	bool scans;		/* what scans saw and did not see, too; default true */
+	bool evicts;		/* a cache of upserts, deletes and lookups; default false */
 	size_t states_max;	/* per return; beyond it the key is undecided; default 65536 */
 };
 

@@ -394,8 +394,9 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
 			"%llu loads, %llu drops, %llu operations on a store, %llu of them "
-			"unknown, %u memory servers added, %u terms, %u moves, %u given up, "
-			"%u failovers, longest operation %.3f ms, pass %.3f ms; "
+			"unknown, %llu evictions, %u memory servers added, %u terms, "
+			"%u moves, %u given up, %u failovers, longest operation %.3f ms, "
+			"pass %.3f ms; "
 			"verified: %s; %llu separators late, %llu keys unreadable; "
 			"blocks counted: %s",
 			nam_sim_profile_name(sim->profile),
@@ -423,8 +424,9 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.slowed,
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
 			(unsigned long long)outcome->kv_ops,
-			(unsigned long long)outcome->kv_unknown, outcome->added,
-			outcome->terms, outcome->moved, outcome->unmoved, outcome->promoted,
+			(unsigned long long)outcome->kv_unknown,
+			(unsigned long long)outcome->kv_evictions, outcome->added, outcome->terms,
+			outcome->moved, outcome->unmoved, outcome->promoted,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
 			outcome->verified, (unsigned long long)outcome->late,
 			(unsigned long long)outcome->unreadable,

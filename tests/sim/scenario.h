@@ -93,6 +93,7 @@ struct sim_result {
 	uint64_t unreadable;		/* keys, at the end, for what died left */
 	uint64_t loads, drops;		/* of the temporary index */
 	uint64_t kv_ops, kv_unknown;	/* on the store; of these, by errors of the fabric */
+	uint64_t kv_evictions;		/* by memory servers that are alive at the end */
 	uint32_t added;			/* memory servers */
 	uint32_t terms;			/* of stewards that led */
 	uint32_t promoted;		/* backups */

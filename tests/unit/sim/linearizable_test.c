@@ -4,7 +4,7 @@
 #include "generated.h"
 #include "tests/sim/linearizable.h"
 
-static bool unique = true;
+static bool unique = true, evicts;
 static struct generator generator;
 
 static struct sim_findings
@@ -15,6 +15,7 @@ check(void)
 
 	sim_linearizable_options_init(&options);
 	options.unique = unique;
+	options.evicts = evicts;
 	RUN(sim_check_linearizable(&history, &options, findings), &result);
 	return result;
 }
@@ -353,6 +354,60 @@ linearizable_pairs__nothing_found_where_a_pair_is__REJECTED(void **state)
 	unique = true;
 }
 
+/* ---- by hand: a cache ------------------------------------------------------------------------ */
+
+static void
+linearizable_cache__a_key_goes_again_and_again__ACCEPTED(void **state)
+{
+	(void)state;
+	does(SIM_UPSERT, 7, 70, 0);
+	looks_up(7, 0);
+	does(SIM_DELETE, 7, 0, -NAM_E_NOTFOUND);
+	does(SIM_UPSERT, 7, 71, 0);
+	looks_up(7, 71);
+	does(SIM_DELETE, 7, 0, -NAM_E_NOTFOUND);
+	evicts = true;
+	assert_true_history();
+	evicts = false;
+	assert_int_equal(check().violations, 1);
+}
+
+static void
+linearizable_cache__a_key_that_went_comes_back__REJECTED(void **state)
+{
+	(void)state;
+	does(SIM_UPSERT, 7, 70, 0);
+	looks_up(7, 0);
+	looks_up(7, 70);
+	evicts = true;
+	assert_false_history();
+	evicts = false;
+}
+
+static void
+linearizable_cache__the_value_before_the_last_one__REJECTED(void **state)
+{
+	(void)state;
+	does(SIM_UPSERT, 7, 70, 0);
+	does(SIM_UPSERT, 7, 71, 0);
+	looks_up(7, 70);
+	evicts = true;
+	assert_false_history();
+	evicts = false;
+}
+
+static void
+linearizable_cache__deletes_what_went_before__REJECTED(void **state)
+{
+	(void)state;
+	does(SIM_UPSERT, 7, 70, 0);
+	looks_up(7, 0);
+	does(SIM_DELETE, 7, 0, 0);
+	evicts = true;
+	assert_false_history();
+	evicts = false;
+}
+
 /* ---- against every order --------------------------------------------------------------------- */
 
 #define SMALL_OPS 7u
@@ -416,6 +471,8 @@ orders_exist(unsigned left, unsigned payloads)
 {
 	bool all = true;
 
+	if (evicts && payloads && orders_exist(left, 0))
+		return true;
 	for (size_t i = 0; i < history.ops_count; i++) {
 		const struct sim_op *op = &history.ops[i];
 		unsigned after = payloads;
@@ -452,13 +509,16 @@ random_small_history(struct nam_rng *rng)
 {
 	static const enum sim_kind kinds[] = { SIM_INSERT, SIM_UPSERT, SIM_DELETE_PAIR, SIM_LOOKUP,
 		SIM_LOOKUP, SIM_UPDATE, SIM_DELETE };
+	static const enum sim_kind of_cache[] = { SIM_UPSERT, SIM_DELETE, SIM_LOOKUP, SIM_LOOKUP };
 	size_t open[SMALL_OPS], opened = 0, ops = 2 + nam_rng_below(rng, SMALL_OPS - 1);
 
 	sim_history_free(&history);
 	while (history.ops_count < ops || opened > 0) {
 		if (history.ops_count < ops && opened < 4 && nam_rng_below(rng, 2)) {
-			open[opened++] = call(kinds[nam_rng_below(rng, unique ? 7 : 5)], 7,
-				1 + nam_rng_below(rng, 3));
+			enum sim_kind kind = evicts ? of_cache[nam_rng_below(rng, 4)] :
+				kinds[nam_rng_below(rng, unique ? 7 : 5)];
+
+			open[opened++] = call(kind, 7, 1 + nam_rng_below(rng, 3));
 		} else if (opened > 0) {
 			size_t which = nam_rng_below(rng, opened), op = open[which];
 
@@ -471,12 +531,11 @@ random_small_history(struct nam_rng *rng)
 }
 
 static void
-linearizable__small_random_histories__AS_ALL_ORDERS_SAY(void **state)
+expect_as_all_orders_say(uint64_t seed)
 {
-	struct nam_rng rng = nam_rng_seed(1);
+	struct nam_rng rng = nam_rng_seed(seed);
 	size_t truths = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 20000; i++) {
 		bool truth;
 
@@ -489,6 +548,22 @@ linearizable__small_random_histories__AS_ALL_ORDERS_SAY(void **state)
 		}
 	}
 	assert_in_range(truths, 4000, 16000);
+}
+
+static void
+linearizable__small_random_histories__AS_ALL_ORDERS_SAY(void **state)
+{
+	(void)state;
+	expect_as_all_orders_say(1);
+}
+
+static void
+linearizable_cache__small_random_histories__AS_ALL_ORDERS_SAY(void **state)
+{
+	(void)state;
+	evicts = true;
+	expect_as_all_orders_say(3);
+	evicts = false;
 }
 
 /* Pairs are looked at one by one, so false histories may pass; true ones must. */
@@ -592,7 +667,12 @@ main(void)
 		TEST(linearizable_pairs__one_after_another__ACCEPTED),
 		TEST(linearizable_pairs__not_the_smallest_payload__REJECTED),
 		TEST(linearizable_pairs__nothing_found_where_a_pair_is__REJECTED),
+		TEST(linearizable_cache__a_key_goes_again_and_again__ACCEPTED),
+		TEST(linearizable_cache__a_key_that_went_comes_back__REJECTED),
+		TEST(linearizable_cache__the_value_before_the_last_one__REJECTED),
+		TEST(linearizable_cache__deletes_what_went_before__REJECTED),
 		TEST(linearizable__small_random_histories__AS_ALL_ORDERS_SAY),
+		TEST(linearizable_cache__small_random_histories__AS_ALL_ORDERS_SAY),
 		TEST(linearizable_pairs__small_random_histories__TRUE_ONES_ACCEPTED),
 		TEST(linearizable__generated_histories__ACCEPTED),
 		TEST(linearizable__generated_lies__REJECTED),
