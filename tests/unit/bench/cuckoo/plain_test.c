@@ -103,12 +103,55 @@ insert__more_than_a_table_takes__GIVES_UP_AFTER_SO_MANY_KICK_OUTS(void **state)
 	assert_int_equal(held, 8);
 }
 
+/* Tables of one slot a bucket, as the paper has them: each kick-out follows from the one before. */
+#define WALK_BUCKETS 64u
+#define WALK_SLOTS (2 * WALK_BUCKETS)
+#define WALK_MAX (4 * WALK_SLOTS)
+
+static void
+insert__no_slot_for_it_below_full_load__COMES_BACK_TO_A_STATE_AND_SO_LOOPS(void **state)
+{
+	static uint32_t table[WALK_SLOTS], after[WALK_MAX][WALK_SLOTS];
+	struct nam_rng rng = nam_rng_seed(11);
+	struct plain from;
+	uint32_t hash, kicks, length = 0;
+
+	(void)state;
+	begin(1, WALK_MAX);
+	plain.buckets = WALK_BUCKETS;
+	do {
+		hash = (uint32_t)nam_rng_next(&rng) | 1;
+		from = plain;
+		memcpy(table, slots, sizeof(table));
+		count++;
+	} while (plain_insert(&plain, hash, &kicks));
+	assert_in_range(count, WALK_SLOTS / 4, WALK_SLOTS * 3 / 4);
+	/* The same insert again, up to each kick-out. */
+	for (uint32_t i = 0; i < WALK_MAX; i++) {
+		struct plain walk = from;
+
+		walk.slots = after[i];
+		walk.kicks_max = i;
+		memcpy(after[i], table, sizeof(table));
+		assert_false(plain_insert(&walk, hash, &kicks));
+		assert_int_equal(kicks, i);
+	}
+	/* The same pairs in the same slots.  So the same one has none, for the same table. */
+	for (uint32_t i = 0; i < WALK_MAX && !length; i++)
+		for (uint32_t k = i + 2; k < WALK_MAX && !length; k += 2)
+			if (!memcmp(after[i], after[k], sizeof(table)))
+				length = k - i;
+	assert_true(length > 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(insert__below_the_threshold__EACH_PAIR_IS_IN_A_BUCKET_OF_ITS_OWN),
 		cmocka_unit_test(insert__more_than_a_table_takes__GIVES_UP_AFTER_SO_MANY_KICK_OUTS),
+		cmocka_unit_test(
+			insert__no_slot_for_it_below_full_load__COMES_BACK_TO_A_STATE_AND_SO_LOOPS),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
