@@ -152,19 +152,23 @@ hash_of_buckets(uint32_t first, uint32_t second)
 
 /* ---- the oracle ---------------------------------------------------------------------------- */
 
-/* How many buckets can be reached from those of a hash; *ret_free: whether one has a free slot. */
+/*
+ * How many buckets can be reached from those of a hash; *ret_free: whether one has a free slot.
+ *
+ * @enough	not to look further; BUCKETS_MAX: look at all
+ */
 static uint32_t
-reach(uint32_t hash, bool *ret_free)
+reach(uint32_t hash, uint32_t enough, bool *ret_free)
 {
-	static uint32_t queue[BUCKETS_MAX];
-	static bool seen[BUCKETS_MAX];
+	static uint32_t queue[BUCKETS_MAX + NAM__CUCKOO_SLOTS];
+	static uint64_t seen[BUCKETS_MAX], calls;
 	uint32_t count = 2;
 
-	memset(seen, 0, sizeof(seen));
+	calls++;
 	*ret_free = false;
 	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, queue);
-	seen[queue[0]] = seen[queue[1]] = true;
-	for (uint32_t at = 0; at < count; at++)
+	seen[queue[0]] = seen[queue[1]] = calls;
+	for (uint32_t at = 0; at < count && count < enough; at++)
 		for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
 			const struct nam__cuckoo_slot *slot =
 				nam__cuckoo_slot_at(&p, queue[at] * NAM__CUCKOO_SLOTS + i);
@@ -175,8 +179,8 @@ reach(uint32_t hash, bool *ret_free)
 				continue;
 			}
 			other = nam__cuckoo_other(&p.cuckoo.shape, queue[at], slot->hash);
-			if (!seen[other]) {
-				seen[other] = true;
+			if (seen[other] != calls) {
+				seen[other] = calls;
 				queue[count++] = other;
 			}
 		}
@@ -279,7 +283,7 @@ put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED(void **stat
 		for (uint32_t i = 0; i < count; i++)
 			if (hashes[i] == hash)
 				goto next;
-		vertices = reach(hash, &free_slot);
+		vertices = reach(hash, BUCKETS_MAX, &free_slot);
 		if (put(hash, 0)) {
 			assert_false(free_slot);
 			assert_int_equal(moved_since(hashes, places, count), 0);
@@ -380,22 +384,71 @@ put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS(void **state)
 
 #define MODEL_CHUNKS 9u
 #define MODEL_KEYS (2u * MODEL_CHUNKS * NAM__CUCKOO_BUCKETS_PER_CHUNK * NAM__CUCKOO_SLOTS)
+#define MODEL_CROWD 800u		/* keys beside them, of the first AMONG buckets */
 #define MODEL_OPERATIONS 1000000u
+#define MODEL_KICKS_LAST 64u		/* the last class of kick-outs begins here */
 
 /* Which keys are there.  Keys are one word, values the key and its version. */
 static struct {
-	uint8_t version[MODEL_KEYS];	/* 0: not there */
-	uint32_t count, refused;
+	uint8_t version[MODEL_KEYS + MODEL_CROWD];	/* 0: not there */
+	uint32_t crowd[MODEL_CROWD];	/* hashes */
+	uint32_t count, refused, early;	/* early: below 39 of 40 slots */
 } model;
+
+static uint32_t
+model_hash(uint32_t number)
+{
+	return number < MODEL_KEYS ? (uint32_t)nam_mix64(number) :
+		model.crowd[number - MODEL_KEYS];
+}
+
+/* One of 16 is of the crowd. */
+static uint32_t
+model_number(uint64_t dice)
+{
+	uint32_t of = dice >> 8 & 15 ? MODEL_KEYS : MODEL_CROWD;
+
+	return (uint32_t)((dice >> 32) * of >> 32) + (of == MODEL_CROWD ? MODEL_KEYS : 0);
+}
+
+/* None if one of its buckets has a free slot; else as many as its subgraph has vertices (K2c). */
+static uint32_t
+kicks_most(uint32_t hash)
+{
+	uint32_t buckets[2];
+	bool free_slot;
+
+	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
+	for (uint32_t i = 0; i < 2; i++)
+		if (nam__cuckoo_free_slot(&p, buckets[i]) != NAM__CUCKOO_NONE)
+			return 0;
+	return reach(hash, MODEL_KICKS_LAST, &free_slot);
+}
+
+/* Where the class of kick-outs begins that has grown; 0: none has. */
+static uint32_t
+kicks_since(uint64_t *kicked)
+{
+	uint32_t least = 0;
+
+	for (uint32_t i = 1; i < NAM_RPC_KV_KICKED; i++)
+		if (p.counts.kicked[i] != kicked[i])
+			least = 1u << (i - 1);
+	memcpy(kicked, p.counts.kicked, sizeof(p.counts.kicked));
+	return least;
+}
 
 static void
 model_put(uint32_t number, uint8_t version)
 {
-	uint32_t hash = (uint32_t)nam_mix64(number), value[2] = { number, version };
+	static uint64_t kicked[NAM_RPC_KV_KICKED];
+	uint32_t hash = model_hash(number), value[2] = { number, version };
 	bool is_new = !model.version[number], free_slot;
+	uint32_t most = is_new ? kicks_most(hash) : 0;
 	uint64_t loops = p.counts.loops;
 	int rc = nam__kv_partition_put(&p, hash, &number, sizeof(number), value, sizeof(value));
 
+	assert_true(kicks_since(kicked) <= most);
 	if (!rc) {
 		model.count += is_new;
 		model.version[number] = version;
@@ -406,8 +459,9 @@ model_put(uint32_t number, uint8_t version)
 	assert_int_equal(p.counts.loops, loops + 1);
 	model.refused++;
 	/* Predicted rightly, or the store counts as full: 39 of 40 slots. */
-	if (model.refused % 64 == 0 && model.count * 40ull < 39ull * counts().slots) {
-		(void)reach(hash, &free_slot);
+	if (model.count * 40ull < 39ull * counts().slots) {
+		model.early++;
+		(void)reach(hash, BUCKETS_MAX, &free_slot);
 		assert_false(free_slot);
 	}
 }
@@ -416,8 +470,8 @@ static void
 model_get(uint32_t number)
 {
 	uint32_t value[2], bytes;
-	int rc = nam__kv_partition_get(&p, (uint32_t)nam_mix64(number), &number, sizeof(number),
-		value, sizeof(value), &bytes);
+	int rc = nam__kv_partition_get(&p, model_hash(number), &number, sizeof(number), value,
+		sizeof(value), &bytes);
 
 	assert_int_equal(rc, model.version[number] ? 0 : -NAM_E_NOTFOUND);
 	if (!rc && (bytes != sizeof(value) || value[0] != number ||
@@ -428,8 +482,7 @@ model_get(uint32_t number)
 static void
 model_delete(uint32_t number)
 {
-	int rc = nam__kv_partition_delete(&p, (uint32_t)nam_mix64(number), &number,
-		sizeof(number));
+	int rc = nam__kv_partition_delete(&p, model_hash(number), &number, sizeof(number));
 
 	assert_int_equal(rc, model.version[number] ? 0 : -NAM_E_NOTFOUND);
 	model.count -= !rc;
@@ -444,7 +497,7 @@ model_operate(struct nam_rng *rng, double load, uint64_t operations)
 
 	while (operations--) {
 		uint64_t dice = nam_rng_next(rng);
-		uint32_t number = (uint32_t)((dice >> 32) * MODEL_KEYS >> 32);
+		uint32_t number = model_number(dice);
 
 		/* The last ones lack a place more often, so more is put. */
 		if (model.count < goal && dice % 4 < 3)
@@ -471,19 +524,22 @@ operations__at_each_load_factor__AS_A_MODEL_HAS_THEM(void **state)
 
 	(void)state;
 	begin_grown(MODEL_CHUNKS);
+	for (uint32_t i = 0; i < MODEL_CROWD; i++)
+		model.crowd[i] = hash_among(&rng, AMONG);
 	for (unsigned i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
 		model_operate(&rng, loads[i], operations / 7 + 1);
-		print_message("load factor %.3f of %.2f, %u refused, %u in the stash; kick-outs:",
+		print_message("load factor %.3f of %.2f, %u refused, %u of them below 39 of "
+			"40 slots, %u in the stash; kick-outs:",
 			(double)(model.count - p.cuckoo.stash_count) / (double)counts().slots,
-			loads[i], model.refused, p.cuckoo.stash_count);
+			loads[i], model.refused, model.early, p.cuckoo.stash_count);
 		for (uint32_t k = 0; k < NAM_RPC_KV_KICKED; k++)
 			print_message(" %llu", (unsigned long long)p.counts.kicked[k]);
 		print_message("\n");
 	}
 	for (uint32_t k = 1; k < NAM_RPC_KV_KICKED; k++)
 		kicked += p.counts.kicked[k] != 0;
-	assert_true(kicked >= 3 && model.refused > 0);
-	for (uint32_t number = 0; number < MODEL_KEYS; number++)
+	assert_true(kicked >= 3 && model.early > 100 && model.refused > model.early);
+	for (uint32_t number = 0; number < MODEL_KEYS + MODEL_CROWD; number++)
 		model_get(number);
 	end();
 }
