@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuckoo_damage_test.c -- damaged buckets and cells of the engine cuckoo: GETs return no value that
+ * was not put, and operations end with named errors.
+ */
+#include "cuckoo_fixture.h"
+
+static void
+get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE(void **state)
+{
+	struct nam__cuckoo_bucket *bucket;
+	uint32_t hash, buckets[2], corrupt = 0;
+
+	(void)state;
+	begin(2);
+	hash = hash_of_buckets(5, 6);
+	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
+	assert_int_equal(put(hash, 1), 0);
+	bucket = nam__cuckoo_bucket_at(&p, buckets[0]);
+	for (uint32_t i = 0; i < 48; i++) {
+		int rc;
+
+		bucket->data[0][i] ^= 0x10;
+		rc = get(hash, 1);
+		assert_true(rc == -NAM_E_REMOTE_CORRUPT || (rc == -NAM_E_NOTFOUND && i < 16));
+		corrupt += rc == -NAM_E_REMOTE_CORRUPT;
+		bucket->data[0][i] ^= 0x10;
+	}
+	assert_int_equal(corrupt, 32);
+	bucket->slots[0].checksum ^= 1;
+	assert_int_equal(get(hash, 1), -NAM_E_REMOTE_CORRUPT);
+	bucket->slots[0].checksum ^= 1;
+	assert_int_equal(get(hash, 1), 0);
+	end();
+}
+
+/* ---- what clients may write ---------------------------------------------------------------- */
+
+/* Numbers that might be taken for positions, links, lengths; else anything. */
+static uint32_t
+stray_word(struct nam_rng *rng)
+{
+	static const uint32_t flags[] = { 0, 1u << 29, 1u << 30, 1u << 31, UINT32_MAX };
+
+	switch (nam_rng_below(rng, 3)) {
+	case 0:
+		return (uint32_t)nam_rng_below(rng, 5000) | flags[nam_rng_below(rng, 4)];
+	case 1:
+		return flags[nam_rng_below(rng, 5)];
+	default:
+		return (uint32_t)nam_rng_next(rng);
+	}
+}
+
+static void
+stray_write(struct nam_rng *rng, uint32_t count)
+{
+	uint32_t at = (uint32_t)nam_rng_below(rng, NAM__KV_CHUNK_BYTES / 4);
+	uint32_t words = 1 + (uint32_t)nam_rng_below(rng, 16);
+	uint32_t *chunk = (uint32_t *)(void *)chunks[nam_rng_below(rng, count)];
+
+	for (; words-- && at < NAM__KV_CHUNK_BYTES / 4; at++)
+		chunk[at] = stray_word(rng);
+}
+
+static int
+operate(struct nam_rng *rng, uint8_t *value)
+{
+	uint32_t number = (uint32_t)nam_rng_below(rng, 2000), bytes;
+	uint32_t hash = (uint32_t)nam_mix64(number);
+
+	switch (nam_rng_below(rng, 4)) {
+	case 0:
+		return nam__kv_partition_get(&p, hash, &number, sizeof(number), value,
+			NAM_RPC_KV_VALUE_BYTES_MAX, &bytes);
+	case 1:
+		return nam__kv_partition_delete(&p, hash, &number, sizeof(number));
+	default:
+		bytes = (uint32_t)nam_rng_below(rng, nam_rng_below(rng, 4) ? 60 : 3000);
+		return nam__kv_partition_put(&p, hash, &number, sizeof(number), value, bytes);
+	}
+}
+
+static void
+operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS(void **state)
+{
+	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint32_t corrupt = 0;
+
+	(void)state;
+	for (uint32_t run = 0; run < 40; run++) {
+		struct nam_rng rng = nam_rng_seed(run);
+
+		begin(3 + run % 8);
+		p.evicts = run % 2;
+		for (uint32_t i = 0; i < 4000; i++) {
+			int rc = operate(&rng, value);
+
+			assert_true(!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_REMOTE_FULL ||
+				rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_LIMIT);
+			assert_true(p.cells.free_count <= p.cells.count);
+			corrupt += rc == -NAM_E_REMOTE_CORRUPT;
+			if (i > 1000)
+				stray_write(&rng, p.chunks_count);
+		}
+		for (uint32_t i = 0; i < CHUNKS_MAX; i++) {
+			free(chunks[i]);
+			chunks[i] = NULL;
+		}
+	}
+	assert_true(corrupt > 100);
+}
+
+/* The cells of a long pair seem to be those of short ones, whose eviction gives none back. */
+static void
+put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS(void **state)
+{
+	static uint8_t value[44 + NAM__KV_CELLS_PER_CHUNK * NAM__CUCKOO_CELL_DATA - 16];
+	uint32_t cell = 1, key[4] = { 1 }, owned = 0;
+
+	(void)state;
+	begin(2);
+	p.evicts = true;
+	assert_int_equal(nam__kv_partition_put(&p, 1, key, sizeof(key), value, sizeof(value)), 0);
+	assert_int_equal(p.cells.free_count, 0);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(put((uint32_t)nam_mix64(i), i), 0);
+	for (uint32_t i = STASH_SLOTS; owned < 100; i++) {
+		const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(&p, i);
+
+		if (!slot->lengths || nam__cuckoo_cells(slot))
+			continue;
+		nam__cuckoo_cell_at(&p, cell++)->owner = NAM__CUCKOO_FIRST | i;
+		owned++;
+	}
+	key[0] = 2;
+	assert_int_equal(nam__kv_partition_put(&p, 2, key, sizeof(key), value, 100),
+		-NAM_E_REMOTE_CORRUPT);
+	assert_int_equal(counts().evictions, nam__cuckoo_cells_for(sizeof(key) + 100));
+	for (uint32_t i = 0; i < 2; i++) {
+		free(chunks[i]);
+		chunks[i] = NULL;
+	}
+}
+
+/* The chain of the old value ends early, so the new one finds no cells. */
+static void
+put__chain_of_the_old_value_ends_early__LATER_LONG_PAIRS_ARE_REFUSED(void **state)
+{
+	static uint8_t value[44 + NAM__KV_CELLS_PER_CHUNK * NAM__CUCKOO_CELL_DATA - 4];
+	uint32_t key = 1;
+
+	(void)state;
+	begin(2);
+	assert_int_equal(nam__kv_partition_put(&p, 1, &key, sizeof(key), value, sizeof(value)), 0);
+	assert_int_equal(p.cells.free_count, 0);
+	/* The first cell of all is the first one of the pair. */
+	nam__cuckoo_cell_at(&p, 0)->next = NAM__KV_CELL_NONE;
+	assert_int_equal(nam__kv_partition_put(&p, 1, &key, sizeof(key), value, sizeof(value)), 0);
+	key = 2;
+	assert_int_equal(nam__kv_partition_put(&p, 2, &key, sizeof(key), value, 100),
+		-NAM_E_REMOTE_FULL);
+	for (uint32_t i = 0; i < 2; i++) {
+		free(chunks[i]);
+		chunks[i] = NULL;
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE),
+		cmocka_unit_test(operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS),
+		cmocka_unit_test(
+			put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS),
+		cmocka_unit_test(
+			put__chain_of_the_old_value_ends_early__LATER_LONG_PAIRS_ARE_REFUSED),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
