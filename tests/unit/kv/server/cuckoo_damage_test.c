@@ -5,32 +5,128 @@
  */
 #include "cuckoo_fixture.h"
 
+/* ---- a bit of a pair ------------------------------------------------------------------------- */
+
+#define VALUE_SHORT 16u			/* bytes: with the key two thirds of a slot's data */
+#define VALUE_LONG 100u			/* two cells */
+
+static const uint32_t pair_key[4] = { 1, 2, 3, 4 };
+static uint8_t pair_value[NAM_RPC_KV_VALUE_BYTES_MAX];
+
+/* GETs of a pair, each with one bit flipped. */
+static struct {
+	uint32_t same, missing, corrupt;
+} got;
+
 static void
-get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE(void **state)
+get_damaged(uint32_t hash, uint32_t value_bytes)
 {
-	struct nam__cuckoo_bucket *bucket;
-	uint32_t hash, buckets[2], corrupt = 0;
+	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
+	uint32_t bytes = 0;
+	int rc = nam__kv_partition_get(&p, hash, pair_key, sizeof(pair_key), value, sizeof(value),
+		&bytes);
+
+	got.same += !rc;
+	got.missing += rc == -NAM_E_NOTFOUND;
+	got.corrupt += rc == -NAM_E_REMOTE_CORRUPT;
+	assert_true(!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_REMOTE_CORRUPT);
+	if (!rc && (bytes != value_bytes || memcmp(value, pair_value, bytes)))
+		fail_msg("a value of %u bytes that was not put", bytes);
+}
+
+static void
+expect_got(uint32_t same, uint32_t missing, uint32_t corrupt)
+{
+	assert_int_equal(got.same, same);
+	assert_int_equal(got.missing, missing);
+	assert_int_equal(got.corrupt, corrupt);
+}
+
+/* A GET marks the slot as used, so all of it is put back. */
+static void
+flip_each_bit(void *memory, uint32_t bytes, uint32_t hash, uint32_t value_bytes)
+{
+	uint8_t was[64], *at = memory;
+
+	memcpy(was, memory, bytes);
+	memset(&got, 0, sizeof(got));
+	for (uint32_t bit = 0; bit < 8 * bytes; bit++) {
+		at[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		get_damaged(hash, value_bytes);
+		memcpy(memory, was, bytes);
+	}
+}
+
+/* Its slot; *ret_data: key and value. */
+static struct nam__cuckoo_slot *
+put_pair(uint32_t hash, uint32_t value_bytes, uint8_t **ret_data)
+{
+	uint32_t buckets[2];
+
+	for (uint32_t i = 0; i < value_bytes; i++)
+		pair_value[i] = (uint8_t)(100 + i);
+	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
+	assert_int_equal(nam__kv_partition_put(&p, hash, pair_key, sizeof(pair_key), pair_value,
+		value_bytes), 0);
+	*ret_data = nam__cuckoo_data_at(&p, buckets[0] * NAM__CUCKOO_SLOTS);
+	return nam__cuckoo_slot_at(&p, buckets[0] * NAM__CUCKOO_SLOTS);
+}
+
+static void
+get__any_bit_of_a_pair_flipped__A_MISS_OR_CORRUPT(void **state)
+{
+	struct nam__cuckoo_slot *slot;
+	uint32_t hash;
+	uint8_t *data;
 
 	(void)state;
 	begin(2);
 	hash = hash_of_buckets(5, 6);
-	nam__cuckoo_buckets_of(&p.cuckoo.shape, hash, buckets);
-	assert_int_equal(put(hash, 1), 0);
-	bucket = nam__cuckoo_bucket_at(&p, buckets[0]);
-	for (uint32_t i = 0; i < 48; i++) {
-		int rc;
+	slot = put_pair(hash, VALUE_SHORT, &data);
+	flip_each_bit(&slot->checksum, sizeof(slot->checksum), hash, VALUE_SHORT);
+	expect_got(0, 0, 32);
+	flip_each_bit(&slot->hash, sizeof(slot->hash), hash, VALUE_SHORT);
+	expect_got(0, 32, 0);
+	/* Version and mark are no part of the pair.  Other lengths that fit in line are corrupt. */
+	flip_each_bit(&slot->lengths, sizeof(slot->lengths), hash, VALUE_SHORT);
+	expect_got(3, 8 + 16, 5);
+	/* Key, value, and what is behind them. */
+	flip_each_bit(data, NAM__CUCKOO_DATA_BYTES, hash, VALUE_SHORT);
+	expect_got(128, 128, 128);
+	get_damaged(hash, VALUE_SHORT);
+	assert_int_equal(got.same, 129);
+	end();
+}
 
-		bucket->data[0][i] ^= 0x10;
-		rc = get(hash, 1);
-		assert_true(rc == -NAM_E_REMOTE_CORRUPT || (rc == -NAM_E_NOTFOUND && i < 16));
-		corrupt += rc == -NAM_E_REMOTE_CORRUPT;
-		bucket->data[0][i] ^= 0x10;
-	}
-	assert_int_equal(corrupt, 32);
-	bucket->slots[0].checksum ^= 1;
-	assert_int_equal(get(hash, 1), -NAM_E_REMOTE_CORRUPT);
-	bucket->slots[0].checksum ^= 1;
-	assert_int_equal(get(hash, 1), 0);
+static void
+get__any_bit_of_a_longer_pair_flipped__A_MISS_OR_CORRUPT(void **state)
+{
+	struct nam__cuckoo_slot *slot;
+	uint32_t hash, cell;
+	uint8_t *data;
+
+	(void)state;
+	begin(2);
+	hash = hash_of_buckets(5, 6);
+	slot = put_pair(hash, VALUE_LONG, &data);
+	memcpy(&cell, data + NAM__CUCKOO_HEAD_BYTES, sizeof(cell));
+	flip_each_bit(&slot->checksum, sizeof(slot->checksum), hash, VALUE_LONG);
+	expect_got(0, 0, 32);
+	flip_each_bit(&slot->hash, sizeof(slot->hash), hash, VALUE_LONG);
+	expect_got(0, 32, 0);
+	flip_each_bit(&slot->lengths, sizeof(slot->lengths), hash, VALUE_LONG);
+	assert_int_equal(got.same, 3);
+	/* Key, 28 bytes of the value, and the number of the first cell. */
+	flip_each_bit(data, NAM__CUCKOO_DATA_BYTES, hash, VALUE_LONG);
+	expect_got(0, 128 + 32, 28 * 8);
+	/* Link, owner and 56 bytes of the first cell; 16 bytes of the second one. */
+	flip_each_bit(nam__cuckoo_cell_at(&p, cell), NAM__KV_CELL_BYTES, hash, VALUE_LONG);
+	expect_got(0, 32, 32 + 56 * 8);
+	flip_each_bit(nam__cuckoo_cell_at(&p, nam__cuckoo_cell_at(&p, cell)->next)->data, 16, hash,
+		VALUE_LONG);
+	expect_got(0, 0, 128);
+	get_damaged(hash, VALUE_LONG);
+	assert_int_equal(got.same, 1);
 	end();
 }
 
@@ -170,7 +266,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(get__any_byte_of_a_pair_damaged__NEVER_ANOTHER_VALUE),
+		cmocka_unit_test(get__any_bit_of_a_pair_flipped__A_MISS_OR_CORRUPT),
+		cmocka_unit_test(get__any_bit_of_a_longer_pair_flipped__A_MISS_OR_CORRUPT),
 		cmocka_unit_test(operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS),
 		cmocka_unit_test(
 			put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS),
