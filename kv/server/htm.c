@@ -158,6 +158,8 @@ give(uint32_t *word)
 	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
 }
 
+uint64_t nam__htm_stand_in_seed;
+
 /* A transaction holds a lock of its own, which real ones do without; about a third aborts. */
 static bool
 stand_in_enter(struct nam__htm_lock *lock)
@@ -165,7 +167,7 @@ stand_in_enter(struct nam__htm_lock *lock)
 	uint64_t number = __atomic_load_n(&lock->counts->aborts, __ATOMIC_RELAXED) +
 		__atomic_load_n(&lock->counts->commits, __ATOMIC_RELAXED);
 
-	if (nam_mix64(number) % 3 == 0)
+	if (nam_mix64(number ^ nam__htm_stand_in_seed) % 3 == 0)
 		return false;
 	take(&lock->stand_in);
 	if (__atomic_load_n(&lock->locked, __ATOMIC_RELAXED)) {

@@ -43,6 +43,9 @@ enum nam__htm nam__htm_available(void);
 /* "none", "hle", "rtm" */
 const char *nam__htm_name(enum nam__htm htm);
 
+/* For tests: which stand-in transactions abort.  Set before there are any. */
+extern uint64_t nam__htm_stand_in_seed;
+
 /* The rest of the two below. */
 void nam__htm_lock_slowly(struct nam__htm_lock *lock);
 void nam__htm_unlock_slowly(struct nam__htm_lock *lock);

@@ -46,7 +46,7 @@ server_main(void *arg)
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
 	/* Real transactions would make runs differ between processors. */
-	options.htm = NAM_HTM_STAND_IN;
+	options.htm = self->cluster->locks ? NAM_HTM_OFF : NAM_HTM_STAND_IN;
 	rc = nam_server_start(&options, &server, NULL, &diag);
 	if (rc)
 		sim_die("%s: %s", self->address, diag.text);
@@ -100,6 +100,13 @@ sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handle
 		(void)snprintf(cluster->list + length, sizeof(cluster->list) - length, "%s%s",
 			length ? "," : "", server->address);
 	}
+}
+
+void
+sim_cluster_htm(struct sim_cluster *cluster, uint64_t seed)
+{
+	cluster->locks = seed % 2;
+	nam__htm_stand_in_seed = seed;
 }
 
 void

@@ -33,6 +33,7 @@ struct sim_cluster {
 	uint64_t memory_bytes;		/* of a region */
 	/* Of each server; set before the run.  By default one is public, and one private. */
 	uint32_t regions;
+	bool locks;			/* in stores; default: the stand-in of transactions */
 	char list[SIM_SERVERS_MAX * 32];	/* for nam_client_options.cluster */
 	/* Of clients that come from now on; as in struct nam_client_options. */
 	enum nam_transport transport;
@@ -47,6 +48,8 @@ void sim_die(const char *format, ...) NAM_PRINTF(1, 2) __attribute__((noreturn))
 /* Between nam_sim_begin() and nam_sim_run().  The struct must live until then. */
 void sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handlers,
 	uint64_t memory_bytes);
+/* By the seed, before the run: stores have locks, or the stand-in with aborts of its own. */
+void sim_cluster_htm(struct sim_cluster *cluster, uint64_t seed);
 /* nam_sim_begin(), and then that. */
 void sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster *cluster,
 	uint32_t servers, uint32_t handlers, uint64_t memory_bytes);

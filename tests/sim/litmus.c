@@ -461,6 +461,7 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	sim_cluster_begin(&options, &litmus.cluster, what->servers,
 		litmus.design ? HANDLERS : 1, 8u << 20);
 	/* Of parts of an index beside those of stores. */
+	sim_cluster_htm(&litmus.cluster, seed);
 	litmus.cluster.regions += litmus.design != LITMUS_FINE;
 	if (keyed)
 		litmus_keys_make(&litmus.cluster);

@@ -172,6 +172,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	sim_fault_plan_plan(&stage);
 	sim_cluster_start(&stage.cluster, scenario->servers, scenario->handlers,
 		scenario->memory_bytes);
+	sim_cluster_htm(&stage.cluster, scenario->sim.seed);
 	stage.cluster.regions += sim_kv_onesided(scenario);
 	stage.cluster.transport = scenario->transport;
 	stage.cluster.frame_bytes = scenario->frame_bytes;
