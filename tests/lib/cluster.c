@@ -377,6 +377,21 @@ run_server(void *arg)
 		test_die("a memory server ended: %s", nam_err_text(rc));
 }
 
+/* As the environment says. */
+static enum nam_htm
+test_htm(void)
+{
+	const char *name = getenv("NAM_TEST_HTM");
+
+	if (!name)
+		return NAM_HTM_AUTO;
+	if (!strcmp(name, "off"))
+		return NAM_HTM_OFF;
+	if (strcmp(name, "stand_in") != 0)
+		test_die("NAM_TEST_HTM: %s is neither off nor stand_in", name);
+	return NAM_HTM_STAND_IN;
+}
+
 static const char *
 add(struct local_cluster *cluster, uint32_t id, bool successor)
 {
@@ -398,6 +413,7 @@ add(struct local_cluster *cluster, uint32_t id, bool successor)
 	options.spare_bytes = cluster->spare_bytes;
 	options.successor = successor;
 	options.pages = NAM_PAGES_4K;
+	options.htm = test_htm();
 	if (nam_server_start(&options, &cluster->servers[number].server, NULL, &diag))
 		test_die("memory server %u: %s", number, diag.text);
 	if (nam_thread_start("memserver", run_server, cluster->servers[number].server,
