@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuckoo.c -- the engine of RHKV: pairs in two tables, their stash, growth, eviction. */
+/* cuckoo.c -- the engine of RHKV: pairs in two tables. */
 #include "cuckoo.h"
 
 #include <stdlib.h>
@@ -7,11 +7,8 @@
 
 #include "common/race.h"
 
-#define STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
 /* The table begins with 32 to 63 buckets. */
 #define BASE_BITS 5
-/* Buckets of each table that a step of growth divides. */
-#define SPLITS_PER_STEP 64u
 /* After so many cells, and some for each that a new pair needs, pairs are evicted in any case. */
 #define CLOCK_LOOKS_MAX 512u
 #define LOOKS_PER_CELL 4u
@@ -94,32 +91,6 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 
 /* ---- pairs come and go --------------------------------------------------------------------- */
 
-static inline bool
-in_stash(uint32_t position)
-{
-	return position < STASH_SLOTS;
-}
-
-static void
-spilled_add(struct nam__kv_partition *p, uint32_t hash, int by)
-{
-	uint32_t buckets[2];
-
-	nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
-	nam__cuckoo_bucket_at(p, buckets[0])->vertex.spilled += (uint8_t)by;
-	p->cuckoo.stash_count += (uint32_t)by;
-}
-
-static void
-cells_give(struct nam__kv_partition *p, uint32_t first, uint32_t count)
-{
-	for (uint32_t next; first != NAM__KV_CELL_NONE && count; first = next, count--) {
-		next = nam__kv_cell_next(&p->cells, first);
-		nam__cuckoo_cell_at(p, first)->owner = NAM__KV_CELL_NONE;
-		nam__kv_cell_give(&p->cells, first);
-	}
-}
-
 /* So many are free.  Returns the first, of a chain. */
 static uint32_t
 cells_take(struct nam__kv_partition *p, uint32_t count, uint32_t position)
@@ -179,96 +150,6 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 	p->counts.bytes += key_bytes + value_bytes;
 }
 
-static void
-pair_remove(struct nam__kv_partition *p, uint32_t position)
-{
-	struct nam__cuckoo_slot *at = nam__cuckoo_slot_at(p, position);
-	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(at);
-	uint32_t cells = nam__cuckoo_cells(&slot);
-
-	if (cells)
-		cells_give(p, nam__cuckoo_first_cell(p, position), cells);
-	p->counts.keys--;
-	p->counts.bytes -= nam__cuckoo_key_bytes(&slot) + nam__cuckoo_value_bytes(&slot);
-	nam__cuckoo_slot_clear(at);
-	if (in_stash(position))
-		spilled_add(p, slot.hash, -1);
-	else
-		nam__cuckoo_edge_remove(p, position / NAM__CUCKOO_SLOTS);
-}
-
-/* ---- growth -------------------------------------------------------------------------------- */
-
-static inline uint32_t
-chunks_free(const struct nam__kv_partition *p)
-{
-	return p->chunks_count - p->cuckoo.chunks - p->cells.count / NAM__KV_CELLS_PER_CHUNK;
-}
-
-static void
-bucket_init(struct nam__kv_partition *p, uint32_t number)
-{
-	struct nam__cuckoo_bucket *bucket = nam__cuckoo_bucket_at(p, number);
-
-	memset(bucket->slots, 0, sizeof(bucket->slots));
-	nam__cuckoo_vertex_init(&bucket->vertex);
-}
-
-/* The pairs whose next bit of the hash is set go to the new bucket. */
-static void
-bucket_split(struct nam__kv_partition *p, uint32_t table, uint32_t index, uint32_t fresh_index)
-{
-	uint32_t number = nam__cuckoo_bucket_number(table, index);
-	uint32_t fresh = nam__cuckoo_bucket_number(table, fresh_index);
-
-	bucket_init(p, fresh);
-	nam__cuckoo_vertex_split(p, number, fresh);
-	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
-		uint32_t from = number * NAM__CUCKOO_SLOTS + i;
-		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
-
-		if (slot.lengths && nam__cuckoo_table_hash(slot.hash, table) >>
-				p->cuckoo.shape.level & 1)
-			nam__cuckoo_kick(p, from, fresh * NAM__CUCKOO_SLOTS + i);
-	}
-}
-
-/*
- * One bucket more for each table; false: no chunk is left.  The stash is empty, for it takes pairs
- * only if there is none.
- */
-static bool
-tables_grow_by_one(struct nam__kv_partition *p)
-{
-	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	uint32_t index = cuckoo->shape.split, fresh = nam__cuckoo_table_size(&cuckoo->shape);
-
-	if (nam__cuckoo_bucket_number(1, fresh) / NAM__CUCKOO_BUCKETS_PER_CHUNK >= cuckoo->chunks) {
-		if (!chunks_free(p))
-			return false;
-		cuckoo->chunks++;
-	}
-	/* First, as the graph knows no bucket from nam__cuckoo_end() on. */
-	cuckoo->shape.split++;
-	for (uint32_t table = 0; table < 2; table++)
-		bucket_split(p, table, index, fresh);
-	if (cuckoo->shape.split == cuckoo->shape.base << cuckoo->shape.level) {
-		cuckoo->shape.level++;
-		cuckoo->shape.split = 0;
-	}
-	return true;
-}
-
-static bool
-tables_grow(struct nam__kv_partition *p)
-{
-	uint32_t grown = 0;
-
-	while (grown < SPLITS_PER_STEP && tables_grow_by_one(p))
-		grown++;
-	return grown > 0;
-}
-
 /* ---- a place for a new pair ---------------------------------------------------------------- */
 
 static void
@@ -278,21 +159,6 @@ kicks_count(struct nam__kv_partition *p, uint32_t kicks)
 	uint32_t last = sizeof(p->counts.kicked) / sizeof(p->counts.kicked[0]) - 1;
 
 	p->counts.kicked[at < last ? at : last]++;
-}
-
-/* A free slot of one of its buckets, if need be after kick-outs; or NAM__CUCKOO_NONE. */
-static uint32_t
-place_in_tables(struct nam__kv_partition *p, const uint32_t buckets[2],
-	enum nam__cuckoo_search search, uint32_t *ret_kicks)
-{
-	*ret_kicks = 0;
-	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t at = nam__cuckoo_free_slot(p, buckets[i]);
-
-		if (at != NAM__CUCKOO_NONE)
-			return at;
-	}
-	return nam__cuckoo_make_room(p, buckets, search, ret_kicks);
 }
 
 /*
@@ -315,51 +181,14 @@ place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t buckets[2], u
 		uint32_t at;
 
 		nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
-		at = place_in_tables(p, buckets, NAM__CUCKOO_NEARER, ret_kicks);
+		at = nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_NEARER, ret_kicks);
 		if (at != NAM__CUCKOO_NONE)
 			return at;
-		if (tables_grow(p))
+		if (nam__cuckoo_tables_grow(p))
 			continue;
 		return tables_full(p) ? NAM__CUCKOO_NONE :
-			place_in_tables(p, buckets, NAM__CUCKOO_NEAR, ret_kicks);
+			nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_NEAR, ret_kicks);
 	}
-}
-
-/* A slot of the stash, or NAM__CUCKOO_NONE. */
-static uint32_t
-place_in_stash(struct nam__kv_partition *p, uint32_t hash)
-{
-	for (uint32_t i = 0; i < NAM__CUCKOO_STASH_BUCKETS; i++) {
-		uint32_t at = nam__cuckoo_free_slot(p, i);
-
-		if (at != NAM__CUCKOO_NONE) {
-			spilled_add(p, hash, 1);
-			return at;
-		}
-	}
-	return NAM__CUCKOO_NONE;
-}
-
-/* The slot of a pair in its buckets that was not read lately. */
-static uint32_t
-evict_for(struct nam__kv_partition *p, const uint32_t buckets[2])
-{
-	uint32_t at = NAM__CUCKOO_NONE;
-
-	/* A second round finds a pair, for the first one clears the marks of reads. */
-	for (uint32_t i = 0; i < 4 * NAM__CUCKOO_SLOTS; i++, p->cuckoo.hand++) {
-		struct nam__cuckoo_slot *slot;
-
-		at = buckets[p->cuckoo.hand / NAM__CUCKOO_SLOTS % 2] * NAM__CUCKOO_SLOTS +
-		     p->cuckoo.hand % NAM__CUCKOO_SLOTS;
-		slot = nam__cuckoo_slot_at(p, at);
-		if (!(slot->lengths & NAM__CUCKOO_USED))
-			break;
-		slot->lengths &= ~NAM__CUCKOO_USED;
-	}
-	pair_remove(p, at);
-	p->counts.evictions++;
-	return at;
 }
 
 /* A slot for a new pair, in the tables or in the stash; NAM__CUCKOO_NONE: refuse it. */
@@ -369,14 +198,14 @@ place(struct nam__kv_partition *p, uint32_t hash)
 	uint32_t buckets[2], kicks, at = place_or_grow(p, hash, buckets, &kicks);
 
 	if (at == NAM__CUCKOO_NONE && p->evicts) {
-		at = evict_for(p, buckets);
+		at = nam__cuckoo_slot_by_eviction(p, buckets);
 	} else if (at == NAM__CUCKOO_NONE) {
-		at = place_in_stash(p, hash);
+		at = nam__cuckoo_slot_in_stash(p, hash);
 		if (at != NAM__CUCKOO_NONE)
 			return at;
 		/* A store refuses only an insert that would loop. */
 		if (!tables_full(p))
-			at = place_in_tables(p, buckets, NAM__CUCKOO_ALL, &kicks);
+			at = nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_ALL, &kicks);
 		if (at == NAM__CUCKOO_NONE) {
 			p->counts.loops++;
 			return at;
@@ -385,84 +214,6 @@ place(struct nam__kv_partition *p, uint32_t hash)
 	nam__cuckoo_edge_add(p, buckets);
 	kicks_count(p, kicks);
 	return at;
-}
-
-/* A pair of the stash goes to the tables, if one has room by now. */
-static void
-unstash(struct nam__kv_partition *p)
-{
-	uint32_t at = p->cuckoo.stash_hand++ % STASH_SLOTS, kicks, buckets[2], to;
-	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
-
-	if (!slot.lengths)
-		return;
-	nam__cuckoo_buckets_of(&p->cuckoo.shape, slot.hash, buckets);
-	to = place_in_tables(p, buckets, NAM__CUCKOO_NEARER, &kicks);
-	if (to == NAM__CUCKOO_NONE)
-		return;
-	nam__cuckoo_edge_add(p, buckets);
-	nam__cuckoo_kick(p, at, to);
-	spilled_add(p, slot.hash, -1);
-}
-
-/* ---- cells for a pair ---------------------------------------------------------------------- */
-
-/* The position of the pair that has this cell, or NAM__CUCKOO_NONE. */
-static uint32_t
-owner_of(const struct nam__kv_partition *p, uint32_t cell, bool *ret_first)
-{
-	uint32_t owner = __atomic_load_n(&nam__cuckoo_cell_at(p, cell)->owner, __ATOMIC_RELAXED);
-	uint32_t end = nam__cuckoo_end(p);
-
-	*ret_first = owner != NAM__KV_CELL_NONE && owner & NAM__CUCKOO_FIRST;
-	if (owner == NAM__KV_CELL_NONE || (!*ret_first && owner >= p->cells.carved))
-		return NAM__CUCKOO_NONE;
-	if (!*ret_first)
-		owner = __atomic_load_n(&nam__cuckoo_cell_at(p, owner)->owner, __ATOMIC_RELAXED);
-	owner &= ~NAM__CUCKOO_FIRST;
-	return owner < end * NAM__CUCKOO_SLOTS && nam__cuckoo_slot_at(p, owner)->lengths ? owner :
-		NAM__CUCKOO_NONE;
-}
-
-/*
- * Remove a pair that has cells and was not read since the hand last passed.  False: there is none,
- * so the books have been damaged.
- *
- * @looks	at cells, which are left before the next pair goes in any case
- */
-static bool
-evict_for_cells(struct nam__kv_partition *p, uint32_t *looks)
-{
-	for (uint32_t left = *looks + p->cells.carved; left; left--, *looks -= *looks > 0) {
-		struct nam__cuckoo_slot *slot;
-		uint32_t position;
-		bool first;
-
-		p->cuckoo.cell_hand = p->cuckoo.cell_hand + 1 < p->cells.carved ?
-			p->cuckoo.cell_hand + 1 : 0;
-		position = owner_of(p, p->cuckoo.cell_hand, &first);
-		if (position == NAM__CUCKOO_NONE || (*looks && !first))
-			continue;
-		slot = nam__cuckoo_slot_at(p, position);
-		if (*looks && slot->lengths & NAM__CUCKOO_USED) {
-			slot->lengths &= ~NAM__CUCKOO_USED;
-			continue;
-		}
-		pair_remove(p, position);
-		p->counts.evictions++;
-		return true;
-	}
-	return false;
-}
-
-/* Chunks that neither tables nor cells have yet become cells. */
-static void
-cells_grow(struct nam__kv_partition *p, uint32_t need)
-{
-	while (p->cells.free_count < need && chunks_free(p)) {
-		p->cells.count += NAM__KV_CELLS_PER_CHUNK;
-		p->cells.free_count += NAM__KV_CELLS_PER_CHUNK;
-	}
 }
 
 /* ---- the engine ---------------------------------------------------------------------------- */
@@ -480,7 +231,7 @@ init(struct nam__kv_partition *p)
 	end = nam__cuckoo_end(p);
 	p->cuckoo.chunks = (end - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
 	for (uint32_t i = 0; i < end; i++)
-		bucket_init(p, i);
+		nam__cuckoo_bucket_init(p, i);
 	nam__kv_cells_init(&p->cells, p->chunks + chunks, -1, NAM__KV_CELLS_PER_CHUNK);
 }
 
@@ -518,7 +269,7 @@ shape_ok(const struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 static bool
 take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 {
-	if (!shape_ok(p, from) || from->stash_count > STASH_SLOTS ||
+	if (!shape_ok(p, from) || from->stash_count > NAM__CUCKOO_STASH_SLOTS ||
 		(from->cell_hand && from->cell_hand >= from->carved) || !from->generation ||
 		from->generation >= NAM__CUCKOO_VISITED || from->any_closed > 1)
 		return false;
@@ -596,12 +347,12 @@ replace(struct nam__kv_partition *p, uint32_t at, uint32_t hash, const void *key
 	bool together = p->cells.free_count >= nam__cuckoo_cells_for(key_bytes + value_bytes);
 
 	if (!together)
-		cells_give(p, old, have);
+		nam__cuckoo_cells_give(p, old, have);
 	p->counts.bytes -= key_bytes + nam__cuckoo_value_bytes(&slot);
 	pair_write(p, at, hash, key, key_bytes, value, value_bytes,
 		(slot.lengths & NAM__CUCKOO_USED) | version);
 	if (together)
-		cells_give(p, old, have);
+		nam__cuckoo_cells_give(p, old, have);
 }
 
 static int
@@ -620,13 +371,13 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 			slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
 		have = nam__cuckoo_cells(&slot);
 		/* A pair that is refused takes no chunks from the tables. */
-		if (need > chunks_free(p) * NAM__KV_CELLS_PER_CHUNK +
+		if (need > nam__cuckoo_chunks_free(p) * NAM__KV_CELLS_PER_CHUNK +
 				(p->evicts ? p->cells.count : p->cells.free_count + have))
 			return -NAM_E_REMOTE_FULL;
-		cells_grow(p, need);
+		nam__cuckoo_cells_grow(p, need);
 		if (p->cells.free_count + have >= need)
 			break;
-		if (evicted == need || !evict_for_cells(p, &looks))
+		if (evicted == need || !nam__cuckoo_evict_for_cells(p, &looks))
 			return -NAM_E_REMOTE_CORRUPT;
 	}
 	if (at != NAM__CUCKOO_NONE) {
@@ -648,9 +399,9 @@ remove_key(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 
 	if (at == NAM__CUCKOO_NONE)
 		return -NAM_E_NOTFOUND;
-	pair_remove(p, at);
+	nam__cuckoo_pair_remove(p, at);
 	if (p->cuckoo.stash_count)
-		unstash(p);
+		nam__cuckoo_unstash(p);
 	return 0;
 }
 
@@ -681,12 +432,12 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 	uint32_t cells = nam__cuckoo_cells(slot), at;
 
 	nam__cuckoo_buckets_of(&p->cuckoo.shape, slot->hash, buckets);
-	if (!in_stash(position) && bucket != buckets[0] && bucket != buckets[1])
+	if (!nam__cuckoo_in_stash(position) && bucket != buckets[0] && bucket != buckets[1])
 		audit->fault = "a pair is in a bucket that is not its own";
-	if (!in_stash(position) && nam__cuckoo_root(p, buckets[0]) !=
+	if (!nam__cuckoo_in_stash(position) && nam__cuckoo_root(p, buckets[0]) !=
 			nam__cuckoo_root(p, buckets[1]))
 		audit->fault = "the buckets of a pair are in two subgraphs";
-	if (in_stash(position) && !nam__cuckoo_bucket_at(p, buckets[0])->vertex.spilled)
+	if (nam__cuckoo_in_stash(position) && !nam__cuckoo_bucket_at(p, buckets[0])->vertex.spilled)
 		audit->fault = "no bucket leads to a pair of the stash";
 	at = cells ? nam__cuckoo_first_cell(p, position) : NAM__KV_CELL_NONE;
 	if (cells && nam__cuckoo_cell_at(p, at)->owner != (NAM__CUCKOO_FIRST | position))
@@ -698,7 +449,7 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 	audit->keys++;
 	audit->bytes += nam__cuckoo_key_bytes(slot) + nam__cuckoo_value_bytes(slot);
 	audit->cells += cells;
-	audit->stashed += in_stash(position);
+	audit->stashed += nam__cuckoo_in_stash(position);
 }
 
 static void
@@ -712,7 +463,7 @@ audit_all(const struct nam__kv_partition *p, struct audit *audit)
 
 			if (nam__cuckoo_slot_at(p, position)->lengths)
 				audit_pair(p, position, audit);
-			else if (!in_stash(position))
+			else if (!nam__cuckoo_in_stash(position))
 				audit->free_slots[nam__cuckoo_root(p, bucket)]++;
 		}
 	for (uint32_t bucket = NAM__CUCKOO_STASH_BUCKETS; bucket < end; bucket++) {

@@ -19,6 +19,7 @@
 #include "engine.h"
 
 #define NAM__CUCKOO_NONE UINT32_MAX
+#define NAM__CUCKOO_STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
 
 /* Of nam__cuckoo_vertex.up. */
 #define NAM__CUCKOO_ROOT (1u << 31)	/* the other bits are of a root, not a bucket's number: */
@@ -57,6 +58,12 @@ static inline uint32_t
 nam__cuckoo_end(const struct nam__kv_partition *p)
 {
 	return nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+}
+
+static inline bool
+nam__cuckoo_in_stash(uint32_t position)
+{
+	return position < NAM__CUCKOO_STASH_SLOTS;
 }
 
 static inline struct nam__cuckoo_bucket *
@@ -196,5 +203,44 @@ enum nam__cuckoo_search {
  */
 uint32_t nam__cuckoo_make_room(struct nam__kv_partition *partition, const uint32_t buckets[2],
 	enum nam__cuckoo_search search, uint32_t *ret_kicks);
+
+/* ---- cuckoo_place.c ------------------------------------------------------------------------ */
+
+/* At most `count` cells, of a chain, become free. */
+void nam__cuckoo_cells_give(struct nam__kv_partition *partition, uint32_t first, uint32_t count);
+void nam__cuckoo_pair_remove(struct nam__kv_partition *partition, uint32_t position);
+
+/* A free slot of one of two buckets, if need be after kick-outs; or NAM__CUCKOO_NONE. */
+uint32_t nam__cuckoo_slot_in_tables(struct nam__kv_partition *partition, const uint32_t buckets[2],
+	enum nam__cuckoo_search search, uint32_t *ret_kicks);
+/* One of the stash, which is counted; or NAM__CUCKOO_NONE. */
+uint32_t nam__cuckoo_slot_in_stash(struct nam__kv_partition *partition, uint32_t hash);
+/* That of a pair in two full buckets that was not read lately. */
+uint32_t nam__cuckoo_slot_by_eviction(struct nam__kv_partition *partition,
+	const uint32_t buckets[2]);
+/* A pair of the stash goes to the tables, if one has room by now. */
+void nam__cuckoo_unstash(struct nam__kv_partition *partition);
+
+/* ---- cuckoo_chunks.c ----------------------------------------------------------------------- */
+
+/* That neither tables nor cells have. */
+static inline uint32_t
+nam__cuckoo_chunks_free(const struct nam__kv_partition *p)
+{
+	return p->chunks_count - p->cuckoo.chunks - p->cells.count / NAM__KV_CELLS_PER_CHUNK;
+}
+
+void nam__cuckoo_bucket_init(struct nam__kv_partition *partition, uint32_t bucket);
+/* More buckets, if there is memory. */
+bool nam__cuckoo_tables_grow(struct nam__kv_partition *partition);
+/* Free chunks become cells, until `need` cells are free. */
+void nam__cuckoo_cells_grow(struct nam__kv_partition *partition, uint32_t need);
+/*
+ * Remove a pair that has cells and was not read since the hand last passed.  False: there is none,
+ * so the books have been damaged.
+ *
+ * @looks	at cells, which are left before the next pair goes in any case
+ */
+bool nam__cuckoo_evict_for_cells(struct nam__kv_partition *partition, uint32_t *looks);
 
 #endif /* NAM_KV_SERVER_CUCKOO_H */
