@@ -23,20 +23,13 @@ vertex_at(const struct nam__kv_partition *p, uint32_t bucket)
 
 /* ---- subgraphs ----------------------------------------------------------------------------- */
 
-/* Links lead upwards in this order, so they form no circle. */
-static inline uint32_t
-rank_of(uint32_t bucket)
-{
-	return bucket * 0x9e3779b1u;
-}
-
-/* The bucket above; NONE above a root, and where a link does not lead upwards. */
+/* The bucket above; NONE above a root, and where a link does not lead to a lower number. */
 static inline uint32_t
 above(const struct nam__kv_partition *p, uint32_t bucket)
 {
 	uint32_t up = __atomic_load_n(&vertex_at(p, bucket)->up, __ATOMIC_RELAXED);
 
-	return up < nam__cuckoo_end(p) && rank_of(up) > rank_of(bucket) ? up : NAM__CUCKOO_NONE;
+	return up < bucket ? up : NAM__CUCKOO_NONE;
 }
 
 uint32_t
@@ -71,7 +64,7 @@ nam__cuckoo_edge_add(struct nam__kv_partition *p, const uint32_t buckets[2])
 {
 	uint32_t root = nam__cuckoo_root(p, buckets[0]), other = nam__cuckoo_root(p, buckets[1]);
 
-	if (rank_of(root) < rank_of(other)) {
+	if (root > other) {
 		uint32_t swap = root;
 
 		root = other;
