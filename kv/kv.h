@@ -144,7 +144,8 @@ NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const 
  * Returns 0 or a negative code:
  *	-NAM_E_LIMIT		the key is empty or too long, or the value too long
  *	-NAM_E_REMOTE_FULL	mode store: the key's partition has no room; mode cache: the pair is
- *				larger than the partition.  A value that the key has is still there
+ *				larger than the partition beside its smallest tables.  A value that
+ *				the key has is still there
  *
  * Suspends:	yes.
  * Cost:	1 RPC; 40 bytes, key and value out, 24 in.  Of a long value, 1 doorbell of WRITEs, 1

@@ -94,9 +94,8 @@ shape_valid(const struct nam_rpc_kv_layout_reply *reply)
 	const struct nam__cuckoo_shape shape = { reply->base, reply->level, reply->split };
 	uint64_t size = ((uint64_t)reply->base << (reply->level & 31)) + reply->split;
 
-	/* One chunk of a partition at least is for cells. */
 	return reply->base && reply->level < 31 && size < 1u << 29 &&
-	       reply->split < reply->base << reply->level && reply->chunks < NAM__KV_CHUNKS_MAX &&
+	       reply->split < reply->base << reply->level && reply->chunks <= NAM__KV_CHUNKS_MAX &&
 	       nam__cuckoo_bucket_number(1, nam__cuckoo_table_size(&shape) - 1) <
 		       (uint64_t)reply->chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK;
 }

@@ -4,7 +4,7 @@
  * (G-Cuckoo) and by a conventional table.  Counts are the same everywhere.  With --get-percent it
  * takes times instead (mix.h).
  *
- * Tables have a fixed size: that of a partition of 9 chunks that has grown.  Each is filled to the
+ * Tables have a fixed size: that of a partition of 8 chunks that has grown.  Each is filled to the
  * load factor, and then takes new pairs for one slot in a hundred.
  */
 #include <errno.h>

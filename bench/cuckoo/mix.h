@@ -14,8 +14,8 @@
 #include "common/env.h"
 #include "kv/server/cuckoo.h"
 
-#define TABLES_CHUNKS 9u
-#define TABLES_SLOTS (((TABLES_CHUNKS - 1) * NAM__CUCKOO_BUCKETS_PER_CHUNK -                       \
+#define TABLES_CHUNKS 8u
+#define TABLES_SLOTS ((TABLES_CHUNKS * NAM__CUCKOO_BUCKETS_PER_CHUNK -                             \
 	NAM__CUCKOO_STASH_BUCKETS) * NAM__CUCKOO_SLOTS)
 #define TABLES_COUNTED (TABLES_SLOTS / 100)	/* inserts at the load factor */
 

@@ -17,12 +17,12 @@
 
 /* ---- sizes --------------------------------------------------------------------------------- */
 
-/* Slots of a grown partition of so many chunks: one of them is for cells; or its cells. */
+/* Slots of a grown partition of so many chunks; or its cells. */
 static uint64_t
 places_of(const struct requests_options *o, uint64_t chunks)
 {
 	if (o->engine == NAM_KV_CUCKOO)
-		return (chunks - 1) * CELLS_PER_CHUNK - STASH_SLOTS;
+		return chunks * CELLS_PER_CHUNK - STASH_SLOTS;
 	return (chunks - (chunks + CHUNKS_PER_BUCKET_CHUNK - 1) / CHUNKS_PER_BUCKET_CHUNK) *
 	       CELLS_PER_CHUNK;
 }

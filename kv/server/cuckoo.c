@@ -7,8 +7,11 @@
 
 #include "common/race.h"
 
-/* The table begins with 32 to 63 buckets. */
+/* The tables begin with 32 to 63 buckets each. */
 #define BASE_BITS 5
+/* With more of them the stash takes a second chunk: not in a partition of few. */
+#define BASE_OF_FEW ((NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2)
+#define FEW_CHUNKS 8u
 /* After so many cells, and some for each that a new pair needs, pairs are evicted in any case. */
 #define CLOCK_LOOKS_MAX 512u
 #define LOOKS_PER_CELL 4u
@@ -95,7 +98,7 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 static uint32_t
 cells_take(struct nam__kv_partition *p, uint32_t count, uint32_t position)
 {
-	uint32_t first = nam__kv_cell_take(&p->cells);
+	uint32_t first = nam__kv_cell_take(&p->cells), last = first;
 	struct nam__cuckoo_cell *cell = nam__cuckoo_cell_at(p, first);
 
 	cell->owner = NAM__CUCKOO_FIRST | position;
@@ -104,7 +107,8 @@ cells_take(struct nam__kv_partition *p, uint32_t count, uint32_t position)
 
 		cell->next = next;
 		cell = nam__cuckoo_cell_at(p, next);
-		cell->owner = first;
+		cell->owner = last;
+		last = next;
 	}
 	cell->next = NAM__KV_CELL_NONE;
 	return first;
@@ -161,21 +165,16 @@ kicks_count(struct nam__kv_partition *p, uint32_t kicks)
 	p->counts.kicked[at < last ? at : last]++;
 }
 
-/*
- * A store has room for pairs in 39 of 40 slots.  Two choices of four slots allow 0.977 of full
- * buckets.  Near that, a search for the next free slot would look at most of a partition.
- */
 static inline bool
 tables_full(const struct nam__kv_partition *p)
 {
-	uint64_t slots = 2ull * nam__cuckoo_table_size(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
-
-	return p->counts.keys * 40 >= slots * 39;
+	return nam__cuckoo_slots(p) < nam__cuckoo_slots_for(p->counts.keys);
 }
 
-/* Near first, then growth, for it costs less than a long search. */
+/* Near first, then growth, for it costs less than a long search.  @keep	free cells */
 static uint32_t
-place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t buckets[2], uint32_t *ret_kicks)
+place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t keep, uint32_t buckets[2],
+	uint32_t *ret_kicks)
 {
 	for (;;) {
 		uint32_t at;
@@ -184,21 +183,26 @@ place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t buckets[2], u
 		at = nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_NEARER, ret_kicks);
 		if (at != NAM__CUCKOO_NONE)
 			return at;
-		if (nam__cuckoo_tables_grow(p))
+		if (nam__cuckoo_tables_grow(p, keep))
 			continue;
 		return tables_full(p) ? NAM__CUCKOO_NONE :
 			nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_NEAR, ret_kicks);
 	}
 }
 
-/* A slot for a new pair, in the tables or in the stash; NAM__CUCKOO_NONE: refuse it. */
+/*
+ * A slot for a new pair, in the tables or in the stash; NAM__CUCKOO_NONE: refuse it.
+ *
+ * @keep	free cells, which are for this pair
+ */
 static uint32_t
-place(struct nam__kv_partition *p, uint32_t hash)
+place(struct nam__kv_partition *p, uint32_t hash, uint32_t keep)
 {
-	uint32_t buckets[2], kicks, at = place_or_grow(p, hash, buckets, &kicks);
+	uint32_t buckets[2], kicks, at = place_or_grow(p, hash, keep, buckets, &kicks);
 
 	if (at == NAM__CUCKOO_NONE && p->evicts) {
 		at = nam__cuckoo_slot_by_eviction(p, buckets);
+		nam__cuckoo_sweep_cells(p);
 	} else if (at == NAM__CUCKOO_NONE) {
 		at = nam__cuckoo_slot_in_stash(p, hash);
 		if (at != NAM__CUCKOO_NONE)
@@ -221,18 +225,20 @@ place(struct nam__kv_partition *p, uint32_t hash)
 static void
 init(struct nam__kv_partition *p)
 {
-	uint32_t chunks = p->chunks_count - 1, most, level, end;
+	uint32_t most, level, base, end;
 
-	/* After so many doublings the tables have all chunks but one. */
-	most = (chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2;
-	level = 31 - (uint32_t)__builtin_clz(most);
-	level = level > BASE_BITS ? level - BASE_BITS : 0;
-	p->cuckoo = (struct nam__kv_cuckoo){ .shape.base = most >> level, .generation = 1 };
+	/* After so many doublings the tables have all chunks, or nearly. */
+	most = (p->chunks_count * NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2;
+	level = 31 - (uint32_t)__builtin_clz(most) - BASE_BITS;
+	base = most >> level;
+	if (base > BASE_OF_FEW && p->chunks_count < FEW_CHUNKS)
+		base = BASE_OF_FEW;
+	p->cuckoo = (struct nam__kv_cuckoo){ .shape.base = base, .generation = 1 };
 	end = nam__cuckoo_end(p);
 	p->cuckoo.chunks = (end - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
 	for (uint32_t i = 0; i < end; i++)
 		nam__cuckoo_bucket_init(p, i);
-	nam__kv_cells_init(&p->cells, p->chunks + chunks, -1, NAM__KV_CELLS_PER_CHUNK);
+	nam__kv_cells_init(&p->cells, p->chunks + p->chunks_count - 1, -1, 0);
 }
 
 static void
@@ -260,9 +266,9 @@ shape_ok(const struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 
 	buckets = NAM__CUCKOO_STASH_BUCKETS + 2 * (size + from->split);
 	return from->base == p->cuckoo.shape.base && from->level < 32 && size <= UINT32_MAX / 8 &&
-		from->split < size && from->chunks < p->chunks_count &&
+		from->split < size && from->chunks <= p->chunks_count &&
 		buckets <= (uint64_t)from->chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK &&
-		from->cells && from->cells % NAM__KV_CELLS_PER_CHUNK == 0 &&
+		from->cells % NAM__KV_CELLS_PER_CHUNK == 0 &&
 		from->cells / NAM__KV_CELLS_PER_CHUNK <= p->chunks_count - from->chunks;
 }
 
@@ -359,32 +365,34 @@ static int
 put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes,
 	const void *value, uint32_t value_bytes)
 {
-	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes), have, at;
+	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes), at;
 	uint32_t looks = CLOCK_LOOKS_MAX + LOOKS_PER_CELL * need;
-
 	/* Each evicted pair has had a cell, unless clients have damaged it or its owner. */
-	for (uint32_t evicted = 0;; evicted++) {
-		struct nam__cuckoo_slot slot = { 0 };
+	uint32_t evictions = need;
+
+	for (;;) {
+		uint32_t have = 0;
+		int rc;
 
 		at = find(p, hash, key, key_bytes);
-		if (at != NAM__CUCKOO_NONE)
-			slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
-		have = nam__cuckoo_cells(&slot);
-		/* A pair that is refused takes no chunks from the tables. */
-		if (need > nam__cuckoo_chunks_free(p) * NAM__KV_CELLS_PER_CHUNK +
-				(p->evicts ? p->cells.count : p->cells.free_count + have))
-			return -NAM_E_REMOTE_FULL;
-		nam__cuckoo_cells_grow(p, need);
-		if (p->cells.free_count + have >= need)
+		if (p->cells.free_count >= need)
 			break;
-		if (evicted == need || !nam__cuckoo_evict_for_cells(p, &looks))
-			return -NAM_E_REMOTE_CORRUPT;
+		if (at != NAM__CUCKOO_NONE)
+			have = nam__cuckoo_cells(nam__cuckoo_slot_at(p, at));
+		/* A pair that is refused takes no chunks from the tables. */
+		if (need > nam__cuckoo_cells_most(p) + (p->evicts ? 0 : have))
+			return -NAM_E_REMOTE_FULL;
+		if (p->cells.free_count + have >= need && !nam__cuckoo_chunks_free(p))
+			break;
+		rc = nam__cuckoo_cells_grow(p, need, &looks, &evictions);
+		if (rc)
+			return rc;
 	}
 	if (at != NAM__CUCKOO_NONE) {
 		replace(p, at, hash, key, key_bytes, value, value_bytes);
 		return 0;
 	}
-	at = place(p, hash);
+	at = place(p, hash, need);
 	if (at == NAM__CUCKOO_NONE)
 		return -NAM_E_REMOTE_FULL;
 	p->counts.keys++;
@@ -411,7 +419,7 @@ count(const struct nam__kv_partition *p, struct nam_rpc_kv_counts *sum)
 	sum->used_bytes += p->counts.keys * (NAM__CUCKOO_BUCKET_BYTES / NAM__CUCKOO_SLOTS) +
 		(uint64_t)nam__kv_cells_used(&p->cells) * NAM__KV_CELL_BYTES;
 	sum->room_bytes += (uint64_t)p->chunks_count * NAM__KV_CHUNK_BYTES;
-	sum->slots += 2ull * nam__cuckoo_table_size(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
+	sum->slots += nam__cuckoo_slots(p);
 	sum->stashed += p->cuckoo.stash_count;
 }
 
@@ -429,7 +437,7 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 {
 	const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(p, position);
 	uint32_t bucket = position / NAM__CUCKOO_SLOTS, buckets[2];
-	uint32_t cells = nam__cuckoo_cells(slot), at;
+	uint32_t cells = nam__cuckoo_cells(slot), at, owner = NAM__CUCKOO_FIRST | position;
 
 	nam__cuckoo_buckets_of(&p->cuckoo.shape, slot->hash, buckets);
 	if (!nam__cuckoo_in_stash(position) && bucket != buckets[0] && bucket != buckets[1])
@@ -440,12 +448,14 @@ audit_pair(const struct nam__kv_partition *p, uint32_t position, struct audit *a
 	if (nam__cuckoo_in_stash(position) && !nam__cuckoo_bucket_at(p, buckets[0])->vertex.spilled)
 		audit->fault = "no bucket leads to a pair of the stash";
 	at = cells ? nam__cuckoo_first_cell(p, position) : NAM__KV_CELL_NONE;
-	if (cells && nam__cuckoo_cell_at(p, at)->owner != (NAM__CUCKOO_FIRST | position))
-		audit->fault = "a cell has another owner";
-	for (uint32_t i = 0; i < cells && at != NAM__KV_CELL_NONE; i++)
+	for (uint32_t i = 0; i < cells && at < p->cells.carved; i++) {
+		if (nam__cuckoo_cell_at(p, at)->owner != owner)
+			audit->fault = "a cell has another owner";
+		owner = at;
 		at = nam__cuckoo_cell_at(p, at)->next;
-	if (at != NAM__KV_CELL_NONE)
-		audit->fault = "a pair has more cells than it needs";
+	}
+	if (at != NAM__KV_CELL_NONE || (cells && owner & NAM__CUCKOO_FIRST))
+		audit->fault = "a pair has more cells than it needs, or fewer";
 	audit->keys++;
 	audit->bytes += nam__cuckoo_key_bytes(slot) + nam__cuckoo_value_bytes(slot);
 	audit->cells += cells;

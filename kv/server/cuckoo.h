@@ -19,16 +19,15 @@
 #include "engine.h"
 
 #define NAM__CUCKOO_NONE UINT32_MAX
-#define NAM__CUCKOO_STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
 
 /* Of nam__cuckoo_vertex.up. */
 #define NAM__CUCKOO_ROOT (1u << 31)	/* the other bits are of a root, not a bucket's number: */
 #define NAM__CUCKOO_LONE (1u << 30)	/* no pair has had this bucket: no vertex, says the paper */
 #define NAM__CUCKOO_FREE_MASK (NAM__CUCKOO_LONE - 1)	/* free slots of the subgraph */
 
-/* One chunk at least is for cells. */
-_Static_assert((uint64_t)(NAM__KV_CHUNKS_MAX - 1) * NAM__CUCKOO_BUCKETS_PER_CHUNK *
-	NAM__CUCKOO_SLOTS <= NAM__CUCKOO_FREE_MASK, "the slots of a partition can be counted");
+#define NAM__CUCKOO_STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
+_Static_assert((uint64_t)NAM__KV_CHUNKS_MAX * NAM__CUCKOO_BUCKETS_PER_CHUNK * NAM__CUCKOO_SLOTS -
+	NAM__CUCKOO_STASH_SLOTS <= NAM__CUCKOO_FREE_MASK, "the slots of tables can be counted");
 
 /* Of nam__cuckoo_vertex.mark; other values are generations of closed sets. */
 #define NAM__CUCKOO_UNMARKED 0u
@@ -37,9 +36,12 @@ _Static_assert((uint64_t)(NAM__KV_CHUNKS_MAX - 1) * NAM__CUCKOO_BUCKETS_PER_CHUN
 /* Of a pair that is longer than 48 bytes. */
 struct nam__cuckoo_cell {
 	uint32_t next;			/* of the pair, or free; or NAM__KV_CELL_NONE */
-	uint32_t owner;			/* FIRST and the position, or the number of the first cell;
+	uint32_t owner;			/* FIRST and the position, or the cell before it;
 					   NAM__KV_CELL_NONE: a free one */
-	uint8_t data[56];
+	union {
+		uint8_t data[56];
+		uint32_t before;	/* of a free one that is not the first: the one before */
+	};
 };
 _Static_assert(sizeof(struct nam__cuckoo_cell) == NAM__KV_CELL_BYTES, "layout");
 
@@ -58,6 +60,23 @@ static inline uint32_t
 nam__cuckoo_end(const struct nam__kv_partition *p)
 {
 	return nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+}
+
+/* Of the tables. */
+static inline uint32_t
+nam__cuckoo_slots(const struct nam__kv_partition *p)
+{
+	return 2 * nam__cuckoo_table_size(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
+}
+
+/*
+ * A store has room for pairs in 39 of 40 slots.  Two choices of four slots allow 0.977 of full
+ * buckets.  Near that, a search for the next free slot would look at most of a partition.
+ */
+static inline uint64_t
+nam__cuckoo_slots_for(uint64_t pairs)
+{
+	return pairs * 40 / 39 + 1;
 }
 
 static inline bool
@@ -181,6 +200,10 @@ void nam__cuckoo_edge_add(struct nam__kv_partition *partition, const uint32_t bu
 void nam__cuckoo_edge_remove(struct nam__kv_partition *partition, uint32_t bucket);
 /* Some pairs of a bucket go to a new one. */
 void nam__cuckoo_vertex_split(struct nam__kv_partition *partition, uint32_t bucket, uint32_t fresh);
+/* The pairs of the last bucket of a table go back to the one from which it was divided. */
+void nam__cuckoo_vertex_merge(struct nam__kv_partition *partition, uint32_t bucket, uint32_t gone);
+/* Subgraphs as the pairs make them now. */
+void nam__cuckoo_graph_rebuild(struct nam__kv_partition *partition);
 /* The root of a subgraph. */
 uint32_t nam__cuckoo_root(const struct nam__kv_partition *partition, uint32_t bucket);
 
@@ -206,9 +229,15 @@ uint32_t nam__cuckoo_make_room(struct nam__kv_partition *partition, const uint32
 
 /* ---- cuckoo_place.c ------------------------------------------------------------------------ */
 
+/* The bucket in table 0 counts pairs of this hash in the stash. */
+void nam__cuckoo_spill(struct nam__kv_partition *partition, uint32_t hash, int by);
 /* At most `count` cells, of a chain, become free. */
 void nam__cuckoo_cells_give(struct nam__kv_partition *partition, uint32_t first, uint32_t count);
 void nam__cuckoo_pair_remove(struct nam__kv_partition *partition, uint32_t position);
+/* The same, and it counts as evicted. */
+void nam__cuckoo_evict(struct nam__kv_partition *partition, uint32_t position);
+/* Whether the pair there was read since the hand of CLOCK last passed; the hand passes. */
+bool nam__cuckoo_spared(struct nam__kv_partition *partition, uint32_t position);
 
 /* A free slot of one of two buckets, if need be after kick-outs; or NAM__CUCKOO_NONE. */
 uint32_t nam__cuckoo_slot_in_tables(struct nam__kv_partition *partition, const uint32_t buckets[2],
@@ -218,6 +247,10 @@ uint32_t nam__cuckoo_slot_in_stash(struct nam__kv_partition *partition, uint32_t
 /* That of a pair in two full buckets that was not read lately. */
 uint32_t nam__cuckoo_slot_by_eviction(struct nam__kv_partition *partition,
 	const uint32_t buckets[2]);
+
+/* A pair that is in neither of its buckets goes to one of them.  False: a store has no slot. */
+bool nam__cuckoo_settle(struct nam__kv_partition *partition, uint32_t from,
+	enum nam__cuckoo_search search);
 /* A pair of the stash goes to the tables, if one has room by now. */
 void nam__cuckoo_unstash(struct nam__kv_partition *partition);
 
@@ -231,16 +264,24 @@ nam__cuckoo_chunks_free(const struct nam__kv_partition *p)
 }
 
 void nam__cuckoo_bucket_init(struct nam__kv_partition *partition, uint32_t bucket);
-/* More buckets, if there is memory. */
-bool nam__cuckoo_tables_grow(struct nam__kv_partition *partition);
-/* Free chunks become cells, until `need` cells are free. */
-void nam__cuckoo_cells_grow(struct nam__kv_partition *partition, uint32_t need);
+
+/* More buckets, if there is memory.  @keep	so many free cells stay free */
+bool nam__cuckoo_tables_grow(struct nam__kv_partition *partition, uint32_t keep);
+
+/* Free cells, if all that a store can move, or a cache can evict, has gone. */
+uint32_t nam__cuckoo_cells_most(const struct nam__kv_partition *partition);
 /*
- * Remove a pair that has cells and was not read since the hand last passed.  False: there is none,
- * so the books have been damaged.
+ * A step towards `need` free cells: a chunk more, or in a cache a pair less.  Pairs may go to other
+ * positions.
  *
- * @looks	at cells, which are left before the next pair goes in any case
+ * @looks	at cells, which are left before pairs go although they were read
+ * @evictions	that are left
+ *
+ * 0; -NAM_E_REMOTE_FULL; or -NAM_E_REMOTE_CORRUPT: a cache has no pair to evict.
  */
-bool nam__cuckoo_evict_for_cells(struct nam__kv_partition *partition, uint32_t *looks);
+int nam__cuckoo_cells_grow(struct nam__kv_partition *partition, uint32_t need, uint32_t *looks,
+	uint32_t *evictions) NAM_MUST_CHECK;
+/* A pair of a cache was evicted for its slot: pairs with cells that were not read go as well. */
+void nam__cuckoo_sweep_cells(struct nam__kv_partition *partition);
 
 #endif /* NAM_KV_SERVER_CUCKOO_H */

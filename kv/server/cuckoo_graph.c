@@ -23,7 +23,10 @@ vertex_at(const struct nam__kv_partition *p, uint32_t bucket)
 
 /* ---- subgraphs ----------------------------------------------------------------------------- */
 
-/* The bucket above; NONE above a root, and where a link does not lead to a lower number. */
+/*
+ * The bucket above; NONE above a root, and where a link does not lead upwards.  Links lead to lower
+ * numbers: they form no circle, and none leads to the bucket that goes when tables shrink.
+ */
 static inline uint32_t
 above(const struct nam__kv_partition *p, uint32_t bucket)
 {
@@ -119,6 +122,38 @@ nam__cuckoo_vertex_split(struct nam__kv_partition *p, uint32_t bucket, uint32_t 
 	/* Union-find knows no division: the two stay one subgraph. */
 	nam__cuckoo_edge_add(p, (const uint32_t[2]){ bucket, fresh });
 	free_add(p, nam__cuckoo_root(p, bucket), 1);
+}
+
+void
+nam__cuckoo_vertex_merge(struct nam__kv_partition *p, uint32_t bucket, uint32_t gone)
+{
+	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, gone)->slots;
+
+	open_all(p);
+	if (vertex_at(p, gone)->up & NAM__CUCKOO_LONE)
+		return;
+	nam__cuckoo_edge_add(p, (const uint32_t[2]){ bucket, gone });
+	free_add(p, nam__cuckoo_root(p, bucket), 1);
+	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
+		if (!slots[i].lengths)
+			free_add(p, nam__cuckoo_root(p, bucket), -1u);
+}
+
+void
+nam__cuckoo_graph_rebuild(struct nam__kv_partition *p)
+{
+	uint32_t end = nam__cuckoo_end(p);
+
+	for (uint32_t bucket = NAM__CUCKOO_STASH_BUCKETS; bucket < end; bucket++)
+		vertex_at(p, bucket)->up = NAM__CUCKOO_ROOT | NAM__CUCKOO_LONE | NAM__CUCKOO_SLOTS;
+	for (uint32_t at = NAM__CUCKOO_STASH_SLOTS; at < end * NAM__CUCKOO_SLOTS; at++) {
+		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
+		uint32_t buckets[2];
+
+		nam__cuckoo_buckets_of(&p->cuckoo.shape, slot.hash, buckets);
+		if (slot.lengths)
+			nam__cuckoo_edge_add(p, buckets);
+	}
 }
 
 enum nam__cuckoo_case

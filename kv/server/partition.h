@@ -35,7 +35,9 @@ struct nam__kv_cuckoo {
 	struct nam__cuckoo_shape shape;
 	uint32_t chunks;		/* of the tables: the first ones; cells: the last */
 	uint32_t stash_count, stash_hand;
-	uint32_t hand, cell_hand;	/* of CLOCK */
+	uint32_t hand, cell_hand, slot_hand;	/* of CLOCK */
+	uint64_t cell_rest, slot_rest;	/* of looks at pairs that are still to come */
+	uint32_t merged;		/* buckets of each table, since subgraphs were last exact */
 	uint8_t generation;		/* of closed sets */
 	bool any_closed;
 };

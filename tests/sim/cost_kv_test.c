@@ -271,7 +271,7 @@ play(struct kv_stage *s, enum nam_kv_engine engine, bool onesided)
 	options.engine = engine;
 	options.onesided = onesided;
 	options.mode = onesided ? NAM_KV_STORE : NAM_KV_CACHE;
-	options.memory_bytes = SERVERS * 8 * NAM_KV_PARTITION_BYTES_MIN;
+	options.memory_bytes = SERVERS * 7 * NAM_KV_PARTITION_BYTES_MIN;
 	options.partitions = 1;
 	memset(s->key, 0, KEY_BYTES);
 	cost_expect(s->stage, "create", nam_kv_create(s->worker, "kv", &options), 0);

@@ -15,7 +15,7 @@
 #define FIRST "first"
 #define SECOND "second"
 #define DROPPED_KEYS 60u
-#define DROPPED_CHUNKS 3u	/* the next store has them in reverse: buckets in the second one */
+#define DROPPED_CHUNKS 2u	/* each store has those of the one before in reverse */
 #define FIRST_VALUE 1000u
 #define SECOND_VALUE 2000u
 #define STRIDE 16384u
@@ -60,11 +60,11 @@ expect_gone(struct actor *self, struct nam_kv *kv)
 }
 
 static void
-drop_first(struct actor *self)
+drop(struct actor *self, const char *name)
 {
 	struct nam_server *server = litmus.cluster.servers[0].server;
 
-	if (nam_kv_drop(self->worker, FIRST))
+	if (nam_kv_drop(self->worker, name))
 		litmus_fail("drop: %s", nam_worker_diag(self->worker));
 	for (unsigned i = 0; i < 100 && atomic_load(&server->stores.dropped_count); i++)
 		nam_sleep_ns(LITMUS_POLL_NS);
@@ -84,10 +84,13 @@ drop_and_make(struct actor *self)
 	litmus.flags[ONE] = true;
 	litmus_await(TWO);
 	litmus_await(THREE);
-	drop_first(self);
+	drop(self, FIRST);
 	litmus.flags[FOUR] = true;
 	litmus_await(FIVE);
 	litmus_await(INSERTED);
+	/* The third one has its buckets where the first one had them. */
+	litmus_kv_make(self->worker, SECOND, NAM_KV_STORE, DROPPED_CHUNKS);
+	drop(self, SECOND);
 	litmus_kv_make(self->worker, SECOND, NAM_KV_STORE, DROPPED_CHUNKS);
 	kv = litmus_kv_open(self->worker, SECOND);
 	fill(self, kv, SECOND_VALUE);
@@ -299,7 +302,7 @@ drop_and_reuse(struct actor *self)
 	nam_kv_close(kv);
 	litmus.flags[FOUR] = true;
 	litmus_await(ONE);
-	drop_first(self);
+	drop(self, FIRST);
 	reuse_chunk(self);
 	litmus.flags[TWO] = true;
 	litmus_await(THREE);

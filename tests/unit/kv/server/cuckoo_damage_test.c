@@ -221,7 +221,7 @@ put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS(void **st
 	assert_int_equal(p.cells.free_count, 0);
 	for (uint32_t i = 0; i < 100; i++)
 		assert_int_equal(put((uint32_t)nam_mix64(i), i), 0);
-	for (uint32_t i = STASH_SLOTS; owned < 100; i++) {
+	for (uint32_t i = NAM__CUCKOO_STASH_SLOTS; owned < 100; i++) {
 		const struct nam__cuckoo_slot *slot = nam__cuckoo_slot_at(&p, i);
 
 		if (!slot->lengths || nam__cuckoo_cells(slot))

@@ -18,7 +18,6 @@
 
 #define CHUNKS_MAX 64u
 #define BUCKETS_MAX (CHUNKS_MAX * NAM__CUCKOO_BUCKETS_PER_CHUNK)
-#define STASH_SLOTS (NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS)
 
 static struct nam__kv_partition p;
 static uint8_t *chunks[CHUNKS_MAX];

@@ -71,10 +71,14 @@ moved_since(uint32_t *hashes, uint32_t *places, uint32_t count)
 static void
 predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
 {
+	static const uint8_t pin[3000];
 	uint32_t b[2], number = 0;
 
 	(void)state;
 	begin(2);
+	/* Its cells take the chunk into which the tables could grow. */
+	assert_int_equal(nam__kv_partition_put(&p, hash_of_buckets(30, 30), "pin", 3, pin,
+		sizeof(pin)), 0);
 #define CASE_OF(first, second)                                                                      \
 	(nam__cuckoo_buckets_of(&p.cuckoo.shape, hash_of_buckets(first, second), b),                \
 		nam__cuckoo_predict(&p, b))
@@ -100,7 +104,7 @@ predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
 	assert_int_equal(counts().stashed, 1);
 	assert_int_equal(get(hash_of_buckets(0, 0), 1000), 0);
 	assert_int_equal(take_out(hash_of_buckets(0, 0), 0), 0);
-	for (uint32_t i = 0; i < STASH_SLOTS && counts().stashed; i++) {
+	for (uint32_t i = 0; i < NAM__CUCKOO_STASH_SLOTS && counts().stashed; i++) {
 		assert_int_equal(put(hash_of_buckets(3, 3), 2000), 0);
 		assert_int_equal(take_out(hash_of_buckets(3, 3), 2000), 0);
 	}
@@ -112,12 +116,13 @@ predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
 
 /* With so few buckets in play, refusals come long before the table counts as full. */
 #define AMONG 20u
+#define PAIRS_MAX (2 * AMONG * NAM__CUCKOO_SLOTS + NAM__CUCKOO_STASH_SLOTS)
 #define ROUNDS 60000u
 
 static void
 put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED(void **state)
 {
-	static uint32_t hashes[8 * AMONG + STASH_SLOTS], places[8 * AMONG + STASH_SLOTS];
+	static uint32_t hashes[PAIRS_MAX], places[PAIRS_MAX];
 	struct nam_rng rng = nam_rng_seed(5);
 	uint32_t count = 0, refused = 0, kicked = 0, most = 0;
 
@@ -222,7 +227,7 @@ put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS(void **state)
 	begin_grown(3);
 	memset(table, 0, sizeof(table));
 	/* More pairs than slots: some insert must loop. */
-	for (uint32_t i = 0; i < vertices * NAM__CUCKOO_SLOTS + STASH_SLOTS + 100; i++) {
+	for (uint32_t i = 0; i < PAIRS_MAX + 100; i++) {
 		uint32_t hash = hash_among(&hashes, AMONG);
 
 		predicted += put(hash, i) != 0;

@@ -217,8 +217,8 @@ put__no_room_in_a_store__FULL_AND_NOTHING_LOST(void **state)
 		assert_int_equal(number, i);
 		assert_int_equal(bytes, 32);
 	}
-	/* Room that was given back is room, in whatever pieces. */
-	for (uint32_t i = 0; i < n; i += 17) {
+	/* Room that was given back is room, in whatever pieces; of cuckoo, if it is a chunk. */
+	for (uint32_t i = 0; i < n; i += engine == NAM_KV_CHAINED ? 17 : 3) {
 		memcpy(key, &i, sizeof(i));
 		assert_int_equal(nam__kv_partition_delete(&f.p, (uint32_t)nam_mix64(i), key, 16),
 			0);
