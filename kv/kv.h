@@ -129,7 +129,7 @@ NAM_FIBER_FN int nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void 
  *		round trip of 2 READs, 512 bytes in, if key and value have 48 bytes together at
  *		most.  This takes no work of the memory server's processor.  That RPC follows if
  *		they have more, if the key is not there, or if it has just moved.  1 RPC more for
- *		the first GET of each partition, and after growth.
+ *		the first GET of each partition, and after its tables have grown or shrunk.
  *		A long value takes that RPC, without the value, then 1 RPC more and 1 doorbell of
  *		READs, 1 for each block.  This is 56 bytes and the key out, 40 and the value in.  If
  *		it is in several blocks, it takes another RPC: 48 bytes, 8 for each block, and the

@@ -4,8 +4,8 @@
  *
  * A reader trusts a pair whose checksum fits its key, value and store.  A slot has that checksum
  * only while the key has that value (K8).  It trusts nothing else.  A pair that is not found may be
- * in the stash or on its way between the buckets, or the tables may have grown.  Then the reader
- * asks the memory server.
+ * in the stash or on its way between the buckets, or the tables may have grown or shrunk.  Then the
+ * reader asks the memory server.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -116,10 +116,10 @@ layout_ask(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_pl
 		!shape_valid(reply))
 		return -NAM_E_FABRIC_PROTOCOL;
 	*ret_count = (bytes - (uint32_t)sizeof(*reply)) / (uint32_t)sizeof(uint64_t);
-	return *ret_count <= reply->chunks - first ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	return 0;
 }
 
-/* The layout may grow meanwhile: the first reply says which part of it this one is. */
+/* The tables may grow or shrink meanwhile: the first reply says which size this layout has. */
 NAM_FIBER_FN static int
 layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_place *place,
 	struct nam__kv_layout **ret_layout)
@@ -253,6 +253,13 @@ is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i, 
 	return kv->options.mode == NAM_KV_CACHE && (ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
+/* Where the tables have shrunk, any bytes of a pair may be. */
+static bool
+may_be_spilled(const struct nam__cuckoo_bucket *bucket)
+{
+	return bucket->vertex.tag == NAM__CUCKOO_TAG && bucket->vertex.spilled;
+}
+
 /* K12: a miss is for the memory server to say. */
 static enum nam__kv_read_result
 result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
@@ -274,8 +281,9 @@ result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 		item->rc = -NAM_E_NOTFOUND;
 		return NAM__KV_READ_FOUND;
 	}
-	return found == LOOK_ABSENT && !buckets[0].vertex.spilled ? NAM__KV_READ_ASK_AND_FORGET :
-								    NAM__KV_READ_ASK;
+	if (found == LOOK_ABSENT && !may_be_spilled(&buckets[0]))
+		return NAM__KV_READ_ASK_AND_FORGET;
+	return NAM__KV_READ_ASK;
 }
 
 int

@@ -41,12 +41,14 @@ struct nam__cuckoo_slot {
 	uint32_t lengths;
 };
 
+#define NAM__CUCKOO_TAG 0xb0c4u
+
 struct nam__cuckoo_vertex {
 	uint32_t up;			/* towards the root of the subgraph (union-find) */
 	uint32_t from, next;		/* of a search: position that leads here; the queue */
 	uint8_t mark;
 	uint8_t spilled;		/* pairs of the stash whose bucket of table 0 is this */
-	uint16_t reserved;
+	uint16_t tag;			/* NAM__CUCKOO_TAG: of a bucket, not of a cell */
 };
 
 struct nam__cuckoo_bucket {

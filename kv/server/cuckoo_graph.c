@@ -53,6 +53,7 @@ nam__cuckoo_vertex_init(struct nam__cuckoo_vertex *vertex)
 {
 	*vertex = (struct nam__cuckoo_vertex){
 		.up = NAM__CUCKOO_ROOT | NAM__CUCKOO_LONE | NAM__CUCKOO_SLOTS,
+		.tag = NAM__CUCKOO_TAG,
 	};
 }
 

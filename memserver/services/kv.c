@@ -64,19 +64,21 @@ nam__service_kv_layout(struct nam__exchange *exchange)
 	struct nam__kv_partition *partition;
 	struct nam__cuckoo_shape shape;
 	uint64_t first;
-	uint32_t count;
+	uint32_t end, count;
 
 	if (!store->onesided || request->partition >= store->partitions_count)
 		return -NAM_E_FABRIC_PROTOCOL;
 	partition = &store->partitions[request->partition];
 	reply->chunks = nam__kv_partition_shape(partition, &shape);
-	if (request->first >= reply->chunks)
+	/* Since its first reply the tables may have shrunk. */
+	end = request->first < reply->chunks ? reply->chunks : partition->chunks_count;
+	if (request->first >= end)
 		return -NAM_E_FABRIC_PROTOCOL;
 	reply->base = shape.base;
 	reply->level = shape.level;
 	reply->split = shape.split;
 	first = (uint64_t)(partition->chunks - store->chunks) + request->first;
-	count = reply->chunks - request->first < most ? reply->chunks - request->first : most;
+	count = end - request->first < most ? end - request->first : most;
 	memcpy(reply->addresses, store->blocks + first, count * sizeof(uint64_t));
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(uint64_t));
 	return 0;

@@ -37,11 +37,17 @@ struct kv_stage {
 };
 
 static int
-do_get_small(struct kv_stage *s)
+do_get_from(struct kv_stage *s, struct nam_kv *kv)
 {
 	uint32_t bytes;
 
-	return nam_kv_get(s->worker, s->kv, s->key, KEY_BYTES, s->value, 32, &bytes);
+	return nam_kv_get(s->worker, kv, s->key, KEY_BYTES, s->value, 32, &bytes);
+}
+
+static int
+do_get_small(struct kv_stage *s)
+{
+	return do_get_from(s, s->kv);
 }
 
 static int
@@ -329,6 +335,82 @@ cost_of_cache(struct kv_stage *s)
 	cost_expect(s->stage, "drop", nam_kv_drop(s->worker, "kv"), 0);
 }
 
+#define SHRUNK_KEYS 1600u	/* the tables of both partitions have two chunks */
+#define SHRUNK_KEPT 40u
+
+static void
+shrunk_key(struct kv_stage *s, uint32_t number)
+{
+	memset(s->key, 0, KEY_BYTES);
+	memcpy(s->key, &number, sizeof(number));
+}
+
+/* The last chunk of either partition becomes cells, of pairs without a byte that is 0. */
+static void
+shrink(struct kv_stage *s)
+{
+	memset(s->value, 0x11, sizeof(s->value));
+	for (uint32_t i = SHRUNK_KEPT; i < SHRUNK_KEYS; i++) {
+		shrunk_key(s, i);
+		cost_expect(s->stage, "delete", nam_kv_delete(s->worker, s->kv, s->key, KEY_BYTES),
+			0);
+	}
+	/* Two find room on each memory server. */
+	for (uint32_t i = SHRUNK_KEPT; i < SHRUNK_KEPT + 20; i++) {
+		shrunk_key(s, i);
+		(void)!nam_kv_put(s->worker, s->kv, s->key, KEY_BYTES, s->value, 14000);
+	}
+}
+
+/*
+ * Clients know larger tables than there are.  Each key is the first that its client misses: then
+ * the client asks, and then for the layout.
+ */
+static void
+cost_of_shrunk(struct kv_stage *s)
+{
+	const struct nam_op_counters *live = nam_worker_counters(s->worker, NAM_OP_LOOKUP);
+	struct nam_kv_options options;
+	struct nam_kv *kvs[SHRUNK_KEPT];
+	unsigned asked = 0;
+
+	nam_kv_options_init(&options);
+	options.engine = NAM_KV_CUCKOO;
+	options.mode = NAM_KV_STORE;
+	options.onesided = true;
+	options.partitions = 1;
+	options.memory_bytes = SERVERS * NAM_KV_PARTITION_BYTES_MIN;
+	cost_expect(s->stage, "create", nam_kv_create(s->worker, "kv", &options), 0);
+	cost_expect(s->stage, "open", nam_kv_open(s->worker, "kv", &s->kv), 0);
+	for (uint32_t i = 0; i < SHRUNK_KEYS; i++) {
+		shrunk_key(s, i);
+		cost_expect(s->stage, "put", do_put(s), 0);
+	}
+	for (uint32_t i = 0; i < SHRUNK_KEPT; i++) {
+		shrunk_key(s, i);
+		cost_expect(s->stage, "open", nam_kv_open(s->worker, "kv", &kvs[i]), 0);
+		cost_expect(s->stage, "get", do_get_from(s, kvs[i]), 0);
+	}
+	shrink(s);
+	for (uint32_t i = 0; i < SHRUNK_KEPT; i++) {
+		uint64_t before = live->bytes_in;
+
+		shrunk_key(s, i);
+		cost_expect(s->stage, "get", do_get_from(s, kvs[i]), 0);
+		asked += live->bytes_in - before != READS_BYTES;
+		cost_expect(s->stage, "get", do_get_from(s, kvs[i]), 0);
+		before = live->bytes_in;
+		cost_expect(s->stage, "get", do_get_from(s, kvs[i]), 0);
+		if (live->bytes_in - before != READS_BYTES)
+			cost_fail(s->stage, "a client has not learned the tables' size");
+		nam_kv_close(kvs[i]);
+	}
+	if (asked < SHRUNK_KEPT / 8)
+		cost_fail(s->stage, "%u keys have another bucket than before", asked);
+	nam_kv_close(s->kv);
+	cost_expect(s->stage, "drop", nam_kv_drop(s->worker, "kv"), 0);
+}
+
 static void
 play_by(struct cost_stage *stage, enum nam_transport transport)
 {
@@ -351,6 +433,8 @@ play_by(struct cost_stage *stage, enum nam_transport transport)
 	play(&s, NAM_KV_CUCKOO, false);
 	play(&s, NAM_KV_CUCKOO, true);
 	cost_of_cache(&s);
+	if (transport == NAM_TRANSPORT_SRQ)
+		cost_of_shrunk(&s);
 	nam_worker_close(s.worker);
 	nam_client_close(client);
 }

@@ -19,9 +19,12 @@
 #define OPERATIONS 60u
 #define HOT 3u
 #define COLD_MAX 80u
-#define GROWN_SLOTS 1600u		/* of 592 at the beginning */
+#define GROWN_SLOTS 1600u		/* of 312 at the beginning */
 #define WORDS_MAX 40u
 #define PINNING_BYTES 3000u
+#define BALLAST_BYTES 80000u		/* three chunks of cells */
+#define BALLAST_ROUNDS 3u
+#define APART_NS 40000u			/* at most, between operations beside it */
 #define LONG_NS 20000u			/* of a READ: several requests are carried out */
 
 /* The store of a scene, and its clients. */
@@ -35,6 +38,9 @@ struct plan {
 	bool dies;			/* C */
 	bool alike;			/* all values have the same length */
 };
+
+/* Of four chunks the tables begin with one. */
+static const struct plan shrunk_plan = { NAM_KV_STORE, 4, 8, COLD_MAX, false, false, false };
 
 static const struct plan *plan;
 static struct sim_history history;
@@ -261,6 +267,8 @@ session_main(void *arg)
 
 		if (plan->dies && self->actor->who == C && i == OPERATIONS / 2)
 			nam_sim_process_kill(self->actor->process);
+		if (plan == &shrunk_plan)
+			nam_sleep_ns(nam_sim_random() % APART_NS);
 		if (nam_sim_random() % 2)
 			do_hot(self, who * OPERATIONS + i + 1);
 		else
@@ -331,6 +339,81 @@ in_grown(struct actor *self)
 	crowd_of(self, &grown);
 }
 
+/* ---- tables that shrink ---------------------------------------------------------------------- */
+
+static struct {
+	uint32_t shrunk, grown;
+} tables;
+
+/* Tables grow for the cold keys, and half of these go. */
+static void
+grow(const struct session *self)
+{
+	for (uint32_t i = 0; i < plan->cold && !litmus.failed; i++) {
+		int rc = put(self, numbers[HOT + i], 1 + i);
+
+		if (unexpected(rc))
+			litmus_fail("a cold key: %s", nam_err_name(rc));
+	}
+	for (uint32_t i = 0; i < plan->cold && !litmus.failed; i += 2) {
+		uint64_t number = numbers[HOT + i];
+		int rc = nam_kv_delete(self->worker, self->kv, &number, sizeof(number));
+
+		if (unexpected(rc))
+			litmus_fail("a cold key: %s", nam_err_name(rc));
+	}
+}
+
+/* A long pair comes, for which the tables give a chunk, and goes, so they can take it again. */
+static void
+ballast(struct session *self)
+{
+	const uint32_t *chunks = &litmus_kv_store(self->kv)->partitions[0].cuckoo.chunks;
+	static uint8_t bytes[BALLAST_BYTES];
+
+	/* No byte of it says that nothing is here. */
+	memset(bytes, 0x11, sizeof(bytes));
+	for (uint32_t i = 0; i < BALLAST_ROUNDS && !litmus.failed; i++) {
+		uint32_t least = *chunks, most;
+		int rc;
+
+		grow(self);
+		most = *chunks;
+		rc = nam_kv_put(self->worker, self->kv, "ballast", 7, bytes, sizeof(bytes));
+		tables.grown += most > least;
+		tables.shrunk += *chunks < most;
+		nam_sleep_ns(nam_sim_random() % APART_NS);
+		if (!rc)
+			rc = nam_kv_delete(self->worker, self->kv, "ballast", 7);
+		if (unexpected(rc))
+			litmus_fail("the ballast: %s", nam_err_name(rc));
+	}
+}
+
+static void
+session_of_shrunk(void *arg)
+{
+	struct session *self = arg;
+
+	if (self->actor->who == A && !self->number)
+		ballast(self);
+	else
+		session_main(arg);
+}
+
+static void
+in_shrunk(struct actor *self)
+{
+	if (self->who == A) {
+		plan = &shrunk_plan;
+		memset(&tables, 0, sizeof(tables));
+		sim_history_free(&history);	/* of a run that failed */
+	}
+	crowd(self, self->who == B ? NAM_TRANSPORT_FETCH : NAM_TRANSPORT_SRQ, session_of_shrunk);
+}
+
+/* ---- what has happened ----------------------------------------------------------------------- */
+
 /* Each pair is where READs find it, or a request does; and what happened is what should. */
 static void
 end_crowd(struct actor *self)
@@ -342,7 +425,10 @@ end_crowd(struct actor *self)
 
 	for (uint32_t i = 1; i < NAM_KV_KICKED; i++)
 		kicked += stat.kicked[i];
-	if (!kicked || (!plan->pinned && stat.slots < GROWN_SLOTS))
+	if (plan == &shrunk_plan && (!tables.shrunk || !tables.grown))
+		litmus_fail("tables have grown %u times and shrunk %u times", tables.grown,
+			tables.shrunk);
+	if (!kicked || (!plan->pinned && plan != &shrunk_plan && stat.slots < GROWN_SLOTS))
 		litmus_fail("%llu inserts after kick-outs, %llu slots", (unsigned long long)kicked,
 			(unsigned long long)stat.slots);
 	sim_linearizable_options_init(&options);
@@ -493,6 +579,9 @@ const struct litmus_case litmus_cuckoo_cases[] = {
 		LITMUS_COARSE_HASH },
 	{ { "kv_grown", 0, { end_crowd, in_grown, in_grown, in_grown }, STRETCHED },
 		"the same beside growth, with old layouts, and a client dies", 1,
+		LITMUS_COARSE_HASH },
+	{ { "kv_shrunk", 0, { end_crowd, in_shrunk, in_shrunk, in_shrunk }, STRETCHED },
+		"the same beside tables that shrink and grow, with layouts of other sizes", 1,
 		LITMUS_COARSE_HASH },
 	{ { "kv_gone", 0, { end_gone, in_gone, in_gone, in_gone }, { { 0 } } },
 		"a pair goes and another one comes to its slot, between two parts of a READ", 1,

@@ -6,6 +6,7 @@
 #include "common/rpc/kv_rpc.h"
 #include "kv/kv.h"
 #include "kv/server/place.h"
+#include "memserver/stores.h"
 
 #define STORE 4711u
 
@@ -400,6 +401,42 @@ many__a_value_longer_than_a_message__SAID_OF_IT_ALONE(void **state)
 	assert_int_equal(drop(f), 0);
 }
 
+/* The last replies of a layout come after the tables have shrunk. */
+static void
+layout__from_a_chunk_on__ADDRESSES_OF_TABLES_OR_OF_ALL_BEHIND_THEM(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_kv_layout_reply *reply = reply_body(f);
+	struct nam_rpc_kv_create_request request = creation();
+	struct nam_rpc_kv_layout_request asked = { .store = STORE };
+	struct nam__store *store;
+	uint64_t first;
+
+	request.engine = NAM_KV_CUCKOO;
+	request.partitions = 1;
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
+	store = (struct nam__store *)nam__objects_find(&f->server->stores, STORE);
+	store->onesided = true;
+	assert_int_equal(call(f, NAM_RPC_KV_LAYOUT, &asked, sizeof(asked)), 0);
+	assert_int_equal(reply->chunks, 1);
+	assert_int_equal(f->reply_bytes, sizeof(*reply) + sizeof(uint64_t));
+	first = reply->addresses[0];
+	asked.first = 1;
+	assert_int_equal(call(f, NAM_RPC_KV_LAYOUT, &asked, sizeof(asked)), 0);
+	assert_int_equal(reply->chunks, 1);
+	assert_int_equal(f->reply_bytes, sizeof(*reply) + 5 * sizeof(uint64_t));
+	assert_true(reply->addresses[0] && reply->addresses[0] != first);
+	asked.first = 6;
+	assert_int_equal(call(f, NAM_RPC_KV_LAYOUT, &asked, sizeof(asked)),
+		-NAM_E_FABRIC_PROTOCOL);
+	asked.partition = 1;
+	asked.first = 0;
+	assert_int_equal(call(f, NAM_RPC_KV_LAYOUT, &asked, sizeof(asked)),
+		-NAM_E_FABRIC_PROTOCOL);
+	store->onesided = false;
+	assert_int_equal(drop(f), 0);
+}
+
 int
 main(void)
 {
@@ -426,6 +463,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			many__a_value_longer_than_a_message__SAID_OF_IT_ALONE, fixture_setup,
 			fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			layout__from_a_chunk_on__ADDRESSES_OF_TABLES_OR_OF_ALL_BEHIND_THEM,
+			fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
