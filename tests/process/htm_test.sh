@@ -8,10 +8,11 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 unset NAM_CLUSTER NAM_TRANSPORT
 
-# kind_with WHEN: starts a memory server; $kind is what it uses, and $commits how many transactions
-# of a few changes have committed.
+# kind_with WHEN THREADS: starts a memory server; $kind is what it uses, and $commits how many
+# transactions of a few changes have committed.
 kind_with() {
-	nam_servers_start 1 --memory 16M --region 4M --pages 4k --htm "$1" || exit 1
+	nam_servers_start 1 --memory 16M --region 4M --pages 4k --htm "$1" --rpc-threads "$2" ||
+		exit 1
 	kind=$(sed -n 's/.* event=htm kind=//p' "$tmp/server0.log")
 	export NAM_CLUSTER=$cluster
 	expect 0 namctl kv create shop --memory 1M --partitions 1 --engine cuckoo
@@ -28,10 +29,12 @@ kind_with() {
 	unset NAM_CLUSTER
 }
 
-kind_with off
+kind_with off 2
 [ "$kind" = none ] || fail "--htm off: $kind"
 [ "$commits" -eq 0 ] || fail "--htm off: $commits transactions"
-kind_with auto
+kind_with auto 1
+[ "$kind" = none ] || fail "--htm auto, and one handler thread: $kind"
+kind_with auto 2
 available=$kind
 case $available in
 rtm) [ "$commits" -gt 0 ] || fail "RTM works, and no transaction has committed" ;;
@@ -43,7 +46,7 @@ if [ "$available" = none ]; then
 	says "this processor has neither RTM nor HLE"
 	says "choose auto or off"
 else
-	kind_with on
+	kind_with on 1
 	[ "$kind" = "$available" ] || fail "--htm on: $kind, and auto: $available"
 fi
 expect 2 nam-memserver --insecure --listen "$(nam_server_address 1)" --memory 16M --htm maybe

@@ -40,7 +40,8 @@ struct plan {
 };
 
 /* Of four chunks the tables begin with one. */
-static const struct plan shrunk_plan = { NAM_KV_STORE, 4, 8, COLD_MAX, false, false, false };
+static const struct plan shrunk_plan = { .mode = NAM_KV_STORE, .chunks = 4, .near = 8,
+	.cold = COLD_MAX };
 
 static const struct plan *plan;
 static struct sim_history history;
