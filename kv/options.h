@@ -39,9 +39,9 @@ struct nam_kv_options {
 	/*
 	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
 	 * 48 bytes of key and value and 64 for each 52 more.  Cuckoo: 56, the first 44 if it is
-	 * longer than 48.  Chained takes a seventeenth of the whole for buckets; cuckoo leaves a
-	 * fortieth of its slots free.  Each partition gives up at least 32 KiB.  A pair must fit
-	 * into a partition.
+	 * longer than 48.  Chained takes a seventeenth of the whole for buckets, and at least 32
+	 * KiB of each partition; cuckoo leaves a fortieth of its slots free.  A pair must fit into
+	 * a partition.
 	 */
 	uint64_t memory_bytes;
 	uint32_t partitions;		/* of each memory server; 0: up to 16, as memory allows */

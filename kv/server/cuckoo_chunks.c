@@ -10,8 +10,8 @@
 
 /* Buckets of each table that a step of growth divides: about a chunk. */
 #define SPLITS_PER_STEP 64u
-/* Cells that an eviction from the tables looks at. */
-#define SWEEP_MAX 64u
+/* Cells at which an eviction from the tables looks, and the other way round. */
+#define SWEEP_MAX 256u
 
 /* ---- a chunk of cells goes ----------------------------------------------------------------- */
 
@@ -321,14 +321,20 @@ evict_for_cells(struct nam__kv_partition *p, uint32_t *looks)
 	return false;
 }
 
-/* Both hands go round in the time in which the pairs of one side are replaced once. */
+/*
+ * Both hands go round in the time in which the pairs of one side are replaced once.
+ *
+ * @rest	what is left to do, times `of`: at most a round
+ */
 static uint32_t
 sweep_looks(uint64_t *rest, uint32_t gone, uint32_t of, uint32_t others)
 {
-	uint64_t sum = *rest + (uint64_t)gone * others;
+	uint64_t round = (uint64_t)of * others, sum = *rest + (uint64_t)gone * others;
+	uint64_t looks = sum / of < SWEEP_MAX ? sum / of : SWEEP_MAX;
 
-	*rest = sum % of;
-	return (uint32_t)(sum / of);
+	sum -= looks * of;
+	*rest = sum < round ? sum : round;
+	return (uint32_t)looks;
 }
 
 void
@@ -337,7 +343,7 @@ nam__cuckoo_sweep_cells(struct nam__kv_partition *p)
 	uint32_t looks = sweep_looks(&p->cuckoo.cell_rest, 1, nam__cuckoo_slots(p),
 		p->cells.carved);
 
-	for (uint32_t i = 0; i < looks && i < SWEEP_MAX && p->cells.carved; i++) {
+	for (uint32_t i = 0; i < looks && p->cells.carved; i++) {
 		uint32_t none = 0, position = position_of(p, cell_hand_next(p), &none);
 
 		if (position != NAM__CUCKOO_NONE && !nam__cuckoo_spared(p, position))

@@ -20,7 +20,7 @@
 #include "common/rpc/kv_rpc.h"
 #include "htm.h"
 
-#define NAM__KV_CHUNKS_MIN 2u		/* of a partition: one for buckets, one for cells */
+#define NAM__KV_CHUNKS_MIN 2u		/* of a partition */
 #define NAM__KV_CHUNKS_MAX (1u << 21)	/* numbers of slots and cells fit into their words */
 
 struct nam__kv_engine;
