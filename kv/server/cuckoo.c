@@ -267,7 +267,7 @@ shape_ok(const struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 	buckets = NAM__CUCKOO_STASH_BUCKETS + 2 * (size + from->split);
 	return from->base == p->cuckoo.shape.base && from->level < 32 && size <= UINT32_MAX / 8 &&
 		from->split < size && from->chunks <= p->chunks_count &&
-		buckets <= (uint64_t)from->chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK &&
+		(buckets - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1 == from->chunks &&
 		from->cells % NAM__KV_CELLS_PER_CHUNK == 0 &&
 		from->cells / NAM__KV_CELLS_PER_CHUNK <= p->chunks_count - from->chunks;
 }
@@ -371,15 +371,19 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	uint32_t evictions = need;
 
 	for (;;) {
-		uint32_t have = 0;
+		struct nam__cuckoo_slot slot = { 0 };
+		uint32_t have, used = nam__kv_cells_used(&p->cells);
 		int rc;
 
 		at = find(p, hash, key, key_bytes);
 		if (p->cells.free_count >= need)
 			break;
 		if (at != NAM__CUCKOO_NONE)
-			have = nam__cuckoo_cells(nam__cuckoo_slot_at(p, at));
-		/* A pair that is refused takes no chunks from the tables. */
+			slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
+		have = nam__cuckoo_cells(&slot);
+		/* K9 */
+		have = have < used ? have : used;
+		/* A pair that cannot fit takes no chunks from the tables. */
 		if (need > nam__cuckoo_cells_most(p) + (p->evicts ? 0 : have))
 			return -NAM_E_REMOTE_FULL;
 		if (p->cells.free_count + have >= need && !nam__cuckoo_chunks_free(p))

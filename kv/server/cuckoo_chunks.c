@@ -10,8 +10,9 @@
 
 /* Buckets of each table that a step of growth divides: about a chunk. */
 #define SPLITS_PER_STEP 64u
-/* Cells at which an eviction from the tables looks, and the other way round. */
-#define SWEEP_MAX 256u
+/* Cells at which an eviction from the tables looks; slots, for each cell that became free. */
+#define SWEEP_CELLS 64u
+#define SWEEP_SLOTS 8u
 
 /* ---- a chunk of cells goes ----------------------------------------------------------------- */
 
@@ -327,10 +328,10 @@ evict_for_cells(struct nam__kv_partition *p, uint32_t *looks)
  * @rest	what is left to do, times `of`: at most a round
  */
 static uint32_t
-sweep_looks(uint64_t *rest, uint32_t gone, uint32_t of, uint32_t others)
+sweep_looks(uint64_t *rest, uint32_t gone, uint32_t of, uint32_t others, uint32_t most)
 {
 	uint64_t round = (uint64_t)of * others, sum = *rest + (uint64_t)gone * others;
-	uint64_t looks = sum / of < SWEEP_MAX ? sum / of : SWEEP_MAX;
+	uint64_t looks = sum / of < most ? sum / of : most;
 
 	sum -= looks * of;
 	*rest = sum < round ? sum : round;
@@ -341,7 +342,7 @@ void
 nam__cuckoo_sweep_cells(struct nam__kv_partition *p)
 {
 	uint32_t looks = sweep_looks(&p->cuckoo.cell_rest, 1, nam__cuckoo_slots(p),
-		p->cells.carved);
+		p->cells.carved, SWEEP_CELLS);
 
 	for (uint32_t i = 0; i < looks && p->cells.carved; i++) {
 		uint32_t none = 0, position = position_of(p, cell_hand_next(p), &none);
@@ -351,18 +352,19 @@ nam__cuckoo_sweep_cells(struct nam__kv_partition *p)
 	}
 }
 
-/* Pairs without cells that were not read since the hand last passed go. */
+/* Pairs of the tables without cells that were not read since the hand last passed go. */
 static void
 sweep_slots(struct nam__kv_partition *p, uint32_t cells)
 {
 	uint32_t *hand = &p->cuckoo.slot_hand, looks = sweep_looks(&p->cuckoo.slot_rest, cells,
-		p->cells.count, nam__cuckoo_slots(p));
+		p->cells.count, nam__cuckoo_slots(p), cells * SWEEP_SLOTS);
 
 	for (uint32_t i = 0; i < looks; i++) {
 		struct nam__cuckoo_slot slot;
 
-		*hand = *hand + 1 < nam__cuckoo_end(p) * NAM__CUCKOO_SLOTS ? *hand + 1 :
-			NAM__CUCKOO_STASH_SLOTS;
+		++*hand;
+		if (nam__cuckoo_in_stash(*hand) || *hand >= nam__cuckoo_end(p) * NAM__CUCKOO_SLOTS)
+			*hand = NAM__CUCKOO_STASH_SLOTS;
 		slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, *hand));
 		if (slot.lengths && !nam__cuckoo_cells(&slot) && !nam__cuckoo_spared(p, *hand))
 			nam__cuckoo_evict(p, *hand);

@@ -17,7 +17,8 @@ static void
 stash_leave(struct nam__kv_partition *p, uint32_t hash)
 {
 	nam__cuckoo_spill(p, hash, -1);
-	p->cuckoo.stash_count--;
+	/* K9: another slot of the stash may have been damaged. */
+	p->cuckoo.stash_count -= p->cuckoo.stash_count > 0;
 }
 
 void
