@@ -3,8 +3,8 @@
  * kv.h -- key-value stores on the memory servers: any bytes under any bytes, found by name.
  *
  * A store has a fixed amount of memory, divided evenly over the memory servers and there over
- * partitions.  Memory servers read and change it themselves, one request at a time in each
- * partition (Su et al., "RFP", section 4; see kv/README.md).  If a pair finds no room,
+ * partitions.  Memory servers read and change it themselves, as if one request at a time were
+ * in each partition (Su et al., "RFP", section 4; see kv/README.md).  If a pair finds no room,
  *
  *	a cache		evicts pairs that have not been read lately
  *	a store		refuses the pair
