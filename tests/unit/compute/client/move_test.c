@@ -29,6 +29,32 @@ static struct local_cluster *cluster;
 static struct nam_client_options options;
 static struct nam_client *mover;	/* asks the lead */
 
+static void
+on_lead(void *arg, const struct nam_server_status *status, const char *text)
+{
+	(void)text;
+	if (!status->rc && status->id == 0)
+		*(uint32_t *)arg = status->clients;
+}
+
+/* The lead knows that all clients have left. */
+static int
+leave_await(void)
+{
+	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	struct nam_diag diag;
+	uint32_t clients;
+
+	for (;;) {
+		clients = UINT32_MAX;
+		if (nam_cluster_status(&options, on_lead, &clients, &diag))
+			return -1;
+		if (!clients || nam_now_ns() >= deadline)
+			return clients ? -1 : 0;
+		nam_sleep_ns(10 * PAUSE_NS);
+	}
+}
+
 static int
 setup(void **state)
 {
@@ -40,6 +66,8 @@ setup(void **state)
 	nam_client_close(test_connect(local_cluster_list(cluster), "first", 0));
 	nam_client_options_init(&options);
 	options.cluster = local_cluster_address(cluster, 0);
+	if (leave_await())
+		return -1;
 	if (nam__prober_open(&options, options.cluster, 0, false, &mover, &diag))
 		test_die("%s", diag.text);
 	return 0;
