@@ -5,7 +5,8 @@
  * The paper's buckets have one slot, so a subgraph with a free slot has room for any insert.  With
  * four slots a part of a subgraph can be closed.  All its slots are then occupied, and both buckets
  * of each of its pairs lie in it.  A search that finds no free slot has seen a closed set.  Its
- * buckets keep the number of a generation, until a pair of the set goes or the tables change their size.
+ * buckets keep the number of a generation, until a pair of the set goes, or the tables change their
+ * size.
  */
 #include "cuckoo.h"
 
