@@ -372,7 +372,7 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 
 	for (;;) {
 		struct nam__cuckoo_slot slot = { 0 };
-		uint32_t have, used = nam__kv_cells_used(&p->cells);
+		uint32_t have, used;
 		int rc;
 
 		at = find(p, hash, key, key_bytes);
@@ -380,8 +380,9 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 			break;
 		if (at != NAM__CUCKOO_NONE)
 			slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
+		/* K9: at most as many as there are. */
 		have = nam__cuckoo_cells(&slot);
-		/* K9 */
+		used = nam__kv_cells_used(&p->cells);
 		have = have < used ? have : used;
 		/* A pair that cannot fit takes no chunks from the tables. */
 		if (need > nam__cuckoo_cells_most(p) + (p->evicts ? 0 : have))

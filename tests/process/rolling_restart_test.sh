@@ -34,7 +34,6 @@ typed() {
 restart() {
 	id=$1
 	: >"$tmp/server$place.log"
-	# shellcheck disable=SC2046	# words of a command
 	exec_typed nam-memserver >"$tmp/server$place.log" 2>&1 </dev/null &
 	processes[$id.new]=$!
 	await grep -q "event=ready" "$tmp/server$place.log" ||
@@ -50,7 +49,7 @@ restart() {
 	place=$((place + 1))
 }
 
-# shellcheck disable=SC2046
+# shellcheck disable=SC2046	# words of a command
 exec_typed() {
 	exec $(typed "$1" | sed "s/\$options/$options/")
 }
