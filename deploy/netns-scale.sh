@@ -272,12 +272,19 @@ run_load() {
 	event end "2 clients end" end_clients 1 2
 }
 
+count_processes() {
+	(become namctl --json status) | grep -o '"pid":[^,]*' | sort -u | wc -l
+}
+
+one_process_is_left() {
+	[ "$(count_processes)" -eq 1 ]
+}
+
 # All memory is in the process of the lead, and the index that all shared is whole.
 check_end() {
-	local processes text
+	local text
 
-	processes=$( (become namctl --json status) | grep -o '"pid":[^,]*' | sort -u | wc -l)
-	[ "$processes" -eq 1 ] || failed - "memory is in $processes processes instead of 1"
+	await one_process_is_left || failed - "memory is in $(count_processes) processes instead of 1"
 	# A lock of the killed client stays until another client wants it.
 	text=$( (become namctl index verify shared) 2>&1) ||
 		[[ $text == *"the pairs are all right"* ]] ||
