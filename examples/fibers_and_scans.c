@@ -129,19 +129,10 @@ use(struct nam_worker *worker, struct nam_index *index)
 	return 0;
 }
 
-static int
-with_worker(struct nam_worker *worker, void *arg)
-{
-	struct nam_index_options options;
-
-	(void)arg;
-	nam_index_options_init(&options);
-	options.unique = false; /* many people have one age; each pair is there once */
-	return example_with_index(worker, "people_by_age", &options, 1 << 20, use);
-}
-
 int
 main(int argc, char **argv)
 {
-	return example_main(argc, argv, "", with_worker, NULL);
+	/* Not unique: many people have one age.  Each pair is there once. */
+	return example_index_main(argc, argv,
+		(struct example_index){ "people_by_age", .unique = false, use });
 }

@@ -95,18 +95,9 @@ use(struct nam_worker *worker, struct nam_index *index)
 	return 0;
 }
 
-static int
-with_worker(struct nam_worker *worker, void *arg)
-{
-	struct nam_index_options options;
-
-	(void)arg;
-	nam_index_options_init(&options);
-	return example_with_index(worker, "many", &options, 16 << 20, use);
-}
-
 int
 main(int argc, char **argv)
 {
-	return example_main(argc, argv, "", with_worker, NULL);
+	return example_index_main(argc, argv,
+		(struct example_index){ "many", .unique = true, use });
 }

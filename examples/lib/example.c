@@ -16,46 +16,30 @@ example_failed(const char *what, int rc, const char *diag)
 }
 
 int
-example_join(const char *cluster, struct nam_client **ret_client, struct nam_worker **ret_worker)
+example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg), void *arg)
 {
 	struct nam_client_options options;
 	struct nam_diag diag = { "" };
+	struct nam_client *client;
+	struct nam_worker *worker;
 	int rc;
 
-	*ret_client = NULL;
-	*ret_worker = NULL;
 	nam_client_options_init(&options);
 	options.cluster = cluster;
 	options.name = program_invocation_short_name;
-	rc = nam_client_connect(&options, ret_client, &diag);
-	if (rc)
-		return example_failed("connecting", rc, diag.text);
-	rc = nam_worker_open(*ret_client, ret_worker, &diag);
-	if (!rc)
-		return 0;
-	nam_client_close(*ret_client);
-	*ret_client = NULL;
-	return example_failed("opening a worker", rc, diag.text);
-}
-
-void
-example_leave(struct nam_client *client, struct nam_worker *worker)
-{
-	nam_worker_close(worker);
-	nam_client_close(client);
-}
-
-int
-example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg), void *arg)
-{
-	struct nam_client *client;
-	struct nam_worker *worker;
-	int rc = example_join(cluster, &client, &worker);
-
-	if (rc)
+	rc = nam_client_connect(&options, &client, &diag);
+	if (rc) {
+		example_failed("connecting", rc, diag.text);
 		return 1;
-	rc = use(worker, arg);
-	example_leave(client, worker);
+	}
+	rc = nam_worker_open(client, &worker, &diag);
+	if (rc) {
+		example_failed("opening a worker", rc, diag.text);
+	} else {
+		rc = use(worker, arg);
+		nam_worker_close(worker);
+	}
+	nam_client_close(client);
 	return rc ? 1 : 0;
 }
 
@@ -71,27 +55,36 @@ example_main(int argc, char **argv, const char *more,
 	return help ? 0 : 2;
 }
 
-int
-example_with_index(struct nam_worker *worker, const char *name,
-	const struct nam_index_options *options, size_t cache_bytes,
-	int (*use)(struct nam_worker *worker, struct nam_index *index))
+static int
+with_index(struct nam_worker *worker, void *arg)
 {
+	const struct example_index *wanted = arg;
+	struct nam_index_options options;
 	struct nam_index *index;
-	int rc = nam_index_create(worker, name, options), drop_rc;
+	int rc, drop_rc;
 
+	nam_index_options_init(&options);
+	options.unique = wanted->unique;
+	rc = nam_index_create(worker, wanted->name, &options);
 	if (rc)
 		return example_failed("creating the index", rc, nam_worker_diag(worker));
-	rc = nam_index_open(worker, name, cache_bytes, &index);
+	rc = nam_index_open(worker, wanted->name, 16 << 20, &index); /* 16 MiB for inner nodes */
 	if (rc) {
 		example_failed("opening the index", rc, nam_worker_diag(worker));
 	} else {
-		rc = use(worker, index);
+		rc = wanted->use(worker, index);
 		nam_index_close(index);
 	}
-	drop_rc = nam_index_drop(worker, name);
+	drop_rc = nam_index_drop(worker, wanted->name);
 	if (drop_rc)
 		example_failed("dropping the index", drop_rc, nam_worker_diag(worker));
 	return rc ? rc : drop_rc;
+}
+
+int
+example_index_main(int argc, char **argv, struct example_index index)
+{
+	return example_main(argc, argv, "", with_index, &index);
 }
 
 uint32_t

@@ -12,12 +12,7 @@
 /* Print what failed and why: @diag, or the text of the code if @diag is empty.  Return the code. */
 int example_failed(const char *what, int rc, const char *diag);
 
-/* Connect to the cluster and open a worker.  After a failure, which is printed, both are NULL. */
-int example_join(const char *cluster, struct nam_client **ret_client,
-	struct nam_worker **ret_worker);
-void example_leave(struct nam_client *client, struct nam_worker *worker);
-
-/* Join, call @use, leave.  Return the exit status of the program. */
+/* Connect, open a worker, call @use, leave.  Return the exit status of the program. */
 int example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg), void *arg);
 
 /*
@@ -27,10 +22,14 @@ int example_run(const char *cluster, int (*use)(struct nam_worker *worker, void 
 int example_main(int argc, char **argv, const char *more,
 	int (*use)(struct nam_worker *worker, void *arg), void *arg);
 
-/* Create an index, call @use with it, drop it.  The cache of inner nodes takes @cache_bytes. */
-int example_with_index(struct nam_worker *worker, const char *name,
-	const struct nam_index_options *options, size_t cache_bytes,
-	int (*use)(struct nam_worker *worker, struct nam_index *index));
+struct example_index {
+	const char *name;
+	bool unique;
+	int (*use)(struct nam_worker *worker, struct nam_index *index);
+};
+
+/* The same with an index of the program's own: it is created, and dropped at the end. */
+int example_index_main(int argc, char **argv, struct example_index index);
 
 /* The next random number below @end; *@state is any number before the first call. */
 uint32_t example_random(uint64_t *state, uint32_t end);
