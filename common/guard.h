@@ -45,13 +45,13 @@
 	X(SCAN_PASSED, "scan-passed", "leaves that a scan repeats after a stale hint")              \
 	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
-	X(ASIDE_ENDS, "aside-ends", "changes of nodes in the middle of a dead client's merge")       \
+	X(MERGE_ENDS, "merge-ends", "changes of nodes in the middle of a dead client's merge")      \
 	X(INTENT_FIRST, "intent-first", "halves of merges of which no client knows")                \
 	X(INTENT_WHOLE, "intent-whole", "the completion of merges by a part of an intent")          \
 	X(INTENT_DONE, "intent-done", "changes of nodes with which a merge is done")                \
 	X(ROOT_FOLLOWED, "root-followed", "indexes without a root, when a loader dies")             \
 	X(INTENT_ALONE, "intent-alone", "two clients that complete one merge")                      \
-	X(SWEEP_OWNER, "sweep-owner", "the loss of blocks that a living client has in stock")        \
+	X(SWEEP_OWNER, "sweep-owner", "the loss of blocks in a living client's block cache")        \
 	X(SWEEP_OWN, "sweep-own", "the loss of blocks of the dead that a client uses again")         \
 	X(SWEEP_WAIT, "sweep-wait", "the loss of blocks that an operation takes out")                \
 	X(SWEEP_FENCING, "sweep-fencing", "the loss of versions of a client that is not dead yet")   \
@@ -66,7 +66,7 @@
 	X(SWEEP_ENTRIES, "sweep-entries", "entries of versions that are no more")                    \
 	X(SWEEP_DROP, "sweep-drop", "the second return of blocks of a store that is dropped")        \
 	X(SWEEP_SLICE, "sweep-slice", "the loss of head nodes between two operations")               \
-	X(TELL_LOST, "tell-lost", "locks of a client that is cut off from their memory server")     \
+	X(REPORT_LOST, "report-lost", "locks of a client that is cut off from their memory server") \
 	X(SWEEP_CLOSE, "sweep-close", "writes to heads that a sweep has freed")                      \
 	X(SWEEP_CLOSE_WAIT, "sweep-close-wait", "versions of such heads that a writer retires")      \
 	X(SWEEP_CLOSE_INDEX, "sweep-close-index", "collectors of an index that a sweep has freed")   \

@@ -116,14 +116,14 @@ _Static_assert(offsetof(struct nam_superblock, view) == 88, "remote layout");
 /*
  * A lock word: 0 is free, otherwise its holder.
  *
- *	aside:1 | owner (client id):15 | incarnation:16 | sequence:32
+ *	merges:1 | owner (client id):15 | incarnation:16 | sequence:32
  *
- * `aside`: the holder changes more than this object under it: it merges nodes.
+ * `merges`: the holder changes more than this object under it: it merges nodes.
  *
  * CAS only, never inside a WRITE, by one fabric, for ever; the memory server's CPU leaves it alone.
  */
 #define NAM_LOCK_FREE 0ull
-#define NAM_LOCK_ASIDE (1ull << 63)
+#define NAM_LOCK_MERGES (1ull << 63)
 
 static inline uint64_t
 nam_lock_word(uint16_t owner, uint16_t incarnation, uint32_t sequence)

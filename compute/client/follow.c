@@ -301,7 +301,7 @@ NAM_FIBER_FN static void
 losses_tell(struct nam_client *client)
 {
 	/* C22: a reader holds no locks. */
-	if (client->reads_only || !NAM_GUARD(TELL_LOST))
+	if (client->reads_only || !NAM_GUARD(REPORT_LOST))
 		return;
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
 		struct nam__server *server = &client->servers[slot];

@@ -15,7 +15,7 @@ merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 	uint64_t merge_word;
 	int rc = nam__merge_word_read(worker, index, &merge_word); /* SUSPENDS */
 
-	if (rc || merge_word != dead || !NAM_GUARD(ASIDE_ENDS))
+	if (rc || merge_word != dead || !NAM_GUARD(MERGE_ENDS))
 		return rc;
 	/* I15, I20: two clients that complete it would undo each other's changes. */
 	if (!NAM_GUARD(INTENT_ALONE)) {
@@ -35,7 +35,7 @@ nam__node_take(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 	int rc = 0;
 
 	/* I20: there may be more to repair than this node. */
-	if (dead & NAM_LOCK_ASIDE)
+	if (dead & NAM_LOCK_MERGES)
 		rc = merge_end(worker, index, dead); /* SUSPENDS */
 	if (rc)
 		return rc;

@@ -197,7 +197,7 @@ lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr 
 	struct nam_gaddr next;
 	int rc = 0;
 
-	merge->intent->word = NAM_LOCK_ASIDE | nam__lock_word_new(merge->worker);
+	merge->intent->word = NAM_LOCK_MERGES | nam__lock_word_new(merge->worker);
 	merge->parent.at = merge->head.at = NAM_GADDR_NULL;
 	if (!merge->index->inner_rpc) {
 		rc = lock(merge, &merge->parent, parent_at, merge->level + 1); /* SUSPENDS */

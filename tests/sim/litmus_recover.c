@@ -537,7 +537,7 @@ merge_and_divide(struct actor *self)
 static void
 intend_and_die(struct actor *self)
 {
-	struct nam__held held = { .lock.word = NAM_LOCK_ASIDE |
+	struct nam__held held = { .lock.word = NAM_LOCK_MERGES |
 		nam_lock_word(self->id, self->incarnation, 1u << 30) };
 	struct nam__merge_intent *intent = nam_buffer_take(self->worker, sizeof(*intent));
 	struct nam_gaddr at = self->index->superblock;

@@ -212,7 +212,7 @@ leaf__of_a_dead_collector_without_an_intent__NEXT_WRITER_TAKES_IT_OVER(void **st
 
 	(void)state;
 	plant();
-	word = lock_and_die(0, &at) | NAM_LOCK_ASIDE;
+	word = lock_and_die(0, &at) | NAM_LOCK_MERGES;
 	poke(at, NAM__WORD_LOCK, word);
 	tree_model_insert(&tree, &model, MIDDLE + 1, 7);
 	assert_int_equal(word_at(at, NAM__WORD_LOCK), NAM_LOCK_FREE);
