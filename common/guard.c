@@ -19,12 +19,6 @@ nam_race_fn nam_race_hook;
 nam_fault_fn nam_fault_hook;
 #endif
 
-const char *
-nam_guard_name(unsigned guard)
-{
-	return guard < NAM_GUARDS_COUNT ? names[guard] : NULL;
-}
-
 int
 nam_guard_off(const char *name)
 {

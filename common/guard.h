@@ -199,9 +199,6 @@ enum nam_guard {
 };
 _Static_assert(NAM_GUARDS_COUNT <= 192, "one bit each");
 
-/* The name by which tests know it, or NULL beyond the last. */
-const char *nam_guard_name(unsigned guard);
-
 /* 0; -ENOENT: no such guard; -ENOTSUP: this build's guards cannot be turned off. */
 int nam_guard_off(const char *name);
 void nam_guards_on(void);

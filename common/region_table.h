@@ -82,33 +82,34 @@ nam_region_table_block(const struct nam_region_table *table, uint32_t server_id)
 	return atomic_load_explicit(&table->blocks[server_id], memory_order_acquire);
 }
 
-/* NULL when no connected server has announced that region. */
+/* The place of a region, with 0 bytes if there is none; NULL: its server has announced none. */
 static inline const struct nam_region *
-nam_region_table_find(const struct nam_region_table *table, struct nam_gaddr at)
+nam__region_place(const struct nam_region_table *table, struct nam_gaddr at)
 {
 	uint16_t id = nam_gaddr_region(at);
 	const struct nam_region_block *block = nam_region_table_block(table,
 		id / NAM_REGIONS_PER_SERVER);
 
-	if (!block || !block->regions[id % NAM_REGIONS_PER_SERVER].bytes)
-		return NULL;
-	return &block->regions[id % NAM_REGIONS_PER_SERVER];
+	return block ? &block->regions[id % NAM_REGIONS_PER_SERVER] : NULL;
+}
+
+/* NULL when no connected server has announced that region. */
+static inline const struct nam_region *
+nam_region_table_find(const struct nam_region_table *table, struct nam_gaddr at)
+{
+	const struct nam_region *region = nam__region_place(table, at);
+
+	return region && region->bytes ? region : NULL;
 }
 
 /* The same, and NULL when so many bytes, at least 1, reach beyond its end. */
 static inline const struct nam_region *
 nam_region_table_range(const struct nam_region_table *table, struct nam_gaddr at, uint64_t bytes)
 {
-	uint16_t id = nam_gaddr_region(at);
-	const struct nam_region_block *block = nam_region_table_block(table,
-		id / NAM_REGIONS_PER_SERVER);
-	const struct nam_region *region;
+	const struct nam_region *region = nam__region_place(table, at);
 
-	if (!block)
-		return NULL;
-	/* A region that is not there has 0 bytes; offsets are far below 2^64. */
-	region = &block->regions[id % NAM_REGIONS_PER_SERVER];
-	return nam_gaddr_offset(at) + bytes > region->bytes ? NULL : region;
+	/* Offsets are far below 2^64. */
+	return region && nam_gaddr_offset(at) + bytes <= region->bytes ? region : NULL;
 }
 
 /*

@@ -114,7 +114,6 @@ enum nam_rpc_tree_load {
 	NAM_RPC_TREE_LOAD_PAIRS,
 	NAM_RPC_TREE_LOAD_END,		/* the pairs appear, all at once */
 	NAM_RPC_TREE_LOAD_CANCEL,
-	NAM_RPC_TREE_LOADS_COUNT
 };
 
 struct nam_rpc_tree_load_request {
