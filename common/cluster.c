@@ -2,6 +2,7 @@
 /* cluster.c -- a list of memory servers, or an INI file that describes them. */
 #include "cluster.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -13,30 +14,31 @@
 #include "ini.h"
 
 int
+nam__parse_number(const char *text, const char *units, const uint64_t *factors, uint64_t *ret_value)
+{
+	const char *unit;
+	uint64_t value;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	unit = *end ? strchr(units, *end) : NULL;
+	if (errno || end[unit != NULL] ||
+		(unit && __builtin_mul_overflow(value, factors[unit - units], &value)))
+		return -EINVAL;
+	*ret_value = value;
+	return 0;
+}
+
+int
 nam_parse_bytes(const char *text, uint64_t *ret_bytes)
 {
-	static const char units[] = "kKmMgGtT";
-	uint64_t value = 0;
-	unsigned shift = 0;
-	const char *at = text, *unit;
+	static const uint64_t factors[] = { 1u << 10, 1u << 20, 1u << 30, 1ull << 40, 1u << 10,
+		1u << 20, 1u << 30, 1ull << 40 };
 
-	if (*at < '0' || *at > '9')
-		return -EINVAL;
-	for (; *at >= '0' && *at <= '9'; at++) {
-		if (__builtin_mul_overflow(value, 10u, &value) ||
-			__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
-			return -EINVAL;
-	}
-	if (*at) {
-		unit = strchr(units, *at++);
-		if (!unit)
-			return -EINVAL;
-		shift = 10 * ((unsigned)(unit - units) / 2 + 1);
-	}
-	if (*at || value > UINT64_MAX >> shift)
-		return -EINVAL;
-	*ret_bytes = value << shift;
-	return 0;
+	return nam__parse_number(text, "kmgtKMGT", factors, ret_bytes);
 }
 
 const char *

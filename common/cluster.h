@@ -62,6 +62,13 @@ const char *nam_cluster_address_limit(const char *address);
 int nam__cluster_address_beside(const char *address, uint32_t number, char *ret,
 	size_t size) NAM_MUST_CHECK;
 
+/*
+ * A whole number, perhaps with one of `units`, each of which multiplies it by its factor.  0 or
+ * -EINVAL.
+ */
+int nam__parse_number(const char *text, const char *units, const uint64_t *factors,
+	uint64_t *ret_value) NAM_MUST_CHECK;
+
 /* "512M", "1G", "4096", "64k" (powers of 1,024) -> bytes.  0 or -EINVAL. */
 int nam_parse_bytes(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
 

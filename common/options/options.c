@@ -36,30 +36,6 @@ struct run {
 	bool ends;	/* after --help, --usage, --version or --mdoc */
 };
 
-static int
-parse_count(const char *text, bool *ret_negative, uint64_t *ret_value)
-{
-	static const char units[] = "kKMG";
-	static const uint64_t factors[] = { 1000, 1000, 1000000, 1000000000 };
-	const char *unit;
-	uint64_t value;
-	char *end;
-
-	*ret_negative = *text == '-';
-	text += *ret_negative;
-	if (!isdigit((unsigned char)*text))
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno)
-		return -EINVAL;
-	unit = *end ? strchr(units, *end) : NULL;
-	if (unit && __builtin_mul_overflow(value, factors[unit - units], &value))
-		return -EINVAL;
-	*ret_value = value;
-	return end[unit != NULL] || (*ret_negative && value > INT64_MAX) ? -EINVAL : 0;
-}
-
 static void
 store(const struct nam_option *row, void *options, uint64_t value)
 {
@@ -70,11 +46,12 @@ store(const struct nam_option *row, void *options, uint64_t value)
 static int
 take_count(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
 {
+	static const uint64_t factors[] = { 1000, 1000, 1000000, 1000000000 };
+	bool negative = *text == '-';
 	uint64_t value;
-	bool negative;
 
-	if (parse_count(text, &negative, &value) ||
-		(negative ? -(int64_t)value < row->min :
+	if (nam__parse_number(text + negative, "kKMG", factors, &value) ||
+		(negative ? value > INT64_MAX || -(int64_t)value < row->min :
 			    value > row->max || (row->min > 0 && value < (uint64_t)row->min)))
 		return nam_diag_set(diag, -EINVAL, "'%s' is not a whole number from %" PRId64
 			" to %" PRIu64, text, row->min, row->max);
