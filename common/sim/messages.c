@@ -7,8 +7,8 @@
 #define CHUNK_MESSAGES 64u
 #define LEAD_BYTES 64u		/* of NAM_CAP_ORDERED_LOADS */
 
-struct chunk {
-	struct chunk *next;
+struct sim_chunk {
+	SLIST_ENTRY(sim_chunk) link;
 	struct sim_message messages[CHUNK_MESSAGES];
 };
 
@@ -19,10 +19,9 @@ nam__sim_message_new(void)
 	struct sim_message *message;
 
 	if (STAILQ_EMPTY(&sim->free_messages)) {
-		struct chunk *chunk = nam__sim_alloc(sizeof(*chunk));
+		struct sim_chunk *chunk = nam__sim_alloc(sizeof(*chunk));
 
-		chunk->next = sim->chunks;
-		sim->chunks = chunk;
+		SLIST_INSERT_HEAD(&sim->chunks, chunk, link);
 		for (unsigned i = 0; i < CHUNK_MESSAGES; i++)
 			STAILQ_INSERT_HEAD(&sim->free_messages, &chunk->messages[i], link);
 	}
@@ -45,10 +44,10 @@ nam__sim_message_free(struct sim_message *message)
 void
 nam__sim_messages_end(void)
 {
-	while (nam__sim.chunks) {
-		struct chunk *chunk = nam__sim.chunks;
+	struct sim_chunk *chunk;
 
-		nam__sim.chunks = chunk->next;
+	while ((chunk = SLIST_FIRST(&nam__sim.chunks))) {
+		SLIST_REMOVE_HEAD(&nam__sim.chunks, link);
 		for (unsigned i = 0; i < CHUNK_MESSAGES; i++)
 			free(chunk->messages[i].owned);
 		free(chunk);

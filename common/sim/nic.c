@@ -33,7 +33,7 @@ struct price {
 };
 
 struct sim_nic {
-	struct sim_nic *next;
+	SLIST_ENTRY(sim_nic) link;
 	uint32_t machine;
 	uint32_t processes, queue_pairs;
 	uint32_t in_flight;		/* that it sent */
@@ -89,8 +89,7 @@ nic_new(const struct nam_sim_network *network)
 	nic->cached = nam__sim_alloc(nic->entries * sizeof(uint32_t));
 	nic->outstanding = (uint32_t)network->outstanding;
 	nic->packet_bytes = (uint32_t)network->packet_bytes;
-	nic->next = nam__sim.nics;
-	nam__sim.nics = nic;
+	SLIST_INSERT_HEAD(&nam__sim.nics, nic, link);
 	return nic;
 }
 
@@ -98,15 +97,15 @@ void
 nam__sim_flow_begin(struct sim_flow *flow, struct nam_sim_process *process)
 {
 	const struct nam_sim_network *network = nam__sim.options.network;
-	struct sim_nic *nic = nam__sim.nics;
+	struct sim_nic *nic;
 
 	if (!network)
 		return;
 	if (!process->nic) {
-		while (nic && (!process->machine || nic->machine != process->machine))
-			nic = nic->next;
-		if (!nic)
-			nic = nic_new(network);
+		SLIST_FOREACH(nic, &nam__sim.nics, link)
+			if (process->machine && nic->machine == process->machine)
+				break;
+		nic = nic ?: nic_new(network);
 		nic->machine = process->machine;
 		process->port = nic->processes++ % (uint32_t)network->ports;
 		process->nic = nic;
@@ -119,10 +118,10 @@ nam__sim_flow_begin(struct sim_flow *flow, struct nam_sim_process *process)
 void
 nam__sim_nics_end(void)
 {
-	while (nam__sim.nics) {
-		struct sim_nic *nic = nam__sim.nics;
+	struct sim_nic *nic;
 
-		nam__sim.nics = nic->next;
+	while ((nic = SLIST_FIRST(&nam__sim.nics))) {
+		SLIST_REMOVE_HEAD(&nam__sim.nics, link);
 		free(nic->slot_free);
 		free(nic->cached);
 		free(nic);
@@ -180,29 +179,35 @@ pcie(struct sim_nic *nic, uint64_t at, uint32_t bytes)
 	return take(&nic->pcie_free, at, (uint64_t)((double)bytes * nic->pcie_ps_per_byte));
 }
 
-/* Whether the card must fetch the queue pair's state; then it has it. */
-static inline bool
-misses(struct sim_nic *nic, uint32_t number)
+/* When an engine begins with a message of that queue pair, whose state the card may lack. */
+static uint64_t
+engine(struct sim_nic *nic, uint64_t *free_at, uint64_t at, uint64_t service, uint32_t number)
 {
 	uint32_t *entry = &nic->cached[number % nic->entries];
 
 	if (*entry == number)
-		return false;
+		return take(free_at, at, service);
 	*entry = number;
-	return true;
+	return take(free_at, at, service + nic->miss_service) + nic->miss_latency;
+}
+
+static inline bool
+fetches(const struct sim_message *message)
+{
+	return message->class == SIM_READ || message->class == SIM_ATOMIC;
 }
 
 /* The bytes that a request carries there and its answer back. */
 static inline uint32_t
 bytes_there(const struct sim_message *message)
 {
-	return message->class == SIM_WRITE || message->class == SIM_SEND ? message->bytes : 0;
+	return fetches(message) ? 0 : message->bytes;
 }
 
 static inline uint32_t
 bytes_back(const struct sim_message *message)
 {
-	return message->class == SIM_READ || message->class == SIM_ATOMIC ? message->bytes : 0;
+	return fetches(message) ? message->bytes : 0;
 }
 
 static inline uint64_t
@@ -216,25 +221,15 @@ travel(const struct sim_message *message)
 
 /* ---- there -------------------------------------------------------------------------------- */
 
-static inline bool
-fetches(const struct sim_message *message)
-{
-	return message->class == SIM_READ || message->class == SIM_ATOMIC;
-}
-
 static void
 set_out(struct sim_message *message)
 {
 	struct sim_flow *flow = &message->qp->flow;
 	struct sim_nic *nic = flow->nic;
 	const struct price *price = &nic->price[message->class];
-	uint64_t at = nam__sim_here() * PS, service = price->out, wait = 0;
+	uint64_t at;
 
-	if (misses(nic, flow->number)) {
-		service += nic->miss_service;
-		wait = nic->miss_latency;
-	}
-	at = take(&nic->out_free, at, service) + wait;
+	at = engine(nic, &nic->out_free, nam__sim_here() * PS, price->out, flow->number);
 	if (bytes_there(message))
 		at = pcie(nic, at, message->bytes);
 	at = wire_out(nic, flow->port, at, bytes_there(message), price->request_bytes);
@@ -281,17 +276,13 @@ nam__sim_serve(struct sim_message *message)
 	struct sim_nic *nic = to->nic;
 	const struct price *price = &nic->price[message->class];
 	const uint64_t now = nam__sim.now * PS;
-	uint64_t at, service = price->in, wait = 0;
+	uint64_t at;
 
 	if (message->served)
 		return true;
 	message->served = true;
 	at = wire_in(nic, to->port, now, bytes_there(message), price->request_bytes);
-	if (misses(nic, to->number)) {
-		service += nic->miss_service;
-		wait = nic->miss_latency;
-	}
-	at = take(&nic->in_free, at, service) + wait;
+	at = engine(nic, &nic->in_free, at, price->in, to->number);
 	if (message->class == SIM_ATOMIC)
 		at = take(&nic->slot_free[message->remote & nic->slots_mask], at, nic->word);
 	else
@@ -313,13 +304,10 @@ nam__sim_datagram_out(struct sim_flow *flow, uint32_t bytes)
 {
 	struct sim_nic *nic = flow->nic;
 	const struct price *price = &nic->price[SIM_SEND];
-	uint64_t service = price->out, wait = 0, at = nam__sim_here() * PS;
+	uint64_t at;
 
-	if (misses(nic, flow->number)) {
-		service += nic->miss_service;
-		wait = nic->miss_latency;
-	}
-	at = pcie(nic, take(&nic->out_free, at, service) + wait, bytes);
+	at = engine(nic, &nic->out_free, nam__sim_here() * PS, price->out, flow->number);
+	at = pcie(nic, at, bytes);
 	at = wire_out(nic, flow->port, at, bytes, price->request_bytes);
 	return (at + (nic->in_flight ? price->loaded_travel : price->travel)) / PS;
 }
@@ -329,14 +317,10 @@ nam__sim_datagram_in(struct sim_flow *flow, uint32_t bytes)
 {
 	struct sim_nic *nic = flow->nic;
 	const struct price *price = &nic->price[SIM_SEND];
-	uint64_t service = price->in, wait = 0, at;
+	uint64_t at;
 
 	at = wire_in(nic, flow->port, nam__sim.now * PS, bytes, price->request_bytes);
-	if (misses(nic, flow->number)) {
-		service += nic->miss_service;
-		wait = nic->miss_latency;
-	}
-	return pcie(nic, take(&nic->in_free, at, service) + wait, bytes) / PS;
+	return pcie(nic, engine(nic, &nic->in_free, at, price->in, flow->number), bytes) / PS;
 }
 
 /* ---- and back ----------------------------------------------------------------------------- */

@@ -277,9 +277,9 @@ struct sim {
 	LIST_HEAD(, sim_datagram) datagrams;
 	/* messages.c */
 	STAILQ_HEAD(, sim_message) free_messages;
-	void *chunks;
+	SLIST_HEAD(, sim_chunk) chunks;
 	uint64_t message_ids;
-	struct {
+	struct sim_directed {
 		struct sim_thread *thread;
 		uint64_t delay_ns;
 		uint32_t before_step;
@@ -288,7 +288,7 @@ struct sim {
 	} directed;
 	uint32_t ids;			/* threads, processes, queues: one series */
 	void (*on_race)(const char *name);
-	struct sim_nic *nics;
+	SLIST_HEAD(, sim_nic) nics;
 	/* the trace */
 	uint64_t fingerprint;
 	struct nam_sim_counts counts;
