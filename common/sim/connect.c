@@ -208,9 +208,7 @@ nam__sim_listen(struct nam_domain *pub, const char *address, struct nam_listener
 	if (listener_find(name))
 		return nam_diag_set(diag, -NAM_E_FABRIC_ADDRESS_IN_USE,
 			"%s: another memory server is listening there", address);
-	listener = calloc(1, sizeof(*listener));
-	if (!listener)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a listener");
+	listener = nam__sim_alloc(sizeof(*listener));
 	listener->pub.ops = pub->ops;
 	listener->domain = (struct sim_domain *)pub;
 	listener->domain->process->serves = true;
@@ -304,13 +302,10 @@ nam__sim_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret)
 {
 	struct sim_listener *listener = (struct sim_listener *)pub;
-	struct sim_qp *client = request->qp, *qp;
+	struct sim_qp *client = request->qp, *qp = NULL;
 
-	if (reply && reply->bytes > NAM_REPLY_BYTES_MAX) {
-		decide(request, SIM_REJECTED, NULL);
-		return -EINVAL;
-	}
-	qp = nam__sim_qp_new(listener->domain, options);
+	if (!reply || reply->bytes <= NAM_REPLY_BYTES_MAX)
+		qp = nam__sim_qp_new(listener->domain, options);
 	if (!qp) {
 		decide(request, SIM_REJECTED, NULL);
 		return -EINVAL;

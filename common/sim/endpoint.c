@@ -5,7 +5,6 @@
  * A datagram under way is one event, and with a network two: it reaches the other card, and then
  * memory.  With a network none is lost but for lack of room.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,21 +43,10 @@ nam__sim_endpoint_open(struct nam_domain *pub, struct nam_cq *cq, void *context,
 {
 	struct sim_domain *domain = (struct sim_domain *)pub;
 	struct sim *sim = &nam__sim;
-	struct sim_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+	struct sim_endpoint *endpoint = nam__sim_alloc(sizeof(*endpoint));
 
-	if (!endpoint)
-		return -ENOMEM;
-	if (sim->endpoints_count == sim->endpoints_size) {
-		uint32_t size = sim->endpoints_size ? 2 * sim->endpoints_size : 64;
-		struct sim_endpoint **endpoints = nam__sim_alloc(size * sizeof(*endpoints));
-
-		if (sim->endpoints)
-			memcpy(endpoints, sim->endpoints,
-				sim->endpoints_count * sizeof(*endpoints));
-		free(sim->endpoints);
-		sim->endpoints = endpoints;
-		sim->endpoints_size = size;
-	}
+	sim->endpoints = nam__sim_grow(sim->endpoints, sim->endpoints_count, &sim->endpoints_size,
+		sizeof(*sim->endpoints));
 	/* No endpoint has number 0. */
 	if (!sim->endpoints_count)
 		sim->endpoints[sim->endpoints_count++] = NULL;

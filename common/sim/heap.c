@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap.c -- the queue of events: a heap of four children, ordered by time, then by number. */
-#include <stdlib.h>
-
 #include "sim_internal.h"
 
 #define CHILDREN 4u
@@ -61,15 +59,7 @@ nam__sim_plan(struct sim_event *event, uint64_t time)
 {
 	struct sim *sim = &nam__sim;
 
-	if (sim->heap_count == sim->heap_size) {
-		uint32_t size = sim->heap_size ? 2 * sim->heap_size : 256;
-		struct sim_slot *heap = realloc(sim->heap, size * sizeof(*heap));
-
-		if (!heap)
-			abort();
-		sim->heap = heap;
-		sim->heap_size = size;
-	}
+	sim->heap = nam__sim_grow(sim->heap, sim->heap_count, &sim->heap_size, sizeof(*sim->heap));
 	event->time = time < sim->now ? sim->now : time;
 	event->number = ++sim->numbers;
 	rise(sim->heap_count++, (struct sim_slot){ event->time, event->number, event });

@@ -148,13 +148,11 @@ nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
 	struct nam_sim_process **ret_process)
 {
 	struct sim *sim = &nam__sim;
-	struct nam_sim_process *process = calloc(1, sizeof(*process));
+	struct nam_sim_process *process = nam__sim_alloc(sizeof(*process));
 	struct sim_thread *thread;
 	uint32_t ppm = sim->options.faults.clock_ppm;
 	int rc;
 
-	if (!process)
-		return -ENOMEM;
 	process->id = ++sim->ids;
 	(void)snprintf(process->name, sizeof(process->name), "%s", name);
 	/* No two machines have been up for equally long. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* post.c -- from a work request to a message: its time, its faults. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim_internal.h"
@@ -158,9 +157,8 @@ stall_due(void *arg)
 	if (nam_sim_process_ended(arg))
 		return;
 	nam_sim_process_stall(arg);
-	if (nam_sim_call_after(1 + nam_rng_below(&sim->faults, sim->options.faults.stall_ns + 1),
-		    resume_due, arg))
-		abort();
+	nam_sim_call_after(1 + nam_rng_below(&sim->faults, sim->options.faults.stall_ns + 1),
+		resume_due, arg);
 }
 
 /* By a power of two, or as fast as the others again. */
@@ -185,8 +183,7 @@ meanwhile(const struct sim_message *message, void (*fn)(void *process), void *pr
 		message->earliest_ns - now : 0;
 	uint64_t takes = way + (uint64_t)message->steps * message->step_ns + message->answer_ns;
 
-	if (nam_sim_call_after(nam_rng_below(&sim->faults, takes + takes / 2 + 1), fn, process))
-		abort();
+	nam_sim_call_after(nam_rng_below(&sim->faults, takes + takes / 2 + 1), fn, process);
 }
 
 /* The faults of the processes at both ends of a message. */

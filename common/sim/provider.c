@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* provider.c -- the simulator as a provider of the fabric: domains, and the table. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "sim_internal.h"
@@ -18,9 +17,7 @@ nam__sim_domain_open(const struct nam_fabric_options *options, struct nam_domain
 	if (!thread || !thread->process)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
 			"sim: there is no simulation; this fabric exists inside of one only");
-	domain = calloc(1, sizeof(*domain));
-	if (!domain)
-		return nam_diag_set(diag, -ENOMEM, "sim: no memory");
+	domain = nam__sim_alloc(sizeof(*domain));
 	domain->pub.ops = &nam__sim_ops;
 	domain->pub.limits = (struct nam_fabric_limits){
 		.caps = nam__sim.caps,

@@ -23,9 +23,7 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 
 	if (!options->cq)
 		return NULL;
-	qp = calloc(1, sizeof(*qp));
-	if (!qp)
-		return NULL;
+	qp = nam__sim_alloc(sizeof(*qp));
 	qp->pub.ops = domain->pub.ops;
 	qp->pub.user = options->user;
 	qp->event.due = close_due;

@@ -24,9 +24,7 @@ nam__sim_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 
 	if (!depth)
 		return -EINVAL;
-	cq = calloc(1, sizeof(*cq));
-	if (!cq)
-		return -ENOMEM;
+	cq = nam__sim_alloc(sizeof(*cq));
 	cq->pub.ops = domain->ops;
 	cq->depth = depth;
 	cq->id = ++nam__sim.ids;
@@ -188,14 +186,8 @@ nam__sim_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
 	(void)cq;
 	if (!depth)
 		return -EINVAL;
-	rq = calloc(1, sizeof(*rq));
-	if (!rq)
-		return -ENOMEM;
-	rq->recvs = calloc(depth, sizeof(*rq->recvs));
-	if (!rq->recvs) {
-		free(rq);
-		return -ENOMEM;
-	}
+	rq = nam__sim_alloc(sizeof(*rq));
+	rq->recvs = nam__sim_alloc(depth * sizeof(*rq->recvs));
 	rq->pub.ops = domain->ops;
 	rq->depth = depth;
 	TAILQ_INIT(&rq->waiting);

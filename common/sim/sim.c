@@ -71,18 +71,7 @@ nam_sim_note(const char *format, ...)
 		nam__sim_trace("note: %s", text);
 }
 
-/* ---- memory and chance --------------------------------------------------------------- */
-
-void *
-nam__sim_alloc(size_t bytes)
-{
-	void *memory = calloc(1, bytes);
-
-	/* A run that went on otherwise could not be repeated. */
-	if (!memory)
-		abort();
-	return memory;
-}
+/* ---- chance --------------------------------------------------------------------------- */
 
 bool
 nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million)
@@ -221,12 +210,9 @@ int
 nam__sim_thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn, void *arg,
 	struct sim_thread **ret)
 {
-	struct sim_thread *thread = calloc(1, sizeof(*thread));
-	int rc;
+	struct sim_thread *thread = nam__sim_alloc(sizeof(*thread));
+	int rc = nam_fiber_create(thread_main, thread, STACK_BYTES, &thread->home);
 
-	if (!thread)
-		return -ENOMEM;
-	rc = nam_fiber_create(thread_main, thread, STACK_BYTES, &thread->home);
 	if (rc) {
 		free(thread);
 		return rc;
@@ -462,18 +448,15 @@ nam__sim_call_due(struct sim_event *event)
 	free(call);
 }
 
-int
+void
 nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg)
 {
-	struct sim_call *call = calloc(1, sizeof(*call));
+	struct sim_call *call = nam__sim_alloc(sizeof(*call));
 
-	if (!call)
-		return -ENOMEM;
 	call->event.due = nam__sim_call_due;
 	call->fn = fn;
 	call->arg = arg;
 	nam__sim_plan(&call->event, nam__sim_here() + delay_ns);
-	return 0;
 }
 
 uint64_t

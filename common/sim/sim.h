@@ -199,7 +199,7 @@ bool nam_sim_zombie(void);
 /* Virtual time without any process's clock. */
 uint64_t nam_sim_now_ns(void);
 /* Call fn(arg) so much later, between two micro-steps.  fn must not wait. */
-int nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg) NAM_MUST_CHECK;
+void nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg);
 /* Numbers that belong to the simulation, for scenarios. */
 uint64_t nam_sim_random(void);
 

@@ -56,7 +56,6 @@ bool nam__sim_wait(uint64_t until);
 void nam__sim_wake(struct sim_thread *thread, uint64_t delay_ns);
 /* Virtual time of a moment that is so far away on the calling process's clock. */
 uint64_t nam__sim_after(uint64_t local_ns);
-void *nam__sim_alloc(size_t bytes);	/* zeroed; aborts without memory */
 /* Throw the dice for a fault that is about a process. */
 bool nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million);
 /* The calling thread is held up, as the dice have said; the trace tells why, and at what. */
@@ -95,6 +94,9 @@ nam__sim_is_gone(const struct nam_sim_process *process)
 
 /* ---- memory.c ------------------------------------------------------------------------- */
 
+void *nam__sim_alloc(size_t bytes);	/* zeroed; aborts without memory */
+/* The array with room for one element more; likewise. */
+void *nam__sim_grow(void *array, uint32_t count, uint32_t *size, size_t bytes);
 /* Where the address of a peer's request lies; NULL: it may not do that there. */
 uint8_t *nam__sim_resolve(const struct sim_qp *peer, const struct nam_wr *wr);
 /* Whether it is a share's, if it is one: a processor of its machine may write that. */

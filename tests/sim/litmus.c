@@ -84,8 +84,7 @@ litmus_die(void *actor)
 void
 litmus_die_here(struct actor *self)
 {
-	if (nam_sim_call_after(0, litmus_die, self))
-		sim_die("no memory");
+	nam_sim_call_after(0, litmus_die, self);
 	/* No further. */
 	nam_sleep_ns(LITMUS_PATIENCE_NS);
 }
@@ -100,8 +99,7 @@ void
 litmus_stall(struct nam_sim_process *process, uint64_t ns)
 {
 	nam_sim_process_stall(process);
-	if (nam_sim_call_after(ns, resume, process))
-		sim_die("no event");
+	nam_sim_call_after(ns, resume, process);
 }
 
 enum nam_client_state

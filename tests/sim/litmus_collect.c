@@ -167,8 +167,7 @@ die_prepared(struct actor *self)
 {
 	if (!litmus.flags[FOUR])
 		return;
-	if (nam_sim_call_after(0, die, self))
-		sim_die("no memory");
+	nam_sim_call_after(0, die, self);
 	/* No further. */
 	nam_sleep_ns(LITMUS_PATIENCE_NS);
 }

@@ -68,8 +68,7 @@ commit_half_and_die(struct actor *self)
 		return;
 	litmus.flags[ONE] = true;
 	nam_sim_delay_next(NAM_WR_SEND, 0, FORGOTTEN_NS);
-	if (nam_sim_call_after(LATE_NS, die, self))
-		sim_die("no memory");
+	nam_sim_call_after(LATE_NS, die, self);
 }
 
 /* ---- A writes X and Y twice ------------------------------------------------------------------ */

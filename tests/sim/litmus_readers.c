@@ -279,8 +279,7 @@ commit_halfway_and_die(struct actor *self)
 		return;
 	litmus.flags[TWO] = true;
 	nam_sim_delay_next(NAM_WR_CAS, 0, LATE_NS);
-	if (nam_sim_call_after(nam_sim_random() % LATE_NS, kill_later, self))
-		sim_die("no memory");
+	nam_sim_call_after(nam_sim_random() % LATE_NS, kill_later, self);
 }
 
 static void

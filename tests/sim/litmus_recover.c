@@ -51,8 +51,7 @@ die_within(struct actor *self, uint32_t writes, uint64_t after_ns)
 		return;
 	litmus.flags[TWO] = true;
 	nam_sim_delay_after(NAM_WR_WRITE, writes, 2 * LITMUS_TICKS_NS);
-	if (nam_sim_call_after(after_ns, litmus_die, self))
-		sim_die("no memory");
+	nam_sim_call_after(after_ns, litmus_die, self);
 }
 
 /* The record, the rear word and the entries are there. */
@@ -370,8 +369,7 @@ die_within_merge(struct actor *self)
 	if (litmus.flags[TWO])
 		return;
 	litmus.flags[TWO] = true;
-	if (nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self))
-		sim_die("no memory");
+	nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self);
 }
 
 /* The pointers that B has lead to both leaves of the merge. */
@@ -418,8 +416,7 @@ end_merged(struct actor *self)
 static void
 die_resuming(struct actor *self)
 {
-	if (nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self))
-		sim_die("no memory");
+	nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self);
 }
 
 static void

@@ -217,8 +217,7 @@ die_between_ends(struct actor *self)
 		return;
 	litmus.flags[TWO] = true;
 	nam_sim_delay_next(NAM_WR_SEND, 0, 2 * KEEP_NS);
-	if (nam_sim_call_after(LATE_NS, litmus_die, self))
-		sim_die("no memory");
+	nam_sim_call_after(LATE_NS, litmus_die, self);
 }
 
 /* Y's version stays in the chain as the proof; X would be aborted without it. */
@@ -271,8 +270,7 @@ die_halfway(struct actor *self)
 		return;
 	litmus.flags[TWO] = true;
 	nam_sim_delay_next(NAM_WR_CAS, 0, LATE_NS);
-	if (nam_sim_call_after(LATE_NS / 2, litmus_die, self))
-		sim_die("no memory");
+	nam_sim_call_after(LATE_NS / 2, litmus_die, self);
 }
 
 static void

@@ -363,9 +363,8 @@ session_main(void *arg)
 	for (uint32_t i = 0; i < ROUNDS && !ramp_run.failed && !nam_sim_zombie(); i++) {
 		uint32_t count = pick(picked);
 
-		if (doomed(self) && i == ramp_run.plan.victim_round &&
-			nam_sim_call_after(ramp_run.plan.victim_ns, die, self->player->process))
-			sim_die("no memory");
+		if (doomed(self) && i == ramp_run.plan.victim_round)
+			nam_sim_call_after(ramp_run.plan.victim_ns, die, self->player->process);
 		if (nam_sim_random() % 4 == 0)
 			nam__pause_await(self->player->worker,
 				nam_sim_random() % (self->player->pause_ns + 1));
