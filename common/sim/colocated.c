@@ -21,11 +21,9 @@ is_near(const struct sim_qp *qp)
 {
 	const struct nam_sim_process *process = qp->domain->process;
 
-	if (qp->error || qp->closed || !qp->peer || !process->machine ||
-		qp->peer->domain->process->machine != process->machine ||
-		nam__sim_is_gone(process))
-		return false;
-	return true;
+	return !qp->error && !qp->closed && qp->peer && process->machine &&
+	       qp->peer->domain->process->machine == process->machine &&
+	       !nam__sim_is_gone(process);
 }
 
 static uint8_t *

@@ -63,32 +63,30 @@ nam_sim_options_init(struct nam_sim_options *options)
 	};
 }
 
+static const struct {
+	const char *name;
+	uint32_t caps;
+} profiles[NAM_SIM_PROFILES_COUNT] = {
+	[NAM_SIM_STRICT] = { "strict", NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+		NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_ORDERED_LOADS |
+		NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | NAM_CAP_READER_SHARE | NAM_CAP_ORDER_WRITES },
+	[NAM_SIM_VERBS] = { "verbs", NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+		NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD | NAM_CAP_ORDER_WRITES },
+	[NAM_SIM_WEAK] = { "weak", NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD },
+	[NAM_SIM_ROUTED] = { "routed", NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+		NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD },
+};
+
 const char *
 nam_sim_profile_name(unsigned profile)
 {
-	static const char *const names[NAM_SIM_PROFILES_COUNT] = { "strict", "verbs", "weak",
-		"routed" };
-
-	return profile < NAM_SIM_PROFILES_COUNT ? names[profile] : NULL;
+	return profile < NAM_SIM_PROFILES_COUNT ? profiles[profile].name : NULL;
 }
 
 uint32_t
 nam_sim_profile_caps(unsigned profile)
 {
-	static const uint32_t caps[NAM_SIM_PROFILES_COUNT] = {
-		[NAM_SIM_STRICT] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_ORDERED_LOADS |
-			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | NAM_CAP_READER_SHARE |
-			NAM_CAP_ORDER_WRITES,
-		[NAM_SIM_VERBS] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD |
-			NAM_CAP_ORDER_WRITES,
-		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
-		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
-	};
-
-	return profile < NAM_SIM_PROFILES_COUNT ? caps[profile] : 0;
+	return profile < NAM_SIM_PROFILES_COUNT ? profiles[profile].caps : 0;
 }
 
 /* Beyond its bits a profile promises an order of WRITEs: see the README. */

@@ -3,6 +3,7 @@
 #include "network.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -132,54 +133,26 @@ read_file(const char *path, struct nam_sim_network *ret_network, struct nam_diag
 
 /* ---- where it lies ------------------------------------------------------------------------ */
 
-static bool
-is_there(char path[PATH_MAX], const char *folder, size_t length, const char *name)
-{
-	int written = snprintf(path, PATH_MAX, "%.*s/%s.ini", (int)length, folder, name);
-
-	return length && written > 0 && written < PATH_MAX && !access(path, R_OK);
-}
-
 /* Installed or built, profiles lie in share/nam/profiles beside the program's folder. */
-static size_t
-beside_program(char folder[PATH_MAX])
-{
-	ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-	char *slash;
-
-	if (length <= 0)
-		return 0;
-	folder[length] = '\0';
-	slash = strrchr(folder, '/');
-	if (!slash || (size_t)(slash - folder) + sizeof("/../share/nam/profiles") > PATH_MAX)
-		return 0;
-	memcpy(slash, "/../share/nam/profiles", sizeof("/../share/nam/profiles"));
-	return strlen(folder);
-}
-
 static bool
 find(char path[PATH_MAX], const char *name)
 {
-	static const char *const folders[] = {
-		"/usr/local/share/nam/profiles",
-		"/usr/share/nam/profiles",
-	};
+	char program[PATH_MAX] = "", *folders, *rest, *folder;
 	const char *list = getenv("NAM_PROFILES");
-	char folder[PATH_MAX];
+	bool found = false;
 
-	while (list && *list) {
-		size_t length = strcspn(list, ":");
+	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
+		program[0] = '\0';
+	if (asprintf(&folders, "%s:%s/../share/nam/profiles:/usr/local/share/nam/profiles:"
+		"/usr/share/nam/profiles", list ?: "", dirname(program)) < 0)
+		return false;
+	for (rest = folders; !found && (folder = strsep(&rest, ":"));) {
+		int written = snprintf(path, PATH_MAX, "%s/%s.ini", folder, name);
 
-		if (is_there(path, list, length, name))
-			return true;
-		list += length + (list[length] == ':');
+		found = *folder && written > 0 && written < PATH_MAX && !access(path, R_OK);
 	}
-	if (is_there(path, folder, beside_program(folder), name))
-		return true;
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-		if (is_there(path, folders[i], strlen(folders[i]), name))
-			return true;
-	return false;
+	free(folders);
+	return found;
 }
 
 int

@@ -290,7 +290,6 @@ struct sim {
 	void (*on_race)(const char *name);
 	SLIST_HEAD(, sim_nic) nics;
 	/* the trace */
-	uint64_t fingerprint;
 	struct nam_sim_counts counts;
 };
 

@@ -76,18 +76,13 @@ class_of(uint8_t op)
 void
 nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns)
 {
-	nam__sim.directed.thread = nam__sim.current;
-	nam__sim.directed.op = op;
-	nam__sim.directed.before_step = before_step;
-	nam__sim.directed.passing = 0;
-	nam__sim.directed.delay_ns = delay_ns;
+	nam__sim.directed = (struct sim_directed){ nam__sim.current, delay_ns, before_step, 0, op };
 }
 
 void
 nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns)
 {
-	nam_sim_delay_next(op, 0, delay_ns);
-	nam__sim.directed.passing = passing;
+	nam__sim.directed = (struct sim_directed){ nam__sim.current, delay_ns, 0, passing, op };
 }
 
 static void

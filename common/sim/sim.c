@@ -407,17 +407,10 @@ nam_sim_gate_open(struct nam_sim_gate *gate)
 
 /* ---- directing ---------------------------------------------------------------------------- */
 
-void
-nam_sim_refuse_refills(uint32_t per_million)
+struct nam_sim_faults *
+nam_sim_faults(void)
 {
-	nam__sim.options.faults.full = per_million;
-}
-
-void
-nam_sim_lose(uint32_t lose, uint32_t twice)
-{
-	nam__sim.options.faults.lose = lose;
-	nam__sim.options.faults.twice = twice;
+	return &nam__sim.options.faults;
 }
 
 struct nam_sim_process *
@@ -463,12 +456,6 @@ uint64_t
 nam_sim_random(void)
 {
 	return nam_rng_next(&nam__sim.scenario);
-}
-
-uint64_t
-nam_sim_fingerprint(void)
-{
-	return nam__sim.fingerprint;
 }
 
 struct nam_sim_counts

@@ -103,6 +103,7 @@ struct nam_sim_options {
 };
 
 struct nam_sim_counts {
+	uint64_t fingerprint;		/* a hash of all events so far */
 	uint64_t events;		/* whatever was taken from the queue of events */
 	uint64_t messages;		/* requests posted */
 	uint64_t steps;			/* micro-steps */
@@ -180,10 +181,8 @@ void nam_sim_process_resume(struct nam_sim_process *process);
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 /* Its messages and threads meet none of the faults that are drawn: for observers. */
 void nam_sim_process_spare(struct nam_sim_process *process);
-/* From now on so many refills in a million find no memory: faults.full. */
-void nam_sim_refuse_refills(uint32_t per_million);
-/* From now on: faults.lose and faults.twice. */
-void nam_sim_lose(uint32_t lose, uint32_t twice);
+/* As they are from now on. */
+struct nam_sim_faults *nam_sim_faults(void);
 /* Deaths that are drawn may befall it: it lives, and is no memory server and no observer. */
 bool nam_sim_process_mortal(const struct nam_sim_process *process);
 /* Neither killed nor a zombie thread. */
@@ -222,8 +221,6 @@ struct nam_qp *nam_sim_qp_asking(const struct nam_domain *domain);
 /* Called at each race point, before faults are drawn; NULL: no call. */
 void nam_sim_on_race(void (*fn)(const char *name));
 
-/* A 64-bit hash of all events so far. */
-uint64_t nam_sim_fingerprint(void);
 struct nam_sim_counts nam_sim_counted(void);
 
 /* A line of the trace; also part of the fingerprint. */

@@ -187,12 +187,12 @@ void nam__sim_endpoints_end(void);
 static inline void
 nam__sim_mix(uint64_t what, uint64_t a, uint64_t b)
 {
-	uint64_t x = nam__sim.fingerprint ^ nam__sim.now;
+	uint64_t x = nam__sim.counts.fingerprint ^ nam__sim.now;
 
 	x = (x ^ x >> 29 ^ what) * 0xff51afd7ed558ccdull;
 	x = (x ^ x >> 32 ^ a) * 0xc4ceb9fe1a85ec53ull;
 	x = (x ^ x >> 30 ^ b) * 0x9e3779b97f4a7c15ull;
-	nam__sim.fingerprint = x;
+	nam__sim.counts.fingerprint = x;
 }
 
 void nam__sim_trace(const char *format, ...) NAM_PRINTF(1, 2);

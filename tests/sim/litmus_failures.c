@@ -249,10 +249,10 @@ insert_without_turn(struct actor *self)
 	uint64_t since_ns;
 
 	litmus_await(ONE);
-	nam_sim_lose(1000000, 0);
+	nam_sim_faults()->lose = 1000000;
 	since_ns = nam_sim_now_ns();
 	litmus_insert(self, 165);
-	nam_sim_lose(0, 0);
+	nam_sim_faults()->lose = 0;
 	if (nam_sim_now_ns() - since_ns > TURN_LATE_NS)
 		litmus_fail("insert(165) took %llu ns",
 			(unsigned long long)(nam_sim_now_ns() - since_ns));

@@ -195,7 +195,7 @@ crowd_and_fetch(struct actor *self)
 static void
 crowd_with_losses(struct actor *self, enum nam_kv_engine engine)
 {
-	nam_sim_lose(200000, 200000);
+	nam_sim_faults()->lose = nam_sim_faults()->twice = 200000;
 	crowd(self, nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD ? NAM_TRANSPORT_DATAGRAM :
 		NAM_TRANSPORT_MAILBOX, engine);
 }

@@ -145,7 +145,7 @@ static void
 call_over_unreliable_qp(struct actor *self)
 {
 	(void)self;
-	nam_sim_lose(200000, 200000);
+	nam_sim_faults()->lose = nam_sim_faults()->twice = 200000;
 	call_from_many(unreliable_qps_are() ? NAM_TRANSPORT_DATAGRAM : NAM_TRANSPORT_MAILBOX, 0,
 		LONG_MS,
 		false);
@@ -155,7 +155,8 @@ static void
 call_and_give_up(struct actor *self)
 {
 	(void)self;
-	nam_sim_lose(400000, 300000);
+	nam_sim_faults()->lose = 400000;
+	nam_sim_faults()->twice = 300000;
 	call_from_many(unreliable_qps_are() ? NAM_TRANSPORT_DATAGRAM : NAM_TRANSPORT_MAILBOX, 0,
 		unreliable_qps_are() ? 1 : TIMEOUT_MS, unreliable_qps_are());
 }

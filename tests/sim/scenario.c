@@ -104,7 +104,7 @@ static void
 refuse(const struct sim_stage *stage, bool now)
 {
 	if (sim_in_parts(stage->scenario))
-		nam_sim_refuse_refills(now ? stage->scenario->sim.faults.full : 0);
+		nam_sim_faults()->full = now ? stage->scenario->sim.faults.full : 0;
 }
 
 static void
@@ -183,7 +183,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	if (outcome.rc)
 		sim_fail(&stage, "the run: %s after %llu ns", nam_err_name(outcome.rc),
 			(unsigned long long)nam_sim_now_ns());
-	outcome.fingerprint = nam_sim_fingerprint();
+	outcome.fingerprint = nam_sim_counted().fingerprint;
 	outcome.counts = nam_sim_counted();
 	outcome.collectors = stage.collectors;
 	nam_sim_end();

@@ -266,7 +266,7 @@ world_run(struct world *world, uint64_t seed)
 	assert_int_equal(nam_sim_process_start("server", server_main, world, &world->server), 0);
 	assert_int_equal(nam_sim_process_start("client", client_main, world, &world->client), 0);
 	world->rc = nam_sim_run();
-	world->fingerprint = nam_sim_fingerprint();
+	world->fingerprint = nam_sim_counted().fingerprint;
 	nam_sim_end();
 }
 
