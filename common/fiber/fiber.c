@@ -61,30 +61,6 @@ first_context(char *bottom, size_t bytes)
 
 #endif
 
-/* Give the fiber's stack a context that enters fiber_main. */
-static void
-arm(struct nam_fiber *fiber)
-{
-	size_t guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	char *bottom = (char *)fiber->mapping + guard_bytes;
-	size_t bytes = fiber->mapping_bytes - guard_bytes - fiber->color_bytes;
-
-	fiber->context = first_context(bottom, bytes);
-#ifdef NAM_FIBER_ASAN
-	/* Frames that were abandoned on the way out have left their red zones behind. */
-	__asan_unpoison_memory_region(bottom, fiber->mapping_bytes - guard_bytes);
-	fiber->fake_stack = NULL;
-	fiber->stack_bottom = bottom;
-	fiber->stack_bytes = bytes;
-#endif
-#ifdef NAM_FIBER_TSAN
-	/* A new one each time, since the old one still holds the calls that never returned. */
-	if (fiber->tsan)
-		__tsan_destroy_fiber(fiber->tsan);
-	fiber->tsan = __tsan_create_fiber(0);
-#endif
-}
-
 int
 nam_fiber_adopt(struct nam_fiber **ret_fiber)
 {
@@ -150,9 +126,26 @@ nam_fiber_create(nam_fiber_fn fn, void *arg, size_t stack_bytes, struct nam_fibe
 void
 nam_fiber_reset(struct nam_fiber *fiber, nam_fiber_fn fn, void *arg)
 {
+	size_t guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	char *bottom = (char *)fiber->mapping + guard_bytes;
+	size_t bytes = fiber->mapping_bytes - guard_bytes - fiber->color_bytes;
+
 	fiber->fn = fn;
 	fiber->arg = arg;
-	arm(fiber);
+	fiber->context = first_context(bottom, bytes);
+#ifdef NAM_FIBER_ASAN
+	/* Frames that were abandoned on the way out have left their red zones behind. */
+	__asan_unpoison_memory_region(bottom, fiber->mapping_bytes - guard_bytes);
+	fiber->fake_stack = NULL;
+	fiber->stack_bottom = bottom;
+	fiber->stack_bytes = bytes;
+#endif
+#ifdef NAM_FIBER_TSAN
+	/* A new one each time, since the old one still holds the calls that never returned. */
+	if (fiber->tsan)
+		__tsan_destroy_fiber(fiber->tsan);
+	fiber->tsan = __tsan_create_fiber(0);
+#endif
 }
 
 void
