@@ -42,12 +42,11 @@ struct nam_cluster {
 	struct nam_cluster_server servers[NAM_SERVERS_MAX];
 };
 
-/**
- * nam_cluster_parse -- read a cluster text: addresses with commas between, or '@' and a file name.
+/*
+ * Addresses with commas between, or '@' and a file name.
  *
  * Returns 0; -EINVAL with the place and the remedy in *diag; -errno when the file cannot be read.
- * -NAM_E_CLUSTER for one address or one id twice; -NAM_E_LIMIT for too many servers.  *ret_cluster
- * is untouched on failure.
+ * -NAM_E_CLUSTER for one address or one id twice; -NAM_E_LIMIT for too many servers.
  */
 int nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster,
 	struct nam_diag *diag) NAM_MUST_CHECK;

@@ -4,9 +4,8 @@
  *
  * A round trip is one wait for the fabric, for any number of requests.  A doorbell is one post to
  * one queue pair.  Bytes out are the payload of WRITE and SEND, and 16 for each atomic.  Bytes in
- * are the payload of READ and of received messages, and 8 for each atomic.  Headers are not
- * counted, so the figures are the same on every fabric.  A READ that the processor carries out,
- * because the memory is its own machine's, counts as a local read only.
+ * are the payload of READ and of received messages, and 8 for each atomic.  Headers do not count,
+ * so the figures are the same on every fabric.  A copy within one machine is a local read only.
  */
 #ifndef NAM_COMMON_COUNTERS_H
 #define NAM_COMMON_COUNTERS_H
@@ -79,7 +78,6 @@ struct nam_op_counters {
 
 const char *nam_op_kind_name(enum nam_op_kind kind);
 const char *nam_restart_cause_name(enum nam_restart_cause cause);
-
 /* *sum += *more, field by field. */
 void nam_op_counters_add(struct nam_op_counters *sum, const struct nam_op_counters *more);
 

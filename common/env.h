@@ -37,13 +37,7 @@ void nam_sleep_ns(uint64_t ns);
 void nam_yield(void);
 uint64_t nam_entropy(void);
 
-/**
- * nam_thread_start -- run fn(arg) in a thread of its own.
- *
- * @name	at most 15 bytes; what top and gdb show
- *
- * Returns 0 or -errno; *ret_thread is untouched on failure.
- */
+/* Run fn(arg) in a thread, which top and gdb show by its name of up to 15 bytes.  0 or -errno. */
 int nam_thread_start(const char *name, nam_thread_fn fn, void *arg,
 	struct nam_thread **ret_thread) NAM_MUST_CHECK;
 void nam_thread_join(struct nam_thread *thread);

@@ -16,11 +16,9 @@ struct nam__ini {
 typedef int (*nam__ini_key_fn)(void *arg, const struct nam__ini *ini, const char *section,
 	const char *name, const char *value);
 
-/**
- * nam__ini_read -- read an INI file.
- *
- * @kind	what it is, for messages: "cluster file"
- * @section	how a section is written, for messages: "[server N]"
+/*
+ * For messages, `kind` says what the file is, "cluster file", and `section` how a section is
+ * written, "[server N]".
  *
  * Returns 0; what take returned; -errno if the file cannot be read.  -EINVAL for a line that is too
  * long, or neither a section nor a key.

@@ -2,8 +2,8 @@
 /*
  * region_table.h -- region id -> memory server, address, key.
  *
- * Filled from RPC message REGIONS and read on every access to remote memory.  A region stays where
- * it is; its key and its kind may change later, while others read the table.
+ * Filled from RPC message REGIONS, and read on every access to remote memory.  A region's key and
+ * kind may change later, while others read the table.
  */
 #ifndef NAM_COMMON_REGION_TABLE_H
 #define NAM_COMMON_REGION_TABLE_H
@@ -44,10 +44,7 @@ void nam_region_table_free(struct nam_region_table *table);
 int nam_region_block_add(struct nam_region_block *block, uint16_t region_id,
 	const struct nam_region *region) NAM_MUST_CHECK;
 
-/*
- * The regions of a memory server, all at once, while others read the table.  The block is the
- * table's from now on.  One thread publishes and renews.
- */
+/* The table takes the block, while others read.  One thread publishes and renews. */
 void nam_region_table_publish(struct nam_region_table *table, uint32_t server_id,
 	struct nam_region_block *block);
 

@@ -45,9 +45,7 @@ const char *nam__role_name(enum nam_role role);
 /* The role of that name, or -EINVAL. */
 int nam__role_find(const char *name);
 
-/**
- * nam__auth_keys_read -- read a key file.
- *
+/*
  * Without may_be_empty a file needs a key.  Returns 0; -EINVAL with file, line and remedy in *diag;
  * -errno if it cannot be read.  -EACCES if others than its owner and group may read the file, or
  * others than its owner may change it.  -NAM_E_LIMIT for more than NAM_AUTH_KEYS_MAX keys.

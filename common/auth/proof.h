@@ -15,9 +15,8 @@
  * holders do not know.  The client's proof is over the voucher, too, which is not sent.  A copy of
  * the view has a voucher of the lead, too, unless an admin sends it.
  *
- * This tells the holder that opens a connection.  It does not protect later messages.  tcp is not
- * encrypted, and the number of a queue pair is in no proof.  A relay that forwards all bytes
- * unchanged is inside the connection afterwards.
+ * This proves which holder opens a connection, and protects no later messages.  A relay that
+ * forwards all bytes unchanged is inside the connection afterwards.
  */
 #ifndef NAM_COMMON_AUTH_PROOF_H
 #define NAM_COMMON_AUTH_PROOF_H

@@ -37,10 +37,7 @@ extern "C" {
 #endif
 #endif
 
-/*
- * The meaning of stack_bytes == 0; sanitizers need more.  The library takes 12 KiB at the most, and
- * 6 for points and scans; the rest is for its callers, printf() and signal handlers.
- */
+/* The library takes 12 KiB at the most, 6 for points and scans.  The rest is for its callers. */
 #if defined(NAM_FIBER_ASAN) || defined(NAM_FIBER_TSAN)
 #define NAM_FIBER_STACK_BYTES (256u << 10)
 #else
@@ -51,19 +48,14 @@ struct nam_fiber;
 
 typedef void (*nam_fiber_fn)(void *arg);
 
-/**
- * nam_fiber_adopt -- a handle for the stack that the calling thread is running on, so that it can
- * be switched away from and back to.  Free it with nam_fiber_destroy() from the same thread.
- */
+/* A handle for the calling thread's own stack.  The same thread destroys it. */
 int nam_fiber_adopt(struct nam_fiber **ret_fiber) NAM_MUST_CHECK;
 
-/**
- * nam_fiber_create -- a fiber that will run fn(arg) when first switched to.
+/*
+ * A fiber that will run fn(arg) when first switched to; fn ends with nam_fiber_exit_to().
  *
- * @stack_bytes	rounded up to pages; a guard page lies below it.  0 means
- *		NAM_FIBER_STACK_BYTES.  Memory is committed as it is touched.
- *
- * fn must not return before it has called nam_fiber_exit_to().
+ * @stack_bytes	rounded up to pages, with a guard page below; 0: NAM_FIBER_STACK_BYTES.  Memory
+ *		is committed as it is touched.
  */
 int nam_fiber_create(nam_fiber_fn fn, void *arg, size_t stack_bytes,
 	struct nam_fiber **ret_fiber) NAM_MUST_CHECK;

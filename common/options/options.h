@@ -3,8 +3,8 @@
  * options.h -- the command line of a program, as one table over glibc's argp.
  *
  * A row names the option, the field that it sets, its bounds and its help.  The table makes the
- * parser, --help, --usage and the usage errors, which name the flag.  It also makes the lists of
- * options in the man page: the hidden option --mdoc prints them.
+ * parser, --help, --usage and the usage errors, which name the flag.  The hidden option --mdoc
+ * prints the lists of options for the man page.
  */
 #ifndef NAM_COMMON_OPTIONS_OPTIONS_H
 #define NAM_COMMON_OPTIONS_OPTIONS_H
@@ -41,9 +41,7 @@ struct nam_option {
 	const char *const *choices;	/* ended by NULL */
 	/* 0, or -EINVAL with the cause in *diag; the caller names the flag. */
 	int (*take)(void *options, const char *text, struct nam_diag *diag);
-	/* The commands of the program that take the option: "load" or "range,table scan".
-	 * NULL: all.  The program checks it. */
-	const char *scope;
+	const char *scope;	/* commands that take the option: "range,table scan"; NULL: all */
 };
 
 #define NAM_OPTION_FIELD(type, field)                                                               \
@@ -68,10 +66,7 @@ struct nam_options_table {
 int nam__options_take(const struct nam_options_table *table, int argc, char **argv, void *options,
 	int *ret_exit) NAM_MUST_CHECK;
 
-/*
- * Set one option from another source: 0, or -EINVAL with the cause in *diag; the caller names the
- * option.
- */
+/* Set one option from another source: 0, or -EINVAL with the cause in *diag, without its name. */
 int nam__option_set(const struct nam_options_table *table, const char *name, const char *text,
 	void *options, struct nam_diag *diag) NAM_MUST_CHECK;
 

@@ -3,12 +3,7 @@
  * fence_rpc.h -- requests about the end of a client, which is over only when it can no longer act.
  *
  * A client whose session connection closed is FENCING.  It is not alive.  It is not dead either,
- * for other queue pairs of it may be alive.  Any client makes it DEAD:
- *
- *	NEXT	the lead: a client that is FENCING
- *	CLOSE	any memory server: refuse it from now on, and close all its queue pairs
- *	PUBLISH	the lead: it is DEAD, for every member of that view has closed them.  Or the lead's
- *		backup, by an admin: the lead says so
+ * for other queue pairs of it may be alive.  Any client makes it DEAD, in three steps.
  *
  * The lead gets CLOSE, too.  There it also fences a client that is alive, unless the fabric's
  * connections last as long as their processes do: then those have to end.
@@ -23,8 +18,12 @@
 #include "rpc.h"
 
 enum nam_rpc_fence_step {
-	NAM_RPC_FENCE_NEXT = 1,
-	NAM_RPC_FENCE_CLOSE,
+	NAM_RPC_FENCE_NEXT = 1,		/* the lead: a client that is FENCING */
+	NAM_RPC_FENCE_CLOSE,		/* refuse it from now on, and close all its queue pairs */
+	/*
+	 * The lead: it is DEAD, for every member of that view has closed them.  Or the lead's
+	 * backup, by an admin: the lead says so.
+	 */
 	NAM_RPC_FENCE_PUBLISH,
 };
 

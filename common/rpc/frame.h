@@ -20,18 +20,17 @@
  * front: number:32 | bytes:16 | flags:16.  The message is filled up to a multiple of 8 with zeroes.
  * An empty one says that the reply, if there is one, comes by SEND: it was too long for a frame.
  *
- * With an unreliable queue pair (fabric.h) requests are WRITTEN over that and replies come as
- * datagrams, frames, too.  Either may be lost.  So after a while a client writes an unanswered
- * request again, into the same place, its try one higher.  A memory server looks at all places.  It
- * carries out a request whose number is higher than the last from that place.  It answers another
- * try of that one with the reply that it has kept, and nothing else.  A client that gives up may
- * use the place again.
+ * With an unreliable queue pair (fabric.h) requests are WRITTEN over that and replies are frames in
+ * datagrams.  Either may be lost.  So after a while a client writes an unanswered request again,
+ * into the same place, its try one higher.  A memory server carries out a request whose number is
+ * higher than the last from that place.  It answers another try of the last with the reply that it
+ * has kept.  A client that gives up may use the place again.
  *
- * The word in the client's share says of the memory server's "turns" that it goes to sleep after
- * turn n, and wants a wake.  The client WRITEs its request, waits for the completion, then looks at
- * the word.  The memory server WRITEs the word, waits for the completion, then looks for requests.
- * So one of them sees the other.  A wake is a SEND of 8 bytes, once for each turn.  Waking up takes
- * longer than a client likes to spin, so the memory server sends a wake, too, after its reply.
+ * The word in the client's share says after which of its turns the memory server goes to sleep, and
+ * wants a wake.  The client WRITEs its request, waits for the completion, then looks at the word.
+ * The memory server WRITEs the word, waits for the completion, then looks for requests.  So one of
+ * them sees the other.  A wake is a SEND of 8 bytes, once for each turn.  Waking up takes longer
+ * than a client likes to spin, so the memory server sends a wake, too, after its reply.
  */
 #ifndef NAM_COMMON_RPC_FRAME_H
 #define NAM_COMMON_RPC_FRAME_H
@@ -148,12 +147,9 @@ nam_mailbox_bytes(uint32_t frame_bytes)
 	return (uint64_t)2 * NAM_FRAMES * frame_bytes + sizeof(uint64_t);
 }
 
-/**
- * nam_frame_seal -- put the message that lies at frame->message into its frame.
- *
- * @frame	room for nam_frame_bytes(bytes); the bytes up to the next multiple of 8 are cleared
- *
- * The front word is stored last: a reader on this host that loads it with acquire sees the rest.
+/*
+ * Put the message at frame->message into its frame, of nam_frame_bytes(bytes).  The front word is
+ * stored last: a reader on this host that loads it with acquire sees the rest.
  */
 void nam_frame_seal(struct nam_frame *frame, uint32_t number, uint32_t bytes, uint16_t flags,
 	uint64_t pace);
@@ -167,11 +163,8 @@ nam_frame_is_new(const struct nam_frame *frame, uint32_t number)
 	return NAM_GUARD(FRAME_NUMBER) ? (uint32_t)front == number : front != 0;
 }
 
-/**
- * nam_frame_check -- whether a copy of a frame is message number `number`, whole.
- *
- * @frame	changed by the caller only
- * @size	how much of it there is
+/*
+ * Whether a copy of a frame, of which there are `size` bytes, is message number `number`, whole.
  *
  * Returns 0, with the message's length and the flags.  -EAGAIN if it is another message's, or not
  * yet all there; -NAM_E_LIMIT if it is longer than `size`, with the length that it claims.
@@ -179,13 +172,9 @@ nam_frame_is_new(const struct nam_frame *frame, uint32_t number)
 int nam_frame_check(const struct nam_frame *frame, uint32_t size, uint32_t number,
 	uint32_t *ret_bytes, uint16_t *ret_flags) NAM_MUST_CHECK;
 
-/**
- * nam_frame_take -- the same for a frame in memory that others write meanwhile.
- *
- * @frame_bytes	of the ring's frames
- * @copy	NAM_FRAME_BYTES_MAX bytes, 8-byte aligned; where the message is then
- *
- * Returns 0 or -EAGAIN.
+/*
+ * The same for a frame of a ring that others write meanwhile.  The message is then in `copy`, of
+ * NAM_FRAME_BYTES_MAX bytes, 8-byte aligned.  Returns 0 or -EAGAIN.
  */
 int nam_frame_take(const struct nam_frame *frame, uint32_t frame_bytes, uint32_t number,
 	struct nam_frame *copy, uint32_t *ret_bytes, uint16_t *ret_flags) NAM_MUST_CHECK;

@@ -3,33 +3,11 @@
  * sweep_rpc.h -- requests of a sweep, which frees blocks that dead clients allocated and that no
  * name reaches.
  *
- * Each memory server knows which client allocated a block, and has one bit for each: suspect.
- *
- *	LIVING	the lead: which clients are not dead
- *	BEGIN	all: the blocks that are allocated are suspect, and all trees and key-value stores
- *	SPARE	all: those of clients that live are not
- *	MARK	all: nor are these, which names lead to
- *	RECORDS	all: nor are these, the heads of records, and all versions that they lead to.  With
- *		a label, versions that only a dead client would retire leave them
- *	OBJECTS	all: nor are these trees and key-value stores, by their numbers
- *	HELD	all: nor are these blocks
- *	OWN	all: nor are these; and they belong to the client that asks
- *	KEEP	all: nor are these, in any sweep: they belong to no client
- *	REPORT	the lead: clients say HELD of the blocks in their limbos; which one has not
- *	ACK	the lead, over a session connection: the client has
- *	ASK	all: which of these are suspect
- *	CLOSE	all: the heads of records that are suspect lose their tags, so that no client takes
- *		them for heads of its store.  Superblocks that are suspect say that their index is
- *		dropped.  Says how many did not before
- *	END	all: blocks that are suspect now wait for readers, as after FREE with that label;
- *		trees and stores are dropped.  Without a label nothing happens
- *
- * A sweep has a number that no other one has.  BEGIN of another ends it.
+ * Each memory server knows which client allocated a block, and has one bit for each: suspect.  A
+ * sweep has a number that no other one has.  BEGIN of another ends it: it gets -EAGAIN.
  *
  * BEGIN, SPARE, CLOSE and END look at a slice of the blocks.  The word of the reply is the place
  * where the next slice begins, or 0.  The next request has it as its last word, the first one none.
- *
- * -EAGAIN: another sweep has begun.
  */
 #ifndef NAM_COMMON_RPC_SWEEP_RPC_H
 #define NAM_COMMON_RPC_SWEEP_RPC_H
@@ -37,20 +15,33 @@
 #include "common/layout.h"
 #include "rpc.h"
 
+/* For each memory server, unless the lead is named. */
 enum nam_rpc_sweep_step {
-	NAM_RPC_SWEEP_LIVING = 1,
-	NAM_RPC_SWEEP_BEGIN,
-	NAM_RPC_SWEEP_SPARE,
-	NAM_RPC_SWEEP_MARK,
+	NAM_RPC_SWEEP_LIVING = 1,	/* the lead: which clients are not dead */
+	NAM_RPC_SWEEP_BEGIN,		/* all allocated blocks, trees and stores are suspect */
+	NAM_RPC_SWEEP_SPARE,		/* blocks of clients that live are not */
+	NAM_RPC_SWEEP_MARK,		/* nor are these, which names lead to */
+	/*
+	 * Nor are these heads of records, and all versions that they lead to.  With a label,
+	 * versions that only a dead client would retire leave them.
+	 */
 	NAM_RPC_SWEEP_RECORDS,
-	NAM_RPC_SWEEP_OBJECTS,
-	NAM_RPC_SWEEP_HELD,
-	NAM_RPC_SWEEP_OWN,
-	NAM_RPC_SWEEP_KEEP,
-	NAM_RPC_SWEEP_REPORT,
-	NAM_RPC_SWEEP_ACK,
-	NAM_RPC_SWEEP_ASK,
+	NAM_RPC_SWEEP_OBJECTS,		/* nor are these trees and key-value stores, by number */
+	NAM_RPC_SWEEP_HELD,		/* nor are these blocks */
+	NAM_RPC_SWEEP_OWN,		/* nor are these: they belong to the client that asks */
+	NAM_RPC_SWEEP_KEEP,		/* nor are these, in any sweep: they belong to no client */
+	NAM_RPC_SWEEP_REPORT,		/* the lead: clients say HELD of limbos; one that did not */
+	NAM_RPC_SWEEP_ACK,		/* the lead, over a session connection: the client has */
+	NAM_RPC_SWEEP_ASK,		/* which of these are suspect */
+	/*
+	 * Suspect heads of records lose their tags: no client takes them for heads of its store.
+	 * Suspect superblocks say that their index is dropped.  How many did not before.
+	 */
 	NAM_RPC_SWEEP_CLOSE,
+	/*
+	 * Suspect blocks wait for readers, as after FREE with that label; suspect trees and stores
+	 * are dropped.  Without a label nothing happens.
+	 */
 	NAM_RPC_SWEEP_END,
 };
 

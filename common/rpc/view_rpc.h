@@ -3,54 +3,40 @@
  * view_rpc.h -- requests about the view: the numbered list of the cluster's memory servers.
  *
  * The lead, memory server 0, keeps the view, and every change of it is a compare-and-set on its
- * number.  Other memory servers keep copies, which say where the lead is.  One request has steps:
+ * number.  Other memory servers keep copies, which say where the lead is.
  *
- *	GET	any memory server: a page of its view
- *	FORM	the lead: the first view, in pages; the last one commits
- *	CHANGE	the lead: one member, by compare-and-set
- *	ACK	the lead or its backup, over a session connection: the client has installed that
- *		view.  Number 0
- *		is a sign of life, of a client that is busy and so has an old epoch slot.  Or that
- *		client has lost its connection to the memory server with that boot
- *	COPY	others: a copy, in pages; the last one replaces the one before
- *	STEWARD	the lead: which steward leads
- *
- * If the memory servers have keys, COPY is for admins, or needs the lead's voucher for that view.
- * The voucher is behind the members of the last page.  The lead's replies to RENEW and to the last
- * page of FORM end with it, too (common/auth/proof.h).
+ * If the memory servers have keys, COPY is for admins, or needs the lead's voucher for that view
+ * behind the members of the last page.  The lead's replies to RENEW and to the last page of FORM
+ * end with it (common/auth/proof.h).
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
- * FORM and CHANGE ignore the state, memory, since, renewed and backup of a member; its boot and
+ * FORM and CHANGE ignore the state, memory, since, renewed and backup of a member.  Its boot and
  * address are those of the process that the change is about: of the backup for BACKED and UNBACKED.
  * UP, ABORT, RENEW, NOTE, MOVE, UNBACKED and PROMOTE ignore its address, ABORT its boot.
  *
  * The memory of a member may move to a successor: another process with the same id, and a boot and
- * an address of its own.  NOTE says that clients are to note which pages of the member they change,
- * and to hand over what they have noted; each NOTE begins a pass.  MOVE says that they are to send
- * nothing to the member, and MOVED that the successor has its place.  If the connection over which
- * NOTE or MOVE came ends before that, the lead does ABORT by itself, unless another store decides.
+ * an address of its own.  After NOTE, clients note which pages of the member they change, and hand
+ * over what they have noted; each NOTE begins a pass.  After MOVE they send nothing to the member,
+ * until MOVED says that the successor has its place.  If the connection of NOTE or MOVE ends before
+ * that, the lead does ABORT by itself, unless another store decides.
  *
  * A member may have a backup: a process of the same id and regions that has all that clients write
- * there.  It is filled as a successor is, and BACKED takes the place of MOVED: from then on clients
- * write to the backup before they write to the member.  UNBACKED says that they do not any more.
- * PROMOTE says that the member's process has ended: clients end what they have sent to the backup,
- * and MOVED follows, to the backup.  A promotion is never given up, as there is nothing to go back
- * to.  UP of a member with a backup says that all clients know that: they have acknowledged BACKED.
+ * there.  It is filled as a successor is, and BACKED takes the place of MOVED.  From then on, until
+ * UNBACKED, clients write to the backup before they write to the member.  PROMOTE says that the
+ * member's process has ended: clients end what they have sent to the backup.  MOVED to the backup
+ * follows.  A promotion is never given up, as there is nothing to go back to.
  *
- * If the lead's process has ended, its backup becomes the lead: by COPY of the next view, in which
+ * If the lead's process has ended, COPY of the next view makes its backup the lead.  In that view
  * the lead is PROMOTING and lead_boot is the backup's.  That needs an admin, and a backup that is
  * known: the clients have registered there, too.  So the clients acknowledge a view to the lead's
  * backup as well, which answers -NAM_E_VIEW while its copy is older.
  *
- * BACKUPS says how many backups each member is to have.  Clients do not care: a steward does what
- * follows from it.
- *
- * One steward at a time leads.  It has a term, which grows, and with it the lease, which the lead
- * keeps, or another store does.  Every request of a steward names its term.  If the memory server
- * has seen a later one, it refuses the request, so a steward that stalled and returns does nothing.
- * If another store gives out the terms, it decides about additions and moves, too: the lead then
- * takes changes with a term only.  FORM and RENEW say what has happened, and need none.
+ * One steward at a time leads.  Its term grows, and with it the lease, which the lead or another
+ * store keeps.  Every request of a steward names its term.  A memory server that has seen a later
+ * one refuses, so a steward that stalled and returns does nothing.  If another store gives out the
+ * terms, it decides about additions and moves, too: the lead then takes changes with a term only.
+ * FORM and RENEW say what has happened, and need none.
  *
  * -NAM_E_TERM: another steward leads, or led later; nothing was changed.
  * -NAM_E_VIEW_STORE: another store gives out the terms, and decides; nothing was changed.
@@ -101,12 +87,16 @@ struct nam_view_head {
 _Static_assert(sizeof(struct nam_view_head) == 32, "wire layout");
 
 enum nam_rpc_view_step {
-	NAM_RPC_VIEW_GET = 1,
-	NAM_RPC_VIEW_FORM,
-	NAM_RPC_VIEW_CHANGE,
+	NAM_RPC_VIEW_GET = 1,		/* any memory server: a page of its view */
+	NAM_RPC_VIEW_FORM,		/* the lead: the first view, in pages; the last commits */
+	NAM_RPC_VIEW_CHANGE,		/* the lead: one member, by compare-and-set */
+	/*
+	 * The lead or its backup, over a session connection: the client has installed that view.
+	 * Number 0: it is busy, so its epoch slot is old; or it has lost the member with that boot.
+	 */
 	NAM_RPC_VIEW_ACK,
-	NAM_RPC_VIEW_COPY,
-	NAM_RPC_VIEW_STEWARD,
+	NAM_RPC_VIEW_COPY,		/* others: a copy, in pages; the last one counts */
+	NAM_RPC_VIEW_STEWARD,		/* the lead: which steward leads */
 };
 
 enum nam_rpc_view_change {
@@ -120,7 +110,7 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_BACKED,		/* it is UP, with a backup: all acknowledged the MOVE */
 	NAM_RPC_VIEW_UNBACKED,		/* it has no backup, or not that one */
 	NAM_RPC_VIEW_PROMOTE,		/* its process has ended: its backup gets its place */
-	NAM_RPC_VIEW_BACKUPS,		/* of the lead: so many backups are wanted */
+	NAM_RPC_VIEW_BACKUPS,		/* of the lead: how many each member is to have */
 };
 #define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_BACKUPS	/* the last one */
 
@@ -161,8 +151,8 @@ _Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
 struct nam_rpc_view_reply {
 	struct nam_view_head view;
 	/*
-	 * Lead: the smallest of its living clients, and, while a member is COPYING, MOVING or
-	 * PROMOTING, of those that are FENCING: requests of them may be under way.  Others: number.
+	 * Lead: the smallest of its living clients.  While a member is COPYING, MOVING or
+	 * PROMOTING, also of those that are FENCING, with requests under way.  Others: number.
 	 */
 	uint64_t acknowledged;
 	uint16_t delaying;		/* the client that has acknowledged least; 0: none lags */

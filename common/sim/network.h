@@ -58,16 +58,12 @@ struct nam_sim_network {
 	double entry_ns;		/* ... for each entry of a scan */
 };
 
-/**
- * nam_sim_network_read -- read a profile.
+/*
+ * Read a profile: a path if it has a '/'; else NAME.ini, in the folders of NAM_PROFILES or in
+ * share/nam/profiles.  That lies beside the program's folder, in /usr/local or in /usr.
  *
- * @name	a path if it has a '/'; else a name, looked for as NAME.ini.  Its folders are those
- *		of NAM_PROFILES, share/nam/profiles beside the program's folder, /usr/local and /usr
- *
- * Returns 0 or, with the file, the line and what to do in *diag:
- *	-ENOENT		there is no such file
- *	-EINVAL		an unknown or missing key, a value out of range
- *	other codes	the file cannot be read
+ * Returns 0; -ENOENT: there is none; -EINVAL: an unknown or missing key, a value out of range;
+ * -errno if the file cannot be read.
  */
 int nam_sim_network_read(const char *name, struct nam_sim_network *ret_network,
 	struct nam_diag *diag) NAM_MUST_CHECK;

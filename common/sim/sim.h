@@ -2,9 +2,8 @@
 /*
  * sim.h -- whole clusters in one thread under virtual time, driven by one seed.
  *
- * The simulator, library nam-sim, owns what env.h and fabric.h offer: time, sleep, threads,
- * entropy, memory that peers reach, messages.  A simulated process is a function, and the threads
- * that it starts belong to it.  Addresses are "sim:NAME".
+ * The simulator, library nam-sim, owns all that env.h and fabric.h offer.  A simulated process is a
+ * function, and the threads that it starts belong to it.  Addresses are "sim:NAME".
  *
  *	nam_sim_begin(&options);
  *	nam_sim_process_start("server", server_main, ...);
@@ -12,12 +11,11 @@
  *	rc = nam_sim_run();
  *	nam_sim_end();
  *
- * The same seed, options and program give the same events, byte for byte.  Nothing here uses the
- * host's clock, entropy, threads, or the value of a pointer; neither may a simulated program.
+ * The same seed, options and program give the same events, byte for byte.  So a simulated program
+ * uses no clock, entropy or thread of the host, nor the value of a pointer.
  *
- * A request is a message of micro-steps that are interleaved with those of all others, in any order
- * inside the message.  Between messages of a queue pair, and inside one, only the promises of the
- * profile's capability bits hold.  Only a completion proves anything.
+ * A request is a message of micro-steps.  These are interleaved with those of all others, in any
+ * order that the profile's capability bits allow.  Only a completion proves anything.
  *
  * A simulated thread runs until it waits: in cq_wait, listener_poll, connect, sleep, yield, join, a
  * race point, or a cq_poll that keeps returning nothing.  It must hold no host mutex then.
@@ -80,24 +78,16 @@ struct nam_sim_options {
 	uint64_t seed;
 	enum nam_sim_profile profile;
 	uint32_t step_bytes;		/* 8 or 64 */
-	/*
-	 * Messages take so many times as long; all else (time-outs, back-offs, the epoch thread) is
-	 * short in comparison.  1 is about an RNIC.
-	 */
-	uint32_t slowness;
+	uint32_t slowness;		/* messages take so many times as long; 1: an RNIC */
 	uint64_t limit_ns;		/* of virtual time; nam_sim_run() gives up then */
 	struct nam_sim_faults faults;
 	FILE *trace;			/* every event as a line of text, or NULL */
 	/*
-	 * NULL: times are drawn so that everything meets everything.  Else they are those of this
-	 * network and its machines, and requests are carried out whole: to measure.  Must outlive
-	 * the simulation.
+	 * To measure: times are those of this network, and requests are carried out whole.  NULL:
+	 * times are drawn so that everything meets everything.  It outlives the simulation.
 	 */
 	const struct nam_sim_network *network;
-	/*
-	 * With a network: what a memory server's processor was busy with for a message that it
-	 * sends, beyond network->rpc_ns for each that it receives.  NULL: nothing.
-	 */
+	/* With a network: what a message costs a memory server that sends it; NULL: nothing. */
 	uint64_t (*serve_ns)(void *arg, const void *message, uint32_t bytes);
 	void *serve_arg;
 };
@@ -126,20 +116,13 @@ void nam_sim_options_init(struct nam_sim_options *options);
  */
 int nam_sim_begin(const struct nam_sim_options *options) NAM_MUST_CHECK;
 
-/**
- * nam_sim_process_start -- a simulated process that runs fn(arg) and ends when that returns.
- *
- * Before nam_sim_run() or from a simulated thread.  The process lives until nam_sim_end().
- */
+/* A process that runs fn(arg): before nam_sim_run() or from a simulated thread.  0 or -errno. */
 int nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
 	struct nam_sim_process **ret_process) NAM_MUST_CHECK;
 
-/**
- * nam_sim_run -- until every thread of every process has returned.
- *
- * When all others have returned, threads of killed processes go on as zombie threads, which end and
- * give their memory back.  Then every connection is broken, none can be made, and sleeps do not
- * last.  A zombie thread has no effect on anything simulated, and is not traced.
+/*
+ * Until every thread has returned.  In the end threads of killed processes go on as zombie threads,
+ * to give their memory back.  They have no connections and no sleeps, and leave no trace.
  *
  * Returns 0, -EDEADLK (threads wait and nothing will ever happen) or -ETIMEDOUT (limit_ns).
  */
@@ -166,18 +149,14 @@ void nam_sim_gate_open(struct nam_sim_gate *gate);	/* all that wait go on */
 /* ---- directing ---------------------------------------------------------------------------- */
 
 /*
- * The process dies now, between two micro-steps.  Its requests in flight are applied in part or in
- * whole, perhaps late, until the memory server destroys the queue pair.  If the caller is of that
- * process, it returns as a zombie thread.
+ * The process dies between two micro-steps.  Its requests in flight are applied in part or in
+ * whole, perhaps late.  If the caller is of that process, it returns as a zombie thread.
  */
 void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
-/*
- * From now on its messages take `times` as long, and it looks at arrivals as slowly: a memory
- * server on a busy machine.  1: as fast as the others.  With a cost profile only the latter.
- */
+/* Its messages, without a network, and its polls take `times` as long; 1: as the others'. */
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 /* Its messages and threads meet none of the faults that are drawn: for observers. */
 void nam_sim_process_spare(struct nam_sim_process *process);
@@ -202,20 +181,14 @@ void nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg);
 /* Numbers that belong to the simulation, for scenarios. */
 uint64_t nam_sim_random(void);
 
-/*
- * The next message of the calling thread whose op is `op` (0: any) gets this much more delay before
- * its first step.  With before_step > 0, before that one.  For directed tests.
- */
+/* The calling thread's next message of that op (0: any) waits before that step. */
 void nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns);
 /* Not the next such message, but the one that follows after `passing` of them. */
 void nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns);
 /* The queue pair breaks now, with any subset of what is in flight applied. */
 void nam_sim_qp_break(struct nam_qp *qp);
 
-/*
- * For attackers: a queue pair of the domain that is to be connected, until connect() returns; NULL:
- * none is.  Like a card's it takes no request yet: qp_post() returns -EINVAL.
- */
+/* For attackers: a queue pair of the domain that waits for connect(); it takes no request yet. */
 struct nam_qp *nam_sim_qp_asking(const struct nam_domain *domain);
 
 /* Called at each race point, before faults are drawn; NULL: no call. */

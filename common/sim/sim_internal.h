@@ -2,13 +2,8 @@
 /*
  * sim_internal.h -- the inside of the simulator.
  *
- *	event		something that will happen at a time: a thread goes on, a message makes its
- *			next step, a call.  Or a queue pair notices its peer's end, or a connection
- *			request arrives
- *	thread		a stack.  A thread that waits takes events from the queue, on its stack
- *			until one of them makes a thread go on, and switches there.  There is no
- *			scheduler
- *	message		a posted request, from the doorbell to its completion
+ * A thread is a stack.  If it waits, it takes events from the queue on its own stack, until one of
+ * them makes a thread go on, and switches there.  There is no scheduler.
  *
  * ORDER: events are taken by (time, number); numbers ascend in the order of planning.  While a
  * message's next step is due before every other event, it goes on without queueing anew.
@@ -61,8 +56,7 @@ bool nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million)
 /* The calling thread is held up, as the dice have said; the trace tells why, and at what. */
 void nam__sim_pause(const char *fault, const char *where);
 
-/* Until no thread has anything to do. */
-void nam__sim_run(void);
+void nam__sim_run(void);		/* until no thread has anything to do */
 int nam__sim_thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn,
 	void *arg, struct sim_thread **ret) NAM_MUST_CHECK;
 void nam__sim_thread_free(struct sim_thread *thread);
@@ -134,9 +128,6 @@ void nam__sim_polled(const struct sim_qp *qp);
 void nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error);
 /* Complete the messages that may complete, in post order. */
 void nam__sim_complete(struct sim_qp *qp);
-void nam__sim_messages_end(void);
-
-/* ---- colocated.c -------------------------------------------------------------------------- */
 
 /* Carry out what is about the own machine's memory; false: it has to be sent like all else. */
 bool nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count);
@@ -156,7 +147,6 @@ void nam__sim_settle(struct sim_message *message);
 uint64_t nam__sim_datagram_out(struct sim_flow *flow, uint32_t bytes);
 /* It has arrived there; when it is in memory. */
 uint64_t nam__sim_datagram_in(struct sim_flow *flow, uint32_t bytes);
-void nam__sim_nics_end(void);
 
 /* ---- qp.c ----------------------------------------------------------------------------- */
 
@@ -173,13 +163,12 @@ struct sim_qp *nam__sim_effects_new(const struct sim_qp *qp);
 /* A message that goes on by itself, with the bytes as they are now. */
 struct sim_message *nam__sim_clone(const struct sim_message *message, uint64_t delay_ns);
 
-/* ---- connect.c ------------------------------------------------------------------------ */
+/* ---- for nam_sim_end(): forget all of a kind ------------------------------------------------ */
 
 void nam__sim_connect_end(void);
-
-/* ---- endpoint.c ----------------------------------------------------------------------- */
-
 void nam__sim_endpoints_end(void);
+void nam__sim_messages_end(void);
+void nam__sim_nics_end(void);
 
 /* ---- sim.c, for the trace --------------------------------------------------------------- */
 
