@@ -54,17 +54,6 @@ nam__claim_view(const void *head, uint32_t head_bytes, const void *members, uint
 		{ { head, head_bytes }, { members, members_bytes } } };
 }
 
-static enum nam_role
-highest_role(const struct nam__auth_keys *keys)
-{
-	enum nam_role role = NAM_ROLE_NONE;
-
-	for (uint32_t i = 0; i < keys->count; i++)
-		if (keys->keys[i].role > role)
-			role = keys->keys[i].role;
-	return role;
-}
-
 static void
 voucher_under(const struct nam__auth_key *key, const struct nam__claim *claim,
 	uint8_t ret[NAM_VOUCHER_BYTES])
@@ -81,13 +70,16 @@ voucher_under(const struct nam__auth_key *key, const struct nam__claim *claim,
 	memcpy(ret, whole, NAM_VOUCHER_BYTES);
 }
 
-/* Under the next of the keys that vouch, from *at on.  False: there is none left. */
+/* Under the next of the keys that vouch, from *at on: of the highest role.  False: none is left. */
 static bool
 voucher_next(const struct nam__auth_keys *keys, const struct nam__claim *claim, uint32_t *at,
 	uint8_t ret[NAM_VOUCHER_BYTES])
 {
-	const enum nam_role role = highest_role(keys);
+	enum nam_role role = NAM_ROLE_NONE;
 
+	for (uint32_t i = 0; i < keys->count; i++)
+		if (keys->keys[i].role > role)
+			role = keys->keys[i].role;
 	while (*at < keys->count && keys->keys[*at].role != role)
 		++*at;
 	if (*at == keys->count)
