@@ -248,21 +248,8 @@ nam__shm_cq_closed(struct shm_cq *cq, struct shm_qp *qp)
 void
 nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp)
 {
-	uint32_t kept = 0;
-
 	nam__shm_requests_forget(cq, qp);
-	for (uint32_t i = 0; i < cq->blocked_count; i++) {
-		if (cq->blocked[i].qp == qp)
-			continue;
-		if (kept != i) {
-			cq->blocked[kept] = cq->blocked[i];
-			memcpy(cq->blocked_inline + (size_t)kept * SHM_INLINE_BYTES,
-				cq->blocked_inline + (size_t)i * SHM_INLINE_BYTES,
-				SHM_INLINE_BYTES);
-		}
-		kept++;
-	}
-	cq->blocked_count = kept;
+	nam__shm_blocked_forget(cq, qp);
 	(void)NAM__SLIST_UNLINK(&cq->closing, qp, closed_link);
 	pthread_mutex_lock(&cq->mutex);
 	if (NAM__SLIST_UNLINK(&cq->closed, qp, closed_link))

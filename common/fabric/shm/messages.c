@@ -60,21 +60,39 @@ try_request(struct shm_cq *cq, struct shm_request *request, int *ret_status)
 	return true;
 }
 
+static uint8_t *
+blocked_inline(const struct shm_cq *cq, uint32_t place)
+{
+	return cq->blocked_inline + (size_t)place * SHM_INLINE_BYTES;
+}
+
+/* A request, and its payload if that lies in `inline_data`, into a place of cq->blocked. */
+static void
+block(struct shm_cq *cq, uint32_t place, const struct shm_request *request,
+	const uint8_t *inline_data)
+{
+	cq->blocked[place] = *request;
+	if (request->local != inline_data)
+		return;
+	cq->blocked[place].local = blocked_inline(cq, place);
+	memcpy(cq->blocked[place].local, inline_data, request->bytes);
+}
+
+/* The same from one place to another. */
+static void
+block_again(struct shm_cq *cq, uint32_t to, uint32_t from)
+{
+	if (to != from)
+		block(cq, to, &cq->blocked[from], blocked_inline(cq, from));
+}
+
 bool
 nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request, const uint8_t *inline_data,
 	int *ret_status)
 {
-	struct shm_request *kept = &cq->blocked[cq->blocked_count];
-	uint8_t *kept_inline = cq->blocked_inline + (size_t)cq->blocked_count * SHM_INLINE_BYTES;
-
 	if (!request->qp->blocked && try_request(cq, request, ret_status))
 		return true;
-	*kept = *request;
-	if ((request->flags & NAM_WR_INLINE) && request->local == inline_data) {
-		memcpy(kept_inline, inline_data, request->bytes);
-		kept->local = kept_inline;
-	}
-	cq->blocked_count++;
+	block(cq, cq->blocked_count++, request, inline_data);
 	if (!request->qp->blocked++)
 		request->qp->blocked_ns = nam_now_ns();
 	request->qp->slow = 1;
@@ -115,18 +133,8 @@ nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 			out_of_room = true;
 		if (out_of_room || (stuck[qp->index / 64] & bit) ||
 			!try_request(cq, request, &status)) {
-			uint8_t *to = cq->blocked_inline + (size_t)kept * SHM_INLINE_BYTES;
-			uint8_t *from = cq->blocked_inline + (size_t)i * SHM_INLINE_BYTES;
-
 			stuck[qp->index / 64] |= bit;
-			if (kept != i) {
-				cq->blocked[kept] = *request;
-				if (request->local == from) {
-					memcpy(to, from, request->bytes);
-					cq->blocked[kept].local = to;
-				}
-			}
-			kept++;
+			block_again(cq, kept++, i);
 			continue;
 		}
 		if (--qp->blocked)
@@ -152,6 +160,17 @@ nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	cq->blocked_count = kept;
 	cq->retry = out_of_room;
 	return n;
+}
+
+void
+nam__shm_blocked_forget(struct shm_cq *cq, const struct shm_qp *qp)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < cq->blocked_count; i++)
+		if (cq->blocked[i].qp != qp)
+			block_again(cq, kept++, i);
+	cq->blocked_count = kept;
 }
 
 /* ---- messages that arrive ----------------------------------------------------------------- */

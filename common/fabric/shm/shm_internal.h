@@ -248,6 +248,7 @@ unsigned nam__shm_take_messages(struct shm_cq *cq, struct nam_wc *wcs, unsigned 
 bool nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request,
 	const uint8_t *inline_data, int *ret_status);
 void nam__shm_expire_blocked(struct shm_cq *cq);	/* SENDs that wait for too long */
+void nam__shm_blocked_forget(struct shm_cq *cq, const struct shm_qp *qp);
 /* Requests behind full rings, as far as they can go now. */
 unsigned nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
 /* Queue pairs whose peer went away: their requests fail from now on. */

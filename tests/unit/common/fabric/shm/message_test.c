@@ -213,6 +213,52 @@ send__inline_behind_a_full_ring__KEEPS_ITS_PAYLOAD(void **state)
 }
 
 static void
+send_inline(struct fixture *f, struct nam_qp *qp, uint32_t number)
+{
+	struct nam_wr wr = wr_send(&number, 4);
+
+	wr.flags = NAM_WR_INLINE;
+	assert_int_equal(f->ops->qp_post(qp, &wr, 1), 0);
+}
+
+static void
+qp_destroy__inline_of_another_is_blocked_too__THAT_KEEPS_ITS_PAYLOAD(void **state)
+{
+	struct fixture *f = *state;
+	struct inbox *inbox = calloc(1, sizeof(*inbox));
+	const struct nam_qp *heard;
+	uint32_t arrived = 0;
+	struct nam_wc wcs[4];
+
+	f->qps[1] = fixture_connect(f, &f->client);
+	heard = fixture_accepted(f, 1);
+	for (uint32_t i = 0; i < SHM_SLOTS + 1; i++) {
+		send_inline(f, f->qps[0], i);
+		send_inline(f, f->qps[1], i);
+	}
+	for (uint32_t i = 0; i < SHM_SLOTS + 1; i++)
+		assert_int_equal(f->ops->cq_poll(f->client.cq, wcs, 4), 0);
+	f->ops->qp_destroy(f->qps[0]);
+	f->qps[0] = NULL;
+	send_inline(f, f->qps[1], SHM_SLOTS + 1);
+	inbox_post(f, &f->server, inbox);
+	while (arrived < SHM_SLOTS + 2) {
+		int n = f->ops->cq_poll(f->server.cq, wcs, 4);
+
+		for (int i = 0; i < n; i++) {
+			if (wcs[i].op != NAM_WC_RECV)
+				continue;
+			if (wcs[i].qp == heard)
+				assert_memory_equal(wcs[i].context, &arrived, 4);
+			arrived += wcs[i].qp == heard;
+			post_buffer(f, &f->server, wcs[i].context);
+		}
+		assert_int_equal(f->ops->cq_poll(f->client.cq, wcs, 4), 0);
+	}
+	free(inbox);
+}
+
+static void
 recv__no_buffer_posted__WAITS_IN_THE_RING(void **state)
 {
 	struct fixture *f = *state;
@@ -485,6 +531,7 @@ main(void)
 		TEST(send__to_a_full_ring__WAITS_AND_LOSES_NOTHING),
 		TEST(send__ring_stays_full__TIMEOUT_AND_LATER_REQUESTS_GO_ON),
 		TEST(send__inline_behind_a_full_ring__KEEPS_ITS_PAYLOAD),
+		TEST(qp_destroy__inline_of_another_is_blocked_too__THAT_KEEPS_ITS_PAYLOAD),
 		TEST(recv__no_buffer_posted__WAITS_IN_THE_RING),
 		TEST(rq_post__beyond_its_depth__IS_REFUSED_WHOLE),
 		TEST(send__too_long__COMPLETES_WITH_PROTOCOL),
