@@ -72,6 +72,45 @@ int nam__fabric_answer(const struct nam_qp_options *options, const char *address
 int nam__fabric_welcome(const struct nam_qp_options *options, struct nam_hello *reply,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* A message in a receive buffer, and the last completion of a queue pair. */
+static inline struct nam_wc
+nam__wc_recv(const struct nam_recv *recv, struct nam_qp *qp, uint32_t bytes)
+{
+	return (struct nam_wc){
+		.context = recv->context, .qp = qp, .bytes = bytes, .op = NAM_WC_RECV };
+}
+
+static inline struct nam_wc
+nam__wc_closed(struct nam_qp *qp, int status)
+{
+	return (struct nam_wc){ .qp = qp, .status = status, .op = NAM_WC_CLOSED };
+}
+
+/* Why a request fails without asking the peer; 0 if it does not. */
+static inline int
+nam__wr_check(const struct nam_wr *wr, uint64_t most_bytes, uint32_t message_bytes,
+	uint32_t inline_bytes)
+{
+	switch (wr->op) {
+	case NAM_WR_READ:
+		break;
+	case NAM_WR_SEND:
+		if (wr->bytes > message_bytes)
+			return -NAM_E_FABRIC_PROTOCOL;
+		/* fall through */
+	case NAM_WR_WRITE:
+		if ((wr->flags & NAM_WR_INLINE) && wr->bytes > inline_bytes)
+			return -NAM_E_FABRIC_CAPABILITY;
+		break;
+	case NAM_WR_CAS:
+	case NAM_WR_FETCH_ADD:
+		return wr->bytes != 8 || (wr->remote & 7) ? -NAM_E_FABRIC_ACCESS : 0;
+	default:
+		return -NAM_E_FABRIC_CAPABILITY;
+	}
+	return wr->bytes > most_bytes ? -NAM_E_FABRIC_CAPABILITY : 0;
+}
+
 /* Listeners: see nam_dropped_fn. */
 static inline void
 nam__listener_dropped(const struct nam_listener *listener, const char *peer, int why)

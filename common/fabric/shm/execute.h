@@ -69,4 +69,14 @@ nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
 	}
 }
 
+static inline void
+nam__shm_complete(struct nam_wc *wc, const struct shm_request *request, int status)
+{
+	wc->context = request->context;
+	wc->qp = &request->qp->pub;
+	wc->status = status;
+	wc->bytes = request->bytes;
+	wc->op = request->posted_op;
+}
+
 #endif /* NAM_COMMON_FABRIC_SHM_EXECUTE_H */

@@ -149,13 +149,7 @@ nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 			}
 		}
 		if ((request->flags & NAM_WR_SIGNALED) || status)
-			wcs[n++] = (struct nam_wc){
-				.context = request->context,
-				.qp = &qp->pub,
-				.status = status,
-				.bytes = request->bytes,
-				.op = request->posted_op,
-			};
+			nam__shm_complete(&wcs[n++], request, status);
 	}
 	cq->blocked_count = kept;
 	cq->retry = out_of_room;
@@ -269,12 +263,7 @@ take_from(struct shm_cq *cq, struct shm_qp *qp, struct nam_wc *wcs, unsigned max
 			return n;
 		}
 		rq->head++;
-		wcs[n++] = (struct nam_wc){
-			.context = recv->context,
-			.qp = &qp->pub,
-			.bytes = (uint32_t)bytes,
-			.op = NAM_WC_RECV,
-		};
+		wcs[n++] = nam__wc_recv(recv, &qp->pub, (uint32_t)bytes);
 	}
 	if (n)
 		nam__shm_ring_give_back(qp);

@@ -308,16 +308,6 @@ nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	return 0;
 }
 
-static inline void
-complete(struct nam_wc *wc, const struct shm_request *request, int status)
-{
-	wc->context = request->context;
-	wc->qp = &request->qp->pub;
-	wc->status = status;
-	wc->bytes = request->bytes;
-	wc->op = request->posted_op;
-}
-
 static unsigned
 execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
@@ -346,7 +336,7 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		}
 		head++;
 		if (SHM_LIKELY((request->flags & NAM_WR_SIGNALED) || status))
-			complete(&wcs[n++], request, status);
+			nam__shm_complete(&wcs[n++], request, status);
 	}
 	cq->head = head;
 	/* Start over at the front while nothing is pending: those lines are still cached. */
@@ -372,7 +362,7 @@ execute_read(struct shm_cq *cq, struct nam_wc *wc)
 	ahead = run_ahead(cq, request, head, tail);
 	cq->burst_lines = 0;
 	cq->ahead_lines -= request->lines;
-	complete(wc, request, 0);
+	nam__shm_complete(wc, request, 0);
 	cq->head = head + 1;
 	if (head + 1 == tail)
 		cq->head = cq->tail = cq->ahead = 0;
@@ -412,7 +402,7 @@ requests_flush(struct shm_cq *cq, const struct shm_qp *qp, struct nam_wc *wcs, u
 
 		if (request->qp != qp)
 			continue;
-		complete(&wcs[n++], request, qp->error);
+		nam__shm_complete(&wcs[n++], request, qp->error);
 		request_forget(cq, i);
 	}
 	return n;
@@ -442,11 +432,7 @@ report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		}
 		*at = SLIST_NEXT(qp, closed_link);
 		qp->closing = false;
-		wcs[n++] = (struct nam_wc){
-			.qp = &qp->pub,
-			.status = -NAM_E_FABRIC_PEER_DEAD,
-			.op = NAM_WC_CLOSED,
-		};
+		wcs[n++] = nam__wc_closed(&qp->pub, -NAM_E_FABRIC_PEER_DEAD);
 	}
 	return n;
 }

@@ -167,11 +167,7 @@ report_closed(struct tcp_cq *cq, struct nam_wc *wcs, unsigned max)
 		SLIST_REMOVE_HEAD(&cq->closing, closing_link);
 		qp->closing = false;
 		qp->closed = true;
-		wcs[n++] = (struct nam_wc){
-			.qp = &qp->pub,
-			.status = qp->reason,
-			.op = NAM_WC_CLOSED,
-		};
+		wcs[n++] = nam__wc_closed(&qp->pub, qp->reason);
 	}
 	return n;
 }

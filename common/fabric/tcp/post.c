@@ -21,28 +21,6 @@ has_body(uint8_t op)
 	return op == NAM_WR_WRITE || op == NAM_WR_SEND;
 }
 
-/* Why the peer is not even asked; 0 if it is. */
-static inline int
-check(const struct nam_wr *wr)
-{
-	switch (wr->op) {
-	case NAM_WR_READ:
-		return 0;
-	case NAM_WR_SEND:
-		if (wr->bytes > TCP_MESSAGE_BYTES)
-			return NAM_E_FABRIC_PROTOCOL;
-		/* fall through */
-	case NAM_WR_WRITE:
-		return (wr->flags & NAM_WR_INLINE) && wr->bytes > TCP_INLINE_BYTES ?
-			NAM_E_FABRIC_CAPABILITY : 0;
-	case NAM_WR_CAS:
-	case NAM_WR_FETCH_ADD:
-		return wr->bytes != 8 || (wr->remote & 7) ? NAM_E_FABRIC_ACCESS : 0;
-	default:
-		return NAM_E_FABRIC_CAPABILITY;
-	}
-}
-
 /* Whether the window of wire.h leaves room for a request of so many bytes. */
 static inline bool
 window_open(const struct tcp_qp *qp, uint64_t bytes)
@@ -191,7 +169,8 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 		qp->requests[qp->tail++ & MASK] = (struct tcp_request){
 			.op = wrs[i].op,
 			.flags = wrs[i].flags,
-			.fault = (uint16_t)check(&wrs[i]),
+			.fault = (uint16_t)-nam__wr_check(&wrs[i], UINT32_MAX,
+				TCP_MESSAGE_BYTES, TCP_INLINE_BYTES),
 			.bytes = wrs[i].bytes,
 			.local = wrs[i].local,
 			.context = wrs[i].context,

@@ -277,12 +277,7 @@ serve_send(struct tcp_qp *qp, struct tcp_stream *from, uint32_t bytes)
 	from->begin += bytes;
 	done = nam__tcp_done_push(qp->cq);
 	done->recv = *recv;
-	done->wc = (struct nam_wc){
-		.context = recv->context,
-		.qp = &qp->pub,
-		.bytes = bytes,
-		.op = NAM_WC_RECV,
-	};
+	done->wc = nam__wc_recv(recv, &qp->pub, bytes);
 	qp->cq->received++;
 	qp->replying = true;
 	(void)answer(qp, TCP_OK, 0);

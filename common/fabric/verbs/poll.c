@@ -65,11 +65,7 @@ report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 		qp->broken = false;
 		if (qp->closing && !qp->over) {
 			qp->over = true;
-			wcs[n++] = (struct nam_wc){
-				.qp = &qp->pub,
-				.status = -NAM_E_FABRIC_PEER_DEAD,
-				.op = NAM_WC_CLOSED,
-			};
+			wcs[n++] = nam__wc_closed(&qp->pub, -NAM_E_FABRIC_PEER_DEAD);
 		}
 	}
 	return n;
@@ -143,21 +139,12 @@ take_recv(struct verbs_rq *rq, const struct ibv_wc *from, struct nam_wc *to)
 
 	rq->free[rq->free_count++] = slot;
 	if (VERBS_UNLIKELY(qp && qp->front) && !from->status) {
-		*to = (struct nam_wc){
-			.context = recv.context,
-			.qp = &qp->front->pub,
-			.bytes = from->byte_len - NAM_DATAGRAM_HEADROOM,
-			.op = NAM_WC_RECV,
-		};
+		*to = nam__wc_recv(&recv, &qp->front->pub,
+			from->byte_len - NAM_DATAGRAM_HEADROOM);
 		return true;
 	}
 	if (VERBS_LIKELY(!from->status && qp && !qp->over)) {
-		*to = (struct nam_wc){
-			.context = recv.context,
-			.qp = &qp->pub,
-			.bytes = from->byte_len,
-			.op = NAM_WC_RECV,
-		};
+		*to = nam__wc_recv(&recv, &qp->pub, from->byte_len);
 		return true;
 	}
 	/* The buffer is its owner's again only with a message in it: back into the queue. */

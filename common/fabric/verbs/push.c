@@ -13,26 +13,12 @@
 static inline int
 check(const struct verbs_qp *qp, const struct nam_wr *wr)
 {
-	if (qp->unreliable_qp && wr->bytes > qp->domain->pub.limits.datagram_bytes)
+	const struct verbs_domain *domain = qp->domain;
+
+	if (qp->unreliable_qp && wr->bytes > domain->pub.limits.datagram_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
-	switch (wr->op) {
-	case NAM_WR_READ:
-		break;
-	case NAM_WR_SEND:
-		if (wr->bytes > qp->domain->pub.limits.message_bytes)
-			return -NAM_E_FABRIC_PROTOCOL;
-		/* fall through */
-	case NAM_WR_WRITE:
-		if ((wr->flags & NAM_WR_INLINE) && wr->bytes > qp->inline_bytes)
-			return -NAM_E_FABRIC_CAPABILITY;
-		break;
-	case NAM_WR_CAS:
-	case NAM_WR_FETCH_ADD:
-		return wr->bytes != 8 || (wr->remote & 7) ? -NAM_E_FABRIC_ACCESS : 0;
-	default:
-		return -NAM_E_FABRIC_CAPABILITY;
-	}
-	return wr->bytes > qp->domain->longest ? -NAM_E_FABRIC_CAPABILITY : 0;
+	return nam__wr_check(wr, domain->longest, domain->pub.limits.message_bytes,
+		qp->inline_bytes);
 }
 
 static inline void
