@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pending_accepts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -23,14 +24,12 @@ watch(const struct nam__pending_accepts *accepts, int fd, uint32_t event)
 }
 
 int
-nam__pending_accepts_open(struct nam__pending_accepts *accepts, const struct nam_listener *listener,
-	nam__name_peer_fn name_peer)
+nam__pending_accepts_open(struct nam__pending_accepts *accepts, struct nam_domain *domain,
+	const struct nam__accepts_ops *ops)
 {
-	accepts->listener = listener;
-	accepts->name_peer = name_peer;
-	accepts->count = 0;
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		accepts->greeted[i] = NULL;
+	accepts->pub.ops = domain->ops;
+	accepts->domain = domain;
+	accepts->ops = ops;
 	return nam__wake_epoll(EVENT_WAKE, &accepts->epoll_fd, &accepts->wake_fd);
 }
 
@@ -56,11 +55,11 @@ release(struct nam__pending_accepts *accepts, uint32_t number)
 	return request;
 }
 
-void
-nam__pending_accepts_drop(struct nam__pending_accepts *accepts, struct nam_cm_request *request,
-	int why)
+/* A client that cannot go on; `why` is for the listener's owner (nam_dropped_fn). */
+static void
+drop(struct nam__pending_accepts *accepts, struct nam_cm_request *request, int why)
 {
-	nam__listener_dropped(accepts->listener, request->event.peer, why);
+	nam__listener_dropped(&accepts->pub, request->event.peer, why);
 	nam__cm_request_free(request);
 }
 
@@ -70,8 +69,7 @@ drop_silent(struct nam__pending_accepts *accepts, uint64_t now)
 {
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
 		if (accepts->greeted[i] && accepts->greeted[i]->until_ns < now)
-			nam__pending_accepts_drop(accepts, release(accepts, i),
-				-NAM_E_FABRIC_TIMEOUT);
+			drop(accepts, release(accepts, i), -NAM_E_FABRIC_TIMEOUT);
 	}
 }
 
@@ -98,9 +96,9 @@ nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd)
 }
 
 void
-nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
+nam__socket_listener_wake(struct nam_listener *listener)
 {
-	nam__wake_post(accepts->wake_fd);
+	nam__wake_post(((struct nam__pending_accepts *)listener)->wake_fd);
 }
 
 /* There is at least one. */
@@ -113,8 +111,7 @@ drop_longest_silent(struct nam__pending_accepts *accepts)
 		if (accepts->greeted[i])
 			greeted[i] = (struct nam__greeted){ accepts->greeted[i]->event.peer,
 				accepts->greeted[i]->until_ns };
-	nam__pending_accepts_drop(accepts, release(accepts, nam__greeted_choose(greeted)),
-		-NAM_E_FABRIC_TIMEOUT);
+	drop(accepts, release(accepts, nam__greeted_choose(greeted)), -NAM_E_FABRIC_TIMEOUT);
 }
 
 /* Wait for what this client says next. */
@@ -130,7 +127,7 @@ expect(struct nam__pending_accepts *accepts, struct nam_cm_request *request)
 		number++;
 	rc = watch(accepts, request->fd, number);
 	if (rc) {
-		nam__pending_accepts_drop(accepts, request, rc);
+		drop(accepts, request, rc);
 		return;
 	}
 	request->until_ns = nam_now_ns() + NAM__GREETED_NS;
@@ -161,14 +158,30 @@ greet(struct nam__pending_accepts *accepts, int socket_fd)
 	request->fd = fd;
 	request->event.kind = NAM_CM_REQUEST;
 	request->event.request = request;
-	accepts->name_peer(request);
+	accepts->ops->name_peer(request);
 	expect(accepts, request);
 }
 
 void
-nam__pending_accepts_challenged(struct nam__pending_accepts *accepts,
-	struct nam_cm_request *request, const struct nam_hello *challenge)
+nam__socket_reject(struct nam_listener *listener, struct nam_cm_request *request,
+	const struct nam_hello *reply)
 {
+	(void)!((struct nam__pending_accepts *)listener)->ops->refuse(request->fd, reply);
+	nam__cm_request_free(request);
+}
+
+/* The client is greeted until it answers. */
+void
+nam__socket_challenge(struct nam_listener *listener, struct nam_cm_request *request,
+	const struct nam_hello *challenge)
+{
+	struct nam__pending_accepts *accepts = (struct nam__pending_accepts *)listener;
+
+	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
+	if (accepts->ops->challenge(request->fd, challenge)) {
+		drop(accepts, request, -NAM_E_FABRIC_PEER_DEAD);
+		return;
+	}
 	request->event.kind = NAM_CM_ANSWER;
 	request->event.challenge = *challenge;
 	expect(accepts, request);
@@ -207,9 +220,10 @@ wait_event(struct nam__pending_accepts *accepts, uint64_t until_ns, uint32_t *re
 }
 
 int
-nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hear,
-	uint64_t timeout_ns, struct nam_cm_event *event)
+nam__socket_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
+	struct nam_cm_event *event)
 {
+	struct nam__pending_accepts *accepts = (struct nam__pending_accepts *)listener;
 	uint64_t now = nam_now_ns();
 	uint64_t until_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 
@@ -224,12 +238,13 @@ nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hea
 			continue;
 		}
 		/* It may have been silent for too long by now. */
-		rc = accepts->greeted[number] ? hear(accepts->greeted[number]) : -EAGAIN;
+		rc = accepts->greeted[number] ? accepts->ops->hear(accepts->greeted[number]) :
+			-EAGAIN;
 		if (!rc) {
 			*event = release(accepts, number)->event;
 			return 1;
 		}
 		if (rc != -EAGAIN)
-			nam__pending_accepts_drop(accepts, release(accepts, number), rc);
+			drop(accepts, release(accepts, number), rc);
 	}
 }

@@ -4,7 +4,7 @@
  *
  * A silent client delays no other.  It is dropped when its time is up.  When places or descriptors
  * run out, the longest silent goes: of a peer that has more than its share, else of all.  One
- * thread, except for nam__pending_accepts_wake().
+ * thread, except for nam__socket_listener_wake().
  */
 #ifndef NAM_COMMON_FABRIC_PENDING_ACCEPTS_H
 #define NAM_COMMON_FABRIC_PENDING_ACCEPTS_H
@@ -27,12 +27,25 @@ struct nam_cm_request {
 	_Alignas(8) uint8_t message[72];
 };
 
-/* Fills event.peer and event.pid as soon as there is a connection. */
-typedef void (*nam__name_peer_fn)(struct nam_cm_request *request);
+/* The provider's side of the handshake. */
+struct nam__accepts_ops {
+	/* Fills event.peer and event.pid as soon as there is a connection. */
+	void (*name_peer)(struct nam_cm_request *request);
+	/*
+	 * A client speaks: request->event.kind says what is due.  0: the event is complete;
+	 * -EAGAIN: more is to come; else hang up.
+	 */
+	int (*hear)(struct nam_cm_request *request);
+	/* Sent without waiting for room, or a negative code.  A reply of NULL is an empty one. */
+	int (*refuse)(int fd, const struct nam_hello *reply);
+	int (*challenge)(int fd, const struct nam_hello *challenge);
+};
 
+/* A provider's listener, or the beginning of it. */
 struct nam__pending_accepts {
-	const struct nam_listener *listener;	/* hears of those that are dropped */
-	nam__name_peer_fn name_peer;
+	struct nam_listener pub;
+	struct nam_domain *domain;
+	const struct nam__accepts_ops *ops;
 	int epoll_fd, wake_fd;
 	int sockets[NAM__ACCEPTS_SOCKETS_MAX];	/* that it listens at */
 	uint32_t sockets_count;
@@ -40,29 +53,13 @@ struct nam__pending_accepts {
 	struct nam_cm_request *greeted[NAM__GREETED_MAX];	/* NULL: free */
 };
 
-/*
- * A client speaks: request->event.kind says what is due.  0: the event is complete; -EAGAIN: more
- * is to come; else hang up.
- */
-typedef int (*nam__hear_fn)(struct nam_cm_request *request);
-
+/* @accepts	all zero */
 int nam__pending_accepts_open(struct nam__pending_accepts *accepts,
-	const struct nam_listener *listener, nam__name_peer_fn name_peer) NAM_MUST_CHECK;
+	struct nam_domain *domain, const struct nam__accepts_ops *ops) NAM_MUST_CHECK;
 /* And every socket of it.  The listener does not hear of clients that are dropped so. */
 void nam__pending_accepts_close(struct nam__pending_accepts *accepts);
 /* Accept clients at a listening socket that does not block.  It becomes the listener's. */
 int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd) NAM_MUST_CHECK;
-/* Make nam__pending_accepts_poll return.  Any thread; allowed in a signal handler. */
-void nam__pending_accepts_wake(struct nam__pending_accepts *accepts);
-/* The provider's listener_poll. */
-int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hear,
-	uint64_t timeout_ns, struct nam_cm_event *event) NAM_MUST_CHECK;
-/* The client of a NAM_CM_REQUEST was sent this challenge: it is greeted until it answers. */
-void nam__pending_accepts_challenged(struct nam__pending_accepts *accepts,
-	struct nam_cm_request *request, const struct nam_hello *challenge);
-/* A client that cannot go on; `why` is for the listener (nam_dropped_fn). */
-void nam__pending_accepts_drop(struct nam__pending_accepts *accepts,
-	struct nam_cm_request *request, int why);
 /* With its socket and its descriptors. */
 void nam__cm_request_free(struct nam_cm_request *request);
 

@@ -3,7 +3,7 @@
  * provider.h -- the functions that every provider has: their declarations, and their slots.
  *
  * A function nam__NAME_listen has the type of the slot `listen` of struct nam_fabric_ops, where its
- * contract stands.  Slots that a provider may lack are not in the list.
+ * contract stands.  Slots that a provider may lack, or share, are in lists of their own.
  */
 #ifndef NAM_COMMON_FABRIC_PROVIDER_H
 #define NAM_COMMON_FABRIC_PROVIDER_H
@@ -31,20 +31,25 @@
 	USE(provider, qp_post)                                                                      \
 	USE(provider, qp_destroy)                                                                   \
 	USE(provider, listen)                                                                       \
+	USE(provider, accept)                                                                       \
+	USE(provider, listener_close)
+#define NAM__PROVIDER_LISTENER(USE, provider)                                                       \
 	USE(provider, listener_poll)                                                                \
 	USE(provider, listener_wake)                                                                \
-	USE(provider, accept)                                                                       \
 	USE(provider, reject)                                                                       \
-	USE(provider, challenge)                                                                    \
-	USE(provider, listener_close)
+	USE(provider, challenge)
 
 #define NAM__PROVIDER_FUNCTION(provider, slot)                                                      \
 	__typeof__(*((struct nam_fabric_ops *)NULL)->slot) nam__##provider##_##slot;
 #define NAM__PROVIDER_SLOT(provider, slot) .slot = nam__##provider##_##slot,
 
 /* The declarations, and the table's slots. */
-#define NAM__PROVIDER_DECLARE(provider) NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_FUNCTION, provider)
-#define NAM__PROVIDER_SLOTS(provider) NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_SLOT, provider)
+#define NAM__PROVIDER_DECLARE(provider)                                                             \
+	NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_FUNCTION, provider)                                   \
+	NAM__PROVIDER_LISTENER(NAM__PROVIDER_FUNCTION, provider)
+#define NAM__PROVIDER_SLOTS(provider)                                                               \
+	NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_SLOT, provider)                                       \
+	NAM__PROVIDER_LISTENER(NAM__PROVIDER_SLOT, provider)
 
 /* For those that lack it: -NAM_E_FABRIC_CAPABILITY. */
 NAM__PROVIDER_FUNCTION(unsupported, unreliable_qp_create)
@@ -59,6 +64,17 @@ NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_FUNCTION, unsupported)
 /* Where regions are no files: without effect; and where no memory is near: 0. */
 NAM__PROVIDER_FUNCTION(unsupported, qp_share_near)
 NAM__PROVIDER_FUNCTION(unsupported, is_near)
+
+/* The whole table of a provider over sockets, whose listener is of pending_accepts.h. */
+NAM__PROVIDER_LISTENER(NAM__PROVIDER_FUNCTION, socket)
+#define NAM__PROVIDER_SOCKET_SLOTS(provider)                                                        \
+	NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_SLOT, provider)                                       \
+	NAM__PROVIDER_LISTENER(NAM__PROVIDER_SLOT, socket)                                          \
+	NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_SLOT, unsupported)                                    \
+	NAM__PROVIDER_SLOT(unsupported, qp_share_near)                                              \
+	NAM__PROVIDER_SLOT(unsupported, is_near)                                                    \
+	NAM__PROVIDER_SLOT(unsupported, unreliable_qp_create)                                       \
+	NAM__PROVIDER_SLOT(unsupported, unreliable_qp_join)
 
 /*
  * Client side: the answer to a challenge by the caller's options, or the negative code that ends

@@ -34,10 +34,8 @@ open_once(void)
 	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq) ||
 		ops->rq_create(domain, queues.cq, 8, &queues.rq))
 		abort();
-	if (nam__pending_accepts_open(&listener.accepts, &listener.pub, name_peer))
+	if (nam__pending_accepts_open(&listener.accepts, domain, &accepts_ops))
 		abort();
-	listener.pub.ops = ops;
-	listener.domain = (struct shm_domain *)domain;
 }
 
 static void
@@ -95,17 +93,17 @@ be_listener(int fd, int peer, struct fuzz_input *input)
 	}
 	event = request->event;
 	if (flags & FLAG_CHALLENGE) {
-		nam__shm_challenge(&listener.pub, request, &reply);
+		nam__socket_challenge(&listener.accepts.pub, request, &reply);
 		flags = fuzz_u8(input);
 		say_answer(peer, input, flags);
-		if (nam__shm_listener_poll(&listener.pub, 0, &event) <= 0)
+		if (nam__socket_listener_poll(&listener.accepts.pub, 0, &event) <= 0)
 			return;
 	}
 	if (event.hello.bytes > NAM_HELLO_BYTES_MAX || event.answer.bytes > NAM_HELLO_BYTES_MAX)
 		abort();
 	if (!(flags & FLAG_ACCEPT))
-		nam__shm_reject(&listener.pub, event.request, &reply);
-	else if (!nam__shm_accept(&listener.pub, event.request, &queues, &reply, &qp))
+		nam__socket_reject(&listener.accepts.pub, event.request, &reply);
+	else if (!nam__shm_accept(&listener.accepts.pub, event.request, &queues, &reply, &qp))
 		nam__shm_qp_destroy(qp);
 }
 
@@ -122,7 +120,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	be_listener(ends[0], ends[1], &input);
 	close(ends[1]);
 	/* A client that is gone is forgotten. */
-	if (nam__shm_listener_poll(&listener.pub, 0, &event) || listener.accepts.count)
+	if (nam__socket_listener_poll(&listener.accepts.pub, 0, &event) || listener.accepts.count)
 		abort();
 	return 0;
 }

@@ -26,7 +26,7 @@ enum flag {
 
 static struct nam_domain *domain;
 static struct nam_qp_options queues = { .answer = fuzz_answer };
-static struct tcp_listener listener;
+static struct nam__pending_accepts listener;
 
 static void
 open_once(void)
@@ -37,10 +37,8 @@ open_once(void)
 		return;
 	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq))
 		abort();
-	if (nam__pending_accepts_open(&listener.accepts, &listener.pub, name_peer))
+	if (nam__pending_accepts_open(&listener, domain, &accepts_ops))
 		abort();
-	listener.pub.ops = ops;
-	listener.domain = (struct tcp_domain *)domain;
 }
 
 /* Messages of a memory server, at once. */
@@ -110,7 +108,7 @@ hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, 
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
 		rc = !answers ? hear(request) :
-			nam__tcp_listener_poll(&listener.pub, 0, event) == 1 ? 0 : -EAGAIN;
+			nam__socket_listener_poll(&listener.pub, 0, event) == 1 ? 0 : -EAGAIN;
 	}
 	return rc;
 }
@@ -131,7 +129,7 @@ be_listener(int fd, int peer, struct fuzz_input *input, unsigned flags)
 	}
 	event = request->event;
 	if (flags & FLAG_CHALLENGE) {
-		nam__tcp_challenge(&listener.pub, request, &reply);
+		nam__socket_challenge(&listener.pub, request, &reply);
 		flags = fuzz_u8(input);
 		if (hear_pieces(request, peer, input, flags, &event))
 			return;
@@ -139,7 +137,7 @@ be_listener(int fd, int peer, struct fuzz_input *input, unsigned flags)
 	if (event.hello.bytes > NAM_HELLO_BYTES_MAX || event.answer.bytes > NAM_HELLO_BYTES_MAX)
 		abort();
 	if (!(flags & FLAG_ACCEPT))
-		nam__tcp_reject(&listener.pub, event.request, &reply);
+		nam__socket_reject(&listener.pub, event.request, &reply);
 	else if (!nam__tcp_accept(&listener.pub, event.request, &queues, &reply, &qp))
 		nam__tcp_qp_destroy(qp);
 }
@@ -162,7 +160,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		be_listener(ends[0], ends[1], &input, flags);
 	close(ends[1]);
 	/* A client that is gone is forgotten. */
-	if (nam__tcp_listener_poll(&listener.pub, 0, &event) || listener.accepts.count)
+	if (nam__socket_listener_poll(&listener.pub, 0, &event) || listener.count)
 		abort();
 	return 0;
 }

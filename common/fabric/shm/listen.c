@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* listen.c -- the server's side: the socket, its lock file, and clients until they are accepted. */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,13 +18,13 @@
 #define BACKLOG 128
 
 struct shm_listener {
-	struct nam_listener pub;
-	struct shm_domain *domain;
+	struct nam__pending_accepts accepts;
 	struct sockaddr_un address;
 	char lock_path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
 	int lock_fd;
-	struct nam__pending_accepts accepts;
 };
+
+static const struct nam__accepts_ops accepts_ops;
 
 /* ---- one server per path ------------------------------------------------------------------ */
 
@@ -145,8 +144,6 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 
 	if (!listener)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a listener");
-	listener->pub.ops = domain->ops;
-	listener->domain = (struct shm_domain *)domain;
 	rc = nam__shm_address(address, &listener->address, diag);
 	if (rc)
 		goto free_listener;
@@ -158,7 +155,7 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	rc = clear_path(listener, diag);
 	if (rc)
 		goto release_lock;
-	rc = nam__pending_accepts_open(&listener->accepts, &listener->pub, name_peer);
+	rc = nam__pending_accepts_open(&listener->accepts, domain, &accepts_ops);
 	if (rc) {
 		(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
 		goto release_lock;
@@ -166,7 +163,7 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	rc = listen_at(listener, diag);
 	if (rc)
 		goto close_accepts;
-	*ret = &listener->pub;
+	*ret = &listener->accepts.pub;
 	return 0;
 
 close_accepts:
@@ -191,12 +188,6 @@ nam__shm_listener_close(struct nam_listener *pub)
 	(void)unlink(listener->lock_path);
 	close(listener->lock_fd);
 	free(listener);
-}
-
-void
-nam__shm_listener_wake(struct nam_listener *pub)
-{
-	nam__pending_accepts_wake(&((struct shm_listener *)pub)->accepts);
 }
 
 /* ---- clients ------------------------------------------------------------------------------ */
@@ -267,42 +258,28 @@ hear(struct nam_cm_request *request)
 	return request->event.kind == NAM_CM_ANSWER ? hear_answer(request) : hear_hello(request);
 }
 
-int
-nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
-{
-	return nam__pending_accepts_poll(&((struct shm_listener *)pub)->accepts, hear,
-		timeout_ns, event);
-}
-
-void
-nam__shm_reject(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_hello *reply)
+static int
+refuse(int fd, const struct nam_hello *reply)
 {
 	struct shm_welcome welcome = { .magic = SHM_MAGIC, .version = SHM_VERSION };
 
-	(void)listener;
 	if (reply && reply->bytes <= NAM_REPLY_BYTES_MAX) {
 		welcome.bytes = reply->bytes;
 		memcpy(welcome.data, reply->data, reply->bytes);
 	}
-	(void)!nam__shm_packet_send(request->fd, &welcome, sizeof(welcome), NULL, 0);
-	nam__cm_request_free(request);
+	return nam__shm_packet_send(fd, &welcome, sizeof(welcome), NULL, 0);
 }
 
-void
-nam__shm_challenge(struct nam_listener *pub, struct nam_cm_request *request,
-	const struct nam_hello *challenge)
+static int
+challenge(int fd, const struct nam_hello *challenge)
 {
-	struct shm_listener *listener = (struct shm_listener *)pub;
 	struct shm_challenge packet = { .magic = SHM_MAGIC_CHALLENGE, .bytes = challenge->bytes };
 
-	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
 	memcpy(packet.data, challenge->data, challenge->bytes);
-	if (nam__shm_packet_send(request->fd, &packet, sizeof(packet), NULL, 0))
-		nam__pending_accepts_drop(&listener->accepts, request, -NAM_E_FABRIC_PEER_DEAD);
-	else
-		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
+	return nam__shm_packet_send(fd, &packet, sizeof(packet), NULL, 0);
 }
+
+static const struct nam__accepts_ops accepts_ops = { name_peer, hear, refuse, challenge };
 
 /* Regions that are sent to a peer. */
 struct told {
@@ -410,7 +387,8 @@ int
 nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret)
 {
-	struct shm_listener *listener = (struct shm_listener *)pub;
+	struct shm_domain *domain =
+		(struct shm_domain *)((struct nam__pending_accepts *)pub)->domain;
 	void *rings = NULL, *bell = NULL;
 	struct shm_qp *qp = NULL;
 	int rings_fd, rc;
@@ -419,7 +397,7 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		rc = -EINVAL;
 		goto refuse;
 	}
-	rc = nam__shm_qp_create(listener->domain, options, &qp);
+	rc = nam__shm_qp_create(domain, options, &qp);
 	if (rc)
 		goto refuse;
 	qp->accepted = true;
@@ -458,7 +436,7 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		(void)shutdown(qp->fd, SHUT_RDWR);
 	close(rings_fd);
 	nam__shm_share_sent(options->share);
-	rc = nam__shm_watch_add(&listener->domain->watch, qp);
+	rc = nam__shm_watch_add(&domain->watch, qp);
 	if (rc)
 		nam__shm_cq_closed(qp->cq, qp);
 	nam__cm_request_free(request);
@@ -468,6 +446,6 @@ destroy_qp:
 	nam__shm_qp_destroy(&qp->pub);
 refuse:
 	/* Without the caller's reply, which says yes. */
-	nam__shm_reject(pub, request, NULL);
+	nam__socket_reject(pub, request, NULL);
 	return rc;
 }

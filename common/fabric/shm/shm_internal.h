@@ -191,7 +191,7 @@ struct shm_cq {
 };
 
 /* The functions of the provider's table. */
-NAM__PROVIDER_DECLARE(shm)
+NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_FUNCTION, shm)
 
 /* ---- memory.c ------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* listen.c -- the server's side: sockets to listen at, and clients that say hello and answer. */
-#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,11 +14,7 @@
 
 #define BACKLOG 512
 
-struct tcp_listener {
-	struct nam_listener pub;
-	struct tcp_domain *domain;
-	struct nam__pending_accepts accepts;
-};
+static const struct nam__accepts_ops accepts_ops;
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
@@ -45,7 +40,7 @@ say_failed(struct nam_diag *diag, const char *address, int error)
 }
 
 static int
-listen_at(struct tcp_listener *listener, const struct addrinfo *at)
+listen_at(struct nam__pending_accepts *listener, const struct addrinfo *at)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int zero = 0, one = 1, rc;
@@ -61,7 +56,7 @@ listen_at(struct tcp_listener *listener, const struct addrinfo *at)
 		bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG)))
 		rc = -errno;
 	if (!rc)
-		rc = nam__pending_accepts_listen(&listener->accepts, fd);
+		rc = nam__pending_accepts_listen(listener, fd);
 	if (rc)
 		close(fd);
 	return rc;
@@ -82,11 +77,11 @@ is_among(const struct addrinfo *list, const struct addrinfo *at)
 void
 nam__tcp_listener_close(struct nam_listener *pub)
 {
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
+	struct nam__pending_accepts *listener = (struct nam__pending_accepts *)pub;
 
 	if (!listener)
 		return;
-	nam__pending_accepts_close(&listener->accepts);
+	nam__pending_accepts_close(listener);
 	free(listener);
 }
 
@@ -104,7 +99,7 @@ int
 nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 	struct nam_diag *diag)
 {
-	struct tcp_listener *listener;
+	struct nam__pending_accepts *listener;
 	struct addrinfo *list;
 	int rc = nam__inet_resolve("tcp", address, true, &list, diag);
 
@@ -114,9 +109,7 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)
 		goto free_list;
-	listener->pub.ops = domain->ops;
-	listener->domain = (struct tcp_domain *)domain;
-	rc = nam__pending_accepts_open(&listener->accepts, &listener->pub, name_peer);
+	rc = nam__pending_accepts_open(listener, domain, &accepts_ops);
 	if (rc) {
 		free(listener);
 		goto free_list;
@@ -124,14 +117,14 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	/* At each address that a name has and this host, too. */
 	rc = -EADDRNOTAVAIL;
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
-		if (listener->accepts.sockets_count == NAM__ACCEPTS_SOCKETS_MAX)
+		if (listener->sockets_count == NAM__ACCEPTS_SOCKETS_MAX)
 			break;
 		if (is_among(list, at))
 			continue;
 		rc = listen_at(listener, at);
 		if (rc && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
 			break;
-		if (listener->accepts.sockets_count)
+		if (listener->sockets_count)
 			rc = 0;
 	}
 	if (rc) {
@@ -143,12 +136,6 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 free_list:
 	freeaddrinfo(list);
 	return rc;
-}
-
-void
-nam__tcp_listener_wake(struct nam_listener *pub)
-{
-	nam__pending_accepts_wake(&((struct tcp_listener *)pub)->accepts);
 }
 
 /* ---- clients -------------------------------------------------------------------------------- */
@@ -203,47 +190,32 @@ hear(struct nam_cm_request *request)
 	return 0;
 }
 
-int
-nam__tcp_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
+static int
+refuse(int fd, const struct nam_hello *reply)
 {
-	return nam__pending_accepts_poll(&((struct tcp_listener *)pub)->accepts, hear,
-		timeout_ns, event);
+	return say(fd, TCP_MAGIC_WELCOME, false, reply);
 }
 
-void
-nam__tcp_reject(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_hello *reply)
+static int
+challenge(int fd, const struct nam_hello *challenge)
 {
-	(void)listener;
-	(void)say(request->fd, TCP_MAGIC_WELCOME, false, reply);
-	nam__cm_request_free(request);
+	return say(fd, TCP_MAGIC_CHALLENGE, false, challenge);
 }
 
-void
-nam__tcp_challenge(struct nam_listener *pub, struct nam_cm_request *request,
-	const struct nam_hello *challenge)
-{
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
-
-	assert(challenge->bytes <= NAM_REPLY_BYTES_MAX);
-	if (say(request->fd, TCP_MAGIC_CHALLENGE, false, challenge))
-		nam__pending_accepts_drop(&listener->accepts, request, -NAM_E_FABRIC_PEER_DEAD);
-	else
-		nam__pending_accepts_challenged(&listener->accepts, request, challenge);
-}
+static const struct nam__accepts_ops accepts_ops = { name_peer, hear, refuse, challenge };
 
 int
 nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret)
 {
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
+	struct nam_domain *domain = ((struct nam__pending_accepts *)pub)->domain;
 	struct tcp_qp *qp = NULL;
 	int rc = reply && reply->bytes > NAM_REPLY_BYTES_MAX ? -EINVAL :
-		nam__tcp_qp_create(listener->domain, options, true, &qp);
+		nam__tcp_qp_create((struct tcp_domain *)domain, options, true, &qp);
 
 	if (rc) {
 		/* Without the caller's reply, which says yes. */
-		nam__tcp_reject(pub, request, NULL);
+		nam__socket_reject(pub, request, NULL);
 		return rc;
 	}
 	qp->fd = request->fd;

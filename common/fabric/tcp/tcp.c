@@ -45,10 +45,5 @@ nam__tcp_domain_close(struct nam_domain *pub)
 
 const struct nam_fabric_ops nam__tcp_ops = {
 	.name = "tcp",
-	NAM__PROVIDER_SLOTS(tcp)
-	NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_SLOT, unsupported)
-	.qp_share_near = nam__unsupported_qp_share_near,
-	.is_near = nam__unsupported_is_near,
-	.unreliable_qp_create = nam__unsupported_unreliable_qp_create,
-	.unreliable_qp_join = nam__unsupported_unreliable_qp_join,
+	NAM__PROVIDER_SOCKET_SLOTS(tcp)
 };

@@ -23,7 +23,7 @@
 #include "objects.h"
 
 /* The functions of the provider's table. */
-NAM__PROVIDER_DECLARE(tcp)
+NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_FUNCTION, tcp)
 
 /* ---- cq.c ----------------------------------------------------------------------------- */
 
