@@ -11,12 +11,36 @@
 #define KEEP_ALIVES 1024u		/* completions of what the watcher sends: one for each qp */
 
 int
+nam__verbs_done_open(struct verbs_done *done, struct verbs_cq *cq, uint32_t depth)
+{
+	errno = 0;
+	done->cq = ibv_create_cq(cq->domain->verbs, (int)depth, &done->armed, cq->channel, 0);
+	if (!done->cq)
+		return errno ? -errno : -ENOMEM;
+	/* Sends are looked at first. */
+	if (done == &cq->sends)
+		LIST_INSERT_HEAD(&cq->dones, done, link);
+	else
+		LIST_INSERT_AFTER(&cq->sends, done, link);
+	return 0;
+}
+
+void
+nam__verbs_done_close(struct verbs_done *done)
+{
+	if (!done->cq)
+		return;
+	LIST_REMOVE(done, link);
+	(void)ibv_destroy_cq(done->cq);
+}
+
+int
 nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret)
 {
 	struct verbs_domain *domain = (struct verbs_domain *)pub;
 	uint32_t most = domain->cqes_max;
 	struct verbs_cq *cq;
-	int rc;
+	int rc = 0;
 
 	if (depth == 0)
 		return -EINVAL;
@@ -38,13 +62,14 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	(void)pthread_mutex_init(&cq->mutex, NULL);
 	errno = 0;
 	cq->channel = ibv_create_comp_channel(domain->verbs);
-	if (cq->channel)
-		cq->sends = ibv_create_cq(domain->verbs, (int)most, &cq->armed, cq->channel,
-			0);
-	if (cq->sends)
+	rc = cq->channel ? nam__verbs_nonblocking(cq->channel->fd) : errno ? -errno : -ENOMEM;
+	if (!rc)
+		rc = nam__verbs_done_open(&cq->sends, cq, most);
+	if (!rc) {
 		cq->wake_fd = nam__wake_open();
-	if (cq->wake_fd < 0 || nam__verbs_nonblocking(cq->channel->fd)) {
-		rc = errno ? -errno : -ENOMEM;
+		rc = cq->wake_fd < 0 ? cq->wake_fd : 0;
+	}
+	if (rc) {
 		nam__verbs_cq_destroy(&cq->pub);
 		return rc;
 	}
@@ -60,8 +85,7 @@ nam__verbs_cq_destroy(struct nam_cq *pub)
 
 	if (!cq)
 		return;
-	if (cq->sends)
-		(void)ibv_destroy_cq(cq->sends);
+	nam__verbs_done_close(&cq->sends);
 	if (cq->channel)
 		(void)ibv_destroy_comp_channel(cq->channel);
 	if (cq->wake_fd >= 0)
@@ -76,15 +100,15 @@ int
 nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	struct nam_rq **ret)
 {
-	struct verbs_domain *domain = (struct verbs_domain *)pub;
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = depth, .max_sge = 1 } };
 	struct verbs_rq *rq;
+	int rc = -ENOMEM;
 
 	if (depth == 0)
 		return -EINVAL;
 	rq = calloc(1, sizeof(*rq));
 	if (!rq)
-		return -ENOMEM;
+		return rc;
 	attr.srq_context = rq;
 	rq->pub.ops = pub->ops;
 	rq->cq = (struct verbs_cq *)cq;
@@ -94,13 +118,12 @@ nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	rq->slots = calloc(depth, sizeof(rq->slots[0]));
 	rq->free = calloc(depth, sizeof(rq->free[0]));
 	if (rq->slots && rq->free)
-		rq->srq = ibv_create_srq(domain->pd, &attr);
+		rq->srq = ibv_create_srq(((struct verbs_domain *)pub)->pd, &attr);
 	if (rq->srq)
-		rq->recvs = ibv_create_cq(domain->verbs, (int)depth, &rq->armed, rq->cq->channel,
-			0);
-	if (!rq->recvs) {
-		int rc = errno ? -errno : -ENOMEM;
-
+		rc = nam__verbs_done_open(&rq->recvs, rq->cq, depth);
+	else if (errno)
+		rc = -errno;
+	if (rc) {
 		nam__verbs_rq_destroy(&rq->pub);
 		return rc;
 	}
@@ -121,8 +144,7 @@ nam__verbs_rq_destroy(struct nam_rq *pub)
 	LIST_REMOVE(rq, link);
 	if (rq->srq)
 		(void)ibv_destroy_srq(rq->srq);
-	if (rq->recvs)
-		(void)ibv_destroy_cq(rq->recvs);
+	nam__verbs_done_close(&rq->recvs);
 	free(rq->slots);
 	free(rq->free);
 	free(rq);

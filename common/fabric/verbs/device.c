@@ -235,8 +235,8 @@ nam__verbs_device_qp(struct verbs_qp *qp, const struct verbs_rq *rq, enum ibv_qp
 	const uint32_t receives = rq || type == IBV_QPT_RC ? 0 : 1;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = qp,
-		.send_cq = qp->cq->sends,
-		.recv_cq = rq ? rq->recvs : qp->cq->sends,
+		.send_cq = qp->cq->sends.cq,
+		.recv_cq = rq ? rq->recvs.cq : qp->cq->sends.cq,
 		.srq = rq ? rq->srq : NULL,
 		.cap = {
 			.max_send_wr = depth,

@@ -122,7 +122,7 @@ nam__verbs_endpoint_mend(struct verbs_endpoint *endpoint)
 	if (ibv_modify_qp(endpoint->qp, &attr, IBV_QP_STATE))
 		return;
 	/* Of before.  No more come. */
-	while (ibv_poll_cq(endpoint->done, 1, &wc) > 0)
+	while (ibv_poll_cq(endpoint->done.cq, 1, &wc) > 0)
 		continue;
 	(void)start(endpoint);
 }
@@ -143,21 +143,24 @@ make(struct verbs_endpoint *endpoint)
 		},
 		.qp_type = IBV_QPT_UD,
 	};
+	int rc;
 
-	errno = 0;
 	endpoint->buffer = aligned_alloc(PAGE_BYTES,
 		(BUFFER_BYTES + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
 	if (!endpoint->buffer)
 		return -ENOMEM;
+	errno = 0;
 	endpoint->mr = ibv_reg_mr(domain->pd, endpoint->buffer, BUFFER_BYTES,
 		IBV_ACCESS_LOCAL_WRITE);
-	if (endpoint->mr)
-		endpoint->done = ibv_create_cq(domain->verbs,
-			(int)(VERBS_ENDPOINT_SENDS + endpoint->receives), &endpoint->armed,
-			endpoint->cq->channel, 0);
-	attr.send_cq = attr.recv_cq = endpoint->done;
-	if (endpoint->done)
-		endpoint->qp = ibv_create_qp(domain->pd, &attr);
+	if (!endpoint->mr)
+		return errno ? -errno : -ENOMEM;
+	rc = nam__verbs_done_open(&endpoint->done, endpoint->cq,
+		VERBS_ENDPOINT_SENDS + endpoint->receives);
+	if (rc)
+		return rc;
+	attr.send_cq = attr.recv_cq = endpoint->done.cq;
+	errno = 0;
+	endpoint->qp = ibv_create_qp(domain->pd, &attr);
 	if (!endpoint->qp)
 		return errno ? -errno : -ENOMEM;
 	endpoint->inline_bytes = attr.cap.max_inline_data;
@@ -226,8 +229,7 @@ nam__verbs_endpoint_close(struct nam_endpoint *pub)
 	LIST_REMOVE(endpoint, link);
 	if (endpoint->qp)
 		(void)ibv_destroy_qp(endpoint->qp);
-	if (endpoint->done)
-		(void)ibv_destroy_cq(endpoint->done);
+	nam__verbs_done_close(&endpoint->done);
 	if (endpoint->mr)
 		(void)ibv_dereg_mr(endpoint->mr);
 	for (uint32_t i = 0; i < endpoint->places_count; i++)

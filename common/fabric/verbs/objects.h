@@ -140,16 +140,22 @@ struct verbs_domain {
 	struct ibv_qp_attr way;		/* of endpoints; port 0: there is none yet.  Watch mutex */
 };
 
+/* Completions of the device, for a completion queue of ours. */
+struct verbs_done {
+	struct ibv_cq *cq;
+	LIST_ENTRY(verbs_done) link;
+	bool armed;
+	bool stashed;
+	struct ibv_wc stash;		/* taken by cq_wait */
+};
+
 /* A receive queue, and the completions of its receives. */
 struct verbs_rq {
 	struct nam_rq pub;
 	struct verbs_cq *cq;
 	LIST_ENTRY(verbs_rq) link;
 	struct ibv_srq *srq;
-	struct ibv_cq *recvs;
-	bool armed;
-	struct ibv_wc stash;		/* taken from `recvs` by cq_wait */
-	bool stashed;
+	struct verbs_done recvs;
 	uint32_t depth;
 	struct nam_recv *slots;		/* by wr_id */
 	uint32_t *free;
@@ -176,10 +182,7 @@ struct verbs_endpoint {
 	LIST_ENTRY(verbs_endpoint) link;
 	void *context;
 	struct ibv_qp *qp;
-	struct ibv_cq *done;		/* completions of both kinds */
-	bool armed;
-	bool stashed;
-	struct ibv_wc stash;		/* taken from `done` by cq_wait */
+	struct verbs_done done;		/* completions of both kinds */
 	bool failed;			/* nothing comes or goes until it is mended */
 	uint64_t mended_ns;
 	uint32_t inline_bytes;
@@ -198,15 +201,13 @@ struct verbs_cq {
 	struct verbs_domain *domain;
 	/* owner thread only */
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *sends;
+	struct verbs_done sends;
+	LIST_HEAD(, verbs_done) dones;	/* of all kinds: cq_wait looks at each */
 	LIST_HEAD(, verbs_rq) rqs;
 	LIST_HEAD(, verbs_endpoint) endpoints;
 	uint32_t depth;
 	uint32_t outstanding;		/* of all queue pairs */
 	uint32_t spin_ns;
-	bool armed;
-	bool stashed;
-	struct ibv_wc stash;
 	struct verbs_qp *last;		/* the last one found */
 	SLIST_HEAD(, verbs_qp) hash[VERBS_HASH];
 	SLIST_HEAD(, verbs_qp) broken;	/* with failed requests, or CLOSED, to report */

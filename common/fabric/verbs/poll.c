@@ -74,19 +74,19 @@ report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 /* ---- completions --------------------------------------------------------------------------- */
 
 static unsigned
-raw_poll(struct ibv_cq *cq, struct ibv_wc *stash, bool *stashed, struct ibv_wc *wcs, unsigned max)
+raw_poll(struct verbs_done *done, struct ibv_wc *wcs, unsigned max)
 {
 	unsigned kept = 0;
 	int n;
 
-	if (*stashed) {
-		wcs[0] = *stash;
-		*stashed = false;
+	if (done->stashed) {
+		wcs[0] = done->stash;
+		done->stashed = false;
 		kept = 1;
 		if (max == 1)
 			return 1;
 	}
-	n = ibv_poll_cq(cq, (int)(max - kept), wcs + kept);
+	n = ibv_poll_cq(done->cq, (int)(max - kept), wcs + kept);
 	return kept + (n > 0 ? (unsigned)n : 0);
 }
 
@@ -165,7 +165,7 @@ poll_sends(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 	do {
 		unsigned most = max - n < POLL_BATCH ? max - n : POLL_BATCH;
 
-		got = raw_poll(cq->sends, &cq->stash, &cq->stashed, raw, most);
+		got = raw_poll(&cq->sends, raw, most);
 		for (unsigned i = 0; i < got; i++)
 			n += take_send(cq, &raw[i], &wcs[n]);
 	} while (got && !n);
@@ -188,7 +188,7 @@ poll_recvs(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 
 			if (!most)
 				return n;
-			got = raw_poll(rq->recvs, &rq->stash, &rq->stashed, raw, most);
+			got = raw_poll(&rq->recvs, raw, most);
 			for (unsigned i = 0; i < got; i++)
 				n += take_recv(rq, &raw[i], &wcs[n]);
 		} while (got);
@@ -208,8 +208,7 @@ poll_endpoints(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 
 		if (n == max)
 			return n;
-		while ((got = raw_poll(endpoint->done, &endpoint->stash, &endpoint->stashed, raw,
-				POLL_BATCH)))
+		while ((got = raw_poll(&endpoint->done, raw, POLL_BATCH)))
 			for (unsigned i = 0; i < got; i++)
 				arrived |= nam__verbs_endpoint_take(endpoint, &raw[i]);
 		if (VERBS_UNLIKELY(endpoint->failed))

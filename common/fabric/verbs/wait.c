@@ -21,29 +21,17 @@
 #define BROKEN_NS 10000000ull		/* with queue pairs that wait for their requests */
 
 static bool
-peek(struct ibv_cq *cq, struct ibv_wc *stash, bool *stashed)
-{
-	if (!*stashed)
-		*stashed = ibv_poll_cq(cq, 1, stash) > 0;
-	return *stashed;
-}
-
-static bool
 has_work(struct verbs_cq *cq)
 {
-	struct verbs_endpoint *endpoint;
-	struct verbs_rq *rq;
+	struct verbs_done *done;
 
 	if (atomic_load_explicit(&cq->news, memory_order_acquire) ||
-		atomic_load_explicit(&cq->woken, memory_order_acquire) ||
-		peek(cq->sends, &cq->stash, &cq->stashed))
+		atomic_load_explicit(&cq->woken, memory_order_acquire))
 		return true;
-	LIST_FOREACH(rq, &cq->rqs, link) {
-		if (peek(rq->recvs, &rq->stash, &rq->stashed))
-			return true;
-	}
-	LIST_FOREACH(endpoint, &cq->endpoints, link) {
-		if (peek(endpoint->done, &endpoint->stash, &endpoint->stashed))
+	LIST_FOREACH(done, &cq->dones, link) {
+		if (!done->stashed)
+			done->stashed = ibv_poll_cq(done->cq, 1, &done->stash) > 0;
+		if (done->stashed)
 			return true;
 	}
 	return false;
@@ -81,18 +69,11 @@ spin(struct verbs_cq *cq, uint64_t timeout_ns)
 static void
 arm(struct verbs_cq *cq)
 {
-	struct verbs_endpoint *endpoint;
-	struct verbs_rq *rq;
+	struct verbs_done *done;
 
-	if (!cq->armed)
-		cq->armed = !ibv_req_notify_cq(cq->sends, 0);
-	LIST_FOREACH(rq, &cq->rqs, link) {
-		if (!rq->armed)
-			rq->armed = !ibv_req_notify_cq(rq->recvs, 0);
-	}
-	LIST_FOREACH(endpoint, &cq->endpoints, link) {
-		if (!endpoint->armed)
-			endpoint->armed = !ibv_req_notify_cq(endpoint->done, 0);
+	LIST_FOREACH(done, &cq->dones, link) {
+		if (!done->armed)
+			done->armed = !ibv_req_notify_cq(done->cq, 0);
 	}
 }
 

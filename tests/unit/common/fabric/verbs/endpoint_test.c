@@ -306,7 +306,9 @@ setup_unconnected(void **state)
 	f->pd.context = &device.context;
 	f->channel.fd = eventfd(0, EFD_CLOEXEC);
 	f->cq.channel = &f->channel;
-	f->cq.sends = &f->sends;
+	f->cq.domain = &f->domain;
+	f->cq.sends.cq = &f->sends;
+	LIST_INSERT_HEAD(&f->cq.dones, &f->cq.sends, link);
 	f->cq.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	f->domain.verbs = &device.context;
 	f->domain.pd = &f->pd;

@@ -320,7 +320,7 @@ messages_arrive(struct fixture *f, unsigned count)
 
 	assert_int_equal(nam__verbs_rq_post(&f->rq->pub, recvs, count), 0);
 	for (unsigned i = 0; i < count; i++)
-		completes(f->rq->recvs, (struct ibv_wc){ .wr_id = i, .byte_len = 1 });
+		completes(f->rq->recvs.cq, (struct ibv_wc){ .wr_id = i, .byte_len = 1 });
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
@@ -331,7 +331,7 @@ wait__done_just_before_it_is_armed__RETURNS_AT_ONCE(void **state)
 	struct fixture *f = *state;
 
 	post(f, NAM_WR_READ);
-	device.late = f->cq->sends;
+	device.late = f->cq->sends.cq;
 	device.late_wc = done(0);
 	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, PATIENCE_NS), 0);
 	reports(f, NAM_WR_READ);
@@ -344,7 +344,7 @@ wait__a_message_just_before_it_is_armed__RETURNS_AT_ONCE(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(nam__verbs_rq_post(&f->rq->pub, &recv, 1), 0);
-	device.late = f->rq->recvs;
+	device.late = f->rq->recvs.cq;
 	device.late_wc = (struct ibv_wc){ .byte_len = 1 };
 	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, PATIENCE_NS), 0);
 	reports(f, NAM_WC_RECV);
@@ -372,11 +372,11 @@ poll__of_an_earlier_queue_pair_of_the_same_number__IS_NOT_THIS_ONES(void **state
 	failed.status = IBV_WC_WR_FLUSH_ERR;
 	connect_qp(f);
 	post(f, NAM_WR_READ);
-	completes(f->cq->sends, late);
-	completes(f->cq->sends, failed);
+	completes(f->cq->sends.cq, late);
+	completes(f->cq->sends.cq, failed);
 	reports_nothing(f);
 	assert_false(f->qp->broken);
-	completes(f->cq->sends, done(0));
+	completes(f->cq->sends.cq, done(0));
 	reports(f, NAM_WR_READ);
 	assert_int_equal(f->cq->outstanding, 0);
 }
@@ -390,10 +390,10 @@ poll__of_an_earlier_queue_pairs_watcher__LEAVES_THIS_ONES_WRITE_UNDER_WAY(void *
 
 	connect_qp(f);
 	atomic_store(&f->qp->trying, true);
-	completes(f->cq->sends, (struct ibv_wc){ .wr_id = earlier });
+	completes(f->cq->sends.cq, (struct ibv_wc){ .wr_id = earlier });
 	reports_nothing(f);
 	assert_true(atomic_load(&f->qp->trying));
-	completes(f->cq->sends,
+	completes(f->cq->sends.cq,
 		(struct ibv_wc){ .wr_id = nam__verbs_wr_id(f->qp, 0) | VERBS_KEEP_ALIVE });
 	reports_nothing(f);
 	assert_false(atomic_load(&f->qp->trying));
@@ -436,17 +436,17 @@ hold__an_atomic_behind_the_watchers_write__WAITS_FOR_ITS_COMPLETION(void **state
 	atomic_store(&f->qp->trying, true);
 	post(f, NAM_WR_READ);
 	assert_int_equal(device.posted, 1);
-	completes(f->cq->sends, done(0));
+	completes(f->cq->sends.cq, done(0));
 	reports(f, NAM_WR_READ);
 	post(f, NAM_WR_CAS);
 	reports_nothing(f);
 	assert_int_equal(device.posted, 1);
 	/* Nothing else is under way, so nothing else would let it go. */
-	completes(f->cq->sends, (struct ibv_wc){ .wr_id = watchers });
+	completes(f->cq->sends.cq, (struct ibv_wc){ .wr_id = watchers });
 	reports_nothing(f);
 	assert_int_equal(device.posted, 2);
 	assert_int_equal(device.posts[1].opcode, IBV_WR_ATOMIC_CMP_AND_SWP);
-	completes(f->cq->sends, done(0));
+	completes(f->cq->sends.cq, done(0));
 	reports(f, NAM_WR_CAS);
 	assert_int_equal(f->cq->outstanding, 0);
 }
@@ -459,11 +459,11 @@ hold__an_atomic_behind_a_write__WAITS_FOR_ITS_COMPLETION(void **state)
 	post(f, NAM_WR_WRITE);
 	post(f, NAM_WR_FETCH_ADD);
 	assert_int_equal(device.posted, 1);
-	completes(f->cq->sends, done(0));
+	completes(f->cq->sends.cq, done(0));
 	reports(f, NAM_WR_WRITE);
 	assert_int_equal(device.posted, 2);
 	assert_int_equal(device.posts[1].opcode, IBV_WR_ATOMIC_FETCH_AND_ADD);
-	completes(f->cq->sends, done(0));
+	completes(f->cq->sends.cq, done(0));
 	reports(f, NAM_WR_FETCH_ADD);
 }
 

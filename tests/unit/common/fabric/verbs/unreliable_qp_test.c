@@ -114,9 +114,10 @@ setup(void **state)
 	f->cq.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	assert_true(f->cq.wake_fd >= 0);
 	assert_int_equal(pthread_mutex_init(&f->cq.mutex, NULL), 0);
-	f->cq.sends = &f->sends;
+	f->cq.sends.cq = &f->sends;
+	LIST_INSERT_HEAD(&f->cq.dones, &f->cq.sends, link);
 	f->rq.srq = &f->srq;
-	f->rq.recvs = &f->recvs;
+	f->rq.recvs.cq = &f->recvs;
 	f->device_qp.send_cq = f->device_qp.recv_cq = &f->sends;
 	f->qp = (struct verbs_qp){
 		.qp = &f->device_qp,
