@@ -56,31 +56,34 @@ nam__verbs_say_no_device(const char *address, const char *names, int way, struct
 		address ? address : "");
 }
 
-/* Of either kind: a reply holds both. */
-static void
-pack(const struct nam_hello *hello, uint32_t max, uint8_t mtu, struct verbs_reply *ret)
+void
+nam__verbs_pack(enum verbs_message message, const struct nam_hello *hello, uint8_t mtu, void *ret)
 {
-	memset(ret, 0, sizeof(*ret));
-	ret->magic = VERBS_MAGIC;
-	ret->version = VERBS_VERSION;
-	ret->said.mtu = mtu;
-	if (!hello || hello->bytes > max)
-		return;
-	ret->bytes = (uint8_t)hello->bytes;
-	memcpy(ret->data, hello->data, hello->bytes);
+	struct verbs_reply packed = {
+		.magic = VERBS_MAGIC,
+		.version = VERBS_VERSION,
+		.said.mtu = mtu,
+	};
+
+	if (hello && hello->bytes <= message) {
+		packed.bytes = (uint8_t)hello->bytes;
+		memcpy(packed.data, hello->data, hello->bytes);
+	}
+	memcpy(ret, &packed, offsetof(struct verbs_reply, data) + message);
 }
 
-static int
-unpack(const void *data, size_t bytes, uint32_t max, enum verbs_kind kind, struct nam_hello *ret,
-	struct verbs_said *ret_said)
+int
+nam__verbs_unpack(enum verbs_message message, const void *data, size_t bytes,
+	struct nam_hello *ret, struct verbs_said *ret_said)
 {
-	size_t wanted = offsetof(struct verbs_reply, data) + max;
+	enum verbs_kind kind = message == VERBS_HELLO ? VERBS_ANSWER : VERBS_CHALLENGE;
+	size_t wanted = offsetof(struct verbs_reply, data) + message;
 	struct verbs_reply reply;
 
 	if (!data || bytes < wanted)
 		return -NAM_E_FABRIC_PROTOCOL;
 	memcpy(&reply, data, wanted);
-	if (reply.magic != VERBS_MAGIC || reply.bytes > max)
+	if (reply.magic != VERBS_MAGIC || reply.bytes > message)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (reply.version != VERBS_VERSION)
 		return -NAM_E_FABRIC_VERSION;
@@ -93,35 +96,6 @@ unpack(const void *data, size_t bytes, uint32_t max, enum verbs_kind kind, struc
 	if (ret_said->mtu > IBV_MTU_4096)
 		ret_said->mtu = 0;
 	return 0;
-}
-
-void
-nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret)
-{
-	struct verbs_reply packed;
-
-	pack(hello, NAM_HELLO_BYTES_MAX, mtu, &packed);
-	memcpy(ret, &packed, sizeof(*ret));
-}
-
-void
-nam__verbs_reply_pack(const struct nam_hello *reply, uint8_t mtu, struct verbs_reply *ret)
-{
-	pack(reply, NAM_REPLY_BYTES_MAX, mtu, ret);
-}
-
-int
-nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret,
-	struct verbs_said *ret_said)
-{
-	return unpack(data, bytes, NAM_HELLO_BYTES_MAX, VERBS_ANSWER, ret, ret_said);
-}
-
-int
-nam__verbs_reply_unpack(const void *data, size_t bytes, struct nam_hello *ret,
-	struct verbs_said *ret_said)
-{
-	return unpack(data, bytes, NAM_REPLY_BYTES_MAX, VERBS_CHALLENGE, ret, ret_said);
 }
 
 uint8_t

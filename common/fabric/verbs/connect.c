@@ -59,7 +59,8 @@ take_refusal(struct attempt *attempt, const struct rdma_conn_param *param)
 	struct verbs_said said = { 0 };
 
 	/* Malformed: a refusal without a reply. */
-	(void)!nam__verbs_reply_unpack(param->private_data, param->private_data_len, &reply, &said);
+	(void)!nam__verbs_unpack(VERBS_REPLY, param->private_data, param->private_data_len, &reply,
+		&said);
 	if (said.kind == VERBS_CHALLENGE && attempt->answered)
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: the memory server "
 			"challenges this client a second time", attempt->address);
@@ -99,7 +100,7 @@ take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 {
 	struct nam_hello reply;
 	struct verbs_said said;
-	int rc = nam__verbs_reply_unpack(event->param.conn.private_data,
+	int rc = nam__verbs_unpack(VERBS_REPLY, event->param.conn.private_data,
 		event->param.conn.private_data_len, &reply, &said);
 
 	if (!rc && said.kind != VERBS_PLAIN)
@@ -250,7 +251,7 @@ try_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_he
 	int rc;
 
 	attempt->challenged = attempt->answered = false;
-	nam__verbs_hello_pack(hello, mtu, &attempt->ours);
+	nam__verbs_pack(VERBS_HELLO, hello, mtu, &attempt->ours);
 	rc = connect_once(attempt, at, options);
 	if (!attempt->challenged)
 		return rc;
@@ -261,7 +262,7 @@ try_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_he
 		return rc;
 	}
 	attempt->answered = true;
-	nam__verbs_hello_pack(&answer, mtu, &attempt->ours);
+	nam__verbs_pack(VERBS_HELLO, &answer, mtu, &attempt->ours);
 	attempt->ours.said.kind = VERBS_ANSWER;
 	attempt->ours.said.number = attempt->number;
 	return connect_once(attempt, at, options);

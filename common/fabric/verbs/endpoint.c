@@ -81,24 +81,8 @@ find_way(struct verbs_domain *domain)
 static int
 start(struct verbs_endpoint *endpoint)
 {
-	const struct ibv_qp_attr *way = &endpoint->domain->way;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = way->pkey_index,
-		.port_num = way->port_num,
-		.qkey = KEY,
-	};
-	int rc = -ibv_modify_qp(endpoint->qp, &attr,
-		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	int rc = nam__verbs_start_ud(endpoint->qp, &endpoint->domain->way, KEY, 0);
 
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR };
-	rc = -ibv_modify_qp(endpoint->qp, &attr, IBV_QP_STATE);
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS };
-	rc = -ibv_modify_qp(endpoint->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 	if (rc)
 		return rc;
 	endpoint->failed = false;

@@ -246,7 +246,7 @@ take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 	struct verbs_said said;
 
 	/* Listening everywhere means on every device; our memory is registered with one. */
-	if (nam__verbs_hello_unpack(from->param.conn.private_data,
+	if (nam__verbs_unpack(VERBS_HELLO, from->param.conn.private_data,
 		from->param.conn.private_data_len, &hello, &said) || !from->id->verbs ||
 		strcmp(ibv_get_device_name(from->id->verbs->device), domain->device))
 		return false;
@@ -353,7 +353,7 @@ nam__verbs_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	struct verbs_reply ours;
 
 	(void)listener;
-	nam__verbs_reply_pack(reply, 0, &ours);
+	nam__verbs_pack(VERBS_REPLY, reply, 0, &ours);
 	refuse_with(request, &ours);
 }
 
@@ -386,7 +386,7 @@ nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 	};
 	nam__inet_text((const struct sockaddr *)&pending->peer, pending->name,
 		sizeof(pending->name));
-	nam__verbs_reply_pack(challenge, 0, &ours);
+	nam__verbs_pack(VERBS_REPLY, challenge, 0, &ours);
 	ours.said.kind = VERBS_CHALLENGE;
 	ours.said.number = listener->number;
 	refuse_with(request, &ours);
@@ -426,7 +426,7 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		rc = nam__verbs_watch_add(qp);
 	if (rc)
 		goto destroy_qp;
-	nam__verbs_reply_pack(reply, qp->mtu, &ours);
+	nam__verbs_pack(VERBS_REPLY, reply, qp->mtu, &ours);
 	param.qp_num = qp->number;
 	*ret = &qp->pub;
 	/*

@@ -55,6 +55,12 @@
 #define VERBS_MAGIC 0x6e76u
 #define VERBS_VERSION 3u
 
+/* A message of the handshake, and the bytes of the program's that it holds. */
+enum verbs_message {
+	VERBS_HELLO = NAM_HELLO_BYTES_MAX,
+	VERBS_REPLY = NAM_REPLY_BYTES_MAX,
+};
+
 enum verbs_kind {
 	VERBS_PLAIN = 0,		/* a hello, or a reply */
 	VERBS_CHALLENGE,		/* in a rejection */

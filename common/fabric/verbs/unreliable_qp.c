@@ -112,55 +112,54 @@ fail:
 
 /* ---- states -------------------------------------------------------------------------------- */
 
+/* INIT, RTR and RTS, with these attributes each. */
 static int
-start_uc(struct ibv_qp *uc, const struct ibv_qp_attr *path, uint64_t own, uint64_t peer)
+start(struct ibv_qp *qp, struct ibv_qp_attr steps[3], const int masks[3])
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = path->pkey_index,
-		.port_num = path->port_num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-	};
-	int rc = -ibv_modify_qp(uc, &attr,
-		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	static const enum ibv_qp_state states[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.ah_attr = path->ah_attr,
-		.path_mtu = path->path_mtu,
-		.dest_qp_num = (uint32_t)peer & VERBS_NUMBER_MASK,
-		.rq_psn = salt_of(peer),
-	};
-	rc = -ibv_modify_qp(uc, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-		IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = salt_of(own) };
-	return -ibv_modify_qp(uc, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	for (unsigned i = 0; i < 3 && !rc; i++) {
+		steps[i].qp_state = states[i];
+		rc = -ibv_modify_qp(qp, &steps[i], IBV_QP_STATE | masks[i]);
+	}
+	return rc;
 }
 
 static int
-start_ud(struct ibv_qp *ud, const struct ibv_qp_attr *path, uint64_t own)
+start_uc(struct ibv_qp *uc, const struct ibv_qp_attr *path, uint64_t own, uint64_t peer)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = path->pkey_index,
-		.port_num = path->port_num,
-		.qkey = KEY | salt_of(own),
+	static const int masks[] = { IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN, IBV_QP_SQ_PSN };
+	struct ibv_qp_attr steps[] = {
+		{
+			.pkey_index = path->pkey_index,
+			.port_num = path->port_num,
+			.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		}, {
+			.ah_attr = path->ah_attr,
+			.path_mtu = path->path_mtu,
+			.dest_qp_num = (uint32_t)peer & VERBS_NUMBER_MASK,
+			.rq_psn = salt_of(peer),
+		},
+		{ .sq_psn = salt_of(own) },
 	};
-	int rc = -ibv_modify_qp(ud, &attr,
-		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR };
-	rc = -ibv_modify_qp(ud, &attr, IBV_QP_STATE);
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = salt_of(own) };
-	return -ibv_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return start(uc, steps, masks);
+}
+
+int
+nam__verbs_start_ud(struct ibv_qp *ud, const struct ibv_qp_attr *path, uint32_t qkey, uint32_t psn)
+{
+	static const int masks[] = { IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0,
+		IBV_QP_SQ_PSN };
+	struct ibv_qp_attr steps[] = {
+		{ .pkey_index = path->pkey_index, .port_num = path->port_num, .qkey = qkey },
+		{ .qkey = 0 },
+		{ .sq_psn = psn },
+	};
+
+	return start(ud, steps, masks);
 }
 
 int
@@ -179,8 +178,8 @@ nam__verbs_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_
 	rc = start_uc(unreliable_qp->receives ? unreliable_qp->qp : other->qp, &path,
 		unreliable_qp->name, peer);
 	if (!rc)
-		rc = start_ud(unreliable_qp->receives ? other->qp : unreliable_qp->qp, &path,
-		unreliable_qp->name);
+		rc = nam__verbs_start_ud(unreliable_qp->receives ? other->qp : unreliable_qp->qp,
+			&path, KEY | salt_of(unreliable_qp->name), salt_of(unreliable_qp->name));
 	if (rc)
 		return rc;
 	if (!unreliable_qp->receives) {

@@ -55,12 +55,10 @@ int nam__verbs_say_no_device(const char *address, const char *names, int way,
  * Hellos, replies, and what is sent of them.  -NAM_E_FABRIC_PROTOCOL: it is none, or of a kind that
  * is not for this side.  ret_said->mtu is 0 for what is no enum ibv_mtu.
  */
-void nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret);
-void nam__verbs_reply_pack(const struct nam_hello *reply, uint8_t mtu, struct verbs_reply *ret);
-int nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret,
-	struct verbs_said *ret_said) NAM_MUST_CHECK;
-int nam__verbs_reply_unpack(const void *data, size_t bytes, struct nam_hello *ret,
-	struct verbs_said *ret_said) NAM_MUST_CHECK;
+void nam__verbs_pack(enum verbs_message message, const struct nam_hello *hello, uint8_t mtu,
+	void *ret);
+int nam__verbs_unpack(enum verbs_message message, const void *data, size_t bytes,
+	struct nam_hello *ret, struct verbs_said *ret_said) NAM_MUST_CHECK;
 /* The smallest of what was said; 0 says nothing. */
 uint8_t nam__verbs_mtu(uint8_t path, uint8_t own, uint8_t peers);
 /* Make a file descriptor return at once when there is nothing. */
@@ -120,6 +118,9 @@ int nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *reques
 /* ---- unreliable_qp.c ------------------------------------------------------------------------- */
 
 void nam__verbs_unreliable_qp_destroy(struct verbs_qp *unreliable_qp);
+/* From RESET to RTS, at the port of a path.  @psn	the first packet number */
+int nam__verbs_start_ud(struct ibv_qp *ud, const struct ibv_qp_attr *path, uint32_t qkey,
+	uint32_t psn) NAM_MUST_CHECK;
 
 /* ---- endpoint.c ---------------------------------------------------------------------- */
 

@@ -355,7 +355,7 @@ forge(struct nam_cm_request *request, bool accepts)
 		.private_data_len = sizeof(forged),
 	};
 
-	nam__verbs_reply_pack(&(const struct nam_hello){ .bytes = 1 }, 0, &forged);
+	nam__verbs_pack(VERBS_REPLY, &(const struct nam_hello){ .bytes = 1 }, 0, &forged);
 	forged.said.kind = VERBS_CHALLENGE;
 	if (accepts)
 		(void)rdma_accept(request->id, (struct rdma_conn_param *)&param);
@@ -665,8 +665,8 @@ ask(void)
 	struct verbs_hello hello;
 	struct nam_cm_event event;
 
-	nam__verbs_hello_pack(&(const struct nam_hello){ .bytes = 2, .data = "hi" }, IBV_MTU_512,
-		&hello);
+	nam__verbs_pack(VERBS_HELLO, &(const struct nam_hello){ .bytes = 2, .data = "hi" },
+		IBV_MTU_512, &hello);
 	(void)arrive(&hello, sizeof(hello));
 	assert_int_equal(nam__verbs_listener_poll(world.listener, 0, &event), 1);
 	judge(&event);
@@ -684,7 +684,7 @@ is_heard(uint16_t number)
 	struct nam_hello text = { .bytes = NAM_HELLO_BYTES_MAX };
 
 	memset(text.data, 'a', sizeof(text.data));
-	nam__verbs_hello_pack(&text, 0, &hello);
+	nam__verbs_pack(VERBS_HELLO, &text, 0, &hello);
 	hello.said.kind = VERBS_ANSWER;
 	hello.said.number = number;
 	world.manner = REJECTS;

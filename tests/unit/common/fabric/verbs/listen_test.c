@@ -140,7 +140,7 @@ setup(void **state)
 	f->context.device = &f->device;
 	f->id.verbs = &f->context;
 	f->id.route.addr.dst_addr.sa_family = AF_INET;
-	nam__verbs_hello_pack(&hello, IBV_MTU_512, &f->hello);
+	nam__verbs_pack(VERBS_HELLO, &hello, IBV_MTU_512, &f->hello);
 	manager.event = (struct rdma_cm_event){
 		.id = &f->id,
 		.event = RDMA_CM_EVENT_CONNECT_REQUEST,

@@ -114,15 +114,15 @@ hello__packed_and_padded__IS_UNPACKED_AGAIN(void **state)
 
 	(void)state;
 	memset(in.data, 7, sizeof(in.data));
-	nam__verbs_hello_pack(&in, IBV_MTU_512, &packed);
+	nam__verbs_pack(VERBS_HELLO, &in, IBV_MTU_512, &packed);
 	memcpy(padded, &packed, sizeof(packed));
-	assert_int_equal(nam__verbs_hello_unpack(padded, sizeof(padded), &out, &said), 0);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, padded, sizeof(padded), &out, &said), 0);
 	assert_int_equal(said.mtu, IBV_MTU_512);
 	assert_int_equal(said.kind, VERBS_PLAIN);
 	assert_int_equal(out.bytes, in.bytes);
 	assert_memory_equal(out.data, in.data, in.bytes);
-	nam__verbs_hello_pack(NULL, 0, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said), 0);
+	nam__verbs_pack(VERBS_HELLO, NULL, 0, &packed);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said), 0);
 	assert_int_equal(said.mtu, 0);
 	assert_int_equal(out.bytes, 0);
 }
@@ -137,25 +137,25 @@ reply__of_all_its_bytes__IS_UNPACKED_AGAIN(void **state)
 
 	(void)state;
 	memset(in.data, 7, sizeof(in.data));
-	nam__verbs_reply_pack(&in, IBV_MTU_512, &packed);
+	nam__verbs_pack(VERBS_REPLY, &in, IBV_MTU_512, &packed);
 	memcpy(padded, &packed, sizeof(packed));
-	assert_int_equal(nam__verbs_reply_unpack(padded, sizeof(padded), &out, &said), 0);
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, padded, sizeof(padded), &out, &said), 0);
 	assert_int_equal(said.mtu, IBV_MTU_512);
 	assert_int_equal(out.bytes, in.bytes);
 	assert_memory_equal(out.data, in.data, in.bytes);
 	/* A request to connect has no room for a reply. */
-	assert_int_equal(nam__verbs_reply_unpack(padded, 56, &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, padded, 56, &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = NAM_REPLY_BYTES_MAX + 1;
-	assert_int_equal(nam__verbs_reply_unpack(&packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, &packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	/* An answer is not for a client, and a challenge not for a memory server. */
 	packed.bytes = 1;
 	packed.said.kind = VERBS_ANSWER;
-	assert_int_equal(nam__verbs_reply_unpack(&packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, &packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.said.kind = VERBS_CHALLENGE;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 }
 
@@ -173,8 +173,8 @@ mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_512, IBV_MTU_256), IBV_MTU_256);
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_4096, IBV_MTU_2048), IBV_MTU_1024);
 	/* A peer's values are bounded before use. */
-	nam__verbs_hello_pack(NULL, 200, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said), 0);
+	nam__verbs_pack(VERBS_HELLO, NULL, 200, &packed);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said), 0);
 	assert_int_equal(said.mtu, 0);
 }
 
@@ -187,19 +187,20 @@ hello__not_ours__IS_REFUSED(void **state)
 	struct verbs_said said;
 
 	(void)state;
-	nam__verbs_hello_pack(&in, IBV_MTU_512, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(NULL, 56, &out, &said), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed) - 1, &out, &said),
+	nam__verbs_pack(VERBS_HELLO, &in, IBV_MTU_512, &packed);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, NULL, 56, &out, &said),
+		-NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed) - 1, &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = NAM_HELLO_BYTES_MAX + 1;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = 1;
 	packed.version++;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_VERSION);
 	packed.magic = 0;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
 		-NAM_E_FABRIC_PROTOCOL);
 }
 
