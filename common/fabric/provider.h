@@ -10,6 +10,9 @@
 
 #include "fabric.h"
 
+#define NAM__LIKELY(x) __builtin_expect(!!(x), 1)
+#define NAM__UNLIKELY(x) __builtin_expect(!!(x), 0)
+
 #define NAM__PROVIDER_FUNCTIONS(USE, provider)                                                      \
 	USE(provider, domain_open)                                                                  \
 	USE(provider, domain_close)                                                                 \

@@ -27,7 +27,7 @@
 static inline uint32_t
 ahead_bytes(const struct shm_request *request)
 {
-	return SHM_LIKELY(request->bytes <= PREFETCH_WHOLE_BYTES) ? request->bytes :
+	return NAM__LIKELY(request->bytes <= PREFETCH_WHOLE_BYTES) ? request->bytes :
 		PREFETCH_FIRST_BYTES;
 }
 
@@ -68,9 +68,9 @@ resolve(const struct shm_qp *qp, const struct nam_wr *wr)
 {
 	const struct shm_region *region;
 
-	if (SHM_LIKELY(wr->rkey < qp->regions_count)) {
+	if (NAM__LIKELY(wr->rkey < qp->regions_count)) {
 		/* Its pages are mapped without the right to write. */
-		if (SHM_UNLIKELY(((wr->rkey | qp->read_only) & SHM_READ_ONLY) &&
+		if (NAM__UNLIKELY(((wr->rkey | qp->read_only) & SHM_READ_ONLY) &&
 				wr->op != NAM_WR_READ))
 			return NULL;
 		region = &qp->regions[wr->rkey];
@@ -79,7 +79,7 @@ resolve(const struct shm_qp *qp, const struct nam_wr *wr)
 	} else {
 		return NULL;
 	}
-	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
+	if (NAM__UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
 		return NULL;
 	return region->base + wr->remote;
 }
@@ -142,16 +142,16 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 {
 	uint8_t *target = request->target;
 
-	if (SHM_UNLIKELY(!target))
+	if (NAM__UNLIKELY(!target))
 		return false;
 	if (wr->op == NAM_WR_WRITE) {
-		if (SHM_UNLIKELY(wr->bytes > SHM_CACHE_LINE || (wr->flags & NAM_WR_INLINE)))
+		if (NAM__UNLIKELY(wr->bytes > SHM_CACHE_LINE || (wr->flags & NAM_WR_INLINE)))
 			return false;
 		__builtin_prefetch(target, 1, 3);
 		__builtin_prefetch(target + wr->bytes - !!wr->bytes, 1, 3);
 		return true;
 	}
-	if (SHM_UNLIKELY((wr->op != NAM_WR_CAS && wr->op != NAM_WR_FETCH_ADD) || wr->bytes != 8 ||
+	if (NAM__UNLIKELY((wr->op != NAM_WR_CAS && wr->op != NAM_WR_FETCH_ADD) || wr->bytes != 8 ||
 		    ((uintptr_t)target & 7)))
 		return false;
 	request->compare = wr->compare;
@@ -166,7 +166,7 @@ prefetch_next(struct shm_cq *cq)
 {
 	struct shm_request *request = &cq->requests[cq->ahead++ & cq->mask];
 
-	if (SHM_UNLIKELY(request->op != NAM_WR_READ))
+	if (NAM__UNLIKELY(request->op != NAM_WR_READ))
 		return;
 	request->lines = ahead_bytes(request) / SHM_CACHE_LINE + 1;
 	cq->ahead_lines += request->lines;
@@ -197,14 +197,14 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 
 	if (cq->ahead == tail || cq->ahead_lines >= AHEAD_LINES)
 		return along;
-	if (SHM_LIKELY(alike(next, request) && cq->ahead != head && request->op == NAM_WR_READ &&
+	if (NAM__LIKELY(alike(next, request) && cq->ahead != head && request->op == NAM_WR_READ &&
 		    request->bytes <= PREFETCH_WHOLE_BYTES)) {
 		cq->ahead++;
 		next->lines = request->lines;
 		cq->ahead_lines += next->lines;
 		along = next->target;
 	}
-	if (SHM_UNLIKELY(cq->ahead != tail && cq->ahead_lines < AHEAD_LINES))
+	if (NAM__UNLIKELY(cq->ahead != tail && cq->ahead_lines < AHEAD_LINES))
 		prefetch_next(cq);
 	return along;
 }
@@ -235,7 +235,7 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	request->context = wr->context;
 	request->qp = qp;
 	request->target = resolve(qp, wr);
-	if (SHM_LIKELY(op == NAM_WR_READ && request->target)) {
+	if (NAM__LIKELY(op == NAM_WR_READ && request->target)) {
 		if (prefetch_at_post(cq)) {
 			prefetch_next(cq);
 			cq->burst_lines += request->lines;
@@ -247,7 +247,7 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	if (cq->ahead == cq->tail)
 		cq->ahead++;
 	cq->tail++;
-	if (SHM_UNLIKELY(!post_short(request, wr)))
+	if (NAM__UNLIKELY(!post_short(request, wr)))
 		post_other(cq, request, wr);
 }
 
@@ -266,10 +266,10 @@ post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	struct shm_request *request = &cq->requests[cq->tail & cq->mask];
 	const struct shm_region *region;
 
-	if (SHM_UNLIKELY(wr->op != NAM_WR_READ || wr->rkey >= qp->regions_count))
+	if (NAM__UNLIKELY(wr->op != NAM_WR_READ || wr->rkey >= qp->regions_count))
 		return false;
 	region = &qp->regions[wr->rkey];
-	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
+	if (NAM__UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
 		return false;
 	request->op = NAM_WR_READ;
 	request->flags = wr->flags;
@@ -301,7 +301,7 @@ nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	struct shm_qp *qp = (struct shm_qp *)pub;
 	struct shm_cq *cq = qp->cq;
 
-	if (SHM_UNLIKELY(cq->tail - cq->head + cq->blocked_count + (uint64_t)count > cq->depth))
+	if (NAM__UNLIKELY(cq->tail - cq->head + cq->blocked_count + (uint64_t)count > cq->depth))
 		return -NAM_E_FABRIC_FULL;
 	if (count != 1 || !post_read(cq, qp, wrs))
 		post_all(cq, qp, wrs, count);
@@ -325,9 +325,9 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		int status = 0;
 
 		cq->ahead_lines -= request->lines;
-		if (SHM_LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
+		if (NAM__LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
 			copy_read(request->local, request->target, request->bytes, ahead);
-		} else if (SHM_LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
+		} else if (NAM__LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
 			status = nam__shm_execute(cq, request);
 		} else if (!nam__shm_execute_slow(cq, request, cq->inline_data +
 			(size_t)(head & mask) * SHM_INLINE_BYTES, &status)) {
@@ -335,7 +335,7 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 			continue;
 		}
 		head++;
-		if (SHM_LIKELY((request->flags & NAM_WR_SIGNALED) || status))
+		if (NAM__LIKELY((request->flags & NAM_WR_SIGNALED) || status))
 			nam__shm_complete(&wcs[n++], request, status);
 	}
 	cq->head = head;
@@ -489,7 +489,7 @@ poll_all(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	unsigned n = 0;
 
-	if (SHM_UNLIKELY(events_may_wait(cq))) {
+	if (NAM__UNLIKELY(events_may_wait(cq))) {
 		n = poll_closed(cq, wcs, max);
 		n += poll_events(cq, wcs + n, max - n);
 	}
@@ -502,7 +502,7 @@ nam__shm_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
 	struct shm_cq *cq = (struct shm_cq *)pub;
 
-	if (max == 1 && SHM_LIKELY(!events_may_wait(cq)) && execute_read(cq, wcs))
+	if (max == 1 && NAM__LIKELY(!events_may_wait(cq)) && execute_read(cq, wcs))
 		return 1;
 	return poll_all(cq, wcs, max);
 }

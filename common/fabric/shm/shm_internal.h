@@ -37,9 +37,6 @@
 #define SHM_QP_DEPTH 1024u
 #define SHM_CONNECT_NS 5000000000ull
 
-#define SHM_LIKELY(x) __builtin_expect(!!(x), 1)
-#define SHM_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
 /* ---- memory ------------------------------------------------------------------------------- */
 
 /* The data path's view of a peer's registration. */

@@ -31,7 +31,7 @@ nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request)
 {
 	request->reported = true;
 	qp->unreported--;
-	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED)))
+	if (NAM__UNLIKELY(!(request->flags & NAM_WR_SIGNALED)))
 		qp->cq->outstanding--;
 	else
 		complete(qp, request, 0);
@@ -52,14 +52,14 @@ answered(struct tcp_qp *qp)
 {
 	struct tcp_request *request = &qp->requests[qp->head & MASK];
 
-	if (TCP_LIKELY(!request->reported))
+	if (NAM__LIKELY(!request->reported))
 		nam__tcp_report(qp, request);
 	qp->head++;
 	qp->window_count -= request->op == NAM_WR_READ || request->op == NAM_WR_SEND;
 	/* Start over at the front while nothing is pending: those lines are still cached. */
 	if (qp->head == qp->tail)
 		qp->head = qp->written = qp->tail = 0;
-	else if (TCP_UNLIKELY(qp->head == qp->written))
+	else if (NAM__UNLIKELY(qp->head == qp->written))
 		nam__tcp_fault_due(qp);
 }
 
@@ -129,22 +129,22 @@ nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame)
 	struct tcp_stream *in = &qp->in;
 	uint32_t there;
 
-	if (TCP_UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
+	if (NAM__UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
 		return false;
 	/*
 	 * A request that has not left cannot be answered: its body may still be sent from its
 	 * buffer.
 	 */
-	if (TCP_UNLIKELY(request->ends > qp->out.left))
+	if (NAM__UNLIKELY(request->ends > qp->out.left))
 		return false;
 	qp->answer_sequence++;
 	in->begin += (uint32_t)sizeof(frame);
-	if (TCP_UNLIKELY(frame.status != TCP_OK))
+	if (NAM__UNLIKELY(frame.status != TCP_OK))
 		return refused(qp, frame);
-	if (TCP_UNLIKELY(frame.bytes != answer_bytes(request)))
+	if (NAM__UNLIKELY(frame.bytes != answer_bytes(request)))
 		return false;
 	there = in->end - in->begin;
-	if (TCP_UNLIKELY(there < frame.bytes)) {
+	if (NAM__UNLIKELY(there < frame.bytes)) {
 		memcpy(request->local, in->data + in->begin, there);
 		in->begin += there;
 		qp->answer = (struct tcp_partial){ (uint8_t *)request->local + there,

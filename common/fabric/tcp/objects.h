@@ -48,9 +48,6 @@
 /* A request up to this long is carried out when all of it is there. */
 #define TCP_WHOLE_BYTES TCP_WINDOW_BYTES
 
-#define TCP_LIKELY(x) __builtin_expect(!!(x), 1)
-#define TCP_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
 /* ---- memory ------------------------------------------------------------------------------- */
 
 #define TCP_READ_ONLY (1ull << 32)

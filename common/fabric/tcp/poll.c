@@ -121,13 +121,13 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 static void
 progress(struct tcp_cq *cq)
 {
-	if (TCP_UNLIKELY(atomic_load_explicit(&cq->arrivals_count, memory_order_acquire)))
+	if (NAM__UNLIKELY(atomic_load_explicit(&cq->arrivals_count, memory_order_acquire)))
 		nam__tcp_cq_take_arrivals(cq);
 	flush_dirty(cq, true);
 	/* After that, or a request that was posted a moment ago would count as waited for. */
-	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
+	if (NAM__UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
 		nam__tcp_give_up(cq);
-	if (TCP_UNLIKELY(!SLIST_EMPTY(&cq->stalled)))
+	if (NAM__UNLIKELY(!SLIST_EMPTY(&cq->stalled)))
 		resume_stalled(cq);
 	/* A thread that has just looked in cq_wait, and will again, need not look in between. */
 	if (!cq->looked)
@@ -182,7 +182,7 @@ nam__tcp_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 		progress(cq);
 		n = report_done(cq, wcs, max);
 	}
-	if (TCP_UNLIKELY(!SLIST_EMPTY(&cq->closing)))
+	if (NAM__UNLIKELY(!SLIST_EMPTY(&cq->closing)))
 		n += report_closed(cq, wcs + n, max - n);
 	return (int)n;
 }

@@ -58,7 +58,7 @@ write_one(struct tcp_qp *qp, struct tcp_request *request)
 	uint32_t copied = copies ? body : 0;
 	struct tcp_output *out = &qp->out;
 
-	if (TCP_UNLIKELY(!window_open(qp, (uint64_t)head + body) ||
+	if (NAM__UNLIKELY(!window_open(qp, (uint64_t)head + body) ||
 		nam__tcp_out_room(qp) < head + copied + TCP_OUT_RESERVE ||
 		(body != copied && out->bodies_end == TCP_BODIES_MAX)))
 		return false;
@@ -87,7 +87,7 @@ nam__tcp_write_requests(struct tcp_qp *qp)
 		struct tcp_request *request = &qp->requests[qp->written & MASK];
 
 		/* Requests behind one that will fail are not sent. */
-		if (TCP_UNLIKELY(request->fault) || !write_one(qp, request))
+		if (NAM__UNLIKELY(request->fault) || !write_one(qp, request))
 			return;
 		qp->written++;
 	}
@@ -158,10 +158,10 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	struct tcp_cq *cq = qp->cq;
 	uint32_t first = qp->tail;
 
-	if (TCP_UNLIKELY(qp->tail - qp->head + (uint64_t)count > TCP_QP_DEPTH ||
+	if (NAM__UNLIKELY(qp->tail - qp->head + (uint64_t)count > TCP_QP_DEPTH ||
 		cq->outstanding + (uint64_t)count > cq->depth))
 		return -NAM_E_FABRIC_FULL;
-	if (TCP_UNLIKELY(qp->error))
+	if (NAM__UNLIKELY(qp->error))
 		return post_failed(qp, wrs, count);
 	cq->outstanding += count;
 	qp->unreported += count;
@@ -180,7 +180,7 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 			.swap = wrs[i].swap,
 		};
 	nam__tcp_write_requests(qp);
-	if (TCP_UNLIKELY(qp->written != qp->tail)) {
+	if (NAM__UNLIKELY(qp->written != qp->tail)) {
 		for (uint32_t i = qp->written - first > count ? first : qp->written; i != qp->tail;
 			i++)
 			keep_body(qp, i);

@@ -29,12 +29,12 @@ resolve(const struct tcp_qp *qp, const struct tcp_request_frame *request)
 	uint64_t bytes = request->frame.bytes, size;
 	uint8_t *base;
 
-	if (TCP_LIKELY(slot < TCP_REGIONS_MAX)) {
+	if (NAM__LIKELY(slot < TCP_REGIONS_MAX)) {
 		const struct tcp_mr *mr = &qp->domain->mrs[slot];
 		/* Pairs with the release in memory.c. */
 		uint64_t rkey = atomic_load_explicit(&mr->rkey, memory_order_acquire);
 
-		if (TCP_UNLIKELY((rkey | qp->read_only) != request->rkey) &&
+		if (NAM__UNLIKELY((rkey | qp->read_only) != request->rkey) &&
 			((rkey | TCP_READ_ONLY) != (request->rkey | TCP_READ_ONLY) ||
 				request->frame.kind != NAM_WR_READ))
 			return NULL;
@@ -46,7 +46,7 @@ resolve(const struct tcp_qp *qp, const struct tcp_request_frame *request)
 	} else {
 		return NULL;
 	}
-	if (TCP_UNLIKELY(bytes > size || request->remote > size - bytes))
+	if (NAM__UNLIKELY(bytes > size || request->remote > size - bytes))
 		return NULL;
 	return base + request->remote;
 }
@@ -178,7 +178,7 @@ serve_read(struct tcp_qp *qp, const uint8_t *target, uint32_t bytes)
 {
 	uint32_t room = nam__tcp_out_room(qp);
 
-	if (TCP_LIKELY(room >= bytes + sizeof(struct tcp_frame) + TCP_OUT_RESERVE &&
+	if (NAM__LIKELY(room >= bytes + sizeof(struct tcp_frame) + TCP_OUT_RESERVE &&
 		    bytes <= TCP_OUT_BYTES / 2)) {
 		qp->cq->copy_read(answer(qp, TCP_OK, bytes), target, bytes, target);
 		entered(qp, bytes);
@@ -201,7 +201,7 @@ serve_read(struct tcp_qp *qp, const uint8_t *target, uint32_t bytes)
 static inline enum tcp_served
 serve_write(struct tcp_qp *qp, struct tcp_stream *from, uint8_t *target, uint32_t bytes)
 {
-	if (TCP_UNLIKELY(bytes > from->end - from->begin)) {
+	if (NAM__UNLIKELY(bytes > from->end - from->begin)) {
 		qp->writing = (struct tcp_partial){ target, bytes };
 		return TCP_SERVED;
 	}
@@ -291,13 +291,13 @@ examine(const struct tcp_qp *qp, const struct tcp_stream *from, struct tcp_frame
 	uint32_t there = from->end - from->begin, head = nam__tcp_head_bytes(frame.kind);
 	uint64_t whole = head;
 
-	if (TCP_UNLIKELY(!head || frame.status || frame.sequence != qp->serve_sequence))
+	if (NAM__UNLIKELY(!head || frame.status || frame.sequence != qp->serve_sequence))
 		return TCP_MALFORMED;
 	/* Old words have their room, if no more is asked for than may be. */
-	if (TCP_UNLIKELY(nam__tcp_out_room(qp) < sizeof(frame) + 8))
+	if (NAM__UNLIKELY(nam__tcp_out_room(qp) < sizeof(frame) + 8))
 		return TCP_MALFORMED;
 	if (frame.kind == NAM_WR_SEND) {
-		if (TCP_UNLIKELY(frame.bytes > TCP_MESSAGE_BYTES))
+		if (NAM__UNLIKELY(frame.bytes > TCP_MESSAGE_BYTES))
 			return TCP_MALFORMED;
 		whole += frame.bytes;
 	} else if (frame.kind == NAM_WR_WRITE && frame.bytes <= TCP_WHOLE_BYTES - head) {
@@ -314,17 +314,17 @@ nam__tcp_serve(struct tcp_qp *qp, struct tcp_stream *from, struct tcp_frame fram
 	struct tcp_request_frame request;
 	uint8_t *target;
 
-	if (TCP_UNLIKELY(served != TCP_SERVED))
+	if (NAM__UNLIKELY(served != TCP_SERVED))
 		return served;
 	if (from->begin >= from->ahead)
 		look_ahead(qp, from);
 	if (frame.kind == NAM_WR_SEND)
 		return serve_send(qp, from, frame.bytes);
 	memcpy(&request, from->data + from->begin, head);
-	if (TCP_UNLIKELY(request.reserved))
+	if (NAM__UNLIKELY(request.reserved))
 		return TCP_MALFORMED;
 	target = resolve(qp, &request);
-	if (TCP_UNLIKELY(!target))
+	if (NAM__UNLIKELY(!target))
 		return refuse(qp, TCP_ACCESS);
 	if (frame.kind == NAM_WR_READ) {
 		served = serve_read(qp, target, frame.bytes);

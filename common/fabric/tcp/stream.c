@@ -34,7 +34,7 @@ take_next(struct tcp_qp *qp)
 	enum tcp_served served;
 	struct tcp_frame frame;
 
-	if (TCP_UNLIKELY(qp->park_left)) {
+	if (NAM__UNLIKELY(qp->park_left)) {
 		if (bytes > qp->park_left)
 			bytes = (uint32_t)qp->park_left;
 		memcpy(parked->data + parked->end, in->data + begin, bytes);
@@ -43,7 +43,7 @@ take_next(struct tcp_qp *qp)
 		qp->park_left -= bytes;
 		return TCP_SERVED;
 	}
-	if (TCP_UNLIKELY(qp->writing.left)) {
+	if (NAM__UNLIKELY(qp->writing.left)) {
 		nam__tcp_write_more(qp);
 		return in->begin == begin ? TCP_SHORT : TCP_SERVED;
 	}
@@ -52,10 +52,10 @@ take_next(struct tcp_qp *qp)
 	memcpy(&frame, in->data + begin, sizeof(frame));
 	if (frame.kind == TCP_ANSWER)
 		return nam__tcp_take_answer(qp, frame) ? TCP_SERVED : TCP_MALFORMED;
-	if (TCP_UNLIKELY(qp->stalled))
+	if (NAM__UNLIKELY(qp->stalled))
 		return park_begin(qp, frame) ? TCP_SERVED : TCP_MALFORMED;
 	served = nam__tcp_serve(qp, in, frame);
-	if (TCP_UNLIKELY(served == TCP_STALLED || qp->reading.left)) {
+	if (NAM__UNLIKELY(served == TCP_STALLED || qp->reading.left)) {
 		qp->stalled = true;
 		SLIST_INSERT_HEAD(&qp->cq->stalled, qp, stalled_link);
 		return TCP_SERVED;

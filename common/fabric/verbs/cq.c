@@ -181,7 +181,7 @@ nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned co
 	 * The device tells the watcher when fewer than an eighth of the buffers are left.  Asked
 	 * for once, when half of them are there: a queue that keeps running low would fill the log.
 	 */
-	if (VERBS_UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2) {
+	if (NAM__UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2) {
 		struct ibv_srq_attr attr = { .srq_limit = rq->depth / 8 };
 
 		rq->watched = true;
@@ -250,7 +250,7 @@ nam__verbs_cq_find(struct verbs_cq *cq, uint32_t number)
 {
 	struct verbs_qp *qp;
 
-	if (VERBS_LIKELY(cq->last && cq->last->number == number))
+	if (NAM__LIKELY(cq->last && cq->last->number == number))
 		return cq->last;
 	for (int tries = 0; tries < 2; tries++) {
 		SLIST_FOREACH(qp, &cq->hash[number & (VERBS_HASH - 1)], hash_link) {

@@ -322,7 +322,7 @@ nam__verbs_endpoint_take(struct verbs_endpoint *endpoint, const struct ibv_wc *w
 {
 	uint32_t position = (uint32_t)wc->wr_id;
 
-	if (VERBS_UNLIKELY(wc->status)) {
+	if (NAM__UNLIKELY(wc->status)) {
 		endpoint->failed = true;
 		return false;
 	}

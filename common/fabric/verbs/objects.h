@@ -47,9 +47,6 @@
 
 #define VERBS_DATAGRAM_BYTES 1024u	/* with that much RoCE ports come */
 
-#define VERBS_LIKELY(x) __builtin_expect(!!(x), 1)
-#define VERBS_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
 /* ---- the handshake: private data of rdma_cm, both ways --------------------------------------- */
 
 #define VERBS_MAGIC 0x6e76u

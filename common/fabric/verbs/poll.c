@@ -99,10 +99,10 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	const struct verbs_sent *sent;
 
 	/* Of a queue pair that was destroyed.  Its number may belong to another one now. */
-	if (VERBS_UNLIKELY(!qp || ((from->wr_id ^ nam__verbs_wr_id(qp, 0)) &
+	if (NAM__UNLIKELY(!qp || ((from->wr_id ^ nam__verbs_wr_id(qp, 0)) &
 		0x7fffffff00000000ull)))
 		return false;
-	if (VERBS_UNLIKELY(from->wr_id & VERBS_KEEP_ALIVE)) {
+	if (NAM__UNLIKELY(from->wr_id & VERBS_KEEP_ALIVE)) {
 		atomic_store_explicit(&qp->trying, false, memory_order_release);
 		if (from->status) {
 			nam__verbs_qp_break(qp, nam__verbs_status(from->status));
@@ -113,7 +113,7 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 		return false;
 	}
 	head = qp->sends.head;
-	if (VERBS_UNLIKELY(from->status)) {
+	if (NAM__UNLIKELY(from->status)) {
 		nam__sends_failed(&qp->sends, position, nam__verbs_sent_status(from->status,
 			qp->sends.sent[position & qp->sends.mask].op));
 		cq->outstanding -= qp->sends.head - head;
@@ -124,7 +124,7 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	cq->outstanding -= qp->sends.head - head;
 	if (sent)
 		complete(to, qp, sent, 0);
-	if (VERBS_UNLIKELY(nam__verbs_hold_count(qp)))
+	if (NAM__UNLIKELY(nam__verbs_hold_count(qp)))
 		nam__verbs_hold_release(qp);
 	return sent != NULL;
 }
@@ -138,12 +138,12 @@ take_recv(struct verbs_rq *rq, const struct ibv_wc *from, struct nam_wc *to)
 	struct nam_recv recv = rq->slots[slot];
 
 	rq->free[rq->free_count++] = slot;
-	if (VERBS_UNLIKELY(qp && qp->front) && !from->status) {
+	if (NAM__UNLIKELY(qp && qp->front) && !from->status) {
 		*to = nam__wc_recv(&recv, &qp->front->pub,
 			from->byte_len - NAM_DATAGRAM_HEADROOM);
 		return true;
 	}
-	if (VERBS_LIKELY(!from->status && qp && !qp->over)) {
+	if (NAM__LIKELY(!from->status && qp && !qp->over)) {
 		*to = nam__wc_recv(&recv, &qp->pub, from->byte_len);
 		return true;
 	}
@@ -211,7 +211,7 @@ poll_endpoints(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 		while ((got = raw_poll(&endpoint->done, raw, POLL_BATCH)))
 			for (unsigned i = 0; i < got; i++)
 				arrived |= nam__verbs_endpoint_take(endpoint, &raw[i]);
-		if (VERBS_UNLIKELY(endpoint->failed))
+		if (NAM__UNLIKELY(endpoint->failed))
 			nam__verbs_endpoint_mend(endpoint);
 		if (arrived)
 			wcs[n++] = (struct nam_wc){
@@ -243,14 +243,14 @@ nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
 	unsigned n;
 
-	if (VERBS_UNLIKELY(atomic_load_explicit(&cq->news, memory_order_acquire)))
+	if (NAM__UNLIKELY(atomic_load_explicit(&cq->news, memory_order_acquire)))
 		nam__verbs_cq_news(cq);
-	if (VERBS_UNLIKELY(!SLIST_EMPTY(&cq->broken)))
+	if (NAM__UNLIKELY(!SLIST_EMPTY(&cq->broken)))
 		return (int)poll_broken(cq, wcs, max);
 	n = poll_sends(cq, wcs, max);
 	n += poll_recvs(cq, wcs + n, max - n);
 	n += poll_endpoints(cq, wcs + n, max - n);
-	if (VERBS_UNLIKELY(!SLIST_EMPTY(&cq->broken)))
+	if (NAM__UNLIKELY(!SLIST_EMPTY(&cq->broken)))
 		n += report_broken(cq, wcs + n, max - n);
 	return (int)n;
 }

@@ -77,16 +77,16 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 	uint64_t under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 
-	if (VERBS_UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
+	if (NAM__UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
 		return NAM_POSTED_LOCAL;
 	/* Nothing arrives before both ends are joined, and nothing has to. */
-	if (VERBS_UNLIKELY(qp->unreliable_qp && !qp->ready))
+	if (NAM__UNLIKELY(qp->unreliable_qp && !qp->ready))
 		return -NAM_E_FABRIC_FULL;
-	if (VERBS_UNLIKELY(under_way + count > qp->sends.depth ||
+	if (NAM__UNLIKELY(under_way + count > qp->sends.depth ||
 		qp->cq->outstanding + (uint64_t)count > qp->cq->depth))
 		return -NAM_E_FABRIC_FULL;
 	qp->cq->outstanding += count;
-	if (VERBS_LIKELY(!qp->hold.wrs))
+	if (NAM__LIKELY(!qp->hold.wrs))
 		nam__verbs_qp_push(qp, wrs, count);
 	else
 		nam__verbs_hold_post(qp, wrs, count);

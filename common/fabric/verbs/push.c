@@ -52,7 +52,7 @@ fill(const struct verbs_qp *qp, const struct nam_wr *wr, uint32_t position,
 		to->opcode = wr->op == NAM_WR_SEND ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
 		if (wr->bytes <= qp->inline_bytes && wr->bytes)
 			to->send_flags |= IBV_SEND_INLINE;
-		if (VERBS_UNLIKELY(qp->ah != NULL)) {
+		if (NAM__UNLIKELY(qp->ah != NULL)) {
 			to->wr.ud.ah = qp->ah;
 			to->wr.ud.remote_qpn = qp->peer_number;
 			to->wr.ud.remote_qkey = qp->peer_key;
@@ -99,7 +99,7 @@ to_device(struct verbs_qp *qp, uint32_t position, unsigned count)
 	cq->wrs[count - 1].next = NULL;
 	cq->wrs[count - 1].send_flags |= IBV_SEND_SIGNALED;
 	rc = ibv_post_send(qp->qp, cq->wrs, &bad);
-	if (VERBS_LIKELY(!rc))
+	if (NAM__LIKELY(!rc))
 		return;
 	/* Our accounts leave room for all, so the device has another reason, and gives no other. */
 	nam__sends_take_back(&qp->sends, position + (uint32_t)(bad ? bad - cq->wrs : 0),
@@ -119,10 +119,10 @@ nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count
 		uint32_t position = nam__sends_add(sends, &wrs[i]);
 		int status;
 
-		if (VERBS_UNLIKELY(!nam__sends_open(sends)))
+		if (NAM__UNLIKELY(!nam__sends_open(sends)))
 			continue;
 		status = check(qp, &wrs[i]);
-		if (VERBS_UNLIKELY(status)) {
+		if (NAM__UNLIKELY(status)) {
 			nam__sends_refuse(sends, status);
 			continue;
 		}
@@ -135,6 +135,6 @@ nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count
 	}
 	if (n)
 		to_device(qp, first, n);
-	if (VERBS_UNLIKELY(!nam__sends_open(sends)))
+	if (NAM__UNLIKELY(!nam__sends_open(sends)))
 		nam__verbs_qp_mark_broken(qp);
 }
