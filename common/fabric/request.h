@@ -118,7 +118,6 @@ struct nam_fabric_limits {
 	uint32_t qp_depth;		/* requests posted and not completed, per qp */
 	uint32_t message_bytes;		/* largest SEND */
 	uint32_t inline_bytes;
-	uint32_t hello_bytes;		/* largest hello of a client */
 	/* Processes of one host can map each other's regions: see colocated.h. */
 	uint32_t regions_are_files;
 	uint64_t device;		/* a number that no other device has; 0: there is none */

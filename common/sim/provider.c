@@ -24,7 +24,6 @@ nam__sim_domain_open(const struct nam_fabric_options *options, struct nam_domain
 		.qp_depth = SIM_QP_DEPTH,
 		.message_bytes = 4096,
 		.inline_bytes = SIM_INLINE_BYTES,
-		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.datagram_bytes = nam__sim.caps & NAM_CAP_UD ? SIM_DATAGRAM_BYTES : 0,
 	};
 	domain->id = ++nam__sim.ids;

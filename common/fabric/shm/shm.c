@@ -22,7 +22,6 @@ nam__shm_domain_open(const struct nam_fabric_options *options, struct nam_domain
 		.qp_depth = SHM_QP_DEPTH,
 		.message_bytes = SHM_MESSAGE_BYTES,
 		.inline_bytes = SHM_INLINE_BYTES,
-		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.in_post_order = 1,
 	};
 	domain->instance = (nam_entropy() | 2) & ~(uint64_t)SHM_FOR_READING;	/* 0 means "none" */

@@ -21,7 +21,6 @@ nam__tcp_domain_open(const struct nam_fabric_options *options, struct nam_domain
 		.qp_depth = TCP_QP_DEPTH,
 		.message_bytes = TCP_MESSAGE_BYTES,
 		.inline_bytes = TCP_INLINE_BYTES,
-		.hello_bytes = NAM_HELLO_BYTES_MAX,
 	};
 	for (uint32_t i = 0; i < TCP_REGIONS_MAX; i++) {
 		atomic_init(&domain->mrs[i].rkey, UINT64_MAX);

@@ -331,7 +331,6 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 		.qp_depth = depth,
 		.message_bytes = lesser(VERBS_MESSAGE_BYTES, domain->longest),
 		.inline_bytes = probe_inline(domain, depth + 1),
-		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.regions_are_files = 1,
 		.device = attr.node_guid,
 	};

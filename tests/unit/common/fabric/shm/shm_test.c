@@ -369,7 +369,6 @@ limits__of_shm__ARE_WHAT_LAYERS_ABOVE_RELY_ON(void **state)
 
 	assert_string_equal(f->ops->name, "shm");
 	assert_true(limits->message_bytes >= 4096);
-	assert_true(limits->hello_bytes >= 24);
 	assert_true(limits->caps & NAM_CAP_ATOMIC_VS_CPU);
 	assert_true(limits->caps & NAM_CAP_WORD8_ATOMIC);
 	assert_null(nam_fabric_find("nonesuch:/x", NULL));

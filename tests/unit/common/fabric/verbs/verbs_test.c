@@ -383,7 +383,6 @@ domain_open__a_device__PROMISES_WHAT_THE_SIMULATOR_ASSUMES(void **state)
 		((struct verbs_domain *)domain)->device, domain->limits.caps, attr.atomic_cap);
 	assert_int_equal(domain->limits.caps, nam_sim_profile_caps(NAM_SIM_VERBS) |
 		(attr.atomic_cap == IBV_ATOMIC_GLOB ? NAM_CAP_ATOMIC_VS_CPU : 0));
-	assert_int_equal(domain->limits.hello_bytes, NAM_HELLO_BYTES_MAX);
 	assert_true(domain->limits.qp_depth >= 1 && domain->limits.message_bytes >= 4096);
 	nam__verbs_ops.domain_close(domain);
 }
