@@ -413,10 +413,7 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 		return rc;
 	reply = reply ?: &own;
 	reply->bytes = reply->absent = 0;
-	/*
-	 * -EAGAIN: the last other queue pair to this server, whose regions it shared, went away
-	 * meanwhile.
-	 */
+	/* -EAGAIN: the last other queue pair to this server went away, and with it the regions. */
 	for (int tries = 0; tries < 8; tries++) {
 		rc = connect_once(&shake, hello, options, reply);
 		if (rc != -EAGAIN)

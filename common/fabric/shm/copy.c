@@ -4,8 +4,7 @@
  *
  * READ: the first 64 bytes in ascending words; the rest in vectors; the last word once more, at the
  * end.  x86-64 performs loads and stores in program order, so compiler barriers suffice.  An
- * aligned word never crosses a cache line, so it is whole in every vector.  Elsewhere
- * NAM_CAP_ORDERED_LOADS is not declared.
+ * aligned word never crosses a cache line, so it is whole in every vector.
  *
  * While one READ is copied, a later one is prefetched line by line, which keeps the core's places
  * for outstanding lines filled.  Vectors of 32 bytes do that better than those of 64 on Zen 5; on

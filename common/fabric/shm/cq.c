@@ -152,10 +152,7 @@ nam__shm_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		asleep = (word | 1) + 2;
 	} while (!atomic_compare_exchange_weak_explicit(&cq->bell->word, &word, asleep,
 		memory_order_relaxed, memory_order_relaxed));
-	/*
-	 * Pairs with the fence in nam__shm_bell_wake: either that sees us asleep, or has_work sees
-	 * what was published before it.
-	 */
+	/* Pairs with nam__shm_bell_wake: that sees us asleep, or has_work what was published. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!has_work(cq)) {
 		if (timeout_ns > 3600000000000ull)

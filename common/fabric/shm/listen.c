@@ -28,10 +28,7 @@ static const struct nam__accepts_ops accepts_ops;
 
 /* ---- one server per path ------------------------------------------------------------------ */
 
-/*
- * The lock file decides between servers that start at the same time.  The holder of the lock may
- * remove the file; so after locking we look whether the file is still the one at that path.
- */
+/* Of servers that start together the lock decides.  Its holder may have removed the file. */
 static int
 take_lock(struct shm_listener *listener, struct nam_diag *diag)
 {
@@ -427,9 +424,9 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	request->fd = -1;
 	*ret = &qp->pub;
 	/*
-	 * From here on only the owner of the cq may destroy the queue pair: a failure shows as a
-	 * queue pair that closes at once.  The watcher comes last, because the owner, told of a
-	 * hang-up, may destroy the queue pair before this call returns.
+	 * From here on only the owner of the cq may destroy the queue pair: a failure closes it at
+	 * once.  The watcher comes last: told of a hang-up, the owner may destroy it before this
+	 * call returns.
 	 */
 	nam__shm_cq_publish(qp->cq, qp);
 	if (send_welcome(qp, request, reply, rings_fd, nam__shm_share_fd(options->share)))

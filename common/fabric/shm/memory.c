@@ -144,10 +144,7 @@ memory_free(struct shm_domain *domain, const struct shm_mr *mr)
 	pthread_mutex_unlock(&domain->mutex);
 }
 
-/*
- * Peers keep what they have mapped, so no memory that they may write can become such that they may
- * only read.  The second memory has no pages until then.
- */
+/* Peers keep what they have mapped.  So they READ another memory, without pages until then. */
 static int
 memory_make(struct shm_domain *domain, uint64_t bytes, const struct nam__pages_kind *kind,
 	bool read_only, struct shm_mr *ret, struct nam_diag *diag)

@@ -2,17 +2,16 @@
 /*
  * messages.c -- what cq_poll does besides one-sided requests: messages, full rings, dead peers.
  *
- * A SEND that finds its ring full moves to cq->blocked.  Every later request of that queue pair
- * follows it, so they take effect in post order.  The receiver wakes the sender when it has made
- * room.
+ * A SEND that finds its ring full moves to cq->blocked, and so does every later request of that
+ * queue pair: they take effect in post order.  The receiver wakes the sender when it has made room.
  *
- * If a peer makes no room for as long as the domain has patience, it does not answer.  Its SENDs
- * are not sent, and end with TIMEOUT.  Requests behind them go on, and the queue pair stays whole.
- * Memory servers have patience without end, for they do not wait for their clients.
+ * If a peer makes no room for as long as the domain has patience, its SENDs are not sent, and end
+ * with TIMEOUT.  Requests behind them go on, and the queue pair stays whole.  Memory servers wait
+ * without end.
  *
  * While an accepted queue pair has requests in cq->blocked, its messages are not taken.  So a
- * client that does not take its replies ties up only one ring's worth of buffers.  Clients do take
- * messages, or two full rings could wait for each other.
+ * client that takes no replies ties up only one ring's worth of buffers.  Clients do take messages,
+ * or two full rings could wait for each other.
  */
 #include <string.h>
 
@@ -176,9 +175,7 @@ collect_bell(struct shm_cq *cq)
 
 	if (!atomic_load_explicit(&cq->bell->summary, memory_order_relaxed))
 		return;
-	/*
-	 * Acquire: pairs with the release in nam__shm_bell_post, so the tails of rings are current.
-	 */
+	/* Pairs with the release in nam__shm_bell_post, so the tails of rings are current. */
 	summary = atomic_exchange_explicit(&cq->bell->summary, 0, memory_order_acquire);
 	/* A peer may have written bits that do not exist. */
 	summary &= (1ull << SHM_BELL_WORDS) - 1;

@@ -82,10 +82,7 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
 	return peer;
 }
 
-/*
- * For speed only: the first access to a page would build its entry, at the cost of a fault.  The
- * pages of a withdrawn region belong to others now.
- */
+/* Spares page faults.  The pages of a withdrawn region belong to others now. */
 static void
 populate_piece(struct shm_domain *domain, struct shm_peer *peer)
 {

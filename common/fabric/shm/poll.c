@@ -2,14 +2,10 @@
 /*
  * poll.c -- the data path: qp_post resolves and prefetches, cq_poll carries out.
  *
- * Between the two, memory latency of all requests in flight overlaps, as on a NIC.  A core has room
- * for some tens of outstanding cache lines; more prefetches hold up later work.  So the prefetches
- * of READs run ahead of their execution by a number of lines.  qp_post issues the first, cq_poll
- * the others, each with the copy of a line that has arrived.  cq_poll leaves some requests for its
- * next call, so that a caller posts more while prefetches are in flight.
- *
- * A faulty request completes with its error, and every later request of its queue pair with the
- * same error, as verbs flush them.
+ * A core has room for some tens of outstanding cache lines; more prefetches hold up later work.  So
+ * the prefetches of READs run ahead of their execution by a number of lines.  qp_post issues the
+ * first, cq_poll the others, each with the copy of a line that has arrived.  cq_poll leaves some
+ * requests for its next call, so that a caller posts more while prefetches are in flight.
  */
 #include <string.h>
 
@@ -160,7 +156,7 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 	return true;
 }
 
-/* Prefetch the first request that was not yet: a READ, or one that was prefetched by post_other. */
+/* The first request that was not prefetched yet: a READ, or one that post_other did prefetch. */
 static __attribute__((noinline)) void
 prefetch_next(struct shm_cq *cq)
 {
@@ -185,10 +181,7 @@ alike(const struct shm_request *a, const struct shm_request *b)
 	return words[0] == words[1];
 }
 
-/*
- * Keep AHEAD_LINES in flight while `request`, at `head`, is executed.  Returns what to prefetch
- * along with its copy, equally long: a later READ, or itself, cached already.
- */
+/* Returns what to prefetch along with the copy: a later READ as long, or itself, cached already. */
 static inline const uint8_t *
 run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, uint32_t tail)
 {
@@ -209,10 +202,7 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 	return along;
 }
 
-/*
- * Whether a READ is prefetched when it is posted.  A thread that posts many in a row would only
- * wait for places; behind a few of them cq_poll catches up.
- */
+/* Not behind many that were posted in a row: the thread would only wait for places. */
 static inline bool
 prefetch_at_post(const struct shm_cq *cq)
 {
@@ -345,10 +335,7 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	return n;
 }
 
-/*
- * The same for a caller that asks for one completion with a READ in front: without the loop, a few
- * dozen instructions.  The completion is written before the copy, which its owner cannot tell.
- */
+/* The same without the loop, for one completion with a READ in front.  It is written first. */
 static inline bool
 execute_read(struct shm_cq *cq, struct nam_wc *wc)
 {

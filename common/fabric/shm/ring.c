@@ -2,9 +2,7 @@
 /*
  * ring.c -- message rings and bells: the parts that two processes share.
  *
- * A sender publishes a message in its ring, sets its bit in the receiver's bell, and wakes a
- * sleeping receiver.  Neither side waits for the other: a death between two steps loses its own
- * message only.
+ * Neither side waits for the other: a death between two steps loses its own message only.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -19,10 +17,7 @@ nam__shm_bell_wake(struct shm_bell *bell)
 {
 	uint32_t word;
 
-	/*
-	 * Pairs with the fence in nam__shm_cq_wait.  Either we see here that the owner has
-	 * announced its sleep, or it sees what we have published before this.
-	 */
+	/* Pairs with nam__shm_cq_wait: we see its sleep, or it sees what we have published. */
 	atomic_thread_fence(memory_order_seq_cst);
 	word = atomic_load_explicit(&bell->word, memory_order_relaxed);
 	if (!(word & 1))
@@ -73,10 +68,7 @@ nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes)
 			return -NAM_E_FABRIC_PROTOCOL;
 		if (qp->out_tail - qp->out_head == SHM_SLOTS) {
 			atomic_store_explicit(&ring->want_space, 1, memory_order_relaxed);
-			/*
-			 * Pairs with the fence in nam__shm_ring_give_back: either we see its new
-			 * head here, or it sees that we want to be told.
-			 */
+			/* Pairs with nam__shm_ring_give_back: we see its head, or it sees this. */
 			atomic_thread_fence(memory_order_seq_cst);
 			if (!see_head(qp))
 				return -NAM_E_FABRIC_PROTOCOL;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch.c -- noticing that the other process is gone.
- *
- * The mappings of a dead process stay valid, so the data path would not fail.  Its kernel closes
- * its sockets: each domain has one thread that sleeps on those of all queue pairs and tells their
- * cqs.
+ * watch.c -- noticing that the other process is gone: its mappings stay valid, its socket closes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,9 +49,8 @@ watch_main(void *arg)
 				continue;
 			}
 			/*
-			 * The event may be older than the queue pair's removal, so it bears a
-			 * number.  The mutex keeps the queue pair alive meanwhile, as
-			 * nam__shm_watch_remove needs it.
+			 * The event bears a number, as it may be older than the queue pair's
+			 * removal.  The mutex keeps the queue pair alive meanwhile.
 			 */
 			pthread_mutex_lock(&watch->mutex);
 			LIST_FOREACH(qp, &watch->qps, watch_link) {

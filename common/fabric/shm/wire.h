@@ -18,10 +18,7 @@
 #define SHM_REGIONS_MAX 512u		/* of one server: each region has two memories */
 /* An even key is of memory that clients may write; the next one, of memory to be READ alone. */
 #define SHM_READ_ONLY 1u
-/*
- * An even instance is a memory server's.  The next one is that of clients that may only READ: all
- * descriptors are for reading.
- */
+/* An even instance is a memory server's; the next one, of its clients that may only READ. */
 #define SHM_FOR_READING 1u
 
 /* ---- shared memory ------------------------------------------------------------------------ */
@@ -60,10 +57,7 @@ struct shm_rings {
 #define SHM_VERSION 5u
 #define SHM_REGIONS_PER_PACKET 32u
 
-/*
- * Client to server, with one file descriptor: the bell of the client's cq; or with two: the
- * client's share for this queue pair.
- */
+/* Client to server, with the bell of the client's cq, and perhaps its share, as descriptors. */
 struct shm_hello {
 	uint32_t magic;
 	uint32_t version;
@@ -86,10 +80,7 @@ struct shm_answer {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
-/*
- * Server to client.  On success two file descriptors come with it: the rings, and the bell of the
- * server's cq.  A third is the server's share for this queue pair.
- */
+/* Server to client; on success with the rings, the bell of its cq, and perhaps its share. */
 struct shm_welcome {
 	uint32_t magic;
 	uint32_t version;
@@ -103,10 +94,7 @@ struct shm_welcome {
 	uint8_t data[NAM_REPLY_BYTES_MAX];
 };
 
-/*
- * Memory of a region.  Files are numbered from 0 on.  The first note of each file in a packet comes
- * with its descriptor, unless an earlier packet had it.
- */
+/* Memory of a region.  With the first note of a file, numbered from 0 on, comes its descriptor. */
 struct shm_region_note {
 	uint64_t bytes;
 	uint64_t offset;		/* in its file */

@@ -3,8 +3,7 @@
  * answer.c -- answers to posted requests, and how requests fail.
  *
  * Answers come in post order, so each belongs to the oldest request, with which its frame is
- * compared.  Of a long READ only the bytes that have arrived are copied; stream.c reads the rest to
- * its place.
+ * compared.  Of a long READ stream.c reads the rest straight to its place.
  */
 #include <string.h>
 #include <sys/epoll.h>
@@ -131,10 +130,7 @@ nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame)
 
 	if (NAM__UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
 		return false;
-	/*
-	 * A request that has not left cannot be answered: its body may still be sent from its
-	 * buffer.
-	 */
+	/* Not of a request that has not left: its body may still be sent from its buffer. */
 	if (NAM__UNLIKELY(request->ends > qp->out.left))
 		return false;
 	qp->answer_sequence++;

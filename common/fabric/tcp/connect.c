@@ -22,11 +22,7 @@ struct attempt {
 	bool challenged, accepted;
 };
 
-/*
- * Answers leave at once.  If a connection's other half died unheard, probes notice it while nothing
- * is in flight, and keepalive.c otherwise.  TCP_USER_TIMEOUT also ends peers that answer and take
- * nothing for a while.
- */
+/* Probes notice a dead peer while nothing is in flight, and keepalive.c otherwise. */
 int
 nam__tcp_socket_prepare(int fd)
 {

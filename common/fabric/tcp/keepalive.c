@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keepalive.c -- peers that are silent, and not reported as gone.
- *
- * A process that ends closes its sockets, which the peer hears.  A host that is gone says nothing,
- * and the kernel retries for a quarter of an hour.  So each connection without traffic is examined.
+ * keepalive.c -- peers that are silent: the kernel reports one after a quarter of an hour, so each
+ * connection without traffic is examined.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c -- registrations: the memory that peers may reach, and its keys.
- *
- * A key has the number of a slot and a count of its uses, from a random beginning.  So a key of
- * released memory fits nothing, and one of a memory server's predecessor seldom does (1 in 65,536).
+ * memory.c -- registrations.  A key is a slot and a count of its uses, from a random beginning: one
+ * of released memory fits nothing, one of a server's predecessor seldom does (1 in 65,536).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -21,18 +21,14 @@
 #define TCP_INLINE_BYTES 128u
 #define TCP_REGIONS_MAX 256u
 #define TCP_CONNECT_NS 5000000000ull
-/*
- * A peer whose kernel acknowledges nothing for so long, asked so many times, is gone.  Probes are a
- * second apart, while nothing is under way.
- */
+/* A peer that acknowledges nothing for so long, asked so many times, is gone. */
 #define TCP_SILENCE_MS 3000u
 #define TCP_RETRIES 4			/* takes 3 s, too, or less where an interface is down */
 #define TCP_PROBES 3
 #define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*
- * The oldest request may wait so long for an answer, and output to leave, while nothing moves.
- * Then the peer's kernel is there, but its process does not poll.  A SEND may wait for a receive
- * buffer.  A client's domain has its own patience_ns.
+ * The oldest request, other than a SEND, may wait so long for an answer, and output to leave, while
+ * nothing moves: its process does not poll.  A client's domain has its own patience_ns.
  */
 #define TCP_PATIENCE_NS 30000000000ull
 #define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */

@@ -3,10 +3,8 @@
  * poll.c -- how the owner of a completion queue makes progress, and how it waits.
  *
  * A poll reports completions.  Only if there are none, it sends the output, reads the sockets, and
- * serves peers.  So a batch that has arrived is used up before the next system call, and the posts
- * meanwhile leave with it.  Answers leave at the end of a poll.  Those of a connection that has
- * just brought a message wait for the next poll.  Its owner is about to reply, and both leave
- * together.
+ * serves peers.  So a batch that has arrived is used up before the next system call.  Answers leave
+ * at the end of a poll, but those of a connection that has just brought a message with the reply.
  */
 #include <errno.h>
 #include <sys/epoll.h>

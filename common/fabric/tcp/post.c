@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * post.c -- from requests to frames.
- *
- * A post writes frames into the output at once, if there is room and the window of wire.h allows
- * it.  The others are written whenever the output is sent.  Short bodies are copied beside their
- * frames, long ones are sent from the caller's buffer, which stays unchanged until the request
- * completes.
+ * post.c -- from requests to frames: at once, or when the output is sent.  Short bodies are copied,
+ * long ones are sent from the caller's buffer, which stays unchanged until the request completes.
  */
 #include <string.h>
 #include <sys/epoll.h>
@@ -187,10 +183,7 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 		/* With nothing before it, what is faulty fails now. */
 		nam__tcp_fault_due(qp);
 	}
-	/*
-	 * The buffer of a memory server's reply is free, as it has been copied.  So a client that
-	 * does not answer keeps no buffer that others wait for.
-	 */
+	/* A memory server's reply is copied, so that a silent client keeps none of its buffers. */
 	for (uint32_t i = qp->tail - count; qp->accepted && !qp->error && i != qp->tail; i++) {
 		struct tcp_request *request = &qp->requests[i & MASK];
 

@@ -2,13 +2,11 @@
 /*
  * serve.c -- requests of peers: they are checked, carried out, and answered into the output.
  *
- * Loads, stores and atomics are those of shm (shm/copy.h) and promise the same.  A body goes
- * through the buffers of the connection, never directly to or from a socket: the kernel's copy
- * promises nothing about words.  While a request is carried out, the memory of the next ones is
- * prefetched.
+ * Loads, stores and atomics are those of shm (shm/copy.h) and promise the same.  So a body goes
+ * through the buffers of the connection: the kernel's copy promises nothing about words.
  *
- * A request that cannot be carried out now stalls its connection only.  It and its successors are
- * kept in `parked`, and the connection goes on being read, for answers.
+ * A request that cannot be carried out now, and its successors, are kept in `parked`.  The
+ * connection goes on being read, for answers.
  */
 #include <string.h>
 

@@ -12,9 +12,8 @@
 
 #define TRIES 4
 /*
- * The wait of the first attempt for an answer.  Each later one waits twice as long, but for half of
- * the remaining time at most.  The connection manager asks again after 4.6 s only: one lost packet
- * would take all.
+ * The wait of the first attempt; later ones wait twice as long, for half of the remaining time at
+ * most.  The connection manager repeats a lost packet after 4.6 s only.
  */
 #define ANSWER_NS 500000000ull
 #define REASON_NO_LISTENER 8	/* of REJECTED: no listener at that port */

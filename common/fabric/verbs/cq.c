@@ -50,10 +50,7 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	cq->pub.ops = domain->pub.ops;
 	cq->domain = domain;
 	cq->wake_fd = -1;
-	/*
-	 * Room for twice the depth: completions of queue pairs that were destroyed may lie there
-	 * still.  A user that asks for more than the device has gets less, and meets FULL earlier.
-	 */
+	/* Twice, for completions of queue pairs that are gone.  Otherwise FULL comes earlier. */
 	cq->depth = depth;
 	if (2 * (uint64_t)depth + KEEP_ALIVES < most)
 		most = 2 * depth + KEEP_ALIVES;
@@ -177,10 +174,7 @@ nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned co
 			return -NAM_E_FABRIC_FULL;
 		rq->free_count--;
 	}
-	/*
-	 * The device tells the watcher when fewer than an eighth of the buffers are left.  Asked
-	 * for once, when half of them are there: a queue that keeps running low would fill the log.
-	 */
+	/* Once: tell the watcher when fewer than an eighth of the buffers are left. */
 	if (NAM__UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2) {
 		struct ibv_srq_attr attr = { .srq_limit = rq->depth / 8 };
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * device.c -- the device of a domain, and its limits.
- *
- * The device is the one that the address leads to, or that the user named.  It states its depths,
- * inline bytes, READs in flight and the like; nothing is assumed.
- */
+/* device.c -- the device that the address leads to, or that the user named, and its limits. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -89,10 +84,7 @@ nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain,
 	return rc;
 }
 
-/*
- * The device that an address leads to or lies on; else `name` is empty, and *ret_way has the
- * reason.  Fails without rdma_cm only.
- */
+/* The device of an address; else `name` is empty, and *ret_way says why.  Needs rdma_cm. */
 static int
 find_by_address(const struct verbs_domain *domain, const struct nam_fabric_options *options,
 	char name[IBV_SYSFS_NAME_MAX], int *ret_way, struct nam_diag *diag)
@@ -280,10 +272,7 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 	return 0;
 }
 
-/*
- * InfiniBand's rules for a reliable connection order WRITE before WRITE and ATOMIC, and ATOMIC
- * before READ, whatever the device.  The device says whether atomics hold against the CPU.
- */
+/* InfiniBand's rules for a reliable connection; the device says if atomics hold against the CPU. */
 uint32_t
 nam__verbs_caps(const struct ibv_device_attr *attr)
 {
@@ -463,9 +452,8 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 		freeaddrinfo(at);
 	}
 	/*
-	 * Kernels from 5.12 on copy registered pages for a child.  On older ones this keeps them
-	 * out of the child, or the parent loses them at its next write.  It fails only after a
-	 * registration.
+	 * Keeps registered pages out of a child, or the parent loses them at its next write.
+	 * Kernels from 5.12 on copy them for the child.
 	 */
 	if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
 		(void)ibv_fork_init();

@@ -3,10 +3,8 @@
  * endpoint.c -- endpoints: a queue pair of type UD, with an ibv_cq of its own.
  *
  * A place is a port's GID and LID, and a number that of a queue pair.  All endpoints of a domain
- * are at the port and the GID that a connection of it has.  To each place their datagrams take that
- * connection's class of service.  A place becomes an address handle once.
- *
- * Only each 16th send is signalled: its completion gives back the room of those before it.
+ * have the port, the GID and the class of service of one connection.  Only each 16th send is
+ * signalled: its completion gives back the room of those before it.
  */
 #include <errno.h>
 #include <stdlib.h>

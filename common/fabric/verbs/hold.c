@@ -5,14 +5,12 @@
  * Soft-RoCE (rxe, Linux 6.1) completes an ATOMIC without its answer.  A WRITE that arrives twice is
  * acknowledged with the number of the last WRITE, SEND or ATOMIC that was carried out (rxe_resp.c,
  * duplicate_request).  If that is an ATOMIC in flight, the other side takes the acknowledgement for
- * its completion (rxe_comp.c, check_ack).  The buffer for the old value then stays as it was.  A
- * fenced request that is sent anew waits for itself (rxe_req.c).  Requests are sent anew without
- * loss, too: the timer of the first one is not set anew for its successors.
+ * its completion (rxe_comp.c, check_ack).  A fenced request that is sent anew waits for itself
+ * (rxe_req.c).  Requests are sent anew without loss, too.
  *
  * So there no ATOMIC is in flight behind a WRITE or SEND, and no fenced request behind any other.
- * It waits here, and so do all later posts, in post order.  The watcher's WRITE counts: a mutex
- * keeps it out between the look for it and the post.  Each queue pair has its own mutex, because
- * rxe carries requests out within the post.
+ * It waits here, and so do all later posts, in post order.  A mutex of the queue pair keeps the
+ * watcher's WRITE out between the look for it and the post.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -193,10 +193,7 @@ forget_late(struct verbs_listener *listener)
 			forget(listener, &listener->pending[i]);
 }
 
-/*
- * The challenge that the client of `id` answers, which takes no other answer; or NULL.  The number
- * is no secret, so an answer from another address must leave it as it is.
- */
+/* The challenge that the client of `id` answers, or NULL.  Other addresses leave it as it is. */
 static const struct pending *
 take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t number)
 {
@@ -357,10 +354,7 @@ nam__verbs_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	refuse_with(request, &ours);
 }
 
-/*
- * rdma_cm has no third leg.  So this is a rejection with a number, by which the client's second
- * request is known.
- */
+/* A rejection with a number, by which the client's second request is known. */
 void
 nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 	const struct nam_hello *challenge)
@@ -430,10 +424,9 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	param.qp_num = qp->number;
 	*ret = &qp->pub;
 	/*
-	 * From here on only the owner of the cq may destroy the queue pair: a failure shows as a
-	 * queue pair that closes at once.  If the client comes and goes fast, the owner may destroy
-	 * it before rdma_accept has returned.  The destroyer takes the watch mutex first, so it
-	 * waits.
+	 * From here on only the owner of the cq may destroy the queue pair: a failure closes it at
+	 * once.  If the client leaves before rdma_accept has returned, the owner waits for the
+	 * watch mutex.
 	 */
 	pthread_mutex_lock(&domain->watch.mutex);
 	nam__verbs_cq_join(qp->cq, qp);

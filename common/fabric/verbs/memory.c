@@ -40,11 +40,7 @@ say_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc, st
 		domain->device, bytes, nam_err_text(rc));
 }
 
-/*
- * Relaxed ordering (IBV_ACCESS_RELAXED_ORDERING) is never asked for.  It would let WRITEs of one
- * queue pair overtake each other on their way through PCIe.  It would also break
- * NAM_CAP_ORDER_WRITE_ATOMIC.
- */
+/* Without IBV_ACCESS_RELAXED_ORDERING, which would break NAM_CAP_ORDER_WRITES and _WRITE_ATOMIC. */
 static int
 device_register(struct verbs_domain *domain, void *base, uint64_t bytes, int access,
 	struct ibv_mr **ret, struct nam_diag *diag)

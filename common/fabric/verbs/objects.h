@@ -28,9 +28,8 @@
 #define VERBS_MESSAGE_BYTES (1u << 30)
 #define VERBS_CONNECT_NS 4500000000ull
 /*
- * An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.  Devices may take
- * up to four times as long: a dead peer is noticed within 0.5 to 1.9 s.  A device in software
- * answers when its host schedules it.  So it has 268 ms, and a dead peer is noticed within 1.9 s.
+ * An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times; devices may take up
+ * to four times as long.  A device in software has 268 ms.  A dead peer is noticed within 1.9 s.
  */
 #define VERBS_ACK_TIMEOUT 14u
 #define VERBS_SOFT_ACK_TIMEOUT 16u
@@ -72,8 +71,7 @@ struct verbs_said {
 
 /*
  * The connection manager pads private data, so the length travels inside.  Both ends must use one
- * MTU, and an override is known to its own end only.  So the client sends its wish, and the server
- * the result.
+ * MTU: the client sends its wish, and the server the result.
  */
 struct verbs_hello {
 	uint16_t magic;
@@ -241,10 +239,7 @@ struct verbs_qp {
 	uint32_t number;
 	uint8_t mtu;			/* enum ibv_mtu; at first the peer's wish */
 	_Atomic uint32_t posts;		/* counts, so that the watcher sees traffic */
-	/*
-	 * unreliable_qp.c; of an unreliable queue pair's two queue pairs one is the unreliable
-	 * queue pair, the other its companion
-	 */
+	/* unreliable_qp.c: one of its two queue pairs stands for both, beside its companion */
 	struct verbs_qp *companion;
 	struct verbs_qp *front;		/* of a companion */
 	struct ibv_ah *ah;		/* to the one that receives */

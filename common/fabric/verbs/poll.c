@@ -11,10 +11,7 @@
 
 /* ---- failing ------------------------------------------------------------------------------- */
 
-/*
- * A server's queue pair that fails has no more use.  A client's may have failed for its own
- * request, and its owner still has to hear of that.
- */
+/* A client's queue pair may have failed for its own request, of which its owner has to hear. */
 static void
 failed(struct verbs_qp *qp)
 {

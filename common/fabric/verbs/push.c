@@ -2,8 +2,7 @@
 /*
  * push.c -- requests become those of the device, behind one doorbell.
  *
- * The last request of every doorbell is signalled, so the device's send queue empties, and its
- * accounts (sends.h) are exact.  Small WRITEs and SENDs travel inside the request.
+ * The last request of every doorbell is signalled, so the device's send queue empties.
  */
 #include <errno.h>
 

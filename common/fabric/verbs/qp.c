@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * qp.c -- the making and unmaking of queue pairs, whichever side they are on.
- *
- * rdma_cm knows the path and most attributes of each state.  The handshake settles the number of
- * READs in flight; timeouts and the MTU are set here.
+ * qp.c -- the making and unmaking of queue pairs, whichever side they are on.  Attributes are those
+ * of rdma_cm, except READs in flight (of the handshake), timeouts and the MTU.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,9 +3,8 @@
  * unreliable_qp.c -- unreliable queue pairs: one of type UC and one of type UD beside a connection.
  *
  * The client WRITEs over UC and receives over UD, the memory server the other way round.  Their
- * numbers travel as names in the handshake of the queue pair beside them.  That one also knows the
- * path (address vector), the port and the MTU; rdma_cm has no part in them.  An unreliable queue
- * pair and the queue pair beside it end together: a failure of the first closes the connection.
+ * numbers travel as names in the handshake of the queue pair beside them, which also knows the
+ * path, the port and the MTU.  If an unreliable queue pair fails, that connection closes.
  *
  *	name	bits 0 .. 23	the UC queue pair's number
  *		24 .. 47	the UD queue pair's

@@ -2,9 +2,8 @@
 /*
  * wait.c -- how a thread waits: it spins a little, and then sleeps on the completion channel.
  *
- * It spins as long as that has lately paid.  A short sleep makes the next spin long enough for it;
- * a spin in vain makes the next one shorter, down to none.  After some microseconds it offers the
- * processor to others, which may be a software NIC.
+ * A short sleep makes the next spin long enough for it; a spin in vain makes the next one shorter,
+ * down to none.  After some microseconds it offers the processor to others, perhaps a software NIC.
  *
  * A completion that came before its ibv_cq was armed raises no event, so each is polled once more
  * between arming and sleeping.  Completions found then are kept for cq_poll.
