@@ -97,7 +97,7 @@ nam__colocated_map(uint64_t pid, int number, uint64_t bytes, bool writable)
 }
 
 int
-nam__tree_server_prove(uint64_t pid, int proof_fd, uint64_t nonce)
+nam__colocated_prove(uint64_t pid, int proof_fd, uint64_t nonce)
 {
 	uint64_t *words = nam__colocated_map(pid, proof_fd, PROOF_BYTES, false), word;
 

@@ -61,6 +61,6 @@ void nam__boot_id(char *ret_text);
  */
 void *nam__colocated_map(uint64_t pid, int fd, uint64_t bytes, bool writable);
 /* Whether that process has been told the number. */
-int nam__tree_server_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;
+int nam__colocated_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;
 
 #endif /* NAM_COMMON_FABRIC_COLOCATED_H */

@@ -65,7 +65,7 @@ map_server(struct nam_client *client, struct nam__server *server,
 		return -ENOMEM;
 	for (uint32_t i = 0; i < reply->count; i++)
 		map_region(client, server, i, reply, colocated);
-	rc = colocated->count ? nam__tree_server_prove(reply->pid, reply->proof, nonce) : -EACCES;
+	rc = colocated->count ? nam__colocated_prove(reply->pid, reply->proof, nonce) : -EACCES;
 	if (rc)
 		unmap(colocated);
 	else

@@ -40,7 +40,7 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	capacity = nam__round_up_power2(depth);
 	cq->mask = capacity - 1;
 	cq->spin_ns = SPIN_NS_TRY;
-	cq->nobody.cq = cq;
+	cq->gone.cq = cq;
 	nam__shm_copy_choose(&cq->copy_read, &cq->copy_write);
 	/* Twice, for the blocked ones; an unused part is never touched and costs nothing. */
 	cq->arrays_bytes = 2 * entry * capacity;
@@ -216,7 +216,7 @@ nam__shm_cq_reserve(struct shm_cq *cq, struct shm_qp *qp)
 		if (atomic_load_explicit(&cq->qps[i], memory_order_relaxed))
 			continue;
 		/* Taken, but bits for it lead nowhere until it is published. */
-		atomic_store_explicit(&cq->qps[i], &cq->nobody, memory_order_relaxed);
+		atomic_store_explicit(&cq->qps[i], &cq->gone, memory_order_relaxed);
 		qp->index = i;
 		rc = 0;
 		break;

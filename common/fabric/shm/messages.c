@@ -293,7 +293,7 @@ nam__shm_take_messages(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		from = index + 1;
 		/* Pairs with the release in nam__shm_cq_publish. */
 		qp = atomic_load_explicit(&cq->qps[index], memory_order_acquire);
-		if (!qp || qp == &cq->nobody) {
+		if (!qp || qp == &cq->gone) {
 			clear_ready(cq, index);
 			progress = true;
 			continue;

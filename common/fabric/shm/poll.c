@@ -365,7 +365,7 @@ request_forget(struct shm_cq *cq, uint32_t i)
 	if (i - cq->head < cq->ahead - cq->head)
 		cq->ahead_lines -= request->lines;
 	request->lines = 0;
-	request->qp = &cq->nobody;
+	request->qp = &cq->gone;
 	request->op = SHM_OP_NONE;
 	request->flags = 0;
 }

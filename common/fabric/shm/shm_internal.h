@@ -183,7 +183,7 @@ struct shm_cq {
 	SLIST_HEAD(, shm_qp) closed;
 	int bell_fd;
 	size_t arrays_bytes;
-	struct shm_qp nobody;		/* stands in for destroyed queue pairs in `requests` */
+	struct shm_qp gone;		/* stands in for destroyed queue pairs in `requests` */
 	_Atomic(struct shm_qp *) qps[SHM_QPS_MAX];
 };
 

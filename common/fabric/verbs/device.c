@@ -14,7 +14,7 @@
 #define ASK_MS 200
 
 static const char *
-said(const char *option, const char *variable)
+setting(const char *option, const char *variable)
 {
 	const char *text = option && *option ? option : getenv(variable);
 
@@ -134,7 +134,7 @@ static int
 choose(const struct verbs_domain *domain, const struct nam_fabric_options *options,
 	struct ibv_device **list, int count, struct nam_diag *diag)
 {
-	const char *wanted = said(options->device, "NAM_DEVICE");
+	const char *wanted = setting(options->device, "NAM_DEVICE");
 	char found[IBV_SYSFS_NAME_MAX] = "", names[200] = "";
 	size_t used = 0;
 	int way = 0;
@@ -340,7 +340,7 @@ take_mtu(struct verbs_domain *domain, const struct nam_fabric_options *options,
 {
 	static const char *const known[] = { [IBV_MTU_256] = "256", [IBV_MTU_512] = "512",
 		[IBV_MTU_1024] = "1024", [IBV_MTU_2048] = "2048", [IBV_MTU_4096] = "4096" };
-	const char *text = said(options->mtu, "NAM_MTU");
+	const char *text = setting(options->mtu, "NAM_MTU");
 
 	for (unsigned i = IBV_MTU_256; text && i <= IBV_MTU_4096; i++) {
 		if (!strcmp(text, known[i]))
@@ -370,7 +370,7 @@ static int
 take_gid(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	struct nam_diag *diag)
 {
-	const char *text = said(options->gid_index, "NAM_GID_INDEX");
+	const char *text = setting(options->gid_index, "NAM_GID_INDEX");
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)&domain->source;
 	struct sockaddr_in *four = (struct sockaddr_in *)&domain->source;
 	struct ibv_gid_entry entry;
