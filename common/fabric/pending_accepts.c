@@ -187,8 +187,6 @@ nam__socket_challenge(struct nam_listener *listener, struct nam_cm_request *requ
 	expect(accepts, request);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------- */
-
 /*
  * 1 with an event: EVENT_SOCKET and a socket's number, or the number of a client.  0 at
  * until_ns, when woken, or interrupted by a signal.  Negative: a code.

@@ -11,8 +11,6 @@
 #include "common/fabric/wake.h"
 #include "peers.h"
 
-/* ---- the handshake ------------------------------------------------------------------------ */
-
 struct handshake {
 	struct shm_domain *domain;
 	struct shm_qp *qp;

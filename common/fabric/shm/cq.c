@@ -83,8 +83,6 @@ nam__shm_cq_destroy(struct nam_cq *pub)
 	free(cq);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------ */
-
 static bool
 has_work(const struct shm_cq *cq)
 {
@@ -178,8 +176,6 @@ nam__shm_cq_wake(struct nam_cq *pub)
 	nam__shm_bell_wake(cq->bell);
 }
 
-/* ---- receive queues ----------------------------------------------------------------------- */
-
 int
 nam__shm_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
 	struct nam_rq **ret)
@@ -203,8 +199,6 @@ nam__shm_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned coun
 		((struct shm_cq *)rq->cq)->starved = false;
 	return rc;
 }
-
-/* ---- queue pairs come and go -------------------------------------------------------------- */
 
 int
 nam__shm_cq_reserve(struct shm_cq *cq, struct shm_qp *qp)

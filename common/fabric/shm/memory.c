@@ -9,8 +9,6 @@
 #include "common/fabric/pages.h"
 #include "shm_internal.h"
 
-/* ---- files of regions --------------------------------------------------------------------- */
-
 static void
 file_close(struct shm_file *file)
 {
@@ -114,8 +112,6 @@ nam__shm_region_file_map(int fd, bool read_only, bool transparent_huge, struct s
 	*ret = (struct shm_region){ at, (uint64_t)bytes };
 	return 0;
 }
-
-/* ---- regions ------------------------------------------------------------------------------ */
 
 /* Both memories of a region. */
 static int
@@ -262,8 +258,6 @@ nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint
 	return 0;
 }
 
-/* ---- shares ------------------------------------------------------------------------------- */
-
 int
 nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)
@@ -327,8 +321,6 @@ nam__shm_share_map(int fd, struct shm_region *ret)
 		*ret = (struct shm_region){ at, (uint64_t)bytes };
 	return rc;
 }
-
-/* ---- the end of a registration ------------------------------------------------------------ */
 
 void
 nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)

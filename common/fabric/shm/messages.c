@@ -166,8 +166,6 @@ nam__shm_blocked_forget(struct shm_cq *cq, const struct shm_qp *qp)
 	cq->blocked_count = kept;
 }
 
-/* ---- messages that arrive ----------------------------------------------------------------- */
-
 static void
 collect_bell(struct shm_cq *cq)
 {
@@ -306,8 +304,6 @@ nam__shm_take_messages(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		cq->starved = true;
 	return n;
 }
-
-/* ---- peers that go away ------------------------------------------------------------------- */
 
 void
 nam__shm_notice_closed(struct shm_cq *cq)

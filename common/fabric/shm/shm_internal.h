@@ -37,8 +37,6 @@
 #define SHM_QP_DEPTH 1024u
 #define SHM_CONNECT_NS 5000000000ull
 
-/* ---- memory ------------------------------------------------------------------------------- */
-
 /* The data path's view of a peer's registration. */
 struct shm_region {
 	uint8_t *base;
@@ -63,8 +61,6 @@ struct shm_mr {
 	uint64_t bytes, offset;
 	bool withdrawn;
 };
-
-/* ---- the objects -------------------------------------------------------------------------- */
 
 struct shm_cq;
 struct shm_peer;

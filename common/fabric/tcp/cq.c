@@ -84,8 +84,6 @@ nam__tcp_cq_wake(struct nam_cq *pub)
 		nam__wake_post(cq->wake_fd);
 }
 
-/* ---- receive queues ----------------------------------------------------------------------- */
-
 int
 nam__tcp_rq_create(struct nam_domain *domain, struct nam_cq *pub_cq, uint32_t depth,
 	struct nam_rq **ret)
@@ -121,8 +119,6 @@ nam__tcp_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count
 {
 	return nam__soft_rq_post((struct nam__soft_rq *)rq, recvs, count);
 }
-
-/* ---- queue pairs come and go -------------------------------------------------------------- */
 
 void
 nam__tcp_cq_arrive(struct tcp_cq *cq, struct tcp_qp *qp)

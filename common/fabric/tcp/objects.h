@@ -44,8 +44,6 @@
 /* A request up to this long is carried out when all of it is there. */
 #define TCP_WHOLE_BYTES TCP_WINDOW_BYTES
 
-/* ---- memory ------------------------------------------------------------------------------- */
-
 #define TCP_READ_ONLY (1ull << 32)
 
 /* A registration that peers may reach.  Its rkey is published last and withdrawn first. */
@@ -63,8 +61,6 @@ struct tcp_domain {
 	pthread_mutex_t mutex;
 	struct tcp_mr mrs[TCP_REGIONS_MAX];
 };
-
-/* ---- the objects -------------------------------------------------------------------------- */
 
 struct tcp_cq;
 

@@ -17,8 +17,6 @@
 /* In one visit, of a long READ: the others wait meanwhile. */
 #define READ_PIECES 4u
 
-/* ---- where ---------------------------------------------------------------------------------- */
-
 /* NULL: the request reaches outside of what this connection may reach. */
 static inline uint8_t *
 resolve(const struct tcp_qp *qp, const struct tcp_request_frame *request)
@@ -48,8 +46,6 @@ resolve(const struct tcp_qp *qp, const struct tcp_request_frame *request)
 		return NULL;
 	return base + request->remote;
 }
-
-/* ---- prefetching ---------------------------------------------------------------------------- */
 
 static inline uint32_t
 prefetch(const uint8_t *at, uint32_t bytes, bool write)
@@ -101,8 +97,6 @@ look_ahead(const struct tcp_qp *qp, struct tcp_stream *from)
 	from->ahead = at > from->begin ? at : from->begin + 1;
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
-
 /* So many bytes more are in the output. */
 static inline void
 entered(struct tcp_qp *qp, uint32_t bytes)
@@ -136,8 +130,6 @@ refuse(struct tcp_qp *qp, enum tcp_status status)
 	qp->refusing = true;
 	return TCP_SERVED;
 }
-
-/* ---- requests ------------------------------------------------------------------------------- */
 
 /* The most of so many bytes that ends with a whole word: no word is cut in two. */
 static inline uint32_t
@@ -333,8 +325,6 @@ nam__tcp_serve(struct tcp_qp *qp, struct tcp_stream *from, struct tcp_frame fram
 	return frame.kind == NAM_WR_WRITE ? serve_write(qp, from, target, frame.bytes) :
 		serve_atomic(qp, &request, target);
 }
-
-/* ---- what could not be carried out at once -------------------------------------------------- */
 
 bool
 nam__tcp_can_resume(const struct tcp_qp *qp)

@@ -91,8 +91,6 @@ nam__verbs_cq_destroy(struct nam_cq *pub)
 	free(cq);
 }
 
-/* ---- receive queues ------------------------------------------------------------------------ */
-
 int
 nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	struct nam_rq **ret)
@@ -184,8 +182,6 @@ nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned co
 	}
 	return 0;
 }
-
-/* ---- queue pairs come and go --------------------------------------------------------------- */
 
 void
 nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp)

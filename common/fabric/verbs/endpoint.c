@@ -50,8 +50,6 @@ post_slot(struct verbs_endpoint *endpoint, uint32_t slot)
 	endpoint->failed |= ibv_post_recv(endpoint->qp, &wr, &bad) != 0;
 }
 
-/* ---- the queue pair ------------------------------------------------------------------------ */
-
 /* The way of the domain's datagrams, which is that of a connection. */
 static int
 find_way(struct verbs_domain *domain)
@@ -108,8 +106,6 @@ nam__verbs_endpoint_mend(struct verbs_endpoint *endpoint)
 		continue;
 	(void)start(endpoint);
 }
-
-/* ---- opened and closed --------------------------------------------------------------------- */
 
 static int
 make(struct verbs_endpoint *endpoint)
@@ -222,8 +218,6 @@ nam__verbs_endpoint_close(struct nam_endpoint *pub)
 	free(endpoint);
 }
 
-/* ---- places -------------------------------------------------------------------------------- */
-
 /* Its entry, which may be new; NULL: there is no room. */
 static struct verbs_place *
 entry_of(struct verbs_endpoint *endpoint, const uint8_t *place)
@@ -278,8 +272,6 @@ nam__verbs_endpoint_place(struct nam_endpoint *pub, const uint8_t *bytes, uint32
 	*ret_handle = (uint32_t)(entry - endpoint->places);
 	return 0;
 }
-
-/* ---- datagrams ----------------------------------------------------------------------------- */
 
 /* A longer one than the queue pair is made for would put it into its error state. */
 void

@@ -9,8 +9,6 @@
 
 #define POLL_BATCH 32
 
-/* ---- failing ------------------------------------------------------------------------------- */
-
 /* A client's queue pair may have failed for its own request, of which its owner has to hear. */
 static void
 failed(struct verbs_qp *qp)
@@ -67,8 +65,6 @@ report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 	}
 	return n;
 }
-
-/* ---- completions --------------------------------------------------------------------------- */
 
 static unsigned
 raw_poll(struct verbs_done *done, struct ibv_wc *wcs, unsigned max)

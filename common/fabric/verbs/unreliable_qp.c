@@ -109,8 +109,6 @@ fail:
 	return rc;
 }
 
-/* ---- states -------------------------------------------------------------------------------- */
-
 /* INIT, RTR and RTS, with these attributes each. */
 static int
 start(struct ibv_qp *qp, struct ibv_qp_attr steps[3], const int masks[3])
