@@ -8,6 +8,8 @@
 #ifndef NAM_COMMON_FABRIC_PROVIDER_H
 #define NAM_COMMON_FABRIC_PROVIDER_H
 
+#include <string.h>
+
 #include "fabric.h"
 
 #define NAM__LIKELY(x) __builtin_expect(!!(x), 1)
@@ -128,6 +130,16 @@ nam__wr_check(const struct nam_wr *wr, uint64_t most_bytes, uint32_t message_byt
 		return -NAM_E_FABRIC_CAPABILITY;
 	}
 	return wr->bytes > most_bytes ? -NAM_E_FABRIC_CAPABILITY : 0;
+}
+
+/* Into a packet: its bytes.  NULL, or one that is longer than `most`, is empty. */
+static inline uint32_t
+nam__hello_put(void *data, const struct nam_hello *hello, uint32_t most)
+{
+	if (!hello || hello->bytes > most)
+		return 0;
+	memcpy(data, hello->data, hello->bytes);
+	return hello->bytes;
 }
 
 /* Listeners: see nam_dropped_fn. */

@@ -116,14 +116,12 @@ say_hello(struct handshake *shake, const struct nam_hello *hello)
 		.version = SHM_VERSION,
 		.known_instance = nam__shm_peer_known(shake->domain, shake->address.sun_path),
 		.bell_index = shake->qp->index,
-		.bytes = hello ? hello->bytes : 0,
 	};
 	int rc;
 
-	if (out.bytes > NAM_HELLO_BYTES_MAX)
-		return nam_diag_set(shake->diag, -EINVAL, "hello of %u bytes", out.bytes);
-	if (hello)
-		memcpy(out.data, hello->data, out.bytes);
+	if (hello && hello->bytes > NAM_HELLO_BYTES_MAX)
+		return nam_diag_set(shake->diag, -EINVAL, "hello of %u bytes", hello->bytes);
+	out.bytes = nam__hello_put(out.data, hello, NAM_HELLO_BYTES_MAX);
 	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), own_fds,
 		own_fds[1] < 0 ? 1 : 2);
 	return rc ? say_no_answer(shake, -rc) : 0;
@@ -163,8 +161,7 @@ answer_challenge(struct handshake *shake, const struct nam_qp_options *options,
 	rc = nam__fabric_answer(options, shake->name, &challenge, &answer, shake->diag);
 	if (rc)
 		return rc;
-	out.bytes = answer.bytes;
-	memcpy(out.data, answer.data, answer.bytes);
+	out.bytes = nam__hello_put(out.data, &answer, NAM_HELLO_BYTES_MAX);
 	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), NULL, 0);
 	return rc ? say_no_answer(shake, -rc) : 0;
 }

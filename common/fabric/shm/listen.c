@@ -260,19 +260,16 @@ refuse(int fd, const struct nam_hello *reply)
 {
 	struct shm_welcome welcome = { .magic = SHM_MAGIC, .version = SHM_VERSION };
 
-	if (reply && reply->bytes <= NAM_REPLY_BYTES_MAX) {
-		welcome.bytes = reply->bytes;
-		memcpy(welcome.data, reply->data, reply->bytes);
-	}
+	welcome.bytes = nam__hello_put(welcome.data, reply, NAM_REPLY_BYTES_MAX);
 	return nam__shm_packet_send(fd, &welcome, sizeof(welcome), NULL, 0);
 }
 
 static int
 challenge(int fd, const struct nam_hello *challenge)
 {
-	struct shm_challenge packet = { .magic = SHM_MAGIC_CHALLENGE, .bytes = challenge->bytes };
+	struct shm_challenge packet = { .magic = SHM_MAGIC_CHALLENGE };
 
-	memcpy(packet.data, challenge->data, challenge->bytes);
+	packet.bytes = nam__hello_put(packet.data, challenge, NAM_REPLY_BYTES_MAX);
 	return nam__shm_packet_send(fd, &packet, sizeof(packet), NULL, 0);
 }
 
@@ -370,10 +367,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 	pthread_mutex_lock(&domain->mutex);
 	welcome.regions_count = domain->mrs_told = domain->mrs_count;
 	pthread_mutex_unlock(&domain->mutex);
-	if (reply) {
-		welcome.bytes = reply->bytes;
-		memcpy(welcome.data, reply->data, reply->bytes);
-	}
+	welcome.bytes = nam__hello_put(welcome.data, reply, NAM_REPLY_BYTES_MAX);
 	rc = nam__shm_packet_send(qp->fd, &welcome, sizeof(welcome), fds, share_fd < 0 ? 2 : 3);
 	if (rc == 0 && welcome.regions_follow)
 		rc = send_regions(qp);

@@ -8,6 +8,11 @@
 
 #define PACKET_FDS_MAX SHM_REGIONS_PER_PACKET
 
+union control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int) * PACKET_FDS_MAX)];
+};
+
 int
 nam__shm_address(const char *address, struct sockaddr_un *ret, struct nam_diag *diag)
 {
@@ -30,10 +35,7 @@ nam__shm_address(const char *address, struct sockaddr_un *ret, struct nam_diag *
 int
 nam__shm_packet_send(int fd, const void *data, size_t bytes, const int *fds, unsigned fds_count)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int) * PACKET_FDS_MAX)];
-	} control;
+	union control control;
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
 	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t sent;
@@ -99,10 +101,7 @@ int
 nam__shm_packet_recv(int fd, void *data, size_t size, size_t *ret_bytes, int *fds,
 	unsigned fds_max, unsigned *ret_fds)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int) * PACKET_FDS_MAX)];
-	} control;
+	union control control;
 	struct iovec iov = { .iov_base = data, .iov_len = size };
 	struct msghdr message = {
 		.msg_iov = &iov,

@@ -138,16 +138,11 @@ open_socket(struct attempt *attempt, const struct addrinfo *at)
 static int
 say(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello)
 {
-	struct tcp_hello out = {
-		.magic = magic,
-		.version = TCP_VERSION,
-		.bytes = hello ? hello->bytes : 0,
-	};
+	struct tcp_hello out = { .magic = magic, .version = TCP_VERSION };
 
-	if (out.bytes > NAM_HELLO_BYTES_MAX)
-		return nam_diag_set(attempt->diag, -EINVAL, "hello of %u bytes", out.bytes);
-	if (hello)
-		memcpy(out.data, hello->data, out.bytes);
+	if (hello && hello->bytes > NAM_HELLO_BYTES_MAX)
+		return nam_diag_set(attempt->diag, -EINVAL, "hello of %u bytes", hello->bytes);
+	out.bytes = nam__hello_put(out.data, hello, NAM_HELLO_BYTES_MAX);
 	/* Among the first bytes of a connection: there is room for them. */
 	if (send(attempt->qp->fd, &out, sizeof(out), MSG_NOSIGNAL) != sizeof(out))
 		return say_failed(attempt, errno);

@@ -150,10 +150,7 @@ say(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply)
 		.accepted = accepted,
 	};
 
-	if (reply && reply->bytes <= NAM_REPLY_BYTES_MAX) {
-		welcome.bytes = reply->bytes;
-		memcpy(welcome.data, reply->data, reply->bytes);
-	}
+	welcome.bytes = nam__hello_put(welcome.data, reply, NAM_REPLY_BYTES_MAX);
 	return send(fd, &welcome, sizeof(welcome), MSG_NOSIGNAL | MSG_DONTWAIT) ==
 		sizeof(welcome) ? 0 : -EIO;
 }

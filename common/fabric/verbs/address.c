@@ -65,10 +65,7 @@ nam__verbs_pack(enum verbs_message message, const struct nam_hello *hello, uint8
 		.said.mtu = mtu,
 	};
 
-	if (hello && hello->bytes <= message) {
-		packed.bytes = (uint8_t)hello->bytes;
-		memcpy(packed.data, hello->data, hello->bytes);
-	}
+	packed.bytes = (uint8_t)nam__hello_put(packed.data, hello, message);
 	memcpy(ret, &packed, offsetof(struct verbs_reply, data) + message);
 }
 
