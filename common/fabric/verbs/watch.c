@@ -3,8 +3,8 @@
  * watch.c -- noticing that a peer is gone, or that the device is in trouble.
  *
  * rdma_cm reports the end of a process.  Requests to a host that is gone run out of retries.  On a
- * connection without requests in flight the watcher sends a WRITE of no bytes now and then, and no
- * other until the owner has taken its completion.
+ * connection without requests in flight the watcher sends a WRITE of no bytes now and then.  It
+ * sends no other until the owner has taken the completion.
  *
  * The mutex keeps a queue pair alive while the watcher looks at it.  Events hold it, too:
  * destroying an id or a queue pair waits until they are acknowledged.
