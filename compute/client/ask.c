@@ -17,7 +17,6 @@ nam__asker_open(const struct nam_client_options *options, const char *address,
 	struct nam_client_options own = *options;
 	struct nam_cluster_server at = { .id = -1 };
 	struct nam_client *client;
-	int rc;
 
 	own.transport = NAM_TRANSPORT_SRQ;
 	if (patience_ms && (!own.timeout_ms || patience_ms < own.timeout_ms))
@@ -27,11 +26,8 @@ nam__asker_open(const struct nam_client_options *options, const char *address,
 		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
 	(void)snprintf(at.listen, sizeof(at.listen), "%s", address);
 	client->asks_only = !waits;
-	rc = nam__servers_open(client, &at, 1, diag);
-	if (!rc)
-		rc = nam__worker_new(client, &client->epoch_worker, diag);
 	*ret_client = client;
-	return rc;
+	return nam__servers_open(client, &at, 1, diag);
 }
 
 bool
@@ -56,8 +52,7 @@ own_state(const struct nam_client *client, struct nam_rpc_client_state_reply *re
 	if (!rc && asker->servers[0].boot == lead->boot)
 		rc = nam__client_voucher_ask(asker->epoch_worker, client->id, client->incarnation,
 			ret_state, ret_voucher); /* SUSPENDS */
-	if (asker)
-		nam__client_free(asker);
+	nam__client_free(asker);
 	return rc;
 }
 

@@ -19,18 +19,13 @@
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-/* From addresses to a member of the cluster.  nam__client_free() frees partial results. */
+/* From seeds to a member of the cluster.  nam__client_free() frees partial results. */
 NAM_FIBER_FN static int
 client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
 {
-	int rc = nam__servers_open(client, cluster->servers, cluster->count, diag);
+	int rc = nam__cluster_join(client, cluster, text, diag); /* SUSPENDS */
 
-	if (rc)
-		return rc;
-	rc = nam__worker_new(client, &client->epoch_worker, diag);
-	if (!rc)
-		rc = nam__cluster_join(client, cluster, text, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	for (uint32_t slot = 0; slot < client->servers_count; slot++)
@@ -41,18 +36,6 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	client->view_follow = nam__view_follow;
 	client->view_leave = nam__view_leave;
 	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
-}
-
-/* Connect to the seeds only: are they of one cluster? */
-NAM_FIBER_FN static int
-client_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
-	struct nam_diag *diag)
-{
-	int rc = nam__servers_open(client, cluster->servers, cluster->count, diag);
-
-	if (!rc)
-		rc = nam__worker_new(client, &client->epoch_worker, diag);
-	return rc ? rc : nam__cluster_check(client, cluster, text, diag); /* SUSPENDS */
 }
 
 int
@@ -105,6 +88,7 @@ transport_choose(struct nam_client_options *options, struct nam_diag *diag)
 	return 0;
 }
 
+/* To be called once the seeds are connected. */
 typedef int (*come_fn)(struct nam_client *client, const struct nam_cluster *cluster,
 	const char *text, struct nam_diag *diag);
 
@@ -128,7 +112,9 @@ client_come(const struct nam_client_options *asked, come_fn come, struct nam_cli
 			break;
 		}
 		nam__epoch_thread_prepare(client);
-		rc = come(client, cluster, options.cluster, diag); /* SUSPENDS */
+		rc = nam__servers_open(client, cluster->servers, cluster->count, diag);
+		if (!rc)
+			rc = come(client, cluster, options.cluster, diag); /* SUSPENDS */
 		if (rc)
 			nam__client_free(client);
 		else
@@ -150,10 +136,9 @@ int
 nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
 {
 	struct nam_client *client = NULL;
-	int rc = client_come(options, client_check, &client, diag); /* SUSPENDS */
+	int rc = client_come(options, nam__cluster_check, &client, diag); /* SUSPENDS */
 
-	if (!rc)
-		nam__client_free(client);
+	nam__client_free(client);
 	return rc;
 }
 

@@ -154,7 +154,7 @@ struct nam_client {
 
 /* life.c: a client that has nothing yet, or NULL: no memory. */
 struct nam_client *nam__client_new(const struct nam_client_options *options);
-/* life.c: whatever it has. */
+/* life.c: whatever it has.  Accepts NULL. */
 void nam__client_free(struct nam_client *client);
 /* client.c: the texts that the options name, on the heap. */
 int nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
@@ -208,7 +208,7 @@ void nam__server_publish(struct nam_client *client, uint32_t slot);
 /* Another process has its memory now.  0, or -ENOMEM.  The thread that appends. */
 int nam__server_address_set(struct nam_client *client, struct nam__server *server,
 	const char *address) NAM_MUST_CHECK;
-/* Append, publish and make usable all of these. */
+/* Append, publish and make usable all of these, and connect epoch_worker to them. */
 int nam__servers_open(struct nam_client *client, const struct nam_cluster_server *servers,
 	uint32_t count, struct nam_diag *diag) NAM_MUST_CHECK;
 

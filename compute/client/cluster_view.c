@@ -130,8 +130,7 @@ nam__cluster_view_get(struct nam_worker *worker, uint32_t slot, struct nam__clus
 	struct nam__cluster_view *view = nam__cluster_view_new();
 	int rc = reply && view ? pages_get(worker, slot, reply, view) : -ENOMEM; /* SUSPENDS */
 
-	if (reply)
-		nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
 	if (rc)
 		free(view);
 	else
@@ -191,10 +190,8 @@ send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request
 		*ret = (struct answer){ .head = reply->view, .voucher_bytes = bytes };
 		memcpy(ret->voucher, &reply->members[reply->count], bytes);
 	}
-	if (request)
-		nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
-	if (reply)
-		nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
+	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
 	return rc;
 }
 

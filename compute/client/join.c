@@ -28,20 +28,13 @@
 
 /* ---- seeds --------------------------------------------------------------------------------- */
 
+/* Whether it is the address of a member, or of a member's backup. */
 static bool
-has_member(const struct nam__cluster_view *view, const char *address)
+has_address(const struct nam__cluster_view *view, const char *address, bool of_backup)
 {
 	for (uint32_t i = 0; i < view->head.count; i++)
-		if (!strcmp(view->members[i].address, address))
-			return true;
-	return false;
-}
-
-static bool
-has_backup(const struct nam__cluster_view *view, const char *address)
-{
-	for (uint32_t i = 0; i < view->head.count; i++)
-		if (!strcmp(view->members[i].backup_address, address))
+		if (!strcmp(of_backup ? view->members[i].backup_address :
+				view->members[i].address, address))
 			return true;
 	return false;
 }
@@ -63,9 +56,7 @@ seed_ended(const struct nam_client_options *options, const char *address, bool s
 		!nam__cluster_view_get(asker->epoch_worker, 0, &view)) /* SUSPENDS */
 		ended = !view->head.number;
 	free(view);
-
-	if (asker)
-		nam__client_free(asker);
+	nam__client_free(asker);
 	return ended;
 }
 
@@ -83,15 +74,14 @@ nam__seeds_leave_out(const struct nam_client_options *options, struct nam_cluste
 	for (uint32_t i = 0; !rc && view->head.number && i < count; i++) {
 		const char *address = cluster->servers[i].listen;
 
-		if (has_member(view, address) || (!has_backup(view, address) &&
+		if (has_address(view, address, false) || (!has_address(view, address, true) &&
 				!seed_ended(options, address, view->members[0].memory !=
 					view->members[0].boot)))
 			cluster->servers[kept++] = cluster->servers[i];
 	}
 	if (kept)
 		cluster->count = kept;
-	if (lead)
-		nam__client_free(lead);
+	nam__client_free(lead);
 	free(view);
 	return kept && kept < count;
 }
@@ -119,9 +109,9 @@ id_take(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
 		other->address, server->address, server->id);
 }
 
-/* The ids of the list's memory servers.  @text "@FILE" where the cluster says ids */
-static int
-seeds_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+/* The ids and regions of the list's memory servers.  @text "@FILE" where the cluster says ids */
+NAM_FIBER_FN static int
+seeds_learn(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
 {
 	int rc = 0;
@@ -139,7 +129,7 @@ seeds_check(struct nam_client *client, const struct nam_cluster *cluster, const 
 				cluster->servers[i].id, cluster->servers[i].id);
 		rc = id_take(client, i, diag);
 	}
-	return rc;
+	return rc ?: nam__regions_learn(client, 0, cluster->count, diag); /* SUSPENDS */
 }
 
 int
@@ -198,13 +188,14 @@ copy_lead_install(struct nam_client *client, const struct nam__cluster_view *cop
 	return rc;
 }
 
-/* Without the lead in the list, the seeds' copies of the view say where it is. */
+/* The seeds and the lead.  If the list lacks the lead, the seeds' copies of the view name it. */
 NAM_FIBER_FN static int
-lead_find(struct nam_client *client, struct nam_diag *diag)
+lead_find(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
 {
-	uint32_t seeds = client->servers_count;
+	uint32_t seeds = cluster->count;
 	struct nam_view_member left = { .address = "" };
-	int rc = 0;
+	int rc = seeds_learn(client, cluster, text, diag); /* SUSPENDS */
 
 	for (uint32_t slot = 0; slot < seeds && client->slot_of_id[0] == NAM__NO_SLOT && !rc;
 		slot++) {
@@ -656,12 +647,8 @@ nam__cluster_join(struct nam_client *client, const struct nam_cluster *cluster, 
 	struct nam_diag *diag)
 {
 	uint64_t deadline_ns = nam_now_ns() + client->options.timeout_ms * 1000000ull;
-	int rc = seeds_check(client, cluster, text, diag);
+	int rc = lead_find(client, cluster, text, diag); /* SUSPENDS */
 
-	if (!rc)
-		rc = nam__regions_learn(client, 0, cluster->count, diag); /* SUSPENDS */
-	if (!rc)
-		rc = lead_find(client, diag); /* SUSPENDS */
 	for (unsigned tries = 0; !rc && tries < TRIES_MAX; tries++) {
 		rc = view_join(client, cluster->count, deadline_ns, diag); /* SUSPENDS */
 		if (rc != -NAM_E_VIEW)
@@ -677,12 +664,8 @@ nam__cluster_check(struct nam_client *client, const struct nam_cluster *cluster,
 	struct nam_diag *diag)
 {
 	struct nam__cluster_view *view = NULL;
-	int rc = seeds_check(client, cluster, text, diag);
+	int rc = lead_find(client, cluster, text, diag); /* SUSPENDS */
 
-	if (!rc)
-		rc = nam__regions_learn(client, 0, cluster->count, diag); /* SUSPENDS */
-	if (!rc)
-		rc = lead_find(client, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam__cluster_view_get(client->epoch_worker, client->catalog_slot,

@@ -36,8 +36,12 @@ nam__client_new(const struct nam_client_options *options)
 		return NULL;
 	nam_client_options_init(&defaults);
 	memset(client, 0, sizeof(*client));
+	key = options->key ? options->key : getenv("NAM_KEY");
+	client->key_path = key ? strdup(key) : NULL;
 	client->servers = calloc(NAM_SERVERS_MAX, sizeof(*client->servers));
-	if (!client->servers) {
+	if (!client->servers || (key && !client->key_path)) {
+		free(client->key_path);
+		free(client->servers);
 		free(client);
 		return NULL;
 	}
@@ -55,15 +59,6 @@ nam__client_new(const struct nam_client_options *options)
 		options->name ? options->name : program_invocation_short_name);
 	client->options.name = client->name;
 	client->options.cluster = NULL;
-	key = options->key ? options->key : getenv("NAM_KEY");
-	if (key) {
-		client->key_path = strdup(key);
-		if (!client->key_path) {
-			free(client->servers);
-			free(client);
-			return NULL;
-		}
-	}
 	client->options.key = client->key_path;
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_mutex_init(&client->holders_mutex, NULL);
@@ -77,6 +72,8 @@ nam__client_new(const struct nam_client_options *options)
 void
 nam__client_free(struct nam_client *client)
 {
+	if (!client)
+		return;
 	nam__epoch_thread_stop(client);
 	if (client->epoch_worker)
 		nam__worker_free(client->epoch_worker);

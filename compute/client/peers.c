@@ -63,8 +63,7 @@ joined_raise(struct nam_worker *worker, uint64_t *ret_joined)
 		if (!rc && seen == old)
 			break;
 	}
-	if (words)
-		nam_buffer_give(worker, words, 8);
+	nam_buffer_give(worker, words, 8);
 	return rc;
 }
 
@@ -171,8 +170,7 @@ names_read(struct nam_worker *worker, uint32_t first, uint32_t last)
 		memcpy(&client->names[first], names, bytes);
 		pthread_mutex_unlock(&client->mutex);
 	}
-	if (names)
-		nam_buffer_give(worker, names, NAMES_READ * sizeof(*names));
+	nam_buffer_give(worker, names, NAMES_READ * sizeof(*names));
 	return rc;
 }
 

@@ -187,5 +187,5 @@ nam__servers_open(struct nam_client *client, const struct nam_cluster_server *se
 		atomic_store_explicit(&client->servers[slot].joined, true, memory_order_relaxed);
 		nam__server_publish(client, slot);
 	}
-	return rc;
+	return rc ?: nam__worker_new(client, &client->epoch_worker, diag);
 }

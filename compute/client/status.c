@@ -54,8 +54,7 @@ status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply
 				worker->client->servers[slot].address);
 		request.first = ret_reply->next;
 	} while (!rc && request.first);
-	if (message)
-		nam_buffer_give(worker, message, NAM_RPC_BODY_MAX);
+	nam_buffer_give(worker, message, NAM_RPC_BODY_MAX);
 	return rc;
 }
 
@@ -196,8 +195,7 @@ server_ask(void *arg)
 		asked->boot = client->servers[0].boot;
 		view_ask(asked, client);
 	}
-	if (client)
-		nam__client_free(client);
+	nam__client_free(client);
 }
 
 /* All at the same time: each by a thread, or by this one if there is none. */
