@@ -139,7 +139,7 @@ struct nam_client {
 	atomic_bool unfinished;		/* a worker was closed with requests under way */
 	struct nam__notes *_Atomic notes, *notes_made;	/* worker/notes.h */
 	uint16_t fence_last;		/* epoch thread only: the client it has fenced last */
-	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
+	TAILQ_HEAD(nam__garbages, nam__garbage) garbage;	/* oldest label first */
 
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */
 	LIST_HEAD(, nam__holder) holders;

@@ -45,6 +45,7 @@ nam__client_new(const struct nam_client_options *options)
 		free(client);
 		return NULL;
 	}
+	TAILQ_INIT(&client->garbage);
 	client->gates = NAM__GATES_OPEN;
 	client->options = *options;
 	client->options.timeout_ms = options->timeout_ms ?: defaults.timeout_ms;

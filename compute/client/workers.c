@@ -317,6 +317,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
 	worker->bytes = sizeof(*worker);
 	worker->current = &worker->thread_task;
+	TAILQ_INIT(&worker->slot_waiters);
 	worker->thread_task.worker = worker;
 	worker->thread_task.is_thread = true;
 	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];

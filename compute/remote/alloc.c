@@ -22,12 +22,6 @@
 #define SKIPS 256u
 #define FREE_SLACK (UINT16_MAX / 8u)	/* so much less free memory than another server may have */
 
-void
-nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
-{
-	nam__block_cache_put(worker, at, stride);
-}
-
 /* ---- refilling ---------------------------------------------------------------------------- */
 
 static int
@@ -394,7 +388,7 @@ nam__spare_give(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 	if (class && class->spares_count < NAM__SPARES)
 		class->spares[class->spares_count++] = nam_gaddr_untagged(at).raw;
 	else
-		nam__block_cache_put(worker, at, stride);
+		nam_free_unseen(worker, at, stride);
 }
 
 /* Blocks in the block cache have been allocated already, wherever they lie. */

@@ -79,7 +79,7 @@ nam__class_reserve(struct nam_worker *worker, struct nam__block_class *class, ui
 }
 
 void
-nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 {
 	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
 	struct nam__block_class *class =

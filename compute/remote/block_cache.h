@@ -62,7 +62,6 @@ nam__class_pop(struct nam__block_class *class, uint32_t stride)
 #define NAM__BLOCKS_PER_FREE ((uint32_t)((NAM_RPC_BODY_MAX -                                       \
 	sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
 
-void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /* Each size class with more than twice `keep` blocks returns all but `keep` to its server. */
 NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker, uint32_t keep);
 void nam__block_cache_free(struct nam_worker *worker);

@@ -35,7 +35,7 @@
 
 /* All of one chunk has one label. */
 struct nam__garbage {
-	struct nam__garbage *next;
+	TAILQ_ENTRY(nam__garbage) link;
 	uint64_t label;
 	uint32_t count;
 	void *memory[GARBAGE_PER_CHUNK];
@@ -54,7 +54,7 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	 */
 	pthread_mutex_lock(&client->mutex);
 	label = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
-	chunk = client->garbage_last;
+	chunk = TAILQ_LAST(&client->garbage, nam__garbages);
 	if (!chunk || chunk->label != label || chunk->count == GARBAGE_PER_CHUNK) {
 		chunk = malloc(sizeof(*chunk));
 		if (!chunk) {
@@ -62,14 +62,9 @@ nam__garbage_add(struct nam_client *client, void *memory)
 			atomic_fetch_add_explicit(&client->garbage_leaked, 1, memory_order_relaxed);
 			goto unlock;
 		}
-		chunk->next = NULL;
 		chunk->label = label;
 		chunk->count = 0;
-		if (client->garbage_last)
-			client->garbage_last->next = chunk;
-		else
-			client->garbage = chunk;
-		client->garbage_last = chunk;
+		TAILQ_INSERT_TAIL(&client->garbage, chunk, link);
 	}
 	chunk->memory[chunk->count++] = memory;
 unlock:
@@ -77,15 +72,15 @@ unlock:
 }
 
 static void
-garbage_free(struct nam__garbage *chunk)
+garbage_free(struct nam__garbages *garbage)
 {
-	while (chunk) {
-		struct nam__garbage *next = chunk->next;
+	struct nam__garbage *chunk;
 
+	while ((chunk = TAILQ_FIRST(garbage))) {
+		TAILQ_REMOVE(garbage, chunk, link);
 		for (uint32_t i = 0; i < chunk->count; i++)
 			free(chunk->memory[i]);
 		free(chunk);
-		chunk = next;
 	}
 }
 
@@ -132,35 +127,30 @@ remote_epoch_of(struct nam_client *client, uint64_t local)
 }
 
 /*
- * Find the oldest local epoch that an operation may have pinned, and take older garbage off the
- * list.  nam__barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It
+ * Find the oldest local epoch that an operation may have pinned, and free older garbage.
+ * nam__barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It
  * never falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about
  * to be withdrawn, as its operation was delayed between loading the epoch and counting itself.  A
  * worker that is not in the list yet has no pins; it enters under the mutex and then pins
  * local_epoch.
  */
-static struct nam__garbage *
-garbage_take(struct nam_client *client, uint64_t local)
+static void
+garbage_collect(struct nam_client *client, uint64_t local)
 {
-	struct nam__garbage *first, **link = &client->garbage, *last = NULL;
+	struct nam__garbages old = TAILQ_HEAD_INITIALIZER(old);
+	struct nam__garbage *chunk;
 
 	pthread_mutex_lock(&client->mutex);
 	while (!client->barrier_owed && client->oldest_local_epoch < local &&
 		!epoch_pinned(client, client->oldest_local_epoch))
 		client->oldest_local_epoch++;
-	first = client->garbage;
-	while (*link && (*link)->label < client->oldest_local_epoch) {
-		last = *link;
-		link = &last->next;
-	}
-	if (last) {
-		client->garbage = last->next;
-		if (!client->garbage)
-			client->garbage_last = NULL;
-		last->next = NULL;
+	while ((chunk = TAILQ_FIRST(&client->garbage)) &&
+		chunk->label < client->oldest_local_epoch) {
+		TAILQ_REMOVE(&client->garbage, chunk, link);
+		TAILQ_INSERT_TAIL(&old, chunk, link);
 	}
 	pthread_mutex_unlock(&client->mutex);
-	return last ? first : NULL;
+	garbage_free(&old);
 }
 
 /* Start a new local epoch if there is a reason and the window has room.  Returns local_epoch. */
@@ -175,7 +165,8 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 	 * Counters are kept modulo the window: the new epoch's must not be in use by an operation
 	 * that began NAM__LOCAL_EPOCHS epochs ago.
 	 */
-	if ((client->garbage || remote != *remote_epoch_of(client, local - NAM__EPOCH_MEMORY)) &&
+	if ((!TAILQ_EMPTY(&client->garbage) ||
+			remote != *remote_epoch_of(client, local - NAM__EPOCH_MEMORY)) &&
 		client->oldest_local_epoch + NAM__LOCAL_EPOCHS - 2 >= local) {
 		local++;
 		/* Read before the local epoch began: its operations are at least so young (C8). */
@@ -263,9 +254,7 @@ epoch_thread_tick(struct nam_client *client)
 	if (!rc)
 		remote = generation_follow(client, local, remote); /* SUSPENDS */
 	local = local_epoch_advance(client, remote);
-
-	garbage_free(garbage_take(client, local));
-
+	garbage_collect(client, local);
 	nam_race_point("epoch_thread.oldest_found");
 	/* Operations may still rely on objects seen a little earlier: nam__seen_lately(). */
 	/* C8: not the newest epoch, but one from before the oldest operation. */
@@ -382,7 +371,5 @@ nam__epoch_thread_stop(struct nam_client *client)
 		client->epoch_thread = NULL;
 	}
 	/* No worker is left to look at it. */
-	garbage_free(client->garbage);
-	client->garbage = NULL;
-	client->garbage_last = NULL;
+	garbage_free(&client->garbage);
 }

@@ -36,20 +36,13 @@ struct nam__limbo {
 	bool advancing;			/* a task is at it; others need not */
 };
 
-/*
- * The worker's thread changes its lists under a mutex, which no other worker takes.  The epoch
- * thread takes it for a sweep, to copy the addresses.
- */
-static void
-lists_lock(struct nam_worker *worker)
+/* Block i of both lists; NULL: there are no more. */
+static const struct retired *
+block_at(const struct nam__limbo *limbo, uint32_t i)
 {
-	pthread_mutex_lock(&worker->limbo_mutex);
-}
-
-static void
-lists_unlock(struct nam_worker *worker)
-{
-	pthread_mutex_unlock(&worker->limbo_mutex);
+	if (!limbo || i >= limbo->count + limbo->kept_count)
+		return NULL;
+	return i < limbo->count ? &limbo->blocks[i] : &limbo->kept[i - limbo->count];
 }
 
 static struct nam__limbo *
@@ -58,9 +51,9 @@ limbo_get(struct nam_worker *worker)
 	struct nam__limbo *limbo = worker->limbo ?: calloc(1, sizeof(*limbo));
 
 	if (!worker->limbo && limbo) {
-		lists_lock(worker);
+		pthread_mutex_lock(&worker->limbo_mutex);
 		worker->limbo = limbo;
-		lists_unlock(worker);
+		pthread_mutex_unlock(&worker->limbo_mutex);
 		worker->bytes += sizeof(*limbo);
 	}
 	return limbo;
@@ -97,14 +90,14 @@ retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t strid
 	struct nam__limbo *limbo = limbo_get(worker);
 	int rc;
 
-	lists_lock(worker);
+	pthread_mutex_lock(&worker->limbo_mutex);
 	rc = limbo ? list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size) : -ENOMEM;
 	if (!rc) {
 		limbo->blocks[limbo->count++] = (struct retired){ .at = at, .owner = owner,
 			.stride = stride, .owned = owned };
 		limbo->unlabelled_bytes += stride;
 	}
-	lists_unlock(worker);
+	pthread_mutex_unlock(&worker->limbo_mutex);
 	/* If there is nowhere to note it, it must not be reused. */
 	if (rc)
 		nam__block_leaked(worker->client, stride);
@@ -141,9 +134,9 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 	if (NAM_GUARD(ENTRY_WAIT)) {
 		retire(worker, owner, at.raw, stride, false);
 	} else if (limbo_get(worker)) {
-		lists_lock(worker);
+		pthread_mutex_lock(&worker->limbo_mutex);
 		limbo_keep(worker, worker->limbo, &now);
-		lists_unlock(worker);
+		pthread_mutex_unlock(&worker->limbo_mutex);
 	}
 }
 
@@ -221,9 +214,9 @@ nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *
 		if (block->owner != owner)
 			continue;
 		ret_at->raw = block->at;
-		lists_lock(worker);
+		pthread_mutex_lock(&worker->limbo_mutex);
 		*block = limbo->kept[--limbo->kept_count];
-		lists_unlock(worker);
+		pthread_mutex_unlock(&worker->limbo_mutex);
 		return true;
 	}
 	return false;
@@ -237,14 +230,14 @@ nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_ga
 	struct nam__limbo *limbo = worker->limbo;
 	uint32_t last = limbo->kept_count;
 
-	lists_lock(worker);
+	pthread_mutex_lock(&worker->limbo_mutex);
 	limbo_keep(worker, limbo, &block);
 	/* The last is taken first, so this one goes to the front. */
 	if (limbo->kept_count > last) {
 		limbo->kept[last] = limbo->kept[0];
 		limbo->kept[0] = block;
 	}
-	lists_unlock(worker);
+	pthread_mutex_unlock(&worker->limbo_mutex);
 }
 
 /* Of those with a label, up to a message's of one memory server, from `first` on. */
@@ -302,7 +295,7 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 		(!NAM_GUARD(EPOCH_WAIT) ||
 			nam_epoch_ahead(oldest, limbo->blocks[count].label) > 0))
 		count++;
-	lists_lock(worker);
+	pthread_mutex_lock(&worker->limbo_mutex);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct retired *block = &limbo->blocks[i];
 
@@ -311,43 +304,29 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 		else if (block->owner)
 			limbo_keep(worker, limbo, block);
 		else
-			nam__block_cache_put(worker, (struct nam_gaddr){ block->at },
-				block->stride);
+			nam_free_unseen(worker, NAM_GADDR(block->at), block->stride);
 	}
 	limbo->labelled -= count;
 	limbo->owned -= limbo->owned < count ? limbo->owned : count;
 	limbo->count -= count;
 	memmove(limbo->blocks, limbo->blocks + count, limbo->count * sizeof(*limbo->blocks));
-	lists_unlock(worker);
-	return count;
-}
-
-static uint32_t
-addresses_copy(const struct nam__limbo *limbo, uint64_t *ret_at, uint32_t max)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; limbo && i < limbo->count; i++, count++)
-		if (count < max)
-			ret_at[count] = limbo->blocks[i].at;
-	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++, count++)
-		if (count < max)
-			ret_at[count] = limbo->kept[i].at;
+	pthread_mutex_unlock(&worker->limbo_mutex);
 	return count;
 }
 
 uint32_t
 nam__limbos_addresses(struct nam_client *client, uint64_t *ret_at, uint32_t max)
 {
+	const struct retired *block;
 	uint32_t count = 0;
 
 	pthread_mutex_lock(&client->mutex);
 	for (struct nam_worker *worker = client->workers; worker; worker = worker->next) {
-		uint32_t room = count < max ? max - count : 0;
-
-		lists_lock(worker);
-		count += addresses_copy(worker->limbo, ret_at + (room ? count : 0), room);
-		lists_unlock(worker);
+		pthread_mutex_lock(&worker->limbo_mutex);
+		for (uint32_t i = 0; (block = block_at(worker->limbo, i)); i++, count++)
+			if (count < max)
+				ret_at[count] = block->at;
+		pthread_mutex_unlock(&worker->limbo_mutex);
 	}
 	pthread_mutex_unlock(&client->mutex);
 	return count;
@@ -501,6 +480,7 @@ void
 nam__limbo_free(struct nam_worker *worker)
 {
 	struct nam__limbo *limbo = worker->limbo;
+	const struct retired *block;
 	uint64_t began = nam_now_ns(), reusable;
 	uint64_t deadline = began + worker->client->options.timeout_ms * 1000000ull;
 	int rc = 0;
@@ -517,14 +497,12 @@ nam__limbo_free(struct nam_worker *worker)
 	}
 	if (!rc && limbo->count)
 		limbo_free_later(worker, limbo, nam_now_ns() - began); /* SUSPENDS */
-	for (uint32_t i = 0; i < limbo->count; i++)
-		if (limbo->blocks[i].stride)
-			nam__block_leaked(worker->client, limbo->blocks[i].stride);
-	for (uint32_t i = 0; i < limbo->kept_count; i++)
-		nam__block_leaked(worker->client, limbo->kept[i].stride);
-	lists_lock(worker);
+	for (uint32_t i = 0; (block = block_at(limbo, i)); i++)
+		if (block->stride)
+			nam__block_leaked(worker->client, block->stride);
+	pthread_mutex_lock(&worker->limbo_mutex);
 	worker->limbo = NULL;
-	lists_unlock(worker);
+	pthread_mutex_unlock(&worker->limbo_mutex);
 	free(limbo->kept);
 	free(limbo->blocks);
 	free(limbo);
@@ -533,27 +511,23 @@ nam__limbo_free(struct nam_worker *worker)
 uint64_t
 nam__limbo_bytes(const struct nam_worker *worker)
 {
-	const struct nam__limbo *limbo = worker->limbo;
+	const struct retired *block;
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; limbo && i < limbo->count; i++)
-		bytes += limbo->blocks[i].stride;
-	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++)
-		bytes += limbo->kept[i].stride;
+	for (uint32_t i = 0; (block = block_at(worker->limbo, i)); i++)
+		bytes += block->stride;
 	return bytes;
 }
 
 bool
 nam__limbo_has(const struct nam_worker *worker, const void *owner)
 {
-	const struct nam__limbo *limbo = worker->limbo;
-	bool has = false;
+	const struct retired *block;
 
-	for (uint32_t i = 0; limbo && i < limbo->count && !has; i++)
-		has = limbo->blocks[i].owner == owner;
-	for (uint32_t i = 0; limbo && i < limbo->kept_count && !has; i++)
-		has = limbo->kept[i].owner == owner;
-	return has;
+	for (uint32_t i = 0; (block = block_at(worker->limbo, i)); i++)
+		if (block->owner == owner)
+			return true;
+	return false;
 }
 
 uint64_t

@@ -147,7 +147,7 @@ nam__lock_slot_wake(struct nam_worker *worker, const struct nam__lock_slot *slot
 	const struct nam__slot_waiter *waiter;
 	bool first = true;
 
-	for (waiter = worker->slot_waiters; waiter; waiter = waiter->next) {
+	TAILQ_FOREACH(waiter, &worker->slot_waiters, link) {
 		bool ends = ended(waiter->request);
 
 		if (waiter->slot != slot || (!ends && !first))
@@ -157,34 +157,14 @@ nam__lock_slot_wake(struct nam_worker *worker, const struct nam__lock_slot *slot
 	}
 }
 
-static void
-waiter_add(struct nam_worker *worker, struct nam__slot_waiter *waiter)
-{
-	struct nam__slot_waiter **at = &worker->slot_waiters;
-
-	while (*at)
-		at = &(*at)->next;
-	*at = waiter;
-}
-
-static void
-waiter_remove(struct nam_worker *worker, const struct nam__slot_waiter *waiter)
-{
-	struct nam__slot_waiter **at = &worker->slot_waiters;
-
-	while (*at != waiter)
-		at = &(*at)->next;
-	*at = waiter->next;
-}
-
 /* Tasks of one worker enter a slot in the order in which they came. */
 static bool
 is_first(const struct nam_worker *worker, const struct nam__slot_waiter *self)
 {
-	const struct nam__slot_waiter *waiter = worker->slot_waiters;
+	const struct nam__slot_waiter *waiter = TAILQ_FIRST(&worker->slot_waiters);
 
 	while (waiter != self && (waiter->slot != self->slot || ended(waiter->request)))
-		waiter = waiter->next;
+		waiter = TAILQ_NEXT(waiter, link);
 	return waiter == self;
 }
 
@@ -196,7 +176,7 @@ NAM_FIBER_FN static bool
 slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
 	struct nam__lock_request *request, uint64_t *ret_start_ns)
 {
-	struct nam__slot_waiter self = { NULL, worker->current, slot, request };
+	struct nam__slot_waiter self = { { 0 }, worker->current, slot, request };
 	uint64_t wait_ns = SLOT_WAIT_MIN_NS;
 	bool entered;
 
@@ -207,14 +187,14 @@ slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
 	atomic_fetch_add_explicit(&slot->waiters, 1, memory_order_relaxed);
 	if (request)
 		ask(slot, request);
-	waiter_add(worker, &self);
+	TAILQ_INSERT_TAIL(&worker->slot_waiters, &self, link);
 	while (!(entered = is_first(worker, &self) && nam__lock_slot_try(slot)) &&
 		!ended(request)) {
 		nam__pause_await(worker, wait_ns); /* SUSPENDS */
 		if (wait_ns < SLOT_WAIT_MAX_NS)
 			wait_ns *= 2;
 	}
-	waiter_remove(worker, &self);
+	TAILQ_REMOVE(&worker->slot_waiters, &self, link);
 	if (!entered)
 		return false;
 	/* C17: the last holder may have ended it before it left the slot. */

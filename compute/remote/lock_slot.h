@@ -40,7 +40,7 @@ struct nam__lock_slot {
 
 /* A task of a worker that pauses for a slot. */
 struct nam__slot_waiter {
-	struct nam__slot_waiter *next;	/* that came later, of this worker */
+	TAILQ_ENTRY(nam__slot_waiter) link;	/* of this worker, in order of arrival */
 	struct nam__task *task;
 	const struct nam__lock_slot *slot;
 	const struct nam__lock_request *request;	/* or NULL */
@@ -87,7 +87,7 @@ nam__lock_slot_leave(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
 	/* Release: pairs with nam__lock_slot_try. */
 	atomic_store_explicit(&slot->held, 0, memory_order_release);
-	if (__builtin_expect(worker->slot_waiters != NULL, 0))
+	if (__builtin_expect(!TAILQ_EMPTY(&worker->slot_waiters), 0))
 		nam__lock_slot_wake(worker, slot);
 }
 

@@ -32,7 +32,6 @@ nam__task_ready(struct nam_worker *worker, struct nam__task *task)
 	else
 		worker->ready_head = task;
 	worker->ready_tail = task;
-	worker->ready_count++;
 }
 
 static struct nam__task *
@@ -45,7 +44,6 @@ ready_pop(struct nam_worker *worker)
 	worker->ready_head = task->next;
 	if (!worker->ready_head)
 		worker->ready_tail = NULL;
-	worker->ready_count--;
 	return task;
 }
 

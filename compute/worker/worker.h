@@ -30,9 +30,9 @@ struct nam_worker {
 	struct nam_qp **qps;		/* by server slot; NULL once closed, or before first use */
 	struct nam__task *current;
 	struct nam__task *ready_head, *ready_tail;
-	uint32_t ready_count;
 	struct nam__task *paused;	/* the one that goes on soonest first */
-	struct nam__slot_waiter *slot_waiters;	/* lock.c: tasks that pause, in order */
+	/* lock.c: tasks that pause, in order */
+	TAILQ_HEAD(nam__slot_waiters, nam__slot_waiter) slot_waiters;
 	uint32_t moves;		/* turns of the gates: since one, memory may have moved */
 	uint32_t closing_count;
 	uint32_t failed_slot;		/* of the last request that has failed */
@@ -82,7 +82,8 @@ struct nam_worker {
 	struct nam__block_cache *block_caches;
 	uint32_t alloc_next;		/* round robin */
 	struct nam__limbo *limbo;
-	pthread_mutex_t limbo_mutex;	/* its lists; the epoch thread reads them for a sweep */
+	/* the worker changes the limbo's lists under it; the epoch thread copies their addresses */
+	pthread_mutex_t limbo_mutex;
 	struct nam__peers *peers;	/* NULL: this fabric has no endpoints */
 	struct nam_rng rng;
 	size_t bytes;

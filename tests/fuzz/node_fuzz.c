@@ -118,6 +118,7 @@ fixture_new(unsigned shape)
 	if (!fixture)
 		abort();
 	memset(fixture, 0, sizeof(*fixture));
+	TAILQ_INIT(&fixture->client.garbage);
 	pthread_mutex_init(&fixture->client.mutex, NULL);
 	fixture->worker.client = &fixture->client;
 	fixture->index.client = &fixture->client;

@@ -75,7 +75,7 @@ has_garbage(const struct member *member)
 	bool has;
 
 	pthread_mutex_lock(&member->client->mutex);
-	has = member->client->garbage != NULL;
+	has = !TAILQ_EMPTY(&member->client->garbage);
 	pthread_mutex_unlock(&member->client->mutex);
 	return has;
 }

@@ -54,6 +54,7 @@ fixture_new(const struct shape *shape, uint64_t budget_bytes)
 	options.unique = shape->unique;
 	options.head_interval = 0;
 	assert_int_equal(nam__geometry_init(&fixture->g, &options, 1), 0);
+	TAILQ_INIT(&fixture->client.garbage);
 	pthread_mutex_init(&fixture->client.mutex, NULL);
 	assert_int_equal(nam__cache_new(&fixture->g, &fixture->client, budget_bytes,
 				 &fixture->cache), 0);
