@@ -317,24 +317,17 @@ losses_tell(struct nam_client *client)
 	}
 }
 
-/* Without a lead no memory moves, so a gate that was closed for a pass is of no use. */
-static void
-pass_give_up(struct nam_client *client)
-{
-	struct nam__notes *notes = client->notes;
-
-	if (notes && nam__gate_is_of(client, notes->slot) && !client->moving &&
-		atomic_load_explicit(&client->servers[client->catalog_slot].lost,
-			memory_order_relaxed))
-		nam__gates_open(client);
-}
-
 void
 nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 {
 	const uint64_t number = word & ((1ull << NAM_VIEW_WORD_FENCING) - 1);
+	const struct nam__notes *notes = client->notes;
 
-	pass_give_up(client);
+	/* Without a lead no memory moves, so a gate that was closed for a pass is of no use. */
+	if (notes && nam__gate_is_of(client, notes->slot) && !client->moving &&
+		atomic_load_explicit(&client->servers[client->catalog_slot].lost,
+			memory_order_relaxed))
+		nam__gates_open(client);
 	number_follow(client, nam__lead_look(client, number)); /* SUSPENDS */
 	/* The rest is for a lead that has its place. */
 	if (client->lead_slot != client->catalog_slot) {

@@ -247,19 +247,6 @@ view_of_list(const struct nam_client *client)
 	return view;
 }
 
-/* A lost copy is found out about when it is needed. */
-NAM_FIBER_FN static void
-copies_send(struct nam_client *client, const struct nam__cluster_view *view)
-{
-	for (uint32_t i = 1; i < view->head.count; i++) {
-		uint16_t slot = client->slot_of_id[view->members[i].id];
-
-		if (slot != NAM__NO_SLOT)
-			(void)!nam__cluster_view_copy(client->epoch_worker, slot,
-				view); /* SUSPENDS */
-	}
-}
-
 NAM_FIBER_FN static void
 others_take(struct nam_client *client, const struct nam__cluster_view *copy)
 {
@@ -313,7 +300,10 @@ view_form(struct nam_client *client, struct nam__cluster_view **ret_view)
 		free(view);
 		return rc;
 	}
-	copies_send(client, view); /* SUSPENDS */
+	/* A lost copy is found out about when it is needed. */
+	for (uint32_t i = 1; i < view->head.count; i++)
+		(void)!nam__cluster_view_copy(client->epoch_worker,
+			client->slot_of_id[view->members[i].id], view); /* SUSPENDS */
 	*ret_view = view;
 	return 0;
 }

@@ -98,49 +98,36 @@ put_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, u
 /* C33: the backup is the first to lose it. */
 NAM_FIBER_FN static int
 drop_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint32_t count,
-	bool twice)
+	bool twice, bool *ret_dropped)
 {
 	int rc = nam__backed_names(worker, NAM_RPC_CATALOG_DROP, names, count); /* SUSPENDS */
 	bool now = false;
 
+	*ret_dropped = false;
 	if (!rc)
 		rc = nam__lead_call(worker, NAM_RPC_CATALOG_DROP, names,
 			count * (uint32_t)sizeof(*names), NULL, NULL, &now); /* SUSPENDS */
 	return rc == -NAM_E_NOINDEX && (twice || now) ? 0 : rc;
 }
 
-/* Until the lead and its backup are the same afterwards as before. */
-NAM_FIBER_FN static int
-change_both(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_entry *names,
-	uint32_t count)
-{
-	const struct nam__server *lead = &worker->client->servers[worker->client->catalog_slot];
-	uint64_t boot, backup;
-	bool twice = false, dropped = false;
-	int rc;
-
-	do {
-		boot = lead->boot;
-		backup = lead->backup;
-		if (type == NAM_RPC_CATALOG_PUT)
-			rc = put_both(worker, names, count, twice, &dropped); /* SUSPENDS */
-		else
-			rc = drop_both(worker, names, count, twice); /* SUSPENDS */
-		twice = true;
-	} while (!rc && !dropped && (boot != lead->boot || backup != lead->backup));
-	return rc;
-}
-
-/* PUT and DROP. */
+/* PUT and DROP, until the lead and its backup are the same afterwards as before. */
 NAM_FIBER_FN static int
 change(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_entry *names,
 	uint32_t count)
 {
+	const struct nam__server *lead = &worker->client->servers[worker->client->catalog_slot];
+	bool twice = false, dropped = false;
 	int rc = nam__change_check(worker);
 	struct nam_diag said;
+	uint64_t boot, backup;
 
-	if (!rc)
-		rc = change_both(worker, type, names, count); /* SUSPENDS */
+	while (!rc && !dropped && (!twice || boot != lead->boot || backup != lead->backup)) {
+		boot = lead->boot;
+		backup = lead->backup;
+		rc = (type == NAM_RPC_CATALOG_PUT ? put_both : drop_both)(worker, names, count,
+			twice, &dropped); /* SUSPENDS */
+		twice = true;
+	}
 	if (!nam_err_is(rc, NAM_E_FABRIC))
 		return rc;
 	said = worker->diag;

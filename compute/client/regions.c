@@ -148,16 +148,6 @@ regions_ask(struct nam_client *client, struct announced *from, uint32_t count, r
 }
 
 static int
-count_check(const struct nam__server *server, struct nam_diag *diag)
-{
-	if (server->regions_count && server->regions_count <= NAM_REGIONS_PER_SERVER)
-		return 0;
-	return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
-		"the memory server at %s announces %u regions; 1 .. %u are possible",
-		server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
-}
-
-static int
 learn_end(struct nam_client *client, const struct announced *from, struct nam_diag *diag)
 {
 	const struct nam__server *server = &client->servers[from->slot];
@@ -181,8 +171,14 @@ nam__regions_learn(struct nam_client *client, uint32_t first, uint32_t count,
 	struct nam_diag other;
 	int rc = 0;
 
-	for (uint32_t slot = first; slot < end && !rc; slot++)
-		rc = count_check(&client->servers[slot], diag);
+	for (uint32_t slot = first; slot < end; slot++) {
+		const struct nam__server *server = &client->servers[slot];
+
+		if (!server->regions_count || server->regions_count > NAM_REGIONS_PER_SERVER)
+			return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s "
+				"announces %u regions; 1 .. %u are possible", server->address,
+				server->regions_count, NAM_REGIONS_PER_SERVER);
+	}
 	for (; first < end && !rc; first += n) {
 		for (n = 0; n < ANNOUNCED_MAX && first + n < end; n++) {
 			from[n] = (struct announced){ .slot = first + n,

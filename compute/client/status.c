@@ -198,21 +198,6 @@ server_ask(void *arg)
 	nam__client_free(client);
 }
 
-/* All at the same time: each by a thread, or by this one if there is none. */
-static void
-servers_ask(struct asked *asked, uint32_t count)
-{
-	for (uint32_t i = 0; i + 1 < count; i++) {
-		if (nam_thread_start("nam-status", server_ask, &asked[i], &asked[i].thread))
-			server_ask(&asked[i]);
-	}
-	server_ask(&asked[count - 1]);
-	for (uint32_t i = 0; i < count; i++) {
-		if (asked[i].thread)
-			nam_thread_join(asked[i].thread);
-	}
-}
-
 struct all {
 	struct asked *asked;		/* the list's first */
 	uint32_t count, size;
@@ -235,13 +220,21 @@ all_note(struct all *all, const struct nam_client_options *options, const char *
 	return 0;
 }
 
-/* Those behind the first `done`. */
+/* Those behind the first `done`: each by a thread, or by this one if there is none. */
 static void
 all_ask(struct all *all, uint32_t done)
 {
 	for (uint32_t count; done < all->count; done += count) {
+		struct asked *asked = &all->asked[done];
+
 		count = all->count - done < ASKED_MAX ? all->count - done : ASKED_MAX;
-		servers_ask(&all->asked[done], count);
+		for (uint32_t i = 0; i < count; i++)
+			if (i + 1 == count || nam_thread_start("nam-status", server_ask, &asked[i],
+					&asked[i].thread))
+				server_ask(&asked[i]);
+		for (uint32_t i = 0; i < count; i++)
+			if (asked[i].thread)
+				nam_thread_join(asked[i].thread);
 	}
 	/* The lead's is in force; of the copies a later one. */
 	for (uint32_t i = 0; i < all->count; i++) {

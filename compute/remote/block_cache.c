@@ -94,13 +94,6 @@ nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 
 /* ---- giving back -------------------------------------------------------------------------- */
 
-/* As in the reply of ALLOC. */
-static struct nam_gaddr
-as_alloc_gave(struct nam_gaddr tagged)
-{
-	return nam_gaddr_tag(tagged) == NAM_BLOCK_SWEPT ? tagged : nam_gaddr_untagged(tagged);
-}
-
 /* Send back recycled blocks, then the run, until at most `keep` are left.  Stops at a failure. */
 NAM_FIBER_FN static void
 class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
@@ -119,8 +112,13 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 		request->label = 0;
 		request->stride = stride;
 		request->count = excess < NAM__BLOCKS_PER_FREE ? excess : NAM__BLOCKS_PER_FREE;
-		for (uint32_t i = 0; i < request->count; i++)
-			request->blocks[i] = as_alloc_gave(nam__class_pop(class, stride)).raw;
+		for (uint32_t i = 0; i < request->count; i++) {
+			struct nam_gaddr at = nam__class_pop(class, stride);
+
+			/* As in the reply of ALLOC. */
+			request->blocks[i] = nam_gaddr_tag(at) == NAM_BLOCK_SWEPT ? at.raw :
+				nam_gaddr_untagged(at).raw;
+		}
 		class->unsure += request->count;
 		rc = nam_rpc_call(worker, slot, NAM_RPC_FREE, request,
 			(uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t)), NULL,

@@ -276,15 +276,6 @@ some_own(struct nam_worker *worker, struct nam__limbo *limbo, uint32_t first)
 	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 }
 
-/* C26: this client is to use them again, so they are its own from now on. */
-NAM_FIBER_FN static void
-labelled_own(struct nam_worker *worker, struct nam__limbo *limbo)
-{
-	for (; limbo->owned < limbo->labelled && NAM_GUARD(SWEEP_OWN); limbo->owned++)
-		if (!limbo->blocks[limbo->owned].owned)
-			some_own(worker, limbo, limbo->owned); /* SUSPENDS */
-}
-
 /* Blocks that no reader can see any more (C9) go to the block cache, or wait for their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
@@ -377,7 +368,10 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 		goto done;
 	limbo->advancing = true;
 	rc = limbo_label(worker, limbo); /* SUSPENDS */
-	labelled_own(worker, limbo); /* SUSPENDS */
+	/* C26: this client is to use them again, so they are its own from now on. */
+	for (; limbo->owned < limbo->labelled && NAM_GUARD(SWEEP_OWN); limbo->owned++)
+		if (!limbo->blocks[limbo->owned].owned)
+			some_own(worker, limbo, limbo->owned); /* SUSPENDS */
 	nam_race_point("limbo.labelled");
 	if (!rc)
 		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */

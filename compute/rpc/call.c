@@ -221,13 +221,6 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
-static bool
-changes_records(uint16_t type)
-{
-	return type == NAM_RPC_RECORDS_PREPARE || type == NAM_RPC_RECORDS_COMMIT ||
-		type == NAM_RPC_LOCKING_READ || type == NAM_RPC_LOCKING_PREPARE;
-}
-
 /*
  * Its server has a queue pair, or the call has failed.  A PING asks about this worker's own, also
  * if another worker has lost one (C28).
@@ -237,7 +230,8 @@ connection_check(struct nam_worker *worker, struct nam__call *call)
 {
 	/* C31: a backup would not have what the memory server changes. */
 	if (__builtin_expect(nam__is_backed(worker->client, call->slot), 0) &&
-		changes_records(call->type))
+		(call->type == NAM_RPC_RECORDS_PREPARE || call->type == NAM_RPC_RECORDS_COMMIT ||
+		call->type == NAM_RPC_LOCKING_READ || call->type == NAM_RPC_LOCKING_PREPARE))
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_CAPABILITY, "memory server %u has "
 			"a backup, which has no copy of records yet; take the backup away (namctl "
 			"server unback %u), or keep records elsewhere",

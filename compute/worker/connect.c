@@ -55,26 +55,21 @@ nam__change_check(struct nam_worker *worker)
 struct attempt {
 	struct nam_worker *worker;
 	uint32_t slot;
-	void (*fn)(struct attempt *attempt);
+	bool asks_why;			/* the lead, in place of connecting */
 	int rc;
 	struct nam_fiber *fiber;
 };
 
+/* A memory server that closed the connection may live, and take this client no more (C21). */
 static void
-connect_here(struct attempt *attempt)
+attempt_here(struct attempt *attempt)
 {
 	struct nam_worker *worker = attempt->worker;
 
-	attempt->rc = worker->ops->connect(worker, attempt->slot, &worker->diag);
-}
-
-/* A memory server that closed the connection may live, and take this client no more (C21). */
-static void
-over_here(struct attempt *attempt)
-{
-	const struct nam_client *client = attempt->worker->client;
-
-	attempt->rc = client->is_over(client) ? -NAM_E_FABRIC_FENCED : 0;
+	if (attempt->asks_why)
+		attempt->rc = worker->client->is_over(worker->client) ? -NAM_E_FABRIC_FENCED : 0;
+	else
+		attempt->rc = worker->ops->connect(worker, attempt->slot, &worker->diag);
 }
 
 static void
@@ -82,18 +77,18 @@ attempt_main(void *arg)
 {
 	struct attempt *attempt = arg;
 
-	attempt->fn(attempt);
+	attempt_here(attempt);
 	nam_fiber_exit_to(attempt->fiber, attempt->worker->current->fiber);
 }
 
 static int
-on_stack(struct nam_worker *worker, uint32_t slot, void (*fn)(struct attempt *attempt))
+on_stack(struct nam_worker *worker, uint32_t slot, bool asks_why)
 {
-	struct attempt attempt = { .worker = worker, .slot = slot, .fn = fn };
+	struct attempt attempt = { .worker = worker, .slot = slot, .asks_why = asks_why };
 	int rc;
 
 	if (worker->current->is_thread) {
-		fn(&attempt);
+		attempt_here(&attempt);
 		return attempt.rc;
 	}
 	rc = nam_fiber_create(attempt_main, &attempt, STACK_BYTES, &attempt.fiber);
@@ -117,7 +112,7 @@ why_lost(struct nam_worker *worker, uint32_t slot, int lost)
 	if (!client->is_over || !nam_err_is(lost, NAM_E_FABRIC_PEER_DEAD))
 		return lost;
 	if (!atomic_exchange_explicit(&server->asked_why, true, memory_order_relaxed)) {
-		if (on_stack(worker, slot, over_here) == -NAM_E_FABRIC_FENCED)
+		if (on_stack(worker, slot, true) == -NAM_E_FABRIC_FENCED)
 			atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
 		/* Release: pairs with the load below. */
 		atomic_store_explicit(&server->knows_why, true, memory_order_release);
@@ -166,7 +161,7 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 		return nam_diag_set(&worker->diag, answering->refusal,
 			"cannot connect to the memory server at %s: %s", server->address,
 			nam_err_text(answering->refusal));
-	rc = on_stack(worker, slot, connect_here);
+	rc = on_stack(worker, slot, false);
 	if (!rc)
 		return 0;
 	/* It was fenced before it needed this connection. */

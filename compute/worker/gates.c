@@ -84,17 +84,6 @@ nam__gates_open(struct nam_client *client)
 
 /* ---- a worker ------------------------------------------------------------------------------ */
 
-static void
-take_back(struct nam_worker *worker)
-{
-	struct nam__gate *gate = &worker->gate;
-
-	if (gate->slot != NAM__GATES_OPEN && gate->qp)
-		worker->qps[gate->slot] = gate->qp;
-	gate->slot = NAM__GATES_OPEN;
-	gate->qp = NULL;
-}
-
 void
 nam__qp_drop(struct nam_worker *worker, uint32_t slot)
 {
@@ -129,15 +118,6 @@ moved_drop(struct nam_worker *worker)
 			nam__qp_drop(worker, slot);
 }
 
-static void
-put_aside(struct nam_worker *worker)
-{
-	struct nam__gate *gate = &worker->gate;
-
-	gate->qp = worker->qps[gate->slot];
-	worker->qps[gate->slot] = NULL;
-}
-
 void
 nam__gates_step(struct nam_worker *worker)
 {
@@ -146,7 +126,11 @@ nam__gates_step(struct nam_worker *worker)
 	uint32_t slot = nam__gate_slot(now);
 
 	if (gate->turn != now) {
-		take_back(worker);
+		/* The queue pair that was put aside comes back. */
+		if (gate->slot != NAM__GATES_OPEN && gate->qp)
+			worker->qps[gate->slot] = gate->qp;
+		gate->slot = NAM__GATES_OPEN;
+		gate->qp = NULL;
 		moved_drop(worker);
 		nam__notes_follow(worker);
 		worker->moves++;
@@ -171,7 +155,8 @@ nam__gates_step(struct nam_worker *worker)
 		!nam__mirror_holds(&worker->mirror, slot) && worker->ops->drain(worker, slot))
 		/* Release: this thread's loads there come before others' stores. */
 		atomic_store_explicit(&gate->quiet, now, memory_order_release);
-	put_aside(worker);
+	gate->qp = worker->qps[gate->slot];
+	worker->qps[gate->slot] = NULL;
 }
 
 /* ---- requests that were formed before ---------------------------------------------------- */

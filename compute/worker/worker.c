@@ -140,16 +140,6 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	worker->ops->server_closed(worker, slot);
 }
 
-static void
-async_completed(struct nam_worker *worker, const struct nam_wc *wc)
-{
-	if (wc->status && !worker->async_rc)
-		worker->async_rc = wc->status;
-	/* Room was made when the request was posted. */
-	worker->async_done[worker->async_done_count++] =
-		(void *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
-}
-
 /* The first cause stays: a later one says less.  A process that passed its memory on may end. */
 static void
 lost(struct nam_worker *worker, uint32_t slot, int status)
@@ -174,7 +164,8 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 static void
 completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 {
-	uintptr_t context = (uintptr_t)wc->context;
+	uintptr_t kind = (uintptr_t)wc->context & NAM__CONTEXT_MASK;
+	void *of = (void *)((uintptr_t)wc->context - kind);
 
 	if (wc->status)
 		failed(worker, wc);
@@ -182,18 +173,18 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 		lost(worker, nam__slot_of(wc->qp), wc->status);
 		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
-		struct nam__task *task = (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+	} else if (kind == NAM__CONTEXT_UNSIGNALED) {
+		struct nam__task *task = of;
 
 		if (wc->status && !task->rc)
 			task->rc = wc->status;
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
-		async_completed(worker, wc);
+	} else if (kind == NAM__CONTEXT_ASYNC) {
+		if (wc->status && !worker->async_rc)
+			worker->async_rc = wc->status;
+		/* Room was made when the request was posted. */
+		worker->async_done[worker->async_done_count++] = of;
 	} else {
-		struct nam__completion *completion =
-			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
-
-		completion->completed(worker, completion, wc);
+		((struct nam__completion *)of)->completed(worker, of, wc);
 	}
 }
 
