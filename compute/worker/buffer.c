@@ -121,18 +121,14 @@ nam__buffers_free(struct nam_worker *worker)
 }
 
 void *
-nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes)
+nam__scratch(struct nam_worker *worker, uint32_t bytes)
 {
 	struct nam__task *task = worker->current;
 
-	if (task->scratch_bytes < bytes) {
-		for (unsigned i = 0; i < 4; i++) {
-			nam_buffer_give(worker, task->scratch[i], task->scratch_bytes);
-			task->scratch[i] = NULL;
-		}
-		task->scratch_bytes = bytes;
-	}
-	if (!task->scratch[number])
-		task->scratch[number] = nam_buffer_take(worker, task->scratch_bytes);
-	return task->scratch[number];
+	if (__builtin_expect(task->scratch_bytes >= bytes, 1))
+		return task->scratch;
+	nam_buffer_give(worker, task->scratch, task->scratch_bytes);
+	task->scratch = nam_buffer_take(worker, bytes);
+	task->scratch_bytes = task->scratch ? bytes : 0;
+	return task->scratch;
 }

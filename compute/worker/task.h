@@ -16,7 +16,7 @@ struct nam__task {
 	uint64_t epoch;			/* local epoch of the operation under way */
 	bool is_thread;			/* the plain thread, not a fiber */
 	bool local;			/* it has READ locally and not given way since */
-	void *scratch[4];		/* node buffers, taken on first use */
+	void *scratch;			/* a node buffer, taken on first use */
 	uint32_t scratch_bytes;
 	nam_fiber_fn fn;
 	void *arg;

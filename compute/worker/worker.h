@@ -219,8 +219,8 @@ nam__buffer_lkey(const struct nam_worker *worker, const void *local)
 	return worker->lkeys_needed ? nam__buffer_lkey_find(worker, local) : 0;
 }
 
-/* A registered buffer of the current task, number 0 .. 3, of `bytes` or more.  NULL: no memory. */
-void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
+/* The registered buffer of the current task, of `bytes` or more.  NULL: no memory. */
+void *nam__scratch(struct nam_worker *worker, uint32_t bytes);
 
 void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
 

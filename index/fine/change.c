@@ -11,7 +11,6 @@
 #include "index/node/validate.h"
 #include "leaf_change.h"
 
-#define SCRATCH_LEAF 0u
 /* Carried out under one lock.  More would keep other clients waiting. */
 #define COMBINED_MAX 64u
 
@@ -204,7 +203,7 @@ change_one(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind 
 	const void *key, uint64_t payload)
 {
 	struct nam__held held = {
-		.image = nam__scratch(worker, SCRATCH_LEAF, index->g.node_bytes),
+		.image = nam__scratch(worker, index->g.node_bytes),
 	};
 	struct change change;
 	int rc;
@@ -285,7 +284,7 @@ NAM_FIBER_FN static uint32_t
 change_group(struct nam_worker *worker, struct nam_index *index, struct group *group)
 {
 	struct nam__held held = {
-		.image = nam__scratch(worker, SCRATCH_LEAF, index->g.node_bytes),
+		.image = nam__scratch(worker, index->g.node_bytes),
 	};
 	struct change change;
 	int rc = -ENOMEM;

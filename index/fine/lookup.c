@@ -9,8 +9,6 @@
 #include "fine.h"
 #include "leaf_lookup.h"
 
-#define SCRATCH_LEAF 0u
-
 /* ---- one by one --------------------------------------------------------------------------- */
 
 /*
@@ -64,7 +62,7 @@ lookup_pairs(struct nam_worker *worker, struct nam_index *index, struct nam__key
 	uint64_t *ret_payload)
 {
 	const struct nam__geometry *g = &index->g;
-	uint64_t *image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes);
+	uint64_t *image = nam__scratch(worker, g->node_bytes);
 	const uint64_t *entry, *high;
 	int rc;
 
@@ -92,7 +90,7 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 	uint64_t *ret_payload)
 {
 	const struct nam__geometry *g = &index->g;
-	uint64_t *image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes);
+	uint64_t *image = nam__scratch(worker, g->node_bytes);
 	int rc, number;
 
 	if (!image)
@@ -117,7 +115,7 @@ NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
 lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload,
 	int *ret_rc)
 {
-	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
+	uint64_t *image = worker->current->scratch;
 	enum nam__leaf_answer answer;
 	uint32_t moves = worker->moves;
 	struct nam_gaddr at;
