@@ -53,15 +53,25 @@ nam__name_entry(enum nam_catalog_kind kind, const char *name, uint64_t entry)
 	return ret;
 }
 
+/* The entry of a name at the lead. */
+NAM_FIBER_FN static int
+get(struct nam_worker *worker, const struct nam_rpc_catalog_entry *name,
+	struct nam_rpc_catalog_entry *ret_found)
+{
+	uint32_t bytes = sizeof(*ret_found);
+	bool twice;
+	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, name, sizeof(*name), ret_found, &bytes,
+		&twice); /* SUSPENDS */
+
+	return rc || bytes == sizeof(*ret_found) ? rc : -NAM_E_FABRIC_PROTOCOL;
+}
+
 /* Whether the lead has the first of them, with that entry. */
 NAM_FIBER_FN static int
 look(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, bool *ret_has)
 {
 	struct nam_rpc_catalog_entry found;
-	uint32_t bytes = sizeof(found);
-	bool twice;
-	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, names, sizeof(*names), &found, &bytes,
-		&twice); /* SUSPENDS */
+	int rc = get(worker, names, &found); /* SUSPENDS */
 
 	*ret_has = !rc && found.superblock == names->superblock;
 	return rc == -NAM_E_NOINDEX ? 0 : rc;
@@ -142,11 +152,8 @@ taken(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, uint
 {
 	for (uint32_t i = 0; i < count && count > 1; i++) {
 		struct nam_rpc_catalog_entry found;
-		uint32_t bytes = sizeof(found);
-		bool twice;
 
-		if (!nam__lead_call(worker, NAM_RPC_CATALOG_GET, &names[i], sizeof(names[i]),
-				&found, &bytes, &twice)) /* SUSPENDS */
+		if (!get(worker, &names[i], &found)) /* SUSPENDS */
 			return names[i].name;
 	}
 	return names[0].name;
@@ -221,20 +228,15 @@ nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char
 	uint64_t *ret_entry)
 {
 	struct nam_rpc_catalog_entry request, found;
-	uint32_t bytes = sizeof(found), is;
+	uint32_t is;
 	int rc = entry_of(worker, kind, name, 0, &request);
-	bool twice;
 
-	if (rc)
-		return rc;
-	rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, &request, sizeof(request), &found, &bytes,
-		&twice); /* SUSPENDS */
+	if (!rc)
+		rc = get(worker, &request, &found); /* SUSPENDS */
 	if (rc == -NAM_E_NOINDEX)
 		return absent(worker, kind, name);
 	if (rc)
 		return rc;
-	if (bytes != sizeof(found))
-		return -NAM_E_FABRIC_PROTOCOL;
 	is = nam_catalog_entry_kind(found.superblock);
 	if (is != kind)
 		return nam_diag_set(&worker->diag, -NAM_E_KIND,
