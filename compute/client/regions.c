@@ -8,16 +8,12 @@
 #include <stdlib.h>
 
 #include "compute/auth/credentials.h"
-#include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 
-/* Takes a server's announcement of its region number `number`.  @block: not yet published */
-typedef int region_fn(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire, struct nam_region_block *block);
-
+/* A region of a block that is not yet published. */
 static int
-region_add(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire, struct nam_region_block *block)
+region_add(struct nam_client *client, uint32_t slot, const struct nam_rpc_region *wire,
+	struct nam_region_block *block)
 {
 	struct nam_region region = {
 		.bytes = wire->bytes,
@@ -27,7 +23,6 @@ region_add(struct nam_client *client, uint32_t slot, uint32_t number,
 		.kind = wire->kind,
 	};
 
-	(void)number;
 	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
 		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
 		wire->remote + wire->bytes < wire->remote || wire->kind >= NAM_MEMORY_KINDS)
@@ -38,13 +33,12 @@ region_add(struct nam_client *client, uint32_t slot, uint32_t number,
 /* A region that is known.  Its key may have changed, and its kind. */
 static int
 region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire, struct nam_region_block *block)
+	const struct nam_rpc_region *wire)
 {
 	const struct nam_region *known = nam_region_table_find(&client->regions,
 		nam_gaddr_make(wire->id, 0, 0));
 	struct nam_colocated *colocated = client->servers[slot].colocated;
 
-	(void)block;
 	if (!known || wire->id != client->servers[slot].id * NAM_REGIONS_PER_SERVER + number ||
 		known->bytes != wire->bytes || known->remote != wire->remote ||
 		wire->kind >= NAM_MEMORY_KINDS)
@@ -65,13 +59,13 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 struct announced {
 	uint32_t slot;
 	uint32_t first;			/* region of the next page */
-	struct nam_region_block *block;	/* or NULL */
+	struct nam_region_block *block;	/* of new regions; NULL: they are renewed */
 	int rc;
 };
 
 /* One page of an announcement. */
 static int
-page_take(struct nam_client *client, struct announced *from, region_fn *take,
+page_take(struct nam_client *client, struct announced *from,
 	const struct nam_rpc_regions_reply *reply, uint32_t bytes)
 {
 	int rc = 0;
@@ -86,15 +80,16 @@ page_take(struct nam_client *client, struct announced *from, region_fn *take,
 			(int16_t)(reply->newest - client->newest_seen) > 0))
 		client->newest_seen = reply->newest;
 	for (uint32_t i = 0; i < reply->count && !rc; i++)
-		rc = take(client, from->slot, from->first + i, &reply->regions[i], from->block);
+		rc = from->block ?
+			region_add(client, from->slot, &reply->regions[i], from->block) :
+			region_renew(client, from->slot, from->first + i, &reply->regions[i]);
 	from->first += reply->count;
 	return rc;
 }
 
 /* A page of each that has more.  False: none has. */
 NAM_FIBER_FN static bool
-pages_ask(struct nam_client *client, struct announced *from, uint32_t count, region_fn *take,
-	uint8_t *replies)
+pages_ask(struct nam_client *client, struct announced *from, uint32_t count, uint8_t *replies)
 {
 	struct {
 		struct nam_rpc_regions_request is;
@@ -125,14 +120,14 @@ pages_ask(struct nam_client *client, struct announced *from, uint32_t count, reg
 	if (n)
 		(void)!nam_rpc_call_many(client->epoch_worker, calls, n); /* SUSPENDS */
 	for (uint32_t i = 0; i < n; i++)
-		whose[i]->rc = calls[i].rc ?: page_take(client, whose[i], take, calls[i].reply,
+		whose[i]->rc = calls[i].rc ?: page_take(client, whose[i], calls[i].reply,
 			calls[i].reply_bytes);
 	return n;
 }
 
 /* Each has its own result. */
 NAM_FIBER_FN static void
-regions_ask(struct nam_client *client, struct announced *from, uint32_t count, region_fn *take)
+regions_ask(struct nam_client *client, struct announced *from, uint32_t count)
 {
 	uint32_t bytes = count * NAM_RPC_BODY_MAX;
 	uint8_t *replies = nam_buffer_take(client->epoch_worker, bytes);
@@ -142,7 +137,7 @@ regions_ask(struct nam_client *client, struct announced *from, uint32_t count, r
 			from[i].rc = -ENOMEM;
 		return;
 	}
-	while (pages_ask(client, from, count, take, replies)) /* SUSPENDS */
+	while (pages_ask(client, from, count, replies)) /* SUSPENDS */
 		continue;
 	nam_buffer_give(client->epoch_worker, replies, bytes);
 }
@@ -185,7 +180,7 @@ nam__regions_learn(struct nam_client *client, uint32_t first, uint32_t count,
 				.block = calloc(1, sizeof(*from[n].block)) };
 			from[n].rc = from[n].block ? 0 : -ENOMEM;
 		}
-		regions_ask(client, from, n, region_add); /* SUSPENDS */
+		regions_ask(client, from, n); /* SUSPENDS */
 		for (uint32_t i = 0; i < n; i++)
 			rc = learn_end(client, &from[i], rc ? &other : diag) ?: rc;
 	}
@@ -198,7 +193,7 @@ refresh(struct nam_client *client, struct announced *from, uint32_t count)
 {
 	int rc = 0;
 
-	regions_ask(client, from, count, region_renew); /* SUSPENDS */
+	regions_ask(client, from, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		if (!atomic_load_explicit(&client->servers[from[i].slot].lost,
 				memory_order_acquire)) {
