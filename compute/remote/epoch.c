@@ -86,12 +86,6 @@ garbage_free(struct nam__garbages *garbage)
 
 /* ---- the epoch thread ------------------------------------------------------------------------ */
 
-static int
-membarrier(int command)
-{
-	return (int)syscall(SYS_membarrier, command, 0, 0);
-}
-
 /*
  * An operation counts itself in `active`, then loads local_epoch; the epoch thread stores
  * local_epoch, then loads `active`.  At least one sees the other's store.  Both execute a full
@@ -103,7 +97,7 @@ bool
 nam__barrier_everywhere(struct nam_client *client)
 {
 	if (!atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
-		return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+		return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 	atomic_thread_fence(memory_order_seq_cst);
 	return true;
 }
@@ -312,34 +306,18 @@ clocks_start(struct nam_client *client)
 	return slot_publish(client, remote); /* SUSPENDS */
 }
 
-/* C16: before the slot was published, no client waited for this one to learn new keys. */
-NAM_FIBER_FN static int
-regions_learn_again(struct nam_client *client, struct nam_diag *diag)
-{
-	const struct nam__server *server;
-	int rc = nam__regions_refresh(client); /* SUSPENDS */
-
-	server = &client->servers[client->epoch_worker->failed_slot];
-	if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
-		return nam__denial_explain(client, server, diag);
-	return !rc ? 0 : nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
-		server->address, nam_err_text(rc));
-}
-
-/*
- * Before the second thread.  In a process with several threads the kernel waits for a grace period
- * of RCU here, which takes seconds on a busy machine.
- */
+/* Before the second thread: with several, the kernel waits for RCU, for seconds if busy. */
 void
 nam__epoch_thread_prepare(struct nam_client *client)
 {
-	atomic_store_explicit(&client->pin_needs_fence,
-		membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0, memory_order_relaxed);
+	atomic_store_explicit(&client->pin_needs_fence, syscall(SYS_membarrier,
+		MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0, memory_order_relaxed);
 }
 
 int
 nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 {
+	const struct nam__server *server;
 	int rc;
 
 	client->epoch_buffer = nam_buffer_take(client->epoch_worker, 32);
@@ -352,9 +330,14 @@ nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 			client->servers[client->catalog_slot].address, client->key ?
 			" (a reader's key needs that role in its file here, too)" : "",
 			nam_err_text(rc));
-	rc = regions_learn_again(client, diag); /* SUSPENDS */
+	/* C16: before the slot was published, no client waited for this one to learn new keys. */
+	rc = nam__regions_refresh(client); /* SUSPENDS */
+	server = &client->servers[client->epoch_worker->failed_slot];
+	if (nam_err_is(rc, NAM_E_FABRIC_DENIED))
+		return nam__denial_explain(client, server, diag);
 	if (rc)
-		return rc;
+		return nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
+			server->address, nam_err_text(rc));
 	rc = nam_thread_start("nam-epoch_thread", epoch_thread_main, client, &client->epoch_thread);
 	if (rc)
 		nam_diag_set(diag, rc, "cannot start the epoch thread: %s", nam_err_text(rc));

@@ -122,20 +122,6 @@ hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, st
 	return sum.bytes > 0;
 }
 
-/* If a server does not answer, it keeps what it holds. */
-NAM_FIBER_FN static void
-return_at_all(struct nam_worker *worker, uint64_t *batches, int *failure)
-{
-	struct nam_rpc_reclaim_reply sum = { 0 };
-
-	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-		int rc = !batches[slot] ? 0 : reclaim_at(worker, slot, 0, &batches[slot],
-			&sum); /* SUSPENDS */
-
-		*failure = rc ?: *failure;
-	}
-}
-
 /* For all clients to forget, as they may be slow; but one that was too slow gets less time. */
 static uint64_t
 round_ns(struct nam_client *client)
@@ -179,6 +165,7 @@ reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 {
 	uint64_t batches[NAM_SERVERS_MAX] = { 0 };
 	bool any = blocks_return(worker); /* SUSPENDS */
+	struct nam_rpc_reclaim_reply sum = { 0 };
 
 	if (!hold_patiently(worker, batches, &any, why, failure)) /* SUSPENDS */
 		return any;
@@ -186,7 +173,11 @@ reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 	*failure = generation_begin(worker, why); /* SUSPENDS */
 	if (*failure)
 		return any;
-	return_at_all(worker, batches, failure); /* SUSPENDS */
+	/* If a server does not answer, it keeps what it holds. */
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
+		if (batches[slot])
+			*failure = reclaim_at(worker, slot, 0, &batches[slot],
+				&sum) ?: *failure; /* SUSPENDS */
 	/* Runs that serve their stride again may be free a moment later.  Tries are counted. */
 	return any || !*failure;
 }
