@@ -11,6 +11,22 @@
 
 struct nam_worker;
 
+/* A worker calls these of the layers above, which have requests under way. */
+struct nam__worker_ops {
+	/* Fill qps[slot], and all that belongs to it; waits for the server. */
+	int (*connect)(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag);
+	/* Whether no request to that server is under way; else to be called again. */
+	bool (*drain)(struct nam_worker *worker, uint32_t slot);
+	/* The connection of a slot has ended. */
+	void (*server_closed)(struct nam_worker *worker, uint32_t slot);
+	/* Take replies that memory servers WROTE; returns how many. */
+	int (*poll)(struct nam_worker *worker);
+	/* How long the worker may sleep: at most wait_ns, 0 to poll. */
+	uint64_t (*patience)(const struct nam_worker *worker, uint64_t wait_ns);
+	/* End calls whose deadline had passed by then. */
+	void (*check_deadlines)(struct nam_worker *worker, uint64_t then_ns);
+};
+
 /* The low bits of nam_wr.context and nam_recv.context: the type that the rest points to. */
 enum nam__context {
 	NAM__CONTEXT_TASK = 0,		/* a task that waits for this request */

@@ -9,7 +9,6 @@
 #include "completion.h"
 #include "gates.h"
 #include "compute/backup/mirror.h"
-#include "ops.h"
 #include "task.h"
 
 struct nam__call;
