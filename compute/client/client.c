@@ -8,13 +8,10 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "compute/remote/epoch.h"
-#include "compute/rpc/mailbox.h"
+#include "common/rpc/frame.h"
 #include "compute/remote/lock.h"
 
 /* ---- life --------------------------------------------------------------------------------- */

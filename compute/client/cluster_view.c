@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/rpc/call.h"
 #include "compute/worker/worker.h"
 
 #define PAGES_MAX 64u			/* of one view, and of those that it changed to meanwhile */

@@ -13,8 +13,6 @@
 #include "compute/backup/backups.h"
 #include "compute/backup/lead_backup.h"
 #include "cluster_view.h"
-#include "common/guard.h"
-#include "common/race.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/remote/epoch.h"
 #include "compute/backup/locks.h"

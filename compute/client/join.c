@@ -16,10 +16,7 @@
 #include "compute/backup/backups.h"
 #include "compute/backup/lead_backup.h"
 #include "cluster_view.h"
-#include "common/guard.h"
-#include "common/race.h"
 #include "compute/auth/credentials.h"
-#include "compute/rpc/call.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
 

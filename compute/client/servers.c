@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "common/fabric/register.h"
-#include "common/guard.h"
 #include "common/rpc/view_rpc.h"
-#include "compute/client/client_internal.h"
 #include "compute/auth/credentials.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/guard.h"
 #include "common/rpc/sweep_rpc.h"
-#include "compute/client/peers.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
 #include "compute/view/presence.h"

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "compute/view/presence.h"
-#include "compute/backup/again.h"
 #include "epoch.h"
 #include "lock_slot.h"
 

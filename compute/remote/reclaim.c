@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-#include "common/rpc/alloc_rpc.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
-#include "compute/rpc/call.h"
 
 #define TRIES_MAX 9u			/* each may halve 256 unused regions; */
 #define TRIES_READ_ONLY_MAX 256u	/* or make one of them read-only */

@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compute/remote/epoch.h"
 #include "compute/rpc/call.h"

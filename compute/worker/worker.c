@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compute/backup/again.h"
 #include "common/fiber/switch.h"
