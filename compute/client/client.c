@@ -90,7 +90,7 @@ typedef int (*come_fn)(struct nam_client *client, const struct nam_cluster *clus
 	const char *text, struct nam_diag *diag);
 
 NAM_FIBER_FN static int
-client_come(const struct nam_client_options *asked, come_fn come, struct nam_client **ret_client,
+client_make(const struct nam_client_options *asked, come_fn come, struct nam_client **ret_client,
 	struct nam_diag *diag)
 {
 	struct nam_client_options options = *asked;
@@ -126,14 +126,14 @@ int
 nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
 	struct nam_diag *diag)
 {
-	return client_come(options, client_join, ret_client, diag); /* SUSPENDS */
+	return client_make(options, client_join, ret_client, diag); /* SUSPENDS */
 }
 
 int
 nam_cluster_check(const struct nam_client_options *options, struct nam_diag *diag)
 {
 	struct nam_client *client = NULL;
-	int rc = client_come(options, nam__cluster_check, &client, diag); /* SUSPENDS */
+	int rc = client_make(options, nam__cluster_check, &client, diag); /* SUSPENDS */
 
 	nam__client_free(client);
 	return rc;

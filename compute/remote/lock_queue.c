@@ -25,7 +25,7 @@ enum kind {
 	GO,		/* the word is free, or its holder unknown: look; the rest of the list */
 };
 
-struct letter {
+struct message {
 	uint8_t kind;
 	uint8_t hops;			/* ASK: how often it was forwarded */
 	uint16_t count;
@@ -36,9 +36,10 @@ struct letter {
 	uint64_t word;			/* GO: that is being freed, or 0 */
 	struct nam__party parties[NAM__QUEUE_MAX];
 };
-#define LETTER_BYTES(count) (offsetof(struct letter, parties) + (count) * sizeof(struct nam__party))
+#define MESSAGE_BYTES(count) \
+	(offsetof(struct message, parties) + (count) * sizeof(struct nam__party))
 #define ASK_COUNT (1 + NAM_PLACE_BYTES / sizeof(struct nam__party))
-_Static_assert(sizeof(struct letter) <= NAM_DATAGRAM_BYTES_MAX, "a letter is a datagram");
+_Static_assert(sizeof(struct message) <= NAM_DATAGRAM_BYTES_MAX, "a message is a datagram");
 
 static struct nam__lock_queue *
 queue_of(const struct nam_worker *worker, uint32_t slot)
@@ -66,15 +67,15 @@ same(const struct nam__party *a, const struct nam__party *b)
 	return a->client == b->client && a->incarnation == b->incarnation && a->number == b->number;
 }
 
-/* ---- letters ------------------------------------------------------------------------------ */
+/* ---- messages ------------------------------------------------------------------------------ */
 
 static bool
-send(struct nam_worker *worker, const struct nam__party *to, struct letter *letter)
+send(struct nam_worker *worker, const struct nam__party *to, struct message *message)
 {
-	letter->client = to->client;
-	letter->incarnation = to->incarnation;
-	letter->reserved = 0;
-	return nam__peer_send(worker, to, letter, (uint32_t)LETTER_BYTES(letter->count));
+	message->client = to->client;
+	message->incarnation = to->incarnation;
+	message->reserved = 0;
+	return nam__peer_send(worker, to, message, (uint32_t)MESSAGE_BYTES(message->count));
 }
 
 /*
@@ -85,13 +86,13 @@ static void
 send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	const struct nam__party *list, uint32_t count)
 {
-	struct letter letter = { .kind = GO, .at = at.raw, .word = word };
+	struct message message = { .kind = GO, .at = at.raw, .word = word };
 
 	for (uint32_t i = 0; i < count; i++) {
-		letter.count = (uint16_t)(count - 1);
-		memcpy(letter.parties, &list[i + 1], (count - 1 - i) * sizeof(*list));
-		memcpy(&letter.parties[count - 1 - i], list, i * sizeof(*list));
-		if (send(worker, &list[i], &letter))
+		message.count = (uint16_t)(count - 1);
+		memcpy(message.parties, &list[i + 1], (count - 1 - i) * sizeof(*list));
+		memcpy(&message.parties[count - 1 - i], list, i * sizeof(*list));
+		if (send(worker, &list[i], &message))
 			return;
 	}
 }
@@ -200,7 +201,7 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	uint64_t trip_ns)
 {
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	struct letter letter = { .kind = ASK, .count = ASK_COUNT, .at = at.raw };
+	struct message message = { .kind = ASK, .count = ASK_COUNT, .at = at.raw };
 	struct nam__party holder;
 	bool go, sent;
 
@@ -213,9 +214,9 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	if (!holder.client || holder.client == worker->client->id ||
 		!nam__peer_learn(worker, holder.client, holder.incarnation)) /* SUSPENDS */
 		return false;
-	letter.place = queue->count != 0;
-	letter.parties[0] = nam__party_own(worker);
-	memcpy(&letter.parties[1], worker->peers->name.place, NAM_PLACE_BYTES);
+	message.place = queue->count != 0;
+	message.parties[0] = nam__party_own(worker);
+	memcpy(&message.parties[1], worker->peers->name.place, NAM_PLACE_BYTES);
 	queue_lock(queue);
 	unit_note(worker->peers, trip_ns);
 	queue->worker = worker;
@@ -227,7 +228,7 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	queue_unlock(queue);
 	if (go)
 		return true;	/* it came meanwhile */
-	sent = send(worker, &holder, &letter);
+	sent = send(worker, &holder, &message);
 	/* C18: the turn may never come, as datagrams are lost and clients die. */
 	if (sent)
 		nam__pause_await(worker, NAM_GUARD(QUEUE_PATIENCE) ?
@@ -322,18 +323,18 @@ put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
 }
 
 static void
-asked(struct nam_worker *worker, struct letter *letter, uint32_t number)
+asked(struct nam_worker *worker, struct message *message, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	const struct nam__party asker = letter->parties[0];
-	struct nam_gaddr at = { letter->at };
+	const struct nam__party asker = message->parties[0];
+	struct nam_gaddr at = { message->at };
 	struct nam__party next = { 0 };
-	bool has_list = letter->place != 0, here;
+	bool has_list = message->place != 0, here;
 	struct taken taken = { .count = 0 };
 	uint32_t place = 0;
 
-	nam__peer_meet(worker, &asker, (const uint8_t *)&letter->parties[1]);
+	nam__peer_meet(worker, &asker, (const uint8_t *)&message->parties[1]);
 	queue_lock(queue);
 	here = atomic_load_explicit(&slot->held, memory_order_relaxed) &&
 	       atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw;
@@ -356,13 +357,13 @@ asked(struct nam_worker *worker, struct letter *letter, uint32_t number)
 	queue_unlock(queue);
 	send_go(worker, taken.at, 0, taken.list, taken.count);
 	if (place) {
-		letter->kind = QUEUED;
-		letter->count = 0;
-		letter->place = place;
-		send(worker, &asker, letter);
+		message->kind = QUEUED;
+		message->count = 0;
+		message->place = place;
+		send(worker, &asker, message);
 	} else if (!next.client || same(&next, &asker) ||
-		   letter->hops++ >= HOPS_MAX ||
-		   !send(worker, &next, letter)) {
+		   message->hops++ >= HOPS_MAX ||
+		   !send(worker, &next, message)) {
 		send_go(worker, at, 0, &asker, 1);
 	}
 }
@@ -383,50 +384,50 @@ wanted(const struct nam__lock_slot *slot, const struct nam__lock_queue *queue, u
  */
 static void
 append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue,
-	struct letter *letter, struct nam__party *ret_last)
+	struct message *message, struct nam__party *ret_last)
 {
 	const struct nam__party own = nam__party_own(worker);
 	uint16_t i = 0;
 
-	while (i < letter->count && (same(&letter->parties[i], &own) ||
-		append(slot, queue, &letter->parties[i])))
+	while (i < message->count && (same(&message->parties[i], &own) ||
+		append(slot, queue, &message->parties[i])))
 		i++;
-	letter->count = (uint16_t)(letter->count - i);
-	memmove(letter->parties, &letter->parties[i], letter->count * sizeof(own));
+	message->count = (uint16_t)(message->count - i);
+	memmove(message->parties, &message->parties[i], message->count * sizeof(own));
 	*ret_last = queue->list[NAM__QUEUE_MAX - 1];
 }
 
 /* The rest of a list goes behind the last client of a full one; without that, it looks. */
 static void
-send_follow(struct nam_worker *worker, const struct nam__party *last, struct letter *letter)
+send_follow(struct nam_worker *worker, const struct nam__party *last, struct message *message)
 {
-	letter->kind = FOLLOW;
-	if (letter->count && (!last->client || !send(worker, last, letter)))
-		send_go(worker, (struct nam_gaddr){ letter->at }, 0, letter->parties,
-			letter->count);
+	message->kind = FOLLOW;
+	if (message->count && (!last->client || !send(worker, last, message)))
+		send_go(worker, (struct nam_gaddr){ message->at }, 0, message->parties,
+			message->count);
 }
 
 static void
-follow(struct nam_worker *worker, struct letter *letter, uint32_t number)
+follow(struct nam_worker *worker, struct message *message, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
 	struct nam__party last = { 0 };
 
 	queue_lock(queue);
-	if (wanted(slot, queue, letter->at))
-		append_list(worker, slot, queue, letter, &last);
+	if (wanted(slot, queue, message->at))
+		append_list(worker, slot, queue, message, &last);
 	queue_unlock(queue);
-	send_follow(worker, &last, letter);
+	send_follow(worker, &last, message);
 }
 
 static void
-gone(struct nam_worker *worker, struct letter *letter, uint32_t number)
+gone(struct nam_worker *worker, struct message *message, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	const struct nam_gaddr at = { letter->at };
-	const uint64_t word = letter->word;
+	const struct nam_gaddr at = { message->at };
+	const uint64_t word = message->word;
 	struct nam__party last, other = { 0 };
 	bool turn;
 
@@ -436,7 +437,7 @@ gone(struct nam_worker *worker, struct letter *letter, uint32_t number)
 		queue->go = true;
 		queue->go_word = word;
 		queue->looks = 0;
-		append_list(worker, slot, queue, letter, &last);
+		append_list(worker, slot, queue, message, &last);
 		if (queue->task && queue->worker == worker)
 			nam__pause_set(worker, queue->task, 0);
 		else if (queue->task)
@@ -444,35 +445,35 @@ gone(struct nam_worker *worker, struct letter *letter, uint32_t number)
 	}
 	queue_unlock(queue);
 	if (!turn) {
-		send_go(worker, at, word, letter->parties, letter->count);
+		send_go(worker, at, word, message->parties, message->count);
 		return;
 	}
 	/* A task of another thread waits. */
 	send_go(worker, at, word, &other, other.client != 0);
-	send_follow(worker, &last, letter);
+	send_follow(worker, &last, message);
 }
 
 static void
-queued(struct nam_worker *worker, const struct letter *letter, uint32_t number)
+queued(struct nam_worker *worker, const struct message *message, uint32_t number)
 {
 	struct nam__lock_queue *queue = queue_of(worker, number);
 
 	queue_lock(queue);
-	if (queue->at.raw == letter->at && queue->task && queue->worker == worker && !queue->go) {
-		queue->place = letter->place;
+	if (queue->at.raw == message->at && queue->task && queue->worker == worker && !queue->go) {
+		queue->place = message->place;
 		nam__pause_set(worker, queue->task, patience_ns(queue, worker->peers));
 	}
 	queue_unlock(queue);
 }
 
 static bool
-sound(const struct nam_worker *worker, const struct letter *letter, uint32_t bytes)
+sound(const struct nam_worker *worker, const struct message *message, uint32_t bytes)
 {
-	return bytes >= LETTER_BYTES(0) && letter->count <= NAM__QUEUE_MAX &&
-	       bytes == LETTER_BYTES(letter->count) && letter->client == worker->client->id &&
-	       letter->incarnation == worker->client->incarnation &&
-	       (letter->kind != ASK || letter->count == ASK_COUNT) &&
-	       nam_region_table_find(&worker->client->regions, (struct nam_gaddr){ letter->at });
+	return bytes >= MESSAGE_BYTES(0) && message->count <= NAM__QUEUE_MAX &&
+	       bytes == MESSAGE_BYTES(message->count) && message->client == worker->client->id &&
+	       message->incarnation == worker->client->incarnation &&
+	       (message->kind != ASK || message->count == ASK_COUNT) &&
+	       nam_region_table_find(&worker->client->regions, (struct nam_gaddr){ message->at });
 }
 
 void
@@ -481,7 +482,7 @@ nam__lock_queue_arrived(struct nam_worker *worker, struct nam__completion *compl
 {
 	struct nam_endpoint *endpoint = worker->peers->endpoint;
 	_Alignas(8) uint8_t datagram[NAM_DATAGRAM_BYTES_MAX];
-	struct letter *letter = (void *)datagram;
+	struct message *message = (void *)datagram;
 	uint32_t bytes;
 
 	(void)completion, (void)wc;
@@ -489,16 +490,16 @@ nam__lock_queue_arrived(struct nam_worker *worker, struct nam__completion *compl
 		uint32_t number;
 
 		worker->current->counters->bytes_in += bytes;
-		if (!sound(worker, letter, bytes))
+		if (!sound(worker, message, bytes))
 			continue;
-		number = nam__lock_slot_number((struct nam_gaddr){ letter->at });
-		if (letter->kind == ASK)
-			asked(worker, letter, number);
-		else if (letter->kind == QUEUED)
-			queued(worker, letter, number);
-		else if (letter->kind == FOLLOW)
-			follow(worker, letter, number);
-		else if (letter->kind == GO)
-			gone(worker, letter, number);
+		number = nam__lock_slot_number((struct nam_gaddr){ message->at });
+		if (message->kind == ASK)
+			asked(worker, message, number);
+		else if (message->kind == QUEUED)
+			queued(worker, message, number);
+		else if (message->kind == FOLLOW)
+			follow(worker, message, number);
+		else if (message->kind == GO)
+			gone(worker, message, number);
 	}
 }
