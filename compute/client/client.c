@@ -2,9 +2,8 @@
 /*
  * client.c -- a client: its options, and its life.
  *
- * The epoch thread's worker connects first and learns the servers' ids.  Its connection to server 0
- * is the client's session connection, so it stays until the client is closed.  The client checks
- * all that a server says before it uses it (C1).
+ * The epoch thread's worker connects first.  Its connection to server 0 is the session connection,
+ * so it stays until the client is closed.  All that a server says is checked before use (C1).
  */
 #include <assert.h>
 #include <errno.h>

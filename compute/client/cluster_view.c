@@ -12,11 +12,7 @@
 
 /* ---- one request --------------------------------------------------------------------------- */
 
-/*
- * @voucher	bytes of it behind the members
- * @reply	room for a body
- * @ret_voucher	bytes of it behind the reply's members: 0, or NAM_VOUCHER_BYTES
- */
+/* @voucher, @ret_voucher: bytes of it behind the members of the request, and of the reply */
 NAM_FIBER_FN static int
 ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request *request,
 	uint32_t voucher, struct nam_rpc_view_reply *reply, uint32_t *ret_voucher)
@@ -161,12 +157,7 @@ struct answer {
 	uint32_t voucher_bytes;
 };
 
-/*
- * The head of a request, and `count` members.
- *
- * @voucher	NAM_VOUCHER_BYTES behind them, or NULL
- * @ret		or NULL
- */
+/* A request, `count` members, and, if voucher is not NULL, that.  `ret` may be NULL. */
 NAM_FIBER_FN static int
 send(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request *head,
 	const struct nam_view_member *members, const uint8_t *voucher, struct answer *ret)

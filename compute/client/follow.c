@@ -2,9 +2,8 @@
 /*
  * follow.c -- the epoch thread takes the changes of the view.
  *
- * A client acknowledges a view once all its threads find the regions of all members.  Until all
- * clients have, nothing is allocated at a new member, so no pointer there can reach a client that
- * does not know it (C20).
+ * A client acknowledges a view once all its threads find the regions of all members.  Before all
+ * clients have, nothing is allocated at a new member (C20).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,10 +23,7 @@
 #define GIVE_UP_FACTOR 4u		/* times timeout_ms, from the closing of a gate on */
 #define SIGN_NS 250000000ull		/* stewards give a client at least four times that */
 
-/*
- * C28: whether nothing of this client is under way to the memory server, nor will be until the gate
- * opens.  Otherwise to be called again.
- */
+/* C28: whether nothing is under way there, nor will be before the gate opens; else call again. */
 static bool
 is_quiet(struct nam_client *client, const struct nam_view_member *member)
 {
@@ -87,10 +83,7 @@ notes_hand_over(struct nam_client *client, struct nam__notes *notes, bool leaves
 	return rc;
 }
 
-/*
- * The gate is closed, and all is quiet: what was noted has been done.  While the member is copied,
- * workers go on before its pages are handed over.
- */
+/* All is quiet, so what was noted is done.  With COPYING, workers go on before the hand-over. */
 NAM_FIBER_FN static int
 notes_pass(struct nam_client *client, const struct nam_view_member *member)
 {
@@ -269,9 +262,8 @@ number_follow(struct nam_client *client, uint64_t number)
 }
 
 /*
- * C25: a long operation keeps an old epoch in the slot.  A client that does not reach a member is
- * late with its view.  A stopped client looks the same, and a steward fences it.  So meanwhile the
- * lead hears of this client.
+ * C25: in a long operation, or without a way to a member, a client looks like a stopped one, which
+ * a steward fences.  So the lead hears of it.
  */
 NAM_FIBER_FN static void
 sign_of_life(struct nam_client *client, bool late)
@@ -291,10 +283,7 @@ sign_of_life(struct nam_client *client, bool late)
 		0) ? nam__retry_at_ns(now) : now + SIGN_NS; /* SUSPENDS */
 }
 
-/*
- * C25: this client has lost a memory server for good, and its locks stay there.  If a steward
- * reaches it, the steward fences this client.
- */
+/* C25: locks stay at a lost memory server.  A steward that reaches it fences this client. */
 NAM_FIBER_FN static void
 losses_tell(struct nam_client *client)
 {

@@ -2,10 +2,9 @@
 /*
  * join.c -- from seeds to the members of the view.
  *
- * The client's list names seeds, and one is enough: the lead, memory server 0, says which memory
- * servers the cluster has.  The first client of a cluster without a view forms one from its list.
- * If the lead was restarted, it also takes the copies that members have of the view before.
- * Later clients use that view, whatever they list, so all use the same memory servers (C20).
+ * The list names seeds, and one is enough: the lead, memory server 0, has the view.  Without one,
+ * the first client forms it of its list, and of members' copies if the lead was restarted.  All
+ * clients use that view, whatever they list, so all use the same memory servers (C20).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,10 +35,7 @@ has_address(const struct nam__cluster_view *view, const char *address, bool of_b
 	return false;
 }
 
-/*
- * Or it was started anew: it is the lead by its id alone, and the backup of the earlier one leads
- * (C33).
- */
+/* Or it was started anew: it leads by its id alone, and the earlier one's backup leads (C33). */
 static bool
 seed_ended(const struct nam_client_options *options, const char *address, bool succeeded)
 {
@@ -161,10 +157,7 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 
 /* ---- the lead ------------------------------------------------------------------------------ */
 
-/*
- * The lead of a copy.  Copies may be old, and the process that led has ended: that lead is left for
- * later if there are other seeds to ask.
- */
+/* The lead of a copy, which may be old: one that has ended waits while other seeds are left. */
 NAM_FIBER_FN static int
 copy_lead_install(struct nam_client *client, const struct nam__cluster_view *copy, bool is_last,
 	struct nam_view_member *ret_left, struct nam_diag *diag)
@@ -335,10 +328,7 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 	return rc;
 }
 
-/*
- * The same once no member moves.  A client that joined meanwhile would have requests under way to
- * memory that goes (C20).
- */
+/* The same once no member moves: a new client would have requests under way there (C20). */
 NAM_FIBER_FN static int
 view_settled_get(struct nam_client *client, uint64_t deadline_ns,
 	struct nam__cluster_view **ret_view, struct nam_diag *diag)
@@ -542,10 +532,7 @@ register_client(struct nam_client *client, uint64_t view, uint64_t acknowledged,
 	return 0;
 }
 
-/*
- * C33: it is registered at the lead's backup, too, before it does anything.  That may lack the view
- * for a moment, or be none any more.
- */
+/* C33: a client registers at the lead's backup, too, which may lack the view, or be none now. */
 NAM_FIBER_FN static int
 backup_enter(struct nam_client *client, uint64_t number, uint64_t deadline_ns,
 	struct nam_diag *diag)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * regions.c -- the region table, from what memory servers announce.
- *
- * All that a server announces is checked before it is used (C1).
- */
+/* regions.c -- the region table, from what memory servers announce, once it is checked (C1). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -30,7 +26,7 @@ region_add(struct nam_client *client, uint32_t slot, const struct nam_rpc_region
 	return nam_region_block_add(block, wire->id, &region) ? -NAM_E_FABRIC_PROTOCOL : 0;
 }
 
-/* A region that is known.  Its key may have changed, and its kind. */
+/* Number `number` of a server, which is known.  Its key may have changed, and its kind. */
 static int
 region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	const struct nam_rpc_region *wire)

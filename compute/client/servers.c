@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * servers.c -- the memory servers that a client knows, each in a slot.
- *
- * Slots are never reused once they are published, and nothing moves.  One thread appends: the
- * caller of nam_client_connect(), and then the epoch thread.
+ * servers.c -- memory servers, in slots that are never reused and do not move.  One thread appends:
+ * the caller of nam_client_connect(), and then the epoch thread.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * workers.c -- the workers of a client: queue pairs to all memory servers, start and end.
- *
- * The client checks all that a server says before it uses it (C1).
- */
+/* workers.c -- start and end of workers, and their queue pairs; servers' words are checked (C1). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

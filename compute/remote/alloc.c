@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alloc.c -- remote blocks from each worker's block cache, refilled by one RPC for many.
- *
- * The cache has a size class for each stride and memory server.  It is a stack of recycled blocks,
- * and a run of fresh ones.  Blocks never change their stride, so the size classes never mix (C6).
+ * alloc.c -- remote blocks.  Each stride and memory server has a size class: a stack of recycled
+ * blocks and a run of fresh ones.  One RPC refills it.  Blocks keep their stride (C6).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -293,12 +291,7 @@ pass_by(const struct nam__server *server, struct nam__block_class *class, uint32
 	return ++class->passes % SKIPS > 0;
 }
 
-/*
- * Go round from `first`.  Servers that are full or fuller than others are passed by at first, and
- * asked only if no other has room.  Those that are not usable are not asked.
- *
- * @least	free memory, in 65,535ths
- */
+/* Round from `first`; servers with less than `least` 65,535ths free only if no other has room. */
 NAM_FIBER_FN static int
 alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t least, uint32_t stride,
 	struct nam_gaddr *ret_at)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * block_cache.c -- the blocks that a worker keeps: size classes, and their return to servers.
- *
- * A block leaves its class before it is handed out or sent back, so it is in one place only (C5).
- */
+/* block_cache.c -- size classes of a worker; a block is in one place only (C5). */
 #include "compute/remote/block_cache.h"
 
 #include <errno.h>

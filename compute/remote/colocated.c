@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * colocated.c -- co-location: which memory servers' memory this host's processor can read by
- * itself.
- *
- * Without an answer, or the right to look, there is none: READs go through the network as ever, and
- * nothing fails.
+ * colocated.c -- which memory servers' memory this host's processor can read by itself.  Without an
+ * answer, or the right to look, READs go through the network as ever.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,10 +46,7 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 	colocated->count++;
 }
 
-/*
- * Map what the server's process has, then check that it is the server: its memory has the number
- * that it received over the network.  Returns 0, -ESTALE if the number is not there, or a failure.
- */
+/* Map a process's regions, if it proves to be the server: -ESTALE if the number is not there. */
 static int
 map_server(struct nam_client *client, struct nam__server *server,
 	const struct nam_rpc_local_reply *reply, uint64_t nonce)

@@ -2,18 +2,17 @@
 /*
  * epoch.c -- when memory that readers may still be looking at can be used again.
  *
- * There are two clocks.  A retired object gets the clock's time as its label, and an operation pins
- * the time at which it began.  If a label is older than every pin, no operation sees the object.
+ * A retired object gets the time of a clock as its label, and an operation pins the time at which
+ * it began.  If a label is older than every pin, no operation sees the object.
  *
  *	local	client->local_epoch; pins are worker->active; for this process's own memory (cached
  *		nodes), freed by the epoch thread
  *	remote	the global epoch word; pins are the clients' slots; for remote blocks, reused by the
  *		worker that retired them
  *
- * An operation pins the local clock only, which costs no round trip.  The epoch thread notes the
- * remote clock before each local epoch begins.  It publishes the note of a local epoch a little
- * older than the oldest pinned one.  That time is before every operation of this process, and
- * before the moments at which these saw the blocks that they remember.
+ * An operation pins the local clock only, without a round trip.  The epoch thread notes the remote
+ * clock before each local epoch begins.  It publishes the note of an epoch a little older than the
+ * oldest pinned one.  Operations began later, and saw the blocks that they remember later.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -47,9 +46,8 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	uint64_t label;
 
 	/*
-	 * The epoch thread raises local_epoch under the mutex.  This thread reads the older value,
-	 * so its critical section came first, and the unlinking before it (C7).  A reader that
-	 * pins the newer value has acquired it from the epoch thread, so it sees `memory` unlinked.
+	 * The epoch thread raises local_epoch under the mutex, so the unlinking came before (C7).
+	 * A reader that pins the newer value has acquired it, so it sees `memory` unlinked.
 	 */
 	pthread_mutex_lock(&client->mutex);
 	label = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
@@ -121,11 +119,8 @@ remote_epoch_of(struct nam_client *client, uint64_t local)
 
 /*
  * Find the oldest local epoch that an operation may have pinned, and free older garbage.
- * nam__barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It
- * never falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about
- * to be withdrawn, as its operation was delayed between loading the epoch and counting itself.  A
- * worker that is not in the list yet has no pins; it enters under the mutex and then pins
- * local_epoch.
+ * nam__barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It never
+ * falls, as new pins are of local_epoch.  A late pin of an older epoch is about to be withdrawn.
  */
 static void
 garbage_collect(struct nam_client *client, uint64_t local)
@@ -154,10 +149,7 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 
 	pthread_mutex_lock(&client->mutex);
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
-	/*
-	 * Counters are kept modulo the window: the new epoch's must not be in use by an operation
-	 * that began NAM__LOCAL_EPOCHS epochs ago.
-	 */
+	/* Counters are modulo the window: none of NAM__LOCAL_EPOCHS epochs ago may be in use. */
 	if ((!TAILQ_EMPTY(&client->garbage) ||
 			remote != *remote_epoch_of(client, local - NAM__EPOCH_MEMORY)) &&
 		client->oldest_local_epoch + NAM__LOCAL_EPOCHS - 2 >= local) {
@@ -200,10 +192,7 @@ generation_follow(struct nam_client *client, uint64_t local, uint64_t remote)
 	return remote;
 }
 
-/*
- * WRITE the client's slot and wait.  C22: with a reader's key the lead does it.  Its reply comes
- * when the slot has the epoch, so both are as good to rely on.
- */
+/* C22: the lead writes a reader's slot; its reply comes when the slot has the epoch. */
 NAM_FIBER_FN static int
 slot_publish(struct nam_client *client, uint64_t epoch)
 {

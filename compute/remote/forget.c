@@ -21,10 +21,7 @@ nam__holder_leave(struct nam_client *client, struct nam__holder *holder)
 	pthread_mutex_unlock(&client->holders_mutex);
 }
 
-/*
- * C16: before the word of the generation is noted.  A holder that enters meanwhile has nothing to
- * forget, and sees the generation.
- */
+/* C16: before the generation is noted.  A holder that enters meanwhile sees the generation. */
 void
 nam__holders_forget(struct nam_client *client, unsigned generation)
 {

@@ -141,11 +141,10 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 /*
  * Give all unlabelled blocks the present time, and advance the clock.
  *
- * The label is exact.  The WRITE that unlinked a block had completed before nam_retire(); the
- * FETCH_ADD comes later and returns E.  If a client publishes more than E, it has read the word
- * after this FETCH_ADD, hence after the unlinking.  The operations that it vouches for began later
- * still, and none of them reaches the block.  A client that read E or less may have such
- * operations, so a slot of E still counts.
+ * The label is exact.  The WRITE that unlinked a block completed before nam_retire(), and so before
+ * the FETCH_ADD, which returns E.  A client that publishes more than E has read the word later.
+ * The operations that it vouches for began later still, and none reaches the block.  A client that
+ * read E or less may have such operations, so a slot of E still counts.
  */
 NAM_FIBER_FN static int
 limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
@@ -400,10 +399,7 @@ nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, str
 		(unsigned long long)waited_ns / 1000000);
 }
 
-/*
- * Blocks of one stride and server, from the first one on, go back for later under the newest of
- * their labels.  They leave the limbo: their stride becomes 0.
- */
+/* Those of the first one's stride and server go back for later; their stride becomes 0. */
 NAM_FIBER_FN static int
 some_free_later(struct nam_worker *worker, struct retired *blocks, uint32_t count)
 {

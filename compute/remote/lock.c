@@ -2,16 +2,13 @@
 /*
  * lock.c -- remote lock words, and the queue for them inside one process.
  *
- * The queue is a table of slots; a lock word's address picks its slot.  The holder of the slot may
- * go for the remote word.  If others wait for the slot on release, the holder may hand the lock
- * over.  The remote word then stays locked, and its value stays in the slot.  The next holder of
- * the slot either wants the same word and takes it over, or releases it remotely before it goes for
- * its own.  Only a lock that was taken or handed over is ever released (C10).  Waiters never give
- * up while they wait for a slot, so a handed-over lock always finds a waiter.  Their wait is
- * bounded because every holder's work is.
+ * A lock word's address picks a slot of a table, and the slot's holder may go for the remote word.
+ * If others wait for the slot on release, the holder may hand the lock over.  The remote word then
+ * stays locked, and its value stays in the slot.  The slot's next holder either wants the same
+ * word, or releases it remotely first.  Only a lock that was taken or handed over is ever released
+ * (C10).  Waiters never give up, so a handed-over lock finds one.  Each wait is bounded as work is.
  *
- * A waiter may leave a request with the slot.  The holder carries out requests for its object with
- * its own change, and waiters then find their requests ended.
+ * A waiter may leave a request with the slot, which the holder carries out with its own change.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -167,10 +164,7 @@ is_first(const struct nam_worker *worker, const struct nam__slot_waiter *self)
 	return waiter == self;
 }
 
-/*
- * Returns whether the slot is entered; else the request was ended.  *ret_start_ns is when the wait
- * began, or 0 if there was none.
- */
+/* False: the request was ended.  *ret_start_ns: when the wait began, or 0: there was none. */
 NAM_FIBER_FN static bool
 slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
 	struct nam__lock_request *request, uint64_t *ret_start_ns)
@@ -337,11 +331,9 @@ struct attempt {
 };
 
 /*
- * One doorbell: CAS the word from free to this client's, READ the object.
- *
- * Where a READ may pass an ATOMIC, a part of it may.  It reads the lock word after the CAS and
- * other words before it, when the last holder had not yet written them.  Together they can be one
- * whole image of the past.  There the READ waits for the CAS (C11).
+ * One doorbell: CAS the word from free to this client's, READ the object.  Where a part of a READ
+ * may pass an ATOMIC, the READ waits for the CAS.  Otherwise an image with the lock word may have
+ * other words from before the last holder's WRITEs (C11).
  */
 NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, const struct attempt *attempt)
@@ -443,10 +435,9 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 }
 
 /*
- * The error that names the holder, or 0 if this client has taken the word after all.
- * -NAM_E_RESTART_LOCKED if it has changed hands, or if another client repairs the object and there
- * is time (not `late`).  A client may have released the word before it ended.  This task may not
- * have run for long between its last look and the memory server's answer.
+ * The error that names the holder, or 0: this client has taken the word, which a client may have
+ * released before it ended.  -NAM_E_RESTART_LOCKED: it has changed hands, or another client repairs
+ * the object and there is time (not `late`).
  */
 NAM_FIBER_FN static int
 give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
@@ -478,9 +469,8 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 }
 
 /*
- * The word was found locked: note for how long it has been the same.  Whether the caller's time is
- * up.  A word that changes is progress, and not the caller's fault.  A task that got the slot from
- * one that saw the same word has waited with that one.
+ * The word was found locked: whether the caller's time is up.  A word that changes is progress.  A
+ * task that got the slot from one that saw the same word has waited with that one.
  */
 static bool
 look(const struct nam_worker *worker, const struct attempt *attempt, uint64_t now)

@@ -78,10 +78,7 @@ send(struct nam_worker *worker, const struct nam__party *to, struct message *mes
 	return nam__peer_send(worker, to, message, (uint32_t)MESSAGE_BYTES(message->count));
 }
 
-/*
- * The first of the list that is known here has its turn, and gets the rest, to which those that are
- * unknown go back.
- */
+/* The first that is known here has its turn, and the rest, to whose end unknown ones go back. */
 static void
 send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	const struct nam__party *list, uint32_t count)
@@ -282,10 +279,7 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 
 /* ---- what arrives ------------------------------------------------------------------------- */
 
-/*
- * Append a client that asked.  Its place from 1; 0: the list is full.  Then its last client, which
- * will hold the lock after all others, takes the rest.
- */
+/* Append a client that asked.  Its place from 1; 0: full, and the last client takes the rest. */
 static uint32_t
 append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct nam__party *asker)
 {
@@ -301,10 +295,7 @@ append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct 
 	return before + i + 1;
 }
 
-/*
- * A client with a list of its own comes first, or has to look again.  Otherwise it could wait in
- * the list of a client that waits in its own.
- */
+/* A client with a list of its own comes first, or looks again: two could wait in each other's. */
 static uint32_t
 put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
 	const struct nam__party *asker)
@@ -377,10 +368,8 @@ wanted(const struct nam__lock_slot *slot, const struct nam__lock_queue *queue, u
 }
 
 /*
- * Append a list, and cut off the part that was appended.  The rest goes behind `ret_last`.
- *
- * Those that asked here came before the clients behind this one in its former list.  Clients are
- * sent here only when that list is full.
+ * Append a list, and cut off the part that was appended.  The rest goes behind `ret_last`.  Those
+ * that asked here came first: clients are sent here only when the other list is full.
  */
 static void
 append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue,

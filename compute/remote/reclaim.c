@@ -12,10 +12,7 @@
 #define BLAMED_SHARE 16u
 #define LIMBO_NS 200000000ull		/* for this worker's retired blocks to become free */
 
-/*
- * This worker's retired and cached blocks go back to their servers as far as they can.  Whether any
- * retired one did.
- */
+/* Retired and cached blocks go back to servers as far as they can.  Whether a retired one did. */
 NAM_FIBER_FN static bool
 blocks_return(struct nam_worker *worker)
 {
@@ -90,10 +87,7 @@ hold_at_all(struct nam_worker *worker, uint64_t oldest, uint64_t *batches,
 	return 0;
 }
 
-/*
- * As above, also again for a while.  So clients that have just gone on do not hold back blocks that
- * wait for them.  Whether any server holds something; *ret_freed: blocks became free.
- */
+/* Again for a while, as clients may have just gone on.  *ret_freed: blocks became free. */
 NAM_FIBER_FN static bool
 hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why,
 	int *failure)
@@ -181,10 +175,8 @@ reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 }
 
 /*
- * Nothing came back.  If a memory server is gone, the operation has one more try, which says so if
- * it needs that server.  One that ends fences its clients before their connections close.
- *
- * @failure	of the reclaim
+ * Nothing came back.  If a memory server is gone, the operation has one more try, to say so.  One
+ * that ends fences its clients before their connections close.
  */
 static bool
 server_gone(struct nam_client *client, int failure, unsigned *tries)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * remote.c -- remote memory as a batch of requests, one doorbell per memory server, one wait.
- */
+/* remote.c -- remote memory as a batch of requests, one doorbell per memory server, one wait. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,10 +128,7 @@ nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t offse
 
 /* ---- posting ------------------------------------------------------------------------------ */
 
-/*
- * Completions of one queue pair come in order: the last one proves them all.  False if they were
- * READs that needed no network.
- */
+/* The last completion of a queue pair proves all.  False: they were READs without the network. */
 static inline bool
 batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
 {
@@ -231,10 +226,7 @@ nam__doorbell_again(struct nam__doorbell *doorbell, uint32_t count, int rc)
 	return rc;
 }
 
-/*
- * Of the first `count` requests, those that were posted in vain become the batch.  False: there are
- * none, or the failure may be one of others, which stays.
- */
+/* Those that were posted in vain become the batch.  False: none, or others may have failed. */
 static bool
 batch_vain_keep(struct nam_batch *batch, uint32_t count, int failed)
 {
@@ -307,10 +299,7 @@ read_fill(struct nam_worker *worker, const struct nam__read *read, const struct 
 	wr->lkey = nam__buffer_lkey(worker, read->local);
 }
 
-/*
- * READs from the memory server of the first come first, each written once; the others behind them,
- * backwards.  Returns the number of the former, or -NAM_E_NOREGION.
- */
+/* READs from the first one's server come first, the others backwards.  The number of the former. */
 static inline int
 reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t count,
 	struct nam_wr *wrs, uint32_t *servers)
@@ -375,9 +364,8 @@ read_post_signaled(struct nam_worker *worker, const struct nam__read *read)
 }
 
 /*
- * READ `at` was not posted, as there is no room for it, or its memory server is gone.  It and those
- * behind it wait for room.  If none of them goes out, a READ that did goes out again, signalled, so
- * that the task waits for all of them.
+ * READ `at` found no room, or its memory server is gone.  It and those behind it wait for room.  If
+ * none of them goes out, one that did goes out again, signalled: the task waits for all.
  */
 static __attribute__((noinline)) void
 reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads, uint32_t at,

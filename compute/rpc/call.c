@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.c -- one request, one reply: by SEND and the worker's shared receive queue, or by a client
- * mailbox (mailbox.c).
+ * call.c -- one request, one reply: by SEND and the worker's receive queue, or by a mailbox.
  *
  * A call lies on its caller's stack until the reply, the deadline or the server's end.  A message
  * lies in registered memory until its completion (C4).  Either may end first and unhooks the other.
@@ -221,10 +220,7 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
-/*
- * Its server has a queue pair, or the call has failed.  A PING asks about this worker's own, also
- * if another worker has lost one (C28).
- */
+/* Its server has a queue pair, or it fails.  A PING needs this worker's queue pair only (C28). */
 static int
 connection_check(struct nam_worker *worker, struct nam__call *call)
 {
@@ -449,8 +445,8 @@ many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned
 }
 
 /*
- * Post calls[first] and those behind it to the same memory server, by one doorbell; or by two, if
- * some go over an unreliable queue pair.  True if that takes a round trip.
+ * Post calls[first] and others to its memory server, by one doorbell, and one for an unreliable
+ * queue pair.  True if that takes a round trip.
  */
 static bool
 many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,

@@ -3,13 +3,10 @@
  * datagram.c -- requests over an unreliable queue pair, which may lose them or their replies
  * (common/rpc/frame.h).
  *
- * If a request slot has no reply, its request is written again after four times as long as calls
- * take.  The time doubles with each try, until the call has its reply or gives up.  The memory
- * server knows a request by its number and carries it out once.  A reply with another number than
- * the request slot in its place belongs to an earlier call, or comes twice.
- *
- * A memory server that sleeps is woken as usual.  Its last look may miss a request slot that has
- * left but not arrived; then the next try wakes it.
+ * Without a reply, a request is written again after four times as long as calls take, then after
+ * twice that, until its call ends.  The memory server knows it by its number and carries it out
+ * once.  A reply with another number than its request slot is of an earlier call, or comes twice.
+ * If a memory server goes to sleep while a request is on its way, the next try wakes it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.c -- when no request of a worker to one memory server is under way.
- *
- * Requests of a queue pair complete in their order, so a PING proves those before it.  Calls by
- * other ways end by themselves.
+ * drain.c -- when no request of a worker to one memory server is under way.  A PING proves those
+ * before it on the queue pair; calls by other ways end by themselves.
  */
 #include <stdlib.h>
 

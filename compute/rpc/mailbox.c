@@ -3,13 +3,9 @@
  * mailbox.c -- requests by WRITE into a memory server's mailbox (common/rpc/frame.h).
  *
  * The memory server either WRITEs replies into the client's share, without a notice, so nam__poll()
- * looks for them.  Or it leaves them in place for the client to fetch.  One READ fetches the state
- * of the reply and its first fetch_bytes, and a second READ the rest of a longer one.
- *
- * A fetch that finds no reply is lost work.  If a memory server is slow a few times in a row, the
- * client asks it to reply by WRITE.  If its replies become quick, the client fetches them again.
- * Within one machine nothing is written: the processor copies requests into the memory server's
- * share, and replies from there.
+ * looks for them.  Or the client fetches them: one READ of the state and the first fetch_bytes, and
+ * a second one for the rest.  If a memory server is slow a few times in a row, the client asks it
+ * to reply by WRITE, until it is quick again.  Within one machine the processor copies both ways.
  *
  * A caller has a timeout, so it spins for a while and then naps, longer the longer it has waited.
  * A memory server may wait for ever, so the client wakes it, and it wakes the client.

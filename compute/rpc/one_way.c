@@ -2,14 +2,12 @@
 /*
  * one_way.c -- one-way requests, and their acknowledgement by later replies.
  *
- * They go by SEND over every RPC transport, so the memory server carries them out in their order.
- * They precede any request that is SENT later, so its reply acknowledges all of them.  A memory
- * server replies to a one-way request only if it fails.
+ * They go by SEND over every RPC transport, so they are carried out in their order, and the reply
+ * to a later SEND acknowledges them.  They have replies of their own only if they fail.
  *
- * A reply has eight bits for the number of those carried out.  It answers a call, so it is not
- * older than what had been acknowledged when the call began, nor younger than now.  If fewer than
- * 256 were sent meanwhile, there is one number that it can mean.  It has eight more bits for those
- * that failed: only after the replies of all these is it known that the others succeeded.
+ * A reply has eight bits for the number of those carried out.  It is not older than what had been
+ * acknowledged when its call began.  So if fewer than 256 were sent since, it means one number.
+ * Eight more bits count those that failed: once all their replies are here, the others succeeded.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * reply.c -- the ends of calls: by a reply, the deadline, or the end of the memory server; and the
- * acknowledgement of one-way requests by replies (one_way.c).
- */
+/* reply.c -- the ends of calls, and the acknowledgement of one-way requests (one_way.c). */
 #include <string.h>
 
 #include "compute/rpc/mailbox.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer.c -- registered local memory for the requests of one worker.
- *
- * Buffers are powers of two, cut from slabs that are registered once, and go back to a free list
- * of their size.  A worker belongs to one thread, so nothing here is locked.
+ * buffer.c -- registered local memory of one worker, without locks: powers of two, cut from slabs
+ * that are registered once, in free lists by size.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect.c -- a worker connects to a memory server when it first needs it, or says why it cannot.
- *
- * Workers connect to all usable servers when they are opened; this is for servers that come later.
- * Connecting blocks the thread, as at the start, and takes more stack than a fiber has.
+ * connect.c -- a worker connects on first use to servers that came after it was opened, or says why
+ * it cannot.  That blocks the thread, and takes more stack than a fiber has.
  */
 #include "worker.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gates.c -- how workers stop posting to one memory server, and go on.
- *
- * A worker that has nothing under way needs no step of its own.  It sees the turn when it next pins
- * an epoch, before it posts (C28).
+ * gates.c -- how workers stop posting to one memory server, and go on.  A worker with nothing under
+ * way sees the turn when it next pins an epoch, before it posts (C28).
  */
 #include "gates.h"
 

@@ -46,10 +46,7 @@ nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_wor
 	}
 }
 
-/*
- * The result of qp_post for one server's READs.  They are in flight, are done as local READs, or
- * failed, which shows when they are taken.  False if they were local.
- */
+/* The result of qp_post for one server's READs; failures show as they are taken.  False: local. */
 static inline bool
 posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 	const struct nam_wr *wrs, const uint8_t *numbers, unsigned count, int rc)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker.c -- one thread's share of a client: its completion queue, its fibers, and the order in
- * which they run.
- *
- * There is no scheduler stack.  A task that has to wait takes the next ready task and switches
- * straight to it.  If none is ready, it polls the completion queue on its own stack, until a
- * completion makes a task ready, itself included.
+ * worker.c -- one thread's completion queue and fibers.  A task that has to wait switches straight
+ * to the next ready task.  Without one, it polls the completion queue on its own stack.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -213,10 +209,7 @@ nam__closings_end(struct nam_worker *worker)
 
 /* ---- now and then -------------------------------------------------------------------------- */
 
-/*
- * If there may be more completions, a reply that lies there has come in time.  Replies that lay
- * there at the last look have been taken by now.  So calls end whose deadline had passed by then.
- */
+/* With more completions there, a reply may have come in time: only the last look's is late. */
 static void
 check_deadlines(struct nam_worker *worker, bool more)
 {
