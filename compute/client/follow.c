@@ -37,19 +37,6 @@ is_quiet(struct nam_client *client, const struct nam_view_member *member)
 
 /* ---- notes (C30) ----------------------------------------------------------------------------- */
 
-/* As many of those taken as fit into a request, from *at on. */
-static void
-notes_fill(const struct nam__notes *notes, uint32_t *at, struct nam_rpc_move_notes *to,
-	uint32_t *ret_bytes)
-{
-	uint32_t count = 0;
-
-	for (; *at < notes->count && count < NAM_MOVE_NOTED_MAX; (*at)++)
-		if (notes->taken[*at])
-			to->noted[count++] = (struct nam_move_noted){ notes->taken[*at], *at, 0 };
-	*ret_bytes = (uint32_t)(sizeof(*to) + count * sizeof(to->noted[0]));
-}
-
 /* To the lead.  After a failure all is to be handed over once more. */
 NAM_FIBER_FN static int
 notes_hand_over(struct nam_client *client, struct nam__notes *notes, bool leaves)
@@ -57,7 +44,7 @@ notes_hand_over(struct nam_client *client, struct nam__notes *notes, bool leaves
 	struct nam_rpc_move_request *request = nam_buffer_take(client->epoch_worker,
 		NAM_RPC_BODY_MAX);
 	struct nam_rpc_move_notes *body;
-	uint32_t at = 0, bytes;
+	uint32_t at = 0;
 	int rc = 0;
 
 	if (!request)
@@ -67,15 +54,19 @@ notes_hand_over(struct nam_client *client, struct nam__notes *notes, bool leaves
 		.boot = client->servers[client->catalog_slot].boot };
 	while (!rc && at < notes->count) {
 		struct nam_rpc_move_reply reply;
-		uint32_t room = sizeof(reply);
+		uint32_t room = sizeof(reply), count = 0;
 
+		/* As many of those taken as fit into a request. */
 		*body = (struct nam_rpc_move_notes){ .id = notes->id };
-		notes_fill(notes, &at, body, &bytes);
+		for (; at < notes->count && count < NAM_MOVE_NOTED_MAX; at++)
+			if (notes->taken[at])
+				body->noted[count++] = (struct nam_move_noted){
+					notes->taken[at], at, 0 };
 		body->leaves = leaves && at == notes->count;
-		if (bytes > sizeof(*body) || body->leaves)
+		if (count || body->leaves)
 			rc = nam_rpc_call(client->epoch_worker, client->catalog_slot, NAM_RPC_MOVE,
-				request, (uint32_t)sizeof(*request) + bytes, &reply,
-				&room); /* SUSPENDS */
+				request, (uint32_t)(sizeof(*request) + sizeof(*body) +
+				count * sizeof(body->noted[0])), &reply, &room); /* SUSPENDS */
 	}
 	nam_buffer_give(client->epoch_worker, request, NAM_RPC_BODY_MAX);
 	if (!rc)

@@ -278,27 +278,7 @@ members_gather(struct nam_client *client, struct nam_diag *diag)
 	return 0;
 }
 
-/* The first view.  -NAM_E_VIEW: another client has formed one meanwhile. */
-NAM_FIBER_FN static int
-view_form(struct nam_client *client, struct nam__cluster_view **ret_view)
-{
-	struct nam__cluster_view *view = view_of_list(client);
-	int rc = view ? nam__cluster_view_form(client->epoch_worker, client->catalog_slot,
-		client->newest_seen, view) : -ENOMEM; /* SUSPENDS */
-
-	if (rc) {
-		free(view);
-		return rc;
-	}
-	/* A lost copy is found out about when it is needed. */
-	for (uint32_t i = 1; i < view->head.count; i++)
-		(void)!nam__cluster_view_copy(client->epoch_worker,
-			client->slot_of_id[view->members[i].id], view); /* SUSPENDS */
-	*ret_view = view;
-	return 0;
-}
-
-/* The view in force.  -NAM_E_VIEW: ask again. */
+/* The view in force, or the first one.  -NAM_E_VIEW: another client has formed one: ask again. */
 NAM_FIBER_FN static int
 view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct nam_diag *diag)
 {
@@ -317,15 +297,21 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 		rc = members_gather(client, diag); /* SUSPENDS */
 		if (rc)
 			return rc;
-		rc = view_form(client, &view); /* SUSPENDS */
+		view = view_of_list(client);
+		rc = view ? nam__cluster_view_form(client->epoch_worker, client->catalog_slot,
+			client->newest_seen, view) : -ENOMEM; /* SUSPENDS */
+		/* A lost copy is found out about when it is needed. */
+		for (uint32_t i = 1; !rc && i < view->head.count; i++)
+			(void)!nam__cluster_view_copy(client->epoch_worker,
+				client->slot_of_id[view->members[i].id], view); /* SUSPENDS */
 	}
-	if (rc && rc != -NAM_E_VIEW)
-		return nam_diag_set(diag, rc, "asking the memory server at %s for the view of the "
-			"cluster: %s", client->servers[client->catalog_slot].address,
-			nam_err_text(rc));
 	if (!rc)
 		*ret_view = view;
-	return rc;
+	else
+		free(view);
+	return !rc || rc == -NAM_E_VIEW ? rc : nam_diag_set(diag, rc, "asking the memory server at "
+		"%s for the view of the cluster: %s",
+		client->servers[client->catalog_slot].address, nam_err_text(rc));
 }
 
 /* The same once no member moves: a new client would have requests under way there (C20). */

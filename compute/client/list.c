@@ -7,34 +7,22 @@
 #include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 
-/* Clients that have ended may have no connection to the lead. */
-NAM_FIBER_FN static int
-fencing_add(struct nam_worker *worker, struct nam__presence *presence)
-{
-	struct nam_rpc_fence_reply next;
-	uint16_t last = 0;
-	int rc;
-
-	do {
-		rc = nam__fence_next(worker, last, &next); /* SUSPENDS */
-		if (rc || next.client_id <= last)
-			return rc;
-		last = next.client_id;
-		presence->ids[last / 64] |= 1ull << last % 64;
-	} while (last < NAM_CLIENTS_MAX - 1);
-	return 0;
-}
-
 int
 nam_client_list(struct nam_worker *worker, nam_client_list_fn fn, void *arg)
 {
 	struct nam_rpc_client_state_reply state;
 	struct nam__presence presence = { 0 };
+	struct nam_rpc_fence_reply next;
 	struct nam_client_info info;
 	int rc = nam__presence_add(worker, worker->client->catalog_slot, &presence); /* SUSPENDS */
 
-	if (!rc)
-		rc = fencing_add(worker, &presence); /* SUSPENDS */
+	/* Clients that have ended may have no connection to the lead. */
+	for (uint16_t last = 0; !rc && last < NAM_CLIENTS_MAX - 1; last = next.client_id) {
+		rc = nam__fence_next(worker, last, &next); /* SUSPENDS */
+		if (rc || next.client_id <= last)
+			break;
+		presence.ids[next.client_id / 64] |= 1ull << next.client_id % 64;
+	}
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && !rc; id++) {
 		if (!nam__presence_has(&presence, id))
 			continue;

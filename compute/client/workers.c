@@ -22,6 +22,7 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 	const struct nam_hello *reply, struct nam_diag *diag)
 {
 	struct nam_wire_welcome welcome;
+	const char *why;
 
 	server->absent = reply->absent;
 	if (rc == -ECONNREFUSED && reply->bytes >= sizeof(welcome)) {
@@ -36,16 +37,6 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 			return nam__denial_explain(client, server, diag);
 		if (rc == -NAM_E_FENCED)
 			return nam__fenced_explain(client, diag);
-		if (nam_err_is(rc, NAM_E_LIMIT) || rc == -EDQUOT || rc == -EMFILE)
-			return nam_diag_set(diag, -NAM_E_FABRIC_REFUSED, "the memory server at %s "
-				"refused the connection: %s", server->address,
-				rc == -EMFILE ? "it has no file descriptors left for clients; "
-				"raise its limit (ulimit -n, or LimitNOFILE of its unit)" :
-				rc == -EDQUOT ? "this peer has three quarters of all that it "
-				"takes, or too many ask at once; try again, raise its "
-				"--rpc-threads, or close some" :
-				"it has as many as it takes; raise its --rpc-threads, or let fewer "
-				"threads share it");
 		if (nam_err_is(rc, NAM_E_FABRIC_STARTING)) {
 			if ((uint32_t)welcome.boot > server->ready_mib)
 				server->ready_mib = (uint32_t)welcome.boot;
@@ -55,8 +46,14 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 				"%u MiB are populated; try again", server->address,
 				server->ready_mib, server->total_mib);
 		}
-		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
-			server->address, nam_err_text(rc));
+		why = rc == -EMFILE ? "it has no file descriptors left for clients; raise its "
+			"limit (ulimit -n, or LimitNOFILE of its unit)" :
+			rc == -EDQUOT ? "this peer has three quarters of all that it takes, or too "
+			"many ask at once; try again, raise its --rpc-threads, or close some" :
+			nam_err_is(rc, NAM_E_LIMIT) ? "it has as many as it takes; raise its "
+			"--rpc-threads, or let fewer threads share it" : NULL;
+		return nam_diag_set(diag, why ? -NAM_E_FABRIC_REFUSED : rc, "the memory server at "
+			"%s refused the connection: %s", server->address, why ?: nam_err_text(rc));
 	}
 	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -ETIMEDOUT)
 		rc = -NAM_E_FABRIC_CONNECT;
