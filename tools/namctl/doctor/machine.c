@@ -86,6 +86,16 @@ machine_field_parse(const char *text, const char *name, int base, uint64_t *ret_
 	return true;
 }
 
+/* A number of KiB; 0: it is not there. */
+static uint64_t
+field_bytes(const char *text, const char *name)
+{
+	uint64_t kib = 0;
+
+	(void)machine_field_parse(text, name, 10, &kib);
+	return kib << 10;
+}
+
 static bool
 limit_word(const char **at, uint64_t *ret)
 {
@@ -128,29 +138,29 @@ machine_choice_parse(const char *text, char ret_choice[16])
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-static void NAM_PRINTF(3, 0)
-join(char *path, const char *root, const char *format, va_list args)
+/* The path below the root, until the next call. */
+static const char *NAM_PRINTF(2, 3)
+below(const char *root, const char *format, ...)
 {
-	int n = snprintf(path, PATH_MAX, "%s", root);
+	static char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s", root);
+	va_list args;
 
+	va_start(args, format);
 	if (n < 0 || n >= PATH_MAX || vsnprintf(path + n, (size_t)(PATH_MAX - n), format, args) < 0)
 		*path = '\0';
+	va_end(args);
+	return path;
 }
 
 /* The file's text without the last newline, or "". */
-static bool NAM_PRINTF(4, 5)
-read_text(char *text, size_t bytes, const char *root, const char *format, ...)
+static bool
+read_text(char *text, size_t bytes, const char *path)
 {
-	char path[PATH_MAX];
-	va_list args;
-	FILE *file;
+	FILE *file = fopen(path, "re");
 	size_t n;
 
 	*text = '\0';
-	va_start(args, format);
-	join(path, root, format, args);
-	va_end(args);
-	file = fopen(path, "re");
 	if (!file)
 		return false;
 	n = fread(text, 1, bytes - 1, file);
@@ -161,28 +171,12 @@ read_text(char *text, size_t bytes, const char *root, const char *format, ...)
 	return true;
 }
 
-static uint64_t NAM_PRINTF(2, 3)
-read_number(const char *root, const char *format, ...)
+static uint64_t
+read_number(const char *path)
 {
-	char path[PATH_MAX], text[40];
-	va_list args;
+	char text[40];
 
-	va_start(args, format);
-	join(path, root, format, args);
-	va_end(args);
-	return read_text(text, sizeof(text), "", "%s", path) ? strtoull(text, NULL, 10) : 0;
-}
-
-static bool NAM_PRINTF(3, 4)
-may(int mode, const char *root, const char *format, ...)
-{
-	char path[PATH_MAX];
-	va_list args;
-
-	va_start(args, format);
-	join(path, root, format, args);
-	va_end(args);
-	return access(path, mode) == 0;
+	return read_text(text, sizeof(text), path) ? strtoull(text, NULL, 10) : 0;
 }
 
 /*
@@ -233,13 +227,13 @@ read_gids(const char *root, const char *port_path, struct machine_port *port)
 	for (unsigned i = 0; i < count; i++) {
 		struct machine_gid gid = { .index = (unsigned)strtoul(names[i], NULL, 10) };
 
-		if (!read_text(text, sizeof(text), root, "%s/%s", folder, names[i]) ||
+		if (!read_text(text, sizeof(text), below(root, "%s/%s", folder, names[i])) ||
 			!machine_gid_parse(text, &gid))
 			continue;
-		read_text(gid.type, sizeof(gid.type), root, "%s/gid_attrs/types/%u", port_path,
-			gid.index);
-		read_text(gid.interface, sizeof(gid.interface), root, "%s/gid_attrs/ndevs/%u",
-			port_path, gid.index);
+		read_text(gid.type, sizeof(gid.type), below(root, "%s/gid_attrs/types/%u",
+			port_path, gid.index));
+		read_text(gid.interface, sizeof(gid.interface), below(root,
+			"%s/gid_attrs/ndevs/%u", port_path, gid.index));
 		if (!*port->interface)
 			memcpy(port->interface, gid.interface, sizeof(gid.interface));
 		if (port->gids < MACHINE_GIDS_MAX)
@@ -247,8 +241,8 @@ read_gids(const char *root, const char *port_path, struct machine_port *port)
 		port->gids++;
 	}
 	if (*port->interface)
-		port->interface_mtu = (unsigned)read_number(root, "/sys/class/net/%s/mtu",
-			port->interface);
+		port->interface_mtu = (unsigned)read_number(below(root,
+			"/sys/class/net/%s/mtu", port->interface));
 }
 
 static void
@@ -266,22 +260,25 @@ read_device(const char *root, const char *name, struct machine_device *device)
 
 		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
 		port->number = (unsigned)strtoul(names[i], NULL, 10);
-		read_text(port->layer, sizeof(port->layer), root, "%s/link_layer", path);
-		read_text(port->rate, sizeof(port->rate), root, "%s/rate", path);
-		read_text(text, sizeof(text), root, "%s/state", path);
+		read_text(port->layer, sizeof(port->layer), below(root, "%s/link_layer", path));
+		read_text(port->rate, sizeof(port->rate), below(root, "%s/rate", path));
+		read_text(text, sizeof(text), below(root, "%s/state", path));
 		machine_state_parse(text, port->state);
 		read_gids(root, path, port);
 	}
 	device->node = -1;
-	if (read_text(text, sizeof(text), root, "/sys/class/infiniband/%s/device/numa_node", name))
+	if (read_text(text, sizeof(text), below(root, "/sys/class/infiniband/%s/device/numa_node",
+			name)))
 		device->node = (int)strtol(text, NULL, 10);
 	count = read_names(root, "/sys/class/infiniband_verbs", "uverbs", 64, verbs);
 	for (unsigned i = 0; i < count; i++) {
-		if (!read_text(text, sizeof(text), root, "/sys/class/infiniband_verbs/%s/ibdev",
-			    verbs[i]) || strcmp(text, name) != 0)
+		if (!read_text(text, sizeof(text), below(root,
+				"/sys/class/infiniband_verbs/%s/ibdev", verbs[i])) ||
+			strcmp(text, name) != 0)
 			continue;
 		snprintf(device->verbs, sizeof(device->verbs), "%.31s", verbs[i]);
-		device->usable = may(R_OK | W_OK, root, "/dev/infiniband/%s", device->verbs);
+		device->usable = access(below(root, "/dev/infiniband/%s", device->verbs),
+			R_OK | W_OK) == 0;
 	}
 }
 
@@ -295,10 +292,10 @@ read_devices(const char *root, struct machine *machine)
 	for (unsigned i = 0; i < machine->devices; i++)
 		read_device(root, names[i], &machine->device[i]);
 	/* Whether as modules or built in. */
-	machine->verbs_loaded = may(F_OK, root, "/sys/class/infiniband_verbs");
-	machine->cm_loaded = may(F_OK, root, "/sys/class/misc/rdma_cm") ||
-		may(F_OK, root, "/sys/module/rdma_ucm");
-	machine->cm_usable = may(R_OK | W_OK, root, "/dev/infiniband/rdma_cm");
+	machine->verbs_loaded = access(below(root, "/sys/class/infiniband_verbs"), F_OK) == 0;
+	machine->cm_loaded = access(below(root, "/sys/class/misc/rdma_cm"), F_OK) == 0 ||
+		access(below(root, "/sys/module/rdma_ucm"), F_OK) == 0;
+	machine->cm_usable = access(below(root, "/dev/infiniband/rdma_cm"), R_OK | W_OK) == 0;
 }
 
 static void
@@ -312,7 +309,8 @@ read_nets(const char *root, struct machine *machine)
 	/* Drivers that do not say, as those of tunnels, are "unknown" while they work. */
 	for (unsigned i = 0; i < count; i++)
 		if (strcmp(names[i], "lo") != 0 &&
-			read_text(text, sizeof(text), root, "%s/%s/operstate", folder, names[i]) &&
+			read_text(text, sizeof(text), below(root, "%s/%s/operstate", folder,
+				names[i])) &&
 			(!strcmp(text, "up") || !strcmp(text, "unknown")))
 			machine->nets_up++;
 }
@@ -330,9 +328,10 @@ read_pages(const char *root, struct machine *machine)
 		struct machine_pages *pages = &machine->pages[i];
 
 		pages->bytes = strtoull(names[i] + strlen("hugepages-"), NULL, 10) << 10;
-		pages->total = read_number(root, "%s/%s/nr_hugepages", folder, names[i]);
-		pages->free = read_number(root, "%s/%s/free_hugepages", folder, names[i]);
-		pages->reserved = read_number(root, "%s/%s/resv_hugepages", folder, names[i]);
+		pages->total = read_number(below(root, "%s/%s/nr_hugepages", folder, names[i]));
+		pages->free = read_number(below(root, "%s/%s/free_hugepages", folder, names[i]));
+		pages->reserved = read_number(below(root, "%s/%s/resv_hugepages", folder,
+			names[i]));
 	}
 }
 
@@ -346,20 +345,16 @@ read_nodes(const char *root, struct machine *machine)
 	for (unsigned i = 0; i < count; i++) {
 		struct machine_node *node = &machine->node[machine->nodes];
 		static const char pages[] = "hugepages/hugepages-2048kB";
-		uint64_t kib = 0;
 
-		if (!read_text(text, sizeof(text), root, "%s/%s/meminfo", folder, names[i]))
+		if (!read_text(text, sizeof(text), below(root, "%s/%s/meminfo", folder, names[i])))
 			continue;
 		node->number = (unsigned)strtoul(names[i] + strlen("node"), NULL, 10);
-		(void)machine_field_parse(text, "MemTotal", 10, &kib);
-		node->memory_bytes = kib << 10;
-		kib = 0;
-		(void)machine_field_parse(text, "MemFree", 10, &kib);
-		node->free_bytes = kib << 10;
-		node->huge_total = read_number(root, "%s/%s/%s/nr_hugepages", folder, names[i],
-			pages);
-		node->huge_free = read_number(root, "%s/%s/%s/free_hugepages", folder, names[i],
-			pages);
+		node->memory_bytes = field_bytes(text, "MemTotal");
+		node->free_bytes = field_bytes(text, "MemFree");
+		node->huge_total = read_number(below(root, "%s/%s/%s/nr_hugepages", folder,
+			names[i], pages));
+		node->huge_free = read_number(below(root, "%s/%s/%s/free_hugepages", folder,
+			names[i], pages));
 		machine->nodes++;
 	}
 }
@@ -372,13 +367,13 @@ read_group(const char *root, struct machine *machine)
 	const char *group;
 
 	machine->group_bytes = MACHINE_UNLIMITED;
-	if (!read_text(text, sizeof(text), root, "/proc/self/cgroup"))
+	if (!read_text(text, sizeof(text), below(root, "/proc/self/cgroup")))
 		return;
 	group = find_line(text, "0::");
 	if (!group)
 		return;
-	if (read_text(limit, sizeof(limit), root, "/sys/fs/cgroup%.*s/memory.max",
-		    (int)strcspn(group, "\n"), group) && *limit != 'm' && *limit)
+	if (read_text(limit, sizeof(limit), below(root, "/sys/fs/cgroup%.*s/memory.max",
+			(int)strcspn(group, "\n"), group)) && *limit != 'm' && *limit)
 		machine->group_bytes = strtoull(limit, NULL, 10);
 }
 
@@ -388,17 +383,17 @@ read_memory(const char *root, struct machine *machine)
 	char text[TEXT_BYTES];
 	uint64_t value = 0, ignored;
 
-	if (read_text(text, sizeof(text), root, "/proc/meminfo") &&
-		machine_field_parse(text, "MemAvailable", 10, &value))
-		machine->available_bytes = value << 10;
-	read_text(text, sizeof(text), root, "/proc/self/limits");
+	read_text(text, sizeof(text), below(root, "/proc/meminfo"));
+	machine->available_bytes = field_bytes(text, "MemAvailable");
+	read_text(text, sizeof(text), below(root, "/proc/self/limits"));
 	(void)machine_limit_parse(text, "Max locked memory", &machine->memlock_soft,
 		&machine->memlock_hard);
 	(void)machine_limit_parse(text, "Max open files", &ignored, &machine->files_hard);
-	read_text(text, sizeof(text), root, "/proc/self/status");
+	read_text(text, sizeof(text), below(root, "/proc/self/status"));
 	machine->may_lock_all = machine_field_parse(text, "CapEff", 16, &value) &&
 		value >> CAP_IPC_LOCK_BIT & 1;
-	read_text(text, sizeof(text), root, "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+	read_text(text, sizeof(text), below(root,
+		"/sys/kernel/mm/transparent_hugepage/shmem_enabled"));
 	machine_choice_parse(text, machine->shmem_enabled);
 	read_pages(root, machine);
 	read_nodes(root, machine);
