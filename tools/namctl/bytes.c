@@ -27,7 +27,6 @@ ctl_bytes_type(const struct ctl *ctl, const char *of)
 int
 ctl_bytes_take(const struct ctl *ctl, char *text, uint32_t *ret_bytes)
 {
-	static const char digits[] = "0123456789abcdef";
 	const char *from = text;
 	size_t length;
 
@@ -42,15 +41,7 @@ ctl_bytes_take(const struct ctl *ctl, char *text, uint32_t *ret_bytes)
 		ctl_complain("'%s' is not two hexadecimal digits for each byte", text);
 		return NAM_EXIT_USAGE;
 	}
-	for (size_t i = 0; i < length; i++) {
-		const char *digit = strchr(digits, from[i] >= 'A' && from[i] <= 'F' ?
-			from[i] - 'A' + 'a' : from[i]);
-
-		if (i % 2)
-			text[i / 2] = (char)(text[i / 2] | (digit - digits));
-		else
-			text[i / 2] = (char)((digit - digits) << 4);
-	}
+	(void)!key_hex_take(from, length / 2, text);
 	*ret_bytes /= 2;
 	return NAM_EXIT_OK;
 }
@@ -61,20 +52,11 @@ ctl_bytes_take(const struct ctl *ctl, char *text, uint32_t *ret_bytes)
 static bool
 is_utf8(const uint8_t *bytes, uint32_t count)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		static const uint32_t least[] = { 1, 0x80, 0x800, 0x10000 };
-		uint8_t first = bytes[i];
-		unsigned more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-		uint32_t code = more ? first & (0x3fu >> more) : first;
+	size_t length;
 
-		if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || more > count - 1 - i)
-			return false;
-		for (unsigned k = 0; k < more; k++) {
-			if ((bytes[++i] & 0xc0) != 0x80)
-				return false;
-			code = code << 6 | (bytes[i] & 0x3f);
-		}
-		if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+	for (uint32_t i = 0; i < count; i += (uint32_t)length) {
+		length = bytes[i] ? key_utf8_length(bytes + i, count - i) : 0;
+		if (!length)
 			return false;
 	}
 	return true;
@@ -136,34 +118,20 @@ ctl_bytes_show(const struct nam_bytes *bytes, bool hex)
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-/* A string of the digits; NULL: no memory, which cJSON takes for nothing to add. */
+/* A string of them, or of their digits; NULL: no memory, which cJSON takes for nothing to add. */
 static cJSON *
-json_hex(const uint8_t *data, uint32_t count)
+json_string(const void *data, uint32_t count, bool hex)
 {
 	char *text = malloc((size_t)2 * count + 1);
 	cJSON *string;
 
 	if (!text)
 		return NULL;
-	text[0] = '\0';
-	for (uint32_t i = 0; i < count; i++)
-		(void)snprintf(text + (size_t)2 * i, 3, "%02x", data[i]);
-	string = cJSON_CreateString(text);
-	free(text);
-	return string;
-}
-
-static cJSON *
-json_text(const uint8_t *data, uint32_t count)
-{
-	char *text = malloc((size_t)count + 1);
-	cJSON *string;
-
-	if (!text)
-		return NULL;
-	if (count)
-		memcpy(text, data, count);
-	text[count] = '\0';
+	if (hex)
+		(void)key_hex_print(data, count, text);
+	else
+		(void)snprintf(text, (size_t)count + 1, "%.*s", (int)count,
+			count ? (const char *)data : "");
 	string = cJSON_CreateString(text);
 	free(text);
 	return string;
@@ -172,14 +140,13 @@ json_text(const uint8_t *data, uint32_t count)
 void
 ctl_json_bytes(cJSON *object, const char *name, const void *data, uint32_t count, bool hex)
 {
-	char hex_name[32];
+	char member[32];
 
-	if (hex || !is_utf8(data, count)) {
-		(void)snprintf(hex_name, sizeof(hex_name), "%s_hex", name);
-		cJSON_AddItemToObject(object, hex_name, json_hex(data, count));
+	if (!object)
 		return;
-	}
-	cJSON_AddItemToObject(object, name, json_text(data, count));
+	hex |= !is_utf8(data, count);
+	(void)snprintf(member, sizeof(member), "%s%s", name, hex ? "_hex" : "");
+	cJSON_AddItemToObject(object, member, json_string(data, count, hex));
 }
 
 cJSON *
@@ -188,8 +155,8 @@ ctl_json_value(const struct nam_bytes *bytes, bool hex)
 	cJSON *object;
 
 	if (!hex && is_utf8(bytes->data, bytes->bytes))
-		return json_text(bytes->data, bytes->bytes);
+		return json_string(bytes->data, bytes->bytes, false);
 	object = cJSON_CreateObject();
-	cJSON_AddItemToObject(object, "hex", json_hex(bytes->data, bytes->bytes));
+	cJSON_AddItemToObject(object, "hex", json_string(bytes->data, bytes->bytes, true));
 	return object;
 }

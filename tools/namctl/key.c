@@ -60,6 +60,33 @@ hex_digit(char c)
 	return -1;
 }
 
+bool
+key_hex_take(const char *digits, size_t bytes, void *ret)
+{
+	uint8_t *to = ret;
+
+	for (size_t i = 0; i < bytes; i++) {
+		int high = hex_digit(digits[2 * i]);
+		int low = high < 0 ? -1 : hex_digit(digits[2 * i + 1]);
+
+		if (low < 0)
+			return false;
+		to[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+size_t
+key_hex_print(const void *bytes, size_t count, char *text)
+{
+	const uint8_t *from = bytes;
+
+	*text = '\0';
+	for (size_t i = 0; i < count; i++)
+		(void)sprintf(text + 2 * i, "%02x", from[i]);
+	return 2 * count;
+}
+
 static int
 parse_hex(const struct key_format *format, const char *text, uint8_t *key, struct nam_diag *diag)
 {
@@ -73,15 +100,8 @@ parse_hex(const struct key_format *format, const char *text, uint8_t *key, struc
 		return nam_diag_set(diag, -NAM_E_KEY_BYTES, "key '%s' has %zu bytes and the "
 			"index's keys have %u: write %u hexadecimal digits", text, digits / 2,
 			format->bytes, 2 * format->bytes);
-	for (size_t i = 0; i < digits; i += 2) {
-		int high = hex_digit(text[i]), low = hex_digit(text[i + 1]);
-
-		if (high < 0 || low < 0)
-			return nam_diag_set(diag, -EINVAL, "key '%s' has characters that are not "
-				"hexadecimal digits", text);
-		key[i / 2] = (uint8_t)(high << 4 | low);
-	}
-	return 0;
+	return key_hex_take(text, digits / 2, key) ? 0 : nam_diag_set(diag, -EINVAL, "key '%s' has "
+		"characters that are not hexadecimal digits", text);
 }
 
 /*
@@ -99,10 +119,9 @@ parse_text(const struct key_format *format, const char *text, uint8_t *key, stru
 		if (byte == '\\' && from[0] == '\\') {
 			from++;
 		} else if (byte == '\\') {
-			if (from[0] != 'x' || hex_digit(from[1]) < 0 || hex_digit(from[2]) < 0)
+			if (from[0] != 'x' || !key_hex_take(from + 1, 1, &byte))
 				return nam_diag_set(diag, -EINVAL, "key '%s': after a backslash "
 					"comes another one, or x and two hexadecimal digits", text);
-			byte = (uint8_t)(hex_digit(from[1]) << 4 | hex_digit(from[2]));
 			from += 3;
 		}
 		if (length < format->bytes)
@@ -137,12 +156,8 @@ key_parse(const struct key_format *format, const char *text, void *ret_key, stru
 	}
 }
 
-/*
- * How many bytes the character of UTF-8 at the beginning has, 0 if there is none.  Overlong forms,
- * surrogates and codes beyond Unicode are none, for readers of JSON refuse these.
- */
-static size_t
-utf8_length(const uint8_t *bytes, size_t room)
+size_t
+key_utf8_length(const uint8_t *bytes, size_t room)
 {
 	uint8_t first = bytes[0], low = 0x80, high = 0xbf;
 	size_t length;
@@ -178,7 +193,7 @@ print_text(const struct key_format *format, const uint8_t *key, char *text)
 	while (length > 1 && !key[length - 1])
 		length--;
 	for (size_t i = 0; i < length; i += taken) {
-		taken = utf8_length(key + i, length - i);
+		taken = key_utf8_length(key + i, length - i);
 		if (key[i] == '\\') {
 			at += (size_t)sprintf(text + at, "\\\\");
 		} else if (!taken || key[i] < 0x20 || key[i] == 0x7f) {
@@ -197,7 +212,6 @@ size_t
 key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_BYTES])
 {
 	const uint8_t *bytes = key;
-	size_t at = 0;
 
 	switch (format->type) {
 	case KEY_U64:
@@ -206,9 +220,7 @@ key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_B
 	case KEY_TEXT:
 		return print_text(format, bytes, text);
 	default:
-		for (uint32_t i = 0; i < format->bytes; i++)
-			at += (size_t)sprintf(text + at, "%02x", bytes[i]);
-		return at;
+		return key_hex_print(bytes, format->bytes, text);
 	}
 }
 

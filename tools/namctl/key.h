@@ -23,24 +23,19 @@ struct key_format {
 /* Room for any key as text: each byte may become \xNN. */
 #define KEY_TEXT_BYTES (4 * 64 + 1)
 
-/**
- * key_format_choose -- how keys of that size are written.
+/*
+ * How keys of that size are written.  0, or -EINVAL with a message.
  *
  * @type	"u64", "text", "hex", or NULL: u64 for keys of 8 bytes, else text
- *
- * Returns 0, or -EINVAL with a message.
  */
 int key_format_choose(const char *type, uint32_t key_bytes, struct key_format *ret_format,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/**
- * key_parse -- text to key.
+/*
+ * Text to key.  0, or with a message -EINVAL: it is not written as the format says;
+ * -NAM_E_KEY_BYTES: it is longer than the index's keys, or, in hex, shorter.
  *
  * @ret_key	format->bytes; may be written to on failure
- *
- * Returns 0, or with what is wrong and what is expected in *diag:
- *	-EINVAL			it is not written as the format says
- *	-NAM_E_KEY_BYTES	it is longer than the index's keys, or, in hex, shorter
  */
 int key_parse(const struct key_format *format, const char *text, void *ret_key,
 	struct nam_diag *diag) NAM_MUST_CHECK;
@@ -53,6 +48,17 @@ size_t key_print(const struct key_format *format, const void *key, char text[KEY
 
 /* Whether the key can be written so: not with KEY_U64 if it is above 64 bits. */
 bool key_fits(const struct key_format *format, const void *key);
+
+/* Two digits for each byte.  False: there are others. */
+bool key_hex_take(const char *digits, size_t bytes, void *ret) NAM_MUST_CHECK;
+/* Likewise, with a NUL behind them.  Returns their number. */
+size_t key_hex_print(const void *bytes, size_t count, char *text);
+
+/*
+ * How many bytes the character of UTF-8 at the beginning has, 0 if there is none.  Overlong forms,
+ * surrogates and codes beyond Unicode are none, for readers of JSON refuse these.
+ */
+size_t key_utf8_length(const uint8_t *bytes, size_t room);
 
 /* A decimal number of 64 bits, nothing else.  0, or -EINVAL with a message. */
 int payload_parse(const char *text, uint64_t *ret_payload, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -119,10 +119,8 @@ read_lines(FILE *file, const char *name, struct tsv *tsv, bool unique, struct na
 				tsv->count + 1, why.text);
 			break;
 		}
-		if (tsv->ascending && tsv->count && compare(tsv, previous, pair, unique) >= 0) {
+		if (tsv->ascending && tsv->count && compare(tsv, previous, pair, unique) >= 0)
 			tsv->ascending = false;
-			tsv->disorder_at = tsv->count;
-		}
 		if (fwrite(pair->bytes, pair_bytes, 1, tsv->pairs) != 1)
 			rc = temporary_failed(diag);
 		tsv->count++;

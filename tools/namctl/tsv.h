@@ -19,31 +19,19 @@ struct tsv {
 	uint64_t count;			/* pairs; number i stands in line i + 1 */
 	uint64_t left;			/* of these, for tsv_next() */
 	bool ascending;			/* in the order of the index, without duplicates */
-	uint64_t disorder_at;		/* the first pair that is not above its predecessor */
 };
 
-/**
- * tsv_read -- read and check everything.
+/*
+ * Reads and checks everything.  0; or with *diag -EINVAL: a malformed line, or -errno: the file, or
+ * the temporary one in TMPDIR or /var/tmp.  *ret_tsv must be freed on success only.
  *
  * @name	of the file, for messages
  * @unique	whether equal keys are out of order, or only equal pairs
- *
- * The temporary file is in TMPDIR of the environment, or in /var/tmp.
- *
- * Returns 0; -EINVAL for a malformed line, with file, line, what and remedy in *diag.  Or -errno
- * when the file cannot be read, or the temporary file not be written.  *ret_tsv must be freed on
- * success only.
  */
 int tsv_read(FILE *file, const char *name, const struct key_format *format, bool unique,
 	struct tsv *ret_tsv, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/**
- * tsv_next -- the next pair of the file, which has one left.
- *
- * @key		room for format.bytes
- *
- * Returns 0 or -errno.
- */
+/* The next pair of the file, which has one left.  0 or -errno.  @key	room for format.bytes */
 int tsv_next(struct tsv *tsv, uint8_t *key, uint64_t *ret_payload) NAM_MUST_CHECK;
 
 /* tsv_next() begins with the first pair again. */
