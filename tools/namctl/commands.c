@@ -21,6 +21,7 @@ ctl_index_create(struct ctl *ctl, char **args)
 {
 	bool fine = !nam_index_traits(ctl->create.design)->partitioned;
 	uint8_t *bounds;
+	cJSON *object;
 	int exit_code = ctl_parts_settle(ctl, &bounds), rc;
 
 	if (exit_code)
@@ -35,18 +36,9 @@ ctl_index_create(struct ctl *ctl, char **args)
 		fine ? "" : nam_partitioning_name(&ctl->create),
 		ctl->create.unique ? "unique" : "non-unique", ctl->create.key_bytes,
 		ctl->create.node_bytes);
-	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(object, "index", args[0]);
-		ctl_parts_json(ctl, &ctl->create, object);
-		cJSON_AddBoolToObject(object, "unique", ctl->create.unique);
-		ctl_json_u64(object, "key_bytes", ctl->create.key_bytes);
-		ctl_json_u64(object, "node_bytes", ctl->create.node_bytes);
-		if (nam_index_traits(ctl->create.design)->client_levels)
-			ctl_json_u64(object, "head_interval", ctl->create.head_interval);
-		ctl_json_print(object);
-	}
+	object = ctl_json(ctl);
+	ctl_index_json(ctl, args[0], &ctl->create, object);
+	ctl_json_print(object);
 free_bounds:
 	free(bounds);
 	ctl->create.bounds = NULL;
@@ -60,7 +52,7 @@ ctl_index_list(struct ctl *ctl, char **args)
 	return ctl_list(ctl, nam_index_list, "indexes", "listing the indexes"); /* SUSPENDS */
 }
 
-/* Memory that cannot be used now is worth a message, but no failure. */
+/* Memory that cannot be used now is worth a message, but no failure.  Prints the object. */
 static void
 say_blocks_lost(struct ctl *ctl, const char *name, cJSON *object)
 {
@@ -74,10 +66,9 @@ say_blocks_lost(struct ctl *ctl, const char *name, cJSON *object)
 	if (waiting)
 		ctl_complain("%s: the memory of %" PRIu64 " blocks cannot be used yet%s%s", name,
 			waiting, why.text[0] ? ": " : "", why.text);
-	if (!object)
-		return;
 	ctl_json_u64(object, "blocks_lost", lost);
 	ctl_json_u64(object, "blocks_waiting", waiting);
+	ctl_json_print(object);
 }
 
 int
@@ -85,7 +76,7 @@ ctl_index_drop(struct ctl *ctl, char **args)
 {
 	int rc = nam_index_drop(ctl->worker, args[0]); /* SUSPENDS */
 	bool unnamed_only = rc == -NAM_E_LOST;	/* which is as much as could be done */
-	cJSON *object = NULL;
+	cJSON *object;
 
 	if (rc && !unnamed_only)
 		return ctl_worker_failed(ctl, args[0], rc);
@@ -93,14 +84,10 @@ ctl_index_drop(struct ctl *ctl, char **args)
 		ctl_complain("%s", nam_worker_diag(ctl->worker));
 	else
 		ctl_say(ctl, "dropped %s", args[0]);
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		cJSON_AddStringToObject(object, "dropped", args[0]);
-		cJSON_AddBoolToObject(object, "nodes_left", unnamed_only);
-	}
+	object = ctl_json(ctl);
+	cJSON_AddStringToObject(object, "dropped", args[0]);
+	cJSON_AddBoolToObject(object, "nodes_left", unnamed_only);
 	say_blocks_lost(ctl, args[0], object);
-	if (object)
-		ctl_json_print(object);
 	return NAM_EXIT_OK;
 }
 
@@ -116,7 +103,6 @@ static void
 print_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 {
 	const struct nam_index_options *is = nam_index_properties(ctl->index);
-	char bytes[24];
 
 	printf("index            %s\n", ctl->index_name);
 	printf("design           %s, %s\n", nam_index_traits(is->design)->name,
@@ -132,7 +118,7 @@ print_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 	printf("inner nodes      %" PRIu64 "\n", stat->inner_nodes);
 	if (nam_index_traits(is->design)->client_levels)
 		printf("head nodes       %" PRIu64 "\n", stat->head_nodes);
-	printf("remote memory    %s", ctl_bytes(bytes, stat->remote_bytes));
+	printf("remote memory    %s", ctl_bytes(stat->remote_bytes).text);
 	if (stat->entries)
 		printf(", %.2f bytes per entry", bytes_per_entry(stat));
 	putchar('\n');
@@ -144,17 +130,10 @@ print_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 static void
 json_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 {
-	const struct nam_index_options *is = nam_index_properties(ctl->index);
 	cJSON *object = cJSON_CreateObject();
 	cJSON *servers;
 
-	cJSON_AddStringToObject(object, "index", ctl->index_name);
-	ctl_parts_json(ctl, is, object);
-	cJSON_AddBoolToObject(object, "unique", is->unique);
-	ctl_json_u64(object, "key_bytes", is->key_bytes);
-	ctl_json_u64(object, "node_bytes", is->node_bytes);
-	if (nam_index_traits(is->design)->client_levels)
-		ctl_json_u64(object, "head_interval", is->head_interval);
+	ctl_index_json(ctl, ctl->index_name, nam_index_properties(ctl->index), object);
 	ctl_json_u64(object, "entries", stat->entries);
 	ctl_json_u64(object, "height", stat->height);
 	ctl_json_u64(object, "leaves", stat->leaves);
@@ -264,17 +243,16 @@ int
 ctl_index_verify(struct ctl *ctl, char **args)
 {
 	struct violations violations = { .ctl = ctl, .alone = true };
-	cJSON *object = NULL;
+	cJSON *object;
 	uint64_t count = 0;
+	bool damaged;
 	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
 
 	if (exit_code)
 		return exit_code;
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		cJSON_AddStringToObject(object, "index", args[0]);
-		violations.list = cJSON_AddArrayToObject(object, "violations");
-	}
+	object = ctl_json(ctl);
+	cJSON_AddStringToObject(object, "index", args[0]);
+	violations.list = cJSON_AddArrayToObject(object, "violations");
 	rc = nam_index_verify(ctl->worker, ctl->index, on_violation, &violations,
 		&count); /* SUSPENDS */
 	if (!rc && violations.locks &&
@@ -287,16 +265,13 @@ ctl_index_verify(struct ctl *ctl, char **args)
 	if (count > VIOLATIONS_PRINTED_MAX)
 		ctl_say(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
 	say_verdict(&violations, count);
-	if (object) {
-		ctl_json_u64(object, "count", count);
-		ctl_json_u64(object, "late_separators", violations.late);
-		ctl_json_u64(object, "locks", violations.locks);
-		cJSON_AddBoolToObject(object, "damaged",
-			count > violations.late + violations.locks);
-		ctl_json_print(object);
-	}
-	return count > violations.late + violations.locks ||
-		(violations.locks && !violations.alone) ? NAM_EXIT_NO : NAM_EXIT_OK;
+	damaged = count > violations.late + violations.locks;
+	ctl_json_u64(object, "count", count);
+	ctl_json_u64(object, "late_separators", violations.late);
+	ctl_json_u64(object, "locks", violations.locks);
+	cJSON_AddBoolToObject(object, "damaged", damaged);
+	ctl_json_print(object);
+	return damaged || (violations.locks && !violations.alone) ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 
 int
@@ -304,7 +279,7 @@ ctl_gc(struct ctl *ctl, char **args)
 {
 	struct nam_collect_stat stat;
 	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
-	cJSON *object = NULL;
+	cJSON *object;
 
 	if (exit_code)
 		return exit_code;
@@ -315,17 +290,13 @@ ctl_gc(struct ctl *ctl, char **args)
 		" head nodes written, %" PRIu64 " nodes retired, %" PRIu64 " reusable", args[0],
 		stat.nodes_visited, stat.merges, stat.heads_written, stat.nodes_retired,
 		stat.nodes_reusable);
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		cJSON_AddStringToObject(object, "index", args[0]);
-		ctl_json_u64(object, "nodes_visited", stat.nodes_visited);
-		ctl_json_u64(object, "merges", stat.merges);
-		ctl_json_u64(object, "heads_written", stat.heads_written);
-		ctl_json_u64(object, "nodes_retired", stat.nodes_retired);
-		ctl_json_u64(object, "nodes_reusable", stat.nodes_reusable);
-	}
+	object = ctl_json(ctl);
+	cJSON_AddStringToObject(object, "index", args[0]);
+	ctl_json_u64(object, "nodes_visited", stat.nodes_visited);
+	ctl_json_u64(object, "merges", stat.merges);
+	ctl_json_u64(object, "heads_written", stat.heads_written);
+	ctl_json_u64(object, "nodes_retired", stat.nodes_retired);
+	ctl_json_u64(object, "nodes_reusable", stat.nodes_reusable);
 	say_blocks_lost(ctl, args[0], object);
-	if (object)
-		ctl_json_print(object);
 	return NAM_EXIT_OK;
 }

@@ -36,17 +36,23 @@ take_payload(const char *text, uint64_t *ret_payload)
 	return NAM_EXIT_OK;
 }
 
+static cJSON *
+json_key(const struct ctl *ctl, const void *key)
+{
+	cJSON *object = ctl_json(ctl);
+
+	cJSON_AddStringToObject(object, "index", ctl->index_name);
+	if (object)
+		cJSON_AddItemToObject(object, "key", ctl_json_key(&ctl->format, key));
+	return object;
+}
+
 /* An answer about one pair. */
 static void
 answer(const struct ctl *ctl, const char *verb, const void *key, bool done)
 {
-	cJSON *object;
+	cJSON *object = json_key(ctl, key);
 
-	if (!ctl->json)
-		return;
-	object = cJSON_CreateObject();
-	cJSON_AddStringToObject(object, "index", ctl->index_name);
-	cJSON_AddItemToObject(object, "key", ctl_json_key(&ctl->format, key));
 	cJSON_AddBoolToObject(object, verb, done);
 	ctl_json_print(object);
 }
@@ -106,18 +112,14 @@ int
 ctl_get(struct ctl *ctl, char **args)
 {
 	uint8_t key[NAM_KEY_BYTES_MAX];
-	cJSON *object = NULL, *payloads = NULL;
+	cJSON *object, *payloads;
 	uint64_t payload, count = 0;
 	int exit_code = open_and_parse(ctl, args, key), rc;
 
 	if (exit_code)
 		return exit_code;
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		cJSON_AddStringToObject(object, "index", ctl->index_name);
-		cJSON_AddItemToObject(object, "key", ctl_json_key(&ctl->format, key));
-		payloads = cJSON_AddArrayToObject(object, "payloads");
-	}
+	object = json_key(ctl, key);
+	payloads = cJSON_AddArrayToObject(object, "payloads");
 	if (ctl->unique) {
 		rc = nam_index_lookup(ctl->worker, ctl->index, key, &payload); /* SUSPENDS */
 		if (!rc)
@@ -132,8 +134,7 @@ ctl_get(struct ctl *ctl, char **args)
 		cJSON_Delete(object);
 		return ctl_worker_failed(ctl, args[1], rc);
 	}
-	if (object)
-		ctl_json_print(object);
+	ctl_json_print(object);
 	return count ? NAM_EXIT_OK : say_not_found(ctl, args[1], NULL);
 }
 

@@ -114,17 +114,23 @@ ctl_parts_print(const struct ctl *ctl)
 }
 
 void
-ctl_parts_json(const struct ctl *ctl, const struct nam_index_options *is, cJSON *object)
+ctl_index_json(const struct ctl *ctl, const char *name, const struct nam_index_options *is,
+	cJSON *object)
 {
-	const uint8_t *bounds = is->bounds;
+	const struct nam_index_traits *traits = nam_index_traits(is->design);
+	const uint8_t *bounds = traits->partitioned ? is->bounds : NULL;
 	cJSON *list;
 
-	cJSON_AddStringToObject(object, "design", nam_index_traits(is->design)->name);
+	cJSON_AddStringToObject(object, "index", name);
+	cJSON_AddStringToObject(object, "design", traits->name);
 	cJSON_AddStringToObject(object, "partitioning", nam_partitioning_name(is));
-	if (!nam_index_traits(is->design)->partitioned || !bounds)
-		return;
-	list = cJSON_AddArrayToObject(object, "bounds");
-	for (uint32_t i = 0; i < is->bounds_count; i++)
+	list = bounds ? cJSON_AddArrayToObject(object, "bounds") : NULL;
+	for (uint32_t i = 0; list && i < is->bounds_count; i++)
 		cJSON_AddItemToArray(list,
 			ctl_json_key(&ctl->format, bounds + (size_t)i * is->key_bytes));
+	cJSON_AddBoolToObject(object, "unique", is->unique);
+	ctl_json_u64(object, "key_bytes", is->key_bytes);
+	ctl_json_u64(object, "node_bytes", is->node_bytes);
+	if (traits->client_levels)
+		ctl_json_u64(object, "head_interval", is->head_interval);
 }

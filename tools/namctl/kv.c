@@ -21,6 +21,21 @@ engine_name(const struct nam_kv_options *options)
 		options->onesided ? "cuckoo, one-sided GETs" : "cuckoo";
 }
 
+static cJSON *
+json_store(const struct ctl *ctl, const char *name, const struct nam_kv_options *is)
+{
+	cJSON *object = ctl_json(ctl);
+
+	cJSON_AddStringToObject(object, "store", name);
+	cJSON_AddStringToObject(object, "mode", mode_name(is));
+	cJSON_AddStringToObject(object, "engine", is->engine == NAM_KV_CHAINED ? "chained" :
+		"cuckoo");
+	cJSON_AddBoolToObject(object, "onesided", is->onesided);
+	ctl_json_u64(object, "memory_bytes", is->memory_bytes);
+	ctl_json_u64(object, "partitions", is->partitions);
+	return object;
+}
+
 static int
 open_store(struct ctl *ctl, const char *name)
 {
@@ -35,7 +50,6 @@ int
 ctl_kv_create(struct ctl *ctl, char **args)
 {
 	const struct nam_kv_options *is;
-	char bytes[24];
 	int exit_code, rc = nam_kv_create(ctl->worker, args[0], &ctl->kv_create); /* SUSPENDS */
 
 	if (rc)
@@ -46,20 +60,9 @@ ctl_kv_create(struct ctl *ctl, char **args)
 	is = nam_kv_properties(ctl->kv);
 	ctl_say(ctl, "created %s: %s, engine %s, %s in %u partitions on each of %u memory "
 		"servers", args[0], mode_name(is), engine_name(is),
-		ctl_bytes(bytes, is->memory_bytes), is->partitions,
+		ctl_bytes(is->memory_bytes).text, is->partitions,
 		nam_client_servers(ctl->client));
-	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(object, "store", args[0]);
-		cJSON_AddStringToObject(object, "mode", mode_name(is));
-		cJSON_AddStringToObject(object, "engine", is->engine == NAM_KV_CHAINED ? "chained" :
-		"cuckoo");
-	cJSON_AddBoolToObject(object, "onesided", is->onesided);
-		ctl_json_u64(object, "memory_bytes", is->memory_bytes);
-		ctl_json_u64(object, "partitions", is->partitions);
-		ctl_json_print(object);
-	}
+	ctl_json_print(json_store(ctl, args[0], is));
 	return NAM_EXIT_OK;
 }
 
@@ -87,16 +90,15 @@ static void
 print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *stat)
 {
 	const struct nam_kv_options *is = nam_kv_properties(ctl->kv);
-	char used[24], room[24], memory[24];
 
 	printf("store            %s\n", name);
 	printf("mode             %s\n", mode_name(is));
 	printf("engine           %s\n", engine_name(is));
 	printf("memory           %s: %u partitions on each of %u memory servers\n",
-		ctl_bytes(memory, is->memory_bytes), is->partitions, stat->servers);
+		ctl_bytes(is->memory_bytes).text, is->partitions, stat->servers);
 	printf("pairs            %" PRIu64 ", %" PRIu64 " bytes\n", stat->keys, stat->bytes);
-	printf("used             %s of %s\n", ctl_bytes(used, stat->used_bytes),
-		ctl_bytes(room, stat->room_bytes));
+	printf("used             %s of %s\n", ctl_bytes(stat->used_bytes).text,
+		ctl_bytes(stat->room_bytes).text);
 	printf("hits             %" PRIu64 "\n", stat->hits);
 	printf("misses           %" PRIu64 "\n", stat->misses);
 	printf("puts             %" PRIu64 "\n", stat->puts);
@@ -115,15 +117,8 @@ static void
 json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *stat)
 {
 	const struct nam_kv_options *is = nam_kv_properties(ctl->kv);
-	cJSON *object = cJSON_CreateObject();
+	cJSON *object = json_store(ctl, name, is);
 
-	cJSON_AddStringToObject(object, "store", name);
-	cJSON_AddStringToObject(object, "mode", mode_name(is));
-	cJSON_AddStringToObject(object, "engine", is->engine == NAM_KV_CHAINED ? "chained" :
-		"cuckoo");
-	cJSON_AddBoolToObject(object, "onesided", is->onesided);
-	ctl_json_u64(object, "memory_bytes", is->memory_bytes);
-	ctl_json_u64(object, "partitions", is->partitions);
 	ctl_json_u64(object, "servers", stat->servers);
 	ctl_json_u64(object, "keys", stat->keys);
 	ctl_json_u64(object, "bytes", stat->bytes);
@@ -194,7 +189,7 @@ begin(struct ctl *ctl, char **args, uint32_t *ret_key_bytes)
 static cJSON *
 json_pair(const struct ctl *ctl, char **args, uint32_t key_bytes)
 {
-	cJSON *object = cJSON_CreateObject();
+	cJSON *object = ctl_json(ctl);
 
 	cJSON_AddStringToObject(object, "store", args[0]);
 	ctl_json_bytes(object, "key", args[1],
@@ -206,14 +201,12 @@ json_pair(const struct ctl *ctl, char **args, uint32_t key_bytes)
 static int
 say_found(const struct ctl *ctl, char **args, uint32_t key_bytes, bool found)
 {
-	if (ctl->json) {
-		cJSON *object = json_pair(ctl, args, key_bytes);
+	cJSON *object = json_pair(ctl, args, key_bytes);
 
-		cJSON_AddBoolToObject(object, "found", found);
-		ctl_json_print(object);
-	} else if (!found && !ctl->quiet) {
+	cJSON_AddBoolToObject(object, "found", found);
+	ctl_json_print(object);
+	if (!found && !ctl->json && !ctl->quiet)
 		ctl_complain("no such key (NAM_E_NOTFOUND)");
-	}
 	return found ? NAM_EXIT_OK : NAM_EXIT_NO;
 }
 
@@ -255,6 +248,7 @@ ctl_kv_put(struct ctl *ctl, char **args)
 	static char input[NAM_KV_VALUE_BYTES_MAX + 1];
 	char *value = args[2];
 	uint32_t key_bytes, bytes;
+	cJSON *object;
 	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
 
 	if (exit_code)
@@ -274,12 +268,9 @@ ctl_kv_put(struct ctl *ctl, char **args)
 	rc = nam_kv_put(ctl->worker, ctl->kv, args[1], key_bytes, value, bytes); /* SUSPENDS */
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
-	if (ctl->json) {
-		cJSON *object = json_pair(ctl, args, key_bytes);
-
-		ctl_json_u64(object, "bytes", bytes);
-		ctl_json_print(object);
-	}
+	object = json_pair(ctl, args, key_bytes);
+	ctl_json_u64(object, "bytes", bytes);
+	ctl_json_print(object);
 	return NAM_EXIT_OK;
 }
 

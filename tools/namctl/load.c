@@ -133,17 +133,14 @@ static int
 report(const struct load *load, const char *method, const char *file)
 {
 	const struct ctl *ctl = load->ctl;
+	cJSON *object = ctl_json(ctl);
 
-	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(object, "index", ctl->index_name);
-		cJSON_AddStringToObject(object, "method", method);
-		ctl_json_u64(object, "lines", load->tsv->count);
-		ctl_json_u64(object, "loaded", load->loaded);
-		ctl_json_u64(object, "existed", load->existed);
-		ctl_json_print(object);
-	}
+	cJSON_AddStringToObject(object, "index", ctl->index_name);
+	cJSON_AddStringToObject(object, "method", method);
+	ctl_json_u64(object, "lines", load->tsv->count);
+	ctl_json_u64(object, "loaded", load->loaded);
+	ctl_json_u64(object, "existed", load->existed);
+	ctl_json_print(object);
 	ctl_say(ctl, "%s: %" PRIu64 " of %" PRIu64 " pairs loaded (%s)", ctl->index_name,
 		load->loaded, load->tsv->count, method);
 	if (load->rc)

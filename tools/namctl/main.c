@@ -11,7 +11,7 @@
 struct command {
 	const char *group;		/* "index", or NULL */
 	const char *name;
-	int (*run)(struct ctl *ctl, char **args);
+	ctl_command *run;
 	int args_min, args_max;
 	const char *args;
 	const char *help;

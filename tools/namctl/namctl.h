@@ -1,30 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * namctl.h -- what namctl's files share.
- *
- *	main.c		command line, choice of the command
- *	top.c		rates of memory servers
- *	figures.c	their counts as JSON
- *	signals.c	being told to end
- *	session.c	connection, the index that a command is about
- *	commands.c	gc, and all about indexes as a whole
- *	view/		status; server add, move, back; clients; sweep
- *	design.c	an index's design and its parts
- *	data.c		get, put, delete, range
- *	load.c		load
- *	tsv.c		its input
- *	kv.c		all about key-value stores
- *	records.c	record stores
- *	table.c		tables
- *	auth/		key new, key list
- *	doctor.c	doctor
- *	machine.c	what this machine has; doctor/verbs.c asks libibverbs
- *	examine.c	what it lacks
- *	key.c		keys and payloads as text
- *	bytes.c		keys and values of any bytes, as text
- *	names.c		lists of names, what was dropped
- *	output.c	messages, JSON
- */
+/* namctl.h -- what namctl's files share; tools/README.md lists them. */
 #ifndef NAMCTL_H
 #define NAMCTL_H
 
@@ -78,55 +53,42 @@ struct ctl {
 	bool unique;
 };
 
-/* Commands: arguments after the command's name.  Each returns one of enum nam_exit. */
-int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
-int ctl_status(struct ctl *ctl, char **args);
-int ctl_top(struct ctl *ctl, char **args);
-int ctl_server_add(struct ctl *ctl, char **args);
-int ctl_server_move(struct ctl *ctl, char **args);
-int ctl_server_back(struct ctl *ctl, char **args);
-int ctl_server_promote(struct ctl *ctl, char **args);
-int ctl_cluster_replicas(struct ctl *ctl, char **args);
-int ctl_server_unback(struct ctl *ctl, char **args);
-int ctl_server_drain(struct ctl *ctl, char **args);
-int ctl_rebalance(struct ctl *ctl, char **args);
-int ctl_client_list(struct ctl *ctl, char **args);
+/* A command; its arguments are those after its name.  Returns one of enum nam_exit. */
+typedef int ctl_command(struct ctl *ctl, char **args);
+
+ctl_command ctl_status, ctl_top, ctl_rebalance, ctl_sweep, ctl_doctor;
+ctl_command ctl_server_add, ctl_server_move, ctl_server_back, ctl_server_promote;
+ctl_command ctl_server_unback, ctl_server_drain, ctl_cluster_replicas;
+ctl_command ctl_client_list, ctl_client_fence, ctl_key_new, ctl_key_list;
+ctl_command ctl_index_create, ctl_index_list, ctl_index_drop, ctl_index_stat, ctl_index_verify;
+ctl_command ctl_gc, ctl_load, ctl_get, ctl_put, ctl_delete, ctl_range;
+ctl_command ctl_kv_create, ctl_kv_list, ctl_kv_stat, ctl_kv_drop;
+ctl_command ctl_kv_get, ctl_kv_put, ctl_kv_delete;
+ctl_command ctl_records_list, ctl_records_stat, ctl_records_collect, ctl_records_drop;
+ctl_command ctl_table_list, ctl_table_stat, ctl_table_verify, ctl_table_drop;
+ctl_command ctl_table_get, ctl_table_scan;
+
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;
-int ctl_sweep(struct ctl *ctl, char **args);
+/* status.c: memory servers, each asked by itself, so that those are seen which live. */
+struct ctl_server {
+	struct nam_server_status status;
+	uint64_t at_ns;			/* when it came */
+	char text[256];			/* why there is no answer */
+};
+
+struct ctl_servers {
+	struct ctl_server *list;	/* the caller frees it in any case */
+	unsigned count;
+	bool failed;			/* no memory */
+};
+
+/* Returns an exit code. */
+int ctl_servers_ask(const struct nam_client_options *options,
+	struct ctl_servers *ret_servers) NAM_MUST_CHECK;
+
 /* sweep.c: a line, or a member `books`: named blocks, those of clients, free ones. */
 int ctl_books(struct ctl *ctl, cJSON *object);
-int ctl_client_fence(struct ctl *ctl, char **args);
-int ctl_key_new(struct ctl *ctl, char **args);	/* both without a cluster */
-int ctl_key_list(struct ctl *ctl, char **args);
-int ctl_index_create(struct ctl *ctl, char **args);
-int ctl_index_list(struct ctl *ctl, char **args);
-int ctl_index_drop(struct ctl *ctl, char **args);
-int ctl_index_stat(struct ctl *ctl, char **args);
-int ctl_index_verify(struct ctl *ctl, char **args);
-int ctl_gc(struct ctl *ctl, char **args);
-int ctl_load(struct ctl *ctl, char **args);
-int ctl_get(struct ctl *ctl, char **args);
-int ctl_put(struct ctl *ctl, char **args);
-int ctl_delete(struct ctl *ctl, char **args);
-int ctl_range(struct ctl *ctl, char **args);
-int ctl_kv_create(struct ctl *ctl, char **args);
-int ctl_kv_list(struct ctl *ctl, char **args);
-int ctl_kv_stat(struct ctl *ctl, char **args);
-int ctl_kv_drop(struct ctl *ctl, char **args);
-int ctl_kv_get(struct ctl *ctl, char **args);
-int ctl_kv_put(struct ctl *ctl, char **args);
-int ctl_kv_delete(struct ctl *ctl, char **args);
-int ctl_records_list(struct ctl *ctl, char **args);
-int ctl_records_stat(struct ctl *ctl, char **args);
-int ctl_records_collect(struct ctl *ctl, char **args);
-int ctl_records_drop(struct ctl *ctl, char **args);
-int ctl_table_list(struct ctl *ctl, char **args);
-int ctl_table_stat(struct ctl *ctl, char **args);
-int ctl_table_verify(struct ctl *ctl, char **args);
-int ctl_table_get(struct ctl *ctl, char **args);
-int ctl_table_scan(struct ctl *ctl, char **args);
-int ctl_table_drop(struct ctl *ctl, char **args);
 
 /* ---- signals.c ----------------------------------------------------------------------------- */
 
@@ -221,9 +183,10 @@ extern const char *const ctl_designs[], *const ctl_partitionings[];
  */
 int ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds) NAM_MUST_CHECK;
 
-/* Of ctl->index: lines, or members. */
+/* The parts of ctl->index, in lines; what an index is, in members. */
 void ctl_parts_print(const struct ctl *ctl);
-void ctl_parts_json(const struct ctl *ctl, const struct nam_index_options *is, cJSON *object);
+void ctl_index_json(const struct ctl *ctl, const char *name, const struct nam_index_options *is,
+	cJSON *object);
 
 /* ---- output.c ------------------------------------------------------------------------------ */
 
@@ -243,6 +206,8 @@ int ctl_worker_failed(const struct ctl *ctl, const char *what, int rc);
 /* A line on standard output, unless --quiet or --json. */
 void ctl_say(const struct ctl *ctl, const char *format, ...) NAM_PRINTF(2, 3);
 
+/* An object with --json; else NULL: cJSON and ctl_json_u64() add nothing to that. */
+cJSON *ctl_json(const struct ctl *ctl);
 /* 64 bits, exactly: cJSON's numbers are doubles. */
 void ctl_json_u64(cJSON *object, const char *name, uint64_t value);
 cJSON *ctl_json_key(const struct key_format *format, const void *key);
@@ -255,7 +220,15 @@ void ctl_json_print(cJSON *object);
 /* Write out what is left of standard output; exit_code, or NAM_EXIT_NO if output was lost. */
 int ctl_flush(int exit_code);
 
+/* An argument that is a number up to max.  Complains that it is no `of`; returns an exit code. */
+int ctl_number_take(const char *text, uint32_t max, const char *of,
+	uint32_t *ret_number) NAM_MUST_CHECK;
+
 /* "1.50 GiB" */
-char *ctl_bytes(char text[24], uint64_t bytes);
+struct ctl_text {
+	char text[24];
+};
+
+struct ctl_text ctl_bytes(uint64_t bytes);
 
 #endif /* NAMCTL_H */

@@ -26,32 +26,28 @@ ctl_no_such(const char *what, const char *list, const char *name)
 int
 ctl_list(struct ctl *ctl, ctl_list_fn list, const char *member, const char *doing)
 {
-	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
-	cJSON *names = object ? cJSON_AddArrayToObject(object, member) : NULL;
+	cJSON *object = ctl_json(ctl), *names = cJSON_AddArrayToObject(object, member);
 	int rc = list(ctl->worker, list_one, names); /* SUSPENDS */
 
 	if (rc) {
 		cJSON_Delete(object);
 		return ctl_worker_failed(ctl, doing, rc);
 	}
-	if (object)
-		ctl_json_print(object);
+	ctl_json_print(object);
 	return NAM_EXIT_OK;
 }
 
 int
 ctl_dropped(struct ctl *ctl, const char *name, bool lost)
 {
+	cJSON *object = ctl_json(ctl);
+
 	if (lost)
 		ctl_complain("%s", nam_worker_diag(ctl->worker));
 	else
 		ctl_say(ctl, "dropped %s", name);
-	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(object, "dropped", name);
-		cJSON_AddBoolToObject(object, "memory_left", lost);
-		ctl_json_print(object);
-	}
+	cJSON_AddStringToObject(object, "dropped", name);
+	cJSON_AddBoolToObject(object, "memory_left", lost);
+	ctl_json_print(object);
 	return NAM_EXIT_OK;
 }

@@ -66,11 +66,19 @@ ctl_say(const struct ctl *ctl, const char *format, ...)
 	putchar('\n');
 }
 
+cJSON *
+ctl_json(const struct ctl *ctl)
+{
+	return ctl->json ? cJSON_CreateObject() : NULL;
+}
+
 void
 ctl_json_u64(cJSON *object, const char *name, uint64_t value)
 {
 	char text[24];
 
+	if (!object)
+		return;
 	snprintf(text, sizeof(text), "%" PRIu64, value);
 	cJSON_AddItemToObject(object, name, cJSON_CreateRaw(text));
 }
@@ -107,15 +115,33 @@ ctl_flush(int exit_code)
 	return exit_code ? exit_code : NAM_EXIT_NO;
 }
 
-char *
-ctl_bytes(char text[24], uint64_t bytes)
+int
+ctl_number_take(const char *text, uint32_t max, const char *of, uint32_t *ret_number)
+{
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (errno || end == text || *end || number > max) {
+		ctl_complain("'%s' is no %s", text, of);
+		return NAM_EXIT_USAGE;
+	}
+	*ret_number = (uint32_t)number;
+	return NAM_EXIT_OK;
+}
+
+struct ctl_text
+ctl_bytes(uint64_t bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	double value = (double)bytes;
+	struct ctl_text ret;
 	unsigned unit = 0;
 
 	for (; value >= 1024 && unit < 4; unit++)
 		value /= 1024;
-	snprintf(text, 24, "%.*f %s", unit && value < 100 ? 1 : 0, value, units[unit]);
-	return text;
+	snprintf(ret.text, sizeof(ret.text), "%.*f %s", unit && value < 100 ? 1 : 0, value,
+		units[unit]);
+	return ret;
 }

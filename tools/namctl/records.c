@@ -36,20 +36,18 @@ static void
 print_stat(const char *name, const struct nam_records_options *is,
 	const struct nam_records_stat *stat)
 {
-	char values[24], remote[24], others[24];
-
 	printf("record store     %s\n", name);
 	printf("algorithm        %s\n", nam_ramp_title(is->algorithm));
 	printf("committed by     %s\n", commit_name(is));
 	printf("records          %" PRIu64 ", and %" PRIu64 " deleted\n", stat->records,
 		stat->keys - stat->records);
-	printf("values           %s\n", ctl_bytes(values, stat->value_bytes));
+	printf("values           %s\n", ctl_bytes(stat->value_bytes).text);
 	printf("memory           %s on %u memory servers; and index %s.keys\n",
-		ctl_bytes(remote, stat->remote_bytes), stat->servers, name);
+		ctl_bytes(stat->remote_bytes).text, stat->servers, name);
 	if (stat->others)
 		printf("not the latest   %" PRIu64 " versions, %s: prepared, or replaced lately "
 			"(namctl records collect %s)\n", stat->others,
-			ctl_bytes(others, stat->others_bytes), name);
+			ctl_bytes(stat->others_bytes).text, name);
 }
 
 static void
@@ -92,10 +90,8 @@ ctl_records_stat(struct ctl *ctl, char **args)
 static void
 print_collected(const struct nam_records_collected *done)
 {
-	char bytes[24];
-
 	printf("looked at %" PRIu64 " records: %" PRIu64 " versions given up, %s\n", done->records,
-		done->versions, ctl_bytes(bytes, done->bytes));
+		done->versions, ctl_bytes(done->bytes).text);
 	if (done->committed || done->aborted)
 		printf("of clients that are gone %" PRIu64 " transactions were committed and %"
 			PRIu64 " aborted\n", done->committed, done->aborted);

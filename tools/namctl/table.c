@@ -67,7 +67,7 @@ static void
 print_stat(const char *name, const struct nam_table_schema *schema,
 	const struct nam_table_stat *stat)
 {
-	char text[COLUMNS_TEXT_BYTES], bytes[24];
+	char text[COLUMNS_TEXT_BYTES];
 
 	printf("table            %s\n", name);
 	printf("columns          %s\n", columns_text(schema, false, text));
@@ -75,7 +75,7 @@ print_stat(const char *name, const struct nam_table_schema *schema,
 		printf("index            %s.by.%s, of the first %u bytes\n", name,
 			schema->columns[schema->indexes[i].column], schema->indexes[i].bytes);
 	printf("rows             %" PRIu64 ", %s\n", stat->rows,
-		ctl_bytes(bytes, stat->row_bytes));
+		ctl_bytes(stat->row_bytes).text);
 	printf("entries          %" PRIu64 ", %" PRIu64 " of them of rows that were replaced\n",
 		stat->entries, stat->stale);
 	if (schema->store)
@@ -199,17 +199,15 @@ ctl_table_verify(struct ctl *ctl, char **args)
 {
 	struct violations violations = { .ctl = ctl };
 	struct nam_table_stat stat;
-	cJSON *object = NULL;
+	cJSON *object;
 	uint64_t count;
 	int exit_code = open_table(ctl, args[0]), rc; /* SUSPENDS */
 
 	if (exit_code)
 		return exit_code;
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		cJSON_AddStringToObject(object, "table", args[0]);
-		violations.list = cJSON_AddArrayToObject(object, "violations");
-	}
+	object = ctl_json(ctl);
+	cJSON_AddStringToObject(object, "table", args[0]);
+	violations.list = cJSON_AddArrayToObject(object, "violations");
 	rc = nam_table_verify(ctl->worker, ctl->table, on_violation, &violations, &stat,
 		&count); /* SUSPENDS */
 	if (rc) {
@@ -217,13 +215,11 @@ ctl_table_verify(struct ctl *ctl, char **args)
 		return ctl_worker_failed(ctl, args[0], rc);
 	}
 	say_verdict(ctl, args[0], stat.rows, count);
-	if (object) {
-		ctl_json_u64(object, "count", count);
-		ctl_json_u64(object, "rows", stat.rows);
-		ctl_json_u64(object, "entries", stat.entries);
-		ctl_json_u64(object, "stale_entries", stat.stale);
-		ctl_json_print(object);
-	}
+	ctl_json_u64(object, "count", count);
+	ctl_json_u64(object, "rows", stat.rows);
+	ctl_json_u64(object, "entries", stat.entries);
+	ctl_json_u64(object, "stale_entries", stat.stale);
+	ctl_json_print(object);
 	return count ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top.c -- the rates of memory servers, live. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,67 +12,22 @@
 #define SHOWN_MAX 8u			/* services of a memory server */
 #define CLEAR "\033[H\033[2J"
 
-struct seen {
-	struct nam_server_status now, before;
-	uint64_t now_ns, before_ns;
-	char text[256];			/* why there is no answer */
-};
-
 struct top {
 	struct ctl *ctl;
-	struct seen *servers;
-	uint32_t count;			/* servers that answered in this round, or did not */
-	uint32_t size;
-	bool failed;			/* no memory */
+	struct ctl_servers now, before;
 };
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void
-on_status(void *arg, const struct nam_server_status *status, const char *text)
-{
-	struct top *top = arg;
-	struct seen *seen;
-
-	if (top->count == top->size) {
-		seen = realloc(top->servers, (top->size + 1) * sizeof(*seen));
-		if (!seen) {
-			top->failed = true;
-			return;
-		}
-		top->servers = seen;
-		top->servers[top->size++] = (struct seen){ .now = { .rc = -NAM_E_FABRIC } };
-	}
-	seen = &top->servers[top->count++];
-	seen->before = seen->now;
-	seen->before_ns = seen->now_ns;
-	seen->now = *status;
-	seen->now_ns = now_ns();
-	(void)snprintf(seen->text, sizeof(seen->text), "%s", text);
-}
 
 static int
 look(struct top *top)
 {
 	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	int exit_code = ctl_client_options(top->ctl, &options), rc;
+	int exit_code = ctl_client_options(top->ctl, &options);
 
 	if (exit_code)
 		return exit_code;
-	options.transport = NAM_TRANSPORT_DEFAULT;
-	top->count = 0;
-	rc = nam_cluster_status(&options, on_status, top, &diag);
-	if (!rc && top->failed)
-		rc = -ENOMEM;
-	return rc ? ctl_failed(NULL, rc, diag.text[0] ? diag.text : NULL) : NAM_EXIT_OK;
+	free(top->before.list);
+	top->before = top->now;
+	return ctl_servers_ask(&options, &top->now);
 }
 
 /* The bound below which that share of the requests took, in us; 0: above all bounds. */
@@ -142,21 +96,25 @@ print_services(const struct nam_service_figures *services, double seconds)
 	}
 }
 
+/* @earlier	as it was at the look before; or NULL */
 static void
-print_server(const struct seen *seen)
+print_server(const struct ctl_server *server, const struct ctl_server *earlier)
 {
-	const struct nam_server_figures *now = &seen->now.figures, *before = &seen->before.figures;
-	double seconds = (double)(seen->now_ns - seen->before_ns) / 1e9;
+	const struct nam_server_status *is = &server->status;
+	const struct nam_server_figures *now = &is->figures;
 	struct nam_service_figures services[NAM_SERVICES_MAX], all = { 0 };
+	const struct nam_server_figures *before;
 	uint64_t refused = 0;
-	char used[24];
+	double seconds;
 
-	if (seen->now.rc) {
-		printf("%-4s %-30s %s\n", "?", seen->now.address, nam_err_text(seen->now.rc));
+	if (is->rc) {
+		printf("%-4s %-30s %s\n", "?", is->address, nam_err_text(is->rc));
 		return;
 	}
-	if (seen->before.rc || seen->before.pid != seen->now.pid)
+	if (!earlier || earlier->status.rc || earlier->status.pid != is->pid)
 		return;		/* it has begun since the last look */
+	before = &earlier->status.figures;
+	seconds = (double)(server->at_ns - earlier->at_ns) / 1e9;
 	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++) {
 		services[i] = difference(&now->services[i], &before->services[i]);
 		all.requests += services[i].requests;
@@ -165,13 +123,19 @@ print_server(const struct seen *seen)
 	}
 	for (uint32_t i = 0; i < NAM_REFUSALS_COUNT; i++)
 		refused += now->refused[i];
-	printf("%-4u %-30s %11.0f %9.0f %8.0f%% %10s %7u %8u %8" PRIu64 "\n", seen->now.id,
-		seen->now.address, (double)all.requests / seconds, (double)all.failed / seconds,
-		(double)all.total_ns / seconds / 1e7 / seen->now.handlers,
-		ctl_bytes(used, seen->now.carved_bytes - seen->now.free_bytes -
-			seen->now.waiting_bytes), seen->now.clients, seen->now.connections,
+	printf("%-4u %-30s %11.0f %9.0f %8.0f%% %10s %7u %8u %8" PRIu64 "\n", is->id,
+		is->address, (double)all.requests / seconds, (double)all.failed / seconds,
+		(double)all.total_ns / seconds / 1e7 / is->handlers,
+		ctl_bytes(is->carved_bytes - is->free_bytes -
+			is->waiting_bytes).text, is->clients, is->connections,
 		refused);
 	print_services(services, seconds);
+}
+
+static const struct ctl_server *
+earlier(const struct top *top, unsigned i)
+{
+	return i < top->before.count ? &top->before.list[i] : NULL;
 }
 
 static void
@@ -181,8 +145,8 @@ print_all(const struct top *top)
 	       "     %-30s %11s %9s %9s %9s\n", "id", "address", "requests/s", "failed/s", "busy",
 		"used", "clients", "connects", "refused", "service", "requests/s", "failed/s",
 		"p50 us", "p99 us");
-	for (uint32_t i = 0; i < top->count; i++)
-		print_server(&top->servers[i]);
+	for (unsigned i = 0; i < top->now.count; i++)
+		print_server(&top->now.list[i], earlier(top, i));
 	(void)fflush(stdout);
 }
 
@@ -192,13 +156,14 @@ missing(const struct top *top)
 {
 	int exit_code = NAM_EXIT_OK;
 
-	for (uint32_t i = 0; i < top->count; i++) {
-		const struct seen *seen = &top->servers[i];
-		int rc = seen->now.rc ?: seen->before.rc, failed;
+	for (unsigned i = 0; i < top->now.count; i++) {
+		const struct ctl_server *server = &top->now.list[i], *before = earlier(top, i);
+		int rc = server->status.rc ?: before ? before->status.rc : -NAM_E_FABRIC, failed;
 
 		if (!rc)
 			continue;
-		failed = ctl_failed(*seen->text ? NULL : seen->now.address, rc, seen->text);
+		failed = ctl_failed(*server->text ? NULL : server->status.address, rc,
+			server->text);
 		exit_code = exit_code ?: failed;
 	}
 	return exit_code;
@@ -233,6 +198,7 @@ ctl_top(struct ctl *ctl, char **args)
 	/* A signal is the usual end. */
 	if (live)
 		ctl_signal = 0;
-	free(top.servers);
+	free(top.now.list);
+	free(top.before.list);
 	return exit_code;
 }

@@ -134,17 +134,15 @@ ctl_key_new(struct ctl *ctl, char **args)
 int
 ctl_key_list(struct ctl *ctl, char **args)
 {
-	cJSON *object = NULL, *list = NULL;
 	struct nam_diag diag = { "" };
 	struct nam__auth_keys *keys;
+	cJSON *object, *list;
 	int rc = nam__auth_keys_read(args[0], false, &keys, &diag);
 
 	if (rc)
 		return ctl_failed(NULL, rc, diag.text);
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		list = cJSON_AddArrayToObject(object, "keys");
-	}
+	object = ctl_json(ctl);
+	list = cJSON_AddArrayToObject(object, "keys");
 	for (uint32_t i = 0; i < keys->count; i++) {
 		const struct nam__auth_key *key = &keys->keys[i];
 
@@ -154,8 +152,7 @@ ctl_key_list(struct ctl *ctl, char **args)
 			printf("%-31s  %-5s  %016" PRIx64 "\n", key->name,
 				nam__role_name(key->role), key->print);
 	}
-	if (object)
-		ctl_json_print(object);
+	ctl_json_print(object);
 	nam__auth_keys_free(keys);
 	return NAM_EXIT_OK;
 }

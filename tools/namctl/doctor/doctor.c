@@ -65,21 +65,19 @@ print_devices(const struct machine *machine)
 }
 
 /* "8.0 MiB", or what the largest number stands for. */
-static const char *
-limit_text(char text[24], uint64_t bytes)
+static struct ctl_text
+limit_text(uint64_t bytes)
 {
-	return bytes == MACHINE_UNLIMITED ? "unlimited" : ctl_bytes(text, bytes);
+	return bytes == MACHINE_UNLIMITED ? (struct ctl_text){ "unlimited" } : ctl_bytes(bytes);
 }
 
 static void
 print_memory(const struct machine *machine)
 {
-	char a[24], b[24];
-
-	printf("memory           %s available", ctl_bytes(a, machine->available_bytes));
-	printf(", limit of this control group: %s\n", limit_text(a, machine->group_bytes));
-	printf("locked memory    %s, at most %s%s\n", limit_text(a, machine->memlock_soft),
-		limit_text(b, machine->memlock_hard),
+	printf("memory           %s available", ctl_bytes(machine->available_bytes).text);
+	printf(", limit of this control group: %s\n", limit_text(machine->group_bytes).text);
+	printf("locked memory    %s, at most %s%s\n", limit_text(machine->memlock_soft).text,
+		limit_text(machine->memlock_hard).text,
 		machine->may_lock_all ? "; no limit for this user" : "");
 	if (machine->files_hard == MACHINE_UNLIMITED)
 		puts("open files       unlimited");
@@ -89,7 +87,7 @@ print_memory(const struct machine *machine)
 		const struct machine_pages *pages = &machine->pages[i];
 
 		printf("huge pages       %s: %" PRIu64 ", %" PRIu64 " free, %" PRIu64
-			" of them promised\n", ctl_bytes(a, pages->bytes), pages->total,
+			" of them promised\n", ctl_bytes(pages->bytes).text, pages->total,
 			pages->free, pages->reserved);
 	}
 	if (*machine->shmem_enabled)
@@ -98,8 +96,8 @@ print_memory(const struct machine *machine)
 		const struct machine_node *node = &machine->node[i];
 
 		printf("NUMA node %-6u %s, %s free, %" PRIu64 " huge pages of 2 MiB, %" PRIu64
-			" free\n", node->number, ctl_bytes(a, node->memory_bytes),
-			ctl_bytes(b, node->free_bytes), node->huge_total, node->huge_free);
+			" free\n", node->number, ctl_bytes(node->memory_bytes).text,
+			ctl_bytes(node->free_bytes).text, node->huge_total, node->huge_free);
 	}
 }
 

@@ -67,14 +67,12 @@ examine_huge_pages(const struct machine *machine, const char *fabric, struct fin
 static void
 examine_host(const struct machine *machine, const char *fabric, struct findings *findings)
 {
-	char bytes[24];
-
 	examine_huge_pages(machine, fabric, findings);
 	if (machine->group_bytes != MACHINE_UNLIMITED)
 		find(findings, fabric, FINDING_NOTE, "raise memory.max of the group (systemd: "
 			"MemoryMax=) if memory servers need more",
 			"this control group may have %s of memory, regions included",
-			ctl_bytes(bytes, machine->group_bytes));
+			ctl_bytes(machine->group_bytes).text);
 	if (machine->files_hard < FILES_MIN)
 		find(findings, fabric, FINDING_NOTE, "raise the hard limit of open files: "
 			"limits.conf(5), or LimitNOFILE= of the service",
@@ -176,14 +174,13 @@ examine_locking(const struct machine *machine, struct findings *findings)
 {
 	static const char remedy[] = "ulimit -l unlimited; for good: '* - memlock unlimited' in "
 		"/etc/security/limits.d/nam.conf, or LimitMEMLOCK=infinity of the service";
-	char bytes[24];
 
 	if (machine->may_lock_all || machine->memlock_soft == MACHINE_UNLIMITED)
 		return;
 	find(findings, verbs,
 		machine->memlock_soft < MEMLOCK_BYTES_MIN ? FINDING_MISSING : FINDING_NOTE,
 		remedy, "only %s may be locked, and so registered, by this user",
-		ctl_bytes(bytes, machine->memlock_soft));
+		ctl_bytes(machine->memlock_soft).text);
 }
 
 static void

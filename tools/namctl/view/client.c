@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c -- the clients of a cluster, and the end of one. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "tools/namctl/namctl.h"
 
@@ -42,9 +40,9 @@ list_one(void *arg, const struct nam_client_info *info)
 int
 ctl_client_list(struct ctl *ctl, char **args)
 {
-	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
+	cJSON *object = ctl_json(ctl);
 	struct list list = {
-		.json = object ? cJSON_AddArrayToObject(object, "clients") : NULL,
+		.json = cJSON_AddArrayToObject(object, "clients"),
 		.own = nam_client_id(ctl->client),
 	};
 	int rc = nam_client_list(ctl->worker, list_one, &list); /* SUSPENDS */
@@ -54,8 +52,7 @@ ctl_client_list(struct ctl *ctl, char **args)
 		cJSON_Delete(object);
 		return ctl_worker_failed(ctl, "listing the clients", rc);
 	}
-	if (object)
-		ctl_json_print(object);
+	ctl_json_print(object);
 	return NAM_EXIT_OK;
 }
 
@@ -63,33 +60,25 @@ int
 ctl_client_fence(struct ctl *ctl, char **args)
 {
 	struct nam_diag diag = { "" };
-	unsigned long id;
+	uint32_t id;
 	cJSON *object;
-	char *end;
-	int rc;
+	int exit_code = ctl_number_take(args[0], UINT16_MAX, "client: its id is a number, as "
+		"namctl client list tells it", &id), rc;
 
-	errno = 0;
-	id = strtoul(args[0], &end, 10);
-	if (errno || end == args[0] || *end || id > UINT16_MAX) {
-		ctl_complain("'%s' is no client: its id is a number, as namctl client list tells "
-			     "it", args[0]);
-		return NAM_EXIT_USAGE;
-	}
+	if (exit_code)
+		return exit_code;
 	rc = nam_client_fence(ctl->worker, (uint16_t)id, 0, &diag); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) && ctl->evict)
 		rc = ctl_client_evict(ctl, (uint16_t)id, &diag); /* SUSPENDS */
 	if (rc) {
-		int exit_code = ctl_failed(NULL, rc, diag.text);
-
+		exit_code = ctl_failed(NULL, rc, diag.text);
 		/* Nothing has failed: the client is alive. */
 		return nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) ? NAM_EXIT_NO : exit_code;
 	}
-	ctl_say(ctl, "client %lu is dead: no memory server takes it any more", id);
-	if (ctl->json) {
-		object = cJSON_CreateObject();
-		ctl_json_u64(object, "id", id);
-		cJSON_AddBoolToObject(object, "dead", true);
-		ctl_json_print(object);
-	}
+	ctl_say(ctl, "client %u is dead: no memory server takes it any more", id);
+	object = ctl_json(ctl);
+	ctl_json_u64(object, "id", id);
+	cJSON_AddBoolToObject(object, "dead", true);
+	ctl_json_print(object);
 	return NAM_EXIT_OK;
 }

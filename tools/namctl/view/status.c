@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tools/namctl/namctl.h"
 
@@ -66,15 +67,15 @@ print_backup(const struct nam_server_status *status)
 static void
 print_server(const struct nam_server_status *status)
 {
-	char memory[24], used[24], id[12] = "?";
+	char id[12] = "?";
 
 	/* If it does not answer, the view has its id. */
 	if (!status->rc || status->member)
 		(void)snprintf(id, sizeof(id), "%u", status->id);
 	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING)) {
 		printf("%-4s %-30s starting: %s of %s\n", id, status->address,
-			ctl_bytes(used, status->ready_bytes),
-			ctl_bytes(memory, status->memory_bytes));
+			ctl_bytes(status->ready_bytes).text,
+			ctl_bytes(status->memory_bytes).text);
 		print_backup(status);
 		return;
 	}
@@ -85,17 +86,17 @@ print_server(const struct nam_server_status *status)
 		return;
 	}
 	printf("%-4s %-30s %-8s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", id, status->address,
-		member_text(status), ctl_bytes(memory, status->memory_bytes),
-		ctl_bytes(used, status->carved_bytes - status->free_bytes - status->waiting_bytes),
+		member_text(status), ctl_bytes(status->memory_bytes).text,
+		ctl_bytes(status->carved_bytes - status->free_bytes - status->waiting_bytes).text,
 		pages_text(status), status->connections, status->indexes,
 		status->uptime_ns / 1000000000u);
 	/* Of some sizes, until a run has no used block and memory is short. */
 	if (status->free_bytes)
 		printf("%-4s %s of the rest are free blocks; runs of them serve other sizes when "
-		       "memory is short\n", "", ctl_bytes(used, status->free_bytes));
+		       "memory is short\n", "", ctl_bytes(status->free_bytes).text);
 	if (status->waiting_bytes)
 		printf("%-4s %s of the rest wait for operations that may still read them\n", "",
-			ctl_bytes(used, status->waiting_bytes));
+			ctl_bytes(status->waiting_bytes).text);
 	print_backup(status);
 }
 
@@ -145,17 +146,6 @@ json_server(const struct nam_server_status *status, const char *text)
 
 /* ---- the view ----------------------------------------------------------------------------- */
 
-struct server {
-	struct nam_server_status status;
-	char text[256];			/* why there is no answer */
-};
-
-struct servers {
-	struct server *list;
-	unsigned count;
-	bool failed;			/* no memory */
-};
-
 /* Its memory is to have a copy, and has none. */
 static bool
 lacks_copy(const struct nam_server_status *status)
@@ -165,7 +155,7 @@ lacks_copy(const struct nam_server_status *status)
 
 /* How far a steward is with the copies that are wanted. */
 static void
-print_replicas(const struct nam_server_status *lead, const struct servers *servers)
+print_replicas(const struct nam_server_status *lead, const struct ctl_servers *servers)
 {
 	unsigned backed = 0, lacking = 0;
 
@@ -234,7 +224,7 @@ json_client(cJSON *view, const char *what, const struct nam_client_named *named)
 }
 
 static void
-json_view(cJSON *object, const struct nam_server_status *lead, const struct servers *servers)
+json_view(cJSON *object, const struct nam_server_status *lead, const struct ctl_servers *servers)
 {
 	cJSON *view = cJSON_AddObjectToObject(object, "view"), *lacking;
 
@@ -261,21 +251,41 @@ json_view(cJSON *object, const struct nam_server_status *lead, const struct serv
 static void
 on_server(void *arg, const struct nam_server_status *status, const char *text)
 {
-	struct servers *servers = arg;
-	struct server *list = realloc(servers->list, (servers->count + 1) * sizeof(*list));
+	struct ctl_servers *servers = arg;
+	struct ctl_server *list = realloc(servers->list, (servers->count + 1) * sizeof(*list));
+	struct timespec now;
 
 	if (!list) {
 		servers->failed = true;
 		return;
 	}
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	servers->list = list;
-	list[servers->count].status = *status;
-	(void)snprintf(list[servers->count++].text, sizeof(list->text), "%s", text);
+	list += servers->count++;
+	*list = (struct ctl_server){ .status = *status,
+		.at_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec };
+	(void)snprintf(list->text, sizeof(list->text), "%s", text);
+}
+
+int
+ctl_servers_ask(const struct nam_client_options *options, struct ctl_servers *ret_servers)
+{
+	struct nam_client_options each = *options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	/* Whether requests can travel by it is found out by connecting to all. */
+	each.transport = NAM_TRANSPORT_DEFAULT;
+	*ret_servers = (struct ctl_servers){ .count = 0 };
+	rc = nam_cluster_status(&each, on_server, ret_servers, &diag);
+	if (!rc && ret_servers->failed)
+		rc = -ENOMEM;
+	return rc ? ctl_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
 }
 
 /* The lead, if it answers. */
 static const struct nam_server_status *
-find_lead(const struct servers *servers)
+find_lead(const struct ctl_servers *servers)
 {
 	for (unsigned i = 0; i < servers->count; i++)
 		if (!servers->list[i].status.rc && !servers->list[i].status.id)
@@ -284,7 +294,7 @@ find_lead(const struct servers *servers)
 }
 
 static bool
-all_answer(const struct servers *servers)
+all_answer(const struct ctl_servers *servers)
 {
 	for (unsigned i = 0; i < servers->count; i++)
 		if (servers->list[i].status.rc)
@@ -294,10 +304,10 @@ all_answer(const struct servers *servers)
 
 /* Returns the exit code of the first that does not answer. */
 static int
-show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
+show(const struct ctl *ctl, const struct ctl_servers *servers, cJSON *object)
 {
 	const struct nam_server_status *lead = find_lead(servers);
-	cJSON *list = object ? cJSON_AddArrayToObject(object, "servers") : NULL;
+	cJSON *list = cJSON_AddArrayToObject(object, "servers");
 	int exit_code = NAM_EXIT_OK;
 
 	if (lead && object) {
@@ -309,7 +319,7 @@ show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
 	ctl_say(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state", "memory",
 		"used", "pages", "connects", "indexes", "up");
 	for (unsigned i = 0; i < servers->count; i++) {
-		const struct server *server = &servers->list[i];
+		const struct ctl_server *server = &servers->list[i];
 
 		if (server->status.rc) {
 			int failed = ctl_failed(NULL, server->status.rc, server->text);
@@ -328,39 +338,32 @@ show(const struct ctl *ctl, const struct servers *servers, cJSON *object)
 int
 ctl_status(struct ctl *ctl, char **args)
 {
-	struct nam_client_options options, all;
-	struct servers servers = { .count = 0 };
+	struct nam_client_options options;
+	struct ctl_servers servers;
 	struct nam_diag diag = { "" };
-	cJSON *object = NULL;
-	int exit_code = ctl_client_options(ctl, &all), rc;
+	cJSON *object;
+	int exit_code = ctl_client_options(ctl, &options), rc = 0;
 
 	(void)args;
 	if (exit_code)
 		return exit_code;
-	options = all;
-	/* Whether requests can travel by it is found out by connecting to all. */
-	options.transport = NAM_TRANSPORT_DEFAULT;
-	rc = nam_cluster_status(&options, on_server, &servers, &diag);
-	if (!rc && servers.failed)
-		rc = -ENOMEM;
-	if (rc) {
+	exit_code = ctl_servers_ask(&options, &servers);
+	if (exit_code) {
 		free(servers.list);
-		return ctl_failed(NULL, rc, diag.text);
+		return exit_code;
 	}
-	if (ctl->json)
-		object = cJSON_CreateObject();
+	object = ctl_json(ctl);
 	exit_code = show(ctl, &servers, object);
 	/* All live: are they one cluster?  One that takes no more clients has been asked, too. */
 	if (!exit_code)
-		rc = nam_cluster_check(&all, &diag);
+		rc = nam_cluster_check(&options, &diag);
 	if (nam_err_is(rc, NAM_E_FABRIC_REFUSED) || nam_err_is(rc, NAM_E_FABRIC_SUCCESSOR))
 		ctl_complain("note: %s", diag.text);
 	else if (rc)
 		exit_code = ctl_failed(NULL, rc, diag.text);
 	if (!exit_code && ctl->books)
 		exit_code = ctl_books(ctl, object);
-	if (object)
-		ctl_json_print(object);
+	ctl_json_print(object);
 	free(servers.list);
 	return exit_code;
 }

@@ -47,7 +47,7 @@ json_blocks(cJSON *object, const char *blocks_name, const char *bytes_name,
 static void
 json_print(const struct ctl *ctl, const struct nam_sweep_stat *stat, const struct nam_blocks *held)
 {
-	cJSON *object = cJSON_CreateObject();
+	cJSON *object = ctl_json(ctl);
 
 	cJSON_AddBoolToObject(object, "dry_run", ctl->dry_run);
 	ctl_json_u64(object, "indexes", stat->indexes);
@@ -99,10 +99,9 @@ static void
 memory_say(const struct ctl *ctl, const char *what, const struct memory *memory)
 {
 	uint64_t free = memory->free + memory->waiting;
-	char all[24], used[24], free_text[24];
 
-	ctl_say(ctl, "%s %s = %s used + %s free or waiting", ctl_bytes(all, memory->carved), what,
-		ctl_bytes(used, memory->carved - free), ctl_bytes(free_text, free));
+	ctl_say(ctl, "%s %s = %s used + %s free or waiting", ctl_bytes(memory->carved).text, what,
+		ctl_bytes(memory->carved - free).text, ctl_bytes(free).text);
 }
 
 /*
@@ -137,7 +136,6 @@ run(struct ctl *ctl, const char *command, bool dry, struct nam_sweep_stat *ret_s
 int
 ctl_sweep(struct ctl *ctl, char **args)
 {
-	char freed[24], used[24], named[24], held_text[24], parts[24];
 	struct nam_sweep_stat stat = { .entries = 0 };
 	struct nam_blocks held;
 	int exit_code = run(ctl, "sweep", ctl->dry_run, &stat, &held);
@@ -146,27 +144,26 @@ ctl_sweep(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	ctl_say(ctl, "%" PRIu64 " blocks (%s) %s: no name leads to them, and their clients are "
-		"dead", stat.freed.blocks, ctl_bytes(freed, stat.freed.bytes),
+		"dead", stat.freed.blocks, ctl_bytes(stat.freed.bytes).text,
 		ctl->dry_run ? "can be freed" : "are free");
 	ctl_say(ctl, "%" PRIu64 " (%s) were used = %" PRIu64 " (%s) that names lead to + %" PRIu64
 		" (%s) of clients, this one included + %" PRIu64 " (%s)", stat.used.blocks,
-		ctl_bytes(used, stat.used.bytes), stat.named.blocks,
-		ctl_bytes(named, stat.named.bytes), held.blocks, ctl_bytes(held_text, held.bytes),
-		stat.freed.blocks, freed);
+		ctl_bytes(stat.used.bytes).text, stat.named.blocks,
+		ctl_bytes(stat.named.bytes).text, held.blocks, ctl_bytes(held.bytes).text,
+		stat.freed.blocks, ctl_bytes(stat.freed.bytes).text);
 	ctl_say(ctl, "%u index%s, %u record store%s, %u table%s", stat.indexes,
 		stat.indexes == 1 ? "" : "es", stat.record_stores,
 		stat.record_stores == 1 ? "" : "s", stat.tables, stat.tables == 1 ? "" : "s");
 	if (stat.parts)
 		ctl_say(ctl, "%" PRIu64 " part%s of indexes and key-value stores (%s) without a "
 			"name %s", stat.parts, stat.parts == 1 ? "" : "s",
-			ctl_bytes(parts, stat.parts_freed_bytes),
+			ctl_bytes(stat.parts_freed_bytes).text,
 			ctl->dry_run ? "can be dropped" : "are dropped");
 	if (stat.entries)
 		ctl_say(ctl, "%" PRIu64 " %s of tables' indexes, whose versions are freed, %s",
 			stat.entries, stat.entries == 1 ? "entry" : "entries",
 			ctl->dry_run ? "can be deleted" : "are deleted");
-	if (ctl->json)
-		json_print(ctl, &stat, &held);
+	json_print(ctl, &stat, &held);
 	return NAM_EXIT_OK;
 }
 
@@ -188,19 +185,16 @@ static void
 books_blocks(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *stat,
 	const struct nam_blocks *held, const struct memory *memory)
 {
-	char all[24], named[24], held_text[24], dead[24], free_text[24], waiting_text[24];
 	int64_t changed;
 
 	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
 		") of clients, this one included + %s (%" PRIu64 ") that dead clients left + %s "
 		"free + %s that wait for readers until a client lacks memory",
-		ctl_bytes(all, memory->carved), ctl_bytes(named, stat->named.bytes),
-		stat->named.blocks, ctl_bytes(held_text, held->bytes), held->blocks,
-		ctl_bytes(dead, stat->freed.bytes), stat->freed.blocks,
-		ctl_bytes(free_text, memory->free), ctl_bytes(waiting_text, memory->waiting));
+		ctl_bytes(memory->carved).text, ctl_bytes(stat->named.bytes).text,
+		stat->named.blocks, ctl_bytes(held->bytes).text, held->blocks,
+		ctl_bytes(stat->freed.bytes).text, stat->freed.blocks,
+		ctl_bytes(memory->free).text, ctl_bytes(memory->waiting).text);
 	changed = changed_say(ctl, memory, stat->used.bytes);
-	if (!books)
-		return;
 	ctl_json_u64(books, "allocated_bytes", memory->carved);
 	json_blocks(books, "used_blocks", "used_bytes", &stat->used);
 	json_blocks(books, "named_blocks", "named_bytes", &stat->named);
@@ -217,18 +211,15 @@ books_parts(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *st
 {
 	uint64_t held = stat->parts_used_bytes - stat->parts_named_bytes - stat->parts_freed_bytes;
 	uint64_t free = memory->free + memory->waiting;
-	char all[24], named[24], held_text[24], dead[24], free_text[24];
-	cJSON *parts = books ? cJSON_AddObjectToObject(books, "parts") : NULL;
+	cJSON *parts = cJSON_AddObjectToObject(books, "parts");
 	int64_t changed;
 
 	ctl_say(ctl, "%s of trees and key-value stores = %s that names lead to + %s of clients + "
 		"%s (%" PRIu64 " part%s) that dead clients left + %s free",
-		ctl_bytes(all, memory->carved), ctl_bytes(named, stat->parts_named_bytes),
-		ctl_bytes(held_text, held), ctl_bytes(dead, stat->parts_freed_bytes), stat->parts,
-		stat->parts == 1 ? "" : "s", ctl_bytes(free_text, free));
+		ctl_bytes(memory->carved).text, ctl_bytes(stat->parts_named_bytes).text,
+		ctl_bytes(held).text, ctl_bytes(stat->parts_freed_bytes).text, stat->parts,
+		stat->parts == 1 ? "" : "s", ctl_bytes(free).text);
 	changed = changed_say(ctl, memory, stat->parts_used_bytes);
-	if (!parts)
-		return;
 	ctl_json_u64(parts, "allocated_bytes", memory->carved);
 	ctl_json_u64(parts, "used_bytes", stat->parts_used_bytes);
 	ctl_json_u64(parts, "named_bytes", stat->parts_named_bytes);
@@ -242,7 +233,7 @@ books_parts(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *st
 int
 ctl_books(struct ctl *ctl, cJSON *object)
 {
-	cJSON *books = object ? cJSON_AddObjectToObject(object, "books") : NULL;
+	cJSON *books = cJSON_AddObjectToObject(object, "books");
 	struct nam_sweep_stat stat = { .entries = 0 };
 	struct memory blocks, parts;
 	struct nam_blocks held;
