@@ -38,287 +38,201 @@ CLEAN = {
     "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\n",
 }
 
+ERROR_C = "common/error.c"
+INDEX_H = "index/index.h"
+SCRIPT = "tests/lib/x.sh"
+
 # Subjects that say nothing, divided so that this file has none.
-HIDDEN = [
-    ("n", "obody"),
-    ("some", "body"),
-    ("any", "body"),
-    ("any", "one"),
-    ("every", "body"),
-    ("every", "one"),
-    ("some", "one"),
-    ("n", "o one"),
-    ("n", "o\n * one"),
-    ("w", "hoever"),
-    ("w", "homever"),
+HIDDEN = ["n" + "obody", "some" + "body", "any" + "body", "any" + "one", "every" + "body"]
+HIDDEN += ["every" + "one", "some" + "one", "n" + "o one", "n" + "o\n * one", "w" + "hoever"]
+HIDDEN += ["w" + "homever"]
+
+
+def instead(old, new):
+    """The text with the one for the other."""
+    return lambda text: text.replace(old, new)
+
+
+# (where, file, what is added to it or how its text changes): each with a hidden subject
+HIDDEN_IN = [
+    ("a document", "README.md", "W" + "ho reads waits.\n"),
+    ("a comment", ERROR_C, "/* The writer knows that h" + "e waits. */\n"),
+    ("a message", ERROR_C, '\nstatic const char text[] = "any' + 'body may read";\n'),
+    (
+        "a message of two literals",
+        ERROR_C,
+        '\nstatic const char text[] = "n' + 'o "\n\t"one may read";\n',
+    ),
+    (
+        "the second line of a message",
+        ERROR_C,
+        '\nstatic const char text[] = "It waits.\\nW' + 'hat it reads is old.";\n',
+    ),
+    ("printed text", SCRIPT, "echo 'read by n" + "obody'\n"),
+    (
+        "the second line of printed text",
+        SCRIPT,
+        "printf 'It waits.\\nW" + "hat it reads is old.'\n",
+    ),
+    ("a here-document", SCRIPT, instead("    text", "    n" + "obody")),
+    ("text of Python", "tools/x.py", instead("a reader", "some" + "one")),
+    (
+        "a comment of Python",
+        "tools/x.py",
+        instead("\nprint", "\n# It waits for wh" + "o asks.\nprint"),
+    ),
+    ("a man page", "tools/nam.1", instead("A reader", "Every" + "one")),
+    ("CMake", "CMakeLists.txt", "# For wh" + "o builds a part.\n"),
+    *[(repr(w), ERROR_C, f"\n/*\n * It waits until {w} answers.\n */\n") for w in HIDDEN],
 ]
 
-
-def comment_plant(begin, end):
-    """A comment of which that is the subject."""
-    word = begin + end
-    return (
-        f"hidden subject {word!r}",
-        "common/error.c",
-        lambda t: t + f"\n/*\n * It waits until {word} answers.\n */\n",
-        "name the role",
-    )
-
-
-# (what, file, how its text changes, what the finding must say)
+# (what, file, what is added to it or how its text changes, what the finding must say)
 PLANTS = [
-    ("trailing blank", "common/error.c", lambda t: t.replace("return 0;", "return 0; "), "blanks"),
-    ("no newline at the end", "common/error.c", lambda t: t.rstrip("\n"), "no newline"),
+    ("trailing blank", ERROR_C, instead("return 0;", "return 0; "), "blanks"),
+    ("no newline at the end", ERROR_C, lambda t: t.rstrip("\n"), "no newline"),
     (
         "spaces for indentation",
-        "common/error.c",
-        lambda t: t.replace("\treturn 0;", "        return 0;"),
+        ERROR_C,
+        instead("\treturn 0;", "        return 0;"),
         "indented by spaces",
     ),
-    (
-        "long line",
-        "common/error.c",
-        lambda t: t + "/* " + "x" * 98 + " */\n",
-        "columns",
-    ),
-    ("no licence", "common/error.c", lambda t: t.replace(LICENCE, ""), "no licence line"),
-    ("no licence in a script", "tests/lib/x.sh", lambda t: t.split("\n", 1)[1], "no licence line"),
-    (
-        "machine path",
-        "common/error.c",
-        lambda t: t + "/* see /ho" + "me/user/x.c */\n",
-        "a path of one machine",
-    ),
-    ("conflict", "README.md", lambda t: t + "<" * 7 + " HEAD\n", "a conflict of two versions"),
-    ("unfinished", "common/error.c", lambda t: t + "/* TO" + "DO: more */\n", "unfinished"),
+    ("long line", ERROR_C, "/* " + "x" * 98 + " */\n", "columns"),
+    ("no licence", ERROR_C, instead(LICENCE, ""), "no licence line"),
+    ("no licence in a script", SCRIPT, lambda t: t.split("\n", 1)[1], "no licence line"),
+    ("machine path", ERROR_C, "/* see /ho" + "me/user/x.c */\n", "a path of one machine"),
+    ("conflict", "README.md", "<" * 7 + " HEAD\n", "a conflict of two versions"),
+    ("unfinished", ERROR_C, "/* TO" + "DO: more */\n", "unfinished"),
     (
         "brace on the wrong line",
-        "common/error.c",
-        lambda t: t.replace("nam_fail(int rc)\n{", "nam_fail(int rc) {"),
+        ERROR_C,
+        instead("nam_fail(int rc)\n{", "nam_fail(int rc) {"),
         "not in our format",
     ),
-    (
-        "no blank after if",
-        "common/error.c",
-        lambda t: t.replace("if (rc)", "if(rc)"),
-        "not in our format",
-    ),
+    ("no blank after if", ERROR_C, instead("if (rc)", "if(rc)"), "not in our format"),
     (
         "include that points up",
-        "common/error.c",
-        lambda t: t.replace('"error.h"', '"error.h"\n#include "../index/index.h"'),
+        ERROR_C,
+        instead('"error.h"', '"error.h"\n#include "../index/index.h"'),
         "common must not include index/index.h",
     ),
     (
         "memory server includes compute",
         "memserver/memory.c",
-        lambda t: t + '#include "../compute/remote/epoch.h"\n',
+        '#include "../compute/remote/epoch.h"\n',
         "memserver must not include compute/",
     ),
     (
         "another room's inside",
         "memserver/memory.c",
-        lambda t: t + '#include "../index/index_internal.h"\n',
+        '#include "../index/index_internal.h"\n',
         "internal to index",
     ),
     (
         "public header includes a private one",
-        "index/index.h",
-        lambda t: t + '#include "index_internal.h"\n',
+        INDEX_H,
+        '#include "index_internal.h"\n',
         "which is not installed",
     ),
     (
         "verbs outside their provider",
         "compute/worker/worker.c",
-        lambda t: t + "#include <infiniband/verbs.h>\n",
+        "#include <infiniband/verbs.h>\n",
         "outside the verbs provider",
     ),
     (
         "header that needs another",
-        "index/index.h",
-        lambda t: t + "int nam_size(size_t bytes);\n",
+        INDEX_H,
+        "int nam_size(size_t bytes);\n",
         "does not compile alone with",
     ),
     (
         "public header that is not C++",
-        "index/index.h",
-        lambda t: t + "static inline int\nnam_one(void)\n{\n\treturn (int){ 1 };\n}\n",
+        INDEX_H,
+        "static inline int\nnam_one(void)\n{\n\treturn (int){ 1 };\n}\n",
         "does not compile alone with g++",
     ),
     (
         "symbol without prefix",
-        "common/error.c",
-        lambda t: t + "\nint helper(void);\nint\nhelper(void)\n{\n\treturn 0;\n}\n",
+        ERROR_C,
+        "\nint helper(void);\nint\nhelper(void)\n{\n\treturn 0;\n}\n",
         "helper is visible outside its file",
     ),
     (
         "library older than a source",
-        "common/error.c",
-        lambda t: t + "/* More. */\n",
+        ERROR_C,
+        "/* More. */\n",
         "cmake --build build/dev --target nam_static",
     ),
-    ("broken script", "tests/lib/x.sh", lambda t: t + "if true; then\n", "bash cannot parse it"),
-    (
-        "what shellcheck warns of",
-        "tests/lib/x.sh",
-        lambda t: t + 'cd "$1"\n',
-        "Use 'cd ... || exit'",
-    ),
-    ("overlong file", "common/error.c", lambda t: t + "/* */\n" * 800, "at most 800"),
-    ("overlong header", "common/error.h", lambda t: t + "/* */\n" * 300, "at most 300"),
+    ("broken script", SCRIPT, "if true; then\n", "bash cannot parse it"),
+    ("what shellcheck warns of", SCRIPT, 'cd "$1"\n', "Use 'cd ... || exit'"),
+    ("overlong file", ERROR_C, "/* */\n" * 800, "at most 800"),
+    ("overlong header", "common/error.h", "/* */\n" * 300, "at most 300"),
     (
         "overlong function",
-        "common/error.c",
-        lambda t: t.replace("\treturn 0;", "\trc++;\n" * 71 + "\treturn 0;"),
+        ERROR_C,
+        instead("\treturn 0;", "\trc++;\n" * 71 + "\treturn 0;"),
         "nam_fail has",
     ),
     (
         "call cycle",
-        "common/error.c",
-        lambda t: t.replace("\treturn 0;", "\treturn nam_retry(rc);"),
+        ERROR_C,
+        instead("\treturn 0;", "\treturn nam_retry(rc);"),
         "a call cycle of 2 modules",
     ),
     (
         "client header behind another",
         "index/server/tree.h",
-        lambda t: t + '#include "../index.h"\n',
+        '#include "../index.h"\n',
         "code of memory servers includes a header of clients",
     ),
     (
         "arrow around a corner",
         "memserver/memory.c",
-        lambda t: t + '#include "../index/index_internal.h"\n',
+        '#include "../index/index_internal.h"\n',
         "index/index_internal.h -> compute/remote/epoch.h",
     ),
     (
         "simulator in the library",
-        "common/error.c",
-        lambda t: t + "\nint nam__sim_run(void);\nint\nnam__sim_run(void)\n{\n\treturn 0;\n}\n",
+        ERROR_C,
+        "\nint nam__sim_run(void);\nint\nnam__sim_run(void)\n{\n\treturn 0;\n}\n",
         "symbols of the simulator",
     ),
-    (
-        "invariant without definition",
-        "index/index.h",
-        lambda t: t + "/* Keeps I2. */\n",
-        "I2 is not in index/README.md",
-    ),
+    ("invariant without definition", INDEX_H, "/* Keeps I2. */\n", "I2 is not in index/README.md"),
     (
         "invariant that no code names",
         "index/README.md",
-        lambda t: t + "| **I2** | Images are whole. |\n",
+        "| **I2** | Images are whole. |\n",
         "no comment in index names I2",
     ),
     (
         "guard without invariant",
-        "index/index.h",
-        lambda t: t + "\nstatic int\ntorn(void)\n{\n\treturn NAM_GUARD(NODE_HASH);\n}\n",
+        INDEX_H,
+        "\nstatic int\ntorn(void)\n{\n\treturn NAM_GUARD(NODE_HASH);\n}\n",
         "guard NODE_HASH stands in a function that names no invariant",
     ),
-    ("wide Markdown", "README.md", lambda t: t + "word " * 20 + "word\n", "columns"),
+    ("wide Markdown", "README.md", "word " * 20 + "word\n", "columns"),
     (
         "wide row of a table",
         "README.md",
-        lambda t: t + "| a row of a table | " + "is wide " * 10 + "|\n",
+        "| a row of a table | " + "is wide " * 10 + "|\n",
         "columns",
     ),
-    ("hidden subject", "README.md", lambda t: t + "W" + "ho reads waits.\n", "name the role"),
-    (
-        "hidden subject in a comment",
-        "common/error.c",
-        lambda t: t + "/* The writer knows that h" + "e waits. */\n",
-        "name the role",
-    ),
-    *[comment_plant(*word) for word in HIDDEN],
-    (
-        "free relative clause",
-        "common/error.c",
-        lambda t: t + "\n/* The lock goes to wh" + "o asks. */\n",
-        "'wh" + "o'",
-    ),
+    ("free relative clause", ERROR_C, "\n/* The lock goes to wh" + "o asks. */\n", "'wh" + "o'"),
     (
         "free relative clause on the next line",
-        "common/error.c",
-        lambda t: t + "\n/*\n * The lock goes to the first\n * wh" + "o asks.\n */\n",
+        ERROR_C,
+        "\n/*\n * The lock goes to the first\n * wh" + "o asks.\n */\n",
         "'wh" + "o'",
     ),
-    (
-        "question for an object",
-        "common/error.c",
-        lambda t: t + "\n/* Says for wh" + "om it waits. */\n",
-        "'wh" + "om'",
-    ),
-    (
-        "question for an owner",
-        "common/error.c",
-        lambda t: t + "\n/* Says wh" + "ose lock it is. */\n",
-        "'wh" + "ose'",
-    ),
+    ("question for an object", ERROR_C, "\n/* Says for wh" + "om it waits. */\n", "'wh" + "om'"),
+    ("question for an owner", ERROR_C, "\n/* Says wh" + "ose lock it is. */\n", "'wh" + "ose'"),
     (
         "question for an owner at the beginning",
-        "common/error.c",
-        lambda t: t + "\n/* wh" + "ose lock it is */\n",
+        ERROR_C,
+        "\n/* wh" + "ose lock it is */\n",
         "'wh" + "ose'",
     ),
-    (
-        "hidden subject in a message",
-        "common/error.c",
-        lambda t: t + '\nstatic const char text[] = "any' + 'body may read";\n',
-        "name the role",
-    ),
-    (
-        "hidden subject in a message of two literals",
-        "common/error.c",
-        lambda t: t + '\nstatic const char text[] = "n' + 'o "\n\t"one may read";\n',
-        "name the role",
-    ),
-    (
-        "hidden subject in the second line of a message",
-        "common/error.c",
-        lambda t: t + '\nstatic const char text[] = "It waits.\\nW' + 'hat it reads is old.";\n',
-        "name the role",
-    ),
-    (
-        "hidden subject in printed text",
-        "tests/lib/x.sh",
-        lambda t: t + "echo 'read by n" + "obody'\n",
-        "name the role",
-    ),
-    (
-        "hidden subject in the second line of printed text",
-        "tests/lib/x.sh",
-        lambda t: t + "printf 'It waits.\\nW" + "hat it reads is old.'\n",
-        "name the role",
-    ),
-    (
-        "hidden subject in a here-document",
-        "tests/lib/x.sh",
-        lambda t: t.replace("    text", "    n" + "obody"),
-        "name the role",
-    ),
-    (
-        "hidden subject printed by Python",
-        "tools/x.py",
-        lambda t: t.replace("a reader", "some" + "one"),
-        "name the role",
-    ),
-    (
-        "hidden subject in a comment of Python",
-        "tools/x.py",
-        lambda t: t.replace("\nprint", "\n# It waits for wh" + "o asks.\nprint"),
-        "name the role",
-    ),
-    (
-        "hidden subject in a man page",
-        "tools/nam.1",
-        lambda t: t.replace("A reader", "Every" + "one"),
-        "name the role",
-    ),
-    (
-        "hidden subject in CMake",
-        "CMakeLists.txt",
-        lambda t: t + "# For wh" + "o builds a part.\n",
-        "name the role",
-    ),
+    *[("hidden subject in " + where, *plant, "name the role") for where, *plant in HIDDEN_IN],
 ]
 
 # A folder with one file too many: (file, text) of each.
@@ -389,7 +303,8 @@ def self_test(check_tree, home):
             if tool and not shutil.which(tool):
                 print(f"{what}: not tried, for {tool} is not installed")
                 continue
-            tree.write(name, change(CLEAN[name]))
+            text = CLEAN[name]
+            tree.write(name, text + change if isinstance(change, str) else change(text))
             if says in OF_LIBRARY:
                 tree.build_library()
             findings = check_tree(root).findings
