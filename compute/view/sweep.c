@@ -88,17 +88,25 @@ ask_slices(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 }
 
 /*
- * One step at all memory servers that the sweep has begun at; *ret_sum is of their replies.  The
- * request has room for a word.
+ * One step at all memory servers that the sweep has begun at; *ret_sum is of their replies.
+ *
+ * @words	NAM_SWEEP_LIVING_WORDS that the request has; or NULL: none
  */
 NAM_FIBER_FN static int
-ask_all(struct nam__sweep *sweep, struct nam_rpc_sweep_request *request,
-	struct nam__swept *ret_sum, struct nam_diag *diag)
+ask_all(struct nam__sweep *sweep, enum nam_rpc_sweep_step step, uint64_t label,
+	const uint64_t *words, struct nam__swept *ret_sum, struct nam_diag *diag)
 {
 	const struct nam_client *client = sweep->worker->client;
+	/* And a word for the slices. */
+	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + NAM_SWEEP_LIVING_WORDS + 1];
+	struct nam_rpc_sweep_request *request = (void *)body;
 	int rc = 0;
 
 	*ret_sum = (struct nam__swept){ 0 };
+	*request = (struct nam_rpc_sweep_request){ .step = step, .number = sweep->number,
+		.label = label };
+	for (uint32_t i = 0; words && i < NAM_SWEEP_LIVING_WORDS; i++)
+		request->words[request->count++] = words[i];
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++) {
 		const struct nam__server *server = &client->servers[slot];
 
@@ -118,42 +126,35 @@ ask_all(struct nam__sweep *sweep, struct nam_rpc_sweep_request *request,
 
 /* Which clients are not dead. */
 NAM_FIBER_FN static int
-living_ask(struct nam_worker *worker, struct nam_rpc_sweep_reply *reply, struct nam_diag *diag)
+living_ask(struct nam_worker *worker, uint64_t ret_living[NAM_SWEEP_LIVING_WORDS],
+	struct nam_diag *diag)
 {
 	const struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_LIVING };
+	uint64_t body[sizeof(struct nam_rpc_sweep_reply) / 8 + NAM_SWEEP_LIVING_WORDS];
+	struct nam_rpc_sweep_reply *reply = (void *)body;
 	int rc = ask(worker, worker->client->catalog_slot, &request, reply,
 		NAM_SWEEP_LIVING_WORDS); /* SUSPENDS */
 
-	return !rc ? 0 : nam_diag_set(diag, rc, "the lead does not say which clients live: %s",
-		nam_err_text(rc));
+	if (rc)
+		return nam_diag_set(diag, rc, "the lead does not say which clients live: %s",
+			nam_err_text(rc));
+	memcpy(ret_living, reply->words, NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t));
+	return 0;
 }
 
 /* Asked after BEGIN: blocks of clients that come later are not suspect. */
 NAM_FIBER_FN static int
 spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 {
-	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
-	struct nam_rpc_sweep_request *request = calloc(1, sizeof(*request) + bytes + 8);
-	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
+	uint64_t living[NAM_SWEEP_LIVING_WORDS];
 	struct nam__swept all;
-	int rc = request && reply ? 0 : nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
+	int rc = living_ask(sweep->worker, living, diag); /* SUSPENDS */
 
-	if (!rc)
-		rc = living_ask(sweep->worker, reply, diag); /* SUSPENDS */
 	nam_race_point("sweep.living");
-	if (!rc) {
-		request->step = NAM_RPC_SWEEP_SPARE;
-		request->number = sweep->number;
-		request->count = NAM_SWEEP_LIVING_WORDS;
-		/* C26: if a client was FENCING, its transactions have not been completed. */
-		for (uint32_t i = 0; i < NAM_SWEEP_LIVING_WORDS; i++)
-			request->words[i] = reply->words[i] |
-				(NAM_GUARD(SWEEP_FENCING) ? sweep->living[i] : 0);
-		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
-	}
-	free(request);
-	free(reply);
-	return rc;
+	/* C26: if a client was FENCING, its transactions have not been completed. */
+	for (uint32_t i = 0; i < NAM_SWEEP_LIVING_WORDS && !rc && NAM_GUARD(SWEEP_FENCING); i++)
+		living[i] |= sweep->living[i];
+	return rc ?: ask_all(sweep, NAM_RPC_SWEEP_SPARE, 0, living, &all, diag); /* SUSPENDS */
 }
 
 /* All operations that are under way have ended. */
@@ -181,30 +182,17 @@ int
 nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, bool dry,
 	struct nam_diag *diag)
 {
-	const uint32_t bytes = NAM_SWEEP_LIVING_WORDS * sizeof(uint64_t);
-	struct nam_rpc_sweep_reply *reply = calloc(1, sizeof(*reply) + bytes);
-	int rc = reply ? living_ask(worker, reply, diag) : /* SUSPENDS */
-		nam_diag_set(diag, -ENOMEM, "no memory for a sweep");
-
 	*sweep = (struct nam__sweep){ .worker = worker, .dry = dry, .number = nam_entropy() | 1 };
-	if (!rc) {
-		memcpy(sweep->living, reply->words, bytes);
-	}
-	free(reply);
-	return rc;
+	return living_ask(worker, sweep->living, diag); /* SUSPENDS */
 }
 
 int
 nam__sweep_begin(struct nam__sweep *sweep, struct nam_blocks *ret_used, struct nam_diag *diag)
 {
-	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
-	struct nam_rpc_sweep_request *request = (void *)body;
 	const struct nam_client *client = sweep->worker->client;
 	struct nam__swept all;
 	int rc = 0;
 
-	*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_BEGIN,
-		.number = sweep->number };
 	/* C26: an operation may know a version of a dead client that it will commit. */
 	if (NAM_GUARD(SWEEP_BARRIER))
 		rc = operations_wait(sweep->worker, diag); /* SUSPENDS */
@@ -213,7 +201,7 @@ nam__sweep_begin(struct nam__sweep *sweep, struct nam_blocks *ret_used, struct n
 		sweep->begun[slot] = atomic_load_explicit(&client->servers[slot].usable,
 			memory_order_acquire);
 	if (!rc)
-		rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
+		rc = ask_all(sweep, NAM_RPC_SWEEP_BEGIN, 0, NULL, &all, diag); /* SUSPENDS */
 	if (!rc)
 		*ret_used = all.suspect;
 	return rc ? rc : spare_living(sweep, diag); /* SUSPENDS */
@@ -433,15 +421,11 @@ nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t cou
 int
 nam__sweep_close(struct nam__sweep *sweep, uint64_t *ret_closed, struct nam_diag *diag)
 {
-	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
-	struct nam_rpc_sweep_request *request = (void *)body;
 	struct nam__swept all;
 	int rc;
 
-	*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_CLOSE,
-		.number = sweep->number };
 	diag->text[0] = '\0';
-	rc = ask_all(sweep, request, &all, diag); /* SUSPENDS */
+	rc = ask_all(sweep, NAM_RPC_SWEEP_CLOSE, 0, NULL, &all, diag); /* SUSPENDS */
 	*ret_closed = all.suspect.blocks;
 	nam_race_point("sweep.closed");
 	return explain(sweep, rc, diag);
@@ -450,18 +434,16 @@ nam__sweep_close(struct nam__sweep *sweep, uint64_t *ret_closed, struct nam_diag
 int
 nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept, struct nam_diag *diag)
 {
-	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + 1];
-	struct nam_rpc_sweep_request *request = (void *)body;
+	uint64_t label = 0;
 	int rc = 0;
 
-	*request = (struct nam_rpc_sweep_request){ .step = NAM_RPC_SWEEP_END,
-		.number = sweep->number };
 	diag->text[0] = '\0';
 	/* Clients that know an address may be looking at the block yet. */
 	if (!sweep->dry)
-		rc = nam__epoch_add(sweep->worker, 1, &request->label); /* SUSPENDS */
+		rc = nam__epoch_add(sweep->worker, 1, &label); /* SUSPENDS */
 	if (!rc)
-		rc = ask_all(sweep, request, ret_swept, diag); /* SUSPENDS */
+		rc = ask_all(sweep, NAM_RPC_SWEEP_END, label, NULL, ret_swept,
+			diag); /* SUSPENDS */
 	return explain(sweep, rc, diag);
 }
 
