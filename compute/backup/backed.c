@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backed.c -- see backed.h. */
 #include "backed.h"
 
 #include <errno.h>

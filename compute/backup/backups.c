@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backups.c -- see backups.h. */
 #include "backups.h"
 
 #include <string.h>
 
 #include "common/fabric/register.h"
 #include "common/rpc/view_rpc.h"
-#include "compute/backup/lead_backup.h"
-#include "compute/backup/locks.h"
 #include "compute/client/cluster_view.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lead_backup.c -- see lead_backup.h. */
-#include "lead_backup.h"
+#include "backups.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "backups.h"
 #include "common/guard.h"
 #include "common/race.h"
 #include "compute/client/cluster_view.h"
@@ -119,15 +117,19 @@ give_up(struct nam_client *client, uint64_t now)
 			-NAM_E_FABRIC_PEER_DEAD);
 }
 
-/* C21: the memory servers have fenced it. */
-static void
-fenced_set(struct nam_client *client)
+/* C21: or the memory servers have fenced this client. */
+NAM_FIBER_FN static int
+enter_again(struct nam_client *client, uint32_t slot, uint64_t number)
 {
-	int none = 0;
+	struct nam_diag diag = { "" };
+	int none = 0, rc = nam__lead_backup_enter(client, slot, number, NULL, &diag); /* SUSPENDS */
 
-	atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
-	atomic_compare_exchange_strong(&client->servers[client->catalog_slot].lost, &none,
-		-NAM_E_FABRIC_FENCED);
+	if (rc == -NAM_E_FENCED || rc == -NAM_E_FABRIC_FENCED) {
+		atomic_store_explicit(&client->fenced, true, memory_order_relaxed);
+		atomic_compare_exchange_strong(&client->servers[client->catalog_slot].lost, &none,
+			-NAM_E_FABRIC_FENCED);
+	}
+	return rc;
 }
 
 /* The session there is as good as the one at the lead: without it the backup fences the client. */
@@ -135,15 +137,10 @@ NAM_FIBER_FN static void
 session_keep(struct nam_client *client, uint32_t at, uint64_t now)
 {
 	const struct nam_worker *worker = client->epoch_worker;
-	struct nam_diag diag = { "" };
-	int rc;
 
 	if ((worker->qps[at] && worker->answering[at].entered) || now < client->lead_retry_ns)
 		return;
-	rc = nam__lead_backup_enter(client, at, client->view_seen, NULL, &diag); /* SUSPENDS */
-	if (rc == -NAM_E_FENCED || rc == -NAM_E_FABRIC_FENCED)
-		fenced_set(client);
-	if (rc)
+	if (enter_again(client, at, client->view_seen)) /* SUSPENDS */
 		client->lead_retry_ns = nam__retry_at_ns(now);
 }
 
@@ -183,16 +180,12 @@ nam__lead_look(struct nam_client *client, uint64_t number)
 int
 nam__lead_return(struct nam_client *client, const struct nam_view_member *lead, uint64_t number)
 {
-	struct nam_diag diag = { "" };
 	int rc;
 
 	if (client->lead_slot == client->catalog_slot || lead->state == NAM_VIEW_PROMOTING ||
 		lead->boot != client->servers[client->catalog_slot].boot)
 		return 0;
-	rc = nam__lead_backup_enter(client, client->catalog_slot, number, NULL,
-		&diag); /* SUSPENDS */
-	if (rc == -NAM_E_FENCED || rc == -NAM_E_FABRIC_FENCED)
-		fenced_set(client);
+	rc = enter_again(client, client->catalog_slot, number); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam_race_point("lead.returned");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locks.c -- see locks.h. */
-#include "locks.h"
+#include "backups.h"
 
 #include "backed.h"
 #include "compute/remote/lock_slot.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mirror.c -- see mirror.h. */
 #include "mirror.h"
 
 #include <errno.h>

@@ -10,11 +10,9 @@
 #include <string.h>
 
 #include "compute/backup/backups.h"
-#include "compute/backup/lead_backup.h"
 #include "cluster_view.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/remote/epoch.h"
-#include "compute/backup/locks.h"
 #include "compute/view/fence.h"
 #include "compute/view/sweep.h"
 #include "compute/worker/notes.h"

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "compute/backup/backups.h"
-#include "compute/backup/lead_backup.h"
 #include "cluster_view.h"
 #include "compute/auth/credentials.h"
 #include "compute/view/lead.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * succession.c -- see succession.h.
- *
  * No client has installed a view that the backup lacks (C33), so the newest copy that is found has
  * all that clients know.  Later decisions of the lead are dropped, as no client has seen them.
  */

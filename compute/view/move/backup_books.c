@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backup_books.c -- see backup_books.h. */
-#include "backup_books.h"
+#include "move_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/hash/hash.h"
-
-/* A region that clients do not reach at the member has no runs there. */
-static uint32_t
-regions_without_runs(const struct nam_move_region *regions, uint32_t count)
-{
-	uint32_t without = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		without += !regions[i].runs;
-	return without;
-}
 
 /* One run, which is vacant; no block has the first bytes of a region. */
 static struct nam_move_run
@@ -63,7 +51,9 @@ nam__backup_books(const uint8_t *books, uint8_t **ret_books, uint64_t *ret_bytes
 	struct nam__books_parts from = nam__books_parts((const void *)books), to;
 	uint8_t *copy;
 
-	head.runs += regions_without_runs(from.regions, head.regions);
+	/* A region that clients do not reach at the member has no runs there. */
+	for (uint32_t i = 0; i < head.regions; i++)
+		head.runs += !from.regions[i].runs;
 	head.words = head.trees = head.stores = head.partitions = 0;
 	head.bytes = nam__books_bytes(&head);
 	copy = malloc(head.bytes);

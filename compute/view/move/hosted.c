@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hosted.c -- see hosted.h. */
 #include "hosted.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 #include "common/env.h"
 #include "common/rpc/status_rpc.h"
 #include "compute/view/changer.h"
-#include "move_ask.h"
+#include "move_internal.h"
 
 #define PAUSE_NS 50000000ull
 #define LEFTOVER_NS 20000000000ull	/* for the end of one, with its connections */

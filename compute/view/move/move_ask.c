@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move_ask.c -- see move_ask.h. */
-#include "move_ask.h"
+#include "move_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,7 +14,8 @@ nam__move_ask(struct nam_client *client, enum nam_rpc_move_step step, uint64_t a
 {
 	struct nam_worker *worker = client->epoch_worker;
 	struct nam_rpc_move_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	uint32_t room = *ret_bytes;
+	struct nam_rpc_move_reply none;
+	uint32_t bytes, room = reply ? *ret_bytes : sizeof(none);
 	int rc;
 
 	if (!request)
@@ -25,13 +25,16 @@ nam__move_ask(struct nam_client *client, enum nam_rpc_move_step step, uint64_t a
 	if (page_bytes)
 		memcpy(request->page, page, page_bytes);
 	for (;;) {
-		*ret_bytes = room;
+		bytes = room;
 		rc = nam_rpc_call(worker, 0, NAM_RPC_MOVE, request,
-			(uint32_t)sizeof(*request) + page_bytes, reply, ret_bytes); /* SUSPENDS */
+			(uint32_t)sizeof(*request) + page_bytes, reply ?: &none,
+			&bytes); /* SUSPENDS */
 		if (rc != -EAGAIN || nam_now_ns() >= deadline_ns)
 			break;
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
 	}
+	if (reply)
+		*ret_bytes = bytes;
 	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 	return rc;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move_pages.c -- see move_pages.h. */
-#include "move_pages.h"
+#include "move_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,12 +13,9 @@ NAM_FIBER_FN static int
 claim(struct nam__move_pages *pages, struct nam_client *client, enum nam__move_at at,
 	uint64_t deadline_ns)
 {
-	struct nam_rpc_move_reply reply;
-	uint32_t bytes = sizeof(reply);
-
 	pages->at = at;
 	return nam__move_ask(client, NAM_RPC_MOVE_CLAIM, 0, &pages->claim, sizeof(pages->claim),
-		deadline_ns, &reply, &bytes); /* SUSPENDS */
+		deadline_ns, NULL, NULL); /* SUSPENDS */
 }
 
 int
@@ -131,13 +127,6 @@ has_page(const struct nam__move_pages *pages, uint64_t page)
 	return pages->words[page / 64] >> page % 64 & 1;
 }
 
-static void
-page_done(struct nam__move_pages *pages, uint64_t page)
-{
-	pages->words[page / 64] &= ~(1ull << page % 64);
-	pages->left--;
-}
-
 /*
  * A region without blocks may have become private, and what it held is of no use.  A client with a
  * bug may name pages that are not there.
@@ -196,8 +185,9 @@ nam__move_pages_copy(struct nam__move_pages *pages, int (*copied)(void *arg, uin
 
 	for (uint64_t page = 0; !rc && (count = chunk_find(pages, &page)); page += count) {
 		rc = chunk_copy(pages, page, count, from, to); /* SUSPENDS */
-		for (uint32_t i = 0; !rc && i < count; i++)
-			page_done(pages, page + i);
+		for (uint64_t done = page; !rc && done < page + count; done++)
+			pages->words[done / 64] &= ~(1ull << done % 64);
+		pages->left -= rc ? 0 : count;
 		if (!rc)
 			rc = copied(arg, count * NAM_MOVE_NOTE_BYTES);
 	}

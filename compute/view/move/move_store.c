@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move_store.c -- see move_store.h. */
-#include "move_store.h"
+#include "move_internal.h"
 
 #include <errno.h>
 #include <string.h>

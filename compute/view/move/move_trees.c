@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move_trees.c -- see move_trees.h. */
-#include "move_trees.h"
+#include "move_internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -22,10 +22,7 @@
 #include "common/rpc/move_rpc.h"
 #include "compute/view/lead.h"
 #include "compute/view/succession.h"
-#include "backup_books.h"
-#include "move_pages.h"
-#include "move_store.h"
-#include "move_trees.h"
+#include "move_internal.h"
 
 #define PASSES_MAX 16u
 #define NAP_NS 100000000ull
@@ -203,12 +200,10 @@ books_put(struct moving *moving, bool last)
 
 	for (; !rc && page < end; page++) {
 		uint64_t at = page * NAM_RPC_MOVE_PAGE_BYTES, left = moving->books_bytes - at;
-		struct nam_rpc_move_reply reply;
-		uint32_t bytes = sizeof(reply);
 
 		rc = nam__move_ask(moving->new, NAM_RPC_MOVE_IMPORT, at, moving->books + at,
 			left < NAM_RPC_MOVE_PAGE_BYTES ? (uint32_t)left : NAM_RPC_MOVE_PAGE_BYTES,
-			moving->deadline_ns, &reply, &bytes); /* SUSPENDS */
+			moving->deadline_ns, NULL, NULL); /* SUSPENDS */
 	}
 	return rc ? explain(moving, moving->new, "giving the books to", rc) : 0;
 }
@@ -331,8 +326,6 @@ NAM_FIBER_FN static int
 private_fill(struct moving *moving)
 {
 	const struct nam_move_head *head = (const void *)moving->books;
-	struct nam_rpc_move_reply reply;
-	uint32_t bytes = sizeof(reply);
 	int rc = nam__trees_move(moving->old->epoch_worker, moving->new->epoch_worker, head,
 		moving->deadline_ns, &moving->moved.bytes); /* SUSPENDS */
 
@@ -340,7 +333,7 @@ private_fill(struct moving *moving)
 		rc = stores_fill(moving); /* SUSPENDS */
 	if (!rc && (head->trees || head->stores))
 		rc = nam__move_ask(moving->new, NAM_RPC_MOVE_OPEN, 0, NULL, 0,
-			moving->deadline_ns, &reply, &bytes); /* SUSPENDS */
+			moving->deadline_ns, NULL, NULL); /* SUSPENDS */
 	return rc ? explain(moving, moving->new, "copying trees and key-value stores to", rc) : 0;
 }
 
@@ -533,15 +526,13 @@ NAM_FIBER_FN static void
 retire(struct moving *moving)
 {
 	const struct nam_view_member *member;
-	struct nam_rpc_move_reply reply;
-	uint32_t bytes = sizeof(reply);
 
 	moving->deadline_ns = nam_now_ns() + patience_ns(moving);
 	while (!look(moving, &member) && !is_late(moving) && /* SUSPENDS */
 		moving->changer.view->acknowledged < moving->moved.view)
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
 	moving->moved.retired = !nam__move_ask(moving->old, NAM_RPC_MOVE_RETIRE, 0, NULL, 0,
-		moving->deadline_ns, &reply, &bytes); /* SUSPENDS */
+		moving->deadline_ns, NULL, NULL); /* SUSPENDS */
 }
 
 /* The old one goes on.  If this fails, the lead gives up as the connection ends. */

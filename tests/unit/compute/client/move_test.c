@@ -13,7 +13,7 @@
 #include "compute/admin.h"
 #include "compute/view/fence.h"
 #include "compute/view/lead.h"
-#include "compute/view/move/move_ask.h"
+#include "compute/view/move/move_internal.h"
 #include "compute/worker/notes.h"
 #include "compute/worker/worker.h"
 #include "tests/lib/cluster.h"

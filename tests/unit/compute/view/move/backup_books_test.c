@@ -2,7 +2,7 @@
 /* backup_books_test.c -- the books of a member, as its backup gets and takes them. */
 #include "common/rpc/kv_rpc.h"
 #include "common/rpc/tree_rpc.h"
-#include "compute/view/move/backup_books.h"
+#include "compute/view/move/move_internal.h"
 #include "kv/kv.h"
 #include "memserver/stores.h"
 #include "tests/unit/memserver/move/move_fixture.h"
