@@ -143,8 +143,6 @@ tell(const struct round *round, const struct nam__collected *one, const struct o
 	char name[2 * sizeof(one->name)], text[512], fields[800];
 	int used;
 
-	if (!collecting->event)
-		return;
 	(void)nam_log_quote(one->name, name, sizeof(name));
 	used = snprintf(fields, sizeof(fields), "kind=%s name=%s %s=%" PRIu64 " freed_bytes=%"
 		PRIu64 " ms=%" PRIu64, one->is_index ? "index" : "records", name,
@@ -208,8 +206,7 @@ sweep(struct round *round)
 	else
 		(void)snprintf(fields, sizeof(fields), "text=%s",
 			nam_log_quote(nam_worker_diag(round->worker), text, sizeof(text)));
-	if (collecting->event)
-		collecting->event(collecting->arg, rc ? "not_swept" : "swept", fields);
+	collecting->event(collecting->arg, rc ? "not_swept" : "swept", fields);
 	return 0;
 }
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * collect.h -- a steward's passes of the collectors of indexes and record stores, and its sweeps.
- *
- * A pass reads all parents of leaves, or all records.  So it is made only if it can be expected to
- * free a share of the memory that is still free.  The expectation is the garbage of the last pass,
- * over the time that it took to come together.  A sweep reads all nodes, and is made every
- * `every_ns`.
+ * README.md says when they are made.
  */
 #ifndef NAM_STEWARD_COLLECT_H
 #define NAM_STEWARD_COLLECT_H
@@ -23,7 +19,7 @@ struct nam__collecting {
 	uint64_t every_ns;		/* between two passes of one of them, at most */
 	uint64_t pace;			/* of sweeps, collectors of records: nam_worker_pace() */
 	uint32_t percent;		/* of the free memory: so much garbage is worth a pass */
-	nam__steward_event_fn event;	/* or NULL */
+	nam__steward_event_fn event;
 	void *arg;
 	nam_worker_stop_fn stop;	/* ends a pass half-way; or NULL */
 	void *stop_arg;

@@ -9,7 +9,7 @@
  * A request whose answer was lost may have been carried out.  A lost writing then finds another
  * revision, and a lost acquisition finds a key with this lease.
  */
-#include "etcd.h"
+#include "etcd_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,9 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "http.h"
-#include "record_json.h"
 
 #define PORT 2379u
 #define NAME_BYTES 64u
@@ -43,18 +40,25 @@ etcd_of(struct nam__keeper *keeper)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+static cJSON *
+object_of(const char *name, const char *value)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, name, value);
+	return object;
+}
+
 static int
 authenticate(struct etcd *etcd, struct nam_diag *diag)
 {
-	cJSON *body = cJSON_CreateObject(), *answer;
+	cJSON *body, *answer;
 	const char *token;
 	int rc = nam__http_authorize(etcd->http, NULL);
 
-	if (rc) {
-		cJSON_Delete(body);
+	if (rc)
 		return rc;
-	}
-	cJSON_AddStringToObject(body, "name", etcd->user);
+	body = object_of("name", etcd->user);
 	cJSON_AddStringToObject(body, "password", etcd->password ?: "");
 	rc = nam__http_post(etcd->http, "/v3/auth/authenticate", body, &answer, diag);
 	if (rc)
@@ -73,22 +77,16 @@ ask(struct etcd *etcd, const char *path, cJSON *body, cJSON **ret_answer, struct
 {
 	int rc = -NAM_E_FABRIC_DENIED;
 
-	if (etcd->user && etcd->authorized) {
+	if (etcd->user && etcd->authorized)
 		rc = nam__http_post(etcd->http, path, cJSON_Duplicate(body, true), ret_answer,
 			diag);
-		if (!nam_err_is(rc, NAM_E_FABRIC_DENIED)) {
-			cJSON_Delete(body);
-			return rc;
-		}
+	if (nam_err_is(rc, NAM_E_FABRIC_DENIED)) {
+		rc = etcd->user ? authenticate(etcd, diag) : 0;
+		if (!rc)
+			return nam__http_post(etcd->http, path, body, ret_answer, diag);
 	}
-	if (etcd->user) {
-		rc = authenticate(etcd, diag);
-		if (rc) {
-			cJSON_Delete(body);
-			return rc;
-		}
-	}
-	return nam__http_post(etcd->http, path, body, ret_answer, diag);
+	cJSON_Delete(body);
+	return rc;
 }
 
 static int
@@ -117,22 +115,13 @@ number_add(cJSON *object, const char *name, uint64_t number)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-static cJSON *
-key_object(const char *key)
-{
-	cJSON *object = cJSON_CreateObject();
-
-	cJSON_AddStringToObject(object, "key", key);
-	return object;
-}
-
 /* @target	"MOD" or "CREATE", of which @field is the revision */
 static void
 compare_add(cJSON *txn, const char *key, const char *target, const char *field, uint64_t revision)
 {
 	cJSON *compare = cJSON_GetObjectItem(txn, "compare") ?:
 		cJSON_AddArrayToObject(txn, "compare");
-	cJSON *one = key_object(key);
+	cJSON *one = object_of("key", key);
 
 	cJSON_AddStringToObject(one, "target", target);
 	number_add(one, field, revision);
@@ -176,7 +165,7 @@ record_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct n
 	cJSON *answer;
 	const char *value;
 	char *text;
-	int rc = ask(etcd, "/v3/kv/range", key_object(etcd->view_key), &answer, diag);
+	int rc = ask(etcd, "/v3/kv/range", object_of("key", etcd->view_key), &answer, diag);
 
 	if (rc)
 		return rc;
@@ -202,7 +191,7 @@ record_write(struct nam__keeper *keeper, const struct nam__record *record, uint6
 	struct nam_diag *diag)
 {
 	struct etcd *etcd = etcd_of(keeper);
-	cJSON *txn = cJSON_CreateObject(), *put = key_object(etcd->view_key), *answer;
+	cJSON *txn = cJSON_CreateObject(), *put = object_of("key", etcd->view_key), *answer;
 	char *text = nam__record_print(record), *value = text ? nam__base64_encode(text) : NULL;
 	int rc;
 
@@ -218,7 +207,7 @@ record_write(struct nam__keeper *keeper, const struct nam__record *record, uint6
 	if (term)
 		compare_add(txn, etcd->steward_key, "CREATE", "create_revision", term);
 	request_add(txn, "success", "request_put", put);
-	request_add(txn, "failure", "request_range", key_object(etcd->steward_key));
+	request_add(txn, "failure", "request_range", object_of("key", etcd->steward_key));
 	rc = ask(etcd, "/v3/kv/txn", txn, &answer, diag);
 	if (rc)
 		return rc;
@@ -235,11 +224,10 @@ record_write(struct nam__keeper *keeper, const struct nam__record *record, uint6
 static void
 lease_revoke(struct etcd *etcd)
 {
-	cJSON *body = cJSON_CreateObject(), *answer;
 	struct nam_diag diag;
+	cJSON *answer;
 
-	cJSON_AddStringToObject(body, "ID", etcd->lease);
-	if (!ask(etcd, "/v3/lease/revoke", body, &answer, &diag))
+	if (!ask(etcd, "/v3/lease/revoke", object_of("ID", etcd->lease), &answer, &diag))
 		cJSON_Delete(answer);
 	etcd->lease[0] = '\0';
 }
@@ -280,7 +268,7 @@ static int
 steward_look(struct etcd *etcd, bool *ret_is_there, struct nam_diag *diag)
 {
 	cJSON *answer;
-	int rc = ask(etcd, "/v3/kv/range", key_object(etcd->steward_key), &answer, diag);
+	int rc = ask(etcd, "/v3/kv/range", object_of("key", etcd->steward_key), &answer, diag);
 
 	if (rc)
 		return rc;
@@ -293,7 +281,7 @@ steward_look(struct etcd *etcd, bool *ret_is_there, struct nam_diag *diag)
 static int
 steward_put(struct etcd *etcd, struct nam_diag *diag)
 {
-	cJSON *txn = cJSON_CreateObject(), *put = key_object(etcd->steward_key), *answer;
+	cJSON *txn = cJSON_CreateObject(), *put = object_of("key", etcd->steward_key), *answer;
 	char *text = steward_text();
 	const char *lease;
 	int rc;
@@ -303,7 +291,7 @@ steward_put(struct etcd *etcd, struct nam_diag *diag)
 	cJSON_AddStringToObject(put, "lease", etcd->lease);
 	compare_add(txn, etcd->steward_key, "CREATE", "create_revision", 0);
 	request_add(txn, "success", "request_put", put);
-	request_add(txn, "failure", "request_range", key_object(etcd->steward_key));
+	request_add(txn, "failure", "request_range", object_of("key", etcd->steward_key));
 	rc = ask(etcd, "/v3/kv/txn", txn, &answer, diag);
 	if (rc)
 		return rc;
@@ -345,11 +333,9 @@ static int
 renew(struct nam__keeper *keeper, struct nam_diag *diag)
 {
 	struct etcd *etcd = etcd_of(keeper);
-	cJSON *body = cJSON_CreateObject(), *answer;
-	int rc;
+	cJSON *answer;
+	int rc = ask(etcd, "/v3/lease/keepalive", object_of("ID", etcd->lease), &answer, diag);
 
-	cJSON_AddStringToObject(body, "ID", etcd->lease);
-	rc = ask(etcd, "/v3/lease/keepalive", body, &answer, diag);
 	if (rc)
 		return rc;
 	if (!number_of(cJSON_GetObjectItem(answer, "result"), "TTL")) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http.c -- requests by libcurl, one at a time. */
-#include "http.h"
+#include "etcd_internal.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -108,15 +108,6 @@ on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 	return is_stopped(arg);
 }
 
-static void
-url_set(struct nam__http *http, const char *path)
-{
-	char url[HOST_BYTES + 64];
-
-	(void)snprintf(url, sizeof(url), "%s%s", http->hosts[http->host], path);
-	curl_easy_setopt(http->curl, CURLOPT_URL, url);
-}
-
 /* The meaning of a host's answer.  -EAGAIN: another one may do better. */
 static int
 judge(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
@@ -214,10 +205,12 @@ attempt(struct nam__http *http, const char *path, uint64_t left_ms, bool again,
 {
 	struct answer answer = { NULL, 0 };
 	long patience = (long)(left_ms < ATTEMPT_MS ? left_ms : ATTEMPT_MS);
+	char url[HOST_BYTES + 64];
 	CURLcode code;
 	int rc;
 
-	url_set(http, path);
+	(void)snprintf(url, sizeof(url), "%s%s", http->hosts[http->host], path);
+	curl_easy_setopt(http->curl, CURLOPT_URL, url);
 	curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, patience);
 	curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &answer);
 	http->why[0] = '\0';

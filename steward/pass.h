@@ -50,13 +50,9 @@ struct nam__steward_passed {
 };
 
 /*
- * One pass.  A backup whose member has ended gets its place, and one that has ended is none any
- * more.  A member that is joining comes UP once all clients know it; it is aborted if it has
- * ended.  A member that was restarted is renewed.  Clients whose session has ended are fenced.  So
- * is one that delays a view, or holds back the epoch in silence, for fence_ms.  Until then it is
- * left to the next pass.  At last a member that lacks a backup gets one, which takes as long as
- * its memory is copied; passes go on meanwhile.
- * A failure, of the lead or of the store, which *diag explains, ends the pass and not the steward.
+ * One pass, as README.md describes it.  At last a member that lacks a backup gets one, which takes
+ * as long as its memory is copied; passes go on meanwhile.  A failure, of the lead or of the store,
+ * which *diag explains, ends the pass and not the steward.
  */
 NAM_FIBER_FN int nam__steward_pass(struct nam__steward *steward,
 	struct nam__steward_passed *ret_passed, struct nam_diag *diag) NAM_MUST_CHECK;

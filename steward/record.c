@@ -59,14 +59,6 @@ views_equal(const struct nam__cluster_view *one, const struct nam__cluster_view 
 	return true;
 }
 
-/* As the lead will do it. */
-static int
-view_change(struct nam__cluster_view *view, enum nam_rpc_view_change what,
-	const struct nam_view_member *asked)
-{
-	return nam_view_change(&view->head, view->members, what, asked);
-}
-
 /* ---- the record ------------------------------------------------------------------------------ */
 
 static int
@@ -127,7 +119,8 @@ take_over(struct recorded *recorded, const struct nam__record *record,
 	if (!new.view)
 		return -ENOMEM;
 	if (record->view && record->change && same_life(record->view, lead) &&
-		!view_change(new.view, record->change, &record->member)) {
+		!nam_view_change(&new.view->head, new.view->members, record->change,
+			&record->member)) {
 		new.change = record->change;
 		new.member = record->member;
 	}
@@ -152,7 +145,9 @@ decide(struct recorded *recorded, struct nam_worker *worker, struct nam__record 
 	record->change = (uint16_t)what;
 	record->member = *member;
 	record->view = nam__cluster_view_clone(lead);
-	rc = record->view ? view_change(record->view, what, member) : -ENOMEM;
+	/* As the lead will do it. */
+	rc = record->view ? nam_view_change(&record->view->head, record->view->members, what,
+		member) : -ENOMEM;
 	if (!rc)
 		rc = record_write(recorded, record, diag);
 	if (!rc && (what == NAM_RPC_VIEW_NOTE || what == NAM_RPC_VIEW_MOVE))
@@ -351,7 +346,7 @@ succeed(struct nam__view_store *store, struct nam__cluster_view *view, struct na
 		view->head.number = record.view->head.number;
 	if (store->term > view->head.term)
 		view->head.term = store->term;
-	rc = view_change(view, record.change, &record.member);
+	rc = nam_view_change(&view->head, view->members, record.change, &record.member);
 	free(record.view);
 	record.view = view;
 	return rc ?: record_write(recorded, &record, diag);

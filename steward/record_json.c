@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record_json.c -- operators read the record, too: `etcdctl get nam/NAME/view`. */
-#include "record_json.h"
+#include "etcd_internal.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <resolv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,49 +227,28 @@ nam__record_parse(const char *text, struct nam__record *ret_record)
 
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 char *
 nam__base64_encode(const char *text)
 {
-	size_t bytes = strlen(text);
-	char *to = malloc((bytes + 2) / 3 * 4 + 1), *at = to;
+	size_t bytes = strlen(text), room = (bytes + 2) / 3 * 4 + 1;
+	char *to = malloc(room);
 
-	for (size_t i = 0; to && i < bytes; i += 3) {
-		size_t left = bytes - i;
-		uint32_t three = (uint32_t)(uint8_t)text[i] << 16;
-
-		three |= left > 1 ? (uint32_t)(uint8_t)text[i + 1] << 8 : 0;
-		three |= left > 2 ? (uint8_t)text[i + 2] : 0;
-		*at++ = digits[three >> 18];
-		*at++ = digits[three >> 12 & 63];
-		*at++ = left > 1 ? digits[three >> 6 & 63] : '=';
-		*at++ = left > 2 ? digits[three & 63] : '=';
-	}
 	if (to)
-		*at = '\0';
+		(void)b64_ntop((const uint8_t *)text, bytes, to, room);
 	return to;
 }
 
 char *
 nam__base64_decode(const char *text)
 {
-	size_t bytes = strcspn(text, "=");
-	char *to = malloc(bytes / 4 * 3 + 4), *at = to;
-	uint32_t bits = 0;
+	size_t room = strlen(text) / 4 * 3 + 1;
+	char *to = malloc(room);
+	int bytes = to ? b64_pton(text, (uint8_t *)to, room) : -1;
 
-	for (size_t i = 0; to && i < bytes; i++) {
-		const char *digit = strchr(digits, text[i]);
-
-		if (!digit) {
-			free(to);
-			return NULL;
-		}
-		bits = bits << 6 | (uint32_t)(digit - digits);
-		if (i % 4)
-			*at++ = (char)(bits >> (6 - 2 * (i % 4)));
+	if (bytes < 0) {
+		free(to);
+		return NULL;
 	}
-	if (to)
-		*at = '\0';
+	to[bytes] = '\0';
 	return to;
 }

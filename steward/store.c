@@ -12,7 +12,7 @@
 #include "compute/view/move/replicas.h"
 #include "compute/view/move/server_drain.h"
 #include "compute/view/move/server_move.h"
-#include "etcd.h"
+#include "etcd_internal.h"
 
 static bool
 is_recorded(const struct nam__store_options *options)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- the program nam-steward. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +13,14 @@
 #include "common/exit.h"
 #include "common/log/log.h"
 #include "memserver/server.h"
+#include "steward/collect.h"
 #include "steward/options.h"
 #include "steward/pass.h"
 #include "txn/sweep.h"
-#include "collector.h"
 
 #define END_SECONDS 1u			/* after a signal, for what is under way */
 #define NAP_NS 20000000ull		/* a signal ends a pause after so long */
+#define ROUND_NS 30000000000ull		/* so soon a collector meets new names, at the latest */
 
 static atomic_bool stop;	/* a signal handler may run in any thread */
 
@@ -122,14 +124,6 @@ failure_log(struct nam_diag *last, const char *text)
 	nam__log_line("warn", "failed", fields);
 }
 
-static void
-on_collecting_failed(const char *text)
-{
-	static struct nam_diag last;
-
-	failure_log(&last, text);
-}
-
 /* ---- signals --------------------------------------------------------------------------------- */
 
 /* A memory server may be silent.  The lease then ends by itself. */
@@ -164,6 +158,11 @@ catch_signals(void)
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */
+
+struct collector {
+	struct nam__collecting collecting;	/* every_ns 0: nothing is collected */
+	atomic_bool leads;		/* the steward does, and there is a view */
+};
 
 static void
 pause_for(uint32_t interval_ms)
@@ -201,12 +200,37 @@ run_once(struct nam__steward *steward, struct nam__collecting *collecting)
 	return rc ? nam_exit_code(rc) : NAM_EXIT_OK;
 }
 
+/* The thread that collects while the steward leads. */
+static void *
+collect(void *arg)
+{
+	struct collector *collector = arg;
+	uint64_t next_ns = 0, now, every_ns = collector->collecting.every_ns;
+	struct nam_diag diag, last = { "" };
+	int rc;
+
+	while (!stop) {
+		now = nam_now_ns();
+		if (atomic_load(&collector->leads) && now >= next_ns) {
+			diag.text[0] = '\0';
+			rc = nam__collect_round(&collector->collecting, &diag);
+			if (rc != -ECANCELED)
+				failure_log(&last, rc ? diag.text : "");
+			next_ns = now + (every_ns < ROUND_NS ? every_ns : ROUND_NS);
+		}
+		nam_sleep_ns(NAP_NS);
+	}
+	return NULL;
+}
+
 static int
 run(struct nam__steward *steward, struct collector *collector, uint32_t interval_ms)
 {
 	struct nam__steward_passed passed;
 	struct nam_diag diag, last = { "" };
-	int rc = collector_start(collector);
+	bool collects = collector->collecting.every_ns;
+	pthread_t thread;
+	int rc = collects ? -pthread_create(&thread, NULL, collect, collector) : 0;
 
 	if (rc) {
 		(void)fprintf(stderr, "nam-steward: a thread: %s\n", nam_err_text(rc));
@@ -221,7 +245,9 @@ run(struct nam__steward *steward, struct collector *collector, uint32_t interval
 		pause_for(!rc && passed.within_ms && passed.within_ms < interval_ms ?
 			passed.within_ms : interval_ms);
 	} while (!stop);
-	collector_join(collector);
+	if (collects)
+		(void)pthread_join(thread, NULL);
+	nam__collect_free(&collector->collecting);
 	return NAM_EXIT_OK;
 }
 
@@ -249,7 +275,6 @@ begin(struct line *line)
 			.event = on_event,
 			.stop = has_ended,
 		},
-		.failed = on_collecting_failed,
 	};
 	struct nam_cluster *seeds = NULL;
 	struct nam_diag diag = { "" };

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "steward/http.h"
+#include "steward/etcd_internal.h"
 
 #define PATIENCE_MS 20000u
 

@@ -21,7 +21,7 @@
 #include "compute/admin.h"
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
-#include "steward/etcd.h"
+#include "steward/etcd_internal.h"
 #include "steward/pass.h"
 #include "steward/store.h"
 #include "tests/lib/cluster.h"

@@ -15,7 +15,7 @@
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
 #include "steward/record.h"
-#include "steward/record_json.h"
+#include "steward/etcd_internal.h"
 #include "tests/lib/cluster.h"
 
 #define LEASE_MS 1000u

@@ -15,7 +15,7 @@
 #include "compute/view/move/replicas.h"
 #include "nam.h"
 #include "steward/pass.h"
-#include "steward/record_json.h"
+#include "steward/etcd_internal.h"
 #include "tests/lib/cluster.h"
 
 #define MEMORY (1u << 20)

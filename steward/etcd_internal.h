@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http.h -- JSON over HTTP, to any of several equal hosts. */
-#ifndef NAM_STEWARD_HTTP_H
-#define NAM_STEWARD_HTTP_H
+/* etcd_internal.h -- the record as a key of etcd, through its JSON gateway. */
+#ifndef NAM_STEWARD_ETCD_INTERNAL_H
+#define NAM_STEWARD_ETCD_INTERNAL_H
 
 #include <cjson/cJSON.h>
 
+#include "record.h"
 #include "store.h"
+
+/* @where	"http://HOST:PORT,.../NAME" */
+int nam__etcd_open(const char *where, const struct nam__store_options *options,
+	struct nam__keeper **ret_keeper, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* ---- record_json.c: a record as text, and bytes in base64 ----------------------------------- */
+
+/*
+ * {"number":3,"lead_boot":"9f...","terms_before":0,"members":[{"id":0,"state":"up",...}],
+ * "last":{"change":"up",...}}; the revision is not part of it.  The caller frees the text.  NULL:
+ * no memory.
+ */
+char *nam__record_print(const struct nam__record *record) NAM_MUST_CHECK;
+
+/* -NAM_E_REMOTE_CORRUPT: that is no record.  The caller frees ret_record->view. */
+int nam__record_parse(const char *text, struct nam__record *ret_record) NAM_MUST_CHECK;
+
+/* The caller frees the text, which ends with a NUL.  NULL: no memory, or no base64. */
+char *nam__base64_encode(const char *text) NAM_MUST_CHECK;
+char *nam__base64_decode(const char *text) NAM_MUST_CHECK;
+
+/* ---- http.c: JSON over HTTP, to any of several equal hosts ---------------------------------- */
 
 #define NAM__HTTP_HOSTS_MAX 8u
 
@@ -36,4 +59,4 @@ int nam__http_authorize(struct nam__http *http, const char *token) NAM_MUST_CHEC
 int nam__http_post(struct nam__http *http, const char *path, cJSON *body, cJSON **ret_answer,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-#endif /* NAM_STEWARD_HTTP_H */
+#endif /* NAM_STEWARD_ETCD_INTERNAL_H */
