@@ -57,11 +57,9 @@ struct nam_client_options {
 	 */
 	int no_local;
 	const char *key;	/* its file; default NAM_KEY, or none.  A reader's: no changes */
-	/*
-	 * Bytes per second that nam_server_move(), nam_server_drain() and nam_rebalance() copy
-	 * while clients work; default 256 MiB.  UINT64_MAX: as many as they can.
-	 */
-	uint64_t copy_rate;
+	/* Bytes per second that moves of memory copy while clients work; UINT64_MAX: no limit. */
+	uint64_t copy_rate;		/* default 256 MiB */
+	struct nam__view_store *view_store;	/* of nam's programs; NULL: the lead decides */
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */

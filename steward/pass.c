@@ -437,8 +437,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 static void
 lead_leave(struct nam__steward *steward)
 {
-	if (steward->lead)
-		nam__client_free(steward->lead);
+	nam__client_free(steward->lead);
 	steward->lead = NULL;
 }
 

@@ -190,6 +190,7 @@ void
 nam__backups_make(struct nam__steward *steward, const struct nam__cluster_view *view,
 	int (*within)(struct nam__steward *steward))
 {
+	struct nam_client_options options = *steward->options;
 	struct making making = { steward, within };
 	struct nam_server_moved moved = { 0 };
 	const struct nam_view_member *member;
@@ -205,8 +206,9 @@ nam__backups_make(struct nam__steward *steward, const struct nam__cluster_view *
 	if (!member)
 		return;
 	id = steward->lacking.id = member->id;
-	rc = nam__member_back(steward->options, steward->store, id, on_move, &making, address,
-		&moved, &diag); /* SUSPENDS */
+	options.view_store = steward->store;
+	rc = nam__member_back(&options, id, on_move, &making, address, &moved,
+		&diag); /* SUSPENDS */
 	if (rc) {
 		failed(steward, id, rc, &diag);
 		return;

@@ -27,41 +27,16 @@ struct nam__store_options {
 int nam__store_open(const struct nam__store_options *options, struct nam__view_store **ret_store,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* nam_server_add() with that store.  It leads meanwhile, unless a steward does. */
-int nam__store_server_add(const struct nam_client_options *options,
-	const struct nam__store_options *store, const char *address, nam_server_add_fn fn,
-	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag) NAM_MUST_CHECK;
-
-/* nam_server_move() with that store.  -NAM_E_TERM: a steward leads. */
-int nam__store_server_move(const struct nam_client_options *options,
-	const struct nam__store_options *store, const char *address, nam_server_move_fn fn,
-	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
-
-/* nam_server_back(), nam_server_promote() and nam_server_unback() with that store, likewise. */
-int nam__store_server_back(const struct nam_client_options *options,
-	const struct nam__store_options *store, const char *address, nam_server_move_fn fn,
-	void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
-
-int nam__store_server_promote(const struct nam_client_options *options,
-	const struct nam__store_options *store, uint32_t id,
+/*
+ * options->view_store becomes that store, where the calls of compute/admin.h then decide the view.
+ * If no steward leads, this process does, as long as such a call may wait.  If one leads, calls
+ * that move memory fail with -NAM_E_TERM.  -NAM_E_VIEW_STORE: a call finds that another store
+ * decides.  nam__store_leave() in any case.
+ *
+ * @options	their view_store is NULL
+ */
+int nam__store_lead(struct nam_client_options *options, const struct nam__store_options *store,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-
-int nam__store_server_unback(const struct nam_client_options *options,
-	const struct nam__store_options *store, uint32_t id,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
-/* nam_cluster_replicas() with that store. */
-int nam__store_cluster_replicas(const struct nam_client_options *options,
-	const struct nam__store_options *store, uint32_t replicas,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
-/* nam_server_drain() and nam_rebalance() with that store, likewise. */
-int nam__store_server_drain(const struct nam_client_options *options,
-	const struct nam__store_options *store, const char *server, nam_server_drain_fn fn,
-	void *arg, uint32_t *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
-
-int nam__store_rebalance(const struct nam_client_options *options,
-	const struct nam__store_options *store, bool dry, nam_server_drain_fn fn, void *arg,
-	uint32_t *ret_moved, struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__store_leave(struct nam_client_options *options);
 
 #endif /* NAM_STEWARD_STORE_H */

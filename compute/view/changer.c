@@ -2,6 +2,7 @@
 /* changer.c -- rounds of a program that changes the view. */
 #include "changer.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,6 +12,28 @@
 
 #define FENCE_NS 1000000000ull
 #define RENEW_NS 1000000000ull		/* a lease lasts ten times as long or more */
+
+int
+nam__changer_open(struct nam__changer *changer, const struct nam_client_options *options,
+	struct nam_diag *diag)
+{
+	*changer = (struct nam__changer){ .options = options, .store = options->view_store,
+		.diag = diag };
+	if (!changer->store)
+		changer->store = changer->own = nam__view_store_embedded(0);
+	return changer->store ? nam__cluster_read(options, &changer->seeds, diag) :
+		nam_diag_set(diag, -ENOMEM, "no memory for a view store");
+}
+
+void
+nam__changer_close(struct nam__changer *changer)
+{
+	nam__client_free(changer->lead);
+	free(changer->view);
+	free(changer->seeds);
+	if (changer->own)
+		changer->own->ops->close(changer->own);
+}
 
 int
 nam__changer_ask(struct nam__changer *changer)
@@ -74,7 +97,7 @@ nam__changer_lease_keep(struct nam__view_store *store, struct nam_diag *diag)
 	uint64_t now_ns = nam_now_ns();
 	int rc;
 
-	if (!store->term || now_ns - store->renewed_ns < RENEW_NS)
+	if (!store || !store->term || now_ns - store->renewed_ns < RENEW_NS)
 		return 0;
 	rc = store->ops->renew(store, NULL, diag);
 	if (rc == -NAM_E_TERM)

@@ -3,19 +3,27 @@
 #ifndef NAM_COMPUTE_VIEW_CHANGER_H
 #define NAM_COMPUTE_VIEW_CHANGER_H
 
+#include "common/cluster.h"
 #include "view_store.h"
 
 #define NAM__CHANGER_PAUSE_NS 5000000ull	/* between two looks at the view */
 
 struct nam__changer {
 	const struct nam_client_options *options;
-	struct nam__view_store *store;
+	struct nam__view_store *store;	/* that of the options, */
+	struct nam__view_store *own;	/* or this embedded one */
 	struct nam_diag *diag;
-	struct nam_client *lead;	/* asks it */
+	struct nam_cluster *seeds;	/* of the options */
+	struct nam_client *lead;	/* asks it; NULL: has to be found */
 	struct nam__cluster_view *view;	/* in force; asked last */
 	bool changed;			/* the copies are of an earlier view; */
 	bool changed_for_lead;		/* only that of the lead's backup matters */
 };
+
+/* All but the seeds and the store is 0 at first.  nam__changer_close() in any case. */
+int nam__changer_open(struct nam__changer *changer, const struct nam_client_options *options,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__changer_close(struct nam__changer *changer);
 
 NAM_FIBER_FN int nam__changer_ask(struct nam__changer *changer) NAM_MUST_CHECK;
 /* The view in force, which is at its members.  The first client forms it. */
@@ -28,7 +36,7 @@ NAM_FIBER_FN int nam__changer_change(struct nam__changer *changer, enum nam_rpc_
 	const struct nam_view_member *member) NAM_MUST_CHECK;
 /*
  * Work that may be longer than the lease of a store that leads: to be called now and then.  Such a
- * store is a recorded one, which asks no worker.
+ * store is a recorded one, which asks no worker.  @store	or NULL: the embedded one
  */
 int nam__changer_lease_keep(struct nam__view_store *store, struct nam_diag *diag) NAM_MUST_CHECK;
 /*

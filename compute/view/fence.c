@@ -80,8 +80,7 @@ close_anew(const struct nam_client_options *options, const char *address,
 		rc = ask(asker->epoch_worker, 0, request, &reply); /* SUSPENDS */
 	else if (nam__asked_ended(asker, rc))
 		rc = 0;
-	if (asker)
-		nam__client_free(asker);
+	nam__client_free(asker);
 	return rc;
 }
 

@@ -39,9 +39,18 @@ nam__member_look(const struct nam_client_options *options, const char *address, 
 	rc = nam__asker_open(options, address, 0, false, &client, diag);
 	gone = rc ? nam__asked_ended(client, rc) : client->servers[0].id != id ||
 		client->servers[0].boot != boot;
-	if (client)
-		nam__client_free(client);
+	nam__client_free(client);
 	return gone ? -ENOENT : rc;
+}
+
+NAM_FIBER_FN static int
+copy_get(struct nam_client *client, uint32_t slot, struct nam__cluster_view **ret_copy,
+	struct nam_diag *diag)
+{
+	int rc = nam__cluster_view_get(client->epoch_worker, slot, ret_copy); /* SUSPENDS */
+
+	return rc ? nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
+		"view: %s", client->servers[slot].address, nam_err_text(rc)) : 0;
 }
 
 /* Its copy of a view names the lead of its cluster. */
@@ -53,11 +62,10 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 	struct nam__cluster_view *copy;
 	struct nam_view_member member;
 	struct nam_diag ended;
-	int rc = nam__cluster_view_get(client->epoch_worker, slot, &copy); /* SUSPENDS */
+	int rc = copy_get(client, slot, &copy, diag); /* SUSPENDS */
 
 	if (rc)
-		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
-			"view: %s", address, nam_err_text(rc));
+		return rc;
 	/* C20: the members of two views have no memory server in common. */
 	member = copy->members[0];
 	nam__member_to_ask(&member);
@@ -161,11 +169,10 @@ lead_ask(const struct nam_client_options *options, const char *address, bool *re
 
 	if (rc)
 		return rc;
-	rc = nam__cluster_view_get(seed->epoch_worker, 0, &copy); /* SUSPENDS */
+	rc = copy_get(seed, 0, &copy, diag); /* SUSPENDS */
 	if (rc) {
 		nam__client_free(seed);
-		return nam_diag_set(diag, rc, "asking the memory server at %s for its copy of the "
-			"view: %s", address, nam_err_text(rc));
+		return rc;
 	}
 	*ret_fresh = !copy->head.number;
 	if (!seed->servers[0].id && (*ret_fresh ||

@@ -14,10 +14,10 @@
 
 #include "common/guard.h"
 #include "common/race.h"
+#include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "changer.h"
 #include "lead.h"
-#include "server_add.h"
 
 #define LOOK_NS 500000000ull		/* between two looks at a member that joins */
 
@@ -38,12 +38,6 @@ struct adding {
 	bool done;
 	struct nam_server_added added;
 };
-
-NAM_FIBER_FN static int
-change(struct adding *adding, enum nam_rpc_view_change what, const struct nam_view_member *member)
-{
-	return nam__changer_change(&adding->changer, what, member); /* SUSPENDS */
-}
 
 /* ---- the new one ----------------------------------------------------------------------------- */
 
@@ -119,11 +113,12 @@ add(struct adding *adding)
 	(void)snprintf(new.address, sizeof(new.address), "%s", adding->address);
 	adding->added.already = 0;
 	if (member)		/* it was restarted, and is a member already */
-		return change(adding, NAM_RPC_VIEW_RENEW, &new); /* SUSPENDS */
+		return nam__changer_change(&adding->changer, NAM_RPC_VIEW_RENEW,
+			&new); /* SUSPENDS */
 	for (uint32_t i = 0; i < view->head.count; i++)
 		if (!strcmp(view->members[i].address, new.address))
 			return conflict(adding, &view->members[i]);
-	rc = change(adding, NAM_RPC_VIEW_ADD, &new); /* SUSPENDS */
+	rc = nam__changer_change(&adding->changer, NAM_RPC_VIEW_ADD, &new); /* SUSPENDS */
 	nam_race_point("view.added");
 	return rc;
 }
@@ -159,7 +154,7 @@ bring_up(struct adding *adding, const struct nam_view_member *member)
 	if (member->boot == adding->self.boot)
 		adding->added.already = 0;
 	nam_race_point("view.up");
-	return change(adding, NAM_RPC_VIEW_UP, member); /* SUSPENDS */
+	return nam__changer_change(&adding->changer, NAM_RPC_VIEW_UP, member); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
@@ -177,7 +172,8 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 	if (rc == -ENOENT) {
 		/* This may be the one: it says what became of it. */
 		adding->self.boot = 0;
-		return change(adding, NAM_RPC_VIEW_ABORT, member); /* SUSPENDS */
+		return nam__changer_change(&adding->changer, NAM_RPC_VIEW_ABORT,
+			member); /* SUSPENDS */
 	}
 	if (rc && now >= adding->deadline_ns)
 		return rc;
@@ -229,7 +225,8 @@ forget(struct adding *adding)
 		member = nam__view_joining(adding->changer.view);
 		if (member && nam__member_look(adding->changer.options, member->address, member->id,
 				member->boot, &diag) == -ENOENT)
-			(void)!change(adding, NAM_RPC_VIEW_ABORT, member); /* SUSPENDS */
+			(void)!nam__changer_change(&adding->changer, NAM_RPC_VIEW_ABORT,
+				member); /* SUSPENDS */
 	}
 	adding->changer.diag = told;
 }
@@ -255,19 +252,13 @@ steps(struct adding *adding)
 }
 
 int
-nam__server_add(const struct nam_client_options *options, struct nam__view_store *store,
-	const char *address, nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
-	struct nam_diag *diag)
+nam_server_add(const struct nam_client_options *options, const char *address, nam_server_add_fn fn,
+	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
 {
 	struct nam_client_options one = *options;
-	struct nam_cluster *seeds = NULL, *new = NULL;
-	struct adding adding = {
-		.changer = { .options = options, .store = store, .diag = diag },
-		.fn = fn,
-		.arg = arg,
-		.added.already = 1,
-	};
-	int rc = nam__cluster_read(options, &seeds, diag);
+	struct nam_cluster *new = NULL;
+	struct adding adding = { .fn = fn, .arg = arg, .added.already = 1 };
+	int rc = nam__changer_open(&adding.changer, options, diag);
 
 	one.cluster = address;
 	if (!rc)
@@ -275,11 +266,11 @@ nam__server_add(const struct nam_client_options *options, struct nam__view_store
 	if (!rc && new->count != 1)
 		rc = nam_diag_set(diag, -EINVAL, "%u memory servers are to be added; name one at a "
 			"time", new->count);
-	if (rc)
-		goto free_clusters;
-	adding.address = new->servers[0].listen;
-	rc = nam__lead_find(options, seeds, adding.address, &adding.changer.lead,
-		diag); /* SUSPENDS */
+	if (!rc) {
+		adding.address = new->servers[0].listen;
+		rc = nam__lead_find(options, adding.changer.seeds, adding.address,
+			&adding.changer.lead, diag); /* SUSPENDS */
+	}
 	if (!rc)
 		rc = steps(&adding); /* SUSPENDS */
 	if (!rc) {
@@ -287,25 +278,7 @@ nam__server_add(const struct nam_client_options *options, struct nam__view_store
 		adding.added.view = adding.changer.view->head.number;
 		*ret_added = adding.added;
 	}
-	if (adding.changer.lead)
-		nam__client_free(adding.changer.lead);
-	free(adding.changer.view);
-free_clusters:
-	free(seeds);
+	nam__changer_close(&adding.changer);
 	free(new);
-	return rc;
-}
-
-int
-nam_server_add(const struct nam_client_options *options, const char *address, nam_server_add_fn fn,
-	void *arg, struct nam_server_added *ret_added, struct nam_diag *diag)
-{
-	struct nam__view_store *store = nam__view_store_embedded(0);
-	int rc;
-
-	if (!store)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = nam__server_add(options, store, address, fn, arg, ret_added, diag); /* SUSPENDS */
-	store->ops->close(store);
 	return rc;
 }

@@ -11,7 +11,7 @@
 
 #include "compute/remote/epoch.h"
 #include "compute/view/lead.h"
-#include "compute/view/server_add.h"
+#include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "litmus_steward.h"
 #include "memserver/memserver_internal.h"
@@ -273,7 +273,8 @@ add_by(struct actor *self, struct nam__view_store *store)
 	nam_client_options_init(&options);
 	options.cluster = litmus.cluster.list;
 	options.timeout_ms = TIMEOUT_MS;
-	rc = nam__server_add(&options, store, new_server->address, NULL, NULL, &added, &diag);
+	options.view_store = store;
+	rc = nam_server_add(&options, new_server->address, NULL, NULL, &added, &diag);
 	if (rc && !nam_sim_zombie())
 		litmus_fail("server add: %s", diag.text);
 	store->ops->close(store);

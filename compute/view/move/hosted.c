@@ -79,7 +79,7 @@ nam__host_choose(const struct nam__servers *servers, const struct nam_server_sta
 		return best;
 	(void)nam_diag_set(diag, -EDQUOT, "memory server %u has %s, and the most that another "
 		"process has to spare is %s; start a memory server with enough --spare and add it, "
-		"or move the memory to a --successor", member->id,
+		"or a --successor for this memory", member->id,
 		nam__bytes_text(member->memory_bytes, needed, sizeof(needed)),
 		nam__bytes_text(best ? best->spare_bytes : 0, most, sizeof(most)));
 	return NULL;
@@ -123,7 +123,7 @@ start(const struct nam__hosting *hosting, struct nam_client *host,
 	int rc;
 
 	for (;;) {
-		rc = nam__changer_lease_keep(hosting->store, diag);
+		rc = nam__changer_lease_keep(hosting->options->view_store, diag);
 		if (rc)
 			return rc;
 		rc = ask(host, NAM_RPC_MOVE_HOST, wanted, &hosted); /* SUSPENDS */
@@ -173,8 +173,7 @@ region_bytes(const struct nam__hosting *hosting, uint64_t *ret, struct nam_diag 
 	else if (!rc)
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s announces "
 			"no first region", member->address);
-	if (asker)
-		nam__client_free(asker);
+	nam__client_free(asker);
 	return rc;
 }
 
@@ -192,8 +191,7 @@ nam__successor_host(const struct nam__hosting *hosting, char *address, struct na
 		rc = nam__asker_open(hosting->options, beside, 0, false, &host, diag);
 	if (!rc)
 		rc = start(hosting, host, &wanted, &number, diag); /* SUSPENDS */
-	if (host)
-		nam__client_free(host);
+	nam__client_free(host);
 	if (!rc && nam__cluster_address_beside(beside, number, address, NAM_VIEW_ADDRESS_BYTES))
 		return nam_diag_set(diag, -ENAMETOOLONG, "there is no address beside %s", beside);
 	return rc;
@@ -213,7 +211,6 @@ nam__successor_end(const struct nam_client_options *options, const char *host, u
 		nam_sleep_ns(PAUSE_NS);
 		rc = 0;
 	}
-	if (asker)
-		nam__client_free(asker);
+	nam__client_free(asker);
 	return rc == -NAM_E_CLUSTER ? 0 : rc;
 }

@@ -5,7 +5,6 @@
 
 #include "common/rpc/move_rpc.h"
 #include "compute/admin.h"
-#include "compute/view/view_store.h"
 
 /* All memory servers that there are, members or not.  To be freed with nam__servers_free(). */
 struct nam__servers {
@@ -29,8 +28,7 @@ const struct nam_server_status *nam__host_choose(const struct nam__servers *serv
 	const struct nam_server_status *member, struct nam_diag *diag);
 
 struct nam__hosting {
-	const struct nam_client_options *options;
-	struct nam__view_store *store;		/* its lease is kept */
+	const struct nam_client_options *options;	/* the lease of their store is kept */
 	const struct nam_server_status *member, *host;
 	/* Called again and again.  A failure ends it, and comes back. */
 	int (*fn)(void *arg, uint64_t ready_bytes, uint64_t total_bytes);

@@ -5,13 +5,12 @@
  * PROMOTE: clients end what they have sent to the backup, take their locks there, and acknowledge.
  * MOVED: they go on at the backup.  A steward that ends in between leaves the rest to the next one.
  */
-#include "promote.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/race.h"
+#include "compute/admin.h"
 #include "compute/view/changer.h"
 #include "compute/view/lead.h"
 #include "compute/view/succession.h"
@@ -46,15 +45,11 @@ look(struct promoting *promoting, const struct nam_view_member **ret_member)
 static int
 ended_check(const struct promoting *promoting, const struct nam_view_member *member)
 {
-	struct nam_client *asker = NULL;
-	struct nam_diag diag = { "" };
-	int rc = nam__asker_open(promoting->changer.options, member->address, 0, false, &asker,
-		&diag);
-	bool ended = rc ? nam__asked_ended(asker, rc) : asker->servers[0].boot != member->boot;
+	struct nam_diag diag;
+	int rc = nam__member_look(promoting->changer.options, member->address, member->id,
+		member->boot, &diag);
 
-	if (asker)
-		nam__client_free(asker);
-	return ended ? 0 : nam_diag_set(promoting->changer.diag, rc ?: -NAM_E_VIEW,
+	return rc == -ENOENT ? 0 : nam_diag_set(promoting->changer.diag, rc ?: -NAM_E_VIEW,
 		"the process of memory server %u at %s has not ended, as far as is known (%s): end "
 		"it first", member->id, member->address, rc ? diag.text : "it answers");
 }
@@ -189,90 +184,48 @@ unback(struct promoting *promoting)
  * the one that is asked.
  */
 NAM_FIBER_FN static int
-lead_open(const struct nam_client_options *options, const struct nam_cluster *seeds,
-	struct nam__view_store *store, bool succeeds, bool *ret_made, struct nam_client **ret_lead,
-	struct nam_diag *diag)
+lead_open(struct nam__changer *changer, bool succeeds)
 {
 	int rc = -NAM_E_FABRIC_REFUSED;
 
-	*ret_made = false;
 	if (!succeeds)
-		return nam__lead_find(options, seeds, NULL, ret_lead, diag); /* SUSPENDS */
+		return nam__lead_find(changer->options, changer->seeds, NULL, &changer->lead,
+			changer->diag); /* SUSPENDS */
 	for (unsigned i = 0; i < OPENS_MAX && rc == -NAM_E_FABRIC_REFUSED; i++) {
 		if (i)
 			nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
-		rc = nam__lead_open(options, seeds, store, NULL, ret_made, ret_lead,
-			diag); /* SUSPENDS */
+		rc = nam__lead_open(changer->options, changer->seeds, changer->store, NULL,
+			&changer->changed, &changer->lead, changer->diag); /* SUSPENDS */
 	}
 	return rc;
 }
 
 static int
-with_lead(const struct nam_client_options *options, struct nam__view_store *store, uint32_t id,
+with_lead(const struct nam_client_options *options, uint32_t id,
 	int (*fn)(struct promoting *promoting), struct nam_diag *diag)
 {
-	struct promoting promoting = {
-		.changer = { .options = options, .store = store, .diag = diag },
-		.id = id,
-	};
-	struct nam_cluster *seeds = NULL;
-	bool made = false;
-	int rc = nam__cluster_read(options, &seeds, diag);
+	struct promoting promoting = { .id = id };
+	int rc = nam__changer_open(&promoting.changer, options, diag);
 
 	if (!rc)
-		rc = lead_open(options, seeds, store, fn == promote && !id, &made,
-			&promoting.changer.lead, diag); /* SUSPENDS */
-	promoting.changer.changed = made;
+		rc = lead_open(&promoting.changer, fn == promote && !id); /* SUSPENDS */
 	if (!rc) {
 		promoting.deadline_ns = nam_now_ns() +
 			promoting.changer.lead->options.timeout_ms * 1000000ull;
 		rc = fn(&promoting); /* SUSPENDS */
 	}
-	if (promoting.changer.lead)
-		nam__client_free(promoting.changer.lead);
-	free(promoting.changer.view);
-	free(seeds);
-	return rc;
-}
-
-int
-nam__server_promote(const struct nam_client_options *options, struct nam__view_store *store,
-	uint32_t id, struct nam_diag *diag)
-{
-	return with_lead(options, store, id, promote, diag); /* SUSPENDS */
-}
-
-int
-nam__server_unback(const struct nam_client_options *options, struct nam__view_store *store,
-	uint32_t id, struct nam_diag *diag)
-{
-	return with_lead(options, store, id, unback, diag); /* SUSPENDS */
-}
-
-/* ---- the lead decides by itself -------------------------------------------------------------- */
-
-static int
-by_itself(const struct nam_client_options *options, uint32_t id,
-	int (*fn)(struct promoting *promoting), struct nam_diag *diag)
-{
-	struct nam__view_store *store = nam__view_store_embedded(0);
-	int rc;
-
-	if (!store)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = with_lead(options, store, id, fn, diag); /* SUSPENDS */
-	store->ops->close(store);
+	nam__changer_close(&promoting.changer);
 	return rc;
 }
 
 int
 nam_server_promote(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
 {
-	return by_itself(options, id, promote, diag); /* SUSPENDS */
+	return with_lead(options, id, promote, diag); /* SUSPENDS */
 }
 
 int
 nam_server_unback(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
 {
-	return by_itself(options, id, unback, diag); /* SUSPENDS */
+	return with_lead(options, id, unback, diag); /* SUSPENDS */
 }

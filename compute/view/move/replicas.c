@@ -16,7 +16,6 @@
 #include "compute/view/lead.h"
 #include "compute/worker/worker.h"
 #include "hosted.h"
-#include "promote.h"
 
 /* ---- a backup -------------------------------------------------------------------------------- */
 
@@ -45,13 +44,11 @@ member_find(const struct nam__servers *servers, uint32_t id)
 }
 
 int
-nam__member_back(const struct nam_client_options *options, struct nam__view_store *store,
-	uint32_t id, nam__server_move_fn fn, void *arg, char *address,
-	struct nam_server_moved *ret_moved, struct nam_diag *diag)
+nam__member_back(const struct nam_client_options *options, uint32_t id, nam__server_move_fn fn,
+	void *arg, char *address, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
 	struct backing backing = { fn, arg };
-	struct nam__hosting hosting = { .options = options, .store = store, .fn = on_hosting,
-		.arg = &backing };
+	struct nam__hosting hosting = { .options = options, .fn = on_hosting, .arg = &backing };
 	struct nam__servers servers = { 0 };
 	int rc = nam__servers_ask(options, &servers, diag); /* SUSPENDS */
 
@@ -65,8 +62,8 @@ nam__member_back(const struct nam_client_options *options, struct nam__view_stor
 			-EDQUOT; /* SUSPENDS */
 	}
 	if (!rc)
-		rc = nam__server_move(options, store, NAM__SUCCESSOR_BACKS, address, fn, arg,
-			ret_moved, diag); /* SUSPENDS */
+		rc = nam__server_move(options, NAM__SUCCESSOR_BACKS, address, fn, arg, ret_moved,
+			diag); /* SUSPENDS */
 	nam__servers_free(&servers);
 	return rc;
 }
@@ -89,8 +86,8 @@ host_of(const struct nam__servers *servers, const char *address)
 
 /* The backup of a process that has ended has the only copy. */
 NAM_FIBER_FN static int
-backup_end(const struct nam_client_options *options, struct nam__view_store *store,
-	const struct nam_view_member *member, struct nam_diag *diag)
+backup_end(const struct nam_client_options *options, const struct nam_view_member *member,
+	struct nam_diag *diag)
 {
 	struct nam_diag ended;
 
@@ -99,20 +96,20 @@ backup_end(const struct nam_client_options *options, struct nam__view_store *sto
 		return nam_diag_set(diag, -NAM_E_VIEW, "the process of memory server %u has ended, "
 			"and its backup has the only copy; first: namctl server promote %u",
 			member->id, member->id);
-	return nam__server_unback(options, store, member->id, diag); /* SUSPENDS */
+	return nam_server_unback(options, member->id, diag); /* SUSPENDS */
 }
 
 /* No member has a backup any more, and those in processes of members give their memory back. */
 NAM_FIBER_FN static int
-backups_end(const struct nam_client_options *options, struct nam__view_store *store,
-	const struct nam__cluster_view *view, struct nam_diag *diag)
+backups_end(const struct nam_client_options *options, const struct nam__cluster_view *view,
+	struct nam_diag *diag)
 {
 	struct nam__servers servers = { 0 };
 	int rc = nam__servers_ask(options, &servers, diag); /* SUSPENDS */
 
 	for (uint32_t i = 0; !rc && i < view->head.count; i++)
 		if (view->members[i].backup)
-			rc = backup_end(options, store, &view->members[i], diag); /* SUSPENDS */
+			rc = backup_end(options, &view->members[i], diag); /* SUSPENDS */
 	for (uint32_t i = 0; !rc && i < view->head.count; i++) {
 		const struct nam_view_member *member = &view->members[i];
 		const char *host = member->backup ? host_of(&servers, member->backup_address) :
@@ -163,40 +160,23 @@ want(struct nam__changer *changer, uint16_t backups)
 }
 
 int
-nam__cluster_replicas(const struct nam_client_options *options, struct nam__view_store *store,
-	uint32_t replicas, struct nam_diag *diag)
+nam_cluster_replicas(const struct nam_client_options *options, uint32_t replicas,
+	struct nam_diag *diag)
 {
-	struct nam__changer changer = { .options = options, .store = store, .diag = diag };
-	struct nam_cluster *seeds = NULL;
+	struct nam__changer changer;
 	int rc;
 
 	if (!replicas || replicas > NAM_BACKUPS_MAX + 1)
 		return nam_diag_set(diag, -EINVAL, "memory has 1 to %u copies, not %u",
 			NAM_BACKUPS_MAX + 1, replicas);
-	rc = nam__cluster_read(options, &seeds, diag);
+	rc = nam__changer_open(&changer, options, diag);
 	if (!rc)
-		rc = nam__lead_find(options, seeds, NULL, &changer.lead, diag); /* SUSPENDS */
+		rc = nam__lead_find(options, changer.seeds, NULL, &changer.lead,
+			diag); /* SUSPENDS */
 	if (!rc)
 		rc = want(&changer, (uint16_t)(replicas - 1)); /* SUSPENDS */
 	if (!rc && replicas == 1)
-		rc = backups_end(options, store, changer.view, diag); /* SUSPENDS */
-	if (changer.lead)
-		nam__client_free(changer.lead);
-	free(changer.view);
-	free(seeds);
-	return rc;
-}
-
-int
-nam_cluster_replicas(const struct nam_client_options *options, uint32_t replicas,
-	struct nam_diag *diag)
-{
-	struct nam__view_store *store = nam__view_store_embedded(0);
-	int rc;
-
-	if (!store)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = nam__cluster_replicas(options, store, replicas, diag); /* SUSPENDS */
-	store->ops->close(store);
+		rc = backups_end(options, changer.view, diag); /* SUSPENDS */
+	nam__changer_close(&changer);
 	return rc;
 }

@@ -11,13 +11,12 @@
 #include "common/cluster.h"
 #include "common/env.h"
 #include "common/rpc/status_rpc.h"
+#include "compute/client/client_internal.h"
 #include "hosted.h"
-#include "server_drain.h"
 #include "server_move.h"
 
 struct draining {
 	const struct nam_client_options *options;
-	struct nam__view_store *store;
 	nam_server_drain_fn fn;
 	void *arg;
 	struct nam_diag *diag;
@@ -64,8 +63,7 @@ has_moved(const struct draining *draining, const char *address)
 	int rc = strchr(address, ':') ? nam__asker_open(draining->options, address, 0, false,
 		&asker, &diag) : 0;
 
-	if (asker)
-		nam__client_free(asker);
+	nam__client_free(asker);
 	return nam_err_is(rc, NAM_E_FABRIC_MOVED);
 }
 
@@ -142,8 +140,7 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 	const struct nam_server_status *target)
 {
 	const struct nam__hosting hosting = { .options = draining->options,
-		.store = draining->store, .member = member, .host = target, .fn = on_hosting,
-		.arg = draining };
+		.member = member, .host = target, .fn = on_hosting, .arg = draining };
 	struct nam_server_moved moved;
 	char address[NAM_VIEW_ADDRESS_BYTES];
 	int rc;
@@ -154,9 +151,8 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 		return rc;
 	draining->step.to = address;
 	draining->step.total_bytes = 0;
-	rc = nam__server_move(draining->options, draining->store,
-		NAM__SUCCESSOR_MOVES, address, on_move, draining,
-		&moved, draining->diag); /* SUSPENDS */
+	rc = nam__server_move(draining->options, NAM__SUCCESSOR_MOVES, address, on_move,
+		draining, &moved, draining->diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	draining->step.moved = &moved;
@@ -282,57 +278,32 @@ rebalance(struct draining *draining)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* Without a store, with that of the lead. */
-NAM_FIBER_FN static int
+static int
 carry_out(struct draining *draining, int (*steps)(struct draining *draining), uint32_t *ret_moved)
 {
-	struct nam__view_store *own = draining->store ? NULL : nam__view_store_embedded(0);
-	int rc;
+	int rc = steps(draining); /* SUSPENDS */
 
-	*ret_moved = 0;
-	if (!draining->store)
-		draining->store = own;
-	if (!draining->store)
-		return nam_diag_set(draining->diag, -ENOMEM, "no memory for a view store");
-	rc = steps(draining); /* SUSPENDS */
 	*ret_moved = draining->moved;
 	nam__servers_free(&draining->all);
-	if (own)
-		own->ops->close(own);
 	return rc;
-}
-
-int
-nam__server_drain(const struct nam_client_options *options, struct nam__view_store *store,
-	const char *server, nam_server_drain_fn fn, void *arg, uint32_t *ret_moved,
-	struct nam_diag *diag)
-{
-	struct draining draining = { .options = options, .store = store, .fn = fn, .arg = arg,
-		.diag = diag, .server = server };
-
-	return carry_out(&draining, drain, ret_moved); /* SUSPENDS */
-}
-
-int
-nam__rebalance(const struct nam_client_options *options, struct nam__view_store *store, bool dry,
-	nam_server_drain_fn fn, void *arg, uint32_t *ret_moved, struct nam_diag *diag)
-{
-	struct draining draining = { .options = options, .store = store, .fn = fn, .arg = arg,
-		.diag = diag, .dry = dry };
-
-	return carry_out(&draining, rebalance, ret_moved); /* SUSPENDS */
 }
 
 int
 nam_server_drain(const struct nam_client_options *options, const char *server,
 	nam_server_drain_fn fn, void *arg, uint32_t *ret_moved, struct nam_diag *diag)
 {
-	return nam__server_drain(options, NULL, server, fn, arg, ret_moved, diag); /* SUSPENDS */
+	struct draining draining = { .options = options, .fn = fn, .arg = arg, .diag = diag,
+		.server = server };
+
+	return carry_out(&draining, drain, ret_moved); /* SUSPENDS */
 }
 
 int
 nam_rebalance(const struct nam_client_options *options, bool dry, nam_server_drain_fn fn, void *arg,
 	uint32_t *ret_moved, struct nam_diag *diag)
 {
-	return nam__rebalance(options, NULL, dry, fn, arg, ret_moved, diag); /* SUSPENDS */
+	struct draining draining = { .options = options, .fn = fn, .arg = arg, .diag = diag,
+		.dry = dry };
+
+	return carry_out(&draining, rebalance, ret_moved); /* SUSPENDS */
 }

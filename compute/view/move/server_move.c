@@ -669,8 +669,7 @@ on_known(void *arg)
 NAM_FIBER_FN static int
 known_await(struct moving *moving)
 {
-	if (moving->old)
-		nam__client_free(moving->old);
+	nam__client_free(moving->old);
 	moving->old = moving->pages.old = NULL;
 	/* Clients are at work. */
 	moving->noting = true;
@@ -701,19 +700,14 @@ steps(struct moving *moving)
 }
 
 int
-nam__server_move(const struct nam_client_options *options, struct nam__view_store *store,
-	enum nam__successor what, const char *address, nam__server_move_fn fn, void *arg,
-	struct nam_server_moved *ret_moved, struct nam_diag *diag)
+nam__server_move(const struct nam_client_options *options, enum nam__successor what,
+	const char *address, nam__server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
+	struct nam_diag *diag)
 {
 	struct nam_client_options one = *options;
-	struct nam_cluster *seeds = NULL, *new = NULL;
-	struct moving moving = {
-		.changer = { .options = options, .store = store, .diag = diag },
-		.what = what,
-		.fn = fn,
-		.arg = arg,
-	};
-	int rc = nam__cluster_read(options, &seeds, diag);
+	struct nam_cluster *new = NULL;
+	struct moving moving = { .what = what, .fn = fn, .arg = arg };
+	int rc = nam__changer_open(&moving.changer, options, diag);
 
 	one.cluster = address;
 	if (!rc)
@@ -722,34 +716,36 @@ nam__server_move(const struct nam_client_options *options, struct nam__view_stor
 		rc = nam_diag_set(diag, -EINVAL, "memory moves to one successor; %u are named",
 			new->count);
 	if (rc)
-		goto free_clusters;
+		goto out;
 	moving.address = new->servers[0].listen;
-	rc = nam__lead_find(options, seeds, NULL, &moving.changer.lead, diag); /* SUSPENDS */
-	store->moves = true;
+	rc = nam__lead_find(options, moving.changer.seeds, NULL, &moving.changer.lead,
+		diag); /* SUSPENDS */
+	moving.changer.store->moves = true;
 	if (!rc)
 		rc = steps(&moving); /* SUSPENDS */
-	store->moves = false;
+	moving.changer.store->moves = false;
 	if (!rc) {
 		moving.moved.id = moving.from.id;
 		*ret_moved = moving.moved;
 	}
-	if (moving.changer.lead)
-		nam__client_free(moving.changer.lead);
-	if (moving.old)
-		nam__client_free(moving.old);
-	if (moving.new)
-		nam__client_free(moving.new);
-	free(moving.changer.view);
-free_clusters:
-	free(seeds);
+	nam__client_free(moving.old);
+	nam__client_free(moving.new);
+out:
+	nam__changer_close(&moving.changer);
 	free(new);
 	return rc;
 }
 
-int
-nam__move_tell(void *arg, const char *client, uint64_t bytes, bool stopped)
+/* For callers whose function ends no move. */
+struct teller {
+	nam_server_move_fn fn;		/* or NULL */
+	void *arg;
+};
+
+static int
+on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 {
-	const struct nam__move_teller *teller = arg;
+	const struct teller *teller = arg;
 
 	(void)stopped;
 	if (teller->fn)
@@ -757,33 +753,22 @@ nam__move_tell(void *arg, const char *client, uint64_t bytes, bool stopped)
 	return 0;
 }
 
-/* The lead decides. */
-static int
-by_itself(const struct nam_client_options *options, enum nam__successor what, const char *address,
-	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
-{
-	struct nam__view_store *store = nam__view_store_embedded(0);
-	struct nam__move_teller teller = { fn, arg };
-	int rc;
-
-	if (!store)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	rc = nam__server_move(options, store, what, address, nam__move_tell, &teller, ret_moved,
-		diag); /* SUSPENDS */
-	store->ops->close(store);
-	return rc;
-}
-
 int
 nam_server_move(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
-	return by_itself(options, NAM__SUCCESSOR_MOVES, address, fn, arg, ret_moved, diag);
+	struct teller teller = { fn, arg };
+
+	return nam__server_move(options, NAM__SUCCESSOR_MOVES, address, on_move, &teller, ret_moved,
+		diag); /* SUSPENDS */
 }
 
 int
 nam_server_back(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
-	return by_itself(options, NAM__SUCCESSOR_BACKS, address, fn, arg, ret_moved, diag);
+	struct teller teller = { fn, arg };
+
+	return nam__server_move(options, NAM__SUCCESSOR_BACKS, address, on_move, &teller, ret_moved,
+		diag); /* SUSPENDS */
 }

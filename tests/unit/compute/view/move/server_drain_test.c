@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "compute/view/move/server_drain.h"
+#include "compute/admin.h"
+#include "compute/view/view_store.h"
 #include "tests/lib/cluster.h"
 
 #define MEMORY (1u << 20)
@@ -105,8 +106,8 @@ teardown(void **state)
 static int
 drain(struct fixture *f)
 {
-	return nam__server_drain(&f->options, &f->leased.store, "1", NULL, NULL, &f->moved,
-		&f->diag);
+	f->options.view_store = &f->leased.store;
+	return nam_server_drain(&f->options, "1", NULL, NULL, &f->moved, &f->diag);
 }
 
 /* ---- tests --------------------------------------------------------------------------------- */
