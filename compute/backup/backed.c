@@ -213,7 +213,7 @@ nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint3
 
 /*
  * Names that the backup has with other entries, which the lead has not: another client has dropped
- * them there.  1: the lead has one of them, and the names that are asked for are out of date.
+ * them there.  -NAM_E_INDEX_EXISTS: the lead has one of them, and the caller's are out of date.
  */
 NAM_FIBER_FN static int
 names_clear(struct nam_worker *worker, uint32_t at, const struct nam_rpc_catalog_entry *names,
@@ -237,7 +237,7 @@ names_clear(struct nam_worker *worker, uint32_t at, const struct nam_rpc_catalog
 			rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, &names[i],
 				sizeof(names[i]), &now, &bytes, &again); /* SUSPENDS */
 		if (!rc && now.superblock == found.superblock)
-			return 1;
+			return -NAM_E_INDEX_EXISTS;
 		if (!rc || rc == -NAM_E_NOINDEX)
 			rc = nam_rpc_call(worker, at, NAM_RPC_CATALOG_DROP, &found, sizeof(found),
 				NULL, NULL); /* SUSPENDS */
@@ -258,7 +258,7 @@ names_ask(struct nam_worker *worker, uint32_t at, uint16_t type,
 	if (rc == -NAM_E_INDEX_EXISTS)
 		rc = names_clear(worker, at, names, count) ?: nam_rpc_call(worker, at, type, names,
 			bytes, NULL, NULL); /* SUSPENDS */
-	return rc == 1 || rc == -NAM_E_INDEX_EXISTS || rc == -NAM_E_NOINDEX ? 0 : rc;
+	return rc == -NAM_E_INDEX_EXISTS || rc == -NAM_E_NOINDEX ? 0 : rc;
 }
 
 int

@@ -4,7 +4,7 @@
  * (C31).
  *
  * A backup has a slot of its own, from the last one backwards, which no loop over memory servers
- * meets, and a region table of its own: its regions have the ids of the member's.
+ * meets.  It has a region table of its own, as its regions have the ids of the member's.
  */
 #ifndef NAM_COMPUTE_BACKUP_BACKUPS_H
 #define NAM_COMPUTE_BACKUP_BACKUPS_H

@@ -54,7 +54,7 @@ ended_check(const struct promoting *promoting, const struct nam_view_member *mem
 		"it first", member->id, member->address, rc ? diag.text : "it answers");
 }
 
-/* One step; 1: the backup has the place. */
+/* One step. */
 NAM_FIBER_FN static int
 promote_step(struct promoting *promoting, const struct nam_view_member *member)
 {
