@@ -45,13 +45,6 @@ look(const struct nam__steward *steward, const char *address, uint32_t id, uint6
 	return rc;
 }
 
-static void
-backup_take(struct nam_view_member *member)
-{
-	member->boot = member->backup;
-	memcpy(member->address, member->backup_address, sizeof(member->address));
-}
-
 /* @member	has a backup; in: of the view; out: what the change is about */
 static enum nam_rpc_view_change
 due(const struct nam__steward *steward, const struct nam__cluster_view *view,
@@ -62,7 +55,8 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 	if (member->state == NAM_VIEW_PROMOTING) {
 		if (view->acknowledged < view->head.number)
 			return 0;
-		backup_take(member);
+		member->boot = member->backup;
+		memcpy(member->address, member->backup_address, sizeof(member->address));
 		return NAM_RPC_VIEW_MOVED;
 	}
 	member_rc = look(steward, member->address, member->id, member->boot, ret_silent);
@@ -164,14 +158,6 @@ lacking_find(const struct nam__steward *steward, const struct nam__cluster_view 
 }
 
 static void
-say(const struct nam__steward *steward, nam__steward_event_fn fn, const char *event,
-	const char *fields)
-{
-	if (fn)
-		fn(steward->arg, event, fields);
-}
-
-static void
 failed(struct nam__steward *steward, uint32_t id, int rc, const struct nam_diag *diag)
 {
 	char fields[1200], text[2 * sizeof(diag->text)];
@@ -183,7 +169,8 @@ failed(struct nam__steward *steward, uint32_t id, int rc, const struct nam_diag 
 	steward->lacking.rc = rc;
 	(void)nam_log_quote(diag->text[0] ? diag->text : nam_err_text(rc), text, sizeof(text));
 	(void)snprintf(fields, sizeof(fields), "id=%u text=%s", id, text);
-	say(steward, steward->warning, "no_backup", fields);
+	if (steward->warning)
+		steward->warning(steward->arg, "no_backup", fields);
 }
 
 void
@@ -217,5 +204,6 @@ nam__backups_make(struct nam__steward *steward, const struct nam__cluster_view *
 	(void)snprintf(fields, sizeof(fields), "id=%u address=%s bytes=%llu stopped_us=%llu",
 		id, nam_log_quote(address, quoted, sizeof(quoted)),
 		(unsigned long long)moved.bytes, (unsigned long long)moved.stopped_us);
-	say(steward, steward->event, "backed", fields);
+	if (steward->event)
+		steward->event(steward->arg, "backed", fields);
 }

@@ -257,14 +257,6 @@ nam__client_fence(struct nam_worker *worker, const struct nam__cluster_view *vie
 		"it has mapped cannot be revoked: let it go on, or end its process");
 }
 
-/* The words for a client, as messages name it. */
-static void
-client_text(const struct nam_rpc_client_state_reply *state, uint16_t id, char *text, size_t size)
-{
-	(void)snprintf(text, size, "client %u (%s, pid %llu)", id,
-		state->name[0] ? state->name : "unknown", (unsigned long long)state->pid);
-}
-
 static int
 explain(struct nam_worker *worker, int rc, const char *client, uint64_t pid, struct nam_diag *diag)
 {
@@ -298,7 +290,8 @@ nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 		return nam_diag_set(diag, -EINVAL, id && id < NAM_CLIENTS_MAX ?
 			"client %u is this client" : "%u is no client: ids are 1 to 4095", id);
 	rc = nam__client_state_ask(worker, id, incarnation, &state); /* SUSPENDS */
-	client_text(&state, id, client, sizeof(client));
+	(void)snprintf(client, sizeof(client), "client %u (%s, pid %llu)", id,
+		state.name[0] ? state.name : "unknown", (unsigned long long)state.pid);
 	diag->text[0] = '\0';
 	if (!rc && state.state == NAM_CLIENT_UNKNOWN)
 		return nam_diag_set(diag, -ENOENT, "there has been no client %u yet", id);

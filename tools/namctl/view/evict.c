@@ -39,22 +39,14 @@ look(struct nam_worker *worker, uint16_t id, struct nam_client_info *ret_info)
 	return rc < 0 ? rc : 0;
 }
 
-/* Its process; negative: there is none that may be ended. */
-static int
-process_open(const struct nam_client_info *client, const struct nam_client_info *own)
-{
-	if (own->pid != (uint64_t)getpid() || !client->pid || client->pid == own->pid)
-		return -1;
-	return pidfd_open((pid_t)client->pid, 0);
-}
-
 /* 0: its process has been killed, or had ended. */
 static int
 process_end(struct nam_worker *worker, const struct nam_client_info *client,
 	const struct nam_client_info *own, struct nam_diag *diag)
 {
 	struct nam_client_info again;
-	int fd = process_open(client, own), rc;
+	bool may_end = own->pid == (uint64_t)getpid() && client->pid && client->pid != own->pid;
+	int fd = may_end ? pidfd_open((pid_t)client->pid, 0) : -1, rc;
 
 	if (fd < 0)
 		return nam_diag_set(diag, -ESRCH, "client %u: no process %" PRIu64 " can be ended "

@@ -283,37 +283,26 @@ ctl_servers_ask(const struct nam_client_options *options, struct ctl_servers *re
 	return rc ? ctl_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
 }
 
-/* The lead, if it answers. */
-static const struct nam_server_status *
-find_lead(const struct ctl_servers *servers)
-{
-	for (unsigned i = 0; i < servers->count; i++)
-		if (!servers->list[i].status.rc && !servers->list[i].status.id)
-			return &servers->list[i].status;
-	return NULL;
-}
-
-static bool
-all_answer(const struct ctl_servers *servers)
-{
-	for (unsigned i = 0; i < servers->count; i++)
-		if (servers->list[i].status.rc)
-			return false;
-	return true;
-}
-
 /* Returns the exit code of the first that does not answer. */
 static int
 show(const struct ctl *ctl, const struct ctl_servers *servers, cJSON *object)
 {
-	const struct nam_server_status *lead = find_lead(servers);
+	const struct nam_server_status *lead = NULL;
 	cJSON *list = cJSON_AddArrayToObject(object, "servers");
 	int exit_code = NAM_EXIT_OK;
+	bool whole = true;
 
+	for (unsigned i = 0; i < servers->count; i++) {
+		const struct nam_server_status *status = &servers->list[i].status;
+
+		whole &= !status->rc;
+		if (!lead && !status->rc && !status->id)
+			lead = status;
+	}
 	if (lead && object) {
 		json_view(object, lead, servers);
 	} else if (lead && !ctl->quiet) {
-		print_view(lead, all_answer(servers));
+		print_view(lead, whole);
 		print_replicas(lead, servers);
 	}
 	ctl_say(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state", "memory",
