@@ -20,7 +20,6 @@
 #include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 #include "memserver/server.h"
-#include "replicas.h"
 
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */

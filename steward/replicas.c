@@ -5,14 +5,14 @@
  * A death is a fact that stays true, so PROMOTE and UNBACKED rest on facts like all else that a
  * steward decides.
  */
-#include "replicas.h"
+#include "pass.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/view/lead.h"
-#include "compute/view/move/replicas.h"
+#include "compute/view/move/server_move.h"
 #include "memserver/server.h"
 
 #define RETRY_NS 5000000000ull		/* after a member could not get a backup */

@@ -90,7 +90,7 @@ CROSSING = {
     "compute/worker/outstanding_reads.h": ["index"],
     "compute/view/lead.h": ["steward"],
     "compute/view/presence.h": ["steward", "txn"],
-    "compute/view/move/replicas.h": ["steward"],
+    "compute/view/move/server_move.h": ["steward"],
     "compute/view/succession.h": ["steward"],
     "compute/view/view_store.h": ["steward"],
     "compute/worker/pace.h": ["index", "txn"],

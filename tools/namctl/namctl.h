@@ -90,15 +90,13 @@ int ctl_servers_ask(const struct nam_client_options *options,
 /* sweep.c: a line, or a member `books`: named blocks, those of clients, free ones. */
 int ctl_books(struct ctl *ctl, cJSON *object);
 
-/* ---- signals.c ----------------------------------------------------------------------------- */
+/* ---- session.c ----------------------------------------------------------------------------- */
 
 /* The signal that asks us to end, or 0.  Operations under way are finished, none is begun. */
 extern volatile sig_atomic_t ctl_signal;
 
 /* From here on INT, TERM and HUP only set ctl_signal; a second one kills. */
 void ctl_catch_signals(void);
-
-/* ---- session.c ----------------------------------------------------------------------------- */
 
 /* The cluster of --cluster or of the environment.  Returns an exit code. */
 int ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options) NAM_MUST_CHECK;

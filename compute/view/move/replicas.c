@@ -5,7 +5,7 @@
  * The number is in the view.  A steward does what follows from it, but for the end of backups that
  * are not wanted any more.
  */
-#include "replicas.h"
+#include "server_move.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "compute/view/lead.h"
-#include "compute/view/move/replicas.h"
+#include "compute/view/move/server_move.h"
 #include "nam.h"
 #include "steward/pass.h"
 #include "steward/etcd_internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.c -- the command: what this machine has for each fabric, and what is missing. */
-#include "doctor.h"
+#include "machine.h"
 
 #include <errno.h>
 #include <inttypes.h>

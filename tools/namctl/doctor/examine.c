@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/namctl/namctl.h"
-#include "doctor.h"
+#include "machine.h"
 
 #define MIB (1024u * 1024u)
 #define MEMLOCK_BYTES_MIN (64ull * MIB)	/* a client's buffers; a memory server needs all it has */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tools/namctl/doctor/doctor.h"
+#include "tools/namctl/doctor/machine.h"
 
 static char root[] = "/tmp/nam-machine-XXXXXX";
 
