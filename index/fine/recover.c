@@ -12,10 +12,10 @@
 NAM_FIBER_FN static int
 merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 {
-	uint64_t merge_word;
-	int rc = nam__merge_word_read(worker, index, &merge_word); /* SUSPENDS */
+	struct nam__merge_intent intent;
+	int rc = nam__merge_intent_read(worker, index, &intent); /* SUSPENDS */
 
-	if (rc || merge_word != dead || !NAM_GUARD(MERGE_ENDS))
+	if (rc || intent.word != dead || !NAM_GUARD(MERGE_ENDS))
 		return rc;
 	/* I15, I20: two clients that complete it would undo each other's changes. */
 	if (!NAM_GUARD(INTENT_ALONE)) {

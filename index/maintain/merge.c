@@ -107,47 +107,22 @@ intent_write(struct nam__merge *merge)
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
 
-/* `intent` is registered.  Without an intent, or with a part of one, its word is NAM_LOCK_FREE. */
-NAM_FIBER_FN static int
-intent_read(struct nam_worker *worker, struct nam_index *index, struct nam__merge_intent *intent)
+int
+nam__merge_intent_read(struct nam_worker *worker, struct nam_index *index,
+	struct nam__merge_intent *ret_intent)
 {
 	struct nam_gaddr at = nam_gaddr_make(nam_gaddr_region(index->superblock),
 		nam_gaddr_offset(index->superblock) + NAM_SUPERBLOCK_INTENT, 0);
-	int rc = nam_read_await(worker, at, intent, sizeof(*intent)); /* SUSPENDS */
+	struct nam__merge_intent *intent = nam_buffer_take(worker, sizeof(*intent));
+	int rc = intent ? nam_read_await(worker, at, intent, sizeof(*intent)) : /* SUSPENDS */
+			  -ENOMEM;
 
+	if (!rc)
+		*ret_intent = *intent;
+	nam_buffer_give(worker, intent, sizeof(*intent));
 	/* I20: without a whole intent nothing was written under its locks. */
-	if (!rc && intent->hash != intent_hash(index, intent) && NAM_GUARD(INTENT_WHOLE))
-		intent->word = NAM_LOCK_FREE;
-	return rc;
-}
-
-int
-nam__merge_nodes_read(struct nam_worker *worker, struct nam_index *index,
-	struct nam_gaddr ret_nodes[NODES])
-{
-	struct nam__merge_intent *intent = nam_buffer_take(worker, sizeof(*intent));
-	int rc = intent ? intent_read(worker, index, intent) : -ENOMEM; /* SUSPENDS */
-	bool none = rc || intent->word == NAM_LOCK_FREE;
-
-	ret_nodes[0].raw = none ? 0 : intent->parent;
-	ret_nodes[1].raw = none ? 0 : intent->left;
-	ret_nodes[2].raw = none ? 0 : intent->right;
-	ret_nodes[3].raw = none ? 0 : intent->head;
-	nam_buffer_give(worker, intent, sizeof(*intent));
-	return rc;
-}
-
-int
-nam__merge_word_read(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_word)
-{
-	struct nam__merge_intent *intent = nam_buffer_take(worker, sizeof(*intent));
-	int rc;
-
-	if (!intent)
-		return -ENOMEM;
-	rc = intent_read(worker, index, intent); /* SUSPENDS */
-	*ret_word = intent->word;
-	nam_buffer_give(worker, intent, sizeof(*intent));
+	if (!rc && ret_intent->hash != intent_hash(index, ret_intent) && NAM_GUARD(INTENT_WHOLE))
+		ret_intent->word = NAM_LOCK_FREE;
 	return rc;
 }
 
@@ -328,7 +303,8 @@ end(struct nam__merge *merge)
 		fenced |= seen[i] != word;
 	}
 	/* If one memory server failed: without the intent, no other client completes the merge. */
-	merge->over = rc ? !intent_read(merge->worker, merge->index, intent) && /* SUSPENDS */
+	merge->over = rc ? !nam__merge_intent_read(merge->worker, merge->index,
+				   intent) && /* SUSPENDS */
 		intent->word == NAM_LOCK_FREE : !fenced;
 	nam_race_point("merge.ended");
 	return !rc && fenced ? -NAM_E_FENCED : rc;
@@ -517,7 +493,7 @@ nam__merge_resume(struct nam_worker *worker, struct nam_index *index)
 
 	if (rc)
 		return rc;
-	rc = intent_read(worker, index, merge.intent); /* SUSPENDS */
+	rc = nam__merge_intent_read(worker, index, merge.intent); /* SUSPENDS */
 	if (!rc && merge.intent->word != NAM_LOCK_FREE) {
 		whole = index->whole ? index->whole : index;
 		if (whole->leaves)

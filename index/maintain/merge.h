@@ -57,12 +57,12 @@ NAM_FIBER_FN int nam__merge_pair(struct nam__merge *merge, unsigned level,
 	struct nam_gaddr parent_at, struct nam_gaddr left_at, struct nam_gaddr right_at,
 	struct nam_collect_stat *stat, unsigned *ret_count) NAM_MUST_CHECK;
 
-/* The nodes of a merge that is under way, or was when its collector died: tagged, or null. */
-NAM_FIBER_FN int nam__merge_nodes_read(struct nam_worker *worker, struct nam_index *index,
-	struct nam_gaddr ret_nodes[4]) NAM_MUST_CHECK;
-/* The lock word of a merge that is under way, or was when its collector died; or NAM_LOCK_FREE. */
-NAM_FIBER_FN int nam__merge_word_read(struct nam_worker *worker, struct nam_index *index,
-	uint64_t *ret_word) NAM_MUST_CHECK;
+/*
+ * The intent of a merge that is under way, or was when its collector died.  If there is none, or a
+ * part of one, its word is NAM_LOCK_FREE.
+ */
+NAM_FIBER_FN int nam__merge_intent_read(struct nam_worker *worker, struct nam_index *index,
+	struct nam__merge_intent *ret_intent) NAM_MUST_CHECK;
 
 /**
  * nam__merge_resume -- complete the merge that a dead collector has left half done, or undo it.

@@ -55,12 +55,15 @@ slice_of(const struct nam_worker *worker)
 NAM_FIBER_FN static int
 intent_mark(struct nam__sweep *sweep, struct nam_index *index)
 {
-	struct nam_gaddr nodes[4];
-	int rc = nam__merge_nodes_read(sweep->worker, index, nodes); /* SUSPENDS */
+	struct nam__merge_intent intent = { .word = NAM_LOCK_FREE };
+	int rc = nam__merge_intent_read(sweep->worker, index, &intent); /* SUSPENDS */
+	const uint64_t nodes[] = { intent.parent, intent.left, intent.right, intent.head };
 
-	for (unsigned i = 0; i < 4 && !rc && NAM_GUARD(SWEEP_INTENT); i++)
-		if (!nam_gaddr_is_null(nodes[i]))
-			rc = nam__sweep_mark(sweep, nodes[i]); /* SUSPENDS */
+	if (rc || intent.word == NAM_LOCK_FREE || !NAM_GUARD(SWEEP_INTENT))
+		return rc;
+	for (unsigned i = 0; i < 4 && !rc; i++)
+		if (nodes[i])
+			rc = nam__sweep_mark(sweep, (struct nam_gaddr){ nodes[i] }); /* SUSPENDS */
 	return rc;
 }
 
