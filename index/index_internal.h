@@ -268,11 +268,13 @@ void nam__cache_leaf_group(struct nam__cache *cache, const uint64_t *keys, unsig
 bool nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 	struct nam__cache_hop *ret_hop);
 
-/* Remember an inner node's image; replaces an older version of the same node. */
-void nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at);
-
-/* The same of leaf entries whose leaves were not READ: does nothing after a generation began. */
-void nam__cache_put_names(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at);
+/*
+ * Remember an inner node's image; replaces an older version of the same node.
+ *
+ * @names	leaf entries whose leaves were not READ: not once a generation has begun
+ */
+void nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at,
+	bool names);
 
 /* Forget the node at `level` (1 ..) that covers the key. */
 void nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level);

@@ -395,8 +395,8 @@ names_refused(const struct nam__cache *cache)
 	return NAM_GUARD(NAME_HASH) && (cache->cleared || nam__generation(cache->client));
 }
 
-static void
-put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at, bool names)
+void
+nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at, bool names)
 {
 	const struct nam__geometry *g = cache->g;
 	unsigned level = nam__node_level(image);
@@ -435,18 +435,6 @@ put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at, bool n
 		continue;
 unlock:
 	pthread_mutex_unlock(&cache->mutex);
-}
-
-void
-nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at)
-{
-	put(cache, image, at, false);
-}
-
-void
-nam__cache_put_names(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at)
-{
-	put(cache, image, at, true);
 }
 
 void

@@ -169,7 +169,7 @@ walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint6
 	if (rc)
 		return rc;
 	if (index->cache && !walk->old_name && !walk->passes)
-		nam__cache_put_names(index->cache, walk->image, at);
+		nam__cache_put(index->cache, walk->image, at, true);
 	number = nam__inner_search(g, walk->image, key);
 	memcpy(walk->name.w, nam__inner_entry(g, walk->image, number), 8 * g->full_words);
 	walk->at = nam__inner_child(g, walk->image, number);
@@ -256,7 +256,7 @@ refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_
 	rc = nam__read_covering(worker, index, key, level, image, &at); /* SUSPENDS */
 	if (rc)
 		goto give_image;
-	nam__parent_put(index, image, at);
+	nam__cache_put(index->cache, image, at, index->inner_rpc);
 	if (nam__names_old(index))
 		nam__inner_rpc_keep(worker, index, found->image, found->at);
 	named = nam__inner_child(&index->g, image, nam__inner_search(&index->g, image, key));
@@ -363,7 +363,7 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 		if (rc || walk->level == (int)level)
 			return rc;
 		if (index->cache)
-			nam__cache_put(index->cache, walk->image, walk->at);
+			nam__cache_put(index->cache, walk->image, walk->at, false);
 		walk->at = nam__inner_child(g, walk->image, nam__inner_search(g, walk->image, key));
 		walk->level--;
 		walk->hops = 0;

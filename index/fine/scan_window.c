@@ -206,7 +206,7 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	if (rc)
 		return rc;
 	if (index->cache)
-		nam__parent_put(index, image, at);
+		nam__cache_put(index->cache, image, at, index->inner_rpc);
 	/* I17: a memory server may name such leaves as well. */
 	cursor->old_hints |= nam__names_old(index);
 	number = (int)nam__inner_search(g, image, key);

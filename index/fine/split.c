@@ -69,7 +69,7 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 	}
 	atomic_store_explicit(&index->root, at.raw, memory_order_relaxed);
 	if (index->cache)
-		nam__cache_put(index->cache, image, at);
+		nam__cache_put(index->cache, image, at, false);
 	goto give_image;
 
 free_node:
@@ -133,7 +133,7 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 	rc = nam__write_unlock(worker, index, parent, dirty, NAM__HEADER_COUNTS); /* SUSPENDS */
 	nam_race_point("separator.written");
 	if (!rc && index->cache)
-		nam__cache_put(index->cache, parent->image, parent->at);
+		nam__cache_put(index->cache, parent->image, parent->at, false);
 	return rc;
 }
 
@@ -228,8 +228,8 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	worker->current->counters->splits++;
 	nam_race_point("split.left_written");
 	if (index->cache && level > 0 && !rc) {
-		nam__cache_put(index->cache, held->image, held->at);
-		nam__cache_put(index->cache, right, right_at);
+		nam__cache_put(index->cache, held->image, held->at, false);
+		nam__cache_put(index->cache, right, right_at, false);
 	}
 	if (!rc)
 		rc = name_right(worker, index, &separator, right_at, level + 1); /* SUSPENDS */

@@ -44,16 +44,6 @@ nam__names_old(const struct nam_index *index)
 	       NAM_GUARD(NAME_HASH);
 }
 
-/* Remember a level-1 node: what it names in a hybrid index was not READ. */
-static inline void
-nam__parent_put(struct nam_index *index, const uint64_t *image, struct nam_gaddr at)
-{
-	if (index->inner_rpc)
-		nam__cache_put_names(index->cache, image, at);
-	else
-		nam__cache_put(index->cache, image, at);
-}
-
 /**
  * nam__inner_rpc_read -- the level-1 node that covers a full key: an image of an inner node (D10).
  *

@@ -122,7 +122,7 @@ nam__inner_rpc_keep(struct nam_worker *worker, struct nam_index *index, const ui
 	entry[g->full_words] = leaf.raw;
 	nam__node_set_counts(above, 1, 1);
 	above[NAM__WORD_FRONT] |= nam__node_version(image) << 16;
-	nam__cache_put(index->cache, above, leaf);
+	nam__cache_put(index->cache, above, leaf, false);
 	nam_buffer_give(worker, above, g->node_bytes);
 }
 

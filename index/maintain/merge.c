@@ -320,12 +320,12 @@ remember(const struct nam__merge *merge)
 		return;
 	if (merge->level) {
 		nam__cache_drop(cache, nam__node_low(merge->right.image), merge->level);
-		nam__cache_put(cache, merge->left.image, merge->left.at);
+		nam__cache_put(cache, merge->left.image, merge->left.at, false);
 	}
 	if (merge->index->inner_rpc)
 		nam__cache_drop(cache, nam__node_low(merge->right.image), 1);
 	else
-		nam__cache_put(cache, merge->parent.image, merge->parent.at);
+		nam__cache_put(cache, merge->parent.image, merge->parent.at, false);
 }
 
 /* Step 7.  Returns how many nodes there were. */

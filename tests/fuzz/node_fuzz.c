@@ -94,7 +94,7 @@ read_inner(struct fixture *fixture, uint64_t *image, const uint64_t *key)
 	child = nam__inner_child(g, image, number);
 	if (nam__cache_new(g, &fixture->client, 1u << 20, &cache))
 		abort();
-	nam__cache_put(cache, image, nam_gaddr_make(1, 64, 1));
+	nam__cache_put(cache, image, nam_gaddr_make(1, 64, 1), false);
 	(void)nam__cache_find(cache, key, 0, &hop);
 	segment = nam__cache_node(cache, key);
 	if (segment)

@@ -161,7 +161,7 @@ put_range(struct fixture *fixture, enum layout layout, unsigned level, uint64_t 
 	uint64_t first, uint64_t end)
 {
 	image_make(fixture, layout, level, version, first, 1, end, level);
-	nam__cache_put(fixture->cache, fixture->node, address_of(first));
+	nam__cache_put(fixture->cache, fixture->node, address_of(first), false);
 }
 
 static struct nam_gaddr
@@ -252,7 +252,7 @@ leaf__key_far_beyond_the_separators__LAST_CHILD(void **state)
 			uint64_t key[NAM__KEY_WORDS_MAX];
 
 			image_make(fixture, layout, 1, 1, 0, 1, UINT64_MAX, 1);
-			nam__cache_put(fixture->cache, fixture->node, address_of(0));
+			nam__cache_put(fixture->cache, fixture->node, address_of(0), false);
 			memset(key, 0xff, sizeof(key));
 			assert_int_equal(leaf_of(fixture, key).raw,
 				child_of(g->inner_capacity - 1, 1).raw);
@@ -275,21 +275,21 @@ put__versions_of_one_node__THE_NEWEST_STAYS(void **state)
 
 	(void)state;
 	image_make(fixture, LAYOUT_FIRST_WORD, 1, 5, 0, 2, 8, 1);
-	nam__cache_put(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), false);
 	key_make(&fixture->g, LAYOUT_FIRST_WORD, 3, key);
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(2, 1).raw);
 
 	image_make(fixture, LAYOUT_FIRST_WORD, 1, 4, 0, 1, 8, 2);
-	nam__cache_put(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), false);
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(2, 1).raw);
 
 	image_make(fixture, LAYOUT_FIRST_WORD, 1, 6, 0, 1, 8, 3);
-	nam__cache_put(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), false);
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(3, 3).raw);
 
 	/* Another node took the range over; its versions say nothing about the old one's. */
 	image_make(fixture, LAYOUT_FIRST_WORD, 1, 1, 0, 1, 8, 4);
-	nam__cache_put(fixture->cache, fixture->node, address_of(1000));
+	nam__cache_put(fixture->cache, fixture->node, address_of(1000), false);
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(3, 4).raw);
 
 	memset(&stat, 0, sizeof(stat));
@@ -310,17 +310,17 @@ put_names__cache_was_cleared_or_generation_began__NOTHING(void **state)
 	image_make(fixture, LAYOUT_FIRST_WORD, 1, 5, 0, 2, 8, 1);
 	key_make(&fixture->g, LAYOUT_FIRST_WORD, 3, key);
 	atomic_store(&fixture->client.generation, 1);
-	nam__cache_put_names(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), true);
 	assert_int_equal(leaf_of(fixture, key).raw, 0);
 	atomic_store(&fixture->client.generation, 0);
-	nam__cache_put_names(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), true);
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(2, 1).raw);
 
 	nam__cache_clear(fixture->cache);
 	assert_int_equal(leaf_of(fixture, key).raw, 0);
-	nam__cache_put_names(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), true);
 	assert_int_equal(leaf_of(fixture, key).raw, 0);
-	nam__cache_put(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), false);
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(2, 1).raw);
 	fixture_free(fixture);
 }
@@ -352,7 +352,7 @@ put__leaves_and_empty_nodes__ARE_NOT_KEPT(void **state)
 	put_range(fixture, LAYOUT_FIRST_WORD, 0, 1, 0, 4);
 	image_make(fixture, LAYOUT_FIRST_WORD, 1, 1, 0, 1, 4, 1);
 	nam__node_set_counts(fixture->node, 0, 0);
-	nam__cache_put(fixture->cache, fixture->node, address_of(0));
+	nam__cache_put(fixture->cache, fixture->node, address_of(0), false);
 	put_range(fixture, LAYOUT_FIRST_WORD, NAM__LEVELS_MAX, 1, 0, 4);
 	memset(&stat, 0, sizeof(stat));
 	nam__cache_stat(fixture->cache, &stat);
@@ -647,7 +647,8 @@ readers__while_a_writer_replaces_nodes__ONLY_SEE_WHOLE_ONES(void **state)
 		} else {
 			image_make(fixture, LAYOUT_CLUSTERS, 1, i, range * width, step,
 				(range + 1) * width, step);
-			nam__cache_put(fixture->cache, fixture->node, address_of(range * width));
+			nam__cache_put(fixture->cache, fixture->node,
+				address_of(range * width), false);
 		}
 		if (i % 64 == 0)
 			nam_yield();
