@@ -47,10 +47,8 @@ chunk_new(struct nam__cache *cache)
 {
 	struct nam__chunk *chunk = aligned_alloc(64, chunk_bytes(cache->g));
 
-	if (chunk) {
-		chunk->count = 0;
+	if (chunk)
 		cache->bytes += chunk_bytes(cache->g);
-	}
 	return chunk;
 }
 
@@ -119,30 +117,28 @@ chunk_copy(const struct nam__geometry *g, struct nam__chunk *to, uint32_t to_num
 			node_of(from, from_number + i));
 }
 
-/* After its last entry is set. */
-static void
-chunk_finish(const struct nam__geometry *g, struct nam__chunk *chunk, uint32_t count)
-{
-	chunk->count = count;
-	if (count)
-		nam__keys_truncate(chunk->lows, count, g->full_words, &chunk->truncation,
-			chunk->truncated);
-}
-
-/* A copy of `old` with `node` inserted before entry `number`; it must have room. */
+/*
+ * A copy of the entries [first, upto) and [from, end) of `old` with `node`, or NULL, between them.
+ * It must have room.
+ */
 static struct nam__chunk *
-chunk_with(struct nam__cache *cache, struct nam__chunk *old, uint32_t number,
-	struct nam__cached_node *node)
+chunk_edit(struct nam__cache *cache, struct nam__chunk *old, uint32_t first, uint32_t upto,
+	struct nam__cached_node *node, uint32_t from, uint32_t end)
 {
 	const struct nam__geometry *g = cache->g;
 	struct nam__chunk *chunk = chunk_new(cache);
+	uint32_t count = upto - first;
 
 	if (!chunk)
 		return NULL;
-	chunk_copy(g, chunk, 0, old, 0, number);
-	chunk_set(g, chunk, number, node_low(node), node);
-	chunk_copy(g, chunk, number + 1, old, number, old->count - number);
-	chunk_finish(g, chunk, old->count + 1);
+	chunk_copy(g, chunk, 0, old, first, count);
+	if (node)
+		chunk_set(g, chunk, count++, node_low(node), node);
+	chunk_copy(g, chunk, count, old, from, end - from);
+	chunk->count = count + end - from;
+	if (chunk->count)
+		nam__keys_truncate(chunk->lows, chunk->count, g->full_words, &chunk->truncation,
+			chunk->truncated);
 	return chunk;
 }
 
@@ -173,7 +169,7 @@ publish_top(struct nam__cache *cache, unsigned level, struct nam__top *top)
 {
 	struct nam__top *old = top_of(cache, level);
 
-	/* Release, here and wherever a pointer is replaced: pairs with find_node(). */
+	/* Release, here and wherever a pointer is replaced: pairs with floor_node(). */
 	atomic_store_explicit(&cache->levels[level], top, memory_order_release);
 	top_drop(cache, old);
 }
@@ -218,23 +214,15 @@ top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct na
 static int
 chunk_halve(struct nam__cache *cache, unsigned level, uint32_t number, struct nam__chunk *chunk)
 {
-	struct nam__chunk *left = chunk_new(cache), *right = chunk_new(cache);
 	uint32_t half = chunk->count / 2;
-	int rc = -ENOMEM;
+	struct nam__chunk *left = chunk_edit(cache, chunk, 0, half, NULL, half, half);
+	struct nam__chunk *right = chunk_edit(cache, chunk, half, chunk->count, NULL, 0, 0);
+	int rc = left && right ? top_replace(cache, level, number, left, right) : -ENOMEM;
 
-	if (!left || !right)
-		goto free_halves;
-	chunk_copy(cache->g, left, 0, chunk, 0, half);
-	chunk_copy(cache->g, right, 0, chunk, half, chunk->count - half);
-	chunk_finish(cache->g, left, half);
-	chunk_finish(cache->g, right, chunk->count - half);
-	rc = top_replace(cache, level, number, left, right);
-	if (rc)
-		goto free_halves;
-	chunk_drop(cache, chunk);
-	return 0;
-
-free_halves:
+	if (!rc) {
+		chunk_drop(cache, chunk);
+		return 0;
+	}
 	chunk_discard(cache, left);
 	chunk_discard(cache, right);
 	return rc;
@@ -267,25 +255,21 @@ chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct 
 static int
 insert_node(struct nam__cache *cache, unsigned level, struct nam__cached_node *node)
 {
-	const struct nam__geometry *g = cache->g;
-
 	for (;;) {
 		struct nam__top *top = top_of(cache, level);
 		struct nam__chunk *chunk, *copy;
 		int in_top, in_chunk, rc;
 
 		if (!top) {
-			chunk = chunk_new(cache);
+			chunk = chunk_edit(cache, NULL, 0, 0, node, 0, 0);
 			if (!chunk)
 				return -ENOMEM;
-			chunk_set(g, chunk, 0, node_low(node), node);
-			chunk_finish(g, chunk, 1);
 			rc = top_replace(cache, level, 0, chunk, NULL);
 			if (rc)
 				chunk_discard(cache, chunk);
 			return rc;
 		}
-		in_top = nam__top_floor(g, top, node_low(node));
+		in_top = nam__top_floor(cache->g, top, node_low(node));
 		if (in_top < 0)
 			in_top = 0;
 		chunk = chunk_of(top, in_top);
@@ -296,7 +280,8 @@ insert_node(struct nam__cache *cache, unsigned level, struct nam__cached_node *n
 				return rc;
 			continue;
 		}
-		copy = chunk_with(cache, chunk, (uint32_t)(in_chunk + 1), node);
+		copy = chunk_edit(cache, chunk, 0, (uint32_t)(in_chunk + 1), node,
+			(uint32_t)(in_chunk + 1), chunk->count);
 		if (!copy)
 			return -ENOMEM;
 		rc = chunk_replace(cache, level, (uint32_t)in_top, chunk, copy);
@@ -312,14 +297,12 @@ remove_node(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t 
 	struct nam__top *top = top_of(cache, level);
 	struct nam__chunk *chunk = chunk_of(top, in_top);
 	struct nam__cached_node *node = node_of(chunk, in_chunk);
-	struct nam__chunk *copy = chunk_new(cache);
+	struct nam__chunk *copy = chunk_edit(cache, chunk, 0, in_chunk, NULL, in_chunk + 1,
+		chunk->count);
 	int rc;
 
 	if (!copy)
 		return -ENOMEM;
-	chunk_copy(cache->g, copy, 0, chunk, 0, in_chunk);
-	chunk_copy(cache->g, copy, in_chunk, chunk, in_chunk + 1, chunk->count - in_chunk - 1);
-	chunk_finish(cache->g, copy, chunk->count - 1);
 	rc = chunk_replace(cache, level, in_top, chunk, copy);
 	if (rc) {
 		chunk_discard(cache, copy);
