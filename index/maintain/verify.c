@@ -124,28 +124,24 @@ names_peek(struct walk *walk)
 				return rc;
 			continue;
 		}
-		if (nam_gaddr_is_null(at)) {
-			names->over = true;
+		names->over = nam_gaddr_is_null(at);
+		if (names->over)
 			break;
-		}
-		if (!nam__node_readable(verifier->worker, verifier->index, at)) {
-			names->over = true;
-			names->damaged = true;
-			break;
-		}
 		if (!first)
 			memcpy(last_low.w, nam__node_low(names->image), 8 * g->full_words);
-		rc = nam_read_await(verifier->worker, at, names->image,
-			g->node_bytes); /* SUSPENDS */
-		if (rc)
-			return rc;
-		if (!names_believable(walk, names->image, at) ||
-			(!first && nam__key_compare(nam__node_low(names->image), last_low.w,
-					   g->full_words) <= 0)) {
-			names->over = true;
-			names->damaged = true;
-			break;
+		names->damaged = !nam__node_readable(verifier->worker, verifier->index, at);
+		if (!names->damaged) {
+			rc = nam_read_await(verifier->worker, at, names->image,
+				g->node_bytes); /* SUSPENDS */
+			if (rc)
+				return rc;
+			names->damaged = !names_believable(walk, names->image, at) ||
+				(!first && nam__key_compare(nam__node_low(names->image),
+						   last_low.w, g->full_words) <= 0);
 		}
+		names->over = names->damaged;
+		if (names->over)
+			break;
 		names->next = nam__node_last(names->image) ? NAM_GADDR_NULL :
 							     nam__node_sibling(names->image);
 		names->entry = 0;
@@ -338,15 +334,11 @@ chain_step(struct walk *walk)
 		return rc;
 	believable = nam__verify_image(verifier, image);
 	/* A damaged image may still have a sound header; its fences tell. */
-	if (!believable && nam__key_compare(nam__node_low(image), chain->expected.w,
-				   verifier->index->g.full_words)) {
-		chain->damaged = true;
+	chain->damaged = (!believable && nam__key_compare(nam__node_low(image), chain->expected.w,
+						 verifier->index->g.full_words)) ||
+			 !check_chain(walk, image);
+	if (chain->damaged)
 		return 0;
-	}
-	if (!check_chain(walk, image)) {
-		chain->damaged = true;
-		return 0;
-	}
 	if (nam__node_type(image) != NAM__NODE_HEAD) {
 		if (verifier->level < walk->root_level)
 			rc = check_named(walk, image); /* SUSPENDS */
@@ -359,8 +351,7 @@ chain_step(struct walk *walk)
 	if (!chain->nodes && verifier->level && believable)
 		walk->leftmost[verifier->level - 1] =
 			nam__inner_child(&verifier->index->g, image, 0);
-	if (!chain_follow(walk, image))
-		chain->damaged = true;
+	chain->damaged = !chain_follow(walk, image);
 	return 0;
 }
 
