@@ -115,29 +115,15 @@ last_root(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_root
 	return rc;
 }
 
-/*
- * Take the root away, so that the tree does not grow any more.  False: it has grown since
- * last_root() looked, by a root that another client had already written.
- */
-NAM_FIBER_FN static int
-root_take(struct nam_worker *worker, struct nam_index *index, uint64_t root, bool *ret_taken)
-{
-	uint64_t seen = 0;
-	int rc = nam_cas_await(worker, index->superblock, root, 0, &seen); /* SUSPENDS */
-
-	*ret_taken = rc || seen == root;
-	return rc;
-}
-
 int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
 	unsigned root_level = 0, level = 0;
-	uint64_t root = 0;
-	bool taken = false;
-	int rc = 0, step_rc;
+	uint64_t root = 0, seen = 1;
+	int rc = 0, step_rc = 0;
 
-	while (!taken) {
+	/* Without a root the tree does not grow any more.  Until then another client may do so. */
+	while (!step_rc && seen != root) {
 		step_rc = last_root(worker, index, &root, &root_level); /* SUSPENDS */
 		if (!rc)
 			rc = step_rc;
@@ -149,7 +135,7 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 			if (!rc)
 				rc = step_rc;
 		}
-		step_rc = root_take(worker, index, root, &taken); /* SUSPENDS */
+		step_rc = nam_cas_await(worker, index->superblock, root, 0, &seen); /* SUSPENDS */
 		if (!rc)
 			rc = step_rc;
 	}
