@@ -160,11 +160,13 @@ nam__parts_create(struct nam_worker *worker, const struct nam_index *index, cons
 	return rc;
 }
 
+/* Memory servers tell later requests for the trees that these are gone. */
 int
-nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
+nam__parts_free(struct nam_worker *worker, struct nam_index *index, bool lost)
 {
 	int rc = 0;
 
+	(void)lost;
 	for (uint32_t i = 0; i < index->parts->count; i++) {
 		int drop_rc = tree_drop(worker, index->parts->slots[i],
 			index->tree); /* SUSPENDS */
@@ -189,13 +191,13 @@ nam__part_full(struct nam_worker *worker, const struct nam_index *index, uint32_
 /* ---- opening ------------------------------------------------------------------------------- */
 
 void
-nam__parts_free(struct nam__parts *parts)
+nam__parts_close(struct nam_index *index)
 {
-	if (!parts)
+	if (!index->parts)
 		return;
-	free(parts->lows);
-	free(parts->bounds);
-	free(parts);
+	free(index->parts->lows);
+	free(index->parts->bounds);
+	free(index->parts);
 }
 
 static int
@@ -279,13 +281,15 @@ parts_new(struct nam_index *index)
 }
 
 int
-nam__parts_open(struct nam_worker *worker, struct nam_index *index, bool to_drop)
+nam__parts_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
+	bool to_drop)
 {
 	struct nam_rpc_tree_request request = { .tree = index->tree };
 	struct nam_rpc_tree_describe_reply reply;
 	struct nam__key end = { { 0 } };
 	int rc = parts_new(index);
 
+	(void)cache_bytes;		/* of parts there is nothing to keep */
 	if (rc)
 		return rc;
 	for (uint32_t number = 0; number < index->parts->count && !rc && !to_drop; number++) {

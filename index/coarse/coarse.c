@@ -272,31 +272,10 @@ lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys
 
 /* ---- the design ---------------------------------------------------------------------------- */
 
-NAM_FIBER_FN static int
-open_parts(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes, bool to_drop)
-{
-	(void)cache_bytes;		/* there is nothing to keep */
-	return nam__parts_open(worker, index, to_drop); /* SUSPENDS */
-}
-
-static void
-close_parts(struct nam_index *index)
-{
-	nam__parts_free(index->parts);
-}
-
-/* Memory servers tell later requests for the trees that these are gone. */
-NAM_FIBER_FN static int
-free_trees(struct nam_worker *worker, struct nam_index *index, bool lost)
-{
-	(void)lost;
-	return nam__parts_drop(worker, index); /* SUSPENDS */
-}
-
 const struct nam__index_ops nam__coarse_ops = {
-	.open = open_parts,
-	.close = close_parts,
-	.free = free_trees,
+	.open = nam__parts_open,
+	.close = nam__parts_close,
+	.free = nam__parts_free,
 	.lookup = lookup,
 	.lookup_many = lookup_many,
 	.change = change,

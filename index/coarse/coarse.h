@@ -41,17 +41,16 @@ NAM_FIBER_FN void nam__parts_uncreate(struct nam_worker *worker, uint64_t tree,
 	const struct nam__members *members, uint32_t count);
 
 /*
- * Ask all memory servers of an index for their part.  Fills index->parts and options.bounds.
- *
- * @to_drop	the trees may be gone or not: they are not asked for
+ * Slots of nam__index_ops.  open() asks all memory servers of an index for their part, unless
+ * @to_drop: then the trees may be gone or not.  It fills index->parts and options.bounds.
  */
 NAM_FIBER_FN int nam__parts_open(struct nam_worker *worker, struct nam_index *index,
-	bool to_drop) NAM_MUST_CHECK;
-void nam__parts_free(struct nam__parts *parts);
-
+	uint64_t cache_bytes, bool to_drop) NAM_MUST_CHECK;
+void nam__parts_close(struct nam_index *index);
 /* Drop all trees; the first failure is returned, but all are asked. */
-NAM_FIBER_FN int nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
+NAM_FIBER_FN int nam__parts_free(struct nam_worker *worker, struct nam_index *index, bool lost)
 	NAM_MUST_CHECK;
+
 /* A change of that part found no memory: the worker's diag says where.  -NAM_E_REMOTE_FULL. */
 int nam__part_full(struct nam_worker *worker, const struct nam_index *index, uint32_t part);
 

@@ -82,7 +82,7 @@ open_parts(struct nam_worker *worker, struct nam_index *index, uint64_t cache_by
 	bool to_drop)
 {
 	uint32_t count;
-	int rc = nam__parts_open(worker, index, to_drop); /* SUSPENDS */
+	int rc = nam__parts_open(worker, index, cache_bytes, to_drop); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -103,7 +103,7 @@ close_parts(struct nam_index *index)
 		free(index->leaves[i]);
 	}
 	free(index->leaves);
-	nam__parts_free(index->parts);
+	nam__parts_close(index);
 }
 
 /*
@@ -121,7 +121,7 @@ free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
 		if (!rc)
 			rc = part_rc;
 	}
-	drop_rc = nam__parts_drop(worker, index); /* SUSPENDS */
+	drop_rc = nam__parts_free(worker, index, lost); /* SUSPENDS */
 	return rc ? rc : drop_rc;
 }
 
