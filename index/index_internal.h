@@ -227,15 +227,6 @@ NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index 
 NAM_FIBER_FN int nam__child_alive(struct nam_worker *worker, struct nam_gaddr child,
 	bool *ret_alive) NAM_MUST_CHECK;
 
-/* ---- drop.c -------------------------------------------------------------------------------- */
-
-/*
- * Retire every node of an index that no name leads to any more.  The caller is its collector, for
- * ever: others would come upon the nodes retired here.
- */
-NAM_FIBER_FN int nam__index_free_nodes(struct nam_worker *worker,
-	struct nam_index *index) NAM_MUST_CHECK;
-
 /* ---- cache/search.c, inner_cache.c --------------------------------------------------------- */
 
 struct nam__cache_hop {

@@ -11,6 +11,19 @@
 int nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
 	bool to_drop) NAM_MUST_CHECK;
 void nam__fine_close(struct nam_index *index);
+/* Retires all nodes.  Others would come upon these: the caller is the collector, for ever. */
+NAM_FIBER_FN int nam__fine_free(struct nam_worker *worker, struct nam_index *index,
+	bool lost) NAM_MUST_CHECK;
+
+/*
+ * recover.c: take the lock of a node over from a client that is dead, as struct nam__lock_recovery
+ * says of `take`.
+ *
+ * @dead	its lock word
+ * @word	the lock word that replaces it
+ */
+NAM_FIBER_FN int nam__node_take(struct nam_worker *worker, void *index, struct nam_gaddr at,
+	uint64_t dead, uint64_t word, void *image) NAM_MUST_CHECK;
 
 NAM_FIBER_FN int nam__fine_lookup(struct nam_worker *worker, struct nam_index *index,
 	const void *key, uint64_t *ret_payload) NAM_MUST_CHECK;

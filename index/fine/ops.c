@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c -- the table of the fine-grained design, and what its handles keep on this host. */
 #include "fine.h"
-#include "recover.h"
 #include "scan_internal.h"
 
 static void
@@ -14,13 +13,6 @@ forget(struct nam__holder *holder)
 	nam__cache_clear(index->cache);
 }
 
-NAM_FIBER_FN static int
-take(struct nam_worker *worker, void *index, struct nam_gaddr at, uint64_t dead, uint64_t word,
-	void *image)
-{
-	return nam__node_take(worker, index, at, dead, word, image); /* SUSPENDS */
-}
-
 int
 nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
 	bool to_drop)
@@ -28,7 +20,7 @@ nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cach
 	int rc = 0;
 
 	(void)worker;
-	index->recovery = (struct nam__lock_recovery){ take, index };
+	index->recovery = (struct nam__lock_recovery){ nam__node_take, index };
 	if (cache_bytes)
 		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
 	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
@@ -48,16 +40,10 @@ nam__fine_close(struct nam_index *index)
 	nam__cache_free(index->cache);
 }
 
-NAM_FIBER_FN static int
-free_nodes(struct nam_worker *worker, struct nam_index *index, bool lost)
-{
-	return lost ? 0 : nam__index_free_nodes(worker, index); /* SUSPENDS */
-}
-
 const struct nam__index_ops nam__fine_ops = {
 	.open = nam__fine_open,
 	.close = nam__fine_close,
-	.free = free_nodes,
+	.free = nam__fine_free,
 	.lookup = nam__fine_lookup,
 	.lookup_many = nam__fine_lookup_many,
 	.change = nam__fine_change,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recover.c -- taking the lock of a node over from a client that is dead (I20). */
-#include "index/fine/recover.h"
+#include "fine.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
 #include "index/node/torn.h"
@@ -28,10 +28,11 @@ merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 }
 
 int
-nam__node_take(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
-	uint64_t dead, uint64_t word, uint64_t *image)
+nam__node_take(struct nam_worker *worker, void *of, struct nam_gaddr at, uint64_t dead,
+	uint64_t word, void *ret_image)
 {
-	uint64_t seen;
+	struct nam_index *index = of;
+	uint64_t *image = ret_image, seen;
 	int rc = 0;
 
 	/* I20: there may be more to repair than this node. */

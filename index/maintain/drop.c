@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "compute/remote/lock_slot.h"
+#include "index/fine/fine.h"
 #include "maintain.h"
 
 /*
@@ -116,14 +117,14 @@ last_root(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_root
 }
 
 int
-nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
+nam__fine_free(struct nam_worker *worker, struct nam_index *index, bool lost)
 {
 	unsigned root_level = 0, level = 0;
 	uint64_t root = 0, seen = 1;
 	int rc = 0, step_rc = 0;
 
 	/* Without a root the tree does not grow any more.  Until then another client may do so. */
-	while (!step_rc && seen != root) {
+	while (!lost && !step_rc && seen != root) {
 		step_rc = last_root(worker, index, &root, &root_level); /* SUSPENDS */
 		if (!rc)
 			rc = step_rc;

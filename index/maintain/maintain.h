@@ -70,7 +70,7 @@ NAM_FIBER_FN int nam__index_nodes(struct nam_worker *worker, struct nam_index *i
 
 /*
  * Kill and retire all nodes of a level, or all leaves of a handle that has only these: see
- * nam__index_free_nodes().
+ * nam__fine_free().
  */
 NAM_FIBER_FN int nam__level_free(struct nam_worker *worker, struct nam_index *index,
 	unsigned level, unsigned root_level) NAM_MUST_CHECK;
