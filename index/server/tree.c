@@ -43,8 +43,9 @@ count_restart(enum nam_server_restart cause)
 	atomic_fetch_add_explicit(&nam__tree_server_restarts[cause], 1, memory_order_relaxed);
 }
 
-uint64_t
-nam__server_version(const uint64_t *node)
+/* The node's version, once no thread writes it. */
+static uint64_t
+version_of(const uint64_t *node)
 {
 	uint64_t version = word_load(node);
 
@@ -54,12 +55,6 @@ nam__server_version(const uint64_t *node)
 		if (spins % SPINS_BEFORE_YIELD == 0)
 			nam_yield();
 	return version;
-}
-
-bool
-nam__tree_server_unchanged(const uint64_t *node, uint64_t version)
-{
-	return word_load(node) == version;
 }
 
 bool
@@ -100,7 +95,7 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 	const struct nam__geometry *g = &tree->g;
 
 	for (;;) {
-		uint64_t version = nam__server_version(node);
+		uint64_t version = version_of(node);
 		uint32_t end;
 
 		words_load(node, image, 1, g->entries_at);
@@ -109,7 +104,7 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 		nam_race_point("server.header_read");
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
 		/* L1: the words are of one version. */
-		if (!NAM_GUARD(SERVER_VERSION) || nam__tree_server_unchanged(node, version))
+		if (!NAM_GUARD(SERVER_VERSION) || word_load(node) == version)
 			return version;
 		count_restart(NAM_SERVER_RESTART_CHANGED);
 	}
@@ -163,7 +158,7 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 	for (;; count_restart(NAM_SERVER_RESTART_CHANGED)) {
 		uint64_t front;
 
-		version = nam__server_version(node);
+		version = version_of(node);
 		front = word_load(node + NAM__WORD_FRONT);
 		/* L3: a dead node leads nowhere, so the walk begins anew. */
 		if (NAM_GUARD(SERVER_DEAD) && (front >> 8 & NAM__NODE_DEAD)) {
@@ -177,7 +172,7 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 			next = NULL;
 		else
 			next = child_of(g, node, key);
-		if (nam__tree_server_unchanged(node, version))
+		if (word_load(node) == version)
 			return next;
 	}
 }

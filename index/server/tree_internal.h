@@ -14,12 +14,6 @@ struct nam__tree_server_tree {
 	uint64_t root;			/* a pointer; goes up only */
 };
 
-/* The node's version, once no thread writes it. */
-uint64_t nam__server_version(const uint64_t *node);
-
-/* Whether what was loaded since that version was taken is whole. */
-bool nam__tree_server_unchanged(const uint64_t *node, uint64_t version);
-
 /* Lock a node if its version is this one; unlock it with the next, or with this: unchanged. */
 bool nam__tree_server_lock(uint64_t *node, uint64_t version);
 void nam__tree_server_unlock(uint64_t *node, uint64_t version);
