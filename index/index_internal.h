@@ -62,6 +62,14 @@ struct nam_cursor {
 /* So many unnamed leaves in a row: a client has met a memory server without room. */
 #define NAM__HOPS_MANY 8u
 
+/* Codes with which a node is left alone until another operation: it is late, and legal (I7). */
+static inline bool
+nam__node_busy(int rc)
+{
+	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ||
+	       rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_REMOTE_FULL;
+}
+
 /* index.c: -EINVAL with a diag, for an operation that does not say which pair it is about. */
 int nam__refuse_non_unique(struct nam_worker *worker, const struct nam_index *index,
 	const char *what) NAM_MUST_CHECK;

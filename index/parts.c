@@ -109,10 +109,9 @@ NAM_FIBER_FN static int
 tree_drop(struct nam_worker *worker, uint32_t slot, uint64_t tree)
 {
 	struct nam_rpc_tree_request request = { .tree = tree };
-	uint32_t none = 0;
 
 	return nam_rpc_call(worker, slot, NAM_RPC_TREE_DROP, &request, sizeof(request), NULL,
-		&none); /* SUSPENDS */
+		NULL); /* SUSPENDS */
 }
 
 void
@@ -141,12 +140,10 @@ nam__parts_create(struct nam_worker *worker, const struct nam_index *index, cons
 	int rc = 0;
 
 	for (made = 0; made < members->count && !rc; made++) {
-		uint32_t none = 0;
-
 		part_describe(&index->g, options, made, members->count, &request.part);
 		request.leaf = leaves ? leaves[made].raw : 0;
 		rc = nam_rpc_call(worker, members->slots[made], NAM_RPC_TREE_CREATE, &request,
-			sizeof(request), NULL, &none); /* SUSPENDS */
+			sizeof(request), NULL, NULL); /* SUSPENDS */
 	}
 	if (!rc)
 		return 0;

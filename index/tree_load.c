@@ -29,10 +29,9 @@ step(struct nam__tree_load *load, enum nam_rpc_tree_load step, uint32_t fill_per
 		.step = (uint16_t)step,
 		.fill_percent = (uint16_t)fill_percent,
 	};
-	uint32_t none = 0;
 
 	return nam_rpc_call(load->worker, load->slot, NAM_RPC_TREE_LOAD, &request,
-		sizeof(request), NULL, &none); /* SUSPENDS */
+		sizeof(request), NULL, NULL); /* SUSPENDS */
 }
 
 int

@@ -105,8 +105,7 @@ root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr
 	if (!rc)
 		atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
 	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
-	if (!rc)
-		rc = unlock_rc;
+	rc = rc ?: unlock_rc;
 	if (!rc)
 		nam_retire(worker, root->at, loader->g->stride);
 	return rc;
@@ -137,8 +136,7 @@ load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn sou
 
 unlock_root:
 	unlock_rc = nam__unqueued_unlock(loader->worker, root); /* SUSPENDS */
-	if (!rc)
-		rc = unlock_rc;
+	rc = rc ?: unlock_rc;
 done:
 	nam__loader_done(loader, published);
 	return rc;

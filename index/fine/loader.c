@@ -212,15 +212,6 @@ head_begin(struct nam__loader *loader, const uint64_t *low, struct nam_gaddr lea
 	return rc;
 }
 
-static void
-leaf_close(const struct nam__geometry *g, struct nam__open_node *leaf, const uint64_t *high,
-	struct nam_gaddr sibling)
-{
-	nam__node_set_counts(leaf->image, leaf->count, leaf->count);
-	if (high)
-		nam__loader_link(g, leaf->image, high, sibling);
-}
-
 int
 nam__loader_leaf_begin(struct nam__loader *loader, const uint64_t *low)
 {
@@ -241,7 +232,8 @@ nam__loader_leaf_begin(struct nam__loader *loader, const uint64_t *low)
 				goto give_image;
 			sibling = loader->head.at;
 		}
-		leaf_close(g, open, low, sibling);
+		nam__node_set_counts(open->image, open->count, open->count);
+		nam__loader_link(g, open->image, low, sibling);
 		rc = node_send(loader, open); /* SUSPENDS */
 		if (rc)
 			goto give_image;
@@ -269,13 +261,12 @@ give_image:
 int
 nam__loader_close(struct nam__loader *loader, struct nam_gaddr *ret_root)
 {
-	unsigned level = 0;
-	int rc;
+	struct nam__open_node *leaf = &loader->spine[0];
+	int rc = 0;
 
-	leaf_close(loader->g, &loader->spine[0], NULL, NAM_GADDR_NULL);
-	*ret_root = loader->spine[0].at;
-	rc = node_send(loader, &loader->spine[0]); /* SUSPENDS */
-	for (level = 1; !rc && level < NAM__LEVELS_MAX && loader->spine[level].image; level++) {
+	nam__node_set_counts(leaf->image, leaf->count, leaf->count);
+	for (unsigned level = 0; !rc && level < NAM__LEVELS_MAX && loader->spine[level].image;
+		level++) {
 		*ret_root = loader->spine[level].at;
 		rc = node_send(loader, &loader->spine[level]); /* SUSPENDS */
 	}

@@ -179,8 +179,7 @@ name_right(struct nam_worker *worker, struct nam_index *index, const struct nam_
 {
 	int rc = nam__separator_add(worker, index, separator->w, right_at, level); /* SUSPENDS */
 
-	if (!nam_err_is(rc, NAM_E_RESTART) && rc != -NAM_E_REMOTE_FULL &&
-		rc != -NAM_E_LOCK_TIMEOUT && rc != -NAM_E_LOCK_ORPHANED)
+	if (!nam__node_busy(rc))
 		return rc;
 	worker->current->counters->late_separators++;
 	return 0;

@@ -118,8 +118,7 @@ free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
 	for (uint32_t i = 0; i < index->parts->count && !lost; i++) {
 		int part_rc = nam__level_free(worker, index->leaves[i], 0, 1); /* SUSPENDS */
 
-		if (!rc)
-			rc = part_rc;
+		rc = rc ?: part_rc;
 	}
 	drop_rc = nam__parts_free(worker, index, lost); /* SUSPENDS */
 	return rc ? rc : drop_rc;

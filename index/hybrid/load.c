@@ -183,8 +183,7 @@ load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32
 	while (begun--) {
 		int part_rc = part_done(&load->parts[begun]); /* SUSPENDS */
 
-		if (!rc)
-			rc = part_rc;
+		rc = rc ?: part_rc;
 	}
 	return rc;
 }
@@ -207,8 +206,7 @@ nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 		goto free_load;
 	rc = load_all(load, source, arg, fill_percent, ret_count); /* SUSPENDS */
 	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
-	if (!rc)
-		rc = leave_rc;
+	rc = rc ?: leave_rc;
 free_load:
 	free(load);
 	return rc;

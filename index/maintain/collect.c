@@ -36,15 +36,10 @@ struct sight {
 static int
 tolerate(struct pass *pass, int rc)
 {
-	if (rc == -NAM_E_LOCK_ORPHANED) {
+	if (rc == -NAM_E_LOCK_ORPHANED)
 		pass->orphaned_rc = rc;
-		return 0;
-	}
 	/* Memory that is full is the very reason to go on: names and head nodes can wait. */
-	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ||
-			       rc == -NAM_E_REMOTE_FULL ?
-		       0 :
-		       rc;
+	return nam__node_busy(rc) ? 0 : rc;
 }
 
 /* ---- nodes without a separator ------------------------------------------------------------- */

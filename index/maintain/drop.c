@@ -126,19 +126,16 @@ nam__fine_free(struct nam_worker *worker, struct nam_index *index, bool lost)
 	/* Without a root the tree does not grow any more.  Until then another client may do so. */
 	while (!lost && !step_rc && seen != root) {
 		step_rc = last_root(worker, index, &root, &root_level); /* SUSPENDS */
-		if (!rc)
-			rc = step_rc;
+		rc = rc ?: step_rc;
 		if (step_rc)
 			break;
 		/* Nodes to the right of a node that a dying client left torn stay allocated. */
 		for (; level <= root_level; level++) {
 			step_rc = nam__level_free(worker, index, level, root_level); /* SUSPENDS */
-			if (!rc)
-				rc = step_rc;
+			rc = rc ?: step_rc;
 		}
 		step_rc = nam_cas_await(worker, index->superblock, root, 0, &seen); /* SUSPENDS */
-		if (!rc)
-			rc = step_rc;
+		rc = rc ?: step_rc;
 	}
 	return rc;
 }

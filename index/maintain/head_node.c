@@ -55,14 +55,6 @@ struct rebuild {
 	unsigned count;			/* at most 2 * interval */
 };
 
-/* Codes with which a node is left alone until the next pass. */
-static bool
-busy(int rc)
-{
-	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ||
-	       rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_REMOTE_FULL;
-}
-
 /*
  * Make a head node for the leaves from number `at` of the group on, and let the leaf before them
  * lead to it.  The leaf's lock is taken first because its high fence is the head node's place.
@@ -193,7 +185,7 @@ group_check(struct rebuild *rebuild, unsigned count)
 			!memcmp(rebuild->hints, rebuild->leaves, 8ul * count)))
 		return 0;
 	rc = head_rewrite(rebuild, count); /* SUSPENDS */
-	return busy(rc) ? 0 : rc;
+	return nam__node_busy(rc) ? 0 : rc;
 }
 
 /*
@@ -210,7 +202,7 @@ group_divide(struct rebuild *rebuild)
 	if (rc)
 		return rc;
 	rc = head_insert(rebuild, interval, &head); /* SUSPENDS */
-	if (rc && !busy(rc))
+	if (rc && !nam__node_busy(rc))
 		return rc;
 	/* Where no head node could be put, go on as if there were one, but write nothing to it. */
 	rebuild->head = head;
@@ -244,7 +236,7 @@ meet_head(struct rebuild *rebuild, const uint64_t *image, struct nam_gaddr at)
 
 	if (rebuild->count && rebuild->count < rebuild->interval / 2) {
 		rc = head_remove(rebuild, at); /* SUSPENDS */
-		if (!busy(rc))
+		if (!nam__node_busy(rc))
 			return rc;
 	}
 	rc = group_end(rebuild); /* SUSPENDS */

@@ -317,18 +317,18 @@ separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint6
 	do {
 		uint64_t *root = (uint64_t *)word_load(&tree->root);
 
-		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level && !reserve_more(reserve))
-			return;	/* see below */
-		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level)
+		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level) {
+			if (!reserve_more(reserve))
+				return;	/* see below */
 			grow(tree, scratch, root, key, child, level, reserve);
+		}
 		node = nam__tree_server_cover(tree, NULL, key, level, scratch, &version);
 	} while (!nam__tree_server_lock(node, version));
 	rc = 0;
+	/* The new root names it; or a reader of its keys finds it from the left, without a name. */
 	if (!nam__key_compare(nam__inner_entry(g, scratch, nam__inner_search(g, scratch, key)), key,
-		    g->full_words)) {
-		nam__tree_server_unlock(node, version);	/* the new root names it */
-	} else if (nam__node_count(scratch) == g->inner_capacity && !reserve_more(reserve)) {
-		/* A reader of its keys finds it from the left, without a name. */
+		    g->full_words) ||
+		(nam__node_count(scratch) == g->inner_capacity && !reserve_more(reserve))) {
 		nam__tree_server_unlock(node, version);
 	} else if (nam__node_count(scratch) == g->inner_capacity) {
 		divide(tree, scratch, node, version, key, (uint64_t)child, reserve);
