@@ -11,10 +11,8 @@
  *		the pairs are there, all of them, for all readers.
  *	step 5	unlock the old leaf and retire it; give the collector's word back.
  *
- * With steps 3 and 4 the other way round, a client that opened the index before could still see it
- * empty.  Others would already have seen it full.
- *
- * loader.c has step 2.
+ * If step 4 came first, a client that opened the index before could see it empty after others have
+ * seen it full.  loader.c has step 2.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,8 +21,6 @@
 #include "fine.h"
 #include "index/maintain/maintain.h"
 #include "loader.h"
-
-/* ---- the input ----------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
 pair_add(void *arg, const struct nam__key *full, uint64_t payload)
@@ -75,10 +71,7 @@ root_mark(struct nam__loader *loader, struct nam__held *root, bool dead, struct 
 		NAM__HEADER_SIBLING); /* SUSPENDS */
 }
 
-/*
- * Steps 3 to 5.  *ret_published says whether the new nodes can be seen, or may be: then they are
- * not to be given back.
- */
+/* Steps 3 to 5.  *ret_published: the new nodes may be seen, and are not to be given back. */
 NAM_FIBER_FN static int
 root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr new_root,
 	bool *ret_published)

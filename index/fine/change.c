@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * change.c -- insert, upsert, update, delete: changes of one entry, or of several in one leaf.
- */
+/* change.c -- insert, upsert, update, delete: changes of one entry, or of several in one leaf. */
 #include <errno.h>
 
 #include "batched_lookup.h"
@@ -144,10 +142,7 @@ change_held(struct nam_worker *worker, struct nam_index *index, struct change *c
 	return rc ? rc : nam__leaf_effect_rc(outcome.effect);
 }
 
-/*
- * The fast path, as lookup_fast() has it: leaves that the batched lookup finds are locked and READ
- * at once.  Taken, *ret_rc says whether the leaf is held.
- */
+/* As lookup_fast(): lock and READ a leaf that the batched lookup finds.  *ret_rc: it is held. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
 lock_fast(struct nam_worker *worker, struct nam_index *index, struct change *change,
 	struct nam__held *held, int *ret_rc)

@@ -24,10 +24,7 @@ taken_reserve(struct nam__loader *loader)
 	return 0;
 }
 
-/*
- * If memory is full, the operation ends until runs of dropped objects have come back.  A load knows
- * only blocks of its own meanwhile, and the superblock, which it looks at again.
- */
+/* If memory is full, the operation ends until runs of dropped objects have come back. */
 NAM_FIBER_FN static int
 node_alloc(struct nam__loader *loader, struct nam_gaddr *ret_at, uint32_t *ret_generation)
 {
@@ -145,11 +142,8 @@ level_begin(struct nam__loader *loader, unsigned level)
 }
 
 /*
- * Inner nodes do not go into the cache as they are made.  Until step 3 a lookup must not find its
- * way to nodes that may yet be taken back.
- *
- * Name a child whose range begins at `key` at `level`, and at the levels above where that begins a
- * new node.
+ * Name a child whose range begins at `key` at `level`, and at the levels above if that begins a new
+ * node.  None goes into the cache: a lookup must not find nodes that may yet be taken back.
  */
 NAM_FIBER_FN static int
 inner_add(struct nam__loader *loader, unsigned level, const uint64_t *key, struct nam_gaddr child)

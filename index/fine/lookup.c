@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * lookup.c -- the payload of one key.
- */
+/* lookup.c -- the payload of one key. */
 #include <errno.h>
 
 #include "compute/backup/again.h"
@@ -11,10 +9,7 @@
 
 /* ---- one by one --------------------------------------------------------------------------- */
 
-/*
- * The leaf that covers a full key.  With a warm cache one READ and no more; whatever is not as the
- * cache says goes the long way.
- */
+/* The leaf that covers a full key: one READ, if it is as the cache says. */
 NAM_FIBER_FN static int
 read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, uint64_t *image)
 {
@@ -54,9 +49,7 @@ smallest_pair(const struct nam__geometry *g, uint64_t *image, const uint64_t *fr
 	return best;
 }
 
-/*
- * Non-unique: the key's pairs may begin in a leaf further right than the one that covers (key, 0).
- */
+/* Non-unique: the key's pairs may begin in a leaf right of the one that covers (key, 0). */
 NAM_FIBER_FN static int
 lookup_pairs(struct nam_worker *worker, struct nam_index *index, struct nam__key *from,
 	uint64_t *ret_payload)
@@ -107,10 +100,7 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 
 /* ---- quickly ------------------------------------------------------------------------------ */
 
-/*
- * The fast path: one-word unique keys, a warm cache, a fabric with ORDERED_LOADS.  It declines when
- * the cache does not know the leaf, or the leaf is not as the cache says.
- */
+/* If index->fast_lookups.  Declines if the cache does not know the leaf, or knows it wrongly. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
 lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload,
 	int *ret_rc)

@@ -2,13 +2,12 @@
 /*
  * lookup_many.c -- many lookups at a time, in a pipeline of two stages.
  *
- *	the cache	is searched for a group of keys at a time, so that misses of one key's
- *			search overlap with those of the others'
+ *	the cache	is searched for a group of keys at a time, so that their misses overlap
  *	the leaves	are READ through a rolling window: each that arrives is searched, and the
  *			next is posted in its place
  *
- * The quick way does not answer some keys (unknown to the cache, a leaf that was divided, …).
- * The single lookup looks them up again, once nothing is in flight any more.
+ * Keys without an answer (unknown to the cache, a leaf that was divided, …) are looked up singly,
+ * once nothing is in flight any more.
  */
 #include <errno.h>
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * protocol.c -- how nodes are read, locked, written and released.
- *
- * Everything here is one-sided: the memory servers' CPUs take no part.
- */
+/* protocol.c -- how nodes are found, locked, written and released: one-sided. */
 #include <errno.h>
 
 #include "compute/backup/backups.h"
@@ -150,10 +146,7 @@ move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	return 0;
 }
 
-/*
- * Hybrid: a memory server says with which leaf to begin.  I17: other names that it says are cached
- * only if no generation has begun.
- */
+/* Hybrid: a memory server says with which leaf to begin.  I17: old names are not cached. */
 NAM_FIBER_FN static int
 walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct walk *walk)
@@ -206,8 +199,8 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 }
 
 /*
- * A client that may only read leaves the name of a dead leaf there.  The name before it leads to a
- * leaf on the left, from where the walk moves right (H2).  A part's first leaf does not die.
+ * A client that may only read leaves the name of a dead leaf there, and moves right from the leaf
+ * of the name before it (H2).  A part's first leaf does not die.
  */
 static void
 pass_over(const struct nam__geometry *g, struct walk *walk)
@@ -237,8 +230,8 @@ forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_
 }
 
 /*
- * Moved right from a pointer in the cache: bring the cached parent up to date.  If the parent
- * itself does not name the node yet (its splitter is slow, or died), name it.
+ * Moved right from a pointer in the cache: bring the cached parent up to date.  If the parent does
+ * not name the node yet (its splitter is slow, or died), name it (I7).
  */
 NAM_FIBER_FN static void
 refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
@@ -285,9 +278,8 @@ keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct walk 
 }
 
 /*
- * READ the root until the superblock names no other one, or the root covers the key.  If a node
- * lies to the right of the root, the tree should have grown, unless the split is young.  Without
- * this look, a handle that is older than the tree is high would walk along the leaves for ever.
+ * READ the root until the superblock names no other one, or the root covers the key.  Otherwise a
+ * handle from before the tree grew would walk along the leaves for ever.
  */
 NAM_FIBER_FN static int
 read_root(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
@@ -314,10 +306,7 @@ read_root(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 	return 0;
 }
 
-/*
- * Counts what the cache was worth for a leaf, once for each pointer that it had.  A lookup that
- * READ the leaf without a walk counts itself.
- */
+/* Counts what the cache was worth for a leaf, once for each pointer.  read_leaf() counts itself. */
 static void
 count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bool found)
 {
@@ -625,8 +614,7 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 		return;
 	}
 	/*
-	 * A reader with an old pointer in its cache may look at a block that is being used again.
-	 * It must not take half of either node for a whole one: in the order of nam__image_post().
+	 * I2: to a reader with an old pointer, half of either node is torn: as nam__image_post().
 	 */
 	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
 	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,

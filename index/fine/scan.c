@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan.c -- range scans: a cursor that READs windows of leaves.
+ * scan.c -- range scans: a cursor that READs windows of leaves, which scan_window.c finds.
  *
  * The cursor's place is a full key, the bound, never a node: everything below it (above it, in
- * reverse) has been delivered.  Addresses of leaves, wherever they come from, are hints.  A leaf's
- * image counts only if its own fences enclose the bound.  Then its entries beyond the bound are
- * delivered and the bound moves to its far fence.  So results never depend on a hint.  Entries that
- * a split or a merge moved between two READs are neither missed nor delivered twice.
- *
- * scan_window.c knows where leaves may be, and reads them ahead.
+ * reverse) has been delivered.  Addresses of leaves are hints.  A leaf's image counts only if its
+ * own fences enclose the bound.  Then its entries beyond the bound are delivered and the bound
+ * moves to its far fence.  So entries that a split or a merge moved between two READs are neither
+ * missed nor delivered twice (I16).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -184,9 +182,7 @@ next_leaf(struct nam__scan *cursor)
 		uint32_t slot;
 
 		if (cursor->next == cursor->posted) {
-			/*
-			 * A window without the next leaf came from stale hints: do not ask again.
-			 */
+			/* A window without the next leaf came from stale hints. */
 			rc = nam__scan_fill(cursor, gaps || fills++); /* SUSPENDS */
 			if (rc)
 				return rc;

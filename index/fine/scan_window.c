@@ -3,8 +3,7 @@
  * scan_window.c -- which leaves a cursor asks for, when, and how many at a time.
  *
  * A window is one doorbell per memory server and one round trip.  The next one is posted when half
- * of what was asked for is used up, so a long scan waits for its first window only.  Each leaf is
- * taken as soon as it is there.
+ * of what was asked for is used up, so a long scan waits for its first window only.
  *
  * Where addresses come from, cheapest first:
  *	1. children of the cached level-1 node, and of the one behind it
@@ -12,8 +11,7 @@
  *	   the range is not near
  *	3. a level-1 node read for the purpose
  * By separators, that is by 1 and 3, they are cut at the far end of the range, either way.
- * They are hints, whose age does not matter: scan.c looks at what they lead to.  Windows posted
- * ahead use the first kind only, because it can be had without waiting.
+ * Windows posted ahead use the first kind only, because it can be had without waiting.
  */
 #include "index/hybrid/hybrid.h"
 #include "index/maintain/maintain.h"
@@ -89,10 +87,7 @@ next_key(const struct nam__scan *cursor, struct nam__key *ret_key)
 	       nam__key_down(&cursor->head.index->g, ret_key->w);
 }
 
-/*
- * hints_unsettled hints were taken from the cache, in this operation.  Find where those behind them
- * begin, and whether any are beyond the end of the range.
- */
+/* Find where the hints behind hints_unsettled begin, and whether any are beyond the range. */
 static void
 hints_settle(struct nam__scan *cursor)
 {
@@ -126,10 +121,7 @@ hints_settle(struct nam__scan *cursor)
 		(void)nam__cache_node(index->cache, cursor->hints_key.w);
 }
 
-/*
- * In reverse hints lead down to the first leaf of their parent at the most.  How many of `count`
- * are not beyond the low end of the range?
- */
+/* In reverse: how many of `count` hints are not beyond the low end of the range. */
 static uint32_t
 hints_in_reverse(const struct nam__scan *cursor, uint32_t count)
 {
@@ -242,10 +234,7 @@ public_hints(struct nam__scan *cursor)
 			cursor->hints_end = i;
 }
 
-/*
- * Addresses from the head node that the chain leads to; none if it is stale.  A leaf in its place
- * is there already.
- */
+/* Addresses from the head node that the chain leads to, if it does; a leaf there has been READ. */
 NAM_FIBER_FN static int
 hints_from_head(struct nam__scan *cursor)
 {
@@ -275,8 +264,8 @@ hints_from_head(struct nam__scan *cursor)
 }
 
 /*
- * Whether the far end is likely to lie beyond all that a head node names, by the leaves so far.  If
- * not, a parent is asked: a head node has addresses only, and cannot say which is the last.
+ * Whether the far end is likely to lie beyond all that a head node names, by the leaves so far.  A
+ * head node cannot say which leaf is the last, so near the end a parent is asked.
  */
 static bool
 end_is_far(const struct nam__scan *cursor)

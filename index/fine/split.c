@@ -19,12 +19,7 @@
 
 /* ---- growing ------------------------------------------------------------------------------ */
 
-/*
- * The root was divided: put a new root above both halves.
- *
- * Returns 0 when the tree has grown, or another client's parent is there to be used;
- * -NAM_E_EXISTS in the latter case.
- */
+/* The root was divided: put a new root above both halves.  -NAM_E_EXISTS: another client has. */
 NAM_FIBER_FN static int
 grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_root,
 	const uint64_t *key, struct nam_gaddr right, unsigned level)
@@ -113,9 +108,8 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 	if (!nam__key_compare(nam__inner_entry(g, parent->image, number), key, g->full_words))
 		return nam__unlock(worker, parent); /* SUSPENDS */
 	/*
-	 * A collector holds the parent from before it removes a separator until the child is dead.
-	 * So if the child is alive under this lock, no merge of it is under way, and a later merge
-	 * finds the separator (I14).
+	 * I14: a collector holds the parent until the child is dead.  So if the child is alive
+	 * under this lock, no merge of it is under way, and a later merge finds the separator.
 	 */
 	nam_race_point("separator.locked");
 	rc = nam__child_alive(worker, child, &alive); /* SUSPENDS */

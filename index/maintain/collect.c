@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect.c -- one pass of the garbage collector: merge sparse neighbours, name forgotten nodes,
- * rebuild head nodes, and make retired memory reusable.
- *
- * Deletes leave sparse nodes to this pass (D4).
+ * collect.c -- one pass of the garbage collector (D4): merge sparse neighbours, name forgotten
+ * nodes, rebuild head nodes, and make retired memory reusable.
  */
 #include <errno.h>
 
@@ -45,8 +43,8 @@ tolerate(struct pass *pass, int rc)
 /* ---- nodes without a separator ------------------------------------------------------------- */
 
 /*
- * A child ends before `end`, where its parent thinks that the next one begins (NULL: nowhere).  The
- * range between was split off, and its splitter has not named it yet, or died.  Name it.
+ * I7: if a child ends before `end`, where the next one begins by its parent (NULL: nowhere), name
+ * what was split off.  Its splitter is slow, or died.
  */
 NAM_FIBER_FN static int
 name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
@@ -83,10 +81,7 @@ name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
 	return 0;
 }
 
-/*
- * No parent names the node to the right of the root: it was divided when there was no memory for a
- * node above it.  Make one, now that there may be.
- */
+/* I7: the root was divided when there was no memory for a node above it.  Now there may be. */
 NAM_FIBER_FN static int
 grow_forgotten(struct pass *pass)
 {

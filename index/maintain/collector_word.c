@@ -9,10 +9,7 @@
 #define WORD_AT offsetof(struct nam_superblock, collector)
 #define LOOK_NS 20000000u		/* between two looks whether the index was dropped */
 
-/*
- * I17: the block may be another index's superblock by now, or none.  If it is this one's and the
- * index is not dropped, it stays so during this operation, and a CAS can go there.
- */
+/* I17: if the block is this index's, not dropped, it stays so during this operation. */
 NAM_FIBER_FN static int
 superblock_is_ours(struct nam_worker *worker, struct nam_index *index)
 {

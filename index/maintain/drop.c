@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * drop.c -- give the nodes of an index back.
- */
+/* drop.c -- give the nodes of an index back. */
 #include <errno.h>
 
 #include "compute/remote/lock_slot.h"
@@ -9,12 +7,8 @@
 #include "maintain.h"
 
 /*
- * Mark one node dead, under its lock, and retire it.
- *
- * Dead: clients whose cache still leads here have not heard that the index is gone.  Without the
- * mark they would go on writing, perhaps while the block gets its next owner.  With it they find,
- * under the lock, that there is nothing to write.  They then ask the superblock.  Retired, not
- * freed: a reader may read the node until its operation ends.
+ * Mark one node dead, under its lock, and retire it.  Without the mark, clients whose cache leads
+ * here would go on writing, perhaps when the block has its next owner (I3).
  */
 NAM_FIBER_FN static int
 node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
@@ -43,11 +37,8 @@ node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
 }
 
 /*
- * All nodes of a level, from left to right, so that dead ones lie behind the walk.  Levels from
- * below, so that the way to a level is there until the level is done.
- *
- * A node that cannot be locked (a dead client left its lock, a stopped one keeps it) stays as it
- * is, until a sweep.
+ * From left to right, so that dead nodes lie behind the walk.  A node that cannot be locked stays
+ * as it is, until a sweep.
  */
 int
 nam__level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,
@@ -81,10 +72,7 @@ give_image:
 	return rc;
 }
 
-/*
- * The root, now that no client comes in.  nam__root_find() would not say: for it the
- * index is gone.
- */
+/* The root, now that no client comes in: for nam__root_find() the index is gone. */
 NAM_FIBER_FN static int
 last_root(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_root,
 	unsigned *ret_level)
@@ -129,7 +117,7 @@ nam__fine_free(struct nam_worker *worker, struct nam_index *index, bool lost)
 		rc = rc ?: step_rc;
 		if (step_rc)
 			break;
-		/* Nodes to the right of a node that a dying client left torn stay allocated. */
+		/* From below, so that the way to a level is there until it is done. */
 		for (; level <= root_level; level++) {
 			step_rc = nam__level_free(worker, index, level, root_level); /* SUSPENDS */
 			rc = rc ?: step_rc;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * head_node.c -- head nodes: made, and brought up to date by the collector.
- *
- * A head node lies in the chain of leaves and holds the addresses of the leaves that follow.  So a
- * scan can READ many of them with one doorbell.  They are hints; nothing depends on them.  Only the
- * collector writes to a head node that can be seen, under its lock like any other node.
+ * head_node.c -- head nodes (I10): made, and brought up to date by the collector (I15).
  *
  * The pass walks the chain and looks at one head group at a time: the leaves from one head node to
  * the next.  Writers go on meanwhile, so the pass checks its findings again under the lock of the
@@ -57,9 +53,8 @@ struct rebuild {
 
 /*
  * Make a head node for the leaves from number `at` of the group on, and let the leaf before them
- * lead to it.  The leaf's lock is taken first because its high fence is the head node's place.
- *
- * Returns 0; -NAM_E_RESTART: the chain looks different by now; or another failure.
+ * lead to it.  Its lock comes first, as its high fence is the head node's place.  -NAM_E_RESTART:
+ * the chain looks different by now.
  */
 NAM_FIBER_FN static int
 head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
@@ -188,10 +183,7 @@ group_check(struct rebuild *rebuild, unsigned count)
 	return nam__node_busy(rc) ? 0 : rc;
 }
 
-/*
- * The group is too long: divide it after `interval` leaves.  The leaves behind become the group
- * under the new head node, whose hints are right as far as they go.
- */
+/* The group is too long: divide it after `interval` leaves, and go on with those behind. */
 NAM_FIBER_FN static int
 group_divide(struct rebuild *rebuild)
 {

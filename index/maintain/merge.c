@@ -10,13 +10,11 @@
  *	step 6	unlock L and P, and clear the intent.
  *	step 7	retire H and R.
  *
- * R dies under P's lock and its own, once P does not name it (I13).  The holder of the collector's
- * word alone does so (I15).  index/README.md says what others may see after each step.  All locks
- * are tried, and where one is taken there is no merge.
+ * R dies under P's lock and its own, once P does not name it (I13), by the collector (I15).  All
+ * locks are tried.  index/README.md says what others may see after each step.
  *
- * The next collector resumes the merge of a dead one from its intent (I20).  If L is written,
- * readers may have seen it, so it goes on from step 4.  Otherwise it unlocks all.  Each step can be
- * repeated, so the client that resumes may die as well.
+ * The next collector resumes the merge of a dead one from its intent (I20): from step 4 if L is
+ * written, as readers may have seen it; else it unlocks all.  Each step can be repeated.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -367,10 +365,8 @@ go_forward(struct nam__merge *merge)
 /* ---- a merge ------------------------------------------------------------------------------- */
 
 /*
- * All is held.  As nam__merge_pair().
- *
- * When a write fails its connection is broken, but those to other servers may not be.  Half a merge
- * must not be written to, so its nodes stay locked, as if this client had died.
+ * All is held.  As nam__merge_pair().  If a write fails, the nodes of half a merge stay locked, as
+ * if this client had died.
  */
 NAM_FIBER_FN static int
 merge_held(struct nam__merge *merge, struct nam_collect_stat *stat)
@@ -420,8 +416,8 @@ nam__merge_pair(struct nam__merge *merge, unsigned level, struct nam_gaddr paren
 /* ---- the merge of a dead collector --------------------------------------------------------- */
 
 /*
- * The node as it is, completed if it is half-written.  If no record completes it, it stays locked:
- * it counts as one that is done with.  If it is L, nothing else was written.
+ * The node as it is, completed if it is half-written.  If no record completes it, it stays locked,
+ * and counts as done with.  If it is L, nothing else was written.
  */
 NAM_FIBER_FN static int
 look(struct nam__merge *merge, struct nam__held *held, uint64_t at)

@@ -48,10 +48,7 @@ slice_of(const struct nam_worker *worker)
 	return nodes < SLICE_MIN ? SLICE_MIN : (uint32_t)nodes;
 }
 
-/*
- * I20: a collector may have unlinked a node before it was marked, and be killed before it retires
- * it.  Then its intent names the node to the collector that completes the merge.
- */
+/* I20: a collector may have unlinked a node, and die before it retires it.  Its intent names it. */
 NAM_FIBER_FN static int
 intent_mark(struct nam__sweep *sweep, struct nam_index *index)
 {

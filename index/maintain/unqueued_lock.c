@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unqueued_lock.c -- locks that are held beside the process's queue: second locks, and long locks.
+ * unqueued_lock.c -- locks beside the process's queue: second locks, and long locks.
  *
- * The queue of compute/remote/lock.c is entered by slot, and unrelated nodes share slots.  A task
- * that waits there does so without a bound, because every holder is quick and holds one lock only.
- * This file locks for tasks that hold several locks, or hold one for long.  They try, and then do
+ * Unrelated nodes share the slots of the queue of compute/remote/lock.c.  A task waits there
+ * without a bound, because every holder is quick and holds one lock only.  Others try, and then do
  * without.
  */
 #include <errno.h>
@@ -16,8 +15,6 @@
 #define PAUSE_NS 1000u
 #define PAUSE_MAX_NS 200000u
 
-/* ---- nodes --------------------------------------------------------------------------------- */
-
 /* *cas_old: what the CAS has found; NAM_LOCK_FREE: the node is locked. */
 NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
@@ -27,10 +24,7 @@ try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *h
 		index->g.node_bytes, cas_old); /* SUSPENDS */
 }
 
-/*
- * The word did not come free: its holder is dead, or merely has it.  Returns 0 if it came free at
- * the last moment: a holder that has ended may have let go of it before.
- */
+/* The word did not come free: its holder is dead, or merely has it.  0: it came free after all. */
 NAM_FIBER_FN static int
 give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	uint64_t *cas_old)

@@ -2,12 +2,11 @@
 /*
  * verify.c -- walk the whole tree and check the invariants of index/README.md.
  *
- * Level by level from the root down, each from its leftmost node through the siblings.  Beside the
- * nodes of a level runs the stream of separators of the level above it.  Both are in the order of
- * keys, so they are compared like two sorted lists.  No more than one node of each is kept.
+ * Level by level from the root down, each from its leftmost node through the siblings, beside the
+ * stream of separators of the level above: two sorted lists.
  *
  * Nothing here trusts an image.  Each defect is reported, and the walk goes on where the rest leads
- * to somewhere new.  It ends: every node's low fence must be above the one's before.
+ * to somewhere new.  It ends: every node's low fence must be above that of the one before.
  */
 #include <errno.h>
 
@@ -101,10 +100,7 @@ names_ask(struct walk *walk)
 	return 0;
 }
 
-/*
- * Make names->entry the next separator, unless the stream is over.  Errors of these nodes
- * were reported when their own level was walked.
- */
+/* Make names->entry the next separator.  Errors of these nodes were reported with their level. */
 NAM_FIBER_FN static int
 names_peek(struct walk *walk)
 {

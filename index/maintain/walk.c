@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c -- along one level of the tree, from left to right, many nodes per doorbell.
- *
- * The siblings decide which nodes there are and in what order (I1).  A parent's children are
- * merely a good guess at what the siblings will say, and so worth reading ahead.
+ * walk.c -- along one level of the tree, from left to right, many nodes per doorbell.  The siblings
+ * decide which nodes there are (I1); a parent's children are worth reading ahead.
  */
 #include <errno.h>
 
@@ -209,9 +207,8 @@ walk_find(struct nam__walk *walk)
 }
 
 /*
- * Step over the node just fetched.  False: it was delivered before, under this image or an older
- * one, or is a head node that may have been.  Between two deliveries such steps are counted, so
- * that siblings that lead in a circle do not hold us for ever.
+ * Step over the node just fetched.  False: it, or a head node that may be it, was delivered before.
+ * Such steps are counted, as siblings may lead in a circle.
  */
 static bool
 walk_step(struct nam__walk *walk)
