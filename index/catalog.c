@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * catalog.c -- indexes by name: create, open, list, drop.
- *
- * The memory server with id 0 keeps (name -> superblock).  An index is complete before its name is
+ * catalog.c -- indexes by name: create, open, list, drop.  An index is complete before its name is
  * entered, so a client that finds the name finds an index.
  */
 #include <errno.h>
@@ -197,10 +195,8 @@ renewed_since(const struct nam__server *server, uint64_t view)
 }
 
 /*
- * Memory servers forget all when they end.  Pointers to one that has come back lead nowhere, or to
- * nodes of other indexes.  The superblock has been checked.
- *
- * Nodes may also lie on memory servers that were added after the index was made (I19).
+ * I19: pointers to a memory server that was restarted lead nowhere, or to nodes of other indexes.
+ * The superblock has been checked.
  */
 static int
 boots_check(struct nam_worker *worker, const char *name, const struct block *block)
@@ -235,10 +231,8 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 /* ---- create ------------------------------------------------------------------------------- */
 
 /*
- * Write the superblock of an index, and with it the root leaf of a tree that has no parts.  No
- * client can see either yet.
- *
- * @generation	of that leaf; 0: there is none to write
+ * Write the superblock, and with it the root leaf of a tree that has no parts, of this generation
+ * (0: there is none).  No client can see either yet.
  */
 NAM_FIBER_FN static int
 write_superblock(struct nam_worker *worker, struct nam_index *index,
@@ -532,10 +526,7 @@ nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 	return nam__names_list(worker, NAM_CATALOG_INDEX, fn, arg); /* SUSPENDS */
 }
 
-/*
- * A node is not what a pointer promised: damage, as a client leaves it that died in a WRITE.
- * DROPPED: a search for the way around it met the superblock.
- */
+/* A node is damaged; or (DROPPED) a search for the way around it met the superblock. */
 static bool
 cannot_be_found(int rc)
 {

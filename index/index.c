@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * index.c -- the operations of index.h on an open index: check the arguments and ask the design.
- */
+/* index.c -- the operations of index.h on an open index: check the arguments, ask the design. */
 #include <errno.h>
 
 #include "compute/remote/reclaim.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parts.c -- the parts of an index: one on each memory server, in the order of their ids.
- *
- * Each memory server knows what its part is.  A client that opens the index asks them all, and
- * accepts their answers only if all fit together (L5).
+ * parts.c -- the parts of an index: one on each memory server, in the order of their ids.  A client
+ * that opens the index asks them all, and accepts their answers only if all fit together (L5).
  */
 #include <errno.h>
 #include <inttypes.h>

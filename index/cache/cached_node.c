@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cached_node.c -- making a cached node out of an inner node's image.
- */
+/* cached_node.c -- making a cached node out of an inner node's image. */
 #include <stdlib.h>
 
 #include "cached_node.h"

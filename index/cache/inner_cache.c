@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * inner_cache.c -- inner nodes kept by the compute node: remembering and forgetting them.  The
- * layout of the cache: cache_internal.h.
- */
+/* inner_cache.c -- remembering and forgetting inner nodes.  The layout: cache_internal.h. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -17,9 +17,7 @@ static inline __attribute__((always_inline)) struct nam__cached_node *
 floor_node(struct nam__cache *cache, unsigned level, const uint64_t *key)
 {
 	const struct nam__geometry *g = cache->g;
-	/*
-	 * Acquire, here and below: pairs with publish_top(); contents are older than the pointer.
-	 */
+	/* Acquire, here and below: pairs with publish_top(). */
 	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_acquire);
 	struct nam__chunk *chunk;
 	int number;

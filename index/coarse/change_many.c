@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * change_many.c -- many changes of a coarse-grained index: rounds of messages, one for each kind of
- * change and memory server.
- *
- * Memory servers may carry out the messages of a round in any order, and a change that finds no
- * memory may be tried again.  So a round has one change of each key at the most.
+ * change and memory server.  They may be carried out in any order, and a change that finds no
+ * memory may be tried again, so a round has one change of each key at the most.
  */
 #include <errno.h>
 #include <string.h>

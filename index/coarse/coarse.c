@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * coarse.c -- the coarse-grained design: its table, lookups and changes.  One request, one reply.
- */
+/* coarse.c -- the coarse-grained design: its table, lookups and changes. */
 #include <errno.h>
 
 #include "coarse.h"

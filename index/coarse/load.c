@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * load.c -- fill an empty coarse-grained index from sorted input.
- *
- * Each pair goes to the part that keeps its key; parts appear as a whole, one shortly after the
- * other.
- */
+/* load.c -- fill an empty coarse-grained index from sorted input: each part appears as a whole. */
 #include <errno.h>
 #include <stdlib.h>
 

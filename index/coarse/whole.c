@@ -6,10 +6,7 @@
 
 /* ---- walking ------------------------------------------------------------------------------- */
 
-/*
- * Set out for what lies behind an answer: the next nodes of the level, or the level above.  Keys
- * ascend along a level, or the walk would never end.
- */
+/* Go on behind an answer, or to the level above.  Keys must ascend, or the walk would never end. */
 static int
 walk_on(const struct nam_index *index, uint64_t *from, uint32_t *level, const uint64_t *next,
 	bool more, uint32_t height)

@@ -2,18 +2,12 @@
 /*
  * inner_rpc.c -- finding, reporting and forgetting leaves of a hybrid index.
  *
- * Names are hints (H1).  Names and leaves change one after the other, never together (H2):
+ * Names are hints (H1).  Names and leaves change one after the other (H2):
  *
- *	a split		the new leaf, the link from its left neighbour, the name.  Between the last
- *			two, a reader of a key in the new leaf comes to its left neighbour and
- *			moves right.
+ *	a split		the new leaf, the link from its left neighbour, the name.  Without the name,
+ *			a reader comes to the left neighbour and moves right.
  *	a merge		the left leaf with all entries, the mark in the right one, the name's end.
- *			Between the last two, a client that looks for a key of the right one finds
- *			it dead.  It takes the name away itself, and asks again (H3).
- *
- * So if a client dies and leaves such a name behind, the next client that needs it takes it away.
- * A leaf without a name is found from its left neighbour, and named by the collector.  The name of
- * a part's first leaf, which is never merged away, stays.
+ *			A client that finds the leaf of a name dead removes the name (H3).
  */
 #include <errno.h>
 
@@ -137,9 +131,8 @@ change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tre
 }
 
 /*
- * A name is there already.  It is ours, for others may have named the leaf before us.  Or it is
- * that of a leaf that began here before and has died.  The name of a dead leaf goes; then *ret_free
- * is true.
+ * A name is there already: this leaf's, by another client, or that of one that began here before
+ * and has died.  The latter goes; then *ret_free is true.
  */
 NAM_FIBER_FN static int
 forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, bool *ret_free)

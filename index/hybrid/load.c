@@ -11,9 +11,8 @@
  *	step 4	the names appear, all at once; unlock the first leaf; give the collector's word
  *		back.
  *
- * Between steps 3 and 4 readers go along the leaves.  With the two the other way round, a client
- * that has the first leaf's address could still see the part empty.  Others would already have seen
- * it full.
+ * Between steps 3 and 4 readers go along the leaves.  If step 4 came first, a client that has the
+ * first leaf's address could see the part empty after others have seen it full.
  */
 #include <errno.h>
 #include <stdlib.h>

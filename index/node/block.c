@@ -144,10 +144,7 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 			index->g.stride, &tagged)) /* SUSPENDS */
 		return;
 	at = nam_gaddr_untagged(tagged);
-	/*
-	 * I3, I20: to a reader with an old pointer, its words would be a torn node.  So its
-	 * generation is one more than that pointer promises.
-	 */
+	/* I3, I20: to a reader with an old pointer, its words would be a torn node. */
 	if (nam_gaddr_tag(tagged) != NAM_BLOCK_FRESH && NAM_GUARD(REDO_BLOCK) &&
 		(generation_next(worker, tagged, &generation) || /* SUSPENDS */
 			generation_write(worker, at, generation))) { /* SUSPENDS */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * node.c -- pure functions on private node images.
- */
+/* node.c -- pure functions on private node images. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * pairs.c -- what a scan spends its time on: swapping bytes and sorting words into two arrays.
- */
+/* pairs.c -- what a scan spends its time on: swapping bytes, and keys apart from payloads. */
 #include "pairs.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * search.c -- truncating keys, and searching truncated keys with the processor's vectors.
- */
+/* search.c -- truncating keys, and searching truncated keys with the processor's vectors. */
 #include "index/cache/truncated_keys.h"
 
 void
@@ -32,8 +30,6 @@ nam__keys_truncate(const uint64_t *keys, unsigned count, unsigned words,
 	for (unsigned i = count; i < nam__truncated_padded(count); i++)
 		truncated[i] = NAM__TRUNCATED_PAD;
 }
-
-/* ---- searching ---------------------------------------------------------------------------- */
 
 #define DEFINE_FLOOR(name, isa)									\
 	isa static int floor_##name(const struct nam__truncation *truncation,			\

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * verify_node.c -- the invariants that one node image shows by itself.
- */
+/* verify_node.c -- the invariants that one node image shows by itself. */
 #include <stdarg.h>
 #include <stdio.h>
 

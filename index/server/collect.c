@@ -3,9 +3,8 @@
  * collect.c -- what changes a server tree as a whole: merging sparse nodes, publishing a filled
  * tree.
  *
- * A node that was merged away is dead: a thread that meets it begins anew at the root.  The mark
- * and the parent's separator change under the locks of both (L3), so no thread meets it from the
- * root again.  Its block is reused once every handler at work has answered (L4).
+ * A thread that meets a node that was merged away begins anew at the root, from which it does not
+ * meet that node again (L3).  The block is reused once every handler at work has answered (L4).
  */
 #include <stdlib.h>
 

@@ -2,9 +2,8 @@
 /*
  * tree.c -- finding, changing and dividing nodes behind plain pointers.
  *
- * A word of a node is loaded with acquire and stored with release.  So a thread that loads one that
- * a writer stored under its lock finds the version changed when it looks again.  The store of the
- * odd version came before (L1).
+ * L1: a word of a node is loaded with acquire and stored with release, after the store of the odd
+ * version.  So a thread that loads a word of a later image finds the version changed.
  */
 #include <assert.h>
 #include <errno.h>
@@ -216,10 +215,7 @@ nam__tree_server_root_level(const struct nam__tree_server_tree *tree)
 
 /* ---- dividing ------------------------------------------------------------------------------ */
 
-/*
- * Blocks for a division and all that may come of it, taken before anything is changed (L2), so that
- * a divided node can be named.
- */
+/* Blocks for a division and all that may come of it, taken before anything is changed (L2). */
 struct reserve {
 	struct nam__tree_server_tree *tree;
 	void *blocks[RESERVE_MAX];

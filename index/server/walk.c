@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * walk.c -- reads of a server tree: lookups, scans along a level, counts, the verifier.
- */
+/* walk.c -- reads of a server tree: lookups, scans along a level, counts, the verifier. */
 #include "tree_internal.h"
 
 /* A sorted image of the leaf that covers a key. */
