@@ -10,8 +10,6 @@
 #define NO_LIMIT (UINT64_MAX / 2)
 #define COPIED_BYTES 4096u		/* of entries copied at a time: 256 of 8-byte keys */
 
-/* ---- the next entries ---------------------------------------------------------------------- */
-
 static int
 stream_begin(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
@@ -86,8 +84,6 @@ next_of_all(struct nam__parts_scan *scan, struct nam__part_stream **ret_stream)
 	}
 	return 0;
 }
-
-/* ---- delivering ---------------------------------------------------------------------------- */
 
 /* Where a caller wants keys, payloads or both apart; or entries. */
 struct wanted {
@@ -213,8 +209,6 @@ nam__parts_scan_next_entries(struct nam_cursor *cursor, struct nam_entries *ret_
 	ret_entries->stride_words = (int32_t)width;
 	return next(scan, &wanted, &ret_entries->count); /* SUSPENDS */
 }
-
-/* ---- opening and closing ------------------------------------------------------------------- */
 
 bool
 nam__range_ends(const struct nam__geometry *g, const struct nam_range *range, uint64_t *low,

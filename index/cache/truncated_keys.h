@@ -17,8 +17,6 @@
 #define NAM__ISA_AVX512 __attribute__((target("avx512bw,popcnt")))
 #define NAM__ISA_AVX2 __attribute__((target("avx2,popcnt")))
 
-/* ---- counting truncated keys at or below one --------------------------------------------- */
-
 static inline unsigned
 nam__count_plain(const uint16_t *truncated, unsigned count, uint16_t truncated_key)
 {
@@ -75,8 +73,6 @@ nam__count_avx2(const uint16_t *truncated, unsigned count, uint16_t truncated_ke
 }
 
 #endif
-
-/* ---- searching ---------------------------------------------------------------------------- */
 
 /*
  * -2 when truncated keys have to decide, with *ret_truncated; else the answer.  Words that all keys

@@ -106,8 +106,6 @@ delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 		NULL); /* SUSPENDS */
 }
 
-/* ---- many ---------------------------------------------------------------------------------- */
-
 /* Some of the keys, all of one part, on their way. */
 struct read {
 	struct nam__call call;
@@ -267,8 +265,6 @@ lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys
 	nam__op_end(worker);
 	return rc;
 }
-
-/* ---- the design ---------------------------------------------------------------------------- */
 
 const struct nam__index_ops nam__coarse_ops = {
 	.open = nam__parts_open,

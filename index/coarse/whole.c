@@ -4,8 +4,6 @@
 #include "compute/worker/pace.h"
 #include "index/maintain/verify.h"
 
-/* ---- walking ------------------------------------------------------------------------------- */
-
 /* Go on behind an answer, or to the level above.  Keys must ascend, or the walk would never end. */
 static int
 walk_on(const struct nam_index *index, uint64_t *from, uint32_t *level, const uint64_t *next,
@@ -124,8 +122,6 @@ nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,
 
 	return walk_all(worker, index, true, verify_walked, &verifying); /* SUSPENDS */
 }
-
-/* ---- collecting ---------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
 collect_part(struct nam_worker *worker, struct nam_index *index, uint32_t part,

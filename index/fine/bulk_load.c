@@ -28,8 +28,6 @@ pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 	return nam__loader_add(arg, full->w, payload, nam__key_lowest.w); /* SUSPENDS */
 }
 
-/* ---- the root ------------------------------------------------------------------------------ */
-
 /* Step 1. */
 NAM_FIBER_FN static int
 root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *root)
@@ -103,8 +101,6 @@ root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr
 		nam_retire(worker, root->at, loader->g->stride);
 	return rc;
 }
-
-/* ---- the whole ----------------------------------------------------------------------------- */
 
 /* The root is held, and is not afterwards. */
 NAM_FIBER_FN static int

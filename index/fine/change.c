@@ -235,8 +235,6 @@ nam__fine_delete_pair(struct nam_worker *worker, struct nam_index *index, const 
 	return change_one(worker, index, NAM_OP_DELETE, true, key, payload); /* SUSPENDS */
 }
 
-/* ---- many ---------------------------------------------------------------------------------- */
-
 /* I18: if the release fails, so do all. */
 static void
 group_end(struct group *group, uint32_t done, int rc)

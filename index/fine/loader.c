@@ -6,8 +6,6 @@
 
 #include "compute/remote/reclaim.h"
 
-/* ---- images and addresses ------------------------------------------------------------------ */
-
 static int
 taken_reserve(struct nam__loader *loader)
 {
@@ -102,8 +100,6 @@ node_send(struct nam__loader *loader, struct nam__open_node *node)
 	return flush(loader); /* SUSPENDS */
 }
 
-/* ---- inner levels -------------------------------------------------------------------------- */
-
 static void
 inner_append(const struct nam__geometry *g, struct nam__open_node *node, const uint64_t *key,
 	struct nam_gaddr child)
@@ -180,8 +176,6 @@ inner_add(struct nam__loader *loader, unsigned level, const uint64_t *key, struc
 	}
 }
 
-/* ---- leaves and head nodes ----------------------------------------------------------------- */
-
 /* All leaves that a head node has room for are known by now, or there are no more. */
 NAM_FIBER_FN static int
 head_close(struct nam__loader *loader)
@@ -249,8 +243,6 @@ give_image:
 	nam_buffer_give(loader->worker, next.image, g->node_bytes);
 	return rc;
 }
-
-/* ---- the ends ------------------------------------------------------------------------------ */
 
 int
 nam__loader_close(struct nam__loader *loader, struct nam_gaddr *ret_root)

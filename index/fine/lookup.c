@@ -7,8 +7,6 @@
 #include "fine.h"
 #include "leaf_lookup.h"
 
-/* ---- one by one --------------------------------------------------------------------------- */
-
 /* The leaf that covers a full key: one READ, if it is as the cache says. */
 NAM_FIBER_FN static int
 read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, uint64_t *image)
@@ -97,8 +95,6 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 	*ret_payload = nam__leaf_entry(g, image, (unsigned)number)[g->key_words];
 	return 0;
 }
-
-/* ---- quickly ------------------------------------------------------------------------------ */
 
 /* If index->fast_lookups.  Declines if the cache does not know the leaf, or knows it wrongly. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path

@@ -12,8 +12,6 @@
 
 #define LOOKUPS_MAX 1024u		/* of one part, looked up in one go */
 
-/* ---- making -------------------------------------------------------------------------------- */
-
 NAM_FIBER_FN static int
 leaf_create(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at)
 {
@@ -124,8 +122,6 @@ free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
 	return rc ? rc : drop_rc;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------- */
-
 /* The handle whose leaves keep a key. */
 static inline struct nam_index *
 leaves_of(struct nam_index *index, const void *key)
@@ -231,8 +227,6 @@ lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys
 	return rc;
 }
 
-/* ---- scans --------------------------------------------------------------------------------- */
-
 static int
 leaves_begin(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
@@ -278,8 +272,6 @@ static const struct nam__part_reader leaves_reader = {
 	.next = leaves_next,
 	.end = leaves_end,
 };
-
-/* ---- the whole ----------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
 stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat,

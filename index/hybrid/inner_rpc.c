@@ -71,8 +71,6 @@ nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const ui
 	return tell_dropped(worker, index, rc);
 }
 
-/* ---- leaves of old names ------------------------------------------------------------------- */
-
 int
 nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr leaf, uint64_t *image)
@@ -119,8 +117,6 @@ nam__inner_rpc_keep(struct nam_worker *worker, struct nam_index *index, const ui
 	nam__cache_put(index->cache, above, leaf, false);
 	nam_buffer_give(worker, above, g->node_bytes);
 }
-
-/* ---- names --------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
 change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tree_point kind,

@@ -40,8 +40,6 @@ tolerate(struct pass *pass, int rc)
 	return nam__node_busy(rc) ? 0 : rc;
 }
 
-/* ---- nodes without a separator ------------------------------------------------------------- */
-
 /*
  * I7: if a child ends before `end`, where the next one begins by its parent (NULL: nowhere), name
  * what was split off.  Its splitter is slow, or died.
@@ -101,8 +99,6 @@ grow_forgotten(struct pass *pass)
 	rc = name_forgotten(pass, pass->merge.left.image, NULL); /* SUSPENDS */
 	return rc ? rc : nam__root_find(worker, index, &root, &pass->root_level); /* SUSPENDS */
 }
-
-/* ---- the pass ------------------------------------------------------------------------------ */
 
 /* Where a child's range ends according to its parent; NULL: nowhere. */
 static const uint64_t *

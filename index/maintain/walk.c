@@ -11,8 +11,6 @@
 /* So often the way is looked for anew, however long that takes. */
 #define FINDS_MIN 2u
 
-/* ---- the window ---------------------------------------------------------------------------- */
-
 int
 nam__window_init(struct nam__window *window, struct nam_worker *worker,
 	struct nam_index *index)
@@ -104,8 +102,6 @@ nam__window_node(struct nam__window *window, struct nam_gaddr at, int level,
 			*ret_image); /* SUSPENDS */
 	return rc;
 }
-
-/* ---- the walk ------------------------------------------------------------------------------ */
 
 int
 nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam_index *index,

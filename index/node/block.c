@@ -126,8 +126,6 @@ nam__node_alloc(struct nam_worker *worker, struct nam_index *index, bool evenly,
 	return 0;
 }
 
-/* ---- redo records that need a block ------------------------------------------------------- */
-
 void
 nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part,

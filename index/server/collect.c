@@ -121,8 +121,6 @@ nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, 
 	}
 }
 
-/* ---- a filled tree ------------------------------------------------------------------------- */
-
 /* A full node that grows at its end keeps all but one entry. */
 static uint32_t
 filled_to(uint32_t capacity, unsigned percent)

@@ -167,8 +167,6 @@ nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, co
 	return ret_floor->count == 1;
 }
 
-/* ---- walking along a level, and checking it ------------------------------------------------- */
-
 struct look {
 	const struct nam__tree_server_tree *tree;
 	struct nam__tree_server_walk *walk;
