@@ -194,7 +194,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	if (!right)
 		goto unlock;
-	if (__builtin_expect(level == 0 && index->inner_rpc &&
+	if (__builtin_expect(level == 0 &&
 		atomic_load_explicit(&index->inner_rpc_full, memory_order_relaxed), 0)) {
 		rc = nam__inner_rpc_room(worker, index, held, right); /* SUSPENDS */
 		if (rc)

@@ -121,12 +121,12 @@ other_bytes(const struct pass *pass, const uint64_t *image, struct nam_gaddr at,
 
 /* H3: the leaf of an entry is dead, or its block has another use; it will never be that leaf. */
 NAM_FIBER_FN static int
-forget_name(struct pass *pass, const uint64_t *parent, unsigned entry)
+forget_name(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_at, unsigned entry)
 {
 	const struct nam__geometry *g = &pass->index->g;
 	int rc = 0;
 
-	if (pass->index->inner_rpc && NAM_GUARD(STALE_NAME))
+	if (nam_gaddr_is_null(parent_at) && NAM_GUARD(STALE_NAME))
 		rc = nam__inner_rpc_remove(pass->worker, pass->index,
 			parent + g->entries_at + entry * g->inner_words,
 			nam__inner_child(g, parent, entry)); /* SUSPENDS */
@@ -151,7 +151,7 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 	if (other_bytes(pass, image, at, rc))
 		rc = -NAM_E_RESTART_DEAD;
 	else if (rc == -NAM_E_RESTART_DEAD)
-		rc = forget_name(pass, parent, entry); /* SUSPENDS */
+		rc = forget_name(pass, parent, parent_at, entry); /* SUSPENDS */
 	if (rc) {
 		left->at = NAM_GADDR_NULL;
 		return tolerate(pass, rc);
@@ -216,7 +216,7 @@ leaves_pass(struct pass *pass)
 		rc = nam__inner_rpc_read(pass->worker, pass->index, from.w, false, names,
 			&at); /* SUSPENDS */
 		for (unsigned entry = 0; !rc && entry < nam__node_count(names); entry++)
-			rc = visit_child(pass, names, at, entry, &left); /* SUSPENDS */
+			rc = visit_child(pass, names, NAM_GADDR_NULL, entry, &left); /* SUSPENDS */
 		memcpy(from.w, nam__node_high(g, names), 8 * g->full_words);
 	} while (!rc && !nam__node_last(names));
 	nam_buffer_give(pass->worker, names, g->node_bytes);

@@ -172,7 +172,7 @@ lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr 
 
 	merge->intent->word = NAM_LOCK_MERGES | nam__lock_word_new(merge->worker);
 	merge->parent.at = merge->head.at = NAM_GADDR_NULL;
-	if (!merge->index->inner_rpc) {
+	if (!nam_gaddr_is_null(parent_at)) {
 		rc = lock(merge, &merge->parent, parent_at, merge->level + 1); /* SUSPENDS */
 		if (rc)
 			return rc;
@@ -262,7 +262,7 @@ unname(struct nam__merge *merge)
 {
 	struct nam__key name;
 
-	if (!merge->index->inner_rpc)
+	if (!nam_gaddr_is_null(merge->parent.at))
 		return 0;
 	memcpy(name.w, nam__node_low(merge->right.image), 8 * merge->index->g.full_words);
 	return nam__inner_rpc_remove(merge->worker, merge->index, name.w,
@@ -320,7 +320,7 @@ remember(const struct nam__merge *merge)
 		nam__cache_drop(cache, nam__node_low(merge->right.image), merge->level);
 		nam__cache_put(cache, merge->left.image, merge->left.at, false);
 	}
-	if (merge->index->inner_rpc)
+	if (nam_gaddr_is_null(merge->parent.at))
 		nam__cache_drop(cache, nam__node_low(merge->right.image), 1);
 	else
 		nam__cache_put(cache, merge->parent.image, merge->parent.at, false);

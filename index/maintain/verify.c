@@ -21,7 +21,8 @@
 struct names {
 	uint64_t *image;	/* the node whose separators come next */
 	struct nam_gaddr next;	/* the node after it, before which `image` is used up */
-	bool asked;		/* hybrid: `image` has come from the memory server */
+	bool served;		/* hybrid: by the memory server; */
+	bool asked;		/* `image` has come from there */
 	unsigned level;
 	unsigned entry, count;
 	bool over;		/* no more separators */
@@ -56,6 +57,7 @@ names_begin(struct walk *walk, unsigned level)
 
 	*names = (struct names){
 		.image = names->image,
+		.served = names->served,
 		.next = walk->leftmost[level],
 		.level = level,
 	};
@@ -114,7 +116,7 @@ names_peek(struct walk *walk)
 		struct nam_gaddr at = names->next;
 		int rc;
 
-		if (verifier->index->inner_rpc) {
+		if (names->served) {
 			rc = names_ask(walk); /* SUSPENDS */
 			if (rc)
 				return rc;
@@ -432,6 +434,7 @@ leaves_verify(struct walk *walk)
 	int rc;
 
 	walk->root_level = 1;
+	walk->names.served = true;
 	names_begin(walk, 1);
 	rc = names_peek(walk); /* SUSPENDS */
 	if (rc)
