@@ -343,21 +343,19 @@ evict_one(struct nam__cache *cache)
 	return false;
 }
 
-/* The cached node published under exactly this low fence, and where it is. */
+/* The cached node with the greatest low fence at or below the key, and where it is. */
 static struct nam__cached_node *
-find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32_t *ret_in_top,
+find_floor(struct nam__cache *cache, unsigned level, const uint64_t *key, uint32_t *ret_in_top,
 	uint32_t *ret_in_chunk)
 {
-	const struct nam__geometry *g = cache->g;
 	struct nam__top *top = top_of(cache, level);
+	int in_top = top ? nam__top_floor(cache->g, top, key) : -1, in_chunk;
 	struct nam__chunk *chunk;
-	int in_top, in_chunk;
 
-	in_top = top ? nam__top_floor(g, top, low) : -1;
 	if (in_top < 0)
 		return NULL;
 	chunk = chunk_of(top, in_top);
-	in_chunk = nam__chunk_floor(cache, chunk, low);
+	in_chunk = nam__chunk_floor(cache, chunk, key);
 	if (in_chunk < 0)
 		return NULL;
 	*ret_in_top = (uint32_t)in_top;
@@ -379,6 +377,7 @@ void
 nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at, bool names)
 {
 	const struct nam__geometry *g = cache->g;
+	const uint64_t *low = image + g->entries_at;	/* its first separator */
 	unsigned level = nam__node_level(image);
 	struct nam__cached_node *node, *old;
 	uint32_t in_top, in_chunk;
@@ -388,10 +387,8 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 	pthread_mutex_lock(&cache->mutex);
 	if (names && names_refused(cache))
 		goto unlock;
-	old = find_exact(cache, level, nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0),
-		&in_top, &in_chunk);
-	if (old && nam__key_compare(node_low(old),
-			   nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0), g->full_words))
+	old = find_floor(cache, level, low, &in_top, &in_chunk);
+	if (old && nam__key_compare(node_low(old), low, g->full_words))
 		old = NULL;
 	/* Images of one node may arrive out of order, by way of different threads. */
 	if (old && nam_gaddr_same(nam__cached_node_cold(old)->at, at) &&
@@ -426,7 +423,7 @@ nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level)
 		return;
 	pthread_mutex_lock(&cache->mutex);
 	/* On -ENOMEM the stale node stays; the next reader that meets it asks again. */
-	if (find_exact(cache, level, key, &in_top, &in_chunk))
+	if (find_floor(cache, level, key, &in_top, &in_chunk))
 		remove_node(cache, level, in_top, in_chunk);
 	pthread_mutex_unlock(&cache->mutex);
 }

@@ -21,7 +21,7 @@ walk_on(const struct nam_index *index, uint64_t *from, uint32_t *level, const ui
 }
 
 /* Called for each answer; the tree of part `part`, nodes of `level`. */
-typedef void (*walked_fn)(void *arg, uint32_t part, unsigned level,
+typedef void (*walked_fn)(const struct nam_index *index, void *arg, uint32_t part, unsigned level,
 	const struct nam_rpc_tree_walk_reply *reply);
 
 /* All nodes of all levels of all parts, by and by. */
@@ -47,23 +47,17 @@ walk_all(struct nam_worker *worker, struct nam_index *index, bool verify, walked
 			if (rc)
 				return rc;
 			reply.text[sizeof(reply.text) - 1] = '\0';
-			fn(arg, part, level, &reply);
+			fn(index, arg, part, level, &reply);
 		} while (request.level < reply.height);
 	}
 	return 0;
 }
 
-struct counting {
-	const struct nam_index *index;
-	struct nam_index_stat *stat;
-};
-
 static void
-count_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tree_walk_reply *reply)
+count_walked(const struct nam_index *index, void *arg, uint32_t part, unsigned level,
+	const struct nam_rpc_tree_walk_reply *reply)
 {
-	const struct counting *counting = arg;
-	const struct nam_index *index = counting->index;
-	struct nam_index_stat *stat = counting->stat;
+	struct nam_index_stat *stat = arg;
 	uint32_t node_bytes = index->g.node_bytes, levels_below = index->leaves != NULL;
 
 	if (index->leaves && node_bytes > NAM_RPC_TREE_INNER_NODE_BYTES)
@@ -84,25 +78,22 @@ int
 nam__coarse_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat,
 	const struct nam__seen *seen)
 {
-	struct counting counting = { .index = index, .stat = stat };
-
 	/* Nodes of memory servers are in private memory. */
 	(void)seen;
-	return walk_all(worker, index, false, count_walked, &counting); /* SUSPENDS */
+	return walk_all(worker, index, false, count_walked, stat); /* SUSPENDS */
 }
 
 struct verifying {
-	const struct nam_index *index;
 	nam_index_violation_fn violation;
 	void *arg;
 	uint64_t *violations;
 };
 
 static void
-verify_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tree_walk_reply *reply)
+verify_walked(const struct nam_index *index, void *arg, uint32_t part, unsigned level,
+	const struct nam_rpc_tree_walk_reply *reply)
 {
 	const struct verifying *verifying = arg;
-	const struct nam_index *index = verifying->index;
 	struct nam_diag diag;
 
 	(void)level;
@@ -118,7 +109,7 @@ int
 nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *violations)
 {
-	struct verifying verifying = { index, violation, arg, violations };
+	struct verifying verifying = { violation, arg, violations };
 
 	return walk_all(worker, index, true, verify_walked, &verifying); /* SUSPENDS */
 }
