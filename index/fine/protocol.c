@@ -492,10 +492,9 @@ int
 nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, struct nam__held *held)
 {
-	int rc;
-
-	rc = nam__node_validate(index, held->image, held->at, (int)level,
+	int rc = nam__node_validate(index, held->image, held->at, (int)level,
 		level ? NAM__NODE_INNER : NAM__NODE_LEAF);
+
 	if (!rc && !nam__node_covers(held->image, key, index->g.full_words))
 		rc = -NAM_E_RESTART_FENCE;
 	return rc ? lock_refuse(worker, index, held, rc) : 0; /* SUSPENDS */

@@ -241,9 +241,8 @@ hints_from_head(struct nam__scan *cursor)
 	struct nam_index *index = cursor->head.index;
 	uint64_t *image = nam__scan_image(cursor, 0);
 	uint32_t count;
-	int rc;
+	int rc = nam__node_read(cursor->head.worker, index, cursor->chain, 0, image); /* SUSPENDS */
 
-	rc = nam__node_read(cursor->head.worker, index, cursor->chain, 0, image); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_RESTART))
 		return 0;
 	if (rc)

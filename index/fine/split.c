@@ -81,9 +81,8 @@ separator_grow(struct nam_worker *worker, struct nam_index *index, const uint64_
 {
 	unsigned root_level;
 	struct nam_gaddr root;
-	int rc;
+	int rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 
-	rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 	if (rc || root_level >= level)
 		return rc;
 	if (root_level + 1 < level)

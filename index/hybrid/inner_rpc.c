@@ -213,9 +213,9 @@ nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
 {
 	const struct nam_client *client = worker->client;
 	struct nam_gaddr right;
-	int rc;
+	int rc = nam__inner_rpc_add(worker, index, nam__node_low(held->image),
+		held->at); /* SUSPENDS */
 
-	rc = nam__inner_rpc_add(worker, index, nam__node_low(held->image), held->at); /* SUSPENDS */
 	if (!rc && !right_neighbour(worker, index, held, image, &right) && /* SUSPENDS */
 		!nam_gaddr_is_null(right))
 		rc = nam__inner_rpc_add(worker, index, nam__node_low(image), right); /* SUSPENDS */

@@ -86,9 +86,8 @@ grow_forgotten(struct pass *pass)
 	struct nam_worker *worker = pass->worker;
 	struct nam_index *index = pass->index;
 	struct nam_gaddr root;
-	int rc;
+	int rc = nam__root_read(worker, index, &root, pass->merge.left.image); /* SUSPENDS */
 
-	rc = nam__root_read(worker, index, &root, pass->merge.left.image); /* SUSPENDS */
 	if (rc)
 		return rc;
 	pass->stat->nodes_visited++;	/* all others have a parent */
@@ -179,9 +178,9 @@ NAM_FIBER_FN static int
 level_pass(struct pass *pass)
 {
 	struct nam__walk parents;
-	int rc;
+	int rc = nam__walk_open(&parents, pass->worker, pass->index, pass->level + 1,
+		pass->root_level);
 
-	rc = nam__walk_open(&parents, pass->worker, pass->index, pass->level + 1, pass->root_level);
 	if (rc)
 		return rc;
 	while (!(rc = nam__walk_next(&parents)) && parents.image) { /* SUSPENDS */

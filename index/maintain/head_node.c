@@ -151,10 +151,9 @@ head_rewrite(struct rebuild *rebuild, unsigned count)
 {
 	const struct nam__geometry *g = &rebuild->index->g;
 	struct nam__held head = { .image = rebuild->head_image };
-	int rc;
-
-	rc = nam__lock_node(rebuild->worker, rebuild->index, rebuild->head, 0,
+	int rc = nam__lock_node(rebuild->worker, rebuild->index, rebuild->head, 0,
 		&head); /* SUSPENDS */
+
 	if (rc)
 		return rc;
 	nam_race_point("head.locked");
@@ -245,9 +244,8 @@ NAM_FIBER_FN static int
 rebuild_pass(struct rebuild *rebuild, unsigned root_level)
 {
 	struct nam__walk walk;
-	int rc;
+	int rc = nam__walk_open(&walk, rebuild->worker, rebuild->index, 0, root_level);
 
-	rc = nam__walk_open(&walk, rebuild->worker, rebuild->index, 0, root_level);
 	if (rc)
 		return rc;
 	while (!(rc = nam__walk_next(&walk)) && walk.image) { /* SUSPENDS */

@@ -346,9 +346,8 @@ retire(const struct nam__merge *merge)
 NAM_FIBER_FN static int
 go_forward(struct nam__merge *merge)
 {
-	int rc;
+	int rc = parent_write(merge); /* SUSPENDS */
 
-	rc = parent_write(merge); /* SUSPENDS */
 	if (!rc)
 		rc = bury(merge, &merge->head, merge->right.at); /* SUSPENDS */
 	nam_race_point("merge.head_buried");

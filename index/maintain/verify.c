@@ -320,9 +320,8 @@ chain_step(struct walk *walk)
 	struct chain *chain = &walk->chain;
 	uint64_t *image;
 	bool believable;
-	int rc;
+	int rc = chain_read(walk, &image); /* SUSPENDS */
 
-	rc = chain_read(walk, &image); /* SUSPENDS */
 	if (rc == -NAM_E_NOREGION) {
 		nam__violation(verifier, NAM__I_CHAIN, "a pointer leads outside of memory");
 		chain->damaged = true;
