@@ -4,7 +4,6 @@
  * that opens the index asks them all, and accepts their answers only if all fit together (L5).
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "index/coarse/coarse.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "coarse.h"
-#include "index/maintain/maintain.h"
 #include "index/tree_load.h"
 
 struct coarse_loader {

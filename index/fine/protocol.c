@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "compute/backup/backups.h"
-#include "compute/remote/spare.h"
 #include "index/design.h"
 #include "index/node/image_write.h"
 #include "index/node/torn.h"

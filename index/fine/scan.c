@@ -9,7 +9,6 @@
  * missed nor delivered twice (I16).
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "compute/backup/again.h"
 #include "index/node/validate.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stat.c -- what an index consists of. */
-#include <errno.h>
-
 #include "index/fine/fine.h"
 #include "maintain.h"
 

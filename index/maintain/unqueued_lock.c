@@ -6,8 +6,6 @@
  * without a bound, because every holder is quick and holds one lock only.  Others try, and then do
  * without.
  */
-#include <errno.h>
-
 #include "index/maintain/maintain.h"
 #include "index/node/validate.h"
 

@@ -2,7 +2,6 @@
 /* node.c -- pure functions on private node images. */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/hash/hash.h"
 #include "node.h"

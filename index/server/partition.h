@@ -10,9 +10,6 @@
 
 #include "common/hash/hash.h"
 #include "common/rpc/tree_rpc.h"
-#include "common/counters.h"
-#include "common/error.h"
-#include "common/gaddr.h"
 #include "index/options.h"
 #include "index/node/node.h"
 

@@ -29,8 +29,6 @@
 #include "common/counters.h"
 #include "common/error.h"
 #include "common/rpc/figures.h"
-#include "common/gaddr.h"
-#include "index/options.h"
 #include "index/node/node.h"
 
 struct nam__tree_server_tree;
