@@ -2,7 +2,7 @@
 /*
  * change_many.c -- many changes of a coarse-grained index: rounds of messages, one for each kind of
  * change and memory server.  They may be carried out in any order, and a change that finds no
- * memory may be tried again, so a round has one change of each key at the most.
+ * memory may be tried again.  So a round has one change of each key at the most.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan.c -- one part of a coarse-grained index as a stream of entries: pages of pairs, of which the
- * next one is always on its way.  A stream's place is the full key behind the last of its pairs.
- * So if nodes split or merge between two pages, nothing is missed or delivered twice.
+ * scan.c -- one part of a coarse-grained index as a stream of entries.  They come in pages, of
+ * which the next one is always on its way.  A stream's place is the full key behind the last of its
+ * pairs.  So if nodes split or merge between two pages, nothing is missed or delivered twice.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -198,7 +198,7 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 }
 
 /*
- * A client that may only read leaves the name of a dead leaf there, and moves right from the leaf
+ * A client that may only read leaves the name of a dead leaf there.  It moves right from the leaf
  * of the name before it (H2).  A part's first leaf does not die.
  */
 static void

@@ -13,8 +13,8 @@
  * R dies under P's lock and its own, once P does not name it (I13), by the collector (I15).  All
  * locks are tried.  index/README.md says what others may see after each step.
  *
- * The next collector resumes the merge of a dead one from its intent (I20): from step 4 if L is
- * written, as readers may have seen it; else it unlocks all.  Each step can be repeated.
+ * The next collector resumes the merge of a dead one from its intent (I20).  If L is written, it
+ * goes on from step 4, as readers may have seen L; else it unlocks all.  Each step can be repeated.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * verify.c -- walk the whole tree and check the invariants of index/README.md.
  *
- * Level by level from the root down, each from its leftmost node through the siblings, beside the
- * stream of separators of the level above: two sorted lists.
+ * Level by level from the root down, each from its leftmost node through the siblings.  Beside
+ * them runs the stream of separators of the level above: two sorted lists.
  *
  * Nothing here trusts an image.  Each defect is reported, and the walk goes on where the rest leads
  * to somewhere new.  It ends: every node's low fence must be above that of the one before.

@@ -3,7 +3,7 @@
  * collect.c -- what changes a server tree as a whole: merging sparse nodes, publishing a filled
  * tree.
  *
- * A thread that meets a node that was merged away begins anew at the root, from which it does not
+ * A thread that meets a node that was merged away begins anew at the root.  From there it does not
  * meet that node again (L3).  The block is reused once every handler at work has answered (L4).
  */
 #include <stdlib.h>
