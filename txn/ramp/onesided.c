@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onesided.c -- prepare by WRITE (R3); a drop, which commits nothing in place of all versions. */
-#include <errno.h>
-
 #include "compute/remote/batch.h"
 #include "txn/records/protocols.h"
 
@@ -50,28 +48,10 @@ nam__onesided_prepare_again(struct nam__txn *txn)
 	return versions_write(txn, false); /* SUSPENDS */
 }
 
-/* R10: no head is of the store any more. */
-NAM_FIBER_FN static int
-tags_clear(struct nam__txn *txn)
-{
-	uint64_t *zero = nam_buffer_take(txn->worker, sizeof(*zero));
-	struct nam_batch batch;
-	int rc;
-
-	if (!zero)
-		return -ENOMEM;
-	*zero = 0;
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < txn->count; i++)
-		nam_batch_write(&batch, txn->items[i].head, sizeof(uint64_t), zero, sizeof(*zero));
-	rc = nam_batch_await(&batch); /* SUSPENDS */
-	nam_buffer_give(txn->worker, zero, sizeof(*zero));
-	return rc;
-}
-
 int
 nam__onesided_close(struct nam__txn *txn)
 {
+	const uint64_t none = 0;
 	int rc;
 
 	for (uint32_t i = 0; i < txn->count; i++) {
@@ -79,5 +59,7 @@ nam__onesided_close(struct nam__txn *txn)
 		txn->items[i].timestamp = UINT64_MAX;
 	}
 	rc = nam__txn_commit(txn); /* SUSPENDS */
-	return rc ? rc : tags_clear(txn); /* SUSPENDS */
+	/* R10: no head is of the store any more. */
+	return rc ? rc : nam__heads_write(txn, false, sizeof(uint64_t), &none,
+		sizeof(none)); /* SUSPENDS */
 }

@@ -38,23 +38,23 @@ head_place(struct nam__txn *txn, struct nam__item *item)
 	return rc;
 }
 
-/* R10: heads of this store, which lead nowhere. */
-NAM_FIBER_FN static int
-heads_write(struct nam__txn *txn)
+int
+nam__heads_write(struct nam__txn *txn, bool made, uint32_t offset, const void *bytes,
+	uint32_t count)
 {
-	struct nam__server_head *empty = nam_buffer_take(txn->worker, sizeof(*empty));
+	void *local = nam_buffer_take(txn->worker, count);
 	struct nam_batch batch;
 	int rc;
 
-	if (!empty)
+	if (!local)
 		return -ENOMEM;
-	*empty = (struct nam__server_head){ .tag = nam__record_tag(txn->records->store) };
+	memcpy(local, bytes, count);
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++)
-		if (txn->items[i].made)
-			nam_batch_write(&batch, txn->items[i].head, 0, empty, sizeof(*empty));
+		if (!made || txn->items[i].made)
+			nam_batch_write(&batch, txn->items[i].head, offset, local, count);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
-	nam_buffer_give(txn->worker, empty, sizeof(*empty));
+	nam_buffer_give(txn->worker, local, count);
 	return rc;
 }
 
@@ -83,6 +83,8 @@ head_enter(struct nam__txn *txn, struct nam__item *item)
 NAM_FIBER_FN static int
 heads_make(struct nam__txn *txn)
 {
+	/* R10: heads of this store, which lead nowhere. */
+	const struct nam__server_head empty = { .tag = nam__record_tag(txn->records->store) };
 	uint32_t count = 0;
 	int rc = 0;
 
@@ -93,7 +95,7 @@ heads_make(struct nam__txn *txn)
 		count++;
 	}
 	if (count && !rc)
-		rc = heads_write(txn); /* SUSPENDS */
+		rc = nam__heads_write(txn, true, 0, &empty, sizeof(empty)); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (txn->items[i].made)
 			rc = head_enter(txn, &txn->items[i]); /* SUSPENDS */

@@ -35,6 +35,9 @@ void nam__metadata_fill(const struct nam__txn *txn);
 NAM_FIBER_FN int nam__ramp_get(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__ramp_put(struct nam__txn *txn, bool *ret_unused) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__begin_small(struct nam__txn *txn) NAM_MUST_CHECK;
+/* put.c: WRITE these bytes to the heads of all items.  @made	only to new ones */
+NAM_FIBER_FN int nam__heads_write(struct nam__txn *txn, bool made, uint32_t offset,
+	const void *bytes, uint32_t count) NAM_MUST_CHECK;
 
 /* onesided.c: slots. */
 NAM_FIBER_FN int nam__onesided_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
