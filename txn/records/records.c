@@ -117,33 +117,12 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-NAM_FIBER_FN static int
-superblock_make(struct nam_worker *worker, const struct nam_records_options *options, bool tables,
-	struct nam_gaddr *ret_at)
-{
-	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
-	int rc;
-
-	if (!superblock)
-		return -ENOMEM;
-	*superblock = (struct nam_records_superblock){
-		.magic = NAM_RECORDS_MAGIC,
-		.store = nam_entropy(),
-		.format = NAM_RECORDS_FORMAT,
-		.algorithm = (uint8_t)options->algorithm,
-		.commit = (uint8_t)options->commit,
-		.tables = tables,
-	};
-	rc = nam__superblock_make(worker, &superblock_kind, superblock, ret_at); /* SUSPENDS */
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
-	return rc;
-}
-
 int
 nam__records_make(struct nam_worker *worker, const char *name,
 	const struct nam_records_options *options, bool tables,
 	struct nam_rpc_catalog_entry *ret_names, struct nam__records_made *ret_made)
 {
+	struct nam_records_superblock superblock;
 	struct nam_records_options defaults;
 	struct nam_index_options index_options;
 	char keys[NAM_INDEX_NAME_BYTES];
@@ -161,7 +140,16 @@ nam__records_make(struct nam_worker *worker, const char *name,
 	rc = nam__index_make(worker, keys, &index_options, &ret_made->keys); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = superblock_make(worker, options, tables, &ret_made->superblock); /* SUSPENDS */
+	superblock = (struct nam_records_superblock){
+		.magic = NAM_RECORDS_MAGIC,
+		.store = nam_entropy(),
+		.format = NAM_RECORDS_FORMAT,
+		.algorithm = (uint8_t)options->algorithm,
+		.commit = (uint8_t)options->commit,
+		.tables = tables,
+	};
+	rc = nam__superblock_make(worker, &superblock_kind, &superblock,
+		&ret_made->superblock); /* SUSPENDS */
 	if (rc) {
 		nam__index_made_end(worker, ret_made->keys, -ECANCELED); /* SUSPENDS */
 		return rc;
@@ -205,14 +193,19 @@ nam_records_create(struct nam_worker *worker, const char *name,
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static int
-superblock_take(struct nam_worker *worker, struct nam_records *records,
-	const struct nam_records_superblock *superblock)
+NAM_FIBER_FN static int
+open_superblock(struct nam_worker *worker, struct nam_records *records)
 {
-	records->store = superblock->store;
+	struct nam_records_superblock superblock;
+	int rc = nam__superblock_find(worker, &superblock_kind, records->name, &superblock,
+		&records->superblock); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	records->store = superblock.store;
 	records->options = (struct nam_records_options){
-		.algorithm = (enum nam_ramp)superblock->algorithm,
-		.commit = (enum nam_records_commit)superblock->commit,
+		.algorithm = (enum nam_ramp)superblock.algorithm,
+		.commit = (enum nam_records_commit)superblock.commit,
 	};
 	records->star = records->options.algorithm == NAM_RAMP_FAST;
 	records->named = nam__named_choose();
@@ -220,24 +213,8 @@ superblock_take(struct nam_worker *worker, struct nam_records *records,
 	if (options_check(worker, &records->options))
 		return -NAM_E_REMOTE_CORRUPT;
 	records->ops = nam__records_ops_of(&records->options);
-	records->rows = superblock->tables;
+	records->rows = superblock.tables;
 	return 0;
-}
-
-NAM_FIBER_FN static int
-open_superblock(struct nam_worker *worker, struct nam_records *records)
-{
-	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
-	int rc;
-
-	if (!superblock)
-		return -ENOMEM;
-	rc = nam__superblock_find(worker, &superblock_kind, records->name, superblock,
-		&records->superblock); /* SUSPENDS */
-	if (!rc)
-		rc = superblock_take(worker, records, superblock);
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
-	return rc;
 }
 
 int

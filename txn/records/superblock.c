@@ -2,6 +2,9 @@
 /* superblock.c -- superblocks of record stores and tables, found by name. */
 #include "superblock.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "common/hash/hash.h"
 #include "compute/remote/reclaim.h"
 
@@ -19,19 +22,22 @@ int
 nam__superblock_make(struct nam_worker *worker, const struct nam__superblock_kind *kind,
 	void *superblock, struct nam_gaddr *ret_at)
 {
-	struct nam__superblock *head = superblock;
+	struct nam__superblock *block = nam_buffer_take(worker, kind->bytes);
 	struct nam_gaddr at;
 	unsigned tries = 0;
 	int rc;
 
+	if (!block)
+		return -ENOMEM;
+	memcpy(block, superblock, kind->bytes);
 again:
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam_alloc_on(worker, worker->client->catalog_slot, kind->bytes, &at); /* SUSPENDS */
 	if (rc)
 		goto end;
 	at = nam_gaddr_untagged(at);
-	head->image_hash = hash(kind, head, at);
-	rc = nam_write_await(worker, at, superblock, kind->bytes); /* SUSPENDS */
+	block->image_hash = hash(kind, block, at);
+	rc = nam_write_await(worker, at, block, kind->bytes); /* SUSPENDS */
 	nam_race_point("records.written");
 	*ret_at = at;
 	if (rc)
@@ -40,6 +46,7 @@ end:
 	nam__op_end(worker);
 	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
 		goto again;
+	nam_buffer_give(worker, block, kind->bytes);
 	return rc;
 }
 
@@ -56,14 +63,20 @@ int
 nam__superblock_find(struct nam_worker *worker, const struct nam__superblock_kind *kind,
 	const char *name, void *superblock, struct nam_gaddr *ret_at)
 {
+	void *block = nam_buffer_take(worker, kind->bytes);
 	const struct nam__superblock *head = superblock;
 	int rc;
 
+	if (!block)
+		return -ENOMEM;
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, kind->kind, name, &ret_at->raw); /* SUSPENDS */
 	if (!rc)
-		rc = nam_read_await(worker, *ret_at, superblock, kind->bytes); /* SUSPENDS */
+		rc = nam_read_await(worker, *ret_at, block, kind->bytes); /* SUSPENDS */
 	nam__op_end(worker);
+	if (!rc)
+		memcpy(superblock, block, kind->bytes);
+	nam_buffer_give(worker, block, kind->bytes);
 	if (rc)
 		return rc;
 	if (head->magic != kind->magic || head->image_hash != hash(kind, head, *ret_at))

@@ -20,10 +20,10 @@ struct nam__superblock_kind {
 	const char *text;
 	uint64_t magic;
 	uint16_t format;
-	uint32_t bytes;			/* of a superblock, which lies in registered memory */
+	uint32_t bytes;			/* of a superblock */
 };
 
-/* WRITE it to a new block. */
+/* WRITE it, with its hash, to a new block. */
 NAM_FIBER_FN int nam__superblock_make(struct nam_worker *worker,
 	const struct nam__superblock_kind *kind, void *superblock,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;

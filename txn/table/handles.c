@@ -12,7 +12,7 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 
 	pthread_mutex_lock(&client->mutex);
 	table = store->tables;
-	while (table && table->number != number)
+	while (table && table->superblock.number != number)
 		table = table->next;
 	if (table)
 		table->users++;

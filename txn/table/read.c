@@ -65,7 +65,7 @@ row_of(const struct nam_table *table, const struct nam__view *view,
 	if (record->state != NAM__SEEN_FOUND || record->deleted)
 		return false;
 	key = view->arena + record->bytes_at;
-	if (nam__row_table(key, record->key_bytes) != table->number)
+	if (nam__row_table(key, record->key_bytes) != table->superblock.number)
 		return false;
 	*ret_key = (struct nam_bytes){ key + NAM__TABLE_NUMBER_BYTES,
 		record->key_bytes - NAM__TABLE_NUMBER_BYTES };

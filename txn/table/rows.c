@@ -8,7 +8,7 @@
 uint32_t
 nam__row_key(const struct nam_table *table, const struct nam_bytes *key, uint8_t *ret_key)
 {
-	memcpy(ret_key, &table->number, NAM__TABLE_NUMBER_BYTES);
+	memcpy(ret_key, &table->superblock.number, NAM__TABLE_NUMBER_BYTES);
 	memcpy(ret_key + NAM__TABLE_NUMBER_BYTES, key->data, key->bytes);
 	return NAM__TABLE_NUMBER_BYTES + key->bytes;
 }

@@ -32,12 +32,8 @@ struct nam_table {
 	struct nam__table_store *store;
 	uint32_t users;				/* its handle, and sweeps; under the same mutex */
 	char name[NAM_INDEX_NAME_BYTES];
-	struct nam_gaddr superblock;
-	uint64_t number;
-	bool owns_store;
-	struct nam_table_schema schema;
-	char store_name[NAM_INDEX_NAME_BYTES];
-	char column_names[NAM_TABLE_COLUMNS_MAX][NAM_TABLE_COLUMN_NAME_BYTES_MAX + 1];
+	struct nam_table_superblock superblock;
+	struct nam_table_schema schema;		/* its texts are there */
 	struct nam_index *indexes[NAM_TABLE_INDEXES_MAX];
 };
 

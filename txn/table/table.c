@@ -138,7 +138,8 @@ superblock_fill(struct nam_table_superblock *superblock, const char *name,
 
 /* A table before its names are there: its own, and those of its parts. */
 struct made {
-	struct nam_gaddr superblock;
+	struct nam_table_superblock superblock;
+	struct nam_gaddr at;
 	struct nam__index_made *indexes[NAM_TABLE_INDEXES_MAX];
 	uint32_t indexes_count;
 	struct nam__records_made store;
@@ -148,9 +149,9 @@ struct made {
 };
 
 NAM_FIBER_FN static int
-indexes_make(struct nam_worker *worker, const char *name,
-	const struct nam_table_superblock *superblock, struct made *made)
+indexes_make(struct nam_worker *worker, const char *name, struct made *made)
 {
+	const struct nam_table_superblock *superblock = &made->superblock;
 	struct nam_index_options options;
 	char text[NAM_INDEX_NAME_BYTES];
 
@@ -186,15 +187,15 @@ store_share(struct nam_worker *worker, const char *name)
 }
 
 NAM_FIBER_FN static int
-store_make(struct nam_worker *worker, const struct nam_table_superblock *superblock,
-	struct made *made)
+store_make(struct nam_worker *worker, struct made *made)
 {
+	const char *name = made->superblock.store;
 	int rc;
 
-	if (!superblock->owns_store)
-		return store_share(worker, superblock->store); /* SUSPENDS */
-	rc = nam__records_make(worker, superblock->store, NULL, true,
-		made->names + made->names_count, &made->store); /* SUSPENDS */
+	if (!made->superblock.owns_store)
+		return store_share(worker, name); /* SUSPENDS */
+	rc = nam__records_make(worker, name, NULL, true, made->names + made->names_count,
+		&made->store); /* SUSPENDS */
 	made->has_store = !rc;
 	made->names_count += rc ? 0 : NAM__RECORDS_NAMES;
 	return rc;
@@ -209,43 +210,15 @@ made_end(struct nam_worker *worker, struct made *made, int rc)
 			rc); /* SUSPENDS */
 	if (made->has_store)
 		nam__records_made_end(worker, &made->store, rc); /* SUSPENDS */
-	if (!nam_gaddr_is_null(made->superblock))
-		nam__superblock_made_end(worker, &superblock_kind, made->superblock, rc);
-}
-
-NAM_FIBER_FN static int
-create(struct nam_worker *worker, const char *name, struct nam_table_superblock *superblock)
-{
-	struct made *made = calloc(1, sizeof(*made));
-	int rc;
-
-	if (!made)
-		return -ENOMEM;
-	made->names_count = 1;
-	rc = store_make(worker, superblock, made); /* SUSPENDS */
-	if (!rc)
-		rc = indexes_make(worker, name, superblock, made); /* SUSPENDS */
-	if (!rc)
-		rc = nam__superblock_make(worker, &superblock_kind, superblock,
-			&made->superblock); /* SUSPENDS */
-	if (rc) {
-		made_end(worker, made, -ECANCELED); /* SUSPENDS */
-	} else {
-		made->names[0] = nam__name_entry(NAM_CATALOG_TABLE, name, made->superblock.raw);
-		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = nam__names_put(worker, made->names, made->names_count); /* SUSPENDS */
-		nam__op_end(worker);
-		made_end(worker, made, rc); /* SUSPENDS */
-	}
-	free(made);
-	return rc;
+	if (!nam_gaddr_is_null(made->at))
+		nam__superblock_made_end(worker, &superblock_kind, made->at, rc);
 }
 
 int
 nam_table_create(struct nam_worker *worker, const char *name,
 	const struct nam_table_schema *schema)
 {
-	struct nam_table_superblock *superblock;
+	struct made *made;
 	int rc = name_check(worker, name);
 
 	if (!rc)
@@ -256,21 +229,35 @@ nam_table_create(struct nam_worker *worker, const char *name,
 		rc = store_check(worker, schema->store);
 	if (rc)
 		return rc;
-	superblock = nam_buffer_take(worker, sizeof(*superblock));
-	if (!superblock)
+	made = calloc(1, sizeof(*made));
+	if (!made)
 		return -ENOMEM;
-	superblock_fill(superblock, name, schema);
-	rc = create(worker, name, superblock); /* SUSPENDS */
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	superblock_fill(&made->superblock, name, schema);
+	made->names_count = 1;
+	rc = store_make(worker, made); /* SUSPENDS */
+	if (!rc)
+		rc = indexes_make(worker, name, made); /* SUSPENDS */
+	if (!rc)
+		rc = nam__superblock_make(worker, &superblock_kind, &made->superblock,
+			&made->at); /* SUSPENDS */
+	if (rc) {
+		made_end(worker, made, -ECANCELED); /* SUSPENDS */
+	} else {
+		made->names[0] = nam__name_entry(NAM_CATALOG_TABLE, name, made->at.raw);
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__names_put(worker, made->names, made->names_count); /* SUSPENDS */
+		nam__op_end(worker);
+		made_end(worker, made, rc); /* SUSPENDS */
+	}
+	free(made);
 	return rc;
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-/* @superblock	registered */
 NAM_FIBER_FN static int
-superblock_find(struct nam_worker *worker, const char *name, struct nam_gaddr *ret_at,
-	struct nam_table_superblock *superblock)
+superblock_find(struct nam_worker *worker, const char *name,
+	struct nam_table_superblock *superblock, struct nam_gaddr *ret_at)
 {
 	int rc = nam__superblock_find(worker, &superblock_kind, name, superblock,
 		ret_at); /* SUSPENDS */
@@ -283,20 +270,17 @@ superblock_find(struct nam_worker *worker, const char *name, struct nam_gaddr *r
 }
 
 static void
-schema_fill(struct nam_table *table, const struct nam_table_superblock *superblock)
+schema_fill(struct nam_table *table)
 {
+	struct nam_table_superblock *superblock = &table->superblock;
 	struct nam_table_schema *schema = &table->schema;
 
-	table->number = superblock->number;
-	table->owns_store = superblock->owns_store;
-	memcpy(table->store_name, superblock->store, sizeof(table->store_name));
-	table->store_name[sizeof(table->store_name) - 1] = '\0';
-	schema->store = table->owns_store ? NULL : table->store_name;
+	superblock->store[sizeof(superblock->store) - 1] = '\0';
+	schema->store = superblock->owns_store ? NULL : superblock->store;
 	schema->columns_count = superblock->columns_count;
 	for (uint32_t i = 0; i < schema->columns_count; i++) {
-		memcpy(table->column_names[i], superblock->columns[i],
-			NAM_TABLE_COLUMN_NAME_BYTES_MAX);
-		schema->columns[i] = table->column_names[i];
+		superblock->columns[i][NAM_TABLE_COLUMN_NAME_BYTES_MAX] = '\0';
+		schema->columns[i] = superblock->columns[i];
 	}
 	schema->indexes_count = superblock->indexes_count;
 	for (uint32_t i = 0; i < schema->indexes_count; i++)
@@ -333,7 +317,7 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	rc = nam__records_open(worker, table->store_name, cache_bytes, true,
+	rc = nam__records_open(worker, table->superblock.store, cache_bytes, true,
 		&store->records); /* SUSPENDS */
 	if (rc) {
 		free(store);
@@ -362,25 +346,23 @@ int
 nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
 	struct nam_table **ret_table)
 {
-	struct nam_table_superblock *superblock;
 	const struct nam_table_schema *schema;
 	char text[NAM_INDEX_NAME_BYTES];
 	struct nam_table *table;
+	struct nam_gaddr at;
 	int rc = name_check(worker, name);
 
 	if (rc)
 		return rc;
 	table = calloc(1, sizeof(*table));
-	superblock = nam_buffer_take(worker, sizeof(*superblock));
-	rc = table && superblock ? 0 : -ENOMEM;
-	if (!rc)
-		rc = superblock_find(worker, name, &table->superblock, superblock); /* SUSPENDS */
+	if (!table)
+		return -ENOMEM;
+	rc = superblock_find(worker, name, &table->superblock, &at); /* SUSPENDS */
 	if (!rc) {
 		memcpy(table->name, name, strlen(name) + 1);
-		schema_fill(table, superblock);
+		schema_fill(table);
 	}
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
-	schema = rc ? NULL : &table->schema;
+	schema = &table->schema;
 	for (uint32_t i = 0; !rc && i < schema->indexes_count; i++) {
 		index_name(name, schema->columns[schema->indexes[i].column], text);
 		rc = nam_index_open(worker, text, cache_bytes / 2 / schema->indexes_count,
@@ -390,7 +372,7 @@ nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 		rc = store_open(worker, table, cache_bytes / 2); /* SUSPENDS */
 	if (!rc)
 		*ret_table = table;
-	else if (table)
+	else
 		nam__table_free(worker->client, table);
 	return rc;
 }
@@ -435,6 +417,7 @@ nam_table_column(const struct nam_table *table, const char *name)
 
 /* Under way: a pinned epoch, and the collector's word of each index. */
 struct dropping {
+	struct nam_table_superblock superblock;
 	struct nam__index_drop indexes[NAM_TABLE_INDEXES_MAX];
 	struct nam__records_drop store;
 	bool has_store;
@@ -443,9 +426,9 @@ struct dropping {
 };
 
 NAM_FIBER_FN static int
-begin(struct nam_worker *worker, const char *name, const struct nam_table_superblock *superblock,
-	struct dropping *dropping)
+drop_join(struct nam_worker *worker, const char *name, struct dropping *dropping)
 {
+	const struct nam_table_superblock *superblock = &dropping->superblock;
 	char text[NAM_INDEX_NAME_BYTES];
 	int rc = 0;
 
@@ -464,7 +447,7 @@ begin(struct nam_worker *worker, const char *name, const struct nam_table_superb
 
 /* @name_rc	if it is not 0, all stays */
 NAM_FIBER_FN static int
-end(struct nam_worker *worker, struct dropping *dropping, int name_rc)
+drop_end(struct nam_worker *worker, struct dropping *dropping, int name_rc)
 {
 	int first_rc = name_rc, rc;
 
@@ -480,16 +463,16 @@ end(struct nam_worker *worker, struct dropping *dropping, int name_rc)
 }
 
 NAM_FIBER_FN static int
-drop(struct nam_worker *worker, const char *name, struct nam_gaddr at,
-	const struct nam_table_superblock *superblock)
+drop(struct nam_worker *worker, const char *name, struct dropping *dropping)
 {
-	struct dropping *dropping = calloc(1, sizeof(*dropping));
-	int rc;
+	struct nam_gaddr at;
+	int rc = superblock_find(worker, name, &dropping->superblock, &at); /* SUSPENDS */
 
-	if (!dropping)
-		return -ENOMEM;
+	nam_race_point("table.found");
+	if (rc)
+		return rc;
 	dropping->names[dropping->names_count++] = nam__name_entry(NAM_CATALOG_TABLE, name, at.raw);
-	rc = begin(worker, name, superblock, dropping); /* SUSPENDS */
+	rc = drop_join(worker, name, dropping); /* SUSPENDS */
 	if (!rc) {
 		nam__op_begin(worker, NAM_OP_OTHER);
 		rc = nam__names_take(worker, dropping->names,
@@ -498,35 +481,29 @@ drop(struct nam_worker *worker, const char *name, struct nam_gaddr at,
 	}
 	if (!rc) {
 		nam_race_point("table.unnamed");
-		nam_retire(worker, at, sizeof(*superblock));
+		nam_retire(worker, at, sizeof(dropping->superblock));
 	}
-	rc = end(worker, dropping, rc); /* SUSPENDS */
-	free(dropping);
-	return rc;
+	return drop_end(worker, dropping, rc); /* SUSPENDS */
 }
 
 int
 nam_table_drop(struct nam_worker *worker, const char *name)
 {
-	struct nam_table_superblock *superblock;
-	struct nam_gaddr at;
+	struct dropping *dropping;
 	int rc = name_check(worker, name);
 	uint64_t epoch;
 
 	if (rc)
 		return rc;
-	superblock = nam_buffer_take(worker, sizeof(*superblock));
-	if (!superblock)
+	dropping = calloc(1, sizeof(*dropping));
+	if (!dropping)
 		return -ENOMEM;
 	/* K7, as for a store.  And no table made meanwhile has its superblock at this address. */
 	epoch = nam__epoch_pin(worker);
-	rc = superblock_find(worker, name, &at, superblock); /* SUSPENDS */
-	nam_race_point("table.found");
-	if (!rc)
-		rc = drop(worker, name, at, superblock); /* SUSPENDS */
+	rc = drop(worker, name, dropping); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
 	nam__drop_settle(worker); /* SUSPENDS */
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	free(dropping);
 	return rc;
 }
 

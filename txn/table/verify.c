@@ -49,7 +49,7 @@ row_verify(struct verify *verify, const struct nam__view *view,
 	char text[256], name[80];
 
 	if (record->state != NAM__SEEN_FOUND || record->deleted ||
-		nam__row_table(key, record->key_bytes) != verify->table->number)
+		nam__row_table(key, record->key_bytes) != verify->table->superblock.number)
 		return 0;
 	if (!nam__row_decode(verify->table, key + record->key_bytes, record->value_bytes, columns))
 		return -NAM_E_REMOTE_CORRUPT;
