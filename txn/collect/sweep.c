@@ -14,6 +14,7 @@
 #include "index/maintain/sweep.h"
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
+#include "txn/records/view.h"
 #include "txn/table/rows_internal.h"
 
 #define TOGETHER_MAX 64u		/* heads, entries */
@@ -25,7 +26,8 @@ struct sweeping {
 	struct nam_sweep_stat *stat;
 	bool rows_only;			/* collect stores with the rows of tables */
 	struct nam__catalog_name *names;
-	uint32_t count, size;
+	uint64_t size;
+	uint32_t count;
 	struct nam_table **tables;	/* of names of that kind; NULL: dropped meanwhile */
 	struct nam_diag diag;
 };
@@ -36,18 +38,11 @@ static int
 on_name(void *arg, const struct nam__catalog_name *name)
 {
 	struct sweeping *self = arg;
+	int rc = nam__reserve(&self->names, self->count + 1, &self->size, sizeof(*self->names));
 
-	if (self->count == self->size) {
-		uint32_t size = self->size ? 2 * self->size : 16;
-		struct nam__catalog_name *names = realloc(self->names, size * sizeof(*names));
-
-		if (!names)
-			return -ENOMEM;
-		self->names = names;
-		self->size = size;
-	}
-	self->names[self->count++] = *name;
-	return 0;
+	if (!rc)
+		self->names[self->count++] = *name;
+	return rc;
 }
 
 NAM_FIBER_FN static int

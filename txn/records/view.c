@@ -9,24 +9,27 @@
 
 #define GROUP_MAX 16u		/* records of a batch: a head and a version each */
 #define GROUP_BYTES (256u << 10)	/* of versions, if there are several */
+#define FIRST_BYTES 4096u		/* of a list */
 #define ARENA_MOST (1ull << 30)
 #define READS_FREE 4096u		/* versions READ, beyond 16 for each record */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int
-reserve(void *list, uint32_t count, uint32_t *size, size_t each)
+int
+nam__reserve(void *list, uint64_t wanted, uint64_t *size, size_t each)
 {
-	uint32_t wanted = *size ? 2 * *size : 64u;
 	void **memory = list, *larger;
+	uint64_t next;
 
-	if (count < *size)
+	if (wanted <= *size)
 		return 0;
-	larger = realloc(*memory, wanted * each);
+	next = *size ? 2 * *size : FIRST_BYTES / each;
+	next = next < wanted ? wanted : next;
+	larger = realloc(*memory, next * each);
 	if (!larger)
 		return -ENOMEM;
 	*memory = larger;
-	*size = wanted;
+	*size = next;
 	return 0;
 }
 
@@ -109,24 +112,18 @@ nam__view_free(struct nam__view *view)
 static int
 arena_add(struct nam__view *view, const void *bytes, uint32_t count)
 {
-	uint64_t wanted = view->arena_size ? view->arena_size : 4096;
-	uint8_t *larger;
+	uint64_t wanted = view->arena_bytes + count;
+	int rc;
 
-	while (wanted < view->arena_bytes + count)
-		wanted *= 2;
 	if (wanted > ARENA_MOST)
 		return nam_diag_set(&view->worker->diag, -NAM_E_LIMIT, "the rows take more than "
 			"%llu MiB: set a limit, and go on behind the last one",
 			(unsigned long long)(ARENA_MOST >> 20));
-	if (wanted != view->arena_size) {
-		larger = realloc(view->arena, wanted);
-		if (!larger)
-			return -ENOMEM;
-		view->arena = larger;
-		view->arena_size = wanted;
-	}
+	rc = nam__reserve(&view->arena, wanted, &view->arena_size, 1);
+	if (rc)
+		return rc;
 	memcpy(view->arena + view->arena_bytes, bytes, count);
-	view->arena_bytes += count;
+	view->arena_bytes = wanted;
 	return 0;
 }
 
@@ -143,7 +140,7 @@ nam__view_find(const struct nam__view *view, uint64_t head)
 static int64_t
 add(struct nam__view *view, const struct nam__seen *record)
 {
-	int rc = reserve(&view->found, view->found_count, &view->found_size,
+	int rc = nam__reserve(&view->found, view->found_count + 1, &view->found_size,
 		sizeof(*view->found));
 
 	if (!rc)
@@ -191,8 +188,11 @@ txn_note(struct nam__view *view, const struct nam_version *version, uint64_t at)
 
 	if (!count || known >= 0)
 		return 0;
-	rc = reserve(&view->txns, view->txns_count, &view->txns_size,
+	rc = nam__reserve(&view->txns, view->txns_count + 1, &view->txns_size,
 		sizeof(*view->txns));
+	if (!rc)
+		rc = nam__reserve(&view->siblings, view->siblings_count + count,
+			&view->siblings_size, sizeof(*view->siblings));
 	if (!rc)
 		rc = map_add(&view->by_timestamp, version->timestamp, view->txns_count);
 	if (rc)
@@ -201,13 +201,9 @@ txn_note(struct nam__view *view, const struct nam_version *version, uint64_t at)
 		.timestamp = version->timestamp,
 		.self = { version->key_id, version->head, at },
 		.first = view->siblings_count, .count = count };
-	for (uint32_t i = 0; i < count && !rc; i++) {
-		rc = reserve(&view->siblings, view->siblings_count, &view->siblings_size,
-			sizeof(*view->siblings));
-		if (!rc)
-			view->siblings[view->siblings_count++] = siblings[i];
-	}
-	return rc;
+	memcpy(view->siblings + view->siblings_count, siblings, count * sizeof(*siblings));
+	view->siblings_count += count;
+	return 0;
 }
 
 static int

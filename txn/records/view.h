@@ -51,16 +51,20 @@ struct nam__view {
 	struct nam_worker *worker;
 	struct nam_records *records;
 	struct nam__seen *found;
-	uint32_t found_count, found_size, first_wanted;
 	struct nam__seen_txn *txns;
-	uint32_t txns_count, txns_size, first_unfollowed;
 	struct nam_version_sibling *siblings;
-	uint32_t siblings_count, siblings_size;
 	uint8_t *arena;
-	uint64_t arena_bytes, arena_size;
+	uint64_t found_size, txns_size, siblings_size, arena_size;	/* room in each */
+	uint32_t found_count, first_wanted;
+	uint32_t txns_count, first_unfollowed;
+	uint32_t siblings_count;
+	uint64_t arena_bytes;
 	struct nam__word_map by_head, by_timestamp;
 	uint64_t reads, reads_most;	/* versions READ, and when to give up */
 };
+
+/* Room for so many at *list, or -ENOMEM; present ones stay, but move.  @each	bytes */
+int nam__reserve(void *list, uint64_t wanted, uint64_t *size, size_t each) NAM_MUST_CHECK;
 
 /* Begin anew, with the memory of the last use. */
 void nam__view_reset(struct nam__view *view, struct nam_worker *worker,

@@ -19,9 +19,9 @@
 struct nam_table_rows {
 	struct nam__view view;
 	struct nam_table_row *rows;
-	uint32_t count, size;
 	struct nam_bytes *columns;
-	uint64_t columns_count, columns_size;
+	uint64_t rows_size, columns_size;	/* room */
+	uint32_t count;
 };
 
 struct nam_table_rows *
@@ -70,29 +70,6 @@ row_of(const struct nam_table *table, const struct nam__view *view,
 	*ret_key = (struct nam_bytes){ key + NAM__TABLE_NUMBER_BYTES,
 		record->key_bytes - NAM__TABLE_NUMBER_BYTES };
 	return nam__row_decode(table, key + record->key_bytes, record->value_bytes, ret_columns);
-}
-
-/* Room for so many rows and columns; present ones stay, but move. */
-static int
-rows_room(struct nam_table_rows *rows, uint32_t count, uint64_t columns)
-{
-	void *more;
-
-	if (count > rows->size) {
-		more = realloc(rows->rows, count * sizeof(*rows->rows));
-		if (!more)
-			return -ENOMEM;
-		rows->rows = more;
-		rows->size = count;
-	}
-	if (columns > rows->columns_size) {
-		more = realloc(rows->columns, columns * sizeof(*rows->columns));
-		if (!more)
-			return -ENOMEM;
-		rows->columns = more;
-		rows->columns_size = columns;
-	}
-	return 0;
 }
 
 /* ---- scans ----------------------------------------------------------------------------------- */
@@ -197,9 +174,13 @@ rows_fill(struct scan *scan, const uint64_t *heads)
 	const struct nam__view *view = &rows->view;
 	struct nam_bytes *columns;
 	uint32_t column = range->column;
-	int rc = rows_room(rows, view->found_count, (uint64_t)view->found_count * each +
-		(uint64_t)range->gets_count * NAM_TABLE_COLUMNS_MAX);
+	int rc = nam__reserve(&rows->rows, view->found_count, &rows->rows_size,
+		sizeof(*rows->rows));
 
+	if (!rc)
+		rc = nam__reserve(&rows->columns, (uint64_t)view->found_count * each +
+			(uint64_t)range->gets_count * NAM_TABLE_COLUMNS_MAX, &rows->columns_size,
+			sizeof(*rows->columns));
 	if (rc)
 		return rc;
 	columns = rows->columns;
@@ -378,7 +359,8 @@ keep(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count, struct na
 {
 	struct nam__view *view = &rows->view;
 	struct nam_bytes *columns;
-	int rc = rows_room(rows, 0, (uint64_t)count * NAM_TABLE_COLUMNS_MAX);
+	int rc = nam__reserve(&rows->columns, (uint64_t)count * NAM_TABLE_COLUMNS_MAX,
+		&rows->columns_size, sizeof(*rows->columns));
 
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
 		const struct nam__item *item = &txn->items[i];
