@@ -15,9 +15,8 @@
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
 #include "txn/records/view.h"
+#include "txn/records/walk.h"
 #include "txn/table/rows_internal.h"
-
-#define TOGETHER_MAX 64u		/* heads, entries */
 
 struct sweeping {
 	struct nam__sweep sweep;
@@ -184,17 +183,6 @@ complete(struct sweeping *self)
 }
 
 /*
- * T3: a client may have been killed since the sweep began.  The rows that it replaced before they
- * were marked go when all of its transaction is committed.
- */
-NAM_FIBER_FN static int
-rows_complete(struct sweeping *self)
-{
-	self->rows_only = true;
-	return complete(self); /* SUSPENDS */
-}
-
-/*
  * R10: clients may know heads of a store, or an index, whose dropper has died.  One that found such
  * a head open may retire the version there, and a collector that found the index open its nodes.
  */
@@ -218,25 +206,14 @@ index_mark(struct sweeping *self, uint32_t i)
 }
 
 NAM_FIBER_FN static int
-heads_mark(struct sweeping *self, struct nam_records *records)
+heads_mark(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t count)
 {
-	static const struct nam_range all;
-	struct nam_cursor *cursor;
-	uint64_t heads[TOGETHER_MAX];
-	uint32_t count = 0;
-	int rc = nam_cursor_open(self->worker, records->keys, &all, &cursor);
+	struct sweeping *self = arg;
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	do {
-		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
-		for (uint32_t i = 0; i < count && !rc; i++)
-			rc = nam__sweep_mark_record(&self->sweep,
-				NAM_GADDR(heads[i])); /* SUSPENDS */
-		if (!rc)
-			rc = nam__worker_pace(self->worker, count); /* SUSPENDS */
-	} while (!rc && count);
-	nam_cursor_close(cursor); /* SUSPENDS */
+	(void)keys;
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = nam__sweep_mark_record(&self->sweep, NAM_GADDR(heads[i])); /* SUSPENDS */
 	return rc;
 }
 
@@ -249,7 +226,8 @@ store_mark(struct sweeping *self, uint32_t i)
 
 	if (rc)
 		return rc;
-	rc = heads_mark(self, records); /* SUSPENDS */
+	rc = nam__entries_walk(self->worker, records->keys, NULL, true, heads_mark,
+		self); /* SUSPENDS */
 	nam_records_close(records);
 	return rc;
 }
@@ -278,13 +256,21 @@ all_mark(struct sweeping *self)
 
 /* ---- entries of rows that nothing leads to --------------------------------------------------- */
 
+/* An index of a table. */
+struct tidying {
+	struct sweeping *self;
+	struct nam_index *index;
+	uint32_t bytes;			/* of values in its keys */
+};
+
 /* T2: an address is reused when no entry leads there. */
 NAM_FIBER_FN static int
-some_delete(struct sweeping *self, struct nam_table *table, uint32_t which, const uint8_t *keys,
-	const uint64_t *heads, uint32_t count)
+some_delete(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t count)
 {
-	const uint32_t bytes = table->schema.indexes[which].bytes;
-	uint64_t addresses[TOGETHER_MAX], suspect;
+	const struct tidying *tidying = arg;
+	struct sweeping *self = tidying->self;
+	const uint32_t bytes = tidying->bytes;
+	uint64_t addresses[NAM__ENTRIES_MAX] = { 0 }, suspect;
 	int rc;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -297,7 +283,7 @@ some_delete(struct sweeping *self, struct nam_table *table, uint32_t which, cons
 		self->stat->entries++;
 		if (self->dry || !NAM_GUARD(SWEEP_ENTRIES))
 			continue;
-		rc = nam_index_delete_pair(self->worker, table->indexes[which],
+		rc = nam_index_delete_pair(self->worker, tidying->index,
 			keys + i * (bytes + NAM__ENTRY_AT_BYTES), heads[i]); /* SUSPENDS */
 		if (rc == -NAM_E_NOTFOUND)
 			rc = 0;
@@ -308,26 +294,13 @@ some_delete(struct sweeping *self, struct nam_table *table, uint32_t which, cons
 NAM_FIBER_FN static int
 entries_delete(struct sweeping *self, struct nam_table *table, uint32_t which)
 {
-	static const struct nam_range all;
-	uint8_t *keys = nam_buffer_take(self->worker, TOGETHER_MAX * NAM_KEY_BYTES_MAX);
-	struct nam_cursor *cursor;
-	uint64_t heads[TOGETHER_MAX];
-	uint32_t count = 0;
-	int rc = keys ? nam_cursor_open(self->worker, table->indexes[which], &all, &cursor) :
-		-ENOMEM;
+	struct tidying tidying = { self, table->indexes[which],
+		table->schema.indexes[which].bytes };
+	uint8_t *keys = nam_buffer_take(self->worker, NAM__ENTRIES_MAX * NAM_KEY_BYTES_MAX);
+	int rc = !keys ? -ENOMEM : nam__entries_walk(self->worker, tidying.index, keys, true,
+		some_delete, &tidying); /* SUSPENDS */
 
-	if (rc)
-		goto give;
-	do {
-		rc = nam_cursor_next(cursor, keys, heads, TOGETHER_MAX, &count); /* SUSPENDS */
-		if (!rc && count)
-			rc = some_delete(self, table, which, keys, heads, count); /* SUSPENDS */
-		if (!rc)
-			rc = nam__worker_pace(self->worker, count); /* SUSPENDS */
-	} while (!rc && count);
-	nam_cursor_close(cursor); /* SUSPENDS */
-give:
-	nam_buffer_give(self->worker, keys, TOGETHER_MAX * NAM_KEY_BYTES_MAX);
+	nam_buffer_give(self->worker, keys, NAM__ENTRIES_MAX * NAM_KEY_BYTES_MAX);
 	return rc;
 }
 
@@ -368,8 +341,13 @@ steps(struct sweeping *self)
 		rc = nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
 	if (!rc)
 		rc = close_unnamed(self); /* SUSPENDS */
+	/*
+	 * T3: a client may have been killed since the sweep began.  The rows that it replaced
+	 * before they were marked go when all of its transaction is committed.
+	 */
+	self->rows_only = true;
 	if (!rc)
-		rc = rows_complete(self); /* SUSPENDS */
+		rc = complete(self); /* SUSPENDS */
 	if (!rc)
 		rc = names_each(self, NAM_CATALOG_TABLE, table_tidy, &ignored); /* SUSPENDS */
 	if (!rc)

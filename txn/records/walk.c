@@ -75,6 +75,29 @@ nam__walked_read(struct nam_worker *worker, struct nam__walked *seen, uint32_t c
 }
 
 int
+nam__entries_walk(struct nam_worker *worker, struct nam_index *index, uint8_t *keys, bool paced,
+	nam__entries_fn fn, void *arg)
+{
+	static const struct nam_range all;
+	uint64_t heads[NAM__ENTRIES_MAX];
+	struct nam_cursor *cursor;
+	uint32_t count = 0;
+	int rc = nam_cursor_open(worker, index, &all, &cursor);
+
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, keys, heads, NAM__ENTRIES_MAX, &count); /* SUSPENDS */
+		if (!rc && count)
+			rc = fn(arg, keys, heads, count); /* SUSPENDS */
+		if (!rc && paced)
+			rc = nam__worker_pace(worker, count); /* SUSPENDS */
+	} while (!rc && count);
+	nam_cursor_close(cursor); /* SUSPENDS */
+	return rc;
+}
+
+int
 nam__records_walk(struct nam_worker *worker, struct nam_records *records, bool paced,
 	nam__some_fn fn, void *arg)
 {

@@ -28,6 +28,19 @@ typedef int (*nam__some_fn)(struct nam_worker *worker, struct nam_records *recor
  */
 NAM_FIBER_FN int nam__records_walk(struct nam_worker *worker, struct nam_records *records,
 	bool paced, nam__some_fn fn, void *arg) NAM_MUST_CHECK;
+/*
+ * Call fn for all entries of an index, so many at a time, until it fails.
+ *
+ * @keys	room for those of a call, and fn gets it; or NULL
+ * @paced	as above
+ */
+#define NAM__ENTRIES_MAX 64u
+
+typedef int (*nam__entries_fn)(void *arg, const uint8_t *keys, const uint64_t *heads,
+	uint32_t count);
+
+NAM_FIBER_FN int nam__entries_walk(struct nam_worker *worker, struct nam_index *index,
+	uint8_t *keys, bool paced, nam__entries_fn fn, void *arg) NAM_MUST_CHECK;
 /* READ the heads at `at` and the latest versions' headers. */
 NAM_FIBER_FN int nam__walked_read(struct nam_worker *worker, struct nam__walked *seen,
 	uint32_t count) NAM_MUST_CHECK;

@@ -6,13 +6,13 @@
 #include <stdio.h>
 
 #include "txn/records/view.h"
+#include "txn/records/walk.h"
 #include "rows_internal.h"
-
-#define TOGETHER_MAX 64u
 
 struct verify {
 	struct nam_worker *worker;
 	struct nam_table *table;
+	struct nam__view view;
 	nam_table_violation_fn violation;
 	void *arg;
 	struct nam_table_stat stat;
@@ -81,11 +81,13 @@ row_verify(struct verify *verify, const struct nam__view *view,
 }
 
 NAM_FIBER_FN static int
-rows_verify(struct verify *verify, struct nam__view *view, const uint64_t *heads,
-	uint32_t count)
+rows_verify(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t count)
 {
+	struct verify *verify = arg;
+	struct nam__view *view = &verify->view;
 	int rc = 0;
 
+	(void)keys;
 	nam__view_reset(view, verify->worker, verify->table->store->records);
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = nam__view_name(view, heads[i], 0) < 0 ? -ENOMEM : 0;
@@ -98,29 +100,15 @@ rows_verify(struct verify *verify, struct nam__view *view, const uint64_t *heads
 	return rc;
 }
 
-/* Count the entries of an index; or, of the index of the keys, verify its rows by a view. */
-NAM_FIBER_FN static int
-index_walk(struct verify *verify, struct nam_index *index, struct nam__view *view)
+static int
+entries_count(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t count)
 {
-	static const struct nam_range all;
-	struct nam_cursor *cursor;
-	uint64_t heads[TOGETHER_MAX];
-	uint32_t count;
-	int rc = nam_cursor_open(verify->worker, index, &all, &cursor);
+	struct verify *verify = arg;
 
-	if (rc)
-		return rc;
-	do {
-		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
-		if (rc || !count)
-			break;
-		if (view)
-			rc = rows_verify(verify, view, heads, count); /* SUSPENDS */
-		else
-			verify->stat.entries += count;
-	} while (!rc);
-	nam_cursor_close(cursor); /* SUSPENDS */
-	return rc;
+	(void)keys;
+	(void)heads;
+	verify->stat.entries += count;
+	return 0;
 }
 
 int
@@ -130,13 +118,14 @@ nam_table_verify(struct nam_worker *worker, struct nam_table *table,
 {
 	struct verify verify = { .worker = worker, .table = table, .violation = violation,
 		.arg = arg };
-	struct nam__view view = { 0 };
 	uint64_t epoch = nam__epoch_pin(worker), live;
-	int rc = index_walk(&verify, table->store->records->keys, &view); /* SUSPENDS */
+	int rc = nam__entries_walk(worker, table->store->records->keys, NULL, false, rows_verify,
+		&verify); /* SUSPENDS */
 
-	nam__view_free(&view);
+	nam__view_free(&verify.view);
 	for (uint32_t i = 0; i < table->schema.indexes_count && !rc; i++)
-		rc = index_walk(&verify, table->indexes[i], NULL); /* SUSPENDS */
+		rc = nam__entries_walk(worker, table->indexes[i], NULL, false, entries_count,
+			&verify); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
 	if (rc)
 		return rc;
