@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kv_internal.h"
-#include "kv/server/place.h"
 
 /* A request without a value. */
 union request {
@@ -38,8 +37,7 @@ int
 nam__kv_damaged(struct nam_worker *worker, const struct nam_kv *kv, const void *key,
 	uint32_t key_bytes)
 {
-	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
-		kv->options.partitions);
+	struct nam__kv_place place = nam__kv_place_of(kv, key, key_bytes);
 
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': pairs of partition "
 		"%u of the memory server at %s, where the key belongs, were overwritten: drop the "
@@ -47,18 +45,10 @@ nam__kv_damaged(struct nam_worker *worker, const struct nam_kv *kv, const void *
 		worker->client->servers[kv->slots[place.server]].address);
 }
 
-int
-nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes, uint32_t room)
-{
-	return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, and "
-		"room for %u", kv->name, bytes, room);
-}
-
 static uint32_t
 slot_of(const struct nam_kv *kv, const void *key, uint32_t key_bytes)
 {
-	return kv->slots[nam__kv_place(kv->store, key, key_bytes, kv->servers,
-		kv->options.partitions).server];
+	return kv->slots[nam__kv_place_of(kv, key, key_bytes).server];
 }
 
 static uint32_t
@@ -143,26 +133,6 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 	if (!rc)
 		*ret_bytes = bytes;
 	return nam__kv_explain(worker, kv, rc);
-}
-
-int
-nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *item)
-{
-	uint32_t slot = slot_of(kv, item->key, item->key_bytes), bytes = 0;
-	unsigned tries = 0;
-	int rc;
-
-	do {
-		nam__op_resume(worker, NAM_OP_LOOKUP);
-		rc = nam__kv_large_get(worker, kv, slot, item->key, item->key_bytes, item->value,
-			item->size, &bytes); /* SUSPENDS */
-		nam__op_end(worker);
-	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
-	if (rc == -NAM_E_LIMIT)
-		return nam__kv_too_long(worker, kv, bytes, item->size);
-	if (!rc)
-		item->value_bytes = bytes;
-	return rc;
 }
 
 /* ---- put ----------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "compute/remote.h"
 #include "compute/rpc/call.h"
 #include "kv.h"
+#include "kv/server/place.h"
 
 struct nam_kv {
 	struct nam_client *client;
@@ -20,6 +21,12 @@ struct nam_kv {
 	/* onesided.c: of each partition of each memory server; NULL: not known; or no array */
 	_Atomic(struct nam__kv_layout *) *layouts;
 };
+
+static inline struct nam__kv_place
+nam__kv_place_of(const struct nam_kv *kv, const void *key, uint32_t key_bytes)
+{
+	return nam__kv_place(kv->store, key, key_bytes, kv->servers, kv->options.partitions);
+}
 
 /* onesided.c: -ENOMEM; and without effect for a handle that has none. */
 int nam__kv_layouts_init(struct nam_kv *kv) NAM_MUST_CHECK;
@@ -59,10 +66,11 @@ int nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc);
 int nam__kv_damaged(struct nam_worker *worker, const struct nam_kv *kv, const void *key,
 	uint32_t key_bytes);
 /* -NAM_E_LIMIT: the caller has less room than a value needs. */
+
+/* kv_large.c: -NAM_E_LIMIT with a diag. */
 int nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes,
 	uint32_t room);
-
-/* kv.c: nam_kv_get() of a value that is longer than a message. */
+/* nam_kv_get() of a value that is longer than a message. */
 NAM_FIBER_FN int nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv,
 	struct nam_kv_item *item) NAM_MUST_CHECK;
 
@@ -74,9 +82,5 @@ NAM_FIBER_FN int nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv,
 NAM_FIBER_FN int nam__kv_large_put(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot,
 	const void *key, uint32_t key_bytes, const void *value, uint32_t value_bytes,
 	bool *ret_staged) NAM_MUST_CHECK;
-/* A value of any length.  @ret_bytes also set if there is less room than that: -NAM_E_LIMIT */
-NAM_FIBER_FN int nam__kv_large_get(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot,
-	const void *key, uint32_t key_bytes, void *value, uint32_t size,
-	uint32_t *ret_bytes) NAM_MUST_CHECK;
 
 #endif /* NAM_KV_KV_INTERNAL_H */

@@ -150,13 +150,13 @@ give:
 
 /* Where the value fits into the blocks, it is there afterwards. */
 NAM_FIBER_FN static int
-ask(struct staging *staging, struct nam_kv *kv, const void *key, uint32_t key_bytes,
+ask(struct staging *staging, struct nam_kv *kv, const struct nam_kv_item *item,
 	struct nam_rpc_kv_large_reply *ret_reply)
 {
 	uint32_t bytes = sizeof(*ret_reply);
 	union large_request request;
 	int rc = nam_rpc_call(staging->worker, staging->slot, NAM_RPC_KV_GET_LARGE, &request,
-		request_fill(&request, staging, kv, key, key_bytes), ret_reply,
+		request_fill(&request, staging, kv, item->key, item->key_bytes), ret_reply,
 		&bytes); /* SUSPENDS */
 
 	if (!rc && (bytes != sizeof(*ret_reply) || ret_reply->reserved ||
@@ -186,11 +186,13 @@ fetch(struct staging *staging, const struct nam_kv *kv, const struct nam_rpc_kv_
 	return rc;
 }
 
-int
-nam__kv_large_get(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot, const void *key,
-	uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes)
+/* @ret_bytes	also set if the item has less room than that: -NAM_E_LIMIT */
+NAM_FIBER_FN static int
+get(struct nam_worker *worker, struct nam_kv *kv, const struct nam_kv_item *item,
+	uint32_t *ret_bytes)
 {
-	struct staging staging = { .worker = worker, .slot = slot };
+	uint32_t server = nam__kv_place_of(kv, item->key, item->key_bytes).server;
+	struct staging staging = { .worker = worker, .slot = kv->slots[server] };
 	struct nam_rpc_kv_large_reply reply = { .value_bytes = 1 };
 	bool in_doubt = false;
 	int rc;
@@ -200,17 +202,43 @@ nam__kv_large_get(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot, c
 		rc = staging_reserve(&staging, reply.value_bytes); /* SUSPENDS */
 		if (rc)
 			break;
-		rc = ask(&staging, kv, key, key_bytes, &reply); /* SUSPENDS */
+		rc = ask(&staging, kv, item, &reply); /* SUSPENDS */
 		in_doubt = may_be_late(rc);
-		if (!rc && reply.value_bytes > size)
+		if (!rc && reply.value_bytes > item->size)
 			rc = -NAM_E_LIMIT;
 	} while (!rc && nam_rpc_kv_staging_count(reply.value_bytes) > staging.count);
 	if (!rc) {
 		nam_race_point("kv.got_large");
-		rc = fetch(&staging, kv, &reply, value); /* SUSPENDS */
+		rc = fetch(&staging, kv, &reply, item->value); /* SUSPENDS */
 	}
 	staging_give(&staging, in_doubt);
 	if (!rc || rc == -NAM_E_LIMIT)
 		*ret_bytes = reply.value_bytes;
+	return rc;
+}
+
+int
+nam__kv_too_long(struct nam_worker *worker, const struct nam_kv *kv, uint32_t bytes, uint32_t room)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, and "
+		"room for %u", kv->name, bytes, room);
+}
+
+int
+nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *item)
+{
+	uint32_t bytes = 0;
+	unsigned tries = 0;
+	int rc;
+
+	do {
+		nam__op_resume(worker, NAM_OP_LOOKUP);
+		rc = get(worker, kv, item, &bytes); /* SUSPENDS */
+		nam__op_end(worker);
+	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	if (rc == -NAM_E_LIMIT)
+		return nam__kv_too_long(worker, kv, bytes, item->size);
+	if (!rc)
+		item->value_bytes = bytes;
 	return rc;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "kv_internal.h"
-#include "kv/server/place.h"
 
 #define OUTSTANDING_MAX 8u			/* requests under way at a time */
 #define ITEMS_MAX 1024u			/* looked at at a time */
@@ -171,8 +170,8 @@ items_begin(struct many *many)
 			many->left--;
 			continue;
 		}
-		many->servers[i] = kv->layouts ? 0 : (uint16_t)nam__kv_place(kv->store, item->key,
-			item->key_bytes, kv->servers, kv->options.partitions).server;
+		many->servers[i] = kv->layouts ? 0 :
+			(uint16_t)nam__kv_place_of(kv, item->key, item->key_bytes).server;
 	}
 }
 

@@ -256,20 +256,6 @@ parts_find(struct nam_worker *worker, const char *name, uint64_t store, struct p
 		name);
 }
 
-static void
-parts_keep(struct nam_kv *kv, const struct parts *parts)
-{
-	kv->servers = parts->found;
-	memcpy(kv->slots, parts->slots, sizeof(kv->slots));
-	kv->options = (struct nam_kv_options){
-		.mode = (enum nam_kv_mode)parts->first.mode,
-		.engine = (enum nam_kv_engine)parts->first.engine,
-		.onesided = parts->first.onesided,
-		.partitions = parts->first.partitions,
-		.memory_bytes = parts->memory_bytes,
-	};
-}
-
 int
 nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
 {
@@ -288,7 +274,15 @@ nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
 	}
 	nam__op_end(worker);
 	if (!rc) {
-		parts_keep(kv, &parts);
+		kv->servers = parts.found;
+		memcpy(kv->slots, parts.slots, sizeof(kv->slots));
+		kv->options = (struct nam_kv_options){
+			.mode = (enum nam_kv_mode)parts.first.mode,
+			.engine = (enum nam_kv_engine)parts.first.engine,
+			.onesided = parts.first.onesided,
+			.partitions = parts.first.partitions,
+			.memory_bytes = parts.memory_bytes,
+		};
 		rc = nam__kv_layouts_init(kv);
 	}
 	if (rc)

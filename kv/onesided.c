@@ -18,7 +18,6 @@
 #include "kv_internal.h"
 #include "kv/server/bucket.h"
 #include "kv/server/partition.h"
-#include "kv/server/place.h"
 
 /* READs of a pair that is being written. */
 #define TRIES_MAX 3u
@@ -80,8 +79,7 @@ layout_known(struct nam_kv *kv, const struct nam__kv_place *place)
 void
 nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes)
 {
-	struct nam__kv_place place = nam__kv_place(kv->store, key, key_bytes, kv->servers,
-		kv->options.partitions);
+	struct nam__kv_place place = nam__kv_place_of(kv, key, key_bytes);
 	struct nam__kv_layout *old = atomic_exchange(layout_of(kv, &place), NULL);
 
 	if (old)
@@ -296,8 +294,8 @@ nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *
 	int rc = local ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		struct nam__kv_place place = nam__kv_place(kv->store, items[i]->key,
-			items[i]->key_bytes, kv->servers, kv->options.partitions);
+		struct nam__kv_place place = nam__kv_place_of(kv, items[i]->key,
+			items[i]->key_bytes);
 		struct nam__kv_layout *layout = layout_known(kv, &place);
 
 		ret_reads[i] = (struct nam__kv_read){ NAM__KV_READ_ASK, place.server };

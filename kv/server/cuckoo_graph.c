@@ -58,12 +58,6 @@ nam__cuckoo_vertex_init(struct nam__cuckoo_vertex *vertex)
 	};
 }
 
-static void
-free_add(struct nam__kv_partition *p, uint32_t root, uint32_t slots)
-{
-	vertex_at(p, root)->up += slots;
-}
-
 void
 nam__cuckoo_edge_add(struct nam__kv_partition *p, const uint32_t buckets[2])
 {
@@ -77,10 +71,10 @@ nam__cuckoo_edge_add(struct nam__kv_partition *p, const uint32_t buckets[2])
 	}
 	vertex_at(p, root)->up &= ~NAM__CUCKOO_LONE;
 	if (root != other) {
-		free_add(p, root, vertex_at(p, other)->up & NAM__CUCKOO_FREE_MASK);
+		vertex_at(p, root)->up += vertex_at(p, other)->up & NAM__CUCKOO_FREE_MASK;
 		vertex_at(p, other)->up = root;
 	}
-	free_add(p, root, -1u);
+	vertex_at(p, root)->up--;
 }
 
 /* The closed sets of before are none any more. */
@@ -109,7 +103,7 @@ closed(const struct nam__kv_partition *p, const struct nam__cuckoo_vertex *verte
 void
 nam__cuckoo_edge_remove(struct nam__kv_partition *p, uint32_t bucket)
 {
-	free_add(p, nam__cuckoo_root(p, bucket), 1);
+	vertex_at(p, nam__cuckoo_root(p, bucket))->up++;
 	if (closed(p, vertex_at(p, bucket)))
 		open_all(p);
 }
@@ -123,7 +117,7 @@ nam__cuckoo_vertex_split(struct nam__kv_partition *p, uint32_t bucket, uint32_t 
 		return;
 	/* Union-find knows no division: the two stay one subgraph. */
 	nam__cuckoo_edge_add(p, (const uint32_t[2]){ bucket, fresh });
-	free_add(p, nam__cuckoo_root(p, bucket), 1);
+	vertex_at(p, nam__cuckoo_root(p, bucket))->up++;
 }
 
 void
@@ -135,10 +129,10 @@ nam__cuckoo_vertex_merge(struct nam__kv_partition *p, uint32_t bucket, uint32_t 
 	if (vertex_at(p, gone)->up & NAM__CUCKOO_LONE)
 		return;
 	nam__cuckoo_edge_add(p, (const uint32_t[2]){ bucket, gone });
-	free_add(p, nam__cuckoo_root(p, bucket), 1);
+	vertex_at(p, nam__cuckoo_root(p, bucket))->up++;
 	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
 		if (!slots[i].lengths)
-			free_add(p, nam__cuckoo_root(p, bucket), -1u);
+			vertex_at(p, nam__cuckoo_root(p, bucket))->up--;
 }
 
 void
