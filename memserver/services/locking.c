@@ -258,7 +258,7 @@ siblings_copy(const struct asked *asked, uint64_t at, void *ret_siblings)
 	if (!version || metadata_bytes > NAM_RPC_RECORDS_MAX * sizeof(struct nam_version_sibling) ||
 		metadata_bytes + sizeof(*version) > bytes)
 		return 0;
-	memcpy(ret_siblings, nam__version_metadata_const(version), metadata_bytes);
+	memcpy(ret_siblings, nam__version_metadata(version), metadata_bytes);
 	return metadata_bytes;
 }
 

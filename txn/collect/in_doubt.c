@@ -59,7 +59,7 @@ nam__recovery_leave(struct nam__recovery *recovery, int rc)
 static const struct nam_version_leader *
 leader_of(const struct nam_records *records, const struct nam_version *version)
 {
-	const uint8_t *about = nam__version_metadata_const(version);
+	const uint8_t *about = nam__version_metadata(version);
 	uint32_t before = records->ops->filter_bytes;
 
 	return version->metadata_bytes < before + sizeof(struct nam_version_leader) ? NULL :
@@ -94,7 +94,7 @@ txn_of(struct nam__txn *txn, const struct nam_version *version)
 		for (const uint64_t *head = leader ? leader->others : end; head < end; head++)
 			known = known && record_request(txn, *head, version->timestamp);
 	} else {
-		const struct nam_version_sibling *sibling = nam__version_metadata_const(version);
+		const struct nam_version_sibling *sibling = nam__version_metadata(version);
 		const struct nam_version_sibling *end = (const void *)nam__version_key(version);
 
 		for (; sibling < end; sibling++)

@@ -59,24 +59,18 @@ find(const struct nam__txn *txn, struct nam__local_held *held)
 	}
 }
 
-NAM_FIBER_FN static void
-ticket_await(struct nam_worker *worker, const atomic_uint *current, unsigned ticket)
-{
-	/* Acquire: pairs with the release below. */
-	while (atomic_load_explicit(current, memory_order_acquire) != ticket)
-		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
-}
-
 void
 nam__local_locks_take(struct nam__txn *txn, bool writes, struct nam__local_held *ret_held)
 {
 	find(txn, ret_held);
 	for (uint32_t i = 0; i < ret_held->count; i++) {
 		struct ticket_lock *lock = &txn->records->local_locks->each[ret_held->numbers[i]];
+		const atomic_uint *current = writes ? &lock->writes : &lock->reads;
 		unsigned ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
 
-		ticket_await(txn->worker, writes ? &lock->writes : &lock->reads,
-			ticket); /* SUSPENDS */
+		/* Acquire: pairs with the release below. */
+		while (atomic_load_explicit(current, memory_order_acquire) != ticket)
+			nam__pause_await(txn->worker, PAUSE_NS); /* SUSPENDS */
 		/* The next one may read, too. */
 		if (!writes)
 			atomic_store_explicit(&lock->reads, ticket + 1, memory_order_release);
@@ -89,7 +83,7 @@ nam__local_locks_give(struct nam__txn *txn, bool writes, const struct nam__local
 	for (uint32_t i = 0; i < held->count; i++) {
 		struct ticket_lock *lock = &txn->records->local_locks->each[held->numbers[i]];
 
-		/* Release: pairs with ticket_await(). */
+		/* Release: pairs with the acquire above. */
 		if (writes)
 			atomic_fetch_add_explicit(&lock->reads, 1, memory_order_release);
 		atomic_fetch_add_explicit(&lock->writes, 1, memory_order_release);

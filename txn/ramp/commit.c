@@ -279,10 +279,10 @@ int
 nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version, struct nam_gaddr at)
 {
 	const struct nam_version_sibling self = { version->key_id, version->head, at.raw };
+	const struct nam_version_sibling *siblings;
+	uint32_t count = nam__version_siblings(version, &siblings);
 
-	return nam__txn_complete(of, &self, version->timestamp,
-		nam__version_metadata_const(version),
-		version->metadata_bytes / (uint32_t)sizeof(self)); /* SUSPENDS */
+	return nam__txn_complete(of, &self, version->timestamp, siblings, count); /* SUSPENDS */
 }
 
 /* Complete the transaction of a version that was the latest during this operation. */
@@ -345,20 +345,12 @@ nam__txn_mark(struct nam__txn *txn)
 		nam__timestamp_next(txn->worker->client));
 }
 
-static bool
-is_dropped(const struct nam__txn *txn)
-{
-	for (uint32_t i = 0; i < txn->count; i++)
-		if (txn->items[i].dropped)
-			return true;
-	return false;
-}
-
 int
 nam__txn_commit(struct nam__txn *txn)
 {
 	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
 		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
+	bool dropped = false;
 	int rc = NAM__STEP_MORE;
 
 	nam__txn_mark(txn);
@@ -368,5 +360,7 @@ nam__txn_commit(struct nam__txn *txn)
 	}
 	if (rc)
 		return rc < 0 ? rc : -NAM_E_RESTART;
-	return is_dropped(txn) ? replaced_dropped(txn) : replaced_keep(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		dropped |= txn->items[i].dropped;
+	return dropped ? replaced_dropped(txn) : replaced_keep(txn); /* SUSPENDS */
 }

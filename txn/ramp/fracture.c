@@ -238,7 +238,7 @@ filter_asks(const struct nam__txn *txn, const struct nam__item *item)
 		if (txn->items[i].state == NAM__ITEM_FOUND &&
 			version->metadata_bytes >= sizeof(struct nam_version_filter) &&
 			version->timestamp > latest && version->timestamp > item->timestamp &&
-			nam__filter_has(nam__version_metadata_const(version), item->id.word[0]))
+			nam__filter_has(nam__version_metadata(version), item->id.word[0]))
 			latest = version->timestamp;
 	}
 	return latest;

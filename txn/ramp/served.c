@@ -14,27 +14,6 @@
 
 /* ---- GET ------------------------------------------------------------------------------------- */
 
-static void
-get_pack(struct nam__post *post, const struct nam__txn *txn)
-{
-	for (uint32_t i = 0; i < txn->count; i++) {
-		const struct nam__item *item = &txn->items[i];
-		struct nam_rpc_records_wanted wanted = { item->head.raw, item->timestamp };
-
-		if (item->state == NAM__ITEM_REQUEST)
-			nam__post_add_with(post, item->head.raw, i, 8 * NAM_RECORDS_MAX, &wanted,
-				sizeof(wanted), NULL, 0);
-	}
-	for (uint32_t i = 0; post && !post->rc && i < post->count; i++) {
-		struct nam_call *call = &post->calls[i];
-
-		memcpy(post->bundles[i].body + call->body_bytes, txn->stamps,
-			8 * txn->stamps_count);
-		call->body_bytes += 8 * txn->stamps_count;
-		nam__bundle_request(&post->bundles[i])->stamps = txn->stamps_count;
-	}
-}
-
 int
 nam__answers_each(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t at,
 	uint32_t bytes, nam__got_fn fn, const void *arg)
@@ -92,7 +71,22 @@ nam__served_get(struct nam__txn *txn, bool stamps_only)
 	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_GET,
 		stamps_only ? NAM_RECORDS_STAMPS_ONLY : 0);
 
-	get_pack(post, txn);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam__item *item = &txn->items[i];
+		struct nam_rpc_records_wanted wanted = { item->head.raw, item->timestamp };
+
+		if (item->state == NAM__ITEM_REQUEST)
+			nam__post_add_with(post, item->head.raw, i, 8 * NAM_RECORDS_MAX, &wanted,
+				sizeof(wanted), NULL, 0);
+	}
+	for (uint32_t i = 0; post && !post->rc && i < post->count; i++) {
+		struct nam_call *call = &post->calls[i];
+
+		memcpy(post->bundles[i].body + call->body_bytes, txn->stamps,
+			8 * txn->stamps_count);
+		call->body_bytes += 8 * txn->stamps_count;
+		nam__bundle_request(&post->bundles[i])->stamps = txn->stamps_count;
+	}
 	return nam__post_run(post, txn, got, &stamps_only); /* SUSPENDS */
 }
 

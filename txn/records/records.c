@@ -417,13 +417,14 @@ nam__records_drop_join(struct nam_worker *worker, const char *name,
 	return nam__index_drop_join(worker, keys, &ret_drop->keys, names, count); /* SUSPENDS */
 }
 
-/* The names have gone. */
-NAM_FIBER_FN static int
-free_all(struct nam_worker *worker, struct nam__records_drop *drop)
+int
+nam__records_drop_end(struct nam_worker *worker, struct nam__records_drop *drop, int name_rc)
 {
 	struct nam_diag said;
 	int rc = 0, index_rc;
 
+	if (name_rc)
+		return nam__index_drop_end(worker, &drop->keys, name_rc); /* SUSPENDS */
 	nam_race_point("records.unnamed");
 	nam_retire(worker, drop->records.superblock, sizeof(struct nam_records_superblock));
 	/* Until the index is gone, there is a way to the heads that are retired. */
@@ -447,36 +448,22 @@ free_all(struct nam_worker *worker, struct nam__records_drop *drop)
 }
 
 int
-nam__records_drop_end(struct nam_worker *worker, struct nam__records_drop *drop, int name_rc)
-{
-	return name_rc ? nam__index_drop_end(worker, &drop->keys, name_rc) : /* SUSPENDS */
-		free_all(worker, drop); /* SUSPENDS */
-}
-
-NAM_FIBER_FN static int
-drop(struct nam_worker *worker, const char *name)
-{
-	struct nam_rpc_catalog_entry names[NAM__RECORDS_NAMES];
-	struct nam__records_drop drop;
-	uint32_t count = 0;
-	int rc = nam__records_drop_join(worker, name, &drop, names, &count); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__names_take(worker, names, count); /* SUSPENDS */
-	nam__op_end(worker);
-	return nam__records_drop_end(worker, &drop, rc); /* SUSPENDS */
-}
-
-int
 nam_records_drop(struct nam_worker *worker, const char *name)
 {
 	/* K7: without a name, heads and versions are in this client's hands alone. */
 	bool pinned = NAM_GUARD(SWEEP_DROP);
 	uint64_t epoch = pinned ? nam__epoch_pin(worker) : 0;
-	int rc = drop(worker, name); /* SUSPENDS */
+	struct nam_rpc_catalog_entry names[NAM__RECORDS_NAMES];
+	struct nam__records_drop drop;
+	uint32_t count = 0;
+	int rc = nam__records_drop_join(worker, name, &drop, names, &count); /* SUSPENDS */
 
+	if (!rc) {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__names_take(worker, names, count); /* SUSPENDS */
+		nam__op_end(worker);
+		rc = nam__records_drop_end(worker, &drop, rc); /* SUSPENDS */
+	}
 	if (pinned)
 		nam__epoch_unpin(worker, epoch);
 	nam__drop_settle(worker); /* SUSPENDS */

@@ -81,15 +81,9 @@ nam__image_bytes_fit(uint32_t bytes, uint64_t at, uint32_t left)
 
 /* Its description of the transaction (common/layout.h): siblings, a filter, or the leader. */
 static inline void *
-nam__version_metadata(struct nam_version *version)
+nam__version_metadata(const struct nam_version *version)
 {
-	return version + 1;
-}
-
-static inline const void *
-nam__version_metadata_const(const struct nam_version *version)
-{
-	return version + 1;
+	return (void *)(version + 1);
 }
 
 /* The siblings that it names; how many. */
@@ -97,7 +91,7 @@ static inline uint32_t
 nam__version_siblings(const struct nam_version *version,
 	const struct nam_version_sibling **ret_siblings)
 {
-	*ret_siblings = nam__version_metadata_const(version);
+	*ret_siblings = nam__version_metadata(version);
 	return version->metadata_bytes / (uint32_t)sizeof(**ret_siblings);
 }
 
