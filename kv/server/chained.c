@@ -16,9 +16,6 @@
 #define CELLS_PER_CHUNK NAM__KV_CELLS_PER_CHUNK
 #define BUCKETS_PER_CHUNK (NAM__KV_CHUNK_BYTES / (uint32_t)sizeof(uint32_t))
 #define CELL_CHUNKS_PER_BUCKET_CHUNK (BUCKETS_PER_CHUNK / CELLS_PER_CHUNK)
-/* After so many cells, and some for each that a new pair needs, pairs are evicted in any case. */
-#define CLOCK_LOOKS_MAX 512u
-#define LOOKS_PER_CELL 4u
 
 enum kind {
 	KIND_FREE = 0,
@@ -279,7 +276,7 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 {
 	uint32_t need = cells_for(key_bytes + value_bytes), have = 0;
 	uint32_t *link = find(p, hash, key, key_bytes);
-	uint32_t looks = CLOCK_LOOKS_MAX + LOOKS_PER_CELL * need;
+	uint32_t looks = NAM__KV_LOOKS(need);
 	enum kind kind = KIND_HEAD;
 
 	if (*link != NONE)

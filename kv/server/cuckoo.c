@@ -12,9 +12,6 @@
 /* With more of them the stash takes a second chunk: not in a partition of few. */
 #define BASE_OF_FEW ((NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2)
 #define FEW_CHUNKS 8u
-/* After so many cells, and some for each that a new pair needs, pairs are evicted in any case. */
-#define CLOCK_LOOKS_MAX 512u
-#define LOOKS_PER_CELL 4u
 
 /* ---- a pair -------------------------------------------------------------------------------- */
 
@@ -366,7 +363,7 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	const void *value, uint32_t value_bytes)
 {
 	uint32_t need = nam__cuckoo_cells_for(key_bytes + value_bytes), at;
-	uint32_t looks = CLOCK_LOOKS_MAX + LOOKS_PER_CELL * need;
+	uint32_t looks = NAM__KV_LOOKS(need);
 	/* Each evicted pair has had a cell, unless clients have damaged it or its owner. */
 	uint32_t evictions = need;
 

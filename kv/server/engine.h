@@ -10,6 +10,9 @@
 #include "common/error.h"
 #include "partition.h"
 
+/* K4: of CLOCK, at cells, for a pair of so many; then pairs are evicted in any case. */
+#define NAM__KV_LOOKS(cells) (512u + 4u * (cells))
+
 /* Results are those of partition.h. */
 struct nam__kv_engine {
 	void (*init)(struct nam__kv_partition *partition);
