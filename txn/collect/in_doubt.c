@@ -234,8 +234,8 @@ leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t le
 				bytes); /* SUSPENDS */
 	}
 	/* It may have ended meanwhile, and its block may be reused. */
-	*ret_there = !rc && nam__version_whole(item->image, item->at, asked->records->store) &&
-		item->image->timestamp == one->timestamp && item->image->head == leader;
+	*ret_there = !rc && nam__version_whole(item->image, item->at, asked->records->store,
+		false) && item->image->timestamp == one->timestamp && item->image->head == leader;
 	return rc;
 }
 
@@ -293,7 +293,7 @@ end_of_version(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	if (!rc)
 		rc = nam_read_await(worker, one->at, version, bytes); /* SUSPENDS */
 	/* It may have ended meanwhile, and its block may be reused. */
-	if (rc || !nam__version_whole(version, one->at, records->store) ||
+	if (rc || !nam__version_whole(version, one->at, records->store, false) ||
 		version->timestamp != one->timestamp || version->head != one->head.raw)
 		goto done;
 	leader = records->ops->by_stamps ? leader_of(records, version) : NULL;

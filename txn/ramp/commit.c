@@ -293,7 +293,7 @@ complete_at(struct nam__txn *txn, struct nam_gaddr at)
 	struct nam_version *version = nam_buffer_take(txn->worker, bytes);
 	int rc = version ? nam_read_await(txn->worker, at, version, bytes) : -ENOMEM; /* SUSPENDS */
 
-	if (!rc && !nam__version_whole(version, at, txn->records->store))
+	if (!rc && !nam__version_whole(version, at, txn->records->store, false))
 		rc = -NAM_E_REMOTE_CORRUPT;
 	if (!rc)
 		rc = nam__txn_complete_of(txn, version, at); /* SUSPENDS */

@@ -132,7 +132,7 @@ uint64_t nam__version_hash(const struct nam_version *version, uint32_t length, s
  * there meanwhile, so the hash is not checked.
  */
 static inline bool
-nam__version_fits(const struct nam_version *version, struct nam_gaddr at, uint64_t store,
+nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store,
 	bool untorn)
 {
 	uint32_t bytes = nam__version_at_bytes(at), length;
@@ -149,12 +149,6 @@ nam__version_fits(const struct nam_version *version, struct nam_gaddr at, uint64
 	return version->store == store;
 }
 
-static inline bool
-nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store)
-{
-	return nam__version_fits(version, at, store, false);
-}
-
 /* The version that a reader expects. */
 struct nam__version_wanted {
 	struct nam_gaddr at;
@@ -169,7 +163,7 @@ struct nam__version_wanted {
 static inline enum nam_restart_cause
 nam__version_mismatch(const struct nam_version *version, const struct nam__version_wanted *wanted)
 {
-	if (!nam__version_fits(version, wanted->at, wanted->store, wanted->untorn))
+	if (!nam__version_whole(version, wanted->at, wanted->store, wanted->untorn))
 		return NAM_RESTART_TORN;
 	if (NAM_GUARD(VERSION_SELF) && (version->head != wanted->head ||
 		(wanted->timestamp && version->timestamp != wanted->timestamp)))

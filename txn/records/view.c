@@ -282,7 +282,7 @@ is_whole(const struct nam__view *view, const struct nam__seen *record,
 	const struct nam_version *version)
 {
 	/* R1, and R2: the block may hold a version of another record now. */
-	return nam__version_whole(version, NAM_GADDR(record->at), view->records->store) &&
+	return nam__version_whole(version, NAM_GADDR(record->at), view->records->store, false) &&
 		(!NAM_GUARD(VERSION_SELF) || version->head == record->head);
 }
 

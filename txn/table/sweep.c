@@ -54,7 +54,7 @@ version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct 
 		rc = nam_read_await(worker, at, version, bytes); /* SUSPENDS */
 		nam__op_end(worker);
 	}
-	if (!rc && !nam__version_whole(version, at, store->records->store))
+	if (!rc && !nam__version_whole(version, at, store->records->store, false))
 		rc = -NAM_E_REMOTE_CORRUPT;
 	if (!rc)
 		table = nam__store_table(store, nam__row_table(nam__version_key(version),

@@ -117,7 +117,8 @@ record__prepared_committed_found(void **state)
 	got = get(f, head, NAM_RECORDS_LATEST, 0);
 	assert_true(got->at == first && got->timestamp == 1000 && got->mark);
 	assert_int_equal(got->image_bytes, 128);
-	assert_true(nam__version_whole((const void *)(got + 1), NAM_GADDR(first), STORE));
+	assert_true(nam__version_whole((const void *)(got + 1), NAM_GADDR(first), STORE,
+		false));
 	got = get(f, head, NAM_RECORDS_LATEST, NAM_RECORDS_STAMPS_ONLY);
 	assert_true(got->timestamp == 1000 && got->image_bytes == 0);
 	assert_int_equal(prepare(f, 2000, head, second), 0);
