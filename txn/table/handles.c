@@ -11,9 +11,9 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 	struct nam_table *table;
 
 	pthread_mutex_lock(&client->mutex);
-	table = store->tables;
-	while (table && table->superblock.number != number)
-		table = table->next;
+	LIST_FOREACH(table, &store->tables, link)
+		if (table->superblock.number == number)
+			break;
 	if (table)
 		table->users++;
 	pthread_mutex_unlock(&client->mutex);
@@ -23,7 +23,6 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 void
 nam__table_free(struct nam_client *client, struct nam_table *table)
 {
-	struct nam__table_store **link = &nam__txn_client(client)->table_stores;
 	struct nam__table_store *store = table->store;
 
 	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++)
@@ -32,13 +31,10 @@ nam__table_free(struct nam_client *client, struct nam_table *table)
 	if (!store)
 		return;
 	pthread_mutex_lock(&client->mutex);
-	if (--store->users) {
+	if (--store->users)
 		store = NULL;
-	} else {
-		while (*link != store)
-			link = &(*link)->next;
-		*link = store->next;
-	}
+	else
+		LIST_REMOVE(store, link);
 	pthread_mutex_unlock(&client->mutex);
 	if (!store)
 		return;

@@ -21,14 +21,14 @@ _Static_assert(NAM_TABLE_INDEX_BYTES_MAX + NAM__ENTRY_AT_BYTES == NAM_KEY_BYTES_
 
 /* A record store with tables, as all handles of a client share it. */
 struct nam__table_store {
-	struct nam__table_store *next;		/* of the client */
+	LIST_ENTRY(nam__table_store) link;	/* of the client */
 	struct nam_records *records;
-	struct nam_table *tables;		/* that are open; under the client's mutex */
+	LIST_HEAD(, nam_table) tables;		/* that are open; under the client's mutex */
 	uint32_t users;
 };
 
 struct nam_table {
-	struct nam_table *next;			/* of the store */
+	LIST_ENTRY(nam_table) link;		/* of the store */
 	struct nam__table_store *store;
 	uint32_t users;				/* its handle, and sweeps; under the same mutex */
 	char name[NAM_INDEX_NAME_BYTES];

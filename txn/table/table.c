@@ -292,17 +292,17 @@ schema_fill(struct nam_table *table)
 static struct nam__table_store *
 store_join(struct nam_client *client, struct nam_table *table, uint64_t number)
 {
-	struct nam__table_store *store = nam__txn_client(client)->table_stores;
+	struct nam__table_store *store;
 
-	while (store && store->records->store != number)
-		store = store->next;
+	LIST_FOREACH(store, &nam__txn_client(client)->table_stores, link)
+		if (store->records->store == number)
+			break;
 	if (!store)
 		return NULL;
 	store->users++;
 	table->users = 1;
 	table->store = store;
-	table->next = store->tables;
-	store->tables = table;
+	LIST_INSERT_HEAD(&store->tables, table, link);
 	return store;
 }
 
@@ -329,8 +329,7 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	pthread_mutex_lock(&client->mutex);
 	other = store_join(client, table, number);
 	if (!other) {
-		store->next = nam__txn_client(client)->table_stores;
-		nam__txn_client(client)->table_stores = store;
+		LIST_INSERT_HEAD(&nam__txn_client(client)->table_stores, store, link);
 		other = store_join(client, table, number);
 		store = NULL;
 	}
@@ -381,7 +380,6 @@ void
 nam_table_close(struct nam_worker *worker, struct nam_table *table)
 {
 	struct nam_client *client;
-	struct nam_table **link;
 	int rc;
 
 	if (!table)
@@ -391,9 +389,7 @@ nam_table_close(struct nam_worker *worker, struct nam_table *table)
 	(void)rc;		/* versions that were not swept are counted as lost */
 	/* From now on nam__store_table() does not find it; a sweep may still work on it. */
 	pthread_mutex_lock(&client->mutex);
-	for (link = &table->store->tables; *link != table; link = &(*link)->next)
-		continue;
-	*link = table->next;
+	LIST_REMOVE(table, link);
 	pthread_mutex_unlock(&client->mutex);
 	nam__table_leave(client, table);
 }
