@@ -145,7 +145,7 @@ store_collect(struct sweeping *self, uint32_t i)
 	struct nam_records_collected done = { 0 };
 	struct nam_worker *worker = self->worker;
 	struct nam_records *records;
-	int rc = nam__records_open_any(worker, name, 0, &records); /* SUSPENDS */
+	int rc = nam__records_open(worker, name, 0, NAM__RECORDS_ANY, &records); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -221,7 +221,7 @@ NAM_FIBER_FN static int
 store_mark(struct sweeping *self, uint32_t i)
 {
 	struct nam_records *records;
-	int rc = nam__records_open_any(self->worker, self->names[i].name, 0,
+	int rc = nam__records_open(self->worker, self->names[i].name, 0, NAM__RECORDS_ANY,
 		&records); /* SUSPENDS */
 
 	if (rc)

@@ -217,9 +217,23 @@ open_superblock(struct nam_worker *worker, struct nam_records *records)
 	return 0;
 }
 
+static int
+rows_check(struct nam_worker *worker, const struct nam_records *records,
+	enum nam__records_rows rows)
+{
+	if (rows == NAM__RECORDS_ROWS && !records->rows)
+		return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made "
+			"for tables: name another one", records->name);
+	if (rows == NAM__RECORDS_NO_ROWS && records->rows)
+		return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows "
+			"of tables: open these (namctl table list); sweeps collect its versions "
+			"(namctl sweep)", records->name);
+	return 0;
+}
+
 int
-nam__records_open_any(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
-	struct nam_records **ret_records)
+nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	enum nam__records_rows rows, struct nam_records **ret_records)
 {
 	struct nam_records *records;
 	char keys[NAM_INDEX_NAME_BYTES];
@@ -240,29 +254,8 @@ nam__records_open_any(struct nam_worker *worker, const char *name, uint64_t cach
 		rc = nam__addresses_new(worker->client, cache_bytes / 2, &records->addresses);
 	if (!rc && records->options.algorithm == NAM_RAMP_LOCKING)
 		rc = nam__local_locks_new(&records->local_locks);
-	if (rc)
-		nam_records_close(records);
-	else
-		*ret_records = records;
-	return rc;
-}
-
-int
-nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool tables,
-	struct nam_records **ret_records)
-{
-	struct nam_records *records;
-	int rc = nam__records_open_any(worker, name, cache_bytes, &records); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	if (tables && !records->rows)
-		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made for "
-			"tables: name another one", name);
-	if (!tables && records->rows)
-		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
-			"tables: open these (namctl table list); sweeps collect its versions "
-			"(namctl sweep)", name);
+	if (!rc)
+		rc = rows_check(worker, records, rows);
 	if (rc)
 		nam_records_close(records);
 	else
@@ -274,7 +267,8 @@ int
 nam_records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
 	struct nam_records **ret_records)
 {
-	return nam__records_open(worker, name, cache_bytes, false, ret_records); /* SUSPENDS */
+	return nam__records_open(worker, name, cache_bytes, NAM__RECORDS_NO_ROWS,
+		ret_records); /* SUSPENDS */
 }
 
 void

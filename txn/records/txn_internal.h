@@ -288,13 +288,13 @@ NAM_FIBER_FN int nam__records_put(struct nam_worker *worker, struct nam_records 
 NAM_FIBER_FN int nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store,
 	uint32_t most) NAM_MUST_CHECK;
 
+enum nam__records_rows { NAM__RECORDS_NO_ROWS, NAM__RECORDS_ROWS, NAM__RECORDS_ANY };
+
 /* records.c: the same for tables' stores, or for others. */
 NAM_FIBER_FN int nam__records_create(struct nam_worker *worker, const char *name,
 	const struct nam_records_options *options, bool tables) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
-	uint64_t cache_bytes, bool tables, struct nam_records **ret_records) NAM_MUST_CHECK;
-/* For either. */
-NAM_FIBER_FN int nam__records_open_any(struct nam_worker *worker, const char *name,
-	uint64_t cache_bytes, struct nam_records **ret_records) NAM_MUST_CHECK;
+	uint64_t cache_bytes, enum nam__records_rows rows,
+	struct nam_records **ret_records) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_TXN_INTERNAL_H */

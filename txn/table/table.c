@@ -180,7 +180,7 @@ store_share(struct nam_worker *worker, const char *name)
 
 	if (rc != -NAM_E_INDEX_EXISTS)
 		return rc;
-	rc = nam__records_open(worker, name, 0, true, &records); /* SUSPENDS */
+	rc = nam__records_open(worker, name, 0, NAM__RECORDS_ROWS, &records); /* SUSPENDS */
 	if (!rc)
 		nam_records_close(records);
 	return rc;
@@ -317,7 +317,7 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	rc = nam__records_open(worker, table->superblock.store, cache_bytes, true,
+	rc = nam__records_open(worker, table->superblock.store, cache_bytes, NAM__RECORDS_ROWS,
 		&store->records); /* SUSPENDS */
 	if (rc) {
 		free(store);
