@@ -218,15 +218,6 @@ reads_await(struct many *many)
 	}
 }
 
-static void
-layouts_forget(const struct many *many)
-{
-	for (uint32_t i = 0; i < many->count; i++)
-		if (many->forgets[i] && many->items[i].rc != -NAM_E_NOTFOUND)
-			nam__kv_layout_forget(many->kv, many->items[i].key,
-				many->items[i].key_bytes);
-}
-
 /* Outside of an operation. */
 NAM_FIBER_FN static void
 alone_await(struct many *many)
@@ -273,8 +264,10 @@ nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item
 			reads_await(many); /* SUSPENDS */
 		while (many->left && !many->rc)
 			round_await(many); /* SUSPENDS */
-		if (kv->layouts && !many->rc)
-			layouts_forget(many);
+		for (uint32_t i = 0; kv->layouts && !many->rc && i < many->count; i++)
+			if (many->forgets[i] && many->items[i].rc != -NAM_E_NOTFOUND)
+				nam__kv_layout_forget(kv, many->items[i].key,
+					many->items[i].key_bytes);
 		nam__op_end(worker);
 		alone_await(many); /* SUSPENDS */
 		nam__op_resume(worker, NAM_OP_LOOKUP);

@@ -251,13 +251,6 @@ is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i, 
 	return kv->options.mode == NAM_KV_CACHE && (ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
-/* Where the tables have shrunk, any bytes of a pair may be. */
-static bool
-may_be_spilled(const struct nam__cuckoo_bucket *bucket)
-{
-	return bucket->vertex.tag == NAM__CUCKOO_TAG && bucket->vertex.spilled;
-}
-
 /* K12: a miss is for the memory server to say. */
 static enum nam__kv_read_result
 result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
@@ -279,7 +272,9 @@ result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 		item->rc = -NAM_E_NOTFOUND;
 		return NAM__KV_READ_FOUND;
 	}
-	if (found == LOOK_ABSENT && !may_be_spilled(&buckets[0]))
+	/* Without a tag: where the tables have shrunk, any bytes of a pair may be. */
+	if (found == LOOK_ABSENT && (buckets[0].vertex.tag != NAM__CUCKOO_TAG ||
+			!buckets[0].vertex.spilled))
 		return NAM__KV_READ_ASK_AND_FORGET;
 	return NAM__KV_READ_ASK;
 }

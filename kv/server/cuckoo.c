@@ -153,15 +153,6 @@ pair_write(struct nam__kv_partition *p, uint32_t position, uint32_t hash, const 
 
 /* ---- a place for a new pair ---------------------------------------------------------------- */
 
-static void
-kicks_count(struct nam__kv_partition *p, uint32_t kicks)
-{
-	uint32_t at = kicks ? 32 - (uint32_t)__builtin_clz(kicks) : 0;
-	uint32_t last = sizeof(p->counts.kicked) / sizeof(p->counts.kicked[0]) - 1;
-
-	p->counts.kicked[at < last ? at : last]++;
-}
-
 static inline bool
 tables_full(const struct nam__kv_partition *p)
 {
@@ -195,7 +186,8 @@ place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t keep, uint32_
 static uint32_t
 place(struct nam__kv_partition *p, uint32_t hash, uint32_t keep)
 {
-	uint32_t buckets[2], kicks, at = place_or_grow(p, hash, keep, buckets, &kicks);
+	const uint32_t last = sizeof(p->counts.kicked) / sizeof(p->counts.kicked[0]) - 1;
+	uint32_t buckets[2], kicks, at = place_or_grow(p, hash, keep, buckets, &kicks), class;
 
 	if (at == NAM__CUCKOO_NONE && p->evicts) {
 		at = nam__cuckoo_slot_by_eviction(p, buckets);
@@ -213,7 +205,8 @@ place(struct nam__kv_partition *p, uint32_t hash, uint32_t keep)
 		}
 	}
 	nam__cuckoo_edge_add(p, buckets);
-	kicks_count(p, kicks);
+	class = kicks ? 32 - (uint32_t)__builtin_clz(kicks) : 0;
+	p->counts.kicked[class < last ? class : last]++;
 	return at;
 }
 
@@ -255,26 +248,21 @@ image(const struct nam__kv_partition *p, struct nam_rpc_kv_image *ret)
 	ret->any_closed = cuckoo->any_closed;
 }
 
-/* Tables and cells have chunks of their own. */
-static bool
-shape_ok(const struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
-{
-	uint64_t size = (uint64_t)from->base << (from->level & 31), buckets;
-
-	buckets = NAM__CUCKOO_STASH_BUCKETS + 2 * (size + from->split);
-	return from->base == p->cuckoo.shape.base && from->level < 32 && size <= UINT32_MAX / 8 &&
-		from->split < size && from->chunks <= p->chunks_count &&
-		(buckets - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1 == from->chunks &&
-		from->cells % NAM__KV_CELLS_PER_CHUNK == 0 &&
-		from->cells / NAM__KV_CELLS_PER_CHUNK <= p->chunks_count - from->chunks;
-}
-
 static bool
 take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 {
-	if (!shape_ok(p, from) || from->stash_count > NAM__CUCKOO_STASH_SLOTS ||
+	uint64_t size = (uint64_t)from->base << (from->level & 31);
+	uint64_t buckets = NAM__CUCKOO_STASH_BUCKETS + 2 * (size + from->split);
+
+	if (from->base != p->cuckoo.shape.base || from->level >= 32 || size > UINT32_MAX / 8 ||
+		from->split >= size || from->stash_count > NAM__CUCKOO_STASH_SLOTS ||
 		(from->cell_hand && from->cell_hand >= from->carved) || !from->generation ||
 		from->generation >= NAM__CUCKOO_VISITED || from->any_closed > 1)
+		return false;
+	/* Tables and cells have chunks of their own. */
+	if (from->chunks > p->chunks_count || from->cells % NAM__KV_CELLS_PER_CHUNK ||
+		(buckets - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1 != from->chunks ||
+		from->cells / NAM__KV_CELLS_PER_CHUNK > p->chunks_count - from->chunks)
 		return false;
 	p->cuckoo = (struct nam__kv_cuckoo){
 		.shape = { from->base, from->level, from->split },
