@@ -292,28 +292,25 @@ some_delete(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t coun
 }
 
 NAM_FIBER_FN static int
-entries_delete(struct sweeping *self, struct nam_table *table, uint32_t which)
-{
-	struct tidying tidying = { self, table->indexes[which],
-		table->schema.indexes[which].bytes };
-	uint8_t *keys = nam_buffer_take(self->worker, NAM__ENTRIES_MAX * NAM_KEY_BYTES_MAX);
-	int rc = !keys ? -ENOMEM : nam__entries_walk(self->worker, tidying.index, keys, true,
-		some_delete, &tidying); /* SUSPENDS */
-
-	nam_buffer_give(self->worker, keys, NAM__ENTRIES_MAX * NAM_KEY_BYTES_MAX);
-	return rc;
-}
-
-NAM_FIBER_FN static int
 table_tidy(struct sweeping *self, uint32_t i)
 {
+	const uint32_t room = NAM__ENTRIES_MAX * NAM_KEY_BYTES_MAX;
 	struct nam_table *table;
+	uint8_t *keys;
 	int rc = nam_table_open(self->worker, self->names[i].name, 0, &table); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	for (uint32_t which = 0; which < table->schema.indexes_count && !rc; which++)
-		rc = entries_delete(self, table, which); /* SUSPENDS */
+	keys = nam_buffer_take(self->worker, room);
+	rc = keys ? 0 : -ENOMEM;
+	for (uint32_t which = 0; which < table->schema.indexes_count && !rc; which++) {
+		struct tidying tidying = { self, table->indexes[which],
+			table->schema.indexes[which].bytes };
+
+		rc = nam__entries_walk(self->worker, tidying.index, keys, true, some_delete,
+			&tidying); /* SUSPENDS */
+	}
+	nam_buffer_give(self->worker, keys, room);
 	nam_table_close(self->worker, table); /* SUSPENDS */
 	return rc;
 }

@@ -32,12 +32,6 @@ nam__local_locks_new(struct nam__local_locks **ret_locks)
 	return *ret_locks ? 0 : -ENOMEM;
 }
 
-void
-nam__local_locks_free(struct nam__local_locks *locks)
-{
-	free(locks);
-}
-
 /* The locks of the transaction's records, each once, in ascending order. */
 static void
 find(const struct nam__txn *txn, struct nam__local_held *held)

@@ -3,7 +3,6 @@
  * locks.c -- requests about records under locks: READ and RELEASE, PREPARE and END
  * (common/rpc/locking_rpc.h).
  */
-#include <errno.h>
 #include <string.h>
 
 #include "common/rpc/locking_rpc.h"

@@ -328,15 +328,6 @@ replaced_keep(struct nam__txn *txn)
 	return 0;
 }
 
-/* The entries of a dropped store's rows are nothing to wait for. */
-static int
-replaced_dropped(struct nam__txn *txn)
-{
-	for (uint32_t i = 0; i < txn->replaced_count; i++)
-		nam__version_retire(txn->worker, txn->replaced[i].at, 0);
-	return nam__records_dropped(txn->worker, txn->records);
-}
-
 /* A client that commits for others has no timestamp in the transaction. */
 void
 nam__txn_mark(struct nam__txn *txn)
@@ -362,5 +353,10 @@ nam__txn_commit(struct nam__txn *txn)
 		return rc < 0 ? rc : -NAM_E_RESTART;
 	for (uint32_t i = 0; i < txn->count; i++)
 		dropped |= txn->items[i].dropped;
-	return dropped ? replaced_dropped(txn) : replaced_keep(txn); /* SUSPENDS */
+	if (!dropped)
+		return replaced_keep(txn); /* SUSPENDS */
+	/* The entries of a dropped store's rows are nothing to wait for. */
+	for (uint32_t i = 0; i < txn->replaced_count; i++)
+		nam__version_retire(txn->worker, txn->replaced[i].at, 0);
+	return nam__records_dropped(txn->worker, txn->records);
 }

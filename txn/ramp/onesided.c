@@ -3,7 +3,7 @@
 #include "compute/remote/batch.h"
 #include "txn/records/protocols.h"
 
-/* WRITE all versions.  @look	READ the heads as well, the first time */
+/* R3: WRITE all versions.  @look	READ the heads as well, the first time */
 NAM_FIBER_FN static int
 versions_write(struct nam__txn *txn, bool look)
 {

@@ -4,7 +4,6 @@
  * RPC transport (over mailboxes they are GET+ and PUT+).  A version that exceeds a message is
  * WRITTEN or READ beside it.
  */
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -194,14 +194,6 @@ warm_read(struct warm *warm)
 	return nam__reads_await(warm->worker, reads, warm->count); /* SUSPENDS */
 }
 
-/* R1 without the hash: by epochs no client writes there, as long as connections last. */
-static inline bool
-address_is_untorn(const struct warm *warm, const struct nam__address *address)
-{
-	return warm->records->lasting && address->timestamp &&
-	       nam__address_is_recent(warm->worker, address);
-}
-
 /* Whether every version is the cached one (R2, R6), and none names a newer sibling (R5). */
 static bool
 part_is_right(const struct warm *warm, const struct part *part)
@@ -212,9 +204,11 @@ part_is_right(const struct warm *warm, const struct part *part)
 	uint32_t count = part->count;
 
 	for (uint32_t i = 0; i < count; i++) {
+		/* R1 without the hash: by epochs no client writes there, if connections last. */
+		bool untorn = warm->records->lasting && addresses[i].timestamp &&
+			nam__address_is_recent(warm->worker, &addresses[i]);
 		const struct nam__version_wanted wanted = { addresses[i].at, warm->records->store,
-			addresses[i].head.raw, addresses[i].timestamp, true,
-			address_is_untorn(warm, &addresses[i]) };
+			addresses[i].head.raw, addresses[i].timestamp, true, untorn };
 
 		if (nam__version_mismatch(versions[i], &wanted) != NAM_RESTART_CAUSES_COUNT ||
 			!nam__version_key_is(versions[i], gets[i].key, gets[i].key_bytes))

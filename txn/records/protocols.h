@@ -112,8 +112,8 @@ struct nam__local_held {
 	uint16_t numbers[NAM_RECORDS_MAX];
 };
 
+/* To be freed. */
 int nam__local_locks_new(struct nam__local_locks **ret_locks) NAM_MUST_CHECK;
-void nam__local_locks_free(struct nam__local_locks *locks);
 /*
  * Wait until no other transaction of this process has, or waited earlier for, one of the records;
  * readers share.  Others are kept out until nam__local_locks_give().

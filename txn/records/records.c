@@ -278,7 +278,7 @@ nam_records_close(struct nam_records *records)
 		return;
 	nam_index_close(records->keys);
 	nam__addresses_free(records->addresses);
-	nam__local_locks_free(records->local_locks);
+	free(records->local_locks);
 	free(records);
 }
 

@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/guard.h"
 #include "common/hash/hash.h"
 #include "common/hash/inline.h"
 #include "version.h"
