@@ -111,7 +111,7 @@ report_end(const struct run *run, const struct blocks_left *left)
 			left->waiting, left->why.text[0] ? ": " : "", left->why.text);
 	if (!run->object)
 		return 0;
-	report_result(run->object, &session.result, findings_total(&session.findings),
+	report_result(run->object, &session.result, findings_total(),
 		left->lost, left->waiting);
 	rc = report_write(run->object, run->options->json);
 	cJSON_Delete(run->object);
@@ -129,7 +129,7 @@ take_steps(struct run *run)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
 		report(run);
 		if (!exit_code)
-			exit_code = findings_exit_code(&session.findings);
+			exit_code = findings_exit_code();
 	}
 	run->steps->end(run->bench);
 	return exit_code;

@@ -12,7 +12,6 @@ extern struct session {
 	struct simulation *simulation;	/* NULL: a real cluster */
 	struct nam_client *client;	/* NULL: there is no cluster */
 	struct thread_pool *pool;
-	struct findings findings;
 	struct result result;		/* what is reported */
 } session;
 

@@ -42,14 +42,13 @@ join_and_leave(struct share *share, struct histogram *latency)
 	rc = nam_client_connect(&client_options, &client, &diag);
 	share->ended = ticks_now();
 	if (rc) {
-		findings_failed(&session.findings, rc, "connecting", diag.text);
-		session.findings.fatal = rc;
+		findings_fatal(rc, "connecting", diag.text);
 		return false;
 	}
 	histogram_record(latency, share->ended - began);
 	if (nam_client_servers(client) != nam_client_servers(session.client))
-		findings_wrong(&session.findings, "%u memory servers instead of %u",
-			nam_client_servers(client), nam_client_servers(session.client));
+		findings_wrong("%u memory servers instead of %u", nam_client_servers(client),
+			nam_client_servers(session.client));
 	nam_client_close(client);
 	share->done++;
 	return true;
@@ -63,7 +62,7 @@ job_main(struct thread_pool_member *member, void *arg)
 	(void)arg;
 	share_begin(&share, member, options.ops, options.seconds);
 	while (share.remaining-- && share.ended < share.deadline && !bench_signal &&
-		!session.findings.fatal && join_and_leave(&share, &latencies[member->number]))
+		!findings.fatal && join_and_leave(&share, &latencies[member->number]))
 		atomic_store_explicit(&member->done, share.done, memory_order_relaxed);
 	share_end(&share, member);
 }
@@ -83,7 +82,7 @@ run(void *arg)
 	result_add_shares(&session.result, session.pool);
 	for (uint32_t i = 0; i < options.threads; i++)
 		histogram_merge(&session.result.latency, &latencies[i]);
-	return nam_exit_code(session.findings.fatal);
+	return nam_exit_code(findings.fatal);
 }
 
 static double

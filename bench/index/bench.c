@@ -169,11 +169,8 @@ open_main(struct thread_pool_member *member, void *arg)
 		return;
 	rc = nam_index_open(member->worker, bench->name, bench->options.cache_bytes,
 		&bench->others[client]);
-	if (rc) {
-		findings_failed(&session.findings, rc, "opening the index",
-			nam_worker_diag(member->worker));
-		session.findings.fatal = rc;
-	}
+	if (rc)
+		findings_fatal(rc, "opening the index", nam_worker_diag(member->worker));
 }
 
 static int
@@ -185,7 +182,7 @@ others_open(struct index_bench *bench)
 	if (!bench->others)
 		return -ENOMEM;
 	thread_pool_run(session.pool, open_main, bench, 0, 0);
-	return session.findings.fatal;
+	return findings.fatal;
 }
 
 static void
@@ -227,7 +224,7 @@ tear_down(void *arg)
 		struct nam_worker *worker = session_worker();
 		int rc = nam_index_drop(worker, bench->name); /* SUSPENDS */
 
-		if (rc && !session.findings.fatal)
+		if (rc && !findings.fatal)
 			bench_failed("dropping the index", rc, nam_worker_diag(worker));
 	}
 	index_parts_free(bench);
@@ -285,8 +282,8 @@ measure(struct index_bench *bench)
 	int rc = 0;
 
 	index_warm(bench);
-	if (session.findings.fatal)
-		return session.findings.fatal;
+	if (findings.fatal)
+		return findings.fatal;
 	if (o->collect) {
 		rc = index_collector_start(&collector);
 		if (rc) {
@@ -304,7 +301,7 @@ measure(struct index_bench *bench)
 		index_run(bench, o->run.ops, o->run.seconds);
 	index_timeline_stop(&timeline);
 	index_collector_stop(&collector);
-	return rc ? rc : session.findings.fatal;
+	return rc ? rc : findings.fatal;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ collect(struct index_collector *collector, struct nam_worker *worker)
 	if (rc == -NAM_E_LOCK_TIMEOUT)
 		return;
 	if (rc) {
-		findings_failed(&session.findings, rc, "collect", nam_worker_diag(worker));
+		findings_failed(rc, "collect", nam_worker_diag(worker));
 		collector->stop = true;
 		return;
 	}
@@ -35,8 +35,7 @@ collector_main(void *arg)
 	int rc = nam_worker_open(session.client, &worker, &diag);
 
 	if (rc) {
-		findings_failed(&session.findings, rc, "a worker for the collector",
-			diag.text);
+		findings_failed(rc, "a worker for the collector", diag.text);
 		return;
 	}
 	while (!collector->stop) {

@@ -48,8 +48,7 @@ load_bulk(struct index_bench *bench)
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = count;
 	if (rc && !bench_signal)
-		findings_failed(&session.findings, rc, "bulk load",
-			nam_worker_diag(session_worker()));
+		findings_failed(rc, "bulk load", nam_worker_diag(session_worker()));
 	return rc;
 }
 
@@ -72,11 +71,10 @@ insert_main(void *arg)
 		rc = nam_index_insert(part->worker, part->index, fiber->key,
 			keys_loaded_payload(keys, pair)); /* SUSPENDS */
 		if (rc)
-			findings_failed(&session.findings, rc, "loading by insert",
-				nam_worker_diag(part->worker));
+			findings_failed(rc, "loading by insert", nam_worker_diag(part->worker));
 		part->share.done++;
 		atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
-		if (bench_signal || session.findings.fatal)
+		if (bench_signal || findings.fatal)
 			return;
 	}
 }
@@ -89,8 +87,8 @@ load_by_inserts(struct index_bench *bench)
 	index_phase(bench, insert_main, bench->keys.pairs, 0);
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = bench->keys.pairs;
-	if (findings_total(&session.findings))
-		return session.findings.fatal ? session.findings.fatal : -NAM_E_ABORT;
+	if (findings_total())
+		return findings.fatal ? findings.fatal : -NAM_E_ABORT;
 	return 0;
 }
 

@@ -308,8 +308,8 @@ index_print(void *arg)
 		printf("  verified    %" PRIu64 " entries, %" PRIu64 " violations\n",
 			bench->verified_entries, bench->violations);
 	printf("  errors      %" PRIu64 " (wrong %" PRIuFAST64 ", missing %" PRIuFAST64
-	       ", failed %" PRIuFAST64 ")\n", findings_total(&session.findings),
-		session.findings.wrong, session.findings.missing, session.findings.failed);
+	       ", failed %" PRIuFAST64 ")\n", findings_total(),
+		findings.wrong, findings.missing, findings.failed);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */

@@ -98,14 +98,13 @@ failed(struct bench_fiber *fiber, int rc, const char *what)
 	/* Memory servers do not know names of their trees. */
 	if (rc == -NAM_E_DROPPED)
 		(void)nam_diag_set(&why, rc, "index '%s' was dropped", bench->name);
-	findings_failed(&session.findings, rc, what,
-		why.text[0] ? why.text : nam_worker_diag(fiber->part->worker));
+	findings_failed(rc, what, why.text[0] ? why.text : nam_worker_diag(fiber->part->worker));
 }
 
 static void
 missing(const struct index_bench *bench, const char *what, uint64_t key)
 {
-	findings_missing(&session.findings, 1, "%s: key %" PRIu64 " was not found%s", what, key,
+	findings_missing(1, "%s: key %" PRIu64 " was not found%s", what, key,
 		bench->options.load == LOAD_NONE ? "; an earlier run may have deleted it" : "");
 }
 
@@ -115,9 +114,8 @@ lookup_wrong(const struct index_bench *bench, const struct item *item, int rc, u
 	if (rc == -NAM_E_NOTFOUND)
 		missing(bench, "lookup", item->key);
 	else
-		findings_wrong(&session.findings,
-			"lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#" PRIx64,
-			item->key, payload, item->payload);
+		findings_wrong("lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#"
+			PRIx64, item->key, payload, item->payload);
 }
 
 static inline bool
@@ -223,8 +221,7 @@ do_insert(struct bench_fiber *fiber, bool upsert)
 		/* Release: pairs with item_latest(). */
 		atomic_store_explicit(&fiber->inserted, n + 1, memory_order_release);
 	else if (rc == -NAM_E_EXISTS)
-		findings_wrong(&session.findings, "insert: new key %" PRIu64 " exists already",
-			key);
+		findings_wrong("insert: new key %" PRIu64 " exists already", key);
 	else
 		failed(fiber, rc, "insert");
 }
@@ -338,7 +335,7 @@ scan_range(struct bench_fiber *fiber, struct nam_range *range, struct scan_check
 	keys_write(keys, high, fiber->key_high);
 	range->low = fiber->key;
 	range->high = unbounded ? NULL : fiber->key_high;
-	scan_check_begin(check, keys, &session.findings, low, high, unbounded, reverse);
+	scan_check_begin(check, keys, low, high, unbounded, reverse);
 }
 
 /* The next entries, looked at where they are, or copied out of there: how many. */
@@ -463,7 +460,6 @@ fiber_main(void *arg)
 {
 	struct bench_fiber *fiber = arg;
 	struct index_part *part = fiber->part;
-	struct findings *findings = &session.findings;
 
 	fiber->last = ticks_now();
 	while (part->share.remaining) {
@@ -479,7 +475,7 @@ fiber_main(void *arg)
 		part->share.done += count;
 		atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
 		if (__builtin_expect(now >= part->share.deadline || bench_signal ||
-				atomic_load_explicit(&findings->fatal, memory_order_relaxed), 0))
+				atomic_load_explicit(&findings.fatal, memory_order_relaxed), 0))
 			part->share.remaining = 0;
 	}
 }
@@ -494,7 +490,7 @@ warm_main(void *arg)
 	uint64_t pairs = bench->keys.pairs;
 
 	for (uint64_t i = fiber->warm_at;
-		i < fiber->warm_end && !bench_signal && !session.findings.fatal &&
+		i < fiber->warm_end && !bench_signal && !findings.fatal &&
 		ticks_now() < bench->warm_deadline; i++) {
 		struct item item = item_loaded(bench,
 			(uint64_t)((unsigned __int128)i * pairs / bench->options.warmup));
@@ -529,7 +525,7 @@ phase_main(struct thread_pool_member *member, void *arg)
 		int rc = nam_worker_spawn(part->worker, phase->fn, &part->fibers[i]);
 
 		if (rc) {
-			findings_failed(&session.findings, rc, "starting a fiber", "");
+			findings_failed(rc, "starting a fiber", "");
 			break;
 		}
 	}

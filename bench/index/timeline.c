@@ -80,8 +80,7 @@ grow_main(void *arg)
 			int rc = simulation_grow(session.simulation, &diag);
 
 			if (rc) {
-				findings_failed(&session.findings, rc, "adding a memory server",
-					diag.text);
+				findings_failed(rc, "adding a memory server", diag.text);
 				return;
 			}
 		}
@@ -116,7 +115,7 @@ index_timeline_start(struct index_timeline *timeline)
 void
 index_timeline_stop(struct index_timeline *timeline)
 {
-	if (bench_signal || session.findings.fatal)
+	if (bench_signal || findings.fatal)
 		timeline->stop = true;
 	if (timeline->slicer)
 		nam_thread_join(timeline->slicer);

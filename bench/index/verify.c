@@ -53,8 +53,7 @@ look_at_loaded(struct content *content, uint64_t key, uint64_t payload)
 	number = keys_victim_number(keys, pair);
 	if (number / bench->fibers_count <
 		bench->fibers[number % bench->fibers_count].victims_deleted)
-		findings_wrong(&session.findings,
-			"content: key %" PRIu64 " was deleted and is there", key);
+		findings_wrong("content: key %" PRIu64 " was deleted and is there", key);
 }
 
 static void
@@ -72,11 +71,9 @@ look_at_inserted(struct content *content, uint64_t key, uint64_t payload)
 	n = number / bench->fibers_count;
 	fiber = &bench->fibers[number % bench->fibers_count];
 	if (n >= fiber->inserted)
-		findings_wrong(&session.findings, "content: key %" PRIu64 " was never inserted",
-			key);
+		findings_wrong("content: key %" PRIu64 " was never inserted", key);
 	else if (n < fiber->deleted)
-		findings_wrong(&session.findings,
-			"content: key %" PRIu64 " was deleted and is there", key);
+		findings_wrong("content: key %" PRIu64 " was deleted and is there", key);
 	content->own++;
 }
 
@@ -121,7 +118,7 @@ check_content(struct index_bench *bench)
 	uint32_t count = 0;
 	int rc;
 
-	scan_check_begin(&check, &bench->keys, &session.findings, 0, 0, true, false);
+	scan_check_begin(&check, &bench->keys, 0, 0, true, false);
 	rc = nam_cursor_open(session_worker(), bench->index, &range, &cursor);
 	if (rc)
 		return rc;
@@ -140,12 +137,10 @@ check_content(struct index_bench *bench)
 	scan_check_end(&check, true, 0);
 	bench->verified_entries = check.count;
 	if (!bench->dense && content.own < expected)
-		findings_missing(&session.findings, expected - content.own,
-			"content: %" PRIu64 " pairs are there, %" PRIu64 " must be", content.own,
-			expected);
+		findings_missing(expected - content.own, "content: %" PRIu64 " pairs are there, %"
+			PRIu64 " must be", content.own, expected);
 	else if (!bench->dense && content.own > expected)
-		findings_wrong(&session.findings,
-			"content: %" PRIu64 " pairs are there, only %" PRIu64 " may be",
+		findings_wrong("content: %" PRIu64 " pairs are there, only %" PRIu64 " may be",
 			content.own, expected);
 	return 0;
 }
@@ -163,10 +158,10 @@ index_verify(struct index_bench *bench)
 	if (rc)
 		return rc;
 	if (violations)
-		findings_wrong(&session.findings, "%" PRIu64 " violation%s of the tree's "
-			"invariants%s", violations, violations == 1 ? "" : "s",
-			violations > invariants.left ? "" : ": locks and late separators only, as "
-			"clients leave that are killed (namctl index verify)");
+		findings_wrong("%" PRIu64 " violation%s of the tree's invariants%s", violations,
+			violations == 1 ? "" : "s", violations > invariants.left ? "" : ": locks "
+			"and late separators only, as clients leave that are killed (namctl index "
+			"verify)");
 	bench->violations = violations;
 	bench->verified = true;
 	return 0;

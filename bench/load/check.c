@@ -10,25 +10,26 @@
 
 /* ---- findings ----------------------------------------------------------------------------- */
 
+struct findings findings;
+
 uint64_t
-findings_total(const struct findings *findings)
+findings_total(void)
 {
-	return findings->wrong + findings->missing + findings->failed;
+	return findings.wrong + findings.missing + findings.failed;
 }
 
 int
-findings_exit_code(const struct findings *findings)
+findings_exit_code(void)
 {
-	if (findings->wrong || findings->missing)
+	if (findings.wrong || findings.missing)
 		return NAM_EXIT_NO;
-	return nam_exit_code(findings->failure);
+	return nam_exit_code(findings.failure);
 }
 
 void
-findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t count,
-	const char *format, ...)
+findings_add(atomic_uint_fast64_t *counter, uint64_t count, const char *format, ...)
 {
-	unsigned printed = atomic_fetch_add(&findings->printed, 1);
+	unsigned printed = atomic_fetch_add(&findings.printed, 1);
 	char text[512];
 	va_list args;
 
@@ -45,35 +46,42 @@ findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t 
 
 /* Whether that was told before.  From now on it was, as long as there is room. */
 static bool
-told_before(struct findings *findings, const char *text)
+told_before(const char *text)
 {
 	bool known = false;
 
-	pthread_mutex_lock(&findings->mutex);
-	for (unsigned i = 0; i < findings->told_count && !known; i++)
-		known = !strcmp(findings->told[i].text, text);
-	if (!known && findings->told_count < FINDINGS_PRINTED_MAX)
-		nam_diag_set(&findings->told[findings->told_count++], 0, "%s", text);
-	pthread_mutex_unlock(&findings->mutex);
+	pthread_mutex_lock(&findings.mutex);
+	for (unsigned i = 0; i < findings.told_count && !known; i++)
+		known = !strcmp(findings.told[i].text, text);
+	if (!known && findings.told_count < FINDINGS_PRINTED_MAX)
+		nam_diag_set(&findings.told[findings.told_count++], 0, "%s", text);
+	pthread_mutex_unlock(&findings.mutex);
 	return known;
 }
 
 void
-findings_failed(struct findings *findings, int rc, const char *what, const char *diag)
+findings_failed(int rc, const char *what, const char *diag)
 {
 	const char *text = *diag ? diag : nam_err_text(rc);
 	int first = 0;
 
-	atomic_compare_exchange_strong(&findings->failure, &first, rc);
+	atomic_compare_exchange_strong(&findings.failure, &first, rc);
 	first = 0;
 	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_REMOTE_FULL || rc == -NAM_E_FENCED ||
 		rc == -NAM_E_DROPPED || rc > -NAM_E_RESTART)
-		atomic_compare_exchange_strong(&findings->fatal, &first, rc);
-	if (told_before(findings, text))
-		atomic_fetch_add(&findings->failed, 1);
+		atomic_compare_exchange_strong(&findings.fatal, &first, rc);
+	if (told_before(text))
+		atomic_fetch_add(&findings.failed, 1);
 	else
-		findings_add(findings, &findings->failed, 1, "%s failed: %s (%s)", what, text,
+		findings_add(&findings.failed, 1, "%s failed: %s (%s)", what, text,
 			nam_err_name(rc));
+}
+
+void
+findings_fatal(int rc, const char *what, const char *diag)
+{
+	findings_failed(rc, what, diag);
+	findings.fatal = rc;
 }
 
 /* ---- scans -------------------------------------------------------------------------------- */
@@ -89,14 +97,13 @@ first_pair_from(const struct keys *keys, uint64_t key)
 }
 
 void
-scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
-	uint64_t low, uint64_t high, bool unbounded, bool reverse)
+scan_check_begin(struct scan_check *check, const struct keys *keys, uint64_t low, uint64_t high,
+	bool unbounded, bool reverse)
 {
 	struct dense_check quick[DENSE_CHECKS_MAX];
 
 	*check = (struct scan_check){
 		.keys = keys,
-		.findings = findings,
 		.mask = keys->versions || keys->dup_shift ? KEYS_HASH_MASK : UINT64_MAX,
 		.reverse = reverse,
 		.dense = !reverse && keys->key_bytes == 8 && !keys->dup_shift &&
@@ -125,10 +132,9 @@ passed_over(struct scan_check *check, uint64_t first, uint64_t end)
 	uint64_t missing = first < end ? lasting_between(check->keys, first, end) : 0;
 
 	if (missing)
-		findings_missing(check->findings, missing,
-			"scan: %" PRIu64 " loaded pairs are missing between numbers %" PRIu64
-			" and %" PRIu64 " (keys %" PRIu64 " ...)",
-			missing, first, end, keys_loaded(check->keys, first));
+		findings_missing(missing, "scan: %" PRIu64 " loaded pairs are missing between "
+			"numbers %" PRIu64 " and %" PRIu64 " (keys %" PRIu64 " ...)", missing,
+			first, end, keys_loaded(check->keys, first));
 }
 
 /* A pair of the loaded kind: all pairs between it and the last one must have been victims. */
@@ -140,8 +146,8 @@ feed_loaded(struct scan_check *check, uint64_t key, uint64_t payload)
 	uint64_t pair = (key >> keys->stride_shift << keys->dup_shift) + ordinal;
 
 	if (ordinal >> keys->dup_shift || pair >= keys->pairs) {
-		findings_wrong(check->findings, "scan: no pair (%" PRIu64 ", %#" PRIx64
-			") was ever loaded", key, payload);
+		findings_wrong("scan: no pair (%" PRIu64 ", %#" PRIx64 ") was ever loaded", key,
+			payload);
 		return;
 	}
 	if (pair < check->begin || pair >= check->end)
@@ -172,18 +178,17 @@ feed_one(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
 	uint64_t key = keys_read(keys, key_bytes);
 
 	if (!keys_prefix_right(keys, key_bytes))
-		findings_wrong(check->findings, "scan: a key does not begin as all keys do");
+		findings_wrong("scan: a key does not begin as all keys do");
 	if (!in_order(check, key, payload))
-		findings_wrong(check->findings,
-			"scan: (%" PRIu64 ", %#" PRIx64 ") came after (%" PRIu64 ", %#" PRIx64 ")",
-			key, payload, check->last_key, check->last_payload);
+		findings_wrong("scan: (%" PRIu64 ", %#" PRIx64 ") came after (%" PRIu64 ", %#"
+			PRIx64 ")", key, payload, check->last_key, check->last_payload);
 	if (key < check->low || (!check->unbounded && key >= check->high))
-		findings_wrong(check->findings, "scan: key %" PRIu64 " lies outside [%" PRIu64
-			", %" PRIu64 ")", key, check->low, check->high);
+		findings_wrong("scan: key %" PRIu64 " lies outside [%" PRIu64 ", %" PRIu64 ")", key,
+			check->low, check->high);
 	if ((payload ^ keys_hash(key)) & check->mask)
-		findings_wrong(check->findings, "scan: key %" PRIu64 " came with payload %#" PRIx64
-			", which no writer wrote; it should be like %#" PRIx64, key, payload,
-			keys_payload(key, 0));
+		findings_wrong("scan: key %" PRIu64 " came with payload %#" PRIx64 ", which no "
+			"writer wrote; it should be like %#" PRIx64, key, payload, keys_payload(key,
+			0));
 	else if (!keys_is_inserted(keys, key))
 		feed_loaded(check, key, payload);
 	check->last_key = key;
@@ -289,7 +294,6 @@ scan_check_end(struct scan_check *check, bool exhausted, uint64_t limit)
 	if (exhausted)
 		passed_over(check, check->begin, check->end);
 	if (limit && (check->count > limit || (!exhausted && check->count < limit)))
-		findings_wrong(check->findings,
-			"scan: %" PRIu64 " entries came, the limit was %" PRIu64, check->count,
-			limit);
+		findings_wrong("scan: %" PRIu64 " entries came, the limit was %" PRIu64,
+			check->count, limit);
 }

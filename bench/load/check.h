@@ -19,8 +19,8 @@
 
 #define FINDINGS_PRINTED_MAX 10u
 
-/* The findings; one for all threads, touched only when something is wrong. */
-struct findings {
+/* The findings of all threads, touched only when something is wrong. */
+extern struct findings {
 	atomic_uint_fast64_t wrong;	/* an answer that no client could have written */
 	atomic_uint_fast64_t missing;	/* something that must be there was not found */
 	atomic_uint_fast64_t failed;	/* the operation gave up: fabric, locks, full memory */
@@ -31,33 +31,34 @@ struct findings {
 	pthread_mutex_t mutex;
 	unsigned told_count;
 	struct nam_diag told[FINDINGS_PRINTED_MAX];
-};
+} findings;
 
-uint64_t findings_total(const struct findings *findings);
+uint64_t findings_total(void);
 
 /* NAM_EXIT_NO for a wrong or missing answer, else that of the first failure, else NAM_EXIT_OK. */
-int findings_exit_code(const struct findings *findings);
+int findings_exit_code(void);
 
-/* Add to a counter of *findings, and print a message, if it is among the first ten. */
-void findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t count,
-	const char *format, ...) NAM_PRINTF(4, 5);
+/* Add to a counter of `findings`, and print a message, if it is among the first ten. */
+void findings_add(atomic_uint_fast64_t *counter, uint64_t count, const char *format, ...)
+	NAM_PRINTF(3, 4);
 
-#define findings_wrong(findings, ...) findings_add(findings, &(findings)->wrong, 1, __VA_ARGS__)
-#define findings_missing(findings, count, ...)                                                      \
-	findings_add(findings, &(findings)->missing, count, __VA_ARGS__)
+#define findings_wrong(...) findings_add(&findings.wrong, 1, __VA_ARGS__)
+#define findings_missing(count, ...) findings_add(&findings.missing, count, __VA_ARGS__)
 
 /*
  * Count a failure.  A reason that was printed before is not printed again.
  *
  * @diag	the worker's message; may be ""
  */
-void findings_failed(struct findings *findings, int rc, const char *what, const char *diag);
+void findings_failed(int rc, const char *what, const char *diag);
+
+/* The same, and going on is pointless. */
+void findings_fatal(int rc, const char *what, const char *diag);
 
 /* ---- scans -------------------------------------------------------------------------------- */
 
 struct scan_check {
 	const struct keys *keys;
-	struct findings *findings;
 	uint64_t mask;		/* bits of a payload that its key determines */
 	bool reverse;
 	bool dense;		/* so far, nothing but loaded pairs: the quick way */
@@ -72,8 +73,8 @@ struct scan_check {
 /*
  * @unbounded	the range has no upper end; `high` is ignored
  */
-void scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
-	uint64_t low, uint64_t high, bool unbounded, bool reverse);
+void scan_check_begin(struct scan_check *check, const struct keys *keys, uint64_t low,
+	uint64_t high, bool unbounded, bool reverse);
 
 /* The next entries as nam_cursor_next() delivered them. */
 void scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,

@@ -41,7 +41,6 @@ static int fd;
 static uint64_t pairs;
 static uint32_t key_bytes, value_bytes, depth;
 static struct nam_rng rng;
-static struct findings findings;
 
 static const struct protocol {
 	const char *name;
@@ -75,7 +74,7 @@ static struct {
 static int
 failed(int rc, const char *why)
 {
-	findings_failed(&findings, rc, name, why);
+	findings_failed(rc, name, why);
 	return rc;
 }
 
@@ -196,12 +195,10 @@ take(void)
 			return failed(-EPROTO, "what it answers makes no sense");
 		inserted += asked[first].op == OP_INSERT;
 		if (kind == REPLY_MISS)
-			findings_missing(&findings, 1, "%s: pair %" PRIu64 " was not found", name,
-				pair);
+			findings_missing(1, "%s: pair %" PRIu64 " was not found", name, pair);
 		else if (kind == REPLY_VALUE && !memcached_value_right(pair, value_bytes, &reply))
-			findings_wrong(&findings, "%s: the value of pair %" PRIu64
-				", %zu bytes, is not the one that was stored", name, pair,
-				reply.text_bytes);
+			findings_wrong("%s: the value of pair %" PRIu64 ", %zu bytes, is not the "
+				"one that was stored", name, pair, reply.text_bytes);
 		histogram_record(&turn.latency, now - asked[first].began);
 		turn.ops++;
 		in_at += reply.bytes;
@@ -244,11 +241,11 @@ report(void)
 	report_number(object, "seconds", turn.seconds);
 	report_number(object, "ops_per_s", (double)turn.ops / turn.seconds);
 	cJSON_AddNumberToObject(object, "inserted", (double)inserted);
-	report_number(object, "errors", (double)findings_total(&findings));
+	report_number(object, "errors", (double)findings_total());
 	report_latency(object, &turn.latency);
 	rc = report_write(object, "-");
 	cJSON_Delete(object);
-	return rc || findings_total(&findings) ? NAM_EXIT_NO : NAM_EXIT_OK;
+	return rc || findings_total() ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 
 static const struct protocol protocols[] = {

@@ -59,7 +59,7 @@ measure(struct raw_bench *bench, enum raw_op op, uint32_t depth, uint64_t ops, d
 		bench->ops += result->ops;
 	if (!rc && bench_signal)
 		return -EINTR;
-	return rc ? rc : session.findings.fatal;
+	return rc ? rc : findings.fatal;
 }
 
 /* Every depth for a moment, more than once; the best one goes to *ret_depth. */
@@ -165,7 +165,7 @@ read_rate(const struct raw_turns *turns, const struct blocks *blocks, uint32_t d
 		*ret_rate = (double)result->ops /
 			(turns->per_cpu ? result->cpu_seconds : result->seconds);
 	free(result);
-	return rc ? rc : session.findings.fatal;
+	return rc ? rc : findings.fatal;
 }
 
 static int
@@ -183,7 +183,7 @@ take_turns(struct raw_turns *turns, const struct blocks *blocks)
 	}
 	for (unsigned i = 0; i < RAW_TURNS && !rc && !bench_signal; i++) {
 		rates[i] = turns->turn(turns->arg, i);
-		rc = session.findings.fatal;
+		rc = findings.fatal;
 		if (!rc)
 			rc = read_rate(turns, blocks, turns->raw_depth, turns->seconds,
 				turns->seed + i, &raw_rates[i]);
@@ -209,7 +209,7 @@ raw_turns_run(struct raw_turns *turns)
 		rc = take_turns(turns, &blocks);
 		blocks_free(&blocks);
 	}
-	if (rc && rc != session.findings.fatal)
+	if (rc && rc != findings.fatal)
 		(void)bench_failed("--raw-ratio", rc, diag.text);
 	return rc;
 }
@@ -313,7 +313,7 @@ print(void *arg)
 		printf("  memcpy      %s/s at depth %u\n  read/memcpy %.3f (median of %u rounds)\n",
 			text_count(bench->copies.ops_per_s), bench->copies_depth, bench->ratio,
 			ROUNDS);
-	printf("  errors      %" PRIu64 "\n", findings_total(&session.findings));
+	printf("  errors      %" PRIu64 "\n", findings_total());
 }
 
 static void
@@ -379,7 +379,7 @@ run(void *arg)
 	/* A run that was interrupted has no result. */
 	if (rc == -EINTR)
 		session.result.ops = 0;
-	else if (rc && rc != session.findings.fatal)
+	else if (rc && rc != findings.fatal)
 		return bench_failed("measuring", rc, NULL);
 	return nam_exit_code(rc);	/* printed when it happened */
 }

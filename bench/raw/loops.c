@@ -21,8 +21,7 @@ const char *const raw_loop_names[] = { "window", "fibers", "batch", NULL };
 void
 raw_wrong(const struct raw_slot *slot, enum raw_op op)
 {
-	findings_wrong(&session.findings,
-		"%s of block %" PRIu64 ": %#" PRIx64 " came back instead of %#" PRIx64,
+	findings_wrong("%s of block %" PRIu64 ": %#" PRIx64 " came back instead of %#" PRIx64,
 		raw_op_names[op], slot->block, slot->buffer[0], raw_pattern(slot->block));
 }
 
@@ -30,7 +29,7 @@ void
 raw_sample(struct raw_part *part, struct raw_slot *slot)
 {
 	slot->began = ticks_now();
-	if (slot->began >= part->share.deadline || bench_signal || session.findings.fatal)
+	if (slot->began >= part->share.deadline || bench_signal || findings.fatal)
 		part->share.remaining = 0;
 	atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
 }
@@ -38,7 +37,7 @@ raw_sample(struct raw_part *part, struct raw_slot *slot)
 static void
 give_up(struct raw_part *part, int rc)
 {
-	findings_failed(&session.findings, rc, raw_op_names[part->spec->op],
+	findings_failed(rc, raw_op_names[part->spec->op],
 		part->worker ? nam_worker_diag(part->worker) : "");
 	part->share.remaining = 0;
 }
@@ -150,7 +149,7 @@ ping(struct raw_part *part, struct raw_slot *slot)
 		&reply_bytes); /* SUSPENDS */
 
 	if (!rc && (reply_bytes != bytes || memcmp(reply, slot->buffer, bytes) != 0))
-		findings_wrong(&session.findings, "send: a reply differs from the request");
+		findings_wrong("send: a reply differs from the request");
 	return rc;
 }
 

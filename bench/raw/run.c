@@ -139,8 +139,8 @@ sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers
 		else if (begin == ~pattern && last == ~pattern)
 			atomic_fetch_add(&job->written, 1);
 		else if (begin != pattern || last != pattern)
-			findings_wrong(&session.findings, "block %" PRIu64 " holds %#" PRIx64
-				" ... %#" PRIx64 ", which no writer wrote", first + i, begin, last);
+			findings_wrong("block %" PRIu64 " holds %#" PRIx64 " ... %#" PRIx64
+				", which no writer wrote", first + i, begin, last);
 	}
 	return rc;
 }
@@ -198,9 +198,9 @@ raw_verify(const struct raw_spec *spec, uint64_t ops)
 	if (job.rc)
 		return job.rc;
 	if (spec->op == RAW_FAA && job.added != ops)
-		findings_wrong(&session.findings, "%" PRIu64 " FETCH_ADDs of 1 were done and the "
-			"words have grown by %" PRIuFAST64, ops, job.added);
+		findings_wrong("%" PRIu64 " FETCH_ADDs of 1 were done and the words have grown by %"
+			PRIuFAST64, ops, job.added);
 	if (spec->op == RAW_WRITE && ops && !job.written)
-		findings_wrong(&session.findings, "no block shows any of %" PRIu64 " WRITEs", ops);
+		findings_wrong("no block shows any of %" PRIu64 " WRITEs", ops);
 	return 0;
 }

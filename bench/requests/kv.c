@@ -78,7 +78,7 @@ fill_fiber(void *arg)
 	uint64_t *value = malloc(value_room(&bench->options) + sizeof(*value));
 	int rc = value ? 0 : -ENOMEM;
 
-	while (!rc && !bench_signal && !session.findings.fatal) {
+	while (!rc && !bench_signal && !findings.fatal) {
 		uint64_t number = part->member->number +
 			part->filled++ * thread_pool_size(session.pool);
 
@@ -121,9 +121,9 @@ fill(struct requests *bench, enum kv_phase phase, uint64_t keys)
 {
 	bench->phase = phase;
 	bench->phase_keys = keys;
-	if (!session.findings.fatal)
+	if (!findings.fatal)
 		thread_pool_run(session.pool, fill_main, bench, 0, 0);
-	return session.findings.fatal;
+	return findings.fatal;
 }
 
 static int
@@ -158,12 +158,12 @@ begin(struct requests *bench)
 		return bench_failed("making the store", rc, nam_worker_diag(worker));
 	}
 	if (growth && (fill(bench, KV_GROW, growth) || fill(bench, KV_SHRINK, growth)))
-		return nam_exit_code(session.findings.fatal);
+		return nam_exit_code(findings.fatal);
 	if (fill(bench, KV_FILL, o->keys))
-		return nam_exit_code(session.findings.fatal);
+		return nam_exit_code(findings.fatal);
 	gets = (uint64_t)WARM_GETS * servers * nam_kv_properties(bench->parts->kv)->partitions;
 	if (o->onesided && fill(bench, KV_WARM, gets * thread_pool_size(session.pool)))
-		return nam_exit_code(session.findings.fatal);
+		return nam_exit_code(findings.fatal);
 	return nam_exit_code(store_stat(bench, &bench->before)); /* SUSPENDS */
 }
 
@@ -177,8 +177,8 @@ measured(struct requests *bench)
 	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		added += bench->parts[i].added;
 	if (!rc && bench->after.keys - bench->before.keys != added)
-		findings_wrong(&session.findings, "the store has %" PRIu64 " keys more than before "
-			"%" PRIu64 " inserts", bench->after.keys - bench->before.keys, added);
+		findings_wrong("the store has %" PRIu64 " keys more than before %" PRIu64
+			" inserts", bench->after.keys - bench->before.keys, added);
 	return rc;
 }
 
@@ -312,8 +312,8 @@ check(struct requests_part *part, void *arg)
 	if (room->op != GET)
 		return;
 	if (!value_right(&part->bench->options, room->number, room->value, room->bytes))
-		findings_wrong(&session.findings, "the value of key %" PRIu64 ", %u bytes, is "
-			"not the one that was put", room->number, room->bytes);
+		findings_wrong("the value of key %" PRIu64 ", %u bytes, is not the one that was "
+			"put", room->number, room->bytes);
 }
 
 /* ---- results ------------------------------------------------------------------------------- */

@@ -242,8 +242,8 @@ check(struct requests_part *part, void *arg)
 	const struct room *room = arg;
 
 	if (!room->found || !value_right(o, room->number, room->value, o->value_bytes))
-		findings_wrong(&session.findings, "key %" PRIu64 " was not found, or with another "
-			"value", room->number);
+		findings_wrong("key %" PRIu64 " was not found, or with another value",
+			room->number);
 }
 
 /* ---- results ------------------------------------------------------------------------------- */

@@ -276,9 +276,9 @@ begin(struct requests *bench)
 		return bench_failed("making the record store", rc, nam_worker_diag(worker));
 	}
 	thread_pool_run(session.pool, load_main, bench, 0, 0);
-	if (!session.findings.fatal)
+	if (!findings.fatal)
 		thread_pool_run(session.pool, warm_main, bench, 0, 0);
-	return nam_exit_code(session.findings.fatal);
+	return nam_exit_code(findings.fatal);
 }
 
 static void
@@ -427,11 +427,11 @@ complain(const struct room *room, uint32_t i)
 	const struct nam_record_get *get = &room->gets[i];
 
 	if (get->rc && get->rc != -NAM_E_LIMIT)
-		findings_missing(&session.findings, 1, "record %" PRIu64 " is not there: %s",
-			room->numbers[i], nam_err_text(get->rc));
+		findings_missing(1, "record %" PRIu64 " is not there: %s", room->numbers[i],
+			nam_err_text(get->rc));
 	else
-		findings_wrong(&session.findings, "record %" PRIu64 " has a value of %u bytes that "
-			"no transaction wrote", room->numbers[i], get->value_bytes);
+		findings_wrong("record %" PRIu64 " has a value of %u bytes that no transaction "
+			"wrote", room->numbers[i], get->value_bytes);
 }
 
 /* False: some are not, of which it complains. */
@@ -505,8 +505,8 @@ check(struct requests_part *part, void *arg)
 		return;
 	part->fractured++;
 	if (nam_ramp_is_atomic(bench->options.algorithm))
-		findings_wrong(&session.findings, "half of a transaction was read, with record %"
-			PRIu64, room->numbers[0]);
+		findings_wrong("half of a transaction was read, with record %" PRIu64,
+			room->numbers[0]);
 }
 
 /* ---- results ------------------------------------------------------------------------------- */

@@ -59,8 +59,7 @@ requests_keys_json(const struct requests_options *o, cJSON *object)
 void
 requests_failed(struct requests_part *part, int rc, const char *what)
 {
-	findings_failed(&session.findings, rc, what, nam_worker_diag(part->member->worker));
-	session.findings.fatal = rc;
+	findings_fatal(rc, what, nam_worker_diag(part->member->worker));
 }
 
 /* A call: some requests, whose time is that of all; false: it failed. */
@@ -102,13 +101,12 @@ fiber_main(void *arg)
 	uint64_t began = ticks_now();
 
 	if (!rooms) {
-		findings_failed(&session.findings, -ENOMEM, "starting a fiber", "");
-		session.findings.fatal = -ENOMEM;
+		findings_fatal(-ENOMEM, "starting a fiber", "");
 		return;
 	}
 	/* The clock is not free: a request ends, and the fiber's next one begins, with one look. */
 	while (part->share.remaining && part->share.ended < part->share.deadline && !bench_signal &&
-		!session.findings.fatal)
+		!findings.fatal)
 		if (!call(part, rooms, room_bytes, &began)) /* SUSPENDS */
 			break;
 	free(rooms);
@@ -128,11 +126,9 @@ job_main(struct thread_pool_member *member, void *arg)
 		fiber_main(part);
 	for (uint32_t i = 0; i < o->run.fibers && o->run.fibers > 1 && !rc; i++)
 		rc = nam_worker_spawn(member->worker, fiber_main, part);
-	if (rc) {
-		findings_failed(&session.findings, rc, "starting the fibers", "fewer --threads or "
-			"--fibers take less memory and fewer mappings (vm.max_map_count)");
-		session.findings.fatal = rc;
-	}
+	if (rc)
+		findings_fatal(rc, "starting the fibers", "fewer --threads or --fibers take less "
+			"memory and fewer mappings (vm.max_map_count)");
 	if (o->run.fibers > 1)
 		nam_worker_run(member->worker);
 	share_end(&part->share, member);
@@ -195,8 +191,8 @@ measure_with_raw(struct requests *bench)
 
 	/* The first turn says how long versions are, and warms what there is to be warmed. */
 	turn_run(bench, o->run.seconds / RAW_TURNS);
-	if (session.findings.fatal || bench_signal || !counters->work_requests)
-		return session.findings.fatal;
+	if (findings.fatal || bench_signal || !counters->work_requests)
+		return findings.fatal;
 	units = (uint32_t)((double)counters->bytes_in / (double)counters->work_requests /
 			READS_UNIT + 0.5);
 	bench->raw = (struct raw_turns){
@@ -221,11 +217,11 @@ measure(void *arg)
 		rc = measure_with_raw(bench);
 	else
 		turn_run(bench, bench->options.run.seconds);
-	if (bench->kind->measured && !session.findings.fatal)
+	if (bench->kind->measured && !findings.fatal)
 		rc = bench->kind->measured(bench);
 	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		histogram_merge(&session.result.latency, &bench->parts[i].latency);
-	return nam_exit_code(rc ? rc : session.findings.fatal);
+	return nam_exit_code(rc ? rc : findings.fatal);
 }
 
 /* ---- reporting ---------------------------------------------------------------------------- */
@@ -251,7 +247,7 @@ print_results(void *arg)
 		printf("  raw         READs of %u bytes, %u under way, %s/s of processor time; "
 			"transactions read %.3f times as many\n", bench->raw.bytes,
 			bench->raw.raw_depth, text_count(bench->raw.raw_rate), bench->raw.ratio);
-	printf("  errors      %" PRIu64 "\n", findings_total(&session.findings));
+	printf("  errors      %" PRIu64 "\n", findings_total());
 }
 
 static void

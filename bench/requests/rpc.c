@@ -46,8 +46,8 @@ check(struct requests_part *part, void *arg)
 		if (room->reply[i] != (uint8_t)(room->seed + i))
 			expected = UINT32_MAX;
 	if (room->bytes != expected)
-		findings_wrong(&session.findings, "a reply of %u bytes is not the one to "
-			"request %u", room->bytes, room->seed);
+		findings_wrong("a reply of %u bytes is not the one to request %u", room->bytes,
+			room->seed);
 }
 
 static void

@@ -20,7 +20,6 @@ struct delivery {
 };
 
 static struct keys keys;
-static struct findings findings;
 static struct delivery delivery;
 
 static int
@@ -61,7 +60,7 @@ check(uint64_t low, uint64_t high, bool reverse, bool exhausted, uint64_t limit)
 {
 	struct scan_check scan;
 
-	scan_check_begin(&scan, &keys, &findings, keys_loaded(&keys, low),
+	scan_check_begin(&scan, &keys, keys_loaded(&keys, low),
 		keys_loaded(&keys, high), high >= keys.pairs, reverse);
 	for (uint32_t at = 0; at < delivery.count; at += 100) {
 		uint32_t count = delivery.count - at < 100 ? delivery.count - at : 100;
@@ -71,7 +70,7 @@ check(uint64_t low, uint64_t high, bool reverse, bool exhausted, uint64_t limit)
 	}
 	scan_check_end(&scan, exhausted, limit);
 	assert_int_equal(scan.count, delivery.count);
-	return findings_total(&findings);
+	return findings_total();
 }
 
 static void
@@ -308,12 +307,12 @@ static void
 failed__fabric_or_full__FATAL(void **state)
 {
 	(void)state;
-	findings_failed(&findings, -NAM_E_LOCK_TIMEOUT, "insert", "");
+	findings_failed(-NAM_E_LOCK_TIMEOUT, "insert", "");
 	assert_int_equal(findings.fatal, 0);
-	findings_failed(&findings, -NAM_E_FABRIC_PEER_DEAD, "insert", "");
-	findings_failed(&findings, -NAM_E_REMOTE_FULL, "insert", "");
+	findings_failed(-NAM_E_FABRIC_PEER_DEAD, "insert", "");
+	findings_failed(-NAM_E_REMOTE_FULL, "insert", "");
 	assert_int_equal(findings.fatal, -NAM_E_FABRIC_PEER_DEAD);
-	assert_int_equal(findings_total(&findings), 3);
+	assert_int_equal(findings_total(), 3);
 }
 
 /* Fibers that meet one lock word say one thing, whatever they were doing. */
@@ -323,24 +322,24 @@ failed__same_reason_again__PRINTED_ONCE(void **state)
 	const unsigned printed = findings.printed;
 
 	(void)state;
-	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "insert", "the lock word at 1");
-	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "lookup", "the lock word at 1");
+	findings_failed(-NAM_E_LOCK_ORPHANED, "insert", "the lock word at 1");
+	findings_failed(-NAM_E_LOCK_ORPHANED, "lookup", "the lock word at 1");
 	assert_int_equal(findings.printed, printed + 1);
-	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "insert", "the lock word at 2");
+	findings_failed(-NAM_E_LOCK_ORPHANED, "insert", "the lock word at 2");
 	assert_int_equal(findings.printed, printed + 2);
-	assert_int_equal(findings_total(&findings), 3);
+	assert_int_equal(findings_total(), 3);
 }
 
 static void
 exit_code__answers_before_failures__AS_DOCUMENTED(void **state)
 {
 	(void)state;
-	assert_int_equal(findings_exit_code(&findings), NAM_EXIT_OK);
-	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "insert", "");
-	findings_failed(&findings, -NAM_E_FABRIC_PEER_DEAD, "insert", "");
-	assert_int_equal(findings_exit_code(&findings), NAM_EXIT_REMOTE);
-	findings_missing(&findings, 1, "lookup");
-	assert_int_equal(findings_exit_code(&findings), NAM_EXIT_NO);
+	assert_int_equal(findings_exit_code(), NAM_EXIT_OK);
+	findings_failed(-NAM_E_LOCK_ORPHANED, "insert", "");
+	findings_failed(-NAM_E_FABRIC_PEER_DEAD, "insert", "");
+	assert_int_equal(findings_exit_code(), NAM_EXIT_REMOTE);
+	findings_missing(1, "lookup");
+	assert_int_equal(findings_exit_code(), NAM_EXIT_NO);
 }
 
 int
