@@ -144,6 +144,23 @@ call(struct thread_pool *pool, thread_pool_job_fn fn, void *arg)
 	unlock(pool);
 }
 
+uint64_t
+thread_pool_done(const struct thread_pool *pool)
+{
+	uint64_t done = 0;
+
+	for (unsigned i = 0; i < pool->size; i++)
+		done += atomic_load_explicit(&pool->members[i].done, memory_order_relaxed);
+	return done;
+}
+
+void
+thread_pool_reset(struct thread_pool *pool)
+{
+	for (unsigned i = 0; i < pool->size; i++)
+		atomic_store_explicit(&pool->members[i].done, 0, memory_order_relaxed);
+}
+
 /* Wait for all members; thread_pool_run() says what is shown meanwhile. */
 static void
 wait_all(struct thread_pool *pool, uint64_t ops, double seconds)
@@ -154,7 +171,7 @@ wait_all(struct thread_pool *pool, uint64_t ops, double seconds)
 	lock(pool);
 	while (pool->running) {
 		struct timespec until;
-		uint64_t until_ns, done = 0;
+		uint64_t until_ns, done;
 
 		if (!shown) {
 			wait_for(pool, &pool->finished_gate, &pool->finished);
@@ -166,8 +183,7 @@ wait_all(struct thread_pool *pool, uint64_t ops, double seconds)
 		if (pthread_cond_timedwait(&pool->finished, &pool->mutex, &until) != ETIMEDOUT)
 			continue;
 		pthread_mutex_unlock(&pool->mutex);
-		for (unsigned i = 0; i < pool->size; i++)
-			done += atomic_load_explicit(&pool->members[i].done, memory_order_relaxed);
+		done = thread_pool_done(pool);
 		progress_show(ops ? (double)done / (double)ops
 				  : (double)(nam_now_ns() - begin_ns) * 1e-9 / seconds, done);
 		pthread_mutex_lock(&pool->mutex);
@@ -179,8 +195,7 @@ void
 thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
 	double seconds)
 {
-	for (unsigned i = 0; i < pool->size; i++)
-		atomic_store_explicit(&pool->members[i].done, 0, memory_order_relaxed);
+	thread_pool_reset(pool);
 	call(pool, fn, arg);
 	wait_all(pool, ops, seconds);
 }

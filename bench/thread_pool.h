@@ -89,6 +89,10 @@ void share_end(const struct share *share, struct thread_pool_member *member);
 /* Add the shares of all members, but for latency and counters. */
 void result_add_shares(struct result *sum, const struct thread_pool *pool);
 
+/* The sum of `done` of all members, and 0 for each. */
+uint64_t thread_pool_done(const struct thread_pool *pool);
+void thread_pool_reset(struct thread_pool *pool);
+
 /* Members: the threads of all clients. */
 unsigned thread_pool_size(const struct thread_pool *pool);
 struct thread_pool_member *thread_pool_member(struct thread_pool *pool, unsigned number);

@@ -229,7 +229,6 @@ tear_down(void *arg)
 	}
 	index_parts_free(bench);
 	free(bench->bounds);
-	free(bench->slices);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
@@ -277,30 +276,18 @@ static int
 measure(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
-	struct index_collector collector = { .bench = bench };
-	struct index_timeline timeline = { .bench = bench };
-	int rc = 0;
+	struct index_background background = { .bench = bench };
+	int rc;
 
 	index_warm(bench);
 	if (findings.fatal)
 		return findings.fatal;
-	if (o->collect) {
-		rc = index_collector_start(&collector);
-		if (rc) {
-			bench_failed("starting the collector", rc, NULL);
-			return rc;
-		}
-	}
-	if (o->slices || o->grow)
-		rc = index_timeline_start(&timeline);
-	if (rc)
-		bench_failed("starting the threads of --slices and --grow", rc, NULL);
-	else if (o->raw_ratio)
+	rc = index_background_start(&background);
+	if (!rc && o->raw_ratio)
 		rc = measure_with_raw(bench);
-	else
+	else if (!rc)
 		index_run(bench, o->run.ops, o->run.seconds);
-	index_timeline_stop(&timeline);
-	index_collector_stop(&collector);
+	index_background_stop(&background);
 	return rc ? rc : findings.fatal;
 }
 

@@ -5,7 +5,7 @@
  *	bench.c	set up, load, warm, measure, verify, report, clean up
  *	load.c	fill the index
  *	run.c	the hot loop
- *	timeline.c	the rate over time; memory servers that are added
+ *	background.c	a collector; the rate over time; memory servers that are added
  *	verify.c	afterwards: invariants and the whole content
  *	report.c	table and JSON
  */
@@ -125,26 +125,19 @@ void index_run(struct index_bench *bench, uint64_t ops, double seconds);
 /* verify.c: findings and violations are counted; 0 or why it could not be done. */
 int index_verify(struct index_bench *bench) NAM_MUST_CHECK;
 
-/* collect.c: a collector in the background. */
-struct index_collector {
-	struct index_bench *bench;
-	struct nam_thread *thread;	/* NULL: none was started */
-	atomic_bool stop;
-};
+/* background.c: threads beside index_run(). */
+#define INDEX_BACKGROUND_THREADS 3u
 
-int index_collector_start(struct index_collector *collector) NAM_MUST_CHECK;
-void index_collector_stop(struct index_collector *collector);
-
-/* timeline.c: beside index_run(). */
-struct index_timeline {
+struct index_background {
 	struct index_bench *bench;
-	struct nam_thread *slicer, *grower;	/* NULL: none was started */
+	struct nam_thread *threads[INDEX_BACKGROUND_THREADS];	/* NULL: none */
 	uint64_t began_ns;
 	atomic_bool stop;
 };
 
-int index_timeline_start(struct index_timeline *timeline) NAM_MUST_CHECK;
-void index_timeline_stop(struct index_timeline *timeline);
+/* 0, or a negative code after a message; to be stopped in any case. */
+int index_background_start(struct index_background *background) NAM_MUST_CHECK;
+void index_background_stop(struct index_background *background);
 
 /* report.c */
 void index_print(void *bench);

@@ -630,7 +630,8 @@ index_parts_init(struct index_bench *bench)
 	bench->parts = calloc(threads, sizeof(struct index_part));
 	bench->fibers = calloc(bench->fibers_count, sizeof(struct bench_fiber));
 	bench->result = calloc(1, sizeof(struct index_result));
-	if (!bench->parts || !bench->fibers || !bench->result)
+	bench->slices = calloc(bench->options.slices + 1, sizeof(struct index_slice));
+	if (!bench->parts || !bench->fibers || !bench->result || !bench->slices)
 		return -ENOMEM;
 	for (uint32_t t = 0; t < threads; t++) {
 		bench->parts[t].bench = bench;
@@ -662,4 +663,5 @@ index_parts_free(struct index_bench *bench)
 	free(bench->fibers);
 	free(bench->parts);
 	free(bench->result);
+	free(bench->slices);
 }
