@@ -9,11 +9,8 @@
 
 int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);
-int rpc_main(int argc, char **argv);
-int kv_main(int argc, char **argv);
-int pilaf_main(int argc, char **argv);
+int requests_main(int argc, char **argv);	/* rpc, kv, pilaf and ramp */
 int cuckoo_main(int argc, char **argv);
-int ramp_main(int argc, char **argv);
 int connect_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way.  Returns -1. */

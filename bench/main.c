@@ -12,10 +12,13 @@ static const struct {
 } subcommands[] = {
 	{ "raw", raw_main, "what the fabric itself can do: READ, WRITE, CAS, FETCH_ADD, SEND" },
 	{ "index", index_main, "an index under YCSB's and other mixes, every answer checked" },
-	{ "rpc", rpc_main, "requests to memory servers, by each of the ways that they can travel" },
-	{ "ramp", ramp_main, "transactions over records, every read checked for halves of some" },
-	{ "kv", kv_main, "a key-value store, by each of those ways, every value checked" },
-	{ "pilaf", pilaf_main, "GETs of a table of pointers, by READs that depend on each other" },
+	{ "rpc", requests_main,
+		"requests to memory servers, by each of the ways that they can travel" },
+	{ "ramp", requests_main,
+		"transactions over records, every read checked for halves of some" },
+	{ "kv", requests_main, "a key-value store, by each of those ways, every value checked" },
+	{ "pilaf", requests_main,
+		"GETs of a table of pointers, by READs that depend on each other" },
 	{ "connect", connect_main, "clients that join the cluster and leave" },
 	{ "cuckoo", cuckoo_main, "kick-outs of cuckoo tables in this process, or their times" },
 };

@@ -161,9 +161,14 @@ run_all(void *arg, struct simulation *simulation)
 }
 
 int
-session_run(struct bench_options *options, const struct session_steps *steps, void *bench)
+session_main(const struct session_steps *steps, int argc, char **argv, void *bench)
 {
-	struct run run = { options, steps, bench, NULL };
+	struct run run = { bench, steps, bench, NULL };
+	int exit_code;
 
-	return simulation_run(options, run_all, &run);
+	if (nam__options_take(steps->table, argc, argv, bench, &exit_code))
+		return exit_code;
+	if (steps->settle(bench))
+		return NAM_EXIT_USAGE;
+	return simulation_run(run.options, run_all, &run);
 }

@@ -15,8 +15,11 @@ extern struct session {
 	struct result result;		/* what is reported */
 } session;
 
-/* The steps of a subcommand; each complains itself. */
+/* A subcommand: its command line and its steps; each complains itself. */
 struct session_steps {
+	const struct nam_options_table *table;
+	/* Check options against each other, and set defaults that depend on them: 0 or -1. */
+	int (*settle)(void *bench);
 	int (*begin)(void *bench);	/* an exit code */
 	int (*run)(void *bench);	/* an exit code */
 	/* If there is a result: the table, and what JSON has besides the result. */
@@ -26,10 +29,13 @@ struct session_steps {
 };
 
 /*
- * Connect, or simulate a cluster and connect to it; start the threads; take the steps.  The exit
- * code is that of the signal that arrived, else of the steps, else of what was found.
+ * Read the command line; connect, or simulate a cluster and connect to it; start the threads; take
+ * the steps.  The exit code is that of the signal that arrived, else of the steps, else of what was
+ * found.
+ *
+ * @bench	begins with its options, which have their defaults
  */
-int session_run(struct bench_options *options, const struct session_steps *steps, void *bench);
+int session_main(const struct session_steps *steps, int argc, char **argv, void *bench);
 
 /* The worker of the calling thread, for what one thread does. */
 static inline struct nam_worker *

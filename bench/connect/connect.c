@@ -9,7 +9,7 @@
 #include "bench/text.h"
 #include "bench/ticks.h"
 
-static struct bench_options options;
+static struct bench_options options = { .threads = 1, .fibers = 1, .seed = 1 };
 static struct histogram *latencies;	/* of each member */
 
 static const struct nam_option rows[] = {
@@ -65,6 +65,12 @@ job_main(struct thread_pool_member *member, void *arg)
 		!findings.fatal && join_and_leave(&share, &latencies[member->number]))
 		atomic_store_explicit(&member->done, share.done, memory_order_relaxed);
 	share_end(&share, member);
+}
+
+static int
+settle(void *arg)
+{
+	return bench_options_settle(arg, "connect", 3, 0.001, 2);
 }
 
 static int
@@ -125,13 +131,9 @@ end(void *arg)
 int
 connect_main(int argc, char **argv)
 {
-	static const struct session_steps steps = { begin, run, print, json, end };
-	int exit_code;
+	static const struct session_steps steps = {
+		&options_table, settle, begin, run, print, json, end
+	};
 
-	options = (struct bench_options){ .threads = 1, .fibers = 1, .seed = 1 };
-	if (nam__options_take(&options_table, argc, argv, &options, &exit_code))
-		return exit_code;
-	if (bench_options_settle(&options, "connect", 3, 0.001, 2))
-		return NAM_EXIT_USAGE;
-	return session_run(&options, &steps, NULL);
+	return session_main(&steps, argc, argv, &options);
 }

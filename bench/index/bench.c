@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "design.h"
 #include "bench/progress.h"
 
 #define WARMUP_MIN 100000u
@@ -339,16 +338,11 @@ int
 index_main(int argc, char **argv)
 {
 	static const struct session_steps steps = {
-		.begin = set_up,
-		.run = run,
-		.print = index_print,
-		.json = index_json,
-		.end = tear_down,
+		&index_options_table, index_options_settle, set_up, run, index_print, index_json,
+		tear_down
 	};
 	static struct index_bench bench;
-	int exit_code;
 
-	if (index_options_parse(argc, argv, &bench.options, &exit_code))
-		return exit_code;
-	return session_run(&bench.options.run, &steps, &bench);
+	index_options_init(&bench.options);
+	return session_main(&steps, argc, argv, &bench);
 }

@@ -7,6 +7,7 @@
 
 #include "common/gaddr.h"
 #include "nam.h"
+#include "bench/load/keys.h"
 #include "bench/options.h"
 #include "bench/load/workload.h"
 
@@ -38,16 +39,38 @@ struct index_bench_options {
 	double shares[NAM_SERVERS_MAX];
 	uint32_t shares_count;
 	/* On the command line. */
+	const char *workload_name, *mix;
+	enum distribution distribution;
+	double selectivity, cache_mb;
+	uint32_t scan_length, duplicates;
 	bool node_bytes_set, head_interval_set, design_set, partitioning_set, cache_set;
+	bool non_unique, duplicates_set, distribution_set;
 	const char *name;		/* NULL: one of our own */
 	bool keep, verify, raw_ratio, collect;
 };
 
-/* The defaults; the workload is the caller's. */
+/* The words for enum nam_index_design and enum nam_partitioning, ended by NULL. */
+extern const char *const index_designs[], *const index_partitionings[];
+
+extern const struct nam_options_table index_options_table;
+
 void index_options_init(struct index_bench_options *options);
 
-/* Returns 0, or 1 when the program is to exit with *ret_exit. */
-int index_options_parse(int argc, char **argv, struct index_bench_options *ret_options,
-	int *ret_exit) NAM_MUST_CHECK;
+/* Checks of options against each other: 0 or -1. */
+int index_options_settle(void *options) NAM_MUST_CHECK;
+
+/* "80,12,5,3": each above 0, 100 in all.  0, or -EINVAL with *diag. */
+int index_shares_take(void *options, const char *text, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/**
+ * index_bounds -- where the parts of an index begin that keep shares of the loaded keys.
+ *
+ * @shares	[parts], in per cent; NULL: all alike
+ * @ret_bounds	[parts - 1] keys of keys->key_bytes
+ *
+ * They ascend, also where there are more parts than keys.
+ */
+void index_bounds(const struct keys *keys, const double *shares, uint32_t parts,
+	uint8_t *ret_bounds);
 
 #endif /* NAM_BENCH_INDEX_OPTIONS_H */

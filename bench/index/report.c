@@ -6,7 +6,6 @@
 
 #include "bench/bench.h"
 #include "bench.h"
-#include "design.h"
 #include "bench/report.h"
 #include "bench/text.h"
 

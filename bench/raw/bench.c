@@ -8,10 +8,12 @@
 #include "bench/bench.h"
 #include "bench/progress.h"
 #include "bench.h"
-#include "options.h"
+#include "bench/options.h"
 #include "bench/report.h"
 #include "bench/text.h"
 #include "bench/ticks.h"
+#include "common/rpc/rpc.h"
+#include "run.h"
 
 #define DEPTHS_COUNT 10u
 #define DEPTH_PASSES 2u
@@ -19,6 +21,23 @@
 #define ROUNDS 15u		/* short ones: moods of a shared machine last longer */
 
 static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 12, 16, 20, 24, 32, 64 };
+
+enum raw_pages {
+	RAW_PAGES_2M,
+	RAW_PAGES_THP,
+	RAW_PAGES_4K,
+};
+
+struct raw_options {
+	struct bench_options run;
+	enum raw_op op;
+	enum raw_loop loop;
+	uint32_t bytes;
+	uint32_t depth;		/* 0: find the best */
+	uint64_t memory_bytes;		/* 0: not said */
+	enum raw_pages pages;	/* of copies without a cluster */
+	bool compare;
+};
 
 struct raw_bench {
 	struct raw_options options;
@@ -31,6 +50,73 @@ struct raw_bench {
 	uint64_t page_bytes;
 	int transparent_huge;
 };
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static const char *const pages[] = { "2M", "thp", "4k", NULL };	/* enum raw_pages */
+
+#define FIELD(field) NAM_OPTION_FIELD(struct raw_options, field)
+
+static const struct nam_option rows[] = {
+	BENCH_CLUSTER,
+	{ "op", "OP", "The request: read (default), write, cas, faa or send; or memcpy: prefetched "
+		"copies out of local memory with the same pages as the servers'.",
+		NAM_OPTION_CHOICE, FIELD(op), .choices = raw_op_names },
+	{ "bytes", "N", "The size of a request: a multiple of 8 (default 1024; send: 64; cas and "
+		"faa: always 8).", NAM_OPTION_COUNT, FIELD(bytes), .min = 8, .max = 1u << 20 },
+	{ "depth", "N", "Requests in flight per thread, 1 to 512. The default, 0, tries depths "
+		"from 1 to 64, prints the table and takes the best.", NAM_OPTION_COUNT,
+		FIELD(depth), .max = RAW_DEPTH_MAX },
+	{ "loop", "LOOP", "How they are kept in flight: window (default) replaces each finished "
+		"request at once; fibers runs as many fibers with one request each; batch posts "
+		"all behind one doorbell per memory server and waits for all.", NAM_OPTION_CHOICE,
+		FIELD(loop), .choices = raw_loop_names },
+	BENCH_LENGTH("2"),
+	{ "memory", "SIZE", "How much remote memory to touch (default 512M, or a quarter of what "
+		"is left). Memory that has been cut into blocks of this size serves no other size "
+		"until the memory servers are restarted.", NAM_OPTION_BYTES, FIELD(memory_bytes),
+		.min = 1 << 20, .max = 1ull << 46 },
+	{ "compare", NULL, "Run read and memcpy by turns, and print the ratio of their rates.",
+		NAM_OPTION_FLAG, FIELD(compare) },
+	{ "pages", "KIND", "For memcpy without a cluster: 2M, thp (default) or 4k.",
+		NAM_OPTION_CHOICE, FIELD(pages), .choices = pages },
+	BENCH_OUTPUT,
+	{ 0 },
+};
+
+static const struct nam_options_table options_table = {
+	.program = "nam-bench raw",
+	.usage = "--cluster CLUSTER",
+	.purpose = "Measure the fabric itself: one kind of request on random blocks, closed loop.",
+	.after = NAM_EXIT_HELP,
+	.rows = rows,
+};
+
+static int
+settle(void *options)
+{
+	struct raw_options *o = options;
+
+	if (!o->bytes)
+		o->bytes = o->op == RAW_CAS || o->op == RAW_FAA ? 8 : o->op == RAW_SEND ? 64 : 1024;
+	if (o->bytes % 8)
+		return bench_complain("--bytes: %u is not a multiple of 8", o->bytes);
+	if ((o->op == RAW_CAS || o->op == RAW_FAA) && o->bytes != 8)
+		return bench_complain("--bytes: atomics are 8 bytes long; leave --bytes away");
+	if (o->op == RAW_SEND && o->bytes > NAM_RPC_BODY_MAX)
+		return bench_complain("--bytes: a message has room for %u bytes",
+			NAM_RPC_BODY_MAX & ~7u);
+	if (o->loop == RAW_BATCH && o->depth > NAM_BATCH_MAX)
+		return bench_complain("--depth: a batch has room for %u requests", NAM_BATCH_MAX);
+	if (o->compare && o->op != RAW_READ && o->op != RAW_MEMCPY)
+		return bench_complain("--compare compares read with memcpy; leave --op away");
+	if (o->compare)
+		o->op = RAW_READ;
+	if (simulation_wanted(o->run.cluster))
+		return bench_complain("--cluster %s: raw knows no simulated clusters",
+			o->run.cluster);
+	return bench_options_settle(&o->run, o->op == RAW_MEMCPY ? NULL : "raw", 2, 0, 0);
+}
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
@@ -388,16 +474,14 @@ int
 raw_main(int argc, char **argv)
 {
 	static const struct session_steps steps = {
-		.begin = set_up,
-		.run = run,
-		.print = print,
-		.json = json,
-		.end = tear_down,
+		&options_table, settle, set_up, run, print, json, tear_down
 	};
-	struct raw_bench bench = { 0 };
-	int exit_code;
+	static struct raw_bench bench = {
+		.options = {
+			.run = { .threads = 1, .fibers = RAW_DEPTH_MAX, .seed = 1 },
+			.pages = RAW_PAGES_THP,
+		},
+	};
 
-	if (raw_options_parse(argc, argv, &bench.options, &exit_code))
-		return exit_code;
-	return session_run(&bench.options.run, &steps, &bench);
+	return session_main(&steps, argc, argv, &bench);
 }

@@ -346,20 +346,15 @@ json(const struct requests *bench, cJSON *object)
 	kv_store_json(bench, object);
 }
 
-int
-kv_main(int argc, char **argv)
-{
-	static const struct requests_kind kind = {
-		.room_bytes_of = room_bytes,
-		.begin = begin,
-		.end = end,
-		.prepare = prepare,
-		.ask = ask,
-		.check = check,
-		.measured = measured,
-		.print = print,
-		.json = json,
-	};
-
-	return requests_main(&kind, argc, argv);
-}
+const struct requests_kind requests_kv = {
+	.name = "kv",
+	.room_bytes_of = room_bytes,
+	.begin = begin,
+	.end = end,
+	.prepare = prepare,
+	.ask = ask,
+	.check = check,
+	.measured = measured,
+	.print = print,
+	.json = json,
+};

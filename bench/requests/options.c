@@ -156,30 +156,37 @@ static const struct nam_option ramp_rows[] = {
 	{ 0 },
 };
 
-static const struct nam_options_table tables[] = {
-	{ .program = "nam-bench rpc", .usage = "--cluster CLUSTER", .rows = rpc_rows,
+static const struct {
+	struct nam_options_table table;
+	enum nam_kv_engine engine;		/* defaults */
+	enum ramp_transport ramp_transport;
+	const char *transport_name;
+} subcommands[] = {
+	{ .table = { .program = "nam-bench rpc", .usage = "--cluster CLUSTER", .rows = rpc_rows,
 		.purpose = "Measure requests to memory servers, closed loop.  Every reply is "
-			"checked.", .after = NAM_EXIT_HELP },
-	{ .program = "nam-bench kv", .usage = "--cluster CLUSTER", .rows = kv_rows,
+			"checked.", .after = NAM_EXIT_HELP } },
+	{ .table = { .program = "nam-bench kv", .usage = "--cluster CLUSTER", .rows = kv_rows,
 		.purpose = "Measure a key-value store that memory servers keep, closed loop.  The "
 			"run creates it, fills it, reads and writes, and drops it.  Keys have 16 "
 			"bytes; every value is checked.", .after = NAM_EXIT_HELP },
-	{ .program = "nam-bench pilaf", .usage = "--cluster CLUSTER", .rows = pilaf_rows,
+		.engine = NAM_KV_CHAINED },
+	{ .table = { .program = "nam-bench pilaf", .usage = "--cluster CLUSTER", .rows = pilaf_rows,
 		.purpose = "Measure GETs of a table of pointers, closed loop: READs of a key's two "
 			"buckets, then a READ of its pair, as in Pilaf.  The run writes the table; "
 			"nothing changes it.  Every value is checked.", .after = NAM_EXIT_HELP },
-	{ .program = "nam-bench ramp", .usage = "--cluster CLUSTER", .rows = ramp_rows,
+		.transport_name = "read" },
+	{ .table = { .program = "nam-bench ramp", .usage = "--cluster CLUSTER", .rows = ramp_rows,
 		.purpose = "Measure transactions over records (RAMP), closed loop.  The run "
 			"creates a record store, loads it, reads and writes, and drops it.  Every "
 			"value is checked, and whether a read returned half of a transaction.",
-		.after = NAM_EXIT_HELP },
+		.after = NAM_EXIT_HELP }, .ramp_transport = RAMP_ONESIDED },
 };
 
 /* How much of a reply's body one fetch is to hold. */
 static uint32_t
 body_bytes(const struct requests_options *o)
 {
-	if (strcmp(o->subcommand, "kv") != 0)
+	if (!o->engine)			/* rpc */
 		return o->reply_bytes;
 	/* A long value comes by READs, and its reply is short. */
 	return o->mixed ? MIXED_FETCHED :
@@ -233,10 +240,26 @@ settle_store(struct requests_options *o)
 	return 0;
 }
 
-/* Checks of options against each other. */
+/* The environment's, if no option says one: so that the report can name it. */
 static int
-settle(struct requests_options *o)
+choose_transport(struct requests_options *o)
 {
+	const char *name = getenv("NAM_TRANSPORT");
+	int transport = name && *name ? nam_transport_find(name) : NAM_TRANSPORT_SRQ;
+
+	if (o->run.transport)
+		return 0;
+	if (transport < 0)
+		return bench_complain("NAM_TRANSPORT in the environment is '%s'; known are srq, "
+			"mailbox, fetch and datagram", name);
+	o->run.transport = (enum nam_transport)transport;
+	return 0;
+}
+
+int
+requests_options_settle(void *options)
+{
+	struct requests_options *o = options;
 	bool simulated;
 
 	if (o->ramp_transport) {
@@ -246,8 +269,6 @@ settle(struct requests_options *o)
 		o->star = o->ramp_transport >= RAMP_STAR;
 		o->transport_name = ramp_transports[o->ramp_transport - RAMP_MESSAGE];
 	}
-	if (!strcmp(o->subcommand, "pilaf"))
-		o->transport_name = "read";
 	if (settle_store(o))
 		return -1;
 	if (bench_options_settle(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
@@ -276,28 +297,26 @@ settle(struct requests_options *o)
 			body_bytes(o));
 	if (!o->keys)
 		o->keys = simulated ? KEYS_SIMULATED : KEYS_DEFAULT;
+	if (choose_transport(o))
+		return -1;
+	if (!o->transport_name)
+		o->transport_name = nam_transport_name(o->run.transport);
 	return 0;
 }
 
-int
-requests_options_parse(int argc, char **argv, struct requests_options *ret_options,
-	int *ret_exit)
+const struct nam_options_table *
+requests_options_init(const char *subcommand, struct requests_options *ret_options)
 {
-	struct requests_options options = {
-		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = argv[0],
+	unsigned i = 0;
+
+	while (strcmp(subcommand, subcommands[i].table.program + strlen("nam-bench ")) != 0)
+		i++;
+	*ret_options = (struct requests_options){
+		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = subcommand,
 		.bytes = 32, .reply_bytes = 32, .get_percent = 95, .value_bytes = 32,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
-		.engine = NAM_KV_CHAINED,
+		.engine = subcommands[i].engine, .ramp_transport = subcommands[i].ramp_transport,
+		.transport_name = subcommands[i].transport_name,
 	};
-	const struct nam_options_table *table = tables;
-
-	while (strcmp(argv[0], table->program + strlen("nam-bench ")) != 0)
-		table++;
-	if (!strcmp(argv[0], "ramp"))
-		options.ramp_transport = RAMP_ONESIDED;
-	if (nam__options_take(table, argc, argv, &options, ret_exit))
-		return 1;
-	*ret_exit = NAM_EXIT_USAGE;
-	*ret_options = options;
-	return settle(ret_options) ? 1 : 0;
+	return &subcommands[i].table;
 }

@@ -35,7 +35,7 @@ struct requests_options {
 	uint64_t keys;
 	uint32_t partitions;		/* 0: the default */
 	/* kv */
-	enum nam_kv_engine engine;
+	enum nam_kv_engine engine;	/* 0: not kv */
 	bool onesided;			/* gets by READ */
 	double insert_percent;		/* the rest updates */
 	double load_factor;		/* 0: twice the memory that the keys take */
@@ -51,8 +51,11 @@ struct requests_options {
 	uint32_t batch;			/* kv, ramp: requests of a call; else 1 */
 };
 
-/* @argv	[0] is the subcommand.  0, or 1 with what the program exits with. */
-int requests_options_parse(int argc, char **argv, struct requests_options *ret_options,
-	int *ret_exit) NAM_MUST_CHECK;
+/* The defaults of a subcommand, and its command line. */
+const struct nam_options_table *requests_options_init(const char *subcommand,
+	struct requests_options *ret_options);
+
+/* Checks of options against each other: 0 or -1. */
+int requests_options_settle(void *options) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_REQUESTS_OPTIONS_H */

@@ -266,19 +266,14 @@ json(const struct requests *bench, cJSON *object)
 	requests_keys_json(&bench->options, object);
 }
 
-int
-pilaf_main(int argc, char **argv)
-{
-	static const struct requests_kind kind = {
-		.room_bytes_of = room_bytes,
-		.begin = begin,
-		.end = end,
-		.prepare = prepare,
-		.ask = ask,
-		.check = check,
-		.print = print,
-		.json = json,
-	};
-
-	return requests_main(&kind, argc, argv);
-}
+const struct requests_kind requests_pilaf = {
+	.name = "pilaf",
+	.room_bytes_of = room_bytes,
+	.begin = begin,
+	.end = end,
+	.prepare = prepare,
+	.ask = ask,
+	.check = check,
+	.print = print,
+	.json = json,
+};

@@ -545,19 +545,14 @@ json(const struct requests *bench, cJSON *object)
 	report_number(object, "fractured", (double)fractured_of(bench));
 }
 
-int
-ramp_main(int argc, char **argv)
-{
-	static const struct requests_kind kind = {
-		.room_bytes_of = room_bytes,
-		.begin = begin,
-		.end = end,
-		.prepare = prepare,
-		.ask = ask,
-		.check = check,
-		.print = print,
-		.json = json,
-	};
-
-	return requests_main(&kind, argc, argv);
-}
+const struct requests_kind requests_ramp = {
+	.name = "ramp",
+	.room_bytes_of = room_bytes,
+	.begin = begin,
+	.end = end,
+	.prepare = prepare,
+	.ask = ask,
+	.check = check,
+	.print = print,
+	.json = json,
+};

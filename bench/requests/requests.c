@@ -302,45 +302,25 @@ tear_down(void *arg)
 	free(bench->parts);
 }
 
-/* The environment's, if no option says one: so that the report can name it. */
-static int
-choose_transport(struct requests_options *o)
-{
-	const char *name = getenv("NAM_TRANSPORT");
-
-	if (o->run.transport)
-		return 0;
-	o->run.transport = NAM_TRANSPORT_SRQ;
-	if (!name || !*name)
-		return 0;
-	if (nam_transport_find(name) < 0) {
-		bench_complain("NAM_TRANSPORT in the environment is '%s'; known are srq, mailbox, "
-			"fetch and datagram", name);
-		return -EINVAL;
-	}
-	o->run.transport = (enum nam_transport)nam_transport_find(name);
-	return 0;
-}
-
 int
-requests_main(const struct requests_kind *kind, int argc, char **argv)
+requests_main(int argc, char **argv)
 {
-	static const struct session_steps steps = {
+	static const struct requests_kind *const kinds[] = { &requests_rpc, &requests_kv,
+		&requests_pilaf, &requests_ramp };
+	static struct requests bench;
+	const struct session_steps steps = {
+		.table = requests_options_init(argv[0], &bench.options),
+		.settle = requests_options_settle,
 		.begin = set_up,
 		.run = measure,
 		.print = print_results,
 		.json = json_results,
 		.end = tear_down,
 	};
-	static struct requests bench;
-	int exit_code;
+	unsigned i = 0;
 
-	bench.kind = kind;
-	if (requests_options_parse(argc, argv, &bench.options, &exit_code))
-		return exit_code;
-	if (choose_transport(&bench.options))
-		return NAM_EXIT_USAGE;
-	if (!bench.options.transport_name)
-		bench.options.transport_name = nam_transport_name(bench.options.run.transport);
-	return session_run(&bench.options.run, &steps, &bench);
+	while (strcmp(argv[0], kinds[i]->name) != 0)
+		i++;
+	bench.kind = kinds[i];
+	return session_main(&steps, argc, argv, &bench);
 }

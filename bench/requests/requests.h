@@ -17,7 +17,8 @@ struct requests;
 struct requests_part;
 
 /* The kind of request. */
-struct requests_kind {
+extern const struct requests_kind {
+	const char *name;		/* the subcommand */
 	/* Of a request and its reply: what `room` is.  A multiple of 8; 0: as options say. */
 	size_t room_bytes;
 	size_t (*room_bytes_of)(const struct requests_options *options);
@@ -32,11 +33,11 @@ struct requests_kind {
 	int (*measured)(struct requests *bench);
 	void (*print)(const struct requests *bench);	/* a line about it */
 	void (*json)(const struct requests *bench, cJSON *object);
-};
+} requests_rpc, requests_kv, requests_pilaf, requests_ramp;
 
 struct requests {
+	struct requests_options options;	/* first: session_main() */
 	const struct requests_kind *kind;
-	struct requests_options options;
 	struct requests_part *parts;	/* of each member */
 	double turn_seconds;		/* how long the one under way is to last */
 	struct raw_turns raw;		/* --raw-ratio */
@@ -96,8 +97,5 @@ void requests_keys_json(const struct requests_options *o, cJSON *object);
 
 /* A call of the library has failed, and that is the end. */
 void requests_failed(struct requests_part *part, int rc, const char *what);
-
-/* The whole of a subcommand. */
-int requests_main(const struct requests_kind *kind, int argc, char **argv);
 
 #endif /* NAM_BENCH_REQUESTS_REQUESTS_H */

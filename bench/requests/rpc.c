@@ -64,17 +64,12 @@ json(const struct requests *bench, cJSON *object)
 	report_number(object, "reply_bytes", bench->options.reply_bytes);
 }
 
-int
-rpc_main(int argc, char **argv)
-{
-	static const struct requests_kind kind = {
-		.room_bytes = sizeof(struct room),
-		.prepare = prepare,
-		.ask = ask,
-		.check = check,
-		.print = print,
-		.json = json,
-	};
-
-	return requests_main(&kind, argc, argv);
-}
+const struct requests_kind requests_rpc = {
+	.name = "rpc",
+	.room_bytes = sizeof(struct room),
+	.prepare = prepare,
+	.ask = ask,
+	.check = check,
+	.print = print,
+	.json = json,
+};

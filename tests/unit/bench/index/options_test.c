@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* design_test.c -- where the parts of an index begin, and what makes no sense of shares. */
+/* options_test.c -- where the parts of an index begin, and what makes no sense of shares. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/index/design.h"
+#include "bench/index/options.h"
 
 #define PARTS_MAX 64u
 
@@ -92,11 +92,11 @@ shares__not_hundred_in_all__REFUSED(void **state)
 	struct nam_diag diag = { "" };
 
 	(void)state;
-	assert_int_not_equal(index_shares_parse("80,12,5", &o, &diag), 0);
-	assert_int_not_equal(index_shares_parse("100,0", &o, &diag), 0);
-	assert_int_not_equal(index_shares_parse("50,50,", &o, &diag), 0);
-	assert_int_not_equal(index_shares_parse("fifty,50", &o, &diag), 0);
-	assert_int_equal(index_shares_parse("33.3333,33.3333,33.3334", &o, &diag), 0);
+	assert_int_not_equal(index_shares_take(&o, "80,12,5", &diag), 0);
+	assert_int_not_equal(index_shares_take(&o, "100,0", &diag), 0);
+	assert_int_not_equal(index_shares_take(&o, "50,50,", &diag), 0);
+	assert_int_not_equal(index_shares_take(&o, "fifty,50", &diag), 0);
+	assert_int_equal(index_shares_take(&o, "33.3333,33.3333,33.3334", &diag), 0);
 	assert_int_equal(o.shares_count, 3);
 }
 
