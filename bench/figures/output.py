@@ -6,8 +6,7 @@ import html
 import os
 
 from plan import (FIGURES, HERD, MIXES, PAPER_KEYS, PEER_LINES, STORE_LINES, TABLE_LINES,
-                  TIME_LINES, get_percent, read_ratio, time_shares, transaction_size, value_bytes,
-                  workload)
+                  TIME_LINES, setting, time_shares, workload)
 from model import shares
 
 COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999", "#e69f00", "#56b4e9"]
@@ -94,13 +93,13 @@ def row_of(o, points, point):
                    for name in ("load_factor", "load_factor_end", "refused")}}
     elif figure.kind == "kv":
         costs.pop("work_requests_per_op")
-        row |= {"transport": point.line, "get_percent": get_percent(point),
+        row |= {"transport": point.line, "get_percent": setting(point, "get_percent"),
                 "distribution": "zipfian" if panel.zipfian else "uniform",
-                "value_bytes": value_bytes(point), "fetch_bytes": panel.fetch_bytes or "", **made,
-                **rates, **costs}
+                "value_bytes": setting(point, "value_bytes"),
+                "fetch_bytes": panel.fetch_bytes or "", **made, **rates, **costs}
     else:
-        row |= {"transport": point.line, "transaction_size": transaction_size(point),
-                "read_ratio": read_ratio(point),
+        row |= {"transport": point.line, "transaction_size": setting(point, "transaction_size"),
+                "read_ratio": setting(point, "read_ratio"),
                 "distribution": "zipfian" if panel.zipfian else "uniform",
                 "value_bytes": short(result.get("value_bytes"), ".0f"),
                 "records": short(result.get("keys"), ".0f"), **made, **rates, **costs,

@@ -19,29 +19,18 @@ RAMP_LINES = {
 }
 # Lines of the figures of stores: engine and transport of nam-bench kv.
 STORE_LINES = {
-    "cuckoo, srq": ("cuckoo", "srq"),
-    "cuckoo, fetch": ("cuckoo", "fetch"),
-    "cuckoo, datagram": ("cuckoo", "datagram"),
-    "chained, srq": ("chained", "srq"),
-    "chained, fetch": ("chained", "fetch"),
-    "chained, datagram": ("chained", "datagram"),
+    **{f"{engine}, {transport}": (engine, transport) for engine in ("cuckoo", "chained")
+       for transport in ("srq", "fetch", "datagram", "mailbox")},
     "cuckoo, onesided": ("cuckoo", "srq"),
     "cuckoo, sockets": ("cuckoo", "srq"),
-    "cuckoo, mailbox": ("cuckoo", "mailbox"),
     "fetch, 1 thread": ("cuckoo", "fetch"),
     "onesided, 1 thread": ("cuckoo", "srq"),
     "Pilaf-like": ("pilaf", "read"),
 }
 HERD = "chained, datagram"  # the line that stands for it
 # Lines of the figures beside other servers: system and transport of nam-bench-peers.
-PEER_LINES = {
-    "cuckoo, shm": ("cuckoo", "shm"),
-    "chained, shm": ("chained", "shm"),
-    "cuckoo, tcp": ("cuckoo", "tcp"),
-    "chained, tcp": ("chained", "tcp"),
-    "memcached, tcp": ("memcached", "tcp"),
-    "redis, tcp": ("redis", "tcp"),
-}
+PEER_LINES = {line: tuple(line.split(", ")) for line in (
+    "cuckoo, shm", "chained, shm", "cuckoo, tcp", "chained, tcp", "memcached, tcp", "redis, tcp")}
 PEERS = {"memcached": "memcached", "redis": "redis-server"}  # and the program of each
 # Lines of the figures of tables: scheme of nam-bench cuckoo, slots of a bucket.
 TABLE_LINES = {"graph": ("graph", 4), "plain": ("plain", 4), "plain, 1 slot": ("plain", 1)}
@@ -437,7 +426,7 @@ def plan(figure, o):
 def table_command(o, point):
     scheme, bucket_slots = TABLE_LINES[point.line]
     return ["cuckoo", "--scheme", scheme, "--bucket-slots", bucket_slots, "--load-factor", point.x,
-            "--tables", 10 if o.quick else 100, "--seed", o.seed, "--json", "-", "--quiet"]
+            "--tables", 10 if o.quick else 100]
 
 
 def time_shares(point):
@@ -452,8 +441,7 @@ def times_command(o, point):
     """One run has all lines."""
     get, update, _ = time_shares(point)
     return ["cuckoo", "--get-percent", get, "--update-percent", update, "--load-factor",
-            point.panel.load_factor, "--tables", 10 if o.quick else 500, "--seed", o.seed,
-            "--json", "-", "--quiet"]
+            point.panel.load_factor, "--tables", 10 if o.quick else 500]
 
 
 def peers_command(o, point):
@@ -468,8 +456,7 @@ def peers_command(o, point):
         args += ["--without", ",".join(without)]
     if figure.depth:
         args += ["--depth", figure.depth]
-    return args + ["--keys", 2000 if o.quick else 100_000, "--seconds", f"{point.seconds:.4g}",
-                   "--seed", o.seed, "--json", "-", "--quiet"]
+    return args + ["--keys", 2000 if o.quick else 100_000, "--seconds", f"{point.seconds:.4g}"]
 
 
 def of_line(point, result):
@@ -499,15 +486,8 @@ def store_args(point):
     return args if point.panel.workload else args + distribution
 
 
-def command(o, point):
-    """The arguments of nam-bench that run the point."""
+def cluster_command(o, point):
     figure, panel = point.figure, point.panel
-    if figure.kind == "peers":
-        return [str(arg) for arg in peers_command(o, point)]
-    if figure.kind == "cuckoo":
-        return [str(arg) for arg in table_command(o, point)]
-    if figure.kind == "times":
-        return [str(arg) for arg in times_command(o, point)]
     kind = "pilaf" if "pilaf" in STORE_LINES.get(point.line, ()) else figure.kind
     args = [kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
     if o.simulated:
@@ -537,40 +517,39 @@ def command(o, point):
     elif figure.family == "rhkv":
         args += store_args(point)
     elif figure.kind == "kv":
-        args += ["--transport", point.line, "--get-percent", get_percent(point), *distribution]
-        args += ["--value-bytes", value_bytes(point)]
+        args += ["--transport", point.line, "--get-percent", setting(point, "get_percent")]
+        args += [*distribution, "--value-bytes", setting(point, "value_bytes")]
         if panel.fetch_bytes:
             args += ["--fetch-bytes", panel.fetch_bytes]
     else:
         algorithm, transport = RAMP_LINES[point.line]
         args += ["--algorithm", algorithm, "--transport", transport]
-        args += ["--transaction-size", transaction_size(point), "--read-ratio", read_ratio(point)]
-        args += distribution
+        args += ["--transaction-size", setting(point, "transaction_size")]
+        args += ["--read-ratio", setting(point, "read_ratio"), *distribution]
         if point.keys:
             args += ["--keys", point.keys]
         if panel.value_bytes:
             args += ["--value-bytes", panel.value_bytes]
-    args += ["--fibers", 1, "--seconds", f"{point.seconds:.4g}", "--seed", o.seed]
-    return [str(arg) for arg in args] + ["--json", "-", "--quiet"]
+    return args + ["--fibers", 1, "--seconds", f"{point.seconds:.4g}"]
+
+
+COMMANDS = {"peers": peers_command, "cuckoo": table_command, "times": times_command}
+
+
+def command(o, point):
+    """The arguments of nam-bench that run the point."""
+    args = COMMANDS.get(point.figure.kind, cluster_command)(o, point)
+    return [str(arg) for arg in [*args, "--seed", o.seed, "--json", "-", "--quiet"]]
 
 
 def workload(point):
     return point.panel.workload or list(MIXES)[int(point.x)]
 
 
-def get_percent(point):
-    return point.x if point.figure.x == "get_percent" else 95
-
-
-def value_bytes(point):
-    if point.panel.mixed:
-        return "mixed"
-    return point.x if point.figure.x == "value_bytes" else 32
-
-
-def transaction_size(point):
-    return point.x if point.figure.x == "transaction_size" else point.figure.transaction_size
-
-
-def read_ratio(point):
-    return point.x if point.figure.x == "read_ratio" else 95
+def setting(point, name):
+    """An option that is x, or stays what it is."""
+    if point.figure.x == name:
+        return point.x
+    return {"get_percent": 95, "read_ratio": 95,
+            "value_bytes": "mixed" if point.panel.mixed else 32,
+            "transaction_size": point.figure.transaction_size}[name]
