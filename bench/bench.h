@@ -16,11 +16,7 @@ int connect_main(int argc, char **argv);
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way.  Returns -1. */
 int bench_complain(const char *format, ...) NAM_PRINTF(1, 2);
 
-/*
- * A failed library call: complains with the diag's text if it has one.  Returns the exit code.
- *
- * @what	what it was about; NULL if the text names it
- */
+/* A failed library call; returns the exit code.  @what NULL: the diag's text names it. */
 int bench_failed(const char *what, int rc, const char *diag);
 
 /* From now on SIGINT and SIGTERM only raise a flag, which ends a run early but in order. */

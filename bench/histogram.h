@@ -55,10 +55,7 @@ uint64_t histogram_count(const struct histogram *histogram);
 /* The lowest value of a bucket; the last bucket's neighbour would be 2^64. */
 uint64_t histogram_bucket_low(unsigned bucket);
 
-/*
- * A value that the fraction `quantile` (0 .. 1) of all recorded values does not exceed, up to the
- * width of a bucket; 0 if there are none.
- */
+/* @quantile	0 .. 1.  Exact to the width of a bucket; 0 if nothing was recorded. */
 double histogram_quantile(const struct histogram *histogram, double quantile);
 
 double histogram_mean(const struct histogram *histogram);

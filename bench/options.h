@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * options.h -- the options that several subcommands have, and their rows of option tables.
- *
- * Their struct is the first field of a subcommand's options.
- */
+/* options.h -- options of several subcommands, whose own begin with them; and rows of tables. */
 #ifndef NAM_BENCH_OPTIONS_H
 #define NAM_BENCH_OPTIONS_H
 

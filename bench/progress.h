@@ -10,13 +10,7 @@
 void progress_init(bool quiet);
 bool progress_wanted(void);
 
-/*
- * Draw the line anew.
- *
- * @what	"load", "warm-up", "run"
- * @fraction	0 .. 1
- * @done	units so far, shown with the rate since progress_begin()
- */
+/* Draw the line anew.  @fraction	0 .. 1.  @done	units since progress_begin() */
 void progress_begin(const char *what);
 void progress_show(double fraction, uint64_t done);
 void progress_clear(void);

@@ -65,18 +65,10 @@ void counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters
 /* Add a number, rounded to what is worth reading (six significant digits). */
 void report_number(cJSON *object, const char *name, double value);
 
-/**
- * report_check -- see before a run whether report_write() will be able to write the file.
- *
- * Changes nothing that is in it.  Complains itself.  Returns 0 or a negative code.
- */
+/* Before a run: can report_write() write the file?  0, or a negative code after a message. */
 int report_check(const char *path) NAM_MUST_CHECK;
 
-/**
- * report_write -- write the object to a file, or to standard output if it is called "-".
- *
- * Complains itself.  Returns 0 or a negative code.
- */
+/* Write the object to a file; "-" is standard output.  0, or a negative code after a message. */
 int report_write(const cJSON *object, const char *path) NAM_MUST_CHECK;
 
 /* The one in the middle; sorts them. */

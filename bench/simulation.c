@@ -189,10 +189,9 @@ records_got(const uint8_t *body, uint32_t bytes)
 }
 
 /*
- * A memory server's work for a reply, beyond what each request takes.  It counts trees that it
- * searched, pairs that it copied, records that it found or prepared.  A record is as a node of a
- * tree: it waits for memory that is not in a cache.  Other replies about records do not say of how
- * many they are.
+ * A memory server's work for a reply, beyond what each request takes: trees searched, pairs copied,
+ * records found or prepared.  A record is as a node of a tree: it waits for memory that is not in a
+ * cache.  Other replies about records do not say of how many they are.
  */
 static uint64_t
 serve_ns(void *arg, const void *message, uint32_t bytes)

@@ -18,21 +18,16 @@ struct simulation;
 /* Whether that is a cluster to be simulated; NULL is none. */
 bool simulation_wanted(const char *cluster);
 
-/**
- * simulation_run -- simulate memory servers, and a process that runs fn(arg, simulation); or run
- * fn(arg, NULL) if the cluster is a real one.
- *
- * From now on signals end a run early.  fn is the first client; simulation_client() starts others,
- * which must have ended when it returns.  Complains itself.  Returns fn's exit code, or another if
- * the simulation itself fails.
+/*
+ * Simulate memory servers and a process that runs fn(arg, simulation), the first client; or run
+ * fn(arg, NULL) if the cluster is a real one.  Clients of simulation_client() must have ended when
+ * fn returns.  From now on signals end a run early.  Returns fn's exit code, or another after a
+ * message if the simulation fails.
  */
 int simulation_run(const struct bench_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
 
-/*
- * From now on a memory server that searches a tree is busy for so many nodes each time.  The
- * profile says for how long for one.  Before, a request takes it what any other does.
- */
+/* From now on a memory server that searches a tree is busy for so many nodes of the profile. */
 void simulation_levels(struct simulation *simulation, uint32_t levels);
 
 /* One more memory server, up to the most that the options say: nam_server_add(). */

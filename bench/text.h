@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * text.h -- numbers as people like to read them.
- *
- * Each text stays until the same thread has asked for TEXTS_COUNT more.
- */
+/* text.h -- numbers to read.  A text stays until its thread has asked for TEXTS_COUNT more. */
 #ifndef NAM_BENCH_TEXT_H
 #define NAM_BENCH_TEXT_H
 

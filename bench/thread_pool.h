@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread_pool.h -- the threads of a benchmark: each opens a worker, waits, and runs jobs when all
- * do.
- *
- * Threads live as long as the thread pool, so their workers stay warm from one job to the next.
- * They belong to one client, which is this process's, or, simulated, to many, each of which is a
- * simulated process.
+ * thread_pool.h -- the threads of a benchmark, of one client or, simulated, of many.  Each opens a
+ * worker, which stays warm from one job to the next, and runs jobs when all do.
  */
 #ifndef NAM_BENCH_THREAD_POOL_H
 #define NAM_BENCH_THREAD_POOL_H
@@ -49,14 +45,13 @@ struct thread_pool_others {
 	void *arg;
 };
 
-/**
- * thread_pool_start -- threads with a worker each.
+/*
+ * Threads with a worker each.  0, or what nam_worker_open() or the host said, with a message in
+ * *diag.
  *
  * @client	NULL: no workers, for work that needs no cluster
  * @threads	of each client
  * @others	they connect here, and close in thread_pool_stop(); NULL: none
- *
- * Returns 0, or what nam_worker_open() or the host said, with a message in *diag.
  */
 int thread_pool_start(struct nam_client *client, unsigned threads,
 	const struct thread_pool_others *others, struct thread_pool **ret_pool,

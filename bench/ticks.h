@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ticks.h -- a clock that costs a few nanoseconds: the time-stamp counter where it can be trusted.
- *
- * Ticks are differences only.  They become nanoseconds when results are reported, not before.
- */
+/* ticks.h -- a clock that costs a few nanoseconds: the time-stamp counter, if it can be trusted. */
 #ifndef NAM_BENCH_TICKS_H
 #define NAM_BENCH_TICKS_H
 

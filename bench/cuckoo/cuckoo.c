@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuckoo.c -- nam-bench cuckoo: the kick-outs of inserts at a load factor, by the engine cuckoo
- * (G-Cuckoo) and by a conventional table.  Counts are the same everywhere.  With --get-percent it
- * takes times instead (mix.h).
+ * (G-Cuckoo) and by a conventional table.  With --get-percent it takes times instead (mix.h).
  *
- * Tables have a fixed size: that of a partition of 8 chunks that has grown.  Each is filled to the
- * load factor, and then takes new pairs for one slot in a hundred.
+ * Tables have the size of a grown partition of 8 chunks.  Each is filled to the load factor, and
+ * then takes new pairs for one slot in a hundred.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * mix.h -- how long GETs, updates and inserts take in tables at a load factor: engine cuckoo with a
  * lock, the same with hardware transactions, and a conventional insert into the same buckets.
  *
- * One thread, without a cluster.  All three take turns, with the same operations on the same pairs.
- * GETs and updates are the engine's in all of them.
+ * All three take turns, with the same operations on the same pairs; GETs and updates are the
+ * engine's.
  */
 #ifndef NAM_BENCH_CUCKOO_MIX_H
 #define NAM_BENCH_CUCKOO_MIX_H

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plain.h -- a conventional cuckoo table: two tables of buckets (Pagh and Rodler, ESA 2001).  It
- * kicks pairs out at random until a pair finds a free slot, or too many pairs have been kicked out.
- *
- * It keeps hashes and no pairs.  Buckets are those of kv/server/cuckoo.h.
+ * plain.h -- a conventional cuckoo table of hashes: two tables of buckets (Pagh and Rodler, ESA
+ * 2001).  It kicks pairs out at random.  Buckets are those of kv/server/cuckoo.h.
  */
 #ifndef NAM_BENCH_CUCKOO_PLAIN_H
 #define NAM_BENCH_CUCKOO_PLAIN_H
@@ -22,12 +20,8 @@ struct plain {
 };
 
 /*
- * plain_insert -- add a pair.
- *
- * @hash	of its key; not 0
- * @ret_kicks	how many pairs were kicked out
- *
- * False: so many were that the insert gave up.  Then one pair has no slot, and is forgotten.
+ * Add a pair; `hash` is not 0, *ret_kicks so many pairs were kicked out.  False: kicks_max were,
+ * and one pair has no slot and is forgotten.
  */
 bool plain_insert(struct plain *plain, uint32_t hash, uint32_t *ret_kicks);
 

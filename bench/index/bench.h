@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * bench.h -- the inside of nam-bench index.
- *
- *	bench.c	set up, load, warm, measure, verify, report, clean up
- *	load.c	fill the index
- *	run.c	the hot loop
- *	background.c	a collector; the rate over time; memory servers that are added
- *	verify.c	afterwards: invariants and the whole content
- *	report.c	table and JSON
- */
+/* bench.h -- the inside of nam-bench index; bench.c sets up, takes the steps and cleans up. */
 #ifndef NAM_BENCH_INDEX_BENCH_H
 #define NAM_BENCH_INDEX_BENCH_H
 

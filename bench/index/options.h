@@ -62,13 +62,11 @@ int index_options_settle(void *options) NAM_MUST_CHECK;
 /* "80,12,5,3": each above 0, 100 in all.  0, or -EINVAL with *diag. */
 int index_shares_take(void *options, const char *text, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/**
- * index_bounds -- where the parts of an index begin that keep shares of the loaded keys.
+/*
+ * Where the parts of an index begin.  They ascend, also where there are more parts than keys.
  *
- * @shares	[parts], in per cent; NULL: all alike
+ * @shares	[parts] of the loaded keys, in per cent; NULL: all alike
  * @ret_bounds	[parts - 1] keys of keys->key_bytes
- *
- * They ascend, also where there are more parts than keys.
  */
 void index_bounds(const struct keys *keys, const double *shares, uint32_t parts,
 	uint8_t *ret_bounds);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.c -- the hot loop: draw an operation and a key, call the library, check, take the time.
- *
- * Each fiber is a closed loop of its own: an operation begins when the one before it has ended.  So
- * one look at the clock is the end of one and the beginning of the next.
+ * run.c -- the hot loop: draw an operation and a key, call the library, check, take the time.  Each
+ * fiber is a closed loop: one look at the clock ends an operation and begins the next.
  */
 #include <errno.h>
 #include <inttypes.h>

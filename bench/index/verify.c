@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verify.c -- afterwards, when all is quiet: the tree's invariants, and its content to the last
- * pair.
- *
- * The expected contents follow from a few counters of each fiber.  Its first so many victims are
- * gone, and so are the first so many of its inserts.
+ * verify.c -- afterwards: the tree's invariants, and its content to the last pair.  It follows from
+ * counters of each fiber: its first so many victims and inserts are gone.
  */
 #include <errno.h>
 #include <inttypes.h>

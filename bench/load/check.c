@@ -213,10 +213,7 @@ dense_fits(const struct scan_check *check, uint32_t count)
 	return check->dense && count <= check->end - check->begin;
 }
 
-/*
- * The common cases of one entry: the very loaded pair that is due, or, in a unique index, an
- * inserted one in its place.  False: whatever it is, feed_one() will see.
- */
+/* The loaded pair that is due, or, in a unique index, an inserted one.  False: feed_one(). */
 static inline bool
 feed_expected(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
 {

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * check.h -- whether answers are right.
- *
- * A lookup is compared with the payloads that a client could have written.  A scan must be sorted,
- * stay in its range, and hold every loaded pair of the range that is no victim.  It must carry no
- * payload that does not belong to its key.
- */
+/* check.h -- whether answers are right: findings, and the check of scans (bench/README.md). */
 #ifndef NAM_BENCH_LOAD_CHECK_H
 #define NAM_BENCH_LOAD_CHECK_H
 
@@ -45,11 +39,7 @@ void findings_add(atomic_uint_fast64_t *counter, uint64_t count, const char *for
 #define findings_wrong(...) findings_add(&findings.wrong, 1, __VA_ARGS__)
 #define findings_missing(count, ...) findings_add(&findings.missing, count, __VA_ARGS__)
 
-/*
- * Count a failure.  A reason that was printed before is not printed again.
- *
- * @diag	the worker's message; may be ""
- */
+/* Count a failure, and print a new reason.  @diag	the worker's message; may be "" */
 void findings_failed(int rc, const char *what, const char *diag);
 
 /* The same, and going on is pointless. */
@@ -70,23 +60,16 @@ struct scan_check {
 	uint64_t last_key, last_payload;
 };
 
-/*
- * @unbounded	the range has no upper end; `high` is ignored
- */
+/* @unbounded	the range has no upper end; `high` is ignored */
 void scan_check_begin(struct scan_check *check, const struct keys *keys, uint64_t low,
 	uint64_t high, bool unbounded, bool reverse);
 
-/* The next entries as nam_cursor_next() delivered them. */
+/* The next entries, as nam_cursor_next() or nam_cursor_next_entries() delivered them. */
 void scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
 	uint32_t count);
-
-/* The next entries as nam_cursor_next_entries() delivered them. */
 void scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries);
 
-/*
- * @exhausted	the scan came to the end of its range, not to its limit
- * @limit	0: none
- */
+/* @exhausted	the scan came to the end of its range, not to its limit, of which 0 is none */
 void scan_check_end(struct scan_check *check, bool exhausted, uint64_t limit);
 
 #endif /* NAM_BENCH_LOAD_CHECK_H */

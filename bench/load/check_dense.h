@@ -11,8 +11,8 @@
 #define DENSE_CHECKS_MAX 3u
 
 /*
- * Are these `count` pairs with keys of 8 bytes, 2^stride_shift apart from `key` on?  Do they have
- * the payloads that belong to them, as far as `mask` goes?  Any bit of the result says no.
+ * Are these pairs with keys of 8 bytes, 2^stride_shift apart from `key` on, and with their
+ * payloads, as far as `mask` goes?  Any bit of the result says no.
  */
 struct dense_check {
 	uint64_t (*pairs)(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t count,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * distribution.h -- which item comes next: a permutation of [0, n) and Zipf's law.
- *
- * Both are constant once initialised and may be shared by threads; the caller has the random state.
+ * distribution.h -- which item comes next: a permutation of [0, n) and Zipf's law.  Threads may
+ * share both; the caller has the random state.
  */
 #ifndef NAM_BENCH_LOAD_DISTRIBUTION_H
 #define NAM_BENCH_LOAD_DISTRIBUTION_H

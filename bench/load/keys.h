@@ -47,14 +47,10 @@ struct keys {
 	struct permutation order;	/* of victims */
 };
 
-/**
- * keys_init -- lay out the key space.
+/*
+ * Lay out the key space.  0, or -EINVAL if so many keys leave no gaps.
  *
- * @pairs	at least 1
  * @writer	this process's client id, below 4,096
- * @victims	whether every fourth loaded pair is there to be deleted
- *
- * Returns 0, or -EINVAL if so many keys leave no gaps.
  */
 int keys_init(struct keys *keys, uint64_t pairs, unsigned dup_shift, uint32_t key_bytes,
 	uint16_t writer, bool victims, uint64_t seed) NAM_MUST_CHECK;

@@ -46,20 +46,11 @@ struct workload {
 	int scan_uniform;		/* number uniform in 1 .. scan_length, else exactly that */
 };
 
-/**
- * workload_find -- one of ycsb-a .. ycsb-f, nam-a .. nam-d and tree-a .. tree-d, as their papers
- * define them.
- *
- * Returns 0, or -EINVAL with the known names in *diag.
- */
+/* A workload as its paper defines it.  0, or -EINVAL with the known names in *diag. */
 int workload_find(const char *name, struct workload *ret_workload,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/**
- * workload_parse_mix -- shares in per cent or any other unit: "lookup=95,insert=5".
- *
- * Returns 0, or -EINVAL with the item and the remedy in *diag.
- */
+/* Shares in any unit: "lookup=95,insert=5".  0, or -EINVAL with the remedy in *diag. */
 int workload_parse_mix(const char *text, struct workload *ret_workload,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 

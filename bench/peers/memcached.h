@@ -2,9 +2,8 @@
 /*
  * memcached.h -- meta gets and sets of memcached and their replies: bytes, no sockets.
  *
- * A pair follows from its number: the key is the number in as many decimal digits as the key has
- * bytes, the value repeats one word of eight bytes.  bench/peers/compare stores the pairs by the
- * same rules.
+ * A pair follows from its number: its key is that in decimal digits, its value repeats one word of
+ * eight bytes.  bench/peers/servers.py stores such pairs.
  */
 #ifndef NAM_BENCH_PEERS_MEMCACHED_H
 #define NAM_BENCH_PEERS_MEMCACHED_H

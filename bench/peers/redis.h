@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * redis.h -- GETs and SETs of Redis and their replies: bytes, no sockets.  Pairs are those of
- * memcached.h.
- */
+/* redis.h -- GETs and SETs of Redis and their replies, of the pairs of memcached.h. */
 #ifndef NAM_BENCH_PEERS_REDIS_H
 #define NAM_BENCH_PEERS_REDIS_H
 

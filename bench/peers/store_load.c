@@ -6,13 +6,12 @@
  *	store_load memcached|redis NAME PATH|PORT PAIRS KEY-BYTES VALUE-BYTES DEPTH SECONDS SEED
  *		WORKLOAD DISTRIBUTION INSERTED
  *
- * INSERTED pairs beyond PAIRS are there already, of an earlier run.
- * Shares and distribution are those of nam-bench kv.  Answers come in the order of requests, so the
- * inserts that were acknowledged are those with the lowest numbers.
+ * INSERTED pairs beyond PAIRS are there already, of an earlier run.  Answers come in the order of
+ * requests, so the inserts that were acknowledged are those with the lowest numbers.
  *
- * Half of a window is asked for at once, when half of it has been answered.  So client and server
- * work at the same time, and neither pays a system call for each request.  The first tenth of the
- * time does not count.  JSON of the rest goes to standard output.
+ * Half of a window is asked for at once, when half of it has been answered: client and server work
+ * at the same time, without a system call for each request.  The first tenth of the time does not
+ * count.  JSON of the rest goes to standard output.
  */
 #include <arpa/inet.h>
 #include <errno.h>

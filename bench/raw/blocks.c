@@ -99,10 +99,7 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 
 	if (rc)
 		return nam_diag_set(diag, rc, "%s", nam_worker_diag(worker));
-	/*
-	 * Memory cut into blocks of this size serves no other: of memory not requested by
-	 * name, most is left to indexes that are made later.
-	 */
+	/* Memory cut into blocks of this size serves no other: most is left to later indexes. */
 	if (!memory_bytes)
 		memory_bytes = room / 4 < asked ? room / 4 : asked;
 	/* Leave some for other clients of the servers. */

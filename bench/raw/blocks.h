@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks.h -- the memory that the raw benchmarks work on: many blocks, spread over the memory
- * servers, or the same arrangement in plain local memory.
+ * blocks.h -- the memory of the raw benchmarks: many blocks, spread over the memory servers, or the
+ * same arrangement in local memory.  Every word of block i is raw_pattern(i).
  *
- * Every word of block i is raw_pattern(i), so that each answer can be checked.
- *
- * Blocks are as long as an index node of that size and a line, and the first line is left alone.
- * There a node has its lock and its generation, which must outlive this use of the memory.
+ * The first line of a block is left alone (B5): there an index node has its lock and generation.
  */
 #ifndef NAM_BENCH_RAW_BLOCKS_H
 #define NAM_BENCH_RAW_BLOCKS_H
@@ -61,13 +58,12 @@ blocks_at(const struct blocks *blocks, uint64_t block)
 					   (blocks->stride / NAM_GADDR_UNIT_BYTES) };
 }
 
-/**
- * blocks_alloc -- blocks from every server in equal shares.
+/*
+ * Blocks from every server in equal shares.  0, -NAM_E_REMOTE_FULL with a message in *diag,
+ * -ENOMEM, or a FABRIC code.
  *
  * @memory_bytes	of remote memory.  Less if the servers have less, but at least 1,000 blocks.
  *			0: a quarter of what they have left, at the most BLOCKS_DEFAULT_BYTES
- *
- * Returns 0, -NAM_E_REMOTE_FULL with a message in *diag, -ENOMEM, or a FABRIC code.
  */
 int blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes,
 	uint64_t memory_bytes, struct blocks *ret_blocks, struct nam_diag *diag) NAM_MUST_CHECK;
@@ -88,11 +84,9 @@ struct arena {
 	const char *pages;	/* what it is made of: "2M", "thp", "4k" */
 };
 
-/**
- * arena_map -- `count` blocks filled with their patterns.
- *
- * @page_bytes, @transparent_huge	as nam_server_status has them; if there are not enough huge
- *					pages the next best kind is taken, and arena->pages says so
+/*
+ * Blocks filled with their patterns.  Pages are as nam_server_status has them; if there are too few
+ * huge pages, the next best kind is taken, and arena->pages says so.
  */
 int arena_map(uint32_t bytes, uint64_t count, uint64_t page_bytes, int transparent_huge,
 	struct arena *ret_arena) NAM_MUST_CHECK;

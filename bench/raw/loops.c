@@ -63,10 +63,7 @@ window_post(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 	}
 }
 
-/*
- * Idle slots are posted until the window or the queue pair is full, then whatever has finished is
- * taken, checked and idle again.
- */
+/* Idle slots are posted until the queue pair is full; those that have finished are idle again. */
 static ALWAYS_INLINE void
 window(struct raw_part *part, enum raw_op op)
 {

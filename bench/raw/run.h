@@ -51,13 +51,7 @@ struct raw_spec {
 	uint64_t seed;
 };
 
-/**
- * raw_run -- one measurement.
- *
- * @ops		0: as long as `seconds` says
- *
- * Failures and wrong answers are findings of the session.  Returns 0 or -ENOMEM.
- */
+/* One measurement.  @ops	0: as long as `seconds` says.  0 or -ENOMEM. */
 int raw_run(const struct raw_spec *spec, uint64_t ops, double seconds,
 	struct result *result) NAM_MUST_CHECK;
 

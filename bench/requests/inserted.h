@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inserted.h -- the new keys of a thread that a store has acknowledged, in that order.
- *
- * Its thread adds; any thread reads.  Blocks double and stay where they are, so a reader needs no
- * lock.
+ * inserted.h -- the new keys of a thread that a store has acknowledged, in that order.  Blocks
+ * double and stay where they are, so a reader in another thread needs no lock.
  */
 #ifndef NAM_BENCH_REQUESTS_INSERTED_H
 #define NAM_BENCH_REQUESTS_INSERTED_H

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * kv.c -- nam-bench kv: a key-value store under reads, updates and inserts, whatever carries them.
- *
- * A key's value, and how long it is, follow from its number, so every answer can be checked.
- */
+/* kv.c -- nam-bench kv: a key-value store under reads, updates and inserts. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,11 +39,7 @@ warm_one(struct requests_part *part, uint64_t number, uint64_t *value)
 		value_room(&part->bench->options), &bytes); /* SUSPENDS */
 }
 
-/*
- * A key of the phase under way; those that only make tables grow are none of the run.
- *
- * @value	room for one
- */
+/* A key of the phase under way; those that only make tables grow are none of the run. */
 NAM_FIBER_FN static int
 fill_one(struct requests_part *part, uint64_t number, uint64_t *value)
 {

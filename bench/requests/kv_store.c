@@ -49,9 +49,7 @@ cells_of_a_pair(const struct requests_options *o)
 	return o->engine == NAM_KV_CUCKOO || bytes <= 48 ? 1 : 1 + (bytes - 48 + 51) / 52;
 }
 
-/*
- * As many partitions as come close to the load factor; few, so that chance fills them alike.
- */
+/* As many partitions as come close to the load factor; few, so that chance fills them alike. */
 static void
 size_by_load_factor(const struct requests_options *o, uint32_t servers,
 	struct nam_kv_options *store)

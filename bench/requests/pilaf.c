@@ -2,9 +2,7 @@
 /*
  * pilaf.c -- nam-bench pilaf: GETs of a table of pointers, as of Pilaf (Mitchell et al., USENIX ATC
  * 2013): READs of a key's two buckets with one doorbell, then a READ of the pair, whose address and
- * checksum the bucket has.
- *
- * It is no store.  The run writes the table once, and nothing changes it, so no READ is repeated.
+ * checksum the bucket has.  The run writes the table once; nothing changes it.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 /*
  * ramp.c -- nam-bench ramp: transactions over records, by each algorithm and RPC transport.
  *
- * A transaction that writes draws a number.  Its records and their values follow from that number,
- * and every value begins with it.  So a reader of several records can tell whether it has half of a
- * transaction.  That is a value whose transaction wrote another of them, too, which is older.
+ * The records of a transaction that writes, and their values, follow from a number, with which each
+ * value begins.  So a reader can tell whether it has half of a transaction: a value whose
+ * transaction wrote another of the records, too, which is older.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -132,10 +132,7 @@ value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 	memcpy(value, &pair, left);
 }
 
-/*
- * Adds to *wrong the bits in which the value differs from that of value_fill().  The first word
- * names the writer.
- */
+/* Adds to *wrong the bits in which the value differs from that of value_fill(). */
 static inline void
 value_compare(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number,
 	value_pair *wrong)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests.c -- what nam-bench rpc, kv and ramp have in common. */
 #include "requests.h"
 
 #include <errno.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * requests.h -- closed loops of requests to memory servers, by each RPC transport: what nam-bench
- * rpc, kv, pilaf and ramp have in common.
- */
+/* requests.h -- closed loops of requests to memory servers: nam-bench rpc, kv, pilaf and ramp. */
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
 
