@@ -11,15 +11,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from plan import command, of_line
 
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "peers"))
+# pylint: disable=wrong-import-position
+from program import Stop
+
 USAGE, FABRIC, SIGNAL = 2, 3, 128
-
-
-class Stop(Exception):
-    """The program ends with this exit status."""
-
-    def __init__(self, status, message=""):
-        super().__init__(message)
-        self.status = status
 
 
 class Runs:

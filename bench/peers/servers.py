@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+from program import Stop
+
 NO, USAGE, REMOTE, SIGNAL = 1, 2, 6, 128  # common/exit.h
 BATCH = 64  # keys of a call that looks up many
 ENGINES = ("chained", "cuckoo", "one-sided")  # of stores; the last one: of cuckoo
@@ -23,14 +25,6 @@ READY_SECONDS, END_SECONDS, SILENCE_SECONDS = 60, 3, 5
 REDIS_SECONDS_MIN = 0.02  # redis-benchmark counts milliseconds
 CHUNK_BYTES = 65536
 FINDINGS_PRINTED_MAX = 10
-
-
-class Stop(Exception):
-    """The program ends with this exit status."""
-
-    def __init__(self, status, message=""):
-        super().__init__(message)
-        self.status = status
 
 
 def complain(text):
