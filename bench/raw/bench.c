@@ -2,7 +2,6 @@
 /* bench.c -- nam-bench raw: find the best depth, measure, check, report. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
@@ -22,12 +21,6 @@
 
 static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 12, 16, 20, 24, 32, 64 };
 
-enum raw_pages {
-	RAW_PAGES_2M,
-	RAW_PAGES_THP,
-	RAW_PAGES_4K,
-};
-
 struct raw_options {
 	struct bench_options run;
 	enum raw_op op;
@@ -35,7 +28,7 @@ struct raw_options {
 	uint32_t bytes;
 	uint32_t depth;		/* 0: find the best */
 	uint64_t memory_bytes;		/* 0: not said */
-	enum raw_pages pages;	/* of copies without a cluster */
+	enum arena_pages pages;	/* of copies */
 	bool compare;
 };
 
@@ -47,13 +40,11 @@ struct raw_bench {
 	struct result copies;		/* --compare: of memcpy */
 	double ratio;
 	uint32_t depth, copies_depth;
-	uint64_t page_bytes;
-	int transparent_huge;
 };
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-static const char *const pages[] = { "2M", "thp", "4k", NULL };	/* enum raw_pages */
+static const char *const pages[] = { "2M", "thp", "4k", NULL };	/* enum arena_pages */
 
 #define FIELD(field) NAM_OPTION_FIELD(struct raw_options, field)
 
@@ -118,6 +109,8 @@ settle(void *options)
 	return bench_options_settle(&o->run, o->op == RAW_MEMCPY ? NULL : "raw", 2, 0, 0);
 }
 
+static struct result turn;		/* the last one */
+
 /* ---- measuring ---------------------------------------------------------------------------- */
 
 static struct raw_spec
@@ -155,9 +148,8 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 	uint32_t depth_max = bench->options.loop == RAW_BATCH && op != RAW_MEMCPY ? NAM_BATCH_MAX
 										   : 64;
 	double rates[DEPTHS_COUNT] = { 0 }, seconds = bench->options.run.seconds / 8;
-	struct result *result = malloc(sizeof(*result));
 	unsigned best = 0, count = 0;
-	int rc = result ? 0 : -ENOMEM;
+	int rc = 0;
 
 	if (seconds > 0.25)
 		seconds = 0.25;
@@ -165,11 +157,10 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 		count++;
 	/* Passes over all depths; the best rate of each stays. */
 	for (unsigned i = 0; i < DEPTH_PASSES * count && !rc; i++) {
-		rc = measure(bench, op, depths[i % count], 0, seconds / DEPTH_PASSES, result);
-		if (!rc && result->ops_per_s > rates[i % count])
-			rates[i % count] = result->ops_per_s;
+		rc = measure(bench, op, depths[i % count], 0, seconds / DEPTH_PASSES, &turn);
+		if (!rc && turn.ops_per_s > rates[i % count])
+			rates[i % count] = turn.ops_per_s;
 	}
-	free(result);
 	if (rc)
 		return rc;
 	if (!bench->options.run.quiet)
@@ -200,25 +191,21 @@ compare(struct raw_bench *bench)
 {
 	double reads[ROUNDS], copies[ROUNDS], ratios[ROUNDS];
 	double seconds = bench->options.run.seconds / (2 * ROUNDS);
-	struct result *round = malloc(sizeof(*round));
-	int rc = round ? 0 : -ENOMEM;
+	int rc;
 
-	for (unsigned i = 0; i < ROUNDS && !rc; i++) {
-		rc = measure(bench, RAW_READ, bench->depth, 0, seconds, round);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		rc = measure(bench, RAW_READ, bench->depth, 0, seconds, &turn);
 		if (rc)
-			break;
-		reads[i] = round->ops_per_s;
-		result_add(&session.result, round);
-		rc = measure(bench, RAW_MEMCPY, bench->copies_depth, 0, seconds, round);
+			return rc;
+		reads[i] = turn.ops_per_s;
+		result_add(&session.result, &turn);
+		rc = measure(bench, RAW_MEMCPY, bench->copies_depth, 0, seconds, &turn);
 		if (rc)
-			break;
-		copies[i] = round->ops_per_s;
+			return rc;
+		copies[i] = turn.ops_per_s;
 		ratios[i] = reads[i] / copies[i];
-		result_add(&bench->copies, round);
+		result_add(&bench->copies, &turn);
 	}
-	free(round);
-	if (rc)
-		return rc;
 	if (!bench->options.run.quiet) {
 		report_heading("round     read/s   memcpy/s   ratio");
 		for (unsigned i = 0; i < ROUNDS; i++)
@@ -244,13 +231,10 @@ read_rate(const struct raw_turns *turns, const struct blocks *blocks, uint32_t d
 		.blocks = blocks,
 		.seed = seed,
 	};
-	struct result *result = malloc(sizeof(*result));
-	int rc = result ? raw_run(&spec, 0, seconds, result) : -ENOMEM;
+	int rc = raw_run(&spec, 0, seconds, &turn);
 
 	if (!rc)
-		*ret_rate = (double)result->ops /
-			(turns->per_cpu ? result->cpu_seconds : result->seconds);
-	free(result);
+		*ret_rate = (double)turn.ops / (turns->per_cpu ? turn.cpu_seconds : turn.seconds);
 	return rc ? rc : findings.fatal;
 }
 
@@ -309,16 +293,14 @@ ask_pages(struct raw_bench *bench)
 	struct nam_server_status status;
 	int rc;
 
-	if (!session.client) {
-		bench->page_bytes = bench->options.pages == RAW_PAGES_2M ? 2u << 20 : 4096;
-		bench->transparent_huge = bench->options.pages == RAW_PAGES_THP;
+	if (!session.client)
 		return 0;
-	}
 	rc = nam_server_status_get(session_worker(), 0, &status);
 	if (rc)
 		return rc;
-	bench->page_bytes = status.page_bytes;
-	bench->transparent_huge = (int)status.transparent_huge;
+	bench->options.pages = status.page_bytes >= 2u << 20 ? ARENA_2M
+			       : status.transparent_huge     ? ARENA_THP
+							     : ARENA_4K;
 	return 0;
 }
 
@@ -341,8 +323,7 @@ set_up_memory(struct raw_bench *bench, struct nam_diag *diag)
 		count = bench->blocks.count;
 	}
 	if (!rc && (options->op == RAW_MEMCPY || options->compare))
-		rc = arena_map(options->bytes, count ? count : 1, bench->page_bytes,
-			bench->transparent_huge, &bench->arena);
+		rc = arena_map(options->bytes, count ? count : 1, options->pages, &bench->arena);
 	return rc;
 }
 
@@ -479,7 +460,7 @@ raw_main(int argc, char **argv)
 	static struct raw_bench bench = {
 		.options = {
 			.run = { .threads = 1, .fibers = RAW_DEPTH_MAX, .seed = 1 },
-			.pages = RAW_PAGES_THP,
+			.pages = ARENA_THP,
 		},
 	};
 

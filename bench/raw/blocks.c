@@ -151,11 +151,11 @@ blocks_free(struct blocks *blocks)
 /* ---- local memory ------------------------------------------------------------------------- */
 
 static void *
-map_pages(uint64_t bytes, uint64_t page_bytes, int transparent_huge, const char **ret_pages)
+map_pages(uint64_t bytes, enum arena_pages pages, const char **ret_pages)
 {
 	void *at;
 
-	if (page_bytes >= HUGE_BYTES) {
+	if (pages == ARENA_2M) {
 		at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 		if (at != MAP_FAILED) {
@@ -166,24 +166,22 @@ map_pages(uint64_t bytes, uint64_t page_bytes, int transparent_huge, const char 
 	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return NULL;
-	if (page_bytes >= HUGE_BYTES || transparent_huge) {
-		*ret_pages = madvise(at, bytes, MADV_HUGEPAGE) == 0 ? "thp" : "4k";
-	} else {
+	*ret_pages = "4k";
+	if (pages == ARENA_4K)
 		madvise(at, bytes, MADV_NOHUGEPAGE);
-		*ret_pages = "4k";
-	}
+	else if (madvise(at, bytes, MADV_HUGEPAGE) == 0)
+		*ret_pages = "thp";
 	return at;
 }
 
 int
-arena_map(uint32_t bytes, uint64_t count, uint64_t page_bytes, int transparent_huge,
-	struct arena *ret_arena)
+arena_map(uint32_t bytes, uint64_t count, enum arena_pages pages, struct arena *ret_arena)
 {
 	struct arena arena = { .bytes = bytes, .stride = raw_stride(bytes), .count = count };
 
 	arena.mapping_bytes =
 		(count * arena.stride + 2 * HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
-	arena.mapping = map_pages(arena.mapping_bytes, page_bytes, transparent_huge, &arena.pages);
+	arena.mapping = map_pages(arena.mapping_bytes, pages, &arena.pages);
 	if (!arena.mapping)
 		return -errno;
 	/* On a huge page's boundary, or transparent huge pages would leave out both ends. */

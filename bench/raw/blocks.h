@@ -74,7 +74,8 @@ void blocks_free(struct blocks *blocks);
 /* Runs of consecutive addresses out of sorted ones; for blocks_alloc() and its test. */
 int blocks_arrange(struct blocks *blocks) NAM_MUST_CHECK;
 
-/* Local memory of the same shape. */
+enum arena_pages { ARENA_2M, ARENA_THP, ARENA_4K };
+
 struct arena {
 	void *mapping;
 	uint64_t mapping_bytes;
@@ -85,10 +86,10 @@ struct arena {
 };
 
 /*
- * Blocks filled with their patterns.  Pages are as nam_server_status has them; if there are too few
- * huge pages, the next best kind is taken, and arena->pages says so.
+ * Blocks filled with their patterns.  If there are too few huge pages, the next best kind is taken,
+ * and arena->pages says so.
  */
-int arena_map(uint32_t bytes, uint64_t count, uint64_t page_bytes, int transparent_huge,
+int arena_map(uint32_t bytes, uint64_t count, enum arena_pages pages,
 	struct arena *ret_arena) NAM_MUST_CHECK;
 void arena_unmap(struct arena *arena);
 

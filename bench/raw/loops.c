@@ -112,20 +112,14 @@ window(struct raw_part *part, enum raw_op op)
 void
 raw_loop_window(struct raw_part *part)
 {
-	switch (part->spec->op) {
-	case RAW_READ:
+	if (part->spec->op == RAW_READ)
 		window(part, RAW_READ);
-		break;
-	case RAW_WRITE:
+	else if (part->spec->op == RAW_WRITE)
 		window(part, RAW_WRITE);
-		break;
-	case RAW_CAS:
+	else if (part->spec->op == RAW_CAS)
 		window(part, RAW_CAS);
-		break;
-	default:
+	else
 		window(part, RAW_FAA);
-		break;
-	}
 }
 
 /* ---- fibers ------------------------------------------------------------------------------- */

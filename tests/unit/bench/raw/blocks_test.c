@@ -60,7 +60,7 @@ arena__plain_pages__FILLED_AND_ALIGNED(void **state)
 	struct arena arena;
 
 	(void)state;
-	assert_int_equal(arena_map(256, 1000, 4096, 0, &arena), 0);
+	assert_int_equal(arena_map(256, 1000, ARENA_4K, &arena), 0);
 	assert_string_equal(arena.pages, "4k");
 	for (uint64_t i = 0; i < 1000; i++) {
 		const uint64_t *words = (const void *)(arena.base + i * arena.stride);
