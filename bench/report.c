@@ -136,17 +136,6 @@ report_result(cJSON *object, const struct result *result, uint64_t errors, uint6
 	report_per_op(object, &per_op);
 }
 
-/* Every field is a count. */
-void
-counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *less)
-{
-	const uint64_t *from = (const uint64_t *)less;
-	uint64_t *to = (uint64_t *)sum;
-
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-		to[i] -= from[i];
-}
-
 static int
 compare_doubles(const void *a, const void *b)
 {

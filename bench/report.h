@@ -11,7 +11,6 @@
 #include "common/error.h"
 #include "histogram.h"
 
-/* The outcome of a measurement. */
 struct result {
 	uint64_t ops;
 	double seconds, cpu_seconds;	/* no processor time: of a simulation */
@@ -43,7 +42,6 @@ void report_powers(cJSON *object, const char *name, const uint64_t *counts, unsi
 	X(round_trips) X(doorbells) X(work_requests) X(bytes_in) X(bytes_out) X(restarts)           \
 	X(local_reads) X(local_calls)
 
-/* The average cost of one operation. */
 struct per_op {
 #define PER_OP_FIELD(name) double name;
 	PER_OP_FIELDS(PER_OP_FIELD)
@@ -58,9 +56,6 @@ void report_per_op(cJSON *object, const struct per_op *per_op);
 /* All of a result; how many errors there were, and blocks that clients lost, or gave for later. */
 void report_result(cJSON *object, const struct result *result, uint64_t errors,
 	uint64_t blocks_lost, uint64_t blocks_waiting);
-
-/* *sum -= *less, field by field. */
-void counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *less);
 
 /* Add a number, rounded to what is worth reading (six significant digits). */
 void report_number(cJSON *object, const char *name, double value);

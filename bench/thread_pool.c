@@ -18,7 +18,6 @@ struct team {
 	struct thread_pool *pool;
 	struct nam_client *client;
 	unsigned first;
-	unsigned started;
 };
 
 struct thread_pool {
@@ -27,7 +26,6 @@ struct thread_pool {
 	unsigned teams_count;
 	struct team *teams;
 	struct thread_pool_member *members;
-	struct nam_thread **handles;
 	struct thread_pool_others others;
 	bool simulated;			/* then gates are what conditions are otherwise */
 	struct nam_sim_gate called_gate, finished_gate;
@@ -200,6 +198,31 @@ thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint
 	wait_all(pool, ops, seconds);
 }
 
+static void
+counters_take(const struct thread_pool *pool, struct nam_op_counters ret[NAM_OP_KINDS_COUNT])
+{
+	memset(ret, 0, NAM_OP_KINDS_COUNT * sizeof(*ret));
+	for (unsigned i = 0; i < pool->size; i++)
+		for (int kind = 0; pool->members[i].worker && kind < NAM_OP_KINDS_COUNT; kind++)
+			nam_op_counters_add(&ret[kind], nam_worker_counters(
+				pool->members[i].worker, (enum nam_op_kind)kind));
+}
+
+void
+thread_pool_measure(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
+	double seconds, struct nam_op_counters ret_counters[NAM_OP_KINDS_COUNT])
+{
+	struct nam_op_counters before[NAM_OP_KINDS_COUNT];
+	const uint64_t *from = (const uint64_t *)before;	/* every field is a count */
+	uint64_t *to = (uint64_t *)ret_counters;
+
+	counters_take(pool, before);
+	thread_pool_run(pool, fn, arg, ops, seconds);
+	counters_take(pool, ret_counters);
+	for (size_t i = 0; i < sizeof(before) / (sizeof(*to)); i++)
+		to[i] -= from[i];
+}
+
 void
 share_begin(struct share *share, const struct thread_pool_member *member, uint64_t ops,
 	double seconds)
@@ -245,7 +268,6 @@ static void
 thread_pool_free(struct thread_pool *pool)
 {
 	free(pool->members);
-	free(pool->handles);
 	free(pool->teams);
 	free(pool);
 }
@@ -259,10 +281,9 @@ thread_pool_alloc(unsigned clients, unsigned threads)
 
 	if (!pool)
 		return NULL;
-	pool->handles = calloc(size, sizeof(struct nam_thread *));
 	pool->members = aligned_alloc(64, size * sizeof(struct thread_pool_member));
 	pool->teams = calloc(clients, sizeof(struct team));
-	if (!pool->handles || !pool->members || !pool->teams) {
+	if (!pool->members || !pool->teams) {
 		thread_pool_free(pool);
 		return NULL;
 	}
@@ -294,7 +315,7 @@ team_start(struct team *team)
 
 		snprintf(name, sizeof(name), "bench-%u", number);
 		rc = nam_thread_start(name, member_main, &pool->members[number],
-			&pool->handles[number]);
+			&pool->members[number].thread);
 		if (rc) {
 			(void)nam_diag_set(&diag, rc, "thread %u could not be started: %s", number,
 				nam_err_text(rc));
@@ -304,15 +325,16 @@ team_start(struct team *team)
 		lock(pool);
 		pool->size++;
 		unlock(pool);
-		team->started++;
 	}
 }
 
 static void
 team_join(struct team *team)
 {
-	for (unsigned i = 0; i < team->started; i++)
-		nam_thread_join(team->pool->handles[team->first + i]);
+	struct thread_pool_member *members = &team->pool->members[team->first];
+
+	for (unsigned i = 0; i < team->pool->threads && members[i].thread; i++)
+		nam_thread_join(members[i].thread);
 }
 
 static void
@@ -429,15 +451,4 @@ struct thread_pool_member *
 thread_pool_member(struct thread_pool *pool, unsigned number)
 {
 	return &pool->members[number];
-}
-
-void
-thread_pool_counters(const struct thread_pool *pool, enum nam_op_kind kind,
-	struct nam_op_counters *ret_sum)
-{
-	memset(ret_sum, 0, sizeof(*ret_sum));
-	for (unsigned i = 0; i < pool->size; i++)
-		if (pool->members[i].worker)
-			nam_op_counters_add(ret_sum,
-				nam_worker_counters(pool->members[i].worker, kind));
 }

@@ -16,7 +16,6 @@
 
 struct thread_pool;
 
-/* A member's share of a measurement. */
 struct share {
 	uint64_t remaining;		/* operations not yet begun */
 	uint64_t done;
@@ -29,6 +28,7 @@ struct thread_pool_member {
 	struct thread_pool *pool;
 	unsigned number;		/* 0 .. threads - 1, then those of the next client */
 	struct nam_worker *worker;	/* NULL in a thread pool without a client */
+	struct nam_thread *thread;	/* NULL: it was not started */
 	/* Units done in this job: written by this thread, shown by the progress bar. */
 	_Alignas(64) atomic_uint_fast64_t done;
 	struct share share;		/* the last one that has ended */
@@ -73,6 +73,10 @@ struct blocks_left thread_pool_stop(struct thread_pool *pool);
 void thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
 	double seconds);
 
+/* The same.  The counters of all workers, of this job alone, by kind. */
+void thread_pool_measure(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
+	double seconds, struct nam_op_counters ret_counters[NAM_OP_KINDS_COUNT]);
+
 /*
  * A share of `ops` operations of all members, or, if it is 0, of what `seconds` allow.  At its end
  * the member keeps it for result_add_shares().
@@ -91,9 +95,5 @@ void thread_pool_reset(struct thread_pool *pool);
 /* Members: the threads of all clients. */
 unsigned thread_pool_size(const struct thread_pool *pool);
 struct thread_pool_member *thread_pool_member(struct thread_pool *pool, unsigned number);
-
-/* The sum of one operation kind's counters over all workers. */
-void thread_pool_counters(const struct thread_pool *pool, enum nam_op_kind kind,
-	struct nam_op_counters *ret_sum);
 
 #endif /* NAM_BENCH_THREAD_POOL_H */

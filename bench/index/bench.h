@@ -30,7 +30,6 @@ struct bench_fiber {
 	uint8_t key_high[NAM_KEY_BYTES_MAX];
 };
 
-/* One thread's part of the measurement. */
 struct index_part {
 	struct index_bench *bench;
 	struct thread_pool_member *member;
@@ -53,7 +52,6 @@ struct index_result {
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 };
 
-/* A part of the run's time. */
 struct index_slice {
 	uint64_t ops;			/* that ended in it */
 	double ops_per_s;
@@ -87,7 +85,7 @@ struct index_bench {
 	uint64_t warm_deadline;		/* ticks */
 	uint64_t warm_lookups;		/* done */
 	bool warm_cut;			/* one was ended by its deadline */
-	struct index_result *result;
+	struct index_result result;
 	uint64_t load_keys;
 	double load_seconds;
 	struct nam_index_stat loaded_stat, final_stat;
@@ -103,11 +101,10 @@ struct index_bench {
 /* load.c: 0 or what the library said, printed already. */
 int index_load(struct index_bench *bench) NAM_MUST_CHECK;
 
-/* run.c */
 int index_parts_init(struct index_bench *bench) NAM_MUST_CHECK;
 void index_parts_free(struct index_bench *bench);
-/* All fibers run fn until they end; `ops` and `seconds` are what their parts are told. */
-void index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds);
+/* All fibers run fn until they end. */
+void index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops);
 /* Lookups until the caches know the inner nodes, or for warm_seconds. */
 void index_warm(struct index_bench *bench);
 /* @ops 0: for so many seconds.  Results are added to bench->result. */
@@ -130,11 +127,9 @@ struct index_background {
 int index_background_start(struct index_background *background) NAM_MUST_CHECK;
 void index_background_stop(struct index_background *background);
 
-/* report.c */
 void index_print(void *bench);
 void index_json(void *bench, cJSON *object);
 
-/* Threads of all clients. */
 static inline uint32_t
 index_threads(const struct index_bench *bench)
 {

@@ -41,11 +41,10 @@ static int
 load_bulk(struct index_bench *bench)
 {
 	struct source source = { bench, 0 };
-	uint64_t count = 0, began = ticks_now();
+	uint64_t count = 0;
 	int rc = nam_index_bulk_load(session_worker(), bench->index, source_next, &source,
 		bench->options.fill_percent, &count); /* SUSPENDS */
 
-	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = count;
 	if (rc && !bench_signal)
 		findings_failed(rc, "bulk load", nam_worker_diag(session_worker()));
@@ -82,10 +81,7 @@ insert_main(void *arg)
 static int
 load_by_inserts(struct index_bench *bench)
 {
-	uint64_t began = ticks_now();
-
-	index_phase(bench, insert_main, bench->keys.pairs, 0);
-	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
+	index_phase(bench, insert_main, bench->keys.pairs);
 	bench->load_keys = bench->keys.pairs;
 	if (findings_total())
 		return findings.fatal ? findings.fatal : -NAM_E_ABORT;
@@ -95,12 +91,14 @@ load_by_inserts(struct index_bench *bench)
 int
 index_load(struct index_bench *bench)
 {
+	uint64_t began = ticks_now();
 	int rc;
 
 	if (bench->options.load == LOAD_NONE)
 		return 0;
 	progress_begin("load");
 	rc = bench->options.load == LOAD_BULK ? load_bulk(bench) : load_by_inserts(bench);
+	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	progress_clear();
 	return rc;
 }

@@ -34,7 +34,7 @@ per_op_by(const struct index_bench *bench, enum workload_op op)
 
 		return per_op_sum(&lookup, &update);
 	}
-	counters = &bench->result->counters[kind_of[op]];
+	counters = &bench->result.counters[kind_of[op]];
 	return per_op_of(counters, (double)counters->ops);
 }
 
@@ -178,7 +178,7 @@ print_row(const char *name, double ops, const struct histogram *histogram,
 static void
 print_operations(const struct index_bench *bench)
 {
-	const struct index_result *result = bench->result;
+	const struct index_result *result = &bench->result;
 	const struct nam_op_counters *sum = &session.result.counters;
 	struct per_op per_op;
 
@@ -272,7 +272,7 @@ void
 index_print(void *arg)
 {
 	struct index_bench *bench = arg;
-	const struct index_result *result = bench->result;
+	const struct index_result *result = &bench->result;
 
 	print_head(bench);
 	printf("  rate        %s operations/s over %.3g s", text_count(session.result.ops_per_s),
@@ -316,7 +316,7 @@ index_print(void *arg)
 static void
 json_operations(cJSON *object, const struct index_bench *bench)
 {
-	const struct index_result *result = bench->result;
+	const struct index_result *result = &bench->result;
 	cJSON *inside = cJSON_AddObjectToObject(object, "by_operation");
 
 	for (int op = 0; op < OPS_COUNT; op++) {
@@ -468,7 +468,7 @@ void
 index_json(void *arg, cJSON *object)
 {
 	struct index_bench *bench = arg;
-	const struct index_result *result = bench->result;
+	const struct index_result *result = &bench->result;
 
 	json_head(object, bench);
 	report_number(object, "warmup_lookups", (double)bench->warm_lookups);

@@ -100,20 +100,21 @@ failed(struct bench_fiber *fiber, int rc, const char *what)
 }
 
 static void
-missing(const struct index_bench *bench, const char *what, uint64_t key)
+missing_or_failed(struct bench_fiber *fiber, int rc, const char *what, uint64_t key)
 {
-	findings_missing(1, "%s: key %" PRIu64 " was not found%s", what, key,
-		bench->options.load == LOAD_NONE ? "; an earlier run may have deleted it" : "");
+	if (rc == -NAM_E_NOTFOUND)
+		findings_missing(1, "%s: key %" PRIu64 " was not found%s", what, key,
+			fiber->part->bench->options.load == LOAD_NONE
+				? "; an earlier run may have deleted it" : "");
+	else
+		failed(fiber, rc, what);
 }
 
 static void
-lookup_wrong(const struct index_bench *bench, const struct item *item, int rc, uint64_t payload)
+lookup_wrong(const struct item *item, uint64_t payload)
 {
-	if (rc == -NAM_E_NOTFOUND)
-		missing(bench, "lookup", item->key);
-	else
-		findings_wrong("lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#"
-			PRIx64, item->key, payload, item->payload);
+	findings_wrong("lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#" PRIx64,
+		item->key, payload, item->payload);
 }
 
 static inline bool
@@ -140,10 +141,10 @@ do_lookup(struct bench_fiber *fiber, const struct item *item)
 		&payload); /* SUSPENDS */
 	if (__builtin_expect(!rc && lookup_right(&bench->keys, item, payload), 1))
 		return;
-	if (rc && rc != -NAM_E_NOTFOUND)
-		failed(fiber, rc, "lookup");
+	if (rc)
+		missing_or_failed(fiber, rc, "lookup", item->key);
 	else
-		lookup_wrong(bench, item, rc, payload);
+		lookup_wrong(item, payload);
 }
 
 /* Several at once; each key's answer is checked like any other. */
@@ -173,10 +174,10 @@ do_lookups(struct bench_fiber *fiber, uint32_t count)
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		if (rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
-			failed(fiber, rcs[i], "lookup");
-		else if (rcs[i] || !lookup_right(&bench->keys, &items[i], payloads[i]))
-			lookup_wrong(bench, &items[i], rcs[i], payloads[i]);
+		if (rcs[i])
+			missing_or_failed(fiber, rcs[i], "lookup", items[i].key);
+		else if (!lookup_right(&bench->keys, &items[i], payloads[i]))
+			lookup_wrong(&items[i], payloads[i]);
 	}
 }
 
@@ -190,10 +191,8 @@ do_update(struct bench_fiber *fiber, const struct item *item, uint64_t version)
 	keys_write(&bench->keys, item->key, fiber->key);
 	rc = nam_index_update(fiber->part->worker, fiber->part->index, fiber->key,
 		keys_payload(item->key, version & 0xffff)); /* SUSPENDS */
-	if (rc == -NAM_E_NOTFOUND)
-		missing(bench, "update", item->key);
-	else if (rc)
-		failed(fiber, rc, "update");
+	if (rc)
+		missing_or_failed(fiber, rc, "update", item->key);
 }
 
 /* A new pair, by insert or upsert. */
@@ -282,13 +281,11 @@ do_delete(struct bench_fiber *fiber)
 	else
 		rc = nam_index_delete_pair(part->worker, part->index, fiber->key,
 			payload); /* SUSPENDS */
-	if (rc == -NAM_E_NOTFOUND)
-		missing(part->bench, "delete", key);
-	else if (rc)
-		failed(fiber, rc, "delete");
-	if (!rc && is_victim)
+	if (rc)
+		missing_or_failed(fiber, rc, "delete", key);
+	else if (is_victim)
 		fiber->victims_deleted++;
-	else if (!rc)
+	else
 		fiber->deleted++;
 	return OP_DELETE;
 }
@@ -532,12 +529,22 @@ phase_main(struct thread_pool_member *member, void *arg)
 	share_end(&part->share, member);
 }
 
-void
-index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds)
+/* @ret_counters	of the phase, by kind */
+static void
+phase_run(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds,
+	struct nam_op_counters ret_counters[NAM_OP_KINDS_COUNT])
 {
 	struct phase phase = { bench, fn, ops, seconds };
 
-	thread_pool_run(session.pool, phase_main, &phase, ops, seconds);
+	thread_pool_measure(session.pool, phase_main, &phase, ops, seconds, ret_counters);
+}
+
+void
+index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops)
+{
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
+
+	phase_run(bench, fn, ops, 0, counters);
 }
 
 void
@@ -556,7 +563,7 @@ index_warm(struct index_bench *bench)
 	bench->warm_deadline = bench->warm_seconds ?
 		ticks_now() + ticks_from_ns(bench->warm_seconds * 1e9) : UINT64_MAX;
 	progress_begin("warm-up");
-	index_phase(bench, warm_main, n * bench->options.run.clients, 0);
+	index_phase(bench, warm_main, n * bench->options.run.clients);
 	progress_clear();
 	bench->warm_cut |= ticks_now() >= bench->warm_deadline;
 	for (uint32_t t = 0; t < index_threads(bench); t++)
@@ -571,7 +578,7 @@ static const enum nam_op_kind kinds[] = { NAM_OP_LOOKUP, NAM_OP_INSERT, NAM_OP_U
 static void
 collect_results(struct index_bench *bench)
 {
-	struct index_result *result = bench->result;
+	struct index_result *result = &bench->result;
 
 	result_add_shares(&session.result, session.pool);
 	for (unsigned t = 0; t < index_threads(bench); t++) {
@@ -599,20 +606,14 @@ collect_results(struct index_bench *bench)
 void
 index_run(struct index_bench *bench, uint64_t ops, double seconds)
 {
-	struct nam_op_counters before[KINDS_COUNT];
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 
-	for (size_t i = 0; i < KINDS_COUNT; i++)
-		thread_pool_counters(session.pool, kinds[i], &before[i]);
 	progress_begin("run");
-	index_phase(bench, fiber_main, ops, seconds);
+	phase_run(bench, fiber_main, ops, seconds, counters);
 	progress_clear();
 	for (size_t i = 0; i < KINDS_COUNT; i++) {
-		struct nam_op_counters after;
-
-		thread_pool_counters(session.pool, kinds[i], &after);
-		counters_subtract(&after, &before[i]);
-		nam_op_counters_add(&bench->result->counters[kinds[i]], &after);
-		nam_op_counters_add(&session.result.counters, &after);
+		nam_op_counters_add(&bench->result.counters[kinds[i]], &counters[kinds[i]]);
+		nam_op_counters_add(&session.result.counters, &counters[kinds[i]]);
 	}
 	collect_results(bench);
 }
@@ -627,9 +628,8 @@ index_parts_init(struct index_bench *bench)
 
 	bench->parts = calloc(threads, sizeof(struct index_part));
 	bench->fibers = calloc(bench->fibers_count, sizeof(struct bench_fiber));
-	bench->result = calloc(1, sizeof(struct index_result));
 	bench->slices = calloc(bench->options.slices + 1, sizeof(struct index_slice));
-	if (!bench->parts || !bench->fibers || !bench->result || !bench->slices)
+	if (!bench->parts || !bench->fibers || !bench->slices)
 		return -ENOMEM;
 	for (uint32_t t = 0; t < threads; t++) {
 		bench->parts[t].bench = bench;
@@ -660,6 +660,5 @@ index_parts_free(struct index_bench *bench)
 	}
 	free(bench->fibers);
 	free(bench->parts);
-	free(bench->result);
 	free(bench->slices);
 }

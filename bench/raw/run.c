@@ -78,17 +78,15 @@ raw_run(const struct raw_spec *spec, uint64_t ops, double seconds, struct result
 {
 	unsigned threads = thread_pool_size(session.pool);
 	struct raw_job job = { .spec = spec, .ops = ops, .seconds = seconds };
-	struct nam_op_counters before;
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 	int rc = 0;
 
 	job.parts = calloc(threads, sizeof(struct raw_part));
 	if (!job.parts)
 		return -ENOMEM;
 	memset(result, 0, sizeof(*result));
-	thread_pool_counters(session.pool, NAM_OP_OTHER, &before);
-	thread_pool_run(session.pool, job_main, &job, 0, 0);
-	thread_pool_counters(session.pool, NAM_OP_OTHER, &result->counters);
-	counters_subtract(&result->counters, &before);
+	thread_pool_measure(session.pool, job_main, &job, 0, 0, counters);
+	result->counters = counters[NAM_OP_OTHER];
 	for (unsigned i = 0; i < threads; i++) {
 		rc = rc ? rc : job.parts[i].rc;
 		histogram_merge(&result->latency, &job.parts[i].latency);

@@ -133,30 +133,15 @@ job_main(struct thread_pool_member *member, void *arg)
 	share_end(&part->share, member);
 }
 
-/* Of all kinds of operations. */
-static void
-counters_sum(struct nam_op_counters *ret)
-{
-	struct nam_op_counters one;
-
-	memset(ret, 0, sizeof(*ret));
-	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++) {
-		thread_pool_counters(session.pool, (enum nam_op_kind)kind, &one);
-		nam_op_counters_add(ret, &one);
-	}
-}
-
 static void
 turn_run(struct requests *bench, double seconds)
 {
-	struct nam_op_counters before, after;
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 
 	bench->turn_seconds = seconds;
-	counters_sum(&before);
-	thread_pool_run(session.pool, job_main, bench, 0, 0);
-	counters_sum(&after);
-	counters_subtract(&after, &before);
-	nam_op_counters_add(&session.result.counters, &after);
+	thread_pool_measure(session.pool, job_main, bench, 0, 0, counters);
+	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++)
+		nam_op_counters_add(&session.result.counters, &counters[kind]);
 	result_add_shares(&session.result, session.pool);
 }
 
