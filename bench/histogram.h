@@ -47,7 +47,6 @@ histogram_record(struct histogram *histogram, uint64_t value)
 	histogram_record_many(histogram, value, 1);
 }
 
-/* *sum += *more */
 void histogram_merge(struct histogram *sum, const struct histogram *more);
 
 uint64_t histogram_count(const struct histogram *histogram);

@@ -92,7 +92,6 @@ memserver_main(void *arg)
 	nam_server_destroy(server);
 }
 
-/* The next one. */
 static int
 memserver_start(struct simulation *simulation)
 {
@@ -141,15 +140,6 @@ memserver_await(const struct memserver *memserver)
 	while (!memserver->server && !memserver->failed)
 		nam_sleep_ns(AWAIT_NS);
 	return !memserver->failed;
-}
-
-static bool
-memservers_await(const struct simulation *simulation)
-{
-	for (unsigned i = 0; i < simulation->count; i++)
-		if (!memserver_await(&simulation->memservers[i]))
-			return false;
-	return true;
 }
 
 int
@@ -257,9 +247,12 @@ static void
 first_main(void *arg)
 {
 	struct simulation *simulation = arg;
+	unsigned ready = 0;
 
+	while (ready < simulation->count && memserver_await(&simulation->memservers[ready]))
+		ready++;
 	simulation->exit_code = NAM_EXIT_REMOTE;
-	if (memservers_await(simulation))
+	if (ready == simulation->count)
 		simulation->exit_code = simulation->fn(simulation->arg, simulation);
 	for (unsigned i = 0; i < simulation->count; i++)
 		if (simulation->memservers[i].server)

@@ -26,7 +26,6 @@ static const struct nam_options_table options_table = {
 	.after = NAM_EXIT_HELP,
 };
 
-/* False: it failed. */
 static bool
 join_and_leave(struct share *share, struct histogram *latency)
 {

@@ -43,7 +43,6 @@ static struct options {
 
 static struct mix mix;			/* timed */
 
-/* The table at work. */
 static struct {
 	uint8_t *chunks[CHUNKS];
 	struct nam__kv_partition partition;
@@ -334,7 +333,6 @@ tables_run(void)
 	return exit_code;
 }
 
-/* Checks of options against each other. */
 static int
 settle(void)
 {

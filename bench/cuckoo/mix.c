@@ -24,7 +24,6 @@ struct op {
 	uint32_t pair;
 };
 
-/* The table at work. */
 static struct {
 	struct nam__kv_partition partition;
 	struct pair pairs[TABLES_SLOTS + TABLES_COUNTED];

@@ -36,7 +36,6 @@ lay_out_keys(struct index_bench *bench)
 	return NAM_EXIT_OK;
 }
 
-/* Values that follow from the options. */
 static void
 lay_out(struct index_bench *bench)
 {
@@ -270,7 +269,6 @@ measure_with_raw(struct index_bench *bench)
 	return rc;
 }
 
-/* Returns 0 or why there is nothing to report. */
 static int
 measure(struct index_bench *bench)
 {

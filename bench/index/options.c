@@ -182,7 +182,6 @@ settle_workload(struct index_bench_options *o)
 	return 0;
 }
 
-/* Do design, partitioning, shares and the rest fit together?  0 or -1. */
 static int
 settle_design(struct index_bench_options *o)
 {

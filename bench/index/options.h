@@ -56,7 +56,6 @@ extern const struct nam_options_table index_options_table;
 
 void index_options_init(struct index_bench_options *options);
 
-/* Checks of options against each other: 0 or -1. */
 int index_options_settle(void *options) NAM_MUST_CHECK;
 
 /* "80,12,5,3": each above 0, 100 in all.  0, or -EINVAL with *diag. */

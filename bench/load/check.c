@@ -206,7 +206,6 @@ dense_seen(struct scan_check *check, uint32_t count, uint64_t last_payload)
 	check->last_payload = last_payload;
 }
 
-/* Whether `count` entries may be just the loaded pairs that are due: the quick way. */
 static inline bool
 dense_fits(const struct scan_check *check, uint32_t count)
 {

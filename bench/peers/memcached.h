@@ -55,7 +55,6 @@ memcached_get(char to[MEMCACHED_GET_BYTES_MAX], uint64_t pair, uint32_t key_byte
 	return 3 + key_bytes + 4;
 }
 
-/* The value of a pair. */
 static inline void
 memcached_value(char *to, uint64_t pair, uint32_t value_bytes)
 {

@@ -13,7 +13,6 @@ redis_get(char *to, uint64_t pair, uint32_t key_bytes)
 		(int)key_bytes, (unsigned long long)pair);
 }
 
-/* Write a SET; returns its length. */
 static inline size_t
 redis_set(char *to, uint64_t pair, uint32_t key_bytes, uint32_t value_bytes)
 {

@@ -70,7 +70,6 @@ struct raw_slot {
 	uint64_t began;			/* ticks, if it is a sample; else 0 */
 };
 
-/* One thread's part of a measurement. */
 struct raw_part {
 	const struct raw_spec *spec;
 	struct nam_worker *worker;
@@ -117,7 +116,6 @@ raw_next(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 	return true;
 }
 
-/* Check what came back. */
 static inline void
 raw_done(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 {

@@ -55,7 +55,6 @@ struct requests_options {
 const struct nam_options_table *requests_options_init(const char *subcommand,
 	struct requests_options *ret_options);
 
-/* Checks of options against each other: 0 or -1. */
 int requests_options_settle(void *options) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_REQUESTS_OPTIONS_H */

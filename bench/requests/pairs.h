@@ -53,7 +53,6 @@ value_fill(const struct requests_options *o, uint64_t number, uint64_t *value)
 	return bytes;
 }
 
-/* Whether these bytes are the value of that key. */
 static inline bool
 value_right(const struct requests_options *o, uint64_t number, const uint64_t *value,
 	uint32_t bytes)

@@ -88,7 +88,6 @@ value_room(const struct requests_options *o)
 	return (o->value_bytes + 7) / 8 * 8;
 }
 
-/* Of that many records. */
 static struct room *
 room_new(const struct requests *bench, uint32_t records)
 {

@@ -13,7 +13,6 @@
 struct requests;
 struct requests_part;
 
-/* The kind of request. */
 extern const struct requests_kind {
 	const char *name;		/* the subcommand */
 	/* Of a request and its reply: what `room` is.  A multiple of 8; 0: as options say. */
@@ -49,7 +48,6 @@ struct requests {
 	struct nam_kv_stat before, after;	/* the run */
 };
 
-/* One thread's share. */
 struct requests_part {
 	struct requests *bench;
 	struct thread_pool_member *member;
