@@ -41,12 +41,11 @@ const struct nam_sim_network *simulation_network(const struct simulation *simula
 int simulation_client(struct simulation *simulation, unsigned number, nam_thread_fn fn,
 	void *arg) NAM_MUST_CHECK;
 
-/* The calling thread computes, if there is a simulation: for what a profile says of operations. */
+/* The calling thread computes, for what the profile says of an operation. */
 static inline void
-simulation_work(const struct nam_sim_network *network, double ns)
+simulation_work(double ns)
 {
-	if (__builtin_expect(network != NULL, 0))
-		nam_sim_work((uint64_t)(ns + 0.5));
+	nam_sim_work((uint64_t)(ns + 0.5));
 }
 
 #endif /* NAM_BENCH_SIMULATION_H */

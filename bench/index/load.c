@@ -32,7 +32,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	keys_write(keys, keys_loaded(keys, pair), key);
 	*payload = keys_loaded_payload(keys, pair);
 	if (source->bench->network)
-		simulation_work(source->bench->network, source->bench->network->entry_ns);
+		simulation_work(source->bench->network->entry_ns);
 	source->next++;
 	return 1;
 }

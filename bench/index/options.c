@@ -258,9 +258,6 @@ index_options_settle(void *options)
 	if (o->keep || o->load == LOAD_NONE)
 		return bench_complain("%s: a simulated cluster ends with the run",
 			o->keep ? "--keep" : "--load none");
-	if (o->shares_count && o->shares_count != o->run.memservers)
-		return bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
-			o->run.memservers);
 	return 0;
 }
 

@@ -82,7 +82,7 @@ static inline void
 work(const struct index_bench *bench)
 {
 	if (__builtin_expect(bench->network != NULL, 0))
-		simulation_work(bench->network, bench->network->operation_ns);
+		simulation_work(bench->network->operation_ns);
 }
 
 /* ---- point operations --------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ do_lookups(struct bench_fiber *fiber, uint32_t count)
 		keys_write(&bench->keys, items[i].key, key);
 	}
 	if (__builtin_expect(bench->network != NULL, 0))
-		simulation_work(bench->network, bench->network->batched_operation_ns * count);
+		simulation_work(bench->network->batched_operation_ns * count);
 	rc = nam_index_lookup_many(part->worker, part->index, fiber->keys, count, payloads,
 		rcs); /* SUSPENDS */
 	if (rc) {
@@ -379,8 +379,7 @@ do_scan(struct bench_fiber *fiber)
 
 		rc = scan_some(fiber, cursor, &check, &count); /* SUSPENDS */
 		if (part->bench->network)
-			simulation_work(part->bench->network,
-				part->bench->network->entry_ns * count);
+			simulation_work(part->bench->network->entry_ns * count);
 		exhausted = !count;
 	}
 	nam_cursor_close(cursor);

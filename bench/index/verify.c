@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verify.c -- afterwards: the tree's invariants, and its content to the last pair.  It follows from
+ * verify.c -- afterwards: the tree's invariants, and its whole content (B4).  It follows from
  * counters of each fiber: its first so many victims and inserts are gone.
  */
 #include <errno.h>

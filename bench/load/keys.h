@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keys.h -- which pairs exist, so that every answer can be checked without remembering anything.
+ * keys.h -- which pairs exist, so that every answer can be checked without remembering any (B1).
  *
  * Integers, big-endian in the last 8 bytes of a key.  Longer keys begin with "user000...", as
  * YCSB's do, so that comparisons have to go to the end.  Three kinds of pairs:
@@ -12,7 +12,7 @@
  *	victim	  every fourth loaded pair, if the workload deletes: nothing but a delete uses it,
  *		  and one fiber may delete it, in an order that a permutation gives
  *
- * So deletes never take what lookups and scans must find.  In a non-unique index 2^dup_shift
+ * So deletes never take what lookups and scans must find (B2).  In a non-unique index 2^dup_shift
  * successive pairs share a key.  A payload is 16 bits and 48 bits:
  *
  *	unique index		version (0, or what an update wrote) | hash of the key
@@ -118,7 +118,7 @@ keys_victim_number(const struct keys *keys, uint64_t pair)
 	return permutation_invert(&keys->order, pair / KEYS_VICTIMS_EVERY);
 }
 
-/* The key and the payload of inserted pair number `number`; numbers are dense per process. */
+/* The key and the payload of inserted pair number `number`, dense per process (B3). */
 static inline uint64_t
 keys_inserted(const struct keys *keys, uint64_t number, uint64_t *ret_payload)
 {

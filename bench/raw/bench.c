@@ -37,8 +37,7 @@ struct raw_bench {
 	struct blocks blocks;
 	struct arena arena;
 	uint64_t ops;			/* of all measurements, for raw_verify() */
-	struct result copies;		/* --compare: of memcpy */
-	double ratio;
+	double copies_per_s, ratio;	/* --compare: of memcpy, and of READs to that */
 	uint32_t depth, copies_depth;
 };
 
@@ -174,23 +173,13 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 	return 0;
 }
 
-/* Sums times and counts of one more round; rates are settled at the end. */
-static void
-result_add(struct result *sum, const struct result *more)
-{
-	sum->ops += more->ops;
-	sum->seconds += more->seconds;
-	sum->cpu_seconds += more->cpu_seconds;
-	histogram_merge(&sum->latency, &more->latency);
-	nam_op_counters_add(&sum->counters, &more->counters);
-}
-
 /* READs and copies by turns, so that both meet the same moods of the machine. */
 static int
 compare(struct raw_bench *bench)
 {
 	double reads[ROUNDS], copies[ROUNDS], ratios[ROUNDS];
 	double seconds = bench->options.run.seconds / (2 * ROUNDS);
+	struct result *sum = &session.result;
 	int rc;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -198,13 +187,16 @@ compare(struct raw_bench *bench)
 		if (rc)
 			return rc;
 		reads[i] = turn.ops_per_s;
-		result_add(&session.result, &turn);
+		sum->ops += turn.ops;
+		sum->seconds += turn.seconds;
+		sum->cpu_seconds += turn.cpu_seconds;
+		histogram_merge(&sum->latency, &turn.latency);
+		nam_op_counters_add(&sum->counters, &turn.counters);
 		rc = measure(bench, RAW_MEMCPY, bench->copies_depth, 0, seconds, &turn);
 		if (rc)
 			return rc;
 		copies[i] = turn.ops_per_s;
 		ratios[i] = reads[i] / copies[i];
-		result_add(&bench->copies, &turn);
 	}
 	if (!bench->options.run.quiet) {
 		report_heading("round     read/s   memcpy/s   ratio");
@@ -213,8 +205,8 @@ compare(struct raw_bench *bench)
 				text_count(copies[i]), ratios[i]);
 	}
 	bench->ratio = report_median(ratios, ROUNDS);
-	session.result.ops_per_s = report_median(reads, ROUNDS);
-	bench->copies.ops_per_s = report_median(copies, ROUNDS);
+	sum->ops_per_s = report_median(reads, ROUNDS);
+	bench->copies_per_s = report_median(copies, ROUNDS);
 	return 0;
 }
 
@@ -378,7 +370,7 @@ print(void *arg)
 			per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
 	if (options->compare)
 		printf("  memcpy      %s/s at depth %u\n  read/memcpy %.3f (median of %u rounds)\n",
-			text_count(bench->copies.ops_per_s), bench->copies_depth, bench->ratio,
+			text_count(bench->copies_per_s), bench->copies_depth, bench->ratio,
 			ROUNDS);
 	printf("  errors      %" PRIu64 "\n", findings_total());
 }
@@ -406,7 +398,7 @@ json(void *arg, cJSON *object)
 	if (bench->arena.count)
 		cJSON_AddStringToObject(object, "copied_from_pages", bench->arena.pages);
 	if (options->compare) {
-		report_number(object, "memcpy_ops_per_s", bench->copies.ops_per_s);
+		report_number(object, "memcpy_ops_per_s", bench->copies_per_s);
 		report_number(object, "memcpy_depth", bench->copies_depth);
 		report_number(object, "ratio", bench->ratio);
 	}
