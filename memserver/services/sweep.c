@@ -36,26 +36,42 @@ run_from(const struct nam__alloc_region *region, uint64_t offset)
 	return number == UINT32_MAX ? 0 : number + (region->runs[number]->offset < offset);
 }
 
-typedef int (*word_fn)(struct nam__allocator *allocator, struct nam__run *run, uint32_t word,
-	void *arg);
+/* A request, and its answer. */
+struct sweep {
+	struct nam__exchange *exchange;
+	struct nam__allocator *allocator;
+	const struct nam_rpc_sweep_request *request;
+	struct nam_rpc_sweep_reply *reply;
+};
+
+/* The place that a request for a slice ends with; 0: there is none. */
+static uint64_t
+place_of(const struct nam_rpc_sweep_request *request)
+{
+	uint32_t before = request->step == NAM_RPC_SWEEP_SPARE ? NAM_SWEEP_LIVING_WORDS : 0;
+
+	return request->count > before ? request->words[before] : 0;
+}
 
 /*
  * Calls fn for each word of blocks that a client may have allocated, until it fails.  The slice of
- * runs begins at the place (0: the first).  *ret_next: the place where the next slice begins, or 0.
+ * runs begins at the place of the request.  The reply has the place where the next slice begins.
  *
  * Between two slices runs come, grow, end and become one.  Their new blocks are not suspect (M19).
  */
 static int
-words_some(struct nam__allocator *allocator, uint64_t place, word_fn fn, void *arg,
-	uint64_t *ret_next)
+words_some(const struct sweep *sweep,
+	int (*fn)(const struct sweep *sweep, struct nam__run *run, uint32_t word))
 {
-	struct nam_gaddr at = { place };
-	uint32_t i = place ? (uint32_t)nam_gaddr_region(at) - allocator->first_region_id : 0;
-	uint64_t offset = place ? nam_gaddr_offset(at) : 0;
+	const struct nam__allocator *allocator = sweep->allocator;
+	struct nam_gaddr at = { place_of(sweep->request) };
+	uint32_t i = at.raw ? (uint32_t)nam_gaddr_region(at) - allocator->first_region_id : 0;
+	uint64_t offset = at.raw ? nam_gaddr_offset(at) : 0;
 	uint32_t words = 0;
 	int rc = 0;
 
-	*ret_next = 0;
+	sweep->reply->count = 1;
+	sweep->reply->words[0] = 0;
 	for (; i < allocator->regions_count; i++, offset = 0) {
 		const struct nam__alloc_region *region = &allocator->regions[i];
 
@@ -65,13 +81,13 @@ words_some(struct nam__allocator *allocator, uint64_t place, word_fn fn, void *a
 			struct nam__run *run = region->runs[k];
 
 			if (words >= SLICE_WORDS) {
-				*ret_next = nam_gaddr_make((uint16_t)(allocator->first_region_id +
-					i), run->offset, 0).raw;
+				sweep->reply->words[0] = nam_gaddr_make((uint16_t)(
+					allocator->first_region_id + i), run->offset, 0).raw;
 				return 0;
 			}
 			for (uint32_t word = 0; !rc && word < (run->count + 63) / 64;
 				word++, words++)
-				rc = fn(allocator, run, word, arg);
+				rc = fn(sweep, run, word);
 			if (rc)
 				return rc;
 		}
@@ -95,30 +111,23 @@ suspects_add(struct nam_rpc_sweep_reply *reply, const struct nam__run *run, uint
 }
 
 static int
-suspect_all(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
+suspect_all(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 {
 	int rc = nam__run_reserve(run);
 
-	(void)allocator;
 	if (rc)
 		return rc;
 	run->bits[word].suspect = used(run, word);
 	run->bits[word].named = 0;
-	suspects_add(arg, run, run->bits[word].suspect);
+	suspects_add(sweep->reply, run, run->bits[word].suspect);
 	return 0;
 }
 
-struct sparing {
-	const uint64_t *living;
-	struct nam_rpc_sweep_reply *reply;
-};
-
 static int
-spare(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
+spare(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 {
-	const struct sparing *sparing = arg;
+	const uint64_t *living = sweep->allocator->sweep_living;
 
-	(void)allocator;
 	if (word >= run->words)
 		return 0;
 	for (uint64_t left = run->bits[word].suspect; left; left &= left - 1) {
@@ -126,11 +135,10 @@ spare(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, voi
 		uint16_t owner = run->owners[64 * word + bit];
 
 		/* M19: a client that lives may still make a way to it. */
-		if (!owner || (NAM_GUARD(SWEEP_OWNER) &&
-			(sparing->living[owner / 64] >> owner % 64 & 1)))
+		if (!owner || (NAM_GUARD(SWEEP_OWNER) && (living[owner / 64] >> owner % 64 & 1)))
 			run->bits[word].suspect &= ~(1ull << bit);
 	}
-	suspects_add(sparing->reply, run, run->bits[word].suspect);
+	suspects_add(sweep->reply, run, run->bits[word].suspect);
 	return 0;
 }
 
@@ -162,16 +170,11 @@ superblock_close(uint8_t *block)
 	return true;
 }
 
-struct closing {
-	const struct nam__exchange *exchange;
-	struct nam_rpc_sweep_reply *reply;
-};
-
 static int
-close_some(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
+close_some(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 {
-	const struct closing *closing = arg;
-	uint8_t *base = allocator->calls.base(allocator->calls.arg, run->region) + run->offset;
+	const struct nam__allocator_memory *calls = &sweep->allocator->calls;
+	uint8_t *base = calls->base(calls->arg, run->region);
 	/* Other blocks are as long. */
 	bool (*fn)(uint8_t *block) = run->stride == NAM_RECORD_HEAD_BYTES ? head_close :
 		run->stride == NAM_SUPERBLOCK_STRIDE ? superblock_close : NULL;
@@ -180,27 +183,20 @@ close_some(struct nam__allocator *allocator, struct nam__run *run, uint32_t word
 		return 0;
 	for (uint64_t left = run->bits[word].suspect; left; left &= left - 1) {
 		uint32_t bit = (uint32_t)__builtin_ctzll(left);
-
-		uint64_t offset = (uint64_t)run->stride * (64 * word + bit);
+		uint64_t offset = run->offset + (uint64_t)run->stride * (64 * word + bit);
 
 		if (!fn(base + offset))
 			continue;
-		nam__noted_add(closing->exchange, run->region, run->offset + offset, run->stride);
-		suspects_add(closing->reply, run, 1ull << bit);
+		nam__noted_add(sweep->exchange, run->region, offset, run->stride);
+		suspects_add(sweep->reply, run, 1ull << bit);
 	}
 	return 0;
 }
 
-struct ending {
-	uint64_t label;
-	struct nam_rpc_sweep_reply *reply;
-};
-
 static int
-end_suspects(struct nam__allocator *allocator, struct nam__run *run, uint32_t word, void *arg)
+end_suspects(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 {
-	const struct ending *ending = arg;
-	struct nam_rpc_sweep_reply *reply = ending->reply;
+	struct nam_rpc_sweep_reply *reply = sweep->reply;
 	uint64_t blocks = used(run, word);
 
 	count_add(run, blocks, &reply->used_blocks, &reply->used_bytes);
@@ -210,10 +206,10 @@ end_suspects(struct nam__allocator *allocator, struct nam__run *run, uint32_t wo
 	blocks = run->bits[word].suspect;
 	run->bits[word].suspect = 0;
 	suspects_add(reply, run, blocks);
-	if (!blocks || !ending->label)
+	if (!blocks || !sweep->request->label)
 		return 0;
 	run->bits[word].swept |= blocks;
-	nam__run_wait(allocator, run, word, blocks, ending->label);
+	nam__run_wait(sweep->allocator, run, word, blocks, sweep->request->label);
 	return 0;
 }
 
@@ -272,14 +268,24 @@ mark(struct nam__allocator *allocator, uint64_t raw, bool named)
 	return rc;
 }
 
-/* @owner	0: none */
+/* MARK and HELD */
 static int
-own(struct nam__allocator *allocator, uint64_t raw, uint16_t owner)
+mark_one(const struct sweep *sweep, uint32_t i)
 {
-	struct block block;
-	int rc = block_at(allocator, raw, &block);
+	return mark(sweep->allocator, sweep->request->words[i],
+		sweep->request->step == NAM_RPC_SWEEP_MARK);
+}
 
-	if (!rc && !block.run)
+/* OWN and KEEP */
+static int
+own_one(const struct sweep *sweep, uint32_t i)
+{
+	bool keep = sweep->request->step == NAM_RPC_SWEEP_KEEP;
+	uint16_t owner = keep ? 0 : sweep->exchange->connection->client_id;
+	struct block block;
+	int rc = block_at(sweep->allocator, sweep->request->words[i], &block);
+
+	if (!rc && (!block.run || (!keep && !owner)))
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc)
 		rc = nam__run_reserve(block.run);
@@ -292,6 +298,22 @@ own(struct nam__allocator *allocator, uint64_t raw, uint16_t owner)
 	return 0;
 }
 
+static int
+ask_one(const struct sweep *sweep, uint32_t i)
+{
+	struct nam_rpc_sweep_reply *reply = sweep->reply;
+	const struct nam__run_bits *books;
+	struct block block;
+	int rc = block_at(sweep->allocator, sweep->request->words[i], &block);
+
+	if (i % 64 == 0)
+		reply->words[reply->count++] = 0;
+	books = rc ? NULL : books_of(&block);
+	if (books && books->suspect & bit_of(&block))
+		reply->words[i / 64] |= 1ull << i % 64;
+	return rc;
+}
+
 /* Clients can write the words of a record: a word that is no address of a block leads to none. */
 static void
 version_mark(void *arg, uint64_t at)
@@ -300,10 +322,11 @@ version_mark(void *arg, uint64_t at)
 }
 
 static int
-record_mark(const struct nam__exchange *exchange, uint64_t head_at, bool dry)
+record_mark(const struct sweep *sweep, uint32_t i)
 {
-	const struct nam__server_records records = nam__records_of(exchange, 0);
-	struct nam__allocator *allocator = &exchange->server->allocator;
+	const struct nam__server_records records = nam__records_of(sweep->exchange, 0);
+	struct nam__allocator *allocator = sweep->allocator;
+	uint64_t head_at = sweep->request->words[i];
 	struct nam__server_head *head;
 	int rc = mark(allocator, head_at, true);
 
@@ -311,43 +334,43 @@ record_mark(const struct nam__exchange *exchange, uint64_t head_at, bool dry)
 		return rc;
 	/* C26: versions that are prepared, or kept for readers, are not the latest. */
 	nam__server_record_sweep(&records, head, allocator->sweep_living,
-		nam__records_now(exchange->server), dry, version_mark, allocator);
+		nam__records_now(sweep->exchange->server), !sweep->request->label, version_mark,
+		allocator);
 	nam__server_record_unlock(&records, head_at);
 	return 0;
 }
 
 /* ---- trees and key-value stores -------------------------------------------------------------- */
 
-/* Calls fn for each, between nam__work_begin() and nam__work_end(). */
 static void
-objects_each(struct nam__exchange *exchange,
-	void (*fn)(struct nam__objects *objects, struct nam__object *object, void *arg), void *arg)
+objects_each(const struct sweep *sweep, void (*fn)(const struct sweep *sweep,
+	struct nam__objects *objects, struct nam__object *object))
 {
-	struct nam__objects *const tables[] = { &exchange->server->trees,
-		&exchange->server->stores };
+	struct nam_server *server = sweep->exchange->server;
+	struct nam__objects *const tables[] = { &server->trees, &server->stores };
 
 	for (unsigned i = 0; i < 2; i++)
 		for (uint32_t slot = 0; slot < tables[i]->slots_count; slot++) {
 			struct nam__object *object = nam__objects_at(tables[i], slot);
 
 			if (object)
-				fn(tables[i], object, arg);
+				fn(sweep, tables[i], object);
 		}
 }
 
 static void
-object_suspect(struct nam__objects *objects, struct nam__object *object, void *arg)
+object_suspect(const struct sweep *sweep, struct nam__objects *objects, struct nam__object *object)
 {
+	(void)sweep;
 	(void)objects;
-	(void)arg;
 	object->suspect = true;
 	object->named = false;
 }
 
 static void
-object_spare(struct nam__objects *objects, struct nam__object *object, void *arg)
+object_spare(const struct sweep *sweep, struct nam__objects *objects, struct nam__object *object)
 {
-	const uint64_t *living = arg;
+	const uint64_t *living = sweep->allocator->sweep_living;
 
 	(void)objects;
 	/* M19 */
@@ -355,24 +378,28 @@ object_spare(struct nam__objects *objects, struct nam__object *object, void *arg
 		object->suspect = false;
 }
 
-static void
-object_mark(struct nam__object *object)
+/* A tree and a store may have the same number. */
+static int
+object_mark(const struct sweep *sweep, uint32_t i)
 {
-	object->suspect = false;
-	object->named = true;
+	struct nam_server *server = sweep->exchange->server;
+	struct nam__object *const objects[] = {
+		nam__objects_find(&server->trees, sweep->request->words[i]),
+		nam__objects_find(&server->stores, sweep->request->words[i]),
+	};
+
+	for (unsigned k = 0; k < 2; k++)
+		if (objects[k]) {
+			objects[k]->suspect = false;
+			objects[k]->named = true;
+		}
+	return 0;
 }
 
-struct dropping {
-	struct nam_server *server;
-	struct nam_rpc_sweep_reply *reply;
-	bool dry;
-};
-
 static void
-object_drop(struct nam__objects *objects, struct nam__object *object, void *arg)
+object_drop(const struct sweep *sweep, struct nam__objects *objects, struct nam__object *object)
 {
-	const struct dropping *dropping = arg;
-	struct nam_rpc_sweep_reply *reply = dropping->reply;
+	struct nam_rpc_sweep_reply *reply = sweep->reply;
 
 	reply->objects_used_bytes += object->bytes;
 	reply->objects_named_bytes += object->named ? object->bytes : 0;
@@ -382,155 +409,60 @@ object_drop(struct nam__objects *objects, struct nam__object *object, void *arg)
 	reply->objects++;
 	reply->objects_bytes += object->bytes;
 	/* If its client drops it at this moment, it is gone already. */
-	if (!dropping->dry)
-		(void)!nam__objects_drop(objects, dropping->server, object->id);
+	if (sweep->request->label)
+		(void)!nam__objects_drop(objects, sweep->exchange->server, object->id);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The place that a request for a slice ends with; 0: there is none. */
-static uint64_t
-place_of(const struct nam_rpc_sweep_request *request)
-{
-	uint32_t before = request->step == NAM_RPC_SWEEP_SPARE ? NAM_SWEEP_LIVING_WORDS : 0;
-
-	return request->count > before ? request->words[before] : 0;
-}
-
 static int
-begin(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+begin(const struct sweep *sweep)
 {
-	struct nam__allocator *allocator = &exchange->server->allocator;
-	uint64_t place = place_of(request);
+	bool goes_on = place_of(sweep->request);
 
 	/* M19: marks of the other sweep count. */
-	if (place && allocator->sweep != request->number)
+	if (goes_on && sweep->allocator->sweep != sweep->request->number)
 		return -EAGAIN;
-	allocator->sweep = request->number;
-	if (!place)
-		objects_each(exchange, object_suspect, NULL);
-	reply->count = 1;
-	return words_some(allocator, place, suspect_all, reply, reply->words);
+	sweep->allocator->sweep = sweep->request->number;
+	if (!goes_on)
+		objects_each(sweep, object_suspect);
+	return words_some(sweep, suspect_all);
 }
 
 static int
-spare_living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+spare_living(const struct sweep *sweep)
 {
-	struct nam__allocator *allocator = &exchange->server->allocator;
-	struct sparing sparing = { request->words, reply };
-
-	memcpy(allocator->sweep_living, request->words, sizeof(allocator->sweep_living));
-	objects_each(exchange, object_spare, allocator->sweep_living);
-	reply->count = 1;
-	return words_some(allocator, place_of(request), spare, &sparing, reply->words);
+	memcpy(sweep->allocator->sweep_living, sweep->request->words,
+		sizeof(sweep->allocator->sweep_living));
+	objects_each(sweep, object_spare);
+	return words_some(sweep, spare);
 }
 
 static int
-mark_all(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+close_suspects(const struct sweep *sweep)
 {
-	int rc = 0;
-
-	(void)reply;
-	for (uint32_t i = 0; i < request->count && !rc; i++)
-		rc = request->step == NAM_RPC_SWEEP_RECORDS ?
-			record_mark(exchange, request->words[i], !request->label) :
-			mark(&exchange->server->allocator, request->words[i],
-				request->step == NAM_RPC_SWEEP_MARK);
-	return rc;
+	return words_some(sweep, close_some);
 }
 
 static int
-objects_mark(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+end(const struct sweep *sweep)
 {
-	(void)reply;
-	for (uint32_t i = 0; i < request->count; i++) {
-		struct nam__object *tree, *store;
-
-		tree = nam__objects_find(&exchange->server->trees, request->words[i]);
-		store = nam__objects_find(&exchange->server->stores, request->words[i]);
-		if (tree)
-			object_mark(tree);
-		if (store)
-			object_mark(store);
-	}
-	return 0;
-}
-
-static int
-own_all(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
-{
-	bool keep = request->step == NAM_RPC_SWEEP_KEEP;
-	uint16_t owner = keep ? 0 : exchange->connection->client_id;
-	int rc = keep || owner ? 0 : -NAM_E_FABRIC_PROTOCOL;
-
-	(void)reply;
-	for (uint32_t i = 0; i < request->count && !rc; i++)
-		rc = own(&exchange->server->allocator, request->words[i], owner);
-	return rc;
-}
-
-static int
-ask(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
-{
-	int rc = 0;
-
-	reply->count = (request->count + 63) / 64;
-	memset(reply->words, 0, reply->count * sizeof(reply->words[0]));
-	for (uint32_t i = 0; i < request->count && !rc; i++) {
-		const struct nam__run_bits *books;
-		struct block block;
-
-		rc = block_at(&exchange->server->allocator, request->words[i], &block);
-		books = rc ? NULL : books_of(&block);
-		if (books && books->suspect & bit_of(&block))
-			reply->words[i / 64] |= 1ull << i % 64;
-	}
-	return rc;
-}
-
-static int
-close_suspects(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
-{
-	struct closing closing = { exchange, reply };
-
-	reply->count = 1;
-	return words_some(&exchange->server->allocator, place_of(request), close_some, &closing,
-		reply->words);
-}
-
-static int
-end(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
-{
-	struct dropping dropping = { exchange->server, reply, !request->label };
-	struct nam__allocator *allocator = &exchange->server->allocator;
-	struct ending ending = { request->label, reply };
-	uint64_t place = place_of(request);
 	int rc;
 
-	if (!place)
-		objects_each(exchange, object_drop, &dropping);
-	reply->count = 1;
-	rc = words_some(allocator, place, end_suspects, &ending, reply->words);
-	if (!rc && !reply->words[0])
-		allocator->sweep = 0;
+	if (!place_of(sweep->request))
+		objects_each(sweep, object_drop);
+	rc = words_some(sweep, end_suspects);
+	if (!rc && !sweep->reply->words[0])
+		sweep->allocator->sweep = 0;
 	return rc;
 }
 
 static int
-living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+living(const struct sweep *sweep)
 {
-	const struct nam__membership *membership = &exchange->server->membership;
+	const struct nam__membership *membership = &sweep->exchange->server->membership;
+	struct nam_rpc_sweep_reply *reply = sweep->reply;
 
-	(void)request;
 	reply->count = NAM_SWEEP_LIVING_WORDS;
 	memset(reply->words, 0, NAM_SWEEP_LIVING_WORDS * sizeof(reply->words[0]));
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++)
@@ -540,34 +472,33 @@ living(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *reque
 
 /* One that is FENCING has no more to report: its limbo is lost with it. */
 static int
-report(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+report(const struct sweep *sweep)
 {
-	struct nam__membership *membership = &exchange->server->membership;
+	struct nam__membership *membership = &sweep->exchange->server->membership;
+	uint64_t number = sweep->request->number;
 
-	membership->sweep = request->number;
-	__atomic_store_n(membership->sweep_word, request->number, __ATOMIC_SEQ_CST);
-	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && !reply->client; id++) {
+	membership->sweep = number;
+	__atomic_store_n(membership->sweep_word, number, __ATOMIC_SEQ_CST);
+	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && !sweep->reply->client; id++) {
 		const struct nam__member *member = &membership->members[id];
 
-		if (member->state != NAM_CLIENT_ALIVE || member->swept == request->number)
+		if (member->state != NAM_CLIENT_ALIVE || member->swept == number)
 			continue;
-		reply->client = id;
-		reply->incarnation = member->incarnation;
+		sweep->reply->client = id;
+		sweep->reply->incarnation = member->incarnation;
 	}
 	return 0;
 }
 
 static int
-acknowledge(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-	struct nam_rpc_sweep_reply *reply)
+acknowledge(const struct sweep *sweep)
 {
-	const struct nam__connection *connection = exchange->connection;
+	const struct nam__connection *connection = sweep->exchange->connection;
+	struct nam__membership *membership = &sweep->exchange->server->membership;
 
-	(void)reply;
 	if (!connection->session)
 		return -NAM_E_FABRIC_PROTOCOL;
-	exchange->server->membership.members[connection->client_id].swept = request->number;
+	membership->members[connection->client_id].swept = sweep->request->number;
 	return 0;
 }
 
@@ -578,34 +509,34 @@ enum {
 	SLICES = 8,			/* one word more, not 0, may be a place */
 };
 
+/* A step on the whole; and one on each word, which has at least one. */
+#define WHOLE(step, fn, role, count, flags)                                                        \
+	[NAM_RPC_SWEEP_##step] = { fn, NULL, NAM_ROLE_##role, count, count, flags }
+#define EACH(step, fn, role, flags)                                                                \
+	[NAM_RPC_SWEEP_##step] = { NULL, fn, NAM_ROLE_##role, 1, NAM_RPC_SWEEP_BLOCKS, flags }
+
 static const struct step {
 	/* Under the mutex of the books. */
-	int (*fn)(struct nam__exchange *exchange, const struct nam_rpc_sweep_request *request,
-		struct nam_rpc_sweep_reply *reply);
+	int (*whole)(const struct sweep *sweep);
+	int (*each)(const struct sweep *sweep, uint32_t i);
 	enum nam_role role;
 	uint32_t count_min, count_max;		/* words, without a place */
 	unsigned flags;
 } steps[] = {
-	[NAM_RPC_SWEEP_LIVING] = { living, NAM_ROLE_ADMIN, 0, 0, LEAD },
-	[NAM_RPC_SWEEP_BEGIN] = { begin, NAM_ROLE_ADMIN, 0, 0, NUMBERED | SLICES },
-	[NAM_RPC_SWEEP_SPARE] = { spare_living, NAM_ROLE_ADMIN, NAM_SWEEP_LIVING_WORDS,
-		NAM_SWEEP_LIVING_WORDS, NUMBERED | GOES_ON | SLICES },
-	[NAM_RPC_SWEEP_MARK] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
-		NUMBERED | GOES_ON },
-	[NAM_RPC_SWEEP_RECORDS] = { mark_all, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
-		NUMBERED | GOES_ON },
-	[NAM_RPC_SWEEP_OBJECTS] = { objects_mark, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
-		NUMBERED | GOES_ON },
-	[NAM_RPC_SWEEP_HELD] = { mark_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, 0 },
-	[NAM_RPC_SWEEP_OWN] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, 0 },
-	[NAM_RPC_SWEEP_KEEP] = { own_all, NAM_ROLE_WRITE, 1, NAM_RPC_SWEEP_BLOCKS, 0 },
-	[NAM_RPC_SWEEP_REPORT] = { report, NAM_ROLE_ADMIN, 0, 0, LEAD | NUMBERED },
-	[NAM_RPC_SWEEP_ACK] = { acknowledge, NAM_ROLE_READ, 0, 0, LEAD | NUMBERED },
-	[NAM_RPC_SWEEP_ASK] = { ask, NAM_ROLE_ADMIN, 1, NAM_RPC_SWEEP_BLOCKS,
-		NUMBERED | GOES_ON },
-	[NAM_RPC_SWEEP_CLOSE] = { close_suspects, NAM_ROLE_ADMIN, 0, 0,
-		NUMBERED | GOES_ON | SLICES },
-	[NAM_RPC_SWEEP_END] = { end, NAM_ROLE_ADMIN, 0, 0, NUMBERED | GOES_ON | SLICES },
+	WHOLE(LIVING, living, ADMIN, 0, LEAD),
+	WHOLE(BEGIN, begin, ADMIN, 0, NUMBERED | SLICES),
+	WHOLE(SPARE, spare_living, ADMIN, NAM_SWEEP_LIVING_WORDS, NUMBERED | GOES_ON | SLICES),
+	EACH(MARK, mark_one, ADMIN, NUMBERED | GOES_ON),
+	EACH(RECORDS, record_mark, ADMIN, NUMBERED | GOES_ON),
+	EACH(OBJECTS, object_mark, ADMIN, NUMBERED | GOES_ON),
+	EACH(HELD, mark_one, WRITE, 0),
+	EACH(OWN, own_one, WRITE, 0),
+	EACH(KEEP, own_one, WRITE, 0),
+	WHOLE(REPORT, report, ADMIN, 0, LEAD | NUMBERED),
+	WHOLE(ACK, acknowledge, READ, 0, LEAD | NUMBERED),
+	EACH(ASK, ask_one, ADMIN, NUMBERED | GOES_ON),
+	WHOLE(CLOSE, close_suspects, ADMIN, 0, NUMBERED | GOES_ON | SLICES),
+	WHOLE(END, end, ADMIN, 0, NUMBERED | GOES_ON | SLICES),
 };
 
 /* Whether the request has the words, the number and the label of its step. */
@@ -625,12 +556,28 @@ well_formed(const struct step *step, const struct nam_rpc_sweep_request *request
 		       request->step == NAM_RPC_SWEEP_RECORDS);
 }
 
+/* With the mutex of its step. */
+static int
+run_step(const struct step *step, const struct sweep *sweep)
+{
+	int rc = 0;
+
+	if (step->flags & GOES_ON && sweep->request->number != sweep->allocator->sweep)
+		return -EAGAIN;
+	if (step->whole)
+		return step->whole(sweep);
+	for (uint32_t i = 0; i < sweep->request->count && !rc; i++)
+		rc = step->each(sweep, i);
+	return rc;
+}
+
 int
 nam__service_sweep(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_sweep_request *request = exchange->body;
 	struct nam__allocator *allocator = &exchange->server->allocator;
 	struct nam_rpc_sweep_reply *reply = exchange->reply;
+	const struct sweep sweep = { exchange, allocator, request, reply };
 	const struct step *step;
 	pthread_mutex_t *mutex;
 	int rc;
@@ -648,8 +595,7 @@ nam__service_sweep(struct nam__exchange *exchange)
 	memset(reply, 0, sizeof(*reply));
 	mutex = step->flags & LEAD ? &exchange->server->membership.mutex : &allocator->mutex;
 	pthread_mutex_lock(mutex);
-	rc = step->flags & GOES_ON && request->number != allocator->sweep ? -EAGAIN :
-		step->fn(exchange, request, reply);
+	rc = run_step(step, &sweep);
 	pthread_mutex_unlock(mutex);
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + reply->count * sizeof(uint64_t));
 	return rc;
