@@ -85,14 +85,12 @@ stride_note(struct draft *draft, uint32_t stride)
 static bool
 run_ok(const struct nam__allocator *allocator, struct draft *draft, const struct nam_move_run *run)
 {
-	uint64_t most;
-
 	if (run->bytes % NAM_GADDR_UNIT_BYTES || !run->bytes || run->reserved)
 		return false;
 	if (!run->stride)
 		return !run->count && !run->words && !run->batch && !run->label && run->dirty <= 1;
-	most = allocator->run_bytes / run->stride ?: 1;
-	return run->stride % NAM_GADDR_UNIT_BYTES == 0 && run->count && run->count <= most &&
+	return run->stride % NAM_GADDR_UNIT_BYTES == 0 && run->count &&
+		run->count <= nam__run_most(allocator, run->stride) &&
 		(uint64_t)run->count * run->stride == run->bytes && !run->dirty &&
 		(!run->words || run->words == (run->count + 63) / 64) &&
 		run->batch <= draft->head->batch && ++draft->with_blocks <= NAM__RUNS_MAX &&
@@ -131,17 +129,12 @@ run_take(const struct nam_move_run *from, struct nam_move_word **words,
 
 	if (from->words > (uint64_t)(words_end - *words))
 		return -NAM_E_FABRIC_PROTOCOL;
-	*ret = run = calloc(1, sizeof(*run));
+	*ret = run = nam__run_new(from->region, from->offset, from->offset + from->bytes,
+		from->stride, from->dirty);
 	if (!run)
 		return -ENOMEM;
-	run->offset = from->offset;
-	run->bytes = from->bytes;
 	run->batch = from->batch;
 	run->label = from->label;
-	run->region = from->region;
-	run->stride = from->stride;
-	run->count = from->count;
-	run->dirty = from->dirty;
 	if (from->words)
 		rc = nam__run_reserve(run);
 	for (uint32_t word = 0; !rc && ok && word < from->words; word++)
@@ -150,19 +143,6 @@ run_take(const struct nam_move_run *from, struct nam_move_word **words,
 		return rc;
 	return ok && !run->label == !run->waiting_count &&
 		(!run->batch || run->free_count == run->count) ? 0 : -NAM_E_FABRIC_PROTOCOL;
-}
-
-/* A region without runs of others: all of it is vacant. */
-static int
-vacant_make(const struct nam__alloc_region *ours, uint32_t number, struct nam__run **ret)
-{
-	*ret = calloc(1, sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
-	(*ret)->offset = first_offset(ours);
-	(*ret)->bytes = ours->bytes - first_offset(ours);
-	(*ret)->region = number;
-	return 0;
 }
 
 /* The runs of one region.  *from and *words move on behind them. */
@@ -187,7 +167,9 @@ region_take(struct nam__allocator *allocator, struct draft *draft, uint32_t numb
 		return -ENOMEM;
 	if (!region->runs) {
 		draft->counts[number] = 1;
-		return vacant_make(ours, number, draft->runs[number]);
+		*draft->runs[number] = nam__run_new(number, first_offset(ours), ours->bytes, 0,
+			false);
+		return *draft->runs[number] ? 0 : -ENOMEM;
 	}
 	offset = first_offset(ours);
 	for (uint32_t i = 0; i < region->runs && !rc; i++, (*from)++) {
@@ -258,23 +240,6 @@ draft_free(struct draft *draft)
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-static void
-run_place(struct nam__allocator *allocator, struct nam__alloc_region *region, struct nam__run *run)
-{
-	struct nam_memory_figures *figures = &allocator->memory[region->kind];
-
-	if (!run->stride) {
-		LIST_INSERT_HEAD(&region->vacant, run, link);
-		return;
-	}
-	allocator->runs_count++;
-	region->carved_bytes += run->bytes;
-	figures->carved_bytes += run->bytes;
-	figures->free_bytes += (uint64_t)run->free_count * run->stride;
-	figures->waiting_bytes += (uint64_t)run->waiting_count * run->stride;
-	nam__run_enter(allocator, run);
-}
-
 /* Regions that clients do not reach, as the books say. */
 static int
 regions_withdraw(struct nam__allocator *allocator, const struct nam_move_region *regions)
@@ -314,7 +279,7 @@ allocator_place(struct nam__allocator *allocator, struct draft *draft)
 		allocator->memory[region->kind].bytes += region->bytes;
 		/* The first runs come first in the lists. */
 		for (uint32_t k = region->runs_count; k-- > 0;)
-			run_place(allocator, region, region->runs[k]);
+			nam__run_enter(allocator, region->runs[k]);
 	}
 }
 

@@ -78,25 +78,6 @@ nam__allocator_free(struct nam__allocator *allocator)
 	(void)pthread_mutex_destroy(&allocator->mutex);
 }
 
-struct nam__stride *
-nam__stride_of(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
-	bool add)
-{
-	struct nam__stride *list;
-
-	for (uint32_t i = 0; i < allocator->strides_count; i++) {
-		list = &allocator->strides[i];
-		if (list->stride == stride && list->kind == kind)
-			return list;
-	}
-	if (!add || allocator->strides_count == NAM__STRIDES_MAX)
-		return NULL;
-	list = &allocator->strides[allocator->strides_count++];
-	*list = (struct nam__stride){ .stride = stride, .kind = kind };
-	LIST_INIT(&list->runs);
-	return list;
-}
-
 static void
 list_add(struct nam__stride *list, struct nam__run *run)
 {
@@ -109,17 +90,6 @@ list_remove(struct nam__run *run)
 {
 	run->listed = false;
 	LIST_REMOVE(run, link);
-}
-
-void
-nam__run_enter(struct nam__allocator *allocator, struct nam__run *run)
-{
-	struct nam__stride *list = nam__stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, true);
-
-	if (run->batch)
-		LIST_INSERT_HEAD(&allocator->held, run, link);
-	else if (run->free_count && list)
-		list_add(list, run);
 }
 
 /* ---- handing out ----------------------------------------------------------------------------- */

@@ -45,42 +45,12 @@ struct change {
 	struct nam__run *before, *blocks, *after, *right;	/* new ones; NULL: missing */
 };
 
-static uint32_t
-count_most(const struct nam__allocator *allocator, uint32_t stride)
-{
-	return allocator->run_bytes / stride > 1 ? (uint32_t)(allocator->run_bytes / stride) : 1;
-}
-
 /* Whether the run has blocks of that stride, one of which begins there if it has that byte. */
 static bool
 run_fits(const struct nam__run *run, uint32_t stride, uint64_t at)
 {
 	return run->stride == stride && (at > run->offset ? at - run->offset :
 		run->offset - at) % stride == 0;
-}
-
-/* Into the figures, or out of them. */
-static void
-run_figure(struct nam__allocator *allocator, const struct nam__run *run, bool in)
-{
-	struct nam__alloc_region *region = &allocator->regions[run->region];
-	struct nam_memory_figures *figures = &allocator->memory[region->kind];
-	uint64_t sign = in ? 1 : UINT64_MAX;	/* -1 */
-
-	region->carved_bytes += sign * run->bytes;
-	figures->carved_bytes += sign * run->bytes;
-	figures->free_bytes += sign * run->free_count * run->stride;
-	figures->waiting_bytes += sign * run->waiting_count * run->stride;
-	allocator->runs_count += (uint32_t)sign;
-}
-
-/* Out of the list that it is in. */
-static void
-run_leave(struct nam__run *run)
-{
-	if (!run->stride || run->listed || run->batch)
-		LIST_REMOVE(run, link);
-	run->listed = false;
 }
 
 /* ---- blocks of a run ------------------------------------------------------------------------- */
@@ -93,8 +63,7 @@ run_use(struct nam__allocator *allocator, struct nam__run *run, uint32_t from, u
 
 	if (from >= end)
 		return;
-	run_leave(run);
-	run_figure(allocator, run, false);
+	nam__run_leave(allocator, run);
 	for (uint32_t i = from; i < end; i++) {
 		struct nam__run_bits *bits = &run->bits[i / 64];
 		uint64_t bit = 1ull << i % 64;
@@ -108,7 +77,6 @@ run_use(struct nam__allocator *allocator, struct nam__run *run, uint32_t from, u
 		run->owners[i] = 0;
 	}
 	run->batch = 0;
-	run_figure(allocator, run, true);
 	nam__run_enter(allocator, run);
 }
 
@@ -173,14 +141,14 @@ bits_from(const struct nam__run *run, uint32_t number)
 static struct nam__run *
 run_rear(const struct nam__run *run, uint32_t from)
 {
-	struct nam__run *rear = calloc(1, sizeof(*rear));
+	struct nam__run *rear = nam__run_new(run->region, run->offset +
+		(uint64_t)from * run->stride, run->offset + run->bytes, run->stride, false);
 	uint32_t known = run->words * 64;	/* so many owners */
 
 	if (!rear)
 		return NULL;
-	*rear = (struct nam__run){ .offset = run->offset + (uint64_t)from * run->stride,
-		.batch = run->batch, .label = run->label, .region = run->region,
-		.stride = run->stride, .count = run->count - from };
+	rear->batch = run->batch;
+	rear->label = run->label;
 	if (run->words && nam__run_reserve(rear)) {
 		nam__run_free(rear);
 		return NULL;
@@ -205,7 +173,7 @@ run_grows(const struct nam__allocator *allocator, const struct extent *extent, u
 
 	return run && run->stride == extent->stride && !run->batch &&
 	       run->offset + run->bytes == extent->at &&
-	       run->count < count_most(allocator, extent->stride);
+	       run->count < nam__run_most(allocator, extent->stride);
 }
 
 /*
@@ -218,7 +186,7 @@ change_plan(const struct nam__allocator *allocator, const struct extent *extent,
 	struct nam__run *const *runs = extent->region->runs;
 	struct change change = { .first = number, .behind = number, .at = extent->at,
 		.before_at = extent->at, .cut = runs[number] };
-	uint32_t most = count_most(allocator, extent->stride);
+	uint32_t most = nam__run_most(allocator, extent->stride);
 
 	if (run_grows(allocator, extent, number)) {
 		change.grows = runs[number - 1];
@@ -267,19 +235,6 @@ change_bound(struct change *change, const struct nam__alloc_region *region)
 	}
 }
 
-/* A new run; its list and figures come later. */
-static struct nam__run *
-run_make(const struct extent *extent, uint64_t from, uint64_t end, uint32_t stride, bool dirty)
-{
-	struct nam__run *run = calloc(1, sizeof(*run));
-
-	if (run)
-		*run = (struct nam__run){ .offset = from, .bytes = end - from,
-			.region = extent->number, .stride = stride, .dirty = dirty,
-			.count = stride ? (uint32_t)((end - from) / stride) : 0 };
-	return run;
-}
-
 static int
 room_make(struct nam__alloc_region *region)
 {
@@ -307,19 +262,20 @@ change_reserve(const struct nam__allocator *allocator, const struct extent *exte
 	bool has_before = change->before_at < change->at, has_after =
 		change->end < change->after_end, has_right = change->right_from <
 		change->last->count;
-	uint32_t runs = allocator->runs_count + (change->left_count != 0) + has_right +
-		!change->grows;
+	uint32_t number = extent->number, runs = allocator->runs_count +
+		(change->left_count != 0) + has_right + !change->grows;
 
 	for (uint32_t i = change->first; i < change->behind; i++)
 		runs -= extent->region->runs[i]->stride != 0;
 	if (runs > NAM__RUNS_MAX)
 		return -NAM_E_LIMIT;
 	if (has_before)
-		change->before = run_make(extent, change->before_at, change->at, 0, true);
+		change->before = nam__run_new(number, change->before_at, change->at, 0, true);
 	if (!change->grows)
-		change->blocks = run_make(extent, change->at, change->end, extent->stride, false);
+		change->blocks = nam__run_new(number, change->at, change->end, extent->stride,
+			false);
 	if (has_after)
-		change->after = run_make(extent, change->end, change->after_end, 0,
+		change->after = nam__run_new(number, change->end, change->after_end, 0,
 			change->after_dirty);
 	if (has_right)
 		change->right = run_rear(change->last, change->right_from);
@@ -347,9 +303,7 @@ change_do(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	for (uint32_t i = at; i < behind; i++) {
 		struct nam__run *run = region->runs[i];
 
-		run_leave(run);
-		if (run->stride)
-			run_figure(allocator, run, false);
+		nam__run_leave(allocator, run);
 		if (run != parts[0])
 			nam__run_free(run);
 	}
@@ -361,23 +315,18 @@ change_do(struct nam__allocator *allocator, struct nam__alloc_region *region,
 		(region->runs_count - behind) * sizeof(region->runs[0]));
 	region->runs_count += count - (behind - at);
 	for (uint32_t i = 0; i < PARTS_MAX; i++) {
-		struct nam__run *run = parts[i];
-
-		if (!run)
+		if (!parts[i])
 			continue;
-		region->runs[at++] = run;
-		if (!run->stride) {
-			LIST_INSERT_HEAD(&region->vacant, run, link);
-			continue;
-		}
-		run_figure(allocator, run, true);
-		nam__run_enter(allocator, run);
+		region->runs[at++] = parts[i];
+		nam__run_enter(allocator, parts[i]);
 	}
 	if (change->grows) {
-		run_figure(allocator, change->grows, false);
-		change->grows->bytes += change->end - change->at;
-		change->grows->count = (uint32_t)(change->grows->bytes / change->grows->stride);
-		run_figure(allocator, change->grows, true);
+		uint64_t bytes = change->end - change->at;
+
+		change->grows->bytes += bytes;
+		change->grows->count += (uint32_t)(bytes / change->grows->stride);
+		region->carved_bytes += bytes;
+		allocator->memory[region->kind].carved_bytes += bytes;
 	}
 }
 
@@ -390,7 +339,7 @@ runs_join(struct nam__allocator *allocator, struct nam__alloc_region *region, ui
 		region->runs[number + 1] : NULL;
 
 	if (!next || next->stride != run->stride || run->words || next->words ||
-		run->count + next->count > count_most(allocator, run->stride))
+		run->count + next->count > nam__run_most(allocator, run->stride))
 		return;
 	run->bytes += next->bytes;
 	run->count += next->count;

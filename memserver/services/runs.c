@@ -5,10 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct nam__run *
+nam__run_new(uint32_t region, uint64_t offset, uint64_t end, uint32_t stride, bool dirty)
+{
+	struct nam__run *run = malloc(sizeof(*run));
+
+	if (run)
+		*run = (struct nam__run){ .offset = offset, .bytes = end - offset,
+			.region = region, .stride = stride, .dirty = dirty,
+			.count = stride ? (uint32_t)((end - offset) / stride) : 0 };
+	return run;
+}
+
 int
 nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from)
 {
-	struct nam__run *run = calloc(1, sizeof(*run));
+	struct nam__run *run = nam__run_new(number, from, region->bytes, 0, false);
 
 	region->runs_size = 16;
 	region->runs = malloc(region->runs_size * sizeof(region->runs[0]));
@@ -17,7 +29,6 @@ nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from)
 		free(run);
 		return -ENOMEM;
 	}
-	*run = (struct nam__run){ .offset = from, .bytes = region->bytes - from, .region = number };
 	region->runs[0] = run;
 	region->runs_count = 1;
 	LIST_INSERT_HEAD(&region->vacant, run, link);
@@ -84,6 +95,69 @@ nam__run_reserve(struct nam__run *run)
 	return 0;
 }
 
+/* ---- lists and figures ----------------------------------------------------------------------- */
+
+struct nam__stride *
+nam__stride_of(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
+	bool add)
+{
+	struct nam__stride *list;
+
+	for (uint32_t i = 0; i < allocator->strides_count; i++) {
+		list = &allocator->strides[i];
+		if (list->stride == stride && list->kind == kind)
+			return list;
+	}
+	if (!add || allocator->strides_count == NAM__STRIDES_MAX)
+		return NULL;
+	list = &allocator->strides[allocator->strides_count++];
+	*list = (struct nam__stride){ .stride = stride, .kind = kind };
+	LIST_INIT(&list->runs);
+	return list;
+}
+
+static void
+run_figure(struct nam__allocator *allocator, const struct nam__run *run, bool in)
+{
+	struct nam__alloc_region *region = &allocator->regions[run->region];
+	struct nam_memory_figures *figures = &allocator->memory[region->kind];
+	uint64_t sign = in ? 1 : UINT64_MAX;	/* -1 */
+
+	region->carved_bytes += sign * run->bytes;
+	figures->carved_bytes += sign * run->bytes;
+	figures->free_bytes += sign * run->free_count * run->stride;
+	figures->waiting_bytes += sign * run->waiting_count * run->stride;
+	allocator->runs_count += (uint32_t)sign;
+}
+
+void
+nam__run_enter(struct nam__allocator *allocator, struct nam__run *run)
+{
+	struct nam__stride *list;
+
+	if (!run->stride) {
+		LIST_INSERT_HEAD(&allocator->regions[run->region].vacant, run, link);
+		return;
+	}
+	run_figure(allocator, run, true);
+	list = nam__stride_of(allocator, run->stride, NAM_MEMORY_PUBLIC, true);
+	run->listed = !run->batch && run->free_count && list;
+	if (run->batch)
+		LIST_INSERT_HEAD(&allocator->held, run, link);
+	else if (run->listed)
+		LIST_INSERT_HEAD(&list->runs, run, link);
+}
+
+void
+nam__run_leave(struct nam__allocator *allocator, struct nam__run *run)
+{
+	if (!run->stride || run->listed || run->batch)
+		LIST_REMOVE(run, link);
+	run->listed = false;
+	if (run->stride)
+		run_figure(allocator, run, false);
+}
+
 /* ---- carving --------------------------------------------------------------------------------- */
 
 /* A new run of `stride` without blocks, before run `number`; NULL: no room, or no memory. */
@@ -91,6 +165,7 @@ static struct nam__run *
 run_insert(struct nam__allocator *allocator, struct nam__alloc_region *region, uint32_t number,
 	uint32_t stride)
 {
+	const struct nam__run *next = region->runs[number];
 	struct nam__run *run;
 
 	if (allocator->runs_count == NAM__RUNS_MAX)
@@ -104,11 +179,9 @@ run_insert(struct nam__allocator *allocator, struct nam__alloc_region *region, u
 		region->runs = runs;
 		region->runs_size *= 2;
 	}
-	run = malloc(sizeof(*run));
+	run = nam__run_new(next->region, next->offset, next->offset, stride, false);
 	if (!run)
 		return NULL;
-	*run = (struct nam__run){ .offset = region->runs[number]->offset,
-		.region = region->runs[number]->region, .stride = stride };
 	memmove(&region->runs[number + 1], &region->runs[number],
 		(region->runs_count - number) * sizeof(region->runs[0]));
 	region->runs[number] = run;
@@ -131,8 +204,7 @@ static uint32_t
 carve_from(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	struct nam__run *vacant, uint32_t stride, uint32_t count)
 {
-	uint32_t most = allocator->run_bytes / stride > 1 ?
-		(uint32_t)(allocator->run_bytes / stride) : 1;
+	uint32_t most = nam__run_most(allocator, stride);
 	uint32_t number = nam__run_find(region, vacant->offset), done = 0;
 	struct nam__run *run = number ? region->runs[number - 1] : NULL;
 
@@ -291,18 +363,12 @@ nam__run_wait(struct nam__allocator *allocator, struct nam__run *run, uint32_t w
 void
 nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run)
 {
-	struct nam__alloc_region *region = &allocator->regions[run->region];
-	struct nam_memory_figures *figures = &allocator->memory[region->kind];
-
-	figures->carved_bytes -= run->bytes;
-	figures->free_bytes -= run->bytes;
-	region->carved_bytes -= run->bytes;
-	allocator->runs_count--;
+	run_figure(allocator, run, false);
 	free(run->bits);
 	free(run->owners);
 	*run = (struct nam__run){ .offset = run->offset, .bytes = run->bytes,
 		.region = run->region, .dirty = true };
-	LIST_INSERT_HEAD(&region->vacant, run, link);
+	nam__run_enter(allocator, run);
 }
 
 void

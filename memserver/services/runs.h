@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runs.h -- the books of the allocator: each region is a row of runs without gaps.
- *
- * A run has blocks of one stride, or is vacant.  All functions need the allocator's mutex.
+ * runs.h -- the books of the allocator: each region is a row of runs without gaps.  A run has
+ * blocks of one stride, or is vacant.  All functions need the allocator's mutex.
  */
 #ifndef NAM_MEMSERVER_SERVICES_RUNS_H
 #define NAM_MEMSERVER_SERVICES_RUNS_H
@@ -52,9 +51,21 @@ nam__stride_valid(uint32_t stride)
 int nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from) NAM_MUST_CHECK;
 void nam__runs_free(struct nam__alloc_region *region);
 
+/* The longest one of that stride, in blocks. */
+static inline uint32_t
+nam__run_most(const struct nam__allocator *allocator, uint32_t stride)
+{
+	return (uint32_t)(allocator->run_bytes / stride) ?: 1;
+}
+
+/* From `offset` up to `end`, without bits, in no list.  NULL: no memory. */
+struct nam__run *nam__run_new(uint32_t region, uint64_t offset, uint64_t end, uint32_t stride,
+	bool dirty);
 void nam__run_free(struct nam__run *run);
-/* A public run with blocks, whose counts are right, goes into the list where it belongs. */
+/* A vacant run, or a public one whose counts are right, comes into its list and the figures. */
 void nam__run_enter(struct nam__allocator *allocator, struct nam__run *run);
+/* And leaves them. */
+void nam__run_leave(struct nam__allocator *allocator, struct nam__run *run);
 
 /* Number of the run that has the byte at `offset`, or UINT32_MAX. */
 uint32_t nam__run_find(const struct nam__alloc_region *region, uint64_t offset);
@@ -74,10 +85,7 @@ struct nam__carved {
 	bool dirty;			/* they are not zero yet */
 };
 
-/*
- * Up to `count` fresh blocks in the first regions of the kind with room for one.  At least `keep`
- * bytes of all regions of the kind stay vacant.
- */
+/* Up to `count` fresh blocks; at least `keep` bytes of all regions of the kind stay vacant. */
 struct nam__carved nam__runs_carve(struct nam__allocator *allocator, uint32_t stride,
 	enum nam_memory_kind kind, uint32_t count, uint64_t keep);
 
@@ -87,7 +95,7 @@ void nam__carved_own(struct nam__allocator *allocator, const struct nam__carved 
 
 void nam__region_set_kind(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	enum nam_memory_kind kind);
-/* Whether no address leads to a region of clients: it never had blocks. */
+/* A region of clients never had blocks, so no address leads there. */
 bool nam__region_unseen(const struct nam__alloc_region *region);
 /* Withdraw a region without blocks.  False: that failed, and its memory is lost. */
 bool nam__region_make_private(struct nam__allocator *allocator, uint32_t number);
@@ -100,10 +108,9 @@ void nam__runs_merge(struct nam__alloc_region *region);
 /* ---- place.c --------------------------------------------------------------------------------- */
 
 /*
- * M24: blocks that another memory server of this id has handed out are used here, too, and no
- * client is known to have them.  As ALLOC replies: so many from `run_at` on (0: none), and others.
- * 0; -NAM_E_FABRIC_PROTOCOL: not all are in our regions, and -NAM_E_REGIONS: not all are public:
- * nothing has changed.  -ENOMEM and -NAM_E_LIMIT: some of the blocks are used; ask again.
+ * M24: blocks that another memory server of this id has handed out are used here, by no known
+ * client: as ALLOC replies, so many from `run_at` on (0: none), and others.  Returns as RUNS
+ * (common/rpc/move_rpc.h).  Without the mutex.
  */
 int nam__allocator_place(struct nam__allocator *allocator, uint32_t stride, uint64_t run_at,
 	uint32_t run_count, const uint64_t *blocks, uint32_t count) NAM_MUST_CHECK;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place_memory_test.c -- RUNS, where a backup has no memory for its books. */
-#include <errno.h>
-#include <stdlib.h>
+#include "memserver/services/runs.h"
 
 /* The allocations that succeed before one fails. */
 static unsigned allocations_left;
 
-static void *
-calloc_or_fail(size_t count, size_t bytes)
+static struct nam__run *
+run_new_or_fail(uint32_t region, uint64_t offset, uint64_t end, uint32_t stride, bool dirty)
 {
-	return allocations_left-- ? (calloc)(count, bytes) : NULL;
+	return allocations_left-- ? nam__run_new(region, offset, end, stride, dirty) : NULL;
 }
 
 static void *
@@ -18,10 +17,10 @@ realloc_or_fail(void *memory, size_t bytes)
 	return allocations_left-- ? (realloc)(memory, bytes) : NULL;
 }
 
-#define calloc calloc_or_fail
+#define nam__run_new run_new_or_fail
 #define realloc realloc_or_fail
 #include "memserver/services/place.c"
-#undef calloc
+#undef nam__run_new
 #undef realloc
 
 #include "place_fixture.h"
