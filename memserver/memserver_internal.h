@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/param.h>		/* MIN */
 
 #include "common/auth/keys.h"
 #include "common/cluster.h"

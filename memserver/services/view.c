@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/guard.h"
 #include "memserver/admission/admit.h"
-#include "memserver/memserver_internal.h"
 
 /* Touched by the handler of its connection only. */
 struct nam__view_stage {
@@ -31,7 +29,7 @@ struct event {
 	uint64_t number;		/* of the view; 0: of stewards */
 	uint64_t term;			/* when it is 0 */
 	struct nam_view_member member;
-	const char *reason;		/* NULL: it was asked for */
+	char reason[32];		/* "": it was asked for */
 };
 
 static void
@@ -44,10 +42,15 @@ stage_drop(struct nam__connection *connection)
 /* ---- members --------------------------------------------------------------------------------- */
 
 static bool
+address_ok(const char address[NAM_VIEW_ADDRESS_BYTES])
+{
+	return address[0] && memchr(address, '\0', NAM_VIEW_ADDRESS_BYTES);
+}
+
+static bool
 member_ok(const struct nam_view_member *member)
 {
-	return member->id < NAM_SERVERS_MAX && member->boot &&
-		member->address[0] && memchr(member->address, '\0', sizeof(member->address));
+	return member->id < NAM_SERVERS_MAX && member->boot && address_ok(member->address);
 }
 
 static bool
@@ -60,8 +63,7 @@ backup_ok(const struct nam_view_member *member)
 			member->state != NAM_VIEW_PROMOTING;
 	return member->known <= 1 &&
 		(member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING) &&
-		member->backup_address[0] &&
-		memchr(member->backup_address, '\0', sizeof(member->backup_address));
+		address_ok(member->backup_address);
 }
 
 /* As a lead sets them. */
@@ -73,8 +75,7 @@ state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 	if (member->state == NAM_VIEW_JOINING)
 		return !member->since && !member->renewed && member->memory == member->boot;
 	return member->state >= NAM_VIEW_UP && member->state <= NAM_VIEW_PROMOTING &&
-		member->memory && member->since &&
-		member->since <= member->renewed &&
+		member->memory && member->since && member->since <= member->renewed &&
 		member->renewed <= view->number;
 }
 
@@ -126,16 +127,15 @@ reply_view(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__view *view = &membership->view;
 	struct nam_rpc_view_reply *reply = exchange->reply;
+	bool is_get = request->step == NAM_RPC_VIEW_GET;
 	uint64_t acknowledged;
 	uint16_t id = delaying(membership, view->head.number, &acknowledged);
 	uint32_t count = 0, silent_ms, cut_ms = 0;
 	uint16_t silent = nam__member_silent(membership, &silent_ms), cut = 0, cut_from = 0;
 
-	if (request->step == NAM_RPC_VIEW_GET && request->first < view->head.count)
-		count = view->head.count - request->first;
-	if (count > NAM_RPC_VIEW_MEMBERS)
-		count = NAM_RPC_VIEW_MEMBERS;
-	if (request->step == NAM_RPC_VIEW_GET)
+	if (is_get && request->first < view->head.count)
+		count = MIN(view->head.count - request->first, NAM_RPC_VIEW_MEMBERS);
+	if (is_get)
 		cut = nam__member_cut(membership, &cut_from, &cut_ms);
 	*reply = (struct nam_rpc_view_reply){
 		.view = view->head,
@@ -153,9 +153,8 @@ reply_view(struct nam__exchange *exchange)
 		.delaying_ms = id ? nam__ms_since(membership->members[id].acknowledged_ns,
 			nam_now_ns()) : 0,
 	};
-	if (count)
-		memcpy(reply->members, &view->members[request->first],
-			count * sizeof(reply->members[0]));
+	memcpy(reply->members, view->members + (count ? request->first : 0),
+		count * sizeof(reply->members[0]));
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(reply->members[0]));
 }
 
@@ -172,6 +171,19 @@ nam__view_word_set(struct nam__membership *membership)
 }
 
 /* ---- views in pages -------------------------------------------------------------------------- */
+
+static struct nam__view_stage *
+stage_new(const struct nam_view_head *head, uint16_t step)
+{
+	struct nam__view_stage *stage = calloc(1, sizeof(*stage) +
+		head->count * sizeof(stage->members[0]));
+
+	if (stage) {
+		stage->head = *head;
+		stage->step = step;
+	}
+	return stage;
+}
 
 static int
 stage_member(struct nam__view_stage *stage, const struct nam_view_member *member)
@@ -196,13 +208,9 @@ stage_page(struct nam__connection *connection, const struct nam_rpc_view_request
 
 	if (request->first == 0) {
 		stage_drop(connection);
-		stage = calloc(1, sizeof(*stage) +
-			request->view.count * sizeof(stage->members[0]));
+		connection->view_stage = stage = stage_new(&request->view, request->step);
 		if (!stage)
 			return -ENOMEM;
-		stage->head = request->view;
-		stage->step = request->step;
-		connection->view_stage = stage;
 	}
 	if (!stage || stage->step != request->step || stage->count != request->first ||
 		memcmp(&stage->head, &request->view, sizeof(stage->head)) != 0 ||
@@ -227,10 +235,8 @@ lead_ok(const struct nam__view_stage *stage)
 	const struct nam_view_member *lead = nam_view_find(&stage->head, stage->members,
 		stage->head.lead);
 
-	if (!lead || lead->state == NAM_VIEW_JOINING)
-		return false;
-	return stage->head.lead_boot == (lead->state == NAM_VIEW_PROMOTING ? lead->backup :
-		lead->boot);
+	return lead && lead->state != NAM_VIEW_JOINING && stage->head.lead_boot ==
+		(lead->state == NAM_VIEW_PROMOTING ? lead->backup : lead->boot);
 }
 
 /* The first view: all are UP (M16). */
@@ -247,11 +253,12 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 		return 0;
 	if (stage->members[0].id != 0 || stage->members[0].boot != boot)
 		return -NAM_E_CLUSTER;
-	for (uint32_t i = 0; i < stage->count; i++) {
-		stage->members[i].state = NAM_VIEW_UP;
-		stage->members[i].memory = stage->members[i].boot;
-		stage->members[i].since = stage->members[i].renewed = 1;
-		nam_view_unback(&stage->members[i]);
+	for (struct nam_view_member *member = stage->members;
+		member < stage->members + stage->count; member++) {
+		member->state = NAM_VIEW_UP;
+		member->memory = member->boot;
+		member->since = member->renewed = 1;
+		nam_view_unback(member);
 	}
 	stage->head.number = 1;
 	stage->head.lead_boot = boot;
@@ -374,14 +381,11 @@ int
 nam__view_stage_make(const struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam__view_stage **ret_stage)
 {
-	struct nam__view_stage *stage = calloc(1, sizeof(*stage) +
-		head->count * sizeof(stage->members[0]));
+	struct nam__view_stage *stage = stage_new(head, NAM_RPC_VIEW_COPY);
 	int rc = 0;
 
 	if (!stage)
 		return -ENOMEM;
-	stage->head = *head;
-	stage->step = NAM_RPC_VIEW_COPY;
 	for (uint32_t i = 0; i < head->count && !rc; i++)
 		rc = stage_member(stage, &members[i]);
 	if (!rc && !lead_ok(stage))
@@ -396,7 +400,7 @@ nam__view_stage_make(const struct nam_view_head *head, const struct nam_view_mem
 void
 nam__view_stage_take(struct nam__membership *membership, const struct nam__view_stage *stage)
 {
-	struct event event;
+	struct event event;		/* the move is what is logged */
 
 	pthread_mutex_lock(&membership->mutex);
 	(void)!copy_take(&membership->view, stage, &event);
@@ -504,8 +508,6 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	return 0;
 }
 
-/* ---- stewards -------------------------------------------------------------------------------- */
-
 /*
  * The lease is a courtesy among stewards.  The term is what keeps an earlier steward from changing
  * the view (M17).
@@ -553,25 +555,16 @@ steward(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static int
-get(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
-{
-	(void)exchange;
-	(void)view;
-	(void)event;
-	return 0;
-}
-
 enum where { ANYWHERE, LEAD, LEADS, OTHERS };	/* LEADS: the lead, and its backup */
 
 static const struct step {
-	/* Under the mutex. */
+	/* Under the mutex.  NULL: the reply says all. */
 	int (*fn)(struct nam__exchange *exchange, struct nam__view *view, struct event *event);
 	enum where where;
 	uint32_t count_min, count_max;	/* members; more than one: a page of a view */
 	bool for_all;			/* also with a reader's key */
 } steps[] = {
-	[NAM_RPC_VIEW_GET] = { get, ANYWHERE, 0, 0, true },
+	[NAM_RPC_VIEW_GET] = { NULL, ANYWHERE, 0, 0, true },
 	[NAM_RPC_VIEW_FORM] = { form, LEAD, 1, NAM_RPC_VIEW_MEMBERS, false },
 	[NAM_RPC_VIEW_CHANGE] = { change, LEAD, 1, 1, false },
 	[NAM_RPC_VIEW_ACK] = { acknowledge, LEADS, 0, 0, true },
@@ -625,7 +618,7 @@ static int
 check(const struct nam__exchange *exchange)
 {
 	const struct nam_rpc_view_request *request = exchange->body;
-	bool is_lead = nam__leads(exchange->server);
+	bool is_lead = nam__leads(exchange->server), is_ok;
 	const struct step *step;
 
 	if (!request->step || request->step >= sizeof(steps) / sizeof(steps[0]))
@@ -646,15 +639,16 @@ check(const struct nam__exchange *exchange)
 			voucher_bytes(exchange) != NAM_VOUCHER_BYTES)))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_VIEW_CHANGE)
-		return request->first || !request->change ||
-			request->change > NAM_RPC_VIEW_CHANGES || !member_ok(request->members) ||
-			(request->members[0].wanted && request->change != NAM_RPC_VIEW_BACKUPS) ?
-			-NAM_E_FABRIC_PROTOCOL : 0;
-	if (request->step == NAM_RPC_VIEW_STEWARD)
-		return steward_ok(request) ? 0 : -NAM_E_FABRIC_PROTOCOL;
-	return request->change || (request->step == NAM_RPC_VIEW_ACK && request->first &&
-		(request->view.number || request->first > NAM_SERVERS_MAX)) ?
-		-NAM_E_FABRIC_PROTOCOL : 0;
+		is_ok = !request->first && request->change &&
+			request->change <= NAM_RPC_VIEW_CHANGES && member_ok(request->members) &&
+			(!request->members[0].wanted || request->change == NAM_RPC_VIEW_BACKUPS);
+	else if (request->step == NAM_RPC_VIEW_STEWARD)
+		is_ok = steward_ok(request);
+	else
+		is_ok = !request->change && (request->step != NAM_RPC_VIEW_ACK ||
+			!request->first ||
+			(!request->view.number && request->first <= NAM_SERVERS_MAX));
+	return is_ok ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
 
 static void
@@ -662,15 +656,15 @@ event_log(const struct nam_server *server, const struct event *event)
 {
 	char address[2 * NAM_VIEW_ADDRESS_BYTES];
 
-	if (!event->number) {
+	if (event->number)
+		nam__log(server, NAM_LOG_INFO, "view",
+			"number=%llu change=%s id=%u address=%s%s",
+			(unsigned long long)event->number, event->change, event->member.id,
+			nam_log_quote(event->member.address, address, sizeof(address)),
+			event->reason);
+	else if (event->change)
 		nam__log(server, NAM_LOG_INFO, "steward", "term=%llu change=%s",
 			(unsigned long long)event->term, event->change);
-		return;
-	}
-	nam__log(server, NAM_LOG_INFO, "view", "number=%llu change=%s id=%u address=%s%s%s",
-		(unsigned long long)event->number, event->change, event->member.id,
-		nam_log_quote(event->member.address, address, sizeof(address)),
-		event->reason ? " reason=" : "", event->reason ? event->reason : "");
 }
 
 /*
@@ -692,7 +686,7 @@ mover_ended(struct nam__membership *membership, struct event *event)
 		.change = nam_rpc_view_changes[NAM_RPC_VIEW_ABORT],
 		.number = view->head.number,
 		.member = *moving,
-		.reason = "mover_ended",
+		.reason = " reason=mover_ended",
 	};
 	nam__view_word_set(membership);
 }
@@ -763,7 +757,8 @@ nam__service_view(struct nam__exchange *exchange)
 		rc = -NAM_E_FABRIC_DENIED;
 	if (!rc) {
 		pthread_mutex_lock(&membership->mutex);
-		rc = steps[request->step].fn(exchange, &membership->view, &event);
+		if (steps[request->step].fn)
+			rc = steps[request->step].fn(exchange, &membership->view, &event);
 		if (!rc) {
 			reply_view(exchange);
 			kept = view_to_vouch(exchange, &membership->view);
@@ -773,7 +768,7 @@ nam__service_view(struct nam__exchange *exchange)
 	}
 	if (in_pages && (rc || connection->view_stage->count == request->view.count))
 		stage_drop(connection);
-	if (!rc && event.change)
+	if (!rc)
 		event_log(exchange->server, &event);
 	return rc;
 }
