@@ -100,8 +100,7 @@ take_arrivals(struct nam__handler *handler)
 	for (box = atomic_exchange_explicit(&handler->arrivals, NULL, memory_order_acquire); box;
 		box = next) {
 		next = box->next;
-		box->next = handler->mailboxes;
-		handler->mailboxes = box;
+		LIST_INSERT_HEAD(&handler->mailboxes, box, link);
 		handler->announced = false;
 		handler->spin_ns = SPIN_NS_MAX;
 	}
@@ -118,15 +117,10 @@ unreliable_qp_close(struct nam__mailbox *box)
 void
 nam__mailbox_stop(struct nam__connection *connection)
 {
-	struct nam__handler *handler = connection->handler;
-	struct nam__mailbox **link = &handler->mailboxes;
-
 	if (!connection->mailbox)
 		return;
-	take_arrivals(handler);
-	while (*link != connection->mailbox)
-		link = &(*link)->next;
-	*link = connection->mailbox->next;
+	take_arrivals(connection->handler);
+	LIST_REMOVE(connection->mailbox, link);
 	unreliable_qp_close(connection->mailbox);
 }
 
@@ -235,14 +229,15 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 bool
 nam__mailboxes_poll(struct nam__handler *handler)
 {
+	struct nam__mailbox *box;
 	bool any = false;
 	uint64_t now;
 
 	take_arrivals(handler);
-	if (!handler->mailboxes)
+	if (LIST_EMPTY(&handler->mailboxes))
 		return false;
 	now = nam_now_ns();
-	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
+	LIST_FOREACH(box, &handler->mailboxes, link) {
 		any |= look(handler, box);
 		/* The request was there before the wake, and has been answered. */
 		if (box->wake_due)
@@ -258,9 +253,10 @@ nam__mailboxes_poll(struct nam__handler *handler)
 static bool
 announce(struct nam__handler *handler)
 {
+	struct nam__mailbox *box;
 	bool all = true;
 
-	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
+	LIST_FOREACH(box, &handler->mailboxes, link) {
 		struct nam__mailbox_slot *slot = &box->slots[TURN];
 
 		if (!box->told && !slot->state) {
@@ -289,7 +285,7 @@ nam__mailboxes_may_sleep(struct nam__handler *handler)
 {
 	uint64_t now;
 
-	if (!handler->mailboxes)
+	if (LIST_EMPTY(&handler->mailboxes))
 		return true;
 	if (handler->announced) {
 		/* ... and has looked since, in vain. */

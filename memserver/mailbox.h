@@ -44,7 +44,8 @@ struct nam__mailbox_slot {
 };
 
 struct nam__mailbox {
-	struct nam__mailbox *next;	/* handler->arrivals or ->mailboxes */
+	struct nam__mailbox *next;	/* handler->arrivals */
+	LIST_ENTRY(nam__mailbox) link;	/* handler->mailboxes */
 	struct nam__connection *connection;
 	struct nam_mr mr;		/* our share: requests, replies, the word's next value */
 	struct nam_wire_mailbox_hello client;

@@ -105,7 +105,7 @@ struct nam__proven {
 };
 
 struct nam__connection {
-	struct nam__connection *next, *previous;	/* server->connections */
+	LIST_ENTRY(nam__connection) link;	/* server->connections */
 	struct nam_qp *qp;
 	struct nam__handler *handler;
 	uint16_t client_id;		/* 0: none yet */
@@ -163,7 +163,7 @@ struct nam__handler {
 	atomic_bool fencing;		/* some of its connections are fenced */
 	/* mailbox.c */
 	_Atomic(struct nam__mailbox *) arrivals;	/* of connections just accepted */
-	struct nam__mailbox *mailboxes;
+	LIST_HEAD(, nam__mailbox) mailboxes;
 	struct nam_frame *frame;	/* a copy of the request that is being answered */
 	uint8_t *reply;			/* and the answer, until it is known where it fits */
 	uint64_t polled_ns;		/* when all mailboxes were last looked at */
@@ -261,8 +261,8 @@ struct nam_server {
 	struct nam__strikes *strikes;	/* auth.c; the listener's thread */
 	pthread_mutex_t mutex;		/* all below; held while a connection is accepted */
 	struct nam__auth_keys *keys;		/* NULL: no client needs one */
-	struct nam__connection *connections;
-	struct nam__hosted *hosted;	/* move/host.c: of this process */
+	LIST_HEAD(, nam__connection) connections;
+	LIST_HEAD(, nam__hosted) hosted;	/* move/host.c: of this process */
 	struct nam__peer *peers;	/* peers.c */
 	uint32_t peers_count, peers_size;
 	uint32_t asking;		/* connections that ask for figures */

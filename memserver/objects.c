@@ -143,7 +143,7 @@ clear_end(struct nam__objects *objects, uint32_t at)
 int
 nam__objects_drop(struct nam__objects *objects, struct nam_server *server, uint64_t id)
 {
-	struct nam__object *object, **link = &objects->dropped;
+	struct nam__object *object;
 	_Atomic(struct nam__object *) *slot;
 
 	pthread_mutex_lock(&objects->mutex);
@@ -153,9 +153,7 @@ nam__objects_drop(struct nam__objects *objects, struct nam_server *server, uint6
 		clear_end(objects, (uint32_t)(slot - objects->slots));
 		objects->count--;
 		object->clock = nam__work_tick(server);
-		while (*link)
-			link = &(*link)->next;
-		*link = object;
+		STAILQ_INSERT_TAIL(&objects->dropped, object, link);
 		atomic_fetch_add_explicit(&objects->dropped_count, 1, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&objects->mutex);
@@ -172,11 +170,11 @@ nam__objects_idle(struct nam__objects *objects, const struct nam_server *server)
 		return;
 	do {
 		pthread_mutex_lock(&objects->mutex);
-		first = objects->dropped;
+		first = STAILQ_FIRST(&objects->dropped);
 		if (first && first->clock >= nam__work_oldest(server))
 			first = NULL;
 		if (first) {
-			objects->dropped = first->next;
+			STAILQ_REMOVE_HEAD(&objects->dropped, link);
 			atomic_fetch_sub_explicit(&objects->dropped_count, 1, memory_order_relaxed);
 		}
 		pthread_mutex_unlock(&objects->mutex);
@@ -190,6 +188,7 @@ nam__objects_init(struct nam__objects *objects, uint32_t most,
 	void (*free)(struct nam__object *object))
 {
 	memset(objects, 0, sizeof(*objects));
+	STAILQ_INIT(&objects->dropped);
 	objects->free = free;
 	objects->slots = calloc((size_t)2 * most, sizeof(objects->slots[0]));
 	if (!objects->slots)
@@ -201,19 +200,18 @@ nam__objects_init(struct nam__objects *objects, uint32_t most,
 void
 nam__objects_free(struct nam__objects *objects)
 {
+	struct nam__object *object;
+
 	if (!objects->slots)
 		return;
 	for (uint32_t i = 0; i < objects->slots_count; i++) {
-		struct nam__object *object = nam__objects_at(objects, i);
-
+		object = nam__objects_at(objects, i);
 		if (object)
 			objects->free(object);
 	}
-	while (objects->dropped) {
-		struct nam__object *first = objects->dropped;
-
-		objects->dropped = first->next;
-		objects->free(first);
+	while ((object = STAILQ_FIRST(&objects->dropped)) != NULL) {
+		STAILQ_REMOVE_HEAD(&objects->dropped, link);
+		objects->free(object);
 	}
 	free(objects->slots);
 	objects->slots = NULL;

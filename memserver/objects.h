@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/error.h"
 
@@ -22,7 +23,7 @@ struct nam_server;
 /* The beginning of a tree or a store. */
 struct nam__object {
 	uint64_t id;
-	struct nam__object *next;	/* dropped later */
+	STAILQ_ENTRY(nam__object) link;	/* of dropped ones */
 	uint64_t clock;			/* free once every handler has begun later */
 	uint16_t owner;			/* the id of the client that made it */
 	bool suspect, named;		/* for a sweep: no name is known that leads to it; one is */
@@ -36,7 +37,7 @@ struct nam__objects {
 	pthread_mutex_t mutex;		/* of the fields below, and of changes of slots */
 	_Atomic uint32_t count;
 	_Atomic uint32_t dropped_count;
-	struct nam__object *dropped;	/* oldest first */
+	STAILQ_HEAD(, nam__object) dropped;	/* oldest first */
 };
 
 /* For up to `most` of them.  `free` is called when no handler is at work on the object. */

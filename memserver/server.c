@@ -10,7 +10,6 @@
 #include "common/fabric/register.h"
 #include "common/guard.h"
 #include "admission/admit.h"
-#include "life.h"
 #include "mailbox.h"
 #include "move/host.h"
 #include "stores.h"
@@ -332,12 +331,7 @@ connection_closed(struct nam__connection *connection)
 	nam__trees_connection_closed(&server->trees, connection);
 	nam__noted_connection_closed(connection);
 	pthread_mutex_lock(&server->mutex);
-	if (connection->previous)
-		connection->previous->next = connection->next;
-	else
-		server->connections = connection->next;
-	if (connection->next)
-		connection->next->previous = connection->previous;
+	LIST_REMOVE(connection, link);
 	pthread_mutex_unlock(&server->mutex);
 	nam__connection_free(connection);
 	/* Its others go, too: it is not alive any more (M5). */
@@ -381,8 +375,8 @@ nam_server_destroy(struct nam_server *server)
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_stop(&server->handlers[i]);
 	nam__hosted_end_all(server);
-	while (server->connections)
-		connection_closed(server->connections);
+	while (!LIST_EMPTY(&server->connections))
+		connection_closed(LIST_FIRST(&server->connections));
 	/* Before the memory, which the kernel takes back at some GiB a second. */
 	if (server->listener)
 		server->ops->listener_close(server->listener);

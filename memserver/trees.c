@@ -21,8 +21,8 @@ nam__block_at(const struct nam_server *server, uint64_t raw)
 		nam_gaddr_offset(at);
 }
 
-static uint64_t
-address_of(const struct nam_server *server, const void *block)
+uint64_t
+nam__block_address(const struct nam_server *server, const void *block)
 {
 	for (uint32_t i = 0; i < server->memory.count; i++) {
 		const uint8_t *base = atomic_load_explicit(&server->memory.bases[i],
@@ -36,19 +36,13 @@ address_of(const struct nam_server *server, const void *block)
 	return 0;
 }
 
-uint64_t
-nam__tree_address_of(const struct nam__tree *tree, const void *node)
-{
-	return address_of(tree->server, node);
-}
-
 static void
 blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 {
 	uint64_t raw[NAM__TREE_CACHE];
 
 	for (uint32_t i = 0; i < count; i++)
-		raw[i] = address_of(tree->server, blocks[i]);
+		raw[i] = nam__block_address(tree->server, blocks[i]);
 	tree->object.bytes -= (uint64_t)count * tree->stride;
 	nam__allocator_give(&tree->server->allocator, tree->stride, NAM_MEMORY_PRIVATE, raw, count);
 }
@@ -63,18 +57,26 @@ cache_put(struct nam__tree *tree, void *block)
 	tree->cache[tree->cache_count++] = block;
 }
 
+static void
+limbo_pop(struct nam__tree *tree)
+{
+	struct nam__tree_limbo *first = STAILQ_FIRST(&tree->limbo);
+
+	STAILQ_REMOVE_HEAD(&tree->limbo, link);
+	cache_put(tree, first->block);
+	free(first);
+}
+
 /* M10: nodes that no handler can be looking at any more. */
 static void
 limbo_advance(struct nam__tree *tree)
 {
-	uint64_t oldest = tree->limbo ? nam__work_oldest(tree->server) : 0;
+	struct nam__tree_limbo *first = STAILQ_FIRST(&tree->limbo);
+	uint64_t oldest = first ? nam__work_oldest(tree->server) : 0;
 
-	while (tree->limbo && (!NAM_GUARD(SERVER_EPOCH) || tree->limbo->clock < oldest)) {
-		struct nam__tree_limbo *first = tree->limbo;
-
-		tree->limbo = first->next;
-		cache_put(tree, first->block);
-		free(first);
+	for (; first && (!NAM_GUARD(SERVER_EPOCH) || first->clock < oldest);
+		first = STAILQ_FIRST(&tree->limbo)) {
+		limbo_pop(tree);
 		tree->reusable++;
 	}
 }
@@ -127,11 +129,7 @@ node_retire(void *arg, void *block)
 	*entry = (struct nam__tree_limbo){ .block = block, .clock = nam__work_tick(tree->server) };
 	nam_race_point("trees.retired");
 	pthread_mutex_lock(&tree->mutex);
-	if (tree->limbo)
-		tree->limbo_last->next = entry;
-	else
-		tree->limbo = entry;
-	tree->limbo_last = entry;
+	STAILQ_INSERT_TAIL(&tree->limbo, entry, link);
 	pthread_mutex_unlock(&tree->mutex);
 }
 
@@ -165,13 +163,8 @@ nam__tree_free(struct nam__object *object)
 
 	nam__tree_server_tree_free(tree->filling);
 	nam__tree_server_tree_free(tree->local);
-	while (tree->limbo) {
-		struct nam__tree_limbo *first = tree->limbo;
-
-		tree->limbo = first->next;
-		cache_put(tree, first->block);
-		free(first);
-	}
+	while (!STAILQ_EMPTY(&tree->limbo))
+		limbo_pop(tree);
 	blocks_give(tree, tree->cache, tree->cache_count);
 	(void)pthread_mutex_destroy(&tree->mutex);
 	free(tree);
@@ -203,6 +196,7 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 		.unique = request->unique,
 	};
 	tree->part = *part;
+	STAILQ_INIT(&tree->limbo);
 	rc = -pthread_mutex_init(&tree->mutex, NULL);
 	if (rc) {
 		free(tree);

@@ -19,7 +19,7 @@
 
 /* Unlinked nodes that handlers may still be looking at. */
 struct nam__tree_limbo {
-	struct nam__tree_limbo *next;
+	STAILQ_ENTRY(nam__tree_limbo) link;
 	uint64_t clock;			/* free once every handler has begun later */
 	void *block;
 };
@@ -50,7 +50,7 @@ struct nam__tree {
 	pthread_mutex_t mutex;		/* of the fields below */
 	uint32_t cache_count;
 	void *cache[NAM__TREE_CACHE];
-	struct nam__tree_limbo *limbo, *limbo_last;	/* of nodes; oldest first */
+	STAILQ_HEAD(, nam__tree_limbo) limbo;	/* of nodes; oldest first */
 	uint64_t reusable;		/* nodes that have left limbo since the last query */
 };
 
@@ -66,10 +66,9 @@ int nam__tree_server_open(struct nam__tree *tree,
 /* Nodes that have become reusable since the last call. */
 uint64_t nam__tree_reusable(struct nam__tree *tree);
 
-/* Where a block of this server's allocator lies. */
+/* Where a block of this server's allocator lies, and the reverse. */
 void *nam__block_at(const struct nam_server *server, uint64_t raw);
-
-uint64_t nam__tree_address_of(const struct nam__tree *tree, const void *node);
+uint64_t nam__block_address(const struct nam_server *server, const void *block);
 
 /* Loads that came over it are over. */
 void nam__trees_connection_closed(struct nam__objects *trees,

@@ -215,10 +215,7 @@ accept_locked(struct nam_server *server, const struct nam_cm_event *event,
 		&connection->qp);
 	if (rc)
 		return rc;
-	connection->next = server->connections;
-	if (connection->next)
-		connection->next->previous = connection;
-	server->connections = connection;
+	LIST_INSERT_HEAD(&server->connections, connection, link);
 	/* If it cannot, the client hears nothing over it until its time is out. */
 	if (connection->mailbox && connection->mailbox->unreliable_qp)
 		(void)server->ops->unreliable_qp_join(connection->mailbox->unreliable_qp,

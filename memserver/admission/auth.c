@@ -240,7 +240,7 @@ expel_others(struct nam_server *server)
 	const struct nam__auth_key *key;
 
 	pthread_mutex_lock(&membership->mutex);
-	for (connection = server->connections; connection; connection = connection->next) {
+	LIST_FOREACH(connection, &server->connections, link) {
 		key = nam__auth_keys_find(server->keys, connection->proven.print);
 		if (key && key->role == connection->proven.role)
 			continue;

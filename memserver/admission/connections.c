@@ -25,8 +25,8 @@ nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t i
 
 	pthread_mutex_lock(&server->mutex);
 	pthread_mutex_lock(&membership->mutex);
-	connection = membership->present[client_id] ? server->connections : NULL;
-	for (; connection; connection = connection->next) {
+	connection = membership->present[client_id] ? LIST_FIRST(&server->connections) : NULL;
+	for (; connection; connection = LIST_NEXT(connection, link)) {
 		if (connection->client_id != client_id ||
 			(int16_t)(connection->incarnation - incarnation) > 0)
 			continue;
@@ -45,7 +45,7 @@ nam__connections_close(struct nam_server *server, const struct nam__connection *
 	uint32_t left = 0;
 
 	pthread_mutex_lock(&server->mutex);
-	for (connection = server->connections; connection; connection = connection->next) {
+	LIST_FOREACH(connection, &server->connections, link) {
 		if (connection == except)
 			continue;
 		left++;
@@ -62,7 +62,7 @@ nam__connection_fenced(struct nam__handler *handler)
 	struct nam__connection *connection;
 
 	pthread_mutex_lock(&server->mutex);
-	for (connection = server->connections; connection; connection = connection->next)
+	LIST_FOREACH(connection, &server->connections, link)
 		if (connection->fenced && connection->handler == handler)
 			break;
 	pthread_mutex_unlock(&server->mutex);

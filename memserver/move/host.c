@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/env.h"
-#include "memserver/life.h"
 
 #define IDLE_NS 60000000000ull		/* without a connection: nothing moves to it any more */
 /* UNHOST: a mover that is done has let its client go, and others come.  A late UNHOST ends none. */
@@ -15,7 +14,7 @@
 
 /* With the mutex of its host, but for what its thread alone uses. */
 struct nam__hosted {
-	struct nam__hosted *next;
+	LIST_ENTRY(nam__hosted) link;
 	struct nam_server *host;
 	struct nam_server_options options;
 	struct nam_thread *thread;
@@ -33,7 +32,9 @@ struct nam__hosted {
 static bool
 number_is_free(const struct nam__hosted *hosted, uint32_t number)
 {
-	for (const struct nam__hosted *other = hosted->host->hosted; other; other = other->next)
+	const struct nam__hosted *other;
+
+	LIST_FOREACH(other, &hosted->host->hosted, link)
 		if (other != hosted && other->number == number)
 			return false;
 	return true;
@@ -156,36 +157,41 @@ nam__hosted_is_over(struct nam_server *server)
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
+/* With the mutex, which its thread needs to end. */
+static void
+join(struct nam_server *server, struct nam__hosted *hosted)
+{
+	pthread_mutex_unlock(&server->mutex);
+	nam_thread_join(hosted->thread);
+	pthread_mutex_lock(&server->mutex);
+}
+
 /* Free those that have ended, but keep why the one of that id did not start. */
 static void
 reap(struct nam_server *server, uint32_t id)
 {
-	struct nam__hosted **at = &server->hosted;
+	struct nam__hosted *hosted = LIST_FIRST(&server->hosted);
 
-	while (*at) {
-		struct nam__hosted *hosted = *at;
-
+	while (hosted) {
 		if (!hosted->ended || (hosted->rc && hosted->options.id == id)) {
-			at = &hosted->next;
+			hosted = LIST_NEXT(hosted, link);
 			continue;
 		}
-		*at = hosted->next;
-		/* It has let the mutex go, or is about to. */
-		pthread_mutex_unlock(&server->mutex);
-		nam_thread_join(hosted->thread);
-		pthread_mutex_lock(&server->mutex);
+		LIST_REMOVE(hosted, link);
+		join(server, hosted);
 		free(hosted);
-		at = &server->hosted;
+		hosted = LIST_FIRST(&server->hosted);
 	}
 }
 
 static struct nam__hosted *
 find(const struct nam_server *server, uint32_t id)
 {
-	struct nam__hosted *hosted = server->hosted;
+	struct nam__hosted *hosted;
 
-	while (hosted && hosted->options.id != id)
-		hosted = hosted->next;
+	LIST_FOREACH(hosted, &server->hosted, link)
+		if (hosted->options.id == id)
+			break;
 	return hosted;
 }
 
@@ -193,8 +199,9 @@ static uint64_t
 spare_left(const struct nam_server *server)
 {
 	uint64_t taken = 0, all = server->options.spare_bytes;
+	const struct nam__hosted *hosted;
 
-	for (const struct nam__hosted *hosted = server->hosted; hosted; hosted = hosted->next)
+	LIST_FOREACH(hosted, &server->hosted, link)
 		taken += hosted->ended ? 0 : hosted->options.memory_bytes;
 	return taken < all ? all - taken : 0;
 }
@@ -227,8 +234,7 @@ add(struct nam_server *server, const struct nam_rpc_move_host *request)
 		free(hosted);
 		return rc;
 	}
-	hosted->next = server->hosted;
-	server->hosted = hosted;
+	LIST_INSERT_HEAD(&server->hosted, hosted, link);
 	return 0;
 }
 
@@ -319,16 +325,14 @@ nam__hosted_end(struct nam_server *server, const struct nam_rpc_move_host *reque
 void
 nam__hosted_end_all(struct nam_server *server)
 {
-	pthread_mutex_lock(&server->mutex);
-	for (struct nam__hosted *hosted = server->hosted; hosted; hosted = hosted->next)
-		end(hosted);
-	while (server->hosted) {
-		struct nam__hosted *hosted = server->hosted;
+	struct nam__hosted *hosted;
 
-		pthread_mutex_unlock(&server->mutex);
-		nam_thread_join(hosted->thread);
-		pthread_mutex_lock(&server->mutex);
-		server->hosted = hosted->next;
+	pthread_mutex_lock(&server->mutex);
+	LIST_FOREACH(hosted, &server->hosted, link)
+		end(hosted);
+	while ((hosted = LIST_FIRST(&server->hosted)) != NULL) {
+		join(server, hosted);
+		LIST_REMOVE(hosted, link);
 		free(hosted);
 	}
 	pthread_mutex_unlock(&server->mutex);
@@ -355,11 +359,12 @@ int
 nam__hosted_each(struct nam_server *server, int (*fn)(struct nam_server *hosted, void *arg),
 	void *arg)
 {
+	struct nam__hosted *hosted;
 	int rc = 0;
 
 	pthread_mutex_lock(&server->mutex);
-	for (struct nam__hosted *hosted = server->hosted; hosted && !rc; hosted = hosted->next)
-		if (hosted->ready && hosted->server)
+	LIST_FOREACH(hosted, &server->hosted, link)
+		if (!rc && hosted->ready && hosted->server)
 			rc = fn(hosted->server, arg);
 	pthread_mutex_unlock(&server->mutex);
 	return rc;

@@ -9,6 +9,21 @@
 #include "common/rpc/move_rpc.h"
 #include "memserver/memserver_internal.h"
 
+/*
+ * The steps of server.h.  make() and open() are nam_server_start() in two, so another thread sees
+ * one that starts.
+ */
+struct nam__life {
+	int (*check)(const struct nam_server_options *options, struct nam_diag *diag);
+	int (*make)(const struct nam_server_options *options, struct nam_server **ret_server,
+		struct nam_diag *diag);
+	/* After a failure the caller destroys it.  -ECANCELED early if server->stopping is set. */
+	int (*open)(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag);
+	int (*run)(struct nam_server *server);
+	void (*stop)(struct nam_server *server);
+	void (*destroy)(struct nam_server *server);
+};
+
 /* Start one; or say how far it is, if it was started before: as HOST. */
 int nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *request,
 	struct nam_rpc_move_hosted *ret) NAM_MUST_CHECK;

@@ -202,7 +202,7 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 		reply->pairs,
 		    &found))
 		return -NAM_E_REMOTE_CORRUPT;
-	reply->node = nam__tree_address_of(tree, found.node);
+	reply->node = nam__block_address(tree->server, found.node);
 	/* Clients keep the latest of a node, and a successor has others at the same addresses. */
 	reply->version = found.version + ((uint64_t)tree->moves << MOVES_SHIFT);
 	reply->count = found.count;

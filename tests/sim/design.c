@@ -74,8 +74,10 @@ local_nodes(struct nam__tree_server_tree *local)
 static void
 count_kept(const struct nam__tree *tree, struct sim_trees *trees)
 {
+	const struct nam__tree_limbo *entry;
+
 	trees->kept_bytes += (uint64_t)tree->cache_count * tree->stride;
-	for (const struct nam__tree_limbo *entry = tree->limbo; entry; entry = entry->next)
+	STAILQ_FOREACH(entry, &tree->limbo, link)
 		trees->kept_bytes += tree->stride;
 	/* A load that is over has left nothing. */
 	if (tree->filling)
@@ -85,6 +87,8 @@ count_kept(const struct nam__tree *tree, struct sim_trees *trees)
 static void
 count_server(const struct nam_server *server, uint64_t id, struct sim_trees *trees)
 {
+	const struct nam__object *object;
+
 	for (uint32_t i = 0; i < server->trees.slots_count; i++) {
 		struct nam__tree *tree = (struct nam__tree *)nam__objects_at(&server->trees, i);
 
@@ -98,8 +102,8 @@ count_server(const struct nam_server *server, uint64_t id, struct sim_trees *tre
 			trees->nameless++;
 		}
 	}
-	for (struct nam__object *object = server->trees.dropped; object; object = object->next) {
-		struct nam__tree *tree = (struct nam__tree *)object;
+	STAILQ_FOREACH(object, &server->trees.dropped, link) {
+		const struct nam__tree *tree = (const struct nam__tree *)object;
 
 		count_kept(tree, trees);
 		trees->kept_bytes += tree->stride * local_nodes(tree->local);

@@ -252,7 +252,7 @@ reload__other_role_of_a_lasting_connection__GAINS_NO_RIGHT(void **state)
 
 	(void)state;
 	domain.limits.caps = NAM_CAP_LASTING;
-	server.connections = &connection;
+	LIST_INSERT_HEAD(&server.connections, &connection, link);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		app.role = cases[i].now;
 		write_keys(&app);
@@ -264,7 +264,7 @@ reload__other_role_of_a_lasting_connection__GAINS_NO_RIGHT(void **state)
 	write_keys(&stranger);
 	assert_int_equal(nam_server_reload_keys(&server, &diag), 0);
 	assert_false(nam__may_change(&connection));
-	server.connections = NULL;
+	LIST_REMOVE(&connection, link);
 	domain.limits.caps = 0;
 	app.role = NAM_ROLE_ADMIN;
 	write_keys(&app);
