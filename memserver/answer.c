@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c -- a request goes to its service; a reply that fits in no frame goes by SEND. */
-#include <string.h>
-
 #include "common/auth/proof.h"
-#include "common/env.h"
-#include "common/race.h"
 #include "common/rpc/fence_rpc.h"
 #include "common/rpc/locking_rpc.h"
 #include "common/rpc/move_rpc.h"

@@ -9,8 +9,6 @@
  * overwritten before it has left.  If it is longer than a datagram holds, it goes over the
  * connection, which does not lose it.
  */
-#include <string.h>
-
 #include "mailbox.h"
 
 static struct nam_frame *

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* figures.c -- counts of a memory server, put together for STATUS and for monitoring. */
-#include <errno.h>
-#include <string.h>
-
 #include "index/server/tree.h"
 #include "memserver_internal.h"
 

@@ -5,10 +5,7 @@
  * A request and its reply share a buffer's fate: the receive buffer is posted again only when
  * the reply has been sent.  So there is always a reply buffer for a request that has arrived.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/rpc/kv_rpc.h"
 #include "mailbox.h"

@@ -2,7 +2,6 @@
 /* log.c -- events of a memory server, for whatever its owner writes logs with. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "memserver_internal.h"
 

@@ -11,10 +11,6 @@
  * and waits until they all have been told.  It looks once more, and only then sleeps.  A client
  * that rings is told again next time; an idle client has been told for good, and costs nothing.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "mailbox.h"
 
 #define SPIN_NS_MAX 100000u		/* as long as replies may queue in a card */

@@ -5,12 +5,9 @@
  * Foreseeable failures are checked before memory is touched: a kernel that runs out of
  * memory half-way would rather kill a process than say no.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <numa.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "memserver_internal.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.c -- the figures of a process's memory servers in the text format of Prometheus. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "memserver/move/host.h"
 

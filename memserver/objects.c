@@ -2,12 +2,6 @@
 /* objects.c -- tables of trees and stores, and when their memory can be used again. */
 #include "objects.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/hash/hash.h"
-#include "common/race.h"
 #include "memserver_internal.h"
 
 /* ---- the clock ------------------------------------------------------------------------------- */

@@ -2,13 +2,9 @@
 /* server.c -- a memory server: its parts put together. */
 #include "server.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "common/fabric/register.h"
-#include "common/guard.h"
 #include "admission/admit.h"
 #include "mailbox.h"
 #include "move/host.h"

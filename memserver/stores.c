@@ -2,11 +2,6 @@
 /* stores.c -- key-value stores, and their memory. */
 #include "stores.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/guard.h"
 #include "kv/options.h"
 #include "trees.h"
 

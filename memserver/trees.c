@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trees.c -- trees, and their memory. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/guard.h"
-#include "common/race.h"
 #include "trees.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -2,10 +2,6 @@
 /* admit.c -- the door where clients come in. */
 #include "admit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "memserver/mailbox.h"
 
 /* @ret_mailbox, @ret_unreliable_qp	zeroes unless the client wants one */

@@ -4,14 +4,8 @@
  *
  * A client without a key, with an unknown key or with a wrong proof gets one and the same answer.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "admit.h"
 #include "common/fabric/inet.h"
-#include "common/guard.h"
-#include "common/hash/hash.h"
 #include "memserver/move/host.h"
 
 /*

@@ -7,14 +7,10 @@
  * Connections that ask for figures have a few places and descriptors of their own, so `namctl
  * status` works when all others are taken.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/hash/hash.h"
 #include "memserver/admission/admit.h"
 
 #define DESCRIPTORS_RESERVED 40u	/* connections that ask; accepting, which needs some more */

@@ -3,7 +3,6 @@
  * vouch.c -- M18: names of clients belong to the holders of the keys that registered them, and the
  * view is the lead's.
  */
-#include "common/guard.h"
 #include "admit.h"
 
 uint32_t

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy.c -- a copy of the books of this server, of one moment (M22). */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "books.h"
-#include "common/hash/hash.h"
 #include "memserver/services/records.h"
 #include "memserver/services/runs.h"
 #include "memserver/trees.h"

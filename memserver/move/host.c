@@ -2,12 +2,6 @@
 /* host.c -- see host.h. */
 #include "host.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/env.h"
-
 #define IDLE_NS 60000000000ull		/* without a connection: nothing moves to it any more */
 /* UNHOST: a mover that is done has let its client go, and others come.  A late UNHOST ends none. */
 #define LEFT_NS 5000000000ull

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* move.c -- the memory of this server passes to a successor (common/rpc/move_rpc.h). */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "books.h"
 #include "host.h"
 #include "memserver/services/runs.h"

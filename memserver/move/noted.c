@@ -6,10 +6,6 @@
  * is set after the page has changed, and the mover READs a page after it has taken the bit.  So a
  * change is in what the mover READs, or its bit is taken later (M23).
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "books.h"
 #include "memserver/services/runs.h"
 #include "noted.h"

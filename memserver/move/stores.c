@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stores.c -- key-value stores in books (books.h), and the pieces of their chunks. */
-#include <errno.h>
-#include <string.h>
-
 #include "books.h"
 #include "memserver/stores.h"
 

@@ -3,13 +3,7 @@
  * take.c -- the books of another server become this server's (M22): first all is checked and gets
  * its memory, then it is put in place.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "books.h"
-#include "common/env.h"
-#include "common/hash/hash.h"
 #include "memserver/services/runs.h"
 #include "memserver/stores.h"
 #include "memserver/trees.h"

@@ -12,11 +12,6 @@
  * For each run we keep two bits per block, set while the block is free, or waits for readers.  So a
  * block that is given back twice, or that never was one, is noticed.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/guard.h"
 #include "memserver/services/runs.h"
 
 #define RESERVE_SHARE 256u

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* catalog.c -- server 0 knows the superblock of each index: names, sorted, in its own memory. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "memserver/memserver_internal.h"
 
 #define FIRST_SIZE 16u

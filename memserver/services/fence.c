@@ -5,9 +5,6 @@
  * Memory servers do not talk to each other.  A client that sees that another one is FENCING sends
  * CLOSE to all of them, and then PUBLISH to the lead.  Each step may be repeated, by several.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "common/rpc/fence_rpc.h"
 #include "memserver/admission/admit.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* info.c -- services that only tell: PING, ECHO, REGIONS, STATUS. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/version.h"

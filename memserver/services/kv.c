@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv.c -- services that read and change key-value stores (stores.h). */
-#include <string.h>
-
-#include "common/guard.h"
-#include "common/race.h"
 #include "kv/server/place.h"
 #include "memserver/stores.h"
 

@@ -3,13 +3,8 @@
  * locking.c -- services that lock records, read or prepare them, and end a transaction
  * (txn/server/locks.h).  None waits: a locked record is refused.
  */
-#include <string.h>
-
-#include "common/env.h"
-#include "common/race.h"
 #include "common/rpc/locking_rpc.h"
 #include "txn/server/locks.h"
-#include "memserver/memserver_internal.h"
 #include "records.h"
 
 /* A request, and its sender. */

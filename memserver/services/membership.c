@@ -8,11 +8,6 @@
  * to a dead client comes again as late as possible, and then with the next incarnation.  So a lock
  * word of the dead one is never taken for one of the living.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/guard.h"
 #include "common/rpc/move_rpc.h"
 #include "memserver/admission/admit.h"
 

@@ -10,10 +10,6 @@
  * A stretch is placed as a whole or not at all: memory for all new runs is there before anything
  * changes.  All but nam__allocator_place() need the mutex.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "memserver/services/runs.h"
 
 #define PARTS_MAX 5u

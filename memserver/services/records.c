@@ -2,13 +2,8 @@
 /*
  * records.c -- services that find, prepare and commit versions of records (txn/server/records.h).
  */
-#include <string.h>
-
-#include "common/env.h"
-#include "common/race.h"
 #include "common/rpc/records_rpc.h"
 #include "txn/server/records.h"
-#include "memserver/memserver_internal.h"
 #include "records.h"
 
 /* ---- addresses and lengths ------------------------------------------------------------------- */

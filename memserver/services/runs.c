@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memserver/services/runs.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct nam__run *
 nam__run_new(uint32_t region, uint64_t offset, uint64_t end, uint32_t stride, bool dirty)
 {

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.c -- blocks that dead clients allocated and that nothing leads to (M19). */
-#include <errno.h>
-#include <string.h>
-
-#include "common/env.h"
-#include "common/guard.h"
 #include "common/rpc/sweep_rpc.h"
 #include "memserver/objects.h"
 #include "memserver/services/records.h"

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree.c -- services that search and change trees (trees.h). */
-#include <errno.h>
-#include <string.h>
-
-#include "common/guard.h"
-#include "common/race.h"
 #include "memserver/trees.h"
 
 #define MOVES_SHIFT 36u

@@ -9,10 +9,6 @@
  *
  * A view that comes in pages is staged with its connection, and takes effect with its last page.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "memserver/admission/admit.h"
 
 /* Touched by the handler of its connection only. */
