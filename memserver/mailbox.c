@@ -20,8 +20,6 @@
 #define TELL_NS 100000000u		/* the most until they are polled again */
 #define TURN NAM_FRAMES			/* of box->slots: the word in the client's share */
 
-/* ---- life ------------------------------------------------------------------------------------ */
-
 static uint64_t *
 turn_of(const struct nam__mailbox *box)
 {
@@ -133,8 +131,6 @@ nam__mailbox_free(struct nam__connection *connection)
 	connection->mailbox = NULL;
 }
 
-/* ---- replies --------------------------------------------------------------------------------- */
-
 /* WRITE a reply frame, or the word, into the client's share. */
 static void
 slot_post(struct nam__mailbox_slot *slot)
@@ -169,8 +165,6 @@ slot_post(struct nam__mailbox_slot *slot)
 		slot->state = NAM__SLOT_WRITING;
 	}
 }
-
-/* ---- requests -------------------------------------------------------------------------------- */
 
 /* If there is no room for it, the client will find out by itself. */
 static void
@@ -242,8 +236,6 @@ nam__mailboxes_poll(struct nam__handler *handler)
 	handler->polled_ns = now;
 	return any;
 }
-
-/* ---- sleep ----------------------------------------------------------------------------------- */
 
 /* Whether all clients have been told that the handler goes to sleep. */
 static bool

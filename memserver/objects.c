@@ -4,8 +4,6 @@
 
 #include "memserver_internal.h"
 
-/* ---- the clock ------------------------------------------------------------------------------- */
-
 void
 nam__work_begin(struct nam__handler *handler)
 {
@@ -44,8 +42,6 @@ nam__work_tick(struct nam_server *server)
 {
 	return atomic_fetch_add_explicit(&server->work_clock, 1, memory_order_acq_rel);
 }
-
-/* ---- the table ------------------------------------------------------------------------------- */
 
 /* A slot whose object was unlinked: others of the same hash may come behind it. */
 #define GONE ((struct nam__object *)1)

@@ -28,8 +28,6 @@ nam_server_options_init(struct nam_server_options *options)
 	};
 }
 
-/* ---- starting -------------------------------------------------------------------------------- */
-
 static int
 check_options(const struct nam_server_options *options, struct nam_diag *diag)
 {
@@ -308,8 +306,6 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 	return rc;
 }
 
-/* ---- connections ----------------------------------------------------------------------------- */
-
 static void
 connection_closed(struct nam__connection *connection)
 {
@@ -334,8 +330,6 @@ connection_closed(struct nam__connection *connection)
 	if (session && NAM_GUARD(FENCE_FIRST))
 		(void)nam__connections_fence(server, client_id, incarnation);
 }
-
-/* ---- running and ending ---------------------------------------------------------------------- */
 
 int
 nam_server_run(struct nam_server *server)

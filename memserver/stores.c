@@ -5,8 +5,6 @@
 #include "kv/options.h"
 #include "trees.h"
 
-/* ---- one store ------------------------------------------------------------------------------- */
-
 /* M13: clients READ buckets of stores with one-sided GETs, and write none. */
 static enum nam_memory_kind
 kind_of(const struct nam__store *store)

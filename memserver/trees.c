@@ -2,8 +2,6 @@
 /* trees.c -- trees, and their memory. */
 #include "trees.h"
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
 void *
 nam__block_at(const struct nam_server *server, uint64_t raw)
 {
@@ -139,8 +137,6 @@ nam__tree_reusable(struct nam__tree *tree)
 	pthread_mutex_unlock(&tree->mutex);
 	return reusable;
 }
-
-/* ---- one tree -------------------------------------------------------------------------------- */
 
 int
 nam__tree_server_open(struct nam__tree *tree, struct nam__tree_server_tree **ret)

@@ -78,8 +78,6 @@ exports_set(struct nam__connection *connection, bool exports)
 	pthread_mutex_unlock(&membership->mutex);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
-
 static int
 export(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	uint32_t page_bytes)

@@ -25,8 +25,6 @@ nam__noted_free(struct nam__noted *noted)
 	(void)pthread_mutex_destroy(&noted->mutex);
 }
 
-/* ---- what handlers change -------------------------------------------------------------------- */
-
 void
 nam__noted_add(const struct nam__exchange *exchange, uint32_t region, uint64_t offset,
 	uint64_t bytes)
@@ -98,8 +96,6 @@ nam__noted_flush(struct nam__handler *handler)
 	later->count = 0;
 	later->more = false;
 }
-
-/* ---- claims ---------------------------------------------------------------------------------- */
 
 /* With the mutex. */
 static void
@@ -233,8 +229,6 @@ nam__noted_claim(struct nam__exchange *exchange, const struct nam_rpc_move_reque
 	pthread_mutex_unlock(&noted->mutex);
 	return rc;
 }
-
-/* ---- notes ----------------------------------------------------------------------------------- */
 
 /* A client that leaves: its death loses no notes. */
 static void

@@ -232,8 +232,6 @@ draft_free(struct draft *draft)
 	free(draft->view);
 }
 
-/* ---- in place -------------------------------------------------------------------------------- */
-
 /* Regions that clients do not reach, as the books say. */
 static int
 regions_withdraw(struct nam__allocator *allocator, const struct nam_move_region *regions)

@@ -80,8 +80,6 @@ nam__service_kv_layout(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* ---- one key --------------------------------------------------------------------------------- */
-
 /* The partition that a key is in; NULL if another memory server keeps it. */
 static struct nam__kv_partition *
 partition_of(struct nam__store *store, const void *key, uint32_t key_bytes, uint32_t *ret_hash)
@@ -123,8 +121,6 @@ nam__service_kv_key(struct nam__exchange *exchange)
 		return nam__kv_partition_delete(partition, hash, key, key_bytes);
 	}
 }
-
-/* ---- a value longer than a message --------------------------------------------------------- */
 
 /* The staging blocks of a request in our memory: all of them, or none. */
 static bool
@@ -227,8 +223,6 @@ nam__service_kv_large(struct nam__exchange *exchange)
 		put_large(exchange, partition, hash, key, blocks) :
 		get_large(exchange, partition, hash, key, blocks);
 }
-
-/* ---- many ------------------------------------------------------------------------------------ */
 
 /* Whether the bytes are so many keys and nothing else. */
 static bool

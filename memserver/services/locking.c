@@ -40,8 +40,6 @@ begin(struct nam__exchange *exchange, uint32_t flags, size_t entry_bytes, struct
 		NULL : request + 1;
 }
 
-/* ---- READ ------------------------------------------------------------------------------------ */
-
 /* Lock and read record i of them. */
 static int
 share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
@@ -118,8 +116,6 @@ nam__service_locking_release(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* ---- PREPARE --------------------------------------------------------------------------------- */
-
 static void
 forget(const struct asked *asked, struct nam__server_head *head, uint64_t at)
 {
@@ -188,8 +184,6 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 	return rc;
 }
 
-/* ---- END ------------------------------------------------------------------------------------- */
-
 static void
 end_one(const struct asked *asked, const struct nam_rpc_records_version *version,
 	struct nam__server_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
@@ -238,8 +232,6 @@ nam__service_locking_end(struct nam__exchange *exchange)
 	exchange->reply_bytes = (uint32_t)sizeof(*reply) + reply->count * 8;
 	return 0;
 }
-
-/* ---- SEAL ------------------------------------------------------------------------------------ */
 
 /* A prepared version's list of siblings: so many bytes. */
 static uint32_t

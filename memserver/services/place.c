@@ -49,8 +49,6 @@ run_fits(const struct nam__run *run, uint32_t stride, uint64_t at)
 		run->offset - at) % stride == 0;
 }
 
-/* ---- blocks of a run ------------------------------------------------------------------------- */
-
 /* So many blocks of a run, from that one on, are used. */
 static void
 run_use(struct nam__allocator *allocator, struct nam__run *run, uint32_t from, uint32_t count)
@@ -158,8 +156,6 @@ run_rear(const struct nam__run *run, uint32_t from)
 	run_recount(rear);
 	return rear;
 }
-
-/* ---- changes --------------------------------------------------------------------------------- */
 
 /* The run before `number` takes more blocks, which begin where it ends. */
 static bool
@@ -345,8 +341,6 @@ runs_join(struct nam__allocator *allocator, struct nam__alloc_region *region, ui
 	memmove(&region->runs[number + 1], &region->runs[number + 2],
 		(region->runs_count - number - 1) * sizeof(region->runs[0]));
 }
-
-/* ---- extents --------------------------------------------------------------------------------- */
 
 /* All blocks of it are used; or, with -ENOMEM and -NAM_E_LIMIT, some from the front. */
 static int

@@ -6,8 +6,6 @@
 #include "txn/server/records.h"
 #include "records.h"
 
-/* ---- addresses and lengths ------------------------------------------------------------------- */
-
 static void *
 find(void *arg, uint64_t at, uint32_t bytes)
 {
@@ -70,8 +68,6 @@ nam__records_answer(struct nam__exchange *exchange, const struct nam__server_rec
 	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
 }
 
-/* ---- GET ------------------------------------------------------------------------------------- */
-
 /*
  * The version that is wanted; of timestamps, the latest that the record has.  A version too old to
  * be known has been replaced by the latest.
@@ -126,8 +122,6 @@ nam__service_records_get(struct nam__exchange *exchange)
 	}
 	return 0;
 }
-
-/* ---- PREPARE --------------------------------------------------------------------------------- */
 
 /* So many bytes of a request, or NULL. */
 static const void *
@@ -217,8 +211,6 @@ nam__service_records_prepare(struct nam__exchange *exchange)
 	exchange->reply_bytes = request->count * 8;
 	return 0;
 }
-
-/* ---- COMMIT ---------------------------------------------------------------------------------- */
 
 static void
 commit_one(const struct nam__server_records *records, struct nam__server_head *head,

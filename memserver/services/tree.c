@@ -28,8 +28,6 @@ nam__service_tree_drop(struct nam__exchange *exchange)
 	return nam__objects_drop(&exchange->server->trees, exchange->server, request->tree);
 }
 
-/* ---- requests to a tree ---------------------------------------------------------------------- */
-
 static bool
 has(const struct nam__tree *tree, const uint64_t *key)
 {
@@ -207,8 +205,6 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + 8 * g->leaf_words * found.count);
 	return 0;
 }
-
-/* ---- loading --------------------------------------------------------------------------------- */
 
 /*
  * A load's state is its connection's, and that is one handler's.  So no other thread touches it
