@@ -120,6 +120,23 @@ serve(const struct service *service, struct nam__exchange *exchange)
 	return service->target >= TREE ? serve_object(service, exchange) : service->fn(exchange);
 }
 
+static void
+count_answer(struct nam__handler *handler, uint16_t type, int rc, uint64_t ns)
+{
+	struct nam__service_counts *counts = &handler->services[type];
+	uint64_t bound = NAM_LATENCY_FIRST_NS;
+
+	nam__count(&counts->requests, 1);
+	nam__count(&counts->failed, rc != 0);
+	nam__count(&counts->total_ns, ns);
+	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound *= 4) {
+		if (ns <= bound) {
+			nam__count(&counts->within[i], 1);
+			break;
+		}
+	}
+}
+
 uint32_t
 nam__dispatch(struct nam_server *server, struct nam__connection *connection, const void *message,
 	uint32_t bytes, void *reply)
@@ -136,7 +153,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	int rc;
 
 	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC) {
-		nam__count_answer(connection->handler, NAM_RPC_NONE, -NAM_E_FABRIC_PROTOCOL, 0);
+		count_answer(connection->handler, NAM_RPC_NONE, -NAM_E_FABRIC_PROTOCOL, 0);
 		return 0;
 	}
 	rc = nam_rpc_check(message, bytes);
@@ -149,7 +166,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	}
 	if (__builtin_expect(connection->handler->noted_later.count != 0, 0))
 		nam__noted_flush(connection->handler);
-	nam__count_answer(connection->handler, exchange.type, rc, nam_now_ns() - began_ns);
+	count_answer(connection->handler, exchange.type, rc, nam_now_ns() - began_ns);
 	if (rc)
 		exchange.reply_bytes = 0;
 	if (header->one_way == NAM_RPC_ONE_WAY) {

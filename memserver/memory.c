@@ -408,13 +408,12 @@ nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint
 {
 	uint8_t *base;
 
-	pthread_mutex_lock(&memory->mutex);
+	NAM__HOLD(&memory->mutex);
 	memory->kinds[region] = NAM_MEMORY_PRIVATE;
 	domain->ops->region_withdraw(domain, &memory->mrs[region]);
 	base = private_map(memory, memory->mrs[region].bytes);
 	if (base)
 		atomic_store_explicit(&memory->bases[region], base, memory_order_release);
-	pthread_mutex_unlock(&memory->mutex);
 	return base ? 0 : -ENOMEM;
 }
 

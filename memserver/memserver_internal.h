@@ -37,6 +37,24 @@
 #include "objects.h"
 #include "server.h"
 
+static inline pthread_mutex_t *
+nam__mutex_take(pthread_mutex_t *mutex)
+{
+	(void)pthread_mutex_lock(mutex);
+	return mutex;
+}
+
+static inline void
+nam__mutex_give(pthread_mutex_t *const *mutex)
+{
+	(void)pthread_mutex_unlock(*mutex);
+}
+
+/* The mutex is held up to the end of the block. */
+#define NAM__HOLD(mutex)                                                                            \
+	pthread_mutex_t *const held __attribute__((cleanup(nam__mutex_give), unused)) =             \
+		nam__mutex_take(mutex)
+
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
@@ -203,24 +221,6 @@ void nam__log(const struct nam_server *server, enum nam_log_level level, const c
 	const char *format, ...) NAM_PRINTF(4, 5);
 
 /* ---- figures.c ------------------------------------------------------------------------------- */
-
-/* A request of this type has been answered; the handler's thread. */
-static inline void
-nam__count_answer(struct nam__handler *handler, uint16_t type, int rc, uint64_t ns)
-{
-	struct nam__service_counts *counts = &handler->services[type];
-	uint64_t bound = NAM_LATENCY_FIRST_NS;
-
-	nam__count(&counts->requests, 1);
-	nam__count(&counts->failed, rc != 0);
-	nam__count(&counts->total_ns, ns);
-	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound *= 4) {
-		if (ns <= bound) {
-			nam__count(&counts->within[i], 1);
-			break;
-		}
-	}
-}
 
 /* Counts why a connection was refused.  The listener's thread. */
 void nam__count_refusal(struct nam_server *server, int rc);

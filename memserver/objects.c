@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* objects.c -- tables of trees and stores, and when their memory can be used again. */
-#include "objects.h"
-
 #include "memserver_internal.h"
 
 void
@@ -136,18 +134,17 @@ nam__objects_drop(struct nam__objects *objects, struct nam_server *server, uint6
 	struct nam__object *object;
 	_Atomic(struct nam__object *) *slot;
 
-	pthread_mutex_lock(&objects->mutex);
+	NAM__HOLD(&objects->mutex);
 	slot = find(objects, id, &object);
-	if (slot) {
-		atomic_store_explicit(slot, GONE, memory_order_release);
-		clear_end(objects, (uint32_t)(slot - objects->slots));
-		objects->count--;
-		object->clock = nam__work_tick(server);
-		STAILQ_INSERT_TAIL(&objects->dropped, object, link);
-		atomic_fetch_add_explicit(&objects->dropped_count, 1, memory_order_relaxed);
-	}
-	pthread_mutex_unlock(&objects->mutex);
-	return object ? 0 : -NAM_E_DROPPED;
+	if (!slot)
+		return -NAM_E_DROPPED;
+	atomic_store_explicit(slot, GONE, memory_order_release);
+	clear_end(objects, (uint32_t)(slot - objects->slots));
+	objects->count--;
+	object->clock = nam__work_tick(server);
+	STAILQ_INSERT_TAIL(&objects->dropped, object, link);
+	atomic_fetch_add_explicit(&objects->dropped_count, 1, memory_order_relaxed);
+	return 0;
 }
 
 void

@@ -82,7 +82,7 @@ node_take(void *arg)
 
 	if (nam_fault_point("trees.full"))
 		return NULL;
-	pthread_mutex_lock(&tree->mutex);
+	NAM__HOLD(&tree->mutex);
 	if (!tree->cache_count)
 		limbo_advance(tree);
 	if (!tree->cache_count) {
@@ -95,7 +95,6 @@ node_take(void *arg)
 	}
 	if (tree->cache_count)
 		block = tree->cache[--tree->cache_count];
-	pthread_mutex_unlock(&tree->mutex);
 	return block;
 }
 
@@ -104,9 +103,8 @@ node_give(void *arg, void *block)
 {
 	struct nam__tree *tree = arg;
 
-	pthread_mutex_lock(&tree->mutex);
+	NAM__HOLD(&tree->mutex);
 	cache_put(tree, block);
-	pthread_mutex_unlock(&tree->mutex);
 }
 
 static void
@@ -120,9 +118,8 @@ node_retire(void *arg, void *block)
 		return;
 	*entry = (struct nam__tree_limbo){ .block = block, .clock = nam__work_tick(tree->server) };
 	nam_race_point("trees.retired");
-	pthread_mutex_lock(&tree->mutex);
+	NAM__HOLD(&tree->mutex);
 	STAILQ_INSERT_TAIL(&tree->limbo, entry, link);
-	pthread_mutex_unlock(&tree->mutex);
 }
 
 uint64_t
@@ -130,11 +127,10 @@ nam__tree_reusable(struct nam__tree *tree)
 {
 	uint64_t reusable;
 
-	pthread_mutex_lock(&tree->mutex);
+	NAM__HOLD(&tree->mutex);
 	limbo_advance(tree);
 	reusable = tree->reusable;
 	tree->reusable = 0;
-	pthread_mutex_unlock(&tree->mutex);
 	return reusable;
 }
 

@@ -161,7 +161,7 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 	bool tired = strike_of(server, event->peer)->count >= STRIKES_MAX;
 	const struct nam__auth_key *key = NULL, *named;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	named = key_named(server, &event->answer);
 	if (!tired || named)
 		key = nam__proof_check(server->keys, name, &event->hello, &event->challenge,
@@ -170,7 +170,6 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 		key = named;
 	if (key)
 		*ret = (struct nam__proven){ key->print, key->role };
-	pthread_mutex_unlock(&server->mutex);
 	return key;
 }
 
@@ -233,7 +232,7 @@ expel_others(struct nam_server *server)
 	struct nam__connection *connection;
 	const struct nam__auth_key *key;
 
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	LIST_FOREACH(connection, &server->connections, link) {
 		key = nam__auth_keys_find(server->keys, connection->proven.print);
 		if (key && key->role == connection->proven.role)
@@ -247,7 +246,6 @@ expel_others(struct nam_server *server)
 		if (!lasting)
 			expel(membership, connection);
 	}
-	pthread_mutex_unlock(&membership->mutex);
 }
 
 static int

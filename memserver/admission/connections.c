@@ -44,14 +44,13 @@ nam__connections_close(struct nam_server *server, const struct nam__connection *
 	struct nam__connection *connection;
 	uint32_t left = 0;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	LIST_FOREACH(connection, &server->connections, link) {
 		if (connection == except)
 			continue;
 		left++;
 		nam__connection_fence(connection);
 	}
-	pthread_mutex_unlock(&server->mutex);
 	return left;
 }
 
@@ -61,10 +60,9 @@ nam__connection_fenced(struct nam__handler *handler)
 	struct nam_server *server = handler->server;
 	struct nam__connection *connection;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	LIST_FOREACH(connection, &server->connections, link)
 		if (connection->fenced && connection->handler == handler)
 			break;
-	pthread_mutex_unlock(&server->mutex);
 	return connection;
 }

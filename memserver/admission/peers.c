@@ -124,31 +124,25 @@ nam__connection_place(struct nam_server *server, struct nam__connection *connect
 	const char *name)
 {
 	struct nam__peer *peer;
-	int rc = -ENOMEM;
+	int rc;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	peer = peer_of(server, nam_hash64(name, strlen(name)));
-	if (!peer)
-		goto unlock;
-	rc = check_share(server, connection, peer, name);
+	rc = peer ? check_share(server, connection, peer, name) : -ENOMEM;
 	if (rc)
-		goto unlock;
-	rc = -NAM_E_LIMIT;
+		return rc;
 	connection->handler = choose_handler(server, connection);
 	if (!connection->handler) {
 		log_refusal(server, &server->warned_handlers, name, "handlers",
 			"raise --rpc-threads");
-		goto unlock;
+		return -NAM_E_LIMIT;
 	}
 	connection->peer = (uint32_t)(peer - server->peers);
 	*(connection->asks ? &peer->asking : &peer->connections) += 1;
 	server->asking += connection->asks;
 	atomic_fetch_add_explicit(&connection->handler->connections, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
-	rc = 0;
-unlock:
-	pthread_mutex_unlock(&server->mutex);
-	return rc;
+	return 0;
 }
 
 void
@@ -159,9 +153,8 @@ nam__connection_leave(struct nam__connection *connection)
 
 	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	peer = &server->peers[connection->peer];
 	*(connection->asks ? &peer->asking : &peer->connections) -= 1;
 	server->asking -= connection->asks;
-	pthread_mutex_unlock(&server->mutex);
 }

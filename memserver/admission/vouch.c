@@ -10,9 +10,8 @@ nam__auth_vouch(struct nam_server *server, const struct nam__claim *claim, uint8
 {
 	if (!server->options.keys)
 		return 0;
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	nam__voucher_make(server->keys, claim, ret_voucher);
-	pthread_mutex_unlock(&server->mutex);
 	return NAM_VOUCHER_BYTES;
 }
 
@@ -20,14 +19,10 @@ bool
 nam__auth_vouched(struct nam_server *server, const struct nam__claim *claim, const uint8_t *voucher,
 	uint32_t bytes)
 {
-	bool is_good;
-
 	if (!server->options.keys || bytes != NAM_VOUCHER_BYTES)
 		return !server->options.keys;
-	pthread_mutex_lock(&server->mutex);
-	is_good = nam__voucher_check(server->keys, claim, voucher);
-	pthread_mutex_unlock(&server->mutex);
-	return is_good;
+	NAM__HOLD(&server->mutex);
+	return nam__voucher_check(server->keys, claim, voucher);
 }
 
 uint32_t

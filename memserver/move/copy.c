@@ -142,7 +142,7 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 	struct nam__membership *membership = &server->membership;
 	struct nam__books_parts parts = nam__books_parts((const uint64_t *)(const void *)head);
 
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	for (uint16_t id = 0; id < NAM_CLIENTS_MAX; id++) {
 		const struct nam__newest *newest = &membership->newest[id];
 		struct nam__finished finished;
@@ -168,7 +168,6 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 		memcpy(nam__books_parts((const uint64_t *)(const void *)head).members,
 			membership->view.members,
 			head->members * sizeof(membership->view.members[0]));
-	pthread_mutex_unlock(&membership->mutex);
 }
 
 /* The leaf that the tree of a hybrid index begins with stays: the name of the lowest key. */

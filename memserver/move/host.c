@@ -40,26 +40,30 @@ number_take(struct nam__hosted *hosted, uint32_t after)
 {
 	uint32_t number = after + 1;
 
-	pthread_mutex_lock(&hosted->host->mutex);
+	NAM__HOLD(&hosted->host->mutex);
 	while (number < NAM_MOVE_HOSTED_MAX && !number_is_free(hosted, number))
 		number++;
 	hosted->number = number < NAM_MOVE_HOSTED_MAX ? number : 0;
-	pthread_mutex_unlock(&hosted->host->mutex);
 	return hosted->number;
+}
+
+/* Its thread is about to end: 0, or why it did not start. */
+static void
+ended_set(struct nam__hosted *hosted, int rc)
+{
+	NAM__HOLD(&hosted->host->mutex);
+	hosted->rc = rc;
+	hosted->ended = true;
 }
 
 /* False: it is to end. */
 static bool
 server_set(struct nam__hosted *hosted, struct nam_server *server, bool ready)
 {
-	bool goes_on;
-
-	pthread_mutex_lock(&hosted->host->mutex);
+	NAM__HOLD(&hosted->host->mutex);
 	hosted->server = server;
 	hosted->ready = ready;
-	goes_on = !hosted->ending;
-	pthread_mutex_unlock(&hosted->host->mutex);
-	return goes_on;
+	return !hosted->ending;
 }
 
 /* At the first address that is free. */
@@ -112,10 +116,7 @@ hosted_main(void *arg)
 	if (rc) {
 		nam__log(hosted->host, NAM_LOG_WARN, "hosting", "server=%u cause=%s",
 			hosted->options.id, nam_log_quote(diag.text, text, sizeof(text)));
-		pthread_mutex_lock(&hosted->host->mutex);
-		hosted->rc = rc;
-		hosted->ended = true;
-		pthread_mutex_unlock(&hosted->host->mutex);
+		ended_set(hosted, rc);
 		return;
 	}
 	nam__log(server, NAM_LOG_INFO, "hosting", "server=%u listen=%s", server->options.id,
@@ -127,9 +128,7 @@ hosted_main(void *arg)
 	nam__log(server, NAM_LOG_INFO, "hosted", "server=%u end=%s", server->options.id,
 		rc ? nam_err_text(rc) : "expected");
 	server->life->destroy(server);
-	pthread_mutex_lock(&hosted->host->mutex);
-	hosted->ended = true;
-	pthread_mutex_unlock(&hosted->host->mutex);
+	ended_set(hosted, 0);
 }
 
 bool
@@ -260,7 +259,7 @@ nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *req
 		return -EDQUOT;
 	if (request->id == server->options.id || request->id >= NAM_SERVERS_MAX)
 		return -EEXIST;
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	reap(server, request->id);
 	hosted = find(server, request->id);
 	if (!hosted)
@@ -276,7 +275,6 @@ nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *req
 	hosted = find(server, request->id);
 	if (!rc)
 		tell(hosted, ret);
-	pthread_mutex_unlock(&server->mutex);
 	return rc;
 }
 
@@ -297,23 +295,18 @@ int
 nam__hosted_end(struct nam_server *server, const struct nam_rpc_move_host *request)
 {
 	struct nam__hosted *hosted;
-	int rc = 0;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	reap(server, NAM_SERVERS_MAX);
 	hosted = find(server, request->id);
-	if (hosted && hosted->server && hosted->server->boot != request->hosted)
-		rc = -NAM_E_CLUSTER;
-	else if (hosted && hosted->server &&
-		(atomic_load(&hosted->server->connections_count) ||
-			nam_now_ns() - atomic_load(&hosted->idle_ns) < LEFT_NS))
-		rc = -EAGAIN;
-	else if (hosted) {
+	if (!hosted)
+		return 0;
+	if (hosted->server && hosted->server->boot != request->hosted)
+		return -NAM_E_CLUSTER;
+	if (!hosted->server || (!atomic_load(&hosted->server->connections_count) &&
+			nam_now_ns() - atomic_load(&hosted->idle_ns) >= LEFT_NS))
 		end(hosted);
-		rc = -EAGAIN;
-	}
-	pthread_mutex_unlock(&server->mutex);
-	return rc;
+	return -EAGAIN;
 }
 
 void
@@ -321,7 +314,7 @@ nam__hosted_end_all(struct nam_server *server)
 {
 	struct nam__hosted *hosted;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	LIST_FOREACH(hosted, &server->hosted, link)
 		end(hosted);
 	while ((hosted = LIST_FIRST(&server->hosted)) != NULL) {
@@ -329,7 +322,6 @@ nam__hosted_end_all(struct nam_server *server)
 		LIST_REMOVE(hosted, link);
 		free(hosted);
 	}
-	pthread_mutex_unlock(&server->mutex);
 }
 
 struct nam_server *
@@ -341,12 +333,8 @@ nam__hosted_host(struct nam_server *server)
 uint64_t
 nam__hosted_spare(struct nam_server *server)
 {
-	uint64_t left;
-
-	pthread_mutex_lock(&server->mutex);
-	left = spare_left(server);
-	pthread_mutex_unlock(&server->mutex);
-	return left;
+	NAM__HOLD(&server->mutex);
+	return spare_left(server);
 }
 
 int
@@ -356,10 +344,9 @@ nam__hosted_each(struct nam_server *server, int (*fn)(struct nam_server *hosted,
 	struct nam__hosted *hosted;
 	int rc = 0;
 
-	pthread_mutex_lock(&server->mutex);
+	NAM__HOLD(&server->mutex);
 	LIST_FOREACH(hosted, &server->hosted, link)
 		if (!rc && hosted->ready && hosted->server)
 			rc = fn(hosted->server, arg);
-	pthread_mutex_unlock(&server->mutex);
 	return rc;
 }

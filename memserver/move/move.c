@@ -72,10 +72,9 @@ exports_set(struct nam__connection *connection, bool exports)
 {
 	struct nam__membership *membership = &connection->handler->server->membership;
 
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	membership->exporting = membership->exporting - connection->exports + exports;
 	connection->exports = exports;
-	pthread_mutex_unlock(&membership->mutex);
 }
 
 static int

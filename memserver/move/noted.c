@@ -110,10 +110,9 @@ nam__noted_end(struct nam_server *server, uint32_t id)
 {
 	struct nam__noted *noted = &server->noted;
 
-	pthread_mutex_lock(&noted->mutex);
+	NAM__HOLD(&noted->mutex);
 	if (noted->claimer && noted->id == id)
 		claim_end(noted);
-	pthread_mutex_unlock(&noted->mutex);
 }
 
 void
@@ -121,10 +120,9 @@ nam__noted_connection_closed(struct nam__connection *connection)
 {
 	struct nam__noted *noted = &connection->handler->server->noted;
 
-	pthread_mutex_lock(&noted->mutex);
+	NAM__HOLD(&noted->mutex);
 	if (noted->claimer == connection)
 		claim_end(noted);
-	pthread_mutex_unlock(&noted->mutex);
 }
 
 /* With the mutex.  All that clients have blocks in is to be copied. */
@@ -133,23 +131,21 @@ runs_note(struct nam_server *server)
 {
 	struct nam__allocator *allocator = &server->allocator;
 
-	pthread_mutex_lock(&allocator->mutex);
+	NAM__HOLD(&allocator->mutex);
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
 		const struct nam__alloc_region *region = &allocator->regions[i];
 
 		for (uint32_t k = 0; region->kind == NAM_MEMORY_PUBLIC && k < region->runs_count;
 			k++) {
 			const struct nam__run *run = region->runs[k];
-			uint64_t last = run->offset + run->bytes - 1;
+			uint64_t first = run->offset / NAM_MOVE_NOTE_BYTES;
+			uint64_t last = (run->offset + run->bytes - 1) / NAM_MOVE_NOTE_BYTES;
 
 			if (run->stride)
-				pages_set(&server->noted, i,
-					(uint32_t)(run->offset / NAM_MOVE_NOTE_BYTES),
-					(uint32_t)(last / NAM_MOVE_NOTE_BYTES -
-						run->offset / NAM_MOVE_NOTE_BYTES + 1));
+				pages_set(&server->noted, i, (uint32_t)first,
+					(uint32_t)(last - first + 1));
 		}
 	}
-	pthread_mutex_unlock(&allocator->mutex);
 }
 
 /* With the mutex.  Words for that member. */
@@ -170,13 +166,6 @@ words_make(struct nam__noted *noted, const struct nam_rpc_move_claim *claim)
 	noted->region_words = region_words;
 	noted->words_count = count;
 	return 0;
-}
-
-static void
-words_clear(struct nam__noted *noted)
-{
-	for (uint32_t i = 0; i < noted->words_count; i++)
-		atomic_store_explicit(&noted->words[i], 0, memory_order_relaxed);
 }
 
 /* Of the lead, about any member; of another memory server, about itself. */
@@ -210,24 +199,25 @@ nam__noted_claim(struct nam__exchange *exchange, const struct nam_rpc_move_reque
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!claim_ok(server, claim))
 		return -NAM_E_CLUSTER;
-	pthread_mutex_lock(&noted->mutex);
-	rc = noted->claimer && noted->claimer != exchange->connection ? -EAGAIN :
-		words_make(noted, claim);
-	if (!rc && (!noted->claimer || noted->id != claim->id)) {
-		words_clear(noted);
+	NAM__HOLD(&noted->mutex);
+	if (noted->claimer && noted->claimer != exchange->connection)
+		return -EAGAIN;
+	rc = words_make(noted, claim);
+	if (rc)
+		return rc;
+	if (!noted->claimer || noted->id != claim->id) {
+		for (uint32_t i = 0; i < noted->words_count; i++)
+			atomic_store_explicit(&noted->words[i], 0, memory_order_relaxed);
 		atomic_store_explicit(&noted->lost, false, memory_order_relaxed);
 	}
-	if (!rc) {
-		noted->claimer = exchange->connection;
-		noted->id = claim->id;
-		/* Handlers see it before clients begin a pass, and so before that is copied. */
-		atomic_store_explicit(&noted->active, claim->id == server->options.id,
-			memory_order_release);
-		if (claim->id == server->options.id)
-			runs_note(server);
-	}
-	pthread_mutex_unlock(&noted->mutex);
-	return rc;
+	noted->claimer = exchange->connection;
+	noted->id = claim->id;
+	/* Handlers see it before clients begin a pass, and so before that is copied. */
+	atomic_store_explicit(&noted->active, claim->id == server->options.id,
+		memory_order_release);
+	if (claim->id == server->options.id)
+		runs_note(server);
+	return 0;
 }
 
 /* A client that leaves: its death loses no notes. */
@@ -238,10 +228,9 @@ handed_over_set(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 	struct nam__member *member = &membership->members[session->client_id];
 
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	if (member->incarnation == session->incarnation)
 		member->handed_over = true;
-	pthread_mutex_unlock(&membership->mutex);
 }
 
 int
@@ -283,14 +272,13 @@ nam__noted_take(struct nam__exchange *exchange, const struct nam_rpc_move_reques
 	struct nam_rpc_move_notes *notes = (void *)reply->page;
 	struct nam__noted *noted = &exchange->server->noted;
 	uint32_t count = 0;
-	int rc = 0;
 
 	if (page_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
-	pthread_mutex_lock(&noted->mutex);
+	NAM__HOLD(&noted->mutex);
 	if (noted->claimer != exchange->connection)
-		rc = -NAM_E_CLUSTER;
-	for (uint64_t word = request->at / 8; !rc && word < noted->words_count; word++) {
+		return -NAM_E_CLUSTER;
+	for (uint64_t word = request->at / 8; word < noted->words_count; word++) {
 		uint64_t pages;
 
 		if (!atomic_load_explicit(&noted->words[word], memory_order_relaxed))
@@ -303,10 +291,7 @@ nam__noted_take(struct nam__exchange *exchange, const struct nam_rpc_move_reques
 		pages = atomic_exchange_explicit(&noted->words[word], 0, memory_order_acquire);
 		notes->noted[count++] = (struct nam_move_noted){ pages, (uint32_t)word, 0 };
 	}
-	if (!rc)
-		*notes = (struct nam_rpc_move_notes){
-			.lost = atomic_exchange(&noted->lost, false) };
-	pthread_mutex_unlock(&noted->mutex);
+	*notes = (struct nam_rpc_move_notes){ .lost = atomic_exchange(&noted->lost, false) };
 	exchange->reply_bytes += (uint32_t)(sizeof(*notes) + count * sizeof(notes->noted[0]));
-	return rc;
+	return 0;
 }

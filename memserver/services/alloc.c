@@ -39,8 +39,7 @@ nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	allocator->first_region_id = first_region_id;
 	allocator->calls = *calls;
 	LIST_INIT(&allocator->held);
-	reserved = (reserved + NAM_GADDR_UNIT_BYTES - 1) / NAM_GADDR_UNIT_BYTES *
-		NAM_GADDR_UNIT_BYTES;
+	reserved = roundup(reserved, NAM_GADDR_UNIT_BYTES);
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		struct nam__alloc_region *region = &allocator->regions[i];
 
@@ -54,11 +53,9 @@ nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	allocator->memory[NAM_MEMORY_PUBLIC].bytes = total;
 	/* M20.  No block has the first bytes of a region. */
 	allocator->reserve_bytes = reserved + (count - 1) * NAM_GADDR_UNIT_BYTES +
-		(total / RESERVE_SHARE < RESERVE_BYTES_MAX ? total / RESERVE_SHARE :
-		RESERVE_BYTES_MAX);
+		MIN(total / RESERVE_SHARE, RESERVE_BYTES_MAX);
 	/* Half of NAM__RUNS_MAX are enough for all memory. */
-	allocator->run_bytes = total / (NAM__RUNS_MAX / 2) > NAM__RUN_BYTES_MIN ?
-		total / (NAM__RUNS_MAX / 2) : NAM__RUN_BYTES_MIN;
+	allocator->run_bytes = MAX(total / (NAM__RUNS_MAX / 2), NAM__RUN_BYTES_MIN);
 	return rc ? rc : -pthread_mutex_init(&allocator->mutex, NULL);
 }
 
@@ -200,8 +197,7 @@ nam__service_alloc(struct nam__exchange *exchange)
 	const struct nam_rpc_alloc_request *request = exchange->body;
 	struct nam_rpc_alloc_reply *reply = exchange->reply;
 	struct nam__allocator *allocator = &exchange->server->allocator;
-	uint32_t most = request->count < NAM_RPC_ALLOC_SCATTERED_MAX ? request->count :
-		NAM_RPC_ALLOC_SCATTERED_MAX;
+	uint32_t most = MIN(request->count, NAM_RPC_ALLOC_SCATTERED_MAX);
 	uint16_t owner = exchange->connection->client_id;
 	struct nam__carved carved = { .count = 0 };
 	struct nam__stride *list;
@@ -256,8 +252,7 @@ find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__str
 		index >= allocator->regions_count)
 		return false;
 	region = &allocator->regions[index];
-	number = region->kind == list->kind ? nam__run_find(region, offset) :
-		UINT32_MAX;
+	number = region->kind == list->kind ? nam__run_find(region, offset) : UINT32_MAX;
 	if (number == UINT32_MAX)
 		return false;
 	ret->run = region->runs[number];
@@ -306,11 +301,10 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 	run->bits[word].suspect &= ~bit;
 	if (nam_gaddr_tag(NAM_GADDR(raw)) == NAM_BLOCK_SWEPT)
 		run->bits[word].swept |= bit;
-	if (!label) {
+	if (label)
+		nam__run_wait(allocator, run, word, bit, label);
+	else
 		word_free(allocator, list, run, word, bit);
-		return 0;
-	}
-	nam__run_wait(allocator, run, word, bit, label);
 	return 0;
 }
 
@@ -338,10 +332,11 @@ take_again(struct nam__allocator *allocator, const struct nam__stride *list, uin
 }
 
 /* All blocks or none.  A run whose blocks are taken again stays in the list, without free ones. */
-static int
-take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *request,
-	uint32_t bytes)
+int
+nam__service_free(struct nam__exchange *exchange)
 {
+	const struct nam_rpc_free_request *request = exchange->body;
+	struct nam__allocator *allocator = &exchange->server->allocator;
 	const uint64_t *blocks = request->blocks;
 	struct nam__stride *list;
 	struct nam__run *run;
@@ -349,9 +344,10 @@ take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *r
 	int rc;
 
 	if (!nam__stride_valid(request->stride) || !request->count ||
-		bytes != sizeof(*request) + (uint64_t)request->count * sizeof(blocks[0]))
+		exchange->body_bytes != sizeof(*request) +
+			(uint64_t)request->count * sizeof(blocks[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
-	pthread_mutex_lock(&allocator->mutex);
+	NAM__HOLD(&allocator->mutex);
 	list = nam__stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, false);
 	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
 	while (!rc && done < request->count) {
@@ -360,16 +356,7 @@ take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *r
 	}
 	while (rc && done-- > 0)
 		take_again(allocator, list, blocks[done], request->label != 0);
-	pthread_mutex_unlock(&allocator->mutex);
 	return rc;
-}
-
-int
-nam__service_free(struct nam__exchange *exchange)
-{
-	const struct nam_rpc_free_request *request = exchange->body;
-
-	return take_back(&exchange->server->allocator, request, exchange->body_bytes);
 }
 
 void
@@ -380,7 +367,7 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	struct nam__run *run;
 	bool vacated = false;
 
-	pthread_mutex_lock(&allocator->mutex);
+	NAM__HOLD(&allocator->mutex);
 	list = nam__stride_of(allocator, stride, kind, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++) {
@@ -394,7 +381,6 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	}
 	for (uint32_t i = 0; vacated && i < allocator->regions_count; i++)
 		nam__runs_merge(&allocator->regions[i]);
-	pthread_mutex_unlock(&allocator->mutex);
 }
 
 /* ---- other strides --------------------------------------------------------------------------- */
@@ -695,12 +681,11 @@ nam__service_reclaim(struct nam__exchange *exchange)
 		returns != (request->batch != 0) || returns == (request->oldest != 0))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
-	pthread_mutex_lock(&allocator->mutex);
+	exchange->reply_bytes = sizeof(*reply);
+	NAM__HOLD(&allocator->mutex);
 	if (returns)
 		give_up_held(allocator, request->batch, reply);
 	else
 		hold(allocator, request, reply);
-	pthread_mutex_unlock(&allocator->mutex);
-	exchange->reply_bytes = sizeof(*reply);
 	return 0;
 }

@@ -3,9 +3,8 @@
 #include "memserver/memserver_internal.h"
 
 #define FIRST_SIZE 16u
-#define LIST_MAX                                                                                    \
-	((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_catalog_list_reply)) /                           \
-		sizeof(struct nam_rpc_catalog_entry))
+#define LIST_MAX ((NAM_RPC_BODY_MAX - (uint32_t)sizeof(struct nam_rpc_catalog_list_reply)) /         \
+	(uint32_t)sizeof(struct nam_rpc_catalog_entry))
 
 int
 nam__catalog_init(struct nam__catalog *catalog)
@@ -115,14 +114,13 @@ nam__service_catalog_put(struct nam__exchange *exchange)
 	uint32_t count, done = 0;
 	int rc = check_request(exchange, &count);
 
-	pthread_mutex_lock(&catalog->mutex);
+	NAM__HOLD(&catalog->mutex);
 	while (!rc && done < count) {
 		rc = put(catalog, &entries[done]);
 		done += !rc;
 	}
 	while (rc && done-- > 0)
 		take(catalog, find(catalog, entries[done].name));
-	pthread_mutex_unlock(&catalog->mutex);
 	return rc;
 }
 
@@ -136,14 +134,13 @@ nam__service_catalog_get(struct nam__exchange *exchange)
 
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&catalog->mutex);
+	NAM__HOLD(&catalog->mutex);
 	entry = find(catalog, request->name);
-	if (entry) {
-		memcpy(exchange->reply, entry, sizeof(*entry));
-		exchange->reply_bytes = sizeof(*entry);
-	}
-	pthread_mutex_unlock(&catalog->mutex);
-	return entry ? 0 : -NAM_E_NOINDEX;
+	if (!entry)
+		return -NAM_E_NOINDEX;
+	memcpy(exchange->reply, entry, sizeof(*entry));
+	exchange->reply_bytes = sizeof(*entry);
+	return 0;
 }
 
 /* M21 */
@@ -156,19 +153,20 @@ nam__service_catalog_drop(struct nam__exchange *exchange)
 	uint32_t count;
 	int rc = check_request(exchange, &count);
 
-	pthread_mutex_lock(&catalog->mutex);
-	for (uint32_t i = 0; i < count && !rc; i++) {
+	if (rc)
+		return rc;
+	NAM__HOLD(&catalog->mutex);
+	for (uint32_t i = 0; i < count; i++) {
 		entry = find(catalog, entries[i].name);
 		if (!entry || entry->superblock != entries[i].superblock)
-			rc = -NAM_E_NOINDEX;
+			return -NAM_E_NOINDEX;
 	}
-	for (uint32_t i = 0; i < count && !rc; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		entry = find(catalog, entries[i].name);
 		if (entry)		/* else the request has it twice */
 			take(catalog, entry);
 	}
-	pthread_mutex_unlock(&catalog->mutex);
-	return rc;
+	return 0;
 }
 
 int
@@ -181,18 +179,13 @@ nam__service_catalog_list(struct nam__exchange *exchange)
 
 	if (!memchr(request->after, '\0', sizeof(request->after)))
 		return -NAM_E_FABRIC_PROTOCOL;
-	pthread_mutex_lock(&catalog->mutex);
+	NAM__HOLD(&catalog->mutex);
 	at = lower_bound(catalog, request->after);
-	if (is_at(catalog, at, request->after))
-		at++;
-	count = catalog->count - at;
-	if (count > LIST_MAX)
-		count = LIST_MAX;
-	reply->count = count;
-	reply->reserved = 0;
+	at += is_at(catalog, at, request->after);
+	count = MIN(catalog->count - at, LIST_MAX);
+	*reply = (struct nam_rpc_catalog_list_reply){ .count = count };
 	if (count)
 		memcpy(reply->entries, &catalog->entries[at], count * sizeof(reply->entries[0]));
-	pthread_mutex_unlock(&catalog->mutex);
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(reply->entries[0]));
 	return 0;
 }

@@ -23,7 +23,7 @@ next(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request
 	struct nam__membership *membership = &exchange->server->membership;
 
 	reply->client_id = reply->incarnation = 0;
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	for (uint32_t i = 1; membership->fencing_count && i <= NAM_CLIENTS_MAX; i++) {
 		uint32_t id = (request->client_id + i) % NAM_CLIENTS_MAX;
 
@@ -31,9 +31,8 @@ next(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request
 			continue;
 		reply->client_id = (uint16_t)id;
 		reply->incarnation = membership->members[id].incarnation;
-		break;
+		return 0;
 	}
-	pthread_mutex_unlock(&membership->mutex);
 	return 0;
 }
 
@@ -48,8 +47,8 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 
 	if (rc)
 		return rc;
+	member = nam__member_find(membership, request->client_id, request->incarnation);
 	if (nam__leads(exchange->server)) {
-		member = nam__member_find(membership, request->client_id, request->incarnation);
 		/* Its mappings cannot be revoked: its process has to end. */
 		if (member && member->state == NAM_CLIENT_ALIVE &&
 			(exchange->server->domain->limits.caps & NAM_CAP_LASTING))
@@ -63,10 +62,8 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 			request->incarnation);
 		if (!member)
 			return 0;
-	} else if (membership->members) {
-		member = nam__member_find(membership, request->client_id, request->incarnation);
-		if (member)
-			nam__member_fence(membership, member);
+	} else if (member) {
+		nam__member_fence(membership, member);
 	}
 	nam__newest_note(membership, request->client_id, request->incarnation, true);
 	return 0;
@@ -105,20 +102,20 @@ publish_here(struct nam__exchange *exchange, const struct nam_rpc_fence_request 
 {
 	struct nam__membership *membership = &exchange->server->membership;
 	struct nam__member *member = &membership->members[request->client_id];
-	int rc = nam__is_admin(exchange) ? 0 : -NAM_E_FABRIC_DENIED;
 
-	pthread_mutex_lock(&membership->mutex);
-	if (!rc && membership->newest[request->client_id].incarnation == request->incarnation) {
-		if (membership->present[request->client_id])
-			rc = -EAGAIN;
-		else if (member->incarnation == request->incarnation)
-			nam__member_publish(membership, member);
-		else if (!nam__member_lives(membership, request->client_id))
-			*member = (struct nam__member){ .incarnation = request->incarnation,
-				.state = NAM_CLIENT_DEAD };
-	}
-	pthread_mutex_unlock(&membership->mutex);
-	return rc;
+	if (!nam__is_admin(exchange))
+		return -NAM_E_FABRIC_DENIED;
+	NAM__HOLD(&membership->mutex);
+	if (membership->newest[request->client_id].incarnation != request->incarnation)
+		return 0;
+	if (membership->present[request->client_id])
+		return -EAGAIN;
+	if (member->incarnation == request->incarnation)
+		nam__member_publish(membership, member);
+	else if (!nam__member_lives(membership, request->client_id))
+		*member = (struct nam__member){ .incarnation = request->incarnation,
+			.state = NAM_CLIENT_DEAD };
+	return 0;
 }
 
 /* M5: all members of the view in force have closed its queue pairs, this one too. */
@@ -132,7 +129,7 @@ publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *requ
 
 	if (!nam__leads(exchange->server))
 		return publish_here(exchange, request);
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	rc = term_check(membership, request->term);
 	member = nam__member_find(membership, request->client_id, request->incarnation);
 	if (!rc && member && member->state == NAM_CLIENT_FENCING) {
@@ -144,7 +141,6 @@ publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *requ
 			nam__member_publish(membership, member);
 	}
 	reply->state = nam__member_state(membership, request->client_id, request->incarnation);
-	pthread_mutex_unlock(&membership->mutex);
 	return rc;
 }
 

@@ -165,7 +165,7 @@ nam__membership_take(struct nam__membership *membership, const struct nam_move_h
 {
 	uint16_t newest_of_all = head->newest;
 
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	for (uint32_t i = 0; i < count; i++) {
 		if (clients[i].incarnation)
 			nam__newest_note(membership, clients[i].id, clients[i].incarnation,
@@ -180,7 +180,6 @@ nam__membership_take(struct nam__membership *membership, const struct nam_move_h
 			ahead(newest_of_all, membership->newest_of_all) > 0))
 		__atomic_store_n(&membership->newest_of_all, newest_of_all, __ATOMIC_RELAXED);
 	membership->before = head->before;
-	pthread_mutex_unlock(&membership->mutex);
 }
 
 static void
@@ -212,47 +211,35 @@ attach(struct nam__membership *membership, struct nam__connection *connection)
 int
 nam__membership_attach(struct nam__membership *membership, struct nam__connection *connection)
 {
-	int rc;
-
 	if (!connection->client_id)
 		return 0;
-	pthread_mutex_lock(&membership->mutex);
-	rc = attach(membership, connection);
-	pthread_mutex_unlock(&membership->mutex);
-	return rc;
+	NAM__HOLD(&membership->mutex);
+	return attach(membership, connection);
 }
 
 /* M5 */
 bool
 nam__membership_fenced(struct nam__membership *membership, const struct nam__connection *connection)
 {
-	bool fenced;
-
-	pthread_mutex_lock(&membership->mutex);
-	fenced = NAM_GUARD(FENCE_REFUSE) && connection->client_id &&
-		is_over(membership, connection);
-	pthread_mutex_unlock(&membership->mutex);
-	return fenced;
+	NAM__HOLD(&membership->mutex);
+	return NAM_GUARD(FENCE_REFUSE) && connection->client_id && is_over(membership, connection);
 }
 
 int
 nam__membership_name(struct nam__membership *membership, struct nam__connection *connection,
 	uint16_t client_id, uint16_t incarnation)
 {
-	int rc = 0;
+	int rc;
 
-	pthread_mutex_lock(&membership->mutex);
-	if (connection->client_id) {
-		if (connection->client_id != client_id || connection->incarnation != incarnation)
-			rc = -NAM_E_FABRIC_PROTOCOL;
-	} else {
-		connection->client_id = client_id;
-		connection->incarnation = incarnation;
-		rc = attach(membership, connection);
-		if (rc)
-			connection->client_id = connection->incarnation = 0;
-	}
-	pthread_mutex_unlock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
+	if (connection->client_id)
+		return connection->client_id == client_id &&
+			connection->incarnation == incarnation ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	connection->client_id = client_id;
+	connection->incarnation = incarnation;
+	rc = attach(membership, connection);
+	if (rc)
+		connection->client_id = connection->incarnation = 0;
 	return rc;
 }
 
@@ -511,11 +498,10 @@ nam__service_presence(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 
 	memset(reply, 0, sizeof(*reply));
-	pthread_mutex_lock(&membership->mutex);
+	exchange->reply_bytes = sizeof(*reply);
+	NAM__HOLD(&membership->mutex);
 	for (uint32_t id = 0; id < NAM_CLIENTS_MAX; id++)
 		reply->ids[id / 64] |= (uint64_t)(membership->present[id] != 0) << id % 64;
-	pthread_mutex_unlock(&membership->mutex);
-	exchange->reply_bytes = sizeof(*reply);
 	return 0;
 }
 
@@ -530,15 +516,14 @@ nam__service_epoch(struct nam__exchange *exchange)
 	const struct nam__connection *connection = exchange->connection;
 	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__member *member;
-	int rc = -NAM_E_FENCED;
 
-	pthread_mutex_lock(&membership->mutex);
+	if (!connection->client_id)
+		return -NAM_E_FABRIC_PROTOCOL;
+	NAM__HOLD(&membership->mutex);
 	member = member_of(membership, connection);
-	if (member && member->state != NAM_CLIENT_DEAD) {
-		__atomic_store_n(&membership->epoch_slots[connection->client_id], request->epoch,
-			__ATOMIC_SEQ_CST);
-		rc = 0;
-	}
-	pthread_mutex_unlock(&membership->mutex);
-	return connection->client_id ? rc : -NAM_E_FABRIC_PROTOCOL;
+	if (!member || member->state == NAM_CLIENT_DEAD)
+		return -NAM_E_FENCED;
+	__atomic_store_n(&membership->epoch_slots[connection->client_id], request->epoch,
+		__ATOMIC_SEQ_CST);
+	return 0;
 }

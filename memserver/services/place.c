@@ -438,13 +438,12 @@ nam__allocator_place(struct nam__allocator *allocator, uint32_t stride, uint64_t
 	if (!nam__stride_valid(stride) || !run_at != !run_count || (!run_count && !count) ||
 		run_count > NAM__ALLOC_COUNT_MAX || nam_gaddr_tag(NAM_GADDR(run_at)))
 		return -NAM_E_FABRIC_PROTOCOL;
-	pthread_mutex_lock(&allocator->mutex);
+	NAM__HOLD(&allocator->mutex);
 	rc = blocks_each(allocator, stride, run_at, run_count, blocks, count, false);
+	if (rc)
+		return rc;
 	/* FREE looks for the list. */
-	if (!rc && !nam__stride_of(allocator, stride, NAM_MEMORY_PUBLIC, true))
-		rc = -NAM_E_LIMIT;
-	if (!rc)
-		rc = blocks_each(allocator, stride, run_at, run_count, blocks, count, true);
-	pthread_mutex_unlock(&allocator->mutex);
-	return rc;
+	if (!nam__stride_of(allocator, stride, NAM_MEMORY_PUBLIC, true))
+		return -NAM_E_LIMIT;
+	return blocks_each(allocator, stride, run_at, run_count, blocks, count, true);
 }

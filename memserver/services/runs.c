@@ -213,7 +213,7 @@ carve_from(struct nam__allocator *allocator, struct nam__alloc_region *region,
 				break;
 			number++;
 		}
-		more = most - run->count < count - done ? most - run->count : count - done;
+		more = MIN(most - run->count, count - done);
 		run->count += more;
 		run->bytes += (uint64_t)more * stride;
 		vacant->offset += (uint64_t)more * stride;
@@ -304,18 +304,15 @@ nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, enum nam_memo
 	do {
 		for (uint32_t i = 0; i < allocator->regions_count; i++) {
 			struct nam__alloc_region *region = &allocator->regions[i];
-			struct nam__run *vacant;
-			uint64_t fit;
+			struct nam__run *vacant = region->kind == kind && !region->turning ?
+				vacant_for(region, stride) : NULL;
 
-			if (region->kind != kind || region->turning)
-				continue;
-			vacant = vacant_for(region, stride);
 			if (!vacant)
 				continue;
-			fit = vacant->bytes / stride < count ? vacant->bytes / stride : count;
 			carved = (struct nam__carved){ .region = i, .offset = vacant->offset,
 				.dirty = vacant->dirty };
-			carved.count = carve_from(allocator, region, vacant, stride, (uint32_t)fit);
+			carved.count = carve_from(allocator, region, vacant, stride,
+				(uint32_t)MIN(vacant->bytes / stride, count));
 			return carved;
 		}
 	} while (kind == NAM_MEMORY_PRIVATE && region_withdraw(allocator));

@@ -398,9 +398,8 @@ nam__view_stage_take(struct nam__membership *membership, const struct nam__view_
 {
 	struct event event;		/* the move is what is logged */
 
-	pthread_mutex_lock(&membership->mutex);
+	NAM__HOLD(&membership->mutex);
 	(void)!copy_take(&membership->view, stage, &event);
-	pthread_mutex_unlock(&membership->mutex);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
