@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * datagram.c -- requests that come over an unreliable queue pair, and replies that go over it.
- * Either may be lost, late, doubled or overtaken (common/rpc/frame.h).
+ * datagram.c -- requests and replies over an unreliable queue pair.  Either may be lost, late,
+ * doubled or overtaken (common/rpc/frame.h).
  *
- * The last request seen in a place decides about the request that lies there.  A higher number is
- * carried out, and its reply kept.  The same number with a higher try was not answered, as far as
- * its client knows, so the reply goes out once more.  All else is of the past.  A reply is not
- * overwritten before it has left.  If it is longer than a datagram holds, it goes over the
- * connection, which does not lose it.
+ * The last request from a place decides.  A higher number is carried out, and its reply kept.  If
+ * the number is the same and the try higher, that reply goes out once more.  All else is of the
+ * past.  A reply is not overwritten before it has left.  One that is too long goes over the
+ * connection.
  */
 #include "mailbox.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handler.c -- one thread that answers requests: its own completion queue and receive queue.
- *
- * A request and its reply share a buffer's fate: the receive buffer is posted again only when
- * the reply has been sent.  So there is always a reply buffer for a request that has arrived.
+ * handler.c -- one thread that answers requests: its own completion queue and receive queue.  A
+ * receive buffer is posted again only when the reply has been sent.  So there is always a reply
+ * buffer.
  */
 #include <stdio.h>
 
@@ -121,10 +120,7 @@ handler_main(void *arg)
 				break;
 			}
 		}
-		/*
-		 * Last, as there may be others of an unreliable queue pair that ends with its
-		 * connection.
-		 */
+		/* Last: others may be of an unreliable queue pair that ends with its connection. */
 		for (int i = 0; i < n; i++)
 			if (wcs[i].op == NAM_WC_CLOSED)
 				closed(handler, wcs[i].qp->user);

@@ -2,14 +2,12 @@
 /*
  * mailbox.c -- requests that clients WRITE into our memory, and their replies (common/rpc/frame.h).
  *
- * The handler looks at the one place of each connection where the next request is due.  It answers
- * a copy: the client may go on writing.  The reply is put into its place, and WRITTEN to the client
- * unless that wants to fetch it.
+ * The handler looks at the place of each connection where the next request is due, and answers a
+ * copy.  The reply is put into its place, and WRITTEN to the client unless that wants to fetch it.
  *
- * The handler is not notified of a WRITE, so it must not sleep while one may come that is not
- * followed by a ring.  When spinning no longer pays, it tells every client that does not know yet,
- * and waits until they all have been told.  It looks once more, and only then sleeps.  A client
- * that rings is told again next time; an idle client has been told for good, and costs nothing.
+ * The handler is not notified of a WRITE.  When spinning no longer pays, it tells every client that
+ * does not know yet that it has to ring.  It waits until they all have been told, looks once more,
+ * and only then sleeps.  A client that rings is told again next time.
  */
 #include "mailbox.h"
 

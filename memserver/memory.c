@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c -- the regions: which pages they are made of, and whether the host has them.
- *
- * Foreseeable failures are checked before memory is touched: a kernel that runs out of
- * memory half-way would rather kill a process than say no.
+ * memory.c -- the regions: which pages they are made of, and whether the host has them.  That is
+ * checked before memory is touched: a kernel without memory would rather kill a process than say
+ * no.
  */
 #include <inttypes.h>
 #include <numa.h>
@@ -418,8 +417,8 @@ nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint
 }
 
 /*
- * The private memory goes first, because the region may need just its pages.  The spare range is
- * for a failure: a region that stays private has private memory (M13).
+ * The private memory goes first: the region may need just its pages.  The spare range is for a
+ * failure, after which the region has private memory (M13).
  */
 int
 nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,

@@ -113,10 +113,7 @@ nam__objects_enter(struct nam__objects *objects, struct nam__object *object)
 	return rc;
 }
 
-/*
- * Nothing lies behind a row's last object, so slots that are GONE at its end become empty.
- * Otherwise a search for an unknown number would pass the whole table at last.
- */
+/* Slots that are GONE at the end of a row become empty, so no search passes all. */
 static void
 clear_end(struct nam__objects *objects, uint32_t at)
 {

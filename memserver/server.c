@@ -233,10 +233,7 @@ server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	rc = server->ops->domain_open(&fabric, &server->domain, diag);
 	if (rc)
 		return rc;
-	/*
-	 * The address first: two servers must not both take the host's memory before one of them
-	 * learns that it came second.
-	 */
+	/* The address first: of two servers, the second one must not take the host's memory. */
 	rc = server->ops->listen(server->domain, server->listen, &server->listener, diag);
 	if (rc)
 		return rc;

@@ -240,10 +240,7 @@ nam__admit(struct nam_server *server, const struct nam_cm_event *event)
 		return;
 	}
 	client_id = connection->client_id;
-	/*
-	 * The handler may learn that the client is gone again before accept returns: the mutex
-	 * makes it wait until the connection is complete.
-	 */
+	/* Its handler may learn that it is closed first: that waits until it is complete. */
 	pthread_mutex_lock(&server->mutex);
 	rc = accept_locked(server, event, connection, unreliable_qp);
 	pthread_mutex_unlock(&server->mutex);

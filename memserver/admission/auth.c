@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * auth.c -- the keys of clients: challenge, check, and the end of those whose key was removed.
- *
- * A client without a key, with an unknown key or with a wrong proof gets one and the same answer.
+ * auth.c -- the keys of clients: challenge, check, and the end of those whose key was removed.  A
+ * client without a key, with an unknown key or with a wrong proof gets one and the same answer.
  */
 #include "admit.h"
 #include "common/fabric/inet.h"
 #include "memserver/move/host.h"
 
 /*
- * If a peer fails so often within a second, only its answers that name a key of the file count in
- * the rest of it.  No more failures are logged.  Many peers together fill no log, either.
+ * If a peer fails so often within a second, only its answers that name a known key count in the
+ * rest of it, and no more failures are logged.  Many peers together fill no log, either.
  */
 #define STRIKES_MAX 16u
 #define STRIKES_MAX_OF_ALL 256u

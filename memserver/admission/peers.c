@@ -3,9 +3,8 @@
  * peers.c -- which connections are taken: room of handlers, shares of peers, file descriptors.
  *
  * A peer is what the fabric says a connection comes from: a host, or over shm a process.  One peer
- * gets three quarters of the connections, so one with a bug does not shut out the others.
- * Connections that ask for figures have a few places and descriptors of their own, so `namctl
- * status` works when all others are taken.
+ * gets three quarters of the connections.  Connections that ask for figures have a few places and
+ * descriptors of their own, so `namctl status` works when all others are taken.
  */
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -21,9 +20,8 @@ struct nam__peer {
 };
 
 /*
- * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
- * apart.  The first of a client's connections is idle most of the time.  If it took a turn of the
- * others, and clients came one by one, all busy connections would go to every second handler.
+ * The next handler in turn that has room, or NULL.  The first connection of a client, which has no
+ * id yet and is mostly idle, takes turns apart.  So busy connections go to all handlers.
  */
 static struct nam__handler *
 choose_handler(struct nam_server *server, const struct nam__connection *connection)

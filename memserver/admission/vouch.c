@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * vouch.c -- M18: names of clients belong to the holders of the keys that registered them, and the
- * view is the lead's.
- */
+/* vouch.c -- M18: names belong to the holders of the keys that registered them. */
 #include "admit.h"
 
 uint32_t

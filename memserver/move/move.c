@@ -136,10 +136,7 @@ stage_begin(struct nam__exchange *exchange, const struct nam_rpc_move_request *r
 	return 0;
 }
 
-/*
- * M22: a mover that stalled has no queue pair any more by which its late WRITEs could arrive.  Of
- * two movers one commits.
- */
+/* M22: a mover that stalled has no queue pair for its late WRITEs.  Of two movers one commits. */
 static int
 import(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	uint32_t page_bytes)

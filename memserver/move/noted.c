@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * noted.c -- see noted.h.
- *
- * The lead keeps what clients hand over, and the old memory server what its handlers change.  A bit
- * is set after the page has changed, and the mover READs a page after it has taken the bit.  So a
- * change is in what the mover READs, or its bit is taken later (M23).
+ * noted.c -- the lead keeps what clients hand over, and the old memory server what its handlers
+ * change.  A bit is set after the page has changed, and the mover READs a page after it has taken
+ * the bit.  So a change is in what the mover READs, or its bit is taken later (M23).
  */
 #include "books.h"
 #include "memserver/services/runs.h"

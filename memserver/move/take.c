@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * take.c -- the books of another server become this server's (M22): first all is checked and gets
- * its memory, then it is put in place.
- */
+/* take.c -- the books of another server become ours (M22): all is checked, then put in place. */
 #include "books.h"
 #include "memserver/services/runs.h"
 #include "memserver/stores.h"

@@ -160,10 +160,7 @@ exit_code(int rc)
 	return EXIT_FAILED;
 }
 
-/*
- * Tell the service manager, if one has started us: systemd's sd_notify(3), which is a datagram to
- * the socket in NOTIFY_SOCKET.  Without a listener the server serves all the same.
- */
+/* Tell a service manager that has started us: sd_notify(3) is a datagram to NOTIFY_SOCKET. */
 static void
 notify(const char *state)
 {
@@ -227,10 +224,7 @@ starting(uint64_t ready_bytes, uint64_t total_bytes)
 	return stop_requested;
 }
 
-/*
- * A server that was killed keeps its address until the kernel has taken its memory back.  A new
- * start must not depend on that, so an address in use gets a little time.
- */
+/* A server that was killed keeps its address until the kernel has taken its memory back. */
 static int
 start(struct nam_server **ret_server, struct nam_diag *notice, struct nam_diag *diag)
 {

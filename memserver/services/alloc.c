@@ -2,15 +2,14 @@
 /*
  * alloc.c -- blocks of remote memory, in runs that are carved off each region from front to back.
  *
- * A run is blocks of one stride.  A block that comes back serves the same stride again.  So a word
- * that was a lock stays a lock for all clients that know its address.  When all blocks of a run are
- * free, RECLAIM makes it vacant in two steps, between which clients forget.  Regions are public,
- * for blocks of clients, from front to back.  The server takes regions without blocks from the
- * back.  Private ones are for structures that it executes itself; in read-only ones clients READ
- * what it writes.  A list of recycled blocks is of one kind.
+ * A block that comes back serves the same stride again, so a word that was a lock stays one for all
+ * clients that know its address.  When all blocks of a run are free, RECLAIM makes it vacant in two
+ * steps, between which clients forget.  Regions are public, for blocks of clients, from the front.
+ * The server takes regions without blocks from the back: private ones for structures that it
+ * executes, read-only ones for what clients READ.  A list of recycled blocks is of one kind.
  *
- * For each run we keep two bits per block, set while the block is free, or waits for readers.  So a
- * block that is given back twice, or that never was one, is noticed.
+ * Two bits per block say whether it is free, or waits for readers.  So a block that is given back
+ * twice, or that never was one, is noticed.
  */
 #include "memserver/services/runs.h"
 
@@ -416,8 +415,8 @@ region_may_leave(const struct nam__alloc_region *region)
 }
 
 /*
- * Clients are told that regions without used blocks are private.  These are half of them, from the
- * back, since clients may soon want memory as well.  For clients, they are all read-only ones.
+ * Clients are told that regions without used blocks are private: half of them, from the back, since
+ * clients may soon want memory as well; for clients all read-only ones.
  */
 static void
 regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
@@ -449,8 +448,8 @@ may_restore(const struct nam__alloc_region *region, enum nam_memory_kind kind)
 }
 
 /*
- * Clients are told that such a region is of that kind.  A private one gets all its pages, which
- * takes a second per GiB, so others use the allocator meanwhile.  False: there is no memory.
+ * Clients are told that such a region is of that kind.  A private one gets all its pages, a second
+ * per GiB, without the mutex.  False: there is no memory.
  */
 static bool
 region_restore(struct nam__allocator *allocator, uint32_t number, enum nam_memory_kind kind)
@@ -520,9 +519,8 @@ may_be_read_only(const struct nam__alloc_region *region)
 }
 
 /*
- * As many regions become read-only, from the back, as so many blocks need; or none, if these would
- * not do.  If one has had blocks of clients, they are told first that it is private, and the next
- * HOLD finds it so.
+ * As many regions become read-only, from the back, as so many blocks need; or none.  If one has had
+ * blocks of clients, they are told first that it is private, and the next HOLD finds it so.
  */
 static void
 regions_read_only(struct nam__allocator *allocator, uint32_t stride, uint64_t count)

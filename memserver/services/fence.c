@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fence.c -- the end of a client (common/rpc/fence_rpc.h).
- *
- * Memory servers do not talk to each other.  A client that sees that another one is FENCING sends
- * CLOSE to all of them, and then PUBLISH to the lead.  Each step may be repeated, by several.
+ * fence.c -- the end of a client (common/rpc/fence_rpc.h).  Memory servers do not talk to each
+ * other: a client sends CLOSE to all of them, and then PUBLISH to the lead.  Each step may be
+ * repeated.
  */
 #include "common/rpc/fence_rpc.h"
 #include "memserver/admission/admit.h"

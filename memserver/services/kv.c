@@ -155,8 +155,8 @@ large_ok(const struct nam__exchange *exchange)
 }
 
 /*
- * K10: a client may write to the blocks meanwhile, or, if it has given this request up, use them
- * for another value.  So they are read once, and it is the copy that is checked and stored.
+ * K10: a client may write to the blocks meanwhile, or use them for another value.  So they are read
+ * once, and the copy is checked and stored.
  */
 static int
 put_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, uint32_t hash,
@@ -237,10 +237,7 @@ keys_valid(const uint8_t *bytes, uint32_t left, uint32_t count)
 	return left == 0;
 }
 
-/*
- * One key's result at `to`, where `room` bytes are.  Returns its length; 0: no room, while a reply
- * of its own would have it.
- */
+/* The length of the result at `to`; 0: no room, while a reply of its own would have it. */
 static uint32_t
 get_one(struct nam__store *store, const uint8_t *key, uint8_t *to, uint32_t room)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * locking.c -- services that lock records, read or prepare them, and end a transaction
- * (txn/server/locks.h).  None waits: a locked record is refused.
- */
+/* locking.c -- services that lock records (txn/server/locks.h).  A locked record is refused. */
 #include "common/rpc/locking_rpc.h"
 #include "txn/server/locks.h"
 #include "records.h"

@@ -3,10 +3,9 @@
  * membership.c -- server 0 gives out client ids, and knows which clients are alive.  Every server
  * knows which have queue pairs to it.
  *
- * A client lives as long as the connection that its REGISTER came over.  It is dead once none of
- * its queue pairs is left at any memory server (fence.c).  Ids go round, so that one that belonged
- * to a dead client comes again as late as possible, and then with the next incarnation.  So a lock
- * word of the dead one is never taken for one of the living.
+ * A client lives as long as the connection of its REGISTER.  It is dead once none of its queue
+ * pairs is left at any memory server (fence.c).  Ids go round, and come again with the next
+ * incarnation.  So a lock word of a dead client is never taken for one of the living.
  */
 #include "common/rpc/move_rpc.h"
 #include "memserver/admission/admit.h"
@@ -88,10 +87,7 @@ nam__member_publish(struct nam__membership *membership, struct nam__member *memb
 		atomic_store_explicit(membership->notes_lost, true, memory_order_release);
 	membership->fencing_count--;
 	nam__view_word_set(membership);
-	/*
-	 * It can neither read nor write any more, so no client needs to wait for its epoch (M6).
-	 * Not before: another of its queue pairs might still publish one.
-	 */
+	/* M6: no client waits for its epoch.  Until now a queue pair might publish one. */
 	__atomic_store_n(&membership->epoch_slots[member - membership->members], 0,
 		__ATOMIC_SEQ_CST);
 }
@@ -273,8 +269,8 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 /* ---- becoming a client ----------------------------------------------------------------------- */
 
 /*
- * M4: above those of other lives of the lead, which other members may know.  None lags behind
- * another id's, so the newer of two follows from their distance everywhere.
+ * M4: above those of other lives of the lead, which other members may know; and none lags behind
+ * another id's.
  */
 static uint16_t
 incarnation_next(const struct nam__membership *membership, const struct nam__member *member)
@@ -505,10 +501,7 @@ nam__service_presence(struct nam__exchange *exchange)
 	return 0;
 }
 
-/*
- * The slots of many clients share a page, so a client that may only READ has its own one written
- * for it.  M6: never that of a client that is dead.
- */
+/* The slots share a page, which readers may not WRITE.  M6: never that of a dead client. */
 int
 nam__service_epoch(struct nam__exchange *exchange)
 {

@@ -2,13 +2,12 @@
 /*
  * place.c -- blocks that another memory server of the same id and regions has handed out (M24).
  *
- * Clients say where the blocks are, and of which stride.  Each stretch of such blocks is in one of
- * three kinds of memory.  Where a run has them already, they become used.  Vacant memory becomes a
- * run.  Where blocks of other runs are in the way, the other memory server has made these vacant
- * meanwhile: they are cut out of their runs first.
+ * Where a run has such blocks already, they become used.  Vacant memory becomes a run.  If blocks
+ * of other runs are in the way, the other memory server has made these vacant: they are cut out
+ * first.
  *
- * A stretch is placed as a whole or not at all: memory for all new runs is there before anything
- * changes.  All but nam__allocator_place() need the mutex.
+ * A stretch of blocks is placed as a whole or not at all: memory for all new runs is there before
+ * anything changes.  All but nam__allocator_place() need the mutex.
  */
 #include "memserver/services/runs.h"
 
@@ -24,9 +23,9 @@ struct extent {
 };
 
 /*
- * These come into the place of the runs `first` up to `behind`: the blocks that are left of the
- * first one; vacant memory; the blocks; vacant memory; the blocks that are left of the last one.
- * Each may be missing.
+ * These take the place of the runs `first` up to `behind`, and each may be missing: blocks that are
+ * left of the first one; vacant memory; the blocks; vacant memory; blocks that are left of the last
+ * one.
  */
 struct change {
 	uint32_t first, behind;
@@ -169,8 +168,8 @@ run_grows(const struct nam__allocator *allocator, const struct extent *extent, u
 }
 
 /*
- * The change for the first blocks of the extent: as many as fit into one run, up to a run that has
- * the next ones.  The run `number` does not have the first one.
+ * The change for as many of the first blocks of the extent as fit into one run, up to a run that
+ * has the next ones.  The run `number` does not have the first one.
  */
 static struct change
 change_plan(const struct nam__allocator *allocator, const struct extent *extent, uint32_t number)
@@ -244,8 +243,8 @@ room_make(struct nam__alloc_region *region)
 }
 
 /*
- * All new runs: 0, -ENOMEM or -NAM_E_LIMIT.  The vacant part before the blocks counts as dirty.  So
- * clean ones never become more, and their number stays within that of the runs (M8).
+ * All new runs: 0, -ENOMEM or -NAM_E_LIMIT.  The vacant part before the blocks counts as dirty, so
+ * clean ones stay within the number of the runs (M8).
  */
 static int
 change_reserve(const struct nam__allocator *allocator, const struct extent *extent,

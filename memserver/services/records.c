@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * records.c -- services that find, prepare and commit versions of records (txn/server/records.h).
- */
+/* records.c -- services that find, prepare and commit versions (txn/server/records.h). */
 #include "common/rpc/records_rpc.h"
 #include "txn/server/records.h"
 #include "records.h"
@@ -68,10 +66,7 @@ nam__records_answer(struct nam__exchange *exchange, const struct nam__server_rec
 	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
 }
 
-/*
- * The version that is wanted; of timestamps, the latest that the record has.  A version too old to
- * be known has been replaced by the latest.
- */
+/* Of timestamps, the latest.  A version too old to be known was replaced by the latest. */
 static uint64_t
 find_wanted(const struct nam__server_records *records, const struct nam__server_head *head,
 	uint64_t timestamp, const uint64_t *stamps, uint32_t count)

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * silence.c -- the client that is stopped, or cut off, and is in the way of others (C25).
- *
- * The lead looks whenever it is asked for the view, so a client counts as silent from the second
- * question on.
+ * silence.c -- the client that is stopped, or cut off, and is in the way of others (C25).  The lead
+ * looks when it is asked for the view, so a client counts as silent from the second question on.
  */
 #include "memserver/memserver_internal.h"
 
 #define CUTS (sizeof(((struct nam__member *)0)->cut) / sizeof(((struct nam__member *)0)->cut[0]))
 
 /*
- * Whether its slot is old, or 0.  Then it has not begun yet, or has ended, and a sweep waits for
- * it.  One that has changed since the last look is a sign of life.
+ * Whether its slot is old, or 0: then it has not begun, or has ended, and a sweep waits for it.  A
+ * slot that has changed is a sign of life.
  */
 static bool
 holds_back(const struct nam__membership *membership, uint32_t id, uint64_t now)

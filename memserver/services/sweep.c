@@ -49,10 +49,9 @@ place_of(const struct nam_rpc_sweep_request *request)
 }
 
 /*
- * Calls fn for each word of blocks that a client may have allocated, until it fails.  The slice of
- * runs begins at the place of the request.  The reply has the place where the next slice begins.
- *
- * Between two slices runs come, grow, end and become one.  Their new blocks are not suspect (M19).
+ * Calls fn for each word of blocks that a client may have allocated, until it fails, from the place
+ * of the request on.  The reply has the place where the next slice begins.  In between, runs come,
+ * grow and end; their new blocks are not suspect (M19).
  */
 static int
 words_some(const struct sweep *sweep,
@@ -137,10 +136,7 @@ spare(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 	return 0;
 }
 
-/*
- * R10: a handle of a store whose dropper has died may still know this head.  Tags are odd.  Clients
- * READ it meanwhile.
- */
+/* R10: a handle whose dropper has died may still know this head, and READ it.  Tags are odd. */
 static bool
 head_close(uint8_t *block)
 {

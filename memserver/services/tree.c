@@ -206,10 +206,7 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 	return 0;
 }
 
-/*
- * A load's state is its connection's, and that is one handler's.  So no other thread touches it
- * until the load is over.
- */
+/* A load's state is its connection's, and so one handler's, until the load is over. */
 static bool
 is_loader(struct nam__tree *tree, const struct nam__connection *connection, uint64_t load)
 {
@@ -217,10 +214,7 @@ is_loader(struct nam__tree *tree, const struct nam__connection *connection, uint
 	       atomic_load_explicit(&tree->loader, memory_order_acquire) == connection;
 }
 
-/*
- * A change that began before the load may still be under way: then the loader has to ask
- * again.  So no handler waits here (M10).
- */
+/* M10: while a change that began earlier may be under way, the loader asks again. */
 static int
 load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t *scratch,
 	const struct nam_rpc_tree_load_request *request)

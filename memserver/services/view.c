@@ -2,10 +2,9 @@
 /*
  * view.c -- the view: the numbered list of the cluster's memory servers.
  *
- * Server 0, the lead, keeps it beside the clients and under their mutex, so REGISTER, ACK and UP
- * come one after the other.  Others keep a copy, which says where the lead is.  Every change stores
- * the number in the meta page, where epoch threads see it.  That word is a hint: the server never
- * reads it, and a client that damages it makes others ask.
+ * The lead keeps it under the mutex of the clients, so REGISTER, ACK and UP come one after the
+ * other.  Others keep a copy, which says where the lead is.  Every change stores the number in the
+ * meta page, where epoch threads see it: a hint, which the server never reads.
  *
  * A view that comes in pages is staged with its connection, and takes effect with its last page.
  */
@@ -88,8 +87,7 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 
 /*
  * The living client that has acknowledged least, if that is below `number`; 0: none.  While memory
- * is copied or moves, one that is FENCING counts, too.  If it has not acknowledged the view,
- * requests of it are under way until all servers have fenced it.
+ * is copied or moves, one that is FENCING counts, too: its requests may be under way.
  */
 static uint16_t
 delaying(const struct nam__membership *membership, uint64_t number, uint64_t *ret_acknowledged)
@@ -503,10 +501,7 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	return 0;
 }
 
-/*
- * The lease is a courtesy among stewards.  The term is what keeps an earlier steward from changing
- * the view (M17).
- */
+/* The lease is a courtesy among stewards.  The term keeps an earlier one from changes (M17). */
 static int
 steward(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
 {
@@ -662,10 +657,7 @@ event_log(const struct nam_server *server, const struct event *event)
 			(unsigned long long)event->term, event->change);
 }
 
-/*
- * With the mutex.  Clients do not wait for a move whose mover has ended (M15).  A promotion goes on
- * by another steward.
- */
+/* With the mutex.  M15: clients do not wait for a move without a mover.  A promotion goes on. */
 static void
 mover_ended(struct nam__membership *membership, struct event *event)
 {
