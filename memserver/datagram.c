@@ -41,12 +41,11 @@ static void
 carry_out(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place,
 	uint32_t request_bytes)
 {
-	uint32_t most = handler->server->domain->limits.datagram_bytes, bytes;
+	uint32_t most = MIN(handler->server->domain->limits.datagram_bytes,
+		box->client.frame_bytes), bytes;
 	struct nam__mailbox_slot *slot = &box->slots[place];
 	struct nam_frame *frame = reply_of(box, place);
 
-	if (most > box->client.frame_bytes)
-		most = box->client.frame_bytes;
 	slot->bytes = 0;
 	bytes = nam__frame_answer(handler, box, request_bytes, frame, most);
 	if (!bytes)

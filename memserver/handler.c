@@ -99,7 +99,6 @@ handler_main(void *arg)
 
 	while (!atomic_load_explicit(&handler->server->stopping, memory_order_acquire)) {
 		int n = handler->cq->ops->cq_poll(handler->cq, wcs, POLL_MAX);
-
 		bool busy = false;
 
 		for (int i = 0; i < n; i++) {
@@ -184,9 +183,7 @@ nam__handler_start(struct nam__handler *handler, struct nam_server *server, unsi
 		post_receive(handler, &handler->buffers[i]);
 	(void)snprintf(name, sizeof(name), "nam-handler-%u", number % 100);
 	rc = nam_thread_start(name, handler_main, handler, &handler->thread);
-	if (rc)
-		return nam_diag_set(diag, rc, "handler thread: %s", nam_err_text(rc));
-	return 0;
+	return rc ? nam_diag_set(diag, rc, "handler thread: %s", nam_err_text(rc)) : 0;
 }
 
 void

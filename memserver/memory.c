@@ -38,14 +38,12 @@ read_number(const char *path, uint64_t *ret)
 static const char *
 pool_path(char path[128], uint32_t page_bytes_log2, int node, const char *name)
 {
-	uint64_t kib = 1ull << (page_bytes_log2 - 10);
+	char where[48] = "kernel/mm";
 
 	if (node >= 0)
-		(void)snprintf(path, 128, "/sys/devices/system/node/node%d/hugepages/"
-			"hugepages-%" PRIu64 "kB/%s", node, kib, name);
-	else
-		(void)snprintf(path, 128, "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/%s",
-			kib, name);
+		(void)snprintf(where, sizeof(where), "devices/system/node/node%d", node);
+	(void)snprintf(path, 128, "/sys/%s/hugepages/hugepages-%llukB/%s", where,
+		1ull << (page_bytes_log2 - 10), name);
 	return path;
 }
 
@@ -83,66 +81,63 @@ pool_advice(char text[256], uint32_t page_bytes_log2, int node, uint64_t needed)
 	return text;
 }
 
+/* The first line of a file that begins so, without its end. */
+static bool
+find_line(const char *path, const char *start, char line[256])
+{
+	FILE *file = fopen(path, "re");
+	bool found = false;
+
+	while (file && !found && fgets(line, 256, file))
+		found = !strncmp(line, start, strlen(start));
+	if (file)
+		(void)fclose(file);
+	if (found)
+		line[strcspn(line, "\n")] = '\0';
+	return found;
+}
+
 static bool
 thp_possible(void)
 {
-	char text[128];
-	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
-	bool possible;
+	char line[256];
 
-	if (!file)
-		return false;
-	possible = fgets(text, sizeof(text), file) && !strstr(text, "[never]") &&
-		!strstr(text, "[deny]");
-	(void)fclose(file);
-	return possible;
+	return find_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "", line) &&
+		!strstr(line, "[never]") && !strstr(line, "[deny]");
 }
 
 static uint64_t
 meminfo_available(void)
 {
 	uint64_t kib = UINT64_MAX >> 10;
-	FILE *file = fopen("/proc/meminfo", "re");
-	char line[128];
+	char line[256];
 
-	if (!file)
+	if (!find_line("/proc/meminfo", "MemAvailable:", line) ||
+		sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
 		return UINT64_MAX;
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
-			break;
-	}
-	(void)fclose(file);
 	return kib << 10;
+}
+
+static int
+cgroup_number(const char *group, const char *name, uint64_t *ret)
+{
+	char path[320];
+
+	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
+	return read_number(path, ret);
 }
 
 /* Memory that our control group (version 2) leaves us. */
 static uint64_t
 cgroup_available(void)
 {
-	char line[256], path[320];
 	uint64_t most, used;
-	size_t length;
-	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[256];
 
-	if (!file)
-		return UINT64_MAX;
-	line[0] = '\0';
-	while (fgets(line, sizeof(line), file)) {
-		if (!strncmp(line, "0::/", 4))
-			break;
-		line[0] = '\0';
-	}
-	(void)fclose(file);
-	length = strcspn(line, "\n");
-	if (length < 4)
-		return UINT64_MAX;
-	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.max", (int)(length - 3),
-		line + 3);
-	if (read_number(path, &most))	/* also when it says "max" */
-		return UINT64_MAX;
-	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.current", (int)(length - 3),
-		line + 3);
-	if (read_number(path, &used))
+	/* The most is no number when it says "max". */
+	if (!find_line("/proc/self/cgroup", "0::/", line) ||
+		cgroup_number(line + 3, "memory.max", &most) ||
+		cgroup_number(line + 3, "memory.current", &used))
 		return UINT64_MAX;
 	return most > used ? most - used : 0;
 }
@@ -154,19 +149,16 @@ static uint64_t
 default_region_bytes(const struct nam_server_options *options)
 {
 	uint64_t memory = options->memory_bytes, page = 4096;
-	uint64_t bytes = memory / 16 < REGION_BYTES_MAX ? memory / 16 : REGION_BYTES_MAX;
+	uint64_t bytes = MIN(memory / 16, REGION_BYTES_MAX);
 
 	if (bytes < REGION_BYTES_LOW)
-		bytes = memory / 4 < REGION_BYTES_LOW ? memory / 4 : REGION_BYTES_LOW;
-	if (bytes < REGION_BYTES_MIN)
-		bytes = REGION_BYTES_MIN;
-	if (bytes < memory / (NAM_REGIONS_PER_SERVER - 1))
-		bytes = memory / (NAM_REGIONS_PER_SERVER - 1);
+		bytes = MIN(memory / 4, REGION_BYTES_LOW);
+	bytes = MAX(MAX(bytes, REGION_BYTES_MIN), memory / (NAM_REGIONS_PER_SERVER - 1));
 	if (options->pages == NAM_PAGES_1G)
 		page = 1ull << GIANT_LOG2;
 	else if (!(memory & ((1ull << HUGE_LOG2) - 1)))
 		page = 1ull << HUGE_LOG2;
-	return (bytes + page - 1) / page * page;
+	return roundup(bytes, page);
 }
 
 static int
@@ -182,12 +174,11 @@ count_regions(struct nam__memory *memory, const struct nam_server_options *optio
 			"at least 256 KiB", nam__bytes_text(options->memory_bytes, a, sizeof(a)));
 	if (!region_bytes)
 		region_bytes = default_region_bytes(options);
-	if (region_bytes > options->memory_bytes)
-		region_bytes = options->memory_bytes;
+	region_bytes = MIN(region_bytes, options->memory_bytes);
 	if (region_bytes < SPARE_BYTES >> 8 || region_bytes % 4096 || region_bytes > 256ull << 30)
 		return nam_diag_set(diag, -EINVAL, "region_bytes: %s is not a multiple of 4 KiB "
 			"between 256 KiB and 256 GiB", nam__bytes_text(region_bytes, a, sizeof(a)));
-	count = (options->memory_bytes + region_bytes - 1) / region_bytes;
+	count = howmany(options->memory_bytes, region_bytes);
 	if (count > NAM_REGIONS_PER_SERVER)
 		return nam_diag_set(diag, -EINVAL, "memory_bytes: %s in regions of %s would be %"
 			PRIu64 " regions; one server has at most %u: make region_bytes larger",
@@ -202,9 +193,7 @@ count_regions(struct nam__memory *memory, const struct nam_server_options *optio
 static bool
 multiple_of_pages(const struct nam__memory *memory, uint32_t page_bytes_log2)
 {
-	uint64_t mask = (1ull << page_bytes_log2) - 1;
-
-	return !((memory->bytes | memory->region_bytes) & mask);
+	return !((memory->bytes | memory->region_bytes) % (1ull << page_bytes_log2));
 }
 
 static int
@@ -269,13 +258,11 @@ static int
 check_available(const struct nam__memory *memory, const char *what, uint64_t bytes,
 	struct nam_diag *diag)
 {
-	uint64_t available = meminfo_available(), group = cgroup_available();
+	uint64_t group = cgroup_available(), available = MIN(meminfo_available(), group);
 	char text[32];
 
 	if (memory->page_bytes_log2 > SMALL_LOG2)
 		return 0;	/* the pool was asked */
-	if (group < available)
-		available = group;
 	if (bytes <= available && available - bytes >= SPARE_BYTES)
 		return 0;
 	return nam_diag_set(diag, -ENOMEM, "%s %s is more than the %" PRIu64 " MiB "
@@ -284,9 +271,15 @@ check_available(const struct nam__memory *memory, const char *what, uint64_t byt
 		group <= available ? "this control group has left" : "this host has available");
 }
 
+/* Their number; and their node is one of this host. */
 static int
-check_node(int node, struct nam_diag *diag)
+plan_regions(struct nam__memory *memory, const struct nam_server_options *options,
+	struct nam_diag *diag)
 {
+	int node = options->numa_node, rc = count_regions(memory, options, diag);
+
+	if (rc)
+		return rc;
 	/* On a host without NUMA, node 0 is the only one. */
 	if (node <= 0 || (numa_available() >= 0 && numa_bitmask_isbitset(numa_nodes_ptr,
 		(unsigned)node)))
@@ -299,13 +292,9 @@ int
 nam__memory_check(const struct nam_server_options *options, struct nam_diag *diag)
 {
 	struct nam__memory *memory = calloc(1, sizeof(*memory));
-	int rc;
+	int rc = memory ? plan_regions(memory, options, diag) :
+		nam_diag_set(diag, -ENOMEM, "no memory");
 
-	if (!memory)
-		return nam_diag_set(diag, -ENOMEM, "no memory");
-	rc = count_regions(memory, options, diag);
-	if (!rc)
-		rc = check_node(options->numa_node, diag);
 	if (!rc && options->pages >= NAM_PAGES_2M)
 		rc = check_multiple(memory,
 			options->pages == NAM_PAGES_1G ? GIANT_LOG2 : HUGE_LOG2, diag);
@@ -317,10 +306,8 @@ static int
 plan(struct nam__memory *memory, const struct nam_server_options *options, struct nam_diag *notice,
 	struct nam_diag *diag)
 {
-	int rc = count_regions(memory, options, diag);
+	int rc = plan_regions(memory, options, diag);
 
-	if (!rc)
-		rc = check_node(options->numa_node, diag);
 	if (rc)
 		return rc;
 	switch (options->pages) {
@@ -362,7 +349,7 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 	int rc;
 
 	for (memory->count = 0; memory->count < count; memory->count++) {
-		uint64_t bytes = left < memory->region_bytes ? left : memory->region_bytes;
+		uint64_t bytes = MIN(left, memory->region_bytes);
 
 		rc = domain->ops->region_alloc(domain, bytes, memory->page_bytes_log2,
 			(int)memory->transparent_huge, options->numa_node,

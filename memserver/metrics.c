@@ -73,8 +73,7 @@ write_info(const struct scrape *scrape)
 static void
 write_memory(FILE *to, const struct nam_rpc_status_reply *status)
 {
-	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private",
-		"read_only" };
+	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private", "read_only" };
 
 	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
 		const struct nam_memory_figures *m = &status->figures.memory[i];
@@ -138,13 +137,10 @@ write_process(FILE *to, const struct nam_rpc_status_reply *own)
 }
 
 static void
-write_latency(FILE *to, uint32_t id, const char *service,
-	const struct nam_service_figures *figures)
+write_latency(FILE *to, const char *labels, const struct nam_service_figures *figures)
 {
 	uint64_t bound_ns = NAM_LATENCY_FIRST_NS, within = 0;
-	char labels[64];
 
-	(void)snprintf(labels, sizeof(labels), "id=\"%u\",service=\"%s\"", id, service);
 	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound_ns *= 4) {
 		within += figures->within[i];
 		(void)fprintf(to, "nam_request_seconds_bucket{%s,le=\"%.6f\"} %" PRIu64 "\n",
@@ -157,27 +153,27 @@ write_latency(FILE *to, uint32_t id, const char *service,
 }
 
 static void
-write_failures(FILE *to, uint32_t id, const char *service,
-	const struct nam_service_figures *figures)
+write_failures(FILE *to, const char *labels, const struct nam_service_figures *figures)
 {
-	(void)fprintf(to, "nam_request_failures_total{id=\"%u\",service=\"%s\"} %" PRIu64 "\n", id,
-		service, figures->failed);
+	(void)fprintf(to, "nam_request_failures_total{%s} %" PRIu64 "\n", labels, figures->failed);
 }
 
 /* Types without a request have no lines. */
 static void
-write_services(const struct scrape *scrape, void (*write)(FILE *to, uint32_t id,
-	const char *service, const struct nam_service_figures *figures))
+write_services(const struct scrape *scrape,
+	void (*write)(FILE *to, const char *labels, const struct nam_service_figures *figures))
 {
-	for (uint32_t i = 0; i < scrape->count; i++) {
-		const struct nam_rpc_status_reply *status = &scrape->servers[i];
+	char labels[64];
 
-		for (uint16_t j = 0; j < NAM_RPC_TYPES_COUNT; j++)
-			if (status->figures.services[j].requests)
-				write(scrape->to, status->server_id,
-					j ? nam_rpc_type_name(j) : "MALFORMED",
-					&status->figures.services[j]);
-	}
+	for (uint32_t i = 0; i < scrape->count; i++)
+		for (uint16_t j = 0; j < NAM_RPC_TYPES_COUNT; j++) {
+			if (!scrape->servers[i].figures.services[j].requests)
+				continue;
+			(void)snprintf(labels, sizeof(labels), "id=\"%u\",service=\"%s\"",
+				scrape->servers[i].server_id,
+				j ? nam_rpc_type_name(j) : "MALFORMED");
+			write(scrape->to, labels, &scrape->servers[i].figures.services[j]);
+		}
 }
 
 /* With the mutex of the host, so nothing is written meanwhile. */

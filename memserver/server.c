@@ -102,16 +102,16 @@ restore(void *arg, uint32_t region, enum nam_memory_kind kind)
 	char cause[600];
 	int rc = nam__memory_restore(&server->memory, server->domain, region, kind, &diag);
 
-	if (rc)
+	if (rc) {
 		nam__log(server, NAM_LOG_WARN, "region_private", "region=%u cause=%s", region,
 			nam_log_quote(diag.text, cause, sizeof(cause)));
-	else
-		nam__log(server, NAM_LOG_INFO, kind == NAM_MEMORY_PUBLIC ? "region_public" :
-			"region_read_only", "region=%u bytes=%llu", region,
-			(unsigned long long)server->memory.mrs[region].bytes);
-	if (!rc)
-		nam__noted_region(server, region);
-	return rc;
+		return rc;
+	}
+	nam__log(server, NAM_LOG_INFO, kind == NAM_MEMORY_PUBLIC ? "region_public" :
+		"region_read_only", "region=%u bytes=%llu", region,
+		(unsigned long long)server->memory.mrs[region].bytes);
+	nam__noted_region(server, region);
+	return 0;
 }
 
 /* The epoch begins at 1; everything else of fresh memory is zero, as it has to be. */
@@ -143,9 +143,7 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 		rc = nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
 	if (!rc)
 		rc = nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free);
-	if (rc)
-		return nam_diag_set(diag, rc, "services: %s", nam_err_text(rc));
-	return 0;
+	return rc ? nam_diag_set(diag, rc, "services: %s", nam_err_text(rc)) : 0;
 }
 
 /* Populates the memory while the calling thread answers connections. */

@@ -9,7 +9,7 @@
 static enum nam_memory_kind
 kind_of(const struct nam__store *store)
 {
-	if (!store->onesided)
+	if (!store->shape.onesided)
 		return NAM_MEMORY_PRIVATE;
 	return NAM_GUARD(KV_READ_ONLY) ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PUBLIC;
 }
@@ -28,8 +28,8 @@ nam__store_free(struct nam__object *object)
 {
 	struct nam__store *store = (struct nam__store *)object;
 
-	for (uint32_t i = 0; store->onesided && store->partitions &&
-		i < store->partitions_count; i++)
+	for (uint32_t i = 0; store->shape.onesided && store->partitions &&
+		i < store->shape.partitions; i++)
 		nam__kv_partition_wipe(&store->partitions[i]);
 	nam__store_chunks_give(store);
 	free(store->blocks);
@@ -66,7 +66,7 @@ chunks_take(struct nam__store *store, uint32_t count)
 static int
 partitions_make(struct nam__store *store)
 {
-	uint32_t count = store->partitions_count, at = 0;
+	uint32_t count = store->shape.partitions, at = 0;
 
 	store->partitions = aligned_alloc(_Alignof(struct nam__kv_partition),
 		count * sizeof(store->partitions[0]));
@@ -76,8 +76,8 @@ partitions_make(struct nam__store *store)
 		uint32_t chunks = store->chunks_count / count + (i < store->chunks_count % count);
 
 		nam__kv_partition_init(&store->partitions[i], store->object.id,
-			store->server->htm, store->engine, store->chunks + at, chunks,
-			store->mode == NAM_KV_CACHE);
+			store->server->htm, store->shape.engine, store->chunks + at, chunks,
+			store->shape.mode == NAM_KV_CACHE);
 		at += chunks;
 	}
 	return 0;
@@ -108,13 +108,7 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 		return -ENOMEM;
 	store->object.id = request->store;
 	store->server = server;
-	store->memory_bytes = request->memory_bytes;
-	store->mode = request->mode;
-	store->engine = request->engine;
-	store->onesided = request->onesided;
-	store->servers = request->servers;
-	store->number = request->number;
-	store->partitions_count = request->partitions;
+	store->shape = *request;
 	rc = chunks_take(store, (uint32_t)(request->memory_bytes / NAM__KV_CHUNK_BYTES));
 	if (!rc)
 		rc = partitions_make(store);

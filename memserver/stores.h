@@ -17,11 +17,7 @@
 struct nam__store {
 	struct nam__object object;
 	struct nam_server *server;
-	uint64_t memory_bytes;
-	uint8_t mode, engine;
-	bool onesided;			/* chunks are read-only memory */
-	uint32_t servers, number;
-	uint32_t partitions_count;
+	struct nam_rpc_kv_create_request shape;	/* onesided: chunks are read-only memory */
 	struct nam__kv_partition *partitions;
 	uint32_t chunks_count;
 	uint64_t *blocks;		/* addresses of the chunks */

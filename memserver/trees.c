@@ -162,6 +162,11 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 {
 	static const struct nam__key lowest;
 	const struct nam_rpc_tree_part *part = &request->part;
+	const struct nam_index_options options = {
+		.key_bytes = request->key_bytes,
+		.node_bytes = request->node_bytes,
+		.unique = request->unique,
+	};
 	struct nam__tree *tree;
 	int rc;
 
@@ -176,27 +181,19 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 	tree->object.id = request->tree;
 	tree->server = server;
 	tree->leaves = request->leaf != 0;
-	tree->options = (struct nam_index_options){
-		.key_bytes = request->key_bytes,
-		.node_bytes = request->node_bytes,
-		.unique = request->unique,
-	};
-	tree->part = *part;
+	tree->shape = *request;
 	STAILQ_INIT(&tree->limbo);
 	rc = -pthread_mutex_init(&tree->mutex, NULL);
 	if (rc) {
 		free(tree);
 		return rc;
 	}
-	rc = nam__geometry_init(&tree->index_g, &tree->options, 0) ? -NAM_E_FABRIC_PROTOCOL : 0;
+	rc = nam__geometry_init(&tree->index_g, &options, 0) ? -NAM_E_FABRIC_PROTOCOL : 0;
 	if (!rc) {
-		uint32_t node_bytes = tree->options.node_bytes;
-
-		if (node_bytes > NAM_RPC_TREE_INNER_NODE_BYTES)
-			node_bytes = NAM_RPC_TREE_INNER_NODE_BYTES;
 		tree->g = tree->index_g;
 		if (tree->leaves)
-			nam__geometry_names(&tree->g, &tree->index_g, node_bytes);
+			nam__geometry_names(&tree->g, &tree->index_g,
+				MIN(request->node_bytes, NAM_RPC_TREE_INNER_NODE_BYTES));
 		/* A stride of its own: no pointer of clients leads to a block that was a node. */
 		tree->stride = tree->g.node_bytes;
 		rc = nam__tree_server_open(tree, &tree->local);

@@ -28,11 +28,10 @@ struct nam__tree {
 	struct nam__object object;
 	struct nam_server *server;
 	uint32_t stride;
-	bool leaves;			/* of a hybrid index */
+	bool leaves;			/* of a hybrid index: shape.leaf is not 0 */
 	uint16_t moves;			/* how often a successor has made it anew */
-	struct nam_index_options options;	/* of the index */
+	struct nam_rpc_tree_create_request shape;
 	struct nam__geometry index_g;
-	struct nam_rpc_tree_part part;
 	struct nam__geometry g;		/* of the tree: another if it names leaves */
 	struct nam__tree_server_tree *local;
 

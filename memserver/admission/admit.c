@@ -55,8 +55,12 @@ welcome_fill(const struct nam_server *server, int status, const struct nam__conn
 		.boot = status ? 0 : server->boot,
 	};
 
-	memset(ret, 0, sizeof(*ret));
-	ret->bytes = sizeof(welcome);
+	/* Its progress, in MiB. */
+	if (status == -NAM_E_FABRIC_STARTING)
+		welcome.boot = server->options.memory_bytes >> 20 << 32 |
+			atomic_load(&server->populate.bytes) >> 20;
+
+	*ret = (struct nam_hello){ .bytes = sizeof(welcome) };
 	memcpy(ret->data, &welcome, sizeof(welcome));
 	if (connection && connection->mailbox) {
 		const struct nam__mailbox *box = connection->mailbox;
@@ -155,29 +159,16 @@ refuse(struct nam_server *server, struct nam_cm_request *request, int status)
 void
 nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event)
 {
-	const struct nam_wire_welcome welcome = {
-		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
-		.status = -NAM_E_FABRIC_STARTING,
-		.boot = server->options.memory_bytes >> 20 << 32 |
-			atomic_load(&server->populate.bytes) >> 20,
-	};
-	struct nam_hello reply = { .bytes = sizeof(welcome) };
 	struct nam_wire_mailbox_hello mailbox;
 	struct nam__proven proven;
 	struct nam_wire_hello wire;
 	uint64_t unreliable_qp;
-	int rc;
+	int rc = nam__auth_pass(server, event, &proven);
 
-	rc = nam__auth_pass(server, event, &proven);
 	if (!rc)
 		rc = check_hello(&event->hello, &wire, &mailbox, &unreliable_qp);
-	if (rc < 0)
-		refuse(server, event->request, rc);
-	if (rc)
-		return;
-	memcpy(reply.data, &welcome, sizeof(welcome));
-	nam__count_refusal(server, welcome.status);
-	server->ops->reject(server->listener, event->request, &reply);
+	if (rc != NAM__AUTH_CHALLENGED)
+		refuse(server, event->request, rc ?: -NAM_E_FABRIC_STARTING);
 }
 
 /* With server->mutex. */
@@ -193,15 +184,14 @@ accept_locked(struct nam_server *server, const struct nam_cm_event *event,
 		.rights = nam__may_change(connection) ? NAM_MR_REMOTE : NAM_MR_REMOTE_READ,
 	};
 	struct nam_hello reply;
-	int rc = 0;
+	int rc;
 
 	welcome_fill(server, 0, connection, &reply);
 	/* M5: a FENCE since it came has not seen it in the list, or sees it there; M22 likewise. */
-	if (nam__phase_admits(server, connection))
-		rc = nam__phase_admits(server, connection);
-	else if (nam__membership_fenced(&server->membership, connection))
+	rc = nam__phase_admits(server, connection);
+	if (!rc && nam__membership_fenced(&server->membership, connection))
 		rc = -NAM_E_FENCED;
-	else if (!nam__auth_sign(server, event, &connection->proven, &reply))
+	else if (!rc && !nam__auth_sign(server, event, &connection->proven, &reply))
 		rc = -NAM_E_FABRIC_DENIED;
 	if (rc) {
 		reject(server, event->request, rc);
@@ -228,9 +218,8 @@ nam__admit(struct nam_server *server, const struct nam_cm_event *event)
 	uint64_t unreliable_qp = 0;
 	uint16_t client_id;
 	char peer[128];
-	int rc;
+	int rc = nam__auth_pass(server, event, &proven);
 
-	rc = nam__auth_pass(server, event, &proven);
 	if (rc == NAM__AUTH_CHALLENGED)
 		return;
 	if (!rc)

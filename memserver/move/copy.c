@@ -174,26 +174,16 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 static int
 tree_copy(struct nam__tree *tree, uint64_t *scratch, struct nam_move_tree *to)
 {
-	uint64_t leaf = 0;
 	int rc = 0;
 
 	/* Its loader has stopped, too. */
 	if (atomic_load_explicit(&tree->load, memory_order_acquire))
 		return -NAM_E_RESTART_LOCKED;
+	*to = (struct nam_move_tree){ .create = tree->shape, .owner = tree->object.owner,
+		.moves = tree->moves };
 	if (tree->leaves)
-		rc = nam__tree_server_lookup(tree->local, scratch, nam__key_lowest.w, &leaf);
-	*to = (struct nam_move_tree){
-		.create = {
-			.tree = tree->object.id,
-			.key_bytes = tree->options.key_bytes,
-			.node_bytes = tree->options.node_bytes,
-			.unique = tree->options.unique,
-			.leaf = leaf,
-			.part = tree->part,
-		},
-		.owner = tree->object.owner,
-		.moves = tree->moves,
-	};
+		rc = nam__tree_server_lookup(tree->local, scratch, nam__key_lowest.w,
+			&to->create.leaf);
 	return rc;
 }
 

@@ -33,37 +33,34 @@ stage_drop(struct nam__connection *connection)
 	connection->move_stage = NULL;
 }
 
+/* As a member: 0, or why not. */
+static int
+serves(const struct nam_server *server)
+{
+	enum nam_server_phase phase = phase_of(server);
+
+	return phase == NAM_SERVER_SERVES ? 0 : phase == NAM_SERVER_MOVED ? -NAM_E_FABRIC_MOVED :
+		-NAM_E_FABRIC_SUCCESSOR;
+}
+
 int
 nam__phase_serves(const struct nam_server *server, uint16_t type)
 {
-	switch (phase_of(server)) {
-	case NAM_SERVER_FILLING:
-		if (type == NAM_RPC_TREE_LOAD || type == NAM_RPC_TREE_WALK)
-			return 0;
-		/* fallthrough */
-	case NAM_SERVER_SUCCESSOR:
-		return type == NAM_RPC_PING || type == NAM_RPC_REGIONS || type == NAM_RPC_STATUS ||
-			type == NAM_RPC_VIEW || type == NAM_RPC_FENCE || type == NAM_RPC_MOVE ? 0 :
-			-NAM_E_FABRIC_SUCCESSOR;
-	case NAM_SERVER_MOVED:
-		return type == NAM_RPC_STATUS || type == NAM_RPC_MOVE ? 0 : -NAM_E_FABRIC_MOVED;
-	default:
-		return 0;
-	}
+	enum nam_server_phase phase = phase_of(server);
+	bool always = type == NAM_RPC_STATUS || type == NAM_RPC_MOVE;
+	bool before = type == NAM_RPC_PING || type == NAM_RPC_REGIONS || type == NAM_RPC_VIEW ||
+		type == NAM_RPC_FENCE;
+	bool filling = type == NAM_RPC_TREE_LOAD || type == NAM_RPC_TREE_WALK;
+
+	return always || (phase != NAM_SERVER_MOVED && before) ||
+		(phase == NAM_SERVER_FILLING && filling) ? 0 : serves(server);
 }
 
 int
 nam__phase_admits(const struct nam_server *server, const struct nam__connection *connection)
 {
-	switch (phase_of(server)) {
-	case NAM_SERVER_SUCCESSOR:
-	case NAM_SERVER_FILLING:
-		return connection->asks && !connection->client_id ? 0 : -NAM_E_FABRIC_SUCCESSOR;
-	case NAM_SERVER_MOVED:
-		return -NAM_E_FABRIC_MOVED;
-	default:
-		return 0;
-	}
+	return phase_of(server) != NAM_SERVER_MOVED && connection->asks &&
+		!connection->client_id ? 0 : serves(server);
 }
 
 /* M22: from now on, and while the connection lives, the books say which clients are fenced. */
@@ -85,11 +82,11 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	struct nam_rpc_move_reply *reply = exchange->reply;
 	struct nam__move_stage *stage;
 	uint64_t left;
-	int rc = 0;
+	int rc;
 
-	if (phase_of(exchange->server) != NAM_SERVER_SERVES)
-		return phase_of(exchange->server) == NAM_SERVER_MOVED ? -NAM_E_FABRIC_MOVED :
-			-NAM_E_FABRIC_SUCCESSOR;
+	rc = serves(exchange->server);
+	if (rc)
+		return rc;
 	if (page_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!request->at) {
@@ -104,9 +101,7 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	stage = connection->move_stage;
 	if (!stage || stage->step != NAM_RPC_MOVE_EXPORT || request->at >= stage->bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
-	left = stage->bytes - request->at;
-	if (left > NAM_RPC_MOVE_PAGE_BYTES)
-		left = NAM_RPC_MOVE_PAGE_BYTES;
+	left = MIN(stage->bytes - request->at, NAM_RPC_MOVE_PAGE_BYTES);
 	reply->bytes = stage->bytes;
 	memcpy(reply->page, (const uint8_t *)stage->books + request->at, left);
 	exchange->reply_bytes += (uint32_t)left;
@@ -252,9 +247,9 @@ host(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	struct nam_rpc_move_reply *reply = exchange->reply;
 	int rc;
 
-	if (phase_of(exchange->server) != NAM_SERVER_SERVES)
-		return phase_of(exchange->server) == NAM_SERVER_MOVED ? -NAM_E_FABRIC_MOVED :
-			-NAM_E_FABRIC_SUCCESSOR;
+	rc = serves(exchange->server);
+	if (rc)
+		return rc;
 	if (page_bytes != sizeof(*wanted) || request->at || wanted->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->step == NAM_RPC_MOVE_UNHOST)

@@ -26,31 +26,13 @@ nam__books_stores_count(struct nam__handler *handler, uint32_t *ret_stores,
 		if (!store)
 			continue;
 		/* Clients have the addresses of its chunks. */
-		if (store->onesided)
+		if (store->shape.onesided)
 			rc = -NAM_E_UNMOVABLE;
 		*ret_stores += 1;
-		*ret_partitions += store->partitions_count;
+		*ret_partitions += store->shape.partitions;
 	}
 	nam__work_end(handler);
 	return rc;
-}
-
-static void
-store_copy(struct nam__store *store, struct nam_move_store *to)
-{
-	*to = (struct nam_move_store){
-		.create = {
-			.store = store->object.id,
-			.memory_bytes = store->memory_bytes,
-			.mode = store->mode,
-			.engine = store->engine,
-			.partitions = store->partitions_count,
-			.servers = store->servers,
-			.number = store->number,
-		},
-		.owner = store->object.owner,
-		.chunks = store->chunks_count,
-	};
 }
 
 void
@@ -60,17 +42,21 @@ nam__books_stores_copy(struct nam__handler *handler, struct nam_move_head *head,
 	const struct nam_server *server = handler->server;
 	struct nam__books_parts parts = nam__books_parts((const void *)head);
 	struct nam_rpc_kv_image *image;
+	struct nam__store *store;
 
 	nam__work_begin(handler);
 	for (uint32_t slot = 0; slot < server->stores.slots_count && head->stores < stores; slot++)
-		if (store_at(server, slot))
-			store_copy(store_at(server, slot), &parts.stores[head->stores++]);
+		if ((store = store_at(server, slot)) != NULL)
+			parts.stores[head->stores++] = (struct nam_move_store){
+				.create = store->shape,
+				.owner = store->object.owner,
+				.chunks = store->chunks_count,
+			};
 	image = nam__books_parts((const void *)head).partitions;
 	for (uint32_t i = 0; i < head->stores; i++) {
-		struct nam__store *store = (struct nam__store *)nam__objects_find(&server->stores,
+		store = (struct nam__store *)nam__objects_find(&server->stores,
 			parts.stores[i].create.store);
-
-		for (uint32_t k = 0; store && k < store->partitions_count &&
+		for (uint32_t k = 0; store && k < store->shape.partitions &&
 			head->partitions < partitions; k++, head->partitions++)
 			nam__kv_partition_image(&store->partitions[k], image++);
 	}
@@ -92,7 +78,7 @@ store_make(struct nam_server *server, const struct nam_move_store *from,
 	rc = nam__store_new(server, &from->create, &store);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < store->partitions_count && ok; i++)
+	for (uint32_t i = 0; i < store->shape.partitions && ok; i++)
 		ok = nam__kv_partition_take(&store->partitions[i], (*image)++);
 	if (!ok || store->chunks_count != from->chunks) {
 		nam__store_free(&store->object);

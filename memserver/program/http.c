@@ -121,10 +121,3 @@ nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon
 	return nam_diag_set(diag, rc ? -rc : -EIO, "%s: %s; choose another port", listen,
 		strerror(rc ? rc : EIO));
 }
-
-void
-nam__http_stop(struct MHD_Daemon *daemon)
-{
-	if (daemon)
-		MHD_stop_daemon(daemon);
-}

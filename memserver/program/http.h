@@ -12,10 +12,8 @@ struct MHD_Daemon;
  * caller names the option.
  */
 int nam__http_check(const char *listen, struct nam_diag *diag) NAM_MUST_CHECK;
-/* Answer GET /metrics there, in a thread of its own: 0, -EINVAL or -errno, likewise. */
+/* Answer GET /metrics there, until MHD_stop_daemon(): 0, -EINVAL or -errno, likewise. */
 int nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon **ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-/* Waits for answers under way.  NULL is nothing. */
-void nam__http_stop(struct MHD_Daemon *daemon);
 
 #endif /* NAM_MEMSERVER_PROGRAM_HTTP_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- the program nam-memserver. */
 #include <errno.h>
+#include <microhttpd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -248,9 +249,8 @@ serve(void)
 	char fields[32];
 	struct nam_server *server;
 	bool reload_now;
-	int rc;
+	int rc = start(&server, &notice, &diag);
 
-	rc = start(&server, &notice, &diag);
 	if (isatty(STDERR_FILENO))
 		(void)fputs("\r\033[K", stderr);
 	if (stop_requested && (rc == -ECANCELED || rc == -EINTR))
@@ -293,7 +293,8 @@ serve(void)
 	pthread_mutex_lock(&reloading);
 	atomic_store_explicit(&running, NULL, memory_order_release);
 	pthread_mutex_unlock(&reloading);
-	nam__http_stop(http);
+	if (http)
+		MHD_stop_daemon(http);
 	nam_server_destroy(server);
 	return rc ? EXIT_FAILED : 0;
 }

@@ -95,7 +95,6 @@ take_metrics(void *options, const char *text, struct nam_diag *diag)
 }
 
 #define FIELD(field) NAM_OPTION_FIELD(struct nam__options, field)
-#define SET(field) .set = offsetof(struct nam__options, field)
 
 /* In the order of enum nam_pages. */
 static const char *const pages[] = { "auto", "4k", "thp", "2M", "1G", NULL };
@@ -110,25 +109,20 @@ static const struct nam_option rows[] = {
 	{ "listen", "ADDRESS", "Where clients connect, for example shm:/run/nam/server0.",
 		NAM_OPTION_CALL, FIELD(server.listen), .letter = 'l', .take = take_listen },
 	{ "memory", "SIZE", "Memory to serve, for example 8G (default 1G).", NAM_OPTION_BYTES,
-		FIELD(server.memory_bytes), SET(memory_set), .letter = 'm', .max = UINT64_MAX },
+		FIELD(server.memory_bytes), .letter = 'm', .max = UINT64_MAX },
 	{ "region", "SIZE", "Size of each region (default: a sixteenth of the memory, 16M to "
 		"256M); at most 256 regions.",
-		NAM_OPTION_BYTES, FIELD(server.region_bytes), SET(region_set), .letter = 'r',
-		.max = UINT64_MAX },
+		NAM_OPTION_BYTES, FIELD(server.region_bytes), .letter = 'r', .max = UINT64_MAX },
 	{ "pages", "KIND", "Pages: auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool "
 		"has enough free, else thp if it is enabled for shared memory, else 4k).",
-		NAM_OPTION_CHOICE, FIELD(server.pages), SET(pages_set), .letter = 'p',
-		.choices = pages },
+		NAM_OPTION_CHOICE, FIELD(server.pages), .letter = 'p', .choices = pages },
 	{ "numa", "NODE", "Take the memory from this NUMA node (default -1: from any).",
-		NAM_OPTION_COUNT, FIELD(server.numa_node), SET(numa_set), .letter = 'n', .min = -1,
-		.max = 1023 },
+		NAM_OPTION_COUNT, FIELD(server.numa_node), .letter = 'n', .min = -1, .max = 1023 },
 	{ "rpc-threads", "N", "Threads that answer requests, 1 to 64 (default 1).",
-		NAM_OPTION_COUNT, FIELD(server.rpc_threads), SET(rpc_threads_set), .letter = 't',
-		.min = 1, .max = 64 },
+		NAM_OPTION_COUNT, FIELD(server.rpc_threads), .letter = 't', .min = 1, .max = 64 },
 	{ "htm", "WHEN", "Hardware transactions in key-value stores: auto (default: with "
 		"several --rpc-threads, if a trial shows that this processor has RTM or HLE), on "
-		"or off.", NAM_OPTION_CHOICE,
-		FIELD(server.htm), .choices = htm },
+		"or off.", NAM_OPTION_CHOICE, FIELD(server.htm), .choices = htm },
 	{ "id", "N", "This server's number in the cluster, 0 to 255 (default 0). Server 0 keeps "
 		"the catalog and the list of clients.", NAM_OPTION_COUNT, FIELD(server.id),
 		.letter = 'i', .max = NAM_SERVERS_MAX - 1 },
@@ -153,8 +147,7 @@ static const struct nam_option rows[] = {
 		"them may then read and change all memory.", NAM_OPTION_FLAG,
 		FIELD(server.insecure) },
 	{ "log-level", "LEVEL", "Events on stderr, one a line: error, warn, info (default) or "
-		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), SET(log_level_set),
-		.choices = log_levels },
+		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), .choices = log_levels },
 	{ "metrics", "[HOST:]PORT", "Serve metrics for Prometheus at http://HOST:PORT/metrics "
 		"(default HOST: 127.0.0.1).", NAM_OPTION_CALL, FIELD(metrics),
 		.take = take_metrics },
@@ -165,6 +158,33 @@ static const struct nam_option rows[] = {
 	{ 0 },
 };
 
+static const struct {
+	const char *name, *key;
+	size_t text;			/* in struct nam_cluster_server */
+} keys[NAM__KEYS_COUNT] = {
+#define KEY(name, key)                                                                              \
+	{ name, #key, offsetof(struct nam_cluster_server, key) }
+	KEY("listen", listen),
+	KEY("memory", memory),
+	KEY("region", region),
+	KEY("pages", pages),
+	KEY("numa", numa),
+	KEY("rpc-threads", rpc_threads),
+	KEY("metrics", metrics),
+	KEY("keys", keys),
+	KEY("log-level", log_level),
+#undef KEY
+};
+
+static void
+note_taken(void *options, const struct nam_option *row, const char *text)
+{
+	(void)text;
+	for (unsigned i = 0; i < NAM__KEYS_COUNT; i++)
+		((struct nam__options *)options)->on_command_line[i] |=
+			!strcmp(keys[i].name, row->name);
+}
+
 static const struct nam_options_table table = {
 	.program = "nam-memserver",
 	.usage = "--listen ADDRESS\n--config FILE --id N",
@@ -173,6 +193,7 @@ static const struct nam_options_table table = {
 		"Exit status: 0 ended by SIGTERM or SIGINT, 1 failure while running, 2 usage, "
 		"3 the address is in use, 4 not enough memory or huge pages.",
 	.rows = rows,
+	.taken = note_taken,
 };
 
 struct nam_diag
@@ -208,24 +229,6 @@ free_cluster:
 	free(cluster);
 	return rc;
 }
-
-static const struct {
-	const char *name, *key;
-	size_t text;			/* in struct nam_cluster_server */
-} keys[] = {
-#define KEY(name, key)                                                                              \
-	{ name, #key, offsetof(struct nam_cluster_server, key) }
-	KEY("listen", listen),
-	KEY("memory", memory),
-	KEY("region", region),
-	KEY("pages", pages),
-	KEY("numa", numa),
-	KEY("rpc-threads", rpc_threads),
-	KEY("metrics", metrics),
-	KEY("keys", keys),
-	KEY("log-level", log_level),
-#undef KEY
-};
 
 #define LOG_LEVEL (NAM__KEYS_COUNT - 1)	/* among them */
 
@@ -307,19 +310,6 @@ nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
 	return 0;
 }
 
-static void
-note_command_line(struct nam__options *o)
-{
-	const bool on_command_line[] = { o->server.listen, o->memory_set, o->region_set,
-		o->pages_set, o->numa_set, o->rpc_threads_set, o->metrics, o->server.keys,
-		o->log_level_set };
-
-	_Static_assert(sizeof(keys) / sizeof(keys[0]) == NAM__KEYS_COUNT &&
-		sizeof(on_command_line) == sizeof(o->on_command_line), "one row for each key");
-	memcpy(o->on_command_line, on_command_line, sizeof(on_command_line));
-	o->command_line = o->server;
-}
-
 int
 nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
 {
@@ -334,7 +324,7 @@ nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exi
 		(void)fprintf(stderr, "nam-memserver: --config: %s\n", diag.text);
 		return 1;
 	}
-	note_command_line(ret);
+	ret->command_line = ret->server;
 	if (!take_section(ret, &diag))
 		return 0;
 	(void)fprintf(stderr, "nam-memserver: %s\n", diag.text);

@@ -17,7 +17,6 @@ struct nam__options {
 	const char *config;
 	const char *metrics;		/* NULL: none */
 	struct nam_cluster_server section;	/* of `config`; server.listen may point into it */
-	bool memory_set, region_set, pages_set, numa_set, rpc_threads_set, log_level_set;
 	bool on_command_line[NAM__KEYS_COUNT];	/* keys of the section that it goes before */
 	struct nam_server_options command_line;	/* `server` without the section */
 };

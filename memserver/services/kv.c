@@ -36,15 +36,15 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 	struct nam__store *store = exchange->store;
 
 	*reply = (struct nam_rpc_kv_describe_reply){
-		.memory_bytes = store->memory_bytes,
-		.mode = store->mode,
-		.engine = store->engine,
-		.onesided = store->onesided,
-		.partitions = store->partitions_count,
-		.servers = store->servers,
-		.number = store->number,
+		.memory_bytes = store->shape.memory_bytes,
+		.mode = store->shape.mode,
+		.engine = store->shape.engine,
+		.onesided = store->shape.onesided,
+		.partitions = store->shape.partitions,
+		.servers = store->shape.servers,
+		.number = store->shape.number,
 	};
-	for (uint32_t i = 0; i < store->partitions_count; i++)
+	for (uint32_t i = 0; i < store->shape.partitions; i++)
 		nam__kv_partition_count(&store->partitions[i], &reply->counts);
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;
@@ -62,7 +62,7 @@ nam__service_kv_layout(struct nam__exchange *exchange)
 	uint64_t first;
 	uint32_t end, count;
 
-	if (!store->onesided || request->partition >= store->partitions_count)
+	if (!store->shape.onesided || request->partition >= store->shape.partitions)
 		return -NAM_E_FABRIC_PROTOCOL;
 	partition = &store->partitions[request->partition];
 	reply->chunks = nam__kv_partition_shape(partition, &shape);
@@ -74,7 +74,7 @@ nam__service_kv_layout(struct nam__exchange *exchange)
 	reply->level = shape.level;
 	reply->split = shape.split;
 	first = (uint64_t)(partition->chunks - store->chunks) + request->first;
-	count = end - request->first < most ? end - request->first : most;
+	count = MIN(end - request->first, most);
 	memcpy(reply->addresses, store->blocks + first, count * sizeof(uint64_t));
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(uint64_t));
 	return 0;
@@ -84,10 +84,10 @@ nam__service_kv_layout(struct nam__exchange *exchange)
 static struct nam__kv_partition *
 partition_of(struct nam__store *store, const void *key, uint32_t key_bytes, uint32_t *ret_hash)
 {
-	struct nam__kv_place place = nam__kv_place(store->object.id, key, key_bytes, store->servers,
-		store->partitions_count);
+	struct nam__kv_place place = nam__kv_place(store->object.id, key, key_bytes,
+		store->shape.servers, store->shape.partitions);
 
-	if (place.server != store->number)
+	if (place.server != store->shape.number)
 		return NULL;
 	*ret_hash = place.hash;
 	return &store->partitions[place.partition];
@@ -110,16 +110,13 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	partition = partition_of(exchange->store, key, key_bytes, &hash);
 	if (!partition)
 		return -NAM_E_PARTITION;
-	switch (exchange->type) {
-	case NAM_RPC_KV_GET:
+	if (exchange->type == NAM_RPC_KV_GET)
 		return nam__kv_partition_get(partition, hash, key, key_bytes, exchange->reply,
 			NAM_RPC_KV_MESSAGE_BYTES_MAX, &exchange->reply_bytes);
-	case NAM_RPC_KV_PUT:
+	if (exchange->type == NAM_RPC_KV_PUT)
 		return nam__kv_partition_put(partition, hash, key, key_bytes, key + key_bytes,
 			request->value_bytes);
-	default:
-		return nam__kv_partition_delete(partition, hash, key, key_bytes);
-	}
+	return nam__kv_partition_delete(partition, hash, key, key_bytes);
 }
 
 /* The staging blocks of a request in our memory: all of them, or none. */
@@ -168,7 +165,7 @@ put_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, u
 
 	nam_race_point("kv.put_large");
 	for (uint32_t at = 0, n; at < bytes; at += n) {
-		n = bytes - at < NAM_RPC_KV_STAGING_BYTES ? bytes - at : NAM_RPC_KV_STAGING_BYTES;
+		n = MIN(bytes - at, NAM_RPC_KV_STAGING_BYTES);
 		memcpy(value + at, *blocks++, n);
 	}
 	if (NAM_GUARD(KV_STAGED) && nam_hash64(value, bytes) != request->checksum)
@@ -183,12 +180,11 @@ get_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, u
 	const struct nam_rpc_kv_large_request *request = exchange->body;
 	struct nam_rpc_kv_large_reply *reply = exchange->reply;
 	uint8_t *value = exchange->connection->handler->value;
-	uint32_t room = request->count * NAM_RPC_KV_STAGING_BYTES, bytes;
+	uint32_t room = MIN(request->count * NAM_RPC_KV_STAGING_BYTES,
+		NAM_RPC_KV_VALUE_BYTES_MAX), bytes;
 	int rc;
 
 	nam_race_point("kv.get_large");
-	if (room > NAM_RPC_KV_VALUE_BYTES_MAX)
-		room = NAM_RPC_KV_VALUE_BYTES_MAX;
 	rc = nam__kv_partition_get(partition, hash, key, request->key_bytes, value, room, &bytes);
 	if (rc && rc != -NAM_E_LIMIT)
 		return rc;
@@ -198,7 +194,7 @@ get_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, u
 		return 0;
 	reply->checksum = nam_hash64(value, bytes);
 	for (uint32_t at = 0, n; at < bytes; at += n) {
-		n = bytes - at < NAM_RPC_KV_STAGING_BYTES ? bytes - at : NAM_RPC_KV_STAGING_BYTES;
+		n = MIN(bytes - at, NAM_RPC_KV_STAGING_BYTES);
 		memcpy(*blocks++, value + at, n);
 	}
 	return 0;
@@ -247,9 +243,7 @@ get_one(struct nam__store *store, const uint8_t *key, uint8_t *to, uint32_t room
 
 	if (room < sizeof(result))
 		return 0;
-	room -= (uint32_t)sizeof(result);
-	if (room > NAM_RPC_KV_MESSAGE_BYTES_MAX)
-		room = NAM_RPC_KV_MESSAGE_BYTES_MAX;
+	room = MIN(room - (uint32_t)sizeof(result), NAM_RPC_KV_MESSAGE_BYTES_MAX);
 	partition = partition_of(store, key + 1, key[0], &hash);
 	result.status = partition ? nam__kv_partition_get(partition, hash, key + 1, key[0],
 		to + sizeof(result), room, &result.value_bytes) : -NAM_E_PARTITION;
@@ -281,8 +275,7 @@ nam__service_kv_get_many(struct nam__exchange *exchange)
 		at += bytes;
 		key += 1u + key[0];
 	}
-	reply->count = count;
-	reply->reserved = 0;
+	*reply = (struct nam_rpc_kv_many_reply){ .count = count };
 	exchange->reply_bytes = (uint32_t)sizeof(*reply) + at;
 	return 0;
 }

@@ -139,6 +139,13 @@ is_over(struct nam__membership *membership, const struct nam__connection *connec
 	return newest->incarnation && (distance < 0 || (distance == 0 && newest->fenced));
 }
 
+static void
+newest_raise(struct nam__membership *membership, uint16_t incarnation)
+{
+	if (!membership->newest_of_all || ahead(incarnation, membership->newest_of_all) > 0)
+		__atomic_store_n(&membership->newest_of_all, incarnation, __ATOMIC_RELAXED);
+}
+
 void
 nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_t incarnation,
 	bool fenced)
@@ -151,16 +158,13 @@ nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_
 	if (!newest->incarnation || distance > 0)
 		*newest = (struct nam__newest){ .incarnation = incarnation };
 	newest->fenced |= fenced;
-	if (!membership->newest_of_all || ahead(incarnation, membership->newest_of_all) > 0)
-		__atomic_store_n(&membership->newest_of_all, incarnation, __ATOMIC_RELAXED);
+	newest_raise(membership, incarnation);
 }
 
 void
 nam__membership_take(struct nam__membership *membership, const struct nam_move_head *head,
 	const struct nam_move_client *clients, uint32_t count)
 {
-	uint16_t newest_of_all = head->newest;
-
 	NAM__HOLD(&membership->mutex);
 	for (uint32_t i = 0; i < count; i++) {
 		if (clients[i].incarnation)
@@ -172,9 +176,8 @@ nam__membership_take(struct nam__membership *membership, const struct nam_move_h
 				.state = NAM_CLIENT_DEAD,
 			};
 	}
-	if (newest_of_all && (!membership->newest_of_all ||
-			ahead(newest_of_all, membership->newest_of_all) > 0))
-		__atomic_store_n(&membership->newest_of_all, newest_of_all, __ATOMIC_RELAXED);
+	if (head->newest)
+		newest_raise(membership, head->newest);
 	membership->before = head->before;
 }
 
@@ -461,8 +464,7 @@ nam__service_client_state(struct nam__exchange *exchange)
 	uint16_t incarnation;
 	bool is_own;
 
-	if (request->reserved || request->client_id == 0 ||
-		request->client_id >= NAM_CLIENTS_MAX)
+	if (request->reserved || !request->client_id || request->client_id >= NAM_CLIENTS_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!nam__leads(exchange->server))
 		return -NAM_E_CLUSTER;
@@ -482,8 +484,7 @@ nam__service_client_state(struct nam__exchange *exchange)
 	pthread_mutex_unlock(&membership->mutex);
 	exchange->reply_bytes = sizeof(*reply);
 	if (is_own)
-		exchange->reply_bytes += vouch(exchange, request->client_id, incarnation,
-			reply + 1);
+		exchange->reply_bytes += vouch(exchange, request->client_id, incarnation, reply + 1);
 	return 0;
 }
 

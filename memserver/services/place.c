@@ -52,7 +52,7 @@ run_fits(const struct nam__run *run, uint32_t stride, uint64_t at)
 static void
 run_use(struct nam__allocator *allocator, struct nam__run *run, uint32_t from, uint32_t count)
 {
-	uint32_t end = from + count < run->words * 64 ? from + count : run->words * 64;
+	uint32_t end = MIN(from + count, run->words * 64);
 
 	if (from >= end)
 		return;
@@ -150,8 +150,7 @@ run_rear(const struct nam__run *run, uint32_t from)
 		rear->bits[word] = bits_from(run, from + 64 * word);
 	if (rear->words && from < known)
 		memcpy(rear->owners, run->owners + from,
-			(known - from < rear->count ? known - from : rear->count) *
-			sizeof(rear->owners[0]));
+			MIN(known - from, rear->count) * sizeof(rear->owners[0]));
 	run_recount(rear);
 	return rear;
 }
@@ -183,8 +182,7 @@ change_plan(const struct nam__allocator *allocator, const struct extent *extent,
 		change.grows = runs[number - 1];
 		most -= change.grows->count;
 	}
-	change.end = change.at + (most < extent->count ? most : extent->count) *
-		(uint64_t)extent->stride;
+	change.end = change.at + MIN(most, extent->count) * (uint64_t)extent->stride;
 	while (change.behind < extent->region->runs_count &&
 		runs[change.behind]->offset < change.end) {
 		if (run_fits(runs[change.behind], extent->stride, change.at))
@@ -356,7 +354,7 @@ extent_place(struct nam__allocator *allocator, struct extent extent)
 		if (run_fits(run, extent.stride, extent.at)) {
 			uint32_t from = (uint32_t)((extent.at - run->offset) / extent.stride);
 
-			count = run->count - from < extent.count ? run->count - from : extent.count;
+			count = MIN(run->count - from, extent.count);
 			run_use(allocator, run, from, count);
 		} else {
 			change = change_plan(allocator, &extent, number);

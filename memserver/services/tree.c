@@ -31,7 +31,7 @@ nam__service_tree_drop(struct nam__exchange *exchange)
 static bool
 has(const struct nam__tree *tree, const uint64_t *key)
 {
-	return !NAM_GUARD(PART_ROUTE) || nam__part_has(&tree->part, &tree->index_g, key);
+	return !NAM_GUARD(PART_ROUTE) || nam__part_has(&tree->shape.part, &tree->index_g, key);
 }
 
 int
@@ -41,11 +41,11 @@ nam__service_tree_describe(struct nam__exchange *exchange)
 	struct nam_rpc_tree_describe_reply *reply = exchange->reply;
 
 	*reply = (struct nam_rpc_tree_describe_reply){
-		.key_bytes = tree->options.key_bytes,
-		.node_bytes = tree->options.node_bytes,
-		.unique = tree->options.unique,
+		.key_bytes = tree->shape.key_bytes,
+		.node_bytes = tree->shape.node_bytes,
+		.unique = tree->shape.unique,
 		.leaves = tree->leaves,
-		.part = tree->part,
+		.part = tree->shape.part,
 	};
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;
@@ -68,7 +68,7 @@ point_one(struct nam__tree *tree, uint64_t *scratch, unsigned kind, const uint64
 		return -NAM_E_PARTITION;
 	if (kind == NAM_RPC_TREE_LOOKUP)
 		return nam__tree_server_lookup(tree->local, scratch, pair, ret_payload);
-	if (kind == NAM_RPC_TREE_DELETE_PAIR && tree->options.unique)
+	if (kind == NAM_RPC_TREE_DELETE_PAIR && tree->shape.unique)
 		return nam__tree_server_delete_pair(tree->local, scratch, pair, payload);
 	/* Key and payload of a pair are, in this order, a full key that is not unique. */
 	return nam__tree_server_change(tree->local, scratch, kinds[kind], pair, payload);
@@ -90,7 +90,7 @@ nam__service_tree_point(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->kind != NAM_RPC_TREE_LOOKUP && !nam__may_change(exchange->connection))
 		return -NAM_E_FABRIC_DENIED;
-	if (request->kind == NAM_RPC_TREE_UPDATE && !tree->options.unique)
+	if (request->kind == NAM_RPC_TREE_UPDATE && !tree->shape.unique)
 		return -EINVAL;
 	if (NAM_GUARD(LOAD_ALONE) && request->kind != NAM_RPC_TREE_LOOKUP &&
 		atomic_load_explicit(&tree->load, memory_order_acquire))
@@ -116,12 +116,10 @@ nam__service_tree_scan(struct nam__exchange *exchange)
 	struct nam__tree *tree = exchange->tree;
 	const struct nam_rpc_tree_scan_request *request = exchange->body;
 	struct nam_rpc_tree_scan_reply *reply = exchange->reply;
-	uint32_t most = NAM_RPC_TREE_SCAN_MAX(tree->g.key_words);
+	uint32_t most = MIN(request->max, NAM_RPC_TREE_SCAN_MAX(tree->g.key_words));
 
 	if (!request->max || request->flags & ~NAM_RPC_TREE_REVERSE)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (most > request->max)
-		most = request->max;
 	reply->count = nam__tree_server_scan(tree->local, scratch, request->low, request->high,
 		request->flags & NAM_RPC_TREE_REVERSE, reply->pairs, most);
 	reply->more = reply->count == most;
@@ -192,8 +190,7 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 	if (!tree->leaves || request->alone > 1 || request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!nam__tree_server_floor(tree->local, scratch, request->key, request->alone,
-		reply->pairs,
-		    &found))
+		reply->pairs, &found))
 		return -NAM_E_REMOTE_CORRUPT;
 	reply->node = nam__block_address(tree->server, found.node);
 	/* Clients keep the latest of a node, and a successor has others at the same addresses. */

@@ -423,7 +423,7 @@ check_parts(struct sim_stage *stage, struct nam_server *server)
 		const struct nam__store *store =
 			(const struct nam__store *)nam__objects_at(&server->stores, i);
 
-		for (uint32_t j = 0; store && j < store->partitions_count; j++) {
+		for (uint32_t j = 0; store && j < store->shape.partitions; j++) {
 			struct nam__kv_partition *partition = &store->partitions[j];
 
 			if (!nam__kv_partition_sound(partition, &diag))

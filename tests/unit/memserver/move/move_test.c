@@ -635,9 +635,9 @@ export__with_a_store_for_onesided_gets__IS_UNMOVABLE(void **state)
 	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &store, sizeof(store)), 0);
 	kept = (struct nam__store *)nam__objects_find(&f->server->stores, 7);
 	/* As if all of its memory was read-only. */
-	kept->onesided = true;
+	kept->shape.onesided = true;
 	assert_int_equal(export_books(f, &books), -NAM_E_UNMOVABLE);
-	kept->onesided = false;
+	kept->shape.onesided = false;
 	assert_int_equal(call(f, NAM_RPC_KV_DROP, &drop, sizeof(drop)), 0);
 	assert_int_equal(export_books(f, &books), -EAGAIN);
 	nam__objects_idle(&f->server->stores, f->server);

@@ -149,7 +149,7 @@ same(struct pair *pair, uint64_t store)
 	assert_memory_equal(&new, &old, sizeof(old));
 	made = (struct nam__store *)nam__objects_find(&pair->next->server->stores, store);
 	assert_int_equal(made->object.owner, OWNER);
-	for (uint32_t i = 0; i < made->partitions_count; i++)
+	for (uint32_t i = 0; i < made->shape.partitions; i++)
 		if (!nam__kv_partition_sound(&made->partitions[i], &diag))
 			fail_msg("%s", diag.text);
 	for (uint64_t i = 0; i < PAIRS; i++) {

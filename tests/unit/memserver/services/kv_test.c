@@ -416,7 +416,7 @@ layout__from_a_chunk_on__ADDRESSES_OF_TABLES_OR_OF_ALL_BEHIND_THEM(void **state)
 	request.partitions = 1;
 	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
 	store = (struct nam__store *)nam__objects_find(&f->server->stores, STORE);
-	store->onesided = true;
+	store->shape.onesided = true;
 	assert_int_equal(call(f, NAM_RPC_KV_LAYOUT, &asked, sizeof(asked)), 0);
 	assert_int_equal(reply->chunks, 1);
 	assert_int_equal(f->reply_bytes, sizeof(*reply) + sizeof(uint64_t));
@@ -433,7 +433,7 @@ layout__from_a_chunk_on__ADDRESSES_OF_TABLES_OR_OF_ALL_BEHIND_THEM(void **state)
 	asked.first = 0;
 	assert_int_equal(call(f, NAM_RPC_KV_LAYOUT, &asked, sizeof(asked)),
 		-NAM_E_FABRIC_PROTOCOL);
-	store->onesided = false;
+	store->shape.onesided = false;
 	assert_int_equal(drop(f), 0);
 }
 
