@@ -18,7 +18,6 @@
 #include "common/log/log.h"
 #include "http.h"
 #include "options.h"
-#include "reload.h"
 #include "memserver/server.h"
 
 enum {
@@ -35,6 +34,8 @@ static _Atomic(struct nam_server *) running;
 static pthread_mutex_t reloading = PTHREAD_MUTEX_INITIALIZER;
 static bool keys_are_old;		/* under the mutex: a reload came before the server ran */
 static atomic_bool stop_requested;
+static pthread_t reloader;
+static atomic_bool reloads_end;
 static struct nam__options options;	/* set before the first thread */
 static _Atomic enum nam_log_level log_level;
 
@@ -120,6 +121,58 @@ reload(void)
 	(void)snprintf(fields, sizeof(fields), "server=%u log_level=%s needs_restart=\"%s\"",
 		options.server.id, nam_log_level_name(level), left.text);
 	write_log(*left.text ? NAM_LOG_WARN : NAM_LOG_INFO, "reloaded", fields);
+}
+
+static sigset_t
+hangup(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+static void *
+reload_main(void *arg)
+{
+	const sigset_t set = hangup();
+	int number;
+
+	(void)arg;
+	while (!sigwait(&set, &number) && !atomic_load(&reloads_end))
+		reload();
+	return NULL;
+}
+
+/* The thread that takes SIGHUP, and no other signal. */
+static int
+reload_start(void)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	rc = pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (rc)
+		return -rc;
+	rc = pthread_create(&reloader, NULL, reload_main, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -rc;
+}
+
+static void
+reload_stop(void)
+{
+	struct timespec until;
+
+	atomic_store(&reloads_end, true);
+	(void)pthread_kill(reloader, SIGHUP);
+	/* It may be reading a file that does not come, from a file server that is gone. */
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	if (pthread_timedjoin_np(reloader, NULL, &until))
+		(void)pthread_detach(reloader);
 }
 
 static int
@@ -303,7 +356,8 @@ int
 main(int argc, char **argv)
 {
 	/* A terminal that closes must not end the server, which would lose all data. */
-	int rc = nam__reload_prepare(), status;
+	const sigset_t set = hangup();
+	int rc = -pthread_sigmask(SIG_BLOCK, &set, NULL), status;
 
 	if (nam__options_parse(argc, argv, &options, &status))
 		return fflush(stdout) ? EXIT_FAILED : status;
@@ -312,16 +366,13 @@ main(int argc, char **argv)
 	options.server.log = write_log;
 	options.server.notice = write_advice;
 	options.server.starting = starting;
-	if (!rc)
-		rc = nam__reload_start(reload);
-	if (!rc)
-		rc = catch_signals();
+	rc = rc ?: reload_start() ?: catch_signals();
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: signals: %s\n", nam_err_text(rc));
 		return EXIT_FAILED;
 	}
 	raise_descriptor_limit();
 	status = serve();
-	nam__reload_stop();
+	reload_stop();
 	return status;
 }

@@ -289,9 +289,7 @@ nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
 	if (!o->config)
 		return nam_diag_set(diag, -ENOENT, "there is no --config to read again");
 	fresh.server = o->command_line;
-	rc = read_section(o, &fresh.section, diag);
-	if (!rc)
-		rc = take_section(&fresh, diag);
+	rc = read_section(o, &fresh.section, diag) ?: take_section(&fresh, diag);
 	if (rc)
 		return rc;
 	rc = nam_server_check(&fresh.server, &cause);
