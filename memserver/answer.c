@@ -129,12 +129,11 @@ count_answer(struct nam__handler *handler, uint16_t type, int rc, uint64_t ns)
 	nam__count(&counts->requests, 1);
 	nam__count(&counts->failed, rc != 0);
 	nam__count(&counts->total_ns, ns);
-	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound *= 4) {
+	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound *= 4)
 		if (ns <= bound) {
 			nam__count(&counts->within[i], 1);
-			break;
+			return;
 		}
-	}
 }
 
 uint32_t

@@ -32,8 +32,6 @@ read_number(const char *path, uint64_t *ret)
 	return n == 1 ? 0 : -EINVAL;
 }
 
-/* ---- the pool of huge pages ------------------------------------------------------------------ */
-
 /* One of the kernel's files about the pages of a size, on one node or everywhere. */
 static const char *
 pool_path(char path[128], uint32_t page_bytes_log2, int node, const char *name)
@@ -142,8 +140,6 @@ cgroup_available(void)
 	return most > used ? most - used : 0;
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
-
 /* Several regions, each of some use, so that public and private memory share them well. */
 static uint64_t
 default_region_bytes(const struct nam_server_options *options)
@@ -238,7 +234,6 @@ plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 
 	if (plan_pool(memory, options, HUGE_LOG2, NULL) == 0)
 		return;
-	memory->page_bytes_log2 = SMALL_LOG2;
 	if (multiple_of_pages(memory, HUGE_LOG2))
 		(void)pool_advice(advice, HUGE_LOG2, options->numa_node,
 			memory->bytes >> HUGE_LOG2);
@@ -310,15 +305,14 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 
 	if (rc)
 		return rc;
+	memory->page_bytes_log2 = SMALL_LOG2;
 	switch (options->pages) {
 	case NAM_PAGES_AUTO:
 		plan_auto(memory, options, notice);
 		break;
 	case NAM_PAGES_4K:
-		memory->page_bytes_log2 = SMALL_LOG2;
 		break;
 	case NAM_PAGES_THP:
-		memory->page_bytes_log2 = SMALL_LOG2;
 		memory->transparent_huge = 1;
 		if (!thp_possible())
 			rc = nam_diag_set(diag, -EINVAL, "pages: transparent huge pages are off "
@@ -336,10 +330,9 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 		rc = nam_diag_set(diag, -EINVAL, "pages: %d is none of auto, 1G, 2M, thp, 4k",
 			(int)options->pages);
 	}
-	return rc ? rc : check_available(memory, "memory_bytes:", memory->bytes, diag);
+	return rc ?: check_available(memory, "memory_bytes:", memory->bytes, diag);
 }
 
-/* Allocate all planned regions, or none. */
 static int
 allocate(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *diag)
@@ -365,8 +358,6 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 	memory->numa_node = options->numa_node;
 	return 0;
 }
-
-/* ---- private memory -------------------------------------------------------------------------- */
 
 /* In the place of a region, of its kind of pages if the pool has so many.  NULL: no memory. */
 static uint8_t *
@@ -426,9 +417,8 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 		memory_order_release);
 	pthread_mutex_unlock(&memory->mutex);
 	(void)munmap(base, mr->bytes);
-	rc = check_available(memory, "a region of", mr->bytes, diag);
-	if (!rc)
-		rc = domain->ops->region_restore(domain, mr, kind == NAM_MEMORY_READ_ONLY ?
+	rc = check_available(memory, "a region of", mr->bytes, diag) ?:
+		domain->ops->region_restore(domain, mr, kind == NAM_MEMORY_READ_ONLY ?
 			NAM_MR_REMOTE_READ : NAM_MR_REMOTE, diag);
 	base = rc ? private_map(memory, mr->bytes) : mr->base;
 	pthread_mutex_lock(&memory->mutex);
@@ -441,8 +431,6 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 	(void)munmap(spare, mr->bytes);
 	return rc;
 }
-
-/* ---- life ------------------------------------------------------------------------------------ */
 
 static void
 clear(struct nam__memory *memory)
@@ -459,18 +447,14 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	int rc;
 
 	clear(memory);
-	rc = plan(memory, options, notice, diag);
-	if (!rc)
-		rc = allocate(memory, domain, options, diag);
+	rc = plan(memory, options, notice, diag) ?: allocate(memory, domain, options, diag);
 	if (!rc || rc == -ECANCELED || options->pages != NAM_PAGES_AUTO ||
 		memory->page_bytes_log2 == SMALL_LOG2)
 		return rc;
 	/* Another process has taken the huge pages since they were counted. */
 	again.pages = NAM_PAGES_4K;
 	clear(memory);
-	rc = plan(memory, &again, NULL, diag);
-	if (!rc)
-		rc = allocate(memory, domain, &again, diag);
+	rc = plan(memory, &again, NULL, diag) ?: allocate(memory, domain, &again, diag);
 	if (!rc)
 		nam_diag_set(notice, 0, "pages: auto chose 4 KiB pages, which make random access "
 			"slower, because the huge pages were taken meanwhile");
@@ -484,13 +468,12 @@ nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain)
 		struct nam_mr *mr = &memory->mrs[i];
 		bool in_place;
 
-		pthread_mutex_lock(&memory->mutex);
+		NAM__HOLD(&memory->mutex);
 		in_place = memory->bases[i] == memory->public_bases[i];
 		if (!in_place && memory->kinds[i] == NAM_MEMORY_PRIVATE)
 			domain->ops->region_withdraw(domain, mr);
 		else if (!in_place)
 			(void)madvise(memory->public_bases[i], mr->bytes, MADV_REMOVE);
-		pthread_mutex_unlock(&memory->mutex);
 	}
 }
 

@@ -41,16 +41,14 @@ nam__store_free(struct nam__object *object)
 static int
 chunks_take(struct nam__store *store, uint32_t count)
 {
-	struct nam__allocator *allocator = &store->server->allocator;
-
 	store->blocks = calloc(count, sizeof(store->blocks[0]));
 	store->chunks = calloc(count, sizeof(store->chunks[0]));
 	if (!store->blocks || !store->chunks)
 		return -ENOMEM;
 	while (store->chunks_count < count) {
-		uint32_t taken = nam__allocator_take(allocator, NAM__KV_CHUNK_BYTES,
-			kind_of(store), store->blocks + store->chunks_count,
-			count - store->chunks_count);
+		uint32_t taken = nam__allocator_take(&store->server->allocator,
+			NAM__KV_CHUNK_BYTES, kind_of(store),
+			store->blocks + store->chunks_count, count - store->chunks_count);
 
 		if (!taken)
 			return -NAM_E_REMOTE_FULL;

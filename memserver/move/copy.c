@@ -12,12 +12,6 @@ words_of(const struct nam__run *run)
 }
 
 static int
-may_move(const struct nam_server *server)
-{
-	return server->stores.dropped_count || server->trees.dropped_count ? -EAGAIN : 0;
-}
-
-static int
 runs_count(const struct nam__allocator *allocator, struct nam_move_head *head)
 {
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
@@ -119,11 +113,8 @@ allocator_copy(struct nam_server *server, uint32_t stores, uint32_t partitions,
 		runs_copy(allocator, &parts);
 	}
 	pthread_mutex_unlock(&allocator->mutex);
-	if (!rc && !stage)
-		rc = -ENOMEM;
-	if (!rc)
-		*ret = stage;
-	return rc;
+	*ret = stage;
+	return rc || stage ? rc : -ENOMEM;
 }
 
 /* As far as the lead knows. */
@@ -164,10 +155,8 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 	head->before = membership->before;
 	head->view = membership->view.head;
 	head->members = head->view.number ? head->view.count : 0;
-	if (head->members)
-		memcpy(nam__books_parts((const uint64_t *)(const void *)head).members,
-			membership->view.members,
-			head->members * sizeof(membership->view.members[0]));
+	memcpy(nam__books_parts((const uint64_t *)(const void *)head).members,
+		membership->view.members, head->members * sizeof(membership->view.members[0]));
 }
 
 /* The leaf that the tree of a hybrid index begins with stays: the name of the lowest key. */
@@ -213,12 +202,10 @@ nam__books_copy(struct nam__handler *handler, struct nam__move_stage **ret)
 	struct nam__move_stage *stage = NULL;
 	struct nam_move_head *head;
 	uint32_t stores, partitions;
-	int rc = may_move(server);
+	int rc = server->stores.dropped_count || server->trees.dropped_count ? -EAGAIN :
+		nam__books_stores_count(handler, &stores, &partitions);
 
-	if (!rc)
-		rc = nam__books_stores_count(handler, &stores, &partitions);
-	if (!rc)
-		rc = allocator_copy(server, stores, partitions, &stage);
+	rc = rc ?: allocator_copy(server, stores, partitions, &stage);
 	if (rc)
 		return rc;
 	head = (void *)stage->books;

@@ -21,8 +21,6 @@ struct nam__hosted {
 	bool ended;			/* its thread is about to end */
 };
 
-/* ---- its thread ------------------------------------------------------------------------------ */
-
 static bool
 number_is_free(const struct nam__hosted *hosted, uint32_t number)
 {
@@ -148,8 +146,6 @@ nam__hosted_is_over(struct nam_server *server)
 	return false;
 }
 
-/* ---- the host -------------------------------------------------------------------------------- */
-
 /* With the mutex, which its thread needs to end. */
 static void
 join(struct nam_server *server, struct nam__hosted *hosted)
@@ -220,9 +216,8 @@ add(struct nam_server *server, const struct nam_rpc_move_host *request)
 	hosted->options.region_bytes = request->region_bytes;
 	hosted->options.spare_bytes = 0;
 	hosted->options.starting = NULL;
-	rc = server->life->check(&hosted->options, &diag);
-	if (!rc)
-		rc = nam_thread_start("nam-hosted", hosted_main, hosted, &hosted->thread);
+	rc = server->life->check(&hosted->options, &diag) ?:
+		nam_thread_start("nam-hosted", hosted_main, hosted, &hosted->thread);
 	if (rc) {
 		free(hosted);
 		return rc;

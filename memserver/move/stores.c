@@ -97,10 +97,8 @@ nam__books_stores_make(struct nam_server *server, const struct nam_move_head *he
 	uint32_t made = 0;
 	int rc = 0;
 
-	while (made < head->stores && !rc) {
+	for (; made < head->stores && !rc; made += !rc)
 		rc = store_make(server, &parts->stores[made], &image, end);
-		made += !rc;
-	}
 	if (!rc && image != end)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	while (rc && made-- > 0)
@@ -114,14 +112,12 @@ nam__store_piece(struct nam__exchange *exchange, const struct nam_rpc_move_reque
 	uint32_t page_bytes, uint8_t **ret)
 {
 	const struct nam_rpc_move_piece *piece = (const void *)request->page;
-	uint64_t chunk = request->at / NAM__KV_CHUNK_BYTES, offset;
+	uint64_t chunk = request->at / NAM__KV_CHUNK_BYTES;
+	uint64_t offset = request->at % NAM__KV_CHUNK_BYTES;
 	struct nam__store *store;
 
 	if (page_bytes < sizeof(*piece) || piece->reserved || !piece->bytes ||
-		piece->bytes > NAM_MOVE_PIECE_BYTES)
-		return -NAM_E_FABRIC_PROTOCOL;
-	offset = request->at % NAM__KV_CHUNK_BYTES;
-	if (piece->bytes > NAM__KV_CHUNK_BYTES - offset)
+		piece->bytes > MIN(NAM_MOVE_PIECE_BYTES, NAM__KV_CHUNK_BYTES - offset))
 		return -NAM_E_FABRIC_PROTOCOL;
 	store = (struct nam__store *)nam__objects_find(&exchange->server->stores, piece->store);
 	if (!store || chunk >= store->chunks_count)

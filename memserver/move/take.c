@@ -35,13 +35,6 @@ nam__books_head_check(const struct nam_server *server, const struct nam_move_hea
 	return 0;
 }
 
-/* Before the first one, the first byte that may be a block's. */
-static uint64_t
-first_offset(const struct nam__alloc_region *region)
-{
-	return region->runs[0]->offset;
-}
-
 static int
 region_check(const struct nam__alloc_region *ours, const struct nam_move_region *region)
 {
@@ -116,7 +109,6 @@ run_take(const struct nam_move_run *from, struct nam_move_word **words,
 {
 	struct nam__run *run;
 	bool ok = true;
-	int rc = 0;
 
 	if (from->words > (uint64_t)(words_end - *words))
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -126,12 +118,10 @@ run_take(const struct nam_move_run *from, struct nam_move_word **words,
 		return -ENOMEM;
 	run->batch = from->batch;
 	run->label = from->label;
-	if (from->words)
-		rc = nam__run_reserve(run);
-	for (uint32_t word = 0; !rc && ok && word < from->words; word++)
+	if (from->words && nam__run_reserve(run))
+		return -ENOMEM;
+	for (uint32_t word = 0; ok && word < from->words; word++)
 		ok = word_take(run, word, (*words)++);
-	if (rc)
-		return rc;
 	return ok && !run->label == !run->waiting_count &&
 		(!run->batch || run->free_count == run->count) ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
@@ -150,19 +140,18 @@ region_take(struct nam__allocator *allocator, struct draft *draft, uint32_t numb
 
 	if (rc)
 		return rc;
+	/* The first byte that may be a block's. */
+	offset = ours->runs[0]->offset;
 	if (region->turning > draft->head->batch || region->runs > (uint64_t)(runs_end - *from))
 		return -NAM_E_FABRIC_PROTOCOL;
-	draft->runs[number] = calloc(region->runs > 16 ? region->runs : 16,
-		sizeof(struct nam__run *));
+	draft->runs[number] = calloc(MAX(region->runs, 16), sizeof(struct nam__run *));
 	if (!draft->runs[number])
 		return -ENOMEM;
 	if (!region->runs) {
 		draft->counts[number] = 1;
-		*draft->runs[number] = nam__run_new(number, first_offset(ours), ours->bytes, 0,
-			false);
+		*draft->runs[number] = nam__run_new(number, offset, ours->bytes, 0, false);
 		return *draft->runs[number] ? 0 : -ENOMEM;
 	}
-	offset = first_offset(ours);
 	for (uint32_t i = 0; i < region->runs && !rc; i++, (*from)++) {
 		if ((*from)->region != number || (*from)->offset != offset ||
 			(*from)->bytes > ours->bytes - offset || !run_ok(allocator, draft, *from))
@@ -257,7 +246,7 @@ allocator_place(struct nam__allocator *allocator, struct draft *draft)
 		nam__runs_free(region);
 		region->runs = draft->runs[i];
 		region->runs_count = draft->counts[i];
-		region->runs_size = region->runs_count > 16 ? region->runs_count : 16;
+		region->runs_size = MAX(region->runs_count, 16);
 		draft->runs[i] = NULL;
 		draft->counts[i] = 0;
 		region->carved_bytes = 0;
@@ -303,10 +292,8 @@ trees_make(struct nam__handler *handler, const struct nam_move_tree *trees, uint
 	uint32_t made = 0;
 	int rc = 0;
 
-	while (made < count && !rc) {
+	for (; made < count && !rc; made += !rc)
 		rc = tree_make(handler, &trees[made]);
-		made += !rc;
-	}
 	trees_drop(handler->server, trees, rc ? made : 0);
 	return rc;
 }

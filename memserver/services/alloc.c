@@ -83,8 +83,6 @@ list_remove(struct nam__run *run)
 	LIST_REMOVE(run, link);
 }
 
-/* ---- handing out ----------------------------------------------------------------------------- */
-
 static uint64_t
 raw_of(const struct nam__allocator *allocator, uint32_t region, uint64_t offset)
 {
@@ -235,8 +233,6 @@ nam__service_alloc(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* ---- taking back ----------------------------------------------------------------------------- */
-
 static bool
 find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__stride *list,
 	struct block *ret)
@@ -349,10 +345,8 @@ nam__service_free(struct nam__exchange *exchange)
 	NAM__HOLD(&allocator->mutex);
 	list = nam__stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, false);
 	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
-	while (!rc && done < request->count) {
+	for (; !rc && done < request->count; done += !rc)
 		rc = put_back(allocator, list, blocks[done], request->label, &run);
-		done += !rc;
-	}
 	while (rc && done-- > 0)
 		take_again(allocator, list, blocks[done], request->label != 0);
 	return rc;
@@ -382,18 +376,6 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 		nam__runs_merge(&allocator->regions[i]);
 }
 
-/* ---- other strides --------------------------------------------------------------------------- */
-
-/* No block of the region is used, or could be: its runs are held or vacant. */
-static bool
-region_unused(const struct nam__alloc_region *region)
-{
-	for (uint32_t i = 0; i < region->runs_count; i++)
-		if (region->runs[i]->stride && !region->runs[i]->batch)
-			return false;
-	return region->runs_count > 0;
-}
-
 static enum nam_memory_kind
 told(const struct nam__alloc_region *region)
 {
@@ -407,11 +389,16 @@ tell(struct nam__alloc_region *region, enum nam_memory_kind kind, uint64_t batch
 	atomic_store_explicit(&region->told, kind, memory_order_relaxed);
 }
 
+/* No block of the region is used, or could be: its runs are held or vacant. */
 static bool
 region_may_leave(const struct nam__alloc_region *region)
 {
-	return region->kind != NAM_MEMORY_PRIVATE && !region->pinned && !region->turning &&
-	       region_unused(region);
+	if (region->kind == NAM_MEMORY_PRIVATE || region->pinned || region->turning)
+		return false;
+	for (uint32_t i = 0; i < region->runs_count; i++)
+		if (region->runs[i]->stride && !region->runs[i]->batch)
+			return false;
+	return region->runs_count > 0;
 }
 
 /*
@@ -470,16 +457,6 @@ region_restore(struct nam__allocator *allocator, uint32_t number, enum nam_memor
 	if (!rc)
 		tell(region, kind, ++allocator->batch);
 	return !rc;
-}
-
-/* Regions that the server does not need any more; the next HOLD goes on where this one ends. */
-static void
-regions_restore(struct nam__allocator *allocator)
-{
-	uint64_t deadline = nam_now_ns() + RESTORE_NS;
-
-	for (uint32_t i = 0; i < allocator->regions_count && nam_now_ns() < deadline; i++)
-		(void)region_restore(allocator, i, NAM_MEMORY_PUBLIC);
 }
 
 static uint64_t
@@ -588,6 +565,7 @@ hold(struct nam__allocator *allocator, const struct nam_rpc_reclaim_request *req
 	struct nam_rpc_reclaim_reply *reply)
 {
 	struct nam__run *run, *next;
+	uint64_t deadline;
 
 	reply->freed_bytes = waiting_free(allocator, request->oldest);
 	reply->waiting_bytes = allocator->memory[NAM_MEMORY_PUBLIC].waiting_bytes;
@@ -609,8 +587,11 @@ hold(struct nam__allocator *allocator, const struct nam_rpc_reclaim_request *req
 		regions_read_only(allocator, request->stride, request->count);
 	else
 		regions_leave(allocator, request->want);
-	if (request->want == NAM_MEMORY_PUBLIC)
-		regions_restore(allocator);
+	/* Regions that the server does not need any more; the next HOLD goes on from there. */
+	deadline = nam_now_ns() + RESTORE_NS;
+	for (uint32_t i = 0; request->want == NAM_MEMORY_PUBLIC && i < allocator->regions_count &&
+		nam_now_ns() < deadline; i++)
+		(void)region_restore(allocator, i, NAM_MEMORY_PUBLIC);
 	LIST_FOREACH(run, &allocator->held, link)
 		reply->bytes += run->bytes;
 	for (uint32_t i = 0; i < allocator->regions_count; i++)
@@ -655,8 +636,7 @@ give_up_held(struct nam__allocator *allocator, uint64_t batch, struct nam_rpc_re
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
 		struct nam__alloc_region *region = &allocator->regions[i];
 
-		if (region->turning && region->turning != NAM__RESTORING &&
-			region->turning <= batch) {
+		if (region->turning && region->turning <= MIN(batch, NAM__RESTORING - 1)) {
 			reply->bytes += region->bytes;
 			region_turn(allocator, i);
 		}

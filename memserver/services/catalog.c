@@ -90,9 +90,8 @@ put(struct nam__catalog *catalog, const struct nam_rpc_catalog_entry *request)
 	}
 	entry = &catalog->entries[at];
 	memmove(entry + 1, entry, (catalog->count - at) * sizeof(*entry));
-	memset(entry, 0, sizeof(*entry));
+	*entry = (struct nam_rpc_catalog_entry){ .superblock = request->superblock };
 	memcpy(entry->name, request->name, strlen(request->name));
-	entry->superblock = request->superblock;
 	catalog->count++;
 	return 0;
 }
@@ -115,10 +114,8 @@ nam__service_catalog_put(struct nam__exchange *exchange)
 	int rc = check_request(exchange, &count);
 
 	NAM__HOLD(&catalog->mutex);
-	while (!rc && done < count) {
+	for (; !rc && done < count; done += !rc)
 		rc = put(catalog, &entries[done]);
-		done += !rc;
-	}
 	while (rc && done-- > 0)
 		take(catalog, find(catalog, entries[done].name));
 	return rc;

@@ -38,7 +38,6 @@ nam__service_regions(struct nam__exchange *exchange)
 	const struct nam__auth_name name = { exchange->connection->proven.print,
 		request->client_id, request->incarnation };
 	struct nam_rpc_regions_reply *reply = exchange->reply;
-	uint32_t at;
 	int rc = 0;
 
 	if (request->client_id >= NAM_CLIENTS_MAX || !request->client_id != !request->incarnation)
@@ -59,9 +58,8 @@ nam__service_regions(struct nam__exchange *exchange)
 	reply->count = 0;
 	reply->newest = __atomic_load_n(&exchange->server->membership.newest_of_all,
 		__ATOMIC_RELAXED);
-	for (at = request->first; at < memory->count; at++) {
-		if (reply->count == NAM_RPC_REGIONS_PER_REPLY)
-			break;
+	for (uint32_t at = request->first; at < memory->count &&
+		reply->count < NAM_RPC_REGIONS_PER_REPLY; at++)
 		reply->regions[reply->count++] = (struct nam_rpc_region){
 			.id = (uint16_t)(nam__first_region_id(exchange->server) + at),
 			.kind = (uint16_t)atomic_load_explicit(&regions[at].told,
@@ -71,7 +69,6 @@ nam__service_regions(struct nam__exchange *exchange)
 			.remote = memory->mrs[at].remote,
 			.bytes = memory->mrs[at].bytes,
 		};
-	}
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +
 		reply->count * sizeof(reply->regions[0]));
 	return 0;

@@ -100,11 +100,11 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	const struct nam_rpc_kv_key_request *request = exchange->body;
 	const uint8_t *key = request->bytes;
 	uint32_t key_bytes = request->key_bytes, hash;
-	uint32_t value_most = exchange->type == NAM_RPC_KV_PUT ? NAM_RPC_KV_MESSAGE_BYTES_MAX : 0;
+	bool is_put = exchange->type == NAM_RPC_KV_PUT;
 	struct nam__kv_partition *partition;
 
-	if (!key_bytes || key_bytes > NAM_RPC_KV_KEY_BYTES_MAX ||
-		request->value_bytes > value_most || request->reserved ||
+	if (!key_bytes || key_bytes > NAM_RPC_KV_KEY_BYTES_MAX || request->reserved ||
+		request->value_bytes > (is_put ? NAM_RPC_KV_MESSAGE_BYTES_MAX : 0) ||
 		exchange->body_bytes != sizeof(*request) + key_bytes + request->value_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
 	partition = partition_of(exchange->store, key, key_bytes, &hash);
@@ -113,7 +113,7 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	if (exchange->type == NAM_RPC_KV_GET)
 		return nam__kv_partition_get(partition, hash, key, key_bytes, exchange->reply,
 			NAM_RPC_KV_MESSAGE_BYTES_MAX, &exchange->reply_bytes);
-	if (exchange->type == NAM_RPC_KV_PUT)
+	if (is_put)
 		return nam__kv_partition_put(partition, hash, key, key_bytes, key + key_bytes,
 			request->value_bytes);
 	return nam__kv_partition_delete(partition, hash, key, key_bytes);

@@ -7,8 +7,6 @@
 
 #define SLICE_WORDS 64u			/* of 64 blocks: under the mutex at a time */
 
-/* ---- books ----------------------------------------------------------------------------------- */
-
 /* Bits of the blocks of word `word` that are used, and do not wait. */
 static uint64_t
 used(const struct nam__run *run, uint32_t word)
@@ -31,7 +29,6 @@ run_from(const struct nam__alloc_region *region, uint64_t offset)
 	return number == UINT32_MAX ? 0 : number + (region->runs[number]->offset < offset);
 }
 
-/* A request, and its answer. */
 struct sweep {
 	struct nam__exchange *exchange;
 	struct nam__allocator *allocator;
@@ -98,12 +95,6 @@ count_add(const struct nam__run *run, uint64_t bits, uint64_t *blocks, uint64_t 
 	*bytes += (uint64_t)count * run->stride;
 }
 
-static void
-suspects_add(struct nam_rpc_sweep_reply *reply, const struct nam__run *run, uint64_t bits)
-{
-	count_add(run, bits, &reply->blocks, &reply->bytes);
-}
-
 static int
 suspect_all(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 {
@@ -113,7 +104,7 @@ suspect_all(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 		return rc;
 	run->bits[word].suspect = used(run, word);
 	run->bits[word].named = 0;
-	suspects_add(sweep->reply, run, run->bits[word].suspect);
+	count_add(run, run->bits[word].suspect, &sweep->reply->blocks, &sweep->reply->bytes);
 	return 0;
 }
 
@@ -132,7 +123,7 @@ spare(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 		if (!owner || (NAM_GUARD(SWEEP_OWNER) && (living[owner / 64] >> owner % 64 & 1)))
 			run->bits[word].suspect &= ~(1ull << bit);
 	}
-	suspects_add(sweep->reply, run, run->bits[word].suspect);
+	count_add(run, run->bits[word].suspect, &sweep->reply->blocks, &sweep->reply->bytes);
 	return 0;
 }
 
@@ -179,7 +170,7 @@ close_some(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 		if (!fn(base + offset))
 			continue;
 		nam__noted_add(sweep->exchange, run->region, offset, run->stride);
-		suspects_add(sweep->reply, run, 1ull << bit);
+		count_add(run, 1ull << bit, &sweep->reply->blocks, &sweep->reply->bytes);
 	}
 	return 0;
 }
@@ -196,7 +187,7 @@ end_suspects(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 	count_add(run, blocks & run->bits[word].named, &reply->named_blocks, &reply->named_bytes);
 	blocks = run->bits[word].suspect;
 	run->bits[word].suspect = 0;
-	suspects_add(reply, run, blocks);
+	count_add(run, blocks, &reply->blocks, &reply->bytes);
 	if (!blocks || !sweep->request->label)
 		return 0;
 	run->bits[word].swept |= blocks;
@@ -259,7 +250,6 @@ mark(struct nam__allocator *allocator, uint64_t raw, bool named)
 	return rc;
 }
 
-/* MARK and HELD */
 static int
 mark_one(const struct sweep *sweep, uint32_t i)
 {
@@ -267,7 +257,6 @@ mark_one(const struct sweep *sweep, uint32_t i)
 		sweep->request->step == NAM_RPC_SWEEP_MARK);
 }
 
-/* OWN and KEEP */
 static int
 own_one(const struct sweep *sweep, uint32_t i)
 {
@@ -330,8 +319,6 @@ record_mark(const struct sweep *sweep, uint32_t i)
 	nam__server_record_unlock(&records, head_at);
 	return 0;
 }
-
-/* ---- trees and key-value stores -------------------------------------------------------------- */
 
 static void
 objects_each(const struct sweep *sweep, void (*fn)(const struct sweep *sweep,
@@ -403,8 +390,6 @@ object_drop(const struct sweep *sweep, struct nam__objects *objects, struct nam_
 	if (sweep->request->label)
 		(void)!nam__objects_drop(objects, sweep->exchange->server, object->id);
 }
-
-/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int
 begin(const struct sweep *sweep)

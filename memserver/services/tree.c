@@ -229,8 +229,7 @@ load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t 
 		atomic_store_explicit(&tree->loader, connection, memory_order_release);
 		return -NAM_E_RESTART_LOCKED;
 	}
-	if (!is_loader(tree, connection, request->load) ||
-		(NAM_GUARD(LOAD_WAIT) &&
+	if (!is_loader(tree, connection, request->load) || (NAM_GUARD(LOAD_WAIT) &&
 			nam__work_oldest(tree->server) <= tree->load_clock))
 		return -NAM_E_RESTART_LOCKED;
 	nam__tree_server_walk(tree->local, scratch, 0, false, lowest.w, 1, &walk);
