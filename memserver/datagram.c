@@ -21,7 +21,6 @@ reply_of(const struct nam__mailbox *box, uint32_t place)
 static void
 reply_send(struct nam__mailbox *box, struct nam__mailbox_slot *slot, uint32_t place)
 {
-	const struct nam_fabric_limits *limits = &box->connection->handler->server->domain->limits;
 	struct nam_wr wr = {
 		.op = NAM_WR_SEND,
 		.flags = NAM_WR_SIGNALED,
@@ -31,7 +30,7 @@ reply_send(struct nam__mailbox *box, struct nam__mailbox_slot *slot, uint32_t pl
 		.context = &slot->sent,
 	};
 
-	if (wr.bytes <= limits->inline_bytes)
+	if (wr.bytes <= box->connection->handler->server->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
 	if (!box->unreliable_qp->ops->qp_post(box->unreliable_qp, &wr, 1))
 		slot->sent.sending = box->connection;

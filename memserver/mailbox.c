@@ -183,7 +183,6 @@ wake_back(struct nam__mailbox *box)
 	(void)qp->ops->qp_post(qp, &wr, 1);
 }
 
-/* Whether there was a request. */
 static bool
 look(struct nam__handler *handler, struct nam__mailbox *box)
 {

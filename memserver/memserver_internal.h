@@ -7,8 +7,7 @@
  *	connection	one queue pair of one client; belongs to one handler
  *	service		the answer to one type of request; state under a mutex, held briefly
  *
- * Every byte of a request is untrusted.  The sources of this room take from here what nearly all of
- * them need.
+ * Every byte of a request is untrusted.  Sources take from here what nearly all of them need.
  */
 #ifndef NAM_MEMSERVER_MEMSERVER_INTERNAL_H
 #define NAM_MEMSERVER_MEMSERVER_INTERNAL_H
@@ -86,7 +85,7 @@ struct nam__memory {
 /* Whether sizes, pages and node fit together; what the host has left does not count. */
 int nam__memory_check(const struct nam_server_options *options,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-/* Choose the pages, allocate and register every region.  All or nothing. */
+/* Choose the pages, allocate and register all regions, or none. */
 int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *notice,
 	struct nam_diag *diag) NAM_MUST_CHECK;
@@ -105,7 +104,7 @@ int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
  */
 int nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,
 	enum nam_memory_kind kind, struct nam_diag *diag) NAM_MUST_CHECK;
-/* Give back what clients have used of withdrawn memory by mappings of their own. */
+/* Give back what clients' own mappings have used of withdrawn memory. */
 void nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain);
 /*
  * So many bytes at an address that a client named.  NULL: they are in no public region of ours, or
@@ -199,17 +198,15 @@ int nam__handler_start(struct nam__handler *handler, struct nam_server *server, 
 void nam__handler_stop(struct nam__handler *handler);
 void nam__handler_free(struct nam__handler *handler);
 
-/* ---- admission/connections.c ----------------------------------------------------------------- */
+/* ---- admission/peers.c ----------------------------------------------------------------------- */
 
 /*
- * Make the handlers close all connections of a client, of that incarnation and before.  It was
- * fenced, so no more come.  How many are left: their queue pairs are not destroyed yet.
+ * Make the handlers close all connections of a fenced client, of that incarnation and before, or
+ * of all clients, if client_id is 0; but not `except`.  How many are left: their queue pairs are
+ * not destroyed yet.
  */
 uint32_t nam__connections_fence(struct nam_server *server, uint16_t client_id,
-	uint16_t incarnation);
-/* The same for all connections but that one. */
-uint32_t nam__connections_close(struct nam_server *server,
-	const struct nam__connection *except);
+	uint16_t incarnation, const struct nam__connection *except);
 /* With server->mutex: its handler is to destroy its queue pair. */
 void nam__connection_fence(struct nam__connection *connection);
 /* A connection of this handler that is fenced, or NULL. */
@@ -220,7 +217,7 @@ struct nam__connection *nam__connection_fenced(struct nam__handler *handler);
 void nam__log(const struct nam_server *server, enum nam_log_level level, const char *event,
 	const char *format, ...) NAM_PRINTF(4, 5);
 
-/* ---- figures.c ------------------------------------------------------------------------------- */
+/* ---- metrics.c ------------------------------------------------------------------------------- */
 
 /* Counts why a connection was refused.  The listener's thread. */
 void nam__count_refusal(struct nam_server *server, int rc);

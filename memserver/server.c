@@ -70,9 +70,7 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 int
 nam_server_check(const struct nam_server_options *options, struct nam_diag *diag)
 {
-	int rc = check_options(options, diag);
-
-	return rc ? rc : nam__memory_check(options, diag);
+	return check_options(options, diag) ?: nam__memory_check(options, diag);
 }
 
 static uint8_t *
@@ -133,16 +131,12 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 	}
 	rc = nam__allocator_init(&server->allocator, nam__first_region_id(server), bytes,
 		memory->count, meta ? NAM_META_BYTES : NAM_GADDR_UNIT_BYTES, &calls);
-	if (!rc)
-		rc = nam__catalog_init(&server->catalog);
-	if (!rc)
-		rc = nam__membership_init(&server->membership, meta);
+	rc = rc ?: nam__catalog_init(&server->catalog);
+	rc = rc ?: nam__membership_init(&server->membership, meta);
 	server->membership.notes_lost = &server->noted.lost;
 	atomic_init(&server->membership.view.stands_by, server->options.successor && meta);
-	if (!rc)
-		rc = nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
-	if (!rc)
-		rc = nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free);
+	rc = rc ?: nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
+	rc = rc ?: nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free);
 	return rc ? nam_diag_set(diag, rc, "services: %s", nam_err_text(rc)) : 0;
 }
 
@@ -225,10 +219,8 @@ server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	(void)snprintf(server->listen, sizeof(server->listen), "%s", server->options.listen);
 	server->options.listen = server->listen;
 	server->ops = nam_fabric_find(server->listen, NULL);
-	rc = nam__auth_open(server, diag);
-	if (rc)
-		return rc;
-	rc = server->ops->domain_open(&fabric, &server->domain, diag);
+	rc = nam__auth_open(server, diag) ?:
+		server->ops->domain_open(&fabric, &server->domain, diag);
 	if (rc)
 		return rc;
 	/* The address first: of two servers, the second one must not take the host's memory. */
@@ -323,7 +315,7 @@ connection_closed(struct nam__connection *connection)
 	nam__connection_free(connection);
 	/* Its others go, too: it is not alive any more (M5). */
 	if (session && NAM_GUARD(FENCE_FIRST))
-		(void)nam__connections_fence(server, client_id, incarnation);
+		(void)nam__connections_fence(server, client_id, incarnation, NULL);
 }
 
 int

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stores.h -- this server's parts of key-value stores.
- *
- * A part is so many partitions, each with memory of its own that it is given at the beginning
- * (kv/server/partition.h).  Any handler serves any partition, one handler at a time.
+ * stores.h -- this server's parts of key-value stores.  A part is so many partitions, each with
+ * memory of its own (kv/server/partition.h).  Any handler serves any partition, one at a time.
  */
 #ifndef NAM_MEMSERVER_STORES_H
 #define NAM_MEMSERVER_STORES_H

@@ -58,7 +58,7 @@ int nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_re
 /* No handler may be at work on it. */
 void nam__tree_free(struct nam__object *tree);
 
-/* An empty one of the tree's shape, in its memory. */
+/* An empty one, in the tree's memory. */
 int nam__tree_server_open(struct nam__tree *tree,
 	struct nam__tree_server_tree **ret_local) NAM_MUST_CHECK;
 

@@ -131,10 +131,8 @@ free_connection:
 void
 nam__connection_free(struct nam__connection *connection)
 {
-	struct nam_server *server = connection->handler->server;
-
 	nam__mailbox_free(connection);
-	nam__membership_detach(&server->membership, connection);
+	nam__membership_detach(&connection->handler->server->membership, connection);
 	nam__connection_leave(connection);
 	free(connection);
 }

@@ -49,15 +49,13 @@ int nam__connection_place(struct nam_server *server, struct nam__connection *con
 /* Any thread. */
 void nam__connection_leave(struct nam__connection *connection);
 
-/* ---- vouch.c --------------------------------------------------------------------------------- */
-
 /*
  * Any thread, without server->mutex: what the lead gives with a claim, and whether that was given.
  * Without keys there are 0 bytes of it, and all claims are good.
  */
-uint32_t nam__auth_vouch(struct nam_server *server, const struct nam__claim *claim,
+uint32_t nam__auth_vouch(struct nam_server *server, struct nam__claim claim,
 	uint8_t *ret_voucher);
-bool nam__auth_vouched(struct nam_server *server, const struct nam__claim *claim,
+bool nam__auth_vouched(struct nam_server *server, struct nam__claim claim,
 	const uint8_t *voucher, uint32_t bytes);
 uint32_t nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_name *name,
 	uint8_t *ret_voucher);

@@ -59,8 +59,6 @@ nam__auth_close(struct nam_server *server)
 	free(server->strikes);
 }
 
-/* ---- clients that come ----------------------------------------------------------------------- */
-
 static struct nam__strike *
 of_this_second(struct nam__strike *strike)
 {
@@ -130,27 +128,6 @@ challenge(struct nam_server *server, const struct nam_cm_event *event)
 	return NAM__AUTH_CHALLENGED;
 }
 
-/* False: it is of another version or malformed, which the admission says. */
-static bool
-hello_read(const struct nam_hello *hello, struct nam_wire_hello *ret)
-{
-	if (hello->bytes < sizeof(*ret))
-		return false;
-	memcpy(ret, hello->data, sizeof(*ret));
-	return ret->magic_version == (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION);
-}
-
-/* With the mutex: the key that the answer is said to prove; or NULL. */
-static const struct nam__auth_key *
-key_named(const struct nam_server *server, const struct nam_hello *answer)
-{
-	struct nam_wire_answer wire = { .print = 0 };
-
-	if (answer->bytes == sizeof(wire))
-		memcpy(&wire, answer->data, sizeof(wire));
-	return nam__auth_keys_find(server->keys, wire.print);
-}
-
 /* M18: whether the answer proves a key, and that the name in the hello was given to its holder. */
 static bool
 prove(struct nam_server *server, const struct nam_cm_event *event,
@@ -159,9 +136,12 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 	const struct nam__auth_name name = { 0, hello->client_id, hello->incarnation };
 	bool tired = strike_of(server, event->peer)->count >= STRIKES_MAX;
 	const struct nam__auth_key *key = NULL, *named;
+	struct nam_wire_answer answer = { .print = 0 };
 
+	if (event->answer.bytes == sizeof(answer))
+		memcpy(&answer, event->answer.data, sizeof(answer));
 	NAM__HOLD(&server->mutex);
-	named = key_named(server, &event->answer);
+	named = nam__auth_keys_find(server->keys, answer.print);
 	if (!tired || named)
 		key = nam__proof_check(server->keys, name, &event->hello, &event->challenge,
 			&event->answer);
@@ -175,13 +155,16 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 int
 nam__auth_pass(struct nam_server *server, const struct nam_cm_event *event, struct nam__proven *ret)
 {
-	struct nam_wire_hello wire;
+	struct nam_wire_hello wire = { .magic_version = 0 };
 
 	*ret = (struct nam__proven){ 0, NAM_ROLE_ADMIN };
 	if (!server->options.keys)
 		return NAM__AUTH_PASSED;
 	ret->role = NAM_ROLE_NONE;
-	if (!hello_read(&event->hello, &wire))
+	if (event->hello.bytes >= sizeof(wire))
+		memcpy(&wire, event->hello.data, sizeof(wire));
+	/* The admission says that it is of another version, or malformed. */
+	if (wire.magic_version != (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION))
 		return NAM__AUTH_PASSED;
 	if (!(wire.flags & NAM_HELLO_KEY))
 		return deny(server, event, "no_key");
@@ -206,7 +189,40 @@ nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event
 	return true;
 }
 
-/* ---- keys that are removed ------------------------------------------------------------------- */
+uint32_t
+nam__auth_vouch(struct nam_server *server, struct nam__claim claim, uint8_t *ret_voucher)
+{
+	if (!server->options.keys)
+		return 0;
+	NAM__HOLD(&server->mutex);
+	nam__voucher_make(server->keys, &claim, ret_voucher);
+	return NAM_VOUCHER_BYTES;
+}
+
+bool
+nam__auth_vouched(struct nam_server *server, struct nam__claim claim, const uint8_t *voucher,
+	uint32_t bytes)
+{
+	if (!server->options.keys || bytes != NAM_VOUCHER_BYTES)
+		return !server->options.keys;
+	NAM__HOLD(&server->mutex);
+	return nam__voucher_check(server->keys, &claim, voucher);
+}
+
+uint32_t
+nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_name *name,
+	uint8_t *ret_voucher)
+{
+	return nam__auth_vouch(server, nam__claim_name(name), ret_voucher);
+}
+
+bool
+nam__auth_vouched_name(struct nam_server *server, const struct nam__auth_name *name,
+	const uint8_t *voucher, uint32_t bytes)
+{
+	return nam__auth_vouched(server, nam__claim_name(name), voucher, bytes) ||
+		!NAM_GUARD(KEY_CLIENT);
+}
 
 /* With both mutexes: the connection ends, and its client is refused from now on. */
 static void

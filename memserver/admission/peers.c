@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peers.c -- which connections are taken: room of handlers, shares of peers, file descriptors.
+ * peers.c -- which connections are taken: room of handlers, shares of peers, file descriptors; and
+ * which are fenced, so that each handler closes its own.
  *
  * A peer is what the fabric says a connection comes from: a host, or over shm a process.  One peer
  * gets three quarters of the connections.  Connections that ask for figures have a few places and
@@ -155,4 +156,54 @@ nam__connection_leave(struct nam__connection *connection)
 	peer = &server->peers[connection->peer];
 	*(connection->asks ? &peer->asking : &peer->connections) -= 1;
 	server->asking -= connection->asks;
+}
+
+void
+nam__connection_fence(struct nam__connection *connection)
+{
+	struct nam__handler *handler = connection->handler;
+
+	if (connection->fenced)
+		return;
+	connection->fenced = true;
+	/* Release: pairs with fenced_close(). */
+	atomic_store_explicit(&handler->fencing, true, memory_order_release);
+	handler->cq->ops->cq_wake(handler->cq);
+}
+
+/* The lists of connections and of clients agree while both mutexes are held. */
+uint32_t
+nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t incarnation,
+	const struct nam__connection *except)
+{
+	struct nam__membership *membership = &server->membership;
+	struct nam__connection *connection;
+	uint32_t left = 0;
+
+	NAM__HOLD(&server->mutex);
+	pthread_mutex_lock(&membership->mutex);
+	connection = client_id && !membership->present[client_id] ? NULL :
+		LIST_FIRST(&server->connections);
+	for (; connection; connection = LIST_NEXT(connection, link)) {
+		if (connection == except || (client_id && (connection->client_id != client_id ||
+				(int16_t)(connection->incarnation - incarnation) > 0)))
+			continue;
+		left++;
+		nam__connection_fence(connection);
+	}
+	pthread_mutex_unlock(&membership->mutex);
+	return left;
+}
+
+struct nam__connection *
+nam__connection_fenced(struct nam__handler *handler)
+{
+	struct nam_server *server = handler->server;
+	struct nam__connection *connection;
+
+	NAM__HOLD(&server->mutex);
+	LIST_FOREACH(connection, &server->connections, link)
+		if (connection->fenced && connection->handler == handler)
+			break;
+	return connection;
 }

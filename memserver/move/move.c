@@ -82,9 +82,8 @@ export(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 	struct nam_rpc_move_reply *reply = exchange->reply;
 	struct nam__move_stage *stage;
 	uint64_t left;
-	int rc;
+	int rc = serves(exchange->server);
 
-	rc = serves(exchange->server);
 	if (rc)
 		return rc;
 	if (page_bytes)
@@ -155,7 +154,7 @@ import(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 		page_bytes > stage->bytes - stage->count)
 		return -NAM_E_FABRIC_PROTOCOL;
 	is_last = stage->count + page_bytes == stage->bytes;
-	if (is_last && nam__connections_close(server, connection))
+	if (is_last && nam__connections_fence(server, 0, 0, connection))
 		return -EAGAIN;
 	memcpy((uint8_t *)stage->books + stage->count, request->page, page_bytes);
 	stage->count += page_bytes;
@@ -164,10 +163,10 @@ import(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 		return 0;
 	rc = nam__books_take(connection->handler, stage->books);
 	stage_drop(connection);
-	if (!rc && (atomic_load(&server->trees.count) || atomic_load(&server->stores.count)))
-		phase_set(server, NAM_SERVER_FILLING);
-	else if (!rc)
-		phase_set(server, NAM_SERVER_SERVES);
+	if (!rc)
+		phase_set(server, atomic_load(&server->trees.count) ||
+			atomic_load(&server->stores.count) ? NAM_SERVER_FILLING :
+			NAM_SERVER_SERVES);
 	return rc;
 }
 
@@ -188,7 +187,7 @@ open_up(struct nam__exchange *exchange, const struct nam_rpc_move_request *reque
 
 		loads |= tree && atomic_load_explicit(&tree->load, memory_order_acquire);
 	}
-	if (loads || nam__connections_close(server, exchange->connection))
+	if (loads || nam__connections_fence(server, 0, 0, exchange->connection))
 		return -EAGAIN;
 	phase_set(server, NAM_SERVER_SERVES);
 	return 0;
@@ -207,7 +206,7 @@ retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (phase == NAM_SERVER_SERVES)
 		phase_set(server, NAM_SERVER_MOVED);
-	return nam__connections_close(server, exchange->connection) ? -EAGAIN : 0;
+	return nam__connections_fence(server, 0, 0, exchange->connection) ? -EAGAIN : 0;
 }
 
 /* PEEK: clients have stopped, as for EXPORT.  POKE: no client is there yet. */
@@ -228,12 +227,12 @@ piece(struct nam__exchange *exchange, const struct nam_rpc_move_request *request
 	rc = nam__store_piece(exchange, request, page_bytes, &at);
 	if (!rc && page_bytes != sizeof(*asked) + (pokes ? asked->bytes : 0))
 		rc = -NAM_E_FABRIC_PROTOCOL;
-	if (!rc && pokes)
+	if (!rc && pokes) {
 		memcpy(at, asked->data, asked->bytes);
-	else if (!rc)
+	} else if (!rc) {
 		memcpy(reply->page, at, asked->bytes);
-	if (!rc && !pokes)
 		exchange->reply_bytes += asked->bytes;
+	}
 	nam__work_end(connection->handler);
 	return rc;
 }
@@ -245,9 +244,8 @@ host(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 {
 	const struct nam_rpc_move_host *wanted = (const void *)request->page;
 	struct nam_rpc_move_reply *reply = exchange->reply;
-	int rc;
+	int rc = serves(exchange->server);
 
-	rc = serves(exchange->server);
 	if (rc)
 		return rc;
 	if (page_bytes != sizeof(*wanted) || request->at || wanted->reserved)
@@ -285,8 +283,7 @@ runs(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 int
 nam__service_move(struct nam__exchange *exchange)
 {
-	static int (*const steps[])(struct nam__exchange *exchange,
-		const struct nam_rpc_move_request *request, uint32_t page_bytes) = {
+	static nam__move_step_fn *const steps[] = {
 		[NAM_RPC_MOVE_EXPORT] = export,
 		[NAM_RPC_MOVE_IMPORT] = import,
 		[NAM_RPC_MOVE_OPEN] = open_up,

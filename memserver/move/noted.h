@@ -58,12 +58,9 @@ void nam__noted_flush(struct nam__handler *handler);
 void nam__noted_end(struct nam_server *server, uint32_t id);
 void nam__noted_connection_closed(struct nam__connection *connection);
 
-/* Steps of MOVE. */
-int nam__noted_claim(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
-	uint32_t page_bytes) NAM_MUST_CHECK;
-int nam__noted_note(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
-	uint32_t page_bytes) NAM_MUST_CHECK;
-int nam__noted_take(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
-	uint32_t page_bytes) NAM_MUST_CHECK;
+typedef int nam__move_step_fn(struct nam__exchange *exchange,
+	const struct nam_rpc_move_request *request, uint32_t page_bytes);
+
+nam__move_step_fn nam__noted_claim, nam__noted_note, nam__noted_take;
 
 #endif /* NAM_MEMSERVER_MOVE_NOTED_H */

@@ -91,8 +91,8 @@ close_all(struct nam__exchange *exchange, const struct nam_rpc_fence_request *re
 			(uint8_t *)(reply + 1));
 	if (rc || reply->state != NAM_CLIENT_FENCING)
 		return rc;
-	return nam__connections_fence(exchange->server, request->client_id,
-		request->incarnation) ? -EAGAIN : 0;
+	return nam__connections_fence(exchange->server, request->client_id, request->incarnation,
+		NULL) ? -EAGAIN : 0;
 }
 
 /* M25: the lead says that it is DEAD. */

@@ -63,8 +63,6 @@ member_of(struct nam__membership *membership, const struct nam__connection *conn
 	return nam__member_find(membership, connection->client_id, connection->incarnation);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
-
 void
 nam__member_fence(struct nam__membership *membership, struct nam__member *member)
 {
@@ -120,8 +118,6 @@ nam__member_state(const struct nam__membership *membership, uint16_t client_id,
 		return NAM_CLIENT_DEAD;
 	return (enum nam_client_state)member->state;
 }
-
-/* ---- queue pairs ----------------------------------------------------------------------------- */
 
 /* M5: with the mutex. */
 static bool
@@ -269,7 +265,40 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	connection->client_id = 0;
 }
 
-/* ---- becoming a client ----------------------------------------------------------------------- */
+/* Whether it may still act is found out by fencing it: none is DEAD that was not so before. */
+static void
+member_unknown(struct nam__membership *membership, uint16_t id)
+{
+	const struct nam__newest *newest = &membership->newest[id];
+	struct nam__member *member = &membership->members[id];
+
+	if (member->incarnation != newest->incarnation) {
+		*member = (struct nam__member){ .incarnation = newest->incarnation,
+			.connections = membership->present[id] };
+		member->state = newest->incarnation ? NAM_CLIENT_FENCING : NAM_CLIENT_UNKNOWN;
+	}
+	/* Until now it has given its signs of life to the lead. */
+	member->heard_ns = member->acknowledged_ns = nam_now_ns();
+	member->epoch_seen = 0;
+	membership->alive_count += member->state == NAM_CLIENT_ALIVE;
+	membership->fencing_count += member->state == NAM_CLIENT_FENCING;
+	if (!nam__member_lives(membership, id))
+		__atomic_store_n(&membership->epoch_slots[id], 0, __ATOMIC_SEQ_CST);
+}
+
+void
+nam__membership_lead(struct nam__membership *membership)
+{
+	membership->alive_count = membership->fencing_count = 0;
+	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++)
+		member_unknown(membership, id);
+	/* M4: the lead may have given out ids that did not come here. */
+	membership->newest_of_all = (uint16_t)(membership->newest_of_all + 2) ?: 1;
+	membership->sweep = 0;
+	__atomic_store_n(membership->sweep_word, 0, __ATOMIC_SEQ_CST);
+	/* Release: the rest is seen by handlers that find it leading. */
+	atomic_store_explicit(&membership->view.stands_by, false, memory_order_release);
+}
 
 /*
  * M4: above those of other lives of the lead, which other members may know; and none lags behind
@@ -484,7 +513,8 @@ nam__service_client_state(struct nam__exchange *exchange)
 	pthread_mutex_unlock(&membership->mutex);
 	exchange->reply_bytes = sizeof(*reply);
 	if (is_own)
-		exchange->reply_bytes += vouch(exchange, request->client_id, incarnation, reply + 1);
+		exchange->reply_bytes += vouch(exchange, request->client_id, incarnation,
+			reply + 1);
 	return 0;
 }
 

@@ -91,8 +91,6 @@ nam__run_reserve(struct nam__run *run)
 	return 0;
 }
 
-/* ---- lists and figures ----------------------------------------------------------------------- */
-
 struct nam__stride *
 nam__stride_of(struct nam__allocator *allocator, uint32_t stride, enum nam_memory_kind kind,
 	bool add)
@@ -153,8 +151,6 @@ nam__run_leave(struct nam__allocator *allocator, struct nam__run *run)
 	if (run->stride)
 		run_figure(allocator, run, false);
 }
-
-/* ---- carving --------------------------------------------------------------------------------- */
 
 /* A new run of `stride` without blocks, before run `number`; NULL: no room, or no memory. */
 static struct nam__run *
@@ -335,8 +331,6 @@ nam__carved_own(struct nam__allocator *allocator, const struct nam__carved *carv
 				run->owners[(at - run->offset) / stride] = owner;
 	}
 }
-
-/* ---- giving back ----------------------------------------------------------------------------- */
 
 void
 nam__run_wait(struct nam__allocator *allocator, struct nam__run *run, uint32_t word,

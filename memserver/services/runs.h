@@ -107,11 +107,7 @@ void nam__runs_merge(struct nam__alloc_region *region);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
-/*
- * M24: blocks that another memory server of this id has handed out are used here, by no known
- * client: as ALLOC replies, so many from `run_at` on (0: none), and others.  Returns as RUNS
- * (common/rpc/move_rpc.h).  Without the mutex.
- */
+/* RUNS (common/rpc/move_rpc.h, M24), without the mutex: blocks handed out elsewhere are used. */
 int nam__allocator_place(struct nam__allocator *allocator, uint32_t stride, uint64_t run_at,
 	uint32_t run_count, const uint64_t *blocks, uint32_t count) NAM_MUST_CHECK;
 

@@ -29,7 +29,6 @@ struct nam__connection;
 struct nam__run;
 LIST_HEAD(nam__run_list, nam__run);
 
-/* Calls of the allocator to the memory that it manages. */
 struct nam__allocator_memory {
 	void *arg;
 	/* The server's own address of a region. */
@@ -241,7 +240,7 @@ void nam__view_stage_take(struct nam__membership *membership,
 
 struct nam_move_client;
 struct nam_move_head;
-/* Clients of books, beside those that have come or were fenced here. */
+/* From books; beside clients that have come or were fenced here. */
 void nam__membership_take(struct nam__membership *membership, const struct nam_move_head *head,
 	const struct nam_move_client *clients, uint32_t count);
 

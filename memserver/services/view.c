@@ -34,8 +34,6 @@ stage_drop(struct nam__connection *connection)
 	connection->view_stage = NULL;
 }
 
-/* ---- members --------------------------------------------------------------------------------- */
-
 static bool
 address_ok(const char address[NAM_VIEW_ADDRESS_BYTES])
 {
@@ -82,8 +80,6 @@ has_address(const struct nam_view_member *members, uint32_t count, const char *a
 			return true;
 	return false;
 }
-
-/* ---- what is in force ------------------------------------------------------------------------ */
 
 /*
  * The living client that has acknowledged least, if that is below `number`; 0: none.  While memory
@@ -163,8 +159,6 @@ nam__view_word_set(struct nam__membership *membership)
 	__atomic_store_n(view->word, fencing << NAM_VIEW_WORD_FENCING | view->head.number,
 		__ATOMIC_SEQ_CST);
 }
-
-/* ---- views in pages -------------------------------------------------------------------------- */
 
 static struct nam__view_stage *
 stage_new(const struct nam_view_head *head, uint16_t step)
@@ -264,7 +258,7 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 	return 0;
 }
 
-/* Bytes of a request behind its members. */
+/* Behind the members of the request. */
 static uint32_t
 voucher_bytes(const struct nam__exchange *exchange)
 {
@@ -287,13 +281,11 @@ copy_is_good(const struct nam__exchange *exchange)
 {
 	const struct nam_rpc_view_request *request = exchange->body;
 	const struct nam__view_stage *stage = exchange->connection->view_stage;
-	struct nam__claim claim;
 
 	if (request->step != NAM_RPC_VIEW_COPY || stage->count < stage->head.count ||
 		nam__is_admin(exchange))
 		return true;
-	claim = claim_of(stage);
-	return nam__auth_vouched(exchange->server, &claim,
+	return nam__auth_vouched(exchange->server, claim_of(stage),
 		(const uint8_t *)&request->members[request->count], voucher_bytes(exchange)) ||
 		!NAM_GUARD(VIEW_COPY);
 }
@@ -314,12 +306,12 @@ succeed(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 {
 	const struct nam__view_stage *stage = exchange->connection->view_stage;
 	const struct nam_view_member *lead = &stage->members[0];
-	uint64_t boot = exchange->server->boot;
 
 	if (!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
-	if (lead->state != NAM_VIEW_PROMOTING || lead->backup != boot || !lead->known ||
-		view->head.lead_boot != lead->boot || view->head.number >= stage->head.number)
+	if (lead->state != NAM_VIEW_PROMOTING || lead->backup != exchange->server->boot ||
+		!lead->known || view->head.lead_boot != lead->boot ||
+		view->head.number >= stage->head.number)
 		return -NAM_E_VIEW;
 	if (view->head.term > stage->head.term)
 		return -NAM_E_TERM;
@@ -399,8 +391,6 @@ nam__view_stage_take(struct nam__membership *membership, const struct nam__view_
 	NAM__HOLD(&membership->mutex);
 	(void)!copy_take(&membership->view, stage, &event);
 }
-
-/* ---- changes --------------------------------------------------------------------------------- */
 
 /* M17.  A request without a term is no steward's. */
 static int
@@ -542,8 +532,6 @@ steward(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 		*event = (struct event){ .change = "release", .term = term };
 	return 0;
 }
-
-/* ---- requests -------------------------------------------------------------------------------- */
 
 enum where { ANYWHERE, LEAD, LEADS, OTHERS };	/* LEADS: the lead, and its backup */
 
@@ -714,12 +702,9 @@ view_to_vouch(const struct nam__exchange *exchange, const struct nam__view *view
 static void
 vouch(struct nam__exchange *exchange, struct nam__view_stage *kept)
 {
-	struct nam__claim claim;
-
 	if (!kept)
 		return;
-	claim = claim_of(kept);
-	exchange->reply_bytes += nam__auth_vouch(exchange->server, &claim,
+	exchange->reply_bytes += nam__auth_vouch(exchange->server, claim_of(kept),
 		(uint8_t *)exchange->reply + exchange->reply_bytes);
 	free(kept);
 }
