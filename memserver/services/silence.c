@@ -86,37 +86,15 @@ nam__member_lost(const struct nam__membership *membership, struct nam__member *m
 	member->cut[at].since_ns = nam_now_ns();
 }
 
-/* Of each member that a living client has lost: which was the first, and since when. */
-struct losses {
-	uint32_t count;			/* members */
-	struct {
-		const struct nam_view_member *from;
-		uint64_t since_ns;
-		uint16_t client;
-	} each[NAM_SERVERS_MAX];
-};
-
-static void
-loss_add(struct losses *losses, const struct nam_view_member *from, uint16_t client,
-	uint64_t since_ns)
-{
-	uint32_t i = 0;
-
-	while (i < losses->count && losses->each[i].from != from)
-		i++;
-	losses->count += i == losses->count;
-	if (losses->each[i].from == from && losses->each[i].since_ns <= since_ns)
-		return;
-	losses->each[i].from = from;
-	losses->each[i].since_ns = since_ns;
-	losses->each[i].client = client;
-}
-
 uint16_t
 nam__member_cut(const struct nam__membership *membership, uint16_t *ret_from, uint32_t *ret_ms)
 {
-	uint32_t left = membership->members ? membership->alive_count : 0, turn;
-	struct losses losses = { 0 };
+	struct {
+		uint64_t since_ns;
+		uint16_t client;	/* 0: none has lost it */
+	} first[NAM_SERVERS_MAX] = { 0 };	/* for each member of the view */
+	uint32_t left = membership->members ? membership->alive_count : 0, count = 0, turn, at = 0;
+	const struct nam__view *view = &membership->view;
 	uint64_t now = nam_now_ns();
 
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && left; id++) {
@@ -126,20 +104,27 @@ nam__member_cut(const struct nam__membership *membership, uint16_t *ret_from, ui
 			continue;
 		left--;
 		for (uint32_t i = 0; i < CUTS; i++) {
-			const struct nam_view_member *from = up_with_boot(&membership->view,
+			uint64_t since_ns = member->cut[i].since_ns;
+			const struct nam_view_member *from = up_with_boot(view,
 				member->cut[i].boot);
+			size_t k = from ? (size_t)(from - view->members) : 0;
 
-			if (from)
-				loss_add(&losses, from, id, member->cut[i].since_ns);
+			if (!from || (first[k].client && first[k].since_ns <= since_ns))
+				continue;
+			count += !first[k].client;
+			first[k].since_ns = since_ns;
+			first[k].client = id;
 		}
 	}
 	*ret_from = 0;
 	*ret_ms = 0;
-	if (!losses.count)
+	if (!count)
 		return 0;
 	/* A host that is gone hides no client that is cut off from another one. */
-	turn = (uint32_t)(now / (NAM_VIEW_CUT_TURN_MS * 1000000ull) % losses.count);
-	*ret_from = losses.each[turn].from->id;
-	*ret_ms = nam__ms_since(losses.each[turn].since_ns, now);
-	return losses.each[turn].client;
+	turn = (uint32_t)(now / (NAM_VIEW_CUT_TURN_MS * 1000000ull) % count);
+	while (!first[at].client || turn-- > 0)
+		at++;
+	*ret_from = view->members[at].id;
+	*ret_ms = nam__ms_since(first[at].since_ns, now);
+	return first[at].client;
 }
