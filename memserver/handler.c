@@ -78,7 +78,6 @@ closed(struct nam__handler *handler, struct nam__connection *connection)
 	handler->closed(connection);
 }
 
-/* The queue pairs of a client that was fenced. */
 static void
 fenced_close(struct nam__handler *handler)
 {

@@ -301,8 +301,11 @@ static int
 plan(struct nam__memory *memory, const struct nam_server_options *options, struct nam_diag *notice,
 	struct nam_diag *diag)
 {
-	int rc = plan_regions(memory, options, diag);
+	int rc;
 
+	memset(memory, 0, sizeof(*memory));
+	memory->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	rc = plan_regions(memory, options, diag);
 	if (rc)
 		return rc;
 	memory->page_bytes_log2 = SMALL_LOG2;
@@ -432,13 +435,6 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 	return rc;
 }
 
-static void
-clear(struct nam__memory *memory)
-{
-	memset(memory, 0, sizeof(*memory));
-	memory->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
 int
 nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *notice, struct nam_diag *diag)
@@ -446,14 +442,12 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	struct nam_server_options again = *options;
 	int rc;
 
-	clear(memory);
 	rc = plan(memory, options, notice, diag) ?: allocate(memory, domain, options, diag);
 	if (!rc || rc == -ECANCELED || options->pages != NAM_PAGES_AUTO ||
 		memory->page_bytes_log2 == SMALL_LOG2)
 		return rc;
 	/* Another process has taken the huge pages since they were counted. */
 	again.pages = NAM_PAGES_4K;
-	clear(memory);
 	rc = plan(memory, &again, NULL, diag) ?: allocate(memory, domain, &again, diag);
 	if (!rc)
 		nam_diag_set(notice, 0, "pages: auto chose 4 KiB pages, which make random access "

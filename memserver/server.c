@@ -189,16 +189,6 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	return opening.rc;
 }
 
-static enum nam__htm
-htm_of(const struct nam_server_options *options)
-{
-	/* A lock costs less to the only thread that takes it. */
-	if (options->htm == NAM_HTM_OFF || (options->htm == NAM_HTM_AUTO &&
-			options->rpc_threads == 1))
-		return NAM__HTM_NONE;
-	return options->htm == NAM_HTM_STAND_IN ? NAM__HTM_STAND_IN : nam__htm_available();
-}
-
 static int
 server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
@@ -219,12 +209,10 @@ server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	(void)snprintf(server->listen, sizeof(server->listen), "%s", server->options.listen);
 	server->options.listen = server->listen;
 	server->ops = nam_fabric_find(server->listen, NULL);
-	rc = nam__auth_open(server, diag) ?:
-		server->ops->domain_open(&fabric, &server->domain, diag);
-	if (rc)
-		return rc;
 	/* The address first: of two servers, the second one must not take the host's memory. */
-	rc = server->ops->listen(server->domain, server->listen, &server->listener, diag);
+	rc = nam__auth_open(server, diag) ?:
+		server->ops->domain_open(&fabric, &server->domain, diag) ?:
+		server->ops->listen(server->domain, server->listen, &server->listener, diag);
 	if (rc)
 		return rc;
 	server->listener->dropped = nam__auth_dropped;
@@ -235,7 +223,12 @@ server_open(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 	/* Without it there is no local access; the server serves all the same. */
 	if (server->domain->limits.regions_are_files)
 		(void)!nam__proof_open(&server->proof);
-	server->htm = htm_of(&server->options);
+	/* A lock costs less to the only thread that takes it. */
+	if (server->options.htm == NAM_HTM_STAND_IN)
+		server->htm = NAM__HTM_STAND_IN;
+	else if (server->options.htm == NAM_HTM_ON ||
+		(server->options.htm == NAM_HTM_AUTO && server->options.rpc_threads > 1))
+		server->htm = nam__htm_available();
 	nam__log(server, NAM_LOG_INFO, "htm", "kind=%s", nam__htm_name(server->htm));
 	rc = start_services(server, diag);
 	for (uint32_t i = 0; i < server->options.rpc_threads && !rc; i++)

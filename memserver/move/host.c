@@ -88,10 +88,8 @@ open_at_free(struct nam__hosted *hosted, struct nam_server **ret, struct nam_dia
 		if (rc)
 			return rc;
 		server->host = hosted;
-		if (!server_set(hosted, server, false))
-			rc = -ECANCELED;
-		else
-			rc = server->life->open(server, &notice, diag);
+		rc = server_set(hosted, server, false) ?
+			server->life->open(server, &notice, diag) : -ECANCELED;
 		if (!rc) {
 			*ret = server;
 			return 0;

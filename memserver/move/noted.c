@@ -171,15 +171,12 @@ static bool
 claim_ok(const struct nam_server *server, const struct nam_rpc_move_claim *claim)
 {
 	const struct nam__memory *memory = &server->memory;
-	uint64_t largest = 0;
 
 	if (nam__leads(server) && claim->id)
 		return claim->id < NAM_SERVERS_MAX;
-	for (uint32_t i = 0; i < memory->count; i++)
-		if (memory->mrs[i].bytes > largest)
-			largest = memory->mrs[i].bytes;
+	/* Only the last region may be smaller than the first one. */
 	return claim->id == server->options.id && claim->regions == memory->count &&
-		claim->region_bytes == largest;
+		claim->region_bytes == memory->mrs[0].bytes;
 }
 
 int

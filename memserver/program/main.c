@@ -209,9 +209,7 @@ exit_code(int rc)
 		return EXIT_USAGE;
 	if (nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE) || rc == -EADDRINUSE)
 		return EXIT_ADDRESS_IN_USE;
-	if (rc == -ENOMEM)
-		return EXIT_NO_MEMORY;
-	return EXIT_FAILED;
+	return rc == -ENOMEM ? EXIT_NO_MEMORY : EXIT_FAILED;
 }
 
 /* Tell a service manager that has started us: sd_notify(3) is a datagram to NOTIFY_SOCKET. */

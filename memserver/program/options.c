@@ -46,9 +46,7 @@ check_listen(const char *address, struct nam_diag *diag)
 	if (!strncmp(address, "sim:", 4))
 		return nam_diag_set(diag, -EINVAL, "'%s': a simulation starts its own memory "
 			"servers, as in nam-bench index --cluster sim:PROFILE", address);
-	if (!strncmp(address, "shm:", 4))
-		return check_path(address + 4, diag);
-	return 0;
+	return strncmp(address, "shm:", 4) ? 0 : check_path(address + 4, diag);
 }
 
 static int
@@ -230,8 +228,6 @@ free_cluster:
 	return rc;
 }
 
-#define LOG_LEVEL (NAM__KEYS_COUNT - 1)	/* among them */
-
 static const char *
 key_text(const struct nam_cluster_server *section, unsigned i)
 {
@@ -297,7 +293,7 @@ nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
 		return nam_diag_set(diag, rc, "%s, [server] at line %d: %s", o->config,
 			fresh.section.line, nam__options_flags(&table, "", cause.text).text);
 	*ret_left = (struct nam_diag){ "" };
-	for (unsigned i = 0; i < LOG_LEVEL; i++) {
+	for (unsigned i = 0; i < NAM__KEYS_COUNT - 1; i++) {	/* the last is the log level */
 		if (o->on_command_line[i] ||
 			!strcmp(key_text(&fresh.section, i), key_text(&o->section, i)))
 			continue;
