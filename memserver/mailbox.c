@@ -234,7 +234,6 @@ nam__mailboxes_poll(struct nam__handler *handler)
 	return any;
 }
 
-/* Whether all clients have been told that the handler goes to sleep. */
 static bool
 announce(struct nam__handler *handler)
 {

@@ -6,8 +6,6 @@
 #include "common/rpc/frame.h"
 #include "memserver_internal.h"
 
-/* ---- answer.c -------------------------------------------------------------------------------- */
-
 /*
  * nam__dispatch -- answer one message.
  *
@@ -26,8 +24,6 @@ uint32_t nam__dispatch(struct nam_server *server, struct nam__connection *connec
  */
 uint32_t nam__frame_answer(struct nam__handler *handler, struct nam__mailbox *box,
 	uint32_t request_bytes, struct nam_frame *frame, uint32_t most);
-
-/* ---- mailbox.c ------------------------------------------------------------------------------- */
 
 /* The state of a place in the rings; and one more, for the word in the client's share. */
 struct nam__mailbox_slot {

@@ -32,7 +32,6 @@
 #include "memserver/move/noted.h"
 #include "memserver/services/services.h"
 #include "txn/server/locks.h"
-#include "txn/server/records.h"
 #include "objects.h"
 #include "server.h"
 
@@ -54,15 +53,24 @@ nam__mutex_give(pthread_mutex_t *const *mutex)
 	pthread_mutex_t *const held __attribute__((cleanup(nam__mutex_give), unused)) =             \
 		nam__mutex_take(mutex)
 
+/* The array with room for `count` elements; NULL: no memory, and it is as it was. */
+static inline void *
+nam__array_grown(void *array, uint32_t *size, uint32_t count, size_t element_bytes)
+{
+	uint32_t larger = MAX(MAX(*size * 2, count), 16);
+	void *grown = count <= *size ? array : realloc(array, larger * element_bytes);
+
+	if (grown && count > *size)
+		*size = larger;
+	return grown;
+}
+
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
 #define NAM__ASKING_MAX 8u		/* more connections, which ask for figures; */
 #define NAM__ASKING_PEER_MAX 4u		/* of one peer */
-/*
- * Requests of a connection under way beside those: its mails, a ring, a spare reply; unreliable
- * queue pairs.
- */
+/* Requests of a connection under way beside those: its mails, a ring, a spare reply. */
 #define NAM__CONNECTION_REQUESTS (NAM_FRAMES + 4u)
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
@@ -92,8 +100,7 @@ int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
 /*
  * Take a region from the clients, for structures that this server executes: fresh memory that no
- * client can reach.  Its pages come as they are touched, out of what the region gives back.
- * 0 or -ENOMEM; the region is lost then.
+ * client can reach, whose pages come as they are touched.  0; -ENOMEM: the region is lost.
  */
 int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
 	uint32_t region) NAM_MUST_CHECK;
@@ -212,8 +219,6 @@ void nam__connection_fence(struct nam__connection *connection);
 /* A connection of this handler that is fenced, or NULL. */
 struct nam__connection *nam__connection_fenced(struct nam__handler *handler);
 
-/* ---- log.c ----------------------------------------------------------------------------------- */
-
 void nam__log(const struct nam_server *server, enum nam_log_level level, const char *event,
 	const char *format, ...) NAM_PRINTF(4, 5);
 
@@ -221,7 +226,6 @@ void nam__log(const struct nam_server *server, enum nam_log_level level, const c
 
 /* Counts why a connection was refused.  The listener's thread. */
 void nam__count_refusal(struct nam_server *server, int rc);
-void nam__figures(struct nam_server *server, struct nam_server_figures *ret);
 /* services/info.c: all of STATUS */
 void nam__status(struct nam_server *server, struct nam_rpc_status_reply *ret);
 

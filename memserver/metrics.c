@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c -- figures of a memory server; those of its process as text for Prometheus. */
+/* metrics.c -- the figures of a process's memory servers in the text format of Prometheus. */
 #include <inttypes.h>
 
-#include "index/server/tree.h"
 #include "memserver/move/host.h"
-
-_Static_assert(NAM_RPC_TYPES_COUNT <= NAM_SERVICES_MAX, "each type has figures");
 
 #define SERVERS_MAX NAM_MOVE_HOSTED_MAX	/* hosted ones have the numbers from 1 on */
 
@@ -39,39 +36,6 @@ nam__count_refusal(struct nam_server *server, int rc)
 	else if (nam_err_is(rc, NAM_E_FENCED))
 		reason = NAM_REFUSED_CLIENT;
 	nam__count(&server->refused[reason], 1);
-}
-
-static uint64_t
-load(const _Atomic uint64_t *count)
-{
-	return atomic_load_explicit(count, memory_order_relaxed);
-}
-
-static void
-add_service(const struct nam__service_counts *counts, struct nam_service_figures *sum)
-{
-	sum->requests += load(&counts->requests);
-	sum->failed += load(&counts->failed);
-	sum->total_ns += load(&counts->total_ns);
-	for (uint32_t i = 0; i < NAM_LATENCIES; i++)
-		sum->within[i] += load(&counts->within[i]);
-}
-
-void
-nam__figures(struct nam_server *server, struct nam_server_figures *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	pthread_mutex_lock(&server->allocator.mutex);
-	memcpy(ret->memory, server->allocator.memory, sizeof(ret->memory));
-	pthread_mutex_unlock(&server->allocator.mutex);
-	ret->accepted = load(&server->accepted);
-	for (uint32_t i = 0; i < NAM_REFUSALS_COUNT; i++)
-		ret->refused[i] = load(&server->refused[i]);
-	for (uint32_t i = 0; i < NAM_SERVER_RESTARTS_COUNT; i++)
-		ret->restarts[i] = load(&nam__tree_server_restarts[i]);
-	for (uint32_t i = 0; i < server->options.rpc_threads; i++)
-		for (uint32_t type = 0; type < NAM_SERVICES_MAX; type++)
-			add_service(&server->handlers[i].services[type], &ret->services[type]);
 }
 
 static void
@@ -132,12 +96,18 @@ write_info(const struct scrape *scrape)
 }
 
 static void
-write_memory(FILE *to, const struct nam_rpc_status_reply *status)
+write_memory(const struct scrape *scrape)
 {
 	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private", "read_only" };
 
-	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
-		const struct nam_memory_figures *m = &status->figures.memory[i];
+	family(scrape->to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; "
+		"private: trees and key-value stores; read_only: buckets that clients read) and "
+		"state (untouched, used, free: given back, waiting: given back, but a client may "
+		"still read it).");
+	for (uint32_t i = 0; i < scrape->count * NAM_MEMORY_KINDS; i++) {
+		const struct nam_rpc_status_reply *status = &scrape->servers[i / NAM_MEMORY_KINDS];
+		uint32_t kind = i % NAM_MEMORY_KINDS;
+		const struct nam_memory_figures *m = &status->figures.memory[kind];
 		const struct {
 			const char *state;
 			uint64_t bytes;
@@ -149,21 +119,10 @@ write_memory(FILE *to, const struct nam_rpc_status_reply *status)
 		};
 
 		for (size_t j = 0; j < sizeof(states) / sizeof(states[0]); j++)
-			(void)fprintf(to, "nam_memory_bytes{id=\"%u\",kind=\"%s\",state=\"%s\"} %"
-				PRIu64 "\n", status->server_id, names[i], states[j].state,
-				states[j].bytes);
+			(void)fprintf(scrape->to, "nam_memory_bytes{id=\"%u\",kind=\"%s\","
+				"state=\"%s\"} %" PRIu64 "\n", status->server_id, names[kind],
+				states[j].state, states[j].bytes);
 	}
-}
-
-static void
-write_memories(const struct scrape *scrape)
-{
-	family(scrape->to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; "
-		"private: trees and key-value stores; read_only: buckets that clients read) and "
-		"state (untouched, used, free: given back, waiting: given back, but a client may "
-		"still read it).");
-	for (uint32_t i = 0; i < scrape->count; i++)
-		write_memory(scrape->to, &scrape->servers[i]);
 }
 
 static void
@@ -259,7 +218,7 @@ nam_server_metrics(struct nam_server *server, FILE *to)
 	(void)collect(server, scrape);
 	(void)nam__hosted_each(server, collect, scrape);
 	write_info(scrape);
-	write_memories(scrape);
+	write_memory(scrape);
 	write_singles(scrape);
 	write_refusals(scrape);
 	write_process(to, &scrape->servers[0]);

@@ -58,8 +58,6 @@ int nam__objects_drop(struct nam__objects *objects, struct nam_server *server,
 /* To be called between requests: frees dropped objects that no handler works on any more. */
 void nam__objects_idle(struct nam__objects *objects, const struct nam_server *server);
 
-/* ---- the clock ------------------------------------------------------------------------------- */
-
 /* Objects and nodes that a handler sees between these two are not reused. */
 void nam__work_begin(struct nam__handler *handler);
 void nam__work_end(struct nam__handler *handler);

@@ -127,7 +127,6 @@ free_connection:
 	return rc;
 }
 
-/* Its queue pair is gone, or never was. */
 void
 nam__connection_free(struct nam__connection *connection)
 {

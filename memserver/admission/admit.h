@@ -6,8 +6,6 @@
 #include "common/auth/proof.h"
 #include "memserver/memserver_internal.h"
 
-/* ---- admit.c --------------------------------------------------------------------------------- */
-
 /* The events of the listener, once the server serves, and before.  Both consume the request. */
 void nam__admit(struct nam_server *server, const struct nam_cm_event *event);
 void nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event);
@@ -36,8 +34,6 @@ void nam__auth_dropped(void *owner, const char *peer, int why);
  */
 bool nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event,
 	const struct nam__proven *proven, struct nam_hello *reply) NAM_MUST_CHECK;
-
-/* ---- peers.c --------------------------------------------------------------------------------- */
 
 /*
  * Count a connection to its peer and to a handler with room, which is entered.  The listener's

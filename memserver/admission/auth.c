@@ -93,10 +93,10 @@ log_strike(const struct nam_server *server, const char *peer, const char *reason
 		strike->count == STRIKES_MAX ? " next=silence" : "");
 }
 
-/* The reason is for the operator only. */
 static int
 deny(struct nam_server *server, const struct nam_cm_event *event, const char *reason)
 {
+	/* The reason is for the operator only. */
 	log_strike(server, event->peer, reason);
 	return -NAM_E_FABRIC_DENIED;
 }

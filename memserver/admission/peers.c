@@ -68,17 +68,14 @@ peer_of(struct nam_server *server, uint64_t key)
 		else if (peer->key == key)
 			return peer;
 	}
-	if (!vacant && server->peers_count == server->peers_size) {
-		uint32_t size = server->peers_size ? server->peers_size * 2 : 16;
-
-		peer = realloc(server->peers, size * sizeof(*peer));
+	if (!vacant) {
+		peer = nam__array_grown(server->peers, &server->peers_size,
+			server->peers_count + 1, sizeof(*peer));
 		if (!peer)
 			return NULL;
 		server->peers = peer;
-		server->peers_size = size;
+		vacant = &peer[server->peers_count++];
 	}
-	if (!vacant)
-		vacant = &server->peers[server->peers_count++];
 	*vacant = (struct nam__peer){ .key = key };
 	return vacant;
 }

@@ -26,8 +26,6 @@ int nam__books_head_check(const struct nam_server *server,
  */
 int nam__books_take(struct nam__handler *handler, const uint64_t *books) NAM_MUST_CHECK;
 
-/* ---- stores.c -------------------------------------------------------------------------------- */
-
 /* How many there are: 0, or -NAM_E_UNMOVABLE. */
 int nam__books_stores_count(struct nam__handler *handler, uint32_t *ret_stores,
 	uint32_t *ret_partitions) NAM_MUST_CHECK;

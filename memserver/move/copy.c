@@ -16,11 +16,11 @@ runs_count(const struct nam__allocator *allocator, struct nam_move_head *head)
 {
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
 		const struct nam__alloc_region *region = &allocator->regions[i];
-		uint32_t told = atomic_load_explicit(&region->told, memory_order_relaxed);
 
 		if (region->turning == NAM__RESTORING)
 			return -EAGAIN;
-		if (region->kind == NAM_MEMORY_READ_ONLY || told == NAM_MEMORY_READ_ONLY)
+		if (region->kind == NAM_MEMORY_READ_ONLY ||
+			nam__region_told(region) == NAM_MEMORY_READ_ONLY)
 			return -NAM_E_UNMOVABLE;
 		if (region->kind != NAM_MEMORY_PUBLIC)
 			continue;
@@ -61,8 +61,7 @@ runs_copy(const struct nam__allocator *allocator, const struct nam__books_parts 
 			.turning = region->turning,
 			.runs = is_public ? region->runs_count : 0,
 			.kind = (uint16_t)region->kind,
-			.told = (uint16_t)atomic_load_explicit(&region->told,
-				memory_order_relaxed),
+			.told = (uint16_t)nam__region_told(region),
 			.had_blocks = region->had_blocks,
 		};
 		for (uint32_t k = 0; is_public && k < region->runs_count; k++) {

@@ -218,19 +218,6 @@ draft_free(struct draft *draft)
 	free(draft->view);
 }
 
-/* Regions that clients do not reach, as the books say. */
-static int
-regions_withdraw(struct nam__allocator *allocator, const struct nam_move_region *regions)
-{
-	for (uint32_t i = 0; i < allocator->regions_count; i++)
-		if (regions[i].kind == NAM_MEMORY_PRIVATE &&
-			regions[i].told == NAM_MEMORY_PRIVATE &&
-			allocator->regions[i].kind != NAM_MEMORY_PRIVATE &&
-			!nam__region_make_private(allocator, i))
-			return -ENOMEM;
-	return 0;
-}
-
 /* With the mutex. */
 static void
 allocator_place(struct nam__allocator *allocator, struct draft *draft)
@@ -261,22 +248,6 @@ allocator_place(struct nam__allocator *allocator, struct draft *draft)
 	}
 }
 
-static int
-tree_make(struct nam__handler *handler, const struct nam_move_tree *from)
-{
-	struct nam__tree *tree;
-	int rc;
-
-	if (from->owner >= NAM_CLIENTS_MAX || from->reserved)
-		return -NAM_E_FABRIC_PROTOCOL;
-	rc = nam__tree_new(handler->server, &from->create, handler->scratch, &tree);
-	if (rc)
-		return rc;
-	tree->object.owner = from->owner;
-	tree->moves = (uint16_t)(from->moves + 1);
-	return nam__objects_enter(&handler->server->trees, &tree->object);
-}
-
 static void
 trees_drop(struct nam_server *server, const struct nam_move_tree *trees, uint32_t count)
 {
@@ -289,12 +260,23 @@ trees_drop(struct nam_server *server, const struct nam_move_tree *trees, uint32_
 static int
 trees_make(struct nam__handler *handler, const struct nam_move_tree *trees, uint32_t count)
 {
+	struct nam_server *server = handler->server;
 	uint32_t made = 0;
 	int rc = 0;
 
-	for (; made < count && !rc; made += !rc)
-		rc = tree_make(handler, &trees[made]);
-	trees_drop(handler->server, trees, rc ? made : 0);
+	for (; made < count && !rc; made += !rc) {
+		const struct nam_move_tree *from = &trees[made];
+		struct nam__tree *tree;
+
+		rc = from->owner >= NAM_CLIENTS_MAX || from->reserved ? -NAM_E_FABRIC_PROTOCOL :
+			nam__tree_new(server, &from->create, handler->scratch, &tree);
+		if (rc)
+			break;
+		tree->object.owner = from->owner;
+		tree->moves = (uint16_t)(from->moves + 1);
+		rc = nam__objects_enter(&server->trees, &tree->object);
+	}
+	trees_drop(server, trees, rc ? made : 0);
 	return rc;
 }
 
@@ -303,13 +285,21 @@ nam__books_take(struct nam__handler *handler, const uint64_t *books)
 {
 	struct nam_server *server = handler->server;
 	struct nam__allocator *allocator = &server->allocator;
+	const struct nam_move_region *regions;
 	struct draft *draft = calloc(1, sizeof(*draft));
 	int rc = draft ? draft_make(server, books, draft) : -ENOMEM;
 
 	if (rc)
 		goto free_draft;
 	pthread_mutex_lock(&allocator->mutex);
-	rc = regions_withdraw(allocator, draft->parts.regions);
+	regions = draft->parts.regions;
+	/* Regions that clients do not reach, as the books say. */
+	for (uint32_t i = 0; i < allocator->regions_count && !rc; i++)
+		if (regions[i].kind == NAM_MEMORY_PRIVATE &&
+			regions[i].told == NAM_MEMORY_PRIVATE &&
+			allocator->regions[i].kind != NAM_MEMORY_PRIVATE &&
+			!nam__region_make_private(allocator, i))
+			rc = -ENOMEM;
 	if (!rc)
 		allocator_place(allocator, draft);
 	pthread_mutex_unlock(&allocator->mutex);

@@ -17,12 +17,6 @@
 #define RESERVE_BYTES_MAX (4u << 20)
 #define RESTORE_NS 500000000ull		/* one HOLD begins no other region after this time */
 
-/* A block, by its address. */
-struct block {
-	struct nam__run *run;
-	uint32_t number;		/* in the run */
-};
-
 int
 nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	const uint64_t *bytes, uint32_t count, uint64_t reserved,
@@ -234,26 +228,14 @@ nam__service_alloc(struct nam__exchange *exchange)
 }
 
 static bool
-find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__stride *list,
-	struct block *ret)
+find_block(const struct nam__allocator *allocator, uint64_t raw, const struct nam__stride *list,
+	struct nam__block *ret)
 {
-	struct nam_gaddr at = { raw };
-	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id;
-	uint64_t offset = nam_gaddr_offset(at);
-	const struct nam__alloc_region *region;
-	uint32_t number;
+	uint16_t tag = nam_gaddr_tag(NAM_GADDR(raw));
 
-	if ((nam_gaddr_tag(at) && nam_gaddr_tag(at) != NAM_BLOCK_SWEPT) ||
-		index >= allocator->regions_count)
-		return false;
-	region = &allocator->regions[index];
-	number = region->kind == list->kind ? nam__run_find(region, offset) : UINT32_MAX;
-	if (number == UINT32_MAX)
-		return false;
-	ret->run = region->runs[number];
-	offset -= ret->run->offset;
-	ret->number = (uint32_t)(offset / list->stride);
-	return ret->run->stride == list->stride && offset % list->stride == 0;
+	return (!tag || tag == NAM_BLOCK_SWEPT) &&
+	       nam__block_find(allocator, raw, list->kind, ret) && ret->begins &&
+	       ret->run->stride == list->stride;
 }
 
 /* So many blocks of that word are free, and their run is listed. */
@@ -277,7 +259,7 @@ static int
 put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw, uint64_t label,
 	struct nam__run **ret_run)
 {
-	struct block block;
+	struct nam__block block;
 	struct nam__run *run;
 	uint32_t word;
 	uint64_t bit;
@@ -309,7 +291,7 @@ take_again(struct nam__allocator *allocator, const struct nam__stride *list, uin
 	bool waits)
 {
 	struct nam_memory_figures *figures = &allocator->memory[list->kind];
-	struct block block;
+	struct nam__block block;
 	uint64_t bit;
 
 	if (!find_block(allocator, raw, list, &block))
@@ -376,12 +358,6 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 		nam__runs_merge(&allocator->regions[i]);
 }
 
-static enum nam_memory_kind
-told(const struct nam__alloc_region *region)
-{
-	return atomic_load_explicit(&region->told, memory_order_relaxed);
-}
-
 static void
 tell(struct nam__alloc_region *region, enum nam_memory_kind kind, uint64_t batch)
 {
@@ -428,8 +404,8 @@ regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
 static bool
 may_restore(const struct nam__alloc_region *region, enum nam_memory_kind kind)
 {
-	return told(region) == NAM_MEMORY_PRIVATE && region->turning != NAM__RESTORING &&
-	       region->runs_count &&
+	return nam__region_told(region) == NAM_MEMORY_PRIVATE && region->runs_count &&
+	       region->turning != NAM__RESTORING &&
 	       (region->kind == kind ||
 		       (region->kind == NAM_MEMORY_PRIVATE && !region->carved_bytes));
 }
@@ -475,9 +451,10 @@ read_only_room(const struct nam__allocator *allocator, uint32_t stride)
 		const struct nam__alloc_region *region = &allocator->regions[i];
 
 		/* Once it is private, it may become read-only. */
-		if (region->kind == NAM_MEMORY_PUBLIC && told(region) == NAM_MEMORY_PRIVATE)
+		if (region->kind == NAM_MEMORY_PUBLIC &&
+			nam__region_told(region) == NAM_MEMORY_PRIVATE)
 			count += room_of(region, stride);
-		for (uint32_t k = 0; told(region) == NAM_MEMORY_READ_ONLY &&
+		for (uint32_t k = 0; nam__region_told(region) == NAM_MEMORY_READ_ONLY &&
 			k < region->runs_count; k++) {
 			const struct nam__run *run = region->runs[k];
 
@@ -609,12 +586,12 @@ region_turn(struct nam__allocator *allocator, uint32_t number)
 	struct nam__run *run;
 
 	region->turning = 0;
-	if (told(region) == region->kind)
+	if (nam__region_told(region) == region->kind)
 		return;
-	if (told(region) == NAM_MEMORY_PRIVATE) {
+	if (nam__region_told(region) == NAM_MEMORY_PRIVATE) {
 		(void)nam__region_make_private(allocator, number);
 	} else {
-		nam__region_set_kind(allocator, region, told(region));
+		nam__region_set_kind(allocator, region, nam__region_told(region));
 		LIST_FOREACH(run, &region->vacant, link)
 			run->dirty = false;
 	}

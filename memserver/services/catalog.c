@@ -2,7 +2,6 @@
 /* catalog.c -- server 0 knows the superblock of each index: names, sorted, in its own memory. */
 #include "memserver/memserver_internal.h"
 
-#define FIRST_SIZE 16u
 #define LIST_MAX ((NAM_RPC_BODY_MAX - (uint32_t)sizeof(struct nam_rpc_catalog_list_reply)) /         \
 	(uint32_t)sizeof(struct nam_rpc_catalog_entry))
 
@@ -79,15 +78,11 @@ put(struct nam__catalog *catalog, const struct nam_rpc_catalog_entry *request)
 		return -NAM_E_INDEX_EXISTS;
 	if (catalog->count == NAM__CATALOG_MAX)
 		return -NAM_E_LIMIT;
-	if (catalog->count == catalog->size) {
-		uint32_t size = catalog->size ? catalog->size * 2 : FIRST_SIZE;
-
-		entry = realloc(catalog->entries, size * sizeof(*entry));
-		if (!entry)
-			return -ENOMEM;
-		catalog->entries = entry;
-		catalog->size = size;
-	}
+	entry = nam__array_grown(catalog->entries, &catalog->size, catalog->count + 1,
+		sizeof(*entry));
+	if (!entry)
+		return -ENOMEM;
+	catalog->entries = entry;
 	entry = &catalog->entries[at];
 	memmove(entry + 1, entry, (catalog->count - at) * sizeof(*entry));
 	*entry = (struct nam_rpc_catalog_entry){ .superblock = request->superblock };

@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include "common/version.h"
+#include "index/server/tree.h"
 #include "memserver/admission/admit.h"
 #include "memserver/move/host.h"
+
+_Static_assert(NAM_RPC_TYPES_COUNT <= NAM_SERVICES_MAX, "each type has figures");
 
 int
 nam__service_ping(struct nam__exchange *exchange)
@@ -97,6 +100,36 @@ nam__service_local(struct nam__exchange *exchange)
 	return 0;
 }
 
+static uint64_t
+load(const _Atomic uint64_t *count)
+{
+	return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void
+figures(struct nam_server *server, struct nam_server_figures *ret)
+{
+	pthread_mutex_lock(&server->allocator.mutex);
+	memcpy(ret->memory, server->allocator.memory, sizeof(ret->memory));
+	pthread_mutex_unlock(&server->allocator.mutex);
+	ret->accepted = load(&server->accepted);
+	for (uint32_t i = 0; i < NAM_REFUSALS_COUNT; i++)
+		ret->refused[i] = load(&server->refused[i]);
+	for (uint32_t i = 0; i < NAM_SERVER_RESTARTS_COUNT; i++)
+		ret->restarts[i] = load(&nam__tree_server_restarts[i]);
+	for (uint32_t i = 0; i < server->options.rpc_threads * NAM_SERVICES_MAX; i++) {
+		const struct nam__service_counts *counts =
+			&server->handlers[i / NAM_SERVICES_MAX].services[i % NAM_SERVICES_MAX];
+		struct nam_service_figures *sum = &ret->services[i % NAM_SERVICES_MAX];
+
+		sum->requests += load(&counts->requests);
+		sum->failed += load(&counts->failed);
+		sum->total_ns += load(&counts->total_ns);
+		for (uint32_t k = 0; k < NAM_LATENCIES; k++)
+			sum->within[k] += load(&counts->within[k]);
+	}
+}
+
 void
 nam__status(struct nam_server *server, struct nam_rpc_status_reply *reply)
 {
@@ -115,7 +148,7 @@ nam__status(struct nam_server *server, struct nam_rpc_status_reply *reply)
 	reply->regions = server->memory.count;
 	reply->connections = atomic_load_explicit(&server->connections_count,
 		memory_order_relaxed);
-	nam__figures(server, &reply->figures);
+	figures(server, &reply->figures);
 	pthread_mutex_lock(&server->membership.mutex);
 	reply->clients = server->membership.alive_count;
 	pthread_mutex_unlock(&server->membership.mutex);

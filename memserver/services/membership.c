@@ -90,17 +90,6 @@ nam__member_publish(struct nam__membership *membership, struct nam__member *memb
 		__ATOMIC_SEQ_CST);
 }
 
-/* M5: the queue pairs of a client at a lead without other members are all that it has. */
-static void
-publish_if_over(struct nam__membership *membership, struct nam__member *member)
-{
-	const struct nam__view *view = &membership->view;
-	bool alone = view->head.count <= 1 && !view->members[0].backup && !view->stands_by;
-
-	if ((alone && member->connections == 0) || !NAM_GUARD(FENCE_FIRST))
-		nam__member_publish(membership, member);
-}
-
 enum nam_client_state
 nam__member_state(const struct nam__membership *membership, uint16_t client_id,
 	uint16_t incarnation)
@@ -113,10 +102,9 @@ nam__member_state(const struct nam__membership *membership, uint16_t client_id,
 	if (membership->before && (uint16_t)(member->incarnation - incarnation) >=
 		(uint16_t)(member->incarnation - membership->before))
 		return NAM_CLIENT_UNKNOWN;
-	/* Its id belongs to another now. */
-	if (incarnation != member->incarnation)
-		return NAM_CLIENT_DEAD;
-	return (enum nam_client_state)member->state;
+	/* Its id may belong to another now. */
+	return incarnation != member->incarnation ? NAM_CLIENT_DEAD :
+		(enum nam_client_state)member->state;
 }
 
 /* M5: with the mutex. */
@@ -241,9 +229,12 @@ nam__membership_name(struct nam__membership *membership, struct nam__connection 
 void
 nam__membership_detach(struct nam__membership *membership, struct nam__connection *connection)
 {
+	const struct nam__view *view = &membership->view;
 	struct nam__member *member;
+	bool alone;
 
 	pthread_mutex_lock(&membership->mutex);
+	alone = view->head.count <= 1 && !view->members[0].backup && !view->stands_by;
 	if (connection->present)
 		membership->present[connection->client_id]--;
 	member = connection->present ? member_of(membership, connection) : NULL;
@@ -256,7 +247,9 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 			member->session = NULL;
 			nam__member_fence(membership, member);
 		}
-		publish_if_over(membership, member);
+		/* M5: at a lead without other members these queue pairs were all that it has. */
+		if ((alone && member->connections == 0) || !NAM_GUARD(FENCE_FIRST))
+			nam__member_publish(membership, member);
 	}
 	pthread_mutex_unlock(&membership->mutex);
 	nam__view_connection_closed(membership, connection);
@@ -265,33 +258,27 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	connection->client_id = 0;
 }
 
-/* Whether it may still act is found out by fencing it: none is DEAD that was not so before. */
-static void
-member_unknown(struct nam__membership *membership, uint16_t id)
-{
-	const struct nam__newest *newest = &membership->newest[id];
-	struct nam__member *member = &membership->members[id];
-
-	if (member->incarnation != newest->incarnation) {
-		*member = (struct nam__member){ .incarnation = newest->incarnation,
-			.connections = membership->present[id] };
-		member->state = newest->incarnation ? NAM_CLIENT_FENCING : NAM_CLIENT_UNKNOWN;
-	}
-	/* Until now it has given its signs of life to the lead. */
-	member->heard_ns = member->acknowledged_ns = nam_now_ns();
-	member->epoch_seen = 0;
-	membership->alive_count += member->state == NAM_CLIENT_ALIVE;
-	membership->fencing_count += member->state == NAM_CLIENT_FENCING;
-	if (!nam__member_lives(membership, id))
-		__atomic_store_n(&membership->epoch_slots[id], 0, __ATOMIC_SEQ_CST);
-}
-
 void
 nam__membership_lead(struct nam__membership *membership)
 {
 	membership->alive_count = membership->fencing_count = 0;
-	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++)
-		member_unknown(membership, id);
+	for (uint16_t id = 1; id < NAM_CLIENTS_MAX; id++) {
+		uint16_t incarnation = membership->newest[id].incarnation;
+		struct nam__member *member = &membership->members[id];
+
+		/* Whether it may still act is found out by fencing it: no other one is DEAD now. */
+		if (member->incarnation != incarnation)
+			*member = (struct nam__member){ .incarnation = incarnation,
+				.state = incarnation ? NAM_CLIENT_FENCING : NAM_CLIENT_UNKNOWN,
+				.connections = membership->present[id] };
+		/* Until now it has given its signs of life to the lead. */
+		member->heard_ns = member->acknowledged_ns = nam_now_ns();
+		member->epoch_seen = 0;
+		membership->alive_count += member->state == NAM_CLIENT_ALIVE;
+		membership->fencing_count += member->state == NAM_CLIENT_FENCING;
+		if (!nam__member_lives(membership, id))
+			__atomic_store_n(&membership->epoch_slots[id], 0, __ATOMIC_SEQ_CST);
+	}
 	/* M4: the lead may have given out ids that did not come here. */
 	membership->newest_of_all = (uint16_t)(membership->newest_of_all + 2) ?: 1;
 	membership->sweep = 0;

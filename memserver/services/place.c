@@ -224,22 +224,6 @@ change_bound(struct change *change, const struct nam__alloc_region *region)
 	}
 }
 
-static int
-room_make(struct nam__alloc_region *region)
-{
-	uint32_t size = 2 * region->runs_size > PARTS_MAX ? 2 * region->runs_size : 2 * PARTS_MAX;
-	struct nam__run **runs;
-
-	if (region->runs_size - region->runs_count >= PARTS_MAX)
-		return 0;
-	runs = realloc(region->runs, size * sizeof(runs[0]));
-	if (!runs)
-		return -ENOMEM;
-	region->runs = runs;
-	region->runs_size = size;
-	return 0;
-}
-
 /*
  * All new runs: 0, -ENOMEM or -NAM_E_LIMIT.  The vacant part before the blocks counts as dirty, so
  * clean ones stay within the number of the runs (M8).
@@ -248,29 +232,31 @@ static int
 change_reserve(const struct nam__allocator *allocator, const struct extent *extent,
 	struct change *change)
 {
-	bool has_before = change->before_at < change->at, has_after =
-		change->end < change->after_end, has_right = change->right_from <
-		change->last->count;
+	bool has_right = change->right_from < change->last->count, ok = true;
+	struct nam__alloc_region *region = extent->region;
+	struct nam__run **list;
 	uint32_t number = extent->number, runs = allocator->runs_count +
 		(change->left_count != 0) + has_right + !change->grows;
 
 	for (uint32_t i = change->first; i < change->behind; i++)
-		runs -= extent->region->runs[i]->stride != 0;
+		runs -= region->runs[i]->stride != 0;
 	if (runs > NAM__RUNS_MAX)
 		return -NAM_E_LIMIT;
-	if (has_before)
-		change->before = nam__run_new(number, change->before_at, change->at, 0, true);
+	if (change->before_at < change->at)
+		ok &= (change->before = nam__run_new(number, change->before_at, change->at, 0,
+			true)) != NULL;
 	if (!change->grows)
-		change->blocks = nam__run_new(number, change->at, change->end, extent->stride,
-			false);
-	if (has_after)
-		change->after = nam__run_new(number, change->end, change->after_end, 0,
-			change->after_dirty);
+		ok &= (change->blocks = nam__run_new(number, change->at, change->end,
+			extent->stride, false)) != NULL;
+	if (change->end < change->after_end)
+		ok &= (change->after = nam__run_new(number, change->end, change->after_end, 0,
+			change->after_dirty)) != NULL;
 	if (has_right)
-		change->right = run_rear(change->last, change->right_from);
-	if (!room_make(extent->region) && !has_before == !change->before &&
-		!change->grows == !!change->blocks && !has_after == !change->after &&
-		!has_right == !change->right)
+		ok &= (change->right = run_rear(change->last, change->right_from)) != NULL;
+	list = nam__array_grown(region->runs, &region->runs_size, region->runs_count + PARTS_MAX,
+		sizeof(list[0]));
+	region->runs = list ?: region->runs;
+	if (list && ok)
 		return 0;
 	free(change->before);
 	free(change->blocks);
@@ -280,7 +266,6 @@ change_reserve(const struct nam__allocator *allocator, const struct extent *exte
 	return -ENOMEM;
 }
 
-/* It has all that it needs. */
 static void
 change_do(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	const struct change *change)

@@ -18,8 +18,8 @@ nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from)
 {
 	struct nam__run *run = nam__run_new(number, from, region->bytes, 0, false);
 
-	region->runs_size = 16;
-	region->runs = malloc(region->runs_size * sizeof(region->runs[0]));
+	region->runs_size = 0;
+	region->runs = nam__array_grown(NULL, &region->runs_size, 1, sizeof(region->runs[0]));
 	LIST_INIT(&region->vacant);
 	if (!run || !region->runs) {
 		free(run);
@@ -66,6 +66,27 @@ nam__run_find(const struct nam__alloc_region *region, uint64_t offset)
 	if (!low || offset - region->runs[low - 1]->offset >= region->runs[low - 1]->bytes)
 		return UINT32_MAX;
 	return low - 1;
+}
+
+bool
+nam__block_find(const struct nam__allocator *allocator, uint64_t raw, enum nam_memory_kind kind,
+	struct nam__block *ret)
+{
+	uint32_t index = nam_gaddr_region(NAM_GADDR(raw)) - allocator->first_region_id, number;
+	uint64_t offset = nam_gaddr_offset(NAM_GADDR(raw));
+	const struct nam__alloc_region *region;
+	struct nam__run *run;
+
+	*ret = (struct nam__block){ .run = NULL };
+	if (index >= allocator->regions_count)
+		return false;
+	region = &allocator->regions[index];
+	number = region->kind == kind ? nam__run_find(region, offset) : UINT32_MAX;
+	run = number == UINT32_MAX ? NULL : region->runs[number];
+	if (run && run->stride)
+		*ret = (struct nam__block){ run, (uint32_t)((offset - run->offset) / run->stride),
+			(offset - run->offset) % run->stride == 0 };
+	return true;
 }
 
 int
@@ -158,19 +179,15 @@ run_insert(struct nam__allocator *allocator, struct nam__alloc_region *region, u
 	uint32_t stride)
 {
 	const struct nam__run *next = region->runs[number];
-	struct nam__run *run;
+	struct nam__run *run, **runs;
 
 	if (allocator->runs_count == NAM__RUNS_MAX)
 		return NULL;
-	if (region->runs_count == region->runs_size) {
-		struct nam__run **runs = realloc(region->runs,
-			2ul * region->runs_size * sizeof(runs[0]));
-
-		if (!runs)
-			return NULL;
-		region->runs = runs;
-		region->runs_size *= 2;
-	}
+	runs = nam__array_grown(region->runs, &region->runs_size, region->runs_count + 1,
+		sizeof(runs[0]));
+	if (!runs)
+		return NULL;
+	region->runs = runs;
 	run = nam__run_new(next->region, next->offset, next->offset, stride, false);
 	if (!run)
 		return NULL;
@@ -180,15 +197,6 @@ run_insert(struct nam__allocator *allocator, struct nam__alloc_region *region, u
 	region->runs_count++;
 	allocator->runs_count++;
 	return run;
-}
-
-static void
-run_remove(struct nam__alloc_region *region, uint32_t number)
-{
-	free(region->runs[number]);
-	region->runs_count--;
-	memmove(&region->runs[number], &region->runs[number + 1],
-		(region->runs_count - number) * sizeof(region->runs[0]));
 }
 
 /* Up to `count` blocks from the front of a vacant run; the last run before it grows first. */
@@ -221,7 +229,10 @@ carve_from(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	allocator->memory[region->kind].carved_bytes += (uint64_t)done * stride;
 	if (!vacant->bytes) {
 		LIST_REMOVE(vacant, link);
-		run_remove(region, number);
+		free(vacant);
+		region->runs_count--;
+		memmove(&region->runs[number], &region->runs[number + 1],
+			(region->runs_count - number) * sizeof(region->runs[0]));
 	}
 	return done;
 }

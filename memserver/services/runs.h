@@ -70,6 +70,17 @@ void nam__run_leave(struct nam__allocator *allocator, struct nam__run *run);
 /* Number of the run that has the byte at `offset`, or UINT32_MAX. */
 uint32_t nam__run_find(const struct nam__alloc_region *region, uint64_t offset);
 
+/* A block by the address of one of its bytes. */
+struct nam__block {
+	struct nam__run *run;		/* of that kind of memory; NULL: there is no block */
+	uint32_t number;		/* in the run */
+	bool begins;			/* that byte is its first one */
+};
+
+/* False: the address is of no region of ours. */
+bool nam__block_find(const struct nam__allocator *allocator, uint64_t raw,
+	enum nam_memory_kind kind, struct nam__block *ret) NAM_MUST_CHECK;
+
 /* Bits and owners for all blocks of the run: 0 or -ENOMEM. */
 int nam__run_reserve(struct nam__run *run) NAM_MUST_CHECK;
 
@@ -93,6 +104,12 @@ struct nam__carved nam__runs_carve(struct nam__allocator *allocator, uint32_t st
 void nam__carved_own(struct nam__allocator *allocator, const struct nam__carved *carved,
 	uint32_t stride, uint16_t owner);
 
+static inline enum nam_memory_kind
+nam__region_told(const struct nam__alloc_region *region)
+{
+	return atomic_load_explicit(&region->told, memory_order_relaxed);
+}
+
 void nam__region_set_kind(struct nam__allocator *allocator, struct nam__alloc_region *region,
 	enum nam_memory_kind kind);
 /* A region of clients never had blocks, so no address leads there. */
@@ -104,8 +121,6 @@ bool nam__region_make_private(struct nam__allocator *allocator, uint32_t number)
 void nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run);
 /* Afterwards: vacant neighbours become one run. */
 void nam__runs_merge(struct nam__alloc_region *region);
-
-/* ---- place.c --------------------------------------------------------------------------------- */
 
 /* RUNS (common/rpc/move_rpc.h, M24), without the mutex: blocks handed out elsewhere are used. */
 int nam__allocator_place(struct nam__allocator *allocator, uint32_t stride, uint64_t run_at,

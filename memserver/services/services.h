@@ -236,8 +236,6 @@ int nam__view_stage_make(const struct nam_view_head *head, const struct nam_view
 void nam__view_stage_take(struct nam__membership *membership,
 	const struct nam__view_stage *stage);
 
-/* ---- move/ ---------------------------------------------------------------------------------- */
-
 struct nam_move_client;
 struct nam_move_head;
 /* From books; beside clients that have come or were fenced here. */
@@ -248,8 +246,6 @@ void nam__membership_take(struct nam__membership *membership, const struct nam_m
 int nam__phase_serves(const struct nam_server *server, uint16_t type) NAM_MUST_CHECK;
 int nam__phase_admits(const struct nam_server *server,
 	const struct nam__connection *connection) NAM_MUST_CHECK;
-
-/* ---- services -------------------------------------------------------------------------------- */
 
 struct nam__store;
 struct nam__tree;

@@ -14,10 +14,8 @@ used(const struct nam__run *run, uint32_t word)
 	uint32_t rest = run->count - 64 * word;
 	uint64_t all = rest < 64 ? (1ull << rest) - 1 : UINT64_MAX;
 
-	/* It has come since the sweep began, and has no bits. */
-	if (word >= run->words)
-		return all;
-	return all & ~(run->bits[word].free | run->bits[word].waiting);
+	/* One that has come since the sweep began has no bits. */
+	return word >= run->words ? all : all & ~(run->bits[word].free | run->bits[word].waiting);
 }
 
 /* The first run that begins there or behind, by its number. */
@@ -195,42 +193,23 @@ end_suspects(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 	return 0;
 }
 
-/* The block with an address of this server.  Those of other kinds of memory are no client's. */
-struct block {
-	struct nam__run *run;		/* NULL: there is none */
-	uint32_t number;
-};
-
+/* Those of other kinds of memory are no client's. */
 static int
-block_at(struct nam__allocator *allocator, uint64_t raw, struct block *ret_block)
+block_at(const struct nam__allocator *allocator, uint64_t raw, struct nam__block *ret)
 {
-	struct nam_gaddr at = { raw };
-	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id, number;
-	const struct nam__alloc_region *region;
-	struct nam__run *run;
-
-	*ret_block = (struct block){ 0 };
-	if (index >= allocator->regions_count)
-		return -NAM_E_FABRIC_PROTOCOL;
-	region = &allocator->regions[index];
-	number = nam__run_find(region, nam_gaddr_offset(at));
-	run = number == UINT32_MAX ? NULL : region->runs[number];
-	if (run && run->stride && region->kind == NAM_MEMORY_PUBLIC)
-		*ret_block = (struct block){ run,
-			(uint32_t)((nam_gaddr_offset(at) - run->offset) / run->stride) };
-	return 0;
+	return nam__block_find(allocator, raw, NAM_MEMORY_PUBLIC, ret) ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
 
 /* The word of books with the block's bit, or NULL. */
 static struct nam__run_bits *
-books_of(const struct block *block)
+books_of(const struct nam__block *block)
 {
 	return !block->run || block->number / 64 >= block->run->words ? NULL :
 		&block->run->bits[block->number / 64];
 }
 
 static uint64_t
-bit_of(const struct block *block)
+bit_of(const struct nam__block *block)
 {
 	return 1ull << block->number % 64;
 }
@@ -239,7 +218,7 @@ static int
 mark(struct nam__allocator *allocator, uint64_t raw, bool named)
 {
 	struct nam__run_bits *books;
-	struct block block;
+	struct nam__block block;
 	int rc = block_at(allocator, raw, &block);
 
 	books = rc ? NULL : books_of(&block);
@@ -262,7 +241,7 @@ own_one(const struct sweep *sweep, uint32_t i)
 {
 	bool keep = sweep->request->step == NAM_RPC_SWEEP_KEEP;
 	uint16_t owner = keep ? 0 : sweep->exchange->connection->client_id;
-	struct block block;
+	struct nam__block block;
 	int rc = block_at(sweep->allocator, sweep->request->words[i], &block);
 
 	if (!rc && (!block.run || (!keep && !owner)))
@@ -283,7 +262,7 @@ ask_one(const struct sweep *sweep, uint32_t i)
 {
 	struct nam_rpc_sweep_reply *reply = sweep->reply;
 	const struct nam__run_bits *books;
-	struct block block;
+	struct nam__block block;
 	int rc = block_at(sweep->allocator, sweep->request->words[i], &block);
 
 	if (i % 64 == 0)

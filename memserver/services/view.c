@@ -72,15 +72,6 @@ state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 		member->renewed <= view->number;
 }
 
-static bool
-has_address(const struct nam_view_member *members, uint32_t count, const char *address)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (!strcmp(members[i].address, address))
-			return true;
-	return false;
-}
-
 /*
  * The living client that has acknowledged least, if that is below `number`; 0: none.  While memory
  * is copied or moves, one that is FENCING counts, too: its requests may be under way.
@@ -153,8 +144,8 @@ void
 nam__view_word_set(struct nam__membership *membership)
 {
 	const struct nam__view *view = &membership->view;
-	bool alone = view->head.count <= 1 && view->head.number <= 1;
-	uint64_t fencing = alone ? 0 : membership->fencing_count;
+	uint64_t fencing = view->head.count > 1 || view->head.number > 1 ?
+		membership->fencing_count : 0;
 
 	__atomic_store_n(view->word, fencing << NAM_VIEW_WORD_FENCING | view->head.number,
 		__ATOMIC_SEQ_CST);
@@ -179,9 +170,11 @@ stage_member(struct nam__view_stage *stage, const struct nam_view_member *member
 	struct nam_view_member *to = &stage->members[stage->count];
 
 	if (!member_ok(member) || member->wanted || (stage->count && member->id <= to[-1].id) ||
-		has_address(stage->members, stage->count, member->address) ||
 		(stage->step == NAM_RPC_VIEW_COPY && !state_ok(&stage->head, member)))
 		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < stage->count; i++)
+		if (!strcmp(stage->members[i].address, member->address))
+			return -NAM_E_FABRIC_PROTOCOL;
 	*to = *member;
 	stage->count++;
 	return 0;
@@ -290,16 +283,6 @@ copy_is_good(const struct nam__exchange *exchange)
 		!NAM_GUARD(VIEW_COPY);
 }
 
-/* M18: the lead vouched for that view in a life that has ended since. */
-static bool
-is_over(const struct nam__view *view, uint64_t lead_boot)
-{
-	for (uint32_t i = 0; i < NAM__LIVES_NOTED && i < view->over_count; i++)
-		if (view->over[i] == lead_boot)
-			return true;
-	return false;
-}
-
 /* M25: the process of the lead has ended, and this one is its backup. */
 static int
 succeed(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
@@ -328,8 +311,10 @@ succeed(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 static int
 copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct event *event)
 {
-	if (is_over(view, stage->head.lead_boot))
-		return -NAM_E_VIEW;
+	/* M18: the lead vouched for that view in a life that has ended since. */
+	for (uint32_t i = 0; i < NAM__LIVES_NOTED && i < view->over_count; i++)
+		if (view->over[i] == stage->head.lead_boot)
+			return -NAM_E_VIEW;
 	if (view->head.lead_boot == stage->head.lead_boot) {
 		if (view->head.term > stage->head.term)
 			return -NAM_E_TERM;
@@ -392,29 +377,18 @@ nam__view_stage_take(struct nam__membership *membership, const struct nam__view_
 	(void)!copy_take(&membership->view, stage, &event);
 }
 
-/* M17.  A request without a term is no steward's. */
+/* M17.  A request without a term is no steward's.  RENEW states a fact. */
 static int
 term_check(const struct nam__view *view, const struct nam_rpc_view_request *request)
 {
 	uint64_t term = request->view.term;
-	bool is_fact = request->change == NAM_RPC_VIEW_RENEW;
 
 	if (term > view->head.term)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!term)
-		return view->recorded && !is_fact ? -NAM_E_VIEW_STORE : 0;
+		return view->recorded && request->change != NAM_RPC_VIEW_RENEW ?
+			-NAM_E_VIEW_STORE : 0;
 	return NAM_GUARD(VIEW_TERM) && term < view->head.term ? -NAM_E_TERM : 0;
-}
-
-/* Clients have to acknowledge what has led to that change (M15). */
-static bool
-is_late(const struct nam__membership *membership, uint16_t change)
-{
-	uint64_t acknowledged;
-
-	return (change == NAM_RPC_VIEW_UP || change == NAM_RPC_VIEW_MOVED ||
-			change == NAM_RPC_VIEW_BACKED) && NAM_GUARD(VIEW_ACK) &&
-		delaying(membership, membership->view.awaited, &acknowledged);
 }
 
 /* A compare-and-set on the number (M16), by the steward that leads (M17). */
@@ -426,6 +400,7 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	const struct nam_view_member *member = nam_view_find(&view->head, view->members, asked->id);
 	struct nam__membership *membership = &exchange->server->membership;
 	int rc = term_check(view, request);
+	uint64_t acknowledged;
 	bool leaves;
 
 	if (rc)
@@ -436,9 +411,13 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	if (!view->head.number || (NAM_GUARD(VIEW_NUMBER) &&
 			request->view.number != view->head.number))
 		return -NAM_E_VIEW;
+	/* M15: clients have to acknowledge what has led to that change. */
+	if ((request->change == NAM_RPC_VIEW_UP || request->change == NAM_RPC_VIEW_MOVED ||
+			request->change == NAM_RPC_VIEW_BACKED) && NAM_GUARD(VIEW_ACK) &&
+		delaying(membership, view->awaited, &acknowledged))
+		return -NAM_E_VIEW;
 	/* M25: a lead that answers has not ended. */
-	if (is_late(membership, request->change) ||
-		(request->change == NAM_RPC_VIEW_PROMOTE && !asked->id))
+	if (request->change == NAM_RPC_VIEW_PROMOTE && !asked->id)
 		return -NAM_E_VIEW;
 	/* M23: the claim of another mover is about that MOVE. */
 	if (request->change == NAM_RPC_VIEW_NOTE && member && view->mover != exchange->connection &&

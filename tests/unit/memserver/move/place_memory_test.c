@@ -12,16 +12,17 @@ run_new_or_fail(uint32_t region, uint64_t offset, uint64_t end, uint32_t stride,
 }
 
 static void *
-realloc_or_fail(void *memory, size_t bytes)
+array_grown_or_fail(void *array, uint32_t *size, uint32_t count, size_t element_bytes)
 {
-	return allocations_left-- ? (realloc)(memory, bytes) : NULL;
+	return count <= *size || allocations_left-- ?
+		nam__array_grown(array, size, count, element_bytes) : NULL;
 }
 
 #define nam__run_new run_new_or_fail
-#define realloc realloc_or_fail
+#define nam__array_grown array_grown_or_fail
 #include "memserver/services/place.c"
 #undef nam__run_new
-#undef realloc
+#undef nam__array_grown
 
 #include "place_fixture.h"
 
