@@ -9,7 +9,7 @@
 
 /*
  * If a peer fails so often within a second, only its answers that name a known key count in the
- * rest of it, and no more failures are logged.  Many peers together fill no log, either.
+ * rest of it.  No more failures are logged.  Many peers together fill no log, either.
  */
 #define STRIKES_MAX 16u
 #define STRIKES_MAX_OF_ALL 256u

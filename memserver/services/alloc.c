@@ -2,7 +2,7 @@
 /*
  * alloc.c -- blocks of remote memory, in runs that are carved off each region from front to back.
  *
- * A block that comes back serves the same stride again, so a word that was a lock stays one for all
+ * A block that comes back serves the same stride again.  So a word that was a lock stays one for
  * clients that know its address.  When all blocks of a run are free, RECLAIM makes it vacant in two
  * steps, between which clients forget.  Regions are public, for blocks of clients, from the front.
  * The server takes regions without blocks from the back: private ones for structures that it
@@ -378,8 +378,8 @@ region_may_leave(const struct nam__alloc_region *region)
 }
 
 /*
- * Clients are told that regions without used blocks are private: half of them, from the back, since
- * clients may soon want memory as well; for clients all read-only ones.
+ * Clients are told that regions without used blocks are private.  These are half of them, from the
+ * back, since clients may soon want memory as well.  For clients, they are all read-only ones.
  */
 static void
 regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)

@@ -23,9 +23,8 @@ struct extent {
 };
 
 /*
- * These take the place of the runs `first` up to `behind`, and each may be missing: blocks that are
- * left of the first one; vacant memory; the blocks; vacant memory; blocks that are left of the last
- * one.
+ * They take the place of the runs `first` up to `behind`.  Each may be missing.  In order: blocks
+ * left of the first run, vacant memory, the blocks, vacant memory, blocks left of the last run.
  */
 struct change {
 	uint32_t first, behind;
