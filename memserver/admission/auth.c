@@ -189,41 +189,6 @@ nam__auth_sign(const struct nam_server *server, const struct nam_cm_event *event
 	return true;
 }
 
-uint32_t
-nam__auth_vouch(struct nam_server *server, struct nam__claim claim, uint8_t *ret_voucher)
-{
-	if (!server->options.keys)
-		return 0;
-	NAM__HOLD(&server->mutex);
-	nam__voucher_make(server->keys, &claim, ret_voucher);
-	return NAM_VOUCHER_BYTES;
-}
-
-bool
-nam__auth_vouched(struct nam_server *server, struct nam__claim claim, const uint8_t *voucher,
-	uint32_t bytes)
-{
-	if (!server->options.keys || bytes != NAM_VOUCHER_BYTES)
-		return !server->options.keys;
-	NAM__HOLD(&server->mutex);
-	return nam__voucher_check(server->keys, &claim, voucher);
-}
-
-uint32_t
-nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_name *name,
-	uint8_t *ret_voucher)
-{
-	return nam__auth_vouch(server, nam__claim_name(name), ret_voucher);
-}
-
-bool
-nam__auth_vouched_name(struct nam_server *server, const struct nam__auth_name *name,
-	const uint8_t *voucher, uint32_t bytes)
-{
-	return nam__auth_vouched(server, nam__claim_name(name), voucher, bytes) ||
-		!NAM_GUARD(KEY_CLIENT);
-}
-
 /* With both mutexes: the connection ends, and its client is refused from now on. */
 static void
 expel(struct nam__membership *membership, struct nam__connection *connection)
