@@ -93,7 +93,6 @@ partition_of(struct nam__store *store, const void *key, uint32_t key_bytes, uint
 	return &store->partitions[place.partition];
 }
 
-/* GET, PUT, DELETE. */
 int
 nam__service_kv_key(struct nam__exchange *exchange)
 {
@@ -200,7 +199,6 @@ get_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, u
 	return 0;
 }
 
-/* GET_LARGE, PUT_LARGE. */
 int
 nam__service_kv_large(struct nam__exchange *exchange)
 {
