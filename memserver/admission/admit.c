@@ -136,7 +136,6 @@ nam__connection_free(struct nam__connection *connection)
 	free(connection);
 }
 
-/* Without the state of a server that is accepting. */
 static void
 reject(struct nam_server *server, struct nam_cm_request *request, int status)
 {

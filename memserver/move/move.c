@@ -237,7 +237,6 @@ piece(struct nam__exchange *exchange, const struct nam_rpc_move_request *request
 	return rc;
 }
 
-/* HOST and UNHOST: of the lead, too. */
 static int
 host(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	uint32_t page_bytes)

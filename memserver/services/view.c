@@ -59,7 +59,6 @@ backup_ok(const struct nam_view_member *member)
 		address_ok(member->backup_address);
 }
 
-/* As a lead sets them. */
 static bool
 state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 {
