@@ -286,7 +286,8 @@ one_process_is_left() {
 check_end() {
 	local text
 
-	await one_process_is_left || failed - "memory is in $(count_processes) processes instead of 1"
+	await one_process_is_left ||
+		failed - "memory is in $(count_processes) processes instead of 1"
 	# A lock of the killed client stays until another client wants it.
 	text=$( (become namctl index verify shared) 2>&1) ||
 		[[ $text == *"the pairs are all right"* ]] ||
