@@ -5,7 +5,7 @@
 #include "batched_lookup.h"
 #include "compute/remote/reclaim.h"
 #include "fine.h"
-#include "index/node/image_write.h"
+#include "index/write/image_write.h"
 #include "index/node/validate.h"
 #include "leaf_change.h"
 
@@ -142,7 +142,7 @@ change_held(struct nam_worker *worker, struct nam_index *index, struct change *c
 	return rc ? rc : nam__leaf_effect_rc(outcome.effect);
 }
 
-/* As lookup_fast(): lock and READ a leaf that the batched lookup finds.  *ret_rc: it is held. */
+/* As lookup_fast(): lock and READ a leaf that the batched lookup finds.  *ret_rc 0: it is held. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
 lock_fast(struct nam_worker *worker, struct nam_index *index, struct change *change,
 	struct nam__held *held, int *ret_rc)

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "compute/remote/lock_slot.h"
-#include "index/node/torn.h"
+#include "index/write/torn.h"
 #include "index/node/validate.h"
 
 #define TORN_PAUSE_NS 200u

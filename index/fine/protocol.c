@@ -4,8 +4,8 @@
 
 #include "compute/backup/backups.h"
 #include "index/design.h"
-#include "index/node/image_write.h"
-#include "index/node/torn.h"
+#include "index/write/image_write.h"
+#include "index/write/torn.h"
 #include "index/node/validate.h"
 #include "index/hybrid/hybrid.h"
 

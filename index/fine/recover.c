@@ -3,7 +3,7 @@
 #include "fine.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
-#include "index/node/torn.h"
+#include "index/write/torn.h"
 
 /*
  * A lock of a merge.  0: nothing is half-merged, and it is a lock like any other.

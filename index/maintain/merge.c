@@ -10,8 +10,8 @@
  *	step 6	unlock L and P, and clear the intent.
  *	step 7	retire H and R.
  *
- * R dies under P's lock and its own, once P does not name it (I13), by the collector (I15).  All
- * locks are tried.  index/README.md says what others may see after each step.
+ * R dies under P's lock and its own, once P does not name it (I13), by the collector (I15).  If a
+ * lock is taken, the merge is given up.  index/README.md says what others may see after each step.
  *
  * The next collector resumes the merge of a dead one from its intent (I20).  If L is written, it
  * goes on from step 4, as readers may have seen L; else it unlocks all.  Each step can be repeated.
@@ -23,7 +23,7 @@
 #include "compute/remote/lock_slot.h"
 #include "index/hybrid/hybrid.h"
 #include "index/node/divide.h"
-#include "index/node/torn.h"
+#include "index/write/torn.h"
 #include "maintain.h"
 #include "merge.h"
 

@@ -7,7 +7,7 @@
 #include "compute/remote/spare.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
-#include "index/node/torn.h"
+#include "index/write/torn.h"
 #include "litmus_records.h"
 
 #define KEY 115u

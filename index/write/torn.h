@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torn.h -- nodes that dead clients have left half-written. */
-#ifndef NAM_INDEX_NODE_TORN_H
-#define NAM_INDEX_NODE_TORN_H
+#ifndef NAM_INDEX_WRITE_TORN_H
+#define NAM_INDEX_WRITE_TORN_H
 
 #include "index/index_internal.h"
 
@@ -48,4 +48,4 @@ NAM_FIBER_FN int nam__torn_free_complete(struct nam_worker *worker, struct nam_i
 NAM_FIBER_FN int nam__node_copy_whole(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, uint64_t *image) NAM_MUST_CHECK;
 
-#endif /* NAM_INDEX_NODE_TORN_H */
+#endif /* NAM_INDEX_WRITE_TORN_H */

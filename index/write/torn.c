@@ -4,8 +4,8 @@
 
 #include "compute/backup/backups.h"
 #include "compute/remote/lock_slot.h"
-#include "index/node/torn.h"
-#include "index/node/image_write.h"
+#include "torn.h"
+#include "image_write.h"
 
 /* A torn image, and what its record says of it. */
 struct torn {

@@ -2,8 +2,8 @@
 /*
  * image_write.h -- what is written of a changed node, and in which order.
  */
-#ifndef NAM_INDEX_NODE_IMAGE_WRITE_H
-#define NAM_INDEX_NODE_IMAGE_WRITE_H
+#ifndef NAM_INDEX_WRITE_IMAGE_WRITE_H
+#define NAM_INDEX_WRITE_IMAGE_WRITE_H
 
 #include <errno.h>
 
@@ -119,4 +119,4 @@ nam__write_unlock_quickly(struct nam_worker *worker, struct nam_index *index,
 	return rc;
 }
 
-#endif /* NAM_INDEX_NODE_IMAGE_WRITE_H */
+#endif /* NAM_INDEX_WRITE_IMAGE_WRITE_H */

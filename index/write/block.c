@@ -4,7 +4,7 @@
 
 #include "common/race.h"
 #include "compute/remote/spare.h"
-#include "index/node/image_write.h"
+#include "image_write.h"
 
 #define CLAIMS_MAX 8u			/* of blocks that other clients have locked, in a try */
 
@@ -142,7 +142,7 @@ nam__redo_block_post(struct nam__doorbell *doorbell, const struct nam_index *ind
 			index->g.stride, &tagged)) /* SUSPENDS */
 		return;
 	at = nam_gaddr_untagged(tagged);
-	/* I3, I20: to a reader with an old pointer, its words would be a torn node. */
+	/* I3, I20: a reader with an old pointer would find a torn node, so a generation begins. */
 	if (nam_gaddr_tag(tagged) != NAM_BLOCK_FRESH && NAM_GUARD(REDO_BLOCK) &&
 		(generation_next(worker, tagged, &generation) || /* SUSPENDS */
 			generation_write(worker, at, generation))) { /* SUSPENDS */
