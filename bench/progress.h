@@ -10,8 +10,8 @@
 void progress_init(bool quiet);
 bool progress_wanted(void);
 
-/* Draw the line anew.  @fraction	0 .. 1.  @done	units since progress_begin() */
 void progress_begin(const char *what);
+/* Draw the line anew.  @fraction	0 .. 1.  @done	units since progress_begin() */
 void progress_show(double fraction, uint64_t done);
 void progress_clear(void);
 

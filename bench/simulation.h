@@ -27,7 +27,7 @@ bool simulation_wanted(const char *cluster);
 int simulation_run(const struct bench_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
 
-/* From now on a memory server that searches a tree is busy for so many nodes of the profile. */
+/* From now on each search of a tree costs a memory server so many node times of the profile. */
 void simulation_levels(struct simulation *simulation, uint32_t levels);
 
 /* One more memory server, up to the most that the options say: nam_server_add(). */

@@ -526,7 +526,7 @@ nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 	return nam__names_list(worker, NAM_CATALOG_INDEX, fn, arg); /* SUSPENDS */
 }
 
-/* A node is damaged; or (DROPPED) a search for the way around it met the superblock. */
+/* A drop goes on: a node is damaged; or (DROPPED) the way around it led to the superblock. */
 static bool
 cannot_be_found(int rc)
 {

@@ -398,8 +398,8 @@ nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint
 }
 
 /*
- * The private memory goes first: the region may need just its pages.  The spare range is for a
- * failure, after which the region has private memory (M13).
+ * The private memory goes first: the region may need just its pages.  If the restore fails, the
+ * spare range, which was mapped before, becomes the region's private memory (M13).
  */
 int
 nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,

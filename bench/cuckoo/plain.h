@@ -20,8 +20,8 @@ struct plain {
 };
 
 /*
- * Add a pair; `hash` is not 0, *ret_kicks so many pairs were kicked out.  False: kicks_max were,
- * and one pair has no slot and is forgotten.
+ * Add a pair; `hash` is not 0.  *ret_kicks: pairs that were kicked out.  False: kicks_max were, and
+ * one pair has no slot and is forgotten.
  */
 bool plain_insert(struct plain *plain, uint32_t hash, uint32_t *ret_kicks);
 

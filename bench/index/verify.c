@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verify.c -- afterwards: the tree's invariants, and its whole content (B4).  It follows from
- * counters of each fiber: its first so many victims and inserts are gone.
+ * verify.c -- afterwards: the tree's invariants, and its whole content (B4).  The content follows
+ * from each fiber's counters: so many of its first victims, and of its first inserts, are deleted.
  */
 #include <errno.h>
 #include <inttypes.h>

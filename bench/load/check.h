@@ -69,7 +69,7 @@ void scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const 
 	uint32_t count);
 void scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries);
 
-/* @exhausted	the scan came to the end of its range, not to its limit, of which 0 is none */
+/* @exhausted	the scan came to the end of its range, not to its limit; @limit 0: none */
 void scan_check_end(struct scan_check *check, bool exhausted, uint64_t limit);
 
 #endif /* NAM_BENCH_LOAD_CHECK_H */

@@ -39,7 +39,7 @@ warm_one(struct requests_part *part, uint64_t number, uint64_t *value)
 		value_room(&part->bench->options), &bytes); /* SUSPENDS */
 }
 
-/* A key of the phase under way; those that only make tables grow are none of the run. */
+/* A key of the phase under way; the keys of GROW and SHRINK are not those of the run. */
 NAM_FIBER_FN static int
 fill_one(struct requests_part *part, uint64_t number, uint64_t *value)
 {

@@ -156,7 +156,7 @@ void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
-/* Its messages, without a network, and its polls take `times` as long; 1: as the others'. */
+/* Its polls, and its messages if no network is simulated, take `times` as long; 1: normal. */
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 /* Its messages and threads meet none of the faults that are drawn: for observers. */
 void nam_sim_process_spare(struct nam_sim_process *process);
@@ -181,7 +181,7 @@ void nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg);
 /* Numbers that belong to the simulation, for scenarios. */
 uint64_t nam_sim_random(void);
 
-/* The calling thread's next message of that op (0: any) waits before that step. */
+/* The calling thread's next message of that op (0: any) waits for delay_ns before that step. */
 void nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns);
 /* Not the next such message, but the one that follows after `passing` of them. */
 void nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns);

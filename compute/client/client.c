@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c -- a client: its options, and its life.
+ * client.c -- a client from nam_client_connect() to nam_client_close().
  *
  * The epoch thread's worker connects first.  Its connection to server 0 is the session connection,
  * so it stays until the client is closed.  All that a server says is checked before use (C1).

@@ -262,7 +262,7 @@ members_gather(struct nam_client *client, struct nam_diag *diag)
 	struct nam__cluster_view *copy;
 	int rc;
 
-	/* Those that are taken have copies, too. */
+	/* Servers that this client has taken into its slots have copies of the view, too. */
 	for (uint32_t slot = 0; client->newest_seen && slot < client->servers_count; slot++) {
 		if (slot == client->catalog_slot)
 			continue;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workers.c -- start and end of workers, and their queue pairs; servers' words are checked (C1). */
+/*
+ * workers.c -- start and end of workers, and their queue pairs; what memory servers say is checked
+ * (C1).
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@ void nam__batch_post(struct nam_batch *batch);
 void nam__batch_lock_cas(struct nam_batch *batch, struct nam_gaddr at, uint64_t compare,
 	uint64_t swap, uint64_t *local_old);
 
-/* The last request is for the member alone: its backup gets that otherwise, or not (C33). */
+/* The last request skips the mirror: its backup gets its effect in another way, or not (C33). */
 static inline void
 nam__batch_alone(struct nam_batch *batch)
 {
@@ -44,8 +44,8 @@ nam__batch_unseen_write(struct nam_batch *batch, struct nam_gaddr at, const void
 }
 
 /*
- * Once that has completed: the word at the member, since then or before.  With a backup, the first
- * is as the backup had it, and the second as the member had it.
+ * The word at the member after that CAS.  With a backup, seen[0] is as the backup had it, and
+ * seen[1] as the member had it.
  *
  * C31: the member counts.  If the backup ends after it decided, another client may have changed the
  * word at the member before.

@@ -47,9 +47,9 @@ void nam__retire_own(struct nam_worker *worker, struct nam_gaddr at, uint32_t st
  */
 void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride);
-/* One of this owner's; false: there is none. */
+/* Take a kept block of this owner that no reader sees; false: there is none. */
 bool nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *ret_at);
-/* One that was taken, for another time. */
+/* Put a taken block back. */
 void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride);
 /* Whether any is to be taken now, or will be. */

@@ -273,7 +273,7 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 		return rc;
 	ret_holder->word = word;
 	ret_holder->pid = state.pid;
-	/* C21.  Of a client that server 0 does not know it cannot say that it is over. */
+	/* C21.  UNKNOWN is not dead: server 0 cannot say that such a client has ended. */
 	ret_holder->dead = state.state == NAM_CLIENT_DEAD;
 	ret_holder->unknown = state.state == NAM_CLIENT_UNKNOWN;
 	ret_holder->fencing = state.state == NAM_CLIENT_FENCING;
@@ -435,8 +435,8 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 }
 
 /*
- * The error that names the holder, or 0: this client has taken the word, which a client may have
- * released before it ended.  -NAM_E_RESTART_LOCKED: it has changed hands, or another client repairs
+ * The error that names the holder, or 0: this client has taken the word, since a dead holder may
+ * have released it first.  -NAM_E_RESTART_LOCKED: it has changed hands, or another client repairs
  * the object and there is time (not `late`).
  */
 NAM_FIBER_FN static int

@@ -78,7 +78,7 @@ send(struct nam_worker *worker, const struct nam__party *to, struct message *mes
 	return nam__peer_send(worker, to, message, (uint32_t)MESSAGE_BYTES(message->count));
 }
 
-/* The first that is known here has its turn, and the rest, to whose end unknown ones go back. */
+/* GO to the first client that is reached, with the rest of the list; others go to its end. */
 static void
 send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	const struct nam__party *list, uint32_t count)
@@ -295,7 +295,7 @@ append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct 
 	return before + i + 1;
 }
 
-/* A client with a list of its own comes first, or looks again: two could wait in each other's. */
+/* A client with a list of its own comes first, or looks again: else two wait for each other. */
 static uint32_t
 put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
 	const struct nam__party *asker)

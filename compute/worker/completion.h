@@ -56,7 +56,7 @@ struct nam__answering {
 	uint64_t boot;			/* of the process that has qps[slot] */
 	uint32_t ended;			/* worker->moves as the last one with a backup ended */
 	uint64_t ended_boot;		/* the process of that one */
-	bool entered;			/* REGISTER came over the connection: lead_backup.h */
+	bool entered;			/* REGISTER came over the connection: lead_backup.c */
 	bool ends;			/* requests of it have failed, and it is not closed yet */
 	int refusal;			/* of the last attempt to connect, */
 	uint64_t refusing_boot;		/* and by which process */

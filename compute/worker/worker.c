@@ -145,7 +145,7 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 	/* The view says what becomes of a member with a backup, and of a backup. */
 	if (worker->answering[slot].boot != server->boot || server->backup || server->stands_by)
 		return;
-	/* So it does behind a gate: the member may have got a backup.  Without a lead none does. */
+	/* Behind a gate, too: the member may have got a backup; without a lead it has none. */
 	if (nam__gate_is_of(worker->client, slot) && slot != worker->client->catalog_slot) {
 		atomic_compare_exchange_strong(&server->ended_behind_gate, &none, status);
 		if (nam__gate_is_of(worker->client, slot))

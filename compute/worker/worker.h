@@ -32,7 +32,7 @@ struct nam_worker {
 	struct nam__task *paused;	/* the one that goes on soonest first */
 	/* lock.c: tasks that pause, in order */
 	TAILQ_HEAD(nam__slot_waiters, nam__slot_waiter) slot_waiters;
-	uint32_t moves;		/* turns of the gates: since one, memory may have moved */
+	uint32_t moves;		/* turns of gates, and ended connections: memory may have moved */
 	uint32_t closing_count;
 	uint32_t failed_slot;		/* of the last request that has failed */
 	uint32_t slots_waiting;	/* their replies come without notice */

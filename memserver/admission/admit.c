@@ -225,7 +225,7 @@ nam__admit(struct nam_server *server, const struct nam_cm_event *event)
 		return;
 	}
 	client_id = connection->client_id;
-	/* Its handler may learn that it is closed first: that waits until it is complete. */
+	/* The handler may hear of the client's end before accept returns: the mutex holds it. */
 	pthread_mutex_lock(&server->mutex);
 	rc = accept_locked(server, event, connection, unreliable_qp);
 	pthread_mutex_unlock(&server->mutex);

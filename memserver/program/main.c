@@ -276,7 +276,10 @@ starting(uint64_t ready_bytes, uint64_t total_bytes)
 	return stop_requested;
 }
 
-/* A server that was killed keeps its address until the kernel has taken its memory back. */
+/*
+ * A server that was killed keeps its address until the kernel has taken its memory back.  So an
+ * address in use is tried again for a while.
+ */
 static int
 start(struct nam_server **ret_server, struct nam_diag *notice, struct nam_diag *diag)
 {

@@ -378,8 +378,9 @@ region_may_leave(const struct nam__alloc_region *region)
 }
 
 /*
- * Clients are told that regions without used blocks are private.  These are half of them, from the
- * back, since clients may soon want memory as well.  For clients, they are all read-only ones.
+ * Clients are told that regions without used blocks are private.  For private memory these are half
+ * of them, from the back, since clients may soon want memory as well.  For public memory they are
+ * all those that are read-only.
  */
 static void
 regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)

@@ -231,7 +231,7 @@ keys_valid(const uint8_t *bytes, uint32_t left, uint32_t count)
 	return left == 0;
 }
 
-/* The length of the result at `to`; 0: no room, while a reply of its own would have it. */
+/* The length of the result at `to`; 0: `room` is too small, and the client asks for it alone. */
 static uint32_t
 get_one(struct nam__store *store, const uint8_t *key, uint8_t *to, uint32_t room)
 {

@@ -64,7 +64,7 @@ struct nam__run *nam__run_new(uint32_t region, uint64_t offset, uint64_t end, ui
 void nam__run_free(struct nam__run *run);
 /* A vacant run, or a public one whose counts are right, comes into its list and the figures. */
 void nam__run_enter(struct nam__allocator *allocator, struct nam__run *run);
-/* And leaves them. */
+/* It leaves its list and the figures. */
 void nam__run_leave(struct nam__allocator *allocator, struct nam__run *run);
 
 /* Number of the run that has the byte at `offset`, or UINT32_MAX. */

@@ -125,7 +125,10 @@ spare(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 	return 0;
 }
 
-/* R10: a handle whose dropper has died may still know this head, and READ it.  Tags are odd. */
+/*
+ * R10: a handle whose dropper has died may still know this head, and READ it, so its tag is
+ * cleared.  Tags are odd: a block that begins with an even word is no head.
+ */
 static bool
 head_close(uint8_t *block)
 {

@@ -140,7 +140,10 @@ memory_free(struct shm_domain *domain, const struct shm_mr *mr)
 	pthread_mutex_unlock(&domain->mutex);
 }
 
-/* Peers keep what they have mapped.  So they READ another memory, without pages until then. */
+/*
+ * Peers keep what they have mapped.  So memory that they may only READ is another file, which has
+ * no pages until a region becomes read-only.
+ */
 static int
 memory_make(struct shm_domain *domain, uint64_t bytes, const struct nam__pages_kind *kind,
 	bool read_only, struct shm_mr *ret, struct nam_diag *diag)

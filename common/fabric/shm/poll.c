@@ -202,7 +202,7 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 	return along;
 }
 
-/* Not behind many that were posted in a row: the thread would only wait for places. */
+/* Whether to prefetch a READ as it is posted: not after a burst, as all line buffers are taken. */
 static inline bool
 prefetch_at_post(const struct shm_cq *cq)
 {
@@ -335,7 +335,7 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	return n;
 }
 
-/* The same without the loop, for one completion with a READ in front.  It is written first. */
+/* The same without the loop, for one READ in front.  The completion is written before the copy. */
 static inline bool
 execute_read(struct shm_cq *cq, struct nam_wc *wc)
 {

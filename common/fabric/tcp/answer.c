@@ -130,7 +130,7 @@ nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame)
 
 	if (NAM__UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
 		return false;
-	/* Not of a request that has not left: its body may still be sent from its buffer. */
+	/* No answer counts for a request that has not left: its body is still in its buffer. */
 	if (NAM__UNLIKELY(request->ends > qp->out.left))
 		return false;
 	qp->answer_sequence++;

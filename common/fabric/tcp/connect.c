@@ -22,7 +22,7 @@ struct attempt {
 	bool challenged, accepted;
 };
 
-/* Probes notice a dead peer while nothing is in flight, and keepalive.c otherwise. */
+/* The kernel's probes notice a dead peer while nothing is in flight, and keepalive.c otherwise. */
 int
 nam__tcp_socket_prepare(int fd)
 {

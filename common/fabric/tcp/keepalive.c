@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keepalive.c -- peers that are silent: the kernel reports one after a quarter of an hour, so each
- * connection without traffic is examined.
+ * keepalive.c -- peers that do not acknowledge data: the kernel reports one after a quarter of an
+ * hour, so each connection on which nothing moves is examined.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

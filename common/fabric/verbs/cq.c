@@ -50,7 +50,7 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	cq->pub.ops = domain->pub.ops;
 	cq->domain = domain;
 	cq->wake_fd = -1;
-	/* Twice, for completions of queue pairs that are gone.  Otherwise FULL comes earlier. */
+	/* Twice: completions of queue pairs that are gone may remain.  A small device has less. */
 	cq->depth = depth;
 	if (2 * (uint64_t)depth + KEEP_ALIVES < most)
 		most = 2 * depth + KEEP_ALIVES;

@@ -101,7 +101,7 @@ nam__verbs_endpoint_mend(struct verbs_endpoint *endpoint)
 	endpoint->mended_ns = now;
 	if (ibv_modify_qp(endpoint->qp, &attr, IBV_QP_STATE))
 		return;
-	/* Of before.  No more come. */
+	/* Completions of requests before that; no more come. */
 	while (ibv_poll_cq(endpoint->done.cq, 1, &wc) > 0)
 		continue;
 	(void)start(endpoint);

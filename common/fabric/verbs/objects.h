@@ -239,7 +239,7 @@ struct verbs_qp {
 	uint32_t number;
 	uint8_t mtu;			/* enum ibv_mtu; at first the peer's wish */
 	_Atomic uint32_t posts;		/* counts, so that the watcher sees traffic */
-	/* unreliable_qp.c: one of its two queue pairs stands for both, beside its companion */
+	/* unreliable_qp.c: of its two queue pairs the front is handed out, with its companion */
 	struct verbs_qp *companion;
 	struct verbs_qp *front;		/* of a companion */
 	struct ibv_ah *ah;		/* to the one that receives */

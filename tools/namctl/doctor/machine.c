@@ -181,7 +181,7 @@ read_number(const char *path)
 
 /*
  * Names in a folder that begin with prefix, in the order of their numbers, then of the alphabet; at
- * most max.  Free with free_names().
+ * most max.  The caller frees them.
  */
 static int
 by_number(const struct dirent **a, const struct dirent **b)
