@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call cycles between the source files of a room, from their text."""
+"""Call cycles between the sources and headers of a room, from their text."""
 
 import re
 
@@ -15,6 +15,15 @@ NOT_CODE = re.compile(
 )
 # The return type stands on the line above the name of a function or the data.
 FUNCTION = re.compile(r"^([^\n#{}]*)\n(\w+)\([^;{}]*\)\n\{", re.M)
+IN_LINE = re.compile(r"^[^\n#{}]*\n\w+\([^;{}]*\)\n\{.*?^\}", re.M | re.S)
+# A header may call the source of its own name, which has the rare cases of its functions.  The
+# rare cases of these headers are elsewhere.
+RARE_CASES = {
+    "bench/raw/run.h": ["bench/raw/loops.c"],  # run.c has no part in the loops
+    # The common case of a lock, in line; these have waiting and turns.
+    "compute/remote/lock_slot.h": ["compute/remote/lock.c", "compute/remote/lock_queue.c"],
+    "compute/worker/doorbell.h": ["compute/remote/remote.c"],  # repeats requests, as of batches
+}
 
 
 def code_of(text):
@@ -22,22 +31,26 @@ def code_of(text):
 
 
 def calls(tree, room):
-    """For each source of a room: the other sources whose functions it names, with one function."""
-    codes = {n: code_of(tree.texts[n]) for n in tree.named(".c") if room_of(n) == room}
+    """For each file of a room: the other files whose functions it names, with one function."""
+    codes = {n: code_of(tree.texts[n]) for n in tree.named(".c", ".h") if room_of(n) == room}
+    for name in codes:
+        if name.endswith(".h"):
+            codes[name] = "\n".join(IN_LINE.findall(codes[name]))
     home = {}
     static = {}
     for name, code in codes.items():
         static[name] = set()
         for kind, function in FUNCTION.findall(code):
-            if "static" in kind.split():
+            if name.endswith(".c") and "static" in kind.split():
                 static[name].add(function)
             else:
                 home[function] = name
     graph = {}
     for name, code in codes.items():
         graph[name] = {}
+        own = [name, *RARE_CASES.get(name, [name[:-1] + "c"])]
         for word in sorted(set(re.findall(r"\b[A-Za-z_]\w*", code)) - static[name]):
-            if home.get(word, name) != name:
+            if home.get(word, name) not in own:
                 graph[name].setdefault(home[word], word)
     return graph
 
