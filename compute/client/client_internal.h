@@ -169,7 +169,7 @@ int nam__cluster_read(const struct nam_client_options *options, struct nam_clust
 int nam__asker_open(const struct nam_client_options *options, const char *address,
 	uint32_t patience_ms, bool waits, struct nam_client **ret_client,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-/* By that failure: the life of a memory server that was there is over.  Silence proves nothing. */
+/* By that failure, the process that was there has ended.  A silent one may still be alive. */
 bool nam__asked_ended(const struct nam_client *asker, int rc);
 /* Whether the lead says that this client is.  Blocks the thread for half a second at the most. */
 bool nam__client_is_over(const struct nam_client *client);

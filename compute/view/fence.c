@@ -64,7 +64,7 @@ ask(struct nam_worker *worker, uint32_t slot, const struct asked *request,
 /*
  * This client's own queue pair has ended, which may be the fault of the way there.  If its host
  * refuses connections, the memory server has ended, and so have all its queue pairs.  If another
- * one has come to its address, the client may have queue pairs to that.  Silence proves nothing.
+ * one has come to its address, the client may have queue pairs to that.  A silent one may live.
  */
 NAM_FIBER_FN static int
 close_anew(const struct nam_client_options *options, const char *address,

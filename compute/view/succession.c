@@ -101,7 +101,7 @@ backup_may_live(const struct succession *succession)
 		lead->backup, &diag) != -ENOENT;
 }
 
-/* Silence proves nothing. */
+/* A silent member may still be alive. */
 static bool
 may_succeed(const struct succession *succession)
 {

@@ -308,7 +308,7 @@ end(struct nam__merge *merge)
 	return !rc && fenced ? -NAM_E_FENCED : rc;
 }
 
-/* Our own caches need not find out the hard way. */
+/* The caches of this client forget the nodes now, not at their next READ. */
 static void
 remember(const struct nam__merge *merge)
 {

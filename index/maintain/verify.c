@@ -26,7 +26,7 @@ struct names {
 	unsigned level;
 	unsigned entry, count;
 	bool over;		/* no more separators */
-	bool damaged;		/* not followed to the level's end: its silence means nothing */
+	bool damaged;		/* not followed to the level's end, so what it lacks is unknown */
 };
 
 /* How far the walk along a level has come. */

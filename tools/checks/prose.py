@@ -8,7 +8,8 @@ import tokenize
 COLUMNS = 100
 # Spelled so that this file does not find itself.
 SUBJECT = r"W" + r"ho(?:ever)?|N" + r"obody|S" + r"omebody|W" + r"hat(?:ever)?"
-BEGINS = re.compile(rf"(?:^|\f|[.:!?] +)[ \t*/#>-]*((?:{SUBJECT})\b)(?![^.\n]*\?)", re.M)
+BEFORE = r"(?:^|\f|[.:!?] +)[ \t*/#>-]*(?:\*\*\w+\*\* )?"  # with the letter of an invariant
+BEGINS = re.compile(rf"{BEFORE}((?:{SUBJECT})\b)(?![^.\n]*\?)", re.M)
 HIDDEN = r"h" + r"e|h" + r"is|h" + r"im|n" + r"o[\s*#]+one(?!-)|wh" + r"om?ever"
 BODIES = r"(?:no|some|any|every)b" + r"ody|(?:some|any|every)o" + r"ne"
 # Not an option, a path or a value, such as the name of an account.

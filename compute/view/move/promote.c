@@ -41,7 +41,7 @@ look(struct promoting *promoting, const struct nam_view_member **ret_member)
 	return 0;
 }
 
-/* Silence proves nothing: 0 only if that process has ended. */
+/* 0 only if that process has ended: a silent one may still be alive. */
 static int
 ended_check(const struct promoting *promoting, const struct nam_view_member *member)
 {
