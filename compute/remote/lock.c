@@ -23,6 +23,7 @@
 #define SLOT_WAIT_MAX_NS 16000u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 512000u
+#define FREE_TRIES_MAX 16u	/* a word that is free or reserved in turn */
 #define OWNERS_MAX 64u		/* that die, one after another, as a client comes */
 #define OWNER_PAUSE_NS 200000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
@@ -242,14 +243,14 @@ nam__lock_combined_end(struct nam__lock *lock, int rc)
 NAM_FIBER_FN static int
 handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
-	uint64_t old, word = slot->handed_word;
+	uint64_t old, word = slot->handed_word, left = NAM_LOCK_FREE;
 	struct nam_gaddr at = slot->handed_at;
 	int rc;
 
 	slot->handed_at = NAM_GADDR_NULL;
 	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
-		nam__lock_queue_pass(worker, nam__lock_slot_number(at), word);
-	rc = nam__lock_word_cas(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
+		left = nam__lock_queue_pass(worker, nam__lock_slot_number(at), word);
+	rc = nam__lock_word_cas(worker, at, word, left, &old); /* SUSPENDS */
 	atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	return rc || old == word ? rc : -NAM_E_FENCED;
 }
@@ -321,7 +322,7 @@ struct attempt {
 	struct nam__lock_slot *slot;
 	uint32_t number;		/* of the slot */
 	struct nam_gaddr at;
-	uint64_t free_word;	/* that the CAS expects: NAM_LOCK_FREE, or that of a dead client */
+	uint64_t free_word;	/* that the CAS expects: free, reserved, or of a dead client */
 	uint64_t word;			/* the new value */
 	uint64_t start_ns;		/* of the wait; 0: it begins with the first look */
 	uint64_t *old;			/* found by the last CAS; registered */
@@ -399,14 +400,26 @@ nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old
 		.image = image,
 		.bytes = bytes,
 	};
+	bool taken = false;
 	int rc;
 
 	if (!attempt.old)
 		return -ENOMEM;
 	nam__unqueued_word_note(worker, at, word, false);
-	rc = try_lock_and_read(worker, &attempt); /* SUSPENDS */
-	*ret_seen = *attempt.old;
-	if (!rc && *ret_seen == old)
+	/* Callers try seldom, so this does not wait for a client whose turn it is (C18). */
+	for (unsigned tries = 0;; tries++) {
+		rc = try_lock_and_read(worker, &attempt); /* SUSPENDS */
+		taken = !rc && *attempt.old == attempt.free_word;
+		if (rc || taken || nam_lock_held(old) || nam_lock_held(*attempt.old))
+			break;
+		if (tries == FREE_TRIES_MAX) {
+			rc = -NAM_E_RESTART_LOCKED;
+			break;
+		}
+		attempt.free_word = *attempt.old;
+	}
+	*ret_seen = taken ? old : *attempt.old;
+	if (taken)
 		nam__unqueued_word_note(worker, at, word, true);
 	else
 		nam__unqueued_word_forget(worker, at, word);
@@ -440,7 +453,7 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
  * the object and there is time (not `late`).
  */
 NAM_FIBER_FN static int
-give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
+give_up(struct nam_worker *worker, struct attempt *attempt, bool late)
 {
 	uint64_t seen = *attempt->old;
 	struct nam__lock_holder holder;
@@ -449,6 +462,7 @@ give_up(struct nam_worker *worker, const struct attempt *attempt, bool late)
 	if (rc)
 		return rc;
 	if (holder.dead) {
+		attempt->free_word = NAM_LOCK_FREE;
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
 		if (rc || *attempt->old == NAM_LOCK_FREE)
 			return rc;
@@ -504,28 +518,32 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		attempt->start_ns = attempt->start_ns ?: nam_now_ns();
 		(void)nam__lock_queue_wait(worker, attempt->number,
 			nam_gaddr_untagged(attempt->at), 0, 0); /* SUSPENDS */
+		attempt->free_word = nam__lock_queue_turn(worker, attempt->number, NAM_LOCK_FREE);
 	}
 	for (;;) {
-		uint64_t began = nam_now_ns(), now;
+		uint64_t began = nam_now_ns(), now, seen;
 		struct nam__lock_holder holder;
 		bool late;
 
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
-		if (!rc && *attempt->old == NAM_LOCK_FREE)
+		if (!rc && *attempt->old == attempt->free_word) {
+			*attempt->old = NAM_LOCK_FREE;
 			atomic_store_explicit(&slot->locked, true, memory_order_relaxed);
-		if (!rc && *attempt->old == NAM_LOCK_FREE &&
-			atomic_load_explicit(&attempt->slot->queued, memory_order_relaxed))
-			nam__lock_queue_taken(worker, attempt->number); /* SUSPENDS */
-		if (rc || *attempt->old == NAM_LOCK_FREE)
+			if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
+				nam__lock_queue_taken(worker, attempt->number); /* SUSPENDS */
+			return 0;
+		}
+		if (rc)
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
+		seen = *attempt->old;
 		now = nam_now_ns();
 		if (!attempt->start_ns)
 			attempt->start_ns = now;
 		late = look(worker, attempt, now);
 		holder.dead = false;
-		if (now - slot->seen_since_ns > NAM__SUSPECT_NS) {
-			rc = nam__lock_holder_ask(worker, *attempt->old, &holder); /* SUSPENDS */
+		if (nam_lock_held(seen) && now - slot->seen_since_ns > NAM__SUSPECT_NS) {
+			rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
 			if (!rc && !holder.dead)
 				slot->seen_since_ns = now;
 		}
@@ -536,13 +554,21 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 			/* If another client repairs the object, that takes a while. */
 			slot->seen_since_ns = nam_now_ns();
 		}
-		if (nam__lock_queue_wait(worker, attempt->number, nam_gaddr_untagged(attempt->at),
-			    *attempt->old, now - began)) /* SUSPENDS */
+		if (seen == NAM_LOCK_FREE ||
+			(!nam_lock_held(seen) && nam_lock_owner(seen) == worker->client->id)) {
+			attempt->free_word = seen;
 			continue;
-		nam__pause_await(worker, backoff_ns / 2 +
-			nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
-		if (backoff_ns < BACKOFF_MAX_NS)
-			backoff_ns *= 2;
+		}
+		if (!nam__lock_queue_wait(worker, attempt->number,
+			    nam_gaddr_untagged(attempt->at), seen, now - began)) { /* SUSPENDS */
+			nam__pause_await(worker, backoff_ns / 2 +
+				nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
+			if (backoff_ns < BACKOFF_MAX_NS)
+				backoff_ns *= 2;
+		}
+		/* C18: if a word is reserved for another client, that one has had its time. */
+		attempt->free_word = nam__lock_queue_turn(worker, attempt->number,
+			nam_lock_held(seen) || !NAM_GUARD(RESERVED_LEFT) ? NAM_LOCK_FREE : seen);
 	}
 }
 

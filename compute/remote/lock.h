@@ -95,12 +95,12 @@ NAM_FIBER_FN int nam__lock_change_await(struct nam_worker *worker, struct nam_ga
 /**
  * nam__lock_try_await -- try once to CAS a lock word from `old` to `word`, and READ the object.
  *
- * @old		NAM_LOCK_FREE, or the word of a client that is dead
+ * @old		NAM_LOCK_FREE: a reserved word is taken, too; or the word of a client that is dead
  * @ret_seen	the lock word before that: `old`, if the lock is held now
  *
- * Returns 0, or as nam__lock_read_await().
+ * Returns 0, or as nam__lock_read_await(); -NAM_E_RESTART_LOCKED: others were quicker 16 times.
  *
- * Cost:	1 round trip, 1 doorbell.
+ * Cost:	1 round trip, 1 doorbell; the same again if the word was reserved.
  */
 NAM_FIBER_FN int nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old,
 	uint64_t word, void *image, uint32_t bytes, uint64_t *ret_seen) NAM_MUST_CHECK;

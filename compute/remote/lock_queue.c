@@ -78,8 +78,18 @@ send(struct nam_worker *worker, const struct nam__party *to, struct message *mes
 	return nam__peer_send(worker, to, message, (uint32_t)MESSAGE_BYTES(message->count));
 }
 
-/* GO to the first client that is reached, with the rest of the list; others go to its end. */
-static void
+/* A word that is freed for another client: free, and reserved for that client.  0 of 0. */
+static uint64_t
+reserved(uint64_t word, uint16_t client, uint16_t incarnation)
+{
+	return word ? nam_lock_word(client, incarnation, (uint32_t)(word | NAM_LOCK_RESERVED)) : 0;
+}
+
+/*
+ * GO to the first client that is reached, with the rest of the list; others go to its end.
+ * Returns the word that is reserved for it.
+ */
+static uint64_t
 send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	const struct nam__party *list, uint32_t count)
 {
@@ -90,8 +100,9 @@ send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 		memcpy(message.parties, &list[i + 1], (count - 1 - i) * sizeof(*list));
 		memcpy(&message.parties[count - 1 - i], list, i * sizeof(*list));
 		if (send(worker, &list[i], &message))
-			return;
+			return reserved(word, list[i].client, list[i].incarnation);
 	}
+	return NAM_LOCK_FREE;
 }
 
 /* A list that was taken out of a queue, to be sent when other threads do not wait for it. */
@@ -221,6 +232,8 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	queue->asked = holder;
 	go = queue->go;
 	queue->go = false;
+	if (!go)
+		queue->go_word = 0;
 	queue->task = go ? NULL : worker->current;
 	queue_unlock(queue);
 	if (go)
@@ -235,6 +248,18 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	queue->go = false;
 	queue_unlock(queue);
 	return sent;
+}
+
+uint64_t
+nam__lock_queue_turn(const struct nam_worker *worker, uint32_t number, uint64_t word)
+{
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	uint64_t go_word;
+
+	queue_lock(queue);
+	go_word = queue->go_word;
+	queue_unlock(queue);
+	return go_word ? reserved(go_word, worker->client->id, worker->client->incarnation) : word;
 }
 
 void
@@ -254,7 +279,7 @@ nam__lock_queue_taken(struct nam_worker *worker, uint32_t number)
 
 /* ---- the client that holds ---------------------------------------------------------------- */
 
-void
+uint64_t
 nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
@@ -262,7 +287,7 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 	struct taken taken;
 
 	if (!worker->peers)
-		return;
+		return NAM_LOCK_FREE;
 	queue_lock(queue);
 	take_list(slot, queue, &taken);
 	/* From now on requests are forwarded. */
@@ -274,7 +299,7 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 		atomic_store_explicit(&slot->passed, true, memory_order_relaxed);
 	}
 	queue_unlock(queue);
-	send_go(worker, taken.at, word, taken.list, taken.count);
+	return send_go(worker, taken.at, word, taken.list, taken.count);
 }
 
 /* ---- what arrives ------------------------------------------------------------------------- */

@@ -68,10 +68,16 @@ NAM_FIBER_FN bool nam__lock_queue_wait(struct nam_worker *worker, uint32_t slot,
  */
 NAM_FIBER_FN void nam__lock_queue_taken(struct nam_worker *worker, uint32_t slot);
 
+/* After nam__lock_queue_wait(), a CAS expects this: reserved for this client, or `word`. */
+uint64_t nam__lock_queue_turn(const struct nam_worker *worker, uint32_t slot, uint64_t word);
+
 /* A CAS outside of nam__lock_read_await(), which comes next, has found another client's word. */
 void nam__lock_queue_missed(struct nam_worker *worker, uint32_t slot, uint64_t word);
 
-/* The word is freed, or given up: the first client that asked has its turn.  word 0: given up. */
-void nam__lock_queue_pass(struct nam_worker *worker, uint32_t slot, uint64_t word);
+/*
+ * The first client that asked has its turn at a word that is being freed; 0: that is free, or given
+ * up.  Returns what the word has to become: NAM_LOCK_FREE, or reserved for that client.
+ */
+uint64_t nam__lock_queue_pass(struct nam_worker *worker, uint32_t slot, uint64_t word);
 
 #endif /* NAM_COMPUTE_REMOTE_LOCK_QUEUE_H */

@@ -102,7 +102,8 @@ nam__lock_word_new(struct nam_worker *worker)
 
 	if (worker->lock_sequence == worker->lock_sequence_end) {
 		worker->lock_sequence = atomic_fetch_add_explicit(&client->lock_sequence,
-			NAM__LOCK_SEQUENCES_TAKEN, memory_order_relaxed);
+			NAM__LOCK_SEQUENCES_TAKEN, memory_order_relaxed) &
+			(uint32_t)~NAM_LOCK_RESERVED;
 		worker->lock_sequence_end = worker->lock_sequence + NAM__LOCK_SEQUENCES_TAKEN;
 	}
 	return nam_lock_word(client->id, client->incarnation, worker->lock_sequence++);
@@ -205,13 +206,14 @@ nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam_
 	return nam__lock_missed(worker, lock, rc); /* SUSPENDS */
 }
 
-/* Other clients that asked for a word that is being freed. */
-static inline void
+/* If other clients asked for a word that is being freed, the first has its turn. */
+static inline uint64_t
 nam__lock_queued_see_to(struct nam_worker *worker, struct nam__lock_slot *slot,
-	const struct nam__lock *lock)
+	const struct nam__lock *lock, uint64_t word)
 {
 	if (__builtin_expect(atomic_load_explicit(&slot->queued, memory_order_relaxed) != 0, 0))
-		nam__lock_queue_pass(worker, lock->slot, lock->word);
+		return nam__lock_queue_pass(worker, lock->slot, word);
+	return NAM_LOCK_FREE;
 }
 
 /*
@@ -260,20 +262,19 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
 		/* C12: fabrics order an ATOMIC behind WRITEs, but no WRITE behind another. */
 		if (NAM_GUARD(UNLOCK_CAS)) {
-			nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
+			nam__doorbell_cas(doorbell, 0, lock->word,
+				nam__lock_queued_see_to(worker, slot, lock, lock->word), lock->old);
 		} else {
 			*lock->old = NAM_LOCK_FREE;
 			nam__doorbell_write(doorbell, 0, lock->old, 8);
 		}
 	}
-	if (!hand_over)
-		nam__lock_queued_see_to(worker, slot, lock);
 	if (!rc)
 		rc = hand_over ? nam__doorbell_await(doorbell) :
 			nam__release_await(doorbell, slot, lock); /* SUSPENDS */
 	/* Those that asked meanwhile. */
 	if (!hand_over)
-		nam__lock_queued_see_to(worker, slot, lock);
+		(void)nam__lock_queued_see_to(worker, slot, lock, NAM_LOCK_FREE);
 	/* After a failure writes may be missing or under way, so the node stays locked. */
 	if (rc)
 		atomic_store_explicit(&slot->locked, false, memory_order_relaxed);

@@ -65,7 +65,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 		if (image[NAM__WORD_LOCK] != word) {
 			word = image[NAM__WORD_LOCK];
 			since_ns = nam_now_ns();
-		} else if (word != NAM_LOCK_FREE && nam_now_ns() - since_ns > NAM__SUSPECT_NS) {
+		} else if (nam_lock_held(word) && nam_now_ns() - since_ns > NAM__SUSPECT_NS) {
 			rc = recover(worker, index, at, image); /* SUSPENDS */
 			if (rc)
 				return rc;
@@ -77,7 +77,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 			since_ns = nam_now_ns();
 		}
 	} while (++tries < TRIES_MIN || nam_now_ns() < deadline);
-	rc = word == NAM_LOCK_FREE ? -NAM_E_RESTART_TORN :
+	rc = !nam_lock_held(word) ? -NAM_E_RESTART_TORN :
 		recover(worker, index, at, image); /* SUSPENDS */
 	if (!rc)
 		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */

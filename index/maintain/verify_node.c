@@ -52,7 +52,7 @@ check_header(struct nam__verifier *verifier, const uint64_t *image)
 	uint64_t lock = image[NAM__WORD_LOCK];
 	bool usable = true;
 
-	if (lock != NAM_LOCK_FREE)
+	if (nam_lock_held(lock))
 		nam__violation(verifier, NAM__I_UNLOCKED,
 			"the node is locked by client %u, incarnation %u", nam_lock_owner(lock),
 			nam_lock_incarnation(lock));

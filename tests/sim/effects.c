@@ -128,8 +128,7 @@ header_of(struct effects *effects, struct nam_gaddr at)
 static bool
 locked(struct effects *effects, uint32_t region, uint64_t offset)
 {
-	return header_of(effects, nam_gaddr_make((uint16_t)region, offset, 0)).lock !=
-		NAM_LOCK_FREE;
+	return nam_lock_held(header_of(effects, nam_gaddr_make((uint16_t)region, offset, 0)).lock);
 }
 
 /*
@@ -151,7 +150,7 @@ stray_explained(struct effects *effects, const struct finding *finding)
 	node = header_of(effects, nam_gaddr_make((uint16_t)region, offset, 0));
 	if (nam__node_dead(&node.lock))
 		node = header_of(effects, nam_gaddr_untagged(NAM_GADDR(node.sibling)));
-	if (node.lock != NAM_LOCK_FREE)
+	if (nam_lock_held(node.lock))
 		return true;
 	if (effects->names == names_max(effects->stage))
 		return false;

@@ -271,6 +271,14 @@ expect_turn(struct actor *self, uint64_t number)
 			(unsigned long long)(nam_sim_now_ns() - since_ns));
 }
 
+/* Meanwhile this client takes those that ask into its list. */
+NAM_FIBER_FN static void
+hold_and_receive(struct actor *self)
+{
+	litmus.flags[ONE] = true;
+	nam__pause_await(self->worker, 2 * LITMUS_TICKS_NS); /* SUSPENDS */
+}
+
 /* It is in the holder's list, or about to be. */
 static void
 queue_and_die(struct actor *self)
@@ -625,6 +633,9 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "dead_waiter", LITMUS_LOADED, { NULL, insert_late, queue_and_die, queue_behind },
 			{ { "lock.taken", A, hold_for_a_while } } },
 		"a client that waits for a lock dies, and another waits behind it", 2, 0 },
+	{ { "dead_turn", LITMUS_LOADED, { NULL, insert_late, queue_and_die, queue_behind },
+			{ { "lock.taken", A, hold_and_receive } } },
+		"a lock word is reserved for a client that has died", 2, 0 },
 	{ { "dead_list", LITMUS_LOADED, { NULL, insert_late, queue_first, queue_behind },
 			{ { "lock.taken", A, die_with_list } } },
 		"a client dies with a lock and the list of those that wait for it", 2, 0 },
