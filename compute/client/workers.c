@@ -240,10 +240,10 @@ static const struct nam__worker_ops ops = {
 void
 nam__worker_free(struct nam_worker *worker)
 {
-	struct nam__task *task, *next;
+	struct nam__task *task;
 
-	for (task = worker->tasks_made; task; task = next) {
-		next = task->made_next;
+	while ((task = SLIST_FIRST(&worker->tasks_made))) {
+		SLIST_REMOVE_HEAD(&worker->tasks_made, made);
 		nam_fiber_destroy(task->fiber);
 		free(task);
 	}
@@ -313,6 +313,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
 	worker->bytes = sizeof(*worker);
 	worker->current = &worker->thread_task;
+	STAILQ_INIT(&worker->ready);
 	TAILQ_INIT(&worker->slot_waiters);
 	worker->thread_task.worker = worker;
 	worker->thread_task.is_thread = true;

@@ -125,12 +125,11 @@ NAM_FIBER_FN static int
 class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
 	struct nam__block_class *class)
 {
-	struct nam__task *self = worker->current, *task, *next;
+	struct nam__task *self = worker->current, *task;
 	int rc;
 
 	if (class->refilling) {
-		self->next = class->waiters;
-		class->waiters = self;
+		SLIST_INSERT_HEAD(&class->waiters, self, link);
 		self->pending = 1;
 		return nam__task_await(worker); /* SUSPENDS */
 	}
@@ -141,12 +140,11 @@ class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool res
 		class->skips = SKIPS;
 		atomic_store_explicit(&worker->client->servers[slot].free, 0, memory_order_relaxed);
 	}
-	for (task = class->waiters; task; task = next) {
-		next = task->next;
+	while ((task = SLIST_FIRST(&class->waiters))) {
+		SLIST_REMOVE_HEAD(&class->waiters, link);
 		task->pending = 0;
 		nam__task_ready(worker, task);
 	}
-	class->waiters = NULL;
 	return rc;
 }
 

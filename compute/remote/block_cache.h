@@ -25,7 +25,7 @@ struct nam__block_class {
 	uint32_t passes;		/* as it was fuller than others */
 	uint32_t unsure;		/* blocks of RPCs without an answer, so far or for good */
 	bool refilling;			/* one task asks, the others wait */
-	struct nam__task *waiters;
+	struct nam__tasks waiters;
 };
 
 /* NULL: there is none. */

@@ -249,7 +249,7 @@ await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, uns
 	while (!(outstanding->done >> number & 1)) {
 		unsigned max = outstanding->in_flight <= OUTSTANDING_FEW ? NAM__POLL_BATCH : 1;
 
-		if (poll_outstanding(worker, max) > 0 && !worker->ready_head)
+		if (poll_outstanding(worker, max) > 0 && STAILQ_EMPTY(&worker->ready))
 			continue;
 		if (outstanding->done >> number & 1)
 			break;

@@ -76,7 +76,7 @@ nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_re
 static inline void
 nam__outstanding_turn(const struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
-	outstanding->others_first |= worker->ready_head || worker->deferred.count;
+	outstanding->others_first |= !STAILQ_EMPTY(&worker->ready) || worker->deferred.count;
 }
 
 /* outstanding_reads.c: it was refused with `rc`, or done at once.  False if it was local. */

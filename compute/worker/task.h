@@ -3,13 +3,20 @@
 #ifndef NAM_COMPUTE_WORKER_TASK_H
 #define NAM_COMPUTE_WORKER_TASK_H
 
+#include <sys/queue.h>
+
 #include "compute/client/client_internal.h"
+
+SLIST_HEAD(nam__tasks, nam__task);
 
 struct nam__task {
 	struct nam_fiber *fiber;
-	struct nam__task *next;		/* ready queue, pauses, or free list */
+	union {
+		STAILQ_ENTRY(nam__task) ready;	/* worker->ready */
+		SLIST_ENTRY(nam__task) link;	/* pauses, free list, waiters for blocks */
+	};
 	uint64_t paused_until_ns;
-	struct nam__task *made_next;	/* worker->tasks_made */
+	SLIST_ENTRY(nam__task) made;	/* worker->tasks_made */
 	struct nam_op_counters *counters;	/* of the operation under way */
 	uint32_t pending;		/* signalled requests that it waits for */
 	int rc;				/* first failure among them */

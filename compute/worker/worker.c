@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "compute/backup/again.h"
+#include "common/fabric/list.h"
 #include "common/fiber/switch.h"
 #include "outstanding_reads.h"
 
@@ -21,24 +22,16 @@
 void
 nam__task_ready(struct nam_worker *worker, struct nam__task *task)
 {
-	task->next = NULL;
-	if (worker->ready_tail)
-		worker->ready_tail->next = task;
-	else
-		worker->ready_head = task;
-	worker->ready_tail = task;
+	STAILQ_INSERT_TAIL(&worker->ready, task, ready);
 }
 
 static struct nam__task *
 ready_pop(struct nam_worker *worker)
 {
-	struct nam__task *task = worker->ready_head;
+	struct nam__task *task = STAILQ_FIRST(&worker->ready);
 
-	if (!task)
-		return NULL;
-	worker->ready_head = task->next;
-	if (!worker->ready_head)
-		worker->ready_tail = NULL;
+	if (task)
+		STAILQ_REMOVE_HEAD(&worker->ready, ready);
 	return task;
 }
 
@@ -48,11 +41,10 @@ static void
 pauses_end(struct nam_worker *worker)
 {
 	uint64_t now = nam_now_ns();
+	struct nam__task *task;
 
-	while (worker->paused && worker->paused->paused_until_ns <= now) {
-		struct nam__task *task = worker->paused;
-
-		worker->paused = task->next;
+	while ((task = SLIST_FIRST(&worker->paused)) && task->paused_until_ns <= now) {
+		SLIST_REMOVE_HEAD(&worker->paused, link);
 		nam__task_ready(worker, task);
 	}
 }
@@ -60,12 +52,12 @@ pauses_end(struct nam_worker *worker)
 static void
 pause_insert(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
 {
-	struct nam__task **at = &worker->paused;
+	struct nam__task **at = &SLIST_FIRST(&worker->paused);
 
 	task->paused_until_ns = nam_now_ns() + ns;
 	while (*at && (*at)->paused_until_ns <= task->paused_until_ns)
-		at = &(*at)->next;
-	task->next = *at;
+		at = &SLIST_NEXT(*at, link);
+	SLIST_NEXT(task, link) = *at;
 	*at = task;
 }
 
@@ -79,13 +71,8 @@ nam__pause_await(struct nam_worker *worker, uint64_t ns)
 void
 nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
 {
-	struct nam__task **at = &worker->paused;
-
-	while (*at && *at != task)
-		at = &(*at)->next;
-	if (!*at)
+	if (!NAM__SLIST_UNLINK(&worker->paused, task, link))
 		return;
-	*at = task->next;
 	if (ns)
 		pause_insert(worker, task, ns);
 	else
@@ -245,7 +232,7 @@ nam__poll(struct nam_worker *worker)
 	nam__closings_see_to(worker);
 	if (__builtin_expect(worker->slots_waiting != 0, 0))
 		count += worker->ops->poll(worker);
-	if (__builtin_expect(worker->paused != NULL, 0))
+	if (__builtin_expect(!SLIST_EMPTY(&worker->paused), 0))
 		pauses_end(worker);
 	if (++worker->polls >= POLLS_PER_LOOK)
 		look_around(worker, count >= (int)NAM__POLL_BATCH);
@@ -256,8 +243,8 @@ nam__poll(struct nam_worker *worker)
 static void
 idle(struct nam_worker *worker, uint64_t wait_ns)
 {
-	if (worker->paused) {
-		uint64_t now = nam_now_ns(), until = worker->paused->paused_until_ns;
+	if (!SLIST_EMPTY(&worker->paused)) {
+		uint64_t now = nam_now_ns(), until = SLIST_FIRST(&worker->paused)->paused_until_ns;
 
 		if (until <= now + wait_ns)
 			wait_ns = until > now ? until - now : 0;
@@ -371,9 +358,10 @@ next_task(struct nam_worker *worker)
 	while (!(next = ready_pop(worker))) {
 		/* Deferred tasks wait for more of them only while other work is under way. */
 		if (deferred->count && (deferred->count >= deferred->enough ||
-			(nam__poll(worker) == 0 && !worker->ready_head)))
+			(nam__poll(worker) == 0 && STAILQ_EMPTY(&worker->ready))))
 			deferred->run(worker);
-		else if (!deferred->count && nam__poll(worker) == 0 && !worker->ready_head)
+		else if (!deferred->count && nam__poll(worker) == 0 &&
+			STAILQ_EMPTY(&worker->ready))
 			idle(worker, IDLE_WAIT_NS);
 	}
 	return next;
@@ -422,7 +410,7 @@ nam__give_way(struct nam_worker *worker)
 	/* Otherwise a task that yields in a loop would delay deferred tasks for ever. */
 	if (worker->deferred.count)
 		worker->deferred.run(worker);
-	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))
+	if (STAILQ_EMPTY(&worker->ready) && (!worker->tasks_alive || !nam__poll(worker)))
 		return;
 	nam__task_ready(worker, worker->current);
 	nam__suspend(worker); /* SUSPENDS */
@@ -508,8 +496,7 @@ task_main(void *arg)
 
 	task->fn(task->arg);
 
-	task->next = worker->tasks_free;
-	worker->tasks_free = task;
+	SLIST_INSERT_HEAD(&worker->tasks_free, task, link);
 	tasks_alive_set(worker, worker->tasks_alive - 1);
 	if (worker->tasks_alive == 0)
 		nam__task_ready(worker, &worker->thread_task);
@@ -522,13 +509,13 @@ int
 nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
 {
 	const struct nam_client_options *options = &worker->client->options;
-	struct nam__task *task = worker->tasks_free;
+	struct nam__task *task = SLIST_FIRST(&worker->tasks_free);
 	int rc;
 
 	if (worker->tasks_alive >= options->fibers_max)
 		return -NAM_E_LIMIT;
 	if (task) {
-		worker->tasks_free = task->next;
+		SLIST_REMOVE_HEAD(&worker->tasks_free, link);
 		nam_fiber_reset(task->fiber, task_main, task);
 	} else {
 		task = calloc(1, sizeof(*task));
@@ -541,8 +528,7 @@ nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
 		}
 		task->worker = worker;
 		task->counters = &worker->counters[NAM_OP_OTHER];
-		task->made_next = worker->tasks_made;
-		worker->tasks_made = task;
+		SLIST_INSERT_HEAD(&worker->tasks_made, task, made);
 		worker->bytes += sizeof(*task);
 		worker->bytes += options->stack_bytes ? options->stack_bytes
 						      : NAM_FIBER_STACK_BYTES;

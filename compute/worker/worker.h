@@ -28,8 +28,8 @@ struct nam_worker {
 	int (*qp_post)(struct nam_qp *, const struct nam_wr *, unsigned);
 	struct nam_qp **qps;		/* by server slot; NULL once closed, or before first use */
 	struct nam__task *current;
-	struct nam__task *ready_head, *ready_tail;
-	struct nam__task *paused;	/* the one that goes on soonest first */
+	STAILQ_HEAD(, nam__task) ready;
+	struct nam__tasks paused;	/* the one that goes on soonest first */
 	/* lock.c: tasks that pause, in order */
 	TAILQ_HEAD(nam__slot_waiters, nam__slot_waiter) slot_waiters;
 	uint32_t moves;		/* turns of gates, and ended connections: memory may have moved */
@@ -56,8 +56,8 @@ struct nam_worker {
 	const struct nam__worker_ops *ops;
 	struct nam_rq *rq;
 	struct nam_qp **closing;	/* they have ended, which is not handled yet */
-	struct nam__task *tasks_free;
-	struct nam__task *tasks_made;	/* all of them, to be freed */
+	struct nam__tasks tasks_free;
+	struct nam__tasks tasks_made;	/* all of them, to be freed */
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
 	uint64_t polls_ns;		/* when that was */

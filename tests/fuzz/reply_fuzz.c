@@ -67,6 +67,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!fixture)
 		abort();
 	memset(fixture, 0, sizeof(*fixture));
+	STAILQ_INIT(&fixture->worker.ready);
 	fixture->worker.mailboxes = fixture->mailboxes;
 	fixture->worker.one_way = fixture->one_way;
 	fixture->worker.answering = fixture->answering;

@@ -47,6 +47,7 @@ CROSSING = {
     "common/env.h": ["bench", "compute", "index", "kv", "memserver", "steward", "txn"],
     "common/fabric/colocated.h": ["compute", "memserver"],
     "common/fabric/inet.h": ["memserver"],
+    "common/fabric/list.h": ["compute"],
     "common/fabric/pages.h": ["memserver"],
     "common/fabric/register.h": ["compute", "memserver"],
     "common/fiber/switch.h": ["compute"],

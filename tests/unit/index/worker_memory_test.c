@@ -190,13 +190,14 @@ stacks__64_fibers_that_change_and_scan__NO_DEEPER_THAN_PROMISED(void **state)
 {
 	struct nam_index *index = work_with_all_fibers(256);
 	struct job job = { .index = index };
+	const struct nam__task *task;
 	size_t deepest = 0;
 
 	(void)state;
 	assert_int_equal(nam_worker_spawn(me.worker, look_after, &job), 0);
 	nam_worker_run(me.worker);
 	assert_int_equal(job.rc, 0);
-	for (const struct nam__task *task = me.worker->tasks_made; task; task = task->made_next) {
+	SLIST_FOREACH(task, &me.worker->tasks_made, made) {
 		size_t depth = stack_depth(task->fiber);
 
 		deepest = depth > deepest ? depth : deepest;
