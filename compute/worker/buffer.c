@@ -12,7 +12,7 @@
 #define SLAB_BYTES (128u << 10)
 
 struct nam__slab {
-	struct nam__slab *next;
+	SLIST_ENTRY(nam__slab) link;	/* worker->slabs */
 	struct nam_domain *domain;
 	struct nam_mr mr;
 	uint8_t *base;
@@ -35,8 +35,7 @@ slab_new(struct nam_worker *worker, size_t bytes)
 	if (slab->domain->ops->mr_register(slab->domain, slab->base, bytes, NAM_MR_LOCAL, &slab->mr,
 		    &worker->diag))
 		goto unmap;
-	slab->next = worker->slabs;
-	worker->slabs = slab;
+	SLIST_INSERT_HEAD(&worker->slabs, slab, link);
 	worker->lkeys_needed |= slab->mr.lkey != 0;
 	worker->bytes += bytes;
 	return slab;
@@ -57,7 +56,7 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 {
 	unsigned class = nam__buffer_class(bytes);
 	void **list;
-	struct nam__slab *slab = NULL;
+	struct nam__slab *slab = NULL, *other;
 	size_t size = (size_t)1 << class;
 	void *buffer;
 
@@ -73,10 +72,10 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 		return buffer;
 	}
 	/* Small buffers fill the slab with the least room that is enough. */
-	for (struct nam__slab *s = worker->slabs; s; s = s->next)
-		if (s->bytes - s->used >= size &&
-			(!slab || s->bytes - s->used < slab->bytes - slab->used))
-			slab = s;
+	SLIST_FOREACH(other, &worker->slabs, link)
+		if (other->bytes - other->used >= size &&
+			(!slab || other->bytes - other->used < slab->bytes - slab->used))
+			slab = other;
 	if (!slab)
 		slab = slab_new(worker, size > SLAB_BYTES ? size : SLAB_BYTES);
 	if (!slab)
@@ -97,8 +96,9 @@ uint32_t
 nam__buffer_lkey_find(const struct nam_worker *worker, const void *local)
 {
 	const uint8_t *byte = local;
+	const struct nam__slab *slab;
 
-	for (const struct nam__slab *slab = worker->slabs; slab; slab = slab->next)
+	SLIST_FOREACH(slab, &worker->slabs, link)
 		if (byte >= slab->base && byte < slab->base + slab->bytes)
 			return slab->mr.lkey;
 	return 0;
@@ -107,15 +107,14 @@ nam__buffer_lkey_find(const struct nam_worker *worker, const void *local)
 void
 nam__buffers_free(struct nam_worker *worker)
 {
-	struct nam__slab *slab = worker->slabs, *next;
+	struct nam__slab *slab;
 
-	for (; slab; slab = next) {
-		next = slab->next;
+	while ((slab = SLIST_FIRST(&worker->slabs))) {
+		SLIST_REMOVE_HEAD(&worker->slabs, link);
 		slab->domain->ops->mr_release(slab->domain, &slab->mr);
 		munmap(slab->base, slab->bytes);
 		free(slab);
 	}
-	worker->slabs = NULL;
 }
 
 void *

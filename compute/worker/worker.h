@@ -77,7 +77,7 @@ struct nam_worker {
 	uint32_t async_size;		/* room in async_done, for all that are pending */
 	int async_rc;
 	void *buffers[NAM__BUFFER_CLASSES];	/* free ones: lists through their first words */
-	struct nam__slab *slabs;	/* what the buffers were cut from */
+	SLIST_HEAD(, nam__slab) slabs;	/* what the buffers were cut from */
 	struct nam__block_cache *block_caches;
 	uint32_t alloc_next;		/* round robin */
 	struct nam__limbo *limbo;
