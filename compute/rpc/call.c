@@ -298,8 +298,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 	}
 	for (unsigned i = 0; i < count; i++) {
 		calls[i]->deadline_ns = nam_now_ns() + patience_ns(worker, calls[i]->slot);
-		calls[i]->next = worker->calls;
-		worker->calls = calls[i];
+		SLIST_INSERT_HEAD(&worker->calls, calls[i], link);
 		if (rc == NAM_POSTED_LOCAL)
 			nam__client_mailbox_written_locally(calls[i]->req);
 	}

@@ -24,7 +24,7 @@ struct nam__message {
  * been awaited.
  */
 struct nam__call {
-	struct nam__call *next;		/* worker->calls */
+	SLIST_ENTRY(nam__call) link;	/* worker->calls */
 	uint64_t id;
 	uint64_t deadline_ns;
 	struct nam__task *task;		/* that awaits it, until the deadline; or NULL */

@@ -18,7 +18,9 @@ struct nam__drain {
 static bool
 has_calls(const struct nam_worker *worker, uint32_t slot)
 {
-	for (const struct nam__call *call = worker->calls; call; call = call->next)
+	const struct nam__call *call;
+
+	SLIST_FOREACH(call, &worker->calls, link)
 		if (call->slot == slot)
 			return true;
 	return false;

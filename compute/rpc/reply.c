@@ -68,11 +68,7 @@ nam__one_way_closed(struct nam_worker *worker, uint32_t slot)
 void
 nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc)
 {
-	struct nam__call **link = &worker->calls;
-
-	while (*link != call)
-		link = &(*link)->next;
-	*link = call->next;
+	SLIST_REMOVE(&worker->calls, call, nam__call, link);
 	if (call->message)
 		call->message->call = NULL;
 	if (call->req)
@@ -88,10 +84,11 @@ nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc)
 struct nam__call *
 nam__call_find(const struct nam_worker *worker, uint64_t id)
 {
-	struct nam__call *call = worker->calls;
+	struct nam__call *call;
 
-	while (call && call->id != id)
-		call = call->next;
+	SLIST_FOREACH(call, &worker->calls, link)
+		if (call->id == id)
+			break;
 	return call;
 }
 
@@ -135,8 +132,8 @@ nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot)
 {
 	struct nam__call *call, *next;
 
-	for (call = worker->calls; call; call = next) {
-		next = call->next;
+	for (call = SLIST_FIRST(&worker->calls); call; call = next) {
+		next = SLIST_NEXT(call, link);
 		if (call->slot == slot)
 			nam__call_end(worker, call, nam__lost(worker, slot));
 	}
@@ -147,8 +144,8 @@ nam__rpc_check_deadlines(struct nam_worker *worker, uint64_t then_ns)
 {
 	struct nam__call *call, *next;
 
-	for (call = worker->calls; call; call = next) {
-		next = call->next;
+	for (call = SLIST_FIRST(&worker->calls); call; call = next) {
+		next = SLIST_NEXT(call, link);
 		if (!call->task || call->deadline_ns > then_ns)
 			continue;
 		if (worker->answering[call->slot].replies == call->replies)

@@ -218,7 +218,7 @@ poll_outstanding(struct nam_worker *worker, unsigned max)
 	int count;
 
 	/* nam__poll() looks for replies and watches the deadlines of calls, too. */
-	if (__builtin_expect(worker->calls != NULL, 0))
+	if (__builtin_expect(!SLIST_EMPTY(&worker->calls), 0))
 		return nam__poll(worker);
 	count = worker->cq_poll(worker->cq, wcs, max);
 	for (int i = 0; i < count; i++)
@@ -268,7 +268,7 @@ nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads 
 	struct nam_wc wc;
 
 	if (__builtin_expect(outstanding->in_flight > OUTSTANDING_FEW &&
-		!outstanding->others_first && !worker->calls &&
+		!outstanding->others_first && SLIST_EMPTY(&worker->calls) &&
 		!(outstanding->done >> number & 1), 1) &&
 		worker->cq_poll(worker->cq, &wc, 1) == 1) {
 		bool is_it = wc.context == nam__outstanding_read_context(outstanding, number) &&

@@ -202,7 +202,7 @@ check_deadlines(struct nam_worker *worker, bool more)
 {
 	uint64_t now;
 
-	if (!worker->calls)
+	if (SLIST_EMPTY(&worker->calls))
 		return;
 	now = nam_now_ns();
 	worker->ops->check_deadlines(worker, more ? worker->polls_ns : now);
@@ -256,7 +256,8 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	/* It may have been this host that stood still, and not the memory server. */
-	if ((worker->calls || nam__gates_due(worker)) && nam__poll(worker) == 0)
+	if ((!SLIST_EMPTY(&worker->calls) || nam__gates_due(worker)) &&
+		nam__poll(worker) == 0)
 		look_around(worker, false);
 }
 

@@ -61,7 +61,7 @@ struct nam_worker {
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
 	uint64_t polls_ns;		/* when that was */
-	struct nam__call *calls;	/* RPCs waiting for a reply */
+	SLIST_HEAD(, nam__call) calls;	/* RPCs waiting for a reply */
 	struct nam__answering *answering;	/* by server slot */
 	struct nam__one_way **one_way;	/* by server slot; NULL: there were none */
 	struct nam__client_mailbox **mailboxes;	/* by server slot; NULL: everything goes by SEND */

@@ -81,7 +81,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		rooms[i] = fuzz_memory(i * ROOM);
 		fixture->tasks[i].pending = 1;
 		fixture->calls[i] = (struct nam__call){
-			.next = fixture->worker.calls,
 			.id = i + 1,
 			.task = &fixture->tasks[i],
 			.counters = &fixture->counters,
@@ -90,7 +89,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			.slot = i & 1,
 			.type = NAM_RPC_PING,
 		};
-		fixture->worker.calls = &fixture->calls[i];
+		SLIST_INSERT_HEAD(&fixture->worker.calls, &fixture->calls[i], link);
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		fixture->answering[i].slot = i;

@@ -196,8 +196,7 @@ call(struct fuzz_input *input, uint32_t unreliable_qp)
 		one->req = NULL;
 		one->done = true;
 	} else {
-		one->next = fixture->worker.calls;
-		fixture->worker.calls = one;
+		SLIST_INSERT_HEAD(&fixture->worker.calls, one, link);
 	}
 }
 
