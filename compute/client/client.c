@@ -141,7 +141,7 @@ nam_cluster_check(const struct nam_client_options *options, struct nam_diag *dia
 void
 nam_client_close(struct nam_client *client)
 {
-	assert(!client->workers);
+	assert(SLIST_EMPTY(&client->workers));
 	nam__client_free(client);
 }
 

@@ -120,7 +120,7 @@ struct nam_client {
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
 	pthread_mutex_t mutex;		/* workers, garbage; a room above may use it */
-	struct nam_worker *workers;
+	SLIST_HEAD(, nam_worker) workers;
 	const struct nam_worker *front;	/* takes the client's datagrams: peers.h */
 	struct nam_client_name *names;	/* under `mutex`: of clients, by id; NULL: none */
 	uint64_t joined, joined_seen;	/* epoch thread only: as of `names`; at the last tick */

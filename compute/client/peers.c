@@ -108,8 +108,9 @@ nam__peers_withdraw(struct nam_worker *worker)
 		return;
 	pthread_mutex_lock(&client->mutex);
 	was = client->front == worker;
-	for (next = client->workers; next && (next == worker || !next->peers); next = next->next)
-		continue;
+	SLIST_FOREACH(next, &client->workers, link)
+		if (next != worker && next->peers)
+			break;
 	if (was)
 		client->front = next;
 	if (next)

@@ -380,8 +380,7 @@ nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struc
 		return nam_diag_set(diag, rc, "no memory for a worker's endpoint");
 	}
 	pthread_mutex_lock(&client->mutex);
-	worker->next = client->workers;
-	client->workers = worker;
+	SLIST_INSERT_HEAD(&client->workers, worker, link);
 	pthread_mutex_unlock(&client->mutex);
 	*ret_worker = worker;
 	return 0;
@@ -392,7 +391,6 @@ nam_worker_close(struct nam_worker *worker)
 {
 	struct nam_client *client = worker->client;
 	uint64_t kept, unsure;
-	struct nam_worker **link;
 
 	nam__limbo_free(worker);
 	nam__peers_withdraw(worker); /* SUSPENDS */
@@ -400,9 +398,7 @@ nam_worker_close(struct nam_worker *worker)
 	nam__block_cache_bytes(worker, &kept, &unsure);
 	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
 	pthread_mutex_lock(&client->mutex);
-	for (link = &client->workers; *link != worker; link = &(*link)->next)
-		continue;
-	*link = worker->next;
+	SLIST_REMOVE(&client->workers, worker, nam_worker, link);
 	pthread_mutex_unlock(&client->mutex);
 	if (worker->async_pending != worker->async_done_count)
 		atomic_store_explicit(&client->unfinished, true, memory_order_release);

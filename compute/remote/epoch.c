@@ -102,7 +102,9 @@ nam__barrier_everywhere(struct nam_client *client)
 static bool
 epoch_pinned(const struct nam_client *client, uint64_t epoch)
 {
-	for (struct nam_worker *worker = client->workers; worker; worker = worker->next) {
+	struct nam_worker *worker;
+
+	SLIST_FOREACH(worker, &client->workers, link) {
 		/* Acquire: pairs with nam__op_end, so the operation's reads came before. */
 		if (atomic_load_explicit(&worker->active[epoch % NAM__LOCAL_EPOCHS],
 			    memory_order_acquire))

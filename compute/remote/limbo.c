@@ -306,10 +306,11 @@ uint32_t
 nam__limbos_addresses(struct nam_client *client, uint64_t *ret_at, uint32_t max)
 {
 	const struct retired *block;
+	struct nam_worker *worker;
 	uint32_t count = 0;
 
 	pthread_mutex_lock(&client->mutex);
-	for (struct nam_worker *worker = client->workers; worker; worker = worker->next) {
+	SLIST_FOREACH(worker, &client->workers, link) {
 		pthread_mutex_lock(&worker->limbo_mutex);
 		for (uint32_t i = 0; (block = block_at(worker->limbo, i)); i++, count++)
 			if (count < max)

@@ -60,12 +60,13 @@ bool
 nam__gate_is_quiet(struct nam_client *client)
 {
 	uint32_t now = turn_of(client);
+	struct nam_worker *worker;
 	bool quiet = true;
 
 	/* This thread's worker. */
 	nam__gates_step(client->epoch_worker);
 	pthread_mutex_lock(&client->mutex);
-	for (struct nam_worker *worker = client->workers; worker; worker = worker->next)
+	SLIST_FOREACH(worker, &client->workers, link)
 		/* C28: otherwise requests are under way to memory that is copied. */
 		quiet &= !NAM_GUARD(GATE_QUIET) || is_idle(worker) ||
 			atomic_load_explicit(&worker->gate.quiet, memory_order_acquire) == now;

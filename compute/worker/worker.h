@@ -86,7 +86,7 @@ struct nam_worker {
 	struct nam__peers *peers;	/* NULL: this fabric has no endpoints */
 	struct nam_rng rng;
 	size_t bytes;
-	struct nam_worker *next;	/* client->workers */
+	SLIST_ENTRY(nam_worker) link;	/* client->workers */
 	struct { nam_worker_stop_fn fn; void *arg; } stop;	/* fn NULL: none */
 	struct { uint64_t per_second, next_ns; } pace;	/* of long passes; per_second 0: none */
 	struct nam_diag diag;

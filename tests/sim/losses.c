@@ -41,13 +41,13 @@ static struct holding
 holding_of(const struct sim_actor *actor)
 {
 	struct holding holding = { 0 };
+	const struct nam_worker *worker;
 
 	if (!actor->client)
 		return holding;
 	holding.unsure = atomic_load(&actor->client->bytes_unsure);
 	holding.kept = sim_memory_given_up(actor->client);
-	for (const struct nam_worker *worker = actor->client->workers; worker;
-		worker = worker->next) {
+	SLIST_FOREACH(worker, &actor->client->workers, link) {
 		struct nam_op_counters sum = counted(worker);
 		uint64_t cache, unsure;
 
