@@ -17,28 +17,23 @@
 static struct nam__mirrored *
 held_take(struct nam_worker *worker)
 {
-	struct nam__mirrored *held = worker->mirror.spare;
+	struct nam__mirrored *held = SLIST_FIRST(&worker->mirror.spare);
 
 	if (held)
-		worker->mirror.spare = held->next;
+		SLIST_REMOVE_HEAD(&worker->mirror.spare, spare);
 	else
 		held = malloc(sizeof(*held));
 	if (!held)
 		return NULL;
-	held->before = worker->mirror.last;
-	held->next = NULL;
-	*(held->before ? &held->before->next : &worker->mirror.held) = held;
-	worker->mirror.last = held;
+	TAILQ_INSERT_TAIL(&worker->mirror.held, held, link);
 	return held;
 }
 
 static void
 held_give(struct nam_worker *worker, struct nam__mirrored *held)
 {
-	*(held->before ? &held->before->next : &worker->mirror.held) = held->next;
-	*(held->next ? &held->next->before : &worker->mirror.last) = held->before;
-	held->next = worker->mirror.spare;
-	worker->mirror.spare = held;
+	TAILQ_REMOVE(&worker->mirror.held, held, link);
+	SLIST_INSERT_HEAD(&worker->mirror.spare, held, spare);
 }
 
 static void
@@ -188,13 +183,15 @@ translate(const struct nam_worker *worker, uint32_t slot, struct nam_wr *wr)
 bool
 nam__backup_fresh(struct nam_worker *worker, uint32_t at)
 {
+	struct nam__mirrored *held;
+
 	if (!worker->qps[at] ||
 		worker->answering[at].boot == worker->client->servers[at].boot)
 		return true;
 	if (worker->mirror.cas)
 		return false;
 	nam__qp_drop(worker, at);
-	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next)
+	TAILQ_FOREACH(held, &worker->mirror.held, link)
 		if (nam__backup_slot(held->slot) == at && held->state == AT_BACKUP)
 			state_set(worker, held, PARKED);
 	return true;
@@ -250,7 +247,9 @@ step(struct nam_worker *worker, struct nam__mirrored *held)
 static void
 connect_one(struct nam_worker *worker)
 {
-	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next) {
+	struct nam__mirrored *held;
+
+	TAILQ_FOREACH(held, &worker->mirror.held, link) {
 		uint32_t at = nam__backup_slot(held->slot);
 
 		if (held->state != PARKED || !nam__is_backed(worker->client, held->slot) ||
@@ -264,20 +263,24 @@ connect_one(struct nam_worker *worker)
 static void
 freshen(struct nam_worker *worker)
 {
-	for (struct nam__mirrored *held = worker->mirror.held; held; held = held->next)
+	struct nam__mirrored *held;
+
+	TAILQ_FOREACH(held, &worker->mirror.held, link)
 		(void)nam__backup_fresh(worker, nam__backup_slot(held->slot));
 }
 
 static void
 steps(struct nam_worker *worker)
 {
+	struct nam__mirrored *held, *next;
+
 	if (worker->mirror.stepping)
 		return;
 	worker->mirror.stepping = true;
 	freshen(worker);
 	connect_one(worker);
-	for (struct nam__mirrored *held = worker->mirror.held, *next; held; held = next) {
-		next = held->next;
+	for (held = TAILQ_FIRST(&worker->mirror.held); held; held = next) {
+		next = TAILQ_NEXT(held, link);
 		if (held->state != AT_BACKUP)
 			step(worker, held);
 	}
@@ -424,11 +427,12 @@ nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 void
 nam__mirror_free(struct nam_worker *worker)
 {
-	struct nam__mirrored *lists[] = { worker->mirror.held, worker->mirror.spare }, *next;
+	struct nam__mirrored *held;
 
-	for (unsigned i = 0; i < 2; i++)
-		for (struct nam__mirrored *held = lists[i]; held; held = next) {
-			next = held->next;
-			free(held);
-		}
+	while ((held = TAILQ_FIRST(&worker->mirror.held)))
+		held_give(worker, held);
+	while ((held = SLIST_FIRST(&worker->mirror.spare))) {
+		SLIST_REMOVE_HEAD(&worker->mirror.spare, spare);
+		free(held);
+	}
 }

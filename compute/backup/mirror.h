@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/fabric/fabric.h"
 #include "compute/remote.h"
@@ -32,7 +33,10 @@ enum held_state {
 
 struct nam__mirrored {
 	struct nam__completion completion;	/* of the last WRITE to the backup */
-	struct nam__mirrored *before, *next;
+	union {
+		TAILQ_ENTRY(nam__mirrored) link;	/* held */
+		SLIST_ENTRY(nam__mirrored) spare;
+	};
 	enum held_state state;
 	bool decides;			/* there are CASes for the backup among them, */
 	bool decided;			/* and it has carried them out */
@@ -46,8 +50,8 @@ struct nam__mirrored {
 
 /* Of one worker. */
 struct nam__mirror {
-	struct nam__mirrored *held, *last;	/* in the order in which they were posted */
-	struct nam__mirrored *spare;
+	TAILQ_HEAD(, nam__mirrored) held;	/* in the order in which they were posted */
+	SLIST_HEAD(, nam__mirrored) spare;
 	uint32_t waiting;		/* of those that are held: not for the backup */
 	uint32_t cas;			/* under way to backups (backed.c) */
 	bool stepping;
@@ -74,11 +78,12 @@ bool nam__backup_fresh(struct nam_worker *worker, uint32_t at);
 static inline bool
 nam__mirror_holds(const struct nam__mirror *mirror, uint32_t slot)
 {
-	const struct nam__mirrored *held = mirror->held;
+	const struct nam__mirrored *held;
 
-	while (held && held->slot != slot)
-		held = held->next;
-	return held;
+	TAILQ_FOREACH(held, &mirror->held, link)
+		if (held->slot == slot)
+			return true;
+	return false;
 }
 
 #endif /* NAM_COMPUTE_BACKUP_MIRROR_H */

@@ -315,6 +315,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->current = &worker->thread_task;
 	STAILQ_INIT(&worker->ready);
 	TAILQ_INIT(&worker->slot_waiters);
+	TAILQ_INIT(&worker->mirror.held);
 	worker->thread_task.worker = worker;
 	worker->thread_task.is_thread = true;
 	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];

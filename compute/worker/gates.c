@@ -135,7 +135,7 @@ nam__gates_step(struct nam_worker *worker)
 		worker->moves++;
 		gate->turn = now;
 		gate->slot = slot;
-		if (worker->mirror.held)
+		if (!TAILQ_EMPTY(&worker->mirror.held))
 			worker->mirror.freshen(worker);
 	} else if (slot != NAM__GATES_OPEN) {
 		/* If it ends now, it is not behind the gate.  Or the member has moved meanwhile. */
