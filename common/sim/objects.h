@@ -37,7 +37,7 @@ struct sim_thread {
 	void *arg;
 	uint64_t debt_ns;		/* of work since it went on */
 	uint64_t earliest_ns;		/* when that work is done */
-	struct sim_thread *next_waiting;	/* at a gate */
+	SLIST_ENTRY(sim_thread) waiting;	/* at a gate */
 	uint32_t id;
 	uint32_t idle_polls;		/* cq_polls in a row that returned nothing */
 	bool started, done, waits, woken;

@@ -386,22 +386,18 @@ nam_sim_work(uint64_t ns)
 void
 nam_sim_gate_wait(struct nam_sim_gate *gate)
 {
-	nam__sim.current->next_waiting = gate->waiting;
-	gate->waiting = nam__sim.current;
+	SLIST_INSERT_HEAD(&gate->waiting, nam__sim.current, waiting);
 	(void)nam__sim_wait(SIM_NEVER);
 }
 
 void
 nam_sim_gate_open(struct nam_sim_gate *gate)
 {
-	struct sim_thread *thread = gate->waiting;
+	struct sim_thread *thread;
 
-	gate->waiting = NULL;
-	while (thread) {
-		struct sim_thread *next = thread->next_waiting;
-
+	while ((thread = SLIST_FIRST(&gate->waiting))) {
+		SLIST_REMOVE_HEAD(&gate->waiting, waiting);
 		nam__sim_wake(thread, 0);
-		thread = next;
 	}
 }
 

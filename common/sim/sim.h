@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/queue.h>
 
 #include "common/env.h"
 #include "common/fabric/fabric.h"
@@ -141,7 +142,7 @@ void nam_sim_work(uint64_t ns);
 
 /* Where threads wait for each other: as a condition variable that needs no mutex. */
 struct nam_sim_gate {
-	struct sim_thread *waiting;
+	SLIST_HEAD(, sim_thread) waiting;
 };
 void nam_sim_gate_wait(struct nam_sim_gate *gate);
 void nam_sim_gate_open(struct nam_sim_gate *gate);	/* all that wait go on */
