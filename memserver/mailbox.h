@@ -40,7 +40,7 @@ struct nam__mailbox_slot {
 };
 
 struct nam__mailbox {
-	struct nam__mailbox *next;	/* handler->arrivals */
+	struct nam__mailbox *next;	/* handler->arrivals, a lock-free stack */
 	LIST_ENTRY(nam__mailbox) link;	/* handler->mailboxes */
 	struct nam__connection *connection;
 	struct nam_mr mr;		/* our share: requests, replies, the word's next value */

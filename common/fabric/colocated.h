@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/error.h"
 
@@ -26,7 +27,7 @@ struct nam_colocated_region {
 
 struct nam_colocated {
 	uint64_t pid;			/* of the memory server */
-	struct nam_colocated *before;	/* of an earlier process; connections may still use it */
+	SLIST_ENTRY(nam_colocated) before;	/* of earlier processes; still in use, perhaps */
 	uint32_t count;
 	struct nam_colocated_region regions[];
 };

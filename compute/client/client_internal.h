@@ -27,7 +27,7 @@
 
 /* Texts stay to the client's end: others may still read one that was replaced. */
 struct nam__server_address {
-	struct nam__server_address *before;
+	SLIST_ENTRY(nam__server_address) link;
 	char text[128];
 };
 
@@ -46,7 +46,7 @@ struct nam__server {
 	/* Whether the lead was asked if that was because of a fence, and has answered. */
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */
-	struct nam_colocated *colocated_before;	/* of processes that had its memory before */
+	SLIST_HEAD(, nam_colocated) colocated_before;	/* of processes that had its memory */
 	bool stands_by;			/* it is a backup, in one of the last slots */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
@@ -81,7 +81,7 @@ struct nam_client {
 	bool reads_only;		/* a reader's: memory servers refuse changes (C22) */
 	_Atomic uint32_t servers_count;	/* it only grows: nam__server_publish() */
 	struct nam__server *servers;	/* room for NAM_SERVERS_MAX */
-	struct nam__server_address *addresses;	/* of servers, also earlier ones */
+	SLIST_HEAD(, nam__server_address) addresses;	/* of servers, also earlier ones */
 	_Atomic uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
 	uint32_t catalog_slot, lead_slot;	/* of server id 0; where the epoch thread asks it */
 	struct nam_domain *domains[4];
@@ -137,7 +137,8 @@ struct nam_client {
 	uint64_t gate_ns;		/* epoch thread only: when a gate was closed last */
 	bool moving;			/* epoch thread only: the last gate was closed for a move */
 	atomic_bool unfinished;		/* a worker was closed with requests under way */
-	struct nam__notes *_Atomic notes, *notes_made;	/* worker/notes.h */
+	struct nam__notes *_Atomic notes;	/* worker/notes.h */
+	SLIST_HEAD(, nam__notes) notes_made;	/* also those that workers may still look at */
 	uint16_t fence_last;		/* epoch thread only: the client it has fenced last */
 	TAILQ_HEAD(nam__garbages, nam__garbage) garbage;	/* oldest label first */
 
@@ -154,7 +155,6 @@ struct nam_client {
 
 /* life.c: a client that has nothing yet, or NULL: no memory. */
 struct nam_client *nam__client_new(const struct nam_client_options *options);
-/* life.c: whatever it has.  Accepts NULL. */
 void nam__client_free(struct nam_client *client);
 /* client.c: the texts that the options name, on the heap. */
 int nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,

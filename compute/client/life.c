@@ -73,6 +73,8 @@ nam__client_new(const struct nam_client_options *options)
 void
 nam__client_free(struct nam_client *client)
 {
+	struct nam__server_address *address;
+
 	if (!client)
 		return;
 	nam__epoch_thread_stop(client);
@@ -88,9 +90,8 @@ nam__client_free(struct nam_client *client)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	nam__client_key_close(client);
 	free(client->servers);
-	for (struct nam__server_address *address = client->addresses, *before; address;
-		address = before) {
-		before = address->before;
+	while ((address = SLIST_FIRST(&client->addresses))) {
+		SLIST_REMOVE_HEAD(&client->addresses, link);
 		free(address);
 	}
 	free(client->names);

@@ -81,8 +81,7 @@ nam__server_address_set(struct nam_client *client, struct nam__server *server,
 	if (!new)
 		return -ENOMEM;
 	(void)strncpy(new->text, address, sizeof(new->text) - 1);
-	new->before = client->addresses;
-	client->addresses = new;
+	SLIST_INSERT_HEAD(&client->addresses, new, link);
 	server->address = new->text;
 	return 0;
 }

@@ -126,8 +126,7 @@ nam__colocated_leave(struct nam__server *server)
 	struct nam_colocated *colocated = server->colocated;
 
 	if (colocated)
-		colocated->before = server->colocated_before;
-	server->colocated_before = colocated ?: server->colocated_before;
+		SLIST_INSERT_HEAD(&server->colocated_before, colocated, before);
 	server->colocated = NULL;
 	server->near = false;
 }
@@ -135,12 +134,11 @@ nam__colocated_leave(struct nam__server *server)
 void
 nam__colocated_forget(struct nam__server *server)
 {
-	struct nam_colocated *colocated, *before;
+	struct nam_colocated *colocated;
 
 	nam__colocated_leave(server);
-	for (colocated = server->colocated_before; colocated; colocated = before) {
-		before = colocated->before;
+	while ((colocated = SLIST_FIRST(&server->colocated_before))) {
+		SLIST_REMOVE_HEAD(&server->colocated_before, before);
 		unmap(colocated);
 	}
-	server->colocated_before = NULL;
 }

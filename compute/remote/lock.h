@@ -28,7 +28,7 @@ void nam__lock_table_free(struct nam__lock_table *table);
  * A part of a struct of the room above, on the stack of the waiting task.
  */
 struct nam__lock_request {
-	struct nam__lock_request *next;
+	struct nam__lock_request *next;	/* not of sys/queue.h: slot->asked is a lock-free stack */
 	struct nam_gaddr at;	/* of the object, with its tag */
 	int rc;			/* its result, as soon as `ended` is set */
 	atomic_bool ended;

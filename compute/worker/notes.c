@@ -65,12 +65,11 @@ nam__notes_follow(struct nam_worker *worker)
 static struct nam__notes *
 notes_of(struct nam_client *client, uint32_t slot, uint32_t region_words, uint32_t count)
 {
-	struct nam__notes *notes = client->notes_made;
+	struct nam__notes *notes;
 
-	while (notes && (notes->slot != slot || notes->count != count))
-		notes = notes->before;
-	if (notes)
-		return notes;
+	SLIST_FOREACH(notes, &client->notes_made, made)
+		if (notes->slot == slot && notes->count == count)
+			return notes;
 	notes = calloc(1, sizeof(*notes) + count * sizeof(notes->words[0]));
 	if (!notes)
 		return NULL;
@@ -83,8 +82,7 @@ notes_of(struct nam_client *client, uint32_t slot, uint32_t region_words, uint32
 	notes->id = client->servers[slot].id;
 	notes->region_words = region_words;
 	notes->count = count;
-	notes->before = client->notes_made;
-	client->notes_made = notes;
+	SLIST_INSERT_HEAD(&client->notes_made, notes, made);
 	return notes;
 }
 
@@ -134,10 +132,10 @@ nam__notes_take(struct nam__notes *notes)
 void
 nam__notes_free(struct nam_client *client)
 {
-	while (client->notes_made) {
-		struct nam__notes *notes = client->notes_made;
+	struct nam__notes *notes;
 
-		client->notes_made = notes->before;
+	while ((notes = SLIST_FIRST(&client->notes_made))) {
+		SLIST_REMOVE_HEAD(&client->notes_made, made);
 		free(notes->taken);
 		free(notes);
 	}

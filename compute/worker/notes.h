@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/region_table.h"
 
@@ -19,7 +20,7 @@ struct nam_worker;
 struct nam_wr;
 
 struct nam__notes {
-	struct nam__notes *before;	/* of another member: workers may look at it still */
+	SLIST_ENTRY(nam__notes) made;	/* client->notes_made */
 	uint32_t slot, id;		/* of the member */
 	uint32_t region_words;		/* of each region: move_rpc.h */
 	uint32_t count;			/* words */
