@@ -85,7 +85,7 @@ extern const char *const bench_transports[];
  * @subcommand	that needs a cluster; NULL: only if one is named
  * @seconds	without --ops and --seconds; of a real and of a simulated cluster
  */
-int bench_options_settle(struct bench_options *o, const char *subcommand, double seconds,
+int bench_options_resolve(struct bench_options *o, const char *subcommand, double seconds,
 	double seconds_simulated, uint32_t memservers) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_OPTIONS_H */

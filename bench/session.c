@@ -12,7 +12,7 @@ struct session session;
 const char *const bench_transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
 
 int
-bench_options_settle(struct bench_options *o, const char *subcommand, double seconds,
+bench_options_resolve(struct bench_options *o, const char *subcommand, double seconds,
 	double seconds_simulated, uint32_t memservers)
 {
 	bool simulated;
@@ -168,7 +168,7 @@ session_main(const struct session_steps *steps, int argc, char **argv, void *ben
 
 	if (nam__options_take(steps->table, argc, argv, bench, &exit_code))
 		return exit_code;
-	if (steps->settle(bench))
+	if (steps->resolve(bench))
 		return NAM_EXIT_USAGE;
 	return simulation_run(run.options, run_all, &run);
 }

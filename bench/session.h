@@ -19,7 +19,7 @@ extern struct session {
 struct session_steps {
 	const struct nam_options_table *table;
 	/* Check options against each other, and set defaults that depend on them: 0 or -1. */
-	int (*settle)(void *bench);
+	int (*resolve)(void *bench);
 	int (*begin)(void *bench);	/* an exit code */
 	int (*run)(void *bench);	/* an exit code */
 	/* If there is a result: the table, and what JSON has besides the result. */

@@ -67,9 +67,9 @@ job_main(struct thread_pool_member *member, void *arg)
 }
 
 static int
-settle(void *arg)
+resolve(void *arg)
 {
-	return bench_options_settle(arg, "connect", 3, 0.001, 2);
+	return bench_options_resolve(arg, "connect", 3, 0.001, 2);
 }
 
 static int
@@ -131,7 +131,7 @@ int
 connect_main(int argc, char **argv)
 {
 	static const struct session_steps steps = {
-		&options_table, settle, begin, run, print, json, end
+		&options_table, resolve, begin, run, print, json, end
 	};
 
 	return session_main(&steps, argc, argv, &options);

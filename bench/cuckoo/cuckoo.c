@@ -334,7 +334,7 @@ tables_run(void)
 }
 
 static int
-settle(void)
+resolve(void)
 {
 	if (options.scheme == SCHEME_GRAPH && options.bucket_slots != NAM__CUCKOO_SLOTS)
 		return bench_complain("--bucket-slots: buckets of --scheme graph have %u slots",
@@ -357,9 +357,9 @@ cuckoo_main(int argc, char **argv)
 		.bucket_slots = 4, .kicks_max = 500 };
 	if (nam__options_take(&options_table, argc, argv, &options, &exit_code))
 		return exit_code;
-	if (bench_options_settle(&options.run, NULL, 0, 0, 0))
+	if (bench_options_resolve(&options.run, NULL, 0, 0, 0))
 		return NAM_EXIT_USAGE;
-	if (settle())
+	if (resolve())
 		return NAM_EXIT_USAGE;
 	bench_catch_signals();
 	if (options.timed)

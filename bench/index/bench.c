@@ -336,7 +336,7 @@ int
 index_main(int argc, char **argv)
 {
 	static const struct session_steps steps = {
-		&index_options_table, index_options_settle, set_up, run, index_print, index_json,
+		&index_options_table, index_options_resolve, set_up, run, index_print, index_json,
 		tear_down
 	};
 	static struct index_bench bench;

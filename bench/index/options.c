@@ -155,7 +155,7 @@ const struct nam_options_table index_options_table = {
 };
 
 static int
-settle_workload(struct index_bench_options *o)
+resolve_workload(struct index_bench_options *o)
 {
 	struct workload *workload = &o->workload;
 	struct nam_diag diag = { "" };
@@ -183,7 +183,7 @@ settle_workload(struct index_bench_options *o)
 }
 
 static int
-settle_design(struct index_bench_options *o)
+resolve_design(struct index_bench_options *o)
 {
 	const struct nam_index_traits *traits = nam_index_traits(o->index.design);
 	bool fine = !traits->partitioned, coarse = !traits->client_levels;
@@ -216,13 +216,13 @@ settle_design(struct index_bench_options *o)
 }
 
 int
-index_options_settle(void *options)
+index_options_resolve(void *options)
 {
 	struct index_bench_options *o = options;
 
 	if (o->cache_set)
 		o->cache_bytes = (uint64_t)(o->cache_mb * (1u << 20) + 0.5);
-	if (settle_workload(o))
+	if (resolve_workload(o))
 		return -1;
 	if (o->non_unique || o->duplicates_set) {
 		if (o->duplicates & (o->duplicates - 1))
@@ -240,9 +240,9 @@ index_options_settle(void *options)
 		return bench_complain("--fill: only with --load bulk; %s", o->load == LOAD_NONE ?
 			"the index is there already, with leaves as full as they are" :
 			"inserts leave leaves as full as splits make them");
-	if (settle_design(o))
+	if (resolve_design(o))
 		return -1;
-	if (bench_options_settle(&o->run, "index", SECONDS_DEFAULT, SECONDS_SIMULATED,
+	if (bench_options_resolve(&o->run, "index", SECONDS_DEFAULT, SECONDS_SIMULATED,
 		    MEMSERVERS_DEFAULT))
 		return -1;
 	if ((o->slices || o->grow) && (o->run.ops || o->raw_ratio))

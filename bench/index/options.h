@@ -56,7 +56,7 @@ extern const struct nam_options_table index_options_table;
 
 void index_options_init(struct index_bench_options *options);
 
-int index_options_settle(void *options) NAM_MUST_CHECK;
+int index_options_resolve(void *options) NAM_MUST_CHECK;
 
 /* "80,12,5,3": each above 0, 100 in all.  0, or -EINVAL with *diag. */
 int index_shares_take(void *options, const char *text, struct nam_diag *diag) NAM_MUST_CHECK;

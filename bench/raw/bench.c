@@ -83,7 +83,7 @@ static const struct nam_options_table options_table = {
 };
 
 static int
-settle(void *options)
+resolve(void *options)
 {
 	struct raw_options *o = options;
 
@@ -105,7 +105,7 @@ settle(void *options)
 	if (simulation_wanted(o->run.cluster))
 		return bench_complain("--cluster %s: raw knows no simulated clusters",
 			o->run.cluster);
-	return bench_options_settle(&o->run, o->op == RAW_MEMCPY ? NULL : "raw", 2, 0, 0);
+	return bench_options_resolve(&o->run, o->op == RAW_MEMCPY ? NULL : "raw", 2, 0, 0);
 }
 
 static struct result turn;		/* the last one */
@@ -447,7 +447,7 @@ int
 raw_main(int argc, char **argv)
 {
 	static const struct session_steps steps = {
-		&options_table, settle, set_up, run, print, json, tear_down
+		&options_table, resolve, set_up, run, print, json, tear_down
 	};
 	static struct raw_bench bench = {
 		.options = {

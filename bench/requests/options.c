@@ -195,7 +195,7 @@ body_bytes(const struct requests_options *o)
 
 /* The shares and the distribution of a workload of YCSB. */
 static int
-settle_workload(struct requests_options *o)
+resolve_workload(struct requests_options *o)
 {
 	struct workload workload;
 	struct nam_diag diag = { "" };
@@ -218,9 +218,9 @@ settle_workload(struct requests_options *o)
 }
 
 static int
-settle_store(struct requests_options *o)
+resolve_store(struct requests_options *o)
 {
-	if (o->workload && settle_workload(o))
+	if (o->workload && resolve_workload(o))
 		return -1;
 	if (!o->get_percent_set && !o->workload && o->get_percent > 100 - o->insert_percent)
 		o->get_percent = 100 - o->insert_percent;
@@ -257,7 +257,7 @@ choose_transport(struct requests_options *o)
 }
 
 int
-requests_options_settle(void *options)
+requests_options_resolve(void *options)
 {
 	struct requests_options *o = options;
 	bool simulated;
@@ -269,9 +269,9 @@ requests_options_settle(void *options)
 		o->star = o->ramp_transport >= RAMP_STAR;
 		o->transport_name = ramp_transports[o->ramp_transport - RAMP_MESSAGE];
 	}
-	if (settle_store(o))
+	if (resolve_store(o))
 		return -1;
-	if (bench_options_settle(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
+	if (bench_options_resolve(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
 		return -1;
 	simulated = simulation_wanted(o->run.cluster);
 	if (o->raw_ratio && (simulated || o->run.ops || !o->star || o->get_percent < 100))

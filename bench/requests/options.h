@@ -55,6 +55,6 @@ struct requests_options {
 const struct nam_options_table *requests_options_init(const char *subcommand,
 	struct requests_options *ret_options);
 
-int requests_options_settle(void *options) NAM_MUST_CHECK;
+int requests_options_resolve(void *options) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_REQUESTS_OPTIONS_H */

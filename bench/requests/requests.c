@@ -294,7 +294,7 @@ requests_main(int argc, char **argv)
 	static struct requests bench;
 	const struct session_steps steps = {
 		.table = requests_options_init(argv[0], &bench.options),
-		.settle = requests_options_settle,
+		.resolve = requests_options_resolve,
 		.begin = set_up,
 		.run = measure,
 		.print = print_results,

@@ -22,7 +22,7 @@ ctl_index_create(struct ctl *ctl, char **args)
 	bool fine = !nam_index_traits(ctl->create.design)->partitioned;
 	uint8_t *bounds;
 	cJSON *object;
-	int exit_code = ctl_parts_settle(ctl, &bounds), rc;
+	int exit_code = ctl_parts_resolve(ctl, &bounds), rc;
 
 	if (exit_code)
 		return exit_code;

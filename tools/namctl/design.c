@@ -64,7 +64,7 @@ refuse(const char *option, const char *why)
 }
 
 int
-ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds)
+ctl_parts_resolve(struct ctl *ctl, uint8_t **ret_bounds)
 {
 	struct nam_index_options *create = &ctl->create;
 	const struct nam_index_traits *traits = nam_index_traits(create->design);

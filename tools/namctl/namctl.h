@@ -111,7 +111,7 @@ void ctl_disconnect(struct ctl *ctl);
  */
 uint64_t ctl_blocks_lost(struct ctl *ctl, uint64_t *ret_waiting, struct nam_diag *ret_why);
 
-/* Open ctl->index by name and settle how its keys are written.  Returns an exit code. */
+/* Open ctl->index by name and resolve how its keys are written.  Returns an exit code. */
 int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_CHECK;
 
 /* ---- names.c ------------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ extern const char *const ctl_designs[], *const ctl_partitionings[];
  *
  * @ret_bounds	for the caller to free once the index is made
  */
-int ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds) NAM_MUST_CHECK;
+int ctl_parts_resolve(struct ctl *ctl, uint8_t **ret_bounds) NAM_MUST_CHECK;
 
 /* The parts of ctl->index, in lines; what an index is, in members. */
 void ctl_parts_print(const struct ctl *ctl);
