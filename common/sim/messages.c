@@ -35,7 +35,7 @@ nam__sim_message_free(struct sim_message *message)
 {
 	nam__sim_unplan(&message->event);
 	if (message->in_flight)
-		nam__sim_settle(message);
+		nam__sim_flight_end(message);
 	free(message->owned);
 	message->owned = NULL;
 	STAILQ_INSERT_HEAD(&nam__sim.free_messages, message, link);

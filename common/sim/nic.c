@@ -343,12 +343,12 @@ nam__sim_receive(struct sim_message *message)
 			return false;
 		}
 	}
-	nam__sim_settle(message);
+	nam__sim_flight_end(message);
 	return true;
 }
 
 void
-nam__sim_settle(struct sim_message *message)
+nam__sim_flight_end(struct sim_message *message)
 {
 	struct sim_qp *qp = message->qp;
 	struct sim_flow *flow = &qp->flow;

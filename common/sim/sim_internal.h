@@ -142,7 +142,7 @@ bool nam__sim_serve(struct sim_message *message);
 /* Whether the answer is there now; else it has been planned anew. */
 bool nam__sim_receive(struct sim_message *message);
 /* It is no longer in flight. */
-void nam__sim_settle(struct sim_message *message);
+void nam__sim_flight_end(struct sim_message *message);
 /* A datagram leaves a card; when it is at the other one, in nanoseconds. */
 uint64_t nam__sim_datagram_out(struct sim_flow *flow, uint32_t bytes);
 /* It has arrived there; when it is in memory. */
