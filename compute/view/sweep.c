@@ -354,7 +354,7 @@ explain(const struct nam__sweep *sweep, int rc, struct nam_diag *diag)
 }
 
 int
-nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag)
+nam__sweep_quiesce(struct nam__sweep *sweep, struct nam_diag *diag)
 {
 	struct nam_worker *worker = sweep->worker;
 	int rc = 0;

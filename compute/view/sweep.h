@@ -3,7 +3,7 @@
  * sweep.h -- freeing the blocks that dead clients allocated and that nothing leads to (C26).
  *
  * The caller opens a sweep, completes what dead clients have begun, begins, marks all blocks that
- * names lead to, settles, and ends it.
+ * names lead to, quiesces, and ends it.
  */
 #ifndef NAM_COMPUTE_VIEW_SWEEP_H
 #define NAM_COMPUTE_VIEW_SWEEP_H
@@ -67,7 +67,7 @@ NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t numbe
  * All is marked.  Waits until operations that were under way have ended and all clients have
  * reported what is in their limbos.  Each takes at most timeout_ms: -NAM_E_LOCK_TIMEOUT as above.
  */
-NAM_FIBER_FN int nam__sweep_settle(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__sweep_quiesce(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
 /*
  * Which of up to 64 blocks are suspect: bits.  Those on memory servers that are not known, or that
  * have come after the sweep began, are not.
@@ -77,7 +77,7 @@ NAM_FIBER_FN int nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addres
 	uint64_t *ret_bits) NAM_MUST_CHECK;
 /*
  * C26: suspect heads of records are no heads any more, and indexes of suspect superblocks are
- * dropped.  If *ret_closed is not 0, settle again: an operation under way may have found one open.
+ * dropped.  If *ret_closed is not 0, quiesce again: an operation under way may have found one open.
  * Cost: 1 RPC for each 4,096 blocks of a memory server.
  */
 NAM_FIBER_FN int nam__sweep_close(struct nam__sweep *sweep, uint64_t *ret_closed,

@@ -194,7 +194,7 @@ close_unnamed(struct sweeping *self)
 		nam__sweep_close(&self->sweep, &closed, &self->diag); /* SUSPENDS */
 
 	return rc || !closed || !NAM_GUARD(SWEEP_CLOSE_WAIT) ? rc :
-		nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
+		nam__sweep_quiesce(&self->sweep, &self->diag); /* SUSPENDS */
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -335,7 +335,7 @@ steps(struct sweeping *self)
 	if (!rc)
 		rc = all_mark(self); /* SUSPENDS */
 	if (!rc)
-		rc = nam__sweep_settle(&self->sweep, &self->diag); /* SUSPENDS */
+		rc = nam__sweep_quiesce(&self->sweep, &self->diag); /* SUSPENDS */
 	if (!rc)
 		rc = close_unnamed(self); /* SUSPENDS */
 	/*
