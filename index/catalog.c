@@ -642,7 +642,7 @@ nam__index_drop_end(struct nam_worker *worker, struct nam__index_drop *drop, int
 }
 
 void
-nam__drop_settle(struct nam_worker *worker)
+nam__drop_reclaim(struct nam_worker *worker)
 {
 	uint64_t reusable;
 
@@ -665,6 +665,6 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		rc = nam__index_drop_end(worker, &drop, rc); /* SUSPENDS */
 	}
 	nam__epoch_unpin(worker, epoch);
-	nam__drop_settle(worker); /* SUSPENDS */
+	nam__drop_reclaim(worker); /* SUSPENDS */
 	return rc;
 }

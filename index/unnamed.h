@@ -55,6 +55,6 @@ bool nam__is_unreadable(int rc);
 NAM_FIBER_FN int nam__index_drop_end(struct nam_worker *worker, struct nam__index_drop *drop,
 	int name_rc) NAM_MUST_CHECK;
 /* Once no epoch is pinned: a client can make and drop for ever. */
-NAM_FIBER_FN void nam__drop_settle(struct nam_worker *worker);
+NAM_FIBER_FN void nam__drop_reclaim(struct nam_worker *worker);
 
 #endif /* NAM_INDEX_UNNAMED_H */

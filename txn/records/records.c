@@ -460,6 +460,6 @@ nam_records_drop(struct nam_worker *worker, const char *name)
 	}
 	if (pinned)
 		nam__epoch_unpin(worker, epoch);
-	nam__drop_settle(worker); /* SUSPENDS */
+	nam__drop_reclaim(worker); /* SUSPENDS */
 	return rc;
 }

@@ -498,7 +498,7 @@ nam_table_drop(struct nam_worker *worker, const char *name)
 	epoch = nam__epoch_pin(worker);
 	rc = drop(worker, name, dropping); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
-	nam__drop_settle(worker); /* SUSPENDS */
+	nam__drop_reclaim(worker); /* SUSPENDS */
 	free(dropping);
 	return rc;
 }
