@@ -249,7 +249,7 @@ uint32_t nam__cuckoo_slot_by_eviction(struct nam__kv_partition *partition,
 	const uint32_t buckets[2]);
 
 /* A pair that is in neither of its buckets goes to one of them.  False: a store has no slot. */
-bool nam__cuckoo_settle(struct nam__kv_partition *partition, uint32_t from,
+bool nam__cuckoo_relocate(struct nam__kv_partition *partition, uint32_t from,
 	enum nam__cuckoo_search search);
 /* A pair of the stash goes to the tables, if one has room by now. */
 void nam__cuckoo_unstash(struct nam__kv_partition *partition);

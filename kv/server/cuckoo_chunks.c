@@ -200,7 +200,7 @@ bucket_remove(struct nam__kv_partition *p, uint32_t number)
 		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(&bucket->slots[i]);
 		uint32_t from = number * NAM__CUCKOO_SLOTS + i, to;
 
-		if (!slot.lengths || nam__cuckoo_settle(p, from, NAM__CUCKOO_NEAR))
+		if (!slot.lengths || nam__cuckoo_relocate(p, from, NAM__CUCKOO_NEAR))
 			continue;
 		to = nam__cuckoo_slot_in_stash(p, slot.hash);
 		if (to != NAM__CUCKOO_NONE)

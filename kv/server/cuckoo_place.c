@@ -119,7 +119,7 @@ nam__cuckoo_slot_by_eviction(struct nam__kv_partition *p, const uint32_t buckets
 /* ---- a pair that is in neither of its buckets ---------------------------------------------- */
 
 bool
-nam__cuckoo_settle(struct nam__kv_partition *p, uint32_t from, enum nam__cuckoo_search search)
+nam__cuckoo_relocate(struct nam__kv_partition *p, uint32_t from, enum nam__cuckoo_search search)
 {
 	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
 	uint32_t buckets[2], kicks, to;
@@ -141,6 +141,6 @@ nam__cuckoo_unstash(struct nam__kv_partition *p)
 	uint32_t at = p->cuckoo.stash_hand++ % NAM__CUCKOO_STASH_SLOTS;
 	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
 
-	if (slot.lengths && nam__cuckoo_settle(p, at, NAM__CUCKOO_NEARER))
+	if (slot.lengths && nam__cuckoo_relocate(p, at, NAM__CUCKOO_NEARER))
 		stash_leave(p, slot.hash);
 }
