@@ -48,7 +48,7 @@ struct nam__scan {
 
 	/* Where the leaves behind those may be. */
 	uint32_t hints_at, hints_end;
-	uint32_t hints_unsettled;	/* so many, from hints_place on: what follows? */
+	uint32_t hints_unresolved;	/* so many, from hints_place on: what follows? */
 	struct nam__cache_place hints_place;
 	bool hints_go_on;		/* the cache may know more, from hints_key on; forward */
 	struct nam__key hints_key;

@@ -87,18 +87,18 @@ next_key(const struct nam__scan *cursor, struct nam__key *ret_key)
 	       nam__key_down(&cursor->head.index->g, ret_key->w);
 }
 
-/* Find where the hints behind hints_unsettled begin, and whether any are beyond the range. */
+/* Find where the hints behind hints_unresolved begin, and whether any are beyond the range. */
 static void
-hints_settle(struct nam__scan *cursor)
+hints_resolve(struct nam__scan *cursor)
 {
 	const struct nam_index *index = cursor->head.index;
 	const struct nam__geometry *g = &index->g;
 	const struct nam__cached_node *node = cursor->hints_place.node;
 	const uint64_t *separators = nam__cached_node_cold(node)->separators;
-	uint32_t count = cursor->hints_unsettled;
+	uint32_t count = cursor->hints_unresolved;
 	unsigned first = cursor->hints_place.number;
 
-	cursor->hints_unsettled = 0;
+	cursor->hints_unresolved = 0;
 	if (!cursor->unbounded) {
 		/* The first hint is the leaf at the bound, which lies before the end. */
 		unsigned before = 1 + nam__count_below(separators + (first + 1) * g->full_words,
@@ -159,10 +159,10 @@ hints_from_cache(struct nam__scan *cursor, const uint64_t *key, uint32_t wanted)
 	/* A short scan with a limit has what it needs; others want to know how to go on. */
 	if (!count || cursor->reverse || (cursor->unbounded && cursor->short_scan))
 		return;
-	cursor->hints_unsettled = count;
+	cursor->hints_unresolved = count;
 	/* Hints beyond the end of the range must not be followed; else it can wait. */
 	if (!cursor->unbounded)
-		hints_settle(cursor);
+		hints_resolve(cursor);
 }
 
 /* Whether the range does not go on beyond the fence that a cursor comes to next. */
@@ -306,7 +306,7 @@ nam__scan_drain(struct nam__scan *cursor)
 	cursor->moves = cursor->head.worker->moves;
 	cursor->next = cursor->posted = cursor->refill_at = 0;
 	cursor->next_is_here = false;
-	cursor->hints_at = cursor->hints_end = cursor->hints_unsettled = 0;
+	cursor->hints_at = cursor->hints_end = cursor->hints_unresolved = 0;
 	cursor->hints_go_on = false;
 }
 
@@ -348,8 +348,8 @@ nam__scan_ask(struct nam__scan *cursor)
 		count = cursor->window;
 	if (count > wanted)
 		count = wanted;
-	if (cursor->hints_end - cursor->hints_at < count && cursor->hints_unsettled)
-		hints_settle(cursor);
+	if (cursor->hints_end - cursor->hints_at < count && cursor->hints_unresolved)
+		hints_resolve(cursor);
 	if (cursor->hints_end - cursor->hints_at < count && cursor->hints_go_on)
 		hints_from_cache(cursor, cursor->hints_key.w, wanted);
 	if (count > cursor->hints_end - cursor->hints_at)
@@ -357,8 +357,8 @@ nam__scan_ask(struct nam__scan *cursor)
 	if (count)
 		post_window(cursor, count);
 	/* Now, while the READs are on their way. */
-	if (cursor->hints_unsettled)
-		hints_settle(cursor);
+	if (cursor->hints_unresolved)
+		hints_resolve(cursor);
 }
 
 int
