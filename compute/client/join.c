@@ -315,7 +315,7 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 
 /* The same once no member moves: a new client would have requests under way there (C20). */
 NAM_FIBER_FN static int
-view_settled_get(struct nam_client *client, uint64_t deadline_ns,
+view_stable_get(struct nam_client *client, uint64_t deadline_ns,
 	struct nam__cluster_view **ret_view, struct nam_diag *diag)
 {
 	const struct nam_view_member *moving;
@@ -568,7 +568,7 @@ view_join(struct nam_client *client, uint32_t seeds, uint64_t deadline_ns, struc
 {
 	struct nam__cluster_view *view = NULL;
 	uint64_t acknowledged;
-	int rc = view_settled_get(client, deadline_ns, &view, diag); /* SUSPENDS */
+	int rc = view_stable_get(client, deadline_ns, &view, diag); /* SUSPENDS */
 
 	if (rc)
 		return rc;
