@@ -97,22 +97,22 @@ NAM_FIBER_FN int nam_table_open(struct nam_worker *worker, const char *name, uin
 	struct nam_table **ret_table) NAM_MUST_CHECK;
 
 /**
- * nam_table_close -- settle (nam_table_settle) and free the handle.  NULL is nothing.
+ * nam_table_close -- nam_table_vacuum() and free the handle.  NULL is nothing.
  *
- * No operation may be under way.  Other workers that wrote or read settle before: readers replace
+ * No operation may be under way.  Other workers that wrote or read vacuum before: readers replace
  * versions, too, if they complete a half committed transaction.
  */
 NAM_FIBER_FN void nam_table_close(struct nam_worker *worker, struct nam_table *table);
 
 /**
- * nam_table_settle -- take entries of versions that this worker replaced out of the indexes.
+ * nam_table_vacuum -- take entries of versions that this worker replaced out of the indexes.
  *
- * nam_table_write() does so, too.  Settling waits until all clients have ended the operations that
+ * nam_table_write() does so, too.  The call waits until all clients have ended the operations that
  * they were in, for at most timeout_ms.  Remaining versions stay allocated, and are harmless.
  *
  * Returns 0 or a negative code.
  */
-NAM_FIBER_FN int nam_table_settle(struct nam_worker *worker, struct nam_table *table)
+NAM_FIBER_FN int nam_table_vacuum(struct nam_worker *worker, struct nam_table *table)
 	NAM_MUST_CHECK;
 
 /* The schema that it was made with; lives as long as the handle. */

@@ -189,7 +189,7 @@ print_violation(void *arg, const char *violation)
 static int
 verify_table(struct party *party, struct result *result)
 {
-	int rc = nam_table_settle(party->worker, party->table);
+	int rc = nam_table_vacuum(party->worker, party->table);
 
 	if (!rc)
 		rc = nam_table_verify(party->worker, party->table, print_violation, NULL,

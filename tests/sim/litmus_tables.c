@@ -202,8 +202,8 @@ write_first(struct actor *self)
 	if (put(self, table, 0, 0, stays) && !nam_sim_zombie())
 		litmus_fail("write: %s", nam_worker_diag(self->worker));
 	litmus_await(FIVE);
-	if (nam_table_settle(self->worker, table))
-		litmus_fail("settle: %s", nam_worker_diag(self->worker));
+	if (nam_table_vacuum(self->worker, table))
+		litmus_fail("vacuum: %s", nam_worker_diag(self->worker));
 	litmus.flags[INSERTED] = true;
 	nam_table_close(self->worker, table);
 }

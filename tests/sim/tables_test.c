@@ -292,10 +292,10 @@ read_pair(struct session *self, uint32_t pair)
 static void
 sweep(struct player *player)
 {
-	int rc = nam_table_settle(player->worker, player->table);
+	int rc = nam_table_vacuum(player->worker, player->table);
 
 	if (rc && !explained(rc))
-		failed("settle: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+		failed("vacuum: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 }
 
 /* And what the dead have left. */

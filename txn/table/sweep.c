@@ -9,7 +9,7 @@
 
 #include "rows_internal.h"
 
-#define SETTLE_PAUSE_NS 2000000ull
+#define VACUUM_PAUSE_NS 2000000ull
 
 /* If the index was dropped, an entry may be gone already. */
 NAM_FIBER_FN static int
@@ -95,7 +95,7 @@ nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store, uint
 }
 
 int
-nam_table_settle(struct nam_worker *worker, struct nam_table *table)
+nam_table_vacuum(struct nam_worker *worker, struct nam_table *table)
 {
 	uint64_t deadline_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 	uint64_t reusable = 0;
@@ -109,6 +109,6 @@ nam_table_settle(struct nam_worker *worker, struct nam_table *table)
 			!nam__limbo_has(worker, table->store->records) ||
 			nam_now_ns() >= deadline_ns)
 			return rc < 0 ? rc : 0;
-		nam__pause_await(worker, SETTLE_PAUSE_NS); /* SUSPENDS */
+		nam__pause_await(worker, VACUUM_PAUSE_NS); /* SUSPENDS */
 	}
 }

@@ -385,7 +385,7 @@ nam_table_close(struct nam_worker *worker, struct nam_table *table)
 	if (!table)
 		return;
 	client = worker->client;
-	rc = nam_table_settle(worker, table); /* SUSPENDS */
+	rc = nam_table_vacuum(worker, table); /* SUSPENDS */
 	(void)rc;		/* versions that were not swept are counted as lost */
 	/* From now on nam__store_table() does not find it; a sweep may still work on it. */
 	pthread_mutex_lock(&client->mutex);

@@ -341,7 +341,7 @@ scan__rows_moved_and_deleted__EACH_WHERE_IT_IS(void **state)
 	assert_int_equal(stat.entries - stat.stale, 6);
 	assert_true(stat.stale > 0);
 	/* A replaced version is freed by its replacer. */
-	assert_int_equal(nam_table_settle(other.worker, others), 0);
+	assert_int_equal(nam_table_vacuum(other.worker, others), 0);
 	stat = verified(&me, mine);
 	assert_int_equal(stat.entries, 6);
 	assert_int_equal(stat.stale, 0);
@@ -474,7 +474,7 @@ write__little_memory__ROOM_COMES_BACK(void **state)
 		if (nam_table_put(me.worker, mine, (struct nam_bytes){ &key, 1 }, columns))
 			fail_msg("put %u: %s", i, nam_worker_diag(me.worker));
 	}
-	assert_int_equal(nam_table_settle(me.worker, mine), 0);
+	assert_int_equal(nam_table_vacuum(me.worker, mine), 0);
 	stat = verified(&me, mine);
 	assert_int_equal(stat.rows, 8);
 	assert_int_equal(stat.stale, 0);

@@ -117,7 +117,7 @@ close__another_store_has_something_left__AT_ONCE(void **state)
 		uint64_t since_ns = nam_now_ns(), took_ns;
 
 		put(a, "k", "y");
-		assert_int_equal(nam_table_settle(me.worker, a), 0);
+		assert_int_equal(nam_table_vacuum(me.worker, a), 0);
 		took_ns = nam_now_ns() - since_ns;
 		least_ns = took_ns < least_ns ? took_ns : least_ns;
 	}
@@ -215,7 +215,7 @@ write__as_much_as_there_may_be__ROWS(void **state)
 			assert_non_null(gets[k].columns);
 		}
 	}
-	assert_int_equal(nam_table_settle(me.worker, table), 0);
+	assert_int_equal(nam_table_vacuum(me.worker, table), 0);
 	assert_int_equal(nam_table_verify(me.worker, table, NULL, NULL, &stat, &violations), 0);
 	assert_int_equal(violations, 0);
 	assert_int_equal(stat.stale, 0);
@@ -267,7 +267,7 @@ write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM(void **state)
 					nam_worker_diag(me.worker));
 		}
 	}
-	assert_int_equal(nam_table_settle(me.worker, table), 0);
+	assert_int_equal(nam_table_vacuum(me.worker, table), 0);
 	assert_int_equal(nam_table_verify(me.worker, table, NULL, NULL, &stat, &violations), 0);
 	assert_int_equal(stat.rows, written);
 	assert_int_equal(stat.stale, 0);
@@ -279,7 +279,7 @@ write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM(void **state)
 
 /* Another client is in an operation all the while, so that nothing can be done before the end. */
 static void
-settle__another_client_looks__AS_LONG_AS_timeout_ms(void **state)
+vacuum__another_client_looks__AS_LONG_AS_timeout_ms(void **state)
 {
 	struct member other = member_join(cluster, "other", 5000);
 	uint32_t timeout_ms = me.client->options.timeout_ms;
@@ -294,7 +294,7 @@ settle__another_client_looks__AS_LONG_AS_timeout_ms(void **state)
 	put(table, "k", "b");
 	me.client->options.timeout_ms = 2500;
 	since = nam_now_ns();
-	assert_int_equal(nam_table_settle(me.worker, table), 0);
+	assert_int_equal(nam_table_vacuum(me.worker, table), 0);
 	assert_true(nam_now_ns() - since >= 2500 * 1000000ull);
 	nam__op_end(other.worker);
 	me.client->options.timeout_ms = timeout_ms;
@@ -352,7 +352,7 @@ crowd_reader(void *arg)
 	nam_table_rows_free(mine);
 }
 
-/* A worker of this thread's own, and so many fibers that do that; it settles when they are done. */
+/* A worker of this thread's own, and so many fibers that do that; it vacuums when they are done. */
 static void
 crowd_work(nam_fiber_fn fn, unsigned fibers)
 {
@@ -361,7 +361,7 @@ crowd_work(nam_fiber_fn fn, unsigned fibers)
 	for (unsigned i = 0; i < fibers; i++)
 		crowd_failed += nam_worker_spawn(worker, fn, worker) != 0;
 	nam_worker_run(worker);
-	crowd_failed += nam_table_settle(worker, crowd_table) != 0;
+	crowd_failed += nam_table_vacuum(worker, crowd_table) != 0;
 	nam_worker_close(worker);
 }
 
@@ -422,7 +422,7 @@ handles_writer(void *arg)
 		if (nam_table_put(worker, crowd_table, (struct nam_bytes){ "k", 1 }, columns))
 			crowd_failed++;
 		if (i % 16 == 0) {
-			int rc = nam_table_settle(worker, crowd_table);
+			int rc = nam_table_vacuum(worker, crowd_table);
 
 			crowd_failed += rc != 0;
 		}
@@ -560,7 +560,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(sweep__an_index_of_a_table_is_lost__NAMES_THE_TABLE),
 		/* The free blocks of this cluster are of one size. */
 		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
-		cmocka_unit_test(settle__another_client_looks__AS_LONG_AS_timeout_ms),
+		cmocka_unit_test(vacuum__another_client_looks__AS_LONG_AS_timeout_ms),
 	};
 
 	if (argc > 1)
