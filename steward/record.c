@@ -13,7 +13,7 @@
 
 #include "common/race.h"
 
-#define ROUNDS_MAX 8u			/* of one settlement: steps, and races that were lost */
+#define ROUNDS_MAX 8u			/* of one reconciliation: steps, and races that were lost */
 
 struct recorded {
 	struct nam__view_store store;
@@ -171,8 +171,8 @@ abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *
 
 /* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */
 NAM_FIBER_FN static int
-settle(struct recorded *recorded, struct nam_worker *worker, const struct nam__cluster_view *lead,
-	bool *ret_done, struct nam_diag *diag)
+reconcile(struct recorded *recorded, struct nam_worker *worker,
+	const struct nam__cluster_view *lead, bool *ret_done, struct nam_diag *diag)
 {
 	const struct nam_view_member *abandoned = abandoned_find(recorded, lead);
 	struct nam__record record = { 0 };
@@ -254,7 +254,7 @@ get(struct nam__view_store *store, struct nam_worker *worker, struct nam__cluste
 		if (rc || done || !store->term || !lead->head.number)
 			break;
 		if (presented)
-			rc = settle(recorded, worker, lead, &done, diag); /* SUSPENDS */
+			rc = reconcile(recorded, worker, lead, &done, diag); /* SUSPENDS */
 		else
 			rc = present(recorded, worker, lead, diag); /* SUSPENDS */
 		presented = presented || !rc;
