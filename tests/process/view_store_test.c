@@ -166,23 +166,23 @@ pass(struct party *party)
 
 /* Until no member is joining. */
 static void
-pass_until_settled(struct party *party, uint32_t members)
+pass_until_joined(struct party *party, uint32_t members)
 {
 	uint64_t end = nam_now_ns() + PATIENCE_MS * 1000000ull;
-	bool settled = false;
+	bool joined = false;
 
-	while (!settled && nam_now_ns() < end) {
+	while (!joined && nam_now_ns() < end) {
 		struct nam__steward_passed passed = pass(party);
 		struct nam__cluster_view *view;
 
 		if (passed.term) {
 			view = get(party);
-			settled = !nam__view_joining(view) && view->head.count == members;
+			joined = !nam__view_joining(view) && view->head.count == members;
 			free(view);
 		}
 		nam_sleep_ns(PAUSE_NS);
 	}
-	assert_true(settled);
+	assert_true(joined);
 }
 
 /* Until SIGCONT; returns once all of its threads do. */
@@ -391,7 +391,7 @@ pass__a_member_is_joining__COMES_UP(void **state)
 	assert_int_equal(rc, 0);
 	party_drop(&first);
 	party_open(&second, LONG_MS, 0);
-	pass_until_settled(&second, 3);
+	pass_until_joined(&second, 3);
 	view = get(&second);
 	assert_int_equal(view->members[2].state, NAM_VIEW_UP);
 	assert_int_equal(view->head.number, 3);
@@ -415,7 +415,7 @@ pass__a_member_that_was_joining_has_ended__IS_ABORTED(void **state)
 	assert_int_equal(change(&party, view, NAM_RPC_VIEW_ADD, &one), 0);
 	free(view);
 	child_kill(&cluster.servers[NEW]);
-	pass_until_settled(&party, 2);
+	pass_until_joined(&party, 2);
 	party_close(&party);
 }
 
@@ -443,7 +443,7 @@ pass__a_member_that_is_joining_is_silent__STAYS(void **state)
 	free(view);
 	child_signal(&cluster.servers[NEW], SIGCONT);
 	options.timeout_ms = timeout_ms;
-	pass_until_settled(&party, 3);
+	pass_until_joined(&party, 3);
 	party_close(&party);
 }
 
@@ -510,7 +510,7 @@ change__decided_and_not_installed__THE_NEXT_STEWARD_INSTALLS_IT(void **state)
 	assert_int_equal(change(&other, view, NAM_RPC_VIEW_ADD, &one), -NAM_E_VIEW);
 	free(view);
 	party_drop(&other);
-	pass_until_settled(&steward, 3);
+	pass_until_joined(&steward, 3);
 	party_close(&steward);
 }
 
@@ -544,7 +544,7 @@ get__a_client_has_renewed_a_member__IS_IN_THE_RECORD(void **state)
 	assert_int_equal(nam_server_add(&options, cluster.addresses[NEW], NULL, NULL, &added,
 		&diag), -NAM_E_VIEW_STORE);
 	assert_non_null(strstr(diag.text, "--view-store"));
-	pass_until_settled(&steward, 3);
+	pass_until_joined(&steward, 3);
 	party_drop(&other);
 	party_close(&steward);
 }

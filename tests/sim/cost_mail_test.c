@@ -128,11 +128,11 @@ cost_of_batch(struct cost_stage *stage, enum nam_transport transport, const stru
 		counted(worker)->bytes_out - before.bytes_out != 8 * RPC_HEADER_BYTES)
 		cost_fail(stage, "8 one-way requests are not a SEND each");
 	before = *counted(worker);
-	cost_expect(stage, "settled", nam_rpc_flush(worker, 0), 0);
-	cost_expect(stage, "settled", nam_rpc_flush(worker, 0), 0);
+	cost_expect(stage, "flushed", nam_rpc_flush(worker, 0), 0);
+	cost_expect(stage, "flushed", nam_rpc_flush(worker, 0), 0);
 	if (counted(worker)->round_trips - before.round_trips != 1 ||
 		counted(worker)->bytes_in - before.bytes_in != RPC_HEADER_BYTES)
-		cost_fail(stage, "to settle is not a round trip");
+		cost_fail(stage, "a flush is not a round trip");
 	nam_worker_close(worker);
 	nam_client_close(client);
 }

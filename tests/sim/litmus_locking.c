@@ -116,9 +116,9 @@ read_both(struct actor *self)
 	nam_records_close(records);
 }
 
-/* The lease is over, so the prepared version is settled; then its writer returns. */
+/* The lease is over, so the prepared version is terminated; then its writer returns. */
 static void
-settle_both(struct actor *self)
+terminate_both(struct actor *self)
 {
 	struct nam_records *records = see_first(self);
 
@@ -132,7 +132,7 @@ settle_both(struct actor *self)
 
 /* The lease of one is over, before the other was asked for. */
 static void
-settle_half(struct actor *self)
+terminate_half(struct actor *self)
 {
 	struct nam_records *records = see_first(self);
 
@@ -311,12 +311,12 @@ const struct litmus_case litmus_locking_cases[] = {
 	{ { "locking_half", 0, { NULL, write_both, read_both },
 		{ { "records.prepared", A, delay_a_little } } },
 		"locking: a reader while one of two records has been committed", 2, 0 },
-	{ { "locking_settled", 0, { NULL, write_both, settle_both },
+	{ { "locking_terminated", 0, { NULL, write_both, terminate_both },
 		{ { "records.prepared", A, litmus_hold_once } } },
 		"locking: a writer stands still between prepare and commit", 2, 0 },
-	{ { "locking_fenced", 0, { NULL, write_both, settle_half },
+	{ { "locking_fenced", 0, { NULL, write_both, terminate_half },
 		{ { "locking.begin", A, delay_beyond_lease } } },
-		"locking: one of two prepares comes when the other has been settled", 2, 0 },
+		"locking: one of two prepares comes when the other was terminated", 2, 0 },
 	{ { "locking_lost", 0, { NULL, write_meanwhile, read_slowly },
 		{ { "locking.begin", B, delay_beyond_lease } } },
 		"locking: a reader's lock is taken away before it has the other", 2, 0 },

@@ -165,7 +165,7 @@ call_and_give_up(struct actor *self)
 
 #define TELL_ROUNDS 60u
 
-/* Whether the one that fails is among them is for the settling to find out. */
+/* Whether the one that fails is among them is for the flush to find out. */
 static void
 tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
 {
@@ -198,7 +198,7 @@ tell_rounds(struct nam_worker *worker, uint32_t *told)
 			litmus_fail("calls among them: %s", nam_err_name(rc));
 		rc = nam_rpc_flush(worker, 0);
 		if (rc != (wrong ? -NAM_E_NOINDEX : 0))
-			litmus_fail("round %u, %s that fails, settles with %s", i,
+			litmus_fail("round %u, %s that fails, flushes with %s", i,
 				wrong ? "with one" : "without any", nam_err_name(rc));
 	}
 }
@@ -224,9 +224,9 @@ tell_and_call(enum nam_transport transport)
 	for (told = 0; told < 200;)
 		tell_some(worker, 0, false, &told);
 	if (nam_rpc_flush(worker, 0))
-		litmus_fail("they do not settle");
+		litmus_fail("they are not flushed");
 	after = requests_answered(worker);
-	/* One to settle whenever there are as many as there may be, and in the end. */
+	/* One to flush whenever there are as many as there may be, and in the end. */
 	if (after - before < told + 2 + told / NAM_ONE_WAY_MAX - 1 ||
 		after - before > told + 2 + told / NAM_ONE_WAY_MAX)
 		litmus_fail("%u were told, and %llu carried out", told,

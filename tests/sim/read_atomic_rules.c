@@ -127,7 +127,7 @@ compare_pending(const void *a, const void *b)
 
 /* Each older than the other: fractured, whatever the order.  Else it remains to be seen. */
 static void
-settle_pending(struct sim_ra_check *check)
+resolve_pending(struct sim_ra_check *check)
 {
 	struct sim_txn_sentence *pending = check->pending;
 
@@ -173,7 +173,7 @@ sim_ra_check_fractured(struct sim_ra_check *check)
 				compare_with(check, txn, writer);
 		}
 		if (check->pending_count > 0)
-			settle_pending(check);
+			resolve_pending(check);
 	}
 }
 

@@ -230,7 +230,7 @@ nam_rpc_call_many__one_server_ends__PEER_DEAD_from_it_only(void **state)
 /* ---- one-way ------------------------------------------------------------------------------ */
 
 static void
-nam_rpc_send_one_way__then_settle__COST_EXACT(void **state)
+nam_rpc_send_one_way__then_flush__COST_EXACT(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t done = requests_of(f, 0);
@@ -362,7 +362,7 @@ main(void)
 		EACH(nam_rpc_call_many__one_fails__OTHERS_ANSWERED_and_FIRST_FAILURE_RETURNED),
 		EACH(nam_rpc_call_many__too_many_or_no_such_slot__LIMIT),
 		EACH(nam_rpc_call_many__one_server_ends__PEER_DEAD_from_it_only),
-		EACH(nam_rpc_send_one_way__then_settle__COST_EXACT),
+		EACH(nam_rpc_send_one_way__then_flush__COST_EXACT),
 		EACH(nam_rpc_send_one_way__then_any_call__ACKNOWLEDGED),
 		EACH(nam_rpc_send_one_way__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT),
 		EACH(nam_rpc_flush__after_a_failure__TOLD_ONCE),

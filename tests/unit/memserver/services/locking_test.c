@@ -124,7 +124,7 @@ read__one_of_them_is_locked__NONE_IS(void **state)
 }
 
 static void
-end__of_who_settles__ONLY_IF_SEALED(void **state)
+end__of_the_terminator__ONLY_IF_SEALED(void **state)
 {
 	struct fixture *f = *state;
 	const struct nam_rpc_locking_sealed *sealed = reply_body(f);
@@ -227,7 +227,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(prepare__one_of_them_is_locked__NONE_IS),
 		TEST(read__one_of_them_is_locked__NONE_IS),
-		TEST(end__of_who_settles__ONLY_IF_SEALED),
+		TEST(end__of_the_terminator__ONLY_IF_SEALED),
 		TEST(requests__malformed__PROTOCOL),
 		TEST(addresses__that_are_none__CORRUPT_and_nothing_is_locked),
 	};

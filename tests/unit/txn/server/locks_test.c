@@ -142,7 +142,7 @@ unlock_shared__taken_away__LOST(void **state)
 }
 
 static void
-lock_exclusive__lease_is_over__EXPIRED_and_to_be_settled(void **state)
+lock_exclusive__lease_is_over__EXPIRED_and_to_be_terminated(void **state)
 {
 	struct memory *memory = *state;
 	uint64_t at, where;
@@ -160,7 +160,7 @@ lock_exclusive__lease_is_over__EXPIRED_and_to_be_settled(void **state)
 	assert_false(nam__server_lock_is(memory->head, 4096, false));
 	assert_true(nam__server_lock_is(memory->head, 4096, true));
 	assert_false(nam__server_lock_is(memory->head, 8192, true));
-	/* Any client may settle a sealed one at once. */
+	/* Any client may terminate a sealed one at once. */
 	assert_int_equal(write_at(memory, 8192, 3, NOW_NS), NAM_LOCKING_EXPIRED);
 	assert_int_equal(commit(memory, at, NOW_NS), 0);
 	nam__server_unlock_exclusive(memory->head);
@@ -248,7 +248,7 @@ main(void)
 		TEST(lock_shared__by_several__ALL_GRANTED_AND_NO_WRITER),
 		TEST(lock__somebody_older_was_refused__HIS_TURN),
 		TEST(unlock_shared__taken_away__LOST),
-		TEST(lock_exclusive__lease_is_over__EXPIRED_and_to_be_settled),
+		TEST(lock_exclusive__lease_is_over__EXPIRED_and_to_be_terminated),
 		TEST(lock_exclusive__not_later_than_what_is_there__EARLY),
 		TEST(commit__replaced_long_ago__STAYS_UNTIL_ITS_TRANSACTION_IS_OVER),
 		TEST(finished__another_has_the_id__GAP_IS_NEVER_OVER),
