@@ -97,32 +97,32 @@ nam__fabric_welcome(const struct nam_qp_options *options, struct nam_hello *repl
 
 /* The first place of the same peer. */
 static uint32_t
-first_of(const struct nam__greeted *greeted, const char *peer)
+first_of(const struct nam__pending_accept *pending, const char *peer)
 {
 	uint32_t first = 0;
 
-	while (!greeted[first].peer || strcmp(greeted[first].peer, peer) != 0)
+	while (!pending[first].peer || strcmp(pending[first].peer, peer) != 0)
 		first++;
 	return first;
 }
 
 uint32_t
-nam__greeted_choose(const struct nam__greeted greeted[NAM__GREETED_MAX])
+nam__pending_accept_victim(const struct nam__pending_accept pending[NAM__PENDING_MAX])
 {
-	const uint32_t share = NAM__GREETED_MAX / 4;
-	uint32_t places[NAM__GREETED_MAX] = { 0 }, first[NAM__GREETED_MAX];
-	uint32_t most = share, chosen = NAM__GREETED_MAX;
+	const uint32_t share = NAM__PENDING_MAX / 4;
+	uint32_t places[NAM__PENDING_MAX] = { 0 }, first[NAM__PENDING_MAX];
+	uint32_t most = share, chosen = NAM__PENDING_MAX;
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (!greeted[i].peer)
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++) {
+		if (!pending[i].peer)
 			continue;
-		first[i] = first_of(greeted, greeted[i].peer);
+		first[i] = first_of(pending, pending[i].peer);
 		if (++places[first[i]] > most)
 			most = places[first[i]];
 	}
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		if (greeted[i].peer && (most == share || places[first[i]] == most) &&
-			(chosen == NAM__GREETED_MAX || greeted[i].since < greeted[chosen].since))
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++)
+		if (pending[i].peer && (most == share || places[first[i]] == most) &&
+			(chosen == NAM__PENDING_MAX || pending[i].since < pending[chosen].since))
 			chosen = i;
 	return chosen;
 }

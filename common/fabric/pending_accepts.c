@@ -43,14 +43,14 @@ nam__cm_request_free(struct nam_cm_request *request)
 	free(request);
 }
 
-/* Hand a greeted client to the caller. */
+/* Take a client out of the pending ones. */
 static struct nam_cm_request *
 release(struct nam__pending_accepts *accepts, uint32_t number)
 {
-	struct nam_cm_request *request = accepts->greeted[number];
+	struct nam_cm_request *request = accepts->pending[number];
 
 	(void)epoll_ctl(accepts->epoll_fd, EPOLL_CTL_DEL, request->fd, NULL);
-	accepts->greeted[number] = NULL;
+	accepts->pending[number] = NULL;
 	accepts->count--;
 	return request;
 }
@@ -67,8 +67,8 @@ drop(struct nam__pending_accepts *accepts, struct nam_cm_request *request, int w
 static void
 drop_silent(struct nam__pending_accepts *accepts, uint64_t now)
 {
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (accepts->greeted[i] && accepts->greeted[i]->until_ns < now)
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++) {
+		if (accepts->pending[i] && accepts->pending[i]->until_ns < now)
 			drop(accepts, release(accepts, i), -NAM_E_FABRIC_TIMEOUT);
 	}
 }
@@ -76,8 +76,8 @@ drop_silent(struct nam__pending_accepts *accepts, uint64_t now)
 void
 nam__pending_accepts_close(struct nam__pending_accepts *accepts)
 {
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		if (accepts->greeted[i])
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++)
+		if (accepts->pending[i])
 			nam__cm_request_free(release(accepts, i));
 	while (accepts->sockets_count)
 		close(accepts->sockets[--accepts->sockets_count]);
@@ -105,13 +105,13 @@ nam__socket_listener_wake(struct nam_listener *listener)
 static void
 drop_longest_silent(struct nam__pending_accepts *accepts)
 {
-	struct nam__greeted greeted[NAM__GREETED_MAX] = { { 0 } };
+	struct nam__pending_accept pending[NAM__PENDING_MAX] = { { 0 } };
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
-		if (accepts->greeted[i])
-			greeted[i] = (struct nam__greeted){ accepts->greeted[i]->event.peer,
-				accepts->greeted[i]->until_ns };
-	drop(accepts, release(accepts, nam__greeted_choose(greeted)), -NAM_E_FABRIC_TIMEOUT);
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++)
+		if (accepts->pending[i])
+			pending[i] = (struct nam__pending_accept){ accepts->pending[i]->event.peer,
+				accepts->pending[i]->until_ns };
+	drop(accepts, release(accepts, nam__pending_accept_victim(pending)), -NAM_E_FABRIC_TIMEOUT);
 }
 
 /* Wait for what this client says next. */
@@ -121,22 +121,22 @@ expect(struct nam__pending_accepts *accepts, struct nam_cm_request *request)
 	uint32_t number = 0;
 	int rc;
 
-	if (accepts->count == NAM__GREETED_MAX)
+	if (accepts->count == NAM__PENDING_MAX)
 		drop_longest_silent(accepts);
-	while (accepts->greeted[number])
+	while (accepts->pending[number])
 		number++;
 	rc = watch(accepts, request->fd, number);
 	if (rc) {
 		drop(accepts, request, rc);
 		return;
 	}
-	request->until_ns = nam_now_ns() + NAM__GREETED_NS;
-	accepts->greeted[number] = request;
+	request->until_ns = nam_now_ns() + NAM__HANDSHAKE_NS;
+	accepts->pending[number] = request;
 	accepts->count++;
 }
 
 static void
-greet(struct nam__pending_accepts *accepts, int socket_fd)
+handshake_begin(struct nam__pending_accepts *accepts, int socket_fd)
 {
 	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	bool full = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
@@ -170,7 +170,6 @@ nam__socket_reject(struct nam_listener *listener, struct nam_cm_request *request
 	nam__cm_request_free(request);
 }
 
-/* The client is greeted until it answers. */
 void
 nam__socket_challenge(struct nam_listener *listener, struct nam_cm_request *request,
 	const struct nam_hello *challenge)
@@ -232,11 +231,11 @@ nam__socket_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
 		if (rc <= 0)
 			return rc;
 		if (number >= EVENT_SOCKET) {
-			greet(accepts, accepts->sockets[number - EVENT_SOCKET]);
+			handshake_begin(accepts, accepts->sockets[number - EVENT_SOCKET]);
 			continue;
 		}
 		/* It may have been silent for too long by now. */
-		rc = accepts->greeted[number] ? accepts->ops->hear(accepts->greeted[number]) :
+		rc = accepts->pending[number] ? accepts->ops->hear(accepts->pending[number]) :
 			-EAGAIN;
 		if (!rc) {
 			*event = release(accepts, number)->event;

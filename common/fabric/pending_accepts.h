@@ -19,7 +19,7 @@
 struct nam_cm_request {
 	int fd;				/* -1: its queue pair has it */
 	struct nam_cm_event event;	/* of what it says next, with all that was said before */
-	uint64_t until_ns;		/* while it is greeted */
+	uint64_t until_ns;		/* its next message is late then */
 	/* the provider's */
 	int fds[2];			/* descriptors that came with the hello */
 	uint32_t fds_count;
@@ -49,8 +49,8 @@ struct nam__pending_accepts {
 	int epoll_fd, wake_fd;
 	int sockets[NAM__ACCEPTS_SOCKETS_MAX];	/* that it listens at */
 	uint32_t sockets_count;
-	uint32_t count;				/* of greeted clients */
-	struct nam_cm_request *greeted[NAM__GREETED_MAX];	/* NULL: free */
+	uint32_t count;				/* of pending */
+	struct nam_cm_request *pending[NAM__PENDING_MAX];	/* NULL: free */
 };
 
 /* @accepts	all zero */

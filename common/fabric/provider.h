@@ -150,21 +150,21 @@ nam__listener_dropped(const struct nam_listener *listener, const char *peer, int
 		listener->dropped(listener->owner, peer, why);
 }
 
-/* So many clients are awaited by a listener: their hello, or one answer, within this time. */
-#define NAM__GREETED_MAX 128u
-#define NAM__GREETED_NS 5000000000ull
+/* A listener awaits so many clients: their hello, or one answer, within this time. */
+#define NAM__PENDING_MAX 128u
+#define NAM__HANDSHAKE_NS 5000000000ull
 
-struct nam__greeted {
+struct nam__pending_accept {
 	const char *peer;		/* NULL: the place is free */
 	uint64_t since;			/* of any clock */
 };
 
 /*
- * fabric.c: which of NAM__GREETED_MAX has to go, of one at the least.  If a peer has more than a
- * quarter of the places, it is the oldest of the peer with the most.  So no peer keeps others out.
- * Otherwise it is the oldest of all, so that many peers do not, either.
+ * fabric.c: which pending client a new one evicts; there is at least one.  If a peer has more than
+ * a quarter of the places, it is the oldest of the peer with the most.  So no peer keeps others
+ * out.  Otherwise it is the oldest of all, so that many peers do not, either.
  */
-uint32_t nam__greeted_choose(const struct nam__greeted greeted[NAM__GREETED_MAX]);
+uint32_t nam__pending_accept_victim(const struct nam__pending_accept pending[NAM__PENDING_MAX]);
 
 /* The providers that fabric.c lists. */
 extern const struct nam_fabric_ops nam__shm_ops, nam__tcp_ops, nam__verbs_ops;

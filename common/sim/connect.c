@@ -236,8 +236,8 @@ decide(struct nam_cm_request *request, enum sim_verdict verdict, const struct na
 static bool
 is_pending(const struct sim_listener *listener, const struct nam_cm_request *request)
 {
-	return listener->challenges - request->number < NAM__GREETED_MAX &&
-		nam__sim.now <= request->challenged_ns + NAM__GREETED_NS;
+	return listener->challenges - request->number < NAM__PENDING_MAX &&
+		nam__sim.now <= request->challenged_ns + NAM__HANDSHAKE_NS;
 }
 
 static void

@@ -185,7 +185,7 @@ work_beside_crowd(struct actor *self)
 	litmus.flags[THREE] = true;
 	litmus_await(FOUR);
 	/* It has forgotten all but the last ones. */
-	if (!crowd.admitted || crowd.admitted > NAM__GREETED_MAX ||
+	if (!crowd.admitted || crowd.admitted > NAM__PENDING_MAX ||
 		atomic_load(&crowd.server->accepted) - accepted != crowd.admitted)
 		litmus_fail("%u connections that stopped half-way are admitted", crowd.admitted);
 	expect_connections_before("after a crowd");

@@ -29,7 +29,7 @@ struct verbs_listener {
 	struct rdma_cm_id *id;
 	int wake_fd;
 	uint16_t number;		/* of the last challenge */
-	struct pending pending[NAM__GREETED_MAX];
+	struct pending pending[NAM__PENDING_MAX];
 };
 
 static bool
@@ -182,13 +182,13 @@ forget(struct verbs_listener *listener, struct pending *pending)
 static bool
 is_late(const struct pending *pending)
 {
-	return nam_now_ns() - pending->since_ns > NAM__GREETED_NS;
+	return nam_now_ns() - pending->since_ns > NAM__HANDSHAKE_NS;
 }
 
 static void
 forget_late(struct verbs_listener *listener)
 {
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++)
 		if (listener->pending[i].waits && is_late(&listener->pending[i]))
 			forget(listener, &listener->pending[i]);
 }
@@ -197,7 +197,7 @@ forget_late(struct verbs_listener *listener)
 static const struct pending *
 take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t number)
 {
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++) {
 		struct pending *pending = &listener->pending[i];
 
 		if (!pending->waits || pending->number != number || is_late(pending) ||
@@ -214,19 +214,19 @@ take_pending(struct verbs_listener *listener, struct rdma_cm_id *id, uint16_t nu
 static struct pending *
 take_place(struct verbs_listener *listener)
 {
-	struct nam__greeted greeted[NAM__GREETED_MAX];
+	struct nam__pending_accept candidates[NAM__PENDING_MAX];
 	struct pending *found;
 
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+	for (uint32_t i = 0; i < NAM__PENDING_MAX; i++) {
 		struct pending *pending = &listener->pending[i];
 
 		if (!pending->waits)
 			return pending;
 		/* By their numbers, which wrap around. */
-		greeted[i] = (struct nam__greeted){ pending->name,
+		candidates[i] = (struct nam__pending_accept){ pending->name,
 			(uint16_t)(pending->number - listener->number) };
 	}
-	found = &listener->pending[nam__greeted_choose(greeted)];
+	found = &listener->pending[nam__pending_accept_victim(candidates)];
 	forget(listener, found);
 	return found;
 }

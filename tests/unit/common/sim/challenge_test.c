@@ -367,12 +367,12 @@ challenge__server_dies_before_the_answer__ENDS(void **state)
 static void
 challenge__answer_after_its_time__IS_DROPPED(void **state)
 {
-	struct meeting meeting = { .wait_ns = NAM__GREETED_NS - 1000000 };
+	struct meeting meeting = { .wait_ns = NAM__HANDSHAKE_NS - 1000000 };
 
 	(void)state;
 	meet(&meeting, good_body);
 	assert_int_equal(meeting.answers, 1);
-	meeting = (struct meeting){ .wait_ns = NAM__GREETED_NS };
+	meeting = (struct meeting){ .wait_ns = NAM__HANDSHAKE_NS };
 	meet(&meeting, dropped_body);
 	assert_int_equal(meeting.answers, 0);
 }
@@ -397,14 +397,14 @@ nested_answer(void *arg, const struct nam_hello *challenge, struct nam_hello *re
 static void
 many_body(struct meeting *meeting)
 {
-	meeting->depth = NAM__GREETED_MAX;
+	meeting->depth = NAM__PENDING_MAX;
 	assert_int_equal(attempt(meeting, nested_answer), -ECONNREFUSED);
-	assert_int_equal(meeting->refused, NAM__GREETED_MAX - 1);
-	assert_int_equal(meeting->answers, NAM__GREETED_MAX);
-	meeting->depth = NAM__GREETED_MAX + 1;
+	assert_int_equal(meeting->refused, NAM__PENDING_MAX - 1);
+	assert_int_equal(meeting->answers, NAM__PENDING_MAX);
+	meeting->depth = NAM__PENDING_MAX + 1;
 	assert_int_equal(attempt(meeting, nested_answer), -NAM_E_FABRIC_CONNECT);
-	assert_int_equal(meeting->refused, 2 * NAM__GREETED_MAX - 1);
-	assert_int_equal(meeting->answers, 2 * NAM__GREETED_MAX);
+	assert_int_equal(meeting->refused, 2 * NAM__PENDING_MAX - 1);
+	assert_int_equal(meeting->answers, 2 * NAM__PENDING_MAX);
 }
 
 static void

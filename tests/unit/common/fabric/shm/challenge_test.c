@@ -146,7 +146,7 @@ challenge__client_is_gone_already__IS_FORGOTTEN(void **state)
 static void
 challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 {
-	enum { MANY = NAM__GREETED_MAX + 20, FILES = 3 };
+	enum { MANY = NAM__PENDING_MAX + 20, FILES = 3 };
 	struct fixture *f = *state;
 	unsigned files = open_files();
 	struct drops drops;
@@ -157,7 +157,7 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	drops_count(f, &drops);
 	for (unsigned i = 0; i < MANY; i++)
 		fds[i] = raw_challenged(f);
-	assert_int_equal(open_files(), files + MANY + FILES * NAM__GREETED_MAX);
+	assert_int_equal(open_files(), files + MANY + FILES * NAM__PENDING_MAX);
 	begin = nam_now_ns();
 	another_is_served(f);
 	assert_true(nam_now_ns() - begin < 2000000000ull);

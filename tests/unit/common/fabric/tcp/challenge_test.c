@@ -194,7 +194,7 @@ hello__never_comes__THE_LISTENER_IS_TOLD(void **state)
 static void
 challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 {
-	enum { MANY = NAM__GREETED_MAX + 20 };
+	enum { MANY = NAM__PENDING_MAX + 20 };
 	struct fixture *f = *state;
 	unsigned files = open_files();
 	uint64_t begin, last_ns = 0;
@@ -207,7 +207,7 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 		last_ns = nam_now_ns();
 		fds[i] = raw_challenged(f);
 	}
-	assert_int_equal(open_files(), files + MANY + NAM__GREETED_MAX);
+	assert_int_equal(open_files(), files + MANY + NAM__PENDING_MAX);
 	begin = nam_now_ns();
 	another_is_served(f);
 	assert_true(nam_now_ns() - begin < 2000000000ull);
@@ -220,7 +220,7 @@ challenge__never_answered__HOLDS_UP_NO_OTHER(void **state)
 	assert_string_equal(drops.peer, "127.0.0.1");
 	await_hang_up(f, fds[MANY - 1]);
 	assert_drops(&drops, MANY, 0, 0);
-	assert_true(nam_now_ns() - last_ns >= NAM__GREETED_NS);
+	assert_true(nam_now_ns() - last_ns >= NAM__HANDSHAKE_NS);
 	for (unsigned i = 0; i < MANY; i++)
 		close(fds[i]);
 	f->ops->qp_destroy(f->accepted_qps[0]);
@@ -253,7 +253,7 @@ await_drops(struct fixture *f, const struct drops *drops, unsigned count)
 	assert_drops(drops, count, 0, 0);
 }
 
-/* It is greeted still. */
+/* It is still pending. */
 static void
 say_hello(struct fixture *f, int fd, const char *peer)
 {
@@ -272,16 +272,16 @@ static void
 hello__awaited_from_too_many_of_one_host__ANOTHER_KEEPS_ITS_PLACE(void **state)
 {
 	struct fixture *f = *state;
-	int fds[NAM__GREETED_MAX], fd = connect_from(f, 1);
+	int fds[NAM__PENDING_MAX], fd = connect_from(f, 1);
 	struct drops drops;
 
 	drops_count(f, &drops);
-	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+	for (unsigned i = 0; i < NAM__PENDING_MAX; i++)
 		fds[i] = raw_connect(f->address);
 	await_drops(f, &drops, 1);
 	assert_string_equal(drops.peer, "127.0.0.1");
 	say_hello(f, fd, "127.0.0.2");
-	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+	for (unsigned i = 0; i < NAM__PENDING_MAX; i++)
 		close(fds[i]);
 }
 
@@ -291,11 +291,11 @@ hello__awaited_from_many_hosts__THE_LONGEST_SILENT_GOES(void **state)
 {
 	enum { FEW = 8 };
 	struct fixture *f = *state;
-	int fds[NAM__GREETED_MAX], few[FEW];
+	int fds[NAM__PENDING_MAX], few[FEW];
 	struct drops drops;
 
 	drops_count(f, &drops);
-	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+	for (unsigned i = 0; i < NAM__PENDING_MAX; i++)
 		fds[i] = connect_from(f, 1 + i);
 	for (unsigned i = 0; i < FEW; i++)
 		few[i] = raw_connect(f->address);
@@ -304,7 +304,7 @@ hello__awaited_from_many_hosts__THE_LONGEST_SILENT_GOES(void **state)
 		assert_true(readable(fds[i], 0));
 		say_hello(f, few[i], "127.0.0.1");
 	}
-	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+	for (unsigned i = 0; i < NAM__PENDING_MAX; i++)
 		close(fds[i]);
 }
 

@@ -715,7 +715,7 @@ answer__with_another_number__IS_TURNED_AWAY(void **state)
 	assert_false(is_heard(0));
 	number = ask();
 	assert_false(is_heard((uint16_t)(number + 1)));
-	assert_false(is_heard((uint16_t)(number + NAM__GREETED_MAX)));
+	assert_false(is_heard((uint16_t)(number + NAM__PENDING_MAX)));
 	assert_true(is_heard(number));
 }
 
@@ -727,7 +727,7 @@ answer__from_another_address__IS_TURNED_AWAY_AND_SPOILS_NOTHING(void **state)
 	(void)state;
 	world.from.s_addr = htonl(INADDR_LOOPBACK + 1);
 	assert_false(is_heard(number));
-	for (unsigned i = 0; i < 2 * NAM__GREETED_MAX; i++)
+	for (unsigned i = 0; i < 2 * NAM__PENDING_MAX; i++)
 		(void)ask();
 	world.from.s_addr = htonl(INADDR_LOOPBACK);
 	assert_true(is_heard(number));
@@ -739,7 +739,7 @@ answer__too_late__IS_TURNED_AWAY(void **state)
 	uint16_t numbers[2] = { ask(), ask() };
 
 	(void)state;
-	now_ms += NAM__GREETED_NS / 1000000;
+	now_ms += NAM__HANDSHAKE_NS / 1000000;
 	assert_true(is_heard(numbers[0]));
 	now_ms++;
 	assert_false(is_heard(numbers[1]));
@@ -756,11 +756,11 @@ answer__too_many_wait__THE_OLDEST_IS_FORGOTTEN(void **state)
 		(void)ask();
 	first = ask();
 	second = ask();
-	for (unsigned i = 2; i < NAM__GREETED_MAX + 1; i++)
+	for (unsigned i = 2; i < NAM__PENDING_MAX + 1; i++)
 		(void)ask();
 	assert_false(is_heard(first));
 	assert_true(is_heard(second));
-	assert_true(is_heard((uint16_t)(first + NAM__GREETED_MAX)));
+	assert_true(is_heard((uint16_t)(first + NAM__PENDING_MAX)));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

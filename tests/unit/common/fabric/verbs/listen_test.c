@@ -279,19 +279,19 @@ challenge__no_answer__THE_OWNER_IS_TOLD(void **state)
 	f->listener->owner = &drops;
 	now_ms = 1000;
 	nam_env_install(&env);
-	for (unsigned i = 0; i < NAM__GREETED_MAX; i++)
+	for (unsigned i = 0; i < NAM__PENDING_MAX; i++)
 		challenge(f);
 	assert_int_equal(drops, 0);
 	challenge(f);
 	challenge(f);
 	assert_int_equal(drops, 2);
-	now_ms += NAM__GREETED_NS / 1000000;
+	now_ms += NAM__HANDSHAKE_NS / 1000000;
 	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
 	assert_int_equal(drops, 2);
 	now_ms++;
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
-	assert_int_equal(drops, 2 + NAM__GREETED_MAX);
+	assert_int_equal(drops, 2 + NAM__PENDING_MAX);
 	nam_env_install(NULL);
 }
 
