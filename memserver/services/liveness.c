@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * silence.c -- the client that is stopped, or cut off, and is in the way of others (C25).  The lead
- * looks when it is asked for the view, so a client counts as silent from the second question on.
+ * liveness.c -- the client that is stopped, or cut off, and is in the way of others (C25).  The
+ * lead looks when it is asked for the view, so a client counts as silent from the second question
+ * on.
  */
 #include "memserver/memserver_internal.h"
 

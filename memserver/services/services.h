@@ -207,7 +207,7 @@ nam__member_lives(const struct nam__membership *membership, uint32_t id)
 	return state == NAM_CLIENT_ALIVE || state == NAM_CLIENT_FENCING;
 }
 
-/* ---- services/silence.c ---------------------------------------------------------------------- */
+/* ---- services/liveness.c --------------------------------------------------------------------- */
 
 /* At the most UINT32_MAX. */
 uint32_t nam__ms_since(uint64_t since, uint64_t now);
