@@ -22,7 +22,7 @@
 #define NAME_BYTES 64u
 
 struct etcd {
-	struct nam__keeper keeper;
+	struct nam__backend backend;
 	struct nam__http *http;
 	char name[NAME_BYTES + 1];
 	char *view_key, *steward_key;	/* in base64 */
@@ -33,9 +33,9 @@ struct etcd {
 };
 
 static struct etcd *
-etcd_of(struct nam__keeper *keeper)
+etcd_of(struct nam__backend *backend)
 {
-	return (struct etcd *)keeper;
+	return (struct etcd *)backend;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -157,9 +157,9 @@ steward_of(const cJSON *answer)
 /* ---- the record ------------------------------------------------------------------------------ */
 
 static int
-record_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct nam_diag *diag)
+record_read(struct nam__backend *backend, struct nam__record *ret_record, struct nam_diag *diag)
 {
-	struct etcd *etcd = etcd_of(keeper);
+	struct etcd *etcd = etcd_of(backend);
 	struct nam__record record = { 0 };
 	const cJSON *key;
 	cJSON *answer;
@@ -187,10 +187,10 @@ record_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct n
 }
 
 static int
-record_write(struct nam__keeper *keeper, const struct nam__record *record, uint64_t term,
+record_write(struct nam__backend *backend, const struct nam__record *record, uint64_t term,
 	struct nam_diag *diag)
 {
-	struct etcd *etcd = etcd_of(keeper);
+	struct etcd *etcd = etcd_of(backend);
 	cJSON *txn = cJSON_CreateObject(), *put = object_of("key", etcd->view_key), *answer;
 	char *text = nam__record_print(record), *value = text ? nam__base64_encode(text) : NULL;
 	int rc;
@@ -309,9 +309,9 @@ steward_put(struct etcd *etcd, struct nam_diag *diag)
 }
 
 static int
-acquire(struct nam__keeper *keeper, uint32_t lease_ms, uint64_t *ret_term, struct nam_diag *diag)
+acquire(struct nam__backend *backend, uint32_t lease_ms, uint64_t *ret_term, struct nam_diag *diag)
 {
-	struct etcd *etcd = etcd_of(keeper);
+	struct etcd *etcd = etcd_of(backend);
 	bool is_there = false;
 	int rc = steward_look(etcd, &is_there, diag);
 
@@ -330,9 +330,9 @@ acquire(struct nam__keeper *keeper, uint32_t lease_ms, uint64_t *ret_term, struc
 }
 
 static int
-renew(struct nam__keeper *keeper, struct nam_diag *diag)
+renew(struct nam__backend *backend, struct nam_diag *diag)
 {
-	struct etcd *etcd = etcd_of(keeper);
+	struct etcd *etcd = etcd_of(backend);
 	cJSON *answer;
 	int rc = ask(etcd, "/v3/lease/keepalive", object_of("ID", etcd->lease), &answer, diag);
 
@@ -348,9 +348,9 @@ renew(struct nam__keeper *keeper, struct nam_diag *diag)
 }
 
 static void
-release(struct nam__keeper *keeper)
+release(struct nam__backend *backend)
 {
-	struct etcd *etcd = etcd_of(keeper);
+	struct etcd *etcd = etcd_of(backend);
 
 	if (etcd->lease[0])
 		lease_revoke(etcd);
@@ -360,9 +360,9 @@ release(struct nam__keeper *keeper)
 /* ---- open, close ----------------------------------------------------------------------------- */
 
 static void
-etcd_close(struct nam__keeper *keeper)
+etcd_close(struct nam__backend *backend)
 {
-	struct etcd *etcd = etcd_of(keeper);
+	struct etcd *etcd = etcd_of(backend);
 
 	if (etcd->http)
 		nam__http_close(etcd->http);
@@ -373,7 +373,7 @@ etcd_close(struct nam__keeper *keeper)
 	free(etcd);
 }
 
-static const struct nam__keeper_ops ops = {
+static const struct nam__backend_ops ops = {
 	.name = "etcd",
 	.read = record_read,
 	.write = record_write,
@@ -440,18 +440,18 @@ fill(struct etcd *etcd, const char *where, const struct nam__store_options *opti
 
 int
 nam__etcd_open(const char *where, const struct nam__store_options *options,
-	struct nam__keeper **ret_keeper, struct nam_diag *diag)
+	struct nam__backend **ret_backend, struct nam_diag *diag)
 {
 	struct etcd *etcd = calloc(1, sizeof(*etcd));
 	int rc;
 
 	if (!etcd)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
-	etcd->keeper.ops = &ops;
+	etcd->backend.ops = &ops;
 	rc = fill(etcd, where, options, diag);
 	if (rc)
-		etcd_close(&etcd->keeper);
+		etcd_close(&etcd->backend);
 	else
-		*ret_keeper = &etcd->keeper;
+		*ret_backend = &etcd->backend;
 	return rc;
 }

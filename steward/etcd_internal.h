@@ -10,7 +10,7 @@
 
 /* @where	"http://HOST:PORT,.../NAME" */
 int nam__etcd_open(const char *where, const struct nam__store_options *options,
-	struct nam__keeper **ret_keeper, struct nam_diag *diag) NAM_MUST_CHECK;
+	struct nam__backend **ret_backend, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* ---- record_json.c: a record as text, and bytes in base64 ----------------------------------- */
 

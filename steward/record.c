@@ -17,8 +17,8 @@
 
 struct recorded {
 	struct nam__view_store store;
-	struct nam__keeper *keeper;
-	uint64_t lease_term;		/* the keeper's, if store.term is not 0 */
+	struct nam__backend *backend;
+	uint64_t lease_term;		/* the backend's, if store.term is not 0 */
 	uint64_t move_term;		/* of the last MOVE that it has decided; 0: none */
 };
 
@@ -64,14 +64,14 @@ views_equal(const struct nam__cluster_view *one, const struct nam__cluster_view 
 static int
 record_read(struct recorded *recorded, struct nam__record *ret_record, struct nam_diag *diag)
 {
-	return recorded->keeper->ops->read(recorded->keeper, ret_record, diag);
+	return recorded->backend->ops->read(recorded->backend, ret_record, diag);
 }
 
 /* With the lease, if it leads. */
 static int
 record_write(struct recorded *recorded, const struct nam__record *record, struct nam_diag *diag)
 {
-	int rc = recorded->keeper->ops->write(recorded->keeper, record,
+	int rc = recorded->backend->ops->write(recorded->backend, record,
 		recorded->store.term ? recorded->lease_term : 0, diag);
 
 	if (rc == -NAM_E_TERM)
@@ -356,16 +356,16 @@ static int
 acquire(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag *diag)
 {
 	struct recorded *recorded = recorded_of(store);
-	struct nam__keeper *keeper = recorded->keeper;
+	struct nam__backend *backend = recorded->backend;
 	struct nam__record record = { 0 };
-	int rc = keeper->ops->acquire(keeper, store->lease_ms, &recorded->lease_term, diag);
+	int rc = backend->ops->acquire(backend, store->lease_ms, &recorded->lease_term, diag);
 
 	(void)worker;
 	if (rc)
 		return rc;
 	rc = record_read(recorded, &record, diag);
 	if (rc) {
-		keeper->ops->release(keeper);
+		backend->ops->release(backend);
 		return rc;
 	}
 	store->term = record.terms_before + recorded->lease_term;
@@ -376,8 +376,8 @@ acquire(struct nam__view_store *store, struct nam_worker *worker, struct nam_dia
 static int
 renew(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag *diag)
 {
-	struct nam__keeper *keeper = recorded_of(store)->keeper;
-	int rc = keeper->ops->renew(keeper, diag);
+	struct nam__backend *backend = recorded_of(store)->backend;
+	int rc = backend->ops->renew(backend, diag);
 
 	(void)worker;
 	if (rc == -NAM_E_TERM)
@@ -388,10 +388,10 @@ renew(struct nam__view_store *store, struct nam_worker *worker, struct nam_diag 
 static void
 release(struct nam__view_store *store, struct nam_worker *worker)
 {
-	struct nam__keeper *keeper = recorded_of(store)->keeper;
+	struct nam__backend *backend = recorded_of(store)->backend;
 
 	(void)worker;
-	keeper->ops->release(keeper);
+	backend->ops->release(backend);
 	store->term = 0;
 }
 
@@ -400,7 +400,7 @@ close(struct nam__view_store *store)
 {
 	struct recorded *recorded = recorded_of(store);
 
-	recorded->keeper->ops->close(recorded->keeper);
+	recorded->backend->ops->close(recorded->backend);
 	free(recorded);
 }
 
@@ -415,14 +415,14 @@ static const struct nam__view_store_ops ops = {
 };
 
 struct nam__view_store *
-nam__view_store_recorded(struct nam__keeper *keeper, uint32_t lease_ms)
+nam__view_store_recorded(struct nam__backend *backend, uint32_t lease_ms)
 {
 	struct recorded *recorded = calloc(1, sizeof(*recorded));
 
 	if (!recorded)
 		return NULL;
 	recorded->store = (struct nam__view_store){ .ops = &ops,
-		.name = keeper->ops->name, .lease_ms = lease_ms };
-	recorded->keeper = keeper;
+		.name = backend->ops->name, .lease_ms = lease_ms };
+	recorded->backend = backend;
 	return &recorded->store;
 }

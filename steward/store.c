@@ -16,21 +16,21 @@ nam__store_open(const struct nam__store_options *options, struct nam__view_store
 	const char *name = options->store ?: "embedded";
 	uint32_t lease_ms = options->lease_ms ?: NAM__STORE_LEASE_MS;
 	struct nam__view_store *store = NULL;
-	struct nam__keeper *keeper = NULL;
+	struct nam__backend *backend = NULL;
 	int rc = 0;
 
 	if (!strncmp(name, "etcd:", 5))
-		rc = nam__etcd_open(name + 5, options, &keeper, diag);
+		rc = nam__etcd_open(name + 5, options, &backend, diag);
 	else if (strcmp(name, "embedded") != 0)
 		rc = nam_diag_set(diag, -EINVAL, "--view-store: '%s' should be embedded, or "
 			"etcd:http://HOST:PORT/NAME", name);
 	if (rc)
 		return rc;
-	store = keeper ? nam__view_store_recorded(keeper, lease_ms) :
+	store = backend ? nam__view_store_recorded(backend, lease_ms) :
 		nam__view_store_embedded(lease_ms);
 	if (!store) {
-		if (keeper)
-			keeper->ops->close(keeper);
+		if (backend)
+			backend->ops->close(backend);
 		return nam_diag_set(diag, -ENOMEM, "no memory for a view store");
 	}
 	*ret_store = store;

@@ -32,7 +32,7 @@ struct nam__loader {
 	struct nam_gaddr first[NAM__LEVELS_MAX];	/* leftmost node of each level */
 	struct nam__open_node head;	/* the last head node, while its leaves are being built */
 	uint64_t leaves, pairs;
-	struct nam__tree_load *names;	/* hybrid: the keeper of the levels above; else NULL */
+	struct nam__tree_load *names;	/* hybrid: the load of the levels above; else NULL */
 
 	/* Closed nodes on their way; their images must rest until the doorbell's work is done. */
 	struct nam_batch batch;

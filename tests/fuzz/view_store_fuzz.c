@@ -84,36 +84,36 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	const struct nam__store_options options = { .timeout_ms = 1000 };
 	struct nam__record record = { 0 };
-	struct nam__keeper *keeper;
+	struct nam__backend *backend;
 	struct nam_diag diag = { "" };
 	uint64_t term = 0;
 
 	answers = (struct fuzz_input){ data, bytes };
-	if (nam__etcd_open("http://10.0.0.1,10.0.0.2/test", &options, &keeper, &diag))
+	if (nam__etcd_open("http://10.0.0.1,10.0.0.2/test", &options, &backend, &diag))
 		abort();
 	for (unsigned i = 0; i < CALLS_MAX && answers.left; i++) {
 		switch (fuzz_u8(&answers) % 4) {
 		case 0:
 			free(record.view);
 			record.view = NULL;
-			if (!keeper->ops->read(keeper, &record, &diag) && record.view)
+			if (!backend->ops->read(backend, &record, &diag) && record.view)
 				expect_same(&record);
 			break;
 		case 1:
 			if (record.view)
-				(void)!keeper->ops->write(keeper, &record, term, &diag);
+				(void)!backend->ops->write(backend, &record, term, &diag);
 			break;
 		case 2:
-			if (!term && keeper->ops->acquire(keeper, LEASE_MS, &term, &diag))
+			if (!term && backend->ops->acquire(backend, LEASE_MS, &term, &diag))
 				term = 0;
 			break;
 		default:
-			if (term && keeper->ops->renew(keeper, &diag))
+			if (term && backend->ops->renew(backend, &diag))
 				term = 0;
 		}
 	}
-	keeper->ops->release(keeper);
-	keeper->ops->close(keeper);
+	backend->ops->release(backend);
+	backend->ops->close(backend);
 	free(record.view);
 	return 0;
 }

@@ -588,14 +588,14 @@ expect_recorded(struct party *party, const char *where)
 	const struct nam__store_options store = { .timeout_ms = PATIENCE_MS };
 	struct nam__cluster_view *view = get(party);
 	struct nam__record record;
-	struct nam__keeper *keeper;
+	struct nam__backend *backend;
 	struct nam_diag diag;
 
-	assert_int_equal(nam__etcd_open(where, &store, &keeper, &diag), 0);
-	assert_int_equal(keeper->ops->read(keeper, &record, &diag), 0);
+	assert_int_equal(nam__etcd_open(where, &store, &backend, &diag), 0);
+	assert_int_equal(backend->ops->read(backend, &record, &diag), 0);
 	assert_int_equal(record.view->head.number, view->head.number);
 	assert_int_equal(record.view->head.count, view->head.count);
-	keeper->ops->close(keeper);
+	backend->ops->close(backend);
 	free(record.view);
 	free(view);
 }

@@ -31,8 +31,8 @@ static struct {
 	uint64_t term, lease_ns;
 } kept;
 
-struct sim_keeper {
-	struct nam__keeper keeper;
+struct sim_backend {
+	struct nam__backend backend;
 	uint32_t lease_ms;
 	uint64_t term;			/* 0: does not lead */
 };
@@ -48,9 +48,9 @@ view_clone(const struct nam__cluster_view *view)
 }
 
 static int
-kept_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct nam_diag *diag)
+kept_read(struct nam__backend *backend, struct nam__record *ret_record, struct nam_diag *diag)
 {
-	(void)keeper;
+	(void)backend;
 	(void)diag;
 	*ret_record = kept.record;
 	if (kept.record.view)
@@ -59,10 +59,10 @@ kept_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct nam
 }
 
 static int
-kept_write(struct nam__keeper *keeper, const struct nam__record *record, uint64_t term,
+kept_write(struct nam__backend *backend, const struct nam__record *record, uint64_t term,
 	struct nam_diag *diag)
 {
-	(void)keeper;
+	(void)backend;
 	if (nam_sim_zombie())
 		return nam_diag_set(diag, -NAM_E_FABRIC_STORE, "this process has ended");
 	if (term && (term != kept.term || nam_sim_now_ns() >= kept.lease_ns))
@@ -77,48 +77,49 @@ kept_write(struct nam__keeper *keeper, const struct nam__record *record, uint64_
 }
 
 static int
-kept_acquire(struct nam__keeper *base, uint32_t lease_ms, uint64_t *ret_term, struct nam_diag *diag)
+kept_acquire(struct nam__backend *base, uint32_t lease_ms, uint64_t *ret_term,
+	struct nam_diag *diag)
 {
-	struct sim_keeper *keeper = (struct sim_keeper *)base;
+	struct sim_backend *backend = (struct sim_backend *)base;
 
 	(void)diag;
 	if (nam_sim_zombie() || nam_sim_now_ns() < kept.lease_ns)
 		return -NAM_E_TERM;
-	keeper->lease_ms = lease_ms;
-	keeper->term = ++kept.term;
+	backend->lease_ms = lease_ms;
+	backend->term = ++kept.term;
 	kept.lease_ns = nam_sim_now_ns() + lease_ms * 1000000ull;
-	*ret_term = keeper->term;
+	*ret_term = backend->term;
 	return 0;
 }
 
 static int
-kept_renew(struct nam__keeper *base, struct nam_diag *diag)
+kept_renew(struct nam__backend *base, struct nam_diag *diag)
 {
-	struct sim_keeper *keeper = (struct sim_keeper *)base;
+	struct sim_backend *backend = (struct sim_backend *)base;
 
 	(void)diag;
-	if (keeper->term != kept.term || nam_sim_now_ns() >= kept.lease_ns)
+	if (backend->term != kept.term || nam_sim_now_ns() >= kept.lease_ns)
 		return -NAM_E_TERM;
-	kept.lease_ns = nam_sim_now_ns() + keeper->lease_ms * 1000000ull;
+	kept.lease_ns = nam_sim_now_ns() + backend->lease_ms * 1000000ull;
 	return 0;
 }
 
 static void
-kept_release(struct nam__keeper *base)
+kept_release(struct nam__backend *base)
 {
-	struct sim_keeper *keeper = (struct sim_keeper *)base;
+	struct sim_backend *backend = (struct sim_backend *)base;
 
-	if (keeper->term == kept.term && !nam_sim_zombie())
+	if (backend->term == kept.term && !nam_sim_zombie())
 		kept.lease_ns = 0;
 }
 
 static void
-kept_close(struct nam__keeper *keeper)
+kept_close(struct nam__backend *backend)
 {
-	free(keeper);
+	free(backend);
 }
 
-static const struct nam__keeper_ops kept_ops = {
+static const struct nam__backend_ops kept_ops = {
 	.name = "kept",
 	.read = kept_read,
 	.write = kept_write,
@@ -131,12 +132,12 @@ static const struct nam__keeper_ops kept_ops = {
 static struct nam__view_store *
 recorded(void)
 {
-	struct sim_keeper *keeper = calloc(1, sizeof(*keeper));
+	struct sim_backend *backend = calloc(1, sizeof(*backend));
 	struct nam__view_store *store = NULL;
 
-	if (keeper) {
-		keeper->keeper.ops = &kept_ops;
-		store = nam__view_store_recorded(&keeper->keeper, LEASE_MS);
+	if (backend) {
+		backend->backend.ops = &kept_ops;
+		store = nam__view_store_recorded(&backend->backend, LEASE_MS);
 	}
 	if (!store)
 		sim_die("no memory for a view store");

@@ -22,23 +22,23 @@
 #define SUCCESSOR 5000u			/* a boot */
 #define BACKUP 6000u			/* likewise */
 
-/* ---- a keeper in memory ---------------------------------------------------------------------- */
+/* ---- a backend in memory --------------------------------------------------------------------- */
 
-/* All keepers have it in common. */
+/* All backends have it in common. */
 static struct {
 	char *text;			/* as record_json.c writes it; NULL: no record */
 	uint64_t revision, term;
 } kept;
 
 struct own {
-	struct nam__keeper keeper;
+	struct nam__backend backend;
 	uint64_t term;
 };
 
 static int
-kept_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct nam_diag *diag)
+kept_read(struct nam__backend *backend, struct nam__record *ret_record, struct nam_diag *diag)
 {
-	(void)keeper;
+	(void)backend;
 	(void)diag;
 	memset(ret_record, 0, sizeof(*ret_record));
 	ret_record->revision = kept.revision;
@@ -46,10 +46,10 @@ kept_read(struct nam__keeper *keeper, struct nam__record *ret_record, struct nam
 }
 
 static int
-kept_write(struct nam__keeper *keeper, const struct nam__record *record, uint64_t term,
+kept_write(struct nam__backend *backend, const struct nam__record *record, uint64_t term,
 	struct nam_diag *diag)
 {
-	(void)keeper;
+	(void)backend;
 	(void)diag;
 	if (term && term != kept.term)
 		return -NAM_E_TERM;
@@ -63,7 +63,7 @@ kept_write(struct nam__keeper *keeper, const struct nam__record *record, uint64_
 
 /* The lease of the one before ends at once. */
 static int
-kept_acquire(struct nam__keeper *base, uint32_t lease_ms, uint64_t *ret_term,
+kept_acquire(struct nam__backend *base, uint32_t lease_ms, uint64_t *ret_term,
 	struct nam_diag *diag)
 {
 	(void)lease_ms;
@@ -74,25 +74,25 @@ kept_acquire(struct nam__keeper *base, uint32_t lease_ms, uint64_t *ret_term,
 }
 
 static int
-kept_renew(struct nam__keeper *base, struct nam_diag *diag)
+kept_renew(struct nam__backend *base, struct nam_diag *diag)
 {
 	(void)diag;
 	return ((struct own *)base)->term == kept.term ? 0 : -NAM_E_TERM;
 }
 
 static void
-kept_release(struct nam__keeper *keeper)
+kept_release(struct nam__backend *backend)
 {
-	(void)keeper;
+	(void)backend;
 }
 
 static void
-kept_close(struct nam__keeper *keeper)
+kept_close(struct nam__backend *backend)
 {
-	free(keeper);
+	free(backend);
 }
 
-static const struct nam__keeper_ops kept_ops = {
+static const struct nam__backend_ops kept_ops = {
 	.name = "kept",
 	.read = kept_read,
 	.write = kept_write,
@@ -142,8 +142,8 @@ store_open(bool leads)
 	struct nam_diag diag;
 
 	assert_non_null(own);
-	own->keeper.ops = &kept_ops;
-	store = nam__view_store_recorded(&own->keeper, LEASE_MS);
+	own->backend.ops = &kept_ops;
+	store = nam__view_store_recorded(&own->backend, LEASE_MS);
 	assert_non_null(store);
 	if (leads)
 		assert_int_equal(store->ops->acquire(store, lead->epoch_worker, &diag), 0);
