@@ -62,7 +62,7 @@ nam__verbs_pack(enum verbs_message message, const struct nam_hello *hello, uint8
 	struct verbs_reply packed = {
 		.magic = VERBS_MAGIC,
 		.version = VERBS_VERSION,
-		.said.mtu = mtu,
+		.params.mtu = mtu,
 	};
 
 	packed.bytes = (uint8_t)nam__hello_put(packed.data, hello, message);
@@ -71,7 +71,7 @@ nam__verbs_pack(enum verbs_message message, const struct nam_hello *hello, uint8
 
 int
 nam__verbs_unpack(enum verbs_message message, const void *data, size_t bytes,
-	struct nam_hello *ret, struct verbs_said *ret_said)
+	struct nam_hello *ret, struct verbs_params *ret_params)
 {
 	enum verbs_kind kind = message == VERBS_HELLO ? VERBS_ANSWER : VERBS_CHALLENGE;
 	size_t wanted = offsetof(struct verbs_reply, data) + message;
@@ -84,14 +84,14 @@ nam__verbs_unpack(enum verbs_message message, const void *data, size_t bytes,
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (reply.version != VERBS_VERSION)
 		return -NAM_E_FABRIC_VERSION;
-	if (reply.said.kind != VERBS_PLAIN && reply.said.kind != kind)
+	if (reply.params.kind != VERBS_PLAIN && reply.params.kind != kind)
 		return -NAM_E_FABRIC_PROTOCOL;
 	ret->bytes = reply.bytes;
 	ret->absent = 0;
 	memcpy(ret->data, reply.data, reply.bytes);
-	*ret_said = reply.said;
-	if (ret_said->mtu > IBV_MTU_4096)
-		ret_said->mtu = 0;
+	*ret_params = reply.params;
+	if (ret_params->mtu > IBV_MTU_4096)
+		ret_params->mtu = 0;
 	return 0;
 }
 

@@ -55,18 +55,18 @@ static int
 take_refusal(struct attempt *attempt, const struct rdma_conn_param *param)
 {
 	struct nam_hello reply = { 0 };
-	struct verbs_said said = { 0 };
+	struct verbs_params params = { 0 };
 
 	/* Malformed: a refusal without a reply. */
 	(void)!nam__verbs_unpack(VERBS_REPLY, param->private_data, param->private_data_len, &reply,
-		&said);
-	if (said.kind == VERBS_CHALLENGE && attempt->answered)
+		&params);
+	if (params.kind == VERBS_CHALLENGE && attempt->answered)
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: the memory server "
 			"challenges this client a second time", attempt->address);
-	if (said.kind == VERBS_CHALLENGE) {
+	if (params.kind == VERBS_CHALLENGE) {
 		attempt->challenged = true;
 		attempt->challenge = reply;
-		attempt->number = said.number;
+		attempt->number = params.number;
 		return -NAM_E_FABRIC_DENIED;
 	}
 	*attempt->reply = reply;
@@ -98,16 +98,16 @@ static int
 take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 {
 	struct nam_hello reply;
-	struct verbs_said said;
+	struct verbs_params params;
 	int rc = nam__verbs_unpack(VERBS_REPLY, event->param.conn.private_data,
-		event->param.conn.private_data_len, &reply, &said);
+		event->param.conn.private_data_len, &reply, &params);
 
-	if (!rc && said.kind != VERBS_PLAIN)
+	if (!rc && params.kind != VERBS_PLAIN)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (rc)
 		return nam_diag_set(attempt->diag, rc, "%s: the peer is not a memory "
 			"server of this release", attempt->address);
-	attempt->qp->mtu = said.mtu;
+	attempt->qp->mtu = params.mtu;
 	*attempt->reply = reply;
 	return 0;
 }
@@ -262,8 +262,8 @@ try_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_he
 	}
 	attempt->answered = true;
 	nam__verbs_pack(VERBS_HELLO, &answer, mtu, &attempt->ours);
-	attempt->ours.said.kind = VERBS_ANSWER;
-	attempt->ours.said.number = attempt->number;
+	attempt->ours.params.kind = VERBS_ANSWER;
+	attempt->ours.params.number = attempt->number;
 	return connect_once(attempt, at, options);
 }
 

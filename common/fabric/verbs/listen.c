@@ -240,15 +240,15 @@ take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 	const struct pending *pending = NULL;
 	struct nam_cm_request *request;
 	struct nam_hello hello;
-	struct verbs_said said;
+	struct verbs_params params;
 
 	/* Listening everywhere means on every device; our memory is registered with one. */
 	if (nam__verbs_unpack(VERBS_HELLO, from->param.conn.private_data,
-		from->param.conn.private_data_len, &hello, &said) || !from->id->verbs ||
+		from->param.conn.private_data_len, &hello, &params) || !from->id->verbs ||
 		strcmp(ibv_get_device_name(from->id->verbs->device), domain->device))
 		return false;
-	if (said.kind == VERBS_ANSWER) {
-		pending = take_pending(listener, from->id, said.number);
+	if (params.kind == VERBS_ANSWER) {
+		pending = take_pending(listener, from->id, params.number);
 		if (!pending)
 			return false;
 	}
@@ -256,7 +256,7 @@ take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 	if (!request)
 		return false;
 	request->id = from->id;
-	request->mtu = pending ? pending->mtu : said.mtu;
+	request->mtu = pending ? pending->mtu : params.mtu;
 	request->answers = pending != NULL;
 	request->hello = pending ? pending->hello : hello;
 	request->reads_out = least(from->param.conn.initiator_depth, domain->reads_out);
@@ -381,8 +381,8 @@ nam__verbs_challenge(struct nam_listener *pub, struct nam_cm_request *request,
 	nam__inet_text((const struct sockaddr *)&pending->peer, pending->name,
 		sizeof(pending->name));
 	nam__verbs_pack(VERBS_REPLY, challenge, 0, &ours);
-	ours.said.kind = VERBS_CHALLENGE;
-	ours.said.number = listener->number;
+	ours.params.kind = VERBS_CHALLENGE;
+	ours.params.number = listener->number;
 	refuse_with(request, &ours);
 }
 

@@ -63,7 +63,7 @@ enum verbs_kind {
 	VERBS_ANSWER,			/* in a second request to connect */
 };
 
-struct verbs_said {
+struct verbs_params {
 	uint8_t mtu;			/* enum ibv_mtu; 0: no wish */
 	uint8_t kind;			/* enum verbs_kind */
 	uint16_t number;		/* of the challenge */
@@ -77,7 +77,7 @@ struct verbs_hello {
 	uint16_t magic;
 	uint8_t version;
 	uint8_t bytes;
-	struct verbs_said said;
+	struct verbs_params params;
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 _Static_assert(sizeof(struct verbs_hello) <= 56, "what a REQ of rdma_cm leaves us");
@@ -87,7 +87,7 @@ struct verbs_reply {
 	uint16_t magic;
 	uint8_t version;
 	uint8_t bytes;
-	struct verbs_said said;
+	struct verbs_params params;
 	uint8_t data[NAM_REPLY_BYTES_MAX];
 };
 _Static_assert(sizeof(struct verbs_reply) <= 148, "what a REJ of rdma_cm leaves us; a REP has 196");

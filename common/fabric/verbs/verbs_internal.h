@@ -53,13 +53,13 @@ int nam__verbs_say_no_device(const char *address, const char *names, int way,
 	struct nam_diag *diag);
 /*
  * Hellos, replies, and what is sent of them.  -NAM_E_FABRIC_PROTOCOL: it is none, or of a kind that
- * is not for this side.  ret_said->mtu is 0 for what is no enum ibv_mtu.
+ * is not for this side.  ret_params->mtu is 0 for what is no enum ibv_mtu.
  */
 void nam__verbs_pack(enum verbs_message message, const struct nam_hello *hello, uint8_t mtu,
 	void *ret);
 int nam__verbs_unpack(enum verbs_message message, const void *data, size_t bytes,
-	struct nam_hello *ret, struct verbs_said *ret_said) NAM_MUST_CHECK;
-/* The smallest of what was said; 0 says nothing. */
+	struct nam_hello *ret, struct verbs_params *ret_params) NAM_MUST_CHECK;
+/* The smallest of those given; 0: not given. */
 uint8_t nam__verbs_mtu(uint8_t path, uint8_t own, uint8_t peers);
 /* Make a file descriptor return at once when there is nothing. */
 int nam__verbs_nonblocking(int fd) NAM_MUST_CHECK;

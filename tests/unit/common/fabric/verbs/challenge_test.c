@@ -356,7 +356,7 @@ forge(struct nam_cm_request *request, bool accepts)
 	};
 
 	nam__verbs_pack(VERBS_REPLY, &(const struct nam_hello){ .bytes = 1 }, 0, &forged);
-	forged.said.kind = VERBS_CHALLENGE;
+	forged.params.kind = VERBS_CHALLENGE;
 	if (accepts)
 		(void)rdma_accept(request->id, (struct rdma_conn_param *)&param);
 	else
@@ -670,8 +670,8 @@ ask(void)
 	(void)arrive(&hello, sizeof(hello));
 	assert_int_equal(nam__verbs_listener_poll(world.listener, 0, &event), 1);
 	judge(&event);
-	assert_int_equal(world.last.said.kind, VERBS_CHALLENGE);
-	return world.last.said.number;
+	assert_int_equal(world.last.params.kind, VERBS_CHALLENGE);
+	return world.last.params.number;
 }
 
 /* Whether the owner heard it; else it was turned away as a malformed hello is. */
@@ -685,8 +685,8 @@ is_heard(uint16_t number)
 
 	memset(text.data, 'a', sizeof(text.data));
 	nam__verbs_pack(VERBS_HELLO, &text, 0, &hello);
-	hello.said.kind = VERBS_ANSWER;
-	hello.said.number = number;
+	hello.params.kind = VERBS_ANSWER;
+	hello.params.number = number;
 	world.manner = REJECTS;
 	(void)arrive(&hello, sizeof(hello));
 	if (nam__verbs_listener_poll(world.listener, 0, &event) == 1)

@@ -110,20 +110,20 @@ hello__packed_and_padded__IS_UNPACKED_AGAIN(void **state)
 	struct nam_hello in = { .bytes = NAM_HELLO_BYTES_MAX }, out;
 	uint8_t padded[196] = { 0 };
 	struct verbs_hello packed;
-	struct verbs_said said = { 0 };
+	struct verbs_params params = { 0 };
 
 	(void)state;
 	memset(in.data, 7, sizeof(in.data));
 	nam__verbs_pack(VERBS_HELLO, &in, IBV_MTU_512, &packed);
 	memcpy(padded, &packed, sizeof(packed));
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, padded, sizeof(padded), &out, &said), 0);
-	assert_int_equal(said.mtu, IBV_MTU_512);
-	assert_int_equal(said.kind, VERBS_PLAIN);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, padded, sizeof(padded), &out, &params), 0);
+	assert_int_equal(params.mtu, IBV_MTU_512);
+	assert_int_equal(params.kind, VERBS_PLAIN);
 	assert_int_equal(out.bytes, in.bytes);
 	assert_memory_equal(out.data, in.data, in.bytes);
 	nam__verbs_pack(VERBS_HELLO, NULL, 0, &packed);
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said), 0);
-	assert_int_equal(said.mtu, 0);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &params), 0);
+	assert_int_equal(params.mtu, 0);
 	assert_int_equal(out.bytes, 0);
 }
 
@@ -133,29 +133,29 @@ reply__of_all_its_bytes__IS_UNPACKED_AGAIN(void **state)
 	struct nam_hello in = { .bytes = NAM_REPLY_BYTES_MAX }, out;
 	uint8_t padded[148] = { 0 };
 	struct verbs_reply packed;
-	struct verbs_said said = { 0 };
+	struct verbs_params params = { 0 };
 
 	(void)state;
 	memset(in.data, 7, sizeof(in.data));
 	nam__verbs_pack(VERBS_REPLY, &in, IBV_MTU_512, &packed);
 	memcpy(padded, &packed, sizeof(packed));
-	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, padded, sizeof(padded), &out, &said), 0);
-	assert_int_equal(said.mtu, IBV_MTU_512);
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, padded, sizeof(padded), &out, &params), 0);
+	assert_int_equal(params.mtu, IBV_MTU_512);
 	assert_int_equal(out.bytes, in.bytes);
 	assert_memory_equal(out.data, in.data, in.bytes);
 	/* A request to connect has no room for a reply. */
-	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, padded, 56, &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, padded, 56, &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = NAM_REPLY_BYTES_MAX + 1;
-	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, &packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, &packed, sizeof(packed), &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
 	/* An answer is not for a client, and a challenge not for a memory server. */
 	packed.bytes = 1;
-	packed.said.kind = VERBS_ANSWER;
-	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, &packed, sizeof(packed), &out, &said),
+	packed.params.kind = VERBS_ANSWER;
+	assert_int_equal(nam__verbs_unpack(VERBS_REPLY, &packed, sizeof(packed), &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
-	packed.said.kind = VERBS_CHALLENGE;
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
+	packed.params.kind = VERBS_CHALLENGE;
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
 }
 
@@ -164,7 +164,7 @@ mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
 {
 	struct nam_hello out;
 	struct verbs_hello packed;
-	struct verbs_said said = { .mtu = 9 };
+	struct verbs_params params = { .mtu = 9 };
 
 	(void)state;
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, 0, 0), IBV_MTU_1024);
@@ -174,8 +174,8 @@ mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_4096, IBV_MTU_2048), IBV_MTU_1024);
 	/* A peer's values are bounded before use. */
 	nam__verbs_pack(VERBS_HELLO, NULL, 200, &packed);
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said), 0);
-	assert_int_equal(said.mtu, 0);
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &params), 0);
+	assert_int_equal(params.mtu, 0);
 }
 
 static void
@@ -184,23 +184,23 @@ hello__not_ours__IS_REFUSED(void **state)
 	const struct nam_hello in = { .bytes = 1, .data = "x" };
 	struct nam_hello out;
 	struct verbs_hello packed;
-	struct verbs_said said;
+	struct verbs_params params;
 
 	(void)state;
 	nam__verbs_pack(VERBS_HELLO, &in, IBV_MTU_512, &packed);
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, NULL, 56, &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, NULL, 56, &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed) - 1, &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed) - 1, &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = NAM_HELLO_BYTES_MAX + 1;
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = 1;
 	packed.version++;
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &params),
 		-NAM_E_FABRIC_VERSION);
 	packed.magic = 0;
-	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &said),
+	assert_int_equal(nam__verbs_unpack(VERBS_HELLO, &packed, sizeof(packed), &out, &params),
 		-NAM_E_FABRIC_PROTOCOL);
 }
 
