@@ -31,9 +31,9 @@ _Static_assert(sizeof(struct nam_move_head) == 96, "wire layout");
 
 struct nam_move_region {
 	uint64_t bytes;
-	uint64_t turning;		/* the batch after which it is as told; 0: it is */
+	uint64_t turning;		/* the batch after which it is as announced; 0: it is */
 	uint32_t runs;			/* of those below; 0: it is private, without blocks */
-	uint16_t kind, told;		/* enum nam_memory_kind */
+	uint16_t kind, announced;	/* enum nam_memory_kind */
 	uint32_t had_blocks;
 	uint32_t reserved;
 };

@@ -20,7 +20,7 @@ runs_count(const struct nam__allocator *allocator, struct nam_move_head *head)
 		if (region->turning == NAM__RESTORING)
 			return -EAGAIN;
 		if (region->kind == NAM_MEMORY_READ_ONLY ||
-			nam__region_told(region) == NAM_MEMORY_READ_ONLY)
+			nam__region_announced(region) == NAM_MEMORY_READ_ONLY)
 			return -NAM_E_UNMOVABLE;
 		if (region->kind != NAM_MEMORY_PUBLIC)
 			continue;
@@ -61,7 +61,7 @@ runs_copy(const struct nam__allocator *allocator, const struct nam__books_parts 
 			.turning = region->turning,
 			.runs = is_public ? region->runs_count : 0,
 			.kind = (uint16_t)region->kind,
-			.told = (uint16_t)nam__region_told(region),
+			.announced = (uint16_t)nam__region_announced(region),
 			.had_blocks = region->had_blocks,
 		};
 		for (uint32_t k = 0; is_public && k < region->runs_count; k++) {

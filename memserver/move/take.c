@@ -44,12 +44,12 @@ region_check(const struct nam__alloc_region *ours, const struct nam_move_region 
 	if (!ours->runs_count)
 		return -ENOMEM;
 	if (region->bytes != ours->bytes || (ours->kind == NAM_MEMORY_PRIVATE &&
-			(is_public || region->told != NAM_MEMORY_PRIVATE)))
+			(is_public || region->announced != NAM_MEMORY_PRIVATE)))
 		return -NAM_E_REGIONS;
-	if (region->kind > NAM_MEMORY_PRIVATE || region->told > NAM_MEMORY_PRIVATE ||
-		(!region->turning && region->told != region->kind) || region->had_blocks > 1 ||
+	if (region->kind > NAM_MEMORY_PRIVATE || region->announced > NAM_MEMORY_PRIVATE ||
+		(!region->turning && region->announced != region->kind) || region->had_blocks > 1 ||
 		region->reserved || is_public != (region->runs != 0) ||
-		(ours->pinned && region->told != NAM_MEMORY_PUBLIC))
+		(ours->pinned && region->announced != NAM_MEMORY_PUBLIC))
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
@@ -240,7 +240,7 @@ allocator_place(struct nam__allocator *allocator, struct draft *draft)
 		region->kind = (enum nam_memory_kind)from->kind;
 		region->had_blocks = from->had_blocks;
 		region->turning = from->turning;
-		atomic_store_explicit(&region->told, from->told, memory_order_relaxed);
+		atomic_store_explicit(&region->announced, from->announced, memory_order_relaxed);
 		allocator->memory[region->kind].bytes += region->bytes;
 		/* The first runs come first in the lists. */
 		for (uint32_t k = region->runs_count; k-- > 0;)
@@ -296,7 +296,7 @@ nam__books_take(struct nam__handler *handler, const uint64_t *books)
 	/* Regions that clients do not reach, as the books say. */
 	for (uint32_t i = 0; i < allocator->regions_count && !rc; i++)
 		if (regions[i].kind == NAM_MEMORY_PRIVATE &&
-			regions[i].told == NAM_MEMORY_PRIVATE &&
+			regions[i].announced == NAM_MEMORY_PRIVATE &&
 			allocator->regions[i].kind != NAM_MEMORY_PRIVATE &&
 			!nam__region_make_private(allocator, i))
 			rc = -ENOMEM;

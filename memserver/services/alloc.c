@@ -359,10 +359,10 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 }
 
 static void
-tell(struct nam__alloc_region *region, enum nam_memory_kind kind, uint64_t batch)
+announce(struct nam__alloc_region *region, enum nam_memory_kind kind, uint64_t batch)
 {
 	region->turning = batch;
-	atomic_store_explicit(&region->told, kind, memory_order_relaxed);
+	atomic_store_explicit(&region->announced, kind, memory_order_relaxed);
 }
 
 /* No block of the region is used, or could be: its runs are held or vacant. */
@@ -396,7 +396,7 @@ regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
 
 		if (region->kind == want || !region_may_leave(region))
 			continue;
-		tell(region, NAM_MEMORY_PRIVATE, allocator->batch);
+		announce(region, NAM_MEMORY_PRIVATE, allocator->batch);
 		left--;
 	}
 }
@@ -405,7 +405,7 @@ regions_leave(struct nam__allocator *allocator, enum nam_memory_kind want)
 static bool
 may_restore(const struct nam__alloc_region *region, enum nam_memory_kind kind)
 {
-	return nam__region_told(region) == NAM_MEMORY_PRIVATE && region->runs_count &&
+	return nam__region_announced(region) == NAM_MEMORY_PRIVATE && region->runs_count &&
 	       region->turning != NAM__RESTORING &&
 	       (region->kind == kind ||
 		       (region->kind == NAM_MEMORY_PRIVATE && !region->carved_bytes));
@@ -432,7 +432,7 @@ region_restore(struct nam__allocator *allocator, uint32_t number, enum nam_memor
 	region->turning = 0;
 	/* Other HOLDs may have been answered meanwhile: a batch that none of them has. */
 	if (!rc)
-		tell(region, kind, ++allocator->batch);
+		announce(region, kind, ++allocator->batch);
 	return !rc;
 }
 
@@ -453,9 +453,9 @@ read_only_room(const struct nam__allocator *allocator, uint32_t stride)
 
 		/* Once it is private, it may become read-only. */
 		if (region->kind == NAM_MEMORY_PUBLIC &&
-			nam__region_told(region) == NAM_MEMORY_PRIVATE)
+			nam__region_announced(region) == NAM_MEMORY_PRIVATE)
 			count += room_of(region, stride);
-		for (uint32_t k = 0; nam__region_told(region) == NAM_MEMORY_READ_ONLY &&
+		for (uint32_t k = 0; nam__region_announced(region) == NAM_MEMORY_READ_ONLY &&
 			k < region->runs_count; k++) {
 			const struct nam__run *run = region->runs[k];
 
@@ -497,7 +497,7 @@ regions_read_only(struct nam__allocator *allocator, uint32_t stride, uint64_t co
 		if (nam__region_unseen(region) && !nam__region_make_private(allocator, i))
 			continue;
 		if (region->kind == NAM_MEMORY_PUBLIC)
-			tell(region, NAM_MEMORY_PRIVATE, allocator->batch);
+			announce(region, NAM_MEMORY_PRIVATE, allocator->batch);
 		else if (!region_restore(allocator, i, NAM_MEMORY_READ_ONLY))
 			continue;
 		room += room_of(region, stride);
@@ -587,12 +587,12 @@ region_turn(struct nam__allocator *allocator, uint32_t number)
 	struct nam__run *run;
 
 	region->turning = 0;
-	if (nam__region_told(region) == region->kind)
+	if (nam__region_announced(region) == region->kind)
 		return;
-	if (nam__region_told(region) == NAM_MEMORY_PRIVATE) {
+	if (nam__region_announced(region) == NAM_MEMORY_PRIVATE) {
 		(void)nam__region_make_private(allocator, number);
 	} else {
-		nam__region_set_kind(allocator, region, nam__region_told(region));
+		nam__region_set_kind(allocator, region, nam__region_announced(region));
 		LIST_FOREACH(run, &region->vacant, link)
 			run->dirty = false;
 	}

@@ -65,7 +65,7 @@ nam__service_regions(struct nam__exchange *exchange)
 		reply->count < NAM_RPC_REGIONS_PER_REPLY; at++)
 		reply->regions[reply->count++] = (struct nam_rpc_region){
 			.id = (uint16_t)(nam__first_region_id(exchange->server) + at),
-			.kind = (uint16_t)atomic_load_explicit(&regions[at].told,
+			.kind = (uint16_t)atomic_load_explicit(&regions[at].announced,
 				memory_order_relaxed),
 			/* region_restore may change it meanwhile. */
 			.rkey = __atomic_load_n(&memory->mrs[at].rkey, __ATOMIC_RELAXED),

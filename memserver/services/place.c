@@ -389,7 +389,7 @@ extent_at(struct nam__allocator *allocator, uint32_t stride, uint64_t raw, uint3
 		return rc;
 	/* If it was about to leave, the other memory server has it public again. */
 	extent.region->turning = 0;
-	atomic_store_explicit(&extent.region->told, NAM_MEMORY_PUBLIC, memory_order_relaxed);
+	atomic_store_explicit(&extent.region->announced, NAM_MEMORY_PUBLIC, memory_order_relaxed);
 	extent.region->had_blocks = true;
 	return extent_place(allocator, extent);
 }

@@ -253,7 +253,7 @@ nam__region_make_private(struct nam__allocator *allocator, uint32_t number)
 	struct nam__run *run;
 
 	nam__region_set_kind(allocator, region, NAM_MEMORY_PRIVATE);
-	atomic_store_explicit(&region->told, NAM_MEMORY_PRIVATE, memory_order_relaxed);
+	atomic_store_explicit(&region->announced, NAM_MEMORY_PRIVATE, memory_order_relaxed);
 	if (allocator->calls.withdraw(allocator->calls.arg, number)) {
 		nam__runs_free(region);
 		return false;

@@ -105,9 +105,9 @@ void nam__carved_own(struct nam__allocator *allocator, const struct nam__carved 
 	uint32_t stride, uint16_t owner);
 
 static inline enum nam_memory_kind
-nam__region_told(const struct nam__alloc_region *region)
+nam__region_announced(const struct nam__alloc_region *region)
 {
-	return atomic_load_explicit(&region->told, memory_order_relaxed);
+	return atomic_load_explicit(&region->announced, memory_order_relaxed);
 }
 
 void nam__region_set_kind(struct nam__allocator *allocator, struct nam__alloc_region *region,

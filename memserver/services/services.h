@@ -63,8 +63,8 @@ struct nam__allocator {
 		bool pinned;		/* it stays public: its first bytes are used otherwise */
 		bool had_blocks;	/* not private ones: old addresses lead there */
 		enum nam_memory_kind kind;	/* private: withdrawn from the clients */
-		uint64_t turning;	/* batch after which it is as clients are told; 0: it is */
-		_Atomic uint32_t told;	/* the kind that REGIONS says */
+		uint64_t turning;	/* batch after which it is as announced; 0: it is */
+		_Atomic uint32_t announced;	/* the kind that REGIONS says */
 	} *regions;
 	struct nam__stride {
 		uint32_t stride;

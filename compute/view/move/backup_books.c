@@ -30,7 +30,7 @@ regions_copy(const struct nam_move_head *head, const struct nam__books_parts *fr
 		struct nam_move_region *region = &to->regions[i];
 
 		*region = from->regions[i];
-		region->kind = region->told = NAM_MEMORY_PUBLIC;
+		region->kind = region->announced = NAM_MEMORY_PUBLIC;
 		region->turning = 0;
 		region->runs = region->runs ?: 1;
 		if (!from->regions[i].runs)

@@ -437,8 +437,8 @@ import__books_that_do_not_agree__IS_PROTOCOL(void **state)
 	WRONG(head->bytes, head->bytes + 8);
 	WRONG(regions_of(&books)->kind, NAM_MEMORY_READ_ONLY);
 	WRONG(regions_of(&books)->kind, NAM_MEMORY_PRIVATE);
-	WRONG(regions_of(&books)->told, NAM_MEMORY_PRIVATE);
-	WRONG(regions_of(&books)->told, NAM_MEMORY_READ_ONLY);
+	WRONG(regions_of(&books)->announced, NAM_MEMORY_PRIVATE);
+	WRONG(regions_of(&books)->announced, NAM_MEMORY_READ_ONLY);
 	WRONG(regions_of(&books)->turning, UINT64_MAX);
 	WRONG(regions_of(&books)->runs, regions_of(&books)->runs - 1);
 	WRONG(regions_of(&books)->runs, regions_of(&books)->runs + 1);

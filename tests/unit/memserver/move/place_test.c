@@ -271,9 +271,9 @@ place__in_a_region_that_was_to_leave__KEEPS_IT(void **state)
 	give_all(f, 65536, all, count);
 	(void)reclaim_all(f);
 	(void)reclaim(f, HOLD_PRIVATE, 0, &batch);
-	assert_int_equal(books(f)->regions[1].told, NAM_MEMORY_PRIVATE);
+	assert_int_equal(books(f)->regions[1].announced, NAM_MEMORY_PRIVATE);
 	assert_int_equal(place(f, SMALL, address(1, 4096), 1, NULL, 0), 0);
-	assert_int_equal(books(f)->regions[1].told, NAM_MEMORY_PUBLIC);
+	assert_int_equal(books(f)->regions[1].announced, NAM_MEMORY_PUBLIC);
 	assert_int_equal(books(f)->regions[1].turning, 0);
 	(void)reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL);
 	assert_int_equal(books(f)->regions[1].kind, NAM_MEMORY_PUBLIC);

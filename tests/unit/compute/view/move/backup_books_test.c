@@ -140,7 +140,7 @@ backup_books__of_a_member_with_clients__HAVE_ITS_RUNS_AND_NO_WORDS(void **state)
 
 		assert_int_equal(region->bytes, REGION);
 		assert_int_equal(region->kind, NAM_MEMORY_PUBLIC);
-		assert_int_equal(region->told, NAM_MEMORY_PUBLIC);
+		assert_int_equal(region->announced, NAM_MEMORY_PUBLIC);
 		assert_int_equal(region->turning, 0);
 		assert_int_equal(region->had_blocks, regions_of(&one)[i].had_blocks);
 		assert_int_equal(region->runs, regions_of(&one)[i].runs ?: 1);
