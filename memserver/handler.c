@@ -54,7 +54,7 @@ answer(struct nam__handler *handler, const struct nam_wc *wc)
 
 	/* A message may stand for a wake. */
 	if (connection->mailbox)
-		connection->mailbox->told = false;
+		connection->mailbox->armed = false;
 	if (connection->mailbox && wc->bytes == NAM_WAKE_BYTES) {
 		connection->mailbox->wake_due = true;
 		post_receive(handler, buffer);

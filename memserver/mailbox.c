@@ -5,9 +5,9 @@
  * The handler looks at the place of each connection where the next request is due, and answers a
  * copy.  The reply is put into its place, and WRITTEN to the client unless that wants to fetch it.
  *
- * The handler is not notified of a WRITE.  When spinning no longer pays, it tells every client that
- * does not know yet that it has to ring.  It waits until they all have been told, looks once more,
- * and only then sleeps.  A client that rings is told again next time.
+ * The handler is not notified of a WRITE.  When spinning no longer pays, it arms the wake-up: each
+ * client learns by a WRITE that it has to wake the handler.  The handler waits until these have
+ * completed, looks once more, and only then sleeps.  A client that wakes it is armed again next time.
  */
 #include "mailbox.h"
 
@@ -15,7 +15,7 @@
 #define SPIN_NS_MIN 1250u
 #define HOT_NS 20000u			/* of that, without giving the processor away */
 #define NAP_NS 2000u
-#define TELL_NS 100000000u		/* the most until they are polled again */
+#define ARM_NS 100000000u		/* the most until they are polled again */
 #define TURN NAM_FRAMES			/* of box->slots: the word in the client's share */
 
 static uint64_t *
@@ -78,7 +78,7 @@ nam__mailbox_start(struct nam__connection *connection)
 	while (!atomic_compare_exchange_weak_explicit(&handler->arrivals, &box->next, box,
 		memory_order_release, memory_order_relaxed))
 		continue;
-	/* It may be asleep, and this client has not been told. */
+	/* It may be asleep, and this client is not armed. */
 	handler->cq->ops->cq_wake(handler->cq);
 }
 
@@ -93,7 +93,7 @@ take_arrivals(struct nam__handler *handler)
 		box = next) {
 		next = box->next;
 		LIST_INSERT_HEAD(&handler->mailboxes, box, link);
-		handler->announced = false;
+		handler->armed = false;
 		handler->spin_ns = SPIN_NS_MAX;
 	}
 }
@@ -235,7 +235,7 @@ nam__mailboxes_poll(struct nam__handler *handler)
 }
 
 static bool
-announce(struct nam__handler *handler)
+arm(struct nam__handler *handler)
 {
 	struct nam__mailbox *box;
 	bool all = true;
@@ -243,8 +243,8 @@ announce(struct nam__handler *handler)
 	LIST_FOREACH(box, &handler->mailboxes, link) {
 		struct nam__mailbox_slot *slot = &box->slots[TURN];
 
-		if (!box->told && !slot->state) {
-			box->told = true;
+		if (!box->armed && !slot->state) {
+			box->armed = true;
 			++*turn_of(box);
 			slot->bytes = sizeof(uint64_t);
 			slot_post(slot);
@@ -261,7 +261,7 @@ nam__mailboxes_busy(struct nam__handler *handler)
 	if (handler->idle_ns && handler->spin_ns < SPIN_NS_MAX)
 		handler->spin_ns *= 2;
 	handler->idle_ns = 0;
-	handler->announced = false;
+	handler->armed = false;
 }
 
 bool
@@ -271,9 +271,9 @@ nam__mailboxes_may_sleep(struct nam__handler *handler)
 
 	if (LIST_EMPTY(&handler->mailboxes))
 		return true;
-	if (handler->announced) {
+	if (handler->armed) {
 		/* ... and has looked since, in vain. */
-		handler->announced = false;
+		handler->armed = false;
 		handler->idle_ns = 0;
 		if (handler->spin_ns > SPIN_NS_MIN)
 			handler->spin_ns /= 2;
@@ -287,11 +287,11 @@ nam__mailboxes_may_sleep(struct nam__handler *handler)
 			(void)handler->cq->ops->cq_wait(handler->cq, NAP_NS);
 		return false;
 	}
-	handler->announced = announce(handler);
+	handler->armed = arm(handler);
 	/* Pairs with that of a client on this host: it sees the word, or we see its request. */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* The last of those WRITEs wakes us; if it takes its time, spinning would, too. */
-	if (!handler->announced)
-		(void)handler->cq->ops->cq_wait(handler->cq, TELL_NS);
+	if (!handler->armed)
+		(void)handler->cq->ops->cq_wait(handler->cq, ARM_NS);
 	return false;
 }

@@ -49,7 +49,7 @@ struct nam__mailbox {
 	uint32_t waiting;		/* replies that the queue pair had no room for */
 	struct nam_qp *unreliable_qp;		/* NULL: requests come over the queue pair */
 	uint64_t unreliable_qp_name;
-	bool told;			/* the client knows that it must wake us */
+	bool armed;			/* the client knows that it must wake us */
 	bool wake_due;			/* it did, and wants to hear that it was answered */
 	struct nam__buffer wake;	/* stands for our SEND of that */
 	struct nam__buffer spare;	/* a reply that fits in no frame; one at a time */

@@ -192,7 +192,7 @@ struct nam__handler {
 	uint64_t polled_ns;		/* when all mailboxes were last looked at */
 	uint64_t idle_ns;		/* since when there has been nothing to do; 0: there has */
 	uint32_t spin_ns;		/* how long that goes on before the handler sleeps */
-	bool announced;			/* all clients know that it goes to sleep */
+	bool armed;			/* all clients know that they must wake it */
 };
 
 /* A reply has left its buffer, or never will. */
