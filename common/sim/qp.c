@@ -245,7 +245,7 @@ freeze(struct sim_qp *qp)
 
 /* How far each request has come. */
 static void
-tell_applied(const struct sim_qp *qp)
+trace_applied(const struct sim_qp *qp)
 {
 	const struct sim_message *message;
 
@@ -260,7 +260,7 @@ tell_applied(const struct sim_qp *qp)
 void
 nam__sim_qp_orphan(struct sim_qp *qp)
 {
-	tell_applied(qp);
+	trace_applied(qp);
 	leave_effects(qp);
 	freeze(qp);
 	effects_free(qp);	/* the memory that they were on their way to is gone */
@@ -275,7 +275,7 @@ void
 nam__sim_qp_broken(struct sim_qp *qp)
 {
 	SIM_EVENT(SIM_WHAT_FAULT, qp->id, 3, "fault break: q%u breaks", qp->id);
-	tell_applied(qp);
+	trace_applied(qp);
 	leave_effects(qp);
 	freeze(qp);
 	/* Effects have no owner to notice. */

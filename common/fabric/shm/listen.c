@@ -279,7 +279,7 @@ challenge(int fd, const struct nam_hello *challenge)
 static const struct nam__accepts_ops accepts_ops = { name_peer, hear, refuse, challenge };
 
 /* Regions that are sent to a peer. */
-struct told {
+struct announcement {
 	struct shm_regions_packet packet;
 	int fds[SHM_REGIONS_PER_PACKET];
 	uint32_t fds_count;
@@ -289,35 +289,36 @@ struct told {
 
 /* The number of a file in notes; with its descriptor, if it is new to the peer. */
 static int
-tell_file(const struct shm_qp *qp, struct told *told, uint32_t index, uint32_t *ret_number)
+announce_file(const struct shm_qp *qp, struct announcement *sent, uint32_t index,
+	uint32_t *ret_number)
 {
 	struct shm_file *file = &qp->domain->files[index];
 	uint32_t number = 0;
 	int rc;
 
-	while (number < told->files_count && told->files[number] != index)
+	while (number < sent->files_count && sent->files[number] != index)
 		number++;
 	*ret_number = number;
-	if (number < told->files_count)
+	if (number < sent->files_count)
 		return 0;
 	rc = nam__shm_region_file_end(file);
 	if (rc)
 		return rc;
-	told->files[told->files_count++] = index;
-	told->fds[told->fds_count++] = qp->for_reading || file->read_only ? file->read_fd :
+	sent->files[sent->files_count++] = index;
+	sent->fds[sent->fds_count++] = qp->for_reading || file->read_only ? file->read_fd :
 		file->fd;
 	return 0;
 }
 
 static int
-tell_region(const struct shm_qp *qp, struct told *told, const struct shm_mr *mr)
+announce_region(const struct shm_qp *qp, struct announcement *sent, const struct shm_mr *mr)
 {
 	uint32_t file;
-	int rc = mr->base ? tell_file(qp, told, mr->file, &file) : -EINVAL;
+	int rc = mr->base ? announce_file(qp, sent, mr->file, &file) : -EINVAL;
 
 	if (rc)
 		return rc;
-	told->packet.regions[told->packet.count++] = (struct shm_region_note){
+	sent->packet.regions[sent->packet.count++] = (struct shm_region_note){
 		.bytes = mr->bytes,
 		.offset = mr->offset,
 		.file = file,
@@ -331,20 +332,20 @@ static int
 send_regions(const struct shm_qp *qp)
 {
 	struct shm_domain *domain = qp->domain;
-	struct told told = { .files_count = 0 };
+	struct announcement sent = { .files_count = 0 };
 	uint32_t at = 0;
 	int rc = 0;
 
 	/* Under the mutex, so that no region is released between here and the system call. */
 	pthread_mutex_lock(&domain->mutex);
 	while (at < domain->mrs_count && rc == 0) {
-		told.packet = (struct shm_regions_packet){ .magic = SHM_MAGIC };
-		told.fds_count = 0;
-		while (!rc && at < domain->mrs_count && told.packet.count < SHM_REGIONS_PER_PACKET)
-			rc = tell_region(qp, &told, &domain->mrs[at++]);
+		sent.packet = (struct shm_regions_packet){ .magic = SHM_MAGIC };
+		sent.fds_count = 0;
+		while (!rc && at < domain->mrs_count && sent.packet.count < SHM_REGIONS_PER_PACKET)
+			rc = announce_region(qp, &sent, &domain->mrs[at++]);
 		if (rc == 0)
-			rc = nam__shm_packet_send(qp->fd, &told.packet, sizeof(told.packet),
-				told.fds, told.fds_count);
+			rc = nam__shm_packet_send(qp->fd, &sent.packet, sizeof(sent.packet),
+				sent.fds, sent.fds_count);
 	}
 	pthread_mutex_unlock(&domain->mutex);
 	return rc;
@@ -368,7 +369,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 	int rc;
 
 	pthread_mutex_lock(&domain->mutex);
-	welcome.regions_count = domain->mrs_told = domain->mrs_count;
+	welcome.regions_count = domain->mrs_announced = domain->mrs_count;
 	pthread_mutex_unlock(&domain->mutex);
 	welcome.bytes = nam__hello_put(welcome.data, reply, NAM_REPLY_BYTES_MAX);
 	rc = nam__shm_packet_send(qp->fd, &welcome, sizeof(welcome), fds, share_fd < 0 ? 2 : 3);

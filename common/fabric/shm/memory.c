@@ -346,7 +346,8 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 	pthread_mutex_lock(&domain->mutex);
 	memcpy(old, mr, sizeof(old));
 	mr[0] = mr[SHM_READ_ONLY] = (struct shm_mr){ .fd = -1 };
-	while (domain->mrs_count > domain->mrs_told && !domain->mrs[domain->mrs_count - 1].base)
+	while (domain->mrs_count > domain->mrs_announced &&
+		!domain->mrs[domain->mrs_count - 1].base)
 		domain->mrs_count -= 2;
 	pthread_mutex_unlock(&domain->mutex);
 	for (unsigned i = 0; i < 2 && old[i].base; i++)

@@ -83,7 +83,7 @@ struct shm_domain {
 	uint32_t files_count;		/* that there ever were */
 	struct shm_file files[SHM_REGIONS_MAX];
 	uint32_t mrs_count;
-	uint32_t mrs_told;		/* the most that any peer has been told of */
+	uint32_t mrs_announced;		/* the most that any peer has been told of */
 	struct shm_mr mrs[SHM_REGIONS_MAX];
 	LIST_HEAD(, shm_peer) peers;
 	struct shm_watch watch;

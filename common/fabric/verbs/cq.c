@@ -199,9 +199,9 @@ nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status)
 	bool first;
 
 	pthread_mutex_lock(&cq->mutex);
-	first = !qp->told_closed;
+	first = !qp->closed_reported;
 	if (first) {
-		qp->told_closed = true;
+		qp->closed_reported = true;
 		qp->closed_status = status;
 		SLIST_INSERT_HEAD(&cq->closed, qp, closed_link);
 		atomic_fetch_add_explicit(&cq->news, 1, memory_order_release);

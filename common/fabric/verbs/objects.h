@@ -255,7 +255,7 @@ struct verbs_qp {
 	uint64_t flush_until_ns;
 	SLIST_ENTRY(verbs_qp) hash_link, broken_link;
 	/* cq mutex */
-	bool told_closed;
+	bool closed_reported;
 	bool joined;
 	int closed_status;
 	SLIST_ENTRY(verbs_qp) joining_link, closed_link;

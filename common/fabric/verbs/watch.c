@@ -73,7 +73,7 @@ closed(struct verbs_qp *qp, int status)
 }
 
 static void NAM_PRINTF(2, 3)
-tell(const struct verbs_domain *domain, const char *format, ...)
+notice(const struct verbs_domain *domain, const char *format, ...)
 {
 	char text[256];
 	va_list args;
@@ -118,7 +118,7 @@ nam__verbs_watch_gone(struct verbs_domain *domain)
 	/* The flag alone goes from one thread to another, to those that listen. */
 	if (atomic_exchange_explicit(&domain->watch.gone, true, memory_order_relaxed))
 		return;
-	tell(domain, "verbs: %s: the device is gone; all connections are closed", domain->device);
+	notice(domain, "verbs: %s: the device is gone; all connections are closed", domain->device);
 	close_all(domain, NULL, NULL);
 }
 
@@ -172,39 +172,40 @@ nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event
 		/* A device may have several words for one failure.  An endpoint is mended. */
 		if (event->element.qp->qp_context &&
 			closed(event->element.qp->qp_context, -NAM_E_FABRIC))
-			tell(domain, "verbs: %s: a queue pair failed (%s); its connection is "
+			notice(domain, "verbs: %s: a queue pair failed (%s); its connection is "
 				"closed", domain->device, ibv_event_type_str(event->event_type));
 		break;
 	case IBV_EVENT_CQ_ERR:
-		tell(domain, "verbs: %s: a completion queue failed; its connections are closed",
+		notice(domain, "verbs: %s: a completion queue failed; its connections are closed",
 			domain->device);
 		close_all(domain, event->element.cq, NULL);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		tell(domain, "verbs: %s: the device failed; all connections are closed",
+		notice(domain, "verbs: %s: the device failed; all connections are closed",
 			domain->device);
 		close_all(domain, NULL, NULL);
 		break;
 	case IBV_EVENT_PORT_ERR:
 		/* Each connection is tried, which shows the ones that are cut off. */
 		if (port_changes(domain, event->element.port_num, true))
-			tell(domain, "verbs: %s: port %d is down; connections that it carries end "
+			notice(domain,
+				"verbs: %s: port %d is down; connections that it carries end "
 				"unless it comes back at once", domain->device,
 				event->element.port_num);
 		domain->watch.urgent = true;
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 		if (port_changes(domain, event->element.port_num, false))
-			tell(domain, "verbs: %s: port %d is up again", domain->device,
+			notice(domain, "verbs: %s: port %d is up again", domain->device,
 				event->element.port_num);
 		break;
 	case IBV_EVENT_SRQ_ERR:
-		tell(domain, "verbs: %s: a receive queue failed; its connections are closed",
+		notice(domain, "verbs: %s: a receive queue failed; its connections are closed",
 			domain->device);
 		close_all(domain, NULL, event->element.srq);
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		tell(domain, "verbs: %s: a receive queue has run low: clients send faster than "
+		notice(domain, "verbs: %s: a receive queue has run low: clients send faster than "
 			"their messages are answered, and wait; more handler threads may help "
 			"(rpc_threads); this is said once", domain->device);
 		break;

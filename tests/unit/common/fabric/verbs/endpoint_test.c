@@ -704,7 +704,7 @@ event__the_queue_pair_fails__ENDS_NO_CONNECTION(void **state)
 	};
 
 	nam__verbs_watch_event(&f->domain, &event);
-	assert_false(f->qp.told_closed);
+	assert_false(f->qp.closed_reported);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -211,7 +211,7 @@ closed(struct fixture *f)
 
 	pthread_mutex_lock(&f->cq.mutex);
 	for (unsigned i = 0; i < QPS; i++)
-		count += f->qp[i].told_closed;
+		count += f->qp[i].closed_reported;
 	pthread_mutex_unlock(&f->cq.mutex);
 	return count;
 }

@@ -181,7 +181,7 @@ static void
 check_failure(struct fixture *f, unsigned which, enum ibv_event_type kind)
 {
 	fails(f, made[which], kind);
-	assert_true(f->qp.told_closed);
+	assert_true(f->qp.closed_reported);
 	assert_int_equal(f->qp.closed_status, -NAM_E_FABRIC);
 	assert_ptr_equal(SLIST_FIRST(&f->cq.closed), &f->qp);
 	assert_int_equal(notices, 1);
@@ -208,7 +208,7 @@ event__a_unreliable_qps_receive_queue_fails__ENDS_THE_CONNECTION_BESIDE_IT(void 
 	struct fixture *f = *state;
 
 	receive_queue_fails(f);
-	assert_true(f->qp.told_closed);
+	assert_true(f->qp.closed_reported);
 	assert_int_equal(notices, 1);
 	assert_non_null(strstr(last_notice, "its connections are closed"));
 }
@@ -220,10 +220,10 @@ event__of_a_unreliable_qp_whose_connection_is_gone__IS_NOTHING(void **state)
 
 	nam__verbs_watch_remove(&f->qp);
 	fails(f, made[0], IBV_EVENT_QP_REQ_ERR);
-	assert_false(f->qp.told_closed);
+	assert_false(f->qp.closed_reported);
 	assert_int_equal(notices, 0);
 	receive_queue_fails(f);
-	assert_false(f->qp.told_closed);
+	assert_false(f->qp.closed_reported);
 }
 
 static void
@@ -233,7 +233,7 @@ event__after_the_unreliable_qp_was_destroyed__ENDS_NOTHING(void **state)
 
 	end_unreliable_qp(f);
 	receive_queue_fails(f);
-	assert_false(f->qp.told_closed);
+	assert_false(f->qp.closed_reported);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

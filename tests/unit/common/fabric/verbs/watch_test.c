@@ -98,7 +98,7 @@ closed(const struct fixture *f)
 	unsigned bits = 0;
 
 	for (unsigned i = 0; i < QPS; i++)
-		bits |= (unsigned)f->qp[i].told_closed << i;
+		bits |= (unsigned)f->qp[i].closed_reported << i;
 	return bits;
 }
 
