@@ -133,7 +133,7 @@ nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-runs_tell(struct nam_worker *worker, uint32_t at, uint32_t stride,
+runs_mirror(struct nam_worker *worker, uint32_t at, uint32_t stride,
 	const struct nam_rpc_alloc_reply *given)
 {
 	uint32_t bytes = given->count * (uint32_t)sizeof(given->blocks[0]), reply_bytes;
@@ -167,7 +167,7 @@ nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	/* C31 */
 	while (nam__is_backed(worker->client, slot) && NAM_GUARD(BACKUP_RUNS)) {
 		rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ?
-			runs_tell(worker, nam__backup_slot(slot), stride, given) :
+			runs_mirror(worker, nam__backup_slot(slot), stride, given) :
 			-NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
 		if (!rc)
 			return 0;

@@ -42,7 +42,7 @@ struct nam__server {
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	/* Why any worker has seen it close; never cleared.  Behind a gate: until a view follows. */
 	atomic_int lost, ended_behind_gate;
-	bool told_lost;			/* the lead knows that; epoch thread only */
+	bool loss_reported;			/* the lead knows that; epoch thread only */
 	/* Whether the lead was asked if that was because of a fence, and has answered. */
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */

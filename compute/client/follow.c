@@ -128,7 +128,7 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 	atomic_store_explicit(&server->ended_behind_gate, 0, memory_order_relaxed);
 	nam__colocated_leave(server);
 	if (atomic_load_explicit(&server->lost, memory_order_relaxed)) {
-		server->told_lost = false;
+		server->loss_reported = false;
 		return 0;
 	}
 	rc = nam__worker_connect(client->epoch_worker, slot, &diag);
@@ -274,7 +274,7 @@ sign_of_life(struct nam_client *client, bool late)
 
 /* C25: locks stay at a lost memory server.  A steward that reaches it fences this client. */
 NAM_FIBER_FN static void
-losses_tell(struct nam_client *client)
+losses_report(struct nam_client *client)
 {
 	/* C22: a reader holds no locks. */
 	if (client->reads_only || !NAM_GUARD(REPORT_LOST))
@@ -282,13 +282,13 @@ losses_tell(struct nam_client *client)
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
 		struct nam__server *server = &client->servers[slot];
 
-		if (server->told_lost || slot == client->catalog_slot ||
+		if (server->loss_reported || slot == client->catalog_slot ||
 			client->slot_of_id[server->id] != slot ||
 			!atomic_load_explicit(&server->lost, memory_order_acquire))
 			continue;
-		server->told_lost = !nam__cluster_view_lost(client->epoch_worker,
+		server->loss_reported = !nam__cluster_view_lost(client->epoch_worker,
 			client->catalog_slot, server->id, server->boot); /* SUSPENDS */
-		if (!server->told_lost)
+		if (!server->loss_reported)
 			break;
 	}
 }
@@ -312,6 +312,6 @@ nam__view_follow(struct nam_client *client, uint64_t word, uint64_t sweep)
 	}
 	nam__fence_follow(client, word >> NAM_VIEW_WORD_FENCING); /* SUSPENDS */
 	sign_of_life(client, number != client->view_seen); /* SUSPENDS */
-	losses_tell(client); /* SUSPENDS */
+	losses_report(client); /* SUSPENDS */
 	nam__sweep_follow(client, sweep); /* SUSPENDS */
 }

@@ -248,7 +248,7 @@ nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char
 
 /* A page as it came; names ascend, or the list would never end. */
 static int
-page_tell(struct nam_rpc_catalog_list_reply *page, uint32_t bytes, char *after, nam__catalog_fn fn,
+page_visit(struct nam_rpc_catalog_list_reply *page, uint32_t bytes, char *after, nam__catalog_fn fn,
 	void *arg)
 {
 	if (bytes < sizeof(*page) ||
@@ -290,7 +290,7 @@ nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn, void *arg)
 		rc = nam__lead_call(worker, NAM_RPC_CATALOG_LIST, &request, sizeof(request), page,
 			&bytes, &twice); /* SUSPENDS */
 		if (!rc)
-			rc = page_tell(page, bytes, request.after, fn, arg);
+			rc = page_visit(page, bytes, request.after, fn, arg);
 	} while (!rc && page->count);
 	free(page);
 	return rc;

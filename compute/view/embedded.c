@@ -8,7 +8,7 @@
 
 /* Its address is not known here. */
 static int
-told(int rc, struct nam_diag *diag)
+explain(int rc, struct nam_diag *diag)
 {
 	if (rc != -NAM_E_VIEW_STORE)
 		return rc;
@@ -46,7 +46,8 @@ change(struct nam__view_store *store, struct nam_worker *lead, const struct nam_
 
 	if (is_of_another_life(store, lead))
 		return -NAM_E_TERM;
-	return told(nam__cluster_view_change(lead, 0, view->head.number, store->term, what, member,
+	return explain(nam__cluster_view_change(lead, 0, view->head.number, store->term, what,
+		member,
 		&head), diag); /* SUSPENDS */
 }
 
@@ -65,7 +66,8 @@ NAM_FIBER_FN static int
 acquire(struct nam__view_store *store, struct nam_worker *lead, struct nam_diag *diag)
 {
 	store->lead_boot = boot_of(lead);
-	return told(nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_ACQUIRE, 0, store->lease_ms,
+	return explain(nam__cluster_view_steward(lead, 0, NAM_RPC_STEWARD_ACQUIRE, 0,
+		store->lease_ms,
 		&store->term), diag); /* SUSPENDS */
 }
 

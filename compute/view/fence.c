@@ -178,7 +178,7 @@ close_round(struct fencing *f, struct nam_diag *diag)
 
 /* C33: otherwise the lead's backup would fence the client once more.  That does no harm. */
 NAM_FIBER_FN static void
-backup_tell(const struct fencing *f, const struct asked *request)
+backup_notify(const struct fencing *f, const struct asked *request)
 {
 	const struct nam_client *client = f->worker->client;
 	uint32_t slot = client->catalog_slot;
@@ -206,7 +206,7 @@ publish(struct fencing *f, uint64_t view)
 	if (!rc)
 		f->state = reply.is.state;
 	if (!rc && f->state == NAM_CLIENT_DEAD)
-		backup_tell(f, &request); /* SUSPENDS */
+		backup_notify(f, &request); /* SUSPENDS */
 	return rc;
 }
 

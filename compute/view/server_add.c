@@ -218,7 +218,7 @@ NAM_FIBER_FN static void
 forget(struct adding *adding)
 {
 	const struct nam_view_member *member;
-	struct nam_diag diag, *told = adding->changer.diag;
+	struct nam_diag diag, *diag_before = adding->changer.diag;
 
 	adding->changer.diag = &diag;
 	if (!nam__changer_ask(&adding->changer)) { /* SUSPENDS */
@@ -228,7 +228,7 @@ forget(struct adding *adding)
 			(void)!nam__changer_change(&adding->changer, NAM_RPC_VIEW_ABORT,
 				member); /* SUSPENDS */
 	}
-	adding->changer.diag = told;
+	adding->changer.diag = diag_before;
 }
 
 NAM_FIBER_FN static int

@@ -18,7 +18,7 @@
 #define LEAF_READS_MAX 3u
 
 static int
-tell_dropped(struct nam_worker *worker, struct nam_index *index, int rc)
+dropped_report(struct nam_worker *worker, struct nam_index *index, int rc)
 {
 	return rc == -NAM_E_DROPPED ? nam__index_dropped(worker, index) : rc;
 }
@@ -68,7 +68,7 @@ nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const ui
 		ret_at->raw = reply->node;
 	}
 	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
-	return tell_dropped(worker, index, rc);
+	return dropped_report(worker, index, rc);
 }
 
 int
@@ -122,7 +122,7 @@ NAM_FIBER_FN static int
 change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tree_point kind,
 	const uint64_t *key, struct nam_gaddr leaf)
 {
-	return tell_dropped(worker, index, nam__tree_point(worker, index, index->inner_rpc_slot,
+	return dropped_report(worker, index, nam__tree_point(worker, index, index->inner_rpc_slot,
 		kind, key, index->g.full_words, leaf.raw, NULL)); /* SUSPENDS */
 }
 
@@ -140,7 +140,7 @@ forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *
 
 	*ret_free = rc == -NAM_E_NOTFOUND;
 	if (rc)
-		return *ret_free ? 0 : tell_dropped(worker, index, rc);
+		return *ret_free ? 0 : dropped_report(worker, index, rc);
 	rc = nam__child_alive(worker, there, &alive); /* SUSPENDS */
 	if (rc || alive)
 		return rc;

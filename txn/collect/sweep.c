@@ -72,7 +72,7 @@ table_of(const struct sweeping *self, const struct nam__catalog_name *name)
 }
 
 static void
-name_tell(const struct sweeping *self, int rc, const struct nam__catalog_name *name)
+name_report(const struct sweeping *self, int rc, const struct nam__catalog_name *name)
 {
 	const char *table = table_of(self, name);
 	struct nam_worker *worker = self->worker;
@@ -105,7 +105,7 @@ names_each(struct sweeping *self, enum nam_catalog_kind kind, name_fn fn, uint32
 		if (rc == -NAM_E_NOINDEX || rc == -NAM_E_DROPPED || rc == -NAM_E_KIND)
 			rc = 0;
 		if (rc)
-			name_tell(self, rc, &self->names[i]);
+			name_report(self, rc, &self->names[i]);
 	}
 	return rc;
 }

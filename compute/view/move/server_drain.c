@@ -106,7 +106,7 @@ member_next(const struct draining *draining)
 /* ---- one member ------------------------------------------------------------------------------ */
 
 static void
-tell(struct draining *draining)
+report(struct draining *draining)
 {
 	if (draining->fn)
 		draining->fn(draining->arg, &draining->step);
@@ -119,7 +119,7 @@ on_hosting(void *arg, uint64_t ready_bytes, uint64_t total_bytes)
 
 	draining->step.ready_bytes = ready_bytes;
 	draining->step.total_bytes = total_bytes;
-	tell(draining);
+	report(draining);
 	return 0;
 }
 
@@ -131,7 +131,7 @@ on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 	(void)stopped;
 	draining->step.client = client;
 	draining->step.bytes = bytes;
-	tell(draining);
+	report(draining);
 	return 0;
 }
 
@@ -157,7 +157,7 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 		return rc;
 	draining->step.moved = &moved;
 	draining->moved++;
-	tell(draining);
+	report(draining);
 	return 0;
 }
 
@@ -250,7 +250,7 @@ move_pretend(struct draining *draining, struct nam_server_status *member,
 {
 	draining->step = (struct nam_drain_step){ .id = member->id, .to = target->address,
 		.planned = true, .bytes = member->memory_bytes };
-	tell(draining);
+	report(draining);
 	for (uint32_t i = 0; i < draining->all.count; i++)
 		if (draining->all.list[i].boot == member->host)
 			draining->all.list[i].spare_bytes += member->memory_bytes;

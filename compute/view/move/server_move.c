@@ -65,7 +65,7 @@ patience_ns(const struct moving *moving)
 }
 
 static int
-tell(const struct moving *moving, const char *client)
+report(const struct moving *moving, const char *client)
 {
 	int rc = moving->fn(moving->arg, client, moving->moved.bytes, !moving->noting);
 
@@ -244,7 +244,7 @@ pace(struct moving *moving, uint32_t bytes)
 		uint64_t rest = moving->copy_ns - now;
 
 		rc = nam__changer_lease_keep(moving->changer.store, moving->changer.diag) ?:
-			tell(moving, NULL);
+			report(moving, NULL);
 		if (rc || now >= moving->copy_ns)
 			return rc;
 		nam_sleep_ns(rest < NAP_NS ? rest : NAP_NS);
@@ -265,7 +265,7 @@ on_copied(void *arg, uint32_t bytes)
 			"the rest of the memory of the memory server at %s was not copied within "
 			"half of timeout_ms; clients wait meanwhile, so the move was given up",
 			moving->from.address);
-	return tell(moving, NULL);
+	return report(moving, NULL);
 }
 
 NAM_FIBER_FN static int
@@ -418,7 +418,7 @@ begin(struct moving *moving, enum nam_rpc_view_change what)
 		if (moving->changer.changed)
 			moving->number = moving->changer.view->head.number + 1;
 		else
-			rc = tell(moving, NULL);
+			rc = report(moving, NULL);
 		if (rc)
 			return rc;
 		/* Copies say where the lead is, which stays: clients wait for the one only. */
@@ -487,7 +487,7 @@ acknowledged_await(struct moving *moving, enum nam_rpc_view_change what)
 				"%s has not stopped its requests to the memory server at %s: it is "
 				"stopped, slow or has ended and is not fenced; let it go on or end "
 				"it, and try again", client, moving->from.address);
-		rc = tell(moving, client);
+		rc = report(moving, client);
 		if (rc)
 			return rc;
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS / 5);
@@ -540,14 +540,14 @@ NAM_FIBER_FN static void
 give_up(struct moving *moving)
 {
 	const struct nam_view_member *member;
-	struct nam_diag diag, *told = moving->changer.diag;
+	struct nam_diag diag, *diag_before = moving->changer.diag;
 
 	moving->changer.diag = &diag;
 	if (!look(moving, &member) && (is_ours(moving, member) || /* SUSPENDS */
 			(moving->noting && member->state == NAM_VIEW_COPYING)))
 		(void)!nam__changer_change(&moving->changer, NAM_RPC_VIEW_ABORT,
 			member); /* SUSPENDS */
-	moving->changer.diag = told;
+	moving->changer.diag = diag_before;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */
@@ -662,7 +662,7 @@ out:
 NAM_FIBER_FN static int
 on_known(void *arg)
 {
-	return tell(arg, NULL);
+	return report(arg, NULL);
 }
 
 /* C33: while `old` lives, no client is fenced at the lead. */
