@@ -6,8 +6,8 @@
  * copy.  The reply is put into its place, and WRITTEN to the client unless that wants to fetch it.
  *
  * The handler is not notified of a WRITE.  When spinning no longer pays, it arms the wake-up: each
- * client learns by a WRITE that it has to wake the handler.  The handler waits until these have
- * completed, looks once more, and only then sleeps.  A client that wakes it is armed again next time.
+ * client learns by a WRITE that it has to wake the handler.  The handler waits until these WRITEs
+ * have completed, looks once more, and only then sleeps.  A client that wakes it is armed again.
  */
 #include "mailbox.h"
 

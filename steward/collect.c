@@ -135,7 +135,7 @@ records_pass(struct nam_worker *worker, const char *name, struct outcome *outcom
 }
 
 static void
-tell(const struct round *round, const struct nam__collected *one, const struct outcome *outcome,
+log_one(const struct round *round, const struct nam__collected *one, const struct outcome *outcome,
 	uint64_t took_ns, int rc)
 {
 	const struct nam__collecting *collecting = round->collecting;
@@ -173,7 +173,7 @@ pass(struct round *round, struct nam__collected *one)
 	one->over_ns = since ? began - since : round->collecting->every_ns;
 	one->freed_bytes = outcome.freed_bytes;
 	if (rc != -NAM_E_KIND)
-		tell(round, one, &outcome, one->last_ns - began, rc);
+		log_one(round, one, &outcome, one->last_ns - began, rc);
 	return 0;
 }
 

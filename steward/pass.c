@@ -29,11 +29,11 @@
 #define WITHIN_NS 50000000ull		/* between passes, while memory is copied */
 
 static void
-tell(const struct nam__steward *steward, const char *event, const char *format, ...)
+log_event(const struct nam__steward *steward, const char *event, const char *format, ...)
 	NAM_PRINTF(3, 4);
 
 static void
-tell(const struct nam__steward *steward, const char *event, const char *format, ...)
+log_event(const struct nam__steward *steward, const char *event, const char *format, ...)
 {
 	char fields[400];
 	va_list args;
@@ -60,11 +60,11 @@ lead(struct nam__steward *steward, struct nam_diag *diag)
 
 	deposed = term && rc == -NAM_E_TERM;
 	if (deposed)
-		tell(steward, "deposed", "term=%llu", (unsigned long long)term);
+		log_event(steward, "deposed", "term=%llu", (unsigned long long)term);
 	if (rc == -NAM_E_TERM)
 		rc = store->ops->acquire(store, worker, diag); /* SUSPENDS */
 	if (!rc && store->term && (store->term != term || deposed))
-		tell(steward, "leads", "term=%llu store=%s", (unsigned long long)store->term,
+		log_event(steward, "leads", "term=%llu store=%s", (unsigned long long)store->term,
 			store->name);
 	return rc == -NAM_E_TERM ? 0 : rc;
 }
@@ -165,7 +165,7 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
  * @text	quoted: why it failed; NULL: it did not
  */
 static void
-client_tell(const struct nam__steward *steward, uint16_t id, uint16_t incarnation,
+client_report(const struct nam__steward *steward, uint16_t id, uint16_t incarnation,
 	const struct nam_rpc_client_state_reply *client, const char *reason, const char *text)
 {
 	bool lived = client->state == NAM_CLIENT_ALIVE;
@@ -199,11 +199,11 @@ fence(const struct nam__steward *steward, const struct nam__cluster_view *view, 
 		steward->store->term, FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
 
 	if (!rc) {
-		client_tell(steward, id, incarnation, &client, reason, NULL);
+		client_report(steward, id, incarnation, &client, reason, NULL);
 		return 0;
 	}
 	(void)nam_log_quote(*why.text ? why.text : nam_err_text(rc), text, sizeof(text));
-	client_tell(steward, id, incarnation, &client, reason, text);
+	client_report(steward, id, incarnation, &client, reason, text);
 	return rc;
 }
 
@@ -298,7 +298,7 @@ stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view
 
 /* The lead was restarted, and the first client did not list that member, nor one that knows it. */
 static void
-left_out_tell(const struct nam__steward *steward, const struct nam__cluster_view *view)
+left_out_report(const struct nam__steward *steward, const struct nam__cluster_view *view)
 {
 	const struct nam__cluster_view *before = steward->copied;
 	char fields[400];
@@ -332,7 +332,7 @@ copies_send(struct nam__steward *steward, struct nam__cluster_view *view)
 			(void)!nam__lead_copy_send(steward->options, view); /* SUSPENDS */
 		return false;
 	}
-	left_out_tell(steward, view);
+	left_out_report(steward, view);
 	nam__copies_send(steward->options, view); /* SUSPENDS */
 	free(steward->copied);
 	steward->copied = view;
@@ -425,7 +425,7 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 	if (what && !rc) {
 		passed->changes++;
 		passed->made_way |= what == NAM_RPC_VIEW_ABORT || what == NAM_RPC_VIEW_PROMOTE;
-		tell(steward, "view", "number=%llu change=%s id=%u",
+		log_event(steward, "view", "number=%llu change=%s id=%u",
 			(unsigned long long)view->head.number + 1, nam_rpc_view_changes[what],
 			member.id);
 	}
@@ -450,7 +450,7 @@ lead_open(struct nam__steward *steward, struct nam_diag *diag)
 		steward->known ?: steward->copied, &made, &steward->lead, diag); /* SUSPENDS */
 
 	if (made)
-		tell(steward, "succeeded", "address=%s", steward->lead->servers[0].address);
+		log_event(steward, "succeeded", "address=%s", steward->lead->servers[0].address);
 	return rc;
 }
 
@@ -473,7 +473,7 @@ rounds_once(struct nam__steward *steward, struct nam__steward_passed *passed,
 	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
 		rc = round_do(steward, passed, &done, diag); /* SUSPENDS */
 	if (rc == -NAM_E_TERM) {
-		tell(steward, "deposed", "view=%llu", (unsigned long long)passed->view);
+		log_event(steward, "deposed", "view=%llu", (unsigned long long)passed->view);
 		steward->store->term = 0;
 		rc = 0;
 	}

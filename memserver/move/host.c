@@ -225,7 +225,7 @@ add(struct nam_server *server, const struct nam_rpc_move_host *request)
 }
 
 static void
-tell(const struct nam__hosted *hosted, struct nam_rpc_move_hosted *ret)
+describe(const struct nam__hosted *hosted, struct nam_rpc_move_hosted *ret)
 {
 	struct nam_server *server = hosted->server;
 
@@ -267,7 +267,7 @@ nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *req
 		hosted->rc = 0;
 	hosted = find(server, request->id);
 	if (!rc)
-		tell(hosted, ret);
+		describe(hosted, ret);
 	return rc;
 }
 
