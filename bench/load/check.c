@@ -44,17 +44,17 @@ findings_add(atomic_uint_fast64_t *counter, uint64_t count, const char *format, 
 	bench_complain("%s", text);
 }
 
-/* Whether that was told before.  From now on it was, as long as there is room. */
+/* Whether that was reported before.  From now on it was, as long as there is room. */
 static bool
-told_before(const char *text)
+reported_before(const char *text)
 {
 	bool known = false;
 
 	pthread_mutex_lock(&findings.mutex);
-	for (unsigned i = 0; i < findings.told_count && !known; i++)
-		known = !strcmp(findings.told[i].text, text);
-	if (!known && findings.told_count < FINDINGS_PRINTED_MAX)
-		nam_diag_set(&findings.told[findings.told_count++], 0, "%s", text);
+	for (unsigned i = 0; i < findings.reported_count && !known; i++)
+		known = !strcmp(findings.reported[i].text, text);
+	if (!known && findings.reported_count < FINDINGS_PRINTED_MAX)
+		nam_diag_set(&findings.reported[findings.reported_count++], 0, "%s", text);
 	pthread_mutex_unlock(&findings.mutex);
 	return known;
 }
@@ -70,7 +70,7 @@ findings_failed(int rc, const char *what, const char *diag)
 	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_REMOTE_FULL || rc == -NAM_E_FENCED ||
 		rc == -NAM_E_DROPPED || rc > -NAM_E_RESTART)
 		atomic_compare_exchange_strong(&findings.fatal, &first, rc);
-	if (told_before(text))
+	if (reported_before(text))
 		atomic_fetch_add(&findings.failed, 1);
 	else
 		findings_add(&findings.failed, 1, "%s failed: %s (%s)", what, text,

@@ -23,8 +23,8 @@ extern struct findings {
 	atomic_uint printed;
 	/* Reasons of failures that were printed: fibers that fail for one get one message. */
 	pthread_mutex_t mutex;
-	unsigned told_count;
-	struct nam_diag told[FINDINGS_PRINTED_MAX];
+	unsigned reported_count;
+	struct nam_diag reported[FINDINGS_PRINTED_MAX];
 } findings;
 
 uint64_t findings_total(void);

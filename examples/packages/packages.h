@@ -109,7 +109,7 @@ void check_rows(struct checker *checker, const struct nam_table_rows *rows);
 void check_whole(struct checker *checker, uint32_t group);
 bool is_seen(const struct checker *checker, const struct package *package);
 /* @what	&checker->wrong or &checker->fractured; of the first answer it is printed why */
-void tell(struct checker *checker, bool *what, const char *why, const struct package *package);
+void report(struct checker *checker, bool *what, const char *why, const struct package *package);
 void answer_end(struct checker *checker, enum count what, uint32_t rows);
 
 /* ---- work.c ---------------------------------------------------------------------------------- */

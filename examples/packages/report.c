@@ -45,7 +45,7 @@ check_all(struct party *party, const struct nam_table_rows *rows)
 		check_rows(&checker, rows);
 		for (uint32_t i = 0; i < catalogue->packages_count; i++)
 			if (!is_seen(&checker, &catalogue->packages[i]))
-				tell(&checker, &checker.wrong, "it is in no index",
+				report(&checker, &checker.wrong, "it is in no index",
 					&catalogue->packages[i]);
 		answer_end(&checker, READS, nam_table_rows_count(rows));
 		rc = checker.wrong || checker.fractured ? -NAM_E_REMOTE_CORRUPT : 0;

@@ -63,7 +63,7 @@ answer_end(struct checker *checker, enum count what, uint32_t rows)
 }
 
 void
-tell(struct checker *checker, bool *what, const char *why, const struct package *package)
+report(struct checker *checker, bool *what, const char *why, const struct package *package)
 {
 	if (!checker->fractured && !checker->wrong && !checker->counts[FRACTURED] &&
 		!checker->counts[WRONG])
@@ -86,22 +86,23 @@ check_row(struct checker *checker, const struct nam_bytes *key, const struct nam
 	struct row row;
 
 	if (!package) {
-		tell(checker, &checker->wrong, "no writer put one of that key and source", NULL);
+		report(checker, &checker->wrong, "no writer put one of that key and source", NULL);
 		return;
 	}
 	row_make(package, stamp, &row);
 	for (uint32_t i = 0; i < COLUMNS; i++)
 		if (!same(&row.columns[i], &columns[i]))
-			tell(checker, &checker->wrong, "its columns are not of one release",
+			report(checker, &checker->wrong, "its columns are not of one release",
 				package);
 	if (is_seen(checker, package))
-		tell(checker, &checker->wrong, "it is there twice", package);
+		report(checker, &checker->wrong, "it is there twice", package);
 	checker->seen[package - checker->catalogue->packages] = checker->answer;
 	group = &checker->groups[package->group];
 	if (group->answer != checker->answer)
 		*group = (struct group_seen){ checker->answer, 0, stamp };
 	else if (group->stamp != stamp)
-		tell(checker, &checker->fractured, "it is of another release than the rest of its "
+		report(checker, &checker->fractured,
+			"it is of another release than the rest of its "
 			"source", package);
 	group->rows++;
 }
@@ -122,6 +123,6 @@ check_whole(struct checker *checker, uint32_t group)
 	const struct group *wanted = &checker->catalogue->groups[group];
 
 	if (seen->answer == checker->answer && seen->rows != wanted->count)
-		tell(checker, &checker->fractured, "packages of its source are missing",
+		report(checker, &checker->fractured, "packages of its source are missing",
 			&checker->catalogue->packages[wanted->first]);
 }

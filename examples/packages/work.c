@@ -117,7 +117,7 @@ read_group(struct job *job, uint32_t number)
 		if (gets[i].columns)
 			check_row(checker, &gets[i].key, gets[i].columns);
 		else
-			tell(checker, &checker->wrong, "it is lost",
+			report(checker, &checker->wrong, "it is lost",
 				&catalogue->packages[group->first + i]);
 	answer_end(checker, READS, group->count);
 	return 0;
@@ -134,7 +134,7 @@ scan(struct job *job, const struct nam_table_range *range)
 	check_rows(&job->checker, job->rows);
 	for (uint32_t i = 0; range->column != SIZE && i < nam_table_rows_count(job->rows); i++)
 		if (!same(&nam_table_rows_at(job->rows, i)->columns[range->column], &range->low))
-			tell(&job->checker, &job->checker.wrong, "it was found by another value "
+			report(&job->checker, &job->checker.wrong, "it was found by another value "
 				"than it has", NULL);
 	return 0;
 }
@@ -147,13 +147,13 @@ check_beside(struct checker *checker, const struct nam_table_get *get,
 	uint64_t stamp;
 
 	if (!get->columns) {
-		tell(checker, &checker->wrong, "it is lost", package);
+		report(checker, &checker->wrong, "it is lost", package);
 		return;
 	}
 	stamp = example_number(&get->columns[STAMP]);
 	if (is_seen(checker, package) != stamp % 2 ||
 		(stamp % 2 && checker->groups[package->group].stamp != stamp))
-		tell(checker, &checker->fractured, "its row and the index do not agree", package);
+		report(checker, &checker->fractured, "its row and the index do not agree", package);
 }
 
 /* A package in "proposed" is there together with all packages of its source. */
@@ -198,9 +198,9 @@ scan_size(struct job *job, uint64_t size)
 		bool found = is_seen(checker, package);
 
 		if (!found && package->size >= size && package->size + SIZE_GROWS_MAX <= most)
-			tell(checker, &checker->wrong, "it is not found by its size", package);
+			report(checker, &checker->wrong, "it is not found by its size", package);
 		if (found && (package->size + SIZE_GROWS_MAX < size || package->size > most))
-			tell(checker, &checker->wrong, "it is found by another size", package);
+			report(checker, &checker->wrong, "it is found by another size", package);
 	}
 	answer_end(checker, SCANS_SIZE, nam_table_rows_count(job->rows));
 	return 0;
@@ -222,7 +222,7 @@ scan_maintainer(struct job *job, const char *maintainer)
 		const struct package *package = &catalogue->packages[i];
 
 		if (!is_seen(checker, package) && strcmp(package->maintainer, maintainer) == 0)
-			tell(checker, &checker->wrong, "it is not found by its maintainer",
+			report(checker, &checker->wrong, "it is not found by its maintainer",
 				package);
 	}
 	answer_end(checker, SCANS_MAINTAINER, nam_table_rows_count(job->rows));
