@@ -95,8 +95,8 @@ per_op_of(const struct nam_op_counters *counters, double ops)
 		.bytes_in = (double)counters->bytes_in / ops,
 		.bytes_out = (double)counters->bytes_out / ops,
 		.restarts = (double)nam_op_counters_restarts(counters) / ops,
-		.local_reads = (double)counters->local_reads / ops,
-		.local_calls = (double)counters->local_calls / ops,
+		.colocated_reads = (double)counters->colocated_reads / ops,
+		.colocated_calls = (double)counters->colocated_calls / ops,
 	};
 }
 

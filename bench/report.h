@@ -40,7 +40,7 @@ void report_powers(cJSON *object, const char *name, const uint64_t *counts, unsi
 
 #define PER_OP_FIELDS(X)                                                                            \
 	X(round_trips) X(doorbells) X(work_requests) X(bytes_in) X(bytes_out) X(restarts)           \
-	X(local_reads) X(local_calls)
+	X(colocated_reads) X(colocated_calls)
 
 struct per_op {
 #define PER_OP_FIELD(name) double name;

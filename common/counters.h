@@ -68,8 +68,8 @@ struct nam_op_counters {
 	uint64_t bytes_out;
 	uint64_t splits;
 	uint64_t late_separators;	/* splits whose new node was left for a collector to name */
-	uint64_t local_reads;		/* of memory of the own machine: none of the above */
-	uint64_t local_calls;		/* requests to a memory server there: none, either */
+	uint64_t colocated_reads;	/* of memory of the own machine: none of the above */
+	uint64_t colocated_calls;	/* requests to a memory server there: none, either */
 	uint64_t cache_hits;		/* leaves that were where the cache said */
 	uint64_t cache_misses;		/* leaves that were wanted and not in the cache */
 	uint64_t cache_stale;		/* leaves that were no longer where the cache said */

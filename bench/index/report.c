@@ -202,9 +202,10 @@ print_operations(const struct index_bench *bench)
 				nam_restart_cause_name((enum nam_restart_cause)cause),
 				sum->restarts[cause]);
 	putchar('\n');
-	if (sum->local_reads || sum->local_calls)
+	if (sum->colocated_reads || sum->colocated_calls)
 		printf("  local READs %" PRIu64 ", requests %" PRIu64
-			": copies within the own host\n", sum->local_reads, sum->local_calls);
+			": copies within the own host\n", sum->colocated_reads,
+				sum->colocated_calls);
 	if (index_has_cache(bench))
 		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
 			hit_rate(sum) * 100, sum->cache_hits, sum->cache_misses, sum->cache_stale);

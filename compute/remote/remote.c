@@ -617,7 +617,7 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	counters->ops++;
 	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
 		/* Done, and handed out like any other. */
-		counters->local_reads++;
+		counters->colocated_reads++;
 		worker->current->local = true;
 		worker->async_done[worker->async_done_count++] = context;
 	} else {

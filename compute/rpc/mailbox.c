@@ -193,7 +193,7 @@ req_answered(struct nam__request_slot *req, uint32_t bytes)
 
 	/* Half of it has been local. */
 	if (!bytes && req->call && req->call->local) {
-		req->counters->local_calls--;
+		req->counters->colocated_calls--;
 		req->counters->round_trips++;
 	}
 	nam__request_slot_free(req);
@@ -433,7 +433,7 @@ nam__client_mailbox_written_locally(struct nam__request_slot *req)
 {
 	/* Else the reply comes by the card: a round trip. */
 	req->call->local = req->fetch;
-	req->counters->local_calls += req->fetch;
+	req->counters->colocated_calls += req->fetch;
 	request_written(req);
 }
 

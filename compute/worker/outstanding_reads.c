@@ -57,7 +57,7 @@ posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 		landed(outstanding, numbers[i], rc < 0 ? rc : 0);
 	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
 		outstanding->others_first = true;
-		counters->local_reads += count;
+		counters->colocated_reads += count;
 		return false;
 	}
 	if (rc)

@@ -419,10 +419,10 @@ nam__give_way(struct nam_worker *worker)
 
 /* READs were local, and their bytes had been counted. */
 static void
-count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
+count_colocated(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
 {
 	task->local = true;
-	task->counters->local_reads += count;
+	task->counters->colocated_reads += count;
 	for (unsigned i = 0; i < count; i++)
 		task->counters->bytes_in -= wrs[i].bytes;
 }
@@ -433,7 +433,7 @@ nam__posted_otherwise(struct nam_worker *worker, struct nam__task *task, uint32_
 {
 	if (rc != NAM_POSTED_LOCAL)
 		return nam__post_for(worker, task, slot, wrs, count);
-	count_local(task, wrs, count);
+	count_colocated(task, wrs, count);
 	return true;
 }
 
@@ -455,7 +455,7 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 	}
 	task->pending--;
 	if (rc == NAM_POSTED_LOCAL) {
-		count_local(task, wrs, count);
+		count_colocated(task, wrs, count);
 		return true;
 	}
 	if (rc) {

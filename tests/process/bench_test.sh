@@ -21,7 +21,7 @@ index() {
 		load memory".split()) <= set(r)'
 	json 'r["errors"] == r["blocks_lost"] == r["violations"] == 0 and r["ops"] == '"$some"
 	json 'set("mean p50 p90 p99 p999 max".split()) == set(r["latency_ns"])'
-	json 'all(set("round_trips local_reads local_calls doorbells work_requests bytes_in
+	json 'all(set("round_trips colocated_reads colocated_calls doorbells work_requests bytes_in
 		bytes_out restarts".split()) == set(o["per_op"]) for o in
 		[r] + list(r["by_operation"].values()))'
 }

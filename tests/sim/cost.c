@@ -54,8 +54,8 @@ counters_subtract(struct nam_op_counters *from, const struct nam_op_counters *wh
 	from->bytes_out -= what->bytes_out;
 	from->splits -= what->splits;
 	from->late_separators -= what->late_separators;
-	from->local_reads -= what->local_reads;
-	from->local_calls -= what->local_calls;
+	from->colocated_reads -= what->colocated_reads;
+	from->colocated_calls -= what->colocated_calls;
 	for (unsigned i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
 		from->restarts[i] -= what->restarts[i];
 }
@@ -97,8 +97,8 @@ cost_end(struct cost_stage *stage, enum nam_op_kind kind, const char *what,
 	compare(stage, what, "round trips", spent.round_trips, expected->round_trips + more);
 	compare(stage, what, "doorbells", spent.doorbells,
 		(expected->doorbells ? expected->doorbells : expected->round_trips) + more);
-	compare(stage, what, "local reads", spent.local_reads, expected->local_reads);
-	compare(stage, what, "local calls", spent.local_calls, expected->local_calls);
+	compare(stage, what, "colocated READs", spent.colocated_reads, expected->colocated_reads);
+	compare(stage, what, "colocated calls", spent.colocated_calls, expected->colocated_calls);
 	if (expected->requests)
 		compare(stage, what, "requests", spent.work_requests, expected->requests);
 	if (expected->bytes_in || expected->bytes_out) {

@@ -36,7 +36,7 @@ struct cost {
 	uint64_t requests;	/* 0: not said */
 	uint64_t bytes_in, bytes_out;	/* both 0: not said */
 	uint64_t ops;		/* 0: 1, or not said of NAM_OP_OTHER */
-	uint64_t local_reads, local_calls;
+	uint64_t colocated_reads, colocated_calls;
 };
 
 struct cost_stage {

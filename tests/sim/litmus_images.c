@@ -205,7 +205,7 @@ add_and_read(struct actor *self)
 	struct nam_worker *worker = self->worker;
 	bool ordered = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
 	const struct nam_op_counters *counters = nam_worker_counters(worker, NAM_OP_OTHER);
-	uint64_t *words = nam_buffer_take(worker, STRIDE), before = counters->local_reads;
+	uint64_t *words = nam_buffer_take(worker, STRIDE), before = counters->colocated_reads;
 	struct nam_gaddr at;
 	void *done[2];
 
@@ -236,8 +236,9 @@ add_and_read(struct actor *self)
 			litmus_fail("a READ by itself saw %llu of %llu atomics",
 				(unsigned long long)words[1], (unsigned long long)i);
 	}
-	if (counters->local_reads < before + ADDS)
-		litmus_fail("%llu local READs", (unsigned long long)counters->local_reads - before);
+	if (counters->colocated_reads < before + ADDS)
+		litmus_fail("%llu local READs",
+			(unsigned long long)counters->colocated_reads - before);
 	nam_buffer_give(worker, words, STRIDE);
 }
 

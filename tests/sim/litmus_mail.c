@@ -100,9 +100,9 @@ call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms
 		given_up += callers[i].given_up;
 	client->options.timeout_ms = LONG_MS;
 	after = requests_answered(worker);
-	if (nam_worker_counters(worker, NAM_OP_OTHER)->local_calls < local)
+	if (nam_worker_counters(worker, NAM_OP_OTHER)->colocated_calls < local)
 		litmus_fail("%llu calls were local", (unsigned long long)
-			nam_worker_counters(worker, NAM_OP_OTHER)->local_calls);
+			nam_worker_counters(worker, NAM_OP_OTHER)->colocated_calls);
 	/* The first status was not yet counted when it was asked for. */
 	if (after - before > count * CALLS + 1 || after - before + given_up < count * CALLS + 1)
 		litmus_fail("%u calls, %u given up, and %llu were carried out", count * CALLS,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cost_local_test.c -- costs of operations of a client on the machine of a memory server.  READs of
- * its memory are copies, and so are requests to it.  All the rest costs as much as for other
- * clients.
+ * cost_colocated_test.c -- costs of operations of a client on the machine of a memory server.
+ * READs of its memory are copies, and so are requests to it.  All the rest costs as much as for
+ * other clients.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,9 +34,9 @@ play(uint32_t servers, uint32_t near, uint64_t cache_bytes, void (*act)(struct c
 /* ---- one key -------------------------------------------------------------------------------- */
 
 static void
-lookup(struct cost_stage *stage, const char *what, uint64_t local_reads)
+lookup(struct cost_stage *stage, const char *what, uint64_t colocated_reads)
 {
-	const struct cost expected = { .local_reads = local_reads };
+	const struct cost expected = { .colocated_reads = colocated_reads };
 	uint8_t key[8];
 	uint64_t payload;
 
@@ -84,7 +84,7 @@ act_changes(struct cost_stage *stage)
 
 	/* Or the image is READ once the lock is there. */
 	if (!(stage->client->caps & NAM_CAP_ORDER_ATOMIC_READ))
-		expected.local_reads = 1;
+		expected.colocated_reads = 1;
 	cost_warm(stage);
 	nam_key_from_u64(5001, key);
 	cost_begin(stage);
@@ -126,10 +126,10 @@ act_scan(struct cost_stage *stage)
 	if (seen != PAIRS)
 		cost_fail(stage, "a scan found %llu pairs", (unsigned long long)seen);
 	if (spent.round_trips || spent.doorbells || spent.bytes_in ||
-		spent.local_reads < PAIRS / 55)
+		spent.colocated_reads < PAIRS / 55)
 		cost_fail(stage, "a scan made %llu round trips, %llu doorbells, %llu local READs",
 			(unsigned long long)spent.round_trips, (unsigned long long)spent.doorbells,
-			(unsigned long long)spent.local_reads);
+			(unsigned long long)spent.colocated_reads);
 }
 
 static void
@@ -143,7 +143,7 @@ static void
 act_lookup_many(struct cost_stage *stage)
 {
 	enum { COUNT = 64 };
-	const struct cost expected = { .ops = COUNT, .local_reads = COUNT };
+	const struct cost expected = { .ops = COUNT, .colocated_reads = COUNT };
 	uint8_t keys[8 * COUNT];
 	uint64_t payloads[COUNT];
 	int rcs[COUNT];
@@ -169,7 +169,7 @@ lookup_many__near__A_COPY_EACH(void **state)
 static void
 act_coarse(struct cost_stage *stage)
 {
-	const struct cost one = { .local_calls = 1 };
+	const struct cost one = { .colocated_calls = 1 };
 	struct nam_range range = { .limit = PAIRS };
 	struct nam_op_counters spent;
 	struct nam_cursor *cursor;
@@ -198,11 +198,11 @@ act_coarse(struct cost_stage *stage)
 	} while (got);
 	nam_cursor_close(cursor);
 	spent = cost_spent(stage);
-	if (seen != PAIRS || spent.round_trips || spent.doorbells || !spent.local_calls)
+	if (seen != PAIRS || spent.round_trips || spent.doorbells || !spent.colocated_calls)
 		cost_fail(stage, "a scan of %llu pairs made %llu round trips, %llu doorbells, "
 			"%llu local requests", (unsigned long long)seen,
 			(unsigned long long)spent.round_trips, (unsigned long long)spent.doorbells,
-			(unsigned long long)spent.local_calls);
+			(unsigned long long)spent.colocated_calls);
 }
 
 /* Longer than a memory server waits for more to do. */
@@ -211,7 +211,7 @@ act_coarse(struct cost_stage *stage)
 static void
 act_asleep(struct cost_stage *stage)
 {
-	const struct cost message = { .round_trips = 1 }, copies = { .local_calls = 1 };
+	const struct cost message = { .round_trips = 1 }, copies = { .colocated_calls = 1 };
 	uint64_t payload;
 	uint8_t key[8];
 
@@ -261,7 +261,7 @@ static void
 act_batch(struct cost_stage *stage)
 {
 	const struct cost one = { .round_trips = 1, .doorbells = 1, .requests = 1,
-		.bytes_in = STRIDE, .local_reads = 1 };
+		.bytes_in = STRIDE, .colocated_reads = 1 };
 	const struct cost mixed = { .round_trips = 1, .doorbells = 1, .requests = 2,
 		.bytes_in = STRIDE, .bytes_out = STRIDE };
 	uint8_t *local = nam_buffer_take(stage->worker, 2 * STRIDE);
