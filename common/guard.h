@@ -102,7 +102,7 @@
 	X(ONE_WAY_FAILED, "one-way-failed", "failures of one-way requests, never reported")  \
 	X(DATAGRAM_ONCE, "datagram-once", "requests by datagram that are carried out twice")         \
 	X(DATAGRAM_NUMBER, "datagram-number", "replies to requests that were given up")           \
-	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
+	X(COLOCATED_ORDER, "colocated-order", "a colocated READ that overtakes earlier requests")   \
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
 	X(KV_CHECKSUM, "kv-checksum", "damaged pairs, and those that are READ half written")        \
 	X(KV_GONE, "kv-gone", "pairs that have gone, by READs of which a part was before")         \

@@ -34,7 +34,7 @@ target_of(const struct sim_qp *qp, const struct nam_wr *wr)
 		return NULL;
 	/* E3: a READ overtakes no earlier request.  Frames in a share have numbers. */
 	if (!nam__sim_is_share(qp->peer->domain, wr->rkey) && (wr->op == NAM_WR_WRITE ||
-		(NAM_GUARD(LOCAL_ORDER) && qp->outstanding)))
+		(NAM_GUARD(COLOCATED_ORDER) && qp->outstanding)))
 		return NULL;
 	return nam__sim_resolve(qp->peer, wr);
 }

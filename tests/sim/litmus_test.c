@@ -77,7 +77,7 @@ static const struct missed {
 	{ "absent_neighbour", NAM_SIM_WEAK, "node-hash" },
 	{ "absent_neighbour", NAM_SIM_VERBS, "fence-high" },
 	{ "read_in_parts", NAM_SIM_WEAK, "read-passed-cas" },
-	{ "near_memory", NAM_SIM_STRICT, "local-order" },
+	{ "near_memory", NAM_SIM_STRICT, "colocated-order" },
 	{ "crowded_next_door", NAM_SIM_STRICT, "frame-end" },
 	{ "crowded_next_door", NAM_SIM_WEAK, "frame-number" },
 	{ "stolen_lock", NAM_SIM_STRICT, "unlock-owner" },

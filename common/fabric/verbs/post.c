@@ -40,7 +40,7 @@ static bool
 copy_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
 	const uint8_t *target = NULL, *next;
-	bool alone = !NAM_GUARD(LOCAL_ORDER) ||
+	bool alone = !NAM_GUARD(COLOCATED_ORDER) ||
 		!(nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp));
 
 	if (!nam__sends_open(&qp->sends) || qp->broken || qp->closing || qp->over ||
