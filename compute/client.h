@@ -43,7 +43,7 @@ struct nam_client_options {
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/*
 	 * How requests travel; the default is NAM_TRANSPORT of the environment.  Without it, it is
-	 * srq over shm, tcp and verbs alike, but for verbs on one host: see no_local.  Requests
+	 * srq over shm, tcp and verbs alike, but for verbs on one host: see no_colocated.  Requests
 	 * that are too long for a frame, or find 8 on their way, go by srq.
 	 */
 	enum nam_transport transport;
@@ -55,7 +55,7 @@ struct nam_client_options {
 	 * environment.  Otherwise, over verbs, the processor copies READs of such memory where it
 	 * can reach it.  By default, requests there then go by the RPC transport fetch.
 	 */
-	int no_local;
+	int no_colocated;
 	const char *key;	/* its file; default NAM_KEY, or none.  A reader's: no changes */
 	/* Bytes per second that moves of memory copy while clients work; UINT64_MAX: no limit. */
 	uint64_t copy_rate;		/* default 256 MiB */

@@ -205,7 +205,7 @@ print_operations(const struct index_bench *bench)
 	if (sum->colocated_reads || sum->colocated_calls)
 		printf("  local READs %" PRIu64 ", requests %" PRIu64
 			": copies within the own host\n", sum->colocated_reads,
-				sum->colocated_calls);
+			sum->colocated_calls);
 	if (index_has_cache(bench))
 		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
 			hit_rate(sum) * 100, sum->cache_hits, sum->cache_misses, sum->cache_stale);

@@ -105,7 +105,7 @@ struct nam_qp_options {
 };
 
 /* The result of qp_post for requests that it has carried out by itself. */
-#define NAM_POSTED_LOCAL 1
+#define NAM_POSTED_COLOCATED 1
 
 /*
  * The purpose of a domain, and the choice of devices.  A NULL is taken from the environment
@@ -194,8 +194,8 @@ struct nam_fabric_ops {
 	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
 	 * broken qp the call succeeds and every request completes with the reason.
 	 *
-	 * NAM_POSTED_LOCAL: the processor has copied, and no completion comes.  All requests were
-	 * READs or WRITEs of the peer's share, or READs of regions, on a queue pair that has
+	 * NAM_POSTED_COLOCATED: the processor has copied, and no completion comes.  All requests
+	 * were READs or WRITEs of the peer's share, or READs of regions, on a queue pair that has
 	 * options->local and is not broken.  READs of regions are local only if nothing else is in
 	 * flight on it, so that they see all earlier posts.  Copies of the share are not ordered
 	 * with other requests.  WRITEs into regions and atomics are never local: those of a card

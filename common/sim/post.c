@@ -300,7 +300,7 @@ nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	if (!qp->ready)
 		return -EINVAL;
 	if (qp->local && nam__sim_local_copy(qp, wrs, count))
-		return NAM_POSTED_LOCAL;
+		return NAM_POSTED_COLOCATED;
 	nam__sim_work(post_cost(qp, wrs, count));
 	/* It is long busy with one request: its card is not taken from others ahead of time. */
 	if (qp->domain->process->serves && nam__sim.options.network && nam__sim.current->debt_ns)

@@ -97,7 +97,7 @@ nam__colocated_open(struct nam_client *client, uint32_t slot)
 	struct nam__server *server = &client->servers[slot];
 	const char *text = getenv("NAM_COLOCATED_ACCESS");
 
-	if (client->options.no_local || (text && !strcmp(text, "0")))
+	if (client->options.no_colocated || (text && !strcmp(text, "0")))
 		return;
 	/* A mapping by way of the server's process is for clients that may change its memory. */
 	if (server->domain->limits.regions_are_files && client->reads_only)

@@ -615,7 +615,7 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	worker->async_pending++;
 	nam__unawaited_add(worker, 1);
 	counters->ops++;
-	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
+	if (__builtin_expect(rc == NAM_POSTED_COLOCATED, 0)) {
 		/* Done, and handed out like any other. */
 		counters->colocated_reads++;
 		worker->current->local = true;

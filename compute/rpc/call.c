@@ -165,7 +165,7 @@ send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header 
 	return 0;
 }
 
-/* One doorbell for requests to one memory server: 0, NAM_POSTED_LOCAL, or a failure. */
+/* One doorbell for requests to one memory server: 0, NAM_POSTED_COLOCATED, or a failure. */
 static int
 requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 	const struct nam_wr *wrs, unsigned count)
@@ -299,7 +299,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 	for (unsigned i = 0; i < count; i++) {
 		calls[i]->deadline_ns = nam_now_ns() + patience_ns(worker, calls[i]->slot);
 		SLIST_INSERT_HEAD(&worker->calls, calls[i], link);
-		if (rc == NAM_POSTED_LOCAL)
+		if (rc == NAM_POSTED_COLOCATED)
 			nam__client_mailbox_written_locally(calls[i]->req);
 	}
 	return 0;

@@ -258,7 +258,7 @@ fetch_post(struct nam__request_slot *req)
 	}
 	nam__request_slot_stop_waiting(req);
 	req->state = NAM__SLOT_FETCHING;
-	if (rc == NAM_POSTED_LOCAL) {
+	if (rc == NAM_POSTED_COLOCATED) {
 		fetch_completed(req);
 		return;
 	}

@@ -55,7 +55,7 @@ posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 
 	for (unsigned i = 0; rc && i < count; i++)
 		landed(outstanding, numbers[i], rc < 0 ? rc : 0);
-	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
+	if (__builtin_expect(rc == NAM_POSTED_COLOCATED, 0)) {
 		outstanding->others_first = true;
 		counters->colocated_reads += count;
 		return false;

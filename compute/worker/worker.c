@@ -431,7 +431,7 @@ bool
 nam__posted_otherwise(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
 	struct nam_wr *wrs, unsigned count, int rc)
 {
-	if (rc != NAM_POSTED_LOCAL)
+	if (rc != NAM_POSTED_COLOCATED)
 		return nam__post_for(worker, task, slot, wrs, count);
 	count_colocated(task, wrs, count);
 	return true;
@@ -454,7 +454,7 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 		nam__poll(worker);
 	}
 	task->pending--;
-	if (rc == NAM_POSTED_LOCAL) {
+	if (rc == NAM_POSTED_COLOCATED) {
 		count_colocated(task, wrs, count);
 		return true;
 	}

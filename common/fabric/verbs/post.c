@@ -78,7 +78,7 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	uint64_t under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 
 	if (NAM__UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
-		return NAM_POSTED_LOCAL;
+		return NAM_POSTED_COLOCATED;
 	/* Nothing arrives before both ends are joined, and nothing has to. */
 	if (NAM__UNLIKELY(qp->unreliable_qp && !qp->ready))
 		return -NAM_E_FABRIC_FULL;
