@@ -48,7 +48,7 @@ static const struct service {
 	ROW(TREE_COLLECT, tree_collect, TREE, EXACTLY(tree_collect_request)),
 	FOR_ALL(TREE_FLOOR, tree_floor, TREE, EXACTLY(tree_floor_request)),
 	FOR_ALL(ECHO, echo, ANY_SERVER, FROM(echo_request)),
-	ROW(LOCAL, local, ANY_SERVER, EXACTLY(local_request)),
+	ROW(COLOCATED, colocated, ANY_SERVER, EXACTLY(colocated_request)),
 	ROW(KV_CREATE, kv_create, ANY_SERVER, EXACTLY(kv_create_request)),
 	FOR_ALL(KV_DESCRIBE, kv_describe, STORE, EXACTLY(kv_request)),
 	ROW(KV_DROP, kv_drop, ANY_SERVER, EXACTLY(kv_request)),

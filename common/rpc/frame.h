@@ -126,7 +126,7 @@ struct nam_wire_mailbox_welcome {
 	uint64_t remote;	/* the memory server's share */
 	uint32_t rkey;
 	uint32_t frame_bytes;	/* as in the hello */
-	int32_t file;		/* the share's descriptor, see RPC LOCAL; -1: it is no file */
+	int32_t file;		/* the share's descriptor, see RPC COLOCATED; -1: it is no file */
 	uint32_t zero;
 };
 _Static_assert(sizeof(struct nam_wire_mailbox_welcome) == 24, "wire layout");

@@ -48,7 +48,7 @@
 	X(TREE_COLLECT)                                                                             \
 	X(TREE_FLOOR)                                                                               \
 	X(ECHO)			/* as many bytes as are asked for: to measure with */               \
-	X(LOCAL)		/* how a process of the same host maps the regions */               \
+	X(COLOCATED)		/* how a process of the same host maps the regions */               \
 	X(KV_CREATE)		/* a part of a key-value store: kv_rpc.h */                         \
 	X(KV_DESCRIBE)                                                                              \
 	X(KV_DROP)                                                                                  \
@@ -270,11 +270,11 @@ struct nam_rpc_catalog_list_reply {
 	struct nam_rpc_catalog_entry entries[];
 };
 
-struct nam_rpc_local_request {
+struct nam_rpc_colocated_request {
 	uint64_t nonce;		/* to be written where only mappers of the server's files see it */
 };
 
-struct nam_rpc_local_reply {
+struct nam_rpc_colocated_reply {
 	char boot_id[40];	/* of the server's kernel, as text with a NUL */
 	uint64_t pid;
 	uint64_t device;	/* limits.device */

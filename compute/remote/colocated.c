@@ -12,7 +12,7 @@
 
 #define TRIES 4u
 
-_Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
+_Static_assert(sizeof(((struct nam_rpc_colocated_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
 	"one text");
 
 static void
@@ -27,7 +27,7 @@ unmap(struct nam_colocated *colocated)
 /* Map one region of a server, if it is there.  map_server() checks the process later. */
 static void
 map_region(const struct nam_client *client, const struct nam__server *server, uint32_t number,
-	const struct nam_rpc_local_reply *reply, struct nam_colocated *colocated)
+	const struct nam_rpc_colocated_reply *reply, struct nam_colocated *colocated)
 {
 	uint32_t id = server->id * NAM_REGIONS_PER_SERVER + number;
 	const struct nam_region *region = nam_region_table_find(&client->regions,
@@ -49,7 +49,7 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 /* Map a process's regions, if it proves to be the server: -ESTALE if the number is not there. */
 static int
 map_server(struct nam_client *client, struct nam__server *server,
-	const struct nam_rpc_local_reply *reply, uint64_t nonce)
+	const struct nam_rpc_colocated_reply *reply, uint64_t nonce)
 {
 	struct nam_colocated *colocated = calloc(1,
 		sizeof(*colocated) + reply->count * sizeof(colocated->regions[0]));
@@ -69,13 +69,13 @@ map_server(struct nam_client *client, struct nam__server *server,
 
 /* Ask a server whose regions are files, once: as map_server(). */
 NAM_FIBER_FN static int
-ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply *reply)
+ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_colocated_reply *reply)
 {
-	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
+	const struct nam_rpc_colocated_request request = { .nonce = nam_entropy() | 1 };
 	struct nam__server *server = &client->servers[slot];
 	uint32_t bytes = NAM_RPC_BODY_MAX;
 	char own[NAM__BOOT_ID_BYTES];
-	int rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_LOCAL, &request,
+	int rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_COLOCATED, &request,
 		sizeof(request), reply, &bytes); /* SUSPENDS */
 
 	if (rc)
@@ -103,7 +103,7 @@ nam__colocated_open(struct nam_client *client, uint32_t slot)
 	if (server->domain->limits.regions_are_files && client->reads_only)
 		return;
 	if (server->domain->limits.regions_are_files) {
-		struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
+		struct nam_rpc_colocated_reply *reply = nam_buffer_take(client->epoch_worker,
 			NAM_RPC_BODY_MAX);
 		int rc = reply ? -ESTALE : -ENOMEM;
 

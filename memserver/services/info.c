@@ -78,11 +78,11 @@ nam__service_regions(struct nam__exchange *exchange)
 }
 
 int
-nam__service_local(struct nam__exchange *exchange)
+nam__service_colocated(struct nam__exchange *exchange)
 {
-	const struct nam_rpc_local_request *request = exchange->body;
+	const struct nam_rpc_colocated_request *request = exchange->body;
 	struct nam_server *server = exchange->server;
-	struct nam_rpc_local_reply *reply = exchange->reply;
+	struct nam_rpc_colocated_reply *reply = exchange->reply;
 
 	memset(reply, 0, sizeof(*reply));
 	reply->proof = server->proof.fd;

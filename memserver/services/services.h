@@ -266,7 +266,7 @@ struct nam__exchange {
 typedef int nam__service_fn(struct nam__exchange *exchange);
 
 nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam__service_status,
-	nam__service_local;
+	nam__service_colocated;
 nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence,
 	nam__service_epoch, nam__service_view, nam__service_fence, nam__service_move;
 nam__service_fn nam__service_alloc, nam__service_free, nam__service_sweep,
