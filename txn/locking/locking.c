@@ -145,14 +145,14 @@ try_get(struct retries *retries)
 int
 nam__locking_get(struct nam__txn *txn)
 {
-	struct nam__local_held held;
+	struct nam__process_locks_held held;
 	struct retries retries;
 	/* Its locks are changes, too. */
 	int rc = nam__change_check(txn->worker);
 
 	if (rc)
 		return rc;
-	nam__local_locks_take(txn, false, &held); /* SUSPENDS */
+	nam__process_locks_take(txn, false, &held); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {
 		rc = try_get(&retries); /* SUSPENDS */
@@ -160,7 +160,7 @@ nam__locking_get(struct nam__txn *txn)
 			break;
 		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
-	nam__local_locks_give(txn, false, &held);
+	nam__process_locks_give(txn, false, &held);
 	return rc;
 }
 
@@ -250,12 +250,12 @@ int
 nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 {
 	atomic_uint_fast64_t *entry;
-	struct nam__local_held held;
+	struct nam__process_locks_held held;
 	struct retries retries;
 	struct outcome outcome = { 0 };
 	int rc;
 
-	nam__local_locks_take(txn, true, &held); /* SUSPENDS */
+	nam__process_locks_take(txn, true, &held); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {
 		rc = under_way_await(&retries, &entry); /* SUSPENDS */
@@ -268,7 +268,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 			break;
 		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
-	nam__local_locks_give(txn, true, &held);
+	nam__process_locks_give(txn, true, &held);
 	*ret_unused = !outcome.maybe_known;
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].latest = true;

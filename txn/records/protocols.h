@@ -106,21 +106,22 @@ enum nam__terminated { NAM__TERMINATED_BEFORE, NAM__TERMINATED_COMMITTED, NAM__T
 NAM_FIBER_FN int nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
 	enum nam__terminated *ret_outcome) NAM_MUST_CHECK;
 
-/* locking/local_locks.c: those that a transaction has. */
-struct nam__local_held {
+/* locking/process_locks.c: those that a transaction has. */
+struct nam__process_locks_held {
 	uint32_t count;
 	uint16_t numbers[NAM_RECORDS_MAX];
 };
 
 /* To be freed. */
-int nam__local_locks_new(struct nam__local_locks **ret_locks) NAM_MUST_CHECK;
+int nam__process_locks_new(struct nam__process_locks **ret_locks) NAM_MUST_CHECK;
 /*
  * Wait until no other transaction of this process has, or waited earlier for, one of the records;
- * readers share.  Others are kept out until nam__local_locks_give().
+ * readers share.  Others are kept out until nam__process_locks_give().
  */
-NAM_FIBER_FN void nam__local_locks_take(struct nam__txn *txn, bool writes,
-	struct nam__local_held *ret_held);
-void nam__local_locks_give(struct nam__txn *txn, bool writes, const struct nam__local_held *held);
+NAM_FIBER_FN void nam__process_locks_take(struct nam__txn *txn, bool writes,
+	struct nam__process_locks_held *ret_held);
+void nam__process_locks_give(struct nam__txn *txn, bool writes,
+	const struct nam__process_locks_held *held);
 
 /* locking.c: whole transactions, as slots. */
 NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;

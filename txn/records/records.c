@@ -253,7 +253,7 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 	if (!rc)
 		rc = nam__addresses_new(worker->client, cache_bytes / 2, &records->addresses);
 	if (!rc && records->options.algorithm == NAM_RAMP_LOCKING)
-		rc = nam__local_locks_new(&records->local_locks);
+		rc = nam__process_locks_new(&records->process_locks);
 	if (!rc)
 		rc = rows_check(worker, records, rows);
 	if (rc)
@@ -278,7 +278,7 @@ nam_records_close(struct nam_records *records)
 		return;
 	nam_index_close(records->keys);
 	nam__addresses_free(records->addresses);
-	free(records->local_locks);
+	free(records->process_locks);
 	free(records);
 }
 

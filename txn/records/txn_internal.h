@@ -57,7 +57,7 @@ nam__address_is_recent(const struct nam_worker *worker, const struct nam__addres
 /* ---- a store, a transaction ------------------------------------------------------------------ */
 
 struct nam__records_ops;
-struct nam__local_locks;
+struct nam__process_locks;
 
 struct nam_records {
 	struct nam_client *client;
@@ -73,7 +73,7 @@ struct nam_records {
 	uint64_t store;
 	struct nam_index *keys;
 	struct nam__addresses *addresses;
-	struct nam__local_locks *local_locks;	/* of 2pl; else NULL */
+	struct nam__process_locks *process_locks;	/* of 2pl; else NULL */
 	nam__named_fn named;		/* siblings.h */
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * local_locks.c -- transactions of one process that want the same records wait for each other here,
- * not at the memory server.
+ * process_locks.c -- transactions of one process that want the same records wait for each other
+ * here, not at the memory server.
  *
  * A record's id picks its lock: a ticket lock of readers and writers, granted in the order of
  * arrival.  A transaction takes its locks in ascending order, so there is no deadlock.  Its wait is
@@ -21,12 +21,12 @@ struct ticket_lock {
 	atomic_uint reads, writes;	/* the ticket that may go on, of each kind */
 };
 
-struct nam__local_locks {
+struct nam__process_locks {
 	struct ticket_lock each[LOCKS];
 };
 
 int
-nam__local_locks_new(struct nam__local_locks **ret_locks)
+nam__process_locks_new(struct nam__process_locks **ret_locks)
 {
 	*ret_locks = calloc(1, sizeof(**ret_locks));
 	return *ret_locks ? 0 : -ENOMEM;
@@ -34,7 +34,7 @@ nam__local_locks_new(struct nam__local_locks **ret_locks)
 
 /* The locks of the transaction's records, each once, in ascending order. */
 static void
-find(const struct nam__txn *txn, struct nam__local_held *held)
+find(const struct nam__txn *txn, struct nam__process_locks_held *held)
 {
 	uint32_t at;
 
@@ -54,11 +54,11 @@ find(const struct nam__txn *txn, struct nam__local_held *held)
 }
 
 void
-nam__local_locks_take(struct nam__txn *txn, bool writes, struct nam__local_held *ret_held)
+nam__process_locks_take(struct nam__txn *txn, bool writes, struct nam__process_locks_held *ret_held)
 {
 	find(txn, ret_held);
 	for (uint32_t i = 0; i < ret_held->count; i++) {
-		struct ticket_lock *lock = &txn->records->local_locks->each[ret_held->numbers[i]];
+		struct ticket_lock *lock = &txn->records->process_locks->each[ret_held->numbers[i]];
 		const atomic_uint *current = writes ? &lock->writes : &lock->reads;
 		unsigned ticket = atomic_fetch_add_explicit(&lock->next, 1, memory_order_relaxed);
 
@@ -72,10 +72,11 @@ nam__local_locks_take(struct nam__txn *txn, bool writes, struct nam__local_held 
 }
 
 void
-nam__local_locks_give(struct nam__txn *txn, bool writes, const struct nam__local_held *held)
+nam__process_locks_give(struct nam__txn *txn, bool writes,
+	const struct nam__process_locks_held *held)
 {
 	for (uint32_t i = 0; i < held->count; i++) {
-		struct ticket_lock *lock = &txn->records->local_locks->each[held->numbers[i]];
+		struct ticket_lock *lock = &txn->records->process_locks->each[held->numbers[i]];
 
 		/* Release: pairs with the acquire above. */
 		if (writes)
