@@ -33,7 +33,7 @@ struct nam_sweep_stat {
 /**
  * nam_sweep -- free the blocks that dead clients allocated and that no name leads to.
  *
- * The blocks were in stock or in limbo, or belong to half-done loads, splits, drops and
+ * The blocks were in block caches or in limbo, or belong to half-done loads, splits, drops and
  * transactions.  Names of indexes lead to nodes, those of record stores to heads and versions.
  * Trees and parts of key-value stores on memory servers are dropped likewise.  First, also if
  * `dry`, transactions of dead clients are completed or aborted, as by nam_records_collect().  A

@@ -82,7 +82,7 @@ end_thinned(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- nodes that names lead to, and a living client's stock ----------------------------------- */
+/* ---- nodes that names lead to, and a living client's block cache ----------------------------- */
 
 static void
 sweep_and_use(struct actor *self)
@@ -90,7 +90,7 @@ sweep_and_use(struct actor *self)
 	await_death(self, A);
 	litmus_await(TWO);
 	if (!sweep(self))
-		litmus_fail("the dead client's stock is not freed");
+		litmus_fail("the dead client's block cache is not freed");
 	litmus_take(self, stride(self), ALL);
 	litmus.flags[THREE] = true;
 	litmus_await(FOUR);
@@ -108,14 +108,14 @@ keep_block(struct actor *self)
 	litmus.flags[TWO] = true;
 	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
 	if (litmus_read_word(self, block) != UINT64_MAX)
-		litmus_fail("a block that a living client has in stock was freed");
+		litmus_fail("a block that a living client has cached was freed");
 	nam_free_unseen(self->worker, nam_gaddr_untagged(block), stride(self));
 	litmus.flags[FOUR] = true;
 }
 
 /* ---- blocks of the dead client that a living one has ----------------------------------------- */
 
-/* Blocks of merged leaves, and then of its stock of them: used again, before the sweep. */
+/* Blocks of merged leaves, and then of its block cache: used again, before the sweep. */
 static void
 use_again(struct actor *self)
 {
@@ -499,9 +499,9 @@ collect_dropped(struct actor *self)
 }
 
 const struct litmus_case litmus_sweep_cases[] = {
-	{ { "sweep_stock", LITMUS_LOADED,
+	{ { "sweep_block_cache", LITMUS_LOADED,
 		{ end_filled, fill_and_die, sweep_and_use, keep_block }, { { 0 } } },
-		"a client dies, and what it had in stock is freed; a living one keeps its own", 2,
+		"a client dies, and its block cache is freed; a living one keeps its own", 2,
 		0 },
 	{ { "sweep_again", LITMUS_LOADED,
 		{ end_thinned, fill_and_die, sweep_and_use, use_again }, { { 0 } } },

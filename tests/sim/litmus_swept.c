@@ -127,7 +127,7 @@ static void
 sweep(struct actor *self)
 {
 	if (!try_sweep(self))
-		litmus_fail("the dead client's stock is not freed");
+		litmus_fail("the dead client's block cache is not freed");
 }
 
 static void
