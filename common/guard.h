@@ -84,9 +84,9 @@
 	X(REDO_WHOLE, "redo-whole", "repairs by a record of another image")                         \
 	X(TORN_WORD, "torn-word", "blame for a node that another client has completed")             \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
-	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
-	X(RESERVED_LEFT, "reserved-left", "a wait for a client that does not take its turn")         \
-	X(QUEUE_PATIENCE, "queue-patience", "a wait for ever, for a turn that does not come")       \
+	X(LOCK_TIMEOUT, "lock-timeout", "a wait for ever, for a lock that changes hands")         \
+	X(RESERVED_LEFT, "reserved-left", "a wait for a client that does not take its turn")        \
+	X(QUEUE_TIMEOUT, "queue-timeout", "a wait for ever, for a turn that does not come")       \
 	X(SERVER_VERSION, "server-version", "halves of nodes that a memory server searches")          \
 	X(SERVER_DEAD, "server-dead", "work on such nodes that were merged away")                     \
 	X(SERVER_EPOCH, "server-epoch", "the reuse of such nodes while they are looked at")           \

@@ -38,7 +38,7 @@ struct nam_client_options {
 	 * memory that is to be reused.  Default 5,000.
 	 */
 	uint32_t timeout_ms;
-	uint32_t lock_timeout_ms;	/* default 1,000: patience with another client's lock */
+	uint32_t lock_timeout_ms;	/* default 1,000: for another client's lock */
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/*

@@ -178,7 +178,7 @@ NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *in
  * Whether a restarting operation has made no progress for lock_timeout_ms.  @since_ns is 0 at first
  * and after each progress; the clock starts with the next call.
  */
-bool nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns);
+bool nam__timeout_over(const struct nam_worker *worker, uint64_t *since_ns);
 
 /* The superblock as it is now, unchecked. */
 NAM_FIBER_FN int nam__superblock_read(struct nam_worker *worker, const struct nam_index *index,

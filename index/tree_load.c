@@ -56,7 +56,7 @@ int
 nam__tree_load_wait(struct nam_worker *worker, const struct nam_index *index, unsigned tries,
 	uint64_t *since_ns)
 {
-	if (nam__patience_over(worker, since_ns))
+	if (nam__timeout_over(worker, since_ns))
 		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
 			"index '%s' is being loaded by another client", index->name);
 	nam__pause_await(worker, tries < 100 ? tries * 1000ull : 100000); /* SUSPENDS */

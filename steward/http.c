@@ -204,14 +204,14 @@ attempt(struct nam__http *http, const char *path, uint64_t left_ms, bool again,
 	cJSON **ret_answer, struct nam_diag *diag)
 {
 	struct answer answer = { NULL, 0 };
-	long patience = (long)(left_ms < ATTEMPT_MS ? left_ms : ATTEMPT_MS);
+	long attempt_ms = (long)(left_ms < ATTEMPT_MS ? left_ms : ATTEMPT_MS);
 	char url[HOST_BYTES + 64];
 	CURLcode code;
 	int rc;
 
 	(void)snprintf(url, sizeof(url), "%s%s", http->hosts[http->host], path);
 	curl_easy_setopt(http->curl, CURLOPT_URL, url);
-	curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, patience);
+	curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, attempt_ms);
 	curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &answer);
 	http->why[0] = '\0';
 	code = curl_easy_perform(http->curl);

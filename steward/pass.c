@@ -24,7 +24,7 @@
 #define ROUNDS_MAX 16u			/* changes of one pass, and races that were lost */
 #define FENCES_MAX 16u			/* of one pass */
 #define LOOKS_MAX 8u			/* of one round, at members that are UP */
-#define FENCE_PATIENCE_NS 100000000ull	/* for memory servers to destroy queue pairs */
+#define FENCE_TIMEOUT_NS 100000000ull	/* for memory servers to destroy queue pairs */
 #define SILENT_MS_MIN 1000u		/* clients give signs of life every 250 ms */
 #define WITHIN_NS 50000000ull		/* between passes, while memory is copied */
 
@@ -196,7 +196,7 @@ fence(const struct nam__steward *steward, const struct nam__cluster_view *view, 
 	if (rc)
 		return rc;
 	rc = nam__client_fence(steward->lead->epoch_worker, view, id, incarnation,
-		steward->store->term, FENCE_PATIENCE_NS, &state, &why); /* SUSPENDS */
+		steward->store->term, FENCE_TIMEOUT_NS, &state, &why); /* SUSPENDS */
 
 	if (!rc) {
 		client_report(steward, id, incarnation, &client, reason, NULL);

@@ -49,7 +49,7 @@ struct nam_domain {
 	const struct nam_fabric_ops *ops;
 	struct nam_fabric_limits limits;
 	/* How long peers may leave connections and requests unanswered; 0: the provider's own. */
-	uint64_t patience_ns;
+	uint64_t timeout_ns;
 	struct nam__populate *populate;	/* pages.h: of region_alloc; the owner's, may be NULL */
 };
 
@@ -185,7 +185,7 @@ struct nam_fabric_ops {
 
 	/*
 	 * Client side.  *reply is what the server answered, on success and on rejection
-	 * (-ECONNREFUSED with reply->bytes > 0).  Bounded: patience_ns of the domain, or 5 s.
+	 * (-ECONNREFUSED with reply->bytes > 0).  Bounded: timeout_ns of the domain, or 5 s.
 	 */
 	int (*connect)(struct nam_domain *domain, const char *address,
 		const struct nam_hello *hello, const struct nam_qp_options *options,

@@ -162,7 +162,7 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 	if (!qp)
 		return nam_diag_set(diag, -EINVAL, "%s: no queue pair", address);
 	request = ask(listener, qp, hello);
-	until = nam__sim_after(pub->patience_ns ?: SIM_CONNECT_NS);
+	until = nam__sim_after(pub->timeout_ns ?: SIM_CONNECT_NS);
 	await(request, domain, until);
 	if (request->verdict == SIM_CHALLENGED) {
 		rc = meet(request, options, address, diag);

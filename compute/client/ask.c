@@ -8,19 +8,19 @@
 #include "compute/view/presence.h"
 #include "compute/worker/worker.h"
 
-#define OVER_PATIENCE_MS 500u		/* for a lead that may have vanished with its host */
+#define OVER_TIMEOUT_MS 500u		/* for a lead that may have vanished with its host */
 
 int
 nam__asker_open(const struct nam_client_options *options, const char *address,
-	uint32_t patience_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
+	uint32_t timeout_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
 {
 	struct nam_client_options own = *options;
 	struct nam_cluster_server at = { .id = -1 };
 	struct nam_client *client;
 
 	own.transport = NAM_TRANSPORT_SRQ;
-	if (patience_ms && (!own.timeout_ms || patience_ms < own.timeout_ms))
-		own.timeout_ms = patience_ms;
+	if (timeout_ms && (!own.timeout_ms || timeout_ms < own.timeout_ms))
+		own.timeout_ms = timeout_ms;
 	client = nam__client_new(&own);
 	if (!client)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
@@ -44,7 +44,7 @@ own_state(const struct nam_client *client, struct nam_rpc_client_state_reply *re
 	const struct nam__server *lead = &client->servers[client->catalog_slot];
 	struct nam_client *asker = NULL;
 	struct nam_diag diag;
-	int rc = nam__asker_open(&client->options, lead->address, OVER_PATIENCE_MS, false, &asker,
+	int rc = nam__asker_open(&client->options, lead->address, OVER_TIMEOUT_MS, false, &asker,
 		&diag);
 
 	*ret_state = (struct nam_rpc_client_state_reply){ .state = NAM_CLIENT_UNKNOWN };

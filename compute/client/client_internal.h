@@ -163,11 +163,11 @@ int nam__cluster_read(const struct nam_client_options *options, struct nam_clust
  * ask.c: a client without an id, of one memory server.  Also after a failure *ret_client is set,
  * for what the memory server has said, unless there is no memory for a client.
  *
- * @patience_ms	0, or a time-out below that of the options
+ * @timeout_ms	0, or a time-out below that of the options
  * @waits	for one that is starting, while it makes progress
  */
 int nam__asker_open(const struct nam_client_options *options, const char *address,
-	uint32_t patience_ms, bool waits, struct nam_client **ret_client,
+	uint32_t timeout_ms, bool waits, struct nam_client **ret_client,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* By that failure, the process that was there has ended.  A silent one may still be alive. */
 bool nam__asked_ended(const struct nam_client *asker, int rc);

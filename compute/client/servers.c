@@ -37,7 +37,7 @@ domain_open(struct nam_client *client, const struct nam__server *server, struct 
 	if (rc)
 		return rc;
 	client->domains_count = 1;
-	client->domains[0]->patience_ns = client->options.timeout_ms * 1000000ull;
+	client->domains[0]->timeout_ns = client->options.timeout_ms * 1000000ull;
 	client->caps = client->domains[0]->limits.caps;
 	rc = nam__caps_check(client->caps, server->ops->name, diag);
 	if (rc)

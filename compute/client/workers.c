@@ -114,8 +114,8 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 {
 	const struct nam_client *client = worker->client;
 	struct nam__server *server = &client->servers[slot];
-	uint64_t patience_ns = client->options.timeout_ms * 1000000ull;
-	uint64_t deadline = nam_now_ns() + patience_ns;
+	uint64_t timeout_ns = client->options.timeout_ms * 1000000ull;
+	uint64_t deadline = nam_now_ns() + timeout_ns;
 	uint32_t ready_mib;
 	int rc;
 
@@ -129,7 +129,7 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 		rc = explain_refusal(client, server, rc, reply, diag);
 		/* It only grows, so the wait ends (C14). */
 		if (server->ready_mib > ready_mib && server->ready_mib <= server->total_mib)
-			deadline = nam_now_ns() + patience_ns;
+			deadline = nam_now_ns() + timeout_ns;
 		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
 			nam_now_ns() >= deadline)
 			return rc;
@@ -233,7 +233,7 @@ static const struct nam__worker_ops ops = {
 	.drain = nam__rpc_drain,
 	.server_closed = server_closed,
 	.poll = nam__client_mailboxes_poll,
-	.patience = nam__client_mailboxes_patience,
+	.wait_max = nam__client_mailboxes_wait_max,
 	.check_deadlines = nam__rpc_check_deadlines,
 };
 

@@ -502,7 +502,7 @@ look(const struct nam_worker *worker, const struct attempt *attempt, uint64_t no
 		slot->waited_ns = 0;
 	}
 	/* C14: the wait ends, even if the word keeps changing. */
-	return (NAM_GUARD(LOCK_PATIENCE) && waited_ns > TIMEOUTS_MAX * timeout_ns) ||
+	return (NAM_GUARD(LOCK_TIMEOUT) && waited_ns > TIMEOUTS_MAX * timeout_ns) ||
 	       (waited_ns > timeout_ns && slot->waited_ns > timeout_ns);
 }
 
@@ -723,7 +723,7 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 
 int
 nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset,
-	uint64_t patience_ns, uint64_t *ret_word, uint64_t *ret_dead)
+	uint64_t timeout_ns, uint64_t *ret_word, uint64_t *ret_dead)
 {
 	uint64_t waited_ns, start_ns = nam_now_ns();
 	uint64_t fencing_ns = worker->client->options.lock_timeout_ms * 1000000ull;
@@ -738,7 +738,7 @@ nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at, uint32_t o
 			continue;
 		waited_ns = nam_now_ns() - start_ns;
 		if (rc != -NAM_E_LOCK_TIMEOUT || waited_ns >=
-				(fencing && fencing_ns > patience_ns ? fencing_ns : patience_ns))
+				(fencing && fencing_ns > timeout_ns ? fencing_ns : timeout_ns))
 			return rc;
 		nam__pause_await(worker, OWNER_PAUSE_NS); /* SUSPENDS */
 	}

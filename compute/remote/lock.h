@@ -178,7 +178,7 @@ int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
  * nam__owner_word_enter -- become the owner, if there is none or it is dead.
  *
  * @offset	of the word, in the object at `at`
- * @patience_ns	how long to wait for one that lives to leave.  For one that is FENCING this waits
+ * @timeout_ns	how long to wait for one that lives to leave.  For one that is FENCING this waits
  *		at least until lock_timeout_ms after the call
  * @ret_word	for nam__owner_word_leave()
  * @ret_dead	the word of the dead owner that this client succeeds; else NAM_LOCK_FREE
@@ -188,7 +188,7 @@ int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
  * Cost:	1 round trip; with an owner 1 RPC, and 1 round trip more; again every 200 us.
  */
 NAM_FIBER_FN int nam__owner_word_enter(struct nam_worker *worker, struct nam_gaddr at,
-	uint32_t offset, uint64_t patience_ns, uint64_t *ret_word,
+	uint32_t offset, uint64_t timeout_ns, uint64_t *ret_word,
 	uint64_t *ret_dead) NAM_MUST_CHECK;
 /* Returns 0, -NAM_E_FENCED (another client has it), or a FABRIC code.  Cost: 1 round trip. */
 NAM_FIBER_FN int nam__owner_word_leave(struct nam_worker *worker, struct nam_gaddr at,

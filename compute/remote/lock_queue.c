@@ -7,10 +7,10 @@
 
 #define UNIT_MIN_NS 2500u
 #define UNIT_MAX_NS 1000000u
-#define PATIENCE_UNITS 4000u		/* in a list */
-#define PATIENCE_UNITS_EACH 60u		/* ... and for each place in it */
-#define PATIENCE_UNITS_ASKED 24u	/* for an answer */
-#define PATIENCE_MAX_NS 50000000u
+#define TIMEOUT_UNITS 4000u		/* in a list */
+#define TIMEOUT_UNITS_EACH 60u		/* ... and for each place in it */
+#define TIMEOUT_UNITS_ASKED 24u	/* for an answer */
+#define TIMEOUT_MAX_NS 50000000u
 #define FOR_EVER_NS 10000000000u
 #define PLACE_UNKNOWN UINT32_MAX
 #define PASSED_NS 5000000u		/* then where a word was passed to says nothing any more */
@@ -136,13 +136,13 @@ turn_to(struct nam__lock_slot *slot, struct nam__lock_queue *queue, struct nam_g
 /* ---- the client that waits ---------------------------------------------------------------- */
 
 static uint64_t
-patience_ns(const struct nam__lock_queue *queue, const struct nam__peers *peers)
+timeout_ns(const struct nam__lock_queue *queue, const struct nam__peers *peers)
 {
-	uint64_t units = queue->place == PLACE_UNKNOWN ? PATIENCE_UNITS_ASKED :
-		PATIENCE_UNITS + (uint64_t)PATIENCE_UNITS_EACH * queue->place;
+	uint64_t units = queue->place == PLACE_UNKNOWN ? TIMEOUT_UNITS_ASKED :
+		TIMEOUT_UNITS + (uint64_t)TIMEOUT_UNITS_EACH * queue->place;
 	uint64_t ns = units * peers->unit_ns;
 
-	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
+	return ns < TIMEOUT_MAX_NS ? ns : TIMEOUT_MAX_NS;
 }
 
 /* About a round trip without a queue on its way: quick ones count at once, slow ones slowly. */
@@ -241,8 +241,8 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	sent = send(worker, &holder, &message);
 	/* C18: the turn may never come, as datagrams are lost and clients die. */
 	if (sent)
-		nam__pause_await(worker, NAM_GUARD(QUEUE_PATIENCE) ?
-			patience_ns(queue, worker->peers) : FOR_EVER_NS); /* SUSPENDS */
+		nam__pause_await(worker, NAM_GUARD(QUEUE_TIMEOUT) ?
+			timeout_ns(queue, worker->peers) : FOR_EVER_NS); /* SUSPENDS */
 	queue_lock(queue);
 	queue->task = NULL;
 	queue->go = false;
@@ -475,7 +475,7 @@ queued(struct nam_worker *worker, const struct message *message, uint32_t number
 	queue_lock(queue);
 	if (queue->at.raw == message->at && queue->task && queue->worker == worker && !queue->go) {
 		queue->place = message->place;
-		nam__pause_set(worker, queue->task, patience_ns(queue, worker->peers));
+		nam__pause_set(worker, queue->task, timeout_ns(queue, worker->peers));
 	}
 	queue_unlock(queue);
 }

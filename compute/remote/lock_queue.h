@@ -51,7 +51,7 @@ void nam__lock_queue_arrived(struct nam_worker *worker, struct nam__completion *
 bool nam__lock_queue_begin(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at);
 
 /**
- * nam__lock_queue_wait -- ask for a turn, and wait for it or for the end of patience.
+ * nam__lock_queue_wait -- ask for a turn, and wait for it or for the time-out.
  *
  * @word	what the CAS found; 0: ask where the word was passed on to
  * @trip_ns	the time of that CAS, or 0

@@ -89,7 +89,7 @@ hold_at_all(struct nam_worker *worker, uint64_t oldest, uint64_t *batches,
 
 /* Again for a while, as clients may have just gone on.  *ret_freed: blocks became free. */
 NAM_FIBER_FN static bool
-hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why,
+hold_for(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why,
 	int *failure)
 {
 	uint64_t deadline = nam_now_ns() + LIMBO_NS, oldest;
@@ -130,8 +130,8 @@ round_ns(struct nam_client *client)
 NAM_FIBER_FN static int
 generation_begin(struct nam_worker *worker, struct nam_diag *why)
 {
-	uint64_t patience_ns = round_ns(worker->client), word, oldest;
-	uint64_t deadline = nam_now_ns() + patience_ns;
+	uint64_t timeout_ns = round_ns(worker->client), word, oldest;
+	uint64_t deadline = nam_now_ns() + timeout_ns;
 	uint16_t client;
 	int rc = nam__epoch_add(worker, NAM_EPOCH_GENERATION, &word); /* SUSPENDS */
 
@@ -145,7 +145,7 @@ generation_begin(struct nam_worker *worker, struct nam_diag *why)
 		if (rc || nam_epoch_ahead(oldest, word + NAM_EPOCH_GENERATION) >= 0)
 			break;
 		if (nam_now_ns() >= deadline)
-			return nam__epoch_blame(worker, client, patience_ns, why); /* SUSPENDS */
+			return nam__epoch_blame(worker, client, timeout_ns, why); /* SUSPENDS */
 		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 	}
 	return rc;
@@ -159,7 +159,7 @@ reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 	bool any = blocks_return(worker); /* SUSPENDS */
 	struct nam_rpc_reclaim_reply sum = { 0 };
 
-	if (!hold_patiently(worker, batches, &any, why, failure)) /* SUSPENDS */
+	if (!hold_for(worker, batches, &any, why, failure)) /* SUSPENDS */
 		return any;
 	nam_race_point("reclaim.held");
 	*failure = generation_begin(worker, why); /* SUSPENDS */

@@ -133,7 +133,7 @@ server_dead(const struct nam_worker *worker, uint32_t slot)
 
 /* Tasks may wait for one another's calls in turn, so only the first waits long for a silent one. */
 static uint64_t
-patience_ns(const struct nam_worker *worker, uint32_t slot)
+timeout_ns(const struct nam_worker *worker, uint32_t slot)
 {
 	return worker->client->options.timeout_ms * 1000000ull /
 		(worker->answering[slot].silent ? SILENT_SHARE : 1);
@@ -171,7 +171,7 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 	const struct nam_wr *wrs, unsigned count)
 {
 	struct nam_op_counters *counters = worker->current->counters;
-	uint64_t deadline_ns = nam_now_ns() + patience_ns(worker, slot);
+	uint64_t deadline_ns = nam_now_ns() + timeout_ns(worker, slot);
 	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
@@ -297,7 +297,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		return call_explain(worker, calls[0]);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		calls[i]->deadline_ns = nam_now_ns() + patience_ns(worker, calls[i]->slot);
+		calls[i]->deadline_ns = nam_now_ns() + timeout_ns(worker, calls[i]->slot);
 		SLIST_INSERT_HEAD(&worker->calls, calls[i], link);
 		if (rc == NAM_POSTED_COLOCATED)
 			nam__client_mailbox_written_locally(calls[i]->req);
@@ -397,7 +397,7 @@ nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_
 {
 	/* The time begins now, as other work may have come in between. */
 	int rc = await_until(worker, call,
-		nam_now_ns() + patience_ns(worker, call->slot)); /* SUSPENDS */
+		nam_now_ns() + timeout_ns(worker, call->slot)); /* SUSPENDS */
 
 	if (!rc && ret_bytes)
 		*ret_bytes = call->body_bytes;
@@ -504,7 +504,7 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 	begin_ns = nam_now_ns();
 	for (unsigned i = 0; i < count; i++) {
 		calls[i].rc = await_until(worker, &many->calls[i],
-			begin_ns + patience_ns(worker, calls[i].slot)); /* SUSPENDS */
+			begin_ns + timeout_ns(worker, calls[i].slot)); /* SUSPENDS */
 		if (!calls[i].rc)
 			calls[i].reply_bytes = many->calls[i].body_bytes;
 		else if (!rc)

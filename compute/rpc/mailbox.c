@@ -516,7 +516,7 @@ nam__client_mailboxes_poll(struct nam_worker *worker)
 
 /* For how long a request that waits needs no look. */
 static uint64_t
-req_patience(const struct nam__request_slot *req, uint64_t now)
+slot_wait_max(const struct nam__request_slot *req, uint64_t now)
 {
 	uint64_t waited_ns = now - req->written_ns;
 
@@ -530,7 +530,7 @@ req_patience(const struct nam__request_slot *req, uint64_t now)
 }
 
 uint64_t
-nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns)
+nam__client_mailboxes_wait_max(const struct nam_worker *worker, uint64_t wait_ns)
 {
 	uint64_t now = nam_now_ns();
 
@@ -543,8 +543,8 @@ nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns
 			return 0;
 		for (unsigned i = 0; i < NAM_FRAMES; i++)
 			if (box->slots[i].state == NAM__SLOT_WAITING &&
-				req_patience(&box->slots[i], now) < wait_ns)
-				wait_ns = req_patience(&box->slots[i], now);
+				slot_wait_max(&box->slots[i], now) < wait_ns)
+				wait_ns = slot_wait_max(&box->slots[i], now);
 	}
 	return wait_ns;
 }

@@ -82,7 +82,7 @@ void nam__client_mailbox_wake_came(struct nam__client_mailbox *box);
 /* Look for replies, if worker->slots_waiting.  Returns how many there were. */
 int nam__client_mailboxes_poll(struct nam_worker *worker);
 /* How long the worker may sleep, at most wait_ns, before it looks again. */
-uint64_t nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
+uint64_t nam__client_mailboxes_wait_max(const struct nam_worker *worker, uint64_t wait_ns);
 
 /*
  * The states of a request slot, for rpc/mailbox.c and datagram.c.  It waits until `due_ns`, or for

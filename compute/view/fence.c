@@ -19,9 +19,9 @@
 #include "presence.h"
 
 #define PAUSE_NS 500000ull		/* until handlers have destroyed queue pairs */
-#define TICK_PATIENCE_NS 10000000ull	/* of an epoch thread, which has others to see to */
+#define TICK_TIMEOUT_NS 10000000ull	/* of an epoch thread, which has others to see to */
 #define ANEW_PAUSE_NS 10000000ull	/* the same where that takes connections */
-#define ANEW_PATIENCE_MS 500u		/* for a memory server whose connection has ended */
+#define ANEW_TIMEOUT_MS 500u		/* for a memory server whose connection has ended */
 
 /* ---- one request --------------------------------------------------------------------------- */
 
@@ -75,7 +75,7 @@ close_anew(const struct nam_client_options *options, const char *address,
 	int rc;
 
 	diag->text[0] = '\0';
-	rc = nam__asker_open(options, address, ANEW_PATIENCE_MS, false, &asker, diag);
+	rc = nam__asker_open(options, address, ANEW_TIMEOUT_MS, false, &asker, diag);
 	if (!rc)
 		rc = ask(asker->epoch_worker, 0, request, &reply); /* SUSPENDS */
 	else if (nam__asked_ended(asker, rc))
@@ -228,7 +228,7 @@ attempt(struct fencing *f, struct nam_diag *diag)
 
 int
 nam__client_fence(struct nam_worker *worker, const struct nam__cluster_view *view, uint16_t id,
-	uint16_t incarnation, uint64_t term, uint64_t patience_ns, uint32_t *ret_state,
+	uint16_t incarnation, uint64_t term, uint64_t timeout_ns, uint32_t *ret_state,
 	struct nam_diag *diag)
 {
 	struct fencing f = {
@@ -241,7 +241,7 @@ nam__client_fence(struct nam_worker *worker, const struct nam__cluster_view *vie
 			.term = term,
 		},
 	};
-	uint64_t deadline_ns = nam_now_ns() + patience_ns;
+	uint64_t deadline_ns = nam_now_ns() + timeout_ns;
 	int rc;
 
 	for (;;) {
@@ -319,7 +319,7 @@ nam__fence_next(struct nam_worker *worker, uint16_t id, struct nam_rpc_fence_rep
 void
 nam__fence_follow(struct nam_client *client, uint64_t count)
 {
-	uint64_t now = nam_now_ns(), until_ns = now + TICK_PATIENCE_NS;
+	uint64_t now = nam_now_ns(), until_ns = now + TICK_TIMEOUT_NS;
 	struct nam_rpc_fence_reply found;
 	struct nam_diag diag = { "" };
 	uint32_t state;
@@ -339,7 +339,7 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 		/* One that cannot be completed does not stand in the way of the others. */
 		client->fence_last = found.client_id;
 		rc = nam__client_fence(client->epoch_worker, NULL, found.client_id,
-			found.incarnation, 0, TICK_PATIENCE_NS, &state,
+			found.incarnation, 0, TICK_TIMEOUT_NS, &state,
 			&diag); /* SUSPENDS */
 	}
 	/* Queue pairs that are being destroyed, or a view to follow: at the next tick. */

@@ -17,14 +17,14 @@
  * @ret_state	enum nam_client_state: DEAD, or UNKNOWN if the lead has never had such a client
  * @diag	which memory server was in the way, or ""
  *
- * 0; -EAGAIN: queue pairs are left after patience_ns; -NAM_E_VIEW: another view is in force;
+ * 0; -EAGAIN: queue pairs are left after timeout_ns; -NAM_E_VIEW: another view is in force;
  * -NAM_E_TERM: of an earlier steward.  -NAM_E_FABRIC_CAPABILITY: it is alive, and its process has
  * to end.  Or a FABRIC code.  The client may be refused by some memory servers then.  Cost: 1 RPC
  * to each memory server, 2 to the lead.
  */
 NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker,
 	const struct nam__cluster_view *view, uint16_t id, uint16_t incarnation, uint64_t term,
-	uint64_t patience_ns, uint32_t *ret_state, struct nam_diag *diag) NAM_MUST_CHECK;
+	uint64_t timeout_ns, uint32_t *ret_state, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
  * The client behind `id` that is FENCING, round by id; 0: there is none.  The worker's client need

@@ -9,17 +9,17 @@
 #include "common/guard.h"
 #include "compute/worker/worker.h"
 
-#define COPY_PATIENCE_MS 1000u		/* for a copy of the view, which is a hint */
+#define COPY_TIMEOUT_MS 1000u		/* for a copy of the view, which is a hint */
 
 int
 nam__prober_open(const struct nam_client_options *options, const char *address,
-	uint32_t patience_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
+	uint32_t timeout_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
 {
 	struct nam_client *client = NULL;
 	int rc;
 
 	diag->text[0] = '\0';
-	rc = nam__asker_open(options, address, patience_ms, waits, &client, diag);
+	rc = nam__asker_open(options, address, timeout_ms, waits, &client, diag);
 	if (rc && client)
 		nam__client_free(client);
 	if (!rc)
@@ -227,7 +227,7 @@ copy_send(const struct nam_client_options *options, const char *address, uint64_
 {
 	struct nam_client *client;
 	struct nam_diag diag;
-	int rc = nam__prober_open(options, address, COPY_PATIENCE_MS, false, &client, &diag);
+	int rc = nam__prober_open(options, address, COPY_TIMEOUT_MS, false, &client, &diag);
 
 	if (rc)
 		return rc;

@@ -11,11 +11,11 @@
 /*
  * A client that asks one memory server, to be freed with nam__client_free().
  *
- * @patience_ms	0, or a time-out below that of the options
+ * @timeout_ms	0, or a time-out below that of the options
  * @waits	for one that is starting
  */
 int nam__prober_open(const struct nam_client_options *options, const char *address,
-	uint32_t patience_ms, bool waits, struct nam_client **ret_client,
+	uint32_t timeout_ms, bool waits, struct nam_client **ret_client,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* 0: it is there; -ENOENT: it has ended, or another one is there; else it may be silent. */

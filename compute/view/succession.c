@@ -15,7 +15,7 @@
 #include "compute/worker/worker.h"
 
 #define NAMES_AT_ONCE 32u
-#define PATIENCE_MS 1000u		/* for a copy: others may have it, too */
+#define TIMEOUT_MS 1000u		/* for a copy: others may have it, too */
 
 struct succession {
 	const struct nam_client_options *options;
@@ -32,7 +32,7 @@ copy_look(struct succession *succession, const char *address)
 	struct nam_client *asker;
 	struct nam_diag diag;
 
-	if (nam__prober_open(succession->options, address, PATIENCE_MS, false, &asker, &diag))
+	if (nam__prober_open(succession->options, address, TIMEOUT_MS, false, &asker, &diag))
 		return;
 	/* Of another life of the cluster are numbers of another kind: its lead began anew. */
 	if (!nam__cluster_view_get(asker->epoch_worker, 0, &copy) && /* SUSPENDS */
@@ -189,7 +189,7 @@ newest_lead(const struct succession *succession)
 	struct nam_diag diag;
 
 	nam__member_to_ask(&member);
-	if (nam__prober_open(succession->options, member.address, PATIENCE_MS, false, &lead,
+	if (nam__prober_open(succession->options, member.address, TIMEOUT_MS, false, &lead,
 			&diag))
 		return NULL;
 	if (is_of_this_cluster(succession, lead)) /* SUSPENDS */
@@ -285,10 +285,10 @@ nam__lead_names_copy(struct nam_worker *from, struct nam_worker *to, struct nam_
 }
 
 int
-nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t patience_ns,
+nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t timeout_ns,
 	int (*within)(void *arg), void *arg)
 {
-	uint64_t deadline_ns = nam_now_ns() + patience_ns;
+	uint64_t deadline_ns = nam_now_ns() + timeout_ns;
 	const struct nam_view_member *lead;
 	int rc;
 

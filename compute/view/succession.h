@@ -32,6 +32,6 @@ NAM_FIBER_FN int nam__lead_names_copy(struct nam_worker *from, struct nam_worker
  * @within	called now and then; its failure ends this
  */
 NAM_FIBER_FN int nam__lead_backup_known(struct nam__changer *changer, uint64_t boot,
-	uint64_t patience_ns, int (*within)(void *arg), void *arg) NAM_MUST_CHECK;
+	uint64_t timeout_ns, int (*within)(void *arg), void *arg) NAM_MUST_CHECK;
 
 #endif /* NAM_COMPUTE_VIEW_SUCCESSION_H */

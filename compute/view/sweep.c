@@ -161,8 +161,8 @@ spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 NAM_FIBER_FN static int
 operations_wait(struct nam_worker *worker, struct nam_diag *diag)
 {
-	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
-	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS, label, oldest;
+	uint64_t timeout_ns = worker->client->options.timeout_ms * 1000000ull;
+	uint64_t deadline = nam_now_ns() + timeout_ns, pause_ns = PAUSE_NS, label, oldest;
 	uint16_t client;
 	int rc = nam__epoch_add(worker, 1, &label); /* SUSPENDS */
 
@@ -171,7 +171,7 @@ operations_wait(struct nam_worker *worker, struct nam_diag *diag)
 		if (rc || nam_epoch_ahead(oldest, label) > 0)
 			break;
 		if (nam_now_ns() >= deadline)
-			return nam__epoch_blame(worker, client, patience_ns, diag); /* SUSPENDS */
+			return nam__epoch_blame(worker, client, timeout_ns, diag); /* SUSPENDS */
 		nam__pause_await(worker, pause_ns); /* SUSPENDS */
 		pause_ns = pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;
 	}
@@ -325,8 +325,8 @@ reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 		.number = nam_entropy() | 1,
 	};
 	struct nam_worker *worker = sweep->worker;
-	uint64_t patience_ns = worker->client->options.timeout_ms * 1000000ull;
-	uint64_t deadline = nam_now_ns() + patience_ns, pause_ns = PAUSE_NS;
+	uint64_t timeout_ns = worker->client->options.timeout_ms * 1000000ull;
+	uint64_t deadline = nam_now_ns() + timeout_ns, pause_ns = PAUSE_NS;
 	struct nam_rpc_sweep_reply reply;
 
 	for (;;) {
@@ -336,7 +336,7 @@ reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 		if (rc || !reply.client)
 			return rc;
 		if (nam_now_ns() >= deadline)
-			return nam__epoch_blame(worker, reply.client, patience_ns,
+			return nam__epoch_blame(worker, reply.client, timeout_ns,
 				diag); /* SUSPENDS */
 		nam__pause_await(worker, pause_ns); /* SUSPENDS */
 		pause_ns = pause_ns < PAUSE_NS_MAX ? 2 * pause_ns : PAUSE_NS_MAX;

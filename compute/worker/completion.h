@@ -22,7 +22,7 @@ struct nam__worker_ops {
 	/* Take replies that memory servers WROTE; returns how many. */
 	int (*poll)(struct nam_worker *worker);
 	/* How long the worker may sleep: at most wait_ns, 0 to poll. */
-	uint64_t (*patience)(const struct nam_worker *worker, uint64_t wait_ns);
+	uint64_t (*wait_max)(const struct nam_worker *worker, uint64_t wait_ns);
 	/* End calls whose deadline had passed by then. */
 	void (*check_deadlines)(struct nam_worker *worker, uint64_t then_ns);
 };

@@ -252,7 +252,7 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 	if (worker->mirror.waiting && wait_ns > GATE_POLL_NS)
 		wait_ns = GATE_POLL_NS;
 	if (worker->slots_waiting)
-		wait_ns = worker->ops->patience(worker, wait_ns);
+		wait_ns = worker->ops->wait_max(worker, wait_ns);
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	/* It may have been this host that stood still, and not the memory server. */

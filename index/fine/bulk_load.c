@@ -32,7 +32,7 @@ pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 NAM_FIBER_FN static int
 root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *root)
 {
-	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	struct nam_gaddr at;
 	int rc, unlock_rc;
 
@@ -41,7 +41,7 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 		return rc;
 	/* Beside the queue: this lock is held for as long as the load takes. */
 	root->lock.word = nam__lock_word_new(worker);
-	rc = nam__unqueued_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
+	rc = nam__unqueued_lock(worker, index, at, 0, timeout_ns, root); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
 		return -NAM_E_NOTEMPTY;		/* an inner node, or a load just now */
 	if (rc == -NAM_E_RESTART_LOCKED)
@@ -138,10 +138,10 @@ load_alone(struct nam__loader *loader, struct nam__held *root, nam_index_source_
 {
 	struct nam_worker *worker = loader->worker;
 	struct nam_index *index = loader->index;
-	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
 	int rc, leave_rc;
 
-	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
+	rc = nam__collector_enter(worker, index, timeout_ns, &word); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = root_lock(worker, index, root); /* SUSPENDS */

@@ -142,7 +142,7 @@ nam__index_dropped(struct nam_worker *worker, struct nam_index *index)
 }
 
 bool
-nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns)
+nam__timeout_over(const struct nam_worker *worker, uint64_t *since_ns)
 {
 	uint64_t now = nam_now_ns();
 

@@ -379,7 +379,7 @@ restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	if (rc)
 		return rc;
 	/* A process that was stopped has seen little in all that time: hence the tries. */
-	if (nam__patience_over(worker, since_ns) && tries > TRIES_MIN)
+	if (nam__timeout_over(worker, since_ns) && tries > TRIES_MIN)
 		return why;
 	if (tries <= 2)
 		return 0;

@@ -59,7 +59,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 	struct nam_worker *worker = load->worker;
 	struct part_load *part = &load->parts[number];
 	struct nam_index *leaves = load->index->leaves[number];
-	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	struct nam_gaddr at;
 	int rc;
 
@@ -73,7 +73,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 		return -ENOMEM;
 	rc = first_leaf_find(worker, leaves, part->first.image, &at); /* SUSPENDS */
 	if (!rc)
-		rc = nam__unqueued_lock(worker, leaves, at, 0, patience_ns,
+		rc = nam__unqueued_lock(worker, leaves, at, 0, timeout_ns,
 			&part->first); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_LOCKED)
 		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
@@ -191,7 +191,7 @@ int
 nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	nam_index_source_fn source, void *arg, uint32_t fill_percent, uint64_t *ret_count)
 {
-	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
 	struct hybrid_load *load = calloc(1,
 		sizeof(*load) + index->parts->count * sizeof(load->parts[0]));
 	int rc, leave_rc;
@@ -200,7 +200,7 @@ nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 		return -ENOMEM;
 	load->worker = worker;
 	load->index = index;
-	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
+	rc = nam__collector_enter(worker, index, timeout_ns, &word); /* SUSPENDS */
 	if (rc)
 		goto free_load;
 	rc = load_all(load, source, arg, fill_percent, ret_count); /* SUSPENDS */

@@ -23,7 +23,7 @@ superblock_is_ours(struct nam_worker *worker, struct nam_index *index)
 }
 
 int
-nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t patience_ns,
+nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t timeout_ns,
 	uint64_t *ret_word)
 {
 	uint64_t dead, seen, start_ns = nam_now_ns(), waited_ns;
@@ -35,9 +35,9 @@ nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_
 		rc = superblock_is_ours(worker, index); /* SUSPENDS */
 		if (!rc)
 			rc = nam__owner_word_enter(worker, index->superblock, WORD_AT,
-				waited_ns + LOOK_NS < patience_ns ? LOOK_NS : 0, ret_word,
+				waited_ns + LOOK_NS < timeout_ns ? LOOK_NS : 0, ret_word,
 				&dead); /* SUSPENDS */
-	} while (rc == -NAM_E_LOCK_TIMEOUT && waited_ns < patience_ns);
+	} while (rc == -NAM_E_LOCK_TIMEOUT && waited_ns < timeout_ns);
 	if (rc || dead == NAM_LOCK_FREE)
 		return rc;
 	nam_race_point("collector.succeeded");

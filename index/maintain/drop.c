@@ -11,13 +11,13 @@
  * here would go on writing, perhaps when the block has its next owner (I3).
  */
 NAM_FIBER_FN static int
-node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
+node_free(struct nam__walk *walk, uint64_t timeout_ns, struct nam__held *held)
 {
 	const struct nam__geometry *g = &walk->index->g;
 	int rc;
 
 	held->lock.word = nam__lock_word_new(walk->worker);
-	rc = nam__unqueued_lock(walk->worker, walk->index, walk->at, (int)walk->level, patience_ns,
+	rc = nam__unqueued_lock(walk->worker, walk->index, walk->at, (int)walk->level, timeout_ns,
 		held); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -44,7 +44,7 @@ int
 nam__level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,
 	unsigned root_level)
 {
-	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	/* The images of a walk belong to the walk; this is for the node in hand. */
 	struct nam__held held = { .image = nam_buffer_take(worker, index->g.node_bytes) };
 	struct nam__walk walk;
@@ -57,14 +57,14 @@ nam__level_free(struct nam_worker *worker, struct nam_index *index, unsigned lev
 		goto give_image;
 	/* The walk delivers no node twice, so no block is retired twice. */
 	while (!(rc = nam__walk_next(&walk)) && walk.image) { /* SUSPENDS */
-		rc = node_free(&walk, patience_ns, &held); /* SUSPENDS */
+		rc = node_free(&walk, timeout_ns, &held); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC))
 			break;
 		if (!rc)
 			continue;
 		nam__block_leaked(worker->client, index->g.stride);
 		/* A client that keeps one node may keep many: do not wait each time. */
-		patience_ns = 0;
+		timeout_ns = 0;
 	}
 	nam__walk_close(&walk);
 give_image:

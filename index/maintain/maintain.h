@@ -21,7 +21,7 @@
  * are shared by unrelated nodes and waited for without a bound, so neither may happen inside one.
  * Since a holder of several locks only ever tries, it cannot be part of a cycle of waiters.
  *
- * @patience_ns	how long to try; 0: a moment
+ * @timeout_ns	how long to try; 0: a moment
  * @held	`image` and `lock.word` are the caller's
  *
  * Returns 0, or a FABRIC code.  -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it
@@ -30,7 +30,7 @@
  * Nothing is held on failure.
  */
 NAM_FIBER_FN int nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index,
-	struct nam_gaddr at, int level, uint64_t patience_ns,
+	struct nam_gaddr at, int level, uint64_t timeout_ns,
 	struct nam__held *held) NAM_MUST_CHECK;
 
 /* Release what nam__unqueued_lock() took, after the writes under it are done. */

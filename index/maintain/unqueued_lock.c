@@ -50,10 +50,10 @@ give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *he
 	return nam__lock_blame(worker, held->at, &holder);
 }
 
-/* CAS until the word is ours, for `patience_ns` or a few tries, whichever is more. */
+/* CAS until the word is ours, for `timeout_ns` or a few tries, whichever is more. */
 NAM_FIBER_FN static int
-try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
-	uint64_t patience_ns, uint64_t *cas_old)
+try_for(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t timeout_ns, uint64_t *cas_old)
 {
 	uint64_t start_ns = nam_now_ns(), suspect_ns = NAM__SUSPECT_NS, pause_ns = PAUSE_NS;
 
@@ -65,9 +65,9 @@ try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__he
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
 		waited_ns = nam_now_ns() - start_ns;
-		if (tries >= TRIES_MIN && (waited_ns >= patience_ns || waited_ns >= suspect_ns)) {
+		if (tries >= TRIES_MIN && (waited_ns >= timeout_ns || waited_ns >= suspect_ns)) {
 			rc = give_up(worker, index, held, cas_old); /* SUSPENDS */
-			if (rc != -NAM_E_RESTART_LOCKED || waited_ns >= patience_ns)
+			if (rc != -NAM_E_RESTART_LOCKED || waited_ns >= timeout_ns)
 				return rc;
 			suspect_ns = waited_ns + NAM__SUSPECT_NS;
 		}
@@ -80,14 +80,14 @@ try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__he
 
 int
 nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
-	int level, uint64_t patience_ns, struct nam__held *held)
+	int level, uint64_t timeout_ns, struct nam__held *held)
 {
 	uint64_t cas_old;
 	int rc, unlock_rc;
 
 	held->at = at;
 	held->lock.at = nam_gaddr_untagged(at);
-	rc = try_patiently(worker, index, held, patience_ns, &cas_old); /* SUSPENDS */
+	rc = try_for(worker, index, held, timeout_ns, &cas_old); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);

@@ -249,7 +249,7 @@ nam__walk_next(struct nam__walk *walk)
 		if (rc == -NAM_E_RESTART_DEAD || rc == -NAM_E_RESTART_FENCE) {
 			walk->next = NAM_GADDR_NULL;
 			/* A process that was stopped has seen little in all that time. */
-			if (nam__patience_over(walk->worker, &walk->stuck_since_ns) &&
+			if (nam__timeout_over(walk->worker, &walk->stuck_since_ns) &&
 				walk->restarts > FINDS_MIN)
 				return rc;
 			continue;

@@ -19,7 +19,7 @@ struct tree {
 	struct nam_index *index;
 };
 
-/* Patience of clients that connect from now on; for tests in which all other holders are dead. */
+/* Lock time-out of clients that connect from now on; for tests whose other holders are dead. */
 extern uint32_t tree_lock_timeout_ms;
 
 void tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes);

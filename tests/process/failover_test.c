@@ -39,7 +39,7 @@
 #define MANY 16u
 #define RANGE_KEYS 200u
 /* How long anything may take: it is a bound, and nothing is measured by it. */
-#define PATIENCE_MS (unsigned)(test_bound_ns(60000000000ull) / 1000000)
+#define TIMEOUT_MS (unsigned)(test_bound_ns(60000000000ull) / 1000000)
 
 /* More rounds take no larger ones. */
 static uint64_t
@@ -246,8 +246,8 @@ connect_patient(const char *list, const char *name)
 	nam_client_options_init(&options);
 	options.cluster = list;
 	options.name = name;
-	options.timeout_ms = PATIENCE_MS;
-	options.lock_timeout_ms = PATIENCE_MS;
+	options.timeout_ms = TIMEOUT_MS;
+	options.lock_timeout_ms = TIMEOUT_MS;
 	if (nam_client_connect(&options, &client, &diag))
 		test_die("%s: cannot connect: %s", name, diag.text);
 	return client;
@@ -292,17 +292,17 @@ static unsigned member;			/* the number of the process that has its place */
 static int
 namctl(const char *one, const char *two, const char *three)
 {
-	char patience[12];
+	char timeout[12];
 	const char *const argv[] = { test_program("namctl"), "--cluster", cluster.list,
-		"--timeout-ms", patience, "--copy-rate", "0", one, two, three, NULL };
+		"--timeout-ms", timeout, "--copy-rate", "0", one, two, three, NULL };
 	const char *const plain[] = { argv[0], argv[1], argv[2], argv[3], argv[4], one, two, three,
 		NULL };
 	struct child child;
 	int status;
 
-	(void)snprintf(patience, sizeof(patience), "%u", PATIENCE_MS);
+	(void)snprintf(timeout, sizeof(timeout), "%u", TIMEOUT_MS);
 	child_start(&child, two && !strcmp(two, "back") ? argv : plain);
-	status = child_wait(&child, 2 * PATIENCE_MS);
+	status = child_wait(&child, 2 * TIMEOUT_MS);
 	if (status < 0)
 		child_kill(&child);
 	return status;
@@ -312,7 +312,7 @@ namctl(const char *one, const char *two, const char *three)
 static void
 progress_await(unsigned first, unsigned count)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 	unsigned long long begun[OWNERS];
 
 	for (unsigned i = first * FIBERS; i < (first + count) * FIBERS; i++)
@@ -437,7 +437,7 @@ finish(bool all_live)
 	atomic_store(&board->ends, true);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (clients[i].pid)
-			assert_int_equal(child_wait(&clients[i], PATIENCE_MS), 0);
+			assert_int_equal(child_wait(&clients[i], TIMEOUT_MS), 0);
 	for (unsigned i = 0; i < OWNERS; i++)
 		operations += atomic_load(&board->ops[i]);
 	print_message("%llu operations\n", (unsigned long long)operations);
@@ -533,7 +533,7 @@ on_status(void *arg, const struct nam_server_status *status, const char *text)
 static void
 backups_await(unsigned members)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 	struct nam_client_options options;
 	struct nam_diag diag;
 	struct count count;

@@ -38,7 +38,7 @@
 #define BLOCK_BYTES 1024u		/* a stride of no other block */
 #define TRIES 50u
 #define ANSWER_MS_MAX 3000u		/* a stop ends before the coordinator's requests do: 5 s */
-#define PATIENCE_MS 20000u
+#define TIMEOUT_MS 20000u
 /* A steward waits so long, and a client is stopped for twice as long. */
 #define FENCE_MS test_bound_ns(test_scaled_least(2500, 2500))
 #define NAP_NS 200000000u
@@ -181,7 +181,7 @@ holder_start(struct child *holder)
 	int status;
 
 	child_start_self(holder, "holder", args);
-	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	assert_true(child_line(holder, line, sizeof(line), TIMEOUT_MS));
 	assert_int_equal(sscanf(line, "locked %u", &id), 1);
 	assert_int_equal(waitpid(holder->pid, &status, WUNTRACED), holder->pid);
 	assert_true(WIFSTOPPED(status));
@@ -221,7 +221,7 @@ is_far(uint64_t number)
 static void
 expect_others_to_go_on(void)
 {
-	uint64_t until_ns = nam_now_ns() + test_bound_ns(PATIENCE_MS * 1000000ull), payload;
+	uint64_t until_ns = nam_now_ns() + test_bound_ns(TIMEOUT_MS * 1000000ull), payload;
 	uint32_t entries = 0, more;
 	struct nam_cursor *cursor;
 	uint8_t key[8];
@@ -269,7 +269,7 @@ block_retire(void)
 static void
 expect_reuse(struct nam_gaddr at)
 {
-	uint64_t until_ns = nam_now_ns() + test_bound_ns(PATIENCE_MS * 1000000ull);
+	uint64_t until_ns = nam_now_ns() + test_bound_ns(TIMEOUT_MS * 1000000ull);
 	struct nam_gaddr again;
 	uint64_t reusable;
 
@@ -357,7 +357,7 @@ listed(unsigned id, const char *name, pid_t pid, bool alive)
 static void
 await_death(unsigned id)
 {
-	uint64_t until_ns = nam_now_ns() + test_bound_ns(PATIENCE_MS * 1000000ull);
+	uint64_t until_ns = nam_now_ns() + test_bound_ns(TIMEOUT_MS * 1000000ull);
 
 	while (state_of(id) != NAM_CLIENT_DEAD) {
 		assert_true(nam_now_ns() < until_ns);
@@ -376,9 +376,9 @@ namctl_fence(unsigned id, const char *option, char *line, size_t size)
 
 	(void)snprintf(text, sizeof(text), "%u", id);
 	child_start(&child, argv);
-	if (!child_line(&child, line, size, PATIENCE_MS))
+	if (!child_line(&child, line, size, TIMEOUT_MS))
 		line[0] = '\0';
-	return child_wait(&child, PATIENCE_MS);
+	return child_wait(&child, TIMEOUT_MS);
 }
 
 /*
@@ -404,7 +404,7 @@ evict_elsewhere(unsigned id, pid_t pid)
 	(void)snprintf(number, sizeof(number), "%d", (int)pid);
 	(void)snprintf(text, sizeof(text), "%u", id);
 	child_start(&child, argv);
-	return child_wait(&child, PATIENCE_MS);
+	return child_wait(&child, TIMEOUT_MS);
 }
 
 /* ---- tests --------------------------------------------------------------------------------- */
@@ -421,7 +421,7 @@ client__killed_while_a_memory_server_is_stopped__IS_NOT_DEAD_BEFORE(void **state
 	(void)state;
 	child_signal(&fixture.cluster.servers[1], SIGSTOP);
 	child_signal(&holder, SIGKILL);
-	assert_int_equal(child_wait(&holder, PATIENCE_MS), 128 + SIGKILL);
+	assert_int_equal(child_wait(&holder, TIMEOUT_MS), 128 + SIGKILL);
 	while (state_of(id) == NAM_CLIENT_ALIVE)
 		nam_sleep_ns(1000000);
 	for (unsigned i = 0; i < TRIES; i++) {
@@ -451,11 +451,11 @@ expect_holder_to_go_on(struct child *holder, unsigned id, struct nam_gaddr block
 	uint8_t key[8];
 
 	child_signal(holder, SIGCONT);
-	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	assert_true(child_line(holder, line, sizeof(line), TIMEOUT_MS));
 	assert_string_equal(line, "unlocked NAM_E_NONE");
-	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	assert_true(child_line(holder, line, sizeof(line), TIMEOUT_MS));
 	assert_non_null(strstr(line, "inserted NAM_E_NONE"));
-	assert_int_equal(child_wait(holder, PATIENCE_MS), 0);
+	assert_int_equal(child_wait(holder, TIMEOUT_MS), 0);
 	expect_reuse(block);
 	leaf_read(image);
 	assert_int_equal(image[0], NAM_LOCK_FREE);
@@ -479,13 +479,13 @@ expect_holder_to_be_told(struct child *holder, struct nam_gaddr block)
 	expect_reuse(block);
 	leaf_read(before);
 	child_signal(holder, SIGCONT);
-	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	assert_true(child_line(holder, line, sizeof(line), TIMEOUT_MS));
 	/* The request that finds the connection closed says so already. */
 	assert_string_equal(line, "unlocked NAM_E_FABRIC_FENCED");
-	assert_true(child_line(holder, line, sizeof(line), PATIENCE_MS));
+	assert_true(child_line(holder, line, sizeof(line), TIMEOUT_MS));
 	assert_non_null(strstr(line, "inserted NAM_E_FABRIC_FENCED"));
 	assert_non_null(strstr(line, "connect anew"));
-	assert_int_equal(child_wait(holder, PATIENCE_MS), 0);
+	assert_int_equal(child_wait(holder, TIMEOUT_MS), 0);
 	leaf_read(after);
 	assert_memory_equal(before, after, NODE_BYTES);
 }
@@ -538,7 +538,7 @@ client__stopped_and_fenced__CHANGES_NOTHING_AND_IS_TOLD(void **state)
 		}
 		assert_int_equal(namctl_fence(id, "--evict", line, sizeof(line)), 0);
 		assert_non_null(strstr(line, "is dead"));
-		assert_int_equal(child_wait(&holder, PATIENCE_MS), 128 + SIGKILL);
+		assert_int_equal(child_wait(&holder, TIMEOUT_MS), 128 + SIGKILL);
 		await_death(id);
 		expect_lock_to_pass();
 		expect_reuse(block);
@@ -579,7 +579,7 @@ client__stopped_beside_a_steward__GOES_ON_OR_IS_FENCED(void **state)
 		nam_sleep_ns(NAP_NS);
 	} while (nam_now_ns() < until_ns);
 	child_signal(&steward, SIGTERM);
-	assert_int_equal(child_wait(&steward, PATIENCE_MS), 0);
+	assert_int_equal(child_wait(&steward, TIMEOUT_MS), 0);
 	if (!(fixture.client->caps & NAM_CAP_LASTING)) {
 		assert_int_equal(state_of(id), NAM_CLIENT_DEAD);
 		expect_holder_to_be_told(&holder, block);

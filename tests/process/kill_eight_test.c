@@ -42,7 +42,7 @@
 #else
 #define BUILD_SLOWNESS 1u
 #endif
-#define PATIENCE_MS (unsigned)(test_bound_ns(20000000000ull) / 1000000)
+#define TIMEOUT_MS (unsigned)(test_bound_ns(20000000000ull) / 1000000)
 
 struct rules {
 	void (*kill)(const struct rules *rules);
@@ -82,7 +82,7 @@ client_replace(unsigned place)
 {
 	uint64_t took_ns = nam_now_ns();
 
-	assert_int_equal(child_wait(&game.clients[place], PATIENCE_MS), 128 + SIGKILL);
+	assert_int_equal(child_wait(&game.clients[place], TIMEOUT_MS), 128 + SIGKILL);
 	took_ns = nam_now_ns() - took_ns;
 	if (took_ns > game.slowest_end_ns)
 		game.slowest_end_ns = took_ns;
@@ -95,7 +95,7 @@ static void
 place_await(unsigned place)
 {
 	struct place *at = &game.board->places[place];
-	uint64_t ops = atomic_load(&at->ops), deadline = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t ops = atomic_load(&at->ops), deadline = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 
 	while (atomic_load(&at->ops) < ops + 10) {
 		assert_true(nam_now_ns() < deadline);
@@ -141,7 +141,7 @@ clients_end(unsigned places)
 		place_await(i);
 	atomic_store(&game.board->stopping, true);
 	for (unsigned i = 0; i < places; i++)
-		assert_int_equal(child_wait(&game.clients[i], PATIENCE_MS), 0);
+		assert_int_equal(child_wait(&game.clients[i], TIMEOUT_MS), 0);
 }
 
 /* ---- a watch, and a sweeper beside them, for each dead client leaves memory ---------------- */
@@ -204,7 +204,7 @@ static void
 steward_end(void)
 {
 	child_signal(&game.steward, SIGTERM);
-	assert_int_equal(child_wait(&game.steward, PATIENCE_MS), 0);
+	assert_int_equal(child_wait(&game.steward, TIMEOUT_MS), 0);
 }
 
 /* ---- afterwards --------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ sweep(struct nam_worker *worker)
 static void
 books_balance(void)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_MS * 1000000ull, blocks = 0;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_MS * 1000000ull, blocks = 0;
 
 	do {
 		assert_true(nam_now_ns() < deadline);

@@ -11,7 +11,7 @@
 
 #include "steward/etcd_internal.h"
 
-#define PATIENCE_MS 20000u
+#define TIMEOUT_MS 20000u
 
 struct etcd etcd;
 
@@ -88,7 +88,7 @@ etcd_tell(struct nam__http *http, const char *path, const char *body)
 void
 etcd_ask_for_users(void)
 {
-	const struct nam__store_options none = { .timeout_ms = PATIENCE_MS };
+	const struct nam__store_options none = { .timeout_ms = TIMEOUT_MS };
 	struct nam__http *http;
 	struct nam_diag diag;
 	char at[64];

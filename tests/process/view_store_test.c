@@ -29,7 +29,7 @@
 
 #define SHORT_MS 1000u			/* a lease that ends: the least that etcd gives */
 #define LONG_MS 60000u			/* longer than a test */
-#define PATIENCE_MS 20000u		/* for what must happen in the end */
+#define TIMEOUT_MS 20000u		/* for what must happen in the end */
 #define PAUSE_NS 2000000u
 #define NEW 2u				/* number and id of the memory server that comes */
 #define KILLS 4u
@@ -105,7 +105,7 @@ renew(struct party *party)
 static void
 acquire_in_time(struct party *party)
 {
-	uint64_t end = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t end = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 	int rc;
 
 	while ((rc = party->store->term ? renew(party) : acquire(party)) && nam_now_ns() < end)
@@ -129,7 +129,7 @@ get(struct party *party)
 static struct nam__cluster_view *
 get_acknowledged(struct party *party)
 {
-	uint64_t end = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t end = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 	struct nam__cluster_view *view = get(party);
 
 	while (view->acknowledged < view->head.number && nam_now_ns() < end) {
@@ -168,7 +168,7 @@ pass(struct party *party)
 static void
 pass_until_joined(struct party *party, uint32_t members)
 {
-	uint64_t end = nam_now_ns() + PATIENCE_MS * 1000000ull;
+	uint64_t end = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 	bool joined = false;
 
 	while (!joined && nam_now_ns() < end) {
@@ -585,7 +585,7 @@ get__the_lead_has_seen_higher_terms__TERMS_GO_ON_BEHIND_THEM(void **state)
 static void
 expect_recorded(struct party *party, const char *where)
 {
-	const struct nam__store_options store = { .timeout_ms = PATIENCE_MS };
+	const struct nam__store_options store = { .timeout_ms = TIMEOUT_MS };
 	struct nam__cluster_view *view = get(party);
 	struct nam__record record;
 	struct nam__backend *backend;
@@ -686,7 +686,7 @@ change__etcd_is_killed_meanwhile__NOTHING_IS_LOST_OR_TWICE(void **state)
 		}
 		assert_true(killer > 0);
 		done += change_on(&party, nam_now_ns() + 400000000);
-		assert_int_equal(child_wait(&etcd.process, PATIENCE_MS), 128 + SIGKILL);
+		assert_int_equal(child_wait(&etcd.process, TIMEOUT_MS), 128 + SIGKILL);
 		assert_int_equal(child_wait(&(struct child){ .pid = killer, .out = -1 }, 1000), 0);
 		etcd_start();
 		acquire_in_time(&party);
@@ -696,7 +696,7 @@ change__etcd_is_killed_meanwhile__NOTHING_IS_LOST_OR_TWICE(void **state)
 		free(view);
 		expect_recorded(&party, store_name + strlen("etcd:"));
 	}
-	for (uint64_t i = 0; !changed && i < PATIENCE_MS / 100; i++)
+	for (uint64_t i = 0; !changed && i < TIMEOUT_MS / 100; i++)
 		changed = change_on(&party, nam_now_ns() + 100000000) > 0;
 	assert_true(changed);
 	party_close(&party);

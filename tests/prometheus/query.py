@@ -11,7 +11,7 @@ import time
 import urllib.parse
 import urllib.request
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def ask(prometheus, expression):
@@ -26,7 +26,7 @@ def ask(prometheus, expression):
 
 def wait(prometheus, servers):
     """Rates need some scrapes of each memory server."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     scraped = []
     while time.monotonic() < until:
         try:
@@ -36,7 +36,7 @@ def wait(prometheus, servers):
         if len(scraped) == servers:
             return
         time.sleep(0.2)
-    sys.exit(f"after {PATIENCE_S} s Prometheus has scraped {len(scraped)} of {servers} servers")
+    sys.exit(f"after {TIMEOUT_S} s Prometheus has scraped {len(scraped)} of {servers} servers")
 
 
 def expressions(dashboard):

@@ -29,16 +29,16 @@ litmus_fail(const char *format, ...)
 }
 
 void
-litmus_await_for(enum flag flag, uint64_t patience_ns)
+litmus_await_for(enum flag flag, uint64_t timeout_ns)
 {
-	for (uint64_t i = 0; !litmus.flags[flag] && i < patience_ns / LITMUS_POLL_NS; i++)
+	for (uint64_t i = 0; !litmus.flags[flag] && i < timeout_ns / LITMUS_POLL_NS; i++)
 		nam_sleep_ns(LITMUS_POLL_NS);
 }
 
 void
 litmus_await(enum flag flag)
 {
-	litmus_await_for(flag, LITMUS_PATIENCE_NS);
+	litmus_await_for(flag, LITMUS_TIMEOUT_NS);
 }
 
 void
@@ -86,7 +86,7 @@ litmus_die_here(struct actor *self)
 {
 	nam_sim_call_after(0, litmus_die, self);
 	/* No further. */
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
+	nam_sleep_ns(LITMUS_TIMEOUT_NS);
 }
 
 static void
@@ -116,7 +116,7 @@ litmus_state_of(struct actor *self, enum who who)
 void
 litmus_await_state(struct actor *self, enum who who, enum nam_client_state state)
 {
-	for (uint64_t i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
+	for (uint64_t i = 0; i < LITMUS_TIMEOUT_NS / LITMUS_POLL_NS; i++) {
 		if (litmus_state_of(self, who) == state)
 			return;
 		nam_sleep_ns(LITMUS_POLL_NS);

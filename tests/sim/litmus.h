@@ -15,7 +15,7 @@
 #define LITMUS_INDEX "litmus"
 #define LITMUS_LOADED 44u
 #define LITMUS_POLL_NS 20000u
-#define LITMUS_PATIENCE_NS 400000000ull
+#define LITMUS_TIMEOUT_NS 400000000ull
 #define LITMUS_SHORT_NS 30000000ull
 #define LITMUS_TICKS_NS 15000000u	/* an epoch thread looks at its clocks every 10 ms */
 #define LITMUS_ACTORS 4u
@@ -124,7 +124,7 @@ void litmus_keys_withdraw(const struct sim_cluster *cluster);
 
 /* The following is for actors. */
 void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);
-void litmus_await_for(enum flag flag, uint64_t patience_ns);
+void litmus_await_for(enum flag flag, uint64_t timeout_ns);
 void litmus_await(enum flag flag);
 /* For race points: the first actor says ONE, and waits for TWO. */
 void litmus_hold_first(struct actor *self);

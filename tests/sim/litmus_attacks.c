@@ -86,7 +86,7 @@ connections_now(void)
 static void
 expect_connections_before(const char *when)
 {
-	for (unsigned i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS &&
+	for (unsigned i = 0; i < LITMUS_TIMEOUT_NS / LITMUS_POLL_NS &&
 		connections_now() != crowd.connections; i++)
 		nam_sleep_ns(LITMUS_POLL_NS);
 	if (connections_now() != crowd.connections)
@@ -102,7 +102,7 @@ crowd_begin(void)
 	crowd.connections = connections_now();
 	litmus_queues_open(&crowd.hasty, 0);
 	litmus_queues_open(&crowd.silent, 0);
-	crowd.hasty.domain->patience_ns = 1;
+	crowd.hasty.domain->timeout_ns = 1;
 }
 
 /* All of them have a good key, and most answer in the end. */
@@ -124,7 +124,7 @@ come_in_crowds(struct actor *self)
 		litmus.flags[ONE] = i >= CROWD / 2;
 		nam_sleep_ns(CROWD_PACE_NS);
 	}
-	for (unsigned i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS &&
+	for (unsigned i = 0; i < LITMUS_TIMEOUT_NS / LITMUS_POLL_NS &&
 		crowd.challenged < CROWD; i++)
 		nam_sleep_ns(LITMUS_POLL_NS);
 	litmus.flags[TWO] = true;
@@ -337,7 +337,7 @@ carry_out(struct guesser *self, uint8_t op, uint32_t rkey, uint64_t remote)
 		litmus_fail("a queue pair takes no request");
 		return -ENOBUFS;
 	}
-	for (unsigned i = 0; i < LITMUS_PATIENCE_NS / LITMUS_POLL_NS; i++) {
+	for (unsigned i = 0; i < LITMUS_TIMEOUT_NS / LITMUS_POLL_NS; i++) {
 		if (ops->cq_poll(self->queues.options.cq, &wc, 1) == 1)
 			return wc.status;
 		nam_sleep_ns(LITMUS_POLL_NS);

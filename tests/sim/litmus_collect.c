@@ -169,7 +169,7 @@ die_prepared(struct actor *self)
 		return;
 	nam_sim_call_after(0, die, self);
 	/* No further. */
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
+	nam_sleep_ns(LITMUS_TIMEOUT_NS);
 }
 
 static void

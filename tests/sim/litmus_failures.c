@@ -181,7 +181,7 @@ insert_beside_hogs(struct actor *self)
 
 #define RESTLESS_NS 5000000u
 #define RESTLESS_TIMES 200u
-#define PATIENCE_NS 450000000u	/* eight times lock_timeout_ms, and something */
+#define TIMEOUT_NS 450000000u	/* eight times lock_timeout_ms, and something */
 
 /* As if many clients took turns, each of which is there before us. */
 static void
@@ -215,7 +215,7 @@ give_up_waiting(struct actor *self)
 	since_ns = nam_sim_now_ns();
 	rc = litmus_try_insert(self, 151);
 	litmus.flags[TWO] = true;
-	if (rc != -NAM_E_LOCK_TIMEOUT || nam_sim_now_ns() - since_ns > PATIENCE_NS)
+	if (rc != -NAM_E_LOCK_TIMEOUT || nam_sim_now_ns() - since_ns > TIMEOUT_NS)
 		litmus_fail("insert(151): %s after %llu ns", nam_err_name(rc),
 			(unsigned long long)(nam_sim_now_ns() - since_ns));
 }

@@ -210,7 +210,7 @@ fence_alive(struct actor *self)
 	litmus_await(ONE);
 	leaf_find(self);
 	rc = nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
-		LITMUS_PATIENCE_NS, &state, &diag);
+		LITMUS_TIMEOUT_NS, &state, &diag);
 	if (self->client->caps & NAM_CAP_LASTING) {
 		if (rc != -NAM_E_FABRIC_CAPABILITY || litmus_state_of(self, A) != NAM_CLIENT_ALIVE)
 			litmus_fail("fencing a living client: %s", nam_err_name(rc));
@@ -242,7 +242,7 @@ fence_a(struct actor *self, uint32_t *ret_state)
 	struct nam_diag diag = { "" };
 
 	return nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
-		LITMUS_PATIENCE_NS, ret_state, &diag);
+		LITMUS_TIMEOUT_NS, ret_state, &diag);
 }
 
 /* Where it cannot be fenced alive, its session ends first. */

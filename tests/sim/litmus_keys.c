@@ -397,7 +397,7 @@ exceed(struct actor *self)
 	if (rc != -NAM_E_FABRIC_DENIED)
 		litmus_fail("a writer becomes the steward: %s", nam_err_name(rc));
 	rc = nam__client_fence(self->worker, NULL, other->id, other->incarnation, 0,
-		LITMUS_PATIENCE_NS, &state, &diag);
+		LITMUS_TIMEOUT_NS, &state, &diag);
 	if (rc != -NAM_E_FABRIC_DENIED && !(self->client->caps & NAM_CAP_LASTING))
 		litmus_fail("a writer fences a living client: %s", nam_err_name(rc));
 	litmus.flags[TWO] = true;

@@ -74,7 +74,7 @@ look_all_along(struct actor *self)
 	litmus_await(FOUR);
 	nam__op_begin(self->worker, NAM_OP_SCAN);
 	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, 4 * LITMUS_PATIENCE_NS);
+	litmus_await_for(TWO, 4 * LITMUS_TIMEOUT_NS);
 	if (nam_read_await(self->worker, shown, word, 8))
 		litmus_fail("read: %s", nam_worker_diag(self->worker));
 	nam__op_end(self->worker);

@@ -312,7 +312,7 @@ generation_and_scan(struct actor *self)
 		&word))
 		litmus_fail("generation: %s", nam_worker_diag(self->worker));
 	litmus.flags[FOUR] = true;
-	litmus_await_for(THREE, 4 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 4 * LITMUS_TIMEOUT_NS);
 }
 
 /* Head nodes of OLD name leaves of NEW: so it is when its leaves died, and NEW's came there. */
@@ -523,7 +523,7 @@ name_and_look(struct actor *self)
 	uint64_t words[512 / 8];
 
 	name_foreign(self, index, false, false);
-	litmus_await_for(ONE, 4 * LITMUS_PATIENCE_NS);
+	litmus_await_for(ONE, 4 * LITMUS_TIMEOUT_NS);
 	if (foreign_read(self, words))
 		litmus_fail("an object of another stride was locked");
 	litmus.flags[TWO] = true;
@@ -538,7 +538,7 @@ name_leaf(struct actor *self)
 	struct nam_index *index = make_index(self, OLD, OLD_NUMBER, KEYS);
 
 	name_foreign(self, index, true, false);
-	litmus_await_for(THREE, 4 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 4 * LITMUS_TIMEOUT_NS);
 	foreign_expect_untouched(self);
 	nam_index_close(index);
 }

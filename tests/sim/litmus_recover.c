@@ -425,7 +425,7 @@ resume_and_die(struct actor *self)
 	litmus_await(ONE);
 	(void)litmus_try_insert(self, 227);
 	litmus.flags[FOUR] = true;
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
+	nam_sleep_ns(LITMUS_TIMEOUT_NS);
 }
 
 static void
@@ -476,7 +476,7 @@ static void
 stop_resumer(struct actor *self)
 {
 	(void)self;
-	resumer_wait(8 * LITMUS_PATIENCE_NS);
+	resumer_wait(8 * LITMUS_TIMEOUT_NS);
 }
 
 static void
@@ -486,7 +486,7 @@ insert_while_stopped(struct actor *self)
 	int rc;
 
 	litmus_await(ONE);
-	litmus_await_for(FIVE, LITMUS_PATIENCE_NS);
+	litmus_await_for(FIVE, LITMUS_TIMEOUT_NS);
 	since_ns = nam_sim_now_ns();
 	rc = litmus_try_insert(self, 225);
 	took_ns = nam_sim_now_ns() - since_ns;

@@ -366,7 +366,7 @@ stall(struct actor *self)
 	if (!litmus.flags[TWO] || litmus.flags[ONE])
 		return;
 	litmus.flags[ONE] = true;
-	litmus_await_for(FOUR, 4 * LITMUS_PATIENCE_NS);
+	litmus_await_for(FOUR, 4 * LITMUS_TIMEOUT_NS);
 }
 
 /* It has begun to add a memory server, all clients know it, and it is to come UP. */

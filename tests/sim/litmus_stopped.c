@@ -44,9 +44,9 @@ be_busy(struct actor *self)
 
 /* Whether the block can be used again within so long. */
 static bool
-retire_and_wait(struct actor *self, uint64_t patience_ns)
+retire_and_wait(struct actor *self, uint64_t timeout_ns)
 {
-	uint64_t until_ns = nam_sim_now_ns() + patience_ns, reusable = 0;
+	uint64_t until_ns = nam_sim_now_ns() + timeout_ns, reusable = 0;
 	struct nam_gaddr block;
 
 	if (nam_alloc(self->worker, BLOCK_BYTES, &block))
@@ -127,7 +127,7 @@ reuse_not(struct actor *self)
 	if (retire_and_wait(self, STOPPED_NS))
 		litmus_fail("a client may still read a block that can be used again");
 	litmus.flags[TWO] = true;
-	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
+	litmus_await_for(SEEN, LITMUS_TIMEOUT_NS);
 	litmus.flags[THREE] = true;
 }
 

@@ -106,7 +106,7 @@ keep_block(struct actor *self)
 		litmus_fail("alloc: %s", nam_worker_diag(self->worker));
 	litmus_write_word(self, block, UINT64_MAX);
 	litmus.flags[TWO] = true;
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	if (litmus_read_word(self, block) != UINT64_MAX)
 		litmus_fail("a block that a living client has cached was freed");
 	nam_free_unseen(self->worker, nam_gaddr_untagged(block), stride(self));
@@ -131,7 +131,7 @@ use_again(struct actor *self)
 		litmus_write_word(self, blocks[i], UINT64_MAX - i);
 	}
 	litmus.flags[TWO] = true;
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	for (unsigned i = 0; i < 64; i++) {
 		if (litmus_read_word(self, blocks[i]) != UINT64_MAX - i)
 			litmus_fail("a block that a living client uses again was freed");
@@ -160,7 +160,7 @@ keep_in_limbo(struct actor *self)
 	nam__labels_hold(self->worker);
 	(void)litmus_collect(self);
 	litmus.flags[TWO] = true;
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	nam__labels_release(self->worker);
 	take_from_limbo(self);
 }
@@ -173,7 +173,7 @@ let_merge(struct actor *self)
 	if (litmus.flags[FIVE])
 		return;
 	litmus.flags[FIVE] = true;
-	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
+	litmus_await_for(SEEN, LITMUS_TIMEOUT_NS);
 }
 
 /* Its merge is held up before it retires the leaf that it has taken out. */
@@ -197,7 +197,7 @@ merge_slowly(struct actor *self)
 	nam__labels_hold(self->worker);
 	(void)litmus_collect(self);
 	nam__labels_release(self->worker);
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	take_from_limbo(self);
 }
 
@@ -252,8 +252,8 @@ stay_in_merge(struct actor *self)
 {
 	(void)self;
 	litmus.flags[SEEN] = true;
-	litmus_await_for(FOUR, 8 * LITMUS_PATIENCE_NS);
-	nam_sleep_ns(LITMUS_PATIENCE_NS);
+	litmus_await_for(FOUR, 8 * LITMUS_TIMEOUT_NS);
+	nam_sleep_ns(LITMUS_TIMEOUT_NS);
 }
 
 /* All that names lead to is marked. */
@@ -418,7 +418,7 @@ let_use_again(struct actor *self)
 	if (++rests != RESTS_BEFORE)
 		return;
 	litmus.flags[FIVE] = true;
-	litmus_await_for(SEEN, LITMUS_PATIENCE_NS);
+	litmus_await_for(SEEN, LITMUS_TIMEOUT_NS);
 }
 
 static void
@@ -449,7 +449,7 @@ merge_at_rest(struct actor *self)
 {
 	await_death(self, A);
 	litmus.flags[TWO] = true;
-	litmus_await_for(FIVE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(FIVE, 8 * LITMUS_TIMEOUT_NS);
 	thin_out(self);
 	(void)litmus_collect(self);
 	expect_reusable(self);

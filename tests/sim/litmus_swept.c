@@ -154,7 +154,7 @@ find_all(struct actor *self)
 {
 	struct nam_records *records;
 
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	records = litmus_store_open(self, STORE_BYTES);
 	litmus_expect_records(self, records, X, TOGETHER, 1);
 	litmus_put(self, records, X, 1, 2);
@@ -176,7 +176,7 @@ replace_served(struct actor *self)
 	records = litmus_store_open(self, STORE_BYTES);
 	litmus_put(self, records, X, 1, 2);
 	litmus.flags[TWO] = true;
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	nam_sleep_ns(KEEP_NS);
 	/* The memory server lists the first version. */
 	litmus_put(self, records, X, 1, 3);
@@ -191,7 +191,7 @@ sweep_replaced(struct actor *self)
 	await_death(self);
 	litmus_await(TWO);
 	sweep_and_take(self);
-	litmus_await_for(FOUR, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(FOUR, 8 * LITMUS_TIMEOUT_NS);
 	litmus_expect_taken(self);
 }
 
@@ -300,7 +300,7 @@ read_half(struct actor *self)
 {
 	struct nam_records *records;
 
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	records = litmus_store_open(self, 0);
 	litmus_expect_records(self, records, X, TOGETHER, 2);
 	litmus_expect_records(self, records, X, 1, 2);
@@ -316,7 +316,7 @@ complete_slowly(struct actor *self)
 	if (!litmus.flags[ONE] || litmus.flags[FIVE])
 		return;
 	litmus.flags[FIVE] = true;
-	litmus_await_for(THREE, LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, LITMUS_TIMEOUT_NS);
 }
 
 static void
@@ -375,7 +375,7 @@ hold_drop(struct actor *self)
 {
 	(void)self;
 	litmus.flags[TWO] = true;
-	litmus_await_for(THREE, LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, LITMUS_TIMEOUT_NS);
 }
 
 static void
@@ -385,7 +385,7 @@ drop_slowly(struct actor *self)
 	stride = NAM_RECORD_HEAD_BYTES;
 	if (nam_records_drop(self->worker, LITMUS_STORE))
 		litmus_fail("drop: %s", nam_worker_diag(self->worker));
-	litmus_await_for(THREE, 8 * LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, 8 * LITMUS_TIMEOUT_NS);
 	use_retired(self);
 	litmus.flags[FOUR] = true;
 }
@@ -525,7 +525,7 @@ hold_found(struct actor *self)
 {
 	(void)self;
 	litmus.flags[TWO] = true;
-	litmus_await_for(THREE, LITMUS_PATIENCE_NS);
+	litmus_await_for(THREE, LITMUS_TIMEOUT_NS);
 }
 
 static void

@@ -39,7 +39,7 @@ hold_long(struct actor *self)
 {
 	(void)self;
 	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, LITMUS_PATIENCE_NS);
+	litmus_await_for(TWO, LITMUS_TIMEOUT_NS);
 }
 
 static void

@@ -23,9 +23,9 @@ struct handshake {
 };
 
 static uint64_t
-patience_ns(const struct handshake *shake)
+timeout_ns(const struct handshake *shake)
 {
-	return shake->domain->pub.patience_ns ?: SHM_CONNECT_NS;
+	return shake->domain->pub.timeout_ns ?: SHM_CONNECT_NS;
 }
 
 static int
@@ -59,7 +59,7 @@ say_no_answer(struct handshake *shake, int error)
 	case EAGAIN:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_TIMEOUT, "shm:%s: the memory server "
 			"does not answer within %u ms; is it stopped or overloaded?", path,
-			(unsigned)(patience_ns(shake) / 1000000));
+			(unsigned)(timeout_ns(shake) / 1000000));
 	case ECONNRESET:
 	case EPIPE:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server "
@@ -73,7 +73,7 @@ say_no_answer(struct handshake *shake, int error)
 static int
 open_socket(struct handshake *shake)
 {
-	uint64_t limit_ns = patience_ns(shake);
+	uint64_t limit_ns = timeout_ns(shake);
 	struct timeval limit = {
 		.tv_sec = (time_t)(limit_ns / 1000000000u),
 		.tv_usec = (suseconds_t)(limit_ns % 1000000000u / 1000u),

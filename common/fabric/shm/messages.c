@@ -5,8 +5,8 @@
  * A SEND that finds its ring full moves to cq->blocked, and so does every later request of that
  * queue pair: they take effect in post order.  The receiver wakes the sender when it has made room.
  *
- * If a peer makes no room for as long as the domain has patience, its SENDs are not sent, and end
- * with TIMEOUT.  Requests behind them go on, and the queue pair stays whole.  Memory servers wait
+ * If a peer makes no room for the time-out of the domain, its SENDs are not sent, and end with
+ * TIMEOUT.  Requests behind them go on, and the queue pair stays whole.  Memory servers wait
  * without end.
  *
  * While an accepted queue pair has requests in cq->blocked, its messages are not taken.  So a
@@ -107,7 +107,7 @@ nam__shm_expire_blocked(struct shm_cq *cq)
 		struct shm_qp *qp = cq->blocked[i].qp;
 
 		if (cq->blocked[i].op != NAM_WR_SEND ||
-			now - qp->blocked_ns <= (qp->domain->pub.patience_ns ?: SHM_CONNECT_NS))
+			now - qp->blocked_ns <= (qp->domain->pub.timeout_ns ?: SHM_CONNECT_NS))
 			continue;
 		cq->blocked[i].op = SHM_OP_LATE;
 		cq->retry = true;

@@ -50,7 +50,7 @@ say_silent(const struct attempt *attempt)
 	return nam_diag_set(attempt->diag, -NAM_E_FABRIC_TIMEOUT, "%s: it does not answer within "
 		"%u ms; is the host up, the memory server running and not stopped or overloaded, "
 		"and does a firewall let that port through?", attempt->address,
-		(unsigned)((attempt->domain->pub.patience_ns ?: TCP_CONNECT_NS) / 1000000));
+		(unsigned)((attempt->domain->pub.timeout_ns ?: TCP_CONNECT_NS) / 1000000));
 }
 
 static int
@@ -275,7 +275,7 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 		return rc;
 	attempt.reply->bytes = attempt.reply->absent = 0;
 	/* A name may have addresses that lead nowhere before one that does: each has its part. */
-	until_ns = nam_now_ns() + (domain->patience_ns ?: TCP_CONNECT_NS);
+	until_ns = nam_now_ns() + (domain->timeout_ns ?: TCP_CONNECT_NS);
 	for (const struct addrinfo *at = list; at; at = at->ai_next)
 		left++;
 	for (const struct addrinfo *at = list; at; at = at->ai_next, left--) {

@@ -54,7 +54,7 @@ progress_of(const struct tcp_qp *qp)
 void
 nam__tcp_give_up(struct tcp_cq *cq)
 {
-	uint64_t now = nam_now_ns(), progress, patience_ns;
+	uint64_t now = nam_now_ns(), progress, timeout_ns;
 	struct tcp_qp *qp;
 
 	if (now - cq->gave_up_ns < TCP_LOOK_NS / 2)
@@ -63,21 +63,21 @@ nam__tcp_give_up(struct tcp_cq *cq)
 	SLIST_FOREACH(qp, &cq->qps, link) {
 		if (qp->error)
 			continue;
-		patience_ns = qp->domain->pub.patience_ns ?: TCP_PATIENCE_NS;
+		timeout_ns = qp->domain->pub.timeout_ns ?: TCP_STALL_NS;
 		if (qp->moved == qp->moved_before && is_gone(qp)) {
 			nam__tcp_qp_close(qp, -NAM_E_FABRIC_PEER_DEAD);
 			continue;
 		}
 		qp->moved_before = qp->moved;
 		/* It may have been this process that stood still. */
-		if (qp->waited_ns && now - qp->waited_ns > patience_ns)
+		if (qp->waited_ns && now - qp->waited_ns > timeout_ns)
 			nam__tcp_receive(qp);
 		progress = progress_of(qp);
 		if (!is_overdue(qp) || progress != qp->progress_before || !qp->waited_ns) {
 			qp->progress_before = progress;
 			qp->waited_ns = now;
 		}
-		if (now - qp->waited_ns > patience_ns)
+		if (now - qp->waited_ns > timeout_ns)
 			nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
 	}
 }

@@ -305,7 +305,7 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 		.reply = reply ?: &own,
 		.diag = diag,
 	};
-	uint64_t end_ns = nam_now_ns() + (domain->patience_ns ?: VERBS_CONNECT_NS);
+	uint64_t end_ns = nam_now_ns() + (domain->timeout_ns ?: VERBS_CONNECT_NS);
 	struct addrinfo *list;
 	int rc = nam__inet_resolve("verbs", address, false, &list, diag);
 

@@ -117,7 +117,7 @@ NAM_FIBER_FN static int
 start(const struct nam__hosting *hosting, struct nam_client *host,
 	const struct nam_rpc_move_host *wanted, uint32_t *ret_number, struct nam_diag *diag)
 {
-	uint64_t patience_ns = host->options.timeout_ms * 1000000ull;
+	uint64_t timeout_ns = host->options.timeout_ms * 1000000ull;
 	uint64_t seen = UINT64_MAX, seen_ns = nam_now_ns(), began_ns = seen_ns;
 	struct nam_rpc_move_hosted hosted;
 	int rc;
@@ -136,7 +136,7 @@ start(const struct nam__hosting *hosting, struct nam_client *host,
 				seen_ns = nam_now_ns();
 			}
 		}
-		if (!rc && hosted.ready_bytes == seen && nam_now_ns() - seen_ns > patience_ns)
+		if (!rc && hosted.ready_bytes == seen && nam_now_ns() - seen_ns > timeout_ns)
 			rc = -NAM_E_FABRIC_TIMEOUT;
 		if (rc)
 			return nam_diag_set(diag, rc, "a successor of memory server %u does not "

@@ -59,7 +59,7 @@ is_late(const struct moving *moving)
 
 /* timeout_ms, or its default. */
 static uint64_t
-patience_ns(const struct moving *moving)
+timeout_ns(const struct moving *moving)
 {
 	return moving->changer.lead->options.timeout_ms * 1000000ull;
 }
@@ -527,7 +527,7 @@ retire(struct moving *moving)
 {
 	const struct nam_view_member *member;
 
-	moving->deadline_ns = nam_now_ns() + patience_ns(moving);
+	moving->deadline_ns = nam_now_ns() + timeout_ns(moving);
 	while (!look(moving, &member) && !is_late(moving) && /* SUSPENDS */
 		moving->changer.view->acknowledged < moving->moved.view)
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
@@ -572,7 +572,7 @@ note(struct moving *moving)
 {
 	int rc;
 
-	moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
+	moving->deadline_ns = nam_now_ns() + timeout_ns(moving) / 2;
 	rc = begin(moving, NAM_RPC_VIEW_NOTE); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -609,7 +609,7 @@ last_pass(struct moving *moving)
 	int rc;
 
 	nam_race_point("move.passes_over");
-	moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
+	moving->deadline_ns = nam_now_ns() + timeout_ns(moving) / 2;
 	moving->began_ns = nam_now_ns();
 	rc = begin(moving, NAM_RPC_VIEW_MOVE); /* SUSPENDS */
 	if (!rc) {
@@ -632,7 +632,7 @@ try(struct moving *moving)
 
 	moving->again = moving->loads = false;
 	moving->number = moving->moved.bytes = 0;
-	moving->deadline_ns = nam_now_ns() + patience_ns(moving) / 2;
+	moving->deadline_ns = nam_now_ns() + timeout_ns(moving) / 2;
 	rc = find(moving); /* SUSPENDS */
 	if (rc || moving->moved.already)
 		goto out;
@@ -674,7 +674,7 @@ known_await(struct moving *moving)
 	/* Clients are at work. */
 	moving->noting = true;
 	return nam__lead_backup_known(&moving->changer, moving->new->servers[0].boot,
-		patience_ns(moving), on_known, moving); /* SUSPENDS */
+		timeout_ns(moving), on_known, moving); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int

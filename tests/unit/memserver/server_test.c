@@ -7,7 +7,7 @@
 
 #include "common/rpc/move_rpc.h"
 
-#define PATIENCE_NS 30000000000ull
+#define TIMEOUT_NS 30000000000ull
 #define WIRE_HELLO (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
 
 struct client {
@@ -96,7 +96,7 @@ rpc(struct fixture *f, struct client *client, uint16_t type, const void *body, u
 	const struct nam_rpc_header *reply = (const struct nam_rpc_header *)(void *)client->in;
 	struct nam_recv recv = { client->in, sizeof(client->in), 0, client->in };
 	struct nam_wr wr = { .op = NAM_WR_SEND, .local = client->out };
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wc wc;
 
 	nam_rpc_header_fill(request, type, until, 0, bytes);
@@ -106,7 +106,7 @@ rpc(struct fixture *f, struct client *client, uint16_t type, const void *body, u
 	assert_int_equal(ops->rq_post(client->rq, &recv, 1), 0);
 	assert_int_equal(ops->qp_post(client->qp, &wr, 1), 0);
 	while (ops->cq_poll(client->cq, &wc, 1) == 0) {
-		(void)ops->cq_wait(client->cq, PATIENCE_NS);
+		(void)ops->cq_wait(client->cq, TIMEOUT_NS);
 		assert_true(nam_now_ns() < until);
 	}
 	assert_int_equal(wc.op, NAM_WC_RECV);
@@ -129,7 +129,7 @@ server__clients_come_and_go__COUNTS_THEM(void **state)
 	struct fixture *f = *state;
 	struct client *clients = aligned_alloc(64, 20 * sizeof(*clients) / 64 * 64 + 64);
 	struct nam_thread *thread;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	const struct nam_rpc_status_request asked = { .first = 0 };
 	const struct nam_rpc_status_reply *status;
 	struct nam_rpc_status_service ping;
@@ -178,7 +178,7 @@ server__registered_client_disconnects__IS_DEAD(void **state)
 	struct nam_rpc_client_state_request who = { 0 };
 	struct nam_wire_hello wire = { .magic_version = WIRE_HELLO };
 	struct nam_wire_welcome welcome;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	const struct nam_rpc_client_state_reply *client;
 	struct nam_wc wc = { 0 };
 
@@ -339,7 +339,7 @@ successor__connections__ARE_FOR_ASKING_ONLY(void **state)
 	wr.remote = regions->regions[1].remote + 4096;
 	assert_int_equal(f->server->ops->qp_post(client.qp, &wr, 1), 0);
 	while (f->server->ops->cq_poll(client.cq, &wc, 1) == 0)
-		(void)f->server->ops->cq_wait(client.cq, PATIENCE_NS);
+		(void)f->server->ops->cq_wait(client.cq, TIMEOUT_NS);
 	assert_int_equal(wc.status, 0);
 	assert_memory_equal((uint8_t *)f->server->memory.mrs[1].base + 4096, &word, 8);
 	nam_server_stop(f->server);
@@ -356,7 +356,7 @@ retire__clients_are_connected__CLOSES_AND_REFUSES_THEM(void **state)
 		.flags = NAM_HELLO_ASKS };
 	const struct nam_rpc_move_request request = { .step = NAM_RPC_MOVE_RETIRE,
 		.boot = f->server->boot };
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct client mover, clients[2];
 	struct nam_thread *thread;
 	struct nam_wc wc;

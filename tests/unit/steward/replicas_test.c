@@ -21,7 +21,7 @@
 #define MEMORY (1u << 20)
 #define SERVERS 3u
 #define KEYS 200u
-#define PATIENCE_NS 30000000000ull	/* it is a bound, and nothing is measured by it */
+#define TIMEOUT_NS 30000000000ull	/* it is a bound, and nothing is measured by it */
 
 struct fixture {
 	struct local_cluster *cluster;
@@ -153,7 +153,7 @@ has_all(struct fixture *f)
 static void
 pass_until_all(struct fixture *f)
 {
-	uint64_t deadline_ns = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline_ns = nam_now_ns() + TIMEOUT_NS;
 
 	do {
 		assert_true(nam_now_ns() < deadline_ns);

@@ -101,7 +101,7 @@ struct adder {
 static bool
 finish(struct fixture *f, struct nam_cq *cq, unsigned count)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wc wcs[8];
 
 	while (count) {

@@ -11,7 +11,7 @@
 static void
 write_into_share(struct fixture *f, struct nam_qp *qp, const struct nam_mr *share)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wr wr = {
 		.op = NAM_WR_WRITE,
 		.flags = NAM_WR_SIGNALED,
@@ -186,7 +186,7 @@ welcome__callback_shortens_it__CONNECTS_WITH_THE_REST(void **state)
 static void
 await_closed(struct fixture *f)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_cm_event event;
 	struct nam_wc wc;
 

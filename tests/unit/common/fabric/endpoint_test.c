@@ -168,7 +168,7 @@ is_told(struct party *party)
 static void
 exchange(struct party *from, uint32_t handle, struct party *to, uint8_t round, uint32_t bytes)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	bool seen = false;
 
 	while (!seen) {
@@ -209,7 +209,7 @@ assert_connected(struct party *party)
 {
 	struct fixture *f = party->f;
 	struct nam_wr wr = wr_of(f, NAM_WR_READ, 0, 0, 64);
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 
 	wr.flags = NAM_WR_SIGNALED;
 	wr.context = party;
@@ -498,7 +498,7 @@ waker_main(void *arg)
 	}
 }
 
-/* Each wait would last for all of the test's patience. */
+/* Each wait would last for all of the test's time-out. */
 static void
 cq_wait__a_datagram_comes__ENDS(void **state)
 {
@@ -514,9 +514,9 @@ cq_wait__a_datagram_comes__ENDS(void **state)
 	for (unsigned i = 0; i < SLEEPS; i++) {
 		uint8_t round;
 
-		until = nam_now_ns() + PATIENCE_NS;
+		until = nam_now_ns() + TIMEOUT_NS;
 		while (!pair.b.told) {
-			assert_int_equal(f->ops->cq_wait(pair.b.cq, PATIENCE_NS), 0);
+			assert_int_equal(f->ops->cq_wait(pair.b.cq, TIMEOUT_NS), 0);
 			assert_true(nam_now_ns() < until);
 			poll(&pair.b);
 		}

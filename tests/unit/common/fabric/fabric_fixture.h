@@ -30,7 +30,7 @@
 #define LOCAL_BYTES (4u << 20)
 #define DEPTH 64u
 #define QPS_MAX 16u
-#define PATIENCE_NS 30000000000ull	/* how long to wait for what must come */
+#define TIMEOUT_NS 30000000000ull	/* how long to wait for what must come */
 
 struct side {
 	struct nam_domain *domain;
@@ -250,7 +250,7 @@ let_work(struct fixture *f)
 static inline void
 take(struct fixture *f, struct nam_cq *cq, struct nam_wc *wcs, unsigned count)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	unsigned n = 0;
 
 	while (n < count) {

@@ -115,7 +115,7 @@ static void
 post__only_unsignaled__MAKES_ROOM_AND_REPORTS_NOTHING(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wr wr = wr_of(f, NAM_WR_FETCH_ADD, 0, 0, 8);
 	struct nam_wc wc;
 	unsigned posted = 0;
@@ -328,7 +328,7 @@ send__to_an_empty_receive_queue__WAITS(void **state)
 		sent += (unsigned)f->ops->cq_poll(f->client.cq, wcs, 40);
 	}
 	post_receives(f, &f->server, 4, 512);
-	until = nam_now_ns() + PATIENCE_NS;
+	until = nam_now_ns() + TIMEOUT_NS;
 	while (received < 40 || sent < 40) {
 		int n = f->ops->cq_poll(f->client.cq, wcs, 40);
 
@@ -563,7 +563,7 @@ closed__while_requests_keep_completing__IS_REPORTED(void **state)
 	struct fixture *f = *state;
 	struct nam_qp *second = fixture_connect(f, &f->client);
 	struct nam_wr wr = wr_of(f, NAM_WR_READ, 0, 0, 8);
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wc wcs[16] = { 0 };
 	bool closed = false;
 	const unsigned posted = 16;

@@ -227,7 +227,7 @@ static void
 write__any_size__ARRIVES_SOMETIME_AND_TOUCHES_NOTHING_ELSE(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t until = nam_now_ns() + PATIENCE_NS, round = 0;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS, round = 0;
 	const uint64_t at = 4096;
 	struct unreliable_qps unreliable_qps;
 
@@ -262,7 +262,7 @@ static void
 write__inline__LEAVES_THE_BUFFER_TO_THE_CALLER(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct unreliable_qps unreliable_qps;
 
 	if (!has_unreliable_qps(f))
@@ -305,7 +305,7 @@ static void
 exchange(struct unreliable_qps *unreliable_qps, uint64_t round, uint32_t bytes)
 {
 	struct fixture *f = unreliable_qps->f;
-	uint64_t until = nam_now_ns() + PATIENCE_NS, seen = 0;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS, seen = 0;
 	struct nam_wc wc;
 
 	fill(f->server.local, round, bytes);

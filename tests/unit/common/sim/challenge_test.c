@@ -128,7 +128,7 @@ meeting_client(void *arg)
 	struct end *end = &meeting->end;
 
 	assert_int_equal(ops()->domain_open(NULL, &end->domain, &diag), 0);
-	end->domain->patience_ns = 20000000000ull;
+	end->domain->timeout_ns = 20000000000ull;
 	assert_int_equal(ops()->mr_register(end->domain, end->local, LOCAL_BYTES, NAM_MR_LOCAL,
 				 &end->mr, &diag), 0);
 	assert_int_equal(ops()->cq_create(end->domain, 64, &end->cq), 0);

@@ -24,7 +24,7 @@
 #define BLOCK 256u
 #define LAST (BLOCK / 8 - 1)		/* word of a block */
 #define PAUSE_NS 1000000u
-#define PATIENCE_NS 60000000000ull
+#define TIMEOUT_NS 60000000000ull
 #define TIMEOUT_MS 60000u
 
 static struct local_cluster *cluster;
@@ -98,7 +98,7 @@ teardown(void **state)
 static void
 follow_await(bool backed)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 
 	while (nam__is_backed(client, slot) != backed ||
 		!nam__gate_is_of(client, NAM__GATES_OPEN)) {
@@ -111,7 +111,7 @@ follow_await(bool backed)
 static void
 end_await(uint32_t at)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 
 	while (worker->qps[at]) {
 		void *context;
@@ -585,7 +585,7 @@ unback__the_backup_has_ended__WRITES_GO_ON(void **state)
 	if (nam_server_unback(&options, MEMBER, &diag))
 		fail_msg("%s", diag.text);
 	follow_await(false);
-	for (uint64_t deadline = nam_now_ns() + PATIENCE_NS;;) {
+	for (uint64_t deadline = nam_now_ns() + TIMEOUT_NS;;) {
 		void *context;
 		int done = nam_async_poll(worker, &context, 1);
 
@@ -674,7 +674,7 @@ static void
 rounds_await(unsigned more)
 {
 	unsigned until = writing.rounds + more;
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 
 	while (writing.rounds < until && !writing.rc && nam_now_ns() < deadline)
 		nam_sleep_ns(PAUSE_NS);

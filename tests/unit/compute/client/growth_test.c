@@ -465,7 +465,7 @@ first_use__server_was_restarted__PEER_DEAD_UNTIL_IT_IS_THE_SAME(void **state)
 	since = nam_now_ns();
 	while ((rc = use_on(me.worker, &uses[0], at, true))) {
 		assert_int_equal(rc, -NAM_E_FABRIC_PEER_DEAD);
-		patience(since);
+		retry_pause(since);
 	}
 	assert_non_null(me.worker->qps[1]);
 	nam_worker_close(me.worker);

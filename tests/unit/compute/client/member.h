@@ -19,7 +19,7 @@
 #include "tests/lib/fake_server.h"
 
 #define STRIDE 1088u
-#define PATIENCE_NS 60000000000ull
+#define TIMEOUT_NS 60000000000ull
 #define TIMEOUT_MS 60000u
 #define PAUSE_NS 1000000ull
 
@@ -82,10 +82,10 @@ has_garbage(const struct member *member)
 
 /* Once more, or has it taken too long? */
 static inline bool
-patience(uint64_t since_ns)
+retry_pause(uint64_t since_ns)
 {
 	nam_sleep_ns(PAUSE_NS);
-	if (nam_now_ns() - since_ns > PATIENCE_NS)
+	if (nam_now_ns() - since_ns > TIMEOUT_NS)
 		fail_msg("it never happened");
 	return true;
 }
@@ -96,7 +96,7 @@ await_local_epoch(const struct member *member, uint64_t epoch)
 	uint64_t since = nam_now_ns();
 
 	while (local_epoch(member) < epoch)
-		patience(since);
+		retry_pause(since);
 }
 
 static inline void
@@ -105,7 +105,7 @@ await_no_garbage(const struct member *member)
 	uint64_t since = nam_now_ns();
 
 	while (has_garbage(member))
-		patience(since);
+		retry_pause(since);
 }
 
 /* How many blocks of this member's limbo may be reused in the end. */
@@ -118,7 +118,7 @@ await_reusable(const struct member *member, uint64_t wanted)
 		assert_int_equal(nam__limbo_advance(member->worker, &more), 0);
 		sum += more;
 		if (sum < wanted)
-			patience(since);
+			retry_pause(since);
 	}
 	return sum;
 }

@@ -158,7 +158,7 @@ nam_cluster_status__each_waits_for_the_others__ALL_ARE_ASKED_AT_ONCE(void **stat
 	assert_int_equal(answers.count, SILENT_SERVERS);
 	for (unsigned i = 0; i < SILENT_SERVERS; i++) {
 		assert_string_equal(answers.status[i].address, address[i]);
-		/* The end of the connection, and not of the client's patience. */
+		/* The end of the connection, and not of the client's time-out. */
 		assert_int_equal(answers.rc[i], -NAM_E_FABRIC_CONNECT);
 		assert_non_null(strstr(answers.text[i], address[i]));
 		close(listening[i]);

@@ -23,7 +23,7 @@
 #define MOVES 1u			/* the id of the member */
 #define SHORT_MS 300u
 #define PAUSE_NS 1000000u
-#define PATIENCE_NS 20000000000ull
+#define TIMEOUT_NS 20000000000ull
 
 static struct local_cluster *cluster;
 static struct nam_client_options options;
@@ -41,7 +41,7 @@ on_lead(void *arg, const struct nam_server_status *status, const char *text)
 static int
 leave_await(void)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 	struct nam_diag diag;
 	uint32_t clients;
 
@@ -126,7 +126,7 @@ fence_all(void)
 		if (!next.client_id)
 			break;
 		if (nam__client_fence(mover->epoch_worker, view, next.client_id, next.incarnation,
-				0, PATIENCE_NS, &state, &diag))
+				0, TIMEOUT_NS, &state, &diag))
 			test_die("%s", diag.text);
 	}
 	free(view);
@@ -278,7 +278,7 @@ follow__a_move_that_is_aborted__GOES_ON(void **state)
 {
 	struct nam_client *client = test_connect(local_cluster_list(cluster), "at work", 0);
 	struct nam_worker *worker = test_worker(client);
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 	struct nam_gaddr block;
 
 	(void)state;
@@ -416,7 +416,7 @@ assert_noted(bool some)
 static void
 pass(enum nam_rpc_view_change what)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 	struct nam__cluster_view *view;
 	bool done;
 
@@ -484,7 +484,7 @@ keep_writing(void *arg)
 static void
 notes__while_a_worker_is_busy__IT_GOES_ON(void **state)
 {
-	uint64_t deadline = nam_now_ns() + PATIENCE_NS;
+	uint64_t deadline = nam_now_ns() + TIMEOUT_NS;
 	struct nam_thread *thread;
 
 	(void)state;

@@ -40,7 +40,7 @@ epoch_thread__global_epoch_moves__SLOT_FOLLOWS(void **state)
 		atomic_store(fake_server_word(server, NAM_META_EPOCH_OFFSET), epoch);
 		since = nam_now_ns();
 		while (slot_value(server, 1) != epoch)
-			patience(since);
+			retry_pause(since);
 	}
 	leave(&member);
 	fake_server_stop(server);
@@ -72,7 +72,7 @@ epoch_thread__operation_under_way__SLOT_STAYS(void **state)
 	nam__op_end(member.worker);
 	since = nam_now_ns();
 	while (slot_value(server, 1) != 100)
-		patience(since);
+		retry_pause(since);
 	leave(&member);
 	fake_server_stop(server);
 }
@@ -179,7 +179,7 @@ nam__garbage_add__server_0_dead__FREED_all_the_same(void **state)
 	join(&member, server);
 	fake_server_stop(server);
 	while (!atomic_load(&member.client->servers[0].lost))
-		patience(since);
+		retry_pause(since);
 	nam__garbage_add(member.client, malloc(16));
 	await_no_garbage(&member);
 	leave(&member);

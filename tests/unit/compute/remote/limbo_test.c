@@ -57,7 +57,7 @@ nam_alloc_on__full_but_for_what_was_retired__REUSED(void **state)
 	for (uint32_t i = 0; i < count; i++)
 		nam_retire(member.worker, all[i], STRIDE);
 	while (nam_alloc_on(member.worker, 0, STRIDE, &at))
-		patience(since);
+		retry_pause(since);
 	for (uint32_t i = 1; i < count; i++)
 		assert_int_equal(nam_alloc_on(member.worker, 0, STRIDE, &at), 0);
 	leave(&member);
@@ -103,7 +103,7 @@ nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends(void *
 	own = nam_client_id(collector.client);
 	since = nam_now_ns();
 	while (slot_value(server, (uint16_t)own) < 2)
-		patience(since);
+		retry_pause(since);
 	assert_int_equal(nam__limbo_advance(collector.worker, &reusable), 0);
 	assert_int_equal(reusable, 0);
 	assert_int_equal(slot_value(server, nam_client_id(reader.client)), 1);
@@ -164,7 +164,7 @@ nam_retire__while_a_label_is_on_its_way__IS_YOUNGER_THAN_IT(void **state)
 	since = nam_now_ns();
 	while (slot_value(server, nam_client_id(reader.client)) < 2 ||
 		slot_value(server, nam_client_id(member.client)) < 2)
-		patience(since);
+		retry_pause(since);
 	nam__op_begin(reader.worker, NAM_OP_SCAN);
 	assert_int_equal(nam__limbo_advance(member.worker, &reusable), 0);
 	assert_int_equal(labelling.reusable + reusable, 1);

@@ -70,7 +70,7 @@ fill_and_free(void)
 
 /* As operations do that find no memory. */
 NAM_FIBER_FN static int
-alloc_with_patience(struct nam_worker *worker, struct nam_gaddr *ret_at)
+alloc_with_timeout(struct nam_worker *worker, struct nam_gaddr *ret_at)
 {
 	unsigned tries = 0;
 	int rc;
@@ -111,12 +111,12 @@ memory_came_back__a_client_does_not_forget__IT_IS_NAMED(void **state)
 	(void)state;
 	fill_and_free();
 	nam__op_begin(slow.worker, NAM_OP_SCAN);
-	assert_int_equal(alloc_with_patience(me.worker, &at), -NAM_E_REMOTE_FULL);
+	assert_int_equal(alloc_with_timeout(me.worker, &at), -NAM_E_REMOTE_FULL);
 	member_says(&me, named(&slow, "slow"));
 	member_says(&me, "try again");
 	member_says(&me, "no room for a block of 4096 bytes");
 	nam__op_end(slow.worker);
-	assert_int_equal(alloc_with_patience(me.worker, &at), 0);
+	assert_int_equal(alloc_with_timeout(me.worker, &at), 0);
 	nam_free_unseen(me.worker, at, OTHER_STRIDE);
 }
 
@@ -151,11 +151,11 @@ memory_came_back__given_back_for_later__ONCE_NO_CLIENT_LOOKS(void **state)
 	retire_all_and_close();
 	assert_int_equal(nam_server_status_get(me.worker, 0, &status), 0);
 	assert_true(status.waiting_bytes > MIB);
-	assert_int_equal(alloc_with_patience(me.worker, &at), -NAM_E_REMOTE_FULL);
+	assert_int_equal(alloc_with_timeout(me.worker, &at), -NAM_E_REMOTE_FULL);
 	member_says(&me, named(&slow, "slow"));
 	member_says(&me, "try again");
 	nam__op_end(slow.worker);
-	assert_int_equal(alloc_with_patience(other.worker, &at), 0);
+	assert_int_equal(alloc_with_timeout(other.worker, &at), 0);
 	nam_free_unseen(other.worker, at, OTHER_STRIDE);
 	assert_int_equal(nam_server_status_get(me.worker, 0, &status), 0);
 	assert_int_equal(status.waiting_bytes, 0);
@@ -269,7 +269,7 @@ memory_came_back__the_memory_server_ends_meanwhile__PEER_DEAD(void **state)
 	(void)state;
 	fill_and_free();
 	server_ends = true;
-	assert_int_equal(alloc_with_patience(me.worker, &at), -NAM_E_FABRIC_PEER_DEAD);
+	assert_int_equal(alloc_with_timeout(me.worker, &at), -NAM_E_FABRIC_PEER_DEAD);
 	assert_false(server_ends);
 	member_says(&me, "is gone");
 }

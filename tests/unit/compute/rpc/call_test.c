@@ -358,7 +358,7 @@ nam_rpc_call__late_replies__DROPPED_and_next_calls_right(void **state)
 }
 
 static uint64_t
-begun_patience_ns(struct fixture *fixture)
+begun_timeout_ns(struct fixture *fixture)
 {
 	uint64_t echo = 0, begun_ns;
 	uint32_t bytes = sizeof(echo);
@@ -382,8 +382,8 @@ nam_rpc_call__silent_server__LATER_CALLS_END_SOONER_until_it_is_heard(void **sta
 	fixture->client->options.timeout_ms = 20;
 	atomic_store(&fixture->mischief, DROP);
 	assert_int_equal(ping(fixture->worker, 1, &echo), -NAM_E_FABRIC_TIMEOUT);
-	assert_true(begun_patience_ns(fixture) < 30000000000);
-	assert_true(begun_patience_ns(fixture) >= 60000000000);
+	assert_true(begun_timeout_ns(fixture) < 30000000000);
+	assert_true(begun_timeout_ns(fixture) >= 60000000000);
 }
 
 static void
@@ -401,7 +401,7 @@ nam_rpc_call__other_calls_answered_meanwhile__NOT_SILENT(void **state)
 		-NAM_E_FABRIC_TIMEOUT);
 	fixture->client->options.timeout_ms = 20;
 	assert_int_equal(nam__rpc_await(fixture->worker, &call, &bytes), -NAM_E_FABRIC_TIMEOUT);
-	assert_true(begun_patience_ns(fixture) >= 60000000000);
+	assert_true(begun_timeout_ns(fixture) >= 60000000000);
 }
 
 /* ---- a server that goes ------------------------------------------------------------------- */

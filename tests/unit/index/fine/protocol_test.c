@@ -238,7 +238,7 @@ struct reader {
 };
 
 static void
-read_patiently(void *arg)
+read_for(void *arg)
 {
 	struct reader *reader = arg;
 
@@ -259,7 +259,7 @@ node_read__torn_for_a_moment__WAITS_FOR_THE_WHOLE_IMAGE(void **state)
 	restarts = nam_worker_counters(me.worker, NAM_OP_OTHER)->restarts[NAM_RESTART_TORN];
 	writer.rear = fixture.image[rear_of(&fixture)];
 	leaf_poke(&fixture, rear_of(&fixture), writer.rear + (1ull << 16));
-	assert_int_equal(nam_worker_spawn(me.worker, read_patiently, &reader), 0);
+	assert_int_equal(nam_worker_spawn(me.worker, read_for, &reader), 0);
 	assert_int_equal(nam_worker_spawn(me.worker, finish_slowly, &writer), 0);
 	nam_worker_run(me.worker);
 	assert_int_equal(reader.rc, 0);

@@ -106,7 +106,7 @@ point_operations__node_gone__RESTART_SOON(void **state)
 
 /* The other bound: so many tries, where no time-out ends before. */
 static void
-lookup__node_gone_and_much_patience__RESTART_AFTER_ALL_TRIES(void **state)
+lookup__node_gone_and_much_timeout__RESTART_AFTER_ALL_TRIES(void **state)
 {
 	struct member patient = member_join(cluster, "patient", 600000);
 	struct nam_index *index = damaged_tree(0), *its;
@@ -161,7 +161,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stat__node_gone__RESTART_SOON),
 		cmocka_unit_test(point_operations__node_gone__RESTART_SOON),
-		cmocka_unit_test(lookup__node_gone_and_much_patience__RESTART_AFTER_ALL_TRIES),
+		cmocka_unit_test(lookup__node_gone_and_much_timeout__RESTART_AFTER_ALL_TRIES),
 		cmocka_unit_test(collect__node_gone__ENDS_SOON),
 		cmocka_unit_test(drop__node_gone__NAME_GONE_SOON),
 	};

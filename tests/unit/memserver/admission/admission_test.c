@@ -15,7 +15,7 @@
 #include "memserver/admission/admit.h"
 
 #define BURST 40u		/* failures at once, more than are looked at */
-#define PATIENCE_NS 60000000000ull
+#define TIMEOUT_NS 60000000000ull
 
 static char path[] = "/tmp/nam-admission-XXXXXX";
 static struct nam_server server;
@@ -135,7 +135,7 @@ pass__many_failures__ARE_NOT_LOGGED_AND_KEEP_NO_HOLDER_OUT(void **state)
 {
 	struct nam_cm_event event;
 	struct nam__proven proven;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	unsigned before;
 
 	(void)state;

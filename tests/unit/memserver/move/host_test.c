@@ -6,7 +6,7 @@
 #include "memserver/move/host.h"
 #include "tests/unit/memserver/server_fixture.h"
 
-#define PATIENCE_NS 30000000000ull
+#define TIMEOUT_NS 30000000000ull
 #define MEMORY (1u << 20)
 #define REGION (512u << 10)
 
@@ -29,7 +29,7 @@ host(struct fixture *f, uint32_t id, uint64_t bytes, struct nam_rpc_move_hosted 
 {
 	const struct nam_rpc_move_host wanted = { .memory_bytes = bytes, .region_bytes = REGION,
 		.id = id };
-	uint64_t until_ns = nam_now_ns() + PATIENCE_NS;
+	uint64_t until_ns = nam_now_ns() + TIMEOUT_NS;
 	int rc;
 
 	do {
@@ -143,7 +143,7 @@ hosted__UNHOST__ENDS_THAT_ONE(void **state)
 	assert_int_equal(unhost(f, 1, 4711), 0);
 	assert_int_equal(host(f, 1, MEMORY, &one), 0);
 	from_ns = nam_now_ns();
-	until_ns = from_ns + PATIENCE_NS;
+	until_ns = from_ns + TIMEOUT_NS;
 	assert_int_equal(unhost(f, 1, one.boot + 2), -NAM_E_CLUSTER);
 	do {
 		rc = unhost(f, 1, one.boot);

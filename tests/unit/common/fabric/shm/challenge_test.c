@@ -64,7 +64,7 @@ readable(int fd)
 static void
 await_hang_up(struct fixture *f, int fd)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_cm_event event;
 	uint8_t byte;
 

@@ -273,7 +273,7 @@ connect__much_memory__IS_POPULATED_AFTERWARDS(void **state)
 	f.qps[0] = fixture_connect(&f, &f.client);
 	assert_true(faults() - before < MANY / 4);
 	peer = ((struct shm_qp *)f.qps[0])->peer;
-	for (end = nam_now_ns() + PATIENCE_NS; !populated && nam_now_ns() < end;) {
+	for (end = nam_now_ns() + TIMEOUT_NS; !populated && nam_now_ns() < end;) {
 		nam_sleep_ns(1000000);
 		pthread_mutex_lock(&((struct shm_domain *)f.client.domain)->mutex);
 		populated = peer->populate_region == peer->regions_count;
@@ -412,7 +412,7 @@ listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED(void **state)
 		client = raw_connect(&f);
 		assert_int_equal(nam__shm_packet_send(client, &hello, sizeof(hello), &fds[i], 1),
 			0);
-		assert_int_equal(f.ops->listener_poll(f.listener, PATIENCE_NS, &event), 1);
+		assert_int_equal(f.ops->listener_poll(f.listener, TIMEOUT_NS, &event), 1);
 		assert_non_null(strstr(event.peer, "pid"));
 		assert_true(f.ops->accept(f.listener, event.request, &options, NULL, &qp) < 0);
 		close(client);

@@ -164,7 +164,7 @@ send__ring_stays_full__TIMEOUT_AND_LATER_REQUESTS_GO_ON(void **state)
 	struct nam_wr wr;
 	int n = 0;
 
-	f->client.domain->patience_ns = 20000000;
+	f->client.domain->timeout_ns = 20000000;
 	for (uint32_t i = 0; i < SHM_SLOTS + 2; i++) {
 		wr = wr_send(buffers[i], length_of(i));
 		wr.flags = NAM_WR_SIGNALED;
@@ -274,7 +274,7 @@ recv__no_buffer_posted__WAITS_IN_THE_RING(void **state)
 	post_buffer(f, &f->server, buffers[0]);
 	post_buffer(f, &f->server, buffers[1]);
 	/* Posting alone must be enough to end a wait. */
-	assert_int_equal(f->ops->cq_wait(f->server.cq, PATIENCE_NS), 0);
+	assert_int_equal(f->ops->cq_wait(f->server.cq, TIMEOUT_NS), 0);
 	assert_int_equal(f->ops->cq_poll(f->server.cq, wcs, 8), 2);
 	assert_ptr_equal(wcs[0].context, buffers[0]);
 	assert_ptr_equal(wcs[1].context, buffers[1]);

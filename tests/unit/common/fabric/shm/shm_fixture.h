@@ -25,7 +25,7 @@
 
 #define REGION_BYTES (1u << 20)
 #define QPS_MAX 8u
-#define PATIENCE_NS 30000000000ull	/* how long to wait for what must come */
+#define TIMEOUT_NS 30000000000ull	/* how long to wait for what must come */
 
 struct side {
 	struct nam_domain *domain;
@@ -196,7 +196,7 @@ fixture_teardown(void **state)
 static inline void
 take(struct fixture *f, struct nam_cq *cq, struct nam_wc *wcs, unsigned count)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	unsigned n = 0;
 
 	while (n < count) {

@@ -342,7 +342,7 @@ read__against_a_writer__NEVER_ACCEPTS_A_TORN_IMAGE(void **state)
 	assert_int_equal(nam_thread_start("writer", writer_main, &writer, &writer.thread), 0);
 	until = nam_now_ns() + 500000000;
 	/* On one busy processor the writer may need a while to get its turn. */
-	while (nam_now_ns() < until || (changes < 3 && nam_now_ns() < until + PATIENCE_NS)) {
+	while (nam_now_ns() < until || (changes < 3 && nam_now_ns() < until + TIMEOUT_NS)) {
 		struct nam_wr wr = wr_read(0, image, sizeof(image));
 
 		assert_int_equal(run(f, f->qps[0], wr), 0);

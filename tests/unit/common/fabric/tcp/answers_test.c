@@ -175,7 +175,7 @@ peer__that_never_answers__IS_GIVEN_UP_IN_BOUNDED_TIME(void **state)
 	uint64_t begin = nam_now_ns();
 	struct nam_wc wcs[3];
 
-	s->f.client.domain->patience_ns = 1500000000;
+	s->f.client.domain->timeout_ns = 1500000000;
 	post_reads(s, 2, 64);
 	wr.flags = NAM_WR_SIGNALED;
 	assert_int_equal(s->f.ops->qp_post(s->f.qp, &wr, 1), 0);
@@ -202,7 +202,7 @@ peer__that_takes_no_messages__IS_WAITED_FOR(void **state)
 	uint64_t begin = nam_now_ns();
 	struct nam_wc wc;
 
-	s->f.client.domain->patience_ns = 500000000;
+	s->f.client.domain->timeout_ns = 500000000;
 	wr.flags = NAM_WR_SIGNALED;
 	assert_int_equal(s->f.ops->qp_post(s->f.qp, &wr, 1), 0);
 	while (nam_now_ns() - begin < 2500000000) {
@@ -222,7 +222,7 @@ answer__while_nobody_looked__COUNTS(void **state)
 	struct tcp_cq *cq = (struct tcp_cq *)s->f.client.cq;
 	struct nam_wc wc;
 
-	s->f.client.domain->patience_ns = TCP_LOOK_NS;
+	s->f.client.domain->timeout_ns = TCP_LOOK_NS;
 	post_reads(s, 1, 64);
 	nam_sleep_ns(TCP_LOOK_NS);
 	nam__tcp_give_up(cq);
@@ -277,7 +277,7 @@ requests__posted_before_the_first_poll__ALL_LEAVE(void **state)
 	struct nam_wr wr = wr_of(&s->f, NAM_WR_WRITE, 0, 0, LOCAL_BYTES);
 	size_t left = 20 * (24 + (size_t)LOCAL_BYTES);
 	uint8_t *arrived = malloc(LOCAL_BYTES);
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wc wc;
 
 	for (unsigned i = 0; i < 20; i++)
@@ -401,7 +401,7 @@ requests__of_the_share__REACH_IT_AND_NOTHING_ELSE(void **state)
 		.remote = 4088,
 	};
 	struct tcp_frame answered;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_wc wc;
 
 	for (unsigned i = 0; i < 2; i++) {

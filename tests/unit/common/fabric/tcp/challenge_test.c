@@ -37,7 +37,7 @@ raw_challenged(struct fixture *f)
 static void
 await_hang_up(struct fixture *f, int fd)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_cm_event event;
 	uint8_t byte;
 
@@ -245,7 +245,7 @@ connect_from(const struct fixture *f, uint32_t host)
 static void
 await_drops(struct fixture *f, const struct drops *drops, unsigned count)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 	struct nam_cm_event event;
 
 	while (drops->silent < count && nam_now_ns() < until)

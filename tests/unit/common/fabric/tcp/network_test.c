@@ -106,7 +106,7 @@ cut__for_a_while__LOSES_AND_DOUBLES_NOTHING(void **state)
 		assert_int_equal(in_namespace(left, command), 0);
 		while (adds.longest_ns < least) {
 			adds_run(f, &adds, 100);
-			assert_true(nam_now_ns() - begin < PATIENCE_NS);
+			assert_true(nam_now_ns() - begin < TIMEOUT_NS);
 		}
 	}
 	while (adds.done < adds.posted)

@@ -95,7 +95,7 @@ raw_client(struct fixture *f, unsigned n)
 static inline void
 work_until_readable(struct fixture *f, int fd)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 
 	while (!readable(fd, 1)) {
 		let_work(f);

@@ -169,7 +169,7 @@ static inline void
 adds_run(struct fixture *f, struct adds *adds, unsigned more)
 {
 	unsigned wanted = adds->done + more;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 
 	while (adds->done < wanted) {
 		adds_post(f, adds);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect_test.c -- how a client's patience is spent on attempts when all packets are lost; the
+ * connect_test.c -- how a client's time-out is spent on attempts when all packets are lost; the
  * functions below play librdmacm, and a clock that only waiting advances.
  */
 #include <setjmp.h>
@@ -100,12 +100,12 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 	return -1;
 }
 
-/* That a client with this patience begins attempts at these times, and gives up in time. */
+/* That a client with this time-out begins attempts at these times, and gives up in time. */
 static void
-spends(uint64_t patience_ms, const uint64_t *wanted_ms, unsigned wanted)
+spends(uint64_t timeout_ms, const uint64_t *wanted_ms, unsigned wanted)
 {
 	const struct nam_env env = { .now_ns = now_ns };
-	struct verbs_domain domain = { .pub.patience_ns = patience_ms * 1000000 };
+	struct verbs_domain domain = { .pub.timeout_ns = timeout_ms * 1000000 };
 	const struct nam_qp_options options = { 0 };
 	struct nam_diag diag = { "" };
 	struct nam_qp *qp;
@@ -116,7 +116,7 @@ spends(uint64_t patience_ms, const uint64_t *wanted_ms, unsigned wanted)
 	assert_int_equal(nam__verbs_connect(&domain.pub, "verbs:127.0.0.1:7100", NULL, &options,
 		NULL, &qp, &diag), -ETIMEDOUT);
 	nam_env_install(NULL);
-	assert_int_equal(now_ms, 1000000 + patience_ms);
+	assert_int_equal(now_ms, 1000000 + timeout_ms);
 	assert_int_equal(attempts, wanted);
 	for (unsigned i = 0; i < wanted; i++)
 		assert_int_equal(began_ms[i], 1000000 + wanted_ms[i]);
@@ -132,7 +132,7 @@ connect__silence_and_3_s_or_more__MAKES_FOUR_ATTEMPTS(void **state)
 }
 
 static void
-connect__silence_and_little_patience__GIVES_EACH_ATTEMPT_HALF_A_SECOND(void **state)
+connect__silence_and_little_timeout__GIVES_EACH_ATTEMPT_HALF_A_SECOND(void **state)
 {
 	(void)state;
 	spends(999, (const uint64_t[]){ 0 }, 1);
@@ -146,7 +146,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__silence_and_3_s_or_more__MAKES_FOUR_ATTEMPTS),
 		cmocka_unit_test(
-			connect__silence_and_little_patience__GIVES_EACH_ATTEMPT_HALF_A_SECOND),
+			connect__silence_and_little_timeout__GIVES_EACH_ATTEMPT_HALF_A_SECOND),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

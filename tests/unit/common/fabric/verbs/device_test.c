@@ -203,7 +203,7 @@ static void
 receive_queue__runs_low_again_and_again__IS_SAID_ONCE(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 
 	use_up_receives(f);
 	while (!atomic_load(&notices_low) && nam_now_ns() < until)

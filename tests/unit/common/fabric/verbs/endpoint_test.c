@@ -25,7 +25,7 @@
 #define RECEIVES VERBS_ENDPOINT_RECEIVES
 #define NUMBER 7u
 #define PLACES 4096u
-#define PATIENCE_NS 100000000ull
+#define TIMEOUT_NS 100000000ull
 #define AGAIN_NS 30000000000ull
 #define MEND_NS 1000000000ull
 
@@ -548,7 +548,7 @@ wait__a_datagram_just_before_it_is_armed__RETURNS_AT_ONCE(void **state)
 	struct fixture *f = *state;
 
 	device.late = true;
-	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, PATIENCE_NS), 0);
+	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, TIMEOUT_NS), 0);
 	assert_int_equal(news(f), 1);
 	assert_int_equal(receive(f, 1), 8);
 }
@@ -561,10 +561,10 @@ wait__the_channel_rings__IS_ARMED_AGAIN_BEFORE_THE_NEXT_SLEEP(void **state)
 
 	assert_int_equal(write(f->channel.fd, &one, sizeof(one)), sizeof(one));
 	device.rang = true;
-	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, PATIENCE_NS), 0);
+	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, TIMEOUT_NS), 0);
 	/* Were it not armed, this one would not be seen. */
 	device.late = true;
-	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, PATIENCE_NS), 0);
+	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, TIMEOUT_NS), 0);
 	assert_int_equal(news(f), 1);
 }
 

@@ -23,7 +23,7 @@
 #include "common/fabric/verbs/verbs_internal.h"
 
 #define QPS 2u
-#define PATIENCE_NS 5000000000ull
+#define TIMEOUT_NS 5000000000ull
 #define WATCHED_NS 200000000ull
 
 struct fixture {
@@ -219,7 +219,7 @@ closed(struct fixture *f)
 static void
 await_closed(struct fixture *f)
 {
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	uint64_t until = nam_now_ns() + TIMEOUT_NS;
 
 	while (closed(f) < QPS && nam_now_ns() < until)
 		nam_sleep_ns(1000000);
@@ -305,7 +305,7 @@ listener__its_device_is_removed__SAYS_ENODEV_AND_CLOSES_ALL(void **state)
 	listen_at(f, &f->verbs, &listener);
 	assert_int_equal(nam__verbs_listener_poll(listener, 0, &event), 0);
 	removed(&listener_id, &listening, listening.fd);
-	assert_int_equal(nam__verbs_listener_poll(listener, PATIENCE_NS, &event), -ENODEV);
+	assert_int_equal(nam__verbs_listener_poll(listener, TIMEOUT_NS, &event), -ENODEV);
 	await_closed(f);
 	nam__verbs_listener_close(listener);
 }

@@ -23,7 +23,7 @@
 
 #define NUMBER 7u		/* of every queue pair: as if each were destroyed before the next */
 #define DEPTH 4u
-#define PATIENCE_NS 100000000ull
+#define TIMEOUT_NS 100000000ull
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
@@ -333,7 +333,7 @@ wait__done_just_before_it_is_armed__RETURNS_AT_ONCE(void **state)
 	post(f, NAM_WR_READ);
 	device.late = f->cq->sends.cq;
 	device.late_wc = done(0);
-	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, PATIENCE_NS), 0);
+	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, TIMEOUT_NS), 0);
 	reports(f, NAM_WR_READ);
 }
 
@@ -346,7 +346,7 @@ wait__a_message_just_before_it_is_armed__RETURNS_AT_ONCE(void **state)
 	assert_int_equal(nam__verbs_rq_post(&f->rq->pub, &recv, 1), 0);
 	device.late = f->rq->recvs.cq;
 	device.late_wc = (struct ibv_wc){ .byte_len = 1 };
-	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, PATIENCE_NS), 0);
+	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, TIMEOUT_NS), 0);
 	reports(f, NAM_WC_RECV);
 }
 
@@ -355,7 +355,7 @@ wait__nothing_comes__ENDS_IN_TIME(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, PATIENCE_NS / 10), -ETIMEDOUT);
+	assert_int_equal(nam__verbs_cq_wait(&f->cq->pub, TIMEOUT_NS / 10), -ETIMEDOUT);
 	reports_nothing(f);
 }
 
