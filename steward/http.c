@@ -110,7 +110,7 @@ on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 
 /* The meaning of a host's answer.  -EAGAIN: another one may do better. */
 static int
-judge(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
+validate(struct nam__http *http, const struct answer *answer, cJSON **ret_answer,
 	struct nam_diag *diag)
 {
 	const char *host = http->hosts[http->host];
@@ -216,7 +216,7 @@ attempt(struct nam__http *http, const char *path, uint64_t left_ms, bool again,
 	http->why[0] = '\0';
 	code = curl_easy_perform(http->curl);
 	if (code == CURLE_OK)
-		rc = judge(http, &answer, ret_answer, diag);
+		rc = validate(http, &answer, ret_answer, diag);
 	else if (code == CURLE_OPERATION_TIMEDOUT && again && left_ms < ATTEMPT_MS)
 		rc = -EAGAIN;
 	else

@@ -199,7 +199,7 @@ verify_table(struct party *party, struct result *result)
 
 /* Whether each kind of read has run, and every answer was right. */
 static int
-judge(const struct party *party, const struct result *result)
+verdict(const struct party *party, const struct result *result)
 {
 	const uint64_t *counts = party->counts;
 
@@ -232,7 +232,7 @@ use(struct party *party, struct processes *processes)
 	print_worked(party, &result);
 	if (party->options->json)
 		rc = write_json(party, &result);
-	return rc ? rc : judge(party, &result);
+	return rc ? rc : verdict(party, &result);
 }
 
 static int

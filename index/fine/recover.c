@@ -47,7 +47,7 @@ nam__node_take(struct nam_worker *worker, void *of, struct nam_gaddr at, uint64_
 		return -NAM_E_RESTART_LOCKED;
 	if (!nam__node_is_whole(index, image, at))
 		return nam__torn_complete(worker, index, at, dead, word, image); /* SUSPENDS */
-	nam_race_point("recover.judged");
+	nam_race_point("recover.validated");
 	rc = nam__lock_try_await(worker, at, dead, word, image, index->g.node_bytes,
 		&seen); /* SUSPENDS */
 	if (rc)

@@ -135,7 +135,7 @@ nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct na
 	/* I20: the record may be of a later change than the image. */
 	if (rc == -NAM_E_LOCK_ORPHANED && NAM_GUARD(TORN_WORD))
 		rc = look_again(worker, at, dead, torn.record); /* SUSPENDS */
-	nam_race_point("recover.torn_judged");
+	nam_race_point("recover.torn_validated");
 	if (!rc)
 		rc = word == dead ? torn_write(worker, index, at, &torn) :
 			torn_take(worker, index, at, dead, word, &torn); /* SUSPENDS */

@@ -211,7 +211,7 @@ locks_max(const struct sim_stage *stage)
 }
 
 static void
-judge(struct effects *effects)
+check(struct effects *effects)
 {
 	struct sim_stage *stage = effects->stage;
 	uint64_t late_most = stage->repaired ? 0 : sim_losses_late(stage);
@@ -262,7 +262,7 @@ sim_effects_verify(struct sim_stage *stage, struct nam_worker *worker)
 	int rc = nam_index_verify(worker, stage->actors[SIM_DIRECTOR].index, found, &effects,
 		&outcome->violations);
 
-	judge(&effects);
+	check(&effects);
 	outcome->late += effects.late;
 	stage->names = effects.names;
 	if (rc) {

@@ -323,7 +323,7 @@ damage_and_insert(struct actor *self)
 
 /* B has the image, and comes back when C has changed the node. */
 static void
-hold_judge(struct actor *self)
+hold_validator(struct actor *self)
 {
 	(void)self;
 	if (litmus.flags[FOUR])
@@ -736,11 +736,13 @@ const struct litmus_case litmus_recover_cases[] = {
 		"the same, and the record was damaged", 2, 0 },
 	{ { "recover_two", LITMUS_LOADED,
 		{ end_whole, insert_and_die, insert_second, insert_first },
-		{ { "lock.taken", A, litmus_die_here }, { "recover.judged", B, hold_judge } } },
+		{ { "lock.taken", A, litmus_die_here }, { "recover.validated", B,
+		hold_validator } } },
 		"two clients take over the same lock", 2, 0 },
 	{ { "recover_torn_two", LITMUS_LOADED,
 		{ end_completed, insert_and_die, insert_beside, insert_first },
-		{ { "lock.taken", A, die_half_written }, { "recover.torn_read", B, hold_judge } } },
+		{ { "lock.taken", A, die_half_written }, { "recover.torn_read", B,
+		hold_validator } } },
 		"the same of a torn node, and one of them changes it twice", 2, 0 },
 	{ { "recover_merge", LITMUS_LOADED, { end_merged, merge_and_die, change_merged },
 		{ { "merge.left_written", A, litmus_die_here } } },

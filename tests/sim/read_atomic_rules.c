@@ -65,7 +65,7 @@ tell_fractured(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_
 
 /* The reader also read from newer, which wrote this key. */
 static void
-judge(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t newer)
+assess(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t newer)
 {
 	if (sim_ra_is_older(check, saw->writer, newer)) {
 		tell_fractured(check, saw, newer);
@@ -91,13 +91,13 @@ compare_with(struct sim_ra_check *check, uint32_t txn, uint32_t writer)
 			const struct sim_ra_saw *saw = sim_ra_find_saw(check, txn, wrote[i].key);
 
 			if (saw)
-				judge(check, saw, writer);
+				assess(check, saw, writer);
 		}
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
 		if (saws[i].writer != writer && sim_ra_did_write(check, writer, saws[i].key))
-			judge(check, &saws[i], writer);
+			assess(check, &saws[i], writer);
 }
 
 static uint32_t

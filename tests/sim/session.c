@@ -439,7 +439,7 @@ sim_check_progress(struct sim_actor *actor, const char *what, bool operation, ui
 
 /* Whether the session can go on after such a result. */
 static bool
-judge(struct sim_session *session, enum sim_kind kind, uint64_t key, int rc)
+assess(struct sim_session *session, enum sim_kind kind, uint64_t key, int rc)
 {
 	struct sim_stage *stage = session->actor->stage;
 
@@ -571,7 +571,7 @@ sim_session_main(void *arg)
 		/* Each of several may wait for a lock. */
 		sim_check_progress(session->actor, together ? "several changes" : names[kind],
 			!together, since_ns);
-		if (!judge(session, kind, key, rc))
+		if (!assess(session, kind, key, rc))
 			break;
 	}
 }

@@ -100,7 +100,7 @@ stray_write(struct nam_rng *rng)
 
 /* An answer, or an error with a name.  A memory server that is gone is neither. */
 static void
-judge(const char *what, int rc)
+check_outcome(const char *what, int rc)
 {
 	if (!rc)
 		return;
@@ -134,14 +134,15 @@ use_pairs(struct nam_kv *kv, struct nam_rng *rng)
 
 	switch (nam_rng_below(rng, 3)) {
 	case 0:
-		judge("kv put", nam_kv_put(me.worker, kv, &n, sizeof(n), value, bytes));
+		check_outcome("kv put", nam_kv_put(me.worker, kv, &n, sizeof(n), value, bytes));
 		break;
 	case 1:
-		judge("kv get", nam_kv_get(me.worker, kv, &n, sizeof(n), value, sizeof(value),
+		check_outcome("kv get", nam_kv_get(me.worker, kv, &n, sizeof(n), value,
+		sizeof(value),
 			&bytes));
 		break;
 	default:
-		judge("kv delete", nam_kv_delete(me.worker, kv, &n, sizeof(n)));
+		check_outcome("kv delete", nam_kv_delete(me.worker, kv, &n, sizeof(n)));
 	}
 }
 
@@ -153,16 +154,16 @@ use_index(struct nam_index *index, struct nam_rng *rng)
 
 	switch (nam_rng_below(rng, 4)) {
 	case 0:
-		judge("lookup", nam_index_lookup(me.worker, index, key, &payload));
+		check_outcome("lookup", nam_index_lookup(me.worker, index, key, &payload));
 		break;
 	case 1:
-		judge("insert", nam_index_insert(me.worker, index, key, 1));
+		check_outcome("insert", nam_index_insert(me.worker, index, key, 1));
 		break;
 	case 2:
-		judge("update", nam_index_update(me.worker, index, key, 2));
+		check_outcome("update", nam_index_update(me.worker, index, key, 2));
 		break;
 	default:
-		judge("delete", nam_index_delete(me.worker, index, key));
+		check_outcome("delete", nam_index_delete(me.worker, index, key));
 	}
 }
 
@@ -186,9 +187,9 @@ use_records(struct nam_records *records, struct nam_rng *rng)
 			.value_bytes = (uint32_t)nam_rng_below(rng, sizeof(value)) };
 	}
 	if (nam_rng_below(rng, 2))
-		judge("put_all", nam_records_put_all(me.worker, records, puts, 3, NULL));
+		check_outcome("put_all", nam_records_put_all(me.worker, records, puts, 3, NULL));
 	else
-		judge("get_all", nam_records_get_all(me.worker, records, gets, 3));
+		check_outcome("get_all", nam_records_get_all(me.worker, records, gets, 3));
 }
 
 static struct nam_index *

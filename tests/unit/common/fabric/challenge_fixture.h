@@ -19,7 +19,7 @@ struct caller {
 	struct nam_hello hello, answer;	/* what it says */
 	int answer_rc;			/* its callback fails with this */
 	bool mute;			/* it has no callback */
-	bool judges;			/* it has one for the welcome, which it halves */
+	bool validates;			/* it has one for the welcome, which it halves */
 	int welcome_rc;			/* ... and which fails with this */
 	unsigned welcomes;		/* how many times that ran */
 	struct nam_hello welcome;	/* what it heard */
@@ -86,7 +86,7 @@ caller_main(void *arg)
 		.rq = caller->side->rq,
 		.share = caller->share,
 		.answer = caller->mute ? NULL : caller_answer,
-		.welcome = caller->judges ? caller_welcome : NULL,
+		.welcome = caller->validates ? caller_welcome : NULL,
 		.answer_arg = caller,
 	};
 

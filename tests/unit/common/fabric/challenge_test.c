@@ -167,7 +167,7 @@ welcome__callback_shortens_it__CONNECTS_WITH_THE_REST(void **state)
 	struct fixture *f = *state;
 	struct nam_hello challenge = pattern(32, 3), reply = pattern(NAM_REPLY_BYTES_MAX, 9);
 	struct caller caller = {
-		.hello = pattern(2, 'h'), .answer = pattern(32, 5), .judges = true };
+		.hello = pattern(2, 'h'), .answer = pattern(32, 5), .validates = true };
 	struct nam_cm_event event;
 
 	challenge_caller(f, &caller, &challenge);
@@ -209,7 +209,7 @@ welcome__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
 
 	for (unsigned challenged = 0; challenged < 2; challenged++) {
 		struct caller caller = { .hello = pattern(2, 'h'), .answer = pattern(32, 5),
-			.judges = true, .welcome_rc = -EKEYREJECTED };
+			.validates = true, .welcome_rc = -EKEYREJECTED };
 		struct nam_cm_event event;
 
 		if (challenged)
@@ -230,11 +230,11 @@ welcome__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
 }
 
 static void
-welcome__of_a_rejection__IS_NOT_JUDGED(void **state)
+welcome__of_a_rejection__IS_NOT_VALIDATED(void **state)
 {
 	struct fixture *f = *state;
 	struct nam_hello reply = pattern(9, 9);
-	struct caller caller = { .hello = pattern(2, 'h'), .judges = true };
+	struct caller caller = { .hello = pattern(2, 'h'), .validates = true };
 	struct nam_cm_event event;
 
 	caller_start(f, &f->client, &caller);
@@ -334,7 +334,7 @@ main(void)
 		TEST(challenge__answer_is_too_long__IS_NOT_SENT),
 		TEST(welcome__callback_shortens_it__CONNECTS_WITH_THE_REST),
 		TEST(welcome__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE),
-		TEST(welcome__of_a_rejection__IS_NOT_JUDGED),
+		TEST(welcome__of_a_rejection__IS_NOT_VALIDATED),
 		TEST(challenge__client_goes_away__IS_FORGOTTEN),
 		TEST(challenge__of_two_clients__KEEPS_THEM_APART),
 		TEST(listener_close__a_challenge_is_open__ENDS_THE_ATTEMPT),

@@ -27,7 +27,7 @@ struct meeting {
 };
 
 static void
-judge(struct meeting *meeting, struct nam_listener *listener, const struct nam_cm_event *event,
+respond(struct meeting *meeting, struct nam_listener *listener, const struct nam_cm_event *event,
 	const struct nam_qp_options *options)
 {
 	struct nam_hello words = { .bytes = NAM_REPLY_BYTES_MAX };
@@ -71,7 +71,7 @@ meeting_server(void *arg)
 	meeting->ready = true;
 	while (!meeting->done) {
 		if (listener && ops()->listener_poll(listener, 20000, &event) == 1)
-			judge(meeting, listener, &event, &options);
+			respond(meeting, listener, &event, &options);
 		if (meeting->requests && meeting->dies)
 			nam_sim_process_kill(meeting->server);
 		if (meeting->requests && meeting->closes) {
@@ -294,7 +294,7 @@ challenge__callback_fails__ENDS_THE_ATTEMPT_WITH_ITS_CODE(void **state)
 
 /* It takes the first of two. */
 static int
-judge_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
+validate_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
 {
 	const struct meeting *meeting = arg;
 
@@ -304,9 +304,9 @@ judge_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
 }
 
 static void
-judged_body(struct meeting *meeting)
+validated_body(struct meeting *meeting)
 {
-	meeting->welcome = judge_welcome;
+	meeting->welcome = validate_welcome;
 	assert_int_equal(attempt(meeting, answer), 0);
 	assert_int_equal(meeting->reply.bytes, 7);
 	ops()->qp_destroy(meeting->end.qp);
@@ -321,7 +321,7 @@ welcome__callback__TAKES_IT_OR_ENDS_THE_ATTEMPT(void **state)
 	struct meeting meeting = { 0 };
 
 	(void)state;
-	meet(&meeting, judged_body);
+	meet(&meeting, validated_body);
 	assert_int_equal(meeting.answers, 2);
 }
 

@@ -79,8 +79,8 @@ static struct {
 	unsigned asked;
 	int rc;
 	uint32_t bytes;
-	/* the other one, which judges a welcome */
-	bool judges;
+	/* the other one, which validates a welcome */
+	bool validates;
 	unsigned welcomes;
 	int welcome_rc;
 	unsigned established;
@@ -366,7 +366,7 @@ forge(struct nam_cm_request *request, bool accepts)
 }
 
 static void
-judge(const struct nam_cm_event *event)
+respond(const struct nam_cm_event *event)
 {
 	const struct nam_qp_options options = { .cq = &world.cq.pub };
 	struct nam_hello words = { .bytes = NAM_REPLY_BYTES_MAX };
@@ -413,7 +413,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 
 	if (channel != world.at && world.begun != world.ended && next->channel == world.at &&
 		nam__verbs_listener_poll(world.listener, 0, &heard) == 1)
-		judge(&heard);
+		respond(&heard);
 	next = &world.happenings[world.begun % EVENTS_MAX];
 	if (world.begun == world.ended || next->channel != channel) {
 		errno = EAGAIN;
@@ -488,7 +488,7 @@ answer(void *arg, const struct nam_hello *challenge, struct nam_hello *ret, stru
 
 /* The client's second queue pair, which is the second of all, takes nothing from the server yet. */
 static int
-judge_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
+validate_welcome(void *arg, struct nam_hello *reply, struct nam_diag *diag)
 {
 	assert_ptr_equal(arg, &world);
 	world.welcomes++;
@@ -506,7 +506,7 @@ attempt(nam_answer_fn *fn, struct nam_hello *reply, struct nam_diag *diag)
 	const struct nam_qp_options options = {
 		.cq = &world.cq.pub,
 		.answer = fn,
-		.welcome = world.judges ? judge_welcome : NULL,
+		.welcome = world.validates ? validate_welcome : NULL,
 		.answer_arg = &world,
 	};
 	struct nam_qp *qp;
@@ -526,7 +526,7 @@ challenge__good_answer__CONNECTS_BY_ANOTHER_QUEUE_PAIR(void **state)
 	struct nam_diag diag;
 
 	(void)state;
-	world.judges = true;
+	world.validates = true;
 	assert_int_equal(attempt(answer, &reply, &diag), 0);
 	assert_int_equal(world.welcomes, 1);
 	assert_int_equal(world.states[1], IBV_QPS_RTS);
@@ -598,7 +598,7 @@ welcome__is_not_taken__QUEUE_PAIR_NEVER_STARTS(void **state)
 	struct nam_diag diag;
 
 	(void)state;
-	world.judges = true;
+	world.validates = true;
 	world.addresses = 2;
 	for (unsigned i = 0; i < 3; i++) {
 		world.qps_made = world.qps_destroyed = 0;
@@ -669,7 +669,7 @@ ask(void)
 		IBV_MTU_512, &hello);
 	(void)arrive(&hello, sizeof(hello));
 	assert_int_equal(nam__verbs_listener_poll(world.listener, 0, &event), 1);
-	judge(&event);
+	respond(&event);
 	assert_int_equal(world.last.params.kind, VERBS_CHALLENGE);
 	return world.last.params.number;
 }
@@ -690,7 +690,7 @@ is_heard(uint16_t number)
 	world.manner = REJECTS;
 	(void)arrive(&hello, sizeof(hello));
 	if (nam__verbs_listener_poll(world.listener, 0, &event) == 1)
-		judge(&event);
+		respond(&event);
 	assert_int_equal(world.turned_away - before + world.answers - answers, 1);
 	return world.answers != answers;
 }
