@@ -98,9 +98,9 @@ model_present(uint64_t word)
 }
 
 /* A return code other than the expected one is a violation. */
-void model_judge_code(struct observer *self, int rc, int expect, const char *how);
+void model_check_code(struct observer *self, int rc, int expect, const char *how);
 
-/* model_observe.c: each looks once, at entries of any class, and judges what it saw. */
+/* model_observe.c: each looks once, at entries of any class, and checks what it saw. */
 void model_lookup_unique(struct observer *self);
 void model_lookup_pairs(struct observer *self);
 void model_lookup_many(struct observer *self, unsigned t);

@@ -85,7 +85,7 @@ do_change(struct observer *self, unsigned t, enum change change)
 	model_key(table, number, key);
 	if (changes)
 		atomic_store(&table->started[number], word);
-	model_judge_code(self, change_do(self, table, change, key, payload), expect,
+	model_check_code(self, change_do(self, table, change, key, payload), expect,
 		change_names[change]); /* SUSPENDS */
 	if (!changes)
 		return;

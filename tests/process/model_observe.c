@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_observe.c -- looking at entries whose writers are at work, and judging what was seen. */
+/* model_observe.c -- looking at entries whose writers are at work, and checking what was seen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 #define CHUNK_MAX 64u			/* entries taken from a cursor at a time */
 #define MANY_MAX 40u			/* keys of one call */
 
-/* ---- judging ------------------------------------------------------------------------------ */
+/* ---- checking ------------------------------------------------------------------------------ */
 
 /*
  * A reader saw an entry in this version.  It found `before` in the entry's `done` word and
  * now finds out what `started` says.
  */
 static void
-judge_present(struct observer *self, unsigned t, uint64_t number, uint64_t version,
+check_present(struct observer *self, unsigned t, uint64_t number, uint64_t version,
 	uint64_t before, const char *how)
 {
 	const struct model_table *table = &self->tables[t];
@@ -45,7 +45,7 @@ judge_present(struct observer *self, unsigned t, uint64_t number, uint64_t versi
 }
 
 static void
-judge_absent(struct observer *self, unsigned t, uint64_t number, uint64_t before, const char *how)
+check_absent(struct observer *self, unsigned t, uint64_t number, uint64_t before, const char *how)
 {
 	const struct model_table *table = &self->tables[t];
 
@@ -58,7 +58,7 @@ judge_absent(struct observer *self, unsigned t, uint64_t number, uint64_t before
 }
 
 void
-model_judge_code(struct observer *self, int rc, int expect, const char *how)
+model_check_code(struct observer *self, int rc, int expect, const char *how)
 {
 	if (rc == expect)
 		return;
@@ -95,15 +95,15 @@ look_end_unique(struct observer *self, const struct look *look, const uint8_t *k
 	uint64_t found, version;
 
 	if (rc == -NAM_E_NOTFOUND)
-		judge_absent(self, 0, look->number, look->before, "lookup");
+		check_absent(self, 0, look->number, look->before, "lookup");
 	else if (rc)
-		model_judge_code(self, rc, 0, "lookup");
+		model_check_code(self, rc, 0, "lookup");
 	else if (!model_recognise(&self->tables[0], key, payload, &found, &version) ||
 		found != look->number)
 		model_violation("class %u: lookup of %llu gave payload %llx", self->class,
 			(unsigned long long)look->number, (unsigned long long)payload);
 	else
-		judge_present(self, 0, look->number, version, look->before, "lookup");
+		check_present(self, 0, look->number, version, look->before, "lookup");
 }
 
 static void
@@ -133,15 +133,15 @@ look_end_pairs(struct observer *self, const struct look *look, const uint8_t *ke
 
 	if (rc == -NAM_E_NOTFOUND) {
 		if (look->smallest < end)
-			judge_absent(self, 1, look->smallest, look->before, "lookup of pairs");
+			check_absent(self, 1, look->smallest, look->before, "lookup of pairs");
 	} else if (rc) {
-		model_judge_code(self, rc, 0, "lookup of pairs");
+		model_check_code(self, rc, 0, "lookup of pairs");
 	} else if (!model_recognise(table, key, payload, &found, &version) ||
 		found < look->number || found >= end) {
 		model_violation("class %u: lookup of pairs gave payload %llx", self->class,
 			(unsigned long long)payload);
 	} else if (look->smallest < found) {
-		judge_absent(self, 1, look->smallest, look->before, "lookup of pairs, smaller");
+		check_absent(self, 1, look->smallest, look->before, "lookup of pairs, smaller");
 	}
 }
 
@@ -185,7 +185,7 @@ model_lookup_many(struct observer *self, unsigned t)
 		(t ? look_begin_pairs : look_begin_unique)(self, &looks[i], keys + i * key_bytes);
 	rc = nam_index_lookup_many(self->worker, self->tables[t].index, keys, count, payloads,
 		rcs); /* SUSPENDS */
-	model_judge_code(self, rc, 0, "lookup of many");
+	model_check_code(self, rc, 0, "lookup of many");
 	for (uint32_t i = 0; !rc && i < count; i++)
 		(t ? look_end_pairs : look_end_unique)(self, &looks[i], keys + i * key_bytes,
 			rcs[i], payloads[i]);
@@ -266,12 +266,12 @@ scan_entry(struct observer *self, struct scan *scan, const uint8_t *key, uint64_
 	scan->last = number;
 	scan->count++;
 	self->delivered[number - scan->first] = 1;
-	judge_present(self, scan->t, number, version, self->before[number - scan->first], how);
+	check_present(self, scan->t, number, version, self->before[number - scan->first], how);
 }
 
 /* Entries in the range throughout, and not beyond a limit, were delivered. */
 static void
-scan_judge_rest(struct observer *self, const struct scan *scan)
+scan_check_rest(struct observer *self, const struct scan *scan)
 {
 	uint64_t first = scan->first, end = scan->end;
 	bool limited = scan->limit && scan->count == scan->limit;
@@ -285,7 +285,7 @@ scan_judge_rest(struct observer *self, const struct scan *scan)
 		end = scan->last;
 	for (uint64_t number = first; number < end; number++)
 		if (!self->delivered[number - scan->first])
-			judge_absent(self, scan->t, number, self->before[number - scan->first],
+			check_absent(self, scan->t, number, self->before[number - scan->first],
 				scan->reverse ? "reverse scan" : "scan");
 }
 
@@ -307,7 +307,7 @@ model_scan(struct observer *self, unsigned t)
 	}
 	rc = scan_open(self, &scan, &cursor);
 	if (rc) {
-		model_judge_code(self, rc, 0, "opening a cursor");
+		model_check_code(self, rc, 0, "opening a cursor");
 		return;
 	}
 	do {
@@ -317,7 +317,7 @@ model_scan(struct observer *self, unsigned t)
 			scan_entry(self, &scan, keys + (size_t)i * table->key_bytes, payloads[i]);
 	} while (!rc && count);
 	nam_cursor_close(cursor);
-	model_judge_code(self, rc, 0, "scan");
+	model_check_code(self, rc, 0, "scan");
 	if (!rc)
-		scan_judge_rest(self, &scan);
+		scan_check_rest(self, &scan);
 }

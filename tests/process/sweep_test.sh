@@ -232,8 +232,8 @@ test_held() {
 	nam_servers_stop || fail "the servers did not end well"
 }
 
-# told PID: a sweep is told that this process sweeps.
-told() {
+# refused PID: a sweep fails, and its message names this process as the one that sweeps.
+refused() {
 	out=$(namctl --timeout-ms 100 sweep 2>&1)
 	[ $? = 6 ] && [[ $out == *"one client at a time sweeps"*"pid $1), which is alive"* ]]
 }
@@ -247,7 +247,7 @@ test_two() {
 	expect 0 nam-bench index --keep --keys 10k --seconds 0.1 --quiet
 	namctl sweep --rate 1 >"$tmp/slow" 2>&1 &
 	pid=$!
-	await told $pid || fail "two sweeps at a time: $out"
+	await refused $pid || fail "two sweeps at a time: $out"
 	kill -KILL $pid
 	wait $pid 2>/dev/null
 	expect 0 namctl sweep --rate 200

@@ -75,7 +75,7 @@ etcd_end(void)
 
 /* @body	JSON */
 static void
-etcd_tell(struct nam__http *http, const char *path, const char *body)
+etcd_post(struct nam__http *http, const char *path, const char *body)
 {
 	struct nam_diag diag;
 	cJSON *answer;
@@ -96,15 +96,15 @@ etcd_ask_for_users(void)
 	(void)snprintf(at, sizeof(at), "http://127.0.0.1:%u", etcd.client_port);
 	if (nam__http_open(at, strlen(at), 0, &none, &http, &diag))
 		test_die("%s", diag.text);
-	etcd_tell(http, "/v3/auth/user/add", "{\"name\":\"root\",\"password\":\"r\"}");
-	etcd_tell(http, "/v3/auth/role/add", "{\"name\":\"root\"}");
-	etcd_tell(http, "/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}");
-	etcd_tell(http, "/v3/auth/user/add", "{\"name\":\"nam\",\"password\":\"secret\"}");
-	etcd_tell(http, "/v3/auth/role/add", "{\"name\":\"nam\"}");
+	etcd_post(http, "/v3/auth/user/add", "{\"name\":\"root\",\"password\":\"r\"}");
+	etcd_post(http, "/v3/auth/role/add", "{\"name\":\"root\"}");
+	etcd_post(http, "/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}");
+	etcd_post(http, "/v3/auth/user/add", "{\"name\":\"nam\",\"password\":\"secret\"}");
+	etcd_post(http, "/v3/auth/role/add", "{\"name\":\"nam\"}");
 	/* From "nam/" to "nam0", in base64. */
-	etcd_tell(http, "/v3/auth/role/grant", "{\"name\":\"nam\",\"perm\":{\"permType\":"
+	etcd_post(http, "/v3/auth/role/grant", "{\"name\":\"nam\",\"perm\":{\"permType\":"
 		"\"READWRITE\",\"key\":\"bmFtLw==\",\"range_end\":\"bmFtMA==\"}}");
-	etcd_tell(http, "/v3/auth/user/grant", "{\"user\":\"nam\",\"role\":\"nam\"}");
-	etcd_tell(http, "/v3/auth/enable", "{}");
+	etcd_post(http, "/v3/auth/user/grant", "{\"user\":\"nam\",\"role\":\"nam\"}");
+	etcd_post(http, "/v3/auth/enable", "{}");
 	nam__http_close(http);
 }

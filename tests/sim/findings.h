@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* findings.h -- what the checkers of a run found, counted and, the first few, told. */
+/* findings.h -- what the checkers of a run found, counted and, the first few, printed. */
 #ifndef NAM_TESTS_SIM_FINDINGS_H
 #define NAM_TESTS_SIM_FINDINGS_H
 
@@ -8,7 +8,7 @@
 
 struct sim_findings {
 	FILE *file;		/* NULL: count only */
-	uint64_t told_max;	/* more are counted, not told */
+	uint64_t printed_max;	/* more are counted, not printed */
 	uint64_t violations;
 	uint64_t undecided;	/* keys that a checker gave up: neither right nor wrong */
 };
@@ -16,20 +16,20 @@ struct sim_findings {
 static inline struct sim_findings
 sim_findings_to(FILE *file)
 {
-	return (struct sim_findings){ .file = file, .told_max = 10 };
+	return (struct sim_findings){ .file = file, .printed_max = 10 };
 }
 
 /* Count a violation; returns the file to tell it to, or NULL. */
 static inline FILE *
 sim_findings_violation(struct sim_findings *findings)
 {
-	return findings->violations++ < findings->told_max ? findings->file : NULL;
+	return findings->violations++ < findings->printed_max ? findings->file : NULL;
 }
 
 static inline FILE *
 sim_findings_undecided(struct sim_findings *findings)
 {
-	return findings->undecided++ < findings->told_max ? findings->file : NULL;
+	return findings->undecided++ < findings->printed_max ? findings->file : NULL;
 }
 
 #endif /* NAM_TESTS_SIM_FINDINGS_H */

@@ -387,7 +387,7 @@ search_unit(struct search *search, size_t unit, const struct sim_fact **ret_fact
 /* ---- telling --------------------------------------------------------------------------------- */
 
 static void
-tell_unit(const struct search *search, FILE *file)
+print_unit(const struct search *search, FILE *file)
 {
 	const struct sim_entry *unit = &search->facts->units[search->unit];
 
@@ -399,7 +399,7 @@ tell_unit(const struct search *search, FILE *file)
 
 /* After a failed finish() the states before it are in search->next. */
 static void
-tell_states(const struct search *search, FILE *file)
+print_states(const struct search *search, FILE *file)
 {
 	const struct sim_states *before = &search->next;
 
@@ -418,7 +418,7 @@ tell_states(const struct search *search, FILE *file)
 
 /* Where a value that was seen came from. */
 static void
-tell_writers(const struct search *search, const struct sim_fact *bad, FILE *file)
+print_writers(const struct search *search, const struct sim_fact *bad, FILE *file)
 {
 	const struct sim_facts *facts = search->facts;
 	char text[SIM_OP_TEXT_BYTES];
@@ -442,7 +442,7 @@ tell_writers(const struct search *search, const struct sim_fact *bad, FILE *file
 
 /* Calls since the last quiet moment, and the last change before it. */
 static void
-tell_window(const struct search *search, const struct sim_fact *bad, FILE *file)
+print_window(const struct search *search, const struct sim_fact *bad, FILE *file)
 {
 	const struct sim_facts *facts = search->facts;
 	const struct sim_fact *first = facts->facts + facts->first[search->unit];
@@ -463,28 +463,28 @@ tell_window(const struct search *search, const struct sim_fact *bad, FILE *file)
 }
 
 static void
-tell(const struct search *search, const struct sim_fact *bad, FILE *file)
+print(const struct search *search, const struct sim_fact *bad, FILE *file)
 {
 	char text[SIM_OP_TEXT_BYTES];
 
 	if (!file)
 		return;
-	tell_unit(search, file);
+	print_unit(search, file);
 	fprintf(file, ": no order of operations explains %s\n",
 		sim_op_text(search->facts->history, bad->op, text));
-	tell_states(search, file);
-	tell_writers(search, bad, file);
-	tell_window(search, bad, file);
+	print_states(search, file);
+	print_writers(search, bad, file);
+	print_window(search, bad, file);
 }
 
 static void
-tell_undecided(const struct search *search, const struct sim_fact *fact, FILE *file)
+print_undecided(const struct search *search, const struct sim_fact *fact, FILE *file)
 {
 	char text[SIM_OP_TEXT_BYTES];
 
 	if (!file)
 		return;
-	tell_unit(search, file);
+	print_unit(search, file);
 	fprintf(file, ": undecided, too much was under way at %s\n",
 		sim_op_text(search->facts->history, fact->op, text));
 }
@@ -517,10 +517,10 @@ sim_check_linearizable(const struct sim_history *history,
 		case EXPLAINED:
 			break;
 		case UNEXPLAINED:
-			tell(&search, fact, sim_findings_violation(findings));
+			print(&search, fact, sim_findings_violation(findings));
 			break;
 		case UNDECIDED:
-			tell_undecided(&search, fact, sim_findings_undecided(findings));
+			print_undecided(&search, fact, sim_findings_undecided(findings));
 			break;
 		}
 	}

@@ -65,7 +65,7 @@ static const char *const names[LITMUS_ACTORS + 1] = { "director", "A", "B", "C",
 
 /* The result of an operation, for the trace. */
 static int
-told(const struct actor *self, const char *what, uint64_t number, int rc)
+traced(const struct actor *self, const char *what, uint64_t number, int rc)
 {
 	nam_sim_note("%s: %s(%llu): %s", names[self->who], what, (unsigned long long)number,
 		nam_err_name(rc));
@@ -153,7 +153,7 @@ litmus_try_insert(struct actor *self, uint64_t number)
 	uint8_t key[8];
 
 	nam_key_from_u64(number, key);
-	return told(self, "insert", number,
+	return traced(self, "insert", number,
 		nam_index_insert(self->worker, self->index, key, number + 1));
 }
 
@@ -176,7 +176,7 @@ litmus_delete_range(struct actor *self, uint64_t first, uint64_t last)
 		int rc;
 
 		nam_key_from_u64(number, key);
-		rc = told(self, "delete", number,
+		rc = traced(self, "delete", number,
 			nam_index_delete(self->worker, self->index, key));
 		if (rc)
 			litmus_fail("delete(%llu): %s", (unsigned long long)number,
@@ -192,7 +192,7 @@ litmus_try_lookup(struct actor *self, uint64_t number)
 	int rc;
 
 	nam_key_from_u64(number, key);
-	rc = told(self, "lookup", number,
+	rc = traced(self, "lookup", number,
 		nam_index_lookup(self->worker, self->index, key, &payload));
 	if (!rc && payload != number + 1)
 		litmus_fail("lookup(%llu): %s, %llu", (unsigned long long)number, nam_err_name(rc),
@@ -223,7 +223,7 @@ litmus_collect(struct actor *self)
 	struct nam_collect_stat stat = { 0 };
 	int rc = nam_index_collect(self->worker, self->index, &stat);
 
-	(void)told(self, "collect, merges", stat.merges, rc);
+	(void)traced(self, "collect, merges", stat.merges, rc);
 	if (rc && !nam_err_is(rc, NAM_E_RESTART) && !nam_err_is(rc, NAM_E_LOCK_TIMEOUT))
 		litmus_fail("collect: %s", nam_err_name(rc));
 	return stat.nodes_reusable;

@@ -167,7 +167,7 @@ call_and_give_up(struct actor *self)
 
 /* Whether the one that fails is among them is for the flush to find out. */
 static void
-tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
+print_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
 {
 	const struct nam_rpc_catalog_entry absent = { .name = "absent" };
 	uint32_t count = 1 + (uint32_t)(nam_sim_random() % 6);
@@ -184,7 +184,7 @@ tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
 }
 
 static void
-tell_rounds(struct nam_worker *worker, uint32_t *told)
+print_rounds(struct nam_worker *worker, uint32_t *told)
 {
 	for (uint32_t i = 0; i < TELL_ROUNDS && !litmus.failed; i++) {
 		bool wrong = nam_sim_random() % 2;
@@ -192,7 +192,7 @@ tell_rounds(struct nam_worker *worker, uint32_t *told)
 			{ .type = NAM_RPC_PING } };
 		int rc;
 
-		tell_some(worker, 0, wrong, told);
+		print_some(worker, 0, wrong, told);
 		rc = nam_rpc_call_many(worker, calls, 1 + (unsigned)(nam_sim_random() % 3));
 		if (rc)
 			litmus_fail("calls among them: %s", nam_err_name(rc));
@@ -204,7 +204,7 @@ tell_rounds(struct nam_worker *worker, uint32_t *told)
 }
 
 static void
-tell_and_call(enum nam_transport transport)
+send_and_call(enum nam_transport transport)
 {
 	uint64_t before, after;
 	struct nam_client *client;
@@ -218,11 +218,11 @@ tell_and_call(enum nam_transport transport)
 		client->options.timeout_ms = TIMEOUT_MS;
 	if (!worker)
 		sim_die("a worker with mailboxes cannot come");
-	tell_rounds(worker, &told);
+	print_rounds(worker, &told);
 	/* From here on each request is a round trip, or one-way. */
 	before = requests_answered(worker);
 	for (told = 0; told < 200;)
-		tell_some(worker, 0, false, &told);
+		print_some(worker, 0, false, &told);
 	if (nam_rpc_flush(worker, 0))
 		litmus_fail("they are not flushed");
 	after = requests_answered(worker);
@@ -236,17 +236,17 @@ tell_and_call(enum nam_transport transport)
 }
 
 static void
-tell_by_mailbox(struct actor *self)
+send_by_mailbox(struct actor *self)
 {
 	(void)self;
-	tell_and_call(NAM_TRANSPORT_MAILBOX);
+	send_and_call(NAM_TRANSPORT_MAILBOX);
 }
 
 static void
-tell_and_fetch(struct actor *self)
+send_and_fetch(struct actor *self)
 {
 	(void)self;
-	tell_and_call(NAM_TRANSPORT_FETCH);
+	send_and_call(NAM_TRANSPORT_FETCH);
 }
 
 const struct litmus_case litmus_mail_cases[] = {
@@ -260,10 +260,10 @@ const struct litmus_case litmus_mail_cases[] = {
 	{ { "given_up_unreliable_qp", 0, { NULL, call_and_give_up }, { { 0 } } },
 		"callers give up after a few tries, and their places are used again", 1,
 		LITMUS_FINE },
-	{ { "one_way_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },
+	{ { "one_way_mailbox", 0, { NULL, send_by_mailbox }, { { 0 } } },
 		"one-way requests, some of which fail; calls by mailbox tell of them", 1,
 		LITMUS_FINE },
-	{ { "one_way_fetch", 0, { NULL, tell_and_fetch }, { { 0 } } },
+	{ { "one_way_fetch", 0, { NULL, send_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
 	{ { "crowded_next_door", 0, { NULL, call_next_door }, { { 0 } } },
 		"the same within a machine, where a processor copies requests and replies", 1,

@@ -528,7 +528,7 @@ check_read_atomic(void)
 	bool halves = ramp_run.plan.kind.algorithm == NAM_RAMP_NONE;
 
 	sim_read_atomic_options_init(&options);
-	findings.told_max = 3;
+	findings.printed_max = 3;
 	if (halves)
 		findings.file = NULL;
 	sim_check_read_atomic(&ramp_run.txns, &options, &findings, counts);
@@ -558,7 +558,7 @@ check(void)
 }
 
 static void
-tell(void)
+print(void)
 {
 	char kind[RAMP_KIND_TEXT_BYTES];
 
@@ -614,7 +614,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	if (rc)
 		ramp_failed("the run: %s", nam_err_name(rc));
 	ramp_run.deeds.deaths = nam_sim_counted().kills;
-	tell();
+	print();
 	if (!ramp_cover(profile, &ramp_run.seen, &ramp_run.deeds))
 		ramp_failed("clients that found a store of another kind");
 	nam_sim_end();

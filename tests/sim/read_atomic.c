@@ -47,7 +47,7 @@ sim_ra_violation(struct sim_ra_check *check, enum sim_read_atomic_kind kind)
 }
 
 void
-sim_ra_tell_txn(const struct sim_ra_check *check, uint32_t txn, FILE *file)
+sim_ra_print_txn(const struct sim_ra_check *check, uint32_t txn, FILE *file)
 {
 	char text[SIM_TXN_TEXT_BYTES];
 
@@ -55,10 +55,10 @@ sim_ra_tell_txn(const struct sim_ra_check *check, uint32_t txn, FILE *file)
 }
 
 void
-sim_ra_tell_read(const struct sim_ra_check *check, uint32_t txn, uint64_t key, uint64_t value,
+sim_ra_print_read(const struct sim_ra_check *check, uint32_t txn, uint64_t key, uint64_t value,
 	FILE *file)
 {
-	sim_ra_tell_txn(check, txn, file);
+	sim_ra_print_txn(check, txn, file);
 	fprintf(file, " read key %" PRIu64 " = %" PRIu64, key, value);
 }
 
@@ -226,11 +226,11 @@ check_versions(struct sim_ra_check *check)
 		file = sim_ra_violation(check, SIM_RA_UNUSABLE);
 		if (!file)
 			continue;
-		sim_ra_tell_txn(check, version->txn, file);
+		sim_ra_print_txn(check, version->txn, file);
 		fprintf(file, " wrote key %" PRIu64 " = %" PRIu64 ", ", version->key,
 			version->value);
 		if (twice)
-			sim_ra_tell_txn(check, (version - 1)->txn, file);
+			sim_ra_print_txn(check, (version - 1)->txn, file);
 		fputs(twice ? " as well\n" : "which stands for what was never written\n", file);
 	}
 }
@@ -272,9 +272,9 @@ sim_ra_did_write(const struct sim_ra_check *check, uint32_t txn, uint64_t key)
 
 /* A value that was never written to that key: perhaps to another one. */
 static void
-tell_thin_air(const struct sim_ra_check *check, const struct sim_ra_touch *read, FILE *file)
+print_thin_air(const struct sim_ra_check *check, const struct sim_ra_touch *read, FILE *file)
 {
-	sim_ra_tell_read(check, read->txn, read->key, read->value, file);
+	sim_ra_print_read(check, read->txn, read->key, read->value, file);
 	fputs(", which no transaction wrote there", file);
 	for (size_t i = 0; i < check->versions_count; i++) {
 		const struct sim_ra_version *version = &check->versions[i];
@@ -282,23 +282,23 @@ tell_thin_air(const struct sim_ra_check *check, const struct sim_ra_touch *read,
 		if (version->value != read->value)
 			continue;
 		fprintf(file, ", but to key %" PRIu64 " ", version->key);
-		sim_ra_tell_txn(check, version->txn, file);
+		sim_ra_print_txn(check, version->txn, file);
 		break;
 	}
 	fputs("\n", file);
 }
 
 static void
-tell_bad_read(struct sim_ra_check *check, enum sim_read_atomic_kind kind,
+print_bad_read(struct sim_ra_check *check, enum sim_read_atomic_kind kind,
 	const struct sim_ra_touch *read, uint32_t writer, const char *why)
 {
 	FILE *file = sim_ra_violation(check, kind);
 
 	if (!file)
 		return;
-	sim_ra_tell_read(check, read->txn, read->key, read->value, file);
+	sim_ra_print_read(check, read->txn, read->key, read->value, file);
 	fputs(" of ", file);
-	sim_ra_tell_txn(check, writer, file);
+	sim_ra_print_txn(check, writer, file);
 	fprintf(file, ", %s\n", why);
 }
 
@@ -318,27 +318,27 @@ resolve(struct sim_ra_check *check, const struct sim_ra_touch *read)
 		FILE *file = sim_ra_violation(check, SIM_RA_THIN_AIR);
 
 		if (file)
-			tell_thin_air(check, read, file);
+			print_thin_air(check, read, file);
 		return WRONG;
 	}
 	if (found->txn == read->txn) {
-		tell_bad_read(check, SIM_RA_OWN, read, found->txn,
+		print_bad_read(check, SIM_RA_OWN, read, found->txn,
 			"that is its own, before it wrote that");
 		return WRONG;
 	}
 	writer = &txns[found->txn];
 	if (writer->outcome == SIM_TXN_ABORTED) {
-		tell_bad_read(check, SIM_RA_ABORTED, read, found->txn, "which aborted");
+		print_bad_read(check, SIM_RA_ABORTED, read, found->txn, "which aborted");
 		return WRONG;
 	}
 	if (!found->final) {
-		tell_bad_read(check, SIM_RA_INTERMEDIATE, read, found->txn,
+		print_bad_read(check, SIM_RA_INTERMEDIATE, read, found->txn,
 			"which wrote that key once more");
 		return WRONG;
 	}
 	if (check->options->real_time && txns[read->txn].end_ns != 0 &&
 			writer->begin_ns > txns[read->txn].end_ns)
-		tell_bad_read(check, SIM_RA_FUTURE, read, found->txn, "which had not begun yet");
+		print_bad_read(check, SIM_RA_FUTURE, read, found->txn, "which had not begun yet");
 	return found->txn;
 }
 
@@ -353,7 +353,7 @@ resolve_own(struct sim_ra_check *check, const struct sim_ra_touch *read,
 	file = sim_ra_violation(check, SIM_RA_OWN);
 	if (!file)
 		return;
-	sim_ra_tell_read(check, read->txn, read->key, read->value, file);
+	sim_ra_print_read(check, read->txn, read->key, read->value, file);
 	fprintf(file, " after it wrote %" PRIu64 " there\n", own->value);
 }
 
@@ -368,7 +368,7 @@ check_repeated(struct sim_ra_check *check, const struct sim_ra_touch *read,
 	file = sim_ra_violation(check, SIM_RA_NON_REPEATABLE);
 	if (!file)
 		return;
-	sim_ra_tell_read(check, read->txn, read->key, read->value, file);
+	sim_ra_print_read(check, read->txn, read->key, read->value, file);
 	fprintf(file, " after it had read %" PRIu64 " there\n", first->value);
 }
 

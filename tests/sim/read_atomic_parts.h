@@ -73,10 +73,10 @@ struct sim_ra_check {
 /* Count a violation; returns NULL, or where to tell it, behind the name of its kind. */
 FILE *sim_ra_violation(struct sim_ra_check *check, enum sim_read_atomic_kind kind);
 
-void sim_ra_tell_txn(const struct sim_ra_check *check, uint32_t txn, FILE *file);
+void sim_ra_print_txn(const struct sim_ra_check *check, uint32_t txn, FILE *file);
 
 /* "<transaction> read key 7 = 70" */
-void sim_ra_tell_read(const struct sim_ra_check *check, uint32_t txn, uint64_t key, uint64_t value,
+void sim_ra_print_read(const struct sim_ra_check *check, uint32_t txn, uint64_t key, uint64_t value,
 	FILE *file);
 
 static inline uint32_t

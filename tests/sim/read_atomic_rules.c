@@ -29,14 +29,14 @@ struct ended {
 
 /* "<reader> read key 7 = 70 of <writer>, which is older than that of <other>, <why>" */
 static void
-tell_older(const struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t other,
+print_older(const struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t other,
 	const char *why, FILE *file)
 {
-	sim_ra_tell_read(check, saw->txn, saw->key, saw->value, file);
+	sim_ra_print_read(check, saw->txn, saw->key, saw->value, file);
 	fputs(" of ", file);
-	sim_ra_tell_txn(check, saw->writer, file);
+	sim_ra_print_txn(check, saw->writer, file);
 	fputs(", which is older than that of ", file);
-	sim_ra_tell_txn(check, other, file);
+	sim_ra_print_txn(check, other, file);
 	fprintf(file, ", %s\n", why);
 }
 
@@ -44,7 +44,7 @@ tell_older(const struct sim_ra_check *check, const struct sim_ra_saw *saw, uint3
 
 /* saw: older than what newer, of which the same transaction read another key, wrote there. */
 static void
-tell_fractured(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t newer)
+print_fractured(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t newer)
 {
 	FILE *file = sim_ra_violation(check, SIM_RA_FRACTURED);
 	const struct sim_ra_saw *other = &check->saws[check->saw_first[saw->txn]];
@@ -53,12 +53,12 @@ tell_fractured(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_
 		return;
 	while (other->writer != newer)
 		other++;
-	sim_ra_tell_read(check, saw->txn, other->key, other->value, file);
+	sim_ra_print_read(check, saw->txn, other->key, other->value, file);
 	fputs(" of ", file);
-	sim_ra_tell_txn(check, newer, file);
+	sim_ra_print_txn(check, newer, file);
 	fprintf(file, ", which wrote key %" PRIu64 " as well, but key %" PRIu64 " = %" PRIu64
 		" of ", saw->key, saw->key, saw->value);
-	sim_ra_tell_txn(check, saw->writer, file);
+	sim_ra_print_txn(check, saw->writer, file);
 	fputs(sim_ra_is_older(check, saw->writer, newer) ? ", which is older\n" :
 		", which wrote both, too\n", file);
 }
@@ -68,7 +68,7 @@ static void
 assess(struct sim_ra_check *check, const struct sim_ra_saw *saw, uint32_t newer)
 {
 	if (sim_ra_is_older(check, saw->writer, newer)) {
-		tell_fractured(check, saw, newer);
+		print_fractured(check, saw, newer);
 	} else if (sim_ra_is_undecided(check, saw->writer, newer)) {
 		check->pending = sim_grow(check->pending, check->pending_count,
 			&check->pending_room, sizeof(*check->pending));
@@ -140,7 +140,8 @@ resolve_pending(struct sim_ra_check *check)
 		if (pending[i].older == pending[end - 1].older)
 			sim_txn_order_say(&check->order, pending[i]);
 		else
-			tell_fractured(check, sim_ra_find_saw(check, pending[i].by, pending[i].key),
+			print_fractured(check, sim_ra_find_saw(check, pending[i].by,
+				pending[i].key),
 				pending[i].older);
 	}
 	check->pending_count = 0;
@@ -246,7 +247,7 @@ check_past(struct sim_ra_check *check, uint32_t newest, const struct event *read
 	}
 	file = sim_ra_violation(check, kind);
 	if (file)
-		tell_older(check, &saw, newest, why == SIM_WHY_MINE ?
+		print_older(check, &saw, newest, why == SIM_WHY_MINE ?
 			"which its session had committed" : "which its session had read", file);
 }
 
@@ -352,7 +353,7 @@ sim_ra_check_stale(struct sim_ra_check *check)
 			continue;
 		file = sim_ra_violation(check, SIM_RA_STALE);
 		if (file)
-			tell_older(check, saw, newest, "which was there before it began", file);
+			print_older(check, saw, newest, "which was there before it began", file);
 	}
 	free(ended);
 }
@@ -360,16 +361,16 @@ sim_ra_check_stale(struct sim_ra_check *check)
 /* ---- timestamps and the order ---------------------------------------------------------------- */
 
 static void
-tell_timestamp(struct sim_ra_check *check, enum sim_read_atomic_kind kind, uint32_t txn,
+print_timestamp(struct sim_ra_check *check, enum sim_read_atomic_kind kind, uint32_t txn,
 	uint32_t other, const char *what)
 {
 	FILE *file = sim_ra_violation(check, kind);
 
 	if (!file)
 		return;
-	sim_ra_tell_txn(check, txn, file);
+	sim_ra_print_txn(check, txn, file);
 	fprintf(file, " has %s ", what);
-	sim_ra_tell_txn(check, other, file);
+	sim_ra_print_txn(check, other, file);
 	fputs("\n", file);
 }
 
@@ -415,7 +416,7 @@ sim_ra_check_timestamps(struct sim_ra_check *check)
 
 	for (size_t i = 1; i < count; i++)
 		if (stamps[i].timestamp == stamps[i - 1].timestamp)
-			tell_timestamp(check, SIM_RA_TWICE, stamps[i].txn, stamps[i - 1].txn,
+			print_timestamp(check, SIM_RA_TWICE, stamps[i].txn, stamps[i - 1].txn,
 				"the timestamp of");
 	free(stamps);
 	members = list_members(check, &count);
@@ -427,7 +428,7 @@ sim_ra_check_timestamps(struct sim_ra_check *check)
 		if (txns[txn].timestamp == 0)
 			continue;
 		if (newest != SIM_RA_NOBODY && txns[txn].timestamp < txns[newest].timestamp)
-			tell_timestamp(check, SIM_RA_BACKWARDS, txn, newest,
+			print_timestamp(check, SIM_RA_BACKWARDS, txn, newest,
 				"a timestamp below that of its session's earlier");
 		else
 			newest = txn;
@@ -460,7 +461,7 @@ say_known(struct sim_ra_check *check)
 }
 
 static void
-tell_sentence(const struct sim_ra_check *check, const struct sim_txn_sentence *sentence,
+print_sentence(const struct sim_ra_check *check, const struct sim_txn_sentence *sentence,
 	FILE *file)
 {
 	static const char *const ends[] = {
@@ -470,9 +471,9 @@ tell_sentence(const struct sim_ra_check *check, const struct sim_txn_sentence *s
 	};
 
 	fputs("  ", file);
-	sim_ra_tell_txn(check, sentence->older, file);
+	sim_ra_print_txn(check, sentence->older, file);
 	fputs(" is older than ", file);
-	sim_ra_tell_txn(check, sentence->newer, file);
+	sim_ra_print_txn(check, sentence->newer, file);
 	fputs(": ", file);
 	switch (sentence->why) {
 	case SIM_WHY_TIMESTAMP:
@@ -482,7 +483,7 @@ tell_sentence(const struct sim_ra_check *check, const struct sim_txn_sentence *s
 		fputs("their session committed them in this order\n", file);
 		break;
 	default:
-		sim_ra_tell_txn(check, sentence->by, file);
+		sim_ra_print_txn(check, sentence->by, file);
 		fprintf(file, " read key %" PRIu64 "%s%s\n", sentence->key,
 			sentence->why == SIM_WHY_FRACTURED ? " of the second" : "",
 			ends[sentence->why]);
@@ -506,7 +507,7 @@ sim_ra_check_order(struct sim_ra_check *check)
 	if (file)
 		fputs("timestamps are unknown, and these cannot all be true:\n", file);
 	for (size_t i = 0; file && i < count && i < TOLD_SENTENCES; i++)
-		tell_sentence(check, &circle[i], file);
+		print_sentence(check, &circle[i], file);
 	if (file && count > TOLD_SENTENCES)
 		fprintf(file, "  and %zu more\n", count - TOLD_SENTENCES);
 	free(circle);

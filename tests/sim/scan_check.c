@@ -241,7 +241,7 @@ possibly_had(const struct unit_times *times, uint64_t payload, uint64_t call, ui
 /* ---- one scan -------------------------------------------------------------------------------- */
 
 static void
-tell(const struct check *check, const struct view *view, struct sim_entry entry,
+print(const struct check *check, const struct view *view, struct sim_entry entry,
 	const char *what)
 {
 	FILE *file = sim_findings_violation(check->findings);
@@ -258,14 +258,14 @@ tell(const struct check *check, const struct view *view, struct sim_entry entry,
 
 /* The unit's last changes that were called before the scan returned, as the evidence. */
 static void
-tell_changes(const struct check *check, const struct view *view, size_t unit)
+print_changes(const struct check *check, const struct view *view, size_t unit)
 {
 	const struct sim_facts *facts = &check->facts;
 	FILE *file = check->findings->file;
 	size_t end = facts->first[unit + 1], first = facts->first[unit], told = 0;
 	char text[SIM_OP_TEXT_BYTES];
 
-	if (!file || check->findings->violations > check->findings->told_max)
+	if (!file || check->findings->violations > check->findings->printed_max)
 		return;
 	for (size_t i = end; i > first && told < 12; i--) {
 		const struct sim_fact *fact = &facts->facts[i - 1];
@@ -293,16 +293,16 @@ check_shape(const struct check *check, const struct view *view)
 
 		if (view->cover.empty || sim_entry_compare(unit, view->cover.first) < 0 ||
 				sim_entry_compare(unit, view->cover.last) > 0)
-			tell(check, view, view->entries[i], "lies outside the range");
+			print(check, view, view->entries[i], "lies outside the range");
 		if (view->limit != 0 && i >= view->limit)
-			tell(check, view, view->entries[i], "is beyond the limit");
+			print(check, view, view->entries[i], "is beyond the limit");
 		if (i == 0)
 			continue;
 		after = sim_entry_compare(unit, unit_of_entry(check, view->entries[i - 1]));
 		if (after == 0)
-			tell(check, view, view->entries[i], "comes twice");
+			print(check, view, view->entries[i], "comes twice");
 		else if ((after < 0) != view->reverse)
-			tell(check, view, view->entries[i], "comes out of order");
+			print(check, view, view->entries[i], "comes out of order");
 	}
 }
 
@@ -316,13 +316,13 @@ check_delivered(const struct check *check, const struct view *view, struct sim_e
 
 	if (unit == facts->units_count || sim_entry_compare(facts->units[unit], wanted) != 0 ||
 			times->writers_count == 0) {
-		tell(check, view, entry, "was invented: nothing ever wrote this key");
+		print(check, view, entry, "was invented: nothing ever wrote this key");
 	} else if (!possibly_had(times, entry.payload, view->call, view->end)) {
-		tell(check, view, entry, "was invented: that payload was not there at the time");
-		tell_changes(check, view, unit);
+		print(check, view, entry, "was invented: that payload was not there at the time");
+		print_changes(check, view, unit);
 	} else if (certainly_absent(times, view->call, view->end)) {
-		tell(check, view, entry, "was invented: the key was absent at the time");
-		tell_changes(check, view, unit);
+		print(check, view, entry, "was invented: the key was absent at the time");
+		print_changes(check, view, unit);
 	}
 }
 
@@ -355,8 +355,8 @@ check_missing(const struct check *check, const struct view *view, const struct s
 		if (delivered(check, sorted, view->count, &next, facts->units[unit]) ||
 				!certainly_present(&check->times[unit], view->call, view->end))
 			continue;
-		tell(check, view, facts->units[unit], "is missing: it was there throughout");
-		tell_changes(check, view, unit);
+		print(check, view, facts->units[unit], "is missing: it was there throughout");
+		print_changes(check, view, unit);
 	}
 }
 

@@ -562,7 +562,7 @@ check(void)
 	struct sim_findings findings = sim_findings_to(stdout);
 
 	sim_read_atomic_options_init(&options);
-	findings.told_max = 3;
+	findings.printed_max = 3;
 	sim_check_read_atomic(&run.txns, &options, &findings, NULL);
 	if (findings.violations)
 		failed("%llu violations of read atomicity",

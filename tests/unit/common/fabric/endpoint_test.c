@@ -21,7 +21,7 @@ struct party {
 	struct nam_endpoint *endpoint;
 	struct nam_endpoint_name name;
 	struct party *also;		/* another one of this cq, or NULL */
-	bool told;			/* of datagrams */
+	bool notified;			/* of datagrams */
 	bool answered;			/* a request of the queue pair beside it */
 };
 
@@ -117,9 +117,9 @@ poll(struct party *party)
 			else
 				assert_int_equal(wcs[i].op, NAM_WC_DATAGRAM);
 			if (wcs[i].context == party)
-				party->told |= wcs[i].op == NAM_WC_DATAGRAM;
+				party->notified |= wcs[i].op == NAM_WC_DATAGRAM;
 			else if (party->also && wcs[i].context == party->also)
-				party->also->told = true;
+				party->also->notified = true;
 			else
 				fail_msg("a completion of no endpoint");
 		}
@@ -148,17 +148,17 @@ receive(struct party *party, uint8_t *ret_round)
 
 /* Whether the cq tells of datagrams, now or after a while. */
 static bool
-is_told(struct party *party)
+is_notified(struct party *party)
 {
 	uint64_t again = nam_now_ns() + AGAIN_NS;
 
 	do {
 		poll(party);
-		if (party->told)
+		if (party->notified)
 			break;
 		(void)party->f->ops->cq_wait(party->cq, 1000000);
 	} while (nam_now_ns() < again);
-	return party->told;
+	return party->notified;
 }
 
 /*
@@ -178,9 +178,9 @@ exchange(struct party *from, uint32_t handle, struct party *to, uint8_t round, u
 		assert_true(nam_now_ns() < until);
 		send_bytes(from, handle, to->name.number, round, bytes);
 		poll(from);
-		if (!is_told(to))
+		if (!is_notified(to))
 			continue;
-		to->told = false;
+		to->notified = false;
 		while ((got = receive(to, &got_round))) {
 			assert_true(got_round != round || got == bytes);
 			seen |= got_round == round;
@@ -195,8 +195,8 @@ drain(struct party *party)
 	unsigned count = 0;
 	uint8_t round;
 
-	while (is_told(party)) {
-		party->told = false;
+	while (is_notified(party)) {
+		party->notified = false;
 		while (receive(party, &round))
 			count += round == STRAY;
 	}
@@ -515,12 +515,12 @@ cq_wait__a_datagram_comes__ENDS(void **state)
 		uint8_t round;
 
 		until = nam_now_ns() + TIMEOUT_NS;
-		while (!pair.b.told) {
+		while (!pair.b.notified) {
 			assert_int_equal(f->ops->cq_wait(pair.b.cq, TIMEOUT_NS), 0);
 			assert_true(nam_now_ns() < until);
 			poll(&pair.b);
 		}
-		pair.b.told = false;
+		pair.b.notified = false;
 		while (receive(&pair.b, &round))
 			continue;
 	}

@@ -7,7 +7,7 @@
 
 /* The kind of a region, as a client learns it. */
 static uint32_t
-told(struct fixture *f, uint32_t number)
+announced(struct fixture *f, uint32_t number)
 {
 	const struct nam_rpc_regions_request request = { .first = 0 };
 	const struct nam_rpc_regions_reply *reply = reply_body(f);
@@ -18,9 +18,9 @@ told(struct fixture *f, uint32_t number)
 }
 
 static bool
-told_private(struct fixture *f, uint32_t number)
+announced_private(struct fixture *f, uint32_t number)
 {
-	return told(f, number) == NAM_MEMORY_PRIVATE;
+	return announced(f, number) == NAM_MEMORY_PRIVATE;
 }
 
 /* If RETURN does not come, the next client that lacks memory of either kind gets it. */
@@ -33,11 +33,11 @@ reclaim__return_lost__NEXT_ONE_DECIDES(void **state)
 
 	give_all(f, 1088, blocks, all);
 	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), all * 1088ull + (512 << 10));
-	assert_true(told_private(f, 1));
+	assert_true(announced_private(f, 1));
 	/* Held blocks of region 0 serve their stride; those of region 1 are out of reach. */
 	assert_in_range(fill(f, 1088, blocks), all - (512u << 10) / 1088 - 1, all - BLOCKS_MIN / 2);
 	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &later), 512 << 10, 1 << 20);
-	assert_false(told_private(f, 1));
+	assert_false(announced_private(f, 1));
 	assert_in_range(later, batch + 1, UINT64_MAX);
 	/* Too old: clients may not have heard the last news. */
 	assert_int_equal(fill(f, 2048, blocks), 0);
@@ -63,10 +63,10 @@ reclaim__private_region__PUBLIC_AFTER_RETURN(void **state)
 	/* Clients may have old addresses there, so they hear of it first. */
 	assert_int_equal(reclaim_all(f), all * 1088ull);
 	assert_int_equal(nam__allocator_take(allocator, 4096, NAM_MEMORY_PRIVATE, blocks, 1), 0);
-	assert_false(told_private(f, 1));
+	assert_false(announced_private(f, 1));
 	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), 512 << 10);
-	assert_false(told_private(f, 0));
-	assert_true(told_private(f, 1));
+	assert_false(announced_private(f, 0));
+	assert_true(announced_private(f, 1));
 	assert_in_range(fill(f, 1088, blocks), 1, all / 2 + 1);
 	assert_int_equal(nam__allocator_take(allocator, 4096, NAM_MEMORY_PRIVATE, blocks, 1), 0);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
@@ -87,7 +87,7 @@ reclaim__private_region__PUBLIC_AFTER_RETURN(void **state)
 	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].carved_bytes, 0);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
 	assert_int_equal(fill(f, 1088, blocks), 0);
-	assert_false(told_private(f, 1));
+	assert_false(announced_private(f, 1));
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
 	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].bytes, 0);
 	assert_in_range(fill(f, 1088, blocks), all / 2 - 40, all);
@@ -114,11 +114,11 @@ reclaim__read_only_region__IS_APART_AND_COMES_BACK(void **state)
 	assert_int_equal(take_read_only(f, mine, 1), 0);
 	wanted_count = 1000;
 	assert_int_equal(reclaim(f, HOLD_READ_ONLY, 0, &batch), 0);
-	assert_int_equal(told(f, 1), NAM_MEMORY_PUBLIC);
+	assert_int_equal(announced(f, 1), NAM_MEMORY_PUBLIC);
 	wanted_count = 127;
 	assert_int_equal(reclaim(f, HOLD_READ_ONLY, 0, &batch), 512 << 10);
-	assert_int_equal(told(f, 1), NAM_MEMORY_READ_ONLY);
-	assert_int_equal(told(f, 0), NAM_MEMORY_PUBLIC);
+	assert_int_equal(announced(f, 1), NAM_MEMORY_READ_ONLY);
+	assert_int_equal(announced(f, 0), NAM_MEMORY_PUBLIC);
 	assert_int_equal(take_read_only(f, mine, 1), 0);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
 	/* There is room for them now. */
@@ -145,13 +145,13 @@ reclaim__read_only_region__IS_APART_AND_COMES_BACK(void **state)
 	assert_int_equal(take_read_only(f, mine, 127), 127);
 	nam__allocator_give(allocator, 4096, NAM_MEMORY_READ_ONLY, mine, 127);
 	assert_true(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch) > 0);
-	assert_true(told_private(f, 1));
+	assert_true(announced_private(f, 1));
 	assert_int_equal(take_read_only(f, mine, 1), 0);
 	assert_int_equal(fill(f, 4096, blocks), 0);
 	assert_true(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL) > 0);
 	assert_int_equal(allocator->memory[NAM_MEMORY_READ_ONLY].bytes, 0);
 	assert_int_equal(reclaim_all(f), 512 << 10);
-	assert_int_equal(told(f, 1), NAM_MEMORY_PUBLIC);
+	assert_int_equal(announced(f, 1), NAM_MEMORY_PUBLIC);
 	/* Those of this region; and one that was left to be the reserve (M20). */
 	assert_int_equal(fill(f, 4096, blocks), 128);
 	free(free_request);
@@ -169,14 +169,14 @@ reclaim__read_only_from_used__PRIVATE_IN_BETWEEN(void **state)
 	give_all(f, 1088, blocks, all);
 	wanted_count = 127;
 	assert_true(reclaim(f, HOLD_READ_ONLY, 0, &batch) > 0);
-	assert_true(told_private(f, 1));
+	assert_true(announced_private(f, 1));
 	assert_true(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL) > 0);
 	assert_int_equal(take_read_only(f, mine, 1), 0);
 	assert_int_equal(reclaim(f, HOLD_READ_ONLY, 0, &batch), 512 << 10);
-	assert_int_equal(told(f, 1), NAM_MEMORY_READ_ONLY);
+	assert_int_equal(announced(f, 1), NAM_MEMORY_READ_ONLY);
 	/* The next client that lacks private memory does not get what another one waits for. */
 	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, NULL), 512 << 10);
-	assert_int_equal(told(f, 1), NAM_MEMORY_READ_ONLY);
+	assert_int_equal(announced(f, 1), NAM_MEMORY_READ_ONLY);
 	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
 	assert_int_equal(take_read_only(f, mine, 127), 127);
 	for (uint32_t i = 0; i < 127; i++)

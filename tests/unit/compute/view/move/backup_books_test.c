@@ -199,7 +199,7 @@ backup_books__trees_and_stores__ARE_GONE_and_the_rest_is_there(void **state)
 /* ---- a backup that takes them ---------------------------------------------------------------- */
 
 static int
-tell_runs(struct fixture *f, uint64_t block)
+send_runs(struct fixture *f, uint64_t block)
 {
 	const struct nam_rpc_move_runs head = { .stride = LARGE };
 	uint8_t body[sizeof(head) + sizeof(block)];
@@ -235,10 +235,10 @@ import__of_backup_books__IS_AN_ORDINARY_ONE_and_all_is_public(void **state)
 	assert_int_equal(after.bytes, other.bytes);
 	assert_memory_equal(after.words, other.words, other.bytes);
 	/* It can be told of blocks: of those that it has, and where it has none. */
-	assert_int_equal(tell_runs(pair->next, made.large[0]), 0);
+	assert_int_equal(send_runs(pair->next, made.large[0]), 0);
 	block = nam_gaddr_make(ID * NAM_REGIONS_PER_SERVER + MEMORY / REGION - 1,
 		NAM_GADDR_UNIT_BYTES, 0).raw;
-	assert_int_equal(tell_runs(pair->next, block), 0);
+	assert_int_equal(send_runs(pair->next, block), 0);
 	free(after.words);
 	free(one.words);
 	free(other.words);
