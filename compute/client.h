@@ -233,7 +233,7 @@ struct nam_server_status {
 	char version[32];
 	uint32_t stores;
 	struct nam_server_figures figures;
-	/* Of nam_cluster_status() only. */
+	/* nam_cluster_status() alone sets the rest. */
 	enum nam_member_state member;
 	char backup[128];		/* of a member: its backup's address; "": it has none */
 	uint64_t view;			/* the number of its view, or of its copy; 0: none */

@@ -20,7 +20,7 @@ int nam__voucher_take(struct nam_client *client, const void *voucher,
 	uint32_t bytes) NAM_MUST_CHECK;
 uint32_t nam__voucher_copy(struct nam_client *client, uint8_t ret_voucher[NAM_VOUCHER_BYTES]);
 
-/* One attempt to connect. */
+/* The state of one attempt to connect. */
 struct nam__shake {
 	struct nam_client *client;
 	const struct nam__server *server;

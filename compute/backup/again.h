@@ -16,9 +16,9 @@ struct nam_worker;
  * the end of the connection; the worker's other tasks stand still meanwhile.
  */
 bool nam__posted_in_vain(struct nam_worker *worker, uint32_t slot, uint32_t moves);
-/* Of a failure of requests to any memory servers. */
+/* The same for a failure of requests to any memory servers. */
 bool nam__any_in_vain(struct nam_worker *worker, int rc, uint32_t moves);
-/* remote.c: of a READ from that address. */
+/* remote.c: the same for a READ from that address. */
 bool nam__read_in_vain(struct nam_worker *worker, struct nam_gaddr at, uint32_t moves);
 
 #endif /* NAM_COMPUTE_BACKUP_AGAIN_H */

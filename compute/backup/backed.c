@@ -117,7 +117,7 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 			rc = nam__member_word_cas(worker, 0, at, offset, compare, swap,
 				ret_seen); /* SUSPENDS */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_CAPABILITY || rc == -EAGAIN, 0));
-	/* It was carried out at a backup, which has got the member's place since. */
+	/* A backup carried the CAS out, and has taken the member's place since. */
 	if (again && !rc && *ret_seen == swap)
 		*ret_seen = compare;
 	return rc;

@@ -38,7 +38,7 @@ slot_take(struct nam_client *client, uint32_t slot, const struct nam_view_member
 		return nam_diag_set(diag, -NAM_E_LIMIT, "no room for the backup of memory server "
 			"%u: a client knows %u memory servers at the most", member->id,
 			NAM_SERVERS_MAX);
-	/* It may be connected to an earlier one. */
+	/* The slot may be connected to an earlier backup. */
 	nam__worker_disconnect(client->epoch_worker, at);
 	rc = nam__server_address_set(client, server, member->backup_address);
 	if (rc)
@@ -72,7 +72,7 @@ nam__backup_follow(struct nam_client *client, uint32_t slot, const struct nam_vi
 		rc = nam__worker_connect(client->epoch_worker, at, diag);
 	if (!rc)
 		rc = nam__regions_learn(client, at, 1, diag); /* SUSPENDS */
-	/* It was filled with lock words of clients, too. */
+	/* The copy to the backup has lock words of clients, too. */
 	if (!rc)
 		rc = nam__locks_leave(client, slot); /* SUSPENDS */
 	/* C33 */

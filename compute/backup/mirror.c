@@ -224,7 +224,7 @@ backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 
 /* ---- now and then ---------------------------------------------------------------------------- */
 
-/* One that is parked, or due. */
+/* Move on a doorbell that is parked, or due. */
 static void
 step(struct nam_worker *worker, struct nam__mirrored *held)
 {

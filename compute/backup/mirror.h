@@ -48,7 +48,7 @@ struct nam__mirrored {
 	struct nam_wr wrs[NAM_BATCH_MAX];
 };
 
-/* Of one worker. */
+/* The doorbells of one worker that are held back. */
 struct nam__mirror {
 	TAILQ_HEAD(, nam__mirrored) held;	/* in the order in which they were posted */
 	SLIST_HEAD(, nam__mirrored) spare;

@@ -150,7 +150,7 @@ nam__member_to_ask(struct nam_view_member *member)
 
 /* ---- changes ------------------------------------------------------------------------------- */
 
-/* Of the lead. */
+/* The lead's reply. */
 struct answer {
 	struct nam_view_head head;
 	uint8_t voucher[NAM_VOUCHER_BYTES];

@@ -17,9 +17,9 @@ struct nam__members {
 	uint8_t ids[NAM_SERVERS_MAX / 8];	/* bit i: server id i is one of them */
 };
 
-/* Those on which a new structure lies: members that are UP or MOVING. */
+/* A new structure lies on these: members that are UP or MOVING. */
 void nam__members_joined(const struct nam_client *client, struct nam__members *ret_members);
-/* Those on which one that exists may lie: all that the client knows. */
+/* A structure that exists may lie on these: all that the client knows. */
 void nam__members_installed(const struct nam_client *client, struct nam__members *ret_members);
 
 #endif /* NAM_COMPUTE_CLIENT_MEMBERS_H */

@@ -91,7 +91,7 @@ put_both(struct nam_worker *worker, const struct nam_rpc_catalog_entry *names, u
 	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_PUT, names,
 		count * (uint32_t)sizeof(*names), NULL, NULL, &now); /* SUSPENDS */
 
-	/* It was carried out before, at the lead, or at the backup that has become the lead. */
+	/* The request was carried out before, at the lead, or at the backup that leads now. */
 	if (rc == -NAM_E_INDEX_EXISTS && (twice || now))
 		rc = look(worker, names, &has) ?: (has ? 0 : rc); /* SUSPENDS */
 	if (rc || !nam__is_backed(worker->client, worker->client->catalog_slot))

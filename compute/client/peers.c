@@ -266,7 +266,7 @@ nam__peers_open(struct nam_worker *worker, void (*arrived)(struct nam_worker *,
 	if (!first)
 		return 0;
 	rc = publish(worker, &peers->name, &joined); /* SUSPENDS */
-	/* Those that join later become known at a tick. */
+	/* Clients that join later become known at a tick. */
 	return rc ?: names_read(worker, 0, joined & UINT16_MAX); /* SUSPENDS */
 }
 

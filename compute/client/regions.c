@@ -59,7 +59,7 @@ struct announced {
 	int rc;
 };
 
-/* One page of an announcement. */
+/* Take one page of an announcement. */
 static int
 page_take(struct nam_client *client, struct announced *from,
 	const struct nam_rpc_regions_reply *reply, uint32_t bytes)

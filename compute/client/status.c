@@ -33,7 +33,7 @@ services_take(const uint8_t *message, uint32_t bytes, uint32_t first,
 	return !status->next || (status->next > first && status->next < NAM_SERVICES_MAX);
 }
 
-/* One message, unless a memory server has had requests of almost all types. */
+/* One message is enough, unless a memory server has had requests of almost all types. */
 NAM_FIBER_FN static int
 status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
 {
@@ -123,7 +123,7 @@ nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 
 /* ---- without joining ---------------------------------------------------------------------- */
 
-/* One memory server, asked by a thread. */
+/* A memory server that a thread of its own asks. */
 struct asked {
 	const struct nam_client_options *options;
 	const char *address;
@@ -220,7 +220,7 @@ all_note(struct all *all, const struct nam_client_options *options, const char *
 	return 0;
 }
 
-/* Those behind the first `done`: each by a thread, or by this one if there is none. */
+/* Ask all behind the first `done`, each by a thread, or by this one if there is none. */
 static void
 all_ask(struct all *all, uint32_t done)
 {
@@ -304,7 +304,7 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 		[NAM_VIEW_PROMOTING] = NAM_MEMBER_PROMOTING,
 	};
 
-	/* It has the id of a member. */
+	/* A successor has the id of a member. */
 	if (asked->status.member == NAM_MEMBER_SUCCESSOR)
 		return;
 	for (uint32_t i = 0; view && i < view->head.count; i++) {

@@ -87,7 +87,6 @@ welcome_take(const struct nam_client *client, struct nam__server *server,
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
 			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
-	/* It is no backup any more. */
 	if (server->stands_by && !server->boot)
 		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD, "the backup at %s is none any "
 			"more", server->address);
@@ -127,7 +126,7 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 			return 0;
 		worker->qps[slot] = NULL;
 		rc = explain_refusal(client, server, rc, reply, diag);
-		/* It only grows, so the wait ends (C14). */
+		/* ready_mib only grows, so the wait ends (C14). */
 		if (server->ready_mib > ready_mib && server->ready_mib <= server->total_mib)
 			deadline = nam_now_ns() + timeout_ns;
 		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
@@ -331,7 +330,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)
 		goto fail;
-	/* It may have less room, and have less for each of the servers that come later. */
+	/* The queue may have less room, and less for each of the servers that come later. */
 	rc = domain->ops->cq_create(domain, domain->limits.qp_depth * client->servers_count,
 		&worker->cq);
 	if (rc)

@@ -120,7 +120,7 @@ give_reply:
 	return rc;
 }
 
-/* One task asks; other tasks wait for it and then look at the size class again. */
+/* The first task asks; other tasks wait for it and then look at the size class again. */
 NAM_FIBER_FN static int
 class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
 	struct nam__block_class *class)
@@ -249,7 +249,7 @@ free_least(const struct nam_client *client)
 	return most - FREE_SLACK;
 }
 
-/* Those that are not lost, and have so much free memory. */
+/* The memory servers that are not lost, and have so much free memory. */
 static uint32_t
 candidates(const struct nam_client *client, uint32_t least, uint16_t slots[NAM_SERVERS_MAX])
 {

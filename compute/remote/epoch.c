@@ -219,7 +219,7 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 	return rc;
 }
 
-/* One look at both clocks.  If server 0 is gone the remote one stands still. */
+/* Look at both clocks.  If server 0 is gone, the remote one stands still. */
 NAM_FIBER_FN static void
 epoch_thread_tick(struct nam_client *client)
 {

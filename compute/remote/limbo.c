@@ -189,7 +189,7 @@ nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch, uint16_t *ret_
 	for (uint16_t i = 0; i < NAM_CLIENTS_MAX; i++) {
 		int64_t ahead = slots[i] ? nam_epoch_ahead(slots[oldest], slots[i]) : -1;
 
-		/* Of several, not this one: it is at work, and the others may not be. */
+		/* If several are oldest, not this client: it is at work, and others may not be. */
 		if (ahead > 0 || (!ahead && oldest == worker->client->id))
 			oldest = i;
 	}
@@ -237,7 +237,7 @@ nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_ga
 	pthread_mutex_unlock(&worker->limbo_mutex);
 }
 
-/* Of those with a label, up to a message's of one memory server, from `first` on. */
+/* Take labelled blocks of one memory server from `first` on, as many as one message holds. */
 NAM_FIBER_FN static void
 some_own(struct nam_worker *worker, struct nam__limbo *limbo, uint32_t first)
 {
@@ -400,7 +400,7 @@ nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, str
 		(unsigned long long)waited_ns / 1000000);
 }
 
-/* Those of the first one's stride and server go back for later; their stride becomes 0. */
+/* Blocks of the first one's stride and server go back for later; their stride becomes 0. */
 NAM_FIBER_FN static int
 some_free_later(struct nam_worker *worker, struct retired *blocks, uint32_t count)
 {

@@ -218,7 +218,7 @@ nam__lock_combine(struct nam_worker *worker, struct nam__lock *lock, struct nam_
 		*link = request->next;
 		request->next = lock->combined;
 		lock->combined = request;
-		/* It does not want the slot any more, and takes over no lock. */
+		/* Its task does not want the slot any more, and takes over no lock. */
 		atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
 	}
 }
@@ -713,7 +713,7 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 	if (NAM_GUARD(OWNER_ALIVE) && !holder.dead)
 		return nam__lock_blame(worker, at, &holder);
 	rc = nam__word_cas(worker, at, offset, held, word, &seen); /* SUSPENDS */
-	/* It left before it ended, and may have come again; or another client has succeeded it. */
+	/* The owner left before it ended, and may be back; or another client has succeeded it. */
 	if (!rc && seen != held)
 		return -EAGAIN;
 	if (!rc)

@@ -161,7 +161,7 @@ struct nam__lock_holder {
 	char name[48];
 };
 
-/* One RPC. */
+/* Cost: 1 RPC. */
 NAM_FIBER_FN int nam__lock_holder_ask(struct nam_worker *worker, uint64_t word,
 	struct nam__lock_holder *ret_holder) NAM_MUST_CHECK;
 

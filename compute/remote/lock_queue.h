@@ -18,7 +18,7 @@
 
 #define NAM__QUEUE_MAX 32u
 
-/* Of one lock slot.  Under `busy`, but for what the holder of the slot alone uses. */
+/* The queue of one lock slot.  Under `busy`, but for the fields of the slot's holder. */
 struct nam__lock_queue {
 	atomic_flag busy;
 	bool go;			/* a turn came while the task was not waiting */

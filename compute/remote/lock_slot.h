@@ -272,7 +272,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	if (!rc)
 		rc = hand_over ? nam__doorbell_await(doorbell) :
 			nam__release_await(doorbell, slot, lock); /* SUSPENDS */
-	/* Those that asked meanwhile. */
+	/* Other clients may have asked meanwhile. */
 	if (!hand_over)
 		(void)nam__lock_queued_see_to(worker, slot, lock, NAM_LOCK_FREE);
 	/* After a failure writes may be missing or under way, so the node stays locked. */

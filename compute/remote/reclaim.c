@@ -39,7 +39,7 @@ kind_wanted(const struct nam_worker *worker)
 	return worker->lacks_count ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PRIVATE;
 }
 
-/* One step at one server; *batch comes from HOLD.  Adds the bytes to those of other servers. */
+/* Take one step at one server; *batch comes from HOLD.  Add the bytes to the sum. */
 NAM_FIBER_FN static int
 reclaim_at(struct nam_worker *worker, uint32_t slot, uint64_t oldest, uint64_t *batch,
 	struct nam_rpc_reclaim_reply *sum)

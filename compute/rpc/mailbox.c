@@ -147,7 +147,7 @@ nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
 		return -NAM_E_FABRIC_PROTOCOL;
 	box->server = welcome;
 	if (box->unreliable_qp) {
-		/* It is never near: its name stands in the place of the share's file. */
+		/* An unreliable queue pair's name stands in the place of a share's file. */
 		memcpy(&unreliable, reply->data + offset, sizeof(unreliable));
 		return box->domain->ops->unreliable_qp_join(box->unreliable_qp, qp,
 			unreliable.unreliable_qp);

@@ -70,9 +70,9 @@ void nam__client_mailbox_free(struct nam__client_mailbox *box);
 /* Take a place for a request and fill in its WRITE; false: it must go by SEND. */
 bool nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call *call,
 	const void *body, uint32_t body_bytes, struct nam_wr *ret_wr);
-/* It was not posted after all.  The last taken goes first. */
+/* The request was not posted after all.  The slot taken last is given back first. */
 void nam__client_mailbox_unwrite(struct nam__request_slot *req);
-/* The processor has copied it. */
+/* The processor has copied the request. */
 void nam__client_mailbox_written_locally(struct nam__request_slot *req);
 /* The handler of a request slot: its WRITE, its READ or its SEND has completed. */
 void nam__request_slot_completed(struct nam_worker *worker, struct nam__completion *completion,
@@ -105,7 +105,7 @@ int nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag) NAM_MU
 void nam__datagrams_close(struct nam_worker *worker);
 /* A request has left. */
 void nam__datagram_left(struct nam__request_slot *req);
-/* One that waits: its time may be over. */
+/* Look at a request that waits: its time may be over. */
 void nam__datagram_look(struct nam__request_slot *req);
 /* A receive buffer and its handler. */
 struct nam__datagram {

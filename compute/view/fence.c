@@ -111,7 +111,7 @@ struct fencing {
 	uint32_t state;			/* of the client, as the lead says */
 };
 
-/* One that is not the lead: at that address, or in that slot. */
+/* A process that is not the lead closes connections: at that address, or in that slot. */
 NAM_FIBER_FN static int
 process_close(const struct fencing *f, const char *address, uint32_t slot, struct nam_diag *diag)
 {
@@ -336,7 +336,7 @@ nam__fence_follow(struct nam_client *client, uint64_t count)
 			&found); /* SUSPENDS */
 		if (rc || !found.client_id)
 			break;
-		/* One that cannot be completed does not stand in the way of the others. */
+		/* A fence that cannot be completed does not delay the others. */
 		client->fence_last = found.client_id;
 		rc = nam__client_fence(client->epoch_worker, NULL, found.client_id,
 			found.incarnation, 0, TICK_TIMEOUT_NS, &state,

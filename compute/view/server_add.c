@@ -125,7 +125,7 @@ add(struct adding *adding)
 
 /* ---- a member that joins --------------------------------------------------------------------- */
 
-/* It has not acknowledged the view yet: it is stopped, slow, or does not reach the new one. */
+/* A client has not acknowledged the view: it is stopped, slow, or does not reach the new one. */
 NAM_FIBER_FN static int
 wait(struct adding *adding, const struct nam_view_member *member)
 {
@@ -182,7 +182,7 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 	return rc ? 0 : wait(adding, member); /* SUSPENDS */
 }
 
-/* One member joins or moves at a time. */
+/* A member joins or moves only after the one before. */
 static int
 move_await(const struct adding *adding, const struct nam_view_member *moving)
 {
@@ -195,7 +195,6 @@ move_await(const struct adding *adding, const struct nam_view_member *moving)
 	return 0;
 }
 
-/* One change, or none for now. */
 NAM_FIBER_FN static int
 step(struct adding *adding)
 {
@@ -213,7 +212,7 @@ step(struct adding *adding)
 	return member ? go_on(adding, member) : add(adding); /* SUSPENDS */
 }
 
-/* It cannot be added.  If it is joining, or another one is, and has ended, clients forget it. */
+/* No member is added.  If one is joining, and has ended, clients forget it. */
 NAM_FIBER_FN static void
 forget(struct adding *adding)
 {

@@ -34,7 +34,7 @@ copy_look(struct succession *succession, const char *address)
 
 	if (nam__prober_open(succession->options, address, TIMEOUT_MS, false, &asker, &diag))
 		return;
-	/* Of another life of the cluster are numbers of another kind: its lead began anew. */
+	/* A lead that began anew counts views anew, so such numbers do not compare. */
 	if (!nam__cluster_view_get(asker->epoch_worker, 0, &copy) && /* SUSPENDS */
 		copy->head.number > (succession->view ? succession->view->head.number : 0) &&
 		(!succession->view ||
@@ -90,7 +90,6 @@ make_way(struct nam__cluster_view *view)
 	return 0;
 }
 
-/* It is not known that the backup has ended. */
 static bool
 backup_may_live(const struct succession *succession)
 {
@@ -297,7 +296,7 @@ nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t tim
 		lead = rc ? NULL : &changer->view->members[0];
 		if (rc || lead->backup != boot)
 			return rc;
-		/* It has to know that itself. */
+		/* The lead itself has to know that. */
 		if (lead->known && !nam__lead_copy_send(changer->options,
 				changer->view)) /* SUSPENDS */
 			return 0;

@@ -59,7 +59,7 @@ sum_add(struct nam_blocks *sum, uint64_t blocks, uint64_t bytes)
 	sum->bytes += bytes;
 }
 
-/* One step at a memory server, slice by slice; adds what it replies. */
+/* Take one step at a memory server, slice by slice; add what it replies. */
 NAM_FIBER_FN static int
 ask_slices(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_request *request,
 	struct nam__swept *sum)
@@ -319,7 +319,7 @@ nam_keep(struct nam_worker *worker, struct nam_gaddr at)
 NAM_FIBER_FN static int
 reports_wait(struct nam__sweep *sweep, struct nam_diag *diag)
 {
-	/* Of this round: clients that have reported before report again. */
+	/* A new number: clients that have reported before report again. */
 	const struct nam_rpc_sweep_request request = {
 		.step = NAM_RPC_SWEEP_REPORT,
 		.number = nam_entropy() | 1,
@@ -374,7 +374,7 @@ nam__sweep_quiesce(struct nam__sweep *sweep, struct nam_diag *diag)
 	return explain(sweep, rc, diag);
 }
 
-/* Those of one memory server. */
+/* Ask one memory server for its blocks. */
 NAM_FIBER_FN static int
 ask_some(struct nam__sweep *sweep, uint32_t slot, const uint64_t *addresses, uint32_t count,
 	uint64_t *ret_bits)
@@ -467,7 +467,7 @@ addresses_get(struct nam_client *client, uint32_t *ret_count)
 	return addresses;
 }
 
-/* Those of one memory server.  If the client has lost it, it never gives back a block there. */
+/* Report to one memory server.  A client that has lost it never gives back a block there. */
 NAM_FIBER_FN static int
 report_to(struct nam_client *client, uint32_t slot, const uint64_t *addresses, uint32_t count,
 	struct nam_rpc_sweep_request *marks)

@@ -30,7 +30,7 @@ struct nam__sweep {
 	struct nam_rpc_sweep_request *marks[NAM_SERVERS_MAX][NAM__SWEEP_MARKS];	/* not sent yet */
 };
 
-/* Of all memory servers. */
+/* Sums over all memory servers. */
 struct nam__swept {
 	struct nam_blocks suspect;
 	struct nam_blocks used, named;	/* as the sweep ends: before it frees the suspect ones */

@@ -47,7 +47,7 @@ struct nam__completion {
 		const struct nam_wc *wc);
 };
 
-/* Of one memory server, as a worker sees it. */
+/* A memory server, as a worker sees it. */
 struct nam__answering {
 	struct nam_worker *worker;	/* its queue pairs there lead here: nam_qp.user */
 	uint32_t slot;

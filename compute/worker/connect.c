@@ -162,7 +162,7 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 	rc = on_stack(worker, slot, false);
 	if (!rc)
 		return 0;
-	/* It was fenced before it needed this connection. */
+	/* This client was fenced before it needed the connection. */
 	if (rc == -NAM_E_FABRIC_FENCED)
 		atomic_store_explicit(&worker->client->fenced, true, memory_order_relaxed);
 	end_ns = nam_now_ns();

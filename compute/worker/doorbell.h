@@ -95,7 +95,7 @@ nam__doorbell_write(struct nam__doorbell *doorbell, uint32_t offset_bytes, const
 	doorbell->bytes_out += bytes;
 }
 
-/* Of a lock word. */
+/* Add a CAS of a lock word. */
 static inline __attribute__((always_inline)) void
 nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_t compare,
 	uint64_t swap, uint64_t *local_old)

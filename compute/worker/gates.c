@@ -24,7 +24,7 @@ turn(struct nam_client *client, uint32_t slot)
 	atomic_store_explicit(&client->gates, count << 16 | slot, memory_order_seq_cst);
 }
 
-/* It has pinned no epoch, and has no request without a waiter. */
+/* The worker has pinned no epoch, and has no request without a waiter. */
 static bool
 is_idle(struct nam_worker *worker)
 {
@@ -149,7 +149,7 @@ nam__gates_step(struct nam_worker *worker)
 		gate->slot = NAM__GATES_OPEN;
 		return;
 	}
-	/* It may post a request behind all others. */
+	/* The drain may post a request behind all others. */
 	if (atomic_load_explicit(&gate->quiet, memory_order_relaxed) != now &&
 		!nam__mirror_holds(&worker->mirror, slot) && worker->ops->drain(worker, slot))
 		/* Release: this thread's loads there come before others' stores. */

@@ -26,7 +26,7 @@ nam__gate_slot(uint32_t turn)
 	return turn & 0xffffu;
 }
 
-/* Of one worker. */
+/* The gate as one worker follows it. */
 struct nam__gate {
 	uint32_t turn;			/* that it has followed */
 	uint32_t slot;			/* its queue pair is put aside; or NAM__GATES_OPEN */

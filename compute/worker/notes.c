@@ -61,7 +61,7 @@ nam__notes_follow(struct nam_worker *worker)
 
 /* ---- the epoch thread ------------------------------------------------------------------------ */
 
-/* One of an earlier copy of that member, or a new one. */
+/* The notes of an earlier copy of that member, or new ones. */
 static struct nam__notes *
 notes_of(struct nam_client *client, uint32_t slot, uint32_t region_words, uint32_t count)
 {

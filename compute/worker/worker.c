@@ -255,7 +255,7 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 		wait_ns = worker->ops->wait_max(worker, wait_ns);
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
-	/* It may have been this host that stood still, and not the memory server. */
+	/* This host may have stood still, and not the memory server. */
 	if ((!SLIST_EMPTY(&worker->calls) || nam__gates_due(worker)) &&
 		nam__poll(worker) == 0)
 		look_around(worker, false);

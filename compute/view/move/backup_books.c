@@ -7,7 +7,7 @@
 
 #include "common/hash/hash.h"
 
-/* One run, which is vacant; no block has the first bytes of a region. */
+/* The run of a vacant region; no block has the first bytes of a region. */
 static struct nam_move_run
 vacant(const struct nam_move_region *region, uint32_t number)
 {

@@ -17,7 +17,7 @@ NAM_FIBER_FN int nam__servers_ask(const struct nam_client_options *options,
 	struct nam__servers *servers, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__servers_free(struct nam__servers *servers);
 
-/* It answers, and has a place in the view. */
+/* The memory server answers, and has a place in the view. */
 bool nam__is_member(const struct nam_server_status *status);
 
 /*

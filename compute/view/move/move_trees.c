@@ -9,7 +9,7 @@
 
 #define FILL_PERCENT 92u		/* of a tree's nodes, as a bulk load does by default */
 
-/* Of a tree that is filled. */
+/* The state of filling a tree. */
 struct filling {
 	struct nam_worker *old, *new;
 	uint64_t deadline_ns;

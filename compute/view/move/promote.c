@@ -54,7 +54,6 @@ ended_check(const struct promoting *promoting, const struct nam_view_member *mem
 		"it first", member->id, member->address, rc ? diag.text : "it answers");
 }
 
-/* One step. */
 NAM_FIBER_FN static int
 promote_step(struct promoting *promoting, const struct nam_view_member *member)
 {
@@ -127,7 +126,6 @@ is_known_there(const struct promoting *promoting, const struct nam_view_member *
 			member->backup, &diag) == -ENOENT;
 }
 
-/* One step. */
 NAM_FIBER_FN static int
 unback_step(struct promoting *promoting, const struct nam_view_member *member)
 {
@@ -146,7 +144,7 @@ unback_step(struct promoting *promoting, const struct nam_view_member *member)
 			nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
 			return 0;
 		}
-		/* It is silent: another member that answers knows that it does not count. */
+		/* The backup is silent: another member knows that it does not count. */
 		if (!nam__copies_send(changer->options, changer->view)) /* SUSPENDS */
 			return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "the backup of "
 				"memory server %u counts no more, but is silent, as are all other "

@@ -221,7 +221,7 @@ pages_explain(struct moving *moving, int rc)
 	if (rc == -EAGAIN)
 		return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "another process moves "
 			"memory; try again once it has ended");
-	/* It was given up by another process, and a third one may be at work. */
+	/* Another process gave the move up, and a third one may be at work. */
 	moving->noting &= rc != -NAM_E_CLUSTER;
 	/* The regions may have changed. */
 	moving->again = moving->pages.at != NAM__MOVE_AT_NEW;
