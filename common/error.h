@@ -98,7 +98,7 @@ bool nam_err_is(int rc, int code);
 /* The constant's name ("NAM_E_NOTFOUND", "ENOMEM"); never NULL. */
 const char *nam_err_name(int rc);
 
-/* One sentence without a full stop; never NULL. */
+/* Returns one sentence without a full stop; never NULL. */
 const char *nam_err_text(int rc);
 
 /* A message: the error, its place and the remedy.  Callers may pass NULL instead. */

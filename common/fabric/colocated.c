@@ -88,7 +88,7 @@ nam__colocated_map(uint64_t pid, int number, uint64_t bytes, bool writable)
 	fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
-	/* Of transparent huge pages, if it has them; a file of huge pages aligns itself. */
+	/* Map transparent huge pages, if the file has them; a file of huge pages aligns itself. */
 	if (nam__pages_file_bytes(fd) >= (int64_t)bytes && !fstat(fd, &stat))
 		at = nam__pages_map(fd, bytes, stat.st_blksize <= (blksize_t)NAM__PAGE_BYTES,
 			writable);

@@ -53,7 +53,7 @@ void nam__proof_close(struct nam__proof *proof);
 /* Any thread. */
 void nam__proof_write(struct nam__proof *proof, uint64_t nonce);
 
-/* Of the running kernel, as text with a NUL; all zero if it does not tell. */
+/* The boot id of the running kernel, as text with a NUL; all zero if it is not known. */
 void nam__boot_id(char *ret_text);
 
 /*

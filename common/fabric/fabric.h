@@ -159,7 +159,7 @@ struct nam_fabric_ops {
 	 */
 	int (*share_alloc)(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 		struct nam_diag *diag);
-	/* Of any of these three. */
+	/* Releases memory of any of these three kinds. */
 	void (*mr_release)(struct nam_domain *domain, struct nam_mr *mr);
 
 	/* Posts meet FULL beyond this depth, over all its qps, or less if the provider has less. */

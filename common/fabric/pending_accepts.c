@@ -234,7 +234,7 @@ nam__socket_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
 			handshake_begin(accepts, accepts->sockets[number - EVENT_SOCKET]);
 			continue;
 		}
-		/* It may have been silent for too long by now. */
+		/* The client may have been dropped by now. */
 		rc = accepts->pending[number] ? accepts->ops->hear(accepts->pending[number]) :
 			-EAGAIN;
 		if (!rc) {

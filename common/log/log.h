@@ -3,7 +3,7 @@
 #ifndef NAM_COMMON_LOG_LOG_H
 #define NAM_COMMON_LOG_LOG_H
 
-/* One line on standard error, in one write. */
+/* Write a line to standard error, in one call. */
 void nam__log_line(const char *level, const char *event, const char *fields);
 
 #endif /* NAM_COMMON_LOG_LOG_H */

@@ -12,7 +12,7 @@
 #define NAM_LATENCIES 7u		/* up to 1, 4, 16, 64, 256, 1,024 and 4,096 us */
 #define NAM_LATENCY_FIRST_NS 1000u	/* each bound is four times the one before */
 
-/* Of one type of request.  The time is the service's, without queues and without the network. */
+/* One type of request.  The time is the service's, without queues and without the network. */
 struct nam_service_figures {
 	uint64_t requests;		/* answered, failed or not */
 	uint64_t failed;		/* answered with an error */

@@ -17,7 +17,7 @@
 #define NAM_RPC_KV_KEY_BYTES_MAX 255u	/* a length is one byte, in messages and in memory */
 #define NAM_RPC_KV_VALUE_BYTES_MAX (1u << 20)
 #define NAM_RPC_KV_MESSAGE_BYTES_MAX 3800u	/* of a value that any key leaves room for */
-/* Of a staging block: its stride.  Nothing else has it (common/layout.h). */
+/* The stride of a staging block.  No other object has it (common/layout.h). */
 #define NAM_RPC_KV_STAGING_BYTES 33792u
 #define NAM_RPC_KV_STAGING_MAX 32u		/* blocks of a value */
 #define NAM_RPC_KV_KICKED 8u
@@ -53,7 +53,7 @@ struct nam_rpc_kv_counts {
 	uint64_t slots;			/* of the tables */
 	uint64_t stashed;		/* pairs in the stash */
 	uint64_t loops;			/* inserts refused because they would loop */
-	/* Of hardware transactions; and critical sections that took the lock in the end. */
+	/* Hardware transactions; and critical sections that took the lock in the end. */
 	uint64_t htm_commits, htm_aborts, htm_fallbacks;
 	uint64_t kicked[NAM_RPC_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */
 };
@@ -166,7 +166,7 @@ struct nam_rpc_kv_many_result {
 	uint32_t value_bytes;
 };
 
-/* Those of the first `count` keys, at least one: as many as fit. */
+/* The values of the first `count` keys: as many as fit, at least one. */
 struct nam_rpc_kv_many_reply {
 	uint32_t count;
 	uint32_t reserved;

@@ -101,7 +101,7 @@ struct nam_rpc_move_request {
 _Static_assert(sizeof(struct nam_rpc_move_request) == 24, "wire layout");
 
 struct nam_rpc_move_reply {
-	/* Of the books; TAKE: 8 times the word to go on with, or 0: that was all; others: 0 */
+	/* EXPORT: of the books; TAKE: 8 times the next word, or 0: that was all; others: 0 */
 	uint64_t bytes;
 	uint8_t page[];			/* EXPORT; PEEK: the piece; HOST, TAKE: as below */
 };

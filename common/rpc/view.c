@@ -130,7 +130,7 @@ come_up(const struct nam_view_head *head, struct nam_view_member *member, uint64
 	return true;
 }
 
-/* It does not join, or stays where it is.  Or its backup does not count any more. */
+/* The member does not join, or does not move.  Or its backup does not count any more. */
 static bool
 give_up(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member)
@@ -167,7 +167,7 @@ renew(const struct nam_view_head *head, struct nam_view_member *member, uint64_t
 	return true;
 }
 
-/* It is COPYING, again or for the first time, or MOVING.  One that is MOVING may go on COPYING. */
+/* The member becomes COPYING, again or for the first time, or MOVING.  MOVING may turn COPYING. */
 static bool
 leave(const struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, uint64_t boot, enum nam_view_state state)
@@ -224,7 +224,7 @@ unbacked(struct nam_view_member *member, uint64_t boot)
 	return true;
 }
 
-/* Of one member at a time: one gate at a time is closed.  The backup of the lead leads then. */
+/* Members are promoted one at a time: one gate at a time is closed.  The lead's backup leads. */
 static bool
 promote(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, uint64_t boot)

@@ -174,7 +174,7 @@ struct nam_rpc_view_reply {
 };
 _Static_assert(sizeof(struct nam_rpc_view_reply) == 72, "wire layout");
 
-/* Of a page; there is room for a voucher behind them. */
+/* Members of a page; there is room for a voucher behind them. */
 #define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 88) / (uint32_t)sizeof(struct nam_view_member))
 
 /*
@@ -192,7 +192,7 @@ const struct nam_view_member *nam_view_in_state(const struct nam_view_head *head
 /* The member that is COPYING, MOVING or PROMOTING, or NULL. */
 const struct nam_view_member *nam_view_leaving(const struct nam_view_head *head,
 	const struct nam_view_member *members);
-/* It has no backup. */
+/* The member has no backup from now on. */
 void nam_view_unback(struct nam_view_member *member);
 /*
  * The next view.  It does not know what clients have acknowledged.  0, or -NAM_E_VIEW: the view

@@ -14,7 +14,7 @@
 
 #define NAM_SIM_PORTS_MAX 8u
 
-/* One kind of request: READ, WRITE, ATOMIC or SEND. */
+/* The cost of a kind of request: READ, WRITE, ATOMIC or SEND. */
 struct nam_sim_op_cost {
 	double in_per_us;		/* messages that a card serves, in millions a second */
 	double out_per_us;		/* ... and sends */

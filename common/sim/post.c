@@ -302,7 +302,7 @@ nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	if (qp->local && nam__sim_local_copy(qp, wrs, count))
 		return NAM_POSTED_COLOCATED;
 	nam__sim_work(post_cost(qp, wrs, count));
-	/* It is long busy with one request: its card is not taken from others ahead of time. */
+	/* A server is long busy with one request: its card is not taken from others too early. */
 	if (qp->domain->process->serves && nam__sim.options.network && nam__sim.current->debt_ns)
 		nam__sim_catch_up(nam__sim.current);
 	if (qp->outstanding + count > SIM_QP_DEPTH ||

@@ -170,7 +170,7 @@ bool nam_sim_process_alive(const struct nam_sim_process *process);
 /* Every thread has returned, or it was killed. */
 bool nam_sim_process_ended(const struct nam_sim_process *process);
 
-/* Of the calling thread; NULL outside of a simulated one. */
+/* The process of the calling thread; NULL outside of a simulated thread. */
 struct nam_sim_process *nam_sim_self(void);
 /* Whether the calling thread is of a process that was killed. */
 bool nam_sim_zombie(void);

@@ -116,7 +116,7 @@ void nam__sim_message_free(struct sim_message *message);
 void nam__sim_shape(struct sim_message *message);
 /* Append to a queue pair's list; it is planned at once or held back by earlier ones. */
 void nam__sim_message_add(struct sim_qp *qp, struct sim_message *message);
-/* One step of a READ or WRITE: number message->done. */
+/* Take step message->done of a READ or WRITE. */
 void nam__sim_step(struct sim_message *message);
 /* The last step has been done: messages that it held back may go, and the answer sets out. */
 void nam__sim_carried_out(struct sim_message *message);
@@ -141,11 +141,11 @@ void nam__sim_send(struct sim_qp *qp, struct sim_message *message);
 bool nam__sim_serve(struct sim_message *message);
 /* Whether the answer is there now; else it has been planned anew. */
 bool nam__sim_receive(struct sim_message *message);
-/* It is no longer in flight. */
+/* The message is no longer in flight. */
 void nam__sim_flight_end(struct sim_message *message);
 /* A datagram leaves a card; when it is at the other one, in nanoseconds. */
 uint64_t nam__sim_datagram_out(struct sim_flow *flow, uint32_t bytes);
-/* It has arrived there; when it is in memory. */
+/* A datagram has arrived at the other card; when it is in memory, in nanoseconds. */
 uint64_t nam__sim_datagram_in(struct sim_flow *flow, uint32_t bytes);
 
 /* ---- qp.c ----------------------------------------------------------------------------- */

@@ -255,7 +255,7 @@ atomic_due(struct sim_message *message)
 		nam__sim_carried_out(message);
 }
 
-/* One that finds no buffer is lost. */
+/* A datagram that finds no buffer is lost. */
 static void
 datagram_due(struct sim_message *message, struct sim_qp *to)
 {

@@ -24,7 +24,7 @@ nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t 
 
 	while (peer && !(peer->unreliable_qp && peer->id == peer_name))
 		peer = LIST_NEXT(peer, link);
-	/* It has ended already. */
+	/* The peer has ended already. */
 	if (!peer || (peer->peer && peer->peer != unreliable_qp) ||
 		nam__sim_is_gone(peer->domain->process) ||
 		nam__sim_is_gone(unreliable_qp->domain->process))
@@ -48,7 +48,7 @@ send_copy(const struct sim_message *message, const struct nam_sim_process *proce
 
 	if (nam__sim_drawn(process, sim->options.faults.lose)) {
 		sim->counts.lost++;
-		/* Of a WRITE packets may arrive before the one that is lost. */
+		/* Packets of a WRITE may arrive before the one that is lost. */
 		steps = message->op == NAM_WR_WRITE ?
 			(uint32_t)nam_rng_below(&sim->faults, message->steps) : 0;
 		SIM_EVENT(SIM_WHAT_FAULT, message->id, steps,

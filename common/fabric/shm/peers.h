@@ -36,7 +36,7 @@ uint64_t nam__shm_peer_known(struct shm_domain *domain, const char *path);
 struct shm_peer *nam__shm_peer_get(struct shm_domain *domain, uint64_t instance);
 /* Two threads may map the same server at once: the second one's mappings are freed. */
 struct shm_peer *nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh);
-/* One user less.  The last one unmaps. */
+/* The peer has one user less.  The last one unmaps. */
 void nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer);
 /* Unmap a peer that was never added. */
 void nam__shm_peer_free(struct shm_peer *peer);

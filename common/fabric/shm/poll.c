@@ -233,7 +233,7 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 		cq->tail++;
 		return;
 	}
-	/* These are prefetched at once; a READ behind this need not wait for a poll. */
+	/* Such requests are prefetched at once; a READ behind this one need not wait for a poll. */
 	if (cq->ahead == cq->tail)
 		cq->ahead++;
 	cq->tail++;
@@ -410,7 +410,7 @@ report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	unsigned n = 0;
 
 	while ((qp = *at) && n < max) {
-		/* Those come first; cq->retry is set. */
+		/* The requests of a flush come first; cq->retry is set. */
 		if (!qp->blocked)
 			n += requests_flush(cq, qp, wcs + n, max - n);
 		if (qp->blocked || n == max) {
@@ -454,7 +454,7 @@ poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	}
 	if (budget && messages_may_wait(cq))
 		n = nam__shm_take_messages(cq, wcs, budget);
-	/* Of one queue all queue pairs are accepted, or none is. */
+	/* All queue pairs of one queue are accepted, or none is. */
 	if (cq->blocked_count && !cq->blocked[0].qp->accepted)
 		nam__shm_expire_blocked(cq);
 	if (cq->retry && n < max)

@@ -66,7 +66,7 @@ struct shm_cq;
 struct shm_peer;
 struct shm_qp;
 
-/* One thread per domain sleeps on the sockets of all queue pairs, and populates mapped memory. */
+/* A thread per domain sleeps on the sockets of all queue pairs, and populates mapped memory. */
 struct shm_watch {
 	pthread_mutex_t mutex;
 	int epoll_fd, wake_fd;
@@ -265,10 +265,10 @@ void nam__shm_watch_remove(struct shm_watch *watch, struct shm_qp *qp);
 
 int nam__shm_address(const char *address, struct sockaddr_un *ret, struct nam_diag *diag)
 	NAM_MUST_CHECK;
-/* One packet, never waiting. */
+/* Send a packet, never waiting. */
 int nam__shm_packet_send(int fd, const void *data, size_t bytes, const int *fds,
 	unsigned fds_count) NAM_MUST_CHECK;
-/* One packet; -EAGAIN when there is none in time.  Descriptors are the caller's. */
+/* Receive a packet; -EAGAIN: none came in time.  Descriptors are the caller's. */
 int nam__shm_packet_recv(int fd, void *data, size_t size, size_t *ret_bytes, int *fds,
 	unsigned fds_max, unsigned *ret_fds) NAM_MUST_CHECK;
 void nam__shm_close_all(const int *fds, unsigned count);

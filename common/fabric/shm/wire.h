@@ -23,7 +23,7 @@
 
 /* ---- shared memory ------------------------------------------------------------------------ */
 
-/* One page, made by the owner of a cq, mapped by the peers of all its queue pairs. */
+/* A page that the owner of a cq makes, and the peers of all its queue pairs map. */
 struct shm_bell {
 	/* futex: bit 0, the owner sleeps; the rest changes with every waking and falling asleep */
 	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t word;

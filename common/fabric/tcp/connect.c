@@ -283,7 +283,7 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 
 		attempt.until_ns = now < until_ns ? now + (until_ns - now) / left : now;
 		rc = connect_once(&attempt, at, hello, options);
-		/* One that challenges or accepts is there, wherever else it may be, too. */
+		/* A listener that challenges or accepts is the right one; try no other address. */
 		if (!rc || rc == -ECONNREFUSED || attempt.challenged || attempt.accepted)
 			break;
 	}

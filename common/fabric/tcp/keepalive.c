@@ -69,7 +69,7 @@ nam__tcp_give_up(struct tcp_cq *cq)
 			continue;
 		}
 		qp->moved_before = qp->moved;
-		/* It may have been this process that stood still. */
+		/* This process may have stood still, and not the peer. */
 		if (qp->waited_ns && now - qp->waited_ns > timeout_ns)
 			nam__tcp_receive(qp);
 		progress = progress_of(qp);

@@ -218,7 +218,7 @@ nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	qp->fd = request->fd;
 	request->fd = -1;
 	*ret = &qp->pub;
-	/* Of a client that is gone already, the owner hears as of any other. */
+	/* If the client is gone already, the owner learns that as of any other. */
 	(void)say(qp->fd, TCP_MAGIC_WELCOME, true, reply);
 	/* From here on the owner may meet the queue pair, and destroy it. */
 	nam__tcp_cq_arrive(qp->cq, qp);

@@ -38,7 +38,7 @@
 #define TCP_BODIES_MAX 32u		/* of the others, in one system call */
 #define TCP_FLUSH_FRAMES 16u
 #define TCP_OUT_BYTES (256u << 10)
-/* Of the output, for answers that a peer may always ask for: its depth of old words. */
+/* Reserved output, for answers that a peer may always ask for: its depth of old words. */
 #define TCP_OUT_RESERVE (TCP_QP_DEPTH * 16u)
 #define TCP_IN_BYTES (192u << 10)
 /* A request up to this long is carried out when all of it is there. */

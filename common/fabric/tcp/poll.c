@@ -104,7 +104,7 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 		struct tcp_qp *qp = events[i].data.ptr;
 
 		if (!qp) {
-			/* It is cq->woken that counts. */
+			/* The flag cq->woken decides. */
 			nam__wake_clear(cq->wake_fd);
 			continue;
 		}

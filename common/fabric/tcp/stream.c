@@ -25,7 +25,7 @@ park_begin(struct tcp_qp *qp, struct tcp_frame frame)
 	return true;
 }
 
-/* One step through what has arrived.  TCP_SERVED: there may be another. */
+/* Take one step through the bytes that have arrived.  TCP_SERVED: there may be another. */
 static inline enum tcp_served
 take_next(struct tcp_qp *qp)
 {

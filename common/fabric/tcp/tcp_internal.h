@@ -64,7 +64,7 @@ void nam__tcp_flush(struct tcp_qp *qp);
 /* The socket takes more again. */
 void nam__tcp_unblock(struct tcp_qp *qp);
 
-/* Of the oldest request that was written. */
+/* The operation of the oldest request that was written. */
 static inline uint8_t
 nam__tcp_oldest_op(const struct tcp_qp *qp)
 {

@@ -313,7 +313,7 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 	domain->soft = attr.vendor_id == VENDOR_RXE;
 	domain->cqes_max = (uint32_t)attr.max_cqe;
 	domain->numa_node = read_numa_node(domain->device);
-	/* One place is the watcher's. */
+	/* The watcher needs one place. */
 	depth = lesser(VERBS_QP_DEPTH, (uint64_t)attr.max_qp_wr - 1);
 	domain->pub.limits = (struct nam_fabric_limits){
 		.caps = nam__verbs_caps(&attr),

@@ -264,7 +264,7 @@ nam__verbs_endpoint_place(struct nam_endpoint *pub, const uint8_t *bytes, uint32
 		memcpy(attr.grh.dgid.raw, place.gid, sizeof(place.gid));
 		attr.dlid = place.lid;
 		entry->ah = ibv_create_ah(endpoint->domain->pd, &attr);
-		/* It may have taken long. */
+		/* ibv_create_ah() may have taken long. */
 		entry->tried_ns = nam_now_ns();
 		if (!entry->ah)
 			return -EHOSTUNREACH;

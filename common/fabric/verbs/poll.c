@@ -83,7 +83,7 @@ raw_poll(struct verbs_done *done, struct ibv_wc *wcs, unsigned max)
 	return kept + (n > 0 ? (unsigned)n : 0);
 }
 
-/* One completion of what was posted.  True if *to was filled. */
+/* Take a completion of a posted request.  True if *to was filled. */
 static inline bool
 take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 {
@@ -91,7 +91,7 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	uint32_t position = (uint32_t)from->wr_id, head;
 	const struct verbs_sent *sent;
 
-	/* Of a queue pair that was destroyed.  Its number may belong to another one now. */
+	/* The queue pair was destroyed.  Its number may belong to another one now. */
 	if (NAM__UNLIKELY(!qp || ((from->wr_id ^ nam__verbs_wr_id(qp, 0)) &
 		0x7fffffff00000000ull)))
 		return false;
@@ -122,7 +122,7 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	return sent != NULL;
 }
 
-/* One receive.  True if *to was filled. */
+/* Take a completed receive.  True if *to was filled. */
 static bool
 take_recv(struct verbs_rq *rq, const struct ibv_wc *from, struct nam_wc *to)
 {

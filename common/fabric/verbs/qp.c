@@ -39,7 +39,7 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 	if (rc)
 		goto free_sends;
 	errno = 0;
-	/* One more is for the watcher. */
+	/* The watcher needs one place more. */
 	qp->qp = nam__verbs_device_qp(qp, (struct verbs_rq *)options->rq, IBV_QPT_RC,
 		qp->sends.depth + 1);
 	if (!qp->qp) {

@@ -30,7 +30,7 @@ nam__sends_may_go(const struct verbs_sends *sends, const struct nam_wr *wrs, uns
 {
 	uint32_t before = nam__sends_count(sends);
 
-	/* Those fail whatever they are. */
+	/* On a broken queue pair all requests fail. */
 	if (!nam__sends_open(sends))
 		return count;
 	plain |= sends->plain - sends->head - 1 < before;
@@ -74,7 +74,7 @@ nam__sends_failed(struct verbs_sends *sends, uint32_t position, int status)
 	if (position - sends->head >= sends->given - sends->head)
 		return;
 	if (!sends->error) {
-		/* Those before it were carried out, or they would have been reported first. */
+		/* Requests before it were carried out, or they would have been reported first. */
 		sends->head = position;
 		nam__sends_break(sends, status);
 	}

@@ -77,7 +77,7 @@ int nam__verbs_usable(const char *device, const struct ibv_device_attr *attr,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* The capabilities of such a device: enum nam_fabric_cap. */
 uint32_t nam__verbs_caps(const struct ibv_device_attr *attr);
-/* One of the device, which completes into qp->cq, and sets qp->inline_bytes; or NULL with errno. */
+/* The device's queue pair, which completes into qp->cq; sets qp->inline_bytes.  NULL: errno. */
 struct ibv_qp *nam__verbs_device_qp(struct verbs_qp *qp, const struct verbs_rq *rq,
 	enum ibv_qp_type type, uint32_t depth);
 int nam__verbs_channel_create(struct rdma_event_channel **ret, struct nam_diag *diag)
