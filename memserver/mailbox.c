@@ -78,7 +78,7 @@ nam__mailbox_start(struct nam__connection *connection)
 	while (!atomic_compare_exchange_weak_explicit(&handler->arrivals, &box->next, box,
 		memory_order_release, memory_order_relaxed))
 		continue;
-	/* It may be asleep, and this client is not armed. */
+	/* The handler may be asleep, and this client is not armed. */
 	handler->cq->ops->cq_wake(handler->cq);
 }
 

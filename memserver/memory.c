@@ -32,7 +32,7 @@ read_number(const char *path, uint64_t *ret)
 	return n == 1 ? 0 : -EINVAL;
 }
 
-/* One of the kernel's files about the pages of a size, on one node or everywhere. */
+/* The path of a kernel's file about the pages of a size, on one node or everywhere. */
 static const char *
 pool_path(char path[128], uint32_t page_bytes_log2, int node, const char *name)
 {

@@ -275,7 +275,7 @@ nam__first_region_id(const struct nam_server *server)
 	return server->options.id * NAM_REGIONS_PER_SERVER;
 }
 
-/* It has the view in force, the clients and the catalog. */
+/* The lead has the view in force, the clients and the catalog. */
 static inline bool
 nam__leads(const struct nam_server *server)
 {

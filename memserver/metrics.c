@@ -44,7 +44,7 @@ family(FILE *to, const char *name, const char *type, const char *help)
 	(void)fprintf(to, "# HELP nam_%s %s\n# TYPE nam_%s %s\n", name, help, name, type);
 }
 
-/* Of a member of the status that has 4 or 8 bytes. */
+/* Print a member of the status that has 4 or 8 bytes. */
 static void
 single(const struct scrape *scrape, const char *name, const char *type, const char *help,
 	size_t offset, size_t size)

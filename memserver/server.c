@@ -293,7 +293,7 @@ connection_closed(struct nam__connection *connection)
 	uint16_t client_id = connection->client_id, incarnation = connection->incarnation;
 	bool session = connection->session;
 
-	/* It is complete once this thread has had the mutex: see nam__admit(). */
+	/* The connection is complete once this thread has had the mutex: see nam__admit(). */
 	pthread_mutex_lock(&server->mutex);
 	pthread_mutex_unlock(&server->mutex);
 	nam__log(server, NAM_LOG_DEBUG, "disconnected", "client=%u", client_id);

@@ -35,7 +35,7 @@ enum nam_htm {
 	NAM_HTM_STAND_IN,	/* for tests: in software, and a third of them aborts */
 };
 
-/* Of events, for the operator; each level includes those before. */
+/* The level of an event, for the operator; each level includes those before. */
 enum nam_log_level { NAM_LOG_ERROR, NAM_LOG_WARN, NAM_LOG_INFO, NAM_LOG_DEBUG };
 
 struct nam_server_options {

@@ -6,7 +6,7 @@
 #include "common/rpc/move_rpc.h"
 #include "memserver/memserver_internal.h"
 
-/* Of one connection: touched by its handler only. */
+/* The books of one connection: only its handler touches them. */
 struct nam__move_stage {
 	uint32_t step;			/* EXPORT: a copy of ours; IMPORT: those that come */
 	uint64_t bytes;			/* of all */

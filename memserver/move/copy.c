@@ -98,7 +98,7 @@ allocator_copy(struct nam_server *server, uint32_t stores, uint32_t partitions,
 	pthread_mutex_lock(&allocator->mutex);
 	rc = runs_count(allocator, &head);
 	head.batch = allocator->batch;
-	/* Of all clients, members and trees that there may be, and of those stores. */
+	/* Room for all clients, members and trees that there may be, and for those stores. */
 	if (!rc)
 		stage = malloc(sizeof(*stage) + nam__books_bytes(&head) +
 			NAM_CLIENTS_MAX * sizeof(struct nam_move_client) +
@@ -186,7 +186,7 @@ trees_copy(struct nam__handler *handler, struct nam_move_head *head)
 	for (uint32_t slot = 0; slot < trees->slots_count && !rc; slot++) {
 		struct nam__tree *tree = (struct nam__tree *)nam__objects_at(trees, slot);
 
-		/* One that is made at this moment is not copied: its maker has not stopped. */
+		/* A tree that is being made is not copied: its maker has not stopped. */
 		if (tree && head->trees < NAM__CATALOG_MAX)
 			rc = tree_copy(tree, handler->scratch, &to[head->trees++]);
 	}

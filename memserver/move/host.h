@@ -32,7 +32,7 @@ int nam__hosted_end(struct nam_server *server,
 	const struct nam_rpc_move_host *request) NAM_MUST_CHECK;
 /* The process ends: all of them do, before this returns. */
 void nam__hosted_end_all(struct nam_server *server);
-/* One of them, by its own thread: whether no memory came to it, or its memory has moved on. */
+/* The server's own thread asks whether no memory came to it, or its memory has moved on. */
 bool nam__hosted_is_over(struct nam_server *hosted);
 /* The memory server whose process it is in: itself, or its host. */
 struct nam_server *nam__hosted_host(struct nam_server *server);

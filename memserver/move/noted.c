@@ -166,7 +166,7 @@ words_make(struct nam__noted *noted, const struct nam_rpc_move_claim *claim)
 	return 0;
 }
 
-/* Of the lead, about any member; of another memory server, about itself. */
+/* The lead may claim any member; another memory server claims itself. */
 static bool
 claim_ok(const struct nam_server *server, const struct nam_rpc_move_claim *claim)
 {

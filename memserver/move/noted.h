@@ -54,7 +54,7 @@ void nam__noted_region(struct nam_server *server, uint32_t region);
 /* The request is done. */
 void nam__noted_flush(struct nam__handler *handler);
 
-/* That member is neither COPYING nor MOVING any more. */
+/* The member is neither COPYING nor MOVING any more. */
 void nam__noted_end(struct nam_server *server, uint32_t id);
 void nam__noted_connection_closed(struct nam__connection *connection);
 

@@ -168,7 +168,7 @@ reload_stop(void)
 
 	atomic_store(&reloads_end, true);
 	(void)pthread_kill(reloader, SIGHUP);
-	/* It may be reading a file that does not come, from a file server that is gone. */
+	/* The reloader may be reading from a file server that is gone. */
 	(void)clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec++;
 	if (pthread_timedjoin_np(reloader, NULL, &until))

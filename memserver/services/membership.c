@@ -386,10 +386,10 @@ take_up(struct nam__membership *membership, const struct nam_rpc_register_reques
 		membership->last_id = request->client_id;
 	}
 	session_set(member, connection);
-	/* A lead that has its place has a later one. */
+	/* A lead in its place has a later epoch. */
 	if (membership->view.stands_by || membership->view.members[0].state == NAM_VIEW_PROMOTING)
 		epoch_raise(membership, request->epoch);
-	/* One that has not begun gets an old one here, and brings its own before this one leads. */
+	/* A client without a slot gets an old one, and brings its own before this server leads. */
 	__atomic_store_n(&membership->epoch_slots[request->client_id], request->slot ?:
 		__atomic_load_n(membership->epoch_word, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
 	return 0;

@@ -54,7 +54,7 @@ nam__records_answer(struct nam__exchange *exchange, const struct nam__server_rec
 	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
 	const void *version;
 
-	/* Those to come need room for an answer at the least. */
+	/* Later records need room for an answer at the least. */
 	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
 		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
 	version = image && at && bytes <= room ? records->find(records->arg, at, bytes) : NULL;
@@ -66,7 +66,7 @@ nam__records_answer(struct nam__exchange *exchange, const struct nam__server_rec
 	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
 }
 
-/* Of timestamps, the latest.  A version too old to be known was replaced by the latest. */
+/* The latest of the timestamps.  A version too old to be known was replaced by the latest. */
 static uint64_t
 find_wanted(const struct nam__server_records *records, const struct nam__server_head *head,
 	uint64_t timestamp, const uint64_t *stamps, uint32_t count)

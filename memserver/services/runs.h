@@ -8,7 +8,7 @@
 
 #include "memserver/memserver_internal.h"
 
-/* Of a region, in place of the batch after which it turns: until it has its pages. */
+/* In place of the batch after which a region turns: it does not have its pages yet. */
 #define NAM__RESTORING UINT64_MAX
 
 struct nam__run {
@@ -47,7 +47,7 @@ nam__stride_valid(uint32_t stride)
 	return stride && stride % NAM_GADDR_UNIT_BYTES == 0;
 }
 
-/* One vacant run from `from` to the end: 0 or -ENOMEM. */
+/* Make one vacant run from `from` to the end: 0 or -ENOMEM. */
 int nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from) NAM_MUST_CHECK;
 void nam__runs_free(struct nam__alloc_region *region);
 
@@ -64,7 +64,7 @@ struct nam__run *nam__run_new(uint32_t region, uint64_t offset, uint64_t end, ui
 void nam__run_free(struct nam__run *run);
 /* A vacant run, or a public one whose counts are right, comes into its list and the figures. */
 void nam__run_enter(struct nam__allocator *allocator, struct nam__run *run);
-/* It leaves its list and the figures. */
+/* The run leaves its list and the figures. */
 void nam__run_leave(struct nam__allocator *allocator, struct nam__run *run);
 
 /* Number of the run that has the byte at `offset`, or UINT32_MAX. */

@@ -151,7 +151,7 @@ struct nam__membership {
 	struct nam__newest newest[NAM_CLIENTS_MAX];
 	uint16_t newest_of_all;		/* by distance; 0: none */
 	struct nam__view view;		/* server 0: the one in force; others: a copy */
-	/* Of server 0 only: */
+	/* Server 0 only: */
 	uint64_t *epoch_word;		/* in region 0; clients may damage it */
 	uint64_t *epoch_slots;		/* likewise */
 	uint64_t *sweep_word;		/* likewise: a hint */

@@ -14,7 +14,7 @@ used(const struct nam__run *run, uint32_t word)
 	uint32_t rest = run->count - 64 * word;
 	uint64_t all = rest < 64 ? (1ull << rest) - 1 : UINT64_MAX;
 
-	/* One that has come since the sweep began has no bits. */
+	/* A run that has come since the sweep began has no bits. */
 	return word >= run->words ? all : all & ~(run->bits[word].free | run->bits[word].waiting);
 }
 
@@ -196,7 +196,7 @@ end_suspects(const struct sweep *sweep, struct nam__run *run, uint32_t word)
 	return 0;
 }
 
-/* Those of other kinds of memory are no client's. */
+/* Blocks of other kinds of memory belong to no client. */
 static int
 block_at(const struct nam__allocator *allocator, uint64_t raw, struct nam__block *ret)
 {
@@ -428,7 +428,7 @@ living(const struct sweep *sweep)
 	return 0;
 }
 
-/* One that is FENCING has no more to report: its limbo is lost with it. */
+/* A client that is FENCING has no more to report: its limbo is lost with it. */
 static int
 report(const struct sweep *sweep)
 {

@@ -306,7 +306,7 @@ succeed(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 	return 0;
 }
 
-/* Of the life of the lead that is known here, only a later view counts. */
+/* If the copy is of the known life of the lead, only a later view counts. */
 static int
 copy_take(struct nam__view *view, const struct nam__view_stage *stage, struct event *event)
 {
