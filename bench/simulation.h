@@ -30,7 +30,7 @@ int simulation_run(const struct bench_options *options,
 /* From now on each search of a tree costs a memory server so many node times of the profile. */
 void simulation_levels(struct simulation *simulation, uint32_t levels);
 
-/* One more memory server, up to the most that the options say: nam_server_add(). */
+/* Add a memory server, up to the most that the options say: nam_server_add(). */
 int simulation_grow(struct simulation *simulation, struct nam_diag *ret_diag) NAM_MUST_CHECK;
 
 /* For nam_client_options.cluster. */

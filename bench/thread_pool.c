@@ -45,7 +45,7 @@ struct thread_pool {
 
 /* ---- waiting for each other --------------------------------------------------------------- */
 
-/* Of simulated threads only one runs at a time, until it waits: no mutex then. */
+/* A simulated thread runs alone until it waits, so it needs no mutex. */
 static void
 lock(struct thread_pool *pool)
 {

@@ -88,7 +88,7 @@ graph_insert(uint32_t hash, uint32_t *ret_kicks)
 	if (ret_kicks) {
 		uint32_t changed = slots_changed();
 
-		/* One is the new pair's. */
+		/* One of the changed slots is the new pair's. */
 		*ret_kicks = changed ? changed - 1 : 0;
 	}
 	return !rc && table.partition.cuckoo.stash_count == stashed;

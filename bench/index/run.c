@@ -406,7 +406,7 @@ do_rmw(struct bench_fiber *fiber, uint64_t random)
 	histogram_record(&part->rmw_update, ticks_now() - middle);
 }
 
-/* One operation, or one call that is several lookups: *ret_count. */
+/* Carry out an operation, or one call for several lookups: *ret_count. */
 NAM_FIBER_FN static inline enum workload_op
 do_op(struct bench_fiber *fiber, uint64_t random, uint32_t *ret_count)
 {

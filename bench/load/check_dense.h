@@ -17,12 +17,12 @@
 struct dense_check {
 	uint64_t (*pairs)(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t count,
 		uint64_t key, unsigned stride_shift, uint64_t mask);
-	/* Of entries where they are, keys and payloads in turn: nam_cursor_next_entries(). */
+	/* Checks entries in place, keys and payloads in turn: nam_cursor_next_entries(). */
 	uint64_t (*entries)(const uint64_t *entries, uint32_t count, uint64_t key,
 		unsigned stride_shift, uint64_t mask);
 };
 
-/* Those that this processor can run, the fastest last; how many. */
+/* The checks that this processor can run, the fastest last.  Returns how many. */
 unsigned dense_checks(struct dense_check ret_checks[DENSE_CHECKS_MAX]);
 
 #endif /* NAM_BENCH_LOAD_CHECK_DENSE_H */

@@ -51,7 +51,7 @@ struct raw_spec {
 	uint64_t seed;
 };
 
-/* One measurement.  @ops	0: as long as `seconds` says.  0 or -ENOMEM. */
+/* Measure once.  @ops	0: as long as `seconds` says.  Returns 0 or -ENOMEM. */
 int raw_run(const struct raw_spec *spec, uint64_t ops, double seconds,
 	struct result *result) NAM_MUST_CHECK;
 

@@ -66,7 +66,7 @@ fill_fiber(void *arg)
 {
 	struct requests_part *part = arg;
 	const struct requests *bench = part->bench;
-	/* One word at least, so that NULL is a failure. */
+	/* A word more than needed, so that NULL is a failure. */
 	uint64_t *value = malloc(value_room(&bench->options) + sizeof(*value));
 	int rc = value ? 0 : -ENOMEM;
 

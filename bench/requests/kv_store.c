@@ -140,7 +140,7 @@ inserts_of(const struct requests *bench)
 	return is;
 }
 
-/* Of all that the run tried to insert. */
+/* The share of all inserts that the run tried. */
 static double
 share_of(uint64_t part, const struct inserts *is)
 {

@@ -35,7 +35,7 @@ value_bytes(const struct requests_options *o, uint64_t number)
 	return bytes < MIXED_MAX ? (uint32_t)bytes : MIXED_MAX;
 }
 
-/* Of the longest value, in words. */
+/* Bytes of the longest value, rounded up to words. */
 static inline uint32_t
 value_room(const struct requests_options *o)
 {

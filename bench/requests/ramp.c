@@ -315,7 +315,7 @@ put(struct requests_part *part, struct room *room)
 		NULL); /* SUSPENDS */
 }
 
-/* Those that write, one by one; and then those that read, at once. */
+/* First the requests that write, one by one; then the requests that read, at once. */
 NAM_FIBER_FN static int
 ask_many(struct requests_part *part, uint8_t *rooms, uint32_t count)
 {

@@ -15,7 +15,7 @@ struct requests_part;
 
 extern const struct requests_kind {
 	const char *name;		/* the subcommand */
-	/* Of a request and its reply: what `room` is.  A multiple of 8; 0: as options say. */
+	/* `room` for a request and its reply: a multiple of 8; 0: as options say. */
 	size_t room_bytes;
 	size_t (*room_bytes_of)(const struct requests_options *options);
 	int (*begin)(struct requests *bench);	/* an exit code; complains itself; or NULL */

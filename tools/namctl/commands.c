@@ -10,7 +10,7 @@
 #define VIOLATIONS_PRINTED_MAX 20u
 #define CACHE_BYTES (16u << 20)
 
-/* Of index/README.md: they hold at rest only.  A client that dies in an operation breaks them. */
+/* Invariants of index/README.md that hold at rest only: a client that dies breaks them. */
 #define INVARIANT_NAMED 7u
 #define INVARIANT_UNLOCKED 9u
 

@@ -122,7 +122,7 @@ static const struct command commands[] = {
 
 struct line {
 	struct ctl ctl;
-	/* One more than any command takes, so that too many are noticed. */
+	/* A word more than any command takes, so that too many are noticed. */
 	char *words[WORDS_MAX + 1];
 	int words_count;
 	uint64_t given;		/* a bit for each row of the table */

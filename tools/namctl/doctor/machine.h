@@ -59,7 +59,7 @@ struct machine_device {
 	struct machine_port port[MACHINE_PORTS_MAX];
 };
 
-/* Of one size. */
+/* The pages of one size. */
 struct machine_pages {
 	uint64_t bytes, total, free, reserved;
 };

@@ -6,7 +6,7 @@
 
 #include "tools/namctl/namctl.h"
 
-/* One call that changes the view. */
+/* The state of a call that changes the view. */
 struct change {
 	struct ctl *ctl;
 	struct nam_client_options options;	/* with the view store */
@@ -51,7 +51,7 @@ end(struct change *change, int rc)
 	return rc ? ctl_failed(NULL, rc, change->diag.text) : NAM_EXIT_OK;
 }
 
-/* One line, while there is a wait. */
+/* Print a line, while there is a wait. */
 static void
 on_wait(void *arg, const char *client)
 {

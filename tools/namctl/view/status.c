@@ -90,7 +90,7 @@ print_server(const struct nam_server_status *status)
 		ctl_bytes(status->carved_bytes - status->free_bytes - status->waiting_bytes).text,
 		pages_text(status), status->connections, status->indexes,
 		status->uptime_ns / 1000000000u);
-	/* Of some sizes, until a run has no used block and memory is short. */
+	/* Free blocks keep their size until a run has no used block and memory is short. */
 	if (status->free_bytes)
 		printf("%-4s %s of the rest are free blocks; runs of them serve other sizes when "
 		       "memory is short\n", "", ctl_bytes(status->free_bytes).text);

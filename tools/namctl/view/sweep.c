@@ -63,7 +63,7 @@ json_print(const struct ctl *ctl, const struct nam_sweep_stat *stat, const struc
 	ctl_json_print(object);
 }
 
-/* Of all memory servers. */
+/* Sums over all memory servers. */
 struct memory {
 	uint64_t carved, free, waiting;	/* bytes: in blocks; of those, free, or not yet */
 };
