@@ -170,7 +170,7 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  */
 NAM_FIBER_FN int nam_alloc(struct nam_worker *worker, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
-/* The same by turns on all servers, as far as they have room. */
+/* As nam_alloc(), by turns on all servers, as far as they have room. */
 NAM_FIBER_FN int nam_alloc_evenly(struct nam_worker *worker, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 /* nam_alloc() on that server and no other: slot 0 .. nam_client_servers() - 1. */

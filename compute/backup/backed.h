@@ -24,7 +24,7 @@ NAM_FIBER_FN int nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint
 NAM_FIBER_FN int nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes,
 	bool *ret_again) NAM_MUST_CHECK;
-/* The same to the lead. */
+/* As nam__backed_call(), to the lead. */
 NAM_FIBER_FN int nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body,
 	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes, bool *ret_again) NAM_MUST_CHECK;
 

@@ -86,16 +86,16 @@ nam__lead_backup_has(struct nam_client *client, const struct nam__cluster_view *
 	if (!worker->qps[at] || !worker->answering[at].entered)
 		return -NAM_E_VIEW;
 	rc = nam__cluster_view_ack(worker, at, view->head.number); /* SUSPENDS */
-	/* Its author sends it, unless that has ended.  With keys, only an admin's copy is taken. */
+	/* The view's author sends it, unless that has ended.  With keys, only an admin may send. */
 	if (rc == -NAM_E_VIEW && !nam__cluster_view_copy(worker, at, view)) /* SUSPENDS */
 		rc = nam__cluster_view_ack(worker, at, view->head.number); /* SUSPENDS */
-	/* If it has ended, a view without it comes soon. */
+	/* If the backup has ended, a view without it comes soon. */
 	return nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ? -NAM_E_VIEW : rc;
 }
 
 /* ---- the lead has ended ---------------------------------------------------------------------- */
 
-/* This client's own connection to it has, and there is no other one to the same process. */
+/* This client's only connection to the lead's process has ended. */
 static bool
 has_ended(const struct nam_client *client)
 {

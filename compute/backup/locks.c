@@ -28,7 +28,7 @@ words_set(struct nam_client *client, uint32_t slot, bool take)
 		uint64_t at = one->word_at, word = one->word;
 		bool wanted = one->locked || (!take && one->held);
 
-		/* Its holder goes for another word, which is at another memory server. */
+		/* The slot's holder may go for another word, which is at another memory server. */
 		if (wanted && one->word_at == at && one->word == word)
 			rc = word_set(client, slot, at, take ? NAM_LOCK_FREE : word,
 				take ? word : NAM_LOCK_FREE); /* SUSPENDS */

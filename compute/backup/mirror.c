@@ -130,7 +130,7 @@ end_unseen(struct nam_worker *worker, struct nam__mirrored *held)
 	nam__completed(worker, &wc);
 }
 
-/* They are at the backup, or there is none. */
+/* The requests are at the backup, or there is none: post them to the member. */
 static void
 go_on(struct nam_worker *worker, struct nam__mirrored *held)
 {
@@ -161,7 +161,7 @@ completed(struct nam_worker *worker, struct nam__completion *completion, const s
 	state_set(worker, held, wc->status ? PARKED : DUE);
 }
 
-/* The same bytes at the backup; false: it has none, so the member has none. */
+/* Address the bytes at the backup; false: it has none, so the member has none. */
 static bool
 translate(const struct nam_worker *worker, uint32_t slot, struct nam_wr *wr)
 {

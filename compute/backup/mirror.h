@@ -55,9 +55,9 @@ struct nam__mirror {
 	uint32_t waiting;		/* of those that are held: not for the backup */
 	uint32_t cas;			/* under way to backups (backed.c) */
 	bool stepping;
-	/* They try again: their backup did not take them, or is none any more. */
+	/* Post again what the backup did not take; the backup may be none any more. */
 	void (*step)(struct nam_worker *worker);
-	/* The gates have turned: their backup may be another one, or none. */
+	/* The gates have turned: a backup may be another one, or none. */
 	void (*freshen)(struct nam_worker *worker);
 };
 

@@ -203,7 +203,7 @@ int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NA
  */
 int nam__server_append(struct nam_client *client, const char *address, uint32_t *ret_slot,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-/* Its slot by its id, if that is known, and then servers_count. */
+/* Publish the slot by its id, if that is known, and then servers_count. */
 void nam__server_publish(struct nam_client *client, uint32_t slot);
 /* Another process has its memory now.  0, or -ENOMEM.  The thread that appends. */
 int nam__server_address_set(struct nam_client *client, struct nam__server *server,
@@ -264,7 +264,7 @@ void nam__worker_free(struct nam_worker *worker);
  */
 int nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	NAM_MUST_CHECK;
-/* And drop it, if there is one. */
+/* Drop a queue pair, if there is one. */
 void nam__worker_disconnect(struct nam_worker *worker, uint32_t slot);
 
 /* worker/connect.c: before a change.  0, or -NAM_E_FABRIC_DENIED: it may only read (C22). */
@@ -293,7 +293,7 @@ nam__server_has(const struct nam_client *client, uint32_t slot, uint64_t raw, ui
 
 /* colocated.c: later connections READ a server's memory directly, if that is this host's. */
 NAM_FIBER_FN void nam__colocated_open(struct nam_client *client, uint32_t slot);
-/* Its memory is at another process now; connections to the earlier one still use that. */
+/* The memory is at another process now; connections to the earlier one still use that. */
 void nam__colocated_leave(struct nam__server *server);
 void nam__colocated_forget(struct nam__server *server);
 

@@ -78,7 +78,7 @@ NAM_FIBER_FN int nam__cluster_view_steward(struct nam_worker *worker, uint32_t s
 /* Over the session connection: view `number` is installed, or 0; and the client lives. */
 NAM_FIBER_FN int nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot,
 	uint64_t number) NAM_MUST_CHECK;
-/* Likewise: the client has lost the memory server with that id and boot. */
+/* Report to the lead that the client has lost the memory server with that id and boot. */
 NAM_FIBER_FN int nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot, uint32_t id,
 	uint64_t boot) NAM_MUST_CHECK;
 

@@ -120,7 +120,7 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 
 	if (rc)
 		return rc;
-	/* Its own connection to the earlier process is behind the gate, but to the lead's. */
+	/* The connection to the earlier process is behind the gate, unless it was the lead. */
 	nam__gate_drop(client->epoch_worker);
 	if (nam__gate_passes(client->epoch_worker, slot))
 		nam__worker_disconnect(client->epoch_worker, slot);
@@ -145,7 +145,7 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 		server->boot = boot;
 		return rc;
 	}
-	/* This client does not reach it, so the memory is lost for this client. */
+	/* This client does not reach the member, so its memory is lost for this client. */
 	atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
 	return 0;
 }
@@ -164,7 +164,7 @@ member_follow(struct nam_client *client, const struct nam_view_member *member,
 	if (server && !same && member->state != NAM_VIEW_JOINING) {
 		if (server->memory == member->memory && nam__gate_is_of(client, slot))
 			rc = moved_follow(client, slot, member); /* SUSPENDS */
-		/* Its memory is gone, and so are the addresses that this client has. */
+		/* The member's memory is gone, and so are the addresses that this client has. */
 		else
 			atomic_compare_exchange_strong(&server->lost, &none,
 				-NAM_E_FABRIC_PEER_DEAD);

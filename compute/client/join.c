@@ -34,7 +34,7 @@ has_address(const struct nam__cluster_view *view, const char *address, bool of_b
 	return false;
 }
 
-/* Or it was started anew: it leads by its id alone, and the earlier one's backup leads (C33). */
+/* A seed has ended, or was started anew: it leads by its id alone, and the backup leads (C33). */
 static bool
 seed_ended(const struct nam_client_options *options, const char *address, bool succeeded)
 {
@@ -142,7 +142,7 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 			"the view of this cluster has memory server %u at %s, and the one there "
 			"has the id %u; start it with --id %u",
 			member->id, member->address, server->id, member->id);
-	/* Its life is over; a member that is UP is renewed, by a client that joins. */
+	/* The member's life is over; one that is UP is renewed, by a client that joins. */
 	if (server->boot != member->boot && member->state == NAM_VIEW_JOINING)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "the memory server at %s was "
 			"restarted while it joined", member->address);
@@ -313,7 +313,7 @@ view_get(struct nam_client *client, struct nam__cluster_view **ret_view, struct 
 		client->servers[client->catalog_slot].address, nam_err_text(rc));
 }
 
-/* The same once no member moves: a new client would have requests under way there (C20). */
+/* The view once no member moves: a new client would have requests under way there (C20). */
 NAM_FIBER_FN static int
 view_stable_get(struct nam_client *client, uint64_t deadline_ns,
 	struct nam__cluster_view **ret_view, struct nam_diag *diag)
@@ -391,7 +391,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 	if (!rc)
 		rc = nam__cluster_view_renew(client->epoch_worker, client->catalog_slot, view,
 			member, server->boot); /* SUSPENDS */
-	/* Its copy went with its memory: now it is a seed again. */
+	/* The copy went with the seed's memory: now it is a seed again. */
 	if (!rc) {
 		(void)!nam__cluster_view_copy(client->epoch_worker, slot, view); /* SUSPENDS */
 		(void)!nam__lead_copy_send(&client->options, view); /* SUSPENDS */
@@ -400,7 +400,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 		"renewing memory server %u in the view: %s", member->id, nam_err_text(rc));
 }
 
-/* Its memory has moved since an earlier view, and this client has used nothing of it yet. */
+/* A member's memory has moved since an earlier view; this client has used none of it yet. */
 NAM_FIBER_FN static int
 member_moved(struct nam_client *client, uint16_t slot, const struct nam_view_member *member,
 	struct nam_diag *diag)

@@ -70,7 +70,7 @@ NAM_FIBER_FN int nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn
 
 typedef int (*nam__name_fn)(void *arg, const char *name);
 
-/* The same for every name of that kind. */
+/* Call `fn` for every name of that kind. */
 NAM_FIBER_FN int nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind,
 	nam__name_fn fn, void *arg) NAM_MUST_CHECK;
 

@@ -88,7 +88,7 @@ publish(struct nam_worker *worker, const struct nam_endpoint_name *front, uint64
 	nam_batch_init(&batch, worker);
 	nam_batch_write(&batch, names_at(client), client->id * (uint32_t)sizeof(*name), name,
 		sizeof(*name));
-	/* Its backup gets it as it becomes the lead: nam__name_publish_again(). */
+	/* The backup gets the name as it becomes the lead: nam__name_publish_again(). */
 	nam__batch_alone(&batch);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_buffer_give(worker, name, sizeof(*name));

@@ -345,7 +345,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	rc = nam__rpc_post_receives(worker);
 	if (rc)
 		goto fail;
-	/* Others on first use. */
+	/* Other servers are connected on first use. */
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
 		if (client->servers[slot].usable)
 			rc = nam__worker_connect(worker, slot, diag);

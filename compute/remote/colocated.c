@@ -83,7 +83,7 @@ ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_colocated_re
 	if (bytes < sizeof(*reply) || reply->proof < 0 || reply->count != server->regions_count ||
 		bytes != sizeof(*reply) + reply->count * sizeof(reply->files[0]))
 		return -EACCES;
-	/* The same processor, and the same card, behind which others' WRITEs come. */
+	/* The host must be the same, and the card, behind which others' WRITEs come. */
 	nam__boot_id(own);
 	if (!own[0] || memcmp(own, reply->boot_id, sizeof(own)) != 0 ||
 		reply->device != server->domain->limits.device)

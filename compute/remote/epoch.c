@@ -264,8 +264,10 @@ epoch_thread_main(void *arg)
 
 		epoch_thread_tick(client); /* SUSPENDS */
 		generation = atomic_load_explicit(&client->generation, memory_order_relaxed);
-		/* While a generation begins, a client waits for all slots, without memory. */
-		/* And while memory moves, requests wait. */
+		/*
+		 * While a generation begins, a client waits for all slots, without memory.  While
+		 * memory moves, requests wait.
+		 */
 		nam_sleep_ns(generation_of(client->published_epoch) == generation &&
 			nam__gate_is_of(client, NAM__GATES_OPEN) ? TICK_NS : TICK_NS / 8);
 	}

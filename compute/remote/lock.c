@@ -28,7 +28,7 @@
 #define OWNER_PAUSE_NS 200000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
 #define LOOK_MAX_NS 50000000ull
-/* But no waiter waits longer than so many times lock_timeout_ms. */
+/* No waiter waits longer than so many times lock_timeout_ms. */
 #define TIMEOUTS_MAX 8u
 
 int

@@ -348,7 +348,7 @@ sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
 	return front;
 }
 
-/* Its region is known.  While another one waited, its memory may have moved (C28). */
+/* The region is known.  While another READ waited, its memory may have moved (C28). */
 static void
 read_post_signaled(struct nam_worker *worker, const struct nam__read *read)
 {
@@ -584,7 +584,7 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_qp *qp;
-	/* Others keep the worker from being idle: gates.c. */
+	/* Earlier requests keep the worker from being idle: gates.c. */
 	uint64_t pin = worker->async_pending ? 0 : nam__request_pin(worker);
 	int rc, slot = nam__resolve(worker, at, 0, wr->bytes, wr);
 

@@ -220,7 +220,7 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
-/* Its server has a queue pair, or it fails.  A PING needs this worker's queue pair only (C28). */
+/* The server has a queue pair, or the call fails.  A PING needs this worker's only (C28). */
 static int
 connection_check(struct nam_worker *worker, struct nam__call *call)
 {

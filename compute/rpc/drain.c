@@ -35,7 +35,7 @@ nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
 	/* C32: the backup's books are of this client's calls. */
 	if (has_calls(worker, nam__backup_slot(slot)))
 		return false;
-	/* Its connection has ended, and so has all that went over it. */
+	/* The connection has ended, and so have all requests over it. */
 	if (!worker->qps[slot])
 		return true;
 	if (!drain)

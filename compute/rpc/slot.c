@@ -18,7 +18,7 @@ nam__request_slot_stop_waiting(struct nam__request_slot *req)
 		nam__slots_waiting_add(req->box, UINT32_MAX);
 }
 
-/* Its place is free; the ring's end moves on over all that are. */
+/* The slot is free; the ring's end moves on over all free slots. */
 void
 nam__request_slot_free(struct nam__request_slot *req)
 {

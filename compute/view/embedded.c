@@ -6,7 +6,7 @@
 #include "compute/worker/worker.h"
 #include "view_store.h"
 
-/* Its address is not known here. */
+/* The other store's address is not known here. */
 static int
 explain(int rc, struct nam_diag *diag)
 {

@@ -105,7 +105,7 @@ close_at(struct nam_worker *worker, uint32_t slot, const struct asked *request,
 
 struct fencing {
 	struct nam_worker *worker;
-	/* Its members are asked by new connections, by a worker that knows the lead; or NULL. */
+	/* Members are asked over new connections, by a worker that knows the lead; or NULL. */
 	const struct nam__cluster_view *view;
 	struct asked request;		/* CLOSE */
 	uint32_t state;			/* of the client, as the lead says */
@@ -161,7 +161,7 @@ close_round(struct fencing *f, struct nam_diag *diag)
 	f->state = reply.is.state;
 	if ((rc && rc != -EAGAIN) || reply.is.state != NAM_CLIENT_FENCING)
 		return rc;
-	/* Others want its voucher, which comes once its own queue pairs are gone. */
+	/* Other members want the voucher, which comes once the lead's queue pairs are gone. */
 	if (rc && client->key && client->key->keys[0].role != NAM_ROLE_ADMIN)
 		return rc;
 	memcpy(f->request.voucher, reply.voucher, reply.voucher_bytes);

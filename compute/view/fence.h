@@ -33,7 +33,7 @@ NAM_FIBER_FN int nam__client_fence(struct nam_worker *worker,
 NAM_FIBER_FN int nam__fence_next(struct nam_worker *worker, uint16_t id,
 	struct nam_rpc_fence_reply *ret_next) NAM_MUST_CHECK;
 
-/* So many clients are FENCING, as the view word says.  The epoch thread. */
+/* `count` clients are FENCING, as the view word says.  The epoch thread. */
 NAM_FIBER_FN void nam__fence_follow(struct nam_client *client, uint64_t count);
 
 #endif /* NAM_COMPUTE_VIEW_FENCE_H */

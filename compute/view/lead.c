@@ -53,7 +53,7 @@ copy_get(struct nam_client *client, uint32_t slot, struct nam__cluster_view **re
 		"view: %s", client->servers[slot].address, nam_err_text(rc)) : 0;
 }
 
-/* Its copy of a view names the lead of its cluster. */
+/* A member's copy of a view names the lead of its cluster. */
 int
 nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uint64_t lead_boot,
 	struct nam__cluster_view **ret_copy, struct nam_diag *diag)

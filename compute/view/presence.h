@@ -11,7 +11,7 @@
  */
 NAM_FIBER_FN int nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	struct nam_rpc_client_state_reply *ret_state) NAM_MUST_CHECK;
-/* The same with its voucher; zeroes, if the lead gives none for this key. */
+/* The state with the client's voucher; zeroes, if the lead gives none for this key. */
 NAM_FIBER_FN int nam__client_voucher_ask(struct nam_worker *worker, uint16_t id,
 	uint16_t incarnation, struct nam_rpc_client_state_reply *ret_state,
 	uint8_t ret_voucher[NAM_VOUCHER_BYTES]) NAM_MUST_CHECK;

@@ -41,7 +41,7 @@ struct adding {
 
 /* ---- the new one ----------------------------------------------------------------------------- */
 
-/* Its id and its life, once it has started. */
+/* Learn the id and the boot of the new server, once it has started. */
 NAM_FIBER_FN static int
 probe(struct adding *adding)
 {
@@ -170,7 +170,7 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 			member->boot, adding->changer.diag);
 	}
 	if (rc == -ENOENT) {
-		/* This may be the one: it says what became of it. */
+		/* The member may be this process: it says what became of it. */
 		adding->self.boot = 0;
 		return nam__changer_change(&adding->changer, NAM_RPC_VIEW_ABORT,
 			member); /* SUSPENDS */

@@ -97,7 +97,7 @@ ask_all(struct nam__sweep *sweep, enum nam_rpc_sweep_step step, uint64_t label,
 	const uint64_t *words, struct nam__swept *ret_sum, struct nam_diag *diag)
 {
 	const struct nam_client *client = sweep->worker->client;
-	/* And a word for the slices. */
+	/* The last word is for the slices. */
 	uint64_t body[sizeof(struct nam_rpc_sweep_request) / 8 + NAM_SWEEP_LIVING_WORDS + 1];
 	struct nam_rpc_sweep_request *request = (void *)body;
 	int rc = 0;

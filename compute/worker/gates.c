@@ -63,7 +63,6 @@ nam__gate_is_quiet(struct nam_client *client)
 	struct nam_worker *worker;
 	bool quiet = true;
 
-	/* This thread's worker. */
 	nam__gates_step(client->epoch_worker);
 	pthread_mutex_lock(&client->mutex);
 	SLIST_FOREACH(worker, &client->workers, link)

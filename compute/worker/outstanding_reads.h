@@ -97,7 +97,7 @@ nam__outstanding_read_try(struct nam_worker *worker, int slot, const struct nam_
 					       : -NAM_E_FABRIC_FULL;
 }
 
-/* So many READs have gone out, each by a doorbell. */
+/* Count READs that have gone out, each by a doorbell. */
 static inline void
 nam__outstanding_count(struct nam_worker *worker, unsigned count, uint32_t bytes)
 {

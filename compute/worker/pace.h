@@ -8,7 +8,7 @@
 /* Where a pass holds nothing.  0, or -ECANCELED. */
 int nam__worker_stopped(const struct nam_worker *worker);
 
-/* The same, outside of operations; a pass has looked at so many blocks: a pause, if it is fast. */
+/* Outside of operations: a pass has looked at `blocks`; pause, if it is too fast. */
 NAM_FIBER_FN int nam__worker_pace(struct nam_worker *worker, uint32_t blocks) NAM_MUST_CHECK;
 
 #endif /* NAM_COMPUTE_WORKER_PACE_H */

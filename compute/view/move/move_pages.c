@@ -101,7 +101,7 @@ nam__move_pages_take(struct nam__move_pages *pages)
 	bool lost, lost_here = false, is_lead = !pages->claim.id;
 	struct nam_client *notes_at = is_lead ? pages->lead : pages->old;
 	enum nam__move_at at = is_lead ? NAM__MOVE_AT_LEAD : NAM__MOVE_AT_OLD;
-	/* Their keys and kinds may have changed since the last pass. */
+	/* Keys and kinds of regions may have changed since the last pass. */
 	int rc = nam__regions_refresh(pages->old); /* SUSPENDS */
 
 	pages->at = NAM__MOVE_AT_OLD;

@@ -279,7 +279,7 @@ pages_copy(struct moving *moving)
 	return rc && diag->text[0] ? rc : pages_explain(moving, rc);
 }
 
-/* Its parts lie within, as many as it says there are. */
+/* The parts of the books lie within, as many as they say. */
 static int
 books_check(struct moving *moving)
 {
@@ -385,7 +385,7 @@ copy(struct moving *moving)
 
 /* ---- steps of the view --------------------------------------------------------------------- */
 
-/* This mover's pass, or its MOVE. */
+/* This mover's pass, or MOVE, has begun. */
 static bool
 has_begun(const struct moving *moving, const struct nam_view_member *member,
 	enum nam_rpc_view_change what)
