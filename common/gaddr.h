@@ -60,7 +60,7 @@ nam_gaddr_offset(struct nam_gaddr at)
 	return (uint64_t)(uint32_t)at.raw * NAM_GADDR_UNIT_BYTES;
 }
 
-/* The same place without its tag: what identifies memory, for comparing and hashing. */
+/* The place without its tag: what identifies memory, for comparing and hashing. */
 static inline struct nam_gaddr
 nam_gaddr_untagged(struct nam_gaddr at)
 {

@@ -37,7 +37,7 @@ struct nam_region_table {
 };
 
 void nam_region_table_init(struct nam_region_table *table);
-/* And all blocks that were published. */
+/* Frees all blocks that were published, too. */
 void nam_region_table_free(struct nam_region_table *table);
 
 /* 0, -EEXIST (the id is taken), -EINVAL (region of 0 bytes or beyond 256 GiB). */
@@ -99,7 +99,7 @@ nam_region_table_find(const struct nam_region_table *table, struct nam_gaddr at)
 	return region && region->bytes ? region : NULL;
 }
 
-/* The same, and NULL when so many bytes, at least 1, reach beyond its end. */
+/* The region of `bytes` from `at` on, at least 1; NULL: they reach beyond its end. */
 static inline const struct nam_region *
 nam_region_table_range(const struct nam_region_table *table, struct nam_gaddr at, uint64_t bytes)
 {

@@ -32,7 +32,7 @@ struct nam_colocated {
 	struct nam_colocated_region regions[];
 };
 
-/* The same of the share that is for us alone, which we may write, too. */
+/* The share of this process alone, which it may also write. */
 struct nam_colocated_share {
 	uint64_t remote;
 	uint64_t bytes;

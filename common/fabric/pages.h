@@ -45,7 +45,7 @@ int nam__pages_alloc(int file, uint64_t bytes, const struct nam__pages_kind *kin
 	struct nam__populate *populate, struct nam__pages *ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* The same without memory until nam__pages_renew(), so without populate. */
+/* Reserve addresses; memory comes by nam__pages_renew(), so there is no populate. */
 int nam__pages_reserve(int file, uint64_t bytes, const struct nam__pages_kind *kind,
 	struct nam__pages *ret, struct nam_diag *diag) NAM_MUST_CHECK;
 

@@ -56,7 +56,7 @@ struct nam__pending_accepts {
 /* @accepts	all zero */
 int nam__pending_accepts_open(struct nam__pending_accepts *accepts,
 	struct nam_domain *domain, const struct nam__accepts_ops *ops) NAM_MUST_CHECK;
-/* And every socket of it.  The listener does not hear of clients that are dropped so. */
+/* Close all sockets.  The listener's owner does not hear of clients that are dropped so. */
 void nam__pending_accepts_close(struct nam__pending_accepts *accepts);
 /* Accept clients at a listening socket that does not block.  It becomes the listener's. */
 int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd) NAM_MUST_CHECK;

@@ -131,7 +131,7 @@ struct nam_wire_mailbox_welcome {
 };
 _Static_assert(sizeof(struct nam_wire_mailbox_welcome) == 24, "wire layout");
 
-/* The same to a hello with NAM_HELLO_UNRELIABLE. */
+/* The reply to a hello with NAM_HELLO_UNRELIABLE. */
 struct nam_wire_unreliable_welcome {
 	uint64_t remote;
 	uint32_t rkey;

@@ -113,7 +113,7 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 	return true;
 }
 
-/* Or all clients know the backup of the lead. */
+/* The member becomes UP, or all clients know the backup of the lead. */
 static bool
 come_up(const struct nam_view_head *head, struct nam_view_member *member, uint64_t boot,
 	uint64_t number)

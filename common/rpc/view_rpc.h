@@ -114,7 +114,7 @@ enum nam_rpc_view_change {
 };
 #define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_BACKUPS	/* the last one */
 
-/* Their names, behind a NULL; another one ends the table. */
+/* The names of changes, behind a NULL; another NULL ends the table. */
 extern const char *const nam_rpc_view_changes[];
 
 enum nam_rpc_view_steward {

@@ -39,7 +39,7 @@ target_of(const struct sim_qp *qp, const struct nam_wr *wr)
 	return nam__sim_resolve(qp->peer, wr);
 }
 
-/* Others run for a while, or not.  Whether the memory is still there. */
+/* Other threads may run for a while.  Returns whether the memory is still there. */
 static bool
 step_pause(const struct sim_qp *qp, const struct nam_wr *wr)
 {

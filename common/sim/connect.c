@@ -248,7 +248,7 @@ request_due(struct sim_event *event)
 
 	SIM_EVENT(SIM_WHAT_CONNECT, request->from, request->number, "p%u %s", request->from,
 		request->number ? "answers" : "asks to connect");
-	/* Its process may have died meanwhile. */
+	/* The listener's process may have died meanwhile. */
 	if (!listener || !listener->name[0] ||
 		(request->number && !is_pending(listener, request))) {
 		decide(request, SIM_REJECTED, NULL);

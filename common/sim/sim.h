@@ -157,11 +157,11 @@ void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
-/* Its polls, and its messages if no network is simulated, take `times` as long; 1: normal. */
+/* Polls, and messages if no network is simulated, take `times` as long; 1: normal. */
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
-/* Its messages and threads meet none of the faults that are drawn: for observers. */
+/* Messages and threads of an observer meet none of the faults that are drawn. */
 void nam_sim_process_spare(struct nam_sim_process *process);
-/* As they are from now on. */
+/* The faults from now on; the caller may change them. */
 struct nam_sim_faults *nam_sim_faults(void);
 /* Deaths that are drawn may befall it: it lives, and is no memory server and no observer. */
 bool nam_sim_process_mortal(const struct nam_sim_process *process);

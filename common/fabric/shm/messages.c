@@ -77,7 +77,7 @@ block(struct shm_cq *cq, uint32_t place, const struct shm_request *request,
 	memcpy(cq->blocked[place].local, inline_data, request->bytes);
 }
 
-/* The same from one place to another. */
+/* Move an entry of the blocked queue pairs. */
 static void
 block_again(struct shm_cq *cq, uint32_t to, uint32_t from)
 {

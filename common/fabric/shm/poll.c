@@ -65,7 +65,7 @@ resolve(const struct shm_qp *qp, const struct nam_wr *wr)
 	const struct shm_region *region;
 
 	if (NAM__LIKELY(wr->rkey < qp->regions_count)) {
-		/* Its pages are mapped without the right to write. */
+		/* Pages of a read-only region are mapped without the right to write. */
 		if (NAM__UNLIKELY(((wr->rkey | qp->read_only) & SHM_READ_ONLY) &&
 				wr->op != NAM_WR_READ))
 			return NULL;
@@ -335,7 +335,7 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	return n;
 }
 
-/* The same without the loop, for one READ in front.  The completion is written before the copy. */
+/* One READ in front needs no loop.  The completion is written before the copy. */
 static inline bool
 execute_read(struct shm_cq *cq, struct nam_wc *wc)
 {

@@ -9,7 +9,7 @@
 
 #include "tcp_internal.h"
 
-/* Its kernel does not answer ours.  One that answers and has no room is there. */
+/* The peer's kernel does not answer ours.  A peer that answers and has no room is alive. */
 static bool
 is_gone(const struct tcp_qp *qp)
 {

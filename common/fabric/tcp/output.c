@@ -36,7 +36,7 @@ gather(const struct tcp_output *out, struct iovec *iov)
 	return n;
 }
 
-/* So many bytes of it have been sent. */
+/* `sent` bytes of the output have been sent. */
 static void
 advance(struct tcp_output *out, size_t sent)
 {

@@ -218,7 +218,7 @@ spin(struct tcp_cq *cq, uint64_t timeout_ns)
 		if (now - begin > SPIN_ALONE_NS)
 			nam_yield();
 		now = nam_now_ns();
-		/* Others want the processor: a sleeper has it back sooner than a yielder. */
+		/* Other threads want the processor: a sleeper has it back sooner than a yielder. */
 		if (now - before > SPIN_LOST_NS) {
 			cq->spin_ns = 0;
 			cq->shy = SPIN_SHY_WAITS;

@@ -97,7 +97,7 @@ look_ahead(const struct tcp_qp *qp, struct tcp_stream *from)
 	from->ahead = at > from->begin ? at : from->begin + 1;
 }
 
-/* So many bytes more are in the output. */
+/* `bytes` more are in the output. */
 static inline void
 entered(struct tcp_qp *qp, uint32_t bytes)
 {

@@ -33,7 +33,7 @@ nam__tcp_done_push(struct tcp_cq *cq)
 {
 	return &cq->done[cq->done_tail++ & cq->done_mask];
 }
-/* Its completion has been reported, or never will be. */
+/* The completion of `done` has been reported, or never will be. */
 static inline void
 nam__tcp_done_taken(struct tcp_cq *cq, const struct tcp_done *done)
 {
@@ -75,7 +75,7 @@ nam__tcp_oldest_op(const struct tcp_qp *qp)
 
 /* An answer with a complete frame, at the beginning of qp->in.  False: it is malformed. */
 bool nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame);
-/* So many bytes have arrived for qp->answer, and are where they belong. */
+/* `bytes` have arrived for qp->answer, and are where they belong. */
 void nam__tcp_answer_arrived(struct tcp_qp *qp, uint64_t bytes);
 /* A request whose completion is to come is done. */
 void nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request);

@@ -78,7 +78,7 @@ struct tcp_request_frame {
 };
 _Static_assert(sizeof(struct tcp_request_frame) == 40, "the longest head of a request");
 
-/* Or an answer. */
+/* A hello, or an answer. */
 struct tcp_hello {
 	uint32_t magic;
 	uint32_t version;
@@ -87,7 +87,7 @@ struct tcp_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
-/* Or a challenge. */
+/* A welcome, or a challenge. */
 struct tcp_welcome {
 	uint32_t magic;
 	uint32_t version;
@@ -112,7 +112,7 @@ nam__tcp_head_bytes(uint8_t kind)
 	return kind < 8 ? heads[kind] : 0;
 }
 
-/* And with what follows that; 0: there is no such kind. */
+/* Bytes of a frame with all that follows; 0: there is no such kind. */
 static inline uint64_t
 nam__tcp_frame_bytes(struct tcp_frame frame)
 {

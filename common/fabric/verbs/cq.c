@@ -74,7 +74,7 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	return 0;
 }
 
-/* Also what create could not finish. */
+/* Also destroys what create could not finish. */
 void
 nam__verbs_cq_destroy(struct nam_cq *pub)
 {
@@ -128,7 +128,7 @@ nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	return 0;
 }
 
-/* Also what create could not finish. */
+/* Also destroys what create could not finish. */
 void
 nam__verbs_rq_destroy(struct nam_rq *pub)
 {

@@ -196,7 +196,7 @@ nam__verbs_endpoint_open(struct nam_domain *pub, struct nam_cq *cq, void *contex
 	return 0;
 }
 
-/* Also what open could not finish. */
+/* Also closes what open could not finish. */
 void
 nam__verbs_endpoint_close(struct nam_endpoint *pub)
 {
@@ -218,7 +218,7 @@ nam__verbs_endpoint_close(struct nam_endpoint *pub)
 	free(endpoint);
 }
 
-/* Its entry, which may be new; NULL: there is no room. */
+/* The entry of a place, which may be new; NULL: there is no room. */
 static struct verbs_place *
 entry_of(struct verbs_endpoint *endpoint, const uint8_t *place)
 {
@@ -337,7 +337,7 @@ nam__verbs_endpoint_receive(struct nam_endpoint *pub, void *datagram)
 		struct verbs_arrival arrival =
 			endpoint->slots[endpoint->taken++ % VERBS_ENDPOINT_RECEIVES];
 
-		/* Also one without bytes, of a sender that is none of ours. */
+		/* A datagram of a foreign sender may have no bytes. */
 		if (arrival.bytes - NAM_DATAGRAM_HEADROOM <= NAM_DATAGRAM_BYTES_MAX)
 			bytes = arrival.bytes - NAM_DATAGRAM_HEADROOM;
 		memcpy(datagram, slot_at(endpoint, arrival.slot) + NAM_DATAGRAM_HEADROOM, bytes);

@@ -42,7 +42,7 @@ is_wildcard(const struct sockaddr *at)
 		!four->sin_addr.s_addr;
 }
 
-/* Their ports aside. */
+/* Ports do not count. */
 static bool
 is_same_address(const struct sockaddr *a, const struct sockaddr *b)
 {

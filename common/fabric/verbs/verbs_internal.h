@@ -95,7 +95,7 @@ int nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain
 /* Owner: room for so many completions of the device; 0 or a negative code. */
 int nam__verbs_done_open(struct verbs_done *done, struct verbs_cq *cq, uint32_t depth)
 	NAM_MUST_CHECK;
-/* Also one that was never opened. */
+/* Also closes one that was never opened. */
 void nam__verbs_done_close(struct verbs_done *done);
 /* Any thread: there is a new queue pair; its completions may come from now on. */
 void nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp);
