@@ -266,7 +266,7 @@ check_available(const struct nam__memory *memory, const char *what, uint64_t byt
 		group <= available ? "this control group has left" : "this host has available");
 }
 
-/* Their number; and their node is one of this host. */
+/* Plan the number of regions; their node must be one of this host. */
 static int
 plan_regions(struct nam__memory *memory, const struct nam_server_options *options,
 	struct nam_diag *diag)

@@ -306,7 +306,7 @@ connection_closed(struct nam__connection *connection)
 	LIST_REMOVE(connection, link);
 	pthread_mutex_unlock(&server->mutex);
 	nam__connection_free(connection);
-	/* Its others go, too: it is not alive any more (M5). */
+	/* The client's other connections go, too: it is not alive any more (M5). */
 	if (session && NAM_GUARD(FENCE_FIRST))
 		(void)nam__connections_fence(server, client_id, incarnation, NULL);
 }

@@ -55,7 +55,7 @@ welcome_fill(const struct nam_server *server, int status, const struct nam__conn
 		.boot = status ? 0 : server->boot,
 	};
 
-	/* Its progress, in MiB. */
+	/* A starting server sends its progress, in MiB. */
 	if (status == -NAM_E_FABRIC_STARTING)
 		welcome.boot = server->options.memory_bytes >> 20 << 32 |
 			atomic_load(&server->populate.bytes) >> 20;
@@ -107,7 +107,7 @@ prepare_connection(struct nam_server *server, const struct nam_cm_event *event,
 	rc = nam__membership_attach(&server->membership, connection);
 	if (rc)
 		goto leave_place;
-	/* Its WRITEs into a mailbox would be refused. */
+	/* A reader's WRITEs into a mailbox would be refused. */
 	if ((wire.flags & NAM_HELLO_MAILBOX) && !nam__may_change(connection) &&
 		!(server->domain->limits.caps & NAM_CAP_READER_SHARE))
 		rc = -NAM_E_FABRIC_CAPABILITY;

@@ -9,7 +9,7 @@
 /* The events of the listener, once the server serves, and before.  Both consume the request. */
 void nam__admit(struct nam_server *server, const struct nam_cm_event *event);
 void nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event);
-/* Its queue pair is gone, or never was. */
+/* The queue pair is gone, or never was. */
 void nam__connection_free(struct nam__connection *connection);
 
 /* ---- auth.c ---------------------------------------------------------------------------------- */

@@ -164,7 +164,7 @@ tree_copy(struct nam__tree *tree, uint64_t *scratch, struct nam_move_tree *to)
 {
 	int rc = 0;
 
-	/* Its loader has stopped, too. */
+	/* The tree's loader has stopped, too. */
 	if (atomic_load_explicit(&tree->load, memory_order_acquire))
 		return -NAM_E_RESTART_LOCKED;
 	*to = (struct nam_move_tree){ .create = tree->shape, .owner = tree->object.owner,

@@ -45,7 +45,7 @@ number_take(struct nam__hosted *hosted, uint32_t after)
 	return hosted->number;
 }
 
-/* Its thread is about to end: 0, or why it did not start. */
+/* The hosted server's thread is about to end: 0, or why it did not start. */
 static void
 ended_set(struct nam__hosted *hosted, int rc)
 {

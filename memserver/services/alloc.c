@@ -238,7 +238,7 @@ find_block(const struct nam__allocator *allocator, uint64_t raw, const struct na
 	       ret->run->stride == list->stride;
 }
 
-/* So many blocks of that word are free, and their run is listed. */
+/* `blocks` of that word are free, and their run is listed. */
 static void
 word_free(struct nam__allocator *allocator, struct nam__stride *list, struct nam__run *run,
 	uint32_t word, uint64_t blocks)

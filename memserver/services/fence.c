@@ -48,7 +48,7 @@ refuse(struct nam__exchange *exchange, const struct nam_rpc_fence_request *reque
 		return rc;
 	member = nam__member_find(membership, request->client_id, request->incarnation);
 	if (nam__leads(exchange->server)) {
-		/* Its mappings cannot be revoked: its process has to end. */
+		/* The client's mappings cannot be revoked: its process has to end. */
 		if (member && member->state == NAM_CLIENT_ALIVE &&
 			(exchange->server->domain->limits.caps & NAM_CAP_LASTING))
 			return -NAM_E_FABRIC_CAPABILITY;

@@ -102,7 +102,7 @@ nam__member_state(const struct nam__membership *membership, uint16_t client_id,
 	if (membership->before && (uint16_t)(member->incarnation - incarnation) >=
 		(uint16_t)(member->incarnation - membership->before))
 		return NAM_CLIENT_UNKNOWN;
-	/* Its id may belong to another now. */
+	/* The id may belong to another client now. */
 	return incarnation != member->incarnation ? NAM_CLIENT_DEAD :
 		(enum nam_client_state)member->state;
 }
@@ -342,7 +342,7 @@ epoch_raise(struct nam__membership *membership, uint64_t epoch)
 		continue;
 }
 
-/* Others raise the epoch first, if there are any: with a reader's key a client changes nothing. */
+/* If there are writers, they raise the epoch first: a client with a reader's key cannot. */
 static bool
 has_writers(const struct nam__membership *membership)
 {

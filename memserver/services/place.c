@@ -47,7 +47,7 @@ run_fits(const struct nam__run *run, uint32_t stride, uint64_t at)
 		run->offset - at) % stride == 0;
 }
 
-/* So many blocks of a run, from that one on, are used. */
+/* `count` blocks of a run, from `from` on, are used. */
 static void
 run_use(struct nam__allocator *allocator, struct nam__run *run, uint32_t from, uint32_t count)
 {

@@ -118,7 +118,7 @@ nam__service_records_get(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* So many bytes of a request, or NULL. */
+/* Take `bytes` of a request, or NULL. */
 static const void *
 take(struct nam__rest *rest, uint32_t bytes)
 {

@@ -28,7 +28,7 @@ bool nam__records_request_ok(const struct nam_rpc_records_request *request, uint
 /* The next version that is to be prepared, with its image unless that was WRITTEN; or NULL. */
 const struct nam_rpc_records_prepared *nam__records_prepared_take(struct nam__rest *rest,
 	const void **ret_image);
-/* And prepare it, with its head locked. */
+/* Prepare a version, with its head locked. */
 int nam__records_prepare(const struct nam__server_records *records, struct nam__server_head *head,
 	const struct nam_rpc_records_prepared *one, const void *image) NAM_MUST_CHECK;
 

@@ -173,10 +173,10 @@ void nam__membership_free(struct nam__membership *membership);
  */
 int nam__membership_attach(struct nam__membership *membership,
 	struct nam__connection *connection) NAM_MUST_CHECK;
-/* Its client has been fenced since it came. */
+/* The connection's client has been fenced since it came. */
 bool nam__membership_fenced(struct nam__membership *membership,
 	const struct nam__connection *connection);
-/* The same for one that has named no client yet.  -NAM_E_FABRIC_PROTOCOL: it is another's. */
+/* Attach one that has named no client yet.  -NAM_E_FABRIC_PROTOCOL: it is another's. */
 int nam__membership_name(struct nam__membership *membership, struct nam__connection *connection,
 	uint16_t client_id, uint16_t incarnation) NAM_MUST_CHECK;
 void nam__membership_detach(struct nam__membership *membership,

@@ -446,7 +446,7 @@ change(struct nam__exchange *exchange, struct nam__view *view, struct event *eve
 	return 0;
 }
 
-/* Also of a view that has been replaced meanwhile. */
+/* A client may also acknowledge a view that has been replaced meanwhile. */
 static int
 acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event *event)
 {
