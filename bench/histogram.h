@@ -31,7 +31,7 @@ histogram_bucket(uint64_t value)
 	       ((unsigned)(value >> (exponent - HISTOGRAM_SUB_BITS)) & (HISTOGRAM_SUB_COUNT - 1));
 }
 
-/* The same value `count` times. */
+/* Record a value `count` times. */
 static inline void
 histogram_record_many(struct histogram *histogram, uint64_t value, uint64_t count)
 {

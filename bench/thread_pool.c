@@ -69,7 +69,7 @@ wait_for(struct thread_pool *pool, struct nam_sim_gate *gate, pthread_cond_t *co
 		pthread_cond_wait(condition, &pool->mutex);
 }
 
-/* So many more have done their part, or failed to. */
+/* `count` more have done their part, or failed. */
 static void
 finished(struct thread_pool *pool, unsigned count, int rc, const struct nam_diag *diag)
 {

@@ -73,7 +73,7 @@ struct blocks_left thread_pool_stop(struct thread_pool *pool);
 void thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
 	double seconds);
 
-/* The same.  The counters of all workers, of this job alone, by kind. */
+/* As thread_pool_run().  Returns the counters of all workers, of this job alone, by kind. */
 void thread_pool_measure(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
 	double seconds, struct nam_op_counters ret_counters[NAM_OP_KINDS_COUNT]);
 

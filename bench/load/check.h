@@ -42,7 +42,7 @@ void findings_add(atomic_uint_fast64_t *counter, uint64_t count, const char *for
 /* Count a failure, and print a new reason.  @diag	the worker's message; may be "" */
 void findings_failed(int rc, const char *what, const char *diag);
 
-/* The same, and going on is pointless. */
+/* As findings_failed(), and going on is pointless. */
 void findings_fatal(int rc, const char *what, const char *diag);
 
 /* ---- scans -------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ static const struct {
 	{ "nam-b", "scan=100", DISTRIBUTION_UNIFORM, 0.001, 0, 0 },
 	{ "nam-c", "lookup=95,insert=5", DISTRIBUTION_UNIFORM, 0, 0, 0 },
 	{ "nam-d", "lookup=50,insert=50", DISTRIBUTION_UNIFORM, 0, 0, 0 },
-	/* The same, by the names of that paper's figures. */
+	/* Workloads above, by the names of that paper's figures. */
 	{ "tree-a", "lookup=100", DISTRIBUTION_UNIFORM, 0, 0, 0 },
 	{ "tree-b", "scan=100", DISTRIBUTION_UNIFORM, 0.001, 0, 0 },
 	{ "tree-c", "lookup=95,insert=5", DISTRIBUTION_UNIFORM, 0, 0, 0 },

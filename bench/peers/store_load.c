@@ -116,7 +116,7 @@ draw(enum workload_op op)
 	return workload.distribution == DISTRIBUTION_LATEST ? pairs + inserted - 1 - rank : rank;
 }
 
-/* So many more requests, with one call of the system. */
+/* Send so many more requests, with one system call. */
 static int
 ask(uint32_t count)
 {

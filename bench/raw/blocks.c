@@ -127,7 +127,7 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 		blocks_free(&blocks);
 		return rc;
 	}
-	/* So little may fit into the processor's caches, and that would be another measurement. */
+	/* If little memory is used, the processor's caches hold it: another measurement. */
 	if (blocks.count * blocks.stride < asked / 2)
 		bench_complain("only %llu MiB of remote memory are used, not %llu; --memory says "
 			"how much",

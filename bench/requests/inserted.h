@@ -29,7 +29,7 @@ inserted_at(const struct inserted *inserted, uint64_t at)
 	return inserted->blocks[block] + at - ((1ull << block) - 1) * INSERTED_FIRST;
 }
 
-/* Its thread.  0, or -ENOMEM. */
+/* Only the thread of the keys calls this.  Returns 0 or -ENOMEM. */
 static inline int
 inserted_add(struct inserted *inserted, uint64_t number)
 {

@@ -14,7 +14,7 @@ struct requests;
 void kv_store_size(const struct requests_options *o, uint32_t servers,
 	struct nam_kv_options *store);
 
-/* So many pairs, which go again, make its tables as large as they get; 0: none has to. */
+/* Pairs to put and delete until the tables have their final size; 0: none. */
 uint64_t kv_store_growth(const struct requests_options *o, uint32_t servers,
 	const struct nam_kv_options *store);
 

@@ -57,7 +57,7 @@ numbers_draw_anew(const struct requests *bench, uint64_t seed, uint64_t *numbers
 	return count;
 }
 
-/* The same; mostly all are different at once. */
+/* Draw the numbers of a transaction; mostly all are different at once. */
 static inline uint32_t
 numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 {
@@ -206,7 +206,7 @@ load_some(struct requests_part *part, struct room *room, uint64_t first)
 		NULL); /* SUSPENDS */
 }
 
-/* So that this handle's caches know all records, as the paper's address tables do. */
+/* Read all records, so that the caches know them, as the paper's address tables do. */
 static void
 warm_main(struct thread_pool_member *member, void *arg)
 {

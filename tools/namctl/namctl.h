@@ -198,7 +198,7 @@ void ctl_complain(const char *format, ...) NAM_PRINTF(1, 2);
  */
 int ctl_failed(const char *what, int rc, const char *diag);
 
-/* The same with the worker's diag. */
+/* As ctl_failed(), with the worker's diag. */
 int ctl_worker_failed(const struct ctl *ctl, const char *what, int rc);
 
 /* A line on standard output, unless --quiet or --json. */

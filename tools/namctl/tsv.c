@@ -16,7 +16,7 @@ struct pair {
 	uint8_t bytes[NAM_KEY_BYTES_MAX + sizeof(uint64_t)];
 };
 
-/* Its name is gone at once, so that nothing stays behind whatever happens. */
+/* The file has no name from the start, so none stays behind. */
 static int
 temporary_open(FILE **ret, struct nam_diag *diag)
 {

@@ -49,7 +49,7 @@ member_text(const struct nam_server_status *status)
 	return texts[status->member];
 }
 
-/* Its own line. */
+/* A backup has a line of its own. */
 static void
 print_backup(const struct nam_server_status *status)
 {
@@ -146,7 +146,7 @@ json_server(const struct nam_server_status *status, const char *text)
 
 /* ---- the view ----------------------------------------------------------------------------- */
 
-/* Its memory is to have a copy, and has none. */
+/* The member's memory is to have a copy, and has none. */
 static bool
 lacks_copy(const struct nam_server_status *status)
 {
