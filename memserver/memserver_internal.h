@@ -114,8 +114,8 @@ int nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, u
 /* Give back what clients' own mappings have used of withdrawn memory. */
 void nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain);
 /*
- * So many bytes at an address that a client named.  NULL: they are in no public region of ours, or
- * in the page of the epochs.  Clients may change them at any time.
+ * `bytes` at an address that a client named.  NULL: they are in no public region of ours, or in
+ * the page of the epochs.  Clients may change them at any time.
  */
 void *nam__memory_public_at(const struct nam_server *server, struct nam_gaddr at, uint32_t bytes);
 

@@ -45,7 +45,7 @@ struct nam_server_options {
 	uint64_t memory_bytes;	/* split into regions */
 	uint64_t region_bytes;	/* 0: a sixteenth, 16 to 256 MiB; the last one may be smaller */
 	/*
-	 * So much more this process takes if the memory of other memory servers moves to it
+	 * Memory that this process takes in addition, if that of other memory servers moves to it
 	 * (nam_server_drain()).  Each keeps its id, and has an address beside `listen`.
 	 */
 	uint64_t spare_bytes;

@@ -389,7 +389,7 @@ value_is_right(const struct requests *bench, const struct room *room, uint32_t i
 }
 
 /*
- * Of all records, and quickly: true only if they are as they were loaded.  And whether one
+ * A quick check of all records: true only if they are as they were loaded.  *ret_again: one
  * transaction may have written two of them.
  */
 static inline bool
@@ -468,7 +468,7 @@ is_half(const struct requests *bench, const struct room *room, const uint64_t *s
 }
 
 /*
- * The same, quickly, where all records are as they were loaded.  Seeds then name the writer of each
+ * A quick is_half() where all records are as they were loaded.  Seeds then name the writer of each
  * record: of two records that one transaction wrote, neither is older.
  */
 static __attribute__((noinline)) bool

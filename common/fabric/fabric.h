@@ -87,9 +87,9 @@ struct nam_qp_options {
 	 */
 	const struct nam_mr *share;
 	/*
-	 * Of the listener's peer in regions.  0, NAM_MR_REMOTE: all; NAM_MR_REMOTE_READ: others
-	 * than READs fail; in the share as well without NAM_CAP_READER_SHARE.  The client names the
-	 * same: the provider then sends none by itself.
+	 * The listener's peer has these in regions.  0, NAM_MR_REMOTE: all; NAM_MR_REMOTE_READ:
+	 * others than READs fail; in the share as well without NAM_CAP_READER_SHARE.  The client
+	 * names the same: the provider then sends none by itself.
 	 */
 	uint32_t rights;
 	/*
@@ -191,8 +191,8 @@ struct nam_fabric_ops {
 		const struct nam_hello *hello, const struct nam_qp_options *options,
 		struct nam_hello *reply, struct nam_qp **ret, struct nam_diag *diag);
 	/*
-	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
-	 * broken qp the call succeeds and every request completes with the reason.
+	 * Posts with one doorbell, all requests or none: -NAM_E_FABRIC_FULL when they do not fit
+	 * now.  On a broken qp the call succeeds and every request completes with the reason.
 	 *
 	 * NAM_POSTED_COLOCATED: the processor has copied, and no completion comes.  All requests
 	 * were READs or WRITEs of the peer's share, or READs of regions, on a queue pair that has
@@ -216,11 +216,11 @@ struct nam_fabric_ops {
 	void (*qp_destroy)(struct nam_qp *qp);
 
 	/*
-	 * One end of an unreliable queue pair, beside a queue pair that connects the same domains.
-	 * Without NAM_CAP_UD: -NAM_E_FABRIC_CAPABILITY.  The client only WRITEs over it, into the
-	 * share of the other end's options; the memory server only SENDs, to the rq of those.
-	 * Messages may be lost, in part, too, or arrive late, twice, or in another order.  A
-	 * completion says only that its buffer may be used again.  A SEND that finds no buffer is
+	 * Creates an end of an unreliable queue pair, beside a queue pair that connects the same
+	 * domains.  Without NAM_CAP_UD: -NAM_E_FABRIC_CAPABILITY.  The client only WRITEs over it,
+	 * into the share of the other end's options; the memory server only SENDs, to the rq of
+	 * those.  Messages may be lost, in part, too, or arrive late, twice, or in another order.
+	 * A completion says only that its buffer may be used again.  A SEND that finds no buffer is
 	 * lost.  The end of one is not reported: it ends with the queue pair beside it.
 	 *
 	 * Each side sends *ret_name when they connect, and joins its end as soon as it has the
@@ -273,9 +273,9 @@ struct nam_fabric_ops {
 	void (*reject)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_hello *reply);
 	/*
-	 * Of a NAM_CM_REQUEST.  The request is consumed, and comes again once, with the client's
-	 * answer.  It does not if the client is gone or silent, or if too many wait for their
-	 * answers.  In the thread that polls the listener.
+	 * Answers a NAM_CM_REQUEST.  The request is consumed, and comes again once, with the
+	 * client's answer.  It does not if the client is gone or silent, or if too many wait for
+	 * their answers.  In the thread that polls the listener.
 	 */
 	void (*challenge)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_hello *challenge);

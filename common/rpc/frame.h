@@ -173,7 +173,7 @@ int nam_frame_check(const struct nam_frame *frame, uint32_t size, uint32_t numbe
 	uint32_t *ret_bytes, uint16_t *ret_flags) NAM_MUST_CHECK;
 
 /*
- * The same for a frame of a ring that others write meanwhile.  The message is then in `copy`, of
+ * Take a frame of a ring that others write meanwhile.  The message is then in `copy`, of
  * NAM_FRAME_BYTES_MAX bytes, 8-byte aligned.  Returns 0 or -EAGAIN.
  */
 int nam_frame_take(const struct nam_frame *frame, uint32_t frame_bytes, uint32_t number,

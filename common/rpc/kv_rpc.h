@@ -158,7 +158,7 @@ struct nam_rpc_kv_many_request {
 };
 
 /*
- * One after the other, without gaps: this, and the value behind it if the status is 0.
+ * The results follow each other without gaps: this, and the value behind it if the status is 0.
  * -NAM_E_LIMIT: the value is longer than NAM_RPC_KV_MESSAGE_BYTES_MAX.
  */
 struct nam_rpc_kv_many_result {

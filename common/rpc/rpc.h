@@ -130,9 +130,9 @@ struct nam_rpc_register_request {
 	uint64_t view;		/* the number that it has installed; another one: -NAM_E_VIEW */
 	uint64_t acknowledged;	/* the same, or 0: a member that joins did not answer it */
 	/*
-	 * Of a client that has them already, over a connection that has named them; or 0, and the
-	 * rest, too.  The lead's backup takes it up: -NAM_E_VIEW if its copy of the view is older.
-	 * At the lead, this connection takes the place of the session connection.
+	 * Set by a client that has them already, over a connection that has named them; or 0, and
+	 * the rest, too.  The lead's backup takes the client up: -NAM_E_VIEW if its copy of the
+	 * view is older.  At the lead, this connection takes the place of the session connection.
 	 */
 	uint16_t client_id, incarnation;
 	uint32_t reserved;

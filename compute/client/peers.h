@@ -61,7 +61,8 @@ NAM_FIBER_FN void nam__names_follow(struct nam_client *client, uint64_t joined);
 bool nam__peer_known(struct nam_worker *worker, uint16_t client, uint16_t incarnation);
 
 /*
- * The same; READ the names of its group of ids if it is unknown, each group at most every 100 us.
+ * As nam__peer_known().  If the peer is unknown, READ the names of its group of ids, each group at
+ * most every 100 us.
  * Cost: at most 1 round trip.
  */
 NAM_FIBER_FN bool nam__peer_learn(struct nam_worker *worker, uint16_t client,

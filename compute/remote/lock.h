@@ -198,7 +198,7 @@ NAM_FIBER_FN int nam__owner_word_leave(struct nam_worker *worker, struct nam_gad
 NAM_FIBER_FN int nam__lock_word_cas(struct nam_worker *worker, struct nam_gaddr at,
 	uint64_t compare, uint64_t swap, uint64_t *ret_old) NAM_MUST_CHECK;
 /*
- * The same of the word at `offset`.
+ * nam__lock_word_cas() of the word at `offset`.
  *
  * @hint	NAM_WR_LOCK; 0: refused if the member has a backup, with -NAM_E_FABRIC_CAPABILITY
  */

@@ -128,7 +128,7 @@ process_close(const struct fencing *f, const char *address, uint32_t slot, struc
 }
 
 /*
- * And its backup: its number in the view, or its slot.
+ * A member and its backup close connections: its number in the view, or its slot.
  *
  * @asked	the member itself was asked
  */

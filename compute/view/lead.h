@@ -57,8 +57,8 @@ NAM_FIBER_FN int nam__lead_find(const struct nam_client_options *options,
 NAM_FIBER_FN int nam__lead_copy_send(const struct nam_client_options *options,
 	const struct nam__cluster_view *view) NAM_MUST_CHECK;
 /*
- * And to all other members; the number of those that have it.  A lost copy does no harm: another
- * one knows where the lead is.
+ * Send the view to all other members, too.  Returns how many have it.  A lost copy does no harm:
+ * another member knows where the lead is.
  */
 NAM_FIBER_FN uint32_t nam__copies_send(const struct nam_client_options *options,
 	const struct nam__cluster_view *view);

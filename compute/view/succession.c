@@ -66,8 +66,8 @@ copies_look(struct succession *succession, const struct nam_cluster *seeds)
 /* ---- the next view --------------------------------------------------------------------------- */
 
 /*
- * One gate at a time is closed, so a member that joins or moves is given up.  One whose backup was
- * about to get its place has the backup still: what clients did for that may be done once more.
+ * Only one gate may be closed, so a member that joins or moves is given up.  A member whose backup
+ * was about to get its place keeps the backup: what clients did for that may be done once more.
  */
 static int
 make_way(struct nam__cluster_view *view)

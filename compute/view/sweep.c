@@ -88,7 +88,7 @@ ask_slices(struct nam_worker *worker, uint32_t slot, struct nam_rpc_sweep_reques
 }
 
 /*
- * One step at all memory servers that the sweep has begun at; *ret_sum is of their replies.
+ * Take a step at all memory servers that the sweep has begun at; *ret_sum is of their replies.
  *
  * @words	NAM_SWEEP_LIVING_WORDS that the request has; or NULL: none
  */

@@ -23,7 +23,7 @@ struct extent {
 };
 
 /*
- * They take the place of the runs `first` up to `behind`.  Each may be missing.  In order: blocks
+ * The new runs replace the runs `first` up to `behind`.  Each may be missing.  In order: blocks
  * left of the first run, vacant memory, the blocks, vacant memory, blocks left of the last run.
  */
 struct change {

@@ -29,8 +29,8 @@ static const struct nam__accepts_ops accepts_ops;
 /* ---- one server per path ------------------------------------------------------------------ */
 
 /*
- * Of servers that start together, the one with the lock listens.  Its last holder may have removed
- * the file, so the inodes are compared.
+ * If servers start together, the one with the lock listens.  The last holder may have removed the
+ * file, so the inodes are compared.
  */
 static int
 take_lock(struct shm_listener *listener, struct nam_diag *diag)

@@ -41,12 +41,12 @@ NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_FUNCTION, verbs)
 /* A completion's status as a negative code. */
 int nam__verbs_status(enum ibv_wc_status status);
 /*
- * Of a request with that enum nam_wr_op.  Soft-RoCE calls a WRITE or an ATOMIC invalid if the
- * other side's queue pair has no right to it.
+ * The status of a request with that enum nam_wr_op.  Soft-RoCE calls a WRITE or an ATOMIC invalid
+ * if the other side's queue pair has no right to it.
  */
 int nam__verbs_sent_status(enum ibv_wc_status status, uint8_t op);
 /*
- * Of several devices (`names`) none was found by `address`, which may be NULL.
+ * The diag if none of several devices (`names`) was found by `address`, which may be NULL.
  * @way		why no way leads there; 0: one does, but by no RDMA device
  */
 int nam__verbs_say_no_device(const char *address, const char *names, int way,
