@@ -388,7 +388,7 @@ nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint
 {
 	uint8_t *base;
 
-	NAM__HOLD(&memory->mutex);
+	NAM__SCOPED_LOCK(&memory->mutex);
 	memory->kinds[region] = NAM_MEMORY_PRIVATE;
 	domain->ops->region_withdraw(domain, &memory->mrs[region]);
 	base = private_map(memory, memory->mrs[region].bytes);
@@ -462,7 +462,7 @@ nam__memory_trim(struct nam__memory *memory, struct nam_domain *domain)
 		struct nam_mr *mr = &memory->mrs[i];
 		bool in_place;
 
-		NAM__HOLD(&memory->mutex);
+		NAM__SCOPED_LOCK(&memory->mutex);
 		in_place = memory->bases[i] == memory->public_bases[i];
 		if (!in_place && memory->kinds[i] == NAM_MEMORY_PRIVATE)
 			domain->ops->region_withdraw(domain, mr);

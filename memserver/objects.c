@@ -131,7 +131,7 @@ nam__objects_drop(struct nam__objects *objects, struct nam_server *server, uint6
 	struct nam__object *object;
 	_Atomic(struct nam__object *) *slot;
 
-	NAM__HOLD(&objects->mutex);
+	NAM__SCOPED_LOCK(&objects->mutex);
 	slot = find(objects, id, &object);
 	if (!slot)
 		return -NAM_E_DROPPED;

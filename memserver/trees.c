@@ -82,7 +82,7 @@ node_take(void *arg)
 
 	if (nam_fault_point("trees.full"))
 		return NULL;
-	NAM__HOLD(&tree->mutex);
+	NAM__SCOPED_LOCK(&tree->mutex);
 	if (!tree->cache_count)
 		limbo_advance(tree);
 	if (!tree->cache_count) {
@@ -103,7 +103,7 @@ node_give(void *arg, void *block)
 {
 	struct nam__tree *tree = arg;
 
-	NAM__HOLD(&tree->mutex);
+	NAM__SCOPED_LOCK(&tree->mutex);
 	cache_put(tree, block);
 }
 
@@ -118,7 +118,7 @@ node_retire(void *arg, void *block)
 		return;
 	*entry = (struct nam__tree_limbo){ .block = block, .clock = nam__work_tick(tree->server) };
 	nam_race_point("trees.retired");
-	NAM__HOLD(&tree->mutex);
+	NAM__SCOPED_LOCK(&tree->mutex);
 	STAILQ_INSERT_TAIL(&tree->limbo, entry, link);
 }
 
@@ -127,7 +127,7 @@ nam__tree_reusable(struct nam__tree *tree)
 {
 	uint64_t reusable;
 
-	NAM__HOLD(&tree->mutex);
+	NAM__SCOPED_LOCK(&tree->mutex);
 	limbo_advance(tree);
 	reusable = tree->reusable;
 	tree->reusable = 0;

@@ -140,7 +140,7 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 
 	if (event->answer.bytes == sizeof(answer))
 		memcpy(&answer, event->answer.data, sizeof(answer));
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	named = nam__auth_keys_find(server->keys, answer.print);
 	if (!tired || named)
 		key = nam__proof_check(server->keys, name, &event->hello, &event->challenge,
@@ -212,7 +212,7 @@ expel_others(struct nam_server *server)
 	struct nam__connection *connection;
 	const struct nam__auth_key *key;
 
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	LIST_FOREACH(connection, &server->connections, link) {
 		key = nam__auth_keys_find(server->keys, connection->proven.print);
 		if (key && key->role == connection->proven.role)

@@ -122,7 +122,7 @@ nam__connection_place(struct nam_server *server, struct nam__connection *connect
 	struct nam__peer *peer;
 	int rc;
 
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	peer = peer_of(server, nam_hash64(name, strlen(name)));
 	rc = peer ? check_share(server, connection, peer, name) : -ENOMEM;
 	if (rc)
@@ -149,7 +149,7 @@ nam__connection_leave(struct nam__connection *connection)
 
 	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	peer = &server->peers[connection->peer];
 	*(connection->asks ? &peer->asking : &peer->connections) -= 1;
 	server->asking -= connection->asks;
@@ -177,7 +177,7 @@ nam__connections_fence(struct nam_server *server, uint16_t client_id, uint16_t i
 	struct nam__connection *connection;
 	uint32_t left = 0;
 
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	pthread_mutex_lock(&membership->mutex);
 	connection = client_id && !membership->present[client_id] ? NULL :
 		LIST_FIRST(&server->connections);
@@ -198,7 +198,7 @@ nam__connection_fenced(struct nam__handler *handler)
 	struct nam_server *server = handler->server;
 	struct nam__connection *connection;
 
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	LIST_FOREACH(connection, &server->connections, link)
 		if (connection->fenced && connection->handler == handler)
 			break;

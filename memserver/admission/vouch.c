@@ -7,7 +7,7 @@ nam__auth_vouch(struct nam_server *server, struct nam__claim claim, uint8_t *ret
 {
 	if (!server->options.keys)
 		return 0;
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	nam__voucher_make(server->keys, &claim, ret_voucher);
 	return NAM_VOUCHER_BYTES;
 }
@@ -18,7 +18,7 @@ nam__auth_vouched(struct nam_server *server, struct nam__claim claim, const uint
 {
 	if (!server->options.keys || bytes != NAM_VOUCHER_BYTES)
 		return !server->options.keys;
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	return nam__voucher_check(server->keys, &claim, voucher);
 }
 

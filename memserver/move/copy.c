@@ -132,7 +132,7 @@ membership_copy(struct nam_server *server, struct nam_move_head *head)
 	struct nam__membership *membership = &server->membership;
 	struct nam__books_parts parts = nam__books_parts((const uint64_t *)(const void *)head);
 
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	for (uint16_t id = 0; id < NAM_CLIENTS_MAX; id++) {
 		const struct nam__newest *newest = &membership->newest[id];
 		struct nam__finished finished;

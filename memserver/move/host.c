@@ -38,7 +38,7 @@ number_take(struct nam__hosted *hosted, uint32_t after)
 {
 	uint32_t number = after + 1;
 
-	NAM__HOLD(&hosted->host->mutex);
+	NAM__SCOPED_LOCK(&hosted->host->mutex);
 	while (number < NAM_MOVE_HOSTED_MAX && !number_is_free(hosted, number))
 		number++;
 	hosted->number = number < NAM_MOVE_HOSTED_MAX ? number : 0;
@@ -49,7 +49,7 @@ number_take(struct nam__hosted *hosted, uint32_t after)
 static void
 ended_set(struct nam__hosted *hosted, int rc)
 {
-	NAM__HOLD(&hosted->host->mutex);
+	NAM__SCOPED_LOCK(&hosted->host->mutex);
 	hosted->rc = rc;
 	hosted->ended = true;
 }
@@ -58,7 +58,7 @@ ended_set(struct nam__hosted *hosted, int rc)
 static bool
 server_set(struct nam__hosted *hosted, struct nam_server *server, bool ready)
 {
-	NAM__HOLD(&hosted->host->mutex);
+	NAM__SCOPED_LOCK(&hosted->host->mutex);
 	hosted->server = server;
 	hosted->ready = ready;
 	return !hosted->ending;
@@ -252,7 +252,7 @@ nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *req
 		return -EDQUOT;
 	if (request->id == server->options.id || request->id >= NAM_SERVERS_MAX)
 		return -EEXIST;
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	reap(server, request->id);
 	hosted = find(server, request->id);
 	if (!hosted)
@@ -289,7 +289,7 @@ nam__hosted_end(struct nam_server *server, const struct nam_rpc_move_host *reque
 {
 	struct nam__hosted *hosted;
 
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	reap(server, NAM_SERVERS_MAX);
 	hosted = find(server, request->id);
 	if (!hosted)
@@ -307,7 +307,7 @@ nam__hosted_end_all(struct nam_server *server)
 {
 	struct nam__hosted *hosted;
 
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	LIST_FOREACH(hosted, &server->hosted, link)
 		end(hosted);
 	while ((hosted = LIST_FIRST(&server->hosted)) != NULL) {
@@ -326,7 +326,7 @@ nam__hosted_host(struct nam_server *server)
 uint64_t
 nam__hosted_spare(struct nam_server *server)
 {
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	return spare_left(server);
 }
 
@@ -337,7 +337,7 @@ nam__hosted_each(struct nam_server *server, int (*fn)(struct nam_server *hosted,
 	struct nam__hosted *hosted;
 	int rc = 0;
 
-	NAM__HOLD(&server->mutex);
+	NAM__SCOPED_LOCK(&server->mutex);
 	LIST_FOREACH(hosted, &server->hosted, link)
 		if (!rc && hosted->ready && hosted->server)
 			rc = fn(hosted->server, arg);

@@ -69,7 +69,7 @@ exports_set(struct nam__connection *connection, bool exports)
 {
 	struct nam__membership *membership = &connection->handler->server->membership;
 
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	membership->exporting = membership->exporting - connection->exports + exports;
 	connection->exports = exports;
 }

@@ -108,7 +108,7 @@ nam__noted_end(struct nam_server *server, uint32_t id)
 {
 	struct nam__noted *noted = &server->noted;
 
-	NAM__HOLD(&noted->mutex);
+	NAM__SCOPED_LOCK(&noted->mutex);
 	if (noted->claimer && noted->id == id)
 		claim_end(noted);
 }
@@ -118,7 +118,7 @@ nam__noted_connection_closed(struct nam__connection *connection)
 {
 	struct nam__noted *noted = &connection->handler->server->noted;
 
-	NAM__HOLD(&noted->mutex);
+	NAM__SCOPED_LOCK(&noted->mutex);
 	if (noted->claimer == connection)
 		claim_end(noted);
 }
@@ -129,7 +129,7 @@ runs_note(struct nam_server *server)
 {
 	struct nam__allocator *allocator = &server->allocator;
 
-	NAM__HOLD(&allocator->mutex);
+	NAM__SCOPED_LOCK(&allocator->mutex);
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
 		const struct nam__alloc_region *region = &allocator->regions[i];
 
@@ -194,7 +194,7 @@ nam__noted_claim(struct nam__exchange *exchange, const struct nam_rpc_move_reque
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!claim_ok(server, claim))
 		return -NAM_E_CLUSTER;
-	NAM__HOLD(&noted->mutex);
+	NAM__SCOPED_LOCK(&noted->mutex);
 	if (noted->claimer && noted->claimer != exchange->connection)
 		return -EAGAIN;
 	rc = words_make(noted, claim);
@@ -223,7 +223,7 @@ handed_over_set(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 	struct nam__member *member = &membership->members[session->client_id];
 
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	if (member->incarnation == session->incarnation)
 		member->handed_over = true;
 }
@@ -270,7 +270,7 @@ nam__noted_take(struct nam__exchange *exchange, const struct nam_rpc_move_reques
 
 	if (page_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
-	NAM__HOLD(&noted->mutex);
+	NAM__SCOPED_LOCK(&noted->mutex);
 	if (noted->claimer != exchange->connection)
 		return -NAM_E_CLUSTER;
 	for (uint64_t word = request->at / 8; word < noted->words_count; word++) {

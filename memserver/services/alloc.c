@@ -324,7 +324,7 @@ nam__service_free(struct nam__exchange *exchange)
 		exchange->body_bytes != sizeof(*request) +
 			(uint64_t)request->count * sizeof(blocks[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
-	NAM__HOLD(&allocator->mutex);
+	NAM__SCOPED_LOCK(&allocator->mutex);
 	list = nam__stride_of(allocator, request->stride, NAM_MEMORY_PUBLIC, false);
 	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
 	for (; !rc && done < request->count; done += !rc)
@@ -342,7 +342,7 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, enum nam_
 	struct nam__run *run;
 	bool vacated = false;
 
-	NAM__HOLD(&allocator->mutex);
+	NAM__SCOPED_LOCK(&allocator->mutex);
 	list = nam__stride_of(allocator, stride, kind, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++) {
@@ -638,7 +638,7 @@ nam__service_reclaim(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	exchange->reply_bytes = sizeof(*reply);
-	NAM__HOLD(&allocator->mutex);
+	NAM__SCOPED_LOCK(&allocator->mutex);
 	if (returns)
 		give_up_held(allocator, request->batch, reply);
 	else

@@ -108,7 +108,7 @@ nam__service_catalog_put(struct nam__exchange *exchange)
 	uint32_t count, done = 0;
 	int rc = check_request(exchange, &count);
 
-	NAM__HOLD(&catalog->mutex);
+	NAM__SCOPED_LOCK(&catalog->mutex);
 	for (; !rc && done < count; done += !rc)
 		rc = put(catalog, &entries[done]);
 	while (rc && done-- > 0)
@@ -126,7 +126,7 @@ nam__service_catalog_get(struct nam__exchange *exchange)
 
 	if (rc)
 		return rc;
-	NAM__HOLD(&catalog->mutex);
+	NAM__SCOPED_LOCK(&catalog->mutex);
 	entry = find(catalog, request->name);
 	if (!entry)
 		return -NAM_E_NOINDEX;
@@ -147,7 +147,7 @@ nam__service_catalog_drop(struct nam__exchange *exchange)
 
 	if (rc)
 		return rc;
-	NAM__HOLD(&catalog->mutex);
+	NAM__SCOPED_LOCK(&catalog->mutex);
 	for (uint32_t i = 0; i < count; i++) {
 		entry = find(catalog, entries[i].name);
 		if (!entry || entry->superblock != entries[i].superblock)
@@ -171,7 +171,7 @@ nam__service_catalog_list(struct nam__exchange *exchange)
 
 	if (!memchr(request->after, '\0', sizeof(request->after)))
 		return -NAM_E_FABRIC_PROTOCOL;
-	NAM__HOLD(&catalog->mutex);
+	NAM__SCOPED_LOCK(&catalog->mutex);
 	at = lower_bound(catalog, request->after);
 	at += is_at(catalog, at, request->after);
 	count = MIN(catalog->count - at, LIST_MAX);

@@ -22,7 +22,7 @@ next(struct nam__exchange *exchange, const struct nam_rpc_fence_request *request
 	struct nam__membership *membership = &exchange->server->membership;
 
 	reply->client_id = reply->incarnation = 0;
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	for (uint32_t i = 1; membership->fencing_count && i <= NAM_CLIENTS_MAX; i++) {
 		uint32_t id = (request->client_id + i) % NAM_CLIENTS_MAX;
 
@@ -104,7 +104,7 @@ publish_here(struct nam__exchange *exchange, const struct nam_rpc_fence_request 
 
 	if (!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	if (membership->newest[request->client_id].incarnation != request->incarnation)
 		return 0;
 	if (membership->present[request->client_id])
@@ -128,7 +128,7 @@ publish(struct nam__exchange *exchange, const struct nam_rpc_fence_request *requ
 
 	if (!nam__leads(exchange->server))
 		return publish_here(exchange, request);
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	rc = term_check(membership, request->term);
 	member = nam__member_find(membership, request->client_id, request->incarnation);
 	if (!rc && member && member->state == NAM_CLIENT_FENCING) {

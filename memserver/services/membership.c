@@ -149,7 +149,7 @@ void
 nam__membership_take(struct nam__membership *membership, const struct nam_move_head *head,
 	const struct nam_move_client *clients, uint32_t count)
 {
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	for (uint32_t i = 0; i < count; i++) {
 		if (clients[i].incarnation)
 			nam__newest_note(membership, clients[i].id, clients[i].incarnation,
@@ -196,7 +196,7 @@ nam__membership_attach(struct nam__membership *membership, struct nam__connectio
 {
 	if (!connection->client_id)
 		return 0;
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	return attach(membership, connection);
 }
 
@@ -204,7 +204,7 @@ nam__membership_attach(struct nam__membership *membership, struct nam__connectio
 bool
 nam__membership_fenced(struct nam__membership *membership, const struct nam__connection *connection)
 {
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	return NAM_GUARD(FENCE_REFUSE) && connection->client_id && is_over(membership, connection);
 }
 
@@ -214,7 +214,7 @@ nam__membership_name(struct nam__membership *membership, struct nam__connection 
 {
 	int rc;
 
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	if (connection->client_id)
 		return connection->client_id == client_id &&
 			connection->incarnation == incarnation ? 0 : -NAM_E_FABRIC_PROTOCOL;
@@ -484,7 +484,7 @@ nam__service_presence(struct nam__exchange *exchange)
 
 	memset(reply, 0, sizeof(*reply));
 	exchange->reply_bytes = sizeof(*reply);
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	for (uint32_t id = 0; id < NAM_CLIENTS_MAX; id++)
 		reply->ids[id / 64] |= (uint64_t)(membership->present[id] != 0) << id % 64;
 	return 0;
@@ -501,7 +501,7 @@ nam__service_epoch(struct nam__exchange *exchange)
 
 	if (!connection->client_id)
 		return -NAM_E_FABRIC_PROTOCOL;
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	member = member_of(membership, connection);
 	if (!member || member->state == NAM_CLIENT_DEAD)
 		return -NAM_E_FENCED;

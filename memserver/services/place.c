@@ -419,7 +419,7 @@ nam__allocator_place(struct nam__allocator *allocator, uint32_t stride, uint64_t
 	if (!nam__stride_valid(stride) || !run_at != !run_count || (!run_count && !count) ||
 		run_count > NAM__ALLOC_COUNT_MAX || nam_gaddr_tag(NAM_GADDR(run_at)))
 		return -NAM_E_FABRIC_PROTOCOL;
-	NAM__HOLD(&allocator->mutex);
+	NAM__SCOPED_LOCK(&allocator->mutex);
 	rc = blocks_each(allocator, stride, run_at, run_count, blocks, count, false);
 	if (rc)
 		return rc;

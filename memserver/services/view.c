@@ -372,7 +372,7 @@ nam__view_stage_take(struct nam__membership *membership, const struct nam__view_
 {
 	struct event event;		/* the move is what is logged */
 
-	NAM__HOLD(&membership->mutex);
+	NAM__SCOPED_LOCK(&membership->mutex);
 	(void)!copy_take(&membership->view, stage, &event);
 }
 
