@@ -349,7 +349,7 @@ nam__index_make(struct nam_worker *worker, const char *name,
 		nam__op_begin(worker, NAM_OP_OTHER);
 		rc = make(worker, name, made); /* SUSPENDS */
 		nam__op_end(worker);
-	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	} while (nam__memory_retry(worker, rc, &tries)); /* SUSPENDS */
 	if (!rc) {
 		*ret_made = made;
 		return 0;

@@ -47,7 +47,7 @@ change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind
 		return rc;
 	do
 		rc = index->ops->change(worker, index, kind, key, payload); /* SUSPENDS */
-	while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	while (nam__memory_retry(worker, rc, &tries)); /* SUSPENDS */
 	return rc;
 }
 
@@ -178,7 +178,7 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 	rc = index->ops->bulk_load(worker, index, source, arg, fill_percent, &count); /* SUSPENDS */
 	nam__op_end(worker);
 	/* The pairs cannot be had again here, but the caller may have them. */
-	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
+	if (nam__memory_retry(worker, rc, &tries)) /* SUSPENDS */
 		rc = nam_diag_set(&worker->diag, rc, "index '%s': the memory servers had no room "
 			"for all of it; if objects were dropped before, their memory has come "
 			"back, and the same load may fit now", index->name);

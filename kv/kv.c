@@ -180,7 +180,7 @@ again:
 		value_bytes); /* SUSPENDS */
 	nam__op_end(worker);
 	/* It is the memory of clients that lacks. */
-	if (!sent && nam__memory_came_back(worker, rc, &tries)) { /* SUSPENDS */
+	if (!sent && nam__memory_retry(worker, rc, &tries)) { /* SUSPENDS */
 		nam__op_resume(worker, NAM_OP_UPSERT);
 		goto again;
 	}

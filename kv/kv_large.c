@@ -235,7 +235,7 @@ nam__kv_get_alone(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_it
 		nam__op_resume(worker, NAM_OP_LOOKUP);
 		rc = get(worker, kv, item, &bytes); /* SUSPENDS */
 		nam__op_end(worker);
-	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	} while (nam__memory_retry(worker, rc, &tries)); /* SUSPENDS */
 	if (rc == -NAM_E_LIMIT)
 		return nam__kv_too_long(worker, kv, bytes, item->size);
 	if (!rc)

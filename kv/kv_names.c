@@ -173,7 +173,7 @@ again:
 		worker->lacks_stride = NAM__KV_CHUNK_BYTES;
 		worker->lacks_count = (uint32_t)(request.memory_bytes / NAM__KV_CHUNK_BYTES);
 	}
-	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
+	if (nam__memory_retry(worker, rc, &tries)) /* SUSPENDS */
 		goto again;
 	return rc;
 }

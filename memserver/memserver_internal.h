@@ -49,7 +49,7 @@ nam__mutex_give(pthread_mutex_t *const *mutex)
 }
 
 /* The mutex is held up to the end of the block. */
-#define NAM__SCOPED_LOCK(mutex)                                                                            \
+#define NAM__SCOPED_LOCK(mutex)                                                                     \
 	pthread_mutex_t *const held __attribute__((cleanup(nam__mutex_give), unused)) =             \
 		nam__mutex_take(mutex)
 

@@ -215,7 +215,7 @@ last_kind_reclaim(struct nam_worker *worker, unsigned *tries)
 	struct nam_client *client = worker->client;
 	struct nam_diag diag, why = { "" };
 	enum nam_memory_kind wanted = kind_wanted(worker);
-	bool busy = false, came_back;
+	bool busy = false, freed;
 	int failure = 0;
 
 	if (++*tries > (wanted == NAM_MEMORY_READ_ONLY ? TRIES_READ_ONLY_MAX : TRIES_MAX))
@@ -232,33 +232,33 @@ last_kind_reclaim(struct nam_worker *worker, unsigned *tries)
 				nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 			else
 				return false;
-		came_back = !atomic_load_explicit(&client->reclaim_failed[wanted],
+		freed = !atomic_load_explicit(&client->reclaim_failed[wanted],
 			memory_order_relaxed);
-		if (!came_back)
+		if (!freed)
 			explain(worker, &diag);
-		return came_back || server_gone(client, 0, tries);
+		return freed || server_gone(client, 0, tries);
 	}
-	came_back = reclaim(worker, &why, &failure); /* SUSPENDS */
-	if (came_back)
+	freed = reclaim(worker, &why, &failure); /* SUSPENDS */
+	if (freed)
 		why.text[0] = '\0';
 	pthread_mutex_lock(&client->mutex);
 	client->reclaim_diag = why;
 	pthread_mutex_unlock(&client->mutex);
 	for (uint32_t kind = 0; kind < NAM_MEMORY_KINDS; kind++)
-		atomic_store_explicit(&client->reclaim_failed[kind], kind == wanted && !came_back,
+		atomic_store_explicit(&client->reclaim_failed[kind], kind == wanted && !freed,
 			memory_order_relaxed);
 	/* Release: pairs with the load above. */
 	atomic_store_explicit(&client->reclaiming, false, memory_order_release);
 	explain(worker, &diag);
-	return came_back || server_gone(client, failure, tries);
+	return freed || server_gone(client, failure, tries);
 }
 
 bool
 nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 {
-	bool came_back = last_kind_reclaim(worker, tries); /* SUSPENDS */
+	bool freed = last_kind_reclaim(worker, tries); /* SUSPENDS */
 
 	worker->public_full = false;
 	worker->lacks_count = 0;
-	return came_back;
+	return freed;
 }

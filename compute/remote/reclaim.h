@@ -5,11 +5,11 @@
 
 #include "compute/worker/worker.h"
 
-/* The rest of nam__memory_came_back(). */
+/* The rest of nam__memory_retry(). */
 NAM_FIBER_FN bool nam__memory_reclaim(struct nam_worker *worker, unsigned *tries);
 
 /**
- * nam__memory_came_back -- whether an operation that found no memory is worth another try.
+ * nam__memory_retry -- whether an operation that found no memory is worth another try.
  *
  * Makes memory servers return runs without used blocks to their regions, where blocks of any size
  * can be carved.  To be called outside of operations, with the result of one.
@@ -22,7 +22,7 @@ NAM_FIBER_FN bool nam__memory_reclaim(struct nam_worker *worker, unsigned *tries
  * a FETCH_ADD, and about 10 READs of 32 KiB in 20 to 50 ms.
  */
 NAM_FIBER_FN static inline bool
-nam__memory_came_back(struct nam_worker *worker, int rc, unsigned *tries)
+nam__memory_retry(struct nam_worker *worker, int rc, unsigned *tries)
 {
 	return __builtin_expect(rc == -NAM_E_REMOTE_FULL, 0) &&
 	       nam__memory_reclaim(worker, tries); /* SUSPENDS */

@@ -200,7 +200,7 @@ round_end(struct many *many)
 				many->sorted[i].part);
 		if (change->rc == -NAM_E_RESTART_LOCKED)
 			change->rc = change_again(many, change); /* SUSPENDS */
-		while (nam__memory_came_back(many->worker, change->rc,
+		while (nam__memory_retry(many->worker, change->rc,
 			&many->tries)) /* SUSPENDS */
 			change->rc = change_again(many, change); /* SUSPENDS */
 	}

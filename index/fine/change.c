@@ -311,7 +311,7 @@ nam__fine_change_many(struct nam_worker *worker, struct nam_index *index,
 		/* A change that memory is too full for is alone. */
 		do
 			done = change_group(worker, index, &group); /* SUSPENDS */
-		while (nam__memory_came_back(worker, changes[sorted[at].number].rc,
+		while (nam__memory_retry(worker, changes[sorted[at].number].rc,
 			&tries)); /* SUSPENDS */
 	}
 }

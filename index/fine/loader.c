@@ -38,7 +38,7 @@ node_alloc(struct nam__loader *loader, struct nam_gaddr *ret_at, uint32_t *ret_g
 		if (rc != -NAM_E_REMOTE_FULL)
 			return rc;
 		nam__op_end(worker);
-		again = nam__memory_came_back(worker, rc, &tries); /* SUSPENDS */
+		again = nam__memory_retry(worker, rc, &tries); /* SUSPENDS */
 		nam__op_resume(worker, NAM_OP_BULK_LOAD);
 		if (again)
 			rc = nam__root_refresh(worker, loader->index, &root); /* SUSPENDS */

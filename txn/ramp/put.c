@@ -408,7 +408,7 @@ nam__records_put(struct nam_worker *worker, struct nam_records *records,
 	do
 		rc = put_once(worker, records, puts, count, beside, ret_timestamp); /* SUSPENDS */
 	while ((rc == NAM__STEP_MORE && again++ < AGAIN_MAX) ||
-		nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+		nam__memory_retry(worker, rc, &tries)); /* SUSPENDS */
 	if (rc == NAM__STEP_MORE)
 		rc = -NAM_E_RESTART;
 	/* R7: replaced versions can be reused some time later. */

@@ -44,7 +44,7 @@ again:
 		nam_free_unseen(worker, at, kind->bytes);
 end:
 	nam__op_end(worker);
-	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
+	if (nam__memory_retry(worker, rc, &tries)) /* SUSPENDS */
 		goto again;
 	nam_buffer_give(worker, block, kind->bytes);
 	return rc;

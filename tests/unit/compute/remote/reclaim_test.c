@@ -77,7 +77,7 @@ alloc_with_timeout(struct nam_worker *worker, struct nam_gaddr *ret_at)
 
 	do
 		rc = nam_alloc(worker, OTHER_STRIDE, ret_at); /* SUSPENDS */
-	while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	while (nam__memory_retry(worker, rc, &tries)); /* SUSPENDS */
 	return rc;
 }
 
@@ -104,7 +104,7 @@ named(const struct member *member, const char *name)
 }
 
 static void
-memory_came_back__a_client_does_not_forget__IT_IS_NAMED(void **state)
+memory_retry__a_client_does_not_forget__IT_IS_NAMED(void **state)
 {
 	struct nam_gaddr at;
 
@@ -142,7 +142,7 @@ retire_all_and_close(void)
 }
 
 static void
-memory_came_back__given_back_for_later__ONCE_NO_CLIENT_LOOKS(void **state)
+memory_retry__given_back_for_later__ONCE_NO_CLIENT_LOOKS(void **state)
 {
 	struct nam_server_status status;
 	struct nam_gaddr at;
@@ -196,7 +196,7 @@ crowd_main(void *arg)
 		nam_worker_yield(me.worker); /* SUSPENDS */
 	(void)snprintf(own, sizeof(own), "fiber %u has no memory", crowd->begun++);
 	(void)nam_diag_set(&me.worker->diag, rc, "%s", own);
-	while (nam__memory_came_back(me.worker, rc, &tries)) { /* SUSPENDS */
+	while (nam__memory_retry(me.worker, rc, &tries)) { /* SUSPENDS */
 		crowd->again++;
 		rc = nam_alloc(me.worker, OTHER_STRIDE, &at); /* SUSPENDS */
 	}
@@ -217,7 +217,7 @@ crowd_run(void)
 }
 
 static void
-memory_came_back__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL(void **state)
+memory_retry__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL(void **state)
 {
 	unsigned before = generation();
 	struct crowd crowd;
@@ -234,7 +234,7 @@ memory_came_back__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL(void **st
 }
 
 static void
-memory_came_back__several_tasks__ONE_ATTEMPT_FOR_ALL(void **state)
+memory_retry__several_tasks__ONE_ATTEMPT_FOR_ALL(void **state)
 {
 	unsigned before = generation();
 	struct crowd crowd;
@@ -262,7 +262,7 @@ end_when_held(const char *name)
 }
 
 static void
-memory_came_back__the_memory_server_ends_meanwhile__PEER_DEAD(void **state)
+memory_retry__the_memory_server_ends_meanwhile__PEER_DEAD(void **state)
 {
 	struct nam_gaddr at;
 
@@ -280,17 +280,17 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			memory_came_back__a_client_does_not_forget__IT_IS_NAMED, start, stop),
+			memory_retry__a_client_does_not_forget__IT_IS_NAMED, start, stop),
 		cmocka_unit_test_setup_teardown(
-			memory_came_back__given_back_for_later__ONCE_NO_CLIENT_LOOKS, start, stop),
+			memory_retry__given_back_for_later__ONCE_NO_CLIENT_LOOKS, start, stop),
 		cmocka_unit_test_setup_teardown(
-			memory_came_back__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL,
+			memory_retry__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL,
 			start, stop),
 		cmocka_unit_test_setup_teardown(
-			memory_came_back__several_tasks__ONE_ATTEMPT_FOR_ALL, start, stop),
+			memory_retry__several_tasks__ONE_ATTEMPT_FOR_ALL, start, stop),
 #ifdef NAM_SIM_POINTS
 		cmocka_unit_test_setup_teardown(
-			memory_came_back__the_memory_server_ends_meanwhile__PEER_DEAD, start, stop),
+			memory_retry__the_memory_server_ends_meanwhile__PEER_DEAD, start, stop),
 #endif
 	};
 
