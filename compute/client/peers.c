@@ -271,20 +271,20 @@ nam__peers_open(struct nam_worker *worker, void (*arrived)(struct nam_worker *,
 }
 
 void
-nam__peer_meet(struct nam_worker *worker, const struct nam__party *party, const uint8_t *place)
+nam__peer_meet(struct nam_worker *worker, const struct nam__peer_id *peer_id, const uint8_t *place)
 {
 	struct nam__peers *peers = worker->peers;
-	struct nam__peer *peer = &peers->known[party->client % NAM_CLIENTS_MAX];
+	struct nam__peer *peer = &peers->known[peer_id->client % NAM_CLIENTS_MAX];
 
-	if (peer->incarnation == party->incarnation ||
+	if (peer->incarnation == peer_id->incarnation ||
 		peers->endpoint->ops->endpoint_place(peers->endpoint, place, &peer->handle))
 		return;
-	peer->incarnation = party->incarnation;
-	peer->number = party->number;
+	peer->incarnation = peer_id->incarnation;
+	peer->number = peer_id->number;
 }
 
 bool
-nam__peer_send(struct nam_worker *worker, const struct nam__party *to, const void *datagram,
+nam__peer_send(struct nam_worker *worker, const struct nam__peer_id *to, const void *datagram,
 	uint32_t bytes)
 {
 	struct nam__peers *peers = worker->peers;

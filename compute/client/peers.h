@@ -13,7 +13,7 @@
 #include "compute/worker/worker.h"
 
 /* A worker of a client.  number 0: the one that the client's name says. */
-struct nam__party {
+struct nam__peer_id {
 	uint16_t client, incarnation;
 	uint32_t number;
 };
@@ -69,17 +69,17 @@ NAM_FIBER_FN bool nam__peer_learn(struct nam_worker *worker, uint16_t client,
 	uint16_t incarnation);
 
 /* A client has said itself where it is: one that is unknown becomes known. */
-void nam__peer_meet(struct nam_worker *worker, const struct nam__party *party,
+void nam__peer_meet(struct nam_worker *worker, const struct nam__peer_id *peer_id,
 	const uint8_t *place);
 
-/* Send, to a known party: else false. */
-bool nam__peer_send(struct nam_worker *worker, const struct nam__party *to, const void *datagram,
+/* Send to a known peer; else false. */
+bool nam__peer_send(struct nam_worker *worker, const struct nam__peer_id *to, const void *datagram,
 	uint32_t bytes);
 
-static inline struct nam__party
-nam__party_own(const struct nam_worker *worker)
+static inline struct nam__peer_id
+nam__peer_id_own(const struct nam_worker *worker)
 {
-	return (struct nam__party){
+	return (struct nam__peer_id){
 		.client = worker->client->id,
 		.incarnation = worker->client->incarnation,
 		.number = worker->peers->name.number,

@@ -34,11 +34,11 @@ struct message {
 	uint32_t reserved;
 	uint64_t at;
 	uint64_t word;			/* GO: that is being freed, or 0 */
-	struct nam__party parties[NAM__QUEUE_MAX];
+	struct nam__peer_id parties[NAM__QUEUE_MAX];
 };
 #define MESSAGE_BYTES(count) \
-	(offsetof(struct message, parties) + (count) * sizeof(struct nam__party))
-#define ASK_COUNT (1 + NAM_PLACE_BYTES / sizeof(struct nam__party))
+	(offsetof(struct message, parties) + (count) * sizeof(struct nam__peer_id))
+#define ASK_COUNT (1 + NAM_PLACE_BYTES / sizeof(struct nam__peer_id))
 _Static_assert(sizeof(struct message) <= NAM_DATAGRAM_BYTES_MAX, "a message is a datagram");
 
 static struct nam__lock_queue *
@@ -62,7 +62,7 @@ queue_unlock(struct nam__lock_queue *queue)
 }
 
 static bool
-same(const struct nam__party *a, const struct nam__party *b)
+same(const struct nam__peer_id *a, const struct nam__peer_id *b)
 {
 	return a->client == b->client && a->incarnation == b->incarnation && a->number == b->number;
 }
@@ -70,7 +70,7 @@ same(const struct nam__party *a, const struct nam__party *b)
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static bool
-send(struct nam_worker *worker, const struct nam__party *to, struct message *message)
+send(struct nam_worker *worker, const struct nam__peer_id *to, struct message *message)
 {
 	message->client = to->client;
 	message->incarnation = to->incarnation;
@@ -91,7 +91,7 @@ reserved(uint64_t word, uint16_t client, uint16_t incarnation)
  */
 static uint64_t
 send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
-	const struct nam__party *list, uint32_t count)
+	const struct nam__peer_id *list, uint32_t count)
 {
 	struct message message = { .kind = GO, .at = at.raw, .word = word };
 
@@ -109,7 +109,7 @@ send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 struct taken {
 	struct nam_gaddr at;
 	uint32_t count;
-	struct nam__party list[NAM__QUEUE_MAX];
+	struct nam__peer_id list[NAM__QUEUE_MAX];
 };
 
 static void
@@ -193,7 +193,7 @@ nam__lock_queue_missed(struct nam_worker *worker, uint32_t number, uint64_t word
 }
 
 /* The client to ask; 0: none. */
-static struct nam__party
+static struct nam__peer_id
 holder_of(struct nam__lock_queue *queue, uint64_t word)
 {
 	if (!word && queue->missed_word)
@@ -201,7 +201,7 @@ holder_of(struct nam__lock_queue *queue, uint64_t word)
 	queue->missed_word = 0;
 	if (!word)
 		return queue->passed_to;
-	return (struct nam__party){ nam_lock_owner(word), nam_lock_incarnation(word), 0 };
+	return (struct nam__peer_id){ nam_lock_owner(word), nam_lock_incarnation(word), 0 };
 }
 
 bool
@@ -210,7 +210,7 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 {
 	struct nam__lock_queue *queue = queue_of(worker, number);
 	struct message message = { .kind = ASK, .count = ASK_COUNT, .at = at.raw };
-	struct nam__party holder;
+	struct nam__peer_id holder;
 	bool go, sent;
 
 	if (!worker->peers)
@@ -223,7 +223,7 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 		!nam__peer_learn(worker, holder.client, holder.incarnation)) /* SUSPENDS */
 		return false;
 	message.place = queue->count != 0;
-	message.parties[0] = nam__party_own(worker);
+	message.parties[0] = nam__peer_id_own(worker);
 	memcpy(&message.parties[1], worker->peers->name.place, NAM_PLACE_BYTES);
 	queue_lock(queue);
 	unit_note(worker->peers, trip_ns);
@@ -266,7 +266,7 @@ void
 nam__lock_queue_taken(struct nam_worker *worker, uint32_t number)
 {
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	struct nam__party unknown = { 0 };
+	struct nam__peer_id unknown = { 0 };
 
 	queue_lock(queue);
 	for (uint32_t i = 0; i < queue->count && !unknown.client; i++)
@@ -306,7 +306,7 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 
 /* Append a client that asked.  Its place from 1; 0: full, and the last client takes the rest. */
 static uint32_t
-append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct nam__party *asker)
+append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct nam__peer_id *asker)
 {
 	uint32_t before = queue->task && queue->place != PLACE_UNKNOWN ? queue->place : 0, i = 0;
 
@@ -323,7 +323,7 @@ append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct 
 /* A client with a list of its own comes first, or looks again: else two wait for each other. */
 static uint32_t
 put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
-	const struct nam__party *asker)
+	const struct nam__peer_id *asker)
 {
 	uint32_t i = 0;
 
@@ -343,9 +343,9 @@ asked(struct nam_worker *worker, struct message *message, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	const struct nam__party asker = message->parties[0];
+	const struct nam__peer_id asker = message->parties[0];
 	struct nam_gaddr at = { message->at };
-	struct nam__party next = { 0 };
+	struct nam__peer_id next = { 0 };
 	bool has_list = message->place != 0, here;
 	struct taken taken = { .count = 0 };
 	uint32_t place = 0;
@@ -398,9 +398,9 @@ wanted(const struct nam__lock_slot *slot, const struct nam__lock_queue *queue, u
  */
 static void
 append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue,
-	struct message *message, struct nam__party *ret_last)
+	struct message *message, struct nam__peer_id *ret_last)
 {
-	const struct nam__party own = nam__party_own(worker);
+	const struct nam__peer_id own = nam__peer_id_own(worker);
 	uint16_t i = 0;
 
 	while (i < message->count && (same(&message->parties[i], &own) ||
@@ -413,7 +413,7 @@ append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__
 
 /* The rest of a list goes behind the last client of a full one; without that, it looks. */
 static void
-send_follow(struct nam_worker *worker, const struct nam__party *last, struct message *message)
+send_follow(struct nam_worker *worker, const struct nam__peer_id *last, struct message *message)
 {
 	message->kind = FOLLOW;
 	if (message->count && (!last->client || !send(worker, last, message)))
@@ -426,7 +426,7 @@ follow(struct nam_worker *worker, struct message *message, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	struct nam__party last = { 0 };
+	struct nam__peer_id last = { 0 };
 
 	queue_lock(queue);
 	if (wanted(slot, queue, message->at))
@@ -442,7 +442,7 @@ gone(struct nam_worker *worker, struct message *message, uint32_t number)
 	struct nam__lock_queue *queue = queue_of(worker, number);
 	const struct nam_gaddr at = { message->at };
 	const uint64_t word = message->word;
-	struct nam__party last, other = { 0 };
+	struct nam__peer_id last, other = { 0 };
 	bool turn;
 
 	queue_lock(queue);
@@ -455,7 +455,7 @@ gone(struct nam_worker *worker, struct message *message, uint32_t number)
 		if (queue->task && queue->worker == worker)
 			nam__pause_set(worker, queue->task, 0);
 		else if (queue->task)
-			other = nam__party_own(queue->worker);
+			other = nam__peer_id_own(queue->worker);
 	}
 	queue_unlock(queue);
 	if (!turn) {

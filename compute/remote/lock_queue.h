@@ -27,12 +27,12 @@ struct nam__lock_queue {
 	struct nam_worker *worker;	/* ... by a task of this worker, */
 	struct nam__task *task;		/* ... or NULL: no task waits for a datagram */
 	uint32_t place;			/* of that task in a list, from 1 */
-	struct nam__party asked;	/* the client that was asked */
-	struct nam__party list[NAM__QUEUE_MAX];
+	struct nam__peer_id asked;	/* the client that was asked */
+	struct nam__peer_id list[NAM__QUEUE_MAX];
 	/* the word that was passed on last, and the last client of its list then */
 	struct nam_gaddr passed_at;
 	uint64_t passed_ns;
-	struct nam__party passed_to;
+	struct nam__peer_id passed_to;
 	/* the holder's: */
 	uint64_t go_word;		/* the word that the sender of the turn frees */
 	uint64_t missed_word;		/* found by a CAS outside of this file */
