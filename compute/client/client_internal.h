@@ -112,7 +112,7 @@ struct nam_client {
 	uint64_t oldest_local_epoch;	/* epoch thread only */
 	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
 	uint64_t *epoch_buffer;	/* epoch thread only: registered, 32 bytes */
-	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
+	bool barrier_pending;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
 	atomic_uint_fast64_t blocks_waiting;	/* given back for later */

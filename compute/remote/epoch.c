@@ -131,7 +131,7 @@ garbage_collect(struct nam_client *client, uint64_t local)
 	struct nam__garbage *chunk;
 
 	pthread_mutex_lock(&client->mutex);
-	while (!client->barrier_owed && client->oldest_local_epoch < local &&
+	while (!client->barrier_pending && client->oldest_local_epoch < local &&
 		!epoch_pinned(client, client->oldest_local_epoch))
 		client->oldest_local_epoch++;
 	while ((chunk = TAILQ_FIRST(&client->garbage)) &&
@@ -160,12 +160,12 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 		*remote_epoch_of(client, local) = remote;
 		/* Release: pairs with nam__op_begin; and see nam__garbage_add. */
 		atomic_store_explicit(&client->local_epoch, local, memory_order_release);
-		client->barrier_owed = true;
+		client->barrier_pending = true;
 	}
 	pthread_mutex_unlock(&client->mutex);
 	/* The kernel may lack memory just now; then nothing grows older before the next tick. */
-	if (client->barrier_owed)
-		client->barrier_owed = !nam__barrier_everywhere(client);
+	if (client->barrier_pending)
+		client->barrier_pending = !nam__barrier_everywhere(client);
 	return local;
 }
 

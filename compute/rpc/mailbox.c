@@ -322,18 +322,18 @@ nam__client_mailbox_wake_server(struct nam__client_mailbox *box, struct nam_op_c
 		.context = nam__handler_context(&box->wake.completion),
 	};
 	struct nam_qp *qp;
-	bool owed;
+	bool pending;
 
 	if (turn == box->woken_turn)
 		return false;
 	qp = nam__qp_of(worker, box->slot);
 	if (NAM_WAKE_BYTES <= box->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
-	owed = qp && worker->qp_post(qp, &wr, 1) == -NAM_E_FABRIC_FULL;
-	if (owed != box->wake_owed)
-		nam__slots_waiting_add(box, owed ? 1 : UINT32_MAX);
-	box->wake_owed = owed;
-	if (owed)
+	pending = qp && worker->qp_post(qp, &wr, 1) == -NAM_E_FABRIC_FULL;
+	if (pending != box->wake_pending)
+		nam__slots_waiting_add(box, pending ? 1 : UINT32_MAX);
+	box->wake_pending = pending;
+	if (pending)
 		return false;
 	box->woken_turn = turn;
 	counters->doorbells++;
@@ -502,7 +502,7 @@ nam__client_mailboxes_poll(struct nam_worker *worker)
 
 		if (!box || !box->waiting)
 			continue;
-		if (box->wake_owed)
+		if (box->wake_pending)
 			(void)nam__client_mailbox_wake_server(box, worker->current->counters);
 		for (uint32_t number = box->taken + 1; number != box->sent + 1; number++) {
 			struct nam__request_slot *req = &box->slots[nam_frame_place(number)];
@@ -539,7 +539,7 @@ nam__client_mailboxes_wait_max(const struct nam_worker *worker, uint64_t wait_ns
 
 		if (!box || !box->waiting)
 			continue;
-		if (box->wake_owed)
+		if (box->wake_pending)
 			return 0;
 		for (unsigned i = 0; i < NAM_FRAMES; i++)
 			if (box->slots[i].state == NAM__SLOT_WAITING &&

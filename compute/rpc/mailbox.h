@@ -44,11 +44,11 @@ struct nam__client_mailbox {
 	struct nam_colocated_share share;	/* the memory server's, if a file of this host */
 	bool near;			/* it is in this machine: requests and fetches are copies */
 	uint32_t sent, taken;		/* numbers of the last slots posted, and done with */
-	uint32_t waiting;		/* request slots in that state, and 1 for a wake_owed */
+	uint32_t waiting;		/* request slots in that state, and 1 for a wake_pending */
 	struct nam_qp *unreliable_qp;	/* NULL unless the RPC transport is datagram */
 	uint64_t takes_ns;		/* ... a call, on average */
 	uint32_t woken_turn;		/* the last turn of the memory server that a wake ended */
-	bool wake_owed;
+	bool wake_pending;
 	bool reply;			/* the memory server is slow: it is to reply by WRITE */
 	uint32_t slow, quick;		/* request slots in a row */
 	struct nam__request_slot slots[NAM_FRAMES];
