@@ -235,7 +235,7 @@ nam__socket_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
 			continue;
 		}
 		/* The client may have been dropped by now. */
-		rc = accepts->pending[number] ? accepts->ops->hear(accepts->pending[number]) :
+		rc = accepts->pending[number] ? accepts->ops->receive(accepts->pending[number]) :
 			-EAGAIN;
 		if (!rc) {
 			*event = release(accepts, number)->event;

@@ -35,7 +35,7 @@ struct nam__accepts_ops {
 	 * A client speaks: request->event.kind says what is due.  0: the event is complete;
 	 * -EAGAIN: more is to come; else hang up.
 	 */
-	int (*hear)(struct nam_cm_request *request);
+	int (*receive)(struct nam_cm_request *request);
 	/* Sent without waiting for room, or a negative code.  A reply of NULL is an empty one. */
 	int (*refuse)(int fd, const struct nam_hello *reply);
 	int (*challenge)(int fd, const struct nam_hello *challenge);
@@ -56,7 +56,7 @@ struct nam__pending_accepts {
 /* @accepts	all zero */
 int nam__pending_accepts_open(struct nam__pending_accepts *accepts,
 	struct nam_domain *domain, const struct nam__accepts_ops *ops) NAM_MUST_CHECK;
-/* Close all sockets.  The listener's owner does not hear of clients that are dropped so. */
+/* Close all sockets.  The listener's owner does not learn of clients that are dropped so. */
 void nam__pending_accepts_close(struct nam__pending_accepts *accepts);
 /* Accept clients at a listening socket that does not block.  It becomes the listener's. */
 int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd) NAM_MUST_CHECK;

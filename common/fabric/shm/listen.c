@@ -206,7 +206,7 @@ heard_nothing(int rc)
 }
 
 static int
-hear_hello(struct nam_cm_request *request)
+receive_hello(struct nam_cm_request *request)
 {
 	struct shm_welcome refusal = { .magic = SHM_MAGIC, .version = SHM_VERSION };
 	const struct shm_hello *hello = hello_of(request);
@@ -234,7 +234,7 @@ hear_hello(struct nam_cm_request *request)
 }
 
 static int
-hear_answer(struct nam_cm_request *request)
+receive_answer(struct nam_cm_request *request)
 {
 	struct shm_answer answer;
 	unsigned fds_count = 0;
@@ -253,9 +253,9 @@ hear_answer(struct nam_cm_request *request)
 }
 
 static int
-hear(struct nam_cm_request *request)
+receive(struct nam_cm_request *request)
 {
-	return request->event.kind == NAM_CM_ANSWER ? hear_answer(request) : hear_hello(request);
+	return request->event.kind == NAM_CM_ANSWER ? receive_answer(request) : receive_hello(request);
 }
 
 static int
@@ -276,7 +276,7 @@ challenge(int fd, const struct nam_hello *challenge)
 	return nam__shm_packet_send(fd, &packet, sizeof(packet), NULL, 0);
 }
 
-static const struct nam__accepts_ops accepts_ops = { name_peer, hear, refuse, challenge };
+static const struct nam__accepts_ops accepts_ops = { name_peer, receive, refuse, challenge };
 
 /* Regions that are sent to a peer. */
 struct announcement {

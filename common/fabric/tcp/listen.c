@@ -157,7 +157,7 @@ say(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply)
 
 /* A hello or an answer, and nothing behind it. */
 static int
-hear(struct nam_cm_request *request)
+receive(struct nam_cm_request *request)
 {
 	const struct tcp_hello *hello = (const struct tcp_hello *)(const void *)request->message;
 	bool answers = request->event.kind == NAM_CM_ANSWER;
@@ -199,7 +199,7 @@ challenge(int fd, const struct nam_hello *challenge)
 	return say(fd, TCP_MAGIC_CHALLENGE, false, challenge);
 }
 
-static const struct nam__accepts_ops accepts_ops = { name_peer, hear, refuse, challenge };
+static const struct nam__accepts_ops accepts_ops = { name_peer, receive, refuse, challenge };
 
 int
 nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
