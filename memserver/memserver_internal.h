@@ -280,7 +280,7 @@ static inline bool
 nam__leads(const struct nam_server *server)
 {
 	return server->options.id == 0 && !atomic_load_explicit(
-		&server->membership.view.stands_by, memory_order_acquire);
+		&server->membership.view.is_standby, memory_order_acquire);
 }
 
 /* M18: a client with a reader's key changes nothing. */

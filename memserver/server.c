@@ -134,7 +134,7 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 	rc = rc ?: nam__catalog_init(&server->catalog);
 	rc = rc ?: nam__membership_init(&server->membership, meta);
 	server->membership.notes_lost = &server->noted.lost;
-	atomic_init(&server->membership.view.stands_by, server->options.successor && meta);
+	atomic_init(&server->membership.view.is_standby, server->options.successor && meta);
 	rc = rc ?: nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
 	rc = rc ?: nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free);
 	return rc ? nam_diag_set(diag, rc, "services: %s", nam_err_text(rc)) : 0;

@@ -49,7 +49,7 @@ slot_take(struct nam_client *client, uint32_t slot, const struct nam_view_member
 	server->regions_count = 0;
 	server->lost = 0;
 	server->boot = member->backup;
-	server->stands_by = true;
+	server->is_standby = true;
 	return 0;
 }
 

@@ -47,7 +47,7 @@ struct nam__server {
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */
 	SLIST_HEAD(, nam_colocated) colocated_before;	/* of processes that had its memory */
-	bool stands_by;			/* it is a backup, in one of the last slots */
+	bool is_standby;		/* it is a backup, in one of the last slots */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */

@@ -94,7 +94,7 @@ nam__server_append(struct nam_client *client, const char *address, uint32_t *ret
 	struct nam__server *server;
 	int rc;
 
-	if (slot == NAM_SERVERS_MAX || client->servers[slot].stands_by)
+	if (slot == NAM_SERVERS_MAX || client->servers[slot].is_standby)
 		return nam_diag_set(diag, -NAM_E_LIMIT,
 			"no room for the memory server at %s: a client knows %u at the most",
 			address, NAM_SERVERS_MAX);

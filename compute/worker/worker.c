@@ -130,7 +130,7 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 	int none = 0;
 
 	/* The view says what becomes of a member with a backup, and of a backup. */
-	if (worker->answering[slot].boot != server->boot || server->backup || server->stands_by)
+	if (worker->answering[slot].boot != server->boot || server->backup || server->is_standby)
 		return;
 	/* Behind a gate, too: the member may have got a backup; without a lead it has none. */
 	if (nam__gate_is_of(worker->client, slot) && slot != worker->client->catalog_slot) {

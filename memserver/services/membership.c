@@ -116,7 +116,7 @@ is_over(struct nam__membership *membership, const struct nam__connection *connec
 	int16_t distance = ahead(connection->incarnation, newest->incarnation);
 
 	/* Only the lead knows the clients. */
-	if (membership->members && !membership->view.stands_by) {
+	if (membership->members && !membership->view.is_standby) {
 		member = member_of(membership, connection);
 		return !member || member->state != NAM_CLIENT_ALIVE;
 	}
@@ -234,7 +234,7 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	bool alone;
 
 	pthread_mutex_lock(&membership->mutex);
-	alone = view->head.count <= 1 && !view->members[0].backup && !view->stands_by;
+	alone = view->head.count <= 1 && !view->members[0].backup && !view->is_standby;
 	if (connection->present)
 		membership->present[connection->client_id]--;
 	member = connection->present ? member_of(membership, connection) : NULL;
@@ -371,7 +371,7 @@ take_up(struct nam__membership *membership, const struct nam_rpc_register_reques
 		return -EAGAIN;
 	/* M5 */
 	if (newest->fenced || newest->incarnation != request->incarnation ||
-		(!membership->view.stands_by && (!is_same || member->state != NAM_CLIENT_ALIVE)))
+		(!membership->view.is_standby && (!is_same || member->state != NAM_CLIENT_ALIVE)))
 		return -NAM_E_FENCED;
 	if (is_same && member->state == NAM_CLIENT_ALIVE) {
 		member->heard_ns = nam_now_ns();
@@ -387,7 +387,7 @@ take_up(struct nam__membership *membership, const struct nam_rpc_register_reques
 	}
 	session_set(member, connection);
 	/* A lead in its place has a later epoch. */
-	if (membership->view.stands_by || membership->view.members[0].state == NAM_VIEW_PROMOTING)
+	if (membership->view.is_standby || membership->view.members[0].state == NAM_VIEW_PROMOTING)
 		epoch_raise(membership, request->epoch);
 	/* A client without a slot gets an old one, and brings its own before this server leads. */
 	__atomic_store_n(&membership->epoch_slots[request->client_id], request->slot ?:

@@ -133,7 +133,7 @@ struct nam__view {
 	uint64_t *word;			/* of server 0: in region 0 */
 	uint64_t lease_ns;		/* when that of the steward whose term it is ends */
 	bool recorded;			/* another store decides */
-	atomic_bool stands_by;		/* server 0: it is the lead's backup, and does not lead */
+	atomic_bool is_standby;		/* server 0: it is the lead's backup, and does not lead */
 	uint64_t over[NAM__LIVES_NOTED];	/* boots of leads whose views were replaced here */
 	uint32_t over_count;		/* ever */
 	struct nam_view_member members[NAM_SERVERS_MAX];	/* head.count, by id */

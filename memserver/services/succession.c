@@ -28,5 +28,5 @@ nam__membership_lead(struct nam__membership *membership)
 	membership->sweep = 0;
 	__atomic_store_n(membership->sweep_word, 0, __ATOMIC_SEQ_CST);
 	/* Release: the rest is seen by handlers that find it leading. */
-	atomic_store_explicit(&membership->view.stands_by, false, memory_order_release);
+	atomic_store_explicit(&membership->view.is_standby, false, memory_order_release);
 }
