@@ -255,7 +255,8 @@ receive_answer(struct nam_cm_request *request)
 static int
 receive(struct nam_cm_request *request)
 {
-	return request->event.kind == NAM_CM_ANSWER ? receive_answer(request) : receive_hello(request);
+	return request->event.kind == NAM_CM_ANSWER ? receive_answer(request) :
+		receive_hello(request);
 }
 
 static int
