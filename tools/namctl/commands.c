@@ -31,7 +31,7 @@ ctl_index_create(struct ctl *ctl, char **args)
 		exit_code = ctl_worker_failed(ctl, args[0], rc);
 		goto free_bounds;
 	}
-	ctl_say(ctl, "created %s: %s%s%s, %s, keys of %u bytes, nodes of %u bytes", args[0],
+	ctl_print(ctl, "created %s: %s%s%s, %s, keys of %u bytes, nodes of %u bytes", args[0],
 		nam_index_traits(ctl->create.design)->name, fine ? "" : " by ",
 		fine ? "" : nam_partitioning_name(&ctl->create),
 		ctl->create.unique ? "unique" : "non-unique", ctl->create.key_bytes,
@@ -83,7 +83,7 @@ ctl_index_drop(struct ctl *ctl, char **args)
 	if (unnamed_only)
 		ctl_complain("%s", nam_worker_diag(ctl->worker));
 	else
-		ctl_say(ctl, "dropped %s", args[0]);
+		ctl_print(ctl, "dropped %s", args[0]);
 	object = ctl_json(ctl);
 	cJSON_AddStringToObject(object, "dropped", args[0]);
 	cJSON_AddBoolToObject(object, "nodes_left", unnamed_only);
@@ -199,7 +199,7 @@ on_violation(void *arg, unsigned invariant, const char *text)
 		cJSON_AddStringToObject(one, "text", text);
 		cJSON_AddItemToArray(violations->list, one);
 	} else {
-		ctl_say(violations->ctl, "I%u: %s", invariant, text);
+		ctl_print(violations->ctl, "I%u: %s", invariant, text);
 	}
 }
 
@@ -221,22 +221,23 @@ say_verdict(const struct violations *violations, uint64_t count)
 	const struct ctl *ctl = violations->ctl;
 
 	if (count > violations->late + violations->locks)
-		ctl_say(ctl, "%s: %" PRIu64 " violation%s of the invariants in index/README.md; if "
+		ctl_print(ctl,
+			"%s: %" PRIu64 " violation%s of the invariants in index/README.md; if "
 			"no client was writing meanwhile, the index is damaged: load it anew",
 			ctl->index_name, count, count == 1 ? "" : "s");
 	else if (violations->locks)
-		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " %s set and %" PRIu64
+		ctl_print(ctl, "%s: the pairs are all right, but %" PRIu64 " %s set and %" PRIu64
 			" %s late; %s: the next writers of these nodes take the locks over",
 			ctl->index_name, violations->locks, locks, violations->late, late,
 			violations->alone ? "no other client is alive, so a writer died" :
 			"if no client was writing meanwhile, a writer died");
 	else if (violations->late)
-		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " %s late, "
+		ctl_print(ctl, "%s: the pairs are all right, but %" PRIu64 " %s late, "
 			"which costs time and no more; the next reader to pass adds %s",
 			ctl->index_name, violations->late, late,
 			violations->late == 1 ? "it" : "them");
 	else
-		ctl_say(ctl, "%s: every invariant holds", ctl->index_name);
+		ctl_print(ctl, "%s: every invariant holds", ctl->index_name);
 }
 
 int
@@ -263,7 +264,7 @@ ctl_index_verify(struct ctl *ctl, char **args)
 		return ctl_worker_failed(ctl, args[0], rc);
 	}
 	if (count > VIOLATIONS_PRINTED_MAX)
-		ctl_say(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
+		ctl_print(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
 	say_verdict(&violations, count);
 	damaged = count > violations.late + violations.locks;
 	ctl_json_u64(object, "count", count);
@@ -286,7 +287,7 @@ ctl_gc(struct ctl *ctl, char **args)
 	rc = nam_index_collect(ctl->worker, ctl->index, &stat); /* SUSPENDS */
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
-	ctl_say(ctl, "%s: %" PRIu64 " nodes visited, %" PRIu64 " merges, %" PRIu64
+	ctl_print(ctl, "%s: %" PRIu64 " nodes visited, %" PRIu64 " merges, %" PRIu64
 		" head nodes written, %" PRIu64 " nodes retired, %" PRIu64 " reusable", args[0],
 		stat.nodes_visited, stat.merges, stat.heads_written, stat.nodes_retired,
 		stat.nodes_reusable);

@@ -58,7 +58,7 @@ ctl_kv_create(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	is = nam_kv_properties(ctl->kv);
-	ctl_say(ctl, "created %s: %s, engine %s, %s in %u partitions on each of %u memory "
+	ctl_print(ctl, "created %s: %s, engine %s, %s in %u partitions on each of %u memory "
 		"servers", args[0], mode_name(is), engine_name(is),
 		ctl_bytes(is->memory_bytes).text, is->partitions,
 		nam_client_servers(ctl->client));

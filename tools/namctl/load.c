@@ -141,7 +141,7 @@ report(const struct load *load, const char *method, const char *file)
 	ctl_json_u64(object, "loaded", load->loaded);
 	ctl_json_u64(object, "existed", load->existed);
 	ctl_json_print(object);
-	ctl_say(ctl, "%s: %" PRIu64 " of %" PRIu64 " pairs loaded (%s)", ctl->index_name,
+	ctl_print(ctl, "%s: %" PRIu64 " of %" PRIu64 " pairs loaded (%s)", ctl->index_name,
 		load->loaded, load->tsv->count, method);
 	if (load->rc)
 		return report_failure(load, file);

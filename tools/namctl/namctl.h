@@ -202,7 +202,7 @@ int ctl_failed(const char *what, int rc, const char *diag);
 int ctl_worker_failed(const struct ctl *ctl, const char *what, int rc);
 
 /* A line on standard output, unless --quiet or --json. */
-void ctl_say(const struct ctl *ctl, const char *format, ...) NAM_PRINTF(2, 3);
+void ctl_print(const struct ctl *ctl, const char *format, ...) NAM_PRINTF(2, 3);
 
 /* An object with --json; else NULL: cJSON and ctl_json_u64() add nothing to that. */
 cJSON *ctl_json(const struct ctl *ctl);

@@ -45,7 +45,7 @@ ctl_dropped(struct ctl *ctl, const char *name, bool lost)
 	if (lost)
 		ctl_complain("%s", nam_worker_diag(ctl->worker));
 	else
-		ctl_say(ctl, "dropped %s", name);
+		ctl_print(ctl, "dropped %s", name);
 	cJSON_AddStringToObject(object, "dropped", name);
 	cJSON_AddBoolToObject(object, "memory_left", lost);
 	ctl_json_print(object);

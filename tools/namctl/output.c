@@ -54,7 +54,7 @@ ctl_worker_failed(const struct ctl *ctl, const char *what, int rc)
 }
 
 void
-ctl_say(const struct ctl *ctl, const char *format, ...)
+ctl_print(const struct ctl *ctl, const char *format, ...)
 {
 	va_list args;
 

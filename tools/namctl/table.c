@@ -154,7 +154,7 @@ ctl_table_drop(struct ctl *ctl, char **args)
 		return failed(ctl, args[0], rc);
 	exit_code = ctl_dropped(ctl, args[0], rc == -NAM_E_LOST);
 	if (*store)
-		ctl_say(ctl, "its rows keep their memory in the record store '%s': once no other "
+		ctl_print(ctl, "its rows keep their memory in the record store '%s': once no other "
 			"table is in that, namctl records drop %s", store, store);
 	return exit_code;
 }
@@ -177,19 +177,20 @@ on_violation(void *arg, const char *text)
 	if (violations->list)
 		cJSON_AddItemToArray(violations->list, cJSON_CreateString(text));
 	else
-		ctl_say(violations->ctl, "%s", text);
+		ctl_print(violations->ctl, "%s", text);
 }
 
 static void
 say_verdict(const struct ctl *ctl, const char *name, uint64_t rows, uint64_t count)
 {
 	if (!count) {
-		ctl_say(ctl, "%s: %" PRIu64 " rows, and each has its entries", name, rows);
+		ctl_print(ctl, "%s: %" PRIu64 " rows, and each has its entries", name, rows);
 		return;
 	}
 	if (count > VIOLATIONS_PRINTED_MAX)
-		ctl_say(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
-	ctl_say(ctl, "%s: %" PRIu64 " entries are missing among %" PRIu64 " rows; if no client was "
+		ctl_print(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
+	ctl_print(ctl,
+		"%s: %" PRIu64 " entries are missing among %" PRIu64 " rows; if no client was "
 		"writing meanwhile, scans of these indexes miss rows: write the rows anew, or drop "
 		"the table and fill it anew", name, count, rows);
 }

@@ -122,10 +122,10 @@ ctl_key_new(struct ctl *ctl, char **args)
 	explicit_bzero(key.secret, sizeof(key.secret));
 	if (rc)
 		return ctl_failed(NULL, rc, diag.text);
-	ctl_say(ctl, "added %s (%s) to %s; memory servers read it with --keys %s, and again at "
+	ctl_print(ctl, "added %s (%s) to %s; memory servers read it with --keys %s, and again at "
 		"SIGHUP", key.name, nam__role_name(key.role), args[0], args[0]);
 	if (args[2])
-		ctl_say(ctl, "%s has this key alone, for clients: --key %s", args[2], args[2]);
+		ctl_print(ctl, "%s has this key alone, for clients: --key %s", args[2], args[2]);
 	if (ctl->json)
 		ctl_json_print(describe(&key));
 	return NAM_EXIT_OK;

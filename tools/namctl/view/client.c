@@ -75,7 +75,7 @@ ctl_client_fence(struct ctl *ctl, char **args)
 		/* Nothing has failed: the client is alive. */
 		return nam_err_is(rc, NAM_E_FABRIC_CAPABILITY) ? NAM_EXIT_NO : exit_code;
 	}
-	ctl_say(ctl, "client %u is dead: no memory server takes it any more", id);
+	ctl_print(ctl, "client %u is dead: no memory server takes it any more", id);
 	object = ctl_json(ctl);
 	ctl_json_u64(object, "id", id);
 	cJSON_AddBoolToObject(object, "dead", true);

@@ -94,7 +94,7 @@ ctl_server_add(struct ctl *ctl, char **args)
 			&added, &change.diag));
 	if (exit_code)
 		return exit_code;
-	ctl_say(ctl, added.already ? "memory server %u is a member already: view %llu" :
+	ctl_print(ctl, added.already ? "memory server %u is a member already: view %llu" :
 		"memory server %u has been added: view %llu", added.id,
 		(unsigned long long)added.view);
 	object = ctl_json(ctl);
@@ -121,10 +121,10 @@ successor_fill(struct ctl *ctl, const char *address, bool backs)
 	if (exit_code)
 		return exit_code;
 	if (moved.already)
-		ctl_say(ctl, "memory server %u has its %s there already: view %llu", moved.id,
+		ctl_print(ctl, "memory server %u has its %s there already: view %llu", moved.id,
 			backs ? "backup" : "memory", (unsigned long long)moved.view);
 	else
-		ctl_say(ctl, "%smemory server %u has %s: %.1f MiB, clients waited for about %.1f "
+		ctl_print(ctl, "%smemory server %u has %s: %.1f MiB, clients waited for about %.1f "
 			"ms, view %llu%s", backs ? "" : "the memory of ", moved.id,
 			backs ? "a backup" : "moved", (double)moved.bytes / (1 << 20),
 			(double)moved.stopped_us / 1000, (unsigned long long)moved.view,
@@ -186,7 +186,7 @@ ctl_server_promote(struct ctl *ctl, char **args)
 	int exit_code = member_change(ctl, args[0], nam_server_promote, "promoted", &id);
 
 	if (!exit_code)
-		ctl_say(ctl, "the backup of memory server %u has its place, and memory server %u "
+		ctl_print(ctl, "the backup of memory server %u has its place, and memory server %u "
 			"has no backup now", id, id);
 	return exit_code;
 }
@@ -198,7 +198,8 @@ ctl_server_unback(struct ctl *ctl, char **args)
 	int exit_code = member_change(ctl, args[0], nam_server_unback, "unbacked", &id);
 
 	if (!exit_code)
-		ctl_say(ctl, "memory server %u has no backup: a process that was its backup can be "
+		ctl_print(ctl,
+			"memory server %u has no backup: a process that was its backup can be "
 			"ended", id);
 	return exit_code;
 }
@@ -218,7 +219,8 @@ ctl_cluster_replicas(struct ctl *ctl, char **args)
 			&change.diag));
 	if (exit_code)
 		return exit_code;
-	ctl_say(ctl, replicas == 1 ? "no memory server has a backup" : "each memory server gets a "
+	ctl_print(ctl,
+		replicas == 1 ? "no memory server has a backup" : "each memory server gets a "
 		"backup from nam-steward: namctl status tells how far it is");
 	object = ctl_json(ctl);
 	ctl_json_u64(object, "replicas", replicas);
@@ -239,11 +241,11 @@ on_moved(struct change *change, const struct nam_drain_step *step)
 	line_clear(change);
 	change->since = 0;
 	if (moved)
-		ctl_say(change->ctl, "the memory of memory server %u has moved to %s: %.1f MiB, "
+		ctl_print(change->ctl, "the memory of memory server %u has moved to %s: %.1f MiB, "
 			"clients waited for about %.1f ms", step->id, step->to,
 			(double)bytes / (1 << 20), (double)moved->stopped_us / 1000);
 	else
-		ctl_say(change->ctl, "the memory of memory server %u would move to %s: %.1f MiB",
+		ctl_print(change->ctl, "the memory of memory server %u would move to %s: %.1f MiB",
 			step->id, step->to, (double)bytes / (1 << 20));
 	if (!change->moves)
 		return;
@@ -289,8 +291,8 @@ ctl_server_drain(struct ctl *ctl, char **args)
 		exit_code = end(&change, nam_server_drain(&change.options, args[0], on_drain,
 			&change, &moved, &change.diag));
 	if (!exit_code) {
-		ctl_say(ctl, "the process of the memory server %s has no memory of the cluster%s, "
-			"and can be ended", args[0], moved ? " any more" : "");
+		ctl_print(ctl, "the process of the memory server %s has no memory of the cluster%s,"
+			" and can be ended", args[0], moved ? " any more" : "");
 		ctl_json_print(object);
 	} else {
 		cJSON_Delete(object);
@@ -314,7 +316,8 @@ ctl_rebalance(struct ctl *ctl, char **args)
 			&change, &moved, &change.diag));
 	if (!exit_code) {
 		if (!moved)
-			ctl_say(ctl, "no move of memory that a process has taken would relieve it");
+			ctl_print(ctl,
+				"no move of memory that a process has taken would relieve it");
 		ctl_json_print(object);
 	} else {
 		cJSON_Delete(object);

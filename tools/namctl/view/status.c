@@ -305,7 +305,8 @@ show(const struct ctl *ctl, const struct ctl_servers *servers, cJSON *object)
 		print_view(lead, whole);
 		print_replicas(lead, servers);
 	}
-	ctl_say(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state", "memory",
+	ctl_print(ctl, "%-4s %-30s %-8s %9s %9s %5s %8s %7s %8s", "id", "address", "state",
+		"memory",
 		"used", "pages", "connects", "indexes", "up");
 	for (unsigned i = 0; i < servers->count; i++) {
 		const struct ctl_server *server = &servers->list[i];

@@ -100,7 +100,7 @@ memory_say(const struct ctl *ctl, const char *what, const struct memory *memory)
 {
 	uint64_t free = memory->free + memory->waiting;
 
-	ctl_say(ctl, "%s %s = %s used + %s free or waiting", ctl_bytes(memory->carved).text, what,
+	ctl_print(ctl, "%s %s = %s used + %s free or waiting", ctl_bytes(memory->carved).text, what,
 		ctl_bytes(memory->carved - free).text, ctl_bytes(free).text);
 }
 
@@ -143,24 +143,24 @@ ctl_sweep(struct ctl *ctl, char **args)
 	(void)args;
 	if (exit_code)
 		return exit_code;
-	ctl_say(ctl, "%" PRIu64 " blocks (%s) %s: no name leads to them, and their clients are "
+	ctl_print(ctl, "%" PRIu64 " blocks (%s) %s: no name leads to them, and their clients are "
 		"dead", stat.freed.blocks, ctl_bytes(stat.freed.bytes).text,
 		ctl->dry_run ? "can be freed" : "are free");
-	ctl_say(ctl, "%" PRIu64 " (%s) were used = %" PRIu64 " (%s) that names lead to + %" PRIu64
+	ctl_print(ctl, "%" PRIu64 " (%s) were used = %" PRIu64 " (%s) that names lead to + %" PRIu64
 		" (%s) of clients, this one included + %" PRIu64 " (%s)", stat.used.blocks,
 		ctl_bytes(stat.used.bytes).text, stat.named.blocks,
 		ctl_bytes(stat.named.bytes).text, held.blocks, ctl_bytes(held.bytes).text,
 		stat.freed.blocks, ctl_bytes(stat.freed.bytes).text);
-	ctl_say(ctl, "%u index%s, %u record store%s, %u table%s", stat.indexes,
+	ctl_print(ctl, "%u index%s, %u record store%s, %u table%s", stat.indexes,
 		stat.indexes == 1 ? "" : "es", stat.record_stores,
 		stat.record_stores == 1 ? "" : "s", stat.tables, stat.tables == 1 ? "" : "s");
 	if (stat.parts)
-		ctl_say(ctl, "%" PRIu64 " part%s of indexes and key-value stores (%s) without a "
+		ctl_print(ctl, "%" PRIu64 " part%s of indexes and key-value stores (%s) without a "
 			"name %s", stat.parts, stat.parts == 1 ? "" : "s",
 			ctl_bytes(stat.parts_freed_bytes).text,
 			ctl->dry_run ? "can be dropped" : "are dropped");
 	if (stat.entries)
-		ctl_say(ctl, "%" PRIu64 " %s of tables' indexes, whose versions are freed, %s",
+		ctl_print(ctl, "%" PRIu64 " %s of tables' indexes, whose versions are freed, %s",
 			stat.entries, stat.entries == 1 ? "entry" : "entries",
 			ctl->dry_run ? "can be deleted" : "are deleted");
 	json_print(ctl, &stat, &held);
@@ -176,7 +176,7 @@ changed_say(const struct ctl *ctl, const struct memory *memory, uint64_t used_by
 	int64_t changed = (int64_t)(memory->carved - memory->free - memory->waiting - used_bytes);
 
 	if (changed)
-		ctl_say(ctl, "and %" PRId64 " bytes that clients took or gave back meanwhile",
+		ctl_print(ctl, "and %" PRId64 " bytes that clients took or gave back meanwhile",
 			changed);
 	return changed;
 }
@@ -187,7 +187,7 @@ books_blocks(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *s
 {
 	int64_t changed;
 
-	ctl_say(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
+	ctl_print(ctl, "%s in blocks = %s (%" PRIu64 " blocks) that names lead to + %s (%" PRIu64
 		") of clients, this one included + %s (%" PRIu64 ") that dead clients left + %s "
 		"free + %s that wait for readers until a client lacks memory",
 		ctl_bytes(memory->carved).text, ctl_bytes(stat->named.bytes).text,
@@ -214,7 +214,7 @@ books_parts(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *st
 	cJSON *parts = cJSON_AddObjectToObject(books, "parts");
 	int64_t changed;
 
-	ctl_say(ctl, "%s of trees and key-value stores = %s that names lead to + %s of clients + "
+	ctl_print(ctl, "%s of trees and key-value stores = %s that names lead to + %s of clients + "
 		"%s (%" PRIu64 " part%s) that dead clients left + %s free",
 		ctl_bytes(memory->carved).text, ctl_bytes(stat->parts_named_bytes).text,
 		ctl_bytes(held).text, ctl_bytes(stat->parts_freed_bytes).text, stat->parts,
