@@ -172,7 +172,7 @@ nam__handler_start(struct nam__handler *handler, struct nam_server *server, unsi
 	/* Room for all replies, even if some clients do not take theirs. */
 	rc = ops->cq_create(server->domain, 2 * NAM__HANDLER_BUFFERS +
 		NAM__CONNECTION_REQUESTS *
-			(NAM__HANDLER_CONNECTIONS_MAX + NAM__ASKING_MAX), &handler->cq);
+			(NAM__HANDLER_CONNECTIONS_MAX + NAM__PROBES_MAX), &handler->cq);
 	if (rc)
 		return nam_diag_set(diag, rc, "completion queue: %s", nam_err_text(rc));
 	rc = ops->rq_create(server->domain, handler->cq, NAM__HANDLER_BUFFERS, &handler->rq);

@@ -68,8 +68,8 @@ nam__array_grown(void *array, uint32_t *size, uint32_t count, size_t element_byt
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
-#define NAM__ASKING_MAX 8u		/* more connections, which ask for figures; */
-#define NAM__ASKING_PEER_MAX 4u		/* of one peer */
+#define NAM__PROBES_MAX 8u		/* more connections, which ask for figures; */
+#define NAM__PROBES_PEER_MAX 4u		/* of one peer */
 /* Requests of a connection under way beside those: its mails, a ring, a spare reply. */
 #define NAM__CONNECTION_REQUESTS (NAM_FRAMES + 4u)
 
@@ -135,7 +135,7 @@ struct nam__connection {
 	uint16_t incarnation;
 	atomic_bool session;		/* its client's: REGISTER came over none later */
 	bool present;			/* it counts in membership.present */
-	bool asks;			/* for figures only: in a reserved place */
+	bool probes;			/* for figures only: in a reserved place */
 	bool fenced;			/* its handler is to destroy the queue pair */
 	bool exports;			/* it counts in membership.exporting */
 	struct nam__proven proven;
@@ -265,7 +265,7 @@ struct nam_server {
 	LIST_HEAD(, nam__hosted) hosted;	/* move/host.c: of this process */
 	struct nam__peer *peers;	/* peers.c */
 	uint32_t peers_count, peers_size;
-	uint32_t asking;		/* connections that ask for figures */
+	uint32_t probes;		/* connections that ask for figures */
 	bool warned_descriptors, warned_peer, warned_handlers;	/* of refused connections */
 };
 

@@ -110,7 +110,7 @@ nam_mailbox_reply_at(uint32_t number, uint32_t frame_bytes)
 /* Beside it: there is to be an unreliable queue pair; the name of the client's end follows that. */
 #define NAM_HELLO_UNRELIABLE 2u
 /* Alone: the connection asks for figures; memory servers reserve a few places for these. */
-#define NAM_HELLO_ASKS 4u
+#define NAM_HELLO_PROBE 4u
 /* Beside any of them: the client has a key, and answers a challenge (common/auth/proof.h). */
 #define NAM_HELLO_KEY 8u
 

@@ -31,7 +31,7 @@
  *		changes nothing.  If they lie across blocks of other runs, the primary has made
  *		these vacant by RECLAIM, and they are no blocks of the backup any more
  *
- * The mover asks over connections that have no client id and are for asking (NAM_HELLO_ASKS); a
+ * The mover asks over connections that have no client id and are for asking (NAM_HELLO_PROBE); a
  * successor takes no others.  It READs pages that were noted, and WRITEs them to the same place of
  * the successor, while clients are at work.  It does so in passes, each of which begins with a NOTE
  * of the view (view_rpc.h) and with TAKE.  Before EXPORT, all clients must have ended what they

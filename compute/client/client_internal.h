@@ -70,7 +70,7 @@ struct nam__holder;			/* forget.h */
 
 struct nam_client {
 	struct nam_client_options options;
-	bool asks_only;			/* the client does not wait for servers that start */
+	bool is_prober;			/* the client does not wait for servers that start */
 	/* Whether it counts as dead: nam__client_is_over(), once it is registered. */
 	bool (*is_over)(const struct nam_client *client);
 	bool (*voucher_renew)(struct nam_client *client);	/* likewise */
@@ -160,17 +160,17 @@ void nam__client_free(struct nam_client *client);
 int nam__cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /*
- * ask.c: a client without an id, of one memory server.  Also after a failure *ret_client is set,
+ * prober.c: a client without an id, of one memory server.  Also after a failure *ret_client is set,
  * for what the memory server has said, unless there is no memory for a client.
  *
  * @timeout_ms	0, or a time-out below that of the options
  * @waits	for one that is starting, while it makes progress
  */
-int nam__asker_open(const struct nam_client_options *options, const char *address,
+int nam__prober_connect(const struct nam_client_options *options, const char *address,
 	uint32_t timeout_ms, bool waits, struct nam_client **ret_client,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* By that failure, the process that was there has ended.  A silent one may still be alive. */
-bool nam__asked_ended(const struct nam_client *asker, int rc);
+bool nam__probed_ended(const struct nam_client *prober, int rc);
 /* Whether the lead says that this client is.  Blocks the thread for half a second at the most. */
 bool nam__client_is_over(const struct nam_client *client);
 /*

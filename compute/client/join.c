@@ -39,16 +39,16 @@ static bool
 seed_ended(const struct nam_client_options *options, const char *address, bool succeeded)
 {
 	struct nam__cluster_view *view = NULL;
-	struct nam_client *asker = NULL;
+	struct nam_client *prober = NULL;
 	struct nam_diag diag;
-	int rc = nam__asker_open(options, address, 0, false, &asker, &diag);
-	bool ended = rc && nam__asked_ended(asker, rc);
+	int rc = nam__prober_connect(options, address, 0, false, &prober, &diag);
+	bool ended = rc && nam__probed_ended(prober, rc);
 
-	if (!rc && succeeded && !asker->servers[0].id &&
-		!nam__cluster_view_get(asker->epoch_worker, 0, &view)) /* SUSPENDS */
+	if (!rc && succeeded && !prober->servers[0].id &&
+		!nam__cluster_view_get(prober->epoch_worker, 0, &view)) /* SUSPENDS */
 		ended = !view->head.number;
 	free(view);
-	nam__client_free(asker);
+	nam__client_free(prober);
 	return ended;
 }
 

@@ -177,7 +177,7 @@ server_ask(void *arg)
 	struct asked *asked = arg;
 	struct nam_client *client = NULL;
 	struct nam_rpc_status_reply reply;
-	int rc = nam__asker_open(asked->options, asked->address, 0, false, &client,
+	int rc = nam__prober_connect(asked->options, asked->address, 0, false, &client,
 		&asked->diag);
 
 	if (!rc) {

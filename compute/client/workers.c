@@ -129,7 +129,7 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 		/* ready_mib only grows, so the wait ends (C14). */
 		if (server->ready_mib > ready_mib && server->ready_mib <= server->total_mib)
 			deadline = nam_now_ns() + timeout_ns;
-		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
+		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->is_prober ||
 			nam_now_ns() >= deadline)
 			return rc;
 		diag->text[0] = '\0';
@@ -150,7 +150,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 		.magic_version = WIRE_MAGIC_VERSION,
 		.client_id = client->id,
 		.incarnation = client->incarnation,
-		.flags = client->asks_only ? NAM_HELLO_ASKS : 0,
+		.flags = client->is_prober ? NAM_HELLO_PROBE : 0,
 	};
 	struct nam_qp_options options = {
 		.cq = worker->cq,
@@ -373,7 +373,7 @@ nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struc
 	if (rc)
 		return rc;
 	/* A client without an id locks nothing.  A client that only reads locks nothing, either. */
-	if (client->id && !client->asks_only && !client->reads_only)
+	if (client->id && !client->is_prober && !client->reads_only)
 		rc = nam__peers_open(worker, nam__lock_queue_arrived); /* SUSPENDS */
 	if (rc) {
 		nam__worker_free(worker);

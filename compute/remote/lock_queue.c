@@ -306,16 +306,17 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 
 /* Append a client that asked.  Its place from 1; 0: full, and the last client takes the rest. */
 static uint32_t
-append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct nam__peer_id *asker)
+append(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
+	const struct nam__peer_id *requester)
 {
 	uint32_t before = queue->task && queue->place != PLACE_UNKNOWN ? queue->place : 0, i = 0;
 
-	while (i < queue->count && !same(&queue->list[i], asker))
+	while (i < queue->count && !same(&queue->list[i], requester))
 		i++;
 	if (i == NAM__QUEUE_MAX)
 		return 0;
 	if (i == queue->count)
-		queue->list[queue->count++] = *asker;
+		queue->list[queue->count++] = *requester;
 	atomic_store_explicit(&slot->queued, queue->count, memory_order_relaxed);
 	return before + i + 1;
 }
@@ -323,17 +324,17 @@ append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct 
 /* A client with a list of its own comes first, or looks again: else two wait for each other. */
 static uint32_t
 put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
-	const struct nam__peer_id *asker)
+	const struct nam__peer_id *requester)
 {
 	uint32_t i = 0;
 
-	while (i < queue->count && !same(&queue->list[i], asker))
+	while (i < queue->count && !same(&queue->list[i], requester))
 		i++;
 	if (i == NAM__QUEUE_MAX)
 		return 0;
 	queue->count = (uint16_t)(queue->count + (i == queue->count));
-	memmove(&queue->list[1], &queue->list[0], i * sizeof(*asker));
-	queue->list[0] = *asker;
+	memmove(&queue->list[1], &queue->list[0], i * sizeof(*requester));
+	queue->list[0] = *requester;
 	atomic_store_explicit(&slot->queued, queue->count, memory_order_relaxed);
 	return 1;
 }
@@ -343,14 +344,14 @@ asked(struct nam_worker *worker, struct message *message, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	const struct nam__peer_id asker = message->parties[0];
+	const struct nam__peer_id requester = message->parties[0];
 	struct nam_gaddr at = { message->at };
 	struct nam__peer_id next = { 0 };
 	bool has_list = message->place != 0, here;
 	struct taken taken = { .count = 0 };
 	uint32_t place = 0;
 
-	nam__peer_meet(worker, &asker, (const uint8_t *)&message->parties[1]);
+	nam__peer_meet(worker, &requester, (const uint8_t *)&message->parties[1]);
 	queue_lock(queue);
 	here = atomic_load_explicit(&slot->held, memory_order_relaxed) &&
 	       atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw;
@@ -358,12 +359,12 @@ asked(struct nam_worker *worker, struct message *message, uint32_t number)
 		turn_to(slot, queue, at, &taken);
 	if (has_list) {
 		if (here && !queue->task)
-			place = put_first(slot, queue, &asker);
+			place = put_first(slot, queue, &requester);
 	} else if (here && queue->task && queue->place == PLACE_UNKNOWN) {
 		/* Two that ask each other, and are in no list yet, would wait for each other. */
 		next = queue->asked;
 	} else if (here) {
-		place = append(slot, queue, &asker);
+		place = append(slot, queue, &requester);
 		if (!place)
 			next = queue->list[NAM__QUEUE_MAX - 1];
 	} else if (nam_gaddr_same(queue->passed_at, at) &&
@@ -376,11 +377,11 @@ asked(struct nam_worker *worker, struct message *message, uint32_t number)
 		message->kind = QUEUED;
 		message->count = 0;
 		message->place = place;
-		send(worker, &asker, message);
-	} else if (!next.client || same(&next, &asker) ||
+		send(worker, &requester, message);
+	} else if (!next.client || same(&next, &requester) ||
 		   message->hops++ >= HOPS_MAX ||
 		   !send(worker, &next, message)) {
-		send_go(worker, at, 0, &asker, 1);
+		send_go(worker, at, 0, &requester, 1);
 	}
 }
 

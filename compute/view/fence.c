@@ -71,16 +71,16 @@ close_anew(const struct nam_client_options *options, const char *address,
 	const struct asked *request, struct nam_diag *diag)
 {
 	struct answered reply;
-	struct nam_client *asker = NULL;
+	struct nam_client *prober = NULL;
 	int rc;
 
 	diag->text[0] = '\0';
-	rc = nam__asker_open(options, address, ANEW_TIMEOUT_MS, false, &asker, diag);
+	rc = nam__prober_connect(options, address, ANEW_TIMEOUT_MS, false, &prober, diag);
 	if (!rc)
-		rc = ask(asker->epoch_worker, 0, request, &reply); /* SUSPENDS */
-	else if (nam__asked_ended(asker, rc))
+		rc = ask(prober->epoch_worker, 0, request, &reply); /* SUSPENDS */
+	else if (nam__probed_ended(prober, rc))
 		rc = 0;
-	nam__client_free(asker);
+	nam__client_free(prober);
 	return rc;
 }
 

@@ -19,7 +19,7 @@ nam__prober_open(const struct nam_client_options *options, const char *address,
 	int rc;
 
 	diag->text[0] = '\0';
-	rc = nam__asker_open(options, address, timeout_ms, waits, &client, diag);
+	rc = nam__prober_connect(options, address, timeout_ms, waits, &client, diag);
 	if (rc && client)
 		nam__client_free(client);
 	if (!rc)
@@ -36,8 +36,8 @@ nam__member_look(const struct nam_client_options *options, const char *address, 
 	int rc;
 
 	diag->text[0] = '\0';
-	rc = nam__asker_open(options, address, 0, false, &client, diag);
-	gone = rc ? nam__asked_ended(client, rc) : client->servers[0].id != id ||
+	rc = nam__prober_connect(options, address, 0, false, &client, diag);
+	gone = rc ? nam__probed_ended(client, rc) : client->servers[0].id != id ||
 		client->servers[0].boot != boot;
 	nam__client_free(client);
 	return gone ? -ENOENT : rc;

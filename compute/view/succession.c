@@ -29,13 +29,13 @@ NAM_FIBER_FN static void
 copy_look(struct succession *succession, const char *address)
 {
 	struct nam__cluster_view *copy = NULL;
-	struct nam_client *asker;
+	struct nam_client *prober;
 	struct nam_diag diag;
 
-	if (nam__prober_open(succession->options, address, TIMEOUT_MS, false, &asker, &diag))
+	if (nam__prober_open(succession->options, address, TIMEOUT_MS, false, &prober, &diag))
 		return;
 	/* A lead that began anew counts views anew, so such numbers do not compare. */
-	if (!nam__cluster_view_get(asker->epoch_worker, 0, &copy) && /* SUSPENDS */
+	if (!nam__cluster_view_get(prober->epoch_worker, 0, &copy) && /* SUSPENDS */
 		copy->head.number > (succession->view ? succession->view->head.number : 0) &&
 		(!succession->view ||
 			copy->members[0].memory == succession->view->members[0].memory)) {
@@ -44,7 +44,7 @@ copy_look(struct succession *succession, const char *address)
 		succession->view = copy;
 		copy = older;
 	}
-	nam__client_free(asker);
+	nam__client_free(prober);
 	free(copy);
 }
 

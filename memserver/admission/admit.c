@@ -27,7 +27,7 @@ check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
 		bytes += (uint32_t)sizeof(*ret_unreliable_qp);
 	ret->flags &= ~NAM_HELLO_KEY;
 	if (hello->bytes != bytes || ret->flags == NAM_HELLO_UNRELIABLE ||
-		ret->flags > NAM_HELLO_ASKS || ret->reserved ||
+		ret->flags > NAM_HELLO_PROBE || ret->reserved ||
 		ret->client_id >= NAM_CLIENTS_MAX || (!ret->client_id && ret->incarnation))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!(ret->flags & NAM_HELLO_MAILBOX))
@@ -100,7 +100,7 @@ prepare_connection(struct nam_server *server, const struct nam_cm_event *event,
 	connection->incarnation = wire.incarnation;
 	connection->proven = *proven;
 	connection->pid = event->pid;
-	connection->asks = wire.flags == NAM_HELLO_ASKS;
+	connection->probes = wire.flags == NAM_HELLO_PROBE;
 	rc = nam__connection_place(server, connection, event->peer);
 	if (rc)
 		goto free_connection;

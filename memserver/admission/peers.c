@@ -17,7 +17,7 @@
 
 struct nam__peer {
 	uint64_t key;			/* hash of its name; peers with the same one share */
-	uint32_t connections, asking;	/* both 0: free */
+	uint32_t connections, probes;	/* both 0: free */
 };
 
 /*
@@ -27,7 +27,7 @@ struct nam__peer {
 static struct nam__handler *
 choose_handler(struct nam_server *server, const struct nam__connection *connection)
 {
-	uint32_t most = NAM__HANDLER_CONNECTIONS_MAX + (connection->asks ? NAM__ASKING_MAX : 0);
+	uint32_t most = NAM__HANDLER_CONNECTIONS_MAX + (connection->probes ? NAM__PROBES_MAX : 0);
 	uint32_t *next = &server->next_handler[connection->client_id != 0];
 
 	for (uint32_t i = 0; i < server->options.rpc_threads; i++) {
@@ -63,7 +63,7 @@ peer_of(struct nam_server *server, uint64_t key)
 
 	for (uint32_t i = 0; i < server->peers_count; i++) {
 		peer = &server->peers[i];
-		if (!peer->connections && !peer->asking)
+		if (!peer->connections && !peer->probes)
 			vacant = peer;
 		else if (peer->key == key)
 			return peer;
@@ -100,8 +100,8 @@ check_share(struct nam_server *server, const struct nam__connection *connection,
 	uint32_t most = server->options.rpc_threads * NAM__HANDLER_CONNECTIONS_MAX, descriptors;
 	int rc = descriptors_left(&descriptors);
 
-	if (connection->asks)
-		return server->asking < NAM__ASKING_MAX && peer->asking < NAM__ASKING_PEER_MAX ?
+	if (connection->probes)
+		return server->probes < NAM__PROBES_MAX && peer->probes < NAM__PROBES_PEER_MAX ?
 			0 : -EDQUOT;
 	if (rc) {
 		log_refusal(server, &server->warned_descriptors, name, "descriptors",
@@ -134,8 +134,8 @@ nam__connection_place(struct nam_server *server, struct nam__connection *connect
 		return -NAM_E_LIMIT;
 	}
 	connection->peer = (uint32_t)(peer - server->peers);
-	*(connection->asks ? &peer->asking : &peer->connections) += 1;
-	server->asking += connection->asks;
+	*(connection->probes ? &peer->probes : &peer->connections) += 1;
+	server->probes += connection->probes;
 	atomic_fetch_add_explicit(&connection->handler->connections, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
 	return 0;
@@ -151,8 +151,8 @@ nam__connection_leave(struct nam__connection *connection)
 	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
 	NAM__SCOPED_LOCK(&server->mutex);
 	peer = &server->peers[connection->peer];
-	*(connection->asks ? &peer->asking : &peer->connections) -= 1;
-	server->asking -= connection->asks;
+	*(connection->probes ? &peer->probes : &peer->connections) -= 1;
+	server->probes -= connection->probes;
 }
 
 void

@@ -59,7 +59,7 @@ nam__phase_serves(const struct nam_server *server, uint16_t type)
 int
 nam__phase_admits(const struct nam_server *server, const struct nam__connection *connection)
 {
-	return phase_of(server) != NAM_SERVER_MOVED && connection->asks &&
+	return phase_of(server) != NAM_SERVER_MOVED && connection->probes &&
 		!connection->client_id ? 0 : serves(server);
 }
 

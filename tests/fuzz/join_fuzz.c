@@ -7,7 +7,7 @@
  */
 #include "fuzz_rpc.h"
 
-#include "compute/client/ask.c"
+#include "compute/client/prober.c"
 #include "compute/client/client.c"
 #include "compute/client/cluster_view.c"
 #include "compute/client/join.c"

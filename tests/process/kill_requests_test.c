@@ -58,7 +58,7 @@ ping(struct nam_worker *worker, struct nam_rng *rng)
 
 /* ---- a victim: asks for ever -------------------------------------------------------------- */
 
-struct asker {
+struct requester {
 	struct nam_worker *worker;
 	struct nam_index *index;
 	uint64_t number;
@@ -67,19 +67,19 @@ struct asker {
 static void
 ping_for_ever(void *arg)
 {
-	struct asker *self = arg;
+	struct requester *self = arg;
 	struct nam_rng rng = nam_rng_seed(self->number);
 
 	for (;;)
 		if (ping(self->worker, &rng)) /* SUSPENDS */
-			test_die("asker: %s", nam_worker_diag(self->worker));
+			test_die("requester: %s", nam_worker_diag(self->worker));
 }
 
 /* And says what was acknowledged. */
 static void
 insert_for_ever(void *arg)
 {
-	struct asker *self = arg;
+	struct requester *self = arg;
 
 	for (;; self->number += FIBERS) {
 		uint8_t key[8];
@@ -87,7 +87,7 @@ insert_for_ever(void *arg)
 		nam_key_from_u64(self->number, key);
 		if (nam_index_insert(self->worker, self->index, key,
 			    payload_of(self->number))) /* SUSPENDS */
-			test_die("asker: %s", nam_worker_diag(self->worker));
+			test_die("requester: %s", nam_worker_diag(self->worker));
 		if (write(STDOUT_FILENO, &self->number, sizeof(self->number)) !=
 			sizeof(self->number))
 			exit(0);
@@ -98,17 +98,18 @@ insert_for_ever(void *arg)
 static int
 asker_main(char **argv)
 {
-	struct nam_client *client = test_connect(argv[0], "asker", 0);
+	struct nam_client *client = test_connect(argv[0], "requester", 0);
 	struct nam_worker *worker = test_worker(client);
-	struct asker askers[FIBERS];
+	struct requester requesters[FIBERS];
 	struct nam_index *index;
 
 	if (nam_index_open(worker, INDEX, 0, &index))
-		test_die("asker: %s", nam_worker_diag(worker));
+		test_die("requester: %s", nam_worker_diag(worker));
 	for (unsigned i = 0; i < FIBERS; i++) {
-		askers[i] = (struct asker){ worker, index, strtoull(argv[1], NULL, 10) + i };
+		requesters[i] = (struct requester){ worker, index, strtoull(argv[1], NULL,
+			10) + i };
 		if (nam_worker_spawn(worker, i % INSERTS ? ping_for_ever : insert_for_ever,
-			    &askers[i]))
+			    &requesters[i]))
 			test_die("no fiber");
 	}
 	nam_worker_run(worker); /* SUSPENDS */
@@ -241,7 +242,7 @@ expect_number(uint64_t number)
 
 /* A process that asks, and has been answered once. */
 static void
-start_asker(struct child *asker)
+start_requester(struct child *requester)
 {
 	char first[24];
 	const char *const args[] = { fixture.cluster.list, first, NULL };
@@ -249,8 +250,8 @@ start_asker(struct child *asker)
 
 	(void)snprintf(first, sizeof(first), "%llu",
 		(unsigned long long)++fixture.rounds * ROUND_NUMBERS);
-	child_start_self(asker, "asker", args);
-	assert_int_equal(read(asker->out, &number, sizeof(number)), sizeof(number));
+	child_start_self(requester, "requester", args);
+	assert_int_equal(read(requester->out, &number, sizeof(number)), sizeof(number));
 	expect_number(number);
 	if (strncmp(fixture.cluster.list, "shm:", 4))
 		return;
@@ -327,13 +328,13 @@ clients__killed_as_they_ask__NOTHING_OF_THEM_IS_LEFT(void **state)
 	(void)state;
 	print_message("seed %llu\n", (unsigned long long)rng.state);
 	for (uint64_t round = 0; round < ROUNDS; round++) {
-		struct child asker;
+		struct child requester;
 
-		start_asker(&asker);
+		start_requester(&requester);
 		nam_sleep_ns(nam_rng_below(&rng, 10000000));
-		child_signal(&asker, SIGKILL);
+		child_signal(&requester, SIGKILL);
 		expect_neighbour_answered();
-		acknowledged += check_acknowledged(&asker);
+		acknowledged += check_acknowledged(&requester);
 		expect_nothing_left();
 	}
 	print_message("%u inserts acknowledged, beside the first of each\n", acknowledged);
@@ -348,22 +349,22 @@ client__killed_before_its_requests_are_looked_at__NOTHING_OF_IT_IS_LEFT(void **s
 
 	(void)state;
 	for (uint64_t round = 0; round < ROUNDS; round++) {
-		struct child asker;
+		struct child requester;
 		int status;
 
-		start_asker(&asker);
+		start_requester(&requester);
 		child_signal(server, SIGSTOP);
 		assert_int_equal(waitpid(server->pid, &status, WUNTRACED), server->pid);
 		assert_true(WIFSTOPPED(status));
 		/* Until all of its fibers wait. */
 		nam_sleep_ns(3000000);
-		child_signal(&asker, SIGKILL);
+		child_signal(&requester, SIGKILL);
 		/* Its end is there, too, as the memory server goes on. */
 		if (round % 2)
 			nam_sleep_ns(2000000);
 		child_signal(server, SIGCONT);
 		expect_neighbour_answered();
-		(void)check_acknowledged(&asker);
+		(void)check_acknowledged(&requester);
 		expect_nothing_left();
 	}
 	expect_index_sound();
@@ -378,7 +379,7 @@ main(int argc, char **argv)
 			client__killed_before_its_requests_are_looked_at__NOTHING_OF_IT_IS_LEFT),
 	};
 
-	if (argc > 3 && !strcmp(argv[1], "asker"))
+	if (argc > 3 && !strcmp(argv[1], "requester"))
 		return asker_main(argv + 2);
 	if (argc == 2)
 		cmocka_set_test_filter(argv[1]);	/* "clients__killed*" */

@@ -287,7 +287,7 @@ forge(struct actor *self)
 	expect_refused(&attack, 0, "an answer for another memory server");
 	/* A relay would have to change the purpose of a connection, which the proof has in it. */
 	attack = good;
-	attack.hello.data[offsetof(struct nam_wire_hello, flags)] |= NAM_HELLO_ASKS;
+	attack.hello.data[offsetof(struct nam_wire_hello, flags)] |= NAM_HELLO_PROBE;
 	attack.replay = true;
 	expect_refused(&attack, 1, "an answer with another hello");
 	if (!attack.challenged)

@@ -255,7 +255,7 @@ kill_and_fence(struct actor *self)
 	struct actor *dead = &litmus.actors[B];
 	struct nam_client_options options;
 	struct nam__cluster_view *view = NULL;
-	struct nam_client *asker;
+	struct nam_client *prober;
 	struct nam_diag diag = { "" };
 	uint32_t state;
 
@@ -267,13 +267,13 @@ kill_and_fence(struct actor *self)
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	nam_client_options_init(&options);
 	options.timeout_ms = TIMEOUT_MS;
-	if (nam__prober_open(&options, litmus.cluster.servers[0].address, 0, false, &asker,
-			&diag) || nam__cluster_view_get(asker->epoch_worker, 0, &view))
+	if (nam__prober_open(&options, litmus.cluster.servers[0].address, 0, false, &prober,
+			&diag) || nam__cluster_view_get(prober->epoch_worker, 0, &view))
 		sim_die("a steward: %s", diag.text);
-	(void)!nam__client_fence(asker->epoch_worker, view, dead->id, dead->incarnation, 0,
+	(void)!nam__client_fence(prober->epoch_worker, view, dead->id, dead->incarnation, 0,
 		LITMUS_SHORT_NS, &state, &diag);
 	free(view);
-	nam__client_free(asker);
+	nam__client_free(prober);
 }
 
 /* By the actor's own client. */

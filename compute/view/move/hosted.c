@@ -160,20 +160,20 @@ NAM_FIBER_FN static int
 region_bytes(const struct nam__hosting *hosting, uint64_t *ret, struct nam_diag *diag)
 {
 	const struct nam_server_status *member = hosting->member;
-	struct nam_client *asker = NULL;
+	struct nam_client *prober = NULL;
 	const struct nam_region *region;
-	int rc = nam__asker_open(hosting->options, member->address, 0, false, &asker, diag);
+	int rc = nam__prober_connect(hosting->options, member->address, 0, false, &prober, diag);
 
 	if (!rc)
-		rc = nam__regions_learn(asker, 0, 1, diag); /* SUSPENDS */
-	region = rc ? NULL : nam_region_table_find(&asker->regions,
+		rc = nam__regions_learn(prober, 0, 1, diag); /* SUSPENDS */
+	region = rc ? NULL : nam_region_table_find(&prober->regions,
 		nam_gaddr_make((uint16_t)(member->id * NAM_REGIONS_PER_SERVER), 0, 0));
 	if (region)
 		*ret = region->bytes;
 	else if (!rc)
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s announces "
 			"no first region", member->address);
-	nam__client_free(asker);
+	nam__client_free(prober);
 	return rc;
 }
 
@@ -188,7 +188,7 @@ nam__successor_host(const struct nam__hosting *hosting, char *address, struct na
 	int rc = region_bytes(hosting, &wanted.region_bytes, diag); /* SUSPENDS */
 
 	if (!rc)
-		rc = nam__asker_open(hosting->options, beside, 0, false, &host, diag);
+		rc = nam__prober_connect(hosting->options, beside, 0, false, &host, diag);
 	if (!rc)
 		rc = start(hosting, host, &wanted, &number, diag); /* SUSPENDS */
 	nam__client_free(host);
@@ -202,15 +202,15 @@ nam__successor_end(const struct nam_client_options *options, const char *host, u
 	uint64_t boot)
 {
 	uint64_t deadline_ns = nam_now_ns() + LEFTOVER_NS;
-	struct nam_client *asker = NULL;
+	struct nam_client *prober = NULL;
 	struct nam_diag diag;
-	int rc = nam__asker_open(options, host, 0, false, &asker, &diag);
+	int rc = nam__prober_connect(options, host, 0, false, &prober, &diag);
 
-	while (!rc && (rc = leftover_end(asker, id, boot)) == -EAGAIN && /* SUSPENDS */
+	while (!rc && (rc = leftover_end(prober, id, boot)) == -EAGAIN && /* SUSPENDS */
 		nam_now_ns() < deadline_ns) {
 		nam_sleep_ns(PAUSE_NS);
 		rc = 0;
 	}
-	nam__client_free(asker);
+	nam__client_free(prober);
 	return rc == -NAM_E_CLUSTER ? 0 : rc;
 }

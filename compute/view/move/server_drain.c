@@ -58,12 +58,12 @@ find(const struct draining *draining, const char *server)
 static bool
 has_moved(const struct draining *draining, const char *address)
 {
-	struct nam_client *asker = NULL;
+	struct nam_client *prober = NULL;
 	struct nam_diag diag;
-	int rc = strchr(address, ':') ? nam__asker_open(draining->options, address, 0, false,
-		&asker, &diag) : 0;
+	int rc = strchr(address, ':') ? nam__prober_connect(draining->options, address, 0, false,
+		&prober, &diag) : 0;
 
-	nam__client_free(asker);
+	nam__client_free(prober);
 	return nam_err_is(rc, NAM_E_FABRIC_MOVED);
 }
 

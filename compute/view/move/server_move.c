@@ -121,7 +121,7 @@ successor_open(struct moving *moving)
 {
 	const struct nam_client_options *options = moving->changer.options;
 	struct nam_diag *diag = moving->changer.diag;
-	int rc = nam__asker_open(options, moving->address, 0, false, &moving->new, diag);
+	int rc = nam__prober_connect(options, moving->address, 0, false, &moving->new, diag);
 
 	if (!rc)
 		rc = nam__regions_learn(moving->new, 0, 1, diag); /* SUSPENDS */
@@ -134,7 +134,7 @@ old_open(struct moving *moving)
 	int rc;
 
 	/* Connections that were closed just now may count in its limit still. */
-	while ((rc = nam__asker_open(moving->changer.options, moving->from.address, 0, false,
+	while ((rc = nam__prober_connect(moving->changer.options, moving->from.address, 0, false,
 			&moving->old, moving->changer.diag)) == -NAM_E_FABRIC_REFUSED &&
 		!is_late(moving)) {
 		nam__client_free(moving->old);

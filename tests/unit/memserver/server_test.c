@@ -317,9 +317,9 @@ successor__connections__ARE_FOR_ASKING_ONLY(void **state)
 	struct fixture *f = *state;
 	const struct nam_wire_hello plain = { .magic_version = WIRE_HELLO };
 	const struct nam_wire_hello named = { .magic_version = WIRE_HELLO, .client_id = 9,
-		.incarnation = 1, .flags = NAM_HELLO_ASKS };
+		.incarnation = 1, .flags = NAM_HELLO_PROBE };
 	const struct nam_wire_hello asks = { .magic_version = WIRE_HELLO,
-		.flags = NAM_HELLO_ASKS };
+		.flags = NAM_HELLO_PROBE };
 	const struct nam_rpc_regions_request request = { 0 };
 	const struct nam_rpc_regions_reply *regions;
 	uint64_t word = 4711;
@@ -353,7 +353,7 @@ retire__clients_are_connected__CLOSES_AND_REFUSES_THEM(void **state)
 	struct fixture *f = *state;
 	const struct nam_wire_hello plain = { .magic_version = WIRE_HELLO };
 	const struct nam_wire_hello asks = { .magic_version = WIRE_HELLO,
-		.flags = NAM_HELLO_ASKS };
+		.flags = NAM_HELLO_PROBE };
 	const struct nam_rpc_move_request request = { .step = NAM_RPC_MOVE_RETIRE,
 		.boot = f->server->boot };
 	uint64_t until = nam_now_ns() + TIMEOUT_NS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.c -- clients without an id, which lock nothing: they ask one memory server. */
+/* prober.c -- clients without an id, which lock nothing: they ask one memory server. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define OVER_TIMEOUT_MS 500u		/* for a lead that may have vanished with its host */
 
 int
-nam__asker_open(const struct nam_client_options *options, const char *address,
+nam__prober_connect(const struct nam_client_options *options, const char *address,
 	uint32_t timeout_ms, bool waits, struct nam_client **ret_client, struct nam_diag *diag)
 {
 	struct nam_client_options own = *options;
@@ -25,15 +25,15 @@ nam__asker_open(const struct nam_client_options *options, const char *address,
 	if (!client)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
 	(void)snprintf(at.listen, sizeof(at.listen), "%s", address);
-	client->asks_only = !waits;
+	client->is_prober = !waits;
 	*ret_client = client;
 	return nam__servers_open(client, &at, 1, diag);
 }
 
 bool
-nam__asked_ended(const struct nam_client *asker, int rc)
+nam__probed_ended(const struct nam_client *prober, int rc)
 {
-	return nam_err_is(rc, NAM_E_FABRIC_STARTING) || (rc && asker && asker->servers[0].absent);
+	return nam_err_is(rc, NAM_E_FABRIC_STARTING) || (rc && prober && prober->servers[0].absent);
 }
 
 /* The lead's answer about this client, over a new connection.  No voucher is zeroes. */
@@ -42,17 +42,18 @@ own_state(const struct nam_client *client, struct nam_rpc_client_state_reply *re
 	uint8_t ret_voucher[NAM_VOUCHER_BYTES])
 {
 	const struct nam__server *lead = &client->servers[client->catalog_slot];
-	struct nam_client *asker = NULL;
+	struct nam_client *prober = NULL;
 	struct nam_diag diag;
-	int rc = nam__asker_open(&client->options, lead->address, OVER_TIMEOUT_MS, false, &asker,
+	int rc = nam__prober_connect(&client->options, lead->address, OVER_TIMEOUT_MS, false,
+		&prober,
 		&diag);
 
 	*ret_state = (struct nam_rpc_client_state_reply){ .state = NAM_CLIENT_UNKNOWN };
 	memset(ret_voucher, 0, NAM_VOUCHER_BYTES);
-	if (!rc && asker->servers[0].boot == lead->boot)
-		rc = nam__client_voucher_ask(asker->epoch_worker, client->id, client->incarnation,
+	if (!rc && prober->servers[0].boot == lead->boot)
+		rc = nam__client_voucher_ask(prober->epoch_worker, client->id, client->incarnation,
 			ret_state, ret_voucher); /* SUSPENDS */
-	nam__client_free(asker);
+	nam__client_free(prober);
 	return rc;
 }
 
