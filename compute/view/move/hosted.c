@@ -93,7 +93,7 @@ ask(struct nam_client *host, enum nam_rpc_move_step step, const struct nam_rpc_m
 {
 	_Alignas(8) uint8_t reply[sizeof(struct nam_rpc_move_reply) + sizeof(*ret)];
 	uint32_t bytes = sizeof(reply);
-	int rc = nam__move_ask(host, step, 0, wanted, sizeof(*wanted), 0, (void *)reply,
+	int rc = nam__move_call(host, step, 0, wanted, sizeof(*wanted), 0, (void *)reply,
 		&bytes); /* SUSPENDS */
 
 	if (!rc && step == NAM_RPC_MOVE_HOST && bytes != sizeof(reply))

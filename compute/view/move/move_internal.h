@@ -6,7 +6,7 @@
 #include "common/rpc/move_rpc.h"
 #include "compute/worker/worker.h"
 
-/* ---- move_ask.c ----------------------------------------------------------------------------- */
+/* ---- move_call.c ----------------------------------------------------------------------------- */
 
 /*
  * @client		asks a memory server, which has slot 0
@@ -17,7 +17,7 @@
  *
  * 0, -ENOMEM, or as the step fails.
  */
-NAM_FIBER_FN int nam__move_ask(struct nam_client *client, enum nam_rpc_move_step step, uint64_t at,
+NAM_FIBER_FN int nam__move_call(struct nam_client *client, enum nam_rpc_move_step step, uint64_t at,
 	const void *page, uint32_t page_bytes, uint64_t deadline_ns,
 	struct nam_rpc_move_reply *reply, uint32_t *ret_bytes) NAM_MUST_CHECK;
 

@@ -14,7 +14,7 @@ claim(struct nam__move_pages *pages, struct nam_client *client, enum nam__move_a
 	uint64_t deadline_ns)
 {
 	pages->at = at;
-	return nam__move_ask(client, NAM_RPC_MOVE_CLAIM, 0, &pages->claim, sizeof(pages->claim),
+	return nam__move_call(client, NAM_RPC_MOVE_CLAIM, 0, &pages->claim, sizeof(pages->claim),
 		deadline_ns, NULL, NULL); /* SUSPENDS */
 }
 
@@ -79,7 +79,7 @@ take(struct nam__move_pages *pages, struct nam_client *client, enum nam__move_at
 	do {
 		uint32_t bytes = NAM_RPC_BODY_MAX;
 
-		rc = nam__move_ask(client, NAM_RPC_MOVE_TAKE, next, NULL, 0, 0, reply,
+		rc = nam__move_call(client, NAM_RPC_MOVE_TAKE, next, NULL, 0, 0, reply,
 			&bytes); /* SUSPENDS */
 		if (!rc && (bytes < sizeof(*reply) + sizeof(*notes) ||
 				(reply->bytes && reply->bytes <= next)))

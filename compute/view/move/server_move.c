@@ -161,7 +161,7 @@ books_get(struct moving *moving)
 		uint32_t bytes = NAM_RPC_BODY_MAX, page;
 
 		if (!rc)
-			rc = nam__move_ask(moving->old, NAM_RPC_MOVE_EXPORT, at, NULL, 0,
+			rc = nam__move_call(moving->old, NAM_RPC_MOVE_EXPORT, at, NULL, 0,
 				moving->deadline_ns, reply, &bytes); /* SUSPENDS */
 		if (rc)
 			break;
@@ -201,7 +201,7 @@ books_put(struct moving *moving, bool last)
 	for (; !rc && page < end; page++) {
 		uint64_t at = page * NAM_RPC_MOVE_PAGE_BYTES, left = moving->books_bytes - at;
 
-		rc = nam__move_ask(moving->new, NAM_RPC_MOVE_IMPORT, at, moving->books + at,
+		rc = nam__move_call(moving->new, NAM_RPC_MOVE_IMPORT, at, moving->books + at,
 			left < NAM_RPC_MOVE_PAGE_BYTES ? (uint32_t)left : NAM_RPC_MOVE_PAGE_BYTES,
 			moving->deadline_ns, NULL, NULL); /* SUSPENDS */
 	}
@@ -332,7 +332,7 @@ private_fill(struct moving *moving)
 	if (!rc)
 		rc = stores_fill(moving); /* SUSPENDS */
 	if (!rc && (head->trees || head->stores))
-		rc = nam__move_ask(moving->new, NAM_RPC_MOVE_OPEN, 0, NULL, 0,
+		rc = nam__move_call(moving->new, NAM_RPC_MOVE_OPEN, 0, NULL, 0,
 			moving->deadline_ns, NULL, NULL); /* SUSPENDS */
 	return rc ? explain(moving, moving->new, "copying trees and key-value stores to", rc) : 0;
 }
@@ -531,7 +531,7 @@ retire(struct moving *moving)
 	while (!look(moving, &member) && !is_late(moving) && /* SUSPENDS */
 		moving->changer.view->acknowledged < moving->moved.view)
 		nam_sleep_ns(NAM__CHANGER_PAUSE_NS);
-	moving->moved.retired = !nam__move_ask(moving->old, NAM_RPC_MOVE_RETIRE, 0, NULL, 0,
+	moving->moved.retired = !nam__move_call(moving->old, NAM_RPC_MOVE_RETIRE, 0, NULL, 0,
 		moving->deadline_ns, NULL, NULL); /* SUSPENDS */
 }
 

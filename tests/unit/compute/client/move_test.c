@@ -385,7 +385,7 @@ claim(void)
 	uint32_t bytes = sizeof(reply);
 
 	fence_all();
-	assert_int_equal(nam__move_ask(mover, NAM_RPC_MOVE_CLAIM, 0, &body, sizeof(body), 0,
+	assert_int_equal(nam__move_call(mover, NAM_RPC_MOVE_CLAIM, 0, &body, sizeof(body), 0,
 		&reply, &bytes), 0);
 }
 
@@ -404,7 +404,7 @@ assert_noted(bool some)
 		pages_add(wanted, at_page(writing.swapped, 1), 8);
 		pages_add(wanted, at_page(writing.swapped, 2), 8);
 	}
-	assert_int_equal(nam__move_ask(mover, NAM_RPC_MOVE_TAKE, 0, NULL, 0, 0, reply, &bytes), 0);
+	assert_int_equal(nam__move_call(mover, NAM_RPC_MOVE_TAKE, 0, NULL, 0, 0, reply, &bytes), 0);
 	assert_int_equal(notes->lost, 0);
 	for (uint32_t i = 0; i < (bytes - sizeof(*reply) - sizeof(*notes)) /
 		sizeof(notes->noted[0]); i++)

@@ -8,7 +8,7 @@
 #include "compute/view/changer.h"
 
 int
-nam__move_ask(struct nam_client *client, enum nam_rpc_move_step step, uint64_t at,
+nam__move_call(struct nam_client *client, enum nam_rpc_move_step step, uint64_t at,
 	const void *page, uint32_t page_bytes, uint64_t deadline_ns,
 	struct nam_rpc_move_reply *reply, uint32_t *ret_bytes)
 {
