@@ -100,7 +100,7 @@ shape_valid(const struct nam_rpc_kv_layout_reply *reply)
 
 /* The part of a layout that one reply has.  @reply	room for a body */
 NAM_FIBER_FN static int
-layout_ask(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_place *place,
+layout_query(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_place *place,
 	uint32_t first, struct nam_rpc_kv_layout_reply *reply, uint32_t *ret_count)
 {
 	const struct nam_rpc_kv_layout_request request = { kv->store, place->partition, first };
@@ -131,7 +131,7 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 
 	do {
 		if (!rc)
-			rc = layout_ask(worker, kv, place, have, reply, &count); /* SUSPENDS */
+			rc = layout_query(worker, kv, place, have, reply, &count); /* SUSPENDS */
 		if (!rc && !layout) {
 			layout = malloc(sizeof(*layout) + reply->chunks * sizeof(uint64_t));
 			if (layout)

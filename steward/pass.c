@@ -190,7 +190,7 @@ fence(const struct nam__steward *steward, const struct nam__cluster_view *view, 
 	struct nam_diag why = { "" };
 	char text[2 * sizeof(why.text)];
 	uint32_t state;
-	int rc = nam__client_state_ask(steward->lead->epoch_worker, id, incarnation,
+	int rc = nam__client_state_query(steward->lead->epoch_worker, id, incarnation,
 		&client); /* SUSPENDS */
 
 	if (rc)

@@ -249,7 +249,7 @@ names_clear(struct nam_worker *worker, uint32_t at, const struct nam_rpc_catalog
 
 /* All of them are there afterwards, or none. */
 NAM_FIBER_FN static int
-names_ask(struct nam_worker *worker, uint32_t at, uint16_t type,
+names_query(struct nam_worker *worker, uint32_t at, uint16_t type,
 	const struct nam_rpc_catalog_entry *names, uint32_t count)
 {
 	uint32_t bytes = count * (uint32_t)sizeof(*names);
@@ -271,7 +271,7 @@ nam__backed_names(struct nam_worker *worker, uint16_t type,
 
 	/* C33 */
 	while (nam__is_backed(worker->client, slot) && NAM_GUARD(LEAD_NAMES)) {
-		rc = nam__backup_fresh(worker, at) ? names_ask(worker, at, type, names, count) :
+		rc = nam__backup_fresh(worker, at) ? names_query(worker, at, type, names, count) :
 			-NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
 		if (!rc)
 			return 0;

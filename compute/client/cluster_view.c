@@ -140,7 +140,7 @@ nam__cluster_view_find(const struct nam__cluster_view *view, uint32_t id)
 }
 
 void
-nam__member_to_ask(struct nam_view_member *member)
+nam__member_to_query(struct nam_view_member *member)
 {
 	if (member->state != NAM_VIEW_PROMOTING)
 		return;
@@ -239,7 +239,7 @@ nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
 }
 
 NAM_FIBER_FN static int
-change_ask(struct nam_worker *worker, uint32_t slot, uint64_t number, uint64_t term,
+change_call(struct nam_worker *worker, uint32_t slot, uint64_t number, uint64_t term,
 	enum nam_rpc_view_change change, const struct nam_view_member *member, struct answer *ret)
 {
 	const struct nam_rpc_view_request request = {
@@ -258,7 +258,7 @@ nam__cluster_view_change(struct nam_worker *worker, uint32_t slot, uint64_t numb
 	struct nam_view_head *ret_head)
 {
 	struct answer answer;
-	int rc = change_ask(worker, slot, number, term, change, member, &answer); /* SUSPENDS */
+	int rc = change_call(worker, slot, number, term, change, member, &answer); /* SUSPENDS */
 
 	if (!rc)
 		*ret_head = answer.head;
@@ -274,7 +274,7 @@ nam__cluster_view_renew(struct nam_worker *worker, uint32_t slot, struct nam__cl
 	int rc;
 
 	renewed.boot = boot;
-	rc = change_ask(worker, slot, view->head.number, 0, NAM_RPC_VIEW_RENEW, &renewed,
+	rc = change_call(worker, slot, view->head.number, 0, NAM_RPC_VIEW_RENEW, &renewed,
 		&answer); /* SUSPENDS */
 	if (rc)
 		return rc;

@@ -90,7 +90,7 @@ NAM_FIBER_FN int nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot
 	const struct nam__cluster_view *view) NAM_MUST_CHECK;
 
 /* If its process has ended, and its backup gets its place: the boot and address of that. */
-void nam__member_to_ask(struct nam_view_member *member);
+void nam__member_to_query(struct nam_view_member *member);
 /* The member with that id, or NULL. */
 const struct nam_view_member *nam__cluster_view_find(const struct nam__cluster_view *view,
 	uint32_t id);

@@ -167,7 +167,7 @@ copy_lead_install(struct nam_client *client, const struct nam__cluster_view *cop
 
 	if (!copy->head.number)
 		return 0;
-	nam__member_to_ask(&lead);
+	nam__member_to_query(&lead);
 	if (is_last || nam__member_look(&client->options, lead.address, 0, copy->head.lead_boot,
 			&ended) != -ENOENT)
 		rc = nam__member_install(client, &lead, diag); /* SUSPENDS */

@@ -26,7 +26,7 @@ nam_client_list(struct nam_worker *worker, nam_client_list_fn fn, void *arg)
 	for (uint16_t id = 1; id < NAM_CLIENTS_MAX && !rc; id++) {
 		if (!nam__presence_has(&presence, id))
 			continue;
-		rc = nam__client_state_ask(worker, id, 0, &state); /* SUSPENDS */
+		rc = nam__client_state_query(worker, id, 0, &state); /* SUSPENDS */
 		if (rc || (state.state != NAM_CLIENT_ALIVE && state.state != NAM_CLIENT_FENCING))
 			continue;
 		info = (struct nam_client_info){

@@ -51,7 +51,8 @@ own_state(const struct nam_client *client, struct nam_rpc_client_state_reply *re
 	*ret_state = (struct nam_rpc_client_state_reply){ .state = NAM_CLIENT_UNKNOWN };
 	memset(ret_voucher, 0, NAM_VOUCHER_BYTES);
 	if (!rc && prober->servers[0].boot == lead->boot)
-		rc = nam__client_voucher_ask(prober->epoch_worker, client->id, client->incarnation,
+		rc = nam__client_voucher_query(prober->epoch_worker, client->id,
+			client->incarnation,
 			ret_state, ret_voucher); /* SUSPENDS */
 	nam__client_free(prober);
 	return rc;

@@ -85,7 +85,7 @@ page_take(struct nam_client *client, struct announced *from,
 
 /* A page of each that has more.  False: none has. */
 NAM_FIBER_FN static bool
-pages_ask(struct nam_client *client, struct announced *from, uint32_t count, uint8_t *replies)
+pages_query(struct nam_client *client, struct announced *from, uint32_t count, uint8_t *replies)
 {
 	struct {
 		struct nam_rpc_regions_request is;
@@ -123,7 +123,7 @@ pages_ask(struct nam_client *client, struct announced *from, uint32_t count, uin
 
 /* Each has its own result. */
 NAM_FIBER_FN static void
-regions_ask(struct nam_client *client, struct announced *from, uint32_t count)
+regions_query(struct nam_client *client, struct announced *from, uint32_t count)
 {
 	uint32_t bytes = count * NAM_RPC_BODY_MAX;
 	uint8_t *replies = nam_buffer_take(client->epoch_worker, bytes);
@@ -133,7 +133,7 @@ regions_ask(struct nam_client *client, struct announced *from, uint32_t count)
 			from[i].rc = -ENOMEM;
 		return;
 	}
-	while (pages_ask(client, from, count, replies)) /* SUSPENDS */
+	while (pages_query(client, from, count, replies)) /* SUSPENDS */
 		continue;
 	nam_buffer_give(client->epoch_worker, replies, bytes);
 }
@@ -176,7 +176,7 @@ nam__regions_learn(struct nam_client *client, uint32_t first, uint32_t count,
 				.block = calloc(1, sizeof(*from[n].block)) };
 			from[n].rc = from[n].block ? 0 : -ENOMEM;
 		}
-		regions_ask(client, from, n); /* SUSPENDS */
+		regions_query(client, from, n); /* SUSPENDS */
 		for (uint32_t i = 0; i < n; i++)
 			rc = learn_end(client, &from[i], rc ? &other : diag) ?: rc;
 	}
@@ -189,7 +189,7 @@ refresh(struct nam_client *client, struct announced *from, uint32_t count)
 {
 	int rc = 0;
 
-	regions_ask(client, from, count); /* SUSPENDS */
+	regions_query(client, from, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		if (!atomic_load_explicit(&client->servers[from[i].slot].lost,
 				memory_order_acquire)) {

@@ -35,7 +35,7 @@ services_take(const uint8_t *message, uint32_t bytes, uint32_t first,
 
 /* One message is enough, unless a memory server has had requests of almost all types. */
 NAM_FIBER_FN static int
-status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
+status_query(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
 {
 	struct nam_rpc_status_request request = { .first = 0 };
 	uint8_t *message = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
@@ -116,7 +116,7 @@ nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 
 	if (slot >= worker->client->servers_count)
 		return nam_diag_set(&worker->diag, -EINVAL, "there is no memory server %u", slot);
-	rc = status_ask(worker, slot, &reply); /* SUSPENDS */
+	rc = status_query(worker, slot, &reply); /* SUSPENDS */
 	status_fill(&worker->client->servers[slot], rc, &reply, ret_status);
 	return rc;
 }
@@ -137,12 +137,12 @@ struct asked {
 
 /* The lead knows a client that ended, and that not all memory servers have closed yet. */
 NAM_FIBER_FN static void
-name_ask(struct nam_client *lead, uint16_t id, uint16_t incarnation,
+name_query(struct nam_client *lead, uint16_t id, uint16_t incarnation,
 	struct nam_client_named *ret_client)
 {
 	struct nam_rpc_client_state_reply state;
 
-	if (!id || nam__client_state_ask(lead->epoch_worker, id, incarnation,
+	if (!id || nam__client_state_query(lead->epoch_worker, id, incarnation,
 			&state)) /* SUSPENDS */
 		return;
 	ret_client->id = id;
@@ -152,27 +152,27 @@ name_ask(struct nam_client *lead, uint16_t id, uint16_t incarnation,
 
 /* The view as the lead has it, or a copy.  A memory server that does not say has none. */
 NAM_FIBER_FN static void
-view_ask(struct asked *asked, struct nam_client *client)
+view_query(struct asked *asked, struct nam_client *client)
 {
 	struct nam_server_status *status = &asked->status;
 	struct nam_rpc_fence_reply found;
 
 	if (!status->id && !nam__fence_next(client->epoch_worker, 0, &found)) /* SUSPENDS */
-		name_ask(client, found.client_id, found.incarnation,
+		name_query(client, found.client_id, found.incarnation,
 			&status->fencing); /* SUSPENDS */
 	if (nam__cluster_view_get(client->epoch_worker, 0, &asked->view)) /* SUSPENDS */
 		return;
 	status->view = asked->view->head.number;
 	status->view_acknowledged = asked->view->acknowledged;
 	status->silent_ms = asked->view->silent_ms;
-	name_ask(client, asked->view->delaying, asked->view->delaying_incarnation,
+	name_query(client, asked->view->delaying, asked->view->delaying_incarnation,
 		&status->delaying); /* SUSPENDS */
-	name_ask(client, asked->view->silent, asked->view->silent_incarnation,
+	name_query(client, asked->view->silent, asked->view->silent_incarnation,
 		&status->silent); /* SUSPENDS */
 }
 
 static void
-server_ask(void *arg)
+server_query(void *arg)
 {
 	struct asked *asked = arg;
 	struct nam_client *client = NULL;
@@ -181,7 +181,7 @@ server_ask(void *arg)
 		&asked->diag);
 
 	if (!rc) {
-		rc = status_ask(client->epoch_worker, 0, &reply);
+		rc = status_query(client->epoch_worker, 0, &reply);
 		if (rc)
 			(void)nam_diag_set(&asked->diag, rc, "%s", client->epoch_worker->diag.text);
 	}
@@ -193,7 +193,7 @@ server_ask(void *arg)
 	(void)snprintf(asked->status.address, sizeof(asked->status.address), "%s", asked->address);
 	if (!rc) {
 		asked->boot = client->servers[0].boot;
-		view_ask(asked, client);
+		view_query(asked, client);
 	}
 	nam__client_free(client);
 }
@@ -222,16 +222,17 @@ all_note(struct all *all, const struct nam_client_options *options, const char *
 
 /* Ask all behind the first `done`, each by a thread, or by this one if there is none. */
 static void
-all_ask(struct all *all, uint32_t done)
+all_query(struct all *all, uint32_t done)
 {
 	for (uint32_t count; done < all->count; done += count) {
 		struct asked *asked = &all->asked[done];
 
 		count = all->count - done < ASKED_MAX ? all->count - done : ASKED_MAX;
 		for (uint32_t i = 0; i < count; i++)
-			if (i + 1 == count || nam_thread_start("nam-status", server_ask, &asked[i],
+			if (i + 1 == count || nam_thread_start("nam-status", server_query,
+				&asked[i],
 					&asked[i].thread))
-				server_ask(&asked[i]);
+				server_query(&asked[i]);
 		for (uint32_t i = 0; i < count; i++)
 			if (asked[i].thread)
 				nam_thread_join(asked[i].thread);
@@ -339,7 +340,7 @@ nam_cluster_status(const struct nam_client_options *options, nam_server_status_f
 	found = all.count;
 	/* The view of a seed names the lead, and the lead's view all the others. */
 	for (unsigned rounds = 0; found && !rc && rounds < 3; rounds++) {
-		all_ask(&all, all.count - found);
+		all_query(&all, all.count - found);
 		rc = all_note_members(&all, options, &found);
 	}
 	all.count -= rc ? 0 : found;

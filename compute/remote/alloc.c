@@ -75,7 +75,7 @@ blocks_get(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_alloc_
 
 /* Ask the server for blocks and put them on the size class, which is empty. */
 NAM_FIBER_FN static int
-class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
+class_fetch(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool reserve,
 	struct nam__block_class *class)
 {
 	uint32_t most = ASK_BYTES_MAX / stride + 1;
@@ -134,7 +134,7 @@ class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, bool res
 		return nam__task_await(worker); /* SUSPENDS */
 	}
 	class->refilling = true;
-	rc = class_ask(worker, slot, stride, reserve, class); /* SUSPENDS */
+	rc = class_fetch(worker, slot, stride, reserve, class); /* SUSPENDS */
 	class->refilling = false;
 	if (nam_err_is(rc, NAM_E_REMOTE_FULL)) {
 		class->skips = SKIPS;

@@ -390,7 +390,7 @@ nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, str
 {
 	struct nam_rpc_client_state_reply client;
 
-	if (nam__client_state_ask(worker, id, 0, &client)) /* SUSPENDS */
+	if (nam__client_state_query(worker, id, 0, &client)) /* SUSPENDS */
 		client.state = NAM_CLIENT_UNKNOWN;
 	if (client.state == NAM_CLIENT_UNKNOWN)
 		client = (struct nam_rpc_client_state_reply){ .name = "unknown" };

@@ -258,7 +258,8 @@ handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 /* ---- the word ----------------------------------------------------------------------------- */
 
 int
-nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_holder *ret_holder)
+nam__lock_holder_query(struct nam_worker *worker, uint64_t word,
+	struct nam__lock_holder *ret_holder)
 {
 	uint16_t id = nam_lock_owner(word), incarnation = nam_lock_incarnation(word);
 	struct nam_rpc_client_state_reply state;
@@ -269,7 +270,7 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 		*ret_holder = (struct nam__lock_holder){ .word = word, .dead = true };
 		return 0;
 	}
-	rc = nam__client_state_ask(worker, id, incarnation, &state); /* SUSPENDS */
+	rc = nam__client_state_query(worker, id, incarnation, &state); /* SUSPENDS */
 	if (rc)
 		return rc;
 	ret_holder->word = word;
@@ -457,7 +458,7 @@ give_up(struct nam_worker *worker, struct attempt *attempt, bool late)
 {
 	uint64_t seen = *attempt->old;
 	struct nam__lock_holder holder;
-	int rc = nam__lock_holder_ask(worker, seen, &holder), raise_rc; /* SUSPENDS */
+	int rc = nam__lock_holder_query(worker, seen, &holder), raise_rc; /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -543,7 +544,7 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		late = look(worker, attempt, now);
 		holder.dead = false;
 		if (nam_lock_held(seen) && now - slot->seen_since_ns > NAM__SUSPECT_NS) {
-			rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
+			rc = nam__lock_holder_query(worker, seen, &holder); /* SUSPENDS */
 			if (!rc && !holder.dead)
 				slot->seen_since_ns = now;
 		}
@@ -704,7 +705,7 @@ try(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, uint64_t wo
 	if (rc || held == NAM_LOCK_FREE || !NAM_GUARD(COLLECTOR_WORD))
 		return rc;
 	nam_race_point("owner.seen");
-	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
+	rc = nam__lock_holder_query(worker, held, &holder); /* SUSPENDS */
 	if (rc)
 		return rc;
 	*ret_fencing = holder.fencing;

@@ -162,7 +162,7 @@ struct nam__lock_holder {
 };
 
 /* Cost: 1 RPC. */
-NAM_FIBER_FN int nam__lock_holder_ask(struct nam_worker *worker, uint64_t word,
+NAM_FIBER_FN int nam__lock_holder_query(struct nam_worker *worker, uint64_t word,
 	struct nam__lock_holder *ret_holder) NAM_MUST_CHECK;
 
 /*

@@ -36,7 +36,7 @@ nam__changer_close(struct nam__changer *changer)
 }
 
 int
-nam__changer_ask(struct nam__changer *changer)
+nam__changer_query(struct nam__changer *changer)
 {
 	free(changer->view);
 	changer->view = NULL;
@@ -49,14 +49,14 @@ int
 nam__changer_take(struct nam__changer *changer)
 {
 	struct nam_client *client;
-	int rc = nam__changer_ask(changer); /* SUSPENDS */
+	int rc = nam__changer_query(changer); /* SUSPENDS */
 
 	if (!rc && !changer->view->head.number) {
 		rc = nam_client_connect(changer->options, &client, changer->diag); /* SUSPENDS */
 		if (rc)
 			return rc;
 		nam_client_close(client);
-		rc = nam__changer_ask(changer); /* SUSPENDS */
+		rc = nam__changer_query(changer); /* SUSPENDS */
 	}
 	if (rc)
 		return changer->diag->text[0] ? rc : nam_diag_set(changer->diag, rc,
@@ -113,7 +113,7 @@ nam__changer_delay(const struct nam__changer *changer, char *text, size_t size)
 {
 	const struct nam__cluster_view *view = changer->view;
 	struct nam_rpc_client_state_reply client = { .name = "" };
-	int rc = nam__client_state_ask(changer->lead->epoch_worker, view->delaying,
+	int rc = nam__client_state_query(changer->lead->epoch_worker, view->delaying,
 		view->delaying_incarnation, &client); /* SUSPENDS */
 
 	if (rc)

@@ -25,7 +25,7 @@ int nam__changer_open(struct nam__changer *changer, const struct nam_client_opti
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__changer_close(struct nam__changer *changer);
 
-NAM_FIBER_FN int nam__changer_ask(struct nam__changer *changer) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__changer_query(struct nam__changer *changer) NAM_MUST_CHECK;
 /* The view in force, which is at its members.  The first client forms it. */
 NAM_FIBER_FN int nam__changer_take(struct nam__changer *changer) NAM_MUST_CHECK;
 /*

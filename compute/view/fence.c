@@ -289,7 +289,7 @@ nam_client_fence(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	if (!id || id >= NAM_CLIENTS_MAX || id == worker->client->id)
 		return nam_diag_set(diag, -EINVAL, id && id < NAM_CLIENTS_MAX ?
 			"client %u is this client" : "%u is no client: ids are 1 to 4095", id);
-	rc = nam__client_state_ask(worker, id, incarnation, &state); /* SUSPENDS */
+	rc = nam__client_state_query(worker, id, incarnation, &state); /* SUSPENDS */
 	(void)snprintf(client, sizeof(client), "client %u (%s, pid %llu)", id,
 		state.name[0] ? state.name : "unknown", (unsigned long long)state.pid);
 	diag->text[0] = '\0';

@@ -68,7 +68,7 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 		return rc;
 	/* C20: the members of two views have no memory server in common. */
 	member = copy->members[0];
-	nam__member_to_ask(&member);
+	nam__member_to_query(&member);
 	/* C33: its lead has ended, and has a backup. */
 	if (copy->head.number && copy->head.lead_boot != lead_boot && member.known &&
 		member.backup != lead_boot && NAM_GUARD(VIEW_BOOT) && !nam__member_look(
@@ -136,14 +136,14 @@ leads(struct nam_client *client, uint64_t lead_boot, const struct nam__server *s
 
 /* The lead that a copy names, if it lives and the seed belongs to its cluster. */
 NAM_FIBER_FN static int
-copy_ask(const struct nam_client_options *options, const struct nam__cluster_view *copy,
+copy_query(const struct nam_client_options *options, const struct nam__cluster_view *copy,
 	const struct nam__server *seed, struct nam_client **ret_lead, struct nam_diag *diag)
 {
 	struct nam_view_member lead = copy->members[0];
 	struct nam_client *client;
 	int rc;
 
-	nam__member_to_ask(&lead);
+	nam__member_to_query(&lead);
 	rc = nam__prober_open(options, lead.address, 0, false, &client, diag);
 	if (rc)
 		return rc;
@@ -160,7 +160,7 @@ copy_ask(const struct nam_client_options *options, const struct nam__cluster_vie
  * @ret_fresh	it is that by its id alone: it has no view, and may have been started anew
  */
 NAM_FIBER_FN static int
-lead_ask(const struct nam_client_options *options, const char *address, bool *ret_fresh,
+lead_query(const struct nam_client_options *options, const char *address, bool *ret_fresh,
 	struct nam_client **ret_lead, struct nam_diag *diag)
 {
 	struct nam_client *seed;
@@ -182,7 +182,7 @@ lead_ask(const struct nam_client_options *options, const char *address, bool *re
 		return 0;
 	}
 	if (copy->head.number)
-		rc = copy_ask(options, copy, &seed->servers[0], ret_lead, diag); /* SUSPENDS */
+		rc = copy_query(options, copy, &seed->servers[0], ret_lead, diag); /* SUSPENDS */
 	nam__client_free(seed);
 	free(copy);
 	return rc;
@@ -201,7 +201,7 @@ nam__lead_find(const struct nam_client_options *options, const struct nam_cluste
 
 		if ((i >= seeds->count) != (last && !strcmp(seed, last)))
 			continue;
-		rc = lead_ask(options, seed, &is_fresh, &lead, diag); /* SUSPENDS */
+		rc = lead_query(options, seed, &is_fresh, &lead, diag); /* SUSPENDS */
 		failed = rc ? rc : failed;
 		/* C33: others may know the backup that has its place. */
 		if (lead && is_fresh && !fresh) {

@@ -8,7 +8,7 @@
 #include "compute/worker/worker.h"
 
 int
-nam__client_voucher_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+nam__client_voucher_query(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	struct nam_rpc_client_state_reply *ret_state, uint8_t ret_voucher[NAM_VOUCHER_BYTES])
 {
 	const struct nam_rpc_client_state_request request = { id, incarnation, 0 };
@@ -32,12 +32,12 @@ nam__client_voucher_ask(struct nam_worker *worker, uint16_t id, uint16_t incarna
 }
 
 int
-nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+nam__client_state_query(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
 	struct nam_rpc_client_state_reply *ret_state)
 {
 	uint8_t voucher[NAM_VOUCHER_BYTES];
 
-	return nam__client_voucher_ask(worker, id, incarnation, ret_state,
+	return nam__client_voucher_query(worker, id, incarnation, ret_state,
 		voucher); /* SUSPENDS */
 }
 
@@ -58,7 +58,7 @@ nam__presence_add(struct nam_worker *worker, uint32_t slot, struct nam__presence
 }
 
 int
-nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
+nam__presence_query(struct nam_worker *worker, struct nam__presence *ret_presence)
 {
 	int rc = 0;
 

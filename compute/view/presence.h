@@ -9,10 +9,11 @@
  * The state of a client, as server 0 knows it and NAM_RPC_CLIENT_STATE says it; the name ends with
  * NUL.  Cost: 1 RPC.
  */
-NAM_FIBER_FN int nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+NAM_FIBER_FN int nam__client_state_query(struct nam_worker *worker, uint16_t id,
+	uint16_t incarnation,
 	struct nam_rpc_client_state_reply *ret_state) NAM_MUST_CHECK;
 /* The state with the client's voucher; zeroes, if the lead gives none for this key. */
-NAM_FIBER_FN int nam__client_voucher_ask(struct nam_worker *worker, uint16_t id,
+NAM_FIBER_FN int nam__client_voucher_query(struct nam_worker *worker, uint16_t id,
 	uint16_t incarnation, struct nam_rpc_client_state_reply *ret_state,
 	uint8_t ret_voucher[NAM_VOUCHER_BYTES]) NAM_MUST_CHECK;
 
@@ -27,7 +28,7 @@ struct nam__presence {
 /* Adds what the memory server of that slot says. */
 NAM_FIBER_FN int nam__presence_add(struct nam_worker *worker, uint32_t slot,
 	struct nam__presence *presence) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
+NAM_FIBER_FN int nam__presence_query(struct nam_worker *worker, struct nam__presence *ret_presence)
 	NAM_MUST_CHECK;
 
 static inline bool

@@ -220,7 +220,7 @@ forget(struct adding *adding)
 	struct nam_diag diag, *diag_before = adding->changer.diag;
 
 	adding->changer.diag = &diag;
-	if (!nam__changer_ask(&adding->changer)) { /* SUSPENDS */
+	if (!nam__changer_query(&adding->changer)) { /* SUSPENDS */
 		member = nam__view_joining(adding->changer.view);
 		if (member && nam__member_look(adding->changer.options, member->address, member->id,
 				member->boot, &diag) == -ENOENT)

@@ -187,7 +187,7 @@ newest_lead(const struct succession *succession)
 	struct nam_client *lead;
 	struct nam_diag diag;
 
-	nam__member_to_ask(&member);
+	nam__member_to_query(&member);
 	if (nam__prober_open(succession->options, member.address, TIMEOUT_MS, false, &lead,
 			&diag))
 		return NULL;

@@ -126,7 +126,7 @@ ask_all(struct nam__sweep *sweep, enum nam_rpc_sweep_step step, uint64_t label,
 
 /* Which clients are not dead. */
 NAM_FIBER_FN static int
-living_ask(struct nam_worker *worker, uint64_t ret_living[NAM_SWEEP_LIVING_WORDS],
+living_query(struct nam_worker *worker, uint64_t ret_living[NAM_SWEEP_LIVING_WORDS],
 	struct nam_diag *diag)
 {
 	const struct nam_rpc_sweep_request request = { .step = NAM_RPC_SWEEP_LIVING };
@@ -148,7 +148,7 @@ spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 {
 	uint64_t living[NAM_SWEEP_LIVING_WORDS];
 	struct nam__swept all;
-	int rc = living_ask(sweep->worker, living, diag); /* SUSPENDS */
+	int rc = living_query(sweep->worker, living, diag); /* SUSPENDS */
 
 	nam_race_point("sweep.living");
 	/* C26: if a client was FENCING, its transactions have not been completed. */
@@ -183,7 +183,7 @@ nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker, bool dry,
 	struct nam_diag *diag)
 {
 	*sweep = (struct nam__sweep){ .worker = worker, .dry = dry, .number = nam_entropy() | 1 };
-	return living_ask(worker, sweep->living, diag); /* SUSPENDS */
+	return living_query(worker, sweep->living, diag); /* SUSPENDS */
 }
 
 int
@@ -406,7 +406,7 @@ ask_some(struct nam__sweep *sweep, uint32_t slot, const uint64_t *addresses, uin
 }
 
 int
-nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
+nam__sweep_query(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
 	uint64_t *ret_bits)
 {
 	int rc = 0;

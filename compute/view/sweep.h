@@ -73,7 +73,8 @@ NAM_FIBER_FN int nam__sweep_quiesce(struct nam__sweep *sweep, struct nam_diag *d
  * have come after the sweep began, are not.
  * Cost: 1 RPC to each memory server that has some.
  */
-NAM_FIBER_FN int nam__sweep_ask(struct nam__sweep *sweep, const uint64_t *addresses, uint32_t count,
+NAM_FIBER_FN int nam__sweep_query(struct nam__sweep *sweep, const uint64_t *addresses,
+	uint32_t count,
 	uint64_t *ret_bits) NAM_MUST_CHECK;
 /*
  * C26: suspect heads of records are no heads any more, and indexes of suspect superblocks are

@@ -25,7 +25,7 @@ page_size(const struct nam__parts_scan *scan)
 }
 
 static int
-page_ask(struct nam__parts_scan *scan, struct nam__part_stream *stream)
+page_query(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
 	int rc;
 
@@ -48,7 +48,7 @@ pages_begin(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 		(void)nam__range_ends(&scan->head.index->g, &scan->range, stream->request.low,
 			stream->request.high);
 	}
-	return stream->page && stream->next_page ? page_ask(scan, stream) : -ENOMEM;
+	return stream->page && stream->next_page ? page_query(scan, stream) : -ENOMEM;
 }
 
 /* Every byte comes from elsewhere: pairs ascend (in reverse descend) within what was asked for. */
@@ -90,7 +90,7 @@ page_take(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 	int rc = 0;
 
 	if (!stream->under_way)
-		rc = page_ask(scan, stream);
+		rc = page_query(scan, stream);
 	if (rc)
 		return rc;
 	if (!stream->call.done && !stream->call.local)
@@ -119,7 +119,7 @@ page_take(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 		stream->more = nam__key_up(g, stream->request.low);
 	}
 	if (stream->more && scan->remaining > page->count)
-		return page_ask(scan, stream);
+		return page_query(scan, stream);
 	return 0;
 }
 

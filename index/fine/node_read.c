@@ -19,7 +19,7 @@ recover(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 {
 	uint64_t dead = image[NAM__WORD_LOCK], word = nam__lock_word_new(worker), seen = word;
 	struct nam__lock_holder holder;
-	int rc = nam__lock_holder_ask(worker, dead, &holder); /* SUSPENDS */
+	int rc = nam__lock_holder_query(worker, dead, &holder); /* SUSPENDS */
 
 	if (rc || !holder.dead)
 		return rc;

@@ -54,7 +54,7 @@ nam__root_follow(struct nam_worker *worker, struct nam_index *index, struct nam_
 		nam_gaddr_is_null(nam__node_sibling(image)) || !NAM_GUARD(ROOT_FOLLOWED))
 		return 0;
 	if (nam_lock_held(word))
-		rc = nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
+		rc = nam__lock_holder_query(worker, word, &holder); /* SUSPENDS */
 	return rc || !holder.dead ? rc : nam_cas_await(worker, index->superblock, root.raw,
 		nam__node_sibling(image).raw, &seen); /* SUSPENDS */
 }

@@ -174,7 +174,7 @@ next_leaf(struct nam__scan *cursor)
 		cursor->generation = nam__generation(worker->client);
 	}
 	if (!cursor->done && cursor->posted - cursor->next <= cursor->refill_at)
-		nam__scan_ask(cursor);
+		nam__scan_query(cursor);
 	while (!cursor->done) {
 		struct nam_gaddr at;
 		uint64_t *image;

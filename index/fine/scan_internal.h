@@ -99,7 +99,7 @@ void nam__scan_window_init(struct nam__scan *cursor);
 /* A READ under way must complete before its buffer can be used for something else. */
 NAM_FIBER_FN void nam__scan_drain(struct nam__scan *cursor);
 /* Ask for more leaves, if it is known where they are. */
-void nam__scan_ask(struct nam__scan *cursor);
+void nam__scan_query(struct nam__scan *cursor);
 /*
  * The next window, from the bound on; may find that the range is done.
  *

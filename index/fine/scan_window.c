@@ -334,7 +334,7 @@ post_window(struct nam__scan *cursor, uint32_t count)
 }
 
 void
-nam__scan_ask(struct nam__scan *cursor)
+nam__scan_query(struct nam__scan *cursor)
 {
 	uint32_t in_ring = cursor->posted - cursor->next, count = cursor->ring - in_ring, wanted;
 
@@ -385,6 +385,6 @@ nam__scan_fill(struct nam__scan *cursor, bool safely)
 	public_hints(cursor);
 	cursor->chain = NAM_GADDR_NULL;
 	if (!cursor->next_is_here)
-		nam__scan_ask(cursor);
+		nam__scan_query(cursor);
 	return 0;
 }

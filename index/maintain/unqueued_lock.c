@@ -31,7 +31,7 @@ give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *he
 	struct nam__lock_holder holder;
 	int rc;
 
-	if (nam__lock_holder_ask(worker, seen, &holder) || !holder.dead) /* SUSPENDS */
+	if (nam__lock_holder_query(worker, seen, &holder) || !holder.dead) /* SUSPENDS */
 		return -NAM_E_RESTART_LOCKED;
 	rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
 	if (rc || *cas_old == NAM_LOCK_FREE)

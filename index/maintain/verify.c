@@ -77,7 +77,7 @@ names_believable(const struct walk *walk, const uint64_t *image, struct nam_gadd
 
 /* Hybrid: the names behind those that the memory server has said. */
 NAM_FIBER_FN static int
-names_ask(struct walk *walk)
+names_query(struct walk *walk)
 {
 	const struct nam__geometry *g = &walk->verifier.index->g;
 	struct names *names = &walk->names;
@@ -117,7 +117,7 @@ names_peek(struct walk *walk)
 		int rc;
 
 		if (names->served) {
-			rc = names_ask(walk); /* SUSPENDS */
+			rc = names_query(walk); /* SUSPENDS */
 			if (rc)
 				return rc;
 			continue;

@@ -57,7 +57,7 @@ block_claim(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_genera
 
 	if (!rc && seen != NAM_LOCK_FREE) {
 		held = seen;
-		rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
+		rc = nam__lock_holder_query(worker, held, &holder); /* SUSPENDS */
 		if (!rc)
 			rc = holder.dead ? nam__lock_try_await(worker, at, held, word, words, 64,
 				&seen) : -NAM_E_RESTART_LOCKED; /* SUSPENDS */

@@ -26,10 +26,10 @@ try_client(struct nam_worker *worker)
 	uint8_t voucher[NAM_VOUCHER_BYTES];
 	struct nam__presence presence;
 
-	if (!nam__client_voucher_ask(worker, CLIENT_ID, 1, &state, voucher) &&
+	if (!nam__client_voucher_query(worker, CLIENT_ID, 1, &state, voucher) &&
 		!memchr(state.name, '\0', sizeof(state.name)))
 		abort();
-	if (!nam__presence_ask(worker, &presence))
+	if (!nam__presence_query(worker, &presence))
 		(void)nam__presence_has(&presence, CLIENT_ID);
 }
 
@@ -59,7 +59,7 @@ try_sweep(struct nam_worker *worker)
 		for (uint32_t slot = 0; slot < SERVERS; slot++)
 			sweep->begun[slot] = true;
 		(void)!spare_living(sweep, &diag);
-		(void)!nam__sweep_ask(sweep, addresses, SERVERS, &bits);
+		(void)!nam__sweep_query(sweep, addresses, SERVERS, &bits);
 		(void)!nam__sweep_close(sweep, &closed, &diag);
 		(void)!nam__sweep_end(sweep, &swept, &diag);
 	}

@@ -90,7 +90,7 @@ tree_await_dead(struct tree *tree, uint64_t word)
 
 	for (unsigned i = 0; i < 1000 && !rc && !holder.dead; i++) {
 		nam_sleep_ns(1000000);
-		rc = nam__lock_holder_ask(tree->worker, word, &holder);
+		rc = nam__lock_holder_query(tree->worker, word, &holder);
 	}
 	if (rc || !holder.dead)
 		die("waiting for the end of a client", rc, nam_err_text(rc));

@@ -87,7 +87,7 @@ kill_at_work(struct tree *tree, const char *work, uint64_t after_ns)
 	child_kill(&child);
 	word = nam_lock_word((uint16_t)id, (uint16_t)incarnation, 1);
 	deadline = nam_now_ns() + READY_MS * 1000000ull;
-	while (nam__lock_holder_ask(tree->worker, word, &holder) || !holder.dead) {
+	while (nam__lock_holder_query(tree->worker, word, &holder) || !holder.dead) {
 		if (nam_now_ns() > deadline)
 			test_die("the memory servers do not notice that client %u died", id);
 		nam_sleep_ns(1000000);

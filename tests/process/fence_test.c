@@ -322,7 +322,7 @@ state_of(unsigned id)
 {
 	struct nam_rpc_client_state_reply reply;
 
-	assert_int_equal(nam__client_state_ask(fixture.worker, (uint16_t)id, 0, &reply), 0);
+	assert_int_equal(nam__client_state_query(fixture.worker, (uint16_t)id, 0, &reply), 0);
 	return reply.state;
 }
 

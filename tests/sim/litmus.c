@@ -108,7 +108,7 @@ litmus_state_of(struct actor *self, enum who who)
 	const struct actor *other = &litmus.actors[who];
 	struct nam_rpc_client_state_reply reply;
 
-	if (nam__client_state_ask(self->worker, other->id, other->incarnation, &reply))
+	if (nam__client_state_query(self->worker, other->id, other->incarnation, &reply))
 		sim_die("no state: %s", nam_worker_diag(self->worker));
 	return (enum nam_client_state)reply.state;
 }

@@ -84,7 +84,7 @@ struct ctl_servers {
 };
 
 /* Returns an exit code. */
-int ctl_servers_ask(const struct nam_client_options *options,
+int ctl_servers_query(const struct nam_client_options *options,
 	struct ctl_servers *ret_servers) NAM_MUST_CHECK;
 
 /* sweep.c: a line, or a member `books`: named blocks, those of clients, free ones. */

@@ -27,7 +27,7 @@ look(struct top *top)
 		return exit_code;
 	free(top->before.list);
 	top->before = top->now;
-	return ctl_servers_ask(&options, &top->now);
+	return ctl_servers_query(&options, &top->now);
 }
 
 /* The bound below which that share of the requests took, in us; 0: above all bounds. */

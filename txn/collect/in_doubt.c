@@ -354,7 +354,7 @@ nam__recovery_run(struct nam__recovery *recovery)
 
 	/* K1: a client that is absent now was not at work on versions that were seen before. */
 	if (recovery->count > recovery->waiting)
-		rc = nam__presence_ask(recovery->worker, &recovery->presence); /* SUSPENDS */
+		rc = nam__presence_query(recovery->worker, &recovery->presence); /* SUSPENDS */
 	for (uint32_t i = recovery->waiting; i < recovery->count && !rc; i++) {
 		struct nam__in_doubt *one = &recovery->all[i], *all = recovery->all;
 

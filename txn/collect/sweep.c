@@ -276,7 +276,7 @@ some_delete(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t coun
 	for (uint32_t i = 0; i < count; i++)
 		memcpy(&addresses[i], keys + i * (bytes + NAM__ENTRY_AT_BYTES) + bytes,
 			sizeof(addresses[i]));
-	rc = nam__sweep_ask(&self->sweep, addresses, count, &suspect); /* SUSPENDS */
+	rc = nam__sweep_query(&self->sweep, addresses, count, &suspect); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		if (!(suspect >> i & 1))
 			continue;

@@ -32,7 +32,7 @@ id_at(struct id_set *ids_here, uint64_t key_id)
  * no branch.  Mostly none is.
  */
 static inline bool
-may_ask(struct id_set *ids_here, const struct nam_version *version)
+may_query(struct id_set *ids_here, const struct nam_version *version)
 {
 	const struct nam_version_sibling *siblings;
 	uint32_t count = nam__version_siblings(version, &siblings);
@@ -90,7 +90,7 @@ nam__fractured_fast(struct nam__txn *txn)
 	/* An item that is asked for anew still has the image that it had. */
 	for (uint32_t i = 0; i < txn->count; i++)
 		if (txn->items[i].state == NAM__ITEM_FOUND &&
-			may_ask(&ids_here, txn->items[i].image))
+			may_query(&ids_here, txn->items[i].image))
 			any |= version_asks(txn, txn->items[i].image);
 	return any ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
@@ -112,7 +112,7 @@ asks_for_newer(const struct nam_version *version, const struct nam__record_id *i
 }
 
 static bool
-many_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
+many_query(const struct nam__record_id *ids, const struct nam_version *const *versions,
 	uint32_t count)
 {
 	struct id_set ids_here;
@@ -121,14 +121,14 @@ many_ask(const struct nam__record_id *ids, const struct nam_version *const *vers
 	for (uint32_t i = 0; i < count; i++)
 		*id_at(&ids_here, ids[i].word[0]) = true;
 	for (uint32_t i = 0; i < count; i++)
-		if (__builtin_expect(may_ask(&ids_here, versions[i]), 0) &&
+		if (__builtin_expect(may_query(&ids_here, versions[i]), 0) &&
 			asks_for_newer(versions[i], ids, versions, count))
 			return true;
 	return false;
 }
 
 bool
-nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+nam__versions_query(nam__named_fn named, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count)
 {
 	uint64_t wanted[NAM__NAMED_IDS];
@@ -137,7 +137,7 @@ nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
 	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
 		return false;
 	if (count > NAM__NAMED_IDS)
-		return many_ask(ids, versions, count);
+		return many_query(ids, versions, count);
 	for (uint32_t i = 0; i < NAM__NAMED_IDS; i++)
 		wanted[i] = ids[i < count ? i : 0].word[0];
 	if (__builtin_expect(!named(versions, count, wanted), 1))

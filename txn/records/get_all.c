@@ -214,7 +214,7 @@ part_is_right(const struct warm *warm, const struct part *part)
 			!nam__version_key_is(versions[i], gets[i].key, gets[i].key_bytes))
 			return false;
 	}
-	return !nam__versions_ask(warm->records->named, &warm->ids[part->first], versions, count);
+	return !nam__versions_query(warm->records->named, &warm->ids[part->first], versions, count);
 }
 
 /* Each was the latest at some time during this operation. */

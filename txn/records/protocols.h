@@ -19,7 +19,7 @@ int nam__fractured_fast(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fractured_small(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fractured_hybrid(struct nam__txn *txn) NAM_MUST_CHECK;
 /* FAST: whether one of these versions names a newer sibling of another. */
-bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+bool nam__versions_query(nam__named_fn named, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count);
 /* Small, after its first round: ask for all, now that the timestamps are known. */
 NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;

@@ -33,7 +33,7 @@ note(void *arg, const struct nam_server_status *status, const char *text)
 }
 
 int
-nam__servers_ask(const struct nam_client_options *options, struct nam__servers *servers,
+nam__servers_query(const struct nam_client_options *options, struct nam__servers *servers,
 	struct nam_diag *diag)
 {
 	int rc;

@@ -13,7 +13,7 @@ struct nam__servers {
 	bool incomplete;		/* there was no memory for all of them */
 };
 
-NAM_FIBER_FN int nam__servers_ask(const struct nam_client_options *options,
+NAM_FIBER_FN int nam__servers_query(const struct nam_client_options *options,
 	struct nam__servers *servers, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__servers_free(struct nam__servers *servers);
 

@@ -50,7 +50,7 @@ nam__member_back(const struct nam_client_options *options, uint32_t id, nam__ser
 	struct backing backing = { fn, arg };
 	struct nam__hosting hosting = { .options = options, .fn = on_hosting, .arg = &backing };
 	struct nam__servers servers = { 0 };
-	int rc = nam__servers_ask(options, &servers, diag); /* SUSPENDS */
+	int rc = nam__servers_query(options, &servers, diag); /* SUSPENDS */
 
 	hosting.member = rc ? NULL : member_find(&servers, id);
 	if (!rc && !hosting.member)
@@ -105,7 +105,7 @@ backups_end(const struct nam_client_options *options, const struct nam__cluster_
 	struct nam_diag *diag)
 {
 	struct nam__servers servers = { 0 };
-	int rc = nam__servers_ask(options, &servers, diag); /* SUSPENDS */
+	int rc = nam__servers_query(options, &servers, diag); /* SUSPENDS */
 
 	for (uint32_t i = 0; !rc && i < view->head.count; i++)
 		if (view->members[i].backup)

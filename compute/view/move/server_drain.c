@@ -33,7 +33,7 @@ struct draining {
 NAM_FIBER_FN static int
 look(struct draining *draining)
 {
-	return nam__servers_ask(draining->options, &draining->all, draining->diag); /* SUSPENDS */
+	return nam__servers_query(draining->options, &draining->all, draining->diag); /* SUSPENDS */
 }
 
 /* By its id or its address.  NULL: there is none. */

@@ -268,7 +268,7 @@ on_server(void *arg, const struct nam_server_status *status, const char *text)
 }
 
 int
-ctl_servers_ask(const struct nam_client_options *options, struct ctl_servers *ret_servers)
+ctl_servers_query(const struct nam_client_options *options, struct ctl_servers *ret_servers)
 {
 	struct nam_client_options each = *options;
 	struct nam_diag diag = { "" };
@@ -337,7 +337,7 @@ ctl_status(struct ctl *ctl, char **args)
 	(void)args;
 	if (exit_code)
 		return exit_code;
-	exit_code = ctl_servers_ask(&options, &servers);
+	exit_code = ctl_servers_query(&options, &servers);
 	if (exit_code) {
 		free(servers.list);
 		return exit_code;

@@ -380,7 +380,7 @@ client__killed_in_an_operation__NOBODY_WAITS_FOR_IT(void **state)
 	assert_true(child_line(&child, line, sizeof(line), 60000));
 	assert_int_equal(sscanf(line, "%u %u", &id, &incarnation), 2);
 	word = nam_lock_word((uint16_t)id, (uint16_t)incarnation, 1);
-	assert_int_equal(nam__lock_holder_ask(member.worker, word, &holder), 0);
+	assert_int_equal(nam__lock_holder_query(member.worker, word, &holder), 0);
 	assert_false(holder.dead);
 
 	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
@@ -394,7 +394,7 @@ client__killed_in_an_operation__NOBODY_WAITS_FOR_IT(void **state)
 	}
 	child_kill(&child);
 	await_reusable(&member, 1);
-	assert_int_equal(nam__lock_holder_ask(member.worker, word, &holder), 0);
+	assert_int_equal(nam__lock_holder_query(member.worker, word, &holder), 0);
 	assert_true(holder.dead);
 	leave(&member);
 	local_cluster_stop(cluster);
@@ -413,7 +413,7 @@ lock_holder__unknown_to_server_0__NOT_DEAD(void **state)
 	join_real(&member, cluster);
 	word = nam_lock_word(nam_client_id(member.client),
 		(uint16_t)(member.client->incarnation + 1), 1);
-	assert_int_equal(nam__lock_holder_ask(member.worker, word, &holder), 0);
+	assert_int_equal(nam__lock_holder_query(member.worker, word, &holder), 0);
 	assert_false(holder.dead);
 	assert_true(holder.unknown);
 	assert_int_equal(nam__lock_blame(member.worker, NAM_GADDR_NULL, &holder),

@@ -251,7 +251,7 @@ large(uint32_t count, uint32_t value_bytes)
 }
 
 static int
-large_ask(struct fixture *f, uint16_t type, const union large *request)
+large_query(struct fixture *f, uint16_t type, const union large *request)
 {
 	return call(f, type, request, (uint32_t)sizeof(request->head) +
 		request->head.count * 8u + request->head.key_bytes);
@@ -290,13 +290,13 @@ large__put_and_got__THE_SAME_BYTES(void **state)
 
 	create_large(f);
 	request.head.checksum = checksum;
-	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
+	assert_int_equal(large_query(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
 	/* A message has no room for it, alone or with others. */
 	assert_int_equal(ask(f, NAM_RPC_KV_GET, 2, 0, 2), -NAM_E_LIMIT);
 	for (uint32_t count = 0; count < 3; count++) {
 		memset(block_bytes(f, 0), 0, 2 * NAM_RPC_KV_STAGING_BYTES);
 		request = large(count, 0);
-		assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &request), 0);
+		assert_int_equal(large_query(f, NAM_RPC_KV_GET_LARGE, &request), 0);
 		assert_int_equal(f->reply_bytes, sizeof(*reply));
 		assert_int_equal(reply->value_bytes, LARGE);
 		assert_int_equal(reply->checksum, count < 2 ? 0 : checksum);
@@ -305,9 +305,9 @@ large__put_and_got__THE_SAME_BYTES(void **state)
 		assert_int_equal(block_bytes(f, 1)[LARGE - NAM_RPC_KV_STAGING_BYTES], 0);
 	}
 	assert_int_equal(ask(f, NAM_RPC_KV_DELETE, 2, 0, 2), 0);
-	assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &request), -NAM_E_NOTFOUND);
+	assert_int_equal(large_query(f, NAM_RPC_KV_GET_LARGE, &request), -NAM_E_NOTFOUND);
 	assert_int_equal(drop(f), 0);
-	assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &request), -NAM_E_DROPPED);
+	assert_int_equal(large_query(f, NAM_RPC_KV_GET_LARGE, &request), -NAM_E_DROPPED);
 }
 
 static void
@@ -319,8 +319,8 @@ large__other_bytes_than_were_staged__CORRUPT_AND_NOTHING_STORED(void **state)
 	create_large(f);
 	request.head.checksum = pattern_stage(f, 1);
 	block_bytes(f, 1)[LARGE - NAM_RPC_KV_STAGING_BYTES - 1] ^= 1;
-	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), -NAM_E_REMOTE_CORRUPT);
-	assert_int_equal(large_ask(f, NAM_RPC_KV_GET_LARGE, &again), -NAM_E_NOTFOUND);
+	assert_int_equal(large_query(f, NAM_RPC_KV_PUT_LARGE, &request), -NAM_E_REMOTE_CORRUPT);
+	assert_int_equal(large_query(f, NAM_RPC_KV_GET_LARGE, &again), -NAM_E_NOTFOUND);
 	assert_int_equal(drop(f), 0);
 }
 
@@ -346,13 +346,13 @@ large__malformed_or_of_other_memory__PROTOCOL(void **state)
 			request = large(2, value);
 			request.head.checksum = i ? pattern_stage(f, 3) : 0;
 			request.head.blocks[1] = elsewhere[j];
-			assert_int_equal(large_ask(f, types[i], &request),
+			assert_int_equal(large_query(f, types[i], &request),
 				-NAM_E_FABRIC_PROTOCOL);
 		}
 #define BAD(change)                                                                                 \
 	request = large(2, value);                                                                  \
 	change;                                                                                     \
-	assert_int_equal(large_ask(f, types[i], &request), -NAM_E_FABRIC_PROTOCOL)
+	assert_int_equal(large_query(f, types[i], &request), -NAM_E_FABRIC_PROTOCOL)
 		BAD(request.head.key_bytes = 0);
 		BAD(request.head.key_bytes = 256);
 		BAD(request.head.count = NAM_RPC_KV_STAGING_MAX + 1);
@@ -388,7 +388,7 @@ many__a_value_longer_than_a_message__SAID_OF_IT_ALONE(void **state)
 	memcpy(many.head.bytes, keys, sizeof(keys));
 	create_large(f);
 	request.head.checksum = pattern_stage(f, 9);
-	assert_int_equal(large_ask(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
+	assert_int_equal(large_query(f, NAM_RPC_KV_PUT_LARGE, &request), 0);
 	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 1, 3, 4), 0);
 	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, sizeof(many.bytes)), 0);
 	assert_int_equal(reply->count, 2);

@@ -93,7 +93,7 @@ assert_asked(uint32_t i)
 
 /* The verdict on the same versions without items. */
 static bool
-versions_ask(void)
+versions_query(void)
 {
 	struct nam__record_id ids[NAM_RECORDS_MAX];
 	const struct nam_version *versions[NAM_RECORDS_MAX];
@@ -102,7 +102,7 @@ versions_ask(void)
 		ids[i] = fixture->txn.items[i].id;
 		versions[i] = fixture->txn.items[i].image;
 	}
-	return nam__versions_ask(nam__named_choose(), ids, versions, fixture->txn.count);
+	return nam__versions_query(nam__named_choose(), ids, versions, fixture->txn.count);
 }
 
 static int
@@ -144,7 +144,7 @@ fractured__one_older_sibling__ASKED_FOR_wherever_it_is_named(void **state)
 				name_sibling(1, it ? id_of(2, false) : 99 + (k << 24),
 					head_of(it ? 2 : 100 + k), new_of(it ? 2 : k));
 			}
-			assert_true(versions_ask());
+			assert_true(versions_query());
 			assert_int_equal(nam__fractured(&fixture->txn), 1);
 			assert_asked(2);
 			assert_int_equal(fixture->txn.items[0].state, NAM__ITEM_FOUND);
@@ -161,7 +161,7 @@ fractured__ids_that_begin_alike__EACH_ITS_OWN(void **state)
 	for (uint32_t missing = 1; missing < NAM_RECORDS_MAX; missing++) {
 		arrange(NAM_RECORDS_MAX, true);
 		name_sibling(0, id_of(missing, true), head_of(missing), new_of(missing));
-		assert_true(versions_ask());
+		assert_true(versions_query());
 		assert_int_equal(nam__fractured(&fixture->txn), 1);
 		for (uint32_t i = 1; i < NAM_RECORDS_MAX; i++) {
 			if (i == missing)
@@ -192,7 +192,7 @@ fractured__siblings_as_new_or_of_other_records__NOTHING_TO_ASK(void **state)
 	name_sibling(0, id_of(1, false), head_of(1), new_of(1));
 	name_sibling(1, id_of(0, false), head_of(0), new_of(0));
 	name_sibling(1, 99, head_of(99), new_of(99));
-	assert_false(versions_ask());
+	assert_false(versions_query());
 	/* Another record whose id begins like this one's. */
 	name_sibling(0, id_of(2, false), head_of(9), new_of(9));
 	assert_int_equal(nam__fractured(&fixture->txn), 0);
