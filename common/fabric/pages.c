@@ -170,7 +170,7 @@ bind_to_node(const struct nam__pages *pages, const struct nam__pages_kind *kind,
 }
 
 static int
-say_no_memory(struct nam_diag *diag, int rc, uint64_t bytes, uint32_t page_bytes_log2, int node)
+diag_no_memory(struct nam_diag *diag, int rc, uint64_t bytes, uint32_t page_bytes_log2, int node)
 {
 	uint64_t page_bytes = 1ull << page_bytes_log2;
 	char where[32] = "";
@@ -275,7 +275,7 @@ pages_map(int file, uint64_t asked, const struct nam__pages_kind *kind, int flag
 	pages->bytes = (asked + page_bytes - 1) & ~(page_bytes - 1);
 	pages->fd = file < 0 ? nam__pages_file_begin(log2) : file;
 	if (pages->fd < 0)
-		return say_no_memory(diag, pages->fd, asked, log2, kind->numa_node);
+		return diag_no_memory(diag, pages->fd, asked, log2, kind->numa_node);
 	rc = file_grow(kind, pages);
 	if (!rc && file < 0)
 		rc = nam__pages_file_end(pages->fd);
@@ -286,7 +286,7 @@ pages_map(int file, uint64_t asked, const struct nam__pages_kind *kind, int flag
 	pages->base = map_file(pages->fd, pages->offset, pages->bytes, kind->transparent_huge,
 		PROT_READ | PROT_WRITE, flags);
 	if (!pages->base) {
-		rc = say_no_memory(diag, -errno, asked, log2, kind->numa_node);
+		rc = diag_no_memory(diag, -errno, asked, log2, kind->numa_node);
 		goto close_file;
 	}
 	if (kind->transparent_huge && madvise(pages->base, pages->bytes, MADV_HUGEPAGE)) {
@@ -322,7 +322,7 @@ nam__pages_alloc(int file, uint64_t asked, const struct nam__pages_kind *kind,
 	(void)munmap(pages->base, pages->bytes);
 	if (file < 0)
 		close(pages->fd);
-	return say_no_memory(diag, rc, asked, kind->page_bytes_log2, kind->numa_node);
+	return diag_no_memory(diag, rc, asked, kind->page_bytes_log2, kind->numa_node);
 }
 
 int
@@ -342,5 +342,5 @@ nam__pages_renew(const struct nam__pages *pages, uint32_t log2, struct nam_diag 
 	if (!rc)
 		return 0;
 	(void)madvise(pages->base, pages->bytes, MADV_REMOVE);
-	return say_no_memory(diag, rc, pages->bytes, log2, -1);
+	return diag_no_memory(diag, rc, pages->bytes, log2, -1);
 }

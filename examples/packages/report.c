@@ -141,7 +141,7 @@ commas(uint64_t number)
 }
 
 NAM_PRINTF(2, 3) static void
-say(const char *what, const char *format, ...)
+print_line(const char *what, const char *format, ...)
 {
 	va_list arguments;
 
@@ -165,9 +165,10 @@ print_shares(const char *what, const struct share *shares)
 void
 print_loaded(const struct party *party, const struct result *result)
 {
-	say("table", "%s packages of %s sources, by section, size and maintainer",
+	print_line("table", "%s packages of %s sources, by section, size and maintainer",
 		commas(party->catalogue->packages_count), commas(party->catalogue->sources_count));
-	say("load", "%.2f s: %s rows/s, with an entry in each of 3 indexes", result->load_seconds,
+	print_line("load", "%.2f s: %s rows/s, with an entry in each of 3 indexes",
+		result->load_seconds,
 		commas((uint64_t)(party->catalogue->packages_count / result->load_seconds)));
 	print_shares("by section", result->sections);
 	print_shares("by maintainer", result->maintainers);
@@ -186,24 +187,25 @@ print_worked(const struct party *party, const struct result *result)
 	const uint64_t *counts = party->counts;
 	uint64_t scans = counts[SCANS_SECTION] + counts[SCANS_SIZE] + counts[SCANS_MAINTAINER];
 
-	say("at work", "%u process%s with %u writers and %u readers each, for %g s",
+	print_line("at work", "%u process%s with %u writers and %u readers each, for %g s",
 		options->processes, options->processes == 1 ? "" : "es", options->writers,
 		options->readers, result->seconds);
-	say("released", "%s sources: %s rows, %s", commas(counts[RELEASES]),
+	print_line("released", "%s sources: %s rows, %s", commas(counts[RELEASES]),
 		commas(counts[ROWS_WRITTEN]), options->unsafe ? "each written by itself" :
 		"all of a source by one transaction");
-	say("read", "%s sources by their keys", commas(counts[READS]));
-	say("scanned", "%s times: %s by section, %s by size, %s by maintainer", commas(scans),
+	print_line("read", "%s sources by their keys", commas(counts[READS]));
+	print_line("scanned", "%s times: %s by section, %s by size, %s by maintainer",
+		commas(scans),
 		commas(counts[SCANS_SECTION]), commas(counts[SCANS_SIZE]),
 		commas(counts[SCANS_MAINTAINER]));
-	say("checked", "%s rows", commas(counts[ROWS_READ]));
+	print_line("checked", "%s rows", commas(counts[ROWS_READ]));
 	if (counts[GAVE_UP])
-		say("gave up", "%s times, for rows were replaced too quickly",
+		print_line("gave up", "%s times, for rows were replaced too quickly",
 			commas(counts[GAVE_UP]));
-	say("fractured", "%s answers with half of a release", commas(counts[FRACTURED]));
-	say("wrong", "%s answers without a row, with one twice, or with what was not asked for",
-		commas(counts[WRONG]));
-	say("at the end", "%s rows, %s entries, %s violations", commas(result->stat.rows),
+	print_line("fractured", "%s answers with half of a release", commas(counts[FRACTURED]));
+	print_line("wrong", "%s answers without a row, with one twice, or with what was not asked "
+		"for", commas(counts[WRONG]));
+	print_line("at the end", "%s rows, %s entries, %s violations", commas(result->stat.rows),
 		commas(result->stat.entries), commas(result->violations));
 }
 

@@ -54,7 +54,7 @@ ctl_index_list(struct ctl *ctl, char **args)
 
 /* Memory that cannot be used now is worth a message, but no failure.  Prints the object. */
 static void
-say_blocks_lost(struct ctl *ctl, const char *name, cJSON *object)
+print_blocks_lost(struct ctl *ctl, const char *name, cJSON *object)
 {
 	struct nam_diag why;
 	uint64_t waiting, lost = ctl_blocks_lost(ctl, &waiting, &why);
@@ -87,7 +87,7 @@ ctl_index_drop(struct ctl *ctl, char **args)
 	object = ctl_json(ctl);
 	cJSON_AddStringToObject(object, "dropped", args[0]);
 	cJSON_AddBoolToObject(object, "nodes_left", unnamed_only);
-	say_blocks_lost(ctl, args[0], object);
+	print_blocks_lost(ctl, args[0], object);
 	return NAM_EXIT_OK;
 }
 
@@ -214,7 +214,7 @@ on_client(void *arg, const struct nam_client_info *client)
 }
 
 static void
-say_verdict(const struct violations *violations, uint64_t count)
+print_verdict(const struct violations *violations, uint64_t count)
 {
 	const char *locks = violations->locks == 1 ? "lock is" : "locks are";
 	const char *late = violations->late == 1 ? "separator is" : "separators are";
@@ -265,7 +265,7 @@ ctl_index_verify(struct ctl *ctl, char **args)
 	}
 	if (count > VIOLATIONS_PRINTED_MAX)
 		ctl_print(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
-	say_verdict(&violations, count);
+	print_verdict(&violations, count);
 	damaged = count > violations.late + violations.locks;
 	ctl_json_u64(object, "count", count);
 	ctl_json_u64(object, "late_separators", violations.late);
@@ -298,6 +298,6 @@ ctl_gc(struct ctl *ctl, char **args)
 	ctl_json_u64(object, "heads_written", stat.heads_written);
 	ctl_json_u64(object, "nodes_retired", stat.nodes_retired);
 	ctl_json_u64(object, "nodes_reusable", stat.nodes_reusable);
-	say_blocks_lost(ctl, args[0], object);
+	print_blocks_lost(ctl, args[0], object);
 	return NAM_EXIT_OK;
 }

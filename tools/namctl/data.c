@@ -59,7 +59,7 @@ answer(const struct ctl *ctl, const char *verb, const void *key, bool done)
 
 /* @payload	if it is the pair that is not there, else NULL: then the key is not */
 static int
-say_not_found(const struct ctl *ctl, const char *key, const char *payload)
+print_not_found(const struct ctl *ctl, const char *key, const char *payload)
 {
 	if (ctl->quiet || ctl->json)
 		return NAM_EXIT_NO;
@@ -135,7 +135,7 @@ ctl_get(struct ctl *ctl, char **args)
 		return ctl_worker_failed(ctl, args[1], rc);
 	}
 	ctl_json_print(object);
-	return count ? NAM_EXIT_OK : say_not_found(ctl, args[1], NULL);
+	return count ? NAM_EXIT_OK : print_not_found(ctl, args[1], NULL);
 }
 
 /* ---- put, delete -------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ ctl_delete(struct ctl *ctl, char **args)
 	if (rc && rc != -NAM_E_NOTFOUND)
 		return ctl_worker_failed(ctl, args[1], rc);
 	answer(ctl, "deleted", key, !rc);
-	return rc ? say_not_found(ctl, args[1], args[2]) : NAM_EXIT_OK;
+	return rc ? print_not_found(ctl, args[1], args[2]) : NAM_EXIT_OK;
 }
 
 /* ---- range -------------------------------------------------------------------------------- */

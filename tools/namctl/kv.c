@@ -199,7 +199,7 @@ json_pair(const struct ctl *ctl, char **args, uint32_t key_bytes)
 
 /* With --json whether the key is there.  Returns the exit code. */
 static int
-say_found(const struct ctl *ctl, char **args, uint32_t key_bytes, bool found)
+print_found(const struct ctl *ctl, char **args, uint32_t key_bytes, bool found)
 {
 	cJSON *object = json_pair(ctl, args, key_bytes);
 
@@ -222,7 +222,7 @@ ctl_kv_get(struct ctl *ctl, char **args)
 	rc = nam_kv_get(ctl->worker, ctl->kv, args[1], key_bytes, value, sizeof(value),
 		&bytes); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
-		return say_found(ctl, args, key_bytes, false);
+		return print_found(ctl, args, key_bytes, false);
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
 	if (ctl->json) {
@@ -285,5 +285,5 @@ ctl_kv_delete(struct ctl *ctl, char **args)
 	rc = nam_kv_delete(ctl->worker, ctl->kv, args[1], key_bytes); /* SUSPENDS */
 	if (rc && rc != -NAM_E_NOTFOUND)
 		return ctl_worker_failed(ctl, args[0], rc);
-	return say_found(ctl, args, key_bytes, !rc);
+	return print_found(ctl, args, key_bytes, !rc);
 }

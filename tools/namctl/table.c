@@ -181,7 +181,7 @@ on_violation(void *arg, const char *text)
 }
 
 static void
-say_verdict(const struct ctl *ctl, const char *name, uint64_t rows, uint64_t count)
+print_verdict(const struct ctl *ctl, const char *name, uint64_t rows, uint64_t count)
 {
 	if (!count) {
 		ctl_print(ctl, "%s: %" PRIu64 " rows, and each has its entries", name, rows);
@@ -215,7 +215,7 @@ ctl_table_verify(struct ctl *ctl, char **args)
 		cJSON_Delete(object);
 		return ctl_worker_failed(ctl, args[0], rc);
 	}
-	say_verdict(ctl, args[0], stat.rows, count);
+	print_verdict(ctl, args[0], stat.rows, count);
 	ctl_json_u64(object, "count", count);
 	ctl_json_u64(object, "rows", stat.rows);
 	ctl_json_u64(object, "entries", stat.entries);

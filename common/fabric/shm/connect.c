@@ -29,7 +29,7 @@ timeout_ns(const struct handshake *shake)
 }
 
 static int
-say_no_answer(struct handshake *shake, int error)
+diag_no_answer(struct handshake *shake, int error)
 {
 	const char *path = shake->address.sun_path;
 	struct stat status;
@@ -92,7 +92,7 @@ open_socket(struct handshake *shake)
 	do {
 		rc = connect(fd, (const struct sockaddr *)&shake->address, sizeof(shake->address));
 	} while (rc && errno == EINTR);
-	return rc ? say_no_answer(shake, errno) : 0;
+	return rc ? diag_no_answer(shake, errno) : 0;
 }
 
 static int
@@ -104,11 +104,11 @@ receive_failed(struct handshake *shake, int rc)
 	if (rc == -NAM_E_FABRIC_PROTOCOL)
 		return nam_diag_set(shake->diag, rc, "shm:%s: malformed answer; is that the socket "
 			"of a memory server?", shake->address.sun_path);
-	return say_no_answer(shake, -rc);
+	return diag_no_answer(shake, -rc);
 }
 
 static int
-say_hello(struct handshake *shake, const struct nam_hello *hello)
+send_hello(struct handshake *shake, const struct nam_hello *hello)
 {
 	const int own_fds[2] = { shake->qp->cq->bell_fd, nam__shm_share_fd(shake->share) };
 	struct shm_hello out = {
@@ -124,26 +124,26 @@ say_hello(struct handshake *shake, const struct nam_hello *hello)
 	out.bytes = nam__hello_put(out.data, hello, NAM_HELLO_BYTES_MAX);
 	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), own_fds,
 		own_fds[1] < 0 ? 1 : 2);
-	return rc ? say_no_answer(shake, -rc) : 0;
+	return rc ? diag_no_answer(shake, -rc) : 0;
 }
 
 /* The server's side of it, after a hello or an answer. */
-union heard {
+union received {
 	struct shm_welcome welcome;
 	struct shm_challenge challenge;
 };
 
 static int
-receive(struct handshake *shake, union heard *heard, size_t *ret_got, int fds[3],
+receive(struct handshake *shake, union received *received, size_t *ret_got, int fds[3],
 	unsigned *fds_count)
 {
-	int rc = nam__shm_packet_recv(shake->qp->fd, heard, sizeof(*heard), ret_got, fds, 3,
+	int rc = nam__shm_packet_recv(shake->qp->fd, received, sizeof(*received), ret_got, fds, 3,
 		fds_count);
 
 	if (rc)
 		return receive_failed(shake, rc);
 	if (*ret_got == 0)
-		return say_no_answer(shake, EPIPE);
+		return diag_no_answer(shake, EPIPE);
 	return *ret_got < 8 ? receive_failed(shake, -NAM_E_FABRIC_PROTOCOL) : 0;
 }
 
@@ -163,7 +163,7 @@ answer_challenge(struct handshake *shake, const struct nam_qp_options *options,
 		return rc;
 	out.bytes = nam__hello_put(out.data, &answer, NAM_HELLO_BYTES_MAX);
 	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), NULL, 0);
-	return rc ? say_no_answer(shake, -rc) : 0;
+	return rc ? diag_no_answer(shake, -rc) : 0;
 }
 
 /* From the hello to the welcome with the descriptors of the rings and the server's bell. */
@@ -171,29 +171,29 @@ static int
 exchange(struct handshake *shake, const struct nam_hello *hello,
 	const struct nam_qp_options *options, int fds[3], unsigned *fds_count)
 {
-	union heard heard;
+	union received received;
 	size_t got = 0;
-	int rc = say_hello(shake, hello);
+	int rc = send_hello(shake, hello);
 
 	if (!rc)
-		rc = receive(shake, &heard, &got, fds, fds_count);
-	if (!rc && heard.challenge.magic == SHM_MAGIC_CHALLENGE && *fds_count == 0) {
-		rc = answer_challenge(shake, options, &heard.challenge, got);
+		rc = receive(shake, &received, &got, fds, fds_count);
+	if (!rc && received.challenge.magic == SHM_MAGIC_CHALLENGE && *fds_count == 0) {
+		rc = answer_challenge(shake, options, &received.challenge, got);
 		if (!rc)
-			rc = receive(shake, &heard, &got, fds, fds_count);
+			rc = receive(shake, &received, &got, fds, fds_count);
 	}
 	if (rc)
 		return rc;
-	if (heard.welcome.magic != SHM_MAGIC)
+	if (received.welcome.magic != SHM_MAGIC)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
-	if (heard.welcome.version != SHM_VERSION)
+	if (received.welcome.version != SHM_VERSION)
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_VERSION, "shm:%s: the memory server "
 			"speaks version %u of the shm handshake and this library version %u; use "
 			"the same release on both sides", shake->address.sun_path,
-			heard.welcome.version, SHM_VERSION);
-	if (got != sizeof(heard.welcome) || heard.welcome.bytes > NAM_REPLY_BYTES_MAX)
+			received.welcome.version, SHM_VERSION);
+	if (got != sizeof(received.welcome) || received.welcome.bytes > NAM_REPLY_BYTES_MAX)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
-	shake->welcome = heard.welcome;
+	shake->welcome = received.welcome;
 	return 0;
 }
 

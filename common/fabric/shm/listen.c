@@ -200,7 +200,7 @@ hello_of(const struct nam_cm_request *request)
 
 /* More is to come (-EAGAIN), or the client has left. */
 static int
-heard_nothing(int rc)
+received_nothing(int rc)
 {
 	return !rc || rc == -ECONNRESET ? -NAM_E_FABRIC_PEER_DEAD : rc;
 }
@@ -216,7 +216,7 @@ receive_hello(struct nam_cm_request *request)
 
 	_Static_assert(sizeof(*hello) <= sizeof(request->message), "there is room for a hello");
 	if (rc || !got)
-		return heard_nothing(rc);
+		return received_nothing(rc);
 	if (got < 8 || hello->magic != SHM_MAGIC)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (hello->version != SHM_VERSION) {
@@ -243,7 +243,7 @@ receive_answer(struct nam_cm_request *request)
 		&fds_count);
 
 	if (rc || !got)
-		return heard_nothing(rc);
+		return received_nothing(rc);
 	if (got != sizeof(answer) || answer.magic != SHM_MAGIC_ANSWER ||
 		answer.bytes > NAM_HELLO_BYTES_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;

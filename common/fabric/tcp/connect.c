@@ -45,7 +45,7 @@ nam__tcp_socket_prepare(int fd)
 }
 
 static int
-say_silent(const struct attempt *attempt)
+diag_silent(const struct attempt *attempt)
 {
 	return nam_diag_set(attempt->diag, -NAM_E_FABRIC_TIMEOUT, "%s: it does not answer within "
 		"%u ms; is the host up, the memory server running and not stopped or overloaded, "
@@ -54,7 +54,7 @@ say_silent(const struct attempt *attempt)
 }
 
 static int
-say_closed(const struct attempt *attempt)
+diag_closed(const struct attempt *attempt)
 {
 	return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the memory server closed "
 		"the connection; it is ending, or has too many clients, or is no memory server",
@@ -62,7 +62,7 @@ say_closed(const struct attempt *attempt)
 }
 
 static int
-say_failed(const struct attempt *attempt, int error)
+diag_failed(const struct attempt *attempt, int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
@@ -76,13 +76,13 @@ say_failed(const struct attempt *attempt, int error)
 			"look at the address, and at the routes of this host (ip route)",
 			attempt->address, strerror(error));
 	case ETIMEDOUT:
-		return say_silent(attempt);
+		return diag_silent(attempt);
 	case EINVAL:
 		return nam_diag_set(attempt->diag, -EINVAL, "%s: a link-local address needs its "
 			"interface, as in tcp:[fe80::1%%eth0]:7000", attempt->address);
 	case ECONNRESET:
 	case EPIPE:
-		return say_closed(attempt);
+		return diag_closed(attempt);
 	default:
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: %s",
 			attempt->address, strerror(error));
@@ -99,12 +99,12 @@ await(const struct attempt *attempt, short events)
 		int n;
 
 		if (now >= attempt->until_ns)
-			return say_silent(attempt);
+			return diag_silent(attempt);
 		n = poll(&ready, 1, (int)((attempt->until_ns - now + 999999) / 1000000));
 		if (n > 0)
 			return 0;
 		if (n < 0 && errno != EINTR)
-			return say_failed(attempt, errno);
+			return diag_failed(attempt, errno);
 	}
 }
 
@@ -116,27 +116,27 @@ open_socket(struct attempt *attempt, const struct addrinfo *at)
 
 	fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return say_failed(attempt, errno);
+		return diag_failed(attempt, errno);
 	attempt->qp->fd = fd;
 	if (connect(fd, at->ai_addr, at->ai_addrlen)) {
 		if (errno != EINPROGRESS && errno != EINTR)
-			return say_failed(attempt, errno);
+			return diag_failed(attempt, errno);
 		rc = await(attempt, POLLOUT);
 		if (rc)
 			return rc;
 		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
 			error = errno;
 		if (error)
-			return say_failed(attempt, error);
+			return diag_failed(attempt, error);
 	}
 	/* Not before: the bound on silence is shorter than that on connecting. */
 	rc = nam__tcp_socket_prepare(fd);
-	return rc ? say_failed(attempt, -rc) : 0;
+	return rc ? diag_failed(attempt, -rc) : 0;
 }
 
 /* A hello or an answer. */
 static int
-say(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello)
+send_packet(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello)
 {
 	struct tcp_hello out = { .magic = magic, .version = TCP_VERSION };
 
@@ -145,7 +145,7 @@ say(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello
 	out.bytes = nam__hello_put(out.data, hello, NAM_HELLO_BYTES_MAX);
 	/* Among the first bytes of a connection: there is room for them. */
 	if (send(attempt->qp->fd, &out, sizeof(out), MSG_NOSIGNAL) != sizeof(out))
-		return say_failed(attempt, errno);
+		return diag_failed(attempt, errno);
 	return 0;
 }
 
@@ -163,9 +163,9 @@ receive(const struct attempt *attempt, void *data, size_t bytes)
 			return rc;
 		n = recv(attempt->qp->fd, (uint8_t *)data + got, bytes - got, 0);
 		if (n == 0)
-			return say_closed(attempt);
+			return diag_closed(attempt);
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return say_failed(attempt, errno);
+			return diag_failed(attempt, errno);
 		got += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
@@ -208,7 +208,7 @@ answer_challenge(struct attempt *attempt, const struct nam_qp_options *options,
 	attempt->challenged = true;
 	memcpy(challenge.data, message->data, message->bytes);
 	rc = nam__fabric_answer(options, attempt->address, &challenge, &answer, attempt->diag);
-	return rc ? rc : say(attempt, TCP_MAGIC_ANSWER, &answer);
+	return rc ? rc : send_packet(attempt, TCP_MAGIC_ANSWER, &answer);
 }
 
 /* Everything behind the hello. */
@@ -244,7 +244,7 @@ connect_once(struct attempt *attempt, const struct addrinfo *at, const struct na
 		return nam_diag_set(attempt->diag, rc, "no memory for a queue pair");
 	rc = open_socket(attempt, at);
 	if (!rc)
-		rc = say(attempt, TCP_MAGIC, hello);
+		rc = send_packet(attempt, TCP_MAGIC, hello);
 	if (!rc)
 		rc = be_welcomed(attempt, options);
 	if (rc) {

@@ -44,7 +44,7 @@ nam__verbs_sent_status(enum ibv_wc_status status, uint8_t op)
 }
 
 int
-nam__verbs_say_no_device(const char *address, const char *names, int way, struct nam_diag *diag)
+nam__verbs_diag_no_device(const char *address, const char *names, int way, struct nam_diag *diag)
 {
 	if (way == -ETIMEDOUT || way == -EHOSTUNREACH || way == -ENETUNREACH)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: '%s' cannot be reached: "

@@ -37,14 +37,14 @@ struct attempt {
 };
 
 static int
-say(const struct attempt *attempt, int rc, const char *what)
+diag_failed(const struct attempt *attempt, int rc, const char *what)
 {
 	return nam_diag_set(attempt->diag, rc, "%s: %s: %s", attempt->address, what,
 		nam_err_text(rc));
 }
 
 static int
-say_silent(const struct attempt *attempt, const char *what)
+diag_silent(const struct attempt *attempt, const char *what)
 {
 	return nam_diag_set(attempt->diag, -ETIMEDOUT, "%s: %s; is the host up, and the address "
 		"one of an RDMA device there?", attempt->address, what);
@@ -120,9 +120,9 @@ await(struct attempt *attempt, enum rdma_cm_event_type wanted)
 	int rc = nam__verbs_cm_wait(attempt->channel, attempt->until_ns, &event);
 
 	if (rc == -ETIMEDOUT)
-		return say_silent(attempt, "no answer");
+		return diag_silent(attempt, "no answer");
 	if (rc)
-		return say(attempt, rc, "rdma_cm");
+		return diag_failed(attempt, rc, "rdma_cm");
 	if (event->event == wanted) {
 		if (wanted == RDMA_CM_EVENT_CONNECT_RESPONSE)
 			rc = take_response(attempt, event);
@@ -130,7 +130,7 @@ await(struct attempt *attempt, enum rdma_cm_event_type wanted)
 		rc = take_rejection(attempt, event);
 	} else if (event->event == RDMA_CM_EVENT_UNREACHABLE ||
 		event->event == RDMA_CM_EVENT_ROUTE_ERROR) {
-		rc = say_silent(attempt, event->event == RDMA_CM_EVENT_UNREACHABLE ?
+		rc = diag_silent(attempt, event->event == RDMA_CM_EVENT_UNREACHABLE ?
 			"no answer" : "no way there");
 	} else {
 		rc = nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: %s, status %d",
@@ -149,9 +149,9 @@ resolve(struct attempt *attempt, const struct addrinfo *at)
 	int rc = nam__verbs_find_way(attempt->id, domain, at->ai_addr, attempt->until_ns);
 
 	if (rc == -ETIMEDOUT || rc == -EHOSTUNREACH)
-		return say_silent(attempt, "no way there");
+		return diag_silent(attempt, "no way there");
 	if (rc)
-		return say(attempt, rc, "no way there");
+		return diag_failed(attempt, rc, "no way there");
 	found = attempt->id->verbs ? ibv_get_device_name(attempt->id->verbs->device) : "none";
 	if (strcmp(found, domain->device))
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: is reached through "
@@ -161,7 +161,7 @@ resolve(struct attempt *attempt, const struct addrinfo *at)
 	now = nam_now_ns();
 	if (rdma_resolve_route(attempt->id, now < attempt->until_ns ?
 		(int)((attempt->until_ns - now) / 1000000) + 1 : 1))
-		return say(attempt, -errno, "no path to it");
+		return diag_failed(attempt, -errno, "no path to it");
 	return await(attempt, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
@@ -182,10 +182,10 @@ shake_hands(struct attempt *attempt, const struct nam_qp_options *options)
 
 	rc = nam__verbs_qp_init(attempt->qp);
 	if (rc)
-		return say(attempt, rc, "queue pair");
+		return diag_failed(attempt, rc, "queue pair");
 	param.qp_num = attempt->qp->number;
 	if (rdma_connect(attempt->id, &param))
-		return say(attempt, -errno, "rdma_connect");
+		return diag_failed(attempt, -errno, "rdma_connect");
 	rc = await(attempt, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	if (rc)
 		return rc;
@@ -197,13 +197,13 @@ shake_hands(struct attempt *attempt, const struct nam_qp_options *options)
 	}
 	rc = nam__verbs_qp_start(attempt->qp, NULL);
 	if (rc)
-		return say(attempt, rc, "queue pair");
+		return diag_failed(attempt, rc, "queue pair");
 	/* Before the server hears that we are there, and may send something. */
 	nam__verbs_cq_join(attempt->qp->cq, attempt->qp);
 	if (rdma_establish(attempt->id))
-		return say(attempt, -errno, "rdma_establish");
+		return diag_failed(attempt, -errno, "rdma_establish");
 	rc = nam__verbs_watch_add(attempt->qp);
-	return rc ? say(attempt, rc, "the connection cannot be watched") : 0;
+	return rc ? diag_failed(attempt, rc, "the connection cannot be watched") : 0;
 }
 
 static int
@@ -215,7 +215,7 @@ connect_once(struct attempt *attempt, const struct addrinfo *at,
 	if (rc)
 		return rc;
 	if (rdma_create_id(attempt->channel, &attempt->id, NULL, RDMA_PS_TCP)) {
-		rc = say(attempt, -errno, "rdma_create_id");
+		rc = diag_failed(attempt, -errno, "rdma_create_id");
 		goto destroy_channel;
 	}
 	rc = resolve(attempt, at);

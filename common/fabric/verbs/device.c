@@ -159,7 +159,7 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 	if (wanted)
 		return nam_diag_set(diag, -EINVAL, "verbs: there is no RDMA device '%s'; this host "
 			"has: %s", wanted, names);
-	return nam__verbs_say_no_device(options->address, names, way, diag);
+	return nam__verbs_diag_no_device(options->address, names, way, diag);
 }
 
 /* ---- what it can do ------------------------------------------------------------------------ */

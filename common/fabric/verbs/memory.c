@@ -24,7 +24,8 @@ struct verbs_region {
 };
 
 static int
-say_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc, struct nam_diag *diag)
+diag_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc,
+	struct nam_diag *diag)
 {
 	struct rlimit limit;
 
@@ -47,7 +48,7 @@ device_register(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 {
 	errno = 0;
 	*ret = ibv_reg_mr(domain->pd, base, bytes, access);
-	return *ret ? 0 : say_not_registered(domain, bytes, errno ? -errno : -ENOMEM, diag);
+	return *ret ? 0 : diag_not_registered(domain, bytes, errno ? -errno : -ENOMEM, diag);
 }
 
 static int

@@ -49,7 +49,7 @@ int nam__verbs_sent_status(enum ibv_wc_status status, uint8_t op);
  * The diag if none of several devices (`names`) was found by `address`, which may be NULL.
  * @way		why no way leads there; 0: one does, but by no RDMA device
  */
-int nam__verbs_say_no_device(const char *address, const char *names, int way,
+int nam__verbs_diag_no_device(const char *address, const char *names, int way,
 	struct nam_diag *diag);
 /*
  * Hellos, replies, and what is sent of them.  -NAM_E_FABRIC_PROTOCOL: it is none, or of a kind that

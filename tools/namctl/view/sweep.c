@@ -96,7 +96,7 @@ memory_get(struct ctl *ctl, struct memory *ret_blocks, struct memory *ret_parts)
 }
 
 static void
-memory_say(const struct ctl *ctl, const char *what, const struct memory *memory)
+memory_print(const struct ctl *ctl, const char *what, const struct memory *memory)
 {
 	uint64_t free = memory->free + memory->waiting;
 
@@ -123,8 +123,8 @@ run(struct ctl *ctl, const char *command, bool dry, struct nam_sweep_stat *ret_s
 	if (watch.shown)
 		(void)fputs("\r\033[K", stderr);
 	if (rc && rc != -ECANCELED && known) {
-		memory_say(ctl, "in blocks", &blocks);
-		memory_say(ctl, "of trees and key-value stores", &parts);
+		memory_print(ctl, "in blocks", &blocks);
+		memory_print(ctl, "of trees and key-value stores", &parts);
 	}
 	if (rc)
 		return ctl_worker_failed(ctl, command, rc);
@@ -171,7 +171,7 @@ ctl_sweep(struct ctl *ctl, char **args)
 
 /* The memory servers were asked later.  Returns by how much clients have changed it meanwhile. */
 static int64_t
-changed_say(const struct ctl *ctl, const struct memory *memory, uint64_t used_bytes)
+changed_print(const struct ctl *ctl, const struct memory *memory, uint64_t used_bytes)
 {
 	int64_t changed = (int64_t)(memory->carved - memory->free - memory->waiting - used_bytes);
 
@@ -194,7 +194,7 @@ books_blocks(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *s
 		stat->named.blocks, ctl_bytes(held->bytes).text, held->blocks,
 		ctl_bytes(stat->freed.bytes).text, stat->freed.blocks,
 		ctl_bytes(memory->free).text, ctl_bytes(memory->waiting).text);
-	changed = changed_say(ctl, memory, stat->used.bytes);
+	changed = changed_print(ctl, memory, stat->used.bytes);
 	ctl_json_u64(books, "allocated_bytes", memory->carved);
 	json_blocks(books, "used_blocks", "used_bytes", &stat->used);
 	json_blocks(books, "named_blocks", "named_bytes", &stat->named);
@@ -219,7 +219,7 @@ books_parts(const struct ctl *ctl, cJSON *books, const struct nam_sweep_stat *st
 		ctl_bytes(memory->carved).text, ctl_bytes(stat->parts_named_bytes).text,
 		ctl_bytes(held).text, ctl_bytes(stat->parts_freed_bytes).text, stat->parts,
 		stat->parts == 1 ? "" : "s", ctl_bytes(free).text);
-	changed = changed_say(ctl, memory, stat->parts_used_bytes);
+	changed = changed_print(ctl, memory, stat->parts_used_bytes);
 	ctl_json_u64(parts, "allocated_bytes", memory->carved);
 	ctl_json_u64(parts, "used_bytes", stat->parts_used_bytes);
 	ctl_json_u64(parts, "named_bytes", stat->parts_named_bytes);

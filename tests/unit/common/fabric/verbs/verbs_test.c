@@ -212,7 +212,7 @@ say_no_device__no_way_to_the_host__NAMES_THAT_FIRST(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(unreachable) / sizeof(unreachable[0]); i++) {
-		assert_int_equal(nam__verbs_say_no_device("verbs:10.0.0.9:7000", "rxe0, rxe1",
+		assert_int_equal(nam__verbs_diag_no_device("verbs:10.0.0.9:7000", "rxe0, rxe1",
 			unreachable[i], &diag), -NAM_E_FABRIC_CONNECT);
 		assert_ptr_equal(diag.text,
 			strstr(diag.text, "verbs: 'verbs:10.0.0.9:7000' cannot be reached"));
@@ -228,7 +228,7 @@ say_no_device__a_way_without_a_device__SAYS_HOW_TO_NAME_ONE(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		assert_int_equal(nam__verbs_say_no_device(NULL, "rxe0, rxe1", others[i], &diag),
+		assert_int_equal(nam__verbs_diag_no_device(NULL, "rxe0, rxe1", others[i], &diag),
 			-NAM_E_FABRIC_CONNECT);
 		assert_non_null(strstr(diag.text, "several RDMA devices (rxe0, rxe1)"));
 		assert_non_null(strstr(diag.text, "NAM_DEVICE"));
