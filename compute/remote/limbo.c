@@ -113,7 +113,7 @@ nam__retire_own(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride, true);
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void
 limbo_keep(struct nam_worker *worker, struct nam__limbo *limbo, const struct retired *block)
 {

@@ -167,7 +167,7 @@ nam__refuse_starting(struct nam_server *server, const struct nam_cm_event *event
 		refuse(server, event->request, rc ?: -NAM_E_FABRIC_STARTING);
 }
 
-/* With server->mutex. */
+/* The caller holds server->mutex. */
 static int
 accept_locked(struct nam_server *server, const struct nam_cm_event *event,
 	struct nam__connection *connection, uint64_t unreliable_qp)

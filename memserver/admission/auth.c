@@ -203,7 +203,7 @@ expel(struct nam__membership *membership, struct nam__connection *connection)
 	nam__connection_fence(connection);
 }
 
-/* With the mutex.  Connections of another role come again with that one. */
+/* The caller holds the mutex.  Connections of another role come again with that one. */
 static void
 expel_others(struct nam_server *server)
 {

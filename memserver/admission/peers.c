@@ -55,7 +55,7 @@ descriptors_left(uint32_t *ret_most)
 	return (uint64_t)fd + DESCRIPTORS_RESERVED < limit.rlim_cur ? 0 : -EMFILE;
 }
 
-/* With the mutex.  NULL: no memory. */
+/* The caller holds the mutex.  NULL: no memory. */
 static struct nam__peer *
 peer_of(struct nam_server *server, uint64_t key)
 {
@@ -80,7 +80,7 @@ peer_of(struct nam_server *server, uint64_t key)
 	return vacant;
 }
 
-/* With the mutex.  The first one of each reason is a warning. */
+/* The caller holds the mutex.  The first one of each reason is a warning. */
 static void
 log_refusal(const struct nam_server *server, bool *warned, const char *peer, const char *reason,
 	const char *remedy)

@@ -193,7 +193,7 @@ spare_left(const struct nam_server *server)
 	return taken < all ? all - taken : 0;
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static int
 add(struct nam_server *server, const struct nam_rpc_move_host *request)
 {
@@ -271,7 +271,7 @@ nam__hosted_start(struct nam_server *server, const struct nam_rpc_move_host *req
 	return rc;
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void
 end(struct nam__hosted *hosted)
 {

@@ -95,7 +95,7 @@ nam__noted_flush(struct nam__handler *handler)
 	later->more = false;
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void
 claim_end(struct nam__noted *noted)
 {
@@ -123,7 +123,7 @@ nam__noted_connection_closed(struct nam__connection *connection)
 		claim_end(noted);
 }
 
-/* With the mutex.  All that clients have blocks in is to be copied. */
+/* The caller holds the mutex.  All that clients have blocks in is to be copied. */
 static void
 runs_note(struct nam_server *server)
 {
@@ -146,7 +146,7 @@ runs_note(struct nam_server *server)
 	}
 }
 
-/* With the mutex.  Words for that member. */
+/* The caller holds the mutex.  Words for that member. */
 static int
 words_make(struct nam__noted *noted, const struct nam_rpc_move_claim *claim)
 {

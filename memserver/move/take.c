@@ -218,7 +218,7 @@ draft_free(struct draft *draft)
 	free(draft->view);
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void
 allocator_place(struct nam__allocator *allocator, struct draft *draft)
 {

@@ -182,23 +182,23 @@ int nam__membership_name(struct nam__membership *membership, struct nam__connect
 void nam__membership_detach(struct nam__membership *membership,
 	struct nam__connection *connection);
 
-/* With the mutex.  An incarnation of that id is here, or is fenced, and earlier ones are over. */
+/* The caller holds the mutex.  That incarnation is here, or fenced, and earlier ones are over. */
 void nam__newest_note(struct nam__membership *membership, uint16_t client_id, uint16_t incarnation,
 	bool fenced);
-/* With the mutex.  The member of that id and incarnation, or NULL. */
+/* The caller holds the mutex.  The member of that id and incarnation, or NULL. */
 struct nam__member *nam__member_find(struct nam__membership *membership, uint16_t client_id,
 	uint16_t incarnation);
-/* With the mutex.  Server 0, a backup: it leads from now on, by its view (M25). */
+/* The caller holds the mutex.  Server 0, a backup: it leads from now on, by its view (M25). */
 void nam__membership_lead(struct nam__membership *membership);
-/* With the mutex.  Its session is over. */
+/* The caller holds the mutex.  The member's session is over. */
 void nam__member_fence(struct nam__membership *membership, struct nam__member *member);
-/* With the mutex.  It can no longer act. */
+/* The caller holds the mutex.  The member can no longer act. */
 void nam__member_publish(struct nam__membership *membership, struct nam__member *member);
-/* With the mutex.  Also of other incarnations than the member's. */
+/* The caller holds the mutex.  The incarnation may be another than the member's. */
 enum nam_client_state nam__member_state(const struct nam__membership *membership,
 	uint16_t client_id, uint16_t incarnation);
 
-/* With the mutex.  Not dead: it may still act. */
+/* The caller holds the mutex.  The member is not dead: it may still act. */
 static inline bool
 nam__member_lives(const struct nam__membership *membership, uint32_t id)
 {
@@ -211,15 +211,18 @@ nam__member_lives(const struct nam__membership *membership, uint32_t id)
 
 /* At the most UINT32_MAX. */
 uint32_t nam__ms_since(uint64_t since, uint64_t now);
-/* With the mutex.  The living client that has held back the epoch longest in silence; 0: none. */
+/*
+ * The caller holds the mutex.  The living client that has held back the epoch longest in silence;
+ * 0: none.
+ */
 uint16_t nam__member_silent(struct nam__membership *membership, uint32_t *ret_ms);
-/* With the mutex.  It has lost the memory server with that id and boot. */
+/* The caller holds the mutex.  The member has lost the memory server with that id and boot. */
 void nam__member_lost(const struct nam__membership *membership, struct nam__member *member,
 	uint32_t id, uint64_t boot);
-/* With the mutex.  The client, and the member, of view_rpc.h; 0: none. */
+/* The caller holds the mutex.  The client, and the member, of view_rpc.h; 0: none. */
 uint16_t nam__member_cut(const struct nam__membership *membership, uint16_t *ret_from,
 	uint32_t *ret_ms);
-/* With the mutex.  The lead's view or its clients have changed: clients shall see it. */
+/* The caller holds the mutex.  The lead's view or clients have changed: clients shall see it. */
 void nam__view_word_set(struct nam__membership *membership);
 
 /* Pages of a view whose last one is missing are gone, and so is a mover.  Its handler's thread. */

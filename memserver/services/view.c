@@ -623,7 +623,10 @@ event_log(const struct nam_server *server, const struct event *event)
 			(unsigned long long)event->term, event->change);
 }
 
-/* With the mutex.  M15: clients do not wait for a move without a mover.  A promotion goes on. */
+/*
+ * The caller holds the mutex.  M15: clients do not wait for a move without a mover.  A promotion
+ * goes on.
+ */
 static void
 mover_ended(struct nam__membership *membership, struct event *event)
 {

@@ -68,7 +68,7 @@ found:
 	return 0;
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void
 file_leave(struct shm_domain *domain, struct shm_file *file)
 {

@@ -351,7 +351,7 @@ nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs_qp *
 	pthread_mutex_unlock(&watch->mutex);
 }
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static void
 unlink_watched(struct verbs_qp *qp)
 {
