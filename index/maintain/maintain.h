@@ -97,7 +97,7 @@ int nam__window_init(struct nam__window *window, struct nam_worker *worker,
 void nam__window_done(struct nam__window *window);
 
 /**
- * nam__window_read -- the image of a node, unjudged, from the window or from remote memory.
+ * nam__window_read -- the image of a node, not validated, from the window or from remote memory.
  *
  * @parent	NULL, or an image whose child number `entry` may be the node: then its right
  *		neighbours are read along with it
@@ -105,7 +105,7 @@ void nam__window_done(struct nam__window *window);
  */
 NAM_FIBER_FN int nam__window_read(struct nam__window *window, struct nam_gaddr at,
 	const uint64_t *parent, unsigned entry, uint64_t **ret_image) NAM_MUST_CHECK;
-/* The same, judged as nam__node_read() does: a torn image is READ anew. */
+/* The same, validated as nam__node_read() does: a torn image is READ anew. */
 NAM_FIBER_FN int nam__window_node(struct nam__window *window, struct nam_gaddr at, int level,
 	const uint64_t *parent, unsigned entry, uint64_t **ret_image) NAM_MUST_CHECK;
 

@@ -167,7 +167,7 @@ walk_parent(struct nam__walk *walk, unsigned *ret_entry)
 	return walk->parent;
 }
 
-/* The node at walk->next, judged. */
+/* The node at walk->next, validated. */
 NAM_FIBER_FN static int
 walk_fetch(struct nam__walk *walk)
 {

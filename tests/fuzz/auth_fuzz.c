@@ -200,7 +200,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event, unsigned flag
 
 /* Up to the server's challenge, which comes only to a hello that says that there is a key. */
 static bool
-greet(struct nam_server *server, const struct nam_cm_event *event)
+handshake_begin(struct nam_server *server, const struct nam_cm_event *event)
 {
 	struct nam__proven proven;
 	int rc;
@@ -236,16 +236,16 @@ shake_hands(struct nam_server *server, struct nam__shake *client, struct shake *
 {
 	struct nam_cm_event event = { .kind = NAM_CM_REQUEST, .peer = "there" };
 	struct nam_diag diag = { "" };
-	bool greeted, whole, answered, admitted = false;
+	bool begun, whole, answered, admitted = false;
 	bool may_come = name(server, client->client, &said->hello, flags) &&
 		!(flags & FLAG_STRANGER);
 	struct nam_hello heard;
 
 	event.hello = hear(said, &said->hello, NAM_HELLO_BYTES_MAX, input);
-	greeted = greet(server, &event);
+	begun = handshake_begin(server, &event);
 	said->challenge = challenged;
 	heard = hear(said, &said->challenge, NAM_REPLY_BYTES_MAX, input);
-	whole = greeted && same(&event.hello, &said->hello) && same(&heard, &said->challenge);
+	whole = begun && same(&event.hello, &said->hello) && same(&heard, &said->challenge);
 	answered = !nam__shake_answer(client, &heard, &said->answer, &diag);
 	if (!answered && (!diag.text[0] || (whole && !(flags & FLAG_RESTARTED))))
 		abort();
@@ -253,7 +253,7 @@ shake_hands(struct nam_server *server, struct nam__shake *client, struct shake *
 	event.kind = NAM_CM_ANSWER;
 	event.challenge = said->challenge;
 	whole &= answered && same(&event.answer, &said->answer);
-	if (greeted)
+	if (begun)
 		admitted = admit(server, &event, flags, &said->reply);
 	if (admitted != (whole && may_come))
 		abort();

@@ -190,7 +190,7 @@ hello__malformed__ENDS_THAT_CONNECTION(void **state)
 	assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 0, 0, 64)), 0);
 }
 
-/* More silent clients than the listener greets at a time; one that speaks is heard at once. */
+/* More silent clients than a listener has pending at a time; one that speaks is heard at once. */
 static void
 hello__never_said__HOLDS_UP_NOBODY(void **state)
 {
