@@ -126,7 +126,7 @@ read_atomic__a_value_that_nobody_wrote__THIN_AIR(void **state)
 	(void)state;
 	reads(1, "r7=70");
 	assert_rejected(SIM_RA_THIN_AIR);
-	assert_text("thin-air: transaction 1 (session 1, 10..20 ns) read key 7 = 70, which no "
+	assert_seen("thin-air: transaction 1 (session 1, 10..20 ns) read key 7 = 70, which no "
 		"transaction wrote there\n");
 }
 
@@ -137,7 +137,7 @@ read_atomic__a_value_of_another_key__THIN_AIR(void **state)
 	writes(1, 100, "w8=80");
 	reads(1, "r7=80");
 	assert_rejected(SIM_RA_THIN_AIR);
-	assert_text("which no transaction wrote there, but to key 8 transaction 1 (session 1, "
+	assert_seen("which no transaction wrote there, but to key 8 transaction 1 (session 1, "
 		"timestamp 100, 10..20 ns)\n");
 }
 
@@ -148,7 +148,7 @@ read_atomic__a_value_of_who_aborted__ABORTED(void **state)
 	ended(1, 100, SIM_TXN_ABORTED, "w7=70");
 	reads(2, "r7=70");
 	assert_rejected(SIM_RA_ABORTED);
-	assert_text("read key 7 = 70 of transaction 1 (session 1, timestamp 100, 10..20 ns, "
+	assert_seen("read key 7 = 70 of transaction 1 (session 1, timestamp 100, 10..20 ns, "
 		"aborted), which aborted\n");
 }
 
@@ -168,7 +168,7 @@ read_atomic__another_value_than_its_own_write__OWN(void **state)
 	writes(1, 100, "w7=70");
 	writes(2, 200, "w7=71 r7=70");
 	assert_rejected(SIM_RA_OWN);
-	assert_text("read key 7 = 70 after it wrote 71 there\n");
+	assert_seen("read key 7 = 70 after it wrote 71 there\n");
 }
 
 static void
@@ -201,7 +201,7 @@ read_atomic__two_values_of_a_key__NON_REPEATABLE(void **state)
 	sim_txns_end(&txns, reader, SIM_TXN_COMMITTED, 0, clock_ns);
 	assert_int_equal(check(), 2);
 	assert_int_equal(counts[SIM_RA_NON_REPEATABLE], 2);
-	assert_text("read key 7 = 71 after it had read 70 there\n");
+	assert_seen("read key 7 = 71 after it had read 70 there\n");
 }
 
 static void
@@ -229,7 +229,7 @@ read_atomic__one_new_and_one_old__FRACTURED(void **state)
 	does(reader, "r7=71 r8=80");
 	sim_txns_end(&txns, reader, SIM_TXN_COMMITTED, 0, clock_ns);
 	assert_rejected(SIM_RA_FRACTURED);
-	assert_text("fractured: transaction 2 (session 2, 20..40 ns) read key 7 = 71 of "
+	assert_seen("fractured: transaction 2 (session 2, 20..40 ns) read key 7 = 71 of "
 		"transaction 3 (session 1, timestamp 200, 30..40 ns), which wrote key 8 as well, "
 		"but key 8 = 80 of transaction 1 (session 1, timestamp 100, 10..20 ns), which is "
 		"older\n");
@@ -264,7 +264,7 @@ read_atomic__half_of_a_transaction_of_unknown_outcome__FRACTURED(void **state)
 	ended(1, 100, SIM_TXN_UNKNOWN, "w7=70 w8=80");
 	reads(2, "r8=1 r7=70");
 	assert_rejected(SIM_RA_FRACTURED);
-	assert_text(", outcome unknown), which wrote key 8 as well");
+	assert_seen(", outcome unknown), which wrote key 8 as well");
 }
 
 static void
@@ -302,7 +302,7 @@ read_atomic__older_than_its_sessions_write__NOT_MINE(void **state)
 	assert_accepted();
 	reads(1, "r7=70");
 	assert_rejected(SIM_RA_NOT_MINE);
-	assert_text("read key 7 = 70 of transaction 1 (session 2, timestamp 100, 10..20 ns), which "
+	assert_seen("read key 7 = 70 of transaction 1 (session 2, timestamp 100, 10..20 ns), which "
 		"is older than that of transaction 2 (session 1, timestamp 200, 30..40 ns), which "
 		"its session had committed\n");
 }
@@ -344,7 +344,7 @@ read_atomic__read_only_and_older_than_what_was_committed__STALE(void **state)
 	writes(1, 200, "w7=71");
 	reads(3, "r7=71");
 	assert_rejected(SIM_RA_STALE);
-	assert_text("which is older than that of transaction 2 (session 2, timestamp 300, 30..40 "
+	assert_seen("which is older than that of transaction 2 (session 2, timestamp 300, 30..40 "
 		"ns), which was there before it began\n");
 	options.real_time = false;
 	assert_accepted();
@@ -395,7 +395,7 @@ read_atomic__a_sessions_timestamp_goes_back__BACKWARDS(void **state)
 	writes(2, 50, "w8=81");
 	writes(1, 150, "w9=90");
 	assert_rejected(SIM_RA_BACKWARDS);
-	assert_text("transaction 4 (session 1, timestamp 150, 70..80 ns) has a timestamp below "
+	assert_seen("transaction 4 (session 1, timestamp 150, 70..80 ns) has a timestamp below "
 		"that of its session's earlier transaction 2 (session 1, timestamp 200, 30..40 "
 		"ns)\n");
 	writes(1, 160, "w9=91");
@@ -410,7 +410,7 @@ read_atomic__one_timestamp_for_two__TWICE(void **state)
 	writes(1, 100, "w7=70");
 	ended(2, 100, SIM_TXN_UNKNOWN, "w8=80");
 	assert_rejected(SIM_RA_TWICE);
-	assert_text("transaction 2 (session 2, timestamp 100, 30..40 ns, outcome unknown) has the "
+	assert_seen("transaction 2 (session 2, timestamp 100, 30..40 ns, outcome unknown) has the "
 		"timestamp of transaction 1 (session 1, timestamp 100, 10..20 ns)\n");
 }
 
@@ -436,7 +436,7 @@ read_atomic_untimed__halves_of_two__FRACTURED(void **state)
 	writes(2, 0, "w7=71 w8=81");
 	reads(3, "r7=71 r8=80");
 	assert_rejected(SIM_RA_FRACTURED);
-	assert_text(", which wrote both, too\n");
+	assert_seen(", which wrote both, too\n");
 }
 
 static void
@@ -461,11 +461,11 @@ read_atomic_untimed__readers_that_disagree__NO_ORDER(void **state)
 	assert_accepted();
 	reads(4, "r8=80 r9=91");
 	assert_rejected(SIM_RA_NO_ORDER);
-	assert_text("no-order: timestamps are unknown, and these cannot all be true:\n");
-	assert_text("  transaction 1 (session 1, 10..20 ns) is older than transaction 2 (session "
+	assert_seen("no-order: timestamps are unknown, and these cannot all be true:\n");
+	assert_seen("  transaction 1 (session 1, 10..20 ns) is older than transaction 2 (session "
 		"2, 30..40 ns): transaction 3 (session 3, 50..60 ns) read key 8 of the second, and "
 		"another one of the first, which wrote this key, too\n");
-	assert_text("  transaction 2 (session 2, 30..40 ns) is older than transaction 1 (session "
+	assert_seen("  transaction 2 (session 2, 30..40 ns) is older than transaction 1 (session "
 		"1, 10..20 ns): transaction 4 (session 4, 70..80 ns) read key 8");
 }
 
@@ -480,7 +480,7 @@ read_atomic_untimed__back_to_what_a_session_had_read__NO_ORDER(void **state)
 	assert_accepted();
 	reads(3, "r7=70");
 	assert_rejected(SIM_RA_NO_ORDER);
-	assert_text("read key 7 of the second after its session had read that of the first\n");
+	assert_seen("read key 7 of the second after its session had read that of the first\n");
 	options.monotone_reads = false;
 	assert_accepted();
 }
@@ -497,8 +497,8 @@ read_atomic_untimed__a_circle_by_a_session_and_timestamps__NO_ORDER(void **state
 	assert_accepted();
 	reads(3, "r8=81");
 	assert_rejected(SIM_RA_NO_ORDER);
-	assert_text(": so say their timestamps\n");
-	assert_text(": their session committed them in this order\n");
+	assert_seen(": so say their timestamps\n");
+	assert_seen(": their session committed them in this order\n");
 }
 
 /* ---- what cannot be looked at ---------------------------------------------------------------- */
@@ -510,7 +510,7 @@ read_atomic__a_value_written_twice__UNUSABLE(void **state)
 	writes(1, 100, "w7=70");
 	writes(2, 200, "w7=70");
 	assert_rejected(SIM_RA_UNUSABLE);
-	assert_text("transaction 2 (session 2, timestamp 200, 30..40 ns) wrote key 7 = 70, "
+	assert_seen("transaction 2 (session 2, timestamp 200, 30..40 ns) wrote key 7 = 70, "
 		"transaction 1 (session 1, timestamp 100, 10..20 ns) as well\n");
 }
 

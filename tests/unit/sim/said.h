@@ -77,6 +77,6 @@ looks_up(uint64_t key, uint64_t payload)
 		fclose(file);                                                                       \
 	} while (0)
 
-#define assert_text(text) assert_non_null(strstr(told, text))
+#define assert_seen(text) assert_non_null(strstr(told, text))
 
 #endif /* NAM_TESTS_UNIT_SIM_SAID_H */

@@ -148,7 +148,7 @@ scan__that_failed_on_its_way__CHECKED_SO_FAR(void **state)
 	sim_history_return_scan(&history, scan, -NAM_E_FABRIC_TIMEOUT,
 		ENTRIES({ 20, 200 }), 1, 0);
 	assert_int_equal(check(), 1);
-	assert_text("(10, 0) is missing");
+	assert_seen("(10, 0) is missing");
 }
 
 /* ---- false ----------------------------------------------------------------------------------- */
@@ -159,9 +159,9 @@ scan__without_a_key_that_is_there__REJECTED(void **state)
 	(void)state;
 	SCAN(range(0, 40), { 10, 100 }, { 30, 300 });
 	assert_int_equal(check(), 1);
-	assert_text("scan(0 .. 40, 2 entries) by client 9.0");
-	assert_text("(20, 0) is missing: it was there throughout");
-	assert_text("#1 insert(20, 200) by the loader");
+	assert_seen("scan(0 .. 40, 2 entries) by client 9.0");
+	assert_seen("(20, 0) is missing: it was there throughout");
+	assert_seen("#1 insert(20, 200) by the loader");
 }
 
 static void
@@ -197,7 +197,7 @@ scan__with_a_key_that_nobody_wrote__REJECTED(void **state)
 	SCAN(range(20, 30), { 20, 200 }, { 25, 250 });
 	SCAN(range(50, 100), { 50, 500 }, { 99, 990 });
 	assert_int_equal(check(), 2);
-	assert_text("(25, 250) was invented: nothing ever wrote this key");
+	assert_seen("(25, 250) was invented: nothing ever wrote this key");
 }
 
 static void
@@ -207,8 +207,8 @@ scan__with_a_key_that_was_deleted_before__REJECTED(void **state)
 	does(SIM_DELETE, 20, 0, 0);
 	SCAN(range(20, 30), { 20, 200 });
 	assert_int_equal(check(), 1);
-	assert_text("(20, 200) was invented");
-	assert_text("delete(20)");
+	assert_seen("(20, 200) was invented");
+	assert_seen("delete(20)");
 }
 
 static void
@@ -221,7 +221,7 @@ scan__with_a_key_seen_absent_and_not_inserted_since__REJECTED(void **state)
 	SCAN(range(20, 30), { 20, 200 });
 	returns(delete, 0, 0);
 	assert_int_equal(check(), 1);
-	assert_text("(20, 200) was invented: the key was absent at the time");
+	assert_seen("(20, 200) was invented: the key was absent at the time");
 }
 
 static void
@@ -241,8 +241,8 @@ scan__with_an_overwritten_payload__REJECTED(void **state)
 	SCAN(range(20, 30), { 20, 200 });
 	does(SIM_UPDATE, 20, 202, 0);
 	assert_int_equal(check(), 1);
-	assert_text("(20, 200) was invented: that payload was not there at the time");
-	assert_text("update(20, 201)");
+	assert_seen("(20, 200) was invented: that payload was not there at the time");
+	assert_seen("update(20, 201)");
 	assert_null(strstr(told, "update(20, 202)"));
 }
 
@@ -263,7 +263,7 @@ scan__with_a_key_twice__REJECTED(void **state)
 	does(SIM_UPDATE, 20, 201, 0);
 	delivers(scan, ENTRIES({ 20, 200 }, { 20, 201 }, { 30, 300 }), 3);
 	assert_int_equal(check(), 1);
-	assert_text("(20, 201) comes twice");
+	assert_seen("(20, 201) comes twice");
 }
 
 static void
@@ -273,8 +273,8 @@ scan__out_of_order__REJECTED(void **state)
 	SCAN(range(20, 40), { 30, 300 }, { 20, 200 });
 	SCAN(reversed(range(20, 40)), { 20, 200 }, { 30, 300 });
 	assert_int_equal(check(), 2);
-	assert_text("(20, 200) comes out of order");
-	assert_text("(30, 300) comes out of order");
+	assert_seen("(20, 200) comes out of order");
+	assert_seen("(30, 300) comes out of order");
 }
 
 static void
@@ -287,8 +287,8 @@ scan__beyond_its_range__REJECTED(void **state)
 	SCAN(range(20, 20), { 20, 200 });
 	SCAN(range(0, 0), { 10, 100 });
 	assert_int_equal(check(), 5);
-	assert_text("(40, 400) lies outside the range");
-	assert_text("(10, 100) lies outside the range");
+	assert_seen("(40, 400) lies outside the range");
+	assert_seen("(10, 100) lies outside the range");
 }
 
 static void
@@ -297,7 +297,7 @@ scan__beyond_its_limit__REJECTED(void **state)
 	(void)state;
 	SCAN(limited(range(0, 100), 2), { 10, 100 }, { 20, 200 }, { 30, 300 });
 	assert_int_equal(check(), 1);
-	assert_text("(30, 300) is beyond the limit");
+	assert_seen("(30, 300) is beyond the limit");
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -351,7 +351,7 @@ contents__without_an_entry__REJECTED(void **state)
 {
 	(void)state;
 	assert_int_equal(CONTENTS({ 10, 100 }, { 20, 200 }, { 30, 300 }, { 50, 500 }), 1);
-	assert_text("the final contents: (40, 0) is missing");
+	assert_seen("the final contents: (40, 0) is missing");
 }
 
 static void

@@ -115,7 +115,7 @@ assert_rejected(enum sim_read_atomic_kind kind)
 			sim_read_atomic_name(kind), told);
 }
 
-#define assert_text(text)                                                                           \
+#define assert_seen(text)                                                                           \
 	do {                                                                                        \
 		if (!strstr(told, text))                                                            \
 			fail_msg("not told: %s\n%s", text, told);                                   \
