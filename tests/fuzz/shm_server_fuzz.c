@@ -87,7 +87,7 @@ be_listener(int fd, int peer, struct fuzz_input *input)
 	request->fd = fd;
 	request->event = (struct nam_cm_event){ .kind = NAM_CM_REQUEST, .request = request };
 	say_hello(peer, input, flags);
-	if (hear(request)) {
+	if (receive_message(request)) {
 		nam__cm_request_free(request);
 		return;
 	}

@@ -5,11 +5,7 @@
  *
  * input	up to 3 times: flags, where the first piece ends, a hello or a welcome
  */
-#define say_failed connect_say_failed
-#define say connect_say
 #include "common/fabric/tcp/connect.c"
-#undef say
-#undef say_failed
 #include "common/fabric/tcp/listen.c"
 #include "fuzz_answer.h"
 #include "fuzz_input.h"
@@ -107,7 +103,7 @@ hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, 
 	for (unsigned piece = 0; piece < 2 && rc == -EAGAIN; piece++) {
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
-		rc = !answers ? hear(request) :
+		rc = !answers ? receive_message(request) :
 			nam__socket_listener_poll(&listener.pub, 0, event) == 1 ? 0 : -EAGAIN;
 	}
 	return rc;

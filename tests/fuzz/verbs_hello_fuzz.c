@@ -74,9 +74,9 @@ private_data(struct fuzz_input *input, unsigned flags, uint16_t number, uint8_t 
 	if (flags & FLAG_LENGTH)
 		reply.bytes = (uint8_t)(reply.bytes % (max + 1));
 	if (flags & FLAG_KIND)
-		reply.said.kind = (uint8_t)(reply.said.kind % (VERBS_ANSWER + 1));
+		reply.params.kind = (uint8_t)(reply.params.kind % (VERBS_ANSWER + 1));
 	if (flags & FLAG_NUMBER)
-		reply.said.number = number;
+		reply.params.number = number;
 	memcpy(data, &reply, bytes < sizeof(reply) ? bytes : sizeof(reply));
 	*ret_bytes = (uint8_t)bytes;
 	if (bytes)
@@ -104,7 +104,7 @@ be_client(const struct rdma_cm_event *event, unsigned flags, bool answered)
 		take_rejection(&attempt, event);
 
 	/* A challenge comes with a rejection only. */
-	if (!rc && ((const struct verbs_reply *)event->param.conn.private_data)->said.kind !=
+	if (!rc && ((const struct verbs_reply *)event->param.conn.private_data)->params.kind !=
 		VERBS_PLAIN)
 		abort();
 	if (rc > 0 || (rc && rc != -EAGAIN && !attempt.challenged && !diag.text[0]))

@@ -253,7 +253,7 @@ receive_answer(struct nam_cm_request *request)
 }
 
 static int
-receive(struct nam_cm_request *request)
+receive_message(struct nam_cm_request *request)
 {
 	return request->event.kind == NAM_CM_ANSWER ? receive_answer(request) :
 		receive_hello(request);
@@ -277,7 +277,8 @@ challenge(int fd, const struct nam_hello *challenge)
 	return nam__shm_packet_send(fd, &packet, sizeof(packet), NULL, 0);
 }
 
-static const struct nam__accepts_ops accepts_ops = { name_peer, receive, refuse, challenge };
+static const struct nam__accepts_ops accepts_ops = { name_peer, receive_message, refuse,
+	challenge };
 
 /* Regions that are sent to a peer. */
 struct announcement {

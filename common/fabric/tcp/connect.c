@@ -136,7 +136,7 @@ open_socket(struct attempt *attempt, const struct addrinfo *at)
 
 /* A hello or an answer. */
 static int
-send_packet(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello)
+send_hello(const struct attempt *attempt, uint32_t magic, const struct nam_hello *hello)
 {
 	struct tcp_hello out = { .magic = magic, .version = TCP_VERSION };
 
@@ -208,7 +208,7 @@ answer_challenge(struct attempt *attempt, const struct nam_qp_options *options,
 	attempt->challenged = true;
 	memcpy(challenge.data, message->data, message->bytes);
 	rc = nam__fabric_answer(options, attempt->address, &challenge, &answer, attempt->diag);
-	return rc ? rc : send_packet(attempt, TCP_MAGIC_ANSWER, &answer);
+	return rc ? rc : send_hello(attempt, TCP_MAGIC_ANSWER, &answer);
 }
 
 /* Everything behind the hello. */
@@ -244,7 +244,7 @@ connect_once(struct attempt *attempt, const struct addrinfo *at, const struct na
 		return nam_diag_set(attempt->diag, rc, "no memory for a queue pair");
 	rc = open_socket(attempt, at);
 	if (!rc)
-		rc = send_packet(attempt, TCP_MAGIC, hello);
+		rc = send_hello(attempt, TCP_MAGIC, hello);
 	if (!rc)
 		rc = be_welcomed(attempt, options);
 	if (rc) {

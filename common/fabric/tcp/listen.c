@@ -19,7 +19,7 @@ static const struct nam__accepts_ops accepts_ops;
 /* ---- opening and closing -------------------------------------------------------------------- */
 
 static int
-diag_failed(struct nam_diag *diag, const char *address, int error)
+diag_listen(struct nam_diag *diag, const char *address, int error)
 {
 	switch (error) {
 	case EADDRINUSE:
@@ -128,7 +128,7 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 			rc = 0;
 	}
 	if (rc) {
-		rc = diag_failed(diag, address, -rc);
+		rc = diag_listen(diag, address, -rc);
 		nam__tcp_listener_close(&listener->pub);
 		goto free_list;
 	}
@@ -142,7 +142,7 @@ free_list:
 
 /* A welcome or a challenge: the only things that are said so early.  They never wait for room. */
 static int
-send_packet(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply)
+send_reply(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply)
 {
 	struct tcp_welcome welcome = {
 		.magic = magic,
@@ -157,7 +157,7 @@ send_packet(int fd, uint32_t magic, bool accepted, const struct nam_hello *reply
 
 /* A hello or an answer, and nothing behind it. */
 static int
-receive(struct nam_cm_request *request)
+receive_message(struct nam_cm_request *request)
 {
 	const struct tcp_hello *hello = (const struct tcp_hello *)(const void *)request->message;
 	bool answers = request->event.kind == NAM_CM_ANSWER;
@@ -174,7 +174,7 @@ receive(struct nam_cm_request *request)
 	if (request->got >= 4 && hello->magic != (answers ? TCP_MAGIC_ANSWER : TCP_MAGIC))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->got >= 8 && hello->version != TCP_VERSION) {
-		(void)send_packet(request->fd, TCP_MAGIC_WELCOME, false, NULL);
+		(void)send_reply(request->fd, TCP_MAGIC_WELCOME, false, NULL);
 		return -NAM_E_FABRIC_VERSION;
 	}
 	if (request->got < sizeof(*hello))
@@ -190,16 +190,17 @@ receive(struct nam_cm_request *request)
 static int
 refuse(int fd, const struct nam_hello *reply)
 {
-	return send_packet(fd, TCP_MAGIC_WELCOME, false, reply);
+	return send_reply(fd, TCP_MAGIC_WELCOME, false, reply);
 }
 
 static int
 challenge(int fd, const struct nam_hello *challenge)
 {
-	return send_packet(fd, TCP_MAGIC_CHALLENGE, false, challenge);
+	return send_reply(fd, TCP_MAGIC_CHALLENGE, false, challenge);
 }
 
-static const struct nam__accepts_ops accepts_ops = { name_peer, receive, refuse, challenge };
+static const struct nam__accepts_ops accepts_ops = { name_peer, receive_message, refuse,
+	challenge };
 
 int
 nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
@@ -219,7 +220,7 @@ nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	request->fd = -1;
 	*ret = &qp->pub;
 	/* If the client is gone already, the owner learns that as of any other. */
-	(void)send_packet(qp->fd, TCP_MAGIC_WELCOME, true, reply);
+	(void)send_reply(qp->fd, TCP_MAGIC_WELCOME, true, reply);
 	/* From here on the owner may meet the queue pair, and destroy it. */
 	nam__tcp_cq_arrive(qp->cq, qp);
 	nam__cm_request_free(request);
