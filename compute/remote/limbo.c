@@ -237,7 +237,7 @@ nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_ga
 	pthread_mutex_unlock(&worker->limbo_mutex);
 }
 
-/* Take labelled blocks of one memory server from `first` on, as many as one message holds. */
+/* Own labelled blocks of one memory server from `first` on, as many as one message holds. */
 NAM_FIBER_FN static void
 some_own(struct nam_worker *worker, struct nam__limbo *limbo, uint32_t first)
 {

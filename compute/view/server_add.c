@@ -170,7 +170,7 @@ go_on(struct adding *adding, const struct nam_view_member *member)
 			member->boot, adding->changer.diag);
 	}
 	if (rc == -ENOENT) {
-		/* The member may be this process: it says what became of it. */
+		/* The member may be the one that is added: it says what became of it. */
 		adding->self.boot = 0;
 		return nam__changer_change(&adding->changer, NAM_RPC_VIEW_ABORT,
 			member); /* SUSPENDS */

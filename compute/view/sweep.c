@@ -374,7 +374,7 @@ nam__sweep_quiesce(struct nam__sweep *sweep, struct nam_diag *diag)
 	return explain(sweep, rc, diag);
 }
 
-/* Ask one memory server for its blocks. */
+/* Ask one memory server about its blocks. */
 NAM_FIBER_FN static int
 ask_some(struct nam__sweep *sweep, uint32_t slot, const uint64_t *addresses, uint32_t count,
 	uint64_t *ret_bits)
