@@ -51,6 +51,7 @@ nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 	wr.lkey = nam__buffer_lkey(worker, old);
 	wr.context = worker->current;
 	worker->current->counters->round_trips++;
+	/* C31: a connection to another process than the backup of the view does not count. */
 	rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ? 0 : -NAM_E_FABRIC_PEER_DEAD;
 	if (!rc) {
 		worker->mirror.cas++;

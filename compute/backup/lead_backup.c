@@ -185,6 +185,7 @@ nam__lead_return(struct nam_client *client, const struct nam_view_member *lead, 
 	if (client->lead_slot == client->catalog_slot || lead->state == NAM_VIEW_PROMOTING ||
 		lead->boot != client->servers[client->catalog_slot].boot)
 		return 0;
+	/* C33: the new session is there before the earlier one ends. */
 	rc = enter_again(client, client->catalog_slot, number); /* SUSPENDS */
 	if (rc)
 		return rc;

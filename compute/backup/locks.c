@@ -16,7 +16,7 @@ word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, 
 		&seen); /* SUSPENDS */
 }
 
-/* @take	those that are held; else all that were gone for end at the backup */
+/* @take	C32: those that are held; C31: else all that were gone for end at the backup */
 NAM_FIBER_FN static int
 words_set(struct nam_client *client, uint32_t slot, bool take)
 {

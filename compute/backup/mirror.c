@@ -86,7 +86,7 @@ is_written(const struct nam_wr *wr)
 	return wr->op == NAM_WR_WRITE && wr->hint != NAM_WR_LOCK;
 }
 
-/* Words that the backup had are carried to the member. */
+/* C31: the member gets the words that the backup had. */
 static int
 member_post(const struct nam__mirrored *held, struct nam_qp *qp)
 {
@@ -197,7 +197,7 @@ nam__backup_fresh(struct nam_worker *worker, uint32_t at)
 	return true;
 }
 
-/* To the backup: 0, or as qp_post fails.  Nothing was posted then. */
+/* C31: first to the backup.  0, or as qp_post fails.  Nothing was posted then. */
 static int
 backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 {

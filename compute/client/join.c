@@ -587,6 +587,7 @@ view_join(struct nam_client *client, uint32_t seeds, uint64_t deadline_ns, struc
 	if (nam_err_is(rc, NAM_E_FABRIC) && has_changed(client, view)) /* SUSPENDS */
 		rc = -NAM_E_VIEW;
 	nam_race_point("view.registering");
+	/* C20: the client knows all members of this view.  The lead refuses an earlier view. */
 	if (!rc)
 		rc = register_client(client, view->head.number, acknowledged, diag); /* SUSPENDS */
 	if (!rc)

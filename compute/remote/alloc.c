@@ -46,7 +46,7 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 	return good ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
 
-/* Blocks of a process that has ended meanwhile are none of its backup, which asks for others. */
+/* C32: if the process has ended meanwhile, its blocks do not count: the backup is asked. */
 NAM_FIBER_FN static int
 blocks_get(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_alloc_request *request,
 	struct nam_rpc_alloc_reply *reply)
@@ -66,6 +66,7 @@ blocks_get(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_alloc_
 			return nam_diag_set(&worker->diag, rc,
 				"the memory server at %s sent a malformed ALLOC reply",
 				worker->client->servers[slot].address);
+		/* C31: the backup knows the blocks before they are used. */
 		if (!rc)
 			rc = nam__backed_runs(worker, slot, request->stride, reply); /* SUSPENDS */
 	} while (__builtin_expect(rc || moves != worker->moves, 0) &&

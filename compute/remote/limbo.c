@@ -141,10 +141,10 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 /*
  * Give all unlabelled blocks the present time, and advance the clock.
  *
- * The label is exact.  The WRITE that unlinked a block completed before nam_retire(), and so before
- * the FETCH_ADD, which returns E.  A client that publishes more than E has read the word later.
- * The operations that it vouches for began later still, and none reaches the block.  A client that
- * read E or less may have such operations, so a slot of E still counts.
+ * C9: the label is exact.  The WRITE that unlinked a block completed before nam_retire(), and so
+ * before the FETCH_ADD, which returns E.  A client that publishes more than E has read the word
+ * later.  The operations that it vouches for began later still, and none reaches the block.  A
+ * client that read E or less may have such operations, so a slot of E still counts.
  */
 NAM_FIBER_FN static int
 limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)

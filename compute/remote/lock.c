@@ -239,7 +239,7 @@ nam__lock_combined_end(struct nam__lock *lock, int rc)
 	lock->combined = NULL;
 }
 
-/* Release remotely a handed-over lock of a word that this task does not want. */
+/* Release remotely a handed-over lock of a word that this task does not want (C10). */
 NAM_FIBER_FN static int
 handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
@@ -308,6 +308,7 @@ int
 nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 {
 	uint64_t seen;
+	/* C11: without an image from after the CAS the lock is of no use. */
 	int rc = nam__lock_word_cas(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
 
 	if (rc)
@@ -609,6 +610,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 		nam_buffer_give(worker, attempt.old, 8);
 		return NAM__LOCK_COMBINED;
 	}
+	/* C14: no task here wants that word, and other clients may wait for it. */
 	if (!nam_gaddr_is_null(slot->handed_at) && !nam_gaddr_same(slot->handed_at, word_at)) {
 		rc = handed_release(worker, slot); /* SUSPENDS */
 		if (rc)
@@ -616,6 +618,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	}
 	atomic_store_explicit(&slot->at, word_at.raw, memory_order_relaxed);
 	if (!nam_gaddr_is_null(slot->handed_at)) {
+		/* C10: it was handed over.  C11: the CAS that took it came before this READ. */
 		attempt.word = slot->handed_word;
 		slot->handed_at = NAM_GADDR_NULL;
 		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
@@ -753,6 +756,7 @@ nam__owner_word_leave(struct nam_worker *worker, struct nam_gaddr at, uint32_t o
 	uint64_t word)
 {
 	uint64_t seen;
+	/* C27: only the owner's own word is given up. */
 	int rc = nam__word_cas(worker, at, offset, word, NAM_LOCK_FREE,
 		&seen); /* SUSPENDS */
 

@@ -162,6 +162,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	lock->slot = number;
 	lock->word = nam__lock_word_new(worker);
 	nam__lock_word_set(slot, word_at, lock->word);
+	/* C11: the READ follows the CAS. */
 	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, lock->word, lock->old);
 	nam__doorbell_read(&doorbell, image, bytes);
 	nam__doorbell_post(&doorbell);

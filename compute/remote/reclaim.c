@@ -165,7 +165,7 @@ reclaim(struct nam_worker *worker, struct nam_diag *why, int *failure)
 	*failure = generation_begin(worker, why); /* SUSPENDS */
 	if (*failure)
 		return any;
-	/* If a server does not answer, it keeps what it holds. */
+	/* C16: no client knows an address in these runs.  A silent server keeps them. */
 	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
 		if (batches[slot])
 			*failure = reclaim_at(worker, slot, 0, &batches[slot],

@@ -147,7 +147,7 @@ wait(struct adding *adding, const struct nam_view_member *member)
 	return 0;
 }
 
-/* All clients know the one that is joining, which another process may have added. */
+/* C20: all clients know the one that is joining, which another process may have added. */
 NAM_FIBER_FN static int
 bring_up(struct adding *adding, const struct nam_view_member *member)
 {

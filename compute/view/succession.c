@@ -124,7 +124,7 @@ leads(struct nam_client *backup)
 	return does;
 }
 
-/* Unless another program was first. */
+/* C33: the next view is decided before the backup has it.  Another program may be first. */
 NAM_FIBER_FN static int
 install(const struct succession *succession, struct nam__view_store *store,
 	struct nam_client *backup)

@@ -157,7 +157,7 @@ spare_living(struct nam__sweep *sweep, struct nam_diag *diag)
 	return rc ?: ask_all(sweep, NAM_RPC_SWEEP_SPARE, 0, living, &all, diag); /* SUSPENDS */
 }
 
-/* All operations that are under way have ended. */
+/* C26: all operations that are under way have ended. */
 NAM_FIBER_FN static int
 operations_wait(struct nam_worker *worker, struct nam_diag *diag)
 {
@@ -425,6 +425,7 @@ nam__sweep_close(struct nam__sweep *sweep, uint64_t *ret_closed, struct nam_diag
 	int rc;
 
 	diag->text[0] = '\0';
+	/* C26: handles of dropped stores and indexes use no suspect block from here on. */
 	rc = ask_all(sweep, NAM_RPC_SWEEP_CLOSE, 0, NULL, &all, diag); /* SUSPENDS */
 	*ret_closed = all.suspect.blocks;
 	nam_race_point("sweep.closed");
@@ -438,7 +439,7 @@ nam__sweep_end(struct nam__sweep *sweep, struct nam__swept *ret_swept, struct na
 	int rc = 0;
 
 	diag->text[0] = '\0';
-	/* Clients that know an address may be looking at the block yet. */
+	/* C9: clients that know an address may be looking at the block yet. */
 	if (!sweep->dry)
 		rc = nam__epoch_add(sweep->worker, 1, &label); /* SUSPENDS */
 	if (!rc)

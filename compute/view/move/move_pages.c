@@ -148,6 +148,7 @@ chunk_copy(struct nam__move_pages *pages, uint64_t page, uint32_t count, void *f
 		!nam_region_table_public(&pages->old->regions, at))
 		return 0;
 	pages->at = NAM__MOVE_AT_OLD;
+	/* C30: if a client changes the page from here on, it notes it. */
 	rc = nam_read_await(pages->old->epoch_worker, at, from, bytes); /* SUSPENDS */
 	if (rc)
 		return rc;

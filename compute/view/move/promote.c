@@ -66,6 +66,7 @@ promote_step(struct promoting *promoting, const struct nam_view_member *member)
 		changer->view->acknowledged >= changer->view->head.number) {
 		to.boot = member->backup;
 		memcpy(to.address, member->backup_address, sizeof(to.address));
+		/* C32: all holders have their locks at the backup. */
 		nam_race_point("promote.acknowledged");
 		return nam__changer_change(changer, NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
 	}

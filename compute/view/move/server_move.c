@@ -365,11 +365,13 @@ copy(struct moving *moving)
 		rc = books_back(moving);
 	if (!rc)
 		rc = books_put(moving, false); /* SUSPENDS */
+	/* C30: the last notes, and then their pages. */
 	if (!rc)
 		rc = pages_explain(moving, nam__move_pages_take(&moving->pages)); /* SUSPENDS */
 	if (!rc)
 		rc = pages_copy(moving); /* SUSPENDS */
 	nam_race_point("move.copied");
+	/* C28: in a later view clients may have written since. */
 	if (!rc)
 		rc = still_quiet(moving); /* SUSPENDS */
 	if (!rc)
@@ -514,6 +516,7 @@ decide(struct moving *moving)
 			return rc;
 		if (place_of(moving, member) == to.boot)
 			return 0;
+		/* C28: in a later view clients may have written since. */
 		if (!is_ours(moving, member) || is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_VIEW, "the move of memory "
 				"server %u was given up meanwhile, or a client that has ended is "
@@ -590,6 +593,7 @@ passes(struct moving *moving)
 
 	for (unsigned pass = 0; !rc; pass++) {
 		rc = note(moving); /* SUSPENDS */
+		/* C30: what was noted had been done, so a copy from now on has it. */
 		if (!rc)
 			rc = pages_explain(moving, nam__move_pages_take(pages)); /* SUSPENDS */
 		if (rc || (pass && (pages->left <= LAST_PAGES ||
@@ -616,6 +620,7 @@ last_pass(struct moving *moving)
 		moving->noting = false;
 		rc = acknowledged_await(moving, NAM_RPC_VIEW_MOVE); /* SUSPENDS */
 	}
+	/* C28: all clients are quiet. */
 	if (!rc)
 		rc = copy(moving); /* SUSPENDS */
 	if (!rc)
