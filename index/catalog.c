@@ -254,6 +254,7 @@ write_superblock(struct nam_worker *worker, struct nam_index *index,
 			NULL);
 		nam__batch_new_node(&batch, index, leaf, image);
 	}
+	/* I11: all of it is there before a name leads to it. */
 	nam_batch_write(&batch, index->superblock, 0, block, sizeof(*block));
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 give_buffers:
@@ -282,7 +283,7 @@ unmake(struct nam_worker *worker, struct nam__index_made *made)
 	nam_free_unseen(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
 }
 
-/* Trees before the superblock, that before the name: a client that finds one finds its target. */
+/* I11: trees before the superblock, that before the name: what a client finds is complete. */
 NAM_FIBER_FN static int
 make(struct nam_worker *worker, const char *name, struct nam__index_made *made)
 {
@@ -452,6 +453,7 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 		return -ENOMEM;
 	index->client = worker->client;
 	index->ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS;
+	/* I3: the superblock that the name leads to is not reused in this operation. */
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, NAM_CATALOG_INDEX, name, &index->superblock.raw); /* SUSPENDS */
 	if (!rc) {
@@ -544,7 +546,7 @@ nam__index_drop_begin(struct nam_worker *worker, const char *name, struct nam__i
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	/* Collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
+	/* I15: collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
 	rc = nam__collector_enter(worker, ret_drop->index,
 		worker->client->options.lock_timeout_ms * 1000000ull,
 		&ret_drop->word); /* SUSPENDS */
@@ -593,11 +595,11 @@ free_all(struct nam_worker *worker, struct nam_index *index, bool lost)
 	uint64_t seen;
 
 	nam_race_point("drop.unnamed");
-	/* If a client has the index open, its next look at the superblock says so. */
+	/* I17: if a client has the index open, its next look at the superblock says so. */
 	rc = nam__word_cas(worker, index->superblock, offsetof(struct nam_superblock, state), 0, 1,
 		&seen); /* SUSPENDS */
 	nam_race_point("drop.marked");
-	/* Until the root is gone, there is a way to the nodes that are retired. */
+	/* I3: until the root is gone, there is a way to the nodes that are retired. */
 	nam__labels_hold(worker);
 	if (!rc)
 		rc = freed_rc = index->ops->free(worker, index, lost); /* SUSPENDS */

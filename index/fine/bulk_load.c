@@ -28,7 +28,7 @@ pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 	return nam__loader_add(arg, full->w, payload, nam__key_lowest.w); /* SUSPENDS */
 }
 
-/* Step 1. */
+/* Step 1.  I22: under this lock the index stays empty. */
 NAM_FIBER_FN static int
 root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *root)
 {
@@ -54,11 +54,12 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 		!nam__key_compare(nam__node_low(root->image), nam__key_lowest.w,
 			index->g.full_words))
 		return 0;
+	/* I9: a lock that is of no use is given back. */
 	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : -NAM_E_NOTEMPTY;
 }
 
-/* Write the old root as dead, or alive and empty again.  The lock stays held. */
+/* Write the old root as dead, or alive and empty again.  The lock stays held (I22). */
 NAM_FIBER_FN static int
 root_mark(struct nam__loader *loader, struct nam__held *root, bool dead, struct nam_gaddr forward)
 {
@@ -80,6 +81,7 @@ root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr
 	int rc, unlock_rc;
 
 	*ret_published = true;
+	/* I22: no client finds the old root empty any more.  I20: it leads to the new one. */
 	rc = root_mark(loader, root, true, new_root); /* SUSPENDS */
 	nam_race_point("load.old_root_dead");
 	if (!rc)
@@ -97,6 +99,7 @@ root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr
 		atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
 	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
 	rc = rc ?: unlock_rc;
+	/* I3: the superblock does not lead to it any more. */
 	if (!rc)
 		nam_retire(worker, root->at, loader->g->stride);
 	return rc;
@@ -111,7 +114,7 @@ load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn sou
 	bool published = false;
 	int rc, unlock_rc;
 
-	/* Step 2. */
+	/* Step 2.  I22: no pointer leads to the new nodes yet. */
 	rc = nam__load_sorted(loader->worker, loader->g, source, arg, pair_add, loader,
 		ret_count); /* SUSPENDS */
 	if (rc || !*ret_count)
@@ -131,7 +134,7 @@ done:
 	return rc;
 }
 
-/* No other client may retire the old root: no collector, and no drop of the index. */
+/* I15: no other client may retire the old root: no collector, and no drop of the index. */
 NAM_FIBER_FN static int
 load_alone(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn source,
 	void *arg, uint64_t *ret_count)

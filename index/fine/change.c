@@ -126,6 +126,7 @@ change_held(struct nam_worker *worker, struct nam_index *index, struct change *c
 	nam__leaf_change(&index->g, held->image, change->kind, change->exact, change->key.w,
 		change->payload, &outcome);
 	if (__builtin_expect(outcome.effect == NAM__LEAF_WRITE, 1)) {
+		/* I18: changes of this leaf that wait in the process go with it. */
 		if (__builtin_expect(nam__lock_asked(worker, &held->lock), 0)) {
 			struct combined combined = { index, held->image, &outcome,
 				COMBINED_MAX - 1 };
@@ -262,6 +263,7 @@ group_held(struct nam_worker *worker, struct nam_index *index, struct change *ch
 		group_end(group, 1, rc);
 		return;
 	}
+	/* I18: one version for the group, and for changes that wait in the process. */
 	if (nam__lock_asked(worker, &held->lock))
 		nam__lock_combine(worker, &held->lock, held->at, carry_out, &combined);
 	if (outcome.effect == NAM__LEAF_WRITE)

@@ -435,6 +435,7 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 
 /* ---- locking ------------------------------------------------------------------------------ */
 
+/* I9: given back without a change. */
 int
 nam__unlock(struct nam_worker *worker, struct nam__held *held)
 {
@@ -588,6 +589,7 @@ nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__
 
 	nam__node_seal(&index->g, held->image, held->at);
 	nam__doorbell_init(&doorbell, worker, held->at);
+	/* I20: the record comes before the image. */
 	rc = nam__redo_post(&doorbell, index, held, dirty, part, &redo); /* SUSPENDS */
 	if (!rc) {
 		nam__image_post(&doorbell, index, held, dirty, part);

@@ -48,6 +48,7 @@ nam__hybrid_create(struct nam_worker *worker, struct nam_index *index, const cha
 		made += !rc;
 	}
 	nam_race_point("create.leaves_written");
+	/* H2: the leaves are written before entries lead to them. */
 	if (!rc)
 		rc = nam__parts_create(worker, index, name, members, ret_leaves); /* SUSPENDS */
 	while (rc && made)

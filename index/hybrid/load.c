@@ -82,6 +82,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 		return rc == -NAM_E_RESTART_DEAD ? -NAM_E_DROPPED : rc;
 	part->held = true;
 	nam_race_point("hybrid_load.locked");
+	/* I22: under this lock the part stays empty. */
 	if (nam__node_count(part->first.image) || !nam__node_last(part->first.image))
 		return -NAM_E_NOTEMPTY;
 	rc = nam__tree_load_begin(&part->names, fill_percent); /* SUSPENDS */
@@ -136,6 +137,7 @@ part_publish(struct part_load *part)
 	if (!loader->pairs && !part->lowest.end)
 		return 0;
 	part->published = true;		/* or may be, whatever the answer */
+	/* I22: one WRITE shows all pairs of the part.  H2: the entries of leaves come after it. */
 	if (loader->pairs)
 		nam__loader_link(loader->g, part->first.image, part->low.w, loader->first[0]);
 	rc = nam__write_keep(loader->worker, loader->index, &part->first, part->lowest,
@@ -153,6 +155,7 @@ part_done(struct part_load *part)
 	int rc = 0;
 
 	nam__tree_load_done(&part->names); /* SUSPENDS */
+	/* I22: until here no other client changed the first leaf. */
 	if (part->held)
 		rc = nam__unqueued_unlock(loader->worker, &part->first); /* SUSPENDS */
 	nam__loader_done(loader, part->published);
@@ -177,6 +180,7 @@ load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = part_close(&load->parts[i]); /* SUSPENDS */
 	nam_race_point("hybrid_load.built");
+	/* I22: until here no pointer leads to the new leaves. */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = part_publish(&load->parts[i]); /* SUSPENDS */
 	while (begun--) {

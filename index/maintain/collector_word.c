@@ -29,7 +29,7 @@ nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_
 	uint64_t dead, seen, start_ns = nam_now_ns(), waited_ns;
 	int rc, cas_rc;
 
-	/* The owner may be a client that drops it, and keeps the word. */
+	/* I17: READ before the CAS.  The owner may drop the index, and keep the word. */
 	do {
 		waited_ns = nam_now_ns() - start_ns;
 		rc = superblock_is_ours(worker, index); /* SUSPENDS */
@@ -41,6 +41,7 @@ nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_
 	if (rc || dead == NAM_LOCK_FREE)
 		return rc;
 	nam_race_point("collector.succeeded");
+	/* I20: first the merge of the dead collector.  By I15 no other client merges. */
 	rc = nam__merge_resume(worker, index); /* SUSPENDS */
 	if (!rc)
 		return 0;

@@ -122,6 +122,7 @@ nam__fine_free(struct nam_worker *worker, struct nam_index *index, bool lost)
 			step_rc = nam__level_free(worker, index, level, root_level); /* SUSPENDS */
 			rc = rc ?: step_rc;
 		}
+		/* I3: the last pointer to the retired nodes goes, before they are labelled. */
 		step_rc = nam_cas_await(worker, index->superblock, root, 0, &seen); /* SUSPENDS */
 		rc = rc ?: step_rc;
 	}

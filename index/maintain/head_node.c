@@ -145,7 +145,7 @@ unlock_leaf:
 	return rc ?: unlock_rc ?: -NAM_E_RESTART;
 }
 
-/* Write the group's leaves into its head node. */
+/* Write the group's leaves into its head node, under its lock (I12).  They are hints (I10). */
 NAM_FIBER_FN static int
 head_rewrite(struct rebuild *rebuild, unsigned count)
 {

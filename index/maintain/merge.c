@@ -82,7 +82,7 @@ intent_hash(const struct nam_index *index, const struct nam__merge_intent *inten
 	return nam_hash64(intent, offsetof(struct nam__merge_intent, hash)) ^ index->g.seed;
 }
 
-/* Step 2. */
+/* Step 2.  I20: before L is written. */
 NAM_FIBER_FN static int
 intent_write(struct nam__merge *merge)
 {
@@ -208,7 +208,7 @@ lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr 
 
 /* ---- writes -------------------------------------------------------------------------------- */
 
-/* Step 3. */
+/* Step 3.  I1: L has R's range before R dies.  Both stay locked, so no entry changes. */
 NAM_FIBER_FN static int
 left_write(struct nam__merge *merge)
 {
@@ -223,7 +223,7 @@ left_write(struct nam__merge *merge)
 	return rc;
 }
 
-/* Step 4. */
+/* Step 4.  I13: P does not name R any more when R dies. */
 NAM_FIBER_FN static int
 parent_write(struct nam__merge *merge)
 {
@@ -271,7 +271,7 @@ unname(struct nam__merge *merge)
 
 /*
  * Step 6, or the end of a merge that does not take place: unlock all that is held, and clear the
- * intent.  In any order, as no node is half-merged.
+ * intent (I20).  In any order, as no node is half-merged.
  */
 NAM_FIBER_FN static int
 end(struct nam__merge *merge)
@@ -399,6 +399,7 @@ nam__merge_pair(struct nam__merge *merge, unsigned level, struct nam_gaddr paren
 	int rc, end_rc;
 
 	merge->level = level;
+	/* I13: P stays locked until R is dead. */
 	rc = lock_all(merge, parent_at, left_at, right_at); /* SUSPENDS */
 	nam_race_point("merge.locked");
 	if (!rc) {

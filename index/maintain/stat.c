@@ -26,7 +26,7 @@ struct slice {
 	uint32_t count;			/* of nodes, so far */
 };
 
-/* A slice ends with a node that no earlier one has come to, so the walk gets on. */
+/* I21: a slice ends with a node that no earlier one has come to, so the walk gets on. */
 NAM_FIBER_FN static int
 rest(struct nam__walk *walk, const struct nam__seen *seen, struct slice *slice)
 {

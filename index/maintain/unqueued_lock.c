@@ -93,10 +93,12 @@ nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct na
 	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
 	if (!rc)
 		return 0;
+	/* I9: a lock that is of no use is given back. */
 	unlock_rc = nam__unqueued_unlock(worker, held); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : rc;
 }
 
+/* I12: only the word that this client has set. */
 int
 nam__unqueued_unlock(struct nam_worker *worker, struct nam__held *held)
 {
@@ -118,7 +120,7 @@ nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam_
 
 	nam__node_set_type(held->image, nam__node_type_and_flags(held->image) | NAM__NODE_DEAD);
 	held->image[NAM__WORD_SIBLING] = forward.raw;
-	/* Entries and fences stay: a reader that has the image from before loses nothing by it. */
+	/* I12: dead before it is unlocked.  Entries and fences stay for readers of old images. */
 	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 },
 		NAM__HEADER_SIBLING); /* SUSPENDS */
 	return rc ? rc : nam__unqueued_unlock(worker, held); /* SUSPENDS */

@@ -23,6 +23,7 @@ generation_read(struct nam_worker *worker, struct nam_gaddr at, uint32_t *ret_ge
 	return rc;
 }
 
+/* I3: from here on pointers of the node that was there lead to restarts. */
 NAM_FIBER_FN static int
 generation_write(struct nam_worker *worker, struct nam_gaddr at, uint32_t generation)
 {

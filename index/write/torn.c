@@ -178,6 +178,7 @@ nam__torn_free_complete(struct nam_worker *worker, struct nam_index *index, stru
 		&seen); /* SUSPENDS */
 	if (rc || seen != NAM_LOCK_FREE)
 		return rc;
+	/* I20: completed under the lock. */
 	if (!nam__node_is_whole(index, image, at))
 		rc = nam__torn_complete(worker, index, at, word, word, image); /* SUSPENDS */
 	unlock_rc = nam__lock_word_cas(worker, nam_gaddr_untagged(at), word, NAM_LOCK_FREE,
