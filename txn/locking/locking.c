@@ -128,6 +128,7 @@ try_get(struct retries *retries)
 		item->timestamp = 0;
 	}
 	nam_race_point("locking.begin");
+	/* L2: all locks are there before a version or an absent key counts. */
 	rc = nam__locks_read(txn, &retries->refusal); /* SUSPENDS */
 	if (!rc && !retries->refusal.why) {
 		nam_race_point("locking.read");

@@ -136,12 +136,14 @@ nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
 	termination->timestamp = refusal->timestamp;
 	termination->count = 1;
 	termination->parts[0] = (struct part){ refusal->head, 0, 0 };
+	/* L3: from here on its writer cannot commit this record. */
 	rc = seal(termination, true); /* SUSPENDS */
 	nam_race_point("locking.sealed_one");
 	/* If it is not there any more, another client has ended it. */
 	if (!rc && termination->parts[0].state == NAM_LOCKING_SEALED) {
 		rc = seal(termination, false); /* SUSPENDS */
 		nam_race_point("locking.sealed");
+		/* L3: its writer can commit none, so the set of committed ones is fixed. */
 		if (!rc)
 			rc = end(termination); /* SUSPENDS */
 		outcome = was_committed(termination) ? NAM__TERMINATED_COMMITTED :

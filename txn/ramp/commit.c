@@ -85,6 +85,7 @@ nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 
 #define CURRENT ((uint32_t)offsetof(struct nam_version, current))
 
+/* R8: at most one client finds its mark there, and retires the version. */
 static void
 claim_post(const struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item,
 	struct nam_gaddr at, uint64_t timestamp)
@@ -345,6 +346,7 @@ nam__txn_commit(struct nam__txn *txn)
 	int rc = NAM__STEP_MORE;
 
 	nam__txn_mark(txn);
+	/* R4: heads and timestamps are known before a head moves. */
 	for (unsigned i = 0; i < ROUNDS_MAX && rc == NAM__STEP_MORE; i++) {
 		nam_race_point("records.commit");
 		rc = round_of(txn, all); /* SUSPENDS */

@@ -131,6 +131,7 @@ read_some(struct nam__txn *txn)
 		if (item->state == NAM__ITEM_VERSION) {
 			rc = version_arrived(txn, item);
 		} else if (item->state == NAM__ITEM_HEAD) {
+			/* R10: the tag came with the word. */
 			if (!nam__head_is_of(txn->records, item->word, item->tag))
 				return nam__records_dropped(txn->worker, txn->records);
 			item->at.raw = item->word;

@@ -38,6 +38,7 @@ head_place(struct nam__txn *txn, struct nam__item *item)
 	return rc;
 }
 
+/* The same bytes into all heads, or into those that are new (R10). */
 int
 nam__heads_write(struct nam__txn *txn, bool made, uint32_t offset, const void *bytes,
 	uint32_t count)
@@ -58,7 +59,7 @@ nam__heads_write(struct nam__txn *txn, bool made, uint32_t offset, const void *b
 	return rc;
 }
 
-/* Enter a head into the index, or find the one that another client has just entered. */
+/* R11: enter a head into the index, or find the one that another client has just entered. */
 NAM_FIBER_FN static int
 head_enter(struct nam__txn *txn, struct nam__item *item)
 {
@@ -94,6 +95,7 @@ heads_make(struct nam__txn *txn)
 		rc = head_place(txn, &txn->items[i]); /* SUSPENDS */
 		count++;
 	}
+	/* R11: the heads are written before the index leads to them. */
 	if (count && !rc)
 		rc = nam__heads_write(txn, true, 0, &empty, sizeof(empty)); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
@@ -282,6 +284,7 @@ nam__ramp_put(struct nam__txn *txn, bool *ret_unused)
 
 	nam__txn_stamp(txn);
 	rc = txn->records->ops->prepare(txn); /* SUSPENDS */
+	/* R4: later than the versions that it replaces. */
 	if (!rc)
 		rc = stamp_later(txn); /* SUSPENDS */
 	if (rc) {
@@ -292,6 +295,7 @@ nam__ramp_put(struct nam__txn *txn, bool *ret_unused)
 	}
 	txn->prepared = true;
 	nam_race_point("records.prepared");
+	/* R3: all versions can be READ by now. */
 	rc = txn->records->ops->commit(txn); /* SUSPENDS */
 	/* Committed or late: in both cases each was the latest during this operation. */
 	for (uint32_t i = 0; i < txn->count; i++)

@@ -98,7 +98,7 @@ is_large(const struct nam__item *item)
 		sizeof(struct nam_rpc_records_prepared) > NAM_RPC_BODY_MAX;
 }
 
-/* WRITE the versions that exceed a message. */
+/* R3: WRITE the versions that exceed a message, before the request that prepares them. */
 NAM_FIBER_FN static int
 write_large(struct nam__txn *txn)
 {

@@ -175,6 +175,7 @@ warm_find(struct warm *warm, const struct nam_records_reading *readings, uint32_
 	return warm->buffer;
 }
 
+/* R9: with the pin under which the addresses were found.  part_is_right() checks the versions. */
 NAM_FIBER_FN static int
 warm_read(struct warm *warm)
 {
@@ -297,7 +298,7 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 	/* The cache is being prefetched: serve other tasks' requests first. */
 	if (worker->tasks_alive > 1)
 		nam__poll(worker);
-	/* Before the cache is searched: its addresses must not be forgotten before the READs. */
+	/* R9: pinned before the search, so no address is forgotten before its READ. */
 	nam__op_resume(worker, NAM_OP_GET_ALL);
 	if (!warm_find(&warm, readings, &taken)) {
 		nam__op_end(worker);

@@ -420,8 +420,9 @@ nam__records_drop_end(struct nam_worker *worker, struct nam__records_drop *drop,
 	if (name_rc)
 		return nam__index_drop_end(worker, &drop->keys, name_rc); /* SUSPENDS */
 	nam_race_point("records.unnamed");
+	/* R12: the name has gone. */
 	nam_retire(worker, drop->records.superblock, sizeof(struct nam_records_superblock));
-	/* Until the index is gone, there is a way to the heads that are retired. */
+	/* R10: until the index is gone, there is a way to the heads that are retired. */
 	nam__labels_hold(worker);
 	drop->records.keys = drop->keys.index;
 	drop->records.rows = false;	/* entries go with their indexes */

@@ -37,6 +37,7 @@ again:
 		goto end;
 	at = nam_gaddr_untagged(at);
 	block->image_hash = hash(kind, block, at);
+	/* R12: no name leads to it yet. */
 	rc = nam_write_await(worker, at, block, kind->bytes); /* SUSPENDS */
 	nam_race_point("records.written");
 	*ret_at = at;
@@ -69,6 +70,7 @@ nam__superblock_find(struct nam_worker *worker, const struct nam__superblock_kin
 
 	if (!block)
 		return -ENOMEM;
+	/* R12: the block is not reused in this operation. */
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, kind->kind, name, &ret_at->raw); /* SUSPENDS */
 	if (!rc)

@@ -356,6 +356,7 @@ group_read(struct nam__view *view, uint32_t *from)
 	if (!rc && view->reads > view->reads_most)
 		rc = -NAM_E_RESTART_DEAD;
 	nam_race_point("view.read");
+	/* T4: a head comes with the version that it is expected to lead to. */
 	if (!rc)
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < group.count && !rc; i++)

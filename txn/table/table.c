@@ -477,6 +477,7 @@ drop(struct nam_worker *worker, const char *name, struct dropping *dropping)
 	}
 	if (!rc) {
 		nam_race_point("table.unnamed");
+		/* R12: the name has gone. */
 		nam_retire(worker, at, sizeof(dropping->superblock));
 	}
 	return drop_end(worker, dropping, rc); /* SUSPENDS */
