@@ -218,6 +218,12 @@ PLANTS = [
         "\nstatic int\ntorn(void)\n{\n\treturn NAM_GUARD(NODE_HASH);\n}\n",
         "guard NODE_HASH stands in a function that names no invariant",
     ),
+    (
+        "race point without invariant",
+        INDEX_H,
+        '\nstatic void\nstep(void)\n{\n\tnam_race_point("step.half");\n}\n',
+        "race point step.half stands in a function that names no invariant",
+    ),
     ("wide Markdown", "README.md", "word " * 20 + "word\n", "columns"),
     (
         "wide row of a table",

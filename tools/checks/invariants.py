@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invariants: the README of a room defines them, comments name them, each guard keeps one."""
+"""Invariants: the README of a room defines them, comments name them beside the steps."""
 
 import re
 
@@ -9,7 +9,7 @@ ROOMS = ["compute", "index", "txn"]
 DEFINED = re.compile(r"\*\*([A-Z]\d{1,2})\*\*")
 NAMED = re.compile(r"\b[A-Z]\d{1,2}\b")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
-GUARD = re.compile(r"\bNAM_GUARD\((\w+)\)")
+STEP = re.compile(r"\bNAM_(GUARD)\((\w+)\)|\bnam_(race_point)\(\"([\w.]+)\"\)")
 FUNCTION = re.compile(r"(?:^[^\n]+\n)+^\{\n.*?^\}", re.M | re.S)
 
 
@@ -35,8 +35,8 @@ def named(tree, room):
     return found
 
 
-def check_guards(tree, room, known):
-    """A function with a guard names, in it or in the comment above it, an invariant."""
+def check_steps(tree, room, known):
+    """A function with a guard or a race point names an invariant in it, or in the comment above."""
     for name in tree.named(".c", ".h"):
         if room_of(name) != room:
             continue
@@ -45,12 +45,14 @@ def check_guards(tree, room, known):
             comments = " ".join(COMMENT.findall(function[0]))
             if known.keys() & set(NAMED.findall(comments)):
                 continue
-            for guard in GUARD.finditer(function[0]):
-                line = text.count("\n", 0, function.start() + guard.start()) + 1
+            for step in STEP.finditer(function[0]):
+                line = text.count("\n", 0, function.start() + step.start()) + 1
+                kind, of = filter(None, step.groups())
+                kind = kind.lower().replace("_", " ")
                 tree.find(
                     name,
                     line,
-                    f"guard {guard[1]} stands in a function that names no invariant",
+                    f"{kind} {of} stands in a function that names no invariant",
                     f"name the one of {room}/README.md that breaks without it",
                 )
 
@@ -62,7 +64,7 @@ def check_invariants(tree):
             continue
         known = defined(tree, room)
         used = named(tree, room)
-        check_guards(tree, room, known)
+        check_steps(tree, room, known)
         for invariant in used.keys() - known.keys():
             tree.find(*used[invariant], f"{invariant} is not in {readme}", "define it there")
         for invariant in known.keys() - used.keys():
