@@ -224,6 +224,7 @@ PLANTS = [
         '\nstatic void\nstep(void)\n{\n\tnam_race_point("step.half");\n}\n',
         "race point step.half stands in a function that names no invariant",
     ),
+    ("long sentence", "README.md", "\nA " + "long " * 24 + "sentence.\n", "a sentence of 26 words"),
     ("wide Markdown", "README.md", "word " * 20 + "word\n", "columns"),
     (
         "wide row of a table",

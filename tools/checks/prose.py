@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Width of Markdown, tables too, and sentences that hide their subject."""
+"""Width of Markdown, tables too, its long sentences, and sentences that hide their subject."""
 
 import io
 import re
 import tokenize
 
 COLUMNS = 100
+WORDS_MAX = 25
+FENCED = re.compile(r"^[ ]*```.*?^[ ]*```$", re.M | re.S)
+# Blocks of code, headings and tables: from an empty line on, or line by line.
+INDENTED = re.compile(r"(?:\A|(?<=\n\n)) {4}(?! *(?:[*-]|\d+\.) ).*(?:\n.+)*")
+NO_SENTENCE = re.compile(r"^ *[|#].*", re.M)
+CODE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+PARAGRAPH = re.compile(r"\n(?=\s*\n|\s*(?:[*-]|\d+\.)\s)")
+SENTENCE = re.compile(r"[.:;?!][*_\")]*\s+(?=[*_\"(]*[A-Z0-9\[]|\*\*)")
 # Spelled so that this file does not find itself.
 SUBJECT = r"W" + r"ho(?:ever)?|N" + r"obody|S" + r"omebody|W" + r"hat(?:ever)?"
 BEFORE = r"(?:^|\f|[.:!?] +)[ \t*/#>-]*(?:\*\*\w+\*\* )?"  # with the letter of an invariant
@@ -119,6 +128,37 @@ def check_width(tree):
             unbreakable = not re.search(r"\S\s+\S", re.sub(r"^[\s>*-]+", "", line))
             if len(line) > COLUMNS and not unbreakable:
                 tree.find(name, number, f"{len(line)} columns", f"break it at {COLUMNS}")
+
+
+def spaced(text, kept=""):
+    """As long as the text, with its lines."""
+    return kept + re.sub(r"\S", " ", text)[len(kept) :]
+
+
+def sentences(text):
+    """(offset, sentence) of Markdown; a piece of code is a word, a semicolon no end."""
+    for pattern in FENCED, INDENTED, NO_SENTENCE:
+        text = pattern.sub(lambda m: spaced(m[0]), text)
+    text = LINK.sub(lambda m: "[" + m[1] + spaced(m[0])[len(m[1]) + 1 :], text)
+    text = CODE.sub(lambda m: spaced(m[0], "X"), text)
+    first = 0
+    ends = [match.start() for match in PARAGRAPH.finditer(text)]
+    ends += [match.start() + 1 for match in SENTENCE.finditer(text)]
+    for end in sorted([*ends, len(text)]):
+        sentence = text[first:end]
+        yield first + len(sentence) - len(sentence.lstrip()), sentence
+        first = end
+
+
+def check_lengths(tree):
+    for name in tree.named(".md"):
+        text = tree.texts[name]
+        for first, sentence in sentences(text):
+            words = len(re.findall(r"\S*\w\S*", sentence))
+            if words > WORDS_MAX:
+                line = text.count("\n", 0, first) + 1
+                remedy = f"divide it: at most {WORDS_MAX}"
+                tree.find(name, line, f"a sentence of {words} words", remedy)
 
 
 def check_prose(tree):
