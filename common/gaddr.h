@@ -7,9 +7,9 @@
  *	|      tag      |   region id   |  offset in units of 64 bytes    |
  *	+---------------+---------------+---------------------------------+
  *
- * A region id names a slab of one memory server's registered memory, which region_table.h finds, so
- * a region can move without a change of pointers.  The tag belongs to the owner of the pointer: the
- * index keeps the low 16 bits of the node's generation there.
+ * A region id names a slab of one memory server's registered memory.  region_table.h finds the
+ * slab, so a region can move without a change of pointers.  The tag belongs to the owner of the
+ * pointer: the index keeps the low 16 bits of the node's generation there.
  */
 #ifndef NAM_COMMON_GADDR_H
 #define NAM_COMMON_GADDR_H

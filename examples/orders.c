@@ -11,8 +11,8 @@
  * reader that scans the lines of an order with its row sees both of one transaction.  It never sees
  * a line without its order, or another count.  No operation takes a lock.
  *
- * All writers of an order must write the same rows, or delete them: what only one transaction
- * touches, another does not take the reader to.
+ * All writers of an order must write the same rows, or delete them.  If only one transaction
+ * touches a row, another transaction does not take the reader there.
  *
  * Fibers change orders while others check them; run it in two shells, and the other's changes are
  * checked as well.  With the word "apart" each row is written by itself, and the checks fail.

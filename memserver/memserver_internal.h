@@ -99,8 +99,8 @@ int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
 /*
- * Take a region from the clients, for structures that this server executes: fresh memory that no
- * client can reach, whose pages come as they are touched.  0; -ENOMEM: the region is lost.
+ * Take a region from the clients, for structures that this server executes.  It gets fresh memory
+ * that no client can reach, whose pages come as they are touched.  0; -ENOMEM: the region is lost.
  */
 int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
 	uint32_t region) NAM_MUST_CHECK;
@@ -208,9 +208,9 @@ void nam__handler_free(struct nam__handler *handler);
 /* ---- admission/peers.c ----------------------------------------------------------------------- */
 
 /*
- * Make the handlers close all connections of a fenced client, of that incarnation and before, or
- * of all clients, if client_id is 0; but not `except`.  How many are left: their queue pairs are
- * not destroyed yet.
+ * Make the handlers close all connections of a fenced client, of that incarnation and before.  If
+ * client_id is 0, those of all clients.  `except` stays.  Returns how many are left: their queue
+ * pairs are not destroyed yet.
  */
 uint32_t nam__connections_fence(struct nam_server *server, uint16_t client_id,
 	uint16_t incarnation, const struct nam__connection *except);

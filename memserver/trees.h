@@ -3,8 +3,8 @@
  * trees.h -- the trees that this server searches itself: parts of coarse-grained indexes, and the
  * upper levels of hybrid ones.
  *
- * Handlers search and change a tree side by side and never wait for each other but for the moment
- * in which a node is written.  An unlinked node waits in limbo until no handler sees it any more
+ * Handlers search and change a tree side by side.  They wait for each other only for the moment in
+ * which a node is written.  An unlinked node waits in limbo until no handler sees it any more
  * (objects.h).
  */
 #ifndef NAM_MEMSERVER_TREES_H

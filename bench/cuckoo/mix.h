@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mix.h -- how long GETs, updates and inserts take in tables at a load factor: engine cuckoo with a
- * lock, the same with hardware transactions, and a conventional insert into the same buckets.
+ * mix.h -- how long GETs, updates and inserts take in tables at a load factor.
  *
- * All three take turns, with the same operations on the same pairs; GETs and updates are the
- * engine's.
+ * There are three kinds: engine cuckoo with a lock, the same with hardware transactions, and a
+ * conventional insert into the same buckets.  They take turns, with the same operations on the same
+ * pairs.  GETs and updates are the engine's.
  */
 #ifndef NAM_BENCH_CUCKOO_MIX_H
 #define NAM_BENCH_CUCKOO_MIX_H

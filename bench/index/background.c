@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * background.c -- threads beside a run: a garbage collector; the rate over time; an adder of memory
- * servers, which is a thread of its own, since an addition waits for all clients.
+ * background.c -- threads beside a run: a garbage collector, the rate over time, and an adder of
+ * memory servers.  The adder is a thread of its own, since an addition waits for all clients.
  */
 #include "bench/bench.h"
 #include "bench.h"

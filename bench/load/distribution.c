@@ -33,7 +33,7 @@ permutation_init(struct permutation *permutation, uint64_t size, uint64_t seed)
 }
 
 /*
- * Terms 1 .. m - 1 one by one, then the integral of x^-t over m .. n, half of both ends, and the
+ * Terms 1 .. m - 1 one by one.  Then the integral of x^-t over m .. n, half of both ends, and the
  * first two corrections with derivatives.  At m = 1,000 what is left out is below 1e-18.
  */
 double

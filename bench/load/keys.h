@@ -5,11 +5,11 @@
  * Integers, big-endian in the last 8 bytes of a key.  Longer keys begin with "user000...", as
  * YCSB's do, so that comparisons have to go to the end.  Three kinds of pairs:
  *
- *	loaded	  pair i of 0 .. pairs - 1; its key is a multiple of the stride, so loaded keys are
+ *	loaded	  pair i of 0 .. pairs - 1.  Its key is a multiple of the stride, so loaded keys are
  *		  spread evenly, are sorted like their numbers, and leave gaps
- *	inserted  the number of an inserted pair goes through a permutation to a gap: a few low
+ *	inserted  the number of an inserted pair goes through a permutation to a gap.  A few low
  *		  bits of the key are not zero and tell the process (its client id) and the round
- *	victim	  every fourth loaded pair, if the workload deletes: nothing but a delete uses it,
+ *	victim	  every fourth loaded pair, if the workload deletes.  Nothing but a delete uses it,
  *		  and one fiber may delete it, in an order that a permutation gives
  *
  * So deletes never take what lookups and scans must find (B2).  In a non-unique index 2^dup_shift

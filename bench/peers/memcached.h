@@ -2,8 +2,8 @@
 /*
  * memcached.h -- meta gets and sets of memcached and their replies: bytes, no sockets.
  *
- * A pair follows from its number: its key is that in decimal digits, its value repeats one word of
- * eight bytes.  bench/peers/servers.py stores such pairs.
+ * A pair follows from its number.  The key is the number in decimal digits.  The value repeats one
+ * word of eight bytes.  bench/peers/servers.py stores such pairs.
  */
 #ifndef NAM_BENCH_PEERS_MEMCACHED_H
 #define NAM_BENCH_PEERS_MEMCACHED_H

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h -- XXH3-64, the hash of node images (a home-made one accepts torn images, and 32 bits are
- * too few).  xxhash.h is compiled in once for each vector unit, since the archive of libxxhash
- * cannot choose at run time.
+ * hash.h -- XXH3-64, the hash of node images.  A home-made hash accepts torn images, and 32 bits
+ * are too few.
+ *
+ * xxhash.h is compiled in once for each vector unit, since the archive of libxxhash cannot choose
+ * at run time.
  */
 #ifndef NAM_COMMON_HASH_HASH_H
 #define NAM_COMMON_HASH_HASH_H

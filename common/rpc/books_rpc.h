@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * books_rpc.h -- the books of a memory server, as they pass to its successor (move_rpc.h): a head,
- * parts in the order of its counts, nam_hash64() of all before it.
+ * books_rpc.h -- the books of a memory server, as they pass to its successor (move_rpc.h).  There
+ * is a head, parts in the order of its counts, and nam_hash64() of all before it.
  */
 #ifndef NAM_COMMON_RPC_BOOKS_RPC_H
 #define NAM_COMMON_RPC_BOOKS_RPC_H

@@ -25,8 +25,8 @@
  *	OPEN	the successor, if the books have trees or stores and the mover has filled them: it
  *		is an ordinary memory server
  *	RETIRE	the old memory server: it takes no connections and serves nothing any more
- *	RUNS	a backup, which is another memory server of the same id and regions whose public
- *		memory clients keep equal: these blocks, which the primary has given to the client,
+ *	RUNS	a backup, which is another memory server of the same id and regions.  Clients keep
+ *		its public memory equal.  These blocks, which the primary has given to the client,
  *		are used blocks there, too.  The client asks before it uses them; asking again
  *		changes nothing.  If they lie across blocks of other runs, the primary has made
  *		these vacant by RECLAIM, and they are no blocks of the backup any more

@@ -80,8 +80,8 @@ struct nam_rpc_records_prepared {
  * COMMIT.  With CLOSE the head leads nowhere from then on, unless there are more versions than fit:
  * the client asks again until none is listed.
  *
- * A block may hold another version of its record by the time that a late message comes:
- * a version with another timestamp is not touched.
+ * When a late message comes, a block may hold another version of its record.  A version with
+ * another timestamp is not touched.
  */
 struct nam_rpc_records_commit {
 	uint64_t head;

@@ -5,9 +5,9 @@
  * The lead, memory server 0, keeps the view, and every change of it is a compare-and-set on its
  * number.  Other memory servers keep copies, which say where the lead is.
  *
- * If the memory servers have keys, COPY is for admins, or needs the lead's voucher for that view
- * behind the members of the last page.  The lead's replies to RENEW and to the last page of FORM
- * end with it (common/auth/proof.h).
+ * If the memory servers have keys, COPY is for admins.  Others need the lead's voucher for that
+ * view behind the members of the last page.  The lead's replies to RENEW and to the last page of
+ * FORM end with it (common/auth/proof.h).
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
@@ -15,11 +15,11 @@
  * address are those of the process that the change is about: of the backup for BACKED and UNBACKED.
  * UP, ABORT, RENEW, NOTE, MOVE, UNBACKED and PROMOTE ignore its address, ABORT its boot.
  *
- * The memory of a member may move to a successor: another process with the same id, and a boot and
- * an address of its own.  After NOTE, clients note which pages of the member they change, and hand
- * over what they have noted; each NOTE begins a pass.  After MOVE they send nothing to the member,
- * until MOVED says that the successor has its place.  If the connection of NOTE or MOVE ends before
- * that, the lead does ABORT by itself, unless another store decides.
+ * The memory of a member may move to a successor.  That is another process with the same id, and a
+ * boot and an address of its own.  After NOTE, clients note which pages of the member they change,
+ * and hand over what they have noted; each NOTE begins a pass.  After MOVE they send nothing to the
+ * member, until MOVED says that the successor has its place.  If the connection of NOTE or MOVE
+ * ends before that, the lead does ABORT by itself, unless another store decides.
  *
  * A member may have a backup: a process of the same id and regions that has all that clients write
  * there.  It is filled as a successor is, and BACKED takes the place of MOVED.  From then on, until
@@ -40,8 +40,8 @@
  *
  * -NAM_E_TERM: another steward leads, or led later; nothing was changed.
  * -NAM_E_VIEW_STORE: another store gives out the terms, and decides; nothing was changed.
- * -NAM_E_VIEW: another view is in force, or it does not allow that, or the copy is of a life of the
- *	lead that has ended; nothing was changed.
+ * -NAM_E_VIEW: another view is in force, or it does not allow that.  Or the copy is of a life of
+ *	the lead that has ended.  Nothing was changed.
  * -NAM_E_CLUSTER: not at this memory server, or a lead of another boot.
  */
 #ifndef NAM_COMMON_RPC_VIEW_RPC_H

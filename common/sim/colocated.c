@@ -3,8 +3,8 @@
  * colocated.c -- READs of the memory of one's own machine, and WRITEs into a share there.  The
  * processor copies, without a card or a port.
  *
- * Without a network, a copy is cut into steps like a sent request, others run between some of them,
- * and it may be as torn.  With a network it takes the time of the profile and is whole.
+ * Without a network, a copy is cut into steps like a sent request.  Others run between some of
+ * them, so the copy may be as torn.  With a network it takes the time of the profile and is whole.
  */
 #include "sim_internal.h"
 

@@ -166,8 +166,8 @@ run_grows(const struct nam__allocator *allocator, const struct extent *extent, u
 }
 
 /*
- * The change for as many of the first blocks of the extent as fit into one run, up to a run that
- * has the next ones.  The run `number` does not have the first one.
+ * The change for as many of the first blocks of the extent as fit into one run.  It ends before a
+ * run that has the next ones.  The run `number` does not have the first one.
  */
 static struct change
 change_plan(const struct nam__allocator *allocator, const struct extent *extent, uint32_t number)

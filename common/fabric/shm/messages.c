@@ -2,8 +2,9 @@
 /*
  * messages.c -- what cq_poll does besides one-sided requests: messages, full rings, dead peers.
  *
- * A SEND that finds its ring full moves to cq->blocked, and so does every later request of that
- * queue pair: they take effect in post order.  The receiver wakes the sender when it has made room.
+ * A SEND that finds its ring full moves to cq->blocked.  Every later request of that queue pair
+ * does the same, so they take effect in post order.  The receiver wakes the sender when it has made
+ * room.
  *
  * If a peer makes no room for the time-out of the domain, its SENDs are not sent, and end with
  * TIMEOUT.  Requests behind them go on, and the queue pair stays whole.  Memory servers wait

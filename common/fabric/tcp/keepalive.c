@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keepalive.c -- peers that do not acknowledge data: the kernel reports one after a quarter of an
+ * keepalive.c -- peers that do not acknowledge data.  The kernel reports one after a quarter of an
  * hour, so each connection on which nothing moves is examined.
  */
 #include <netinet/in.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c -- registrations.  A key is a slot and a count of its uses, from a random beginning: one
- * of released memory fits nothing, one of a server's predecessor seldom does (1 in 65,536).
+ * memory.c -- registrations.  A key is a slot and a count of its uses, from a random beginning.  So
+ * a key of released memory fits nothing.  A key of a server's predecessor seldom fits (1 in
+ * 65,536).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -28,7 +28,7 @@
 #define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*
  * The oldest request, other than a SEND, may wait so long for an answer, and output to leave, while
- * nothing moves: its process does not poll.  A client's domain has its own timeout_ns.
+ * nothing moves.  Its process does not poll then.  A client's domain has its own timeout_ns.
  */
 #define TCP_STALL_NS 30000000000ull
 #define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */

@@ -2,10 +2,10 @@
 /*
  * tcp_internal.h -- the inside of the tcp provider: memory servers and clients over sockets.
  *
- * Without a card, the memory server's processor carries requests out, where it polls the completion
- * queue of the queue pair, and in no other thread.  cq_poll and cq_wait read the sockets, serve the
- * requests of each connection in order, and take answers.  A queue pair, its socket and its buffers
- * belong to one thread, and no lock is on the data path.
+ * Without a card, the memory server's processor carries requests out.  It does so in the thread
+ * that polls the completion queue of the queue pair, and in no other.  cq_poll and cq_wait read the
+ * sockets, serve the requests of each connection in order, and take answers.  A queue pair, its
+ * socket and its buffers belong to one thread, and no lock is on the data path.
  *
  * Several requests are one system call.  qp_post writes frames into the output of the queue pair.
  * A poll without other results sends it, or TCP_FLUSH_FRAMES frames do.

@@ -8,9 +8,9 @@
  *
  *	head <= done <= given <= tail		(positions; they wrap around)
  *
- * Requests before `given` are the device's; those behind it never will be, because a request before
- * them was refused or the queue pair is broken.  Requests before `done` have failed and wait to be
- * reported.
+ * Requests before `given` are the device's.  Those behind it never will be, because a request
+ * before them was refused or the queue pair is broken.  Requests before `done` have failed and wait
+ * to be reported.
  */
 #ifndef NAM_COMMON_FABRIC_VERBS_SENDS_H
 #define NAM_COMMON_FABRIC_VERBS_SENDS_H
