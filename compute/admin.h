@@ -187,8 +187,9 @@ int nam_server_drain(const struct nam_client_options *options, const char *serve
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /**
- * nam_rebalance -- memory that processes have taken from others passes on, from fuller processes to
- * less full ones that have room (nam_server_options.spare_bytes), while clients are at work.
+ * nam_rebalance -- memory that processes have taken from others passes on to less full ones.
+ *
+ * These have room for it (nam_server_options.spare_bytes).  Clients are at work meanwhile.
  *
  * A process is as full as its members' memory is large.  A member's memory moves as a whole, and
  * only where the fuller one of both processes has less afterwards.  After a failure some has moved;

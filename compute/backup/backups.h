@@ -82,9 +82,10 @@ NAM_FIBER_FN int nam__lead_backup_has(struct nam_client *client,
 	const struct nam__cluster_view *view) NAM_MUST_CHECK;
 
 /*
- * Once a tick.  If the lead's process has ended, and its backup leads: the number of the view in
- * force, and the epoch thread asks there from now on (lead_slot).  Else `number`.  If the client
- * has no connection to the backup, it enters again.  Cost: 1 RPC while the lead does not answer.
+ * Once a tick.  If the lead's process has ended, and its backup leads, the epoch thread asks there
+ * from now on (lead_slot).  Returns the number of the view in force then, else `number`.  If the
+ * client has no connection to the backup, it enters again.  Cost: 1 RPC while the lead does not
+ * answer.
  */
 NAM_FIBER_FN uint64_t nam__lead_look(struct nam_client *client, uint64_t number);
 

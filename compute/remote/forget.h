@@ -8,9 +8,9 @@
  * epoch with that word as its note.  Operations of that epoch and later ones know no old address.
  * By C8 the client's slot gets the word when all older operations have ended.
  *
- * If an older operation adds an address to a holder afterwards, it must have learned it from an
- * object in use, not from another holder.  An object that keeps addresses and belongs to one task,
- * like a cursor, compares nam__generation() in each of its operations instead.
+ * An older operation may add an address to a holder afterwards.  It must have learned the address
+ * from an object in use, not from another holder.  An object that keeps addresses and belongs to
+ * one task, like a cursor, compares nam__generation() in each of its operations instead.
  */
 #ifndef NAM_COMPUTE_REMOTE_FORGET_H
 #define NAM_COMPUTE_REMOTE_FORGET_H

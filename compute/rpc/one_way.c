@@ -2,8 +2,8 @@
 /*
  * one_way.c -- one-way requests, and their acknowledgement by later replies.
  *
- * They go by SEND over every RPC transport, so they are carried out in their order, and the reply
- * to a later SEND acknowledges them.  They have replies of their own only if they fail.
+ * They go by SEND over every RPC transport, so they are carried out in their order.  The reply to a
+ * later SEND acknowledges them.  They have replies of their own only if they fail.
  *
  * A reply has eight bits for the number of those carried out.  It is not older than what had been
  * acknowledged when its call began.  So if fewer than 256 were sent since, it means one number.

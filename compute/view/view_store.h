@@ -16,7 +16,7 @@ struct nam__view_store;
 /*
  * @lead	asks the lead, which has slot 0
  *
- * Each may also return what asking the lead, or the store, returns; *diag then says why, unless
+ * Each may also return what asking the lead, or the store, returns.  *diag then says why, unless
  * the text of the code says it all.
  */
 struct nam__view_store_ops {

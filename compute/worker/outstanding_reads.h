@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * outstanding_reads.h -- READs that one task keeps in flight and takes one by one, so that its work
- * on each overlaps with the transfer of the others.  All must be taken before the struct and their
+ * outstanding_reads.h -- READs that one task keeps in flight and takes one by one.  So its work on
+ * each overlaps with the transfer of the others.  All must be taken before the struct and their
  * buffers go away.  The common cases are in line: a READ costs a handful of stores.
  */
 #ifndef NAM_COMPUTE_WORKER_OUTSTANDING_READS_H
