@@ -77,7 +77,7 @@ struct nam__index_ops {
 	/* NAM_OP_INSERT, _UPSERT, _UPDATE or _DELETE. */
 	NAM_FIBER_FN int (*change)(struct nam_worker *worker, struct nam_index *index,
 		enum nam_op_kind kind, const void *key, uint64_t payload);
-	/* Of a unique index: delete the key if it carries this payload. */
+	/* Unique indexes only: delete the key if it carries this payload. */
 	NAM_FIBER_FN int (*delete_pair)(struct nam_worker *worker, struct nam_index *index,
 		const void *key, uint64_t payload);
 	/*
@@ -94,7 +94,7 @@ struct nam__index_ops {
 	NAM_FIBER_FN int (*cursor_next_entries)(struct nam_cursor *cursor,
 		struct nam_entries *ret_entries);
 	NAM_FIBER_FN void (*cursor_close)(struct nam_cursor *cursor);
-	/* Of a design in parts: how nam__parts_scan_next() reads one.  Else NULL. */
+	/* Designs in parts: how nam__parts_scan_next() reads a part.  Others: NULL. */
 	const struct nam__part_reader *reader;
 
 	/*
@@ -115,7 +115,7 @@ struct nam__index_ops {
 	/* Adds what was done to *stat, also if it ends with -NAM_E_LOCK_ORPHANED. */
 	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
 		struct nam_collect_stat *stat);
-	/* Of nodes in remote memory: nam__split_unlock() and nam__separator_add(), or NULL. */
+	/* For nodes in remote memory: nam__split_unlock() and nam__separator_add(), or NULL. */
 	NAM_FIBER_FN int (*split_unlock)(struct nam_worker *worker, struct nam_index *index,
 		struct nam__held *held, const uint64_t *key, uint64_t value);
 	NAM_FIBER_FN int (*separator_add)(struct nam_worker *worker, struct nam_index *index,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index_internal.h -- the inside of an index handle, and the protocol of every operation: read a
- * node, lock a node, write it and unlock.  index/README.md has the invariants.
+ * index_internal.h -- the inside of an index handle, and what every operation uses: read a node,
+ * lock a node, write it and unlock.  index/README.md has the invariants.
  */
 #ifndef NAM_INDEX_INDEX_INTERNAL_H
 #define NAM_INDEX_INDEX_INTERNAL_H
@@ -55,7 +55,7 @@ struct nam_cursor {
 
 /* An operation looks again at the most so often before it gives up with its last RESTART code. */
 #define NAM__RESTARTS_MAX 1000u
-/* Of a pointer that promises no level: the root's. */
+/* The level of a pointer that promises none: the root's. */
 #define NAM__ANY_LEVEL (-1)
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u

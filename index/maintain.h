@@ -112,10 +112,10 @@ struct nam_collect_stat {
 };
 
 /**
- * nam_index_collect -- one pass of the garbage collector: merge sparse neighbours, rebuild head
- * nodes, and make memory reusable that no client can be looking at any more.
+ * nam_index_collect -- one pass of the garbage collector.
  *
- * Other operations go on meanwhile.
+ * It merges sparse neighbours, rebuilds head nodes, and makes memory reusable that no client can be
+ * looking at any more.  Other operations go on meanwhile.
  *
  * Returns 0 or a negative code:
  *	-NAM_E_LOCK_TIMEOUT	another collector, a bulk load or a drop is at work, or its client

@@ -27,7 +27,7 @@ struct nam_index_traits {
 	uint32_t client_levels;
 };
 
-/* Of no design: "unknown". */
+/* A number that is no design has the name "unknown". */
 const struct nam_index_traits *nam_index_traits(enum nam_index_design design);
 
 /* Coarse and hybrid: which memory server keeps a key. */

@@ -144,7 +144,7 @@ nam__parts_create(struct nam_worker *worker, const struct nam_index *index, cons
 	}
 	if (!rc)
 		return 0;
-	/* It is unknown whether the last one was made. */
+	/* It is unknown whether the part that failed was made. */
 	nam__parts_uncreate(worker, request.tree, members, made); /* SUSPENDS */
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc,

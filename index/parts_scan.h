@@ -47,8 +47,8 @@ struct nam__part_reader {
 	/* Set the next `entries`, `at` and `more`. */
 	NAM_FIBER_FN int (*fill)(struct nam__parts_scan *scan, struct nam__part_stream *stream);
 	/*
-	 * One part after the other: deliver from this one as nam_cursor_next() does, without a look
-	 * at `entries`.  NULL: fill() does it.
+	 * If parts are read one after the other: deliver from this one as nam_cursor_next() does,
+	 * without a look at `entries`.  NULL: fill() does it.
 	 */
 	NAM_FIBER_FN int (*next)(struct nam__part_stream *stream, void *keys, uint64_t *payloads,
 		uint32_t capacity, uint32_t *ret_count);

@@ -56,7 +56,7 @@ chunk_drop(struct nam__cache *cache, struct nam__chunk *chunk)
 	nam__garbage_add(cache->client, chunk);
 }
 
-/* It has not been published. */
+/* For a chunk that has not been published. */
 static void
 chunk_discard(struct nam__cache *cache, struct nam__chunk *chunk)
 {

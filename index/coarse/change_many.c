@@ -11,7 +11,7 @@
 #include "compute/remote/reclaim.h"
 #include "index/design.h"
 
-/* Of a change, instead of the number of its message. */
+/* A change has one of these instead of the number of its message. */
 #define WAITS 0xffu			/* for a later round */
 #define DONE 0xfeu
 

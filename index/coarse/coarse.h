@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coarse.h -- the coarse-grained design: a tree on each memory server, which searches and changes
- * it itself; a compute node asks the one that keeps the key.
+ * coarse.h -- the coarse-grained design: what the functions of index.h do for such an index.
  *
- * Here is what the functions of index.h do for such an index.
+ * Each memory server has a tree, which it searches and changes itself.  A compute node asks the
+ * memory server that keeps the key.
  */
 #ifndef NAM_INDEX_COARSE_COARSE_H
 #define NAM_INDEX_COARSE_COARSE_H

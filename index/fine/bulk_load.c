@@ -11,8 +11,8 @@
  *		the pairs are there, all of them, for all readers.
  *	step 5	unlock the old leaf and retire it; give the collector's word back.
  *
- * If step 4 came first, a client that opened the index before could see it empty after others have
- * seen it full.  loader.c has step 2.
+ * If step 4 came first, a client that opened the index before could still see it empty (I22).
+ * loader.c has step 2.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leaf_lookup.h -- the payload of a one-word unique key in the image of a leaf, quickly: in one
+ * leaf_lookup.h -- the payload of a one-word unique key in the image of a leaf, quickly.  It is one
  * piece, since each call would cost a few percent.
  */
 #ifndef NAM_INDEX_FINE_LEAF_LOOKUP_H

@@ -147,7 +147,7 @@ nam__fine_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	rc = run(&p); /* SUSPENDS */
-	/* Those that are looked up again are counted again. */
+	/* A lookup that is repeated counts itself. */
 	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1 - p.again;
 	if (!rc)
 		worker->counters[NAM_OP_LOOKUP].cache_hits += (uint64_t)count - p.again;

@@ -11,7 +11,7 @@
 
 /* So often a walk is tried again, however long that takes. */
 #define TRIES_MIN 16u
-/* Of so many tries that find the root dead, the last one asks why. */
+/* If so many tries find the root dead, the last one asks why. */
 #define TRIES_ROOT_DEAD 16u
 
 /* ---- the root ----------------------------------------------------------------------------- */

@@ -10,8 +10,8 @@
  *	2. forward: the head node that the last leaf's sibling pointer leads to, if the far end of
  *	   the range is not near
  *	3. a level-1 node read for the purpose
- * By separators, that is by 1 and 3, they are cut at the far end of the range, either way.
- * Windows posted ahead use the first kind only, because it can be had without waiting.
+ * With 1 and 3, separators say where the far end of the range is, so windows end there.  Windows
+ * that are posted ahead use 1 only, because that takes no wait.
  */
 #include "index/hybrid/hybrid.h"
 #include "index/maintain/maintain.h"

@@ -164,7 +164,7 @@ change_many(struct nam_worker *worker, struct nam_index *index, struct nam_index
 	}
 }
 
-/* Those of the keys that lie in one part, and where their answers belong. */
+/* The keys that lie in one part, and where their answers belong. */
 struct some {
 	uint32_t count;
 	uint32_t positions[LOOKUPS_MAX];

@@ -12,7 +12,7 @@
  *		back.
  *
  * Between steps 3 and 4 readers go along the leaves.  If step 4 came first, a client that has the
- * first leaf's address could see the part empty after others have seen it full.
+ * first leaf's address could still see the part empty (I22).
  */
 #include <errno.h>
 #include <stdlib.h>

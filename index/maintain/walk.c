@@ -157,7 +157,7 @@ walk_parent(struct nam__walk *walk, unsigned *ret_entry)
 			walk->level + 1, walk->parent, &at); /* SUSPENDS */
 
 		walk->parent_valid = !rc;
-		/* One READ per node does it, too; and it took long to see that there is none. */
+		/* Without parents a READ per node does it.  Another look would take long, too. */
 		if (rc && rc != -NAM_E_RESTART_PARENT)
 			walk->parents_exist = false;
 		if (rc)

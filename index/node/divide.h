@@ -14,8 +14,8 @@ nam__node_entry_words(const struct nam__geometry *g, const uint64_t *node)
 
 /*
  * Divide a leaf, sorted or not, or an inner node.  `right` becomes a node of generation
- * `generation`.  It gets the upper entries from number `at` (> 0) of the order on, and high fence
- * and sibling of `node`.  `node` keeps the rest, sorted, and ends where `right` begins.  The link
+ * `generation`.  It gets the entries from number `at` (> 0) of the order on, and high fence and
+ * sibling of `node`.  `node` keeps the rest, sorted, and ends where `right` begins.  The link
  * from `node` to `right` is the caller's.  Words behind the last entry of `node` stay as they were.
  * So no more than *ret_dirty and the header has to be written.
  */
@@ -29,8 +29,8 @@ void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at
 unsigned nam__division_point(const struct nam__geometry *g, uint64_t *node, const uint64_t *key);
 
 /*
- * Add an entry to the half that covers it, once a node is divided.  *dirty, of the left half, grows
- * if that is the one: the right half is written whole.
+ * Add an entry to the half that covers it, once a node is divided.  If that is the left half, its
+ * *dirty grows.  The right half is written whole.
  */
 void nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
 	const uint64_t *key, uint64_t value, struct nam__dirty *dirty);

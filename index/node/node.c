@@ -10,7 +10,7 @@
 
 /* ---- geometry ----------------------------------------------------------------------------- */
 
-/* All that follows from key and node. */
+/* The geometry that follows from the sizes of keys and nodes. */
 static int
 geometry_fill(struct nam__geometry *g, uint32_t key_bytes, bool unique, uint32_t node_bytes,
 	uint64_t seed)
@@ -399,7 +399,7 @@ nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
 	(void)rc;
 	if (half == right)
 		return;
-	/* Both end near the last entry: next to nothing lies between them. */
+	/* Both ranges end near the last entry, so next to nothing lies between them. */
 	if (added.first < dirty->first)
 		dirty->first = added.first;
 	if (added.end > dirty->end)

@@ -13,7 +13,7 @@ typedef void (*nam__pairs_copy_fn)(const uint64_t *entries, uint32_t count, uint
 
 #define NAM__PAIRS_COPIES_MAX 3u
 
-/* Those that this processor can run, the fastest last; how many. */
+/* The copies that this processor can run, the fastest last.  Returns how many. */
 unsigned nam__pairs_copies(nam__pairs_copy_fn ret_copies[NAM__PAIRS_COPIES_MAX]);
 
 /* The fastest for this processor. */

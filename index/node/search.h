@@ -62,9 +62,8 @@ nam__floor_step(const uint64_t *base, const uint64_t *other, uint64_t key)
 }
 
 /*
- * Of n sorted pairs of a word and another, the last whose first word is at most `key`.  The first
- * if there is none; n may be 0.  Halves that are powers of two, so that a step is three
- * instructions.
+ * The last of n sorted pairs of words whose first word is at most `key`; if there is none, the
+ * first.  n may be 0.  The halves are powers of two, so a step is three instructions.
  */
 static inline __attribute__((always_inline)) const uint64_t *
 nam__pairs_floor(const uint64_t *pairs, unsigned n, uint64_t key)

@@ -42,7 +42,7 @@ nam__node_validate(const struct nam_index *index, const uint64_t *image, struct 
 		image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
 		return -NAM_E_RESTART_TORN;
 	}
-	/* One comparison: alive, of this level and type. */
+	/* One comparison tells whether the node is alive, and has this level and type. */
 	if (NAM_GUARD(DEAD_NODE))
 		mask = NAM__NODE_DEAD << 8;
 	if (NAM_GUARD(NODE_TYPE) && level >= 0) {

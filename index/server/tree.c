@@ -237,7 +237,7 @@ static int
 reserve_take(struct reserve *reserve, struct nam__tree_server_tree *tree)
 {
 	const struct nam__server_memory *memory = &tree->memory;
-	/* One for each level that there is, one for the next, and one if others are quicker. */
+	/* A block for each level that there is, one for the next, and one if others are quicker. */
 	unsigned wanted = nam__tree_server_root_level(tree) + 3;
 
 	*reserve = (struct reserve){ .tree = tree };

@@ -33,7 +33,7 @@
 
 struct nam__tree_server_tree;
 
-/* Of all trees of the process, by enum nam_server_restart. */
+/* Restarts in all trees of the process, by enum nam_server_restart. */
 extern _Atomic uint64_t nam__tree_server_restarts[NAM_SERVER_RESTARTS_COUNT];
 
 /* Where nodes come from: blocks of at least node_bytes, 8-byte aligned, whatever is in them. */

@@ -81,7 +81,7 @@ nam__tree_server_scan(struct nam__tree_server_tree *tree, uint64_t *scratch, con
 		       : scan_up(tree, scratch, low, high, ret_entries, max);
 }
 
-/* Of several payloads the smallest. */
+/* The smallest payload of a key that has several. */
 static int
 lookup_smallest(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
 	uint64_t *ret_payload)
@@ -118,7 +118,7 @@ nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratch, c
 	return 0;
 }
 
-/* Of a sorted leaf, whose first entry is not above the key, the floor alone. */
+/* Keeps the floor alone of a sorted leaf whose first entry is not above the key. */
 static const uint64_t *
 keep_floor(const struct nam__geometry *g, uint64_t *image, const uint64_t *key,
 	struct nam__tree_server_floor *floor)
@@ -157,7 +157,7 @@ nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, co
 		memcpy(ret_entries, first, 8 * (size_t)(ret_floor->count * g->leaf_words));
 		return true;
 	}
-	/* All that the node held up to the key was deleted: the floor lies further left. */
+	/* All entries of the node up to the key were deleted: the floor lies further left. */
 	if (ret_floor->count) {
 		memcpy(ret_floor->next.w, first, 8 * g->full_words);
 		ret_floor->last = false;

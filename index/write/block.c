@@ -95,7 +95,7 @@ generation_next(struct nam_worker *worker, struct nam_gaddr tagged, uint32_t *re
 	return rc;
 }
 
-/* One that a sweep freed, and that a client has locked, stays allocated until the next sweep. */
+/* A block that a sweep freed, and a client has locked, stays allocated until the next sweep. */
 static void
 block_leave(struct nam_worker *worker, struct nam_gaddr tagged, uint32_t stride)
 {

@@ -12,9 +12,9 @@
 #include "index/node/redo.h"
 
 /*
- * I2: the writes of one sealed image behind its rear word, in the order that readers with
- * ORDERED_LOADS rely on: body, and the front word last.  On other fabrics any order is fine: the
- * hash decides.
+ * I2: the writes of one sealed image behind its rear word.  Readers with ORDERED_LOADS rely on
+ * their order: body, and the front word last.  On other fabrics any order is fine: the hash
+ * decides.
  */
 static inline __attribute__((always_inline)) void
 nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
