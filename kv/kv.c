@@ -66,7 +66,7 @@ request_fill(struct nam_rpc_kv_key_request *request, const struct nam_kv *kv, co
 
 /* ---- get ----------------------------------------------------------------------------------- */
 
-/* Of a value that fits into a message; -NAM_E_LIMIT: it does not. */
+/* If the value fits into a message; else -NAM_E_LIMIT. */
 NAM_FIBER_FN static int
 get_short(struct nam_worker *worker, struct nam_kv *kv, uint32_t slot, const void *key,
 	uint32_t key_bytes, void *value, uint32_t size, uint32_t *ret_bytes)
@@ -179,7 +179,7 @@ again:
 		&sent) : put_short(worker, kv, slot, key, key_bytes, value,
 		value_bytes); /* SUSPENDS */
 	nam__op_end(worker);
-	/* It is the memory of clients that lacks. */
+	/* If nothing was sent, no memory of clients was free for a value on its way. */
 	if (!sent && nam__memory_retry(worker, rc, &tries)) { /* SUSPENDS */
 		nam__op_resume(worker, NAM_OP_UPSERT);
 		goto again;

@@ -3,8 +3,8 @@
  * kv.h -- key-value stores on the memory servers: any bytes under any bytes, found by name.
  *
  * A store has a fixed amount of memory, divided evenly over the memory servers and there over
- * partitions.  Memory servers read and change it themselves, as if one request at a time were
- * in each partition (Su et al., "RFP", section 4; see kv/README.md).  If a pair finds no room,
+ * partitions.  Memory servers read and change it themselves, as if one request at a time were in
+ * each partition.  (Su et al., "RFP", section 4; see kv/README.md.)  If a pair finds no room,
  *
  *	a cache		evicts pairs that have not been read lately
  *	a store		refuses the pair
@@ -211,7 +211,7 @@ struct nam_kv_stat {
 	uint64_t slots;			/* of the tables */
 	uint64_t stashed;		/* pairs in the stash */
 	uint64_t loops;			/* inserts refused because they would loop */
-	/* Of hardware transactions; and critical sections that took the lock in the end. */
+	/* Hardware transactions; and critical sections that took the lock in the end. */
 	uint64_t htm_commits, htm_aborts, htm_fallbacks;
 	uint64_t kicked[NAM_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */
 	uint32_t servers;

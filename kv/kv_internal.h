@@ -55,7 +55,7 @@ struct nam__kv_read {
 NAM_FIBER_FN int nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv,
 	struct nam_kv_item *const *items, uint32_t count,
 	struct nam__kv_read *ret_reads) NAM_MUST_CHECK;
-/* Of the key's partition: the next read learns it anew. */
+/* The next read learns the layout of the key's partition anew. */
 void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes);
 
 /* kv.c: 0, or -NAM_E_LIMIT with a diag. */

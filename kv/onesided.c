@@ -3,9 +3,9 @@
  * onesided.c -- GETs by READs of a key's two buckets, without the memory server's processor.
  *
  * A reader trusts a pair whose checksum fits its key, value and store.  A slot has that checksum
- * only while the key has that value (K8).  It trusts nothing else.  A pair that is not found may be
- * in the stash or on its way between the buckets, or the tables may have grown or shrunk.  Then the
- * reader asks the memory server.
+ * only while the key has that value (K8).  It trusts nothing else.  If a pair is not found, the
+ * reader asks the memory server.  The pair may be in the stash or on its way between the buckets.
+ * Or the tables have grown or shrunk.
  */
 #include <errno.h>
 #include <stdlib.h>

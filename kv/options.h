@@ -37,7 +37,7 @@ struct nam_kv_options {
 	 */
 	bool onesided;
 	/*
-	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
+	 * The memory of all parts together: 64 MiB by default.  A pair takes 64 bytes for its first
 	 * 48 bytes of key and value and 64 for each 52 more.  Cuckoo: 56, the first 44 if it is
 	 * longer than 48.  Chained takes a seventeenth of the whole for buckets, and at least 32
 	 * KiB of each partition; cuckoo leaves a fortieth of its slots free.  A pair must fit into

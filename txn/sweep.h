@@ -24,7 +24,7 @@ struct nam_sweep_stat {
 	struct nam_blocks named;	/* that names lead to */
 	struct nam_blocks freed;
 	uint64_t parts;			/* dropped: trees and parts of key-value stores */
-	/* Of trees and parts, likewise: of all, of those that names lead to, of those dropped. */
+	/* Bytes of trees and parts: of all, of those that names lead to, of those dropped. */
 	uint64_t parts_used_bytes, parts_named_bytes, parts_freed_bytes;
 	uint64_t entries;		/* of tables' indexes: of versions that are freed */
 	uint32_t indexes, record_stores, tables;

@@ -3,8 +3,8 @@
  * bucket.h -- a bucket of the engine cuckoo, and which buckets a key has.  Memory servers change
  * them, and clients may READ them.
  *
- * A bucket has four slots and lies in 256 bytes: a cache line of heads, then 48 bytes of key and
- * value for each slot.  A longer pair has 44 bytes there, and the rest in cells.
+ * A bucket has four slots and lies in 256 bytes.  A cache line of heads comes first, then 48 bytes
+ * of key and value for each slot.  A longer pair has 44 bytes there, and the rest in cells.
  *
  *	heads	4 x { checksum, hash, lengths }, and the bucket's vertex
  *	data	4 x 48 bytes
@@ -27,7 +27,7 @@
 #define NAM__CUCKOO_BUCKETS_PER_CHUNK 128u
 #define NAM__CUCKOO_STASH_BUCKETS 4u
 
-/* Of nam__cuckoo_slot.lengths; 0: the slot is free. */
+/* Fields of nam__cuckoo_slot.lengths; 0: the slot is free. */
 #define NAM__CUCKOO_KEY_MASK 0xffu
 #define NAM__CUCKOO_VALUE_SHIFT 8
 #define NAM__CUCKOO_VALUE_MASK 0x1fffffu
@@ -148,7 +148,7 @@ nam__cuckoo_checksum_in_line(uint64_t store, const void *pair, uint32_t key_byte
 		value_bytes);
 }
 
-/* Of a longer pair. */
+/* The checksum of a pair that does not fit into its slot. */
 static inline uint32_t
 nam__cuckoo_checksum_long(uint64_t store, const void *key, uint32_t key_bytes, const void *value,
 	uint32_t value_bytes)

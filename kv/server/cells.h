@@ -53,7 +53,7 @@ nam__kv_cell_next(const struct nam__kv_cells *cells, uint32_t at)
 	return next < cells->carved ? next : NAM__KV_CELL_NONE;
 }
 
-/* One is free; if clients have damaged chains, perhaps none is, but the count stays a count. */
+/* A cell is free.  If clients have damaged chains, perhaps none is, but the count does not wrap. */
 static inline uint32_t
 nam__kv_cell_take(struct nam__kv_cells *cells)
 {

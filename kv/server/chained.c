@@ -24,7 +24,7 @@ enum kind {
 	KIND_HEAD_USED = 3,		/* and it has been read since the hand came by */
 };
 
-/* Of cell.what. */
+/* Fields of cell.what. */
 #define KIND_SHIFT 29
 #define VALUE_SHIFT 8
 #define VALUE_MASK 0x1fffffu

@@ -20,7 +20,7 @@
 
 #define NAM__CUCKOO_NONE UINT32_MAX
 
-/* Of nam__cuckoo_vertex.up. */
+/* Bits of nam__cuckoo_vertex.up. */
 #define NAM__CUCKOO_ROOT (1u << 31)	/* the other bits are of a root, not a bucket's number: */
 #define NAM__CUCKOO_LONE (1u << 30)	/* no pair has had this bucket: no vertex, says the paper */
 #define NAM__CUCKOO_FREE_MASK (NAM__CUCKOO_LONE - 1)	/* free slots of the subgraph */
@@ -29,11 +29,11 @@
 _Static_assert((uint64_t)NAM__KV_CHUNKS_MAX * NAM__CUCKOO_BUCKETS_PER_CHUNK * NAM__CUCKOO_SLOTS -
 	NAM__CUCKOO_STASH_SLOTS <= NAM__CUCKOO_FREE_MASK, "the slots of tables can be counted");
 
-/* Of nam__cuckoo_vertex.mark; other values are generations of closed sets. */
+/* Values of nam__cuckoo_vertex.mark; others are generations of closed sets. */
 #define NAM__CUCKOO_UNMARKED 0u
 #define NAM__CUCKOO_VISITED 255u
 
-/* Of a pair that is longer than 48 bytes. */
+/* A cell of a pair that is longer than 48 bytes. */
 struct nam__cuckoo_cell {
 	uint32_t next;			/* of the pair, or free; or NAM__KV_CELL_NONE */
 	uint32_t owner;			/* FIRST and the position, or the cell before it;
@@ -50,7 +50,7 @@ _Static_assert((uint64_t)NAM__KV_CHUNKS_MAX * NAM__KV_CELLS_PER_CHUNK <= NAM__CU
 	"a cell's number is no position");
 #define NAM__CUCKOO_CELL_SKIP ((uint32_t)offsetof(struct nam__cuckoo_cell, data))
 #define NAM__CUCKOO_CELL_DATA (NAM__KV_CELL_BYTES - NAM__CUCKOO_CELL_SKIP)
-/* Of its data; the number of its first cell follows. */
+/* So much of a longer pair is in its bucket; the number of its first cell follows. */
 #define NAM__CUCKOO_HEAD_BYTES (NAM__CUCKOO_DATA_BYTES - (uint32_t)sizeof(uint32_t))
 
 /* ---- buckets ------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ nam__cuckoo_end(const struct nam__kv_partition *p)
 	return nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
 }
 
-/* Of the tables. */
+/* The slots of both tables. */
 static inline uint32_t
 nam__cuckoo_slots(const struct nam__kv_partition *p)
 {
@@ -242,9 +242,9 @@ bool nam__cuckoo_spared(struct nam__kv_partition *partition, uint32_t position);
 /* A free slot of one of two buckets, if need be after kick-outs; or NAM__CUCKOO_NONE. */
 uint32_t nam__cuckoo_slot_in_tables(struct nam__kv_partition *partition, const uint32_t buckets[2],
 	enum nam__cuckoo_search search, uint32_t *ret_kicks);
-/* One of the stash, which is counted; or NAM__CUCKOO_NONE. */
+/* A free slot of the stash, which counts it; or NAM__CUCKOO_NONE. */
 uint32_t nam__cuckoo_slot_in_stash(struct nam__kv_partition *partition, uint32_t hash);
-/* That of a pair in two full buckets that was not read lately. */
+/* The slot of a pair in two full buckets that was not read lately. */
 uint32_t nam__cuckoo_slot_by_eviction(struct nam__kv_partition *partition,
 	const uint32_t buckets[2]);
 
@@ -256,7 +256,7 @@ void nam__cuckoo_unstash(struct nam__kv_partition *partition);
 
 /* ---- cuckoo_chunks.c ----------------------------------------------------------------------- */
 
-/* That neither tables nor cells have. */
+/* Chunks that neither tables nor cells have. */
 static inline uint32_t
 nam__cuckoo_chunks_free(const struct nam__kv_partition *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine.h -- an engine: how a partition keeps its pairs.  partition.c calls it, one thread at a
- * time, and counts hits, misses, puts, deletes and refusals; an engine counts pairs, their bytes
+ * time, and counts hits, misses, puts, deletes and refusals.  An engine counts pairs, their bytes
  * and evictions.
  */
 #ifndef NAM_KV_SERVER_ENGINE_H

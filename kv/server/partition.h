@@ -122,7 +122,7 @@ void nam__kv_partition_wipe(struct nam__kv_partition *partition);
 /* Add its counts to a sum. */
 void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam_rpc_kv_counts *sum);
 
-/* All that it keeps beside its chunks. */
+/* All state that a partition keeps beside its chunks. */
 void nam__kv_partition_image(struct nam__kv_partition *partition, struct nam_rpc_kv_image *ret);
 /*
  * A partition of the same store, engine and count of chunks, which has just begun, takes an image.

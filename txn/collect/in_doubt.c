@@ -142,7 +142,7 @@ nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *o
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
-		/* It was never prepared there, so no client has committed any of it. */
+		/* Neither the version nor a newer one: no client has committed any of it. */
 		abort |= item->stamp < one->timestamp;
 		item->timestamp = one->timestamp;
 		item->state = item->stamp == one->timestamp ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
@@ -162,7 +162,7 @@ nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *o
 	return rc;
 }
 
-/* One of its versions is committed, so the others must be, too. */
+/* One version of the transaction is committed, so the others must be, too. */
 int
 nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt *one,
 	struct nam__txn *txn, const struct nam_version *version)
@@ -233,7 +233,7 @@ leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t le
 			rc = nam_read_await(asked->worker, item->at, item->image,
 				bytes); /* SUSPENDS */
 	}
-	/* It may have ended meanwhile, and its block may be reused. */
+	/* The leader's version may have gone meanwhile, and its block may be reused. */
 	*ret_there = !rc && nam__version_whole(item->image, item->at, asked->records->store,
 		false) && item->image->timestamp == one->timestamp && item->image->head == leader;
 	return rc;
@@ -258,7 +258,7 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 	if (there) {
 		const struct nam__item *item = &asked->items[0];
 
-		/* It is the latest, or was: `current` is then the time of its replacement. */
+		/* The leader's version is the latest, or was: `current` then says when it went. */
 		one->seen = item->via == NAM__VIA_HEAD ||
 			item->image->current != item->image->timestamp;
 		rc = !txn_of(txn, item->image) ? 0 :
@@ -292,7 +292,7 @@ end_of_version(struct nam__recovery *recovery, struct nam__in_doubt *one)
 
 	if (!rc)
 		rc = nam_read_await(worker, one->at, version, bytes); /* SUSPENDS */
-	/* It may have ended meanwhile, and its block may be reused. */
+	/* The transaction may have ended meanwhile, and the block may be reused. */
 	if (rc || !nam__version_whole(version, one->at, records->store, false) ||
 		version->timestamp != one->timestamp || version->head != one->head.raw)
 		goto done;
@@ -371,7 +371,6 @@ nam__recovery_run(struct nam__recovery *recovery)
 		else
 			recovery->done.undecided += all[before].undecided;
 	}
-	/* Those that are `later` are kept. */
 	for (uint32_t i = recovery->waiting; i < recovery->count; i++)
 		if (recovery->all[i].later)
 			recovery->all[kept++] = recovery->all[i];

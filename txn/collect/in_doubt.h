@@ -35,7 +35,7 @@ struct nam__recovery {
 	struct nam__in_doubt all[NAM__IN_DOUBT_MAX];
 };
 
-/* One more; if there is no room, those before it are processed first. */
+/* Add a version.  If there is no room, those before it are processed first. */
 NAM_FIBER_FN int nam__recovery_add(struct nam__recovery *recovery, struct nam_gaddr head,
 	struct nam_gaddr at, uint64_t timestamp) NAM_MUST_CHECK;
 /*
@@ -47,7 +47,10 @@ NAM_FIBER_FN int nam__recovery_run(struct nam__recovery *recovery) NAM_MUST_CHEC
 NAM_FIBER_FN int nam__recovery_run_later(struct nam__recovery *recovery) NAM_MUST_CHECK;
 /* Leave all as they are: after a failure. */
 void nam__recovery_forget(struct nam__recovery *recovery);
-/* Others may decide, unless `rc` says that requests may be carried out later.  rc, or its own. */
+/*
+ * Other clients may decide, unless `rc` says that requests may be carried out later.  Returns rc,
+ * or its own failure.
+ */
 NAM_FIBER_FN int nam__recovery_leave(struct nam__recovery *recovery, int rc) NAM_MUST_CHECK;
 
 /* Slots of struct nam__records_ops (ops.h). */

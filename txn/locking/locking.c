@@ -19,7 +19,7 @@
 /* Some transactions of a fast network; and short enough to return within the turn. */
 #define BACKOFF_MAX_NS 16000u
 
-/* Of one transaction, over all its tries. */
+/* The state of one transaction over all its tries. */
 struct retries {
 	struct nam__txn *txn;
 	uint64_t deadline_ns;

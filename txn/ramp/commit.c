@@ -145,7 +145,7 @@ ask(const struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item)
 static int
 header_arrived(struct nam__txn *txn, struct nam__item *item)
 {
-	/* It was the latest during this operation, so the block is a version of this record. */
+	/* The head led there during this operation, so the block is a version of this record. */
 	if (item->header.head != item->head.raw || item->header.store != txn->records->store)
 		return nam__version_misled(txn->worker, txn->records);
 	item->base_timestamp = item->header.timestamp;

@@ -66,7 +66,7 @@ version_arrived(struct nam__txn *txn, struct nam__item *item)
 			return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT,
 				"record store '%s': two keys have the same 128 bits of hash",
 				txn->records->name);
-		/* It is a version of another key whose id begins alike. */
+		/* This is a version of another key whose id begins alike. */
 		item->collided = item->head.raw;
 		item->head = NAM_GADDR_NULL;
 		by_head(txn, item);
@@ -237,8 +237,8 @@ is_by_stamps(const struct nam__txn *txn)
 }
 
 /*
- * K2: the reader asked too long ago for what it has.  A version that a memory server was asked for
- * by its timestamp may have gone, since it was replaced, and an older one came in its place.  If
+ * K2: the reader asked too long ago for what it has.  It asks a memory server for versions by
+ * timestamps.  Such a version may have been replaced and gone, and an older one came instead.  If
  * each version was its record's latest when it was asked for, all that had gone were older.
  */
 static bool

@@ -164,7 +164,7 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 		limbo_rc = heads_sweep(txn); /* SUSPENDS */
 		if (!limbo_rc)
 			limbo_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
-		/* Of rows the entries go before the memory. */
+		/* The entries of rows go before the memory (T2). */
 		if (!limbo_rc && txn->records->rows)
 			swept = txn->records->rows_sweep(worker, txn->records->tables,
 				UINT32_MAX); /* SUSPENDS */

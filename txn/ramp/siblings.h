@@ -19,7 +19,7 @@ typedef bool (*nam__named_fn)(const struct nam_version *const *versions, uint32_
 
 #define NAM__NAMED_KINDS_MAX 3u
 
-/* Those that this processor can run, the fastest last; how many. */
+/* The kinds that this processor can run, the fastest last.  Returns how many. */
 unsigned nam__named_kinds(nam__named_fn ret_kinds[NAM__NAMED_KINDS_MAX]);
 
 /* The fastest for this processor. */

@@ -26,11 +26,11 @@ struct nam__records_ops {
 	NAM_FIBER_FN int (*get)(struct nam__txn *txn);
 	NAM_FIBER_FN int (*put)(struct nam__txn *txn, bool *ret_unused);
 
-	/* Of a reading transaction: before its first round, and after each (nam__fractured()). */
+	/* Reading transactions: before the first round, and after each (nam__fractured()). */
 	NAM_FIBER_FN int (*begin)(struct nam__txn *txn);
 	NAM_FIBER_FN int (*fractured)(struct nam__txn *txn);
 
-	/* Of a writing transaction.  Prepare sets base_timestamp of all items. */
+	/* Writing transactions.  Prepare sets base_timestamp of all items. */
 	NAM_FIBER_FN int (*prepare)(struct nam__txn *txn);
 	NAM_FIBER_FN int (*prepare_again)(struct nam__txn *txn);	/* with a later timestamp */
 	NAM_FIBER_FN int (*withdraw)(struct nam__txn *txn);

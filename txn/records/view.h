@@ -77,7 +77,7 @@ int64_t nam__view_name(struct nam__view *view, uint64_t head, uint64_t at) NAM_M
 /* The record with that head, or NULL. */
 struct nam__seen *nam__view_find(const struct nam__view *view, uint64_t head);
 
-/* One that was read elsewhere. */
+/* Adds the version of a record that was read elsewhere. */
 int nam__view_keep(struct nam__view *view, struct nam_gaddr head,
 	const struct nam_version *version) NAM_MUST_CHECK;
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of one client. */
+/* The transactions of one client that are over. */
 struct nam__finished {
 	uint32_t lock;
 	uint32_t incarnation;		/* 0: no client has come yet */
@@ -15,7 +15,7 @@ struct nam__finished {
 	uint64_t gap_to_us;		/* id, which are between these two */
 };
 
-/* A client says so. */
+/* A client says which of its transactions are over. */
 void nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us);
 /* As it is at one moment. */
 void nam__finished_get(struct nam__finished *finished, struct nam__finished *ret);

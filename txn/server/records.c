@@ -7,7 +7,7 @@
 #include "finished.h"
 #include "records.h"
 
-/* Of others: as many as one record can be written in NAM_RECORDS_KEEP_NS, and more. */
+/* Steps along a chain: more than one record can be written in NAM_RECORDS_KEEP_NS. */
 #define HOPS_MAX 262144u
 #define SWEEP_MS ((uint32_t)(NAM_RECORDS_KEEP_NS / 8 / 1000000))
 #define SPINS_BEFORE_YIELD 64u
@@ -20,7 +20,7 @@ lock_of(const struct nam__server_records *records, uint64_t head_at)
 	return &records->locks[nam_mix64(head_at) % NAM__RECORDS_LOCKS];
 }
 
-/* Of a head some of whose versions are listed: only CLOSE goes on there. */
+/* The tag of a head some of whose versions are listed: only CLOSE goes on there. */
 static uint32_t
 closing_tag(uint64_t store)
 {
@@ -77,7 +77,7 @@ nam__server_version_timestamp(const struct nam__server_records *records, uint64_
 	return version ? version->timestamp : 0;
 }
 
-/* It was replaced so long ago that no reader will ask for it. */
+/* A version was replaced so long ago that no reader will ask for it. */
 static bool
 expired(const struct nam_version *version, uint64_t now_ns)
 {

@@ -84,7 +84,7 @@ int nam__server_record_prepare(const struct nam__server_records *records,
 uint32_t nam__server_record_commit(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t at, uint64_t now_ns, uint64_t *ret_retired,
 	uint32_t room);
-/* It will never be committed; whether it was prepared. */
+/* The version will never be committed.  Returns whether it was prepared. */
 bool nam__server_record_abort(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t at);
 /*

@@ -260,7 +260,7 @@ scan_run(struct scan *scan)
 	const struct nam_range entries = { .low = range->low.data ? low : NULL,
 		.high = range->high.data ? high : NULL, .high_inclusive = true };
 	uint64_t heads[NAM_TABLE_WRITES_MAX];
-	/* One more entry shows that there are no more of the last value. */
+	/* With one entry more the scan sees whether the last value has more. */
 	uint32_t wanted = limit && limit < UINT32_MAX ? limit + 1 : 0, count;
 	int rc = gets_name(scan, heads); /* SUSPENDS */
 
