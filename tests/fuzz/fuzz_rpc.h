@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_rpc.h -- for sources that are included behind it: answers to their requests come from the
+ * fuzz_rpc.h -- for sources that are included behind it.  Answers to their requests come from the
  * input, and buffers are exactly as long as was asked for.
  */
 #ifndef NAM_TESTS_FUZZ_FUZZ_RPC_H

@@ -15,7 +15,7 @@
  * only in the changes of one key that overlap.
  *
  * In a cache a key may go at any time.  An operation that does not find its key counts as the
- * change that removed it: no operation between an eviction and the first of these saw the key.
+ * change that removed it.  No operation between an eviction and the first of these saw the key.
  */
 #ifndef NAM_TESTS_SIM_LINEARIZABLE_H
 #define NAM_TESTS_SIM_LINEARIZABLE_H

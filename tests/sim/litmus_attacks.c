@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_attacks.c -- scenes of attackers that do not connect in order: many connections that stop
- * half-way, and requests to memory by connections that may not make them.
+ * litmus_attacks.c -- scenes of attackers that do not connect in order.  Many connections stop
+ * half-way, or connections request memory that they may not touch.
  */
 #include <errno.h>
 #include <stdlib.h>

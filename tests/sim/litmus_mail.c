@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_mail.c -- scenes about messages in mailboxes: more requests at a time than a ring has
- * places, each of which must be carried out once, and answered.
+ * litmus_mail.c -- scenes about messages in mailboxes.  More requests come at a time than a ring
+ * has places.  Each must be carried out once, and answered.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_readers.c -- scenes of a client with a reader's key, actor C: what writers left half done
- * it finds its way around, and leaves as it is.
+ * litmus_readers.c -- scenes of a client with a reader's key, actor C.  It finds its way around
+ * what writers left half done, and leaves that as it is.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scenario.h -- one simulated run: servers, clients that do everything at once to one index, a
- * collector, what befalls them, and what is checked at the end.
+ * scenario.h -- one simulated run, and what is checked at its end.  There are servers, clients that
+ * do everything at once to one index, a collector, and faults.
  */
 #ifndef NAM_TESTS_SIM_SCENARIO_H
 #define NAM_TESTS_SIM_SCENARIO_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker_memory_test.c -- the needs of a worker with all of its fibers at work: bytes as it counts
- * them itself, and the depth of its stacks.  fiber.h says how much of that is ours.
+ * worker_memory_test.c -- the needs of a worker with all of its fibers at work.  These are bytes as
+ * it counts them itself, and the depth of its stacks.  fiber.h says how much of that is ours.
  */
 #include <setjmp.h>
 #include <stdarg.h>

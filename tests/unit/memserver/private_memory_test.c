@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * private_memory_test.c -- structures that memory servers execute lie where no client can write: a
+ * private_memory_test.c -- structures that memory servers execute lie where no client can write.  A
  * client overwrites all memory that it can, and they stay as they were.
  */
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sim_fixture.h -- a simulated server of bare memory, and a client that talks to it in work
- * requests: what tests of the simulator's own promises stand on.
+ * requests.  Tests of the simulator's own promises stand on them.
  */
 #ifndef NAM_TESTS_UNIT_COMMON_SIM_SIM_FIXTURE_H
 #define NAM_TESTS_UNIT_COMMON_SIM_SIM_FIXTURE_H

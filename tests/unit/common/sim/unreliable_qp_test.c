@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unreliable_qp_test.c -- what the simulator's unreliable queue pairs may do to what goes over
- * them, and what they must not; as fabric/unreliable_qp_test.c has it of other providers.
+ * them, and what they must not.  fabric/unreliable_qp_test.c has it of other providers.
  */
 #include "sim_fixture.h"
 

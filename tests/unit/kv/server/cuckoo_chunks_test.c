@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuckoo_chunks_test.c -- chunks of a partition go from the tables to cells and back: short pairs
- * and long ones in either order, and at random against a model.
+ * cuckoo_chunks_test.c -- chunks of a partition go from the tables to cells and back.  Short pairs
+ * and long ones come in either order, and at random against a model.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect_test.c -- how a client's time-out is spent on attempts when all packets are lost; the
+ * connect_test.c -- how a client's time-out is spent on attempts when all packets are lost.  The
  * functions below play librdmacm, and a clock that only waiting advances.
  */
 #include <setjmp.h>
