@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index_internal.h -- the inside of an index handle, and what every operation uses: read a node,
- * lock a node, write it and unlock.  index/README.md has the invariants.
+ * index_internal.h -- the inside of an index handle, and the steps of every operation: read a node,
+ * lock it, write it, unlock it.  The invariants are in index/README.md.
  */
 #ifndef NAM_INDEX_INDEX_INTERNAL_H
 #define NAM_INDEX_INDEX_INTERNAL_H

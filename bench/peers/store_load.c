@@ -9,7 +9,7 @@
  * INSERTED pairs beyond PAIRS are there already, of an earlier run.  Answers come in the order of
  * requests, so the inserts that were acknowledged are those with the lowest numbers.
  *
- * Half of a window is asked for at once, when half of it has been answered: client and server work
+ * Half of a window is asked for at once, when half of it has been answered.  Client and server work
  * at the same time, without a system call for each request.  The first tenth of the time does not
  * count.  JSON of the rest goes to standard output.
  */
