@@ -4,7 +4,7 @@
 #include "backed.h"
 #include "compute/remote/lock_slot.h"
 
-/* If the backup has another word than `from`, that of another client, nothing changes. */
+/* C32: if the backup has another word than `from`, that of another client, nothing changes. */
 NAM_FIBER_FN static int
 word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, uint64_t to)
 {

@@ -67,7 +67,7 @@ joined_raise(struct nam_worker *worker, uint64_t *ret_joined)
 	return rc;
 }
 
-/* Publish an endpoint's name as the client's; NULL: none. */
+/* Publish an endpoint's name as the client's; NULL: none.  By C18 it is only a hint. */
 NAM_FIBER_FN static int
 publish(struct nam_worker *worker, const struct nam_endpoint_name *front, uint64_t *ret_joined)
 {
