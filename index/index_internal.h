@@ -59,7 +59,7 @@ struct nam_cursor {
 #define NAM__ANY_LEVEL (-1)
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u
-/* So many unnamed leaves in a row: a client has met a memory server without room. */
+/* If so many leaves in a row have no name, a client has met a memory server without room. */
 #define NAM__HOPS_MANY 8u
 
 /* Codes with which a node is left alone until another operation: it is late, and legal (I7). */

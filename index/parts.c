@@ -202,7 +202,7 @@ misfit(struct nam_worker *worker, const struct nam_index *index, uint32_t slot, 
 		"anew", index->name, worker->client->servers[slot].address, what);
 }
 
-/* Its part is not there: so it is with an index that was dropped since its name was found. */
+/* A part is not there.  So it is with an index that was dropped since its name was found. */
 NAM_FIBER_FN static int
 part_missing(struct nam_worker *worker, const struct nam_index *index, uint32_t slot)
 {

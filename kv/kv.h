@@ -86,7 +86,7 @@ NAM_FIBER_FN int nam_kv_open(struct nam_worker *worker, const char *name,
 /* No operation may be under way.  NULL is nothing. */
 void nam_kv_close(struct nam_kv *kv);
 
-/* Its options at creation; memory_bytes may be a little less, partitions is never 0. */
+/* A store's options at creation; memory_bytes may be a little less, partitions is never 0. */
 const struct nam_kv_options *nam_kv_properties(const struct nam_kv *kv);
 
 /**

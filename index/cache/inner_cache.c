@@ -237,7 +237,7 @@ chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct 
 				    cache->g->full_words)) {
 		atomic_store_explicit(&top->chunks[number], chunk, memory_order_release);
 	} else {
-		/* Its lowest key changed, or nothing is left in it: the top must say so, too. */
+		/* The chunk's lowest key changed, or it is empty: the top must say so, too. */
 		int rc = top_replace(cache, level, number, chunk->count ? chunk : NULL, NULL);
 
 		if (rc)

@@ -128,7 +128,7 @@ unsigned
 nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place)
 {
-	/* Its cache lines come at once, and not one after the other as they are met. */
+	/* The node's cache lines come at once, and not one after the other as they are met. */
 	const struct nam__cached_node *node = nam__cache_node(cache, key);
 	int number, step = backward ? -1 : 1;
 	unsigned count = 0;

@@ -9,7 +9,7 @@
 #include "index/node/validate.h"
 #include "index/hybrid/hybrid.h"
 
-/* So often a walk is tried again, however long that takes. */
+/* A walk is tried again so often, however long that takes. */
 #define TRIES_MIN 16u
 /* If so many tries find the root dead, the last one asks why. */
 #define TRIES_ROOT_DEAD 16u

@@ -22,7 +22,7 @@ merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 		rc = nam__merge_resume(worker, index); /* SUSPENDS */
 		return rc ? rc : -NAM_E_RESTART_LOCKED;
 	}
-	/* Its collector died with the word, so the next one resumes the merge. */
+	/* The merge's collector died with the word, so the next one resumes the merge. */
 	rc = nam__merge_complete(worker, index); /* SUSPENDS */
 	return rc ? rc : -NAM_E_RESTART_LOCKED;
 }

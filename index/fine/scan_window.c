@@ -116,7 +116,7 @@ hints_resolve(struct nam__scan *cursor)
 		&cursor->hints_key);
 	cursor->hints_go_on = cursor->unbounded || nam__key_compare(cursor->hints_key.w,
 		cursor->stop.w, g->full_words) < 0;
-	/* Its cache lines are to be there when its turn comes. */
+	/* The cache lines of the next node are to be there when its turn comes. */
 	if (cursor->hints_go_on)
 		(void)nam__cache_node(index->cache, cursor->hints_key.w);
 }

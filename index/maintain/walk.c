@@ -8,7 +8,7 @@
 #include "index/node/validate.h"
 #include "maintain.h"
 
-/* So often the way is looked for anew, however long that takes. */
+/* The way is looked for anew so often, however long that takes. */
 #define FINDS_MIN 2u
 
 int

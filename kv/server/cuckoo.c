@@ -91,7 +91,7 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 
 /* ---- pairs come and go --------------------------------------------------------------------- */
 
-/* So many are free.  Returns the first, of a chain. */
+/* Takes `count` cells, which are free, as a chain.  Returns the first. */
 static uint32_t
 cells_take(struct nam__kv_partition *p, uint32_t count, uint32_t position)
 {

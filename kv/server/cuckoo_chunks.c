@@ -190,7 +190,7 @@ tables_least(const struct nam__kv_partition *p, bool evicting)
 	return nam__cuckoo_bucket_number(1, (uint32_t)size - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
 }
 
-/* Its pairs go to the bucket from which it was divided, or to others, or to the stash. */
+/* The pairs go to the bucket from which this one was divided, or to others, or to the stash. */
 static void
 bucket_remove(struct nam__kv_partition *p, uint32_t number)
 {

@@ -24,7 +24,7 @@ struct nam__kv_engine {
 		uint32_t key_bytes);
 	/* Add its memory, used and in all. */
 	void (*count)(const struct nam__kv_partition *partition, struct nam_rpc_kv_counts *sum);
-	/* Its own part of an image; a zeroed one comes.  False: it is none of such a partition. */
+	/* The engine's part of an image; a zeroed one comes.  False: of another partition. */
 	void (*image)(const struct nam__kv_partition *partition, struct nam_rpc_kv_image *ret);
 	bool (*take)(struct nam__kv_partition *partition, const struct nam_rpc_kv_image *image);
 	bool (*sound)(const struct nam__kv_partition *partition, struct nam_diag *diag);

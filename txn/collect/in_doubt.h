@@ -43,7 +43,7 @@ NAM_FIBER_FN int nam__recovery_add(struct nam__recovery *recovery, struct nam_ga
  * undecided ones.
  */
 NAM_FIBER_FN int nam__recovery_run(struct nam__recovery *recovery) NAM_MUST_CHECK;
-/* Then those that are `later`, in an operation of its own, after NAM_RECORDS_KEEP_NS. */
+/* Afterwards: those that are `later`, in an operation of its own, after NAM_RECORDS_KEEP_NS. */
 NAM_FIBER_FN int nam__recovery_run_later(struct nam__recovery *recovery) NAM_MUST_CHECK;
 /* Leave all as they are: after a failure. */
 void nam__recovery_forget(struct nam__recovery *recovery);

@@ -148,7 +148,7 @@ nam__locking_get(struct nam__txn *txn)
 {
 	struct nam__process_locks_held held;
 	struct retries retries;
-	/* Its locks are changes, too. */
+	/* A reader's locks are changes, too. */
 	int rc = nam__change_check(txn->worker);
 
 	if (rc)

@@ -16,7 +16,7 @@
 
 /* ---- FAST ------------------------------------------------------------------------------------ */
 
-/* Which ids may be among the items', by ten bits of them. */
+/* Ten bits of an id say whether it may be among those of the items. */
 struct id_set {
 	uint8_t has[ID_SET_SIZE];	/* 0 or 1 */
 };

@@ -65,7 +65,7 @@ int nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle,
 	void *arg);
 /* Sets item->base_timestamp of all. */
 NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
-/* These two: the items that are not DONE. */
+/* Both of these: the items that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
 /* The same of a dead client's transaction; its blocks are retired. */

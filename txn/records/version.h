@@ -79,7 +79,7 @@ nam__image_bytes_fit(uint32_t bytes, uint64_t at, uint32_t left)
 	return !bytes || (bytes <= left && bytes == nam__version_at_bytes(NAM_GADDR(at)));
 }
 
-/* Its description of the transaction (common/layout.h): siblings, a filter, or the leader. */
+/* A version describes its transaction (common/layout.h): siblings, a filter, or the leader. */
 static inline void *
 nam__version_metadata(const struct nam_version *version)
 {

@@ -84,7 +84,7 @@ int nam__view_keep(struct nam__view *view, struct nam_gaddr head,
 /* READ the latest versions of all named records.  Inside of an operation. */
 NAM_FIBER_FN int nam__view_read(struct nam__view *view) NAM_MUST_CHECK;
 
-/* And then the missing versions of their transactions, which are completed. */
+/* Afterwards: READ the missing versions of their transactions, and complete these. */
 NAM_FIBER_FN int nam__view_whole(struct nam__view *view) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_VIEW_H */

@@ -202,7 +202,7 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 		ret_retired[count++] = *link;
 		*link = version->previous;
 	}
-	/* There may be more. */
+	/* The chain may have more. */
 	if (count == room)
 		head->swept_ms = 0;
 	return count;

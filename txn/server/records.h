@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct nam__server_head) == NAM_RECORD_HEAD_BYTES, "remote
 struct nam__finished;
 
 struct nam__server_records {
-	/* So many bytes at an address of this server, or NULL. */
+	/* Returns `bytes` of memory at an address of this server, or NULL. */
 	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
 	void *arg;
 	uint64_t store;			/* that the records are of; 0: any */
