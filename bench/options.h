@@ -39,11 +39,11 @@ struct bench_options {
 
 #define BENCH_TRANSPORT                                                                             \
 	{ "transport", "TRANSPORT", "How requests travel: srq (SEND there and back), mailbox "      \
-		"(WRITE there and back), fetch (WRITE there, and a READ of the reply) or datagram " \
-		"(WRITE there and SEND back over unreliable queue pairs, where the fabric has "     \
-		"them). Without this option, NAM_TRANSPORT in the environment decides. The "        \
-		"default is fetch if the memory server is on this host and the fabric allows it, "  \
-		"else srq.", NAM_OPTION_CHOICE, BENCH_FIELD(transport),                             \
+		"(WRITE there and back), fetch (WRITE there, and a READ of the reply) or "          \
+		"datagram. With datagram it is WRITE there and SEND back over unreliable queue "    \
+		"pairs, where the fabric has them. Without this option, NAM_TRANSPORT in the "      \
+		"environment decides. The default is fetch if the memory server is on this host "   \
+		"and the fabric allows it, else srq.", NAM_OPTION_CHOICE, BENCH_FIELD(transport),                             \
 		.min = NAM_TRANSPORT_SRQ, .choices = bench_transports }
 
 #define BENCH_LENGTH(default_seconds)                                                               \

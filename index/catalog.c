@@ -81,11 +81,11 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 	if (options->design == NAM_DESIGN_COARSE && options->head_interval &&
 		options->head_interval != HEAD_INTERVAL)
 		return nam_diag_set(&worker->diag, -EINVAL, "a head interval of %u is of no use to "
-			"a coarse-grained index, which has no head nodes: leave it at the default, "
+			"a coarse-grained index, which has no head nodes. Leave it at the default, "
 			"or say 0", options->head_interval);
 	if (nam__geometry_init(&g, options, 0))
 		return nam_diag_set(&worker->diag, -EINVAL,
-			"nodes of %u bytes do not do for keys of %u bytes: a power of two from "
+			"nodes of %u bytes do not do for keys of %u bytes. A power of two from "
 			"%u to %u that holds 4 entries is needed",
 			options->node_bytes, options->key_bytes, NAM_NODE_BYTES_MIN,
 			NAM_NODE_BYTES_MAX);
@@ -614,7 +614,7 @@ free_all(struct nam_worker *worker, struct nam_index *index, bool lost)
 	else if (!rc && lost && scattered)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "
-			"made: its nodes on the others cannot be found, and stay allocated until "
+			"made. Its nodes on the others cannot be found, and stay allocated until "
 			"a sweep", index->name);
 	return rc;
 }

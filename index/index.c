@@ -180,7 +180,7 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 	/* The pairs cannot be had again here, but the caller may have them. */
 	if (nam__memory_retry(worker, rc, &tries)) /* SUSPENDS */
 		rc = nam_diag_set(&worker->diag, rc, "index '%s': the memory servers had no room "
-			"for all of it; if objects were dropped before, their memory has come "
+			"for all of it. If objects were dropped before, their memory has come "
 			"back, and the same load may fit now", index->name);
 	if (!rc && ret_count)
 		*ret_count = count;

@@ -39,7 +39,7 @@ nam__parts_check(struct nam_worker *worker, const struct nam_index_options *opti
 	if (bounds && !memcmp(keys, lowest, options->key_bytes))
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"the bounds of the parts begin with the lowest key there is, so nothing "
-			"would lie in the first part: say where the second one begins");
+			"would lie in the first part. Say where the second one begins");
 	for (uint32_t i = 1; i < bounds; i++)
 		if (memcmp(keys + (size_t)(i - 1) * options->key_bytes,
 			    keys + (size_t)i * options->key_bytes, options->key_bytes) >= 0)
@@ -149,7 +149,7 @@ nam__parts_create(struct nam_worker *worker, const struct nam_index *index, cons
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc,
 			"a memory server has no room for its part of index '%s', which needs a "
-			"region of its own: give the servers more memory, or smaller regions",
+			"region of its own. Give the servers more memory, or smaller regions",
 			name);
 	return rc;
 }
@@ -177,7 +177,7 @@ nam__part_full(struct nam_worker *worker, const struct nam_index *index, uint32_
 {
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"the memory server at %s keeps this part of index '%s' and has no room for more, "
-		"whatever room others have: drop what is not needed, or start it with more "
+		"whatever room others have. Drop what is not needed, or start it with more "
 		"--memory", worker->client->servers[index->parts->slots[part]].address,
 		index->name);
 }

@@ -186,7 +186,7 @@ again:
 	}
 	if (sent && rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc, "store '%s' has no room for a pair of %u "
-			"bytes where its key belongs: delete others, or make a larger store, or "
+			"bytes where its key belongs. Delete others, or make a larger store, or "
 			"one of fewer partitions", kv->name, key_bytes + value_bytes);
 	if (large && rc == -NAM_E_REMOTE_CORRUPT)
 		return nam_diag_set(&worker->diag, rc, "store '%s': another client has written "

@@ -125,7 +125,7 @@ store_create(struct nam_worker *worker, const char *name,
 	(void)!store_drop(worker, request->store, slots, request->number); /* SUSPENDS */
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc, "a memory server has not the %llu bytes "
-			"left that are its part of store '%s': make it or the servers' "
+			"left that are its part of store '%s'. Make it or the servers' "
 			"regions smaller, or their memory larger",
 			(unsigned long long)request->memory_bytes, name);
 	if (rc == -NAM_E_LIMIT)
@@ -251,8 +251,8 @@ parts_find(struct nam_worker *worker, const char *name, uint64_t store, struct p
 	if (failed_rc)
 		return failed_rc;
 	return nam_diag_set(&worker->diag, -NAM_E_LOST, "%u of the %u memory servers have a part "
-		"of store '%s', and there are more parts: a memory server was restarted, or the "
-		"store is being dropped; drop it, and make it anew", parts->found, members.count,
+		"of store '%s', and there are more parts. A memory server was restarted, or the "
+		"store is being dropped. Drop it, and make it anew", parts->found, members.count,
 		name);
 }
 

@@ -100,10 +100,10 @@ write_memory(const struct scrape *scrape)
 {
 	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private", "read_only" };
 
-	family(scrape->to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; "
-		"private: trees and key-value stores; read_only: buckets that clients read) and "
-		"state (untouched, used, free: given back, waiting: given back, but a client may "
-		"still read it).");
+	family(scrape->to, "memory_bytes", "gauge", "Memory by kind and state. Kinds: public "
+		"(blocks of clients), private (trees and key-value stores), read_only (buckets "
+		"that clients read). States: untouched, used, free (given back), waiting (given "
+		"back, but a client may still read it).");
 	for (uint32_t i = 0; i < scrape->count * NAM_MEMORY_KINDS; i++) {
 		const struct nam_rpc_status_reply *status = &scrape->servers[i / NAM_MEMORY_KINDS];
 		uint32_t kind = i % NAM_MEMORY_KINDS;

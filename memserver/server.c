@@ -49,7 +49,7 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 			nam_fabric_names());
 	if (!options->keys && !options->insecure && nam__address_is_reached(options->listen))
 		return nam_diag_set(diag, -EINVAL, "keys: other hosts reach '%s', and without keys "
-			"each of them may read and change all memory; make a key file with `namctl "
+			"each of them may read and change all memory. Make a key file with `namctl "
 			"key new`, or, where every host is trusted, set insecure (--insecure)",
 			options->listen);
 	if (options->id >= NAM_SERVERS_MAX)

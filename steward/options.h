@@ -14,9 +14,9 @@
 #define NAM__STORE_ROWS(type, field, commands)                                                      \
 	{ "view-store", "STORE",                                                                    \
 		"Where the view of the cluster is decided: embedded (default), which is the "       \
-		"memory server with id 0, or etcd:http://HOST:PORT,HOST:PORT/NAME, where NAME is "  \
-		"the cluster's; with TLS, etcd:https://HOST:PORT,HOST:PORT/NAME. All stewards and " \
-		"namctl need the same one.",                                                        \
+		"memory server with id 0, or etcd:http://HOST:PORT,HOST:PORT/NAME. NAME is the "    \
+		"cluster's. With TLS it is etcd:https://HOST:PORT,HOST:PORT/NAME. All stewards "    \
+		"and namctl need the same one.",                                                    \
 		NAM_OPTION_TEXT, NAM_OPTION_FIELD(type, field.store), .scope = commands },          \
 	{ "view-store-cacert", "PEM",                                                               \
 		"Certificates of authorities that vouch for etcd, for https. Without this option, " \

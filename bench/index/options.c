@@ -54,10 +54,11 @@ index_shares_take(void *options, const char *text, struct nam_diag *diag)
 #define SET(field) .set = offsetof(struct index_bench_options, field)
 
 static const struct nam_option rows[] = {
-	{ .help = "The work:" }, { "workload", "W", "ycsb-a to ycsb-f are those of YCSB; nam-a "
+	{ .help = "The work:" }, { "workload", "W", "ycsb-a to ycsb-f are those of YCSB. nam-a "
 		"(default) is point lookups, nam-b scans, nam-c 95 % lookups and 5 % inserts, "
-		"nam-d half and half, all uniform, as in the paper on distributed trees. tree-a to "
-		"tree-d are other names of the latter.", NAM_OPTION_TEXT, FIELD(workload_name) },
+		"nam-d half and half. They are uniform, as in the paper on distributed trees. "
+		"tree-a to tree-d are other names of them.", NAM_OPTION_TEXT,
+		FIELD(workload_name) },
 	{ "mix", "SHARES", "Instead, shares of lookup, insert, update, upsert, delete, scan and "
 		"rmw: lookup=95,insert=5.", NAM_OPTION_TEXT, FIELD(mix) },
 	{ "distribution", "D", "uniform, zipfian or latest, instead of the workload's own.",
@@ -96,9 +97,9 @@ static const struct nam_option rows[] = {
 		"has equal parts; after each, as many are added as there are.", NAM_OPTION_COUNT,
 		FIELD(grow), .min = 2, .max = SIMULATION_MEMSERVERS_MAX },
 	{ .help = "The index:" },
-	{ "design", "DESIGN", "fine (default): one tree over all memory servers, which clients "
-		"read and write; coarse: a tree on each memory server, which searches it; hybrid: "
-		"leaves as fine, the levels above as coarse.", NAM_OPTION_CHOICE,
+	{ "design", "DESIGN", "With fine (default) clients read and write one tree, which lies on "
+		"all memory servers. With coarse each memory server has a tree, and searches it. "
+		"hybrid has leaves as fine, and the levels above as coarse.", NAM_OPTION_CHOICE,
 		FIELD(index.design), SET(design_set), .min = NAM_DESIGN_FINE,
 		.choices = index_designs },
 	{ "index", "DESIGN", "The same as --design.", NAM_OPTION_CHOICE, FIELD(index.design),

@@ -58,7 +58,7 @@ static const struct nam_option rows[] = {
 		"from 1 to 64, prints the table and takes the best.", NAM_OPTION_COUNT,
 		FIELD(depth), .max = RAW_DEPTH_MAX },
 	{ "loop", "LOOP", "How they are kept in flight: window (default) replaces each finished "
-		"request at once; fibers runs as many fibers with one request each; batch posts "
+		"request at once. fibers runs as many fibers with one request each. batch posts "
 		"all behind one doorbell per memory server and waits for all.", NAM_OPTION_CHOICE,
 		FIELD(loop), .choices = raw_loop_names },
 	BENCH_LENGTH("2"),

@@ -106,7 +106,7 @@ static const struct nam_option kv_rows[] = {
 	{ "get", "HOW", "request (default), or onesided: READs of the buckets of short pairs, with "
 		"--engine cuckoo.", NAM_OPTION_CHOICE, FIELD(onesided), .choices = get_kinds },
 	{ "load-factor", "F", "Give the store so much memory that the keys fill it to F, between 0 "
-		"and 1: of the slots of cuckoo, of the cells of chained (default: about 0.5). "
+		"and 1 (default: about 0.5). F counts slots of cuckoo, and cells of chained. "
 		"Partitions, unless said, are as many as come close to F.", NAM_OPTION_REAL,
 		FIELD(load_factor), .low = 0.01, .high = 1 },
 	FRAMES,
@@ -132,8 +132,8 @@ static const struct nam_option ramp_rows[] = {
 		"two-phase locking with two-phase commit.", NAM_OPTION_CHOICE, FIELD(algorithm),
 		.min = NAM_RAMP_FAST, .choices = algorithms },
 	{ "transport", "C", "onesided (default): clients prepare by WRITE, commit by CAS, and get "
-		"by READ; star: get by READ, put by requests in mailboxes; plus: both by requests "
-		"in mailboxes; message: both by SEND. The first two go with --algorithm fast only.",
+		"by READ. star: get by READ, put by requests in mailboxes. plus: both by requests "
+		"in mailboxes. message: both by SEND. The first two go with --algorithm fast only.",
 		NAM_OPTION_CHOICE, FIELD(ramp_transport), .min = RAMP_MESSAGE,
 		.choices = ramp_transports },
 	{ "transaction-size", "N", "Records of a transaction, 1 to 32 (default 4).",
@@ -287,7 +287,7 @@ requests_options_resolve(void *options)
 			o->transport_name);
 	if (o->star && o->algorithm != NAM_RAMP_FAST)
 		return bench_complain("--transport %s goes with --algorithm fast only: a READ by "
-			"address, or a commit by CAS, finds no version by its timestamp; say plus "
+			"address, or a commit by CAS, finds no version by its timestamp. Say plus "
 			"or message", o->transport_name);
 	if (o->run.frame_bytes % 64)
 		return bench_complain("--frame-bytes: %u is not a multiple of 64",

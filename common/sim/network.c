@@ -165,7 +165,7 @@ nam_sim_network_read(const char *name, struct nam_sim_network *ret_network, stru
 	if (!find(path, name))
 		return nam_diag_set(diag, -ENOENT, "there is no profile '%s': connectx2, "
 			"connectx2-ipoib, connectx3, connect-ib, connectx4, connectx5, connectx6 "
-			"and shm come with nam; say a path, or where %s.ini lies in NAM_PROFILES",
+			"and shm come with nam. Say a path, or where %s.ini lies in NAM_PROFILES",
 			name, name);
 	return read_file(path, ret_network, diag);
 }

@@ -116,7 +116,7 @@ nam__denial_explain(const struct nam_client *client, const struct nam__server *s
 			"holders of a key only; name the file with yours: --key FILE, or NAM_KEY "
 			"in the environment", server->address);
 	return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s does not admit "
-		"the key %s of %s: is that line, unchanged, in the server's --keys file, as well "
-		"as an admin's line of server 0's, and was it told to read them (SIGHUP)?",
+		"the key %s of %s. Is that line, unchanged, in the server's --keys file, as well "
+		"as an admin's line of server 0's? Was it told to read them (SIGHUP)?",
 		server->address, client->key->keys[0].name, client->options.key);
 }

@@ -116,7 +116,7 @@ seeds_learn(struct nam_client *client, const struct nam_cluster *cluster, const 
 		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory server at %s says that its id is %u, cluster file '%s' "
-				"(line %d) says %d; start it with --id %d, or correct the file",
+				"(line %d) says %d. Start it with --id %d, or correct the file",
 				server->address, server->id, text + 1, cluster->servers[i].line,
 				cluster->servers[i].id, cluster->servers[i].id);
 		rc = id_take(client, i, diag);
@@ -203,8 +203,8 @@ lead_find(struct nam_client *client, const struct nam_cluster *cluster, const ch
 		rc = nam__member_install(client, &left, diag); /* SUSPENDS */
 	if (!rc && client->slot_of_id[0] == NAM__NO_SLOT)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
-			"none of the %u memory servers has the id 0, or knows where that one is; "
-			"the catalog lives on the server with id 0; add it to the cluster", seeds);
+			"none of the %u memory servers has the id 0, or knows where that one is. "
+			"The catalog lives on the server with id 0. Add it to the cluster", seeds);
 	client->catalog_slot = client->lead_slot = client->slot_of_id[0];
 	return rc;
 }
@@ -360,11 +360,11 @@ seed_elsewhere(const struct nam__server *seed, const struct nam_view_member *mem
 	if (!nam__member_look(options, member->address, member->id, member->boot, &ended))
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"the memory server at %s has the id %u, and that of this cluster answers "
-			"at %s; name this address instead, or start the one at %s with another "
+			"at %s. Name this address instead, or start the one at %s with another "
 			"--id", seed->address, member->id, member->address, seed->address);
 	return nam_diag_set(diag, -NAM_E_CLUSTER,
-		"the memory server at %s has the id %u, which the view of this cluster has at %s; "
-		"if that one was restarted, name it by this address, else start the one at %s with "
+		"the memory server at %s has the id %u, which the view of this cluster has at %s. "
+		"If that one was restarted, name it by this address, else start the one at %s with "
 		"another --id", seed->address, member->id, member->address, seed->address);
 }
 
@@ -382,7 +382,7 @@ member_renew(struct nam_client *client, struct nam__cluster_view *view,
 	if (client->reads_only)
 		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s was "
 			"restarted, which the view does not say yet, and this client's key is for "
-			"reading; let a client with a key of the role write connect first",
+			"reading. Let a client with a key of the role write connect first",
 			server->address);
 	rc = nam__member_ours(client, slot, view->members[0].address, view->head.lead_boot, NULL,
 		diag); /* SUSPENDS */
@@ -460,7 +460,7 @@ seeds_are_members(const struct nam_client *client, uint32_t seeds,
 		if (!nam__cluster_view_find(view, server->id))
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory server at %s (id %u) is not in the view of this "
-				"cluster; add it (if it was in one before server 0 was restarted, "
+				"cluster. Add it (if it was in one before server 0 was restarted, "
 				"restart it first): namctl server add %s",
 				server->address, server->id, server->address);
 	}

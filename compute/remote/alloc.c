@@ -215,8 +215,8 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 	}
 	worker->public_full = true;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
-		"no room for a block of %u bytes: the %u memory servers have %s in all%s, in use, "
-		"or among used blocks of other sizes; drop or collect what is not needed, "
+		"no room for a block of %u bytes. The %u memory servers have %s in all%s, in use, "
+		"or among used blocks of other sizes. Drop or collect what is not needed, "
 		"sweep for dead clients (namctl sweep), start them with more --memory, or add "
 		"servers",
 		stride, servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
@@ -349,8 +349,8 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 	worker->public_full = true;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"the memory server at %s has no room for a block of %u bytes, and it has to be "
-		"there, whatever room others have; its %s in all are in use, or among "
-		"used blocks of other sizes; drop or collect what is not needed, sweep for dead "
+		"there, whatever room others have. Its %s in all are in use, or among "
+		"used blocks of other sizes. Drop or collect what is not needed, sweep for dead "
 		"clients (namctl sweep), or start it with more --memory", server->address, stride,
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }

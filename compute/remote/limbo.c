@@ -395,7 +395,7 @@ nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, str
 	if (client.state == NAM_CLIENT_UNKNOWN)
 		client = (struct nam_rpc_client_state_reply){ .name = "unknown" };
 	return nam_diag_set(why, -NAM_E_LOCK_TIMEOUT, "client %u (%s, pid %llu) has not looked at "
-		"the epoch for %llu ms: it is stopped, slow or in a long operation; let it go on "
+		"the epoch for %llu ms: it is stopped, slow or in a long operation. Let it go on "
 		"or end it", id, client.name, (unsigned long long)client.pid,
 		(unsigned long long)waited_ns / 1000000);
 }

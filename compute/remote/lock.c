@@ -290,17 +290,17 @@ nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 {
 	return nam_diag_set(&worker->diag,
 		holder->dead ? -NAM_E_LOCK_ORPHANED : -NAM_E_LOCK_TIMEOUT,
-		"the lock word at region %u offset %llu stays locked: it is held by client %u, "
+		"the lock word at region %u offset %llu stays locked. It is held by client %u, "
 		"incarnation %u (%s, pid %llu), %s",
 		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
 		nam_lock_owner(holder->word), nam_lock_incarnation(holder->word),
 		holder->name[0] ? holder->name : "unknown", (unsigned long long)holder->pid,
 		holder->dead ? "which died" :
 			holder->unknown ? "which server 0 does not know" :
-			holder->fencing ? "which ended, and a memory server has not said yet that "
+			holder->fencing ? "which ended. A memory server has not said yet that "
 				"it has no more requests of it" :
-			"which is alive: it is slow, stopped, or in a long operation as a drop is; "
-			"let it go on; if it does not, end it, or fence it (namctl client fence; "
+			"which is alive. It is slow, stopped, or in a long operation as a drop is. "
+			"Let it go on. If it does not, end it, or fence it (namctl client fence; "
 			"over shm with --evict)");
 }
 

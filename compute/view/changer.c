@@ -102,7 +102,7 @@ nam__changer_lease_keep(struct nam__view_store *store, struct nam_diag *diag)
 	rc = store->ops->renew(store, NULL, diag);
 	if (rc == -NAM_E_TERM)
 		return nam_diag_set(diag, rc, "the lease of this process in the view store has "
-			"ended, and only a process that leads moves memory; give the command again "
+			"ended, and only a process that leads moves memory. Give the command again "
 			"while no steward runs");
 	store->renewed_ns = now_ns;
 	return rc;

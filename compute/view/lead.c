@@ -75,15 +75,14 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 			&client->options, member.backup_address, 0, member.backup, &ended))
 		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to a "
 			"cluster whose lead ended, and the backup of that, at %s, becomes the "
-			"lead; leave out the one at %s, which was started anew", address,
+			"lead. Leave out the one at %s, which was started anew", address,
 			member.backup_address, lead);
 	else if (copy->head.number && copy->head.lead_boot != lead_boot && NAM_GUARD(VIEW_BOOT) &&
 		!nam__member_look(&client->options, member.address, 0, copy->head.lead_boot,
 			&ended))
 		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to the "
-			"cluster of the memory server at %s, which is another one than that of the "
-			"one at %s; restart it to use it here", address, member.address,
-			lead);
+			"cluster of the memory server at %s, which is not that of the one at %s. "
+			"Restart it to use it here", address, member.address, lead);
 	if (!rc && ret_copy)
 		*ret_copy = copy;
 	else

@@ -77,11 +77,11 @@ conflict(const struct adding *adding, const struct nam_view_member *member)
 	if (member->id != adding->self.id)
 		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER,
 			"the memory server at %s has the id %u, and in the view of this cluster "
-			"that address is of memory server %u; start it with --id %u, or at another "
+			"that address is of memory server %u. Start it with --id %u, or at another "
 			"address", address, adding->self.id, member->id, member->id);
 	return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER,
 		"the memory server at %s has the id %u, as the one at %s, which is a member of "
-		"this cluster; start it with another --id", address, member->id, member->address);
+		"this cluster. Start it with another --id", address, member->id, member->address);
 }
 
 /* No member is joining. */
@@ -107,7 +107,7 @@ add(struct adding *adding)
 	if (adding->self.has_copy && NAM_GUARD(VIEW_AFTER))
 		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER, "the memory server at "
 			"%s was a member of the view before memory server 0 was restarted, or of "
-			"another cluster; restart it, and add it again", adding->address);
+			"another cluster. Restart it, and add it again", adding->address);
 	new.id = (uint16_t)adding->self.id;
 	new.boot = adding->self.boot;
 	(void)snprintf(new.address, sizeof(new.address), "%s", adding->address);
@@ -138,7 +138,7 @@ wait(struct adding *adding, const struct nam_view_member *member)
 	if (late)
 		return nam_diag_set(adding->changer.diag, -NAM_E_FABRIC_TIMEOUT,
 			"%s has not acknowledged view %llu: it is stopped or slow, or does not "
-			"reach the memory server at %s, which stays joining; let that client go on "
+			"reach the memory server at %s, which stays joining. Let that client go on "
 			"or end it, and add the memory server again", client,
 			(unsigned long long)view->head.number, member->address);
 	if (adding->fn)

@@ -27,8 +27,8 @@ nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
 		return nam__fenced_explain(worker->client, &worker->diag);
 	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
 		return nam_diag_set(&worker->diag, status,
-			"the memory server at %s is gone: if it still runs, and only the way there "
-			"was cut, its memory is there, so connect anew; if it ended, its memory "
+			"the memory server at %s is gone. If it still runs, and only the way there "
+			"was cut, its memory is there, so connect anew. If it ended, its memory "
 			"ended with it, and it must be restarted", address);
 	if (nam_err_is(status, NAM_E_FABRIC_TIMEOUT))
 		return nam_diag_set(&worker->diag, status,

@@ -223,7 +223,7 @@ nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
 		return 0;
 	return nam_diag_set(&worker->diag, rc,
 		"the memory server at %s keeps the names of these leaves and has no room for more, "
-		"whatever room others have: start it with more --memory, or delete pairs, collect, "
+		"whatever room others have. Start it with more --memory, or delete pairs, collect, "
 		"and try again", client->servers[index->inner_rpc_slot].address);
 }
 

@@ -111,8 +111,8 @@ static const struct nam_option rows[] = {
 	{ "region", "SIZE", "Size of each region (default: a sixteenth of the memory, 16M to "
 		"256M); at most 256 regions.",
 		NAM_OPTION_BYTES, FIELD(server.region_bytes), .letter = 'r', .max = UINT64_MAX },
-	{ "pages", "KIND", "Pages: auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool "
-		"has enough free, else thp if it is enabled for shared memory, else 4k).",
+	{ "pages", "KIND", "Pages: auto (default), 1G, 2M, thp or 4k. auto takes 2M if the host's "
+		"pool has enough free, else thp if it is enabled for shared memory, else 4k.",
 		NAM_OPTION_CHOICE, FIELD(server.pages), .letter = 'p', .choices = pages },
 	{ "numa", "NODE", "Take the memory from this NUMA node (default -1: from any).",
 		NAM_OPTION_COUNT, FIELD(server.numa_node), .letter = 'n', .min = -1, .max = 1023 },
@@ -124,9 +124,9 @@ static const struct nam_option rows[] = {
 	{ "id", "N", "This server's number in the cluster, 0 to 255 (default 0). Server 0 keeps "
 		"the catalog and the list of clients.", NAM_OPTION_COUNT, FIELD(server.id),
 		.letter = 'i', .max = NAM_SERVERS_MAX - 1 },
-	{ "successor", NULL, "Wait for the memory of the running server of this number, and serve "
-		"in its place then (`namctl server move`), or be its backup (`namctl server "
-		"back`). It has as much memory, in regions of the same size.",
+	{ "successor", NULL, "Wait for the memory of the running server of this number. Then serve "
+		"in its place (`namctl server move`), or be its backup (`namctl server back`). "
+		"It has as much memory, in regions of the same size.",
 		NAM_OPTION_FLAG, FIELD(server.successor) },
 	{ "spare", "SIZE", "So much more memory to take if that of other memory servers moves "
 		"here (`namctl server drain`; default 0). Each has an address of its own: PATH.N, "

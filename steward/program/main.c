@@ -44,12 +44,12 @@ static const struct nam_option rows[] = {
 		"this option, NAM_KEY in the environment names it.", NAM_OPTION_TEXT, FIELD(key) },
 	NAM__STORE_ROWS(struct line, store, NULL),
 	{ "fence-ms", "N", "A client is fenced that is stopped for so many milliseconds, and so "
-		"delays a view or holds back the reuse of memory (for that at least 1000), up to "
-		"3600000 (default 30000). 0: none is.", NAM_OPTION_COUNT, FIELD(fence_ms),
-		.max = 3600000 },
+		"delays a view or holds back the reuse of memory. Up to 3600000 (default 30000); "
+		"for the reuse of memory at least 1000. 0: none is.", NAM_OPTION_COUNT,
+		FIELD(fence_ms), .max = 3600000 },
 	{ "collect-s", "N", "The longest time between two passes of the collector of an index or a "
-		"record store, and between two sweeps of dead clients' blocks, in seconds, up to "
-		"1000000 (default 3600). 0: neither is done.",
+		"record store, in seconds, up to 1000000 (default 3600). It holds for sweeps of "
+		"dead clients' blocks, too. 0: neither is done.",
 		NAM_OPTION_COUNT, FIELD(collect_s), .max = 1000000 },
 	{ "collect-percent", "N", "A pass is made earlier if it can be expected to free so many "
 		"percent of the free memory, 1 to 100 (default 5).", NAM_OPTION_COUNT,
@@ -77,10 +77,10 @@ static const struct nam_option rows[] = {
 static const struct nam_options_table table = {
 	.program = "nam-steward",
 	.usage = "",
-	.purpose = "Look after the view of a cluster: start backups of memory servers, and let\n"
-		"them take the place of those that have ended; complete additions of memory\n"
-		"servers, renew those that were restarted, fence clients that have ended, that\n"
-		"are stopped and in the way, or that have lost a memory server, and collect\n"
+	.purpose = "Look after the view of a cluster.  Start backups of memory servers, and let\n"
+		"them take the place of those that have ended.  Complete additions of memory\n"
+		"servers, and renew those that were restarted.  Fence clients that have ended,\n"
+		"that are stopped and in the way, or that have lost a memory server.  Collect\n"
 		"the garbage of indexes and record stores.\n"
 		"Several may run; one leads.\n",
 	.after = "Exit status: 0 ended by SIGTERM or SIGINT, or one pass was made; 1 this\n"

@@ -133,7 +133,7 @@ test_refused() {
 	wait $pid 2>/dev/null
 	# The lead has gone, and its cluster with it.  The member has names of that one's clients.
 	add 2 server add "$(nam_server_address 7)"
-	says "or of another cluster; restart it, and add it again"
+	says "or of another cluster. Restart it, and add it again"
 	server_end 7
 	server_start 7 || fail "server 7, again"
 	add 0 server add "$(nam_server_address 7)"

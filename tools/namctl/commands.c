@@ -61,7 +61,7 @@ print_blocks_lost(struct ctl *ctl, const char *name, cJSON *object)
 
 	if (lost)
 		ctl_complain("%s: %" PRIu64 " blocks could not be given back, because clients "
-			"kept them locked or a memory server did not answer; they stay allocated "
+			"kept them locked or a memory server did not answer. They stay allocated "
 			"until namctl sweep finds them", name, lost);
 	if (waiting)
 		ctl_complain("%s: the memory of %" PRIu64 " blocks cannot be used yet%s%s", name,

@@ -152,9 +152,10 @@ static const struct nam_option rows[] = {
 		"or datagram. Without this option, NAM_TRANSPORT in the environment decides.",
 		NAM_OPTION_CHOICE, FIELD(transport), .min = NAM_TRANSPORT_SRQ,
 		.choices = transports },
-	{ "timeout-ms", "N", "The longest wait for a memory server, and for clients that are "
-		"stopped while memory is to be used again, in milliseconds, 100 to 600000 "
-		"(default 5000).", NAM_OPTION_COUNT, FIELD(timeout_ms), .min = 100, .max = 600000 },
+	{ "timeout-ms", "N", "The longest wait for a memory server, in milliseconds, 100 to "
+		"600000 (default 5000). It also holds for clients that are stopped while memory "
+		"is to be used again.", NAM_OPTION_COUNT, FIELD(timeout_ms), .min = 100,
+		.max = 600000 },
 	{ "key-type", "TYPE", "How keys are written: u64 (default for keys of 8 bytes), text "
 		"(default for others; zero bytes fill up short keys) or hex (all bytes). Keys "
 		"and values of kv and table are text (default) or hex.", NAM_OPTION_TEXT,
@@ -199,9 +200,9 @@ static const struct nam_option rows[] = {
 	{ "head-interval", "N", "Leaves per head node, which speeds up scans; 0: no head nodes "
 		"(default 32).", NAM_OPTION_COUNT, FIELD(create.head_interval),
 		SET(head_interval_set), .max = 1u << 20, .scope = "index create" },
-	{ "design", "DESIGN", "fine (default): one tree over all memory servers, which clients "
-		"read and write; coarse: a tree on each memory server, which searches it; "
-		"hybrid: leaves as fine, the levels above as coarse.", NAM_OPTION_CHOICE,
+	{ "design", "DESIGN", "With fine (default) clients read and write one tree, which lies on "
+		"all memory servers. With coarse each memory server has a tree, and searches it. "
+		"hybrid has leaves as fine, and the levels above as coarse.", NAM_OPTION_CHOICE,
 		FIELD(create.design), .min = NAM_DESIGN_FINE, .choices = ctl_designs,
 		.scope = "index create" },
 	{ "partition", "HOW", "Which memory server keeps a key of a coarse or hybrid index: "
@@ -209,9 +210,9 @@ static const struct nam_option rows[] = {
 		"turn.", NAM_OPTION_CHOICE, FIELD(create.partitioning), SET(partitioning_set),
 		.min = NAM_PARTITION_RANGE, .choices = ctl_partitionings,
 		.scope = "index create" },
-	{ "bounds", "KEYS", "Partition by range: keys with commas between them, where the parts "
-		"of the second, third, ... memory server begin, in the order of their ids; one "
-		"key less than there are memory servers, ascending, written as --key-type says.",
+	{ "bounds", "KEYS", "Partition by range: ascending keys with commas between them. The "
+		"parts of the second, third, ... memory server begin there, in the order of ids. "
+		"There is one key less than memory servers, written as --key-type says.",
 		NAM_OPTION_TEXT, FIELD(bounds), .scope = "index create" },
 	{ .help = "Options of load:", .scope = "load" },
 	{ "replace", NULL, "Replace the payload of keys that exist. Without this option they "
@@ -246,10 +247,11 @@ static const struct nam_option rows[] = {
 		FIELD(kv_create.partitions), .min = 1, .max = NAM_KV_PARTITIONS_MAX,
 		.scope = "kv create" },
 	{ .help = "Options of key new:", .scope = "key new" },
-	{ "role", "ROLE", "write (default): all that an application does; read: look up, scan and "
-		"read, and change nothing; admin: also change the view, fence living clients and "
-		"sweep, as nam-steward and namctl do.", NAM_OPTION_CHOICE,
-		FIELD(role), .min = NAM_ROLE_READ, .choices = roles, .scope = "key new" },
+	{ "role", "ROLE", "A key of role write (default) may do all that an application does. With "
+		"read it may look up, scan and read, and change nothing. With admin it may also "
+		"change the view, fence living clients and sweep, as nam-steward and namctl do.",
+		NAM_OPTION_CHOICE, FIELD(role), .min = NAM_ROLE_READ, .choices = roles,
+		.scope = "key new" },
 	{ .help = "Options of doctor:", .scope = "doctor" },
 	{ "root", "DIR", "Look at sys, proc and dev in this folder, for example a copy from "
 		"another machine.", NAM_OPTION_TEXT, FIELD(root), .scope = "doctor" },

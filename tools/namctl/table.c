@@ -190,7 +190,7 @@ print_verdict(const struct ctl *ctl, const char *name, uint64_t rows, uint64_t c
 	if (count > VIOLATIONS_PRINTED_MAX)
 		ctl_print(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
 	ctl_print(ctl,
-		"%s: %" PRIu64 " entries are missing among %" PRIu64 " rows; if no client was "
+		"%s: %" PRIu64 " entries are missing among %" PRIu64 " rows. If no client was "
 		"writing meanwhile, scans of these indexes miss rows: write the rows anew, or drop "
 		"the table and fill it anew", name, count, rows);
 }

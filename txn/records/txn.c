@@ -100,7 +100,7 @@ nam__version_at_check(struct nam_worker *worker, const struct nam_records *recor
 		return 0;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': a record "
 		"leads to region %u offset %llu, where no version of %u bytes can be: its head was "
-		"overwritten; drop the store, and load it anew", records->name,
+		"overwritten. Drop the store, and load it anew", records->name,
 		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
 		nam__version_at_bytes(at));
 }

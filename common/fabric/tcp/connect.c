@@ -48,7 +48,7 @@ static int
 diag_silent(const struct attempt *attempt)
 {
 	return nam_diag_set(attempt->diag, -NAM_E_FABRIC_TIMEOUT, "%s: it does not answer within "
-		"%u ms; is the host up, the memory server running and not stopped or overloaded, "
+		"%u ms. Is the host up, the memory server running and not stopped or overloaded, "
 		"and does a firewall let that port through?", attempt->address,
 		(unsigned)((attempt->domain->pub.timeout_ns ?: TCP_CONNECT_NS) / 1000000));
 }

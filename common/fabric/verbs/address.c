@@ -51,7 +51,7 @@ nam__verbs_diag_no_device(const char *address, const char *names, int way, struc
 			"%s; is the host up, and the address one of an RDMA device there? (RDMA "
 			"devices of this host: %s)", address, strerror(-way), names);
 	return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: this host has several RDMA "
-		"devices (%s), and '%s' leads to none of them; name one (the option device, or "
+		"devices (%s), and '%s' leads to none of them. Name one (the option device, or "
 		"NAM_DEVICE in the environment), or one's address", names,
 		address ? address : "");
 }

@@ -155,7 +155,7 @@ resolve(struct attempt *attempt, const struct addrinfo *at)
 	found = attempt->id->verbs ? ibv_get_device_name(attempt->id->verbs->device) : "none";
 	if (strcmp(found, domain->device))
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: is reached through "
-			"the RDMA device %s, and this process uses %s; all memory servers of a "
+			"the RDMA device %s, and this process uses %s. All memory servers of a "
 			"cluster must be reached through one device (NAM_DEVICE in the "
 			"environment)", attempt->address, found, domain->device);
 	now = nam_now_ns();

@@ -414,9 +414,9 @@ open_device(struct verbs_domain *domain, const struct nam_fabric_options *option
 
 	if (!list || !count) {
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: this host has no RDMA "
-			"device (`rdma link` shows none); load the driver of its network card, or "
+			"device (`rdma link` shows none). Load the driver of its network card, or "
 			"set up Soft-RoCE: modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "
-			"INTERFACE; on one host without either, use shm:PATH");
+			"INTERFACE. On one host without either, use shm:PATH");
 		goto free_list;
 	}
 	chosen = choose(domain, options, list, count, diag);
@@ -472,7 +472,7 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 	rc = query(domain, diag);
 	if (!rc && domain->mtu && domain->port_mtu && domain->mtu > domain->port_mtu)
 		rc = nam_diag_set(diag, -EINVAL, "mtu, NAM_MTU: packets of %u bytes are more "
-			"than the %u that %s carries; raise the MTU of its network interface (`ip "
+			"than the %u that %s carries. Raise the MTU of its network interface (`ip "
 			"link set ... mtu ...`) on every machine and switch between, or leave the "
 			"option out", 128u << domain->mtu, 128u << domain->port_mtu,
 			domain->device);

@@ -33,7 +33,7 @@ diag_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc,
 	if ((rc == -ENOMEM || rc == -EPERM || rc == -EAGAIN) &&
 		!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		return nam_diag_set(diag, rc, "verbs: %s: %" PRIu64 " bytes cannot be locked in "
-			"memory: this process may lock %" PRIu64 " KiB (RLIMIT_MEMLOCK); raise "
+			"memory: this process may lock %" PRIu64 " KiB (RLIMIT_MEMLOCK). Raise "
 			"it: `ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit, or "
 			"'memlock' in /etc/security/limits.conf", domain->device, bytes,
 			(uint64_t)limit.rlim_cur >> 10);

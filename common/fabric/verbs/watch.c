@@ -206,8 +206,8 @@ nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		notice(domain, "verbs: %s: a receive queue has run low: clients send faster than "
-			"their messages are answered, and wait; more handler threads may help "
-			"(rpc_threads); this is said once", domain->device);
+			"their messages are answered, and wait. More handler threads may help "
+			"(rpc_threads). This is said once", domain->device);
 		break;
 	default:
 		break;

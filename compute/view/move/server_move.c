@@ -98,7 +98,7 @@ look(struct moving *moving, const struct nam_view_member **ret_member)
 	*ret_member = nam__cluster_view_find(moving->changer.view, id);
 	if (!*ret_member)
 		return nam_diag_set(moving->changer.diag, -NAM_E_CLUSTER, "the memory server at %s "
-			"has the id %u, which no member of the cluster has; start it with the id "
+			"has the id %u, which no member of the cluster has. Start it with the id "
 			"of the one whose memory it is to get", moving->address, id);
 	return 0;
 }
@@ -263,7 +263,7 @@ on_copied(void *arg, uint32_t bytes)
 	if (is_late(moving))
 		return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
 			"the rest of the memory of the memory server at %s was not copied within "
-			"half of timeout_ms; clients wait meanwhile, so the move was given up",
+			"half of timeout_ms. Clients wait meanwhile, so the move was given up",
 			moving->from.address);
 	return report(moving, NULL);
 }
@@ -487,7 +487,7 @@ acknowledged_await(struct moving *moving, enum nam_rpc_view_change what)
 		if (is_late(moving))
 			return nam_diag_set(moving->changer.diag, -NAM_E_FABRIC_TIMEOUT,
 				"%s has not stopped its requests to the memory server at %s: it is "
-				"stopped, slow or has ended and is not fenced; let it go on or end "
+				"stopped, slow or has ended and is not fenced. Let it go on or end "
 				"it, and try again", client, moving->from.address);
 		rc = report(moving, client);
 		if (rc)

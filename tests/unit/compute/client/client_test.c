@@ -254,7 +254,7 @@ static void
 nam_client_connect__no_server_0__CLUSTER(void **state)
 {
 	(void)state;
-	expect_cluster_failure(1, 2, "the catalog lives on the server with id 0");
+	expect_cluster_failure(1, 2, "The catalog lives on the server with id 0");
 }
 
 static void
