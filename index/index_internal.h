@@ -147,7 +147,7 @@ NAM_FIBER_FN int nam__lock_node(struct nam_worker *worker, struct nam_index *ind
 NAM_FIBER_FN int nam__write_unlock(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part) NAM_MUST_CHECK;
 
-/* The same without the release: the lock stays held. */
+/* As nam__write_unlock() without the release: the lock stays held. */
 NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part) NAM_MUST_CHECK;
 
@@ -159,7 +159,7 @@ NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) 
  */
 void nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index,
 	struct nam_gaddr at, uint64_t *image);
-/* The same at once: a batch on the stack for each node and parent that is split is too much. */
+/* WRITE a new node at once, without a batch on the caller's stack: splits are nested. */
 NAM_FIBER_FN int nam__new_node_await(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, uint64_t *image) NAM_MUST_CHECK;
 
@@ -199,7 +199,7 @@ NAM_FIBER_FN int nam__root_get(struct nam_worker *worker, struct nam_index *inde
  */
 NAM_FIBER_FN int nam__root_find(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, unsigned *ret_level) NAM_MUST_CHECK;
-/* The same with the whole image. */
+/* As nam__root_find(), with the whole image. */
 NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, uint64_t *image) NAM_MUST_CHECK;
 /*

@@ -60,7 +60,7 @@ void nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_byte
 
 /* kv.c: 0, or -NAM_E_LIMIT with a diag. */
 int nam__kv_key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes);
-/* The same code, with a diag for those that are of the store. */
+/* Returns `rc`.  If it is about the store, with a diag. */
 int nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc);
 /* -NAM_E_REMOTE_CORRUPT: the memory server found damaged pairs where the key belongs. */
 int nam__kv_damaged(struct nam_worker *worker, const struct nam_kv *kv, const void *key,

@@ -38,7 +38,7 @@ may_be_late(int rc)
 
 /* ---- staging blocks ------------------------------------------------------------------------ */
 
-/* As many as a value of so many bytes takes. */
+/* Take as many staging blocks as a value of so many bytes needs. */
 NAM_FIBER_FN static int
 staging_reserve(struct staging *staging, uint32_t bytes)
 {

@@ -161,7 +161,7 @@ struct nam_table_write {
 NAM_FIBER_FN int nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 	uint32_t count, uint64_t *ret_timestamp) NAM_MUST_CHECK;
 
-/* One row. */
+/* Write one row. */
 static inline int
 nam_table_put(struct nam_worker *worker, struct nam_table *table, struct nam_bytes key,
 	const struct nam_bytes *columns)

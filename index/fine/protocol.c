@@ -262,7 +262,7 @@ give_image:
 	nam_buffer_give(worker, image, index->g.node_bytes);
 }
 
-/* The same, of a leaf that an old name led to: the name next below the key is not its own. */
+/* As refresh_parent(), for a leaf to which an old name led: the name is of another leaf. */
 NAM_FIBER_FN static void
 keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct walk *found)
 {
@@ -272,7 +272,7 @@ keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct walk 
 	if (found->hops <= 1 || worker->reads_only)
 		return;
 	memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
-	/* Only an improvement, too. */
+	/* Only an improvement: the next walk tries again. */
 	(void)!index->ops->separator_add(worker, index, low.w, found->at, 1); /* SUSPENDS */
 }
 

@@ -105,7 +105,7 @@ void nam__window_done(struct nam__window *window);
  */
 NAM_FIBER_FN int nam__window_read(struct nam__window *window, struct nam_gaddr at,
 	const uint64_t *parent, unsigned entry, uint64_t **ret_image) NAM_MUST_CHECK;
-/* The same, validated as nam__node_read() does: a torn image is READ anew. */
+/* As nam__window_read(), validated as nam__node_read() does: a torn image is READ anew. */
 NAM_FIBER_FN int nam__window_node(struct nam__window *window, struct nam_gaddr at, int level,
 	const uint64_t *parent, unsigned entry, uint64_t **ret_image) NAM_MUST_CHECK;
 

@@ -143,7 +143,7 @@ nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct na
 	return rc;
 }
 
-/* Whether its redo record leads to a whole image: else it may be no node, and has no lock word. */
+/* Whether a node's redo record leads to a whole image: else it may be no node, without a lock. */
 NAM_FIBER_FN static int
 has_record(struct nam_worker *worker, const struct nam_index *index, struct nam_gaddr at,
 	uint64_t *image, bool *ret_has)

@@ -231,10 +231,10 @@ uint32_t nam__cuckoo_make_room(struct nam__kv_partition *partition, const uint32
 
 /* The bucket in table 0 counts pairs of this hash in the stash. */
 void nam__cuckoo_spill(struct nam__kv_partition *partition, uint32_t hash, int by);
-/* At most `count` cells, of a chain, become free. */
+/* Free at most `count` cells of a chain. */
 void nam__cuckoo_cells_give(struct nam__kv_partition *partition, uint32_t first, uint32_t count);
 void nam__cuckoo_pair_remove(struct nam__kv_partition *partition, uint32_t position);
-/* The same, and it counts as evicted. */
+/* Remove a pair, which counts as evicted. */
 void nam__cuckoo_evict(struct nam__kv_partition *partition, uint32_t position);
 /* Whether the pair there was read since the hand of CLOCK last passed; the hand passes. */
 bool nam__cuckoo_spared(struct nam__kv_partition *partition, uint32_t position);

@@ -32,7 +32,7 @@ unlock(struct nam__kv_partition *p)
 		nam__htm_unlock(&p->lock);
 }
 
-/* The same, and count what was done: behind a transaction, which would conflict with others. */
+/* unlock(), and then count: within a transaction the count would conflict with others. */
 static void
 unlock_and_count(struct nam__kv_partition *p, enum nam__kv_tally tally)
 {

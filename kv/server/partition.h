@@ -56,7 +56,7 @@ struct nam__kv_partition {
 	/* A cache line: a thread that takes the lock counts there. */
 	_Alignas(64) struct nam__htm_lock lock;
 	uint64_t tally[NAM__KV_TALLIES];
-	/* Another one: transactions have read the lock, and count here when they have ended. */
+	/* Another cache line: transactions read the lock, and count here once they have ended. */
 	_Alignas(64) struct nam__htm_counts htm_counts;
 	uint64_t tally_behind[NAM__KV_TALLIES];
 	_Alignas(64) bool evicts;

@@ -95,7 +95,7 @@ nam__fractured_fast(struct nam__txn *txn)
 	return any ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
 
-/* Whether it names a newer sibling of one of these. */
+/* Whether a version names a newer sibling of one of `versions`. */
 static bool
 asks_for_newer(const struct nam_version *version, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count)

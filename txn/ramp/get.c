@@ -229,7 +229,7 @@ commit_for_others(struct nam__txn *txn)
 	return rc;
 }
 
-/* Whether it asks for versions by timestamps, which memory servers keep for a limited time. */
+/* Whether the reader asks for versions by timestamps: memory servers keep these for a time. */
 static bool
 is_by_stamps(const struct nam__txn *txn)
 {
@@ -252,7 +252,7 @@ is_too_late(const struct nam__txn *txn)
 	return !latest && nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
 }
 
-/* Until nothing that is here asks for anything newer. */
+/* Read on until no version that is here asks for a newer one. */
 NAM_FIBER_FN static int
 read_on(struct nam__txn *txn)
 {

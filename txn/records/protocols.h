@@ -68,7 +68,7 @@ NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Both of these: the items that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
-/* The same of a dead client's transaction; its blocks are retired. */
+/* Withdraw a dead client's transaction; its blocks are retired. */
 NAM_FIBER_FN int nam__served_abort(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Retire replaced versions of these records. */
 NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;

@@ -199,7 +199,7 @@ nam__version_gone(const struct nam_client *client, struct nam_gaddr at)
 {
 	return !nam_region_table_public(&client->regions, at);
 }
-/* The same code, of a record whose head leads to no version of it. */
+/* -NAM_E_REMOTE_CORRUPT with a diag: the head of a record leads to no version of it. */
 int nam__version_misled(struct nam_worker *worker, const struct nam_records *records);
 
 /* READ of a head, into item->word and what follows it. */
@@ -258,13 +258,13 @@ void nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling
 NAM_FIBER_FN int nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self,
 	uint64_t timestamp, const struct nam_version_sibling *siblings, uint32_t count)
 	NAM_MUST_CHECK;
-/* The same, of a version that lies at `at`. */
+/* As nam__txn_complete(), for a version that lies at `at`. */
 NAM_FIBER_FN int nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version,
 	struct nam_gaddr at) NAM_MUST_CHECK;
 
 /* get.c: read the items; the caller frees the images. */
 NAM_FIBER_FN int nam__txn_get(struct nam__txn *txn) NAM_MUST_CHECK;
-/* The same, if the images have come from cached addresses, in an operation under way. */
+/* As nam__txn_get() in an operation under way, with images that cached addresses led to. */
 NAM_FIBER_FN int nam__txn_get_arrived(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*

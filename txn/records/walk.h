@@ -45,7 +45,7 @@ NAM_FIBER_FN int nam__entries_walk(struct nam_worker *worker, struct nam_index *
 NAM_FIBER_FN int nam__walked_read(struct nam_worker *worker, struct nam__walked *seen,
 	uint32_t count) NAM_MUST_CHECK;
 
-/* Whether it is a version of that record, by its header. */
+/* Whether a version is of that record, by its header. */
 bool nam__version_is_of(const struct nam_records *records, const struct nam_version *version,
 	struct nam_gaddr head);
 

@@ -17,7 +17,7 @@ struct nam__finished {
 
 /* A client says which of its transactions are over. */
 void nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us);
-/* As it is at one moment. */
+/* A copy of one moment. */
 void nam__finished_get(struct nam__finished *finished, struct nam__finished *ret);
 /* @clients	NAM_CLIENTS_MAX, by id */
 bool nam__finished_has(const struct nam__finished *clients, uint64_t timestamp);

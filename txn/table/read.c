@@ -55,7 +55,7 @@ nam_table_rows_at(const struct nam_table_rows *rows, uint32_t number)
 
 /* ---- rows from records ----------------------------------------------------------------------- */
 
-/* Whether it is a row of the table; and its key and columns. */
+/* Whether a record is a row of the table; and its key and columns. */
 static bool
 row_of(const struct nam_table *table, const struct nam__view *view,
 	const struct nam__seen *record, struct nam_bytes *ret_key, struct nam_bytes *ret_columns)
