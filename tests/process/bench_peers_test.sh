@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench-peers: beside stand-ins for memcached and redis-server, which also make the mistakes
-# that it must see; and beside the real ones where they are installed.  redis-benchmark is real.
+# nam-bench-peers beside stand-ins for memcached and redis-server, which also make the mistakes that
+# it must see.  Where the real ones are installed, it runs beside these, too.  redis-benchmark is
+# real.
 
 set -u
 # shellcheck source=tests/lib/script.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A view store over TLS: nam-steward and namctl with an etcd that asks for certificates, and their
-# messages if the options do not fit it.  openssl makes the certificates.
+# A view store over TLS: nam-steward and namctl with an etcd that asks for certificates.  Their
+# messages if the options do not fit that etcd.  openssl makes the certificates.
 
 set -u
 # shellcheck source=tests/lib/script.sh
