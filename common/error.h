@@ -38,6 +38,7 @@ extern "C" {
 	X(NOINDEX, 5103, ABORT, "no index of that name")                                            \
 	X(INDEX_EXISTS, 5104, ABORT, "an index of that name exists already")                        \
 	X(NOTEMPTY, 5105, ABORT, "the index is not empty")                                          \
+	X(CONFLICT, 5106, ABORT, "another transaction writes or has written a record")             \
 	X(FABRIC, 5200, NONE, "the fabric failed")                                                  \
 	X(FABRIC_CONNECT, 5201, FABRIC, "no memory server answers at that address")                 \
 	X(FABRIC_PEER_DEAD, 5202, FABRIC, "the memory server is gone")                              \
