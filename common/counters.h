@@ -30,7 +30,9 @@ extern "C" {
 	X(VERIFY, "verify")                                                                         \
 	X(GET_ALL, "get_all")                                                                       \
 	X(PUT_ALL, "put_all")                                                                       \
-	X(TABLE_SCAN, "table_scan")
+	X(TABLE_SCAN, "table_scan")                                                                 \
+	X(TXN_READ, "txn_read")                                                                     \
+	X(TXN_COMMIT, "txn_commit")
 
 enum nam_op_kind {
 #define NAM_OP_KIND_ENUM(name, text) NAM_OP_##name,

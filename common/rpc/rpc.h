@@ -230,6 +230,7 @@ enum nam_catalog_kind {
 	NAM_CATALOG_KV = 1,		/* a key-value store; its number: kv_rpc.h */
 	NAM_CATALOG_RECORDS = 2,	/* a record store; its superblock's address */
 	NAM_CATALOG_TABLE = 3,		/* a table; its superblock's address */
+	NAM_CATALOG_SERIAL = 4,		/* of serializable transactions; its superblock's address */
 };
 
 static inline uint64_t

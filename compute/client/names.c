@@ -17,6 +17,8 @@ static const struct kind {
 	[NAM_CATALOG_KV] = { "store", "a key-value store" },
 	[NAM_CATALOG_RECORDS] = { "record store", "a record store" },
 	[NAM_CATALOG_TABLE] = { "table", "a table" },
+	[NAM_CATALOG_SERIAL] = { "store of serializable transactions",
+		"a store of serializable transactions" },
 };
 
 static const struct kind *
