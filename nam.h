@@ -14,6 +14,7 @@
 #include "index/index.h"
 #include "kv/kv.h"
 #include "txn/records.h"
+#include "txn/serializable.h"
 #include "txn/sweep.h"
 #include "txn/table.h"
 

@@ -190,6 +190,13 @@
 	X(LEAD_VIEW, "lead-view", "a view that clients know, and the lead's backup does not")       \
 	X(LEAD_NAMES, "lead-names", "names that the lead's backup lacks")                           \
 	X(NOTE_SERVED, "note-served", "the same, of a write of a memory server")                    \
+	X(SERIAL_HASH, "serial-hash", "torn records of serializable transactions")                  \
+	X(SERIAL_LOCKED, "serial-locked", "reads of records that a transaction writes")             \
+	X(SERIAL_LOCK, "serial-lock", "two transactions that replace one value")                    \
+	X(SERIAL_VALIDATE, "serial-validate", "commits on reads that do not hold any more")         \
+	X(SERIAL_RELEASE, "serial-release", "a release that overtakes the WRITE of its record")     \
+	X(SERIAL_LOG, "serial-log", "halves of dead clients' transactions")                         \
+	X(SERIAL_DEAD, "serial-dead", "the decision about a transaction whose client works")        \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

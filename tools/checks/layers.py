@@ -18,7 +18,7 @@ PUBLIC_HEADERS = """
     common/rpc/figures.h common/rpc/transport.h
     compute/admin.h compute/client.h compute/remote.h
     index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
-    kv/kv.h kv/options.h txn/records.h txn/sweep.h txn/table.h
+    kv/kv.h kv/options.h txn/records.h txn/serializable.h txn/sweep.h txn/table.h
     memserver/server.h
     """.split()
 
@@ -78,11 +78,11 @@ CROSSING = {
     "compute/backup/backups.h": ["index"],
     "compute/remote/batch.h": ["index", "kv", "txn"],
     "compute/view/fence.h": ["steward"],
-    "compute/view/sweep.h": ["index"],
+    "compute/view/sweep.h": ["index", "txn"],
     "compute/remote/epoch.h": ["index", "kv", "txn"],
     "compute/remote/forget.h": ["index", "kv", "txn"],
-    "compute/remote/lock.h": ["index"],
-    "compute/remote/lock_slot.h": ["index"],
+    "compute/remote/lock.h": ["index", "txn"],
+    "compute/remote/lock_slot.h": ["index", "txn"],
     "compute/remote/reclaim.h": ["index", "kv", "txn"],
     "compute/remote/spare.h": ["index"],
     "compute/rpc/call.h": ["index", "kv"],

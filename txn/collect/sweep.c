@@ -16,6 +16,7 @@
 #include "txn/records/protocols.h"
 #include "txn/records/view.h"
 #include "txn/records/walk.h"
+#include "txn/serial/walk.h"
 #include "txn/table/rows_internal.h"
 
 struct sweeping {
@@ -232,11 +233,18 @@ store_mark(struct sweeping *self, uint32_t i)
 	return rc;
 }
 
+NAM_FIBER_FN static int
+serial_mark(struct sweeping *self, uint32_t i)
+{
+	return nam__serial_mark(&self->sweep, self->names[i].name); /* SUSPENDS */
+}
+
 /* A name that comes after the sweep has begun is of blocks of a living client. */
 NAM_FIBER_FN static int
 all_mark(struct sweeping *self)
 {
 	uint32_t *tables = &self->stat->tables;
+	uint32_t ignored;
 	int rc = names_get(self); /* SUSPENDS */
 
 	*tables = 0;
@@ -250,6 +258,8 @@ all_mark(struct sweeping *self)
 	if (!rc)
 		rc = names_each(self, NAM_CATALOG_INDEX, index_mark,
 			&self->stat->indexes); /* SUSPENDS */
+	if (!rc)
+		rc = names_each(self, NAM_CATALOG_SERIAL, serial_mark, &ignored); /* SUSPENDS */
 	return rc ? rc : names_each(self, NAM_CATALOG_RECORDS, store_mark,
 		&self->stat->record_stores); /* SUSPENDS */
 }

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * commit.c -- the phases of a commit: lock, validate, log, write.
+ *
+ * All written records are locked before the first READ of the validation (Z3).  So there is a
+ * moment at which the written records are locked and all others are as they were read.  The
+ * transaction takes place then.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/remote/lock_slot.h"
+#include "serial.h"
+
+/* Room for `count` more requests. */
+static void
+room(struct nam_batch *batch, uint32_t count)
+{
+	if (batch->count + count > NAM_BATCH_MAX)
+		nam__batch_post(batch);
+}
+
+/* ---- lock ------------------------------------------------------------------------------------ */
+
+/* Take the locks back; the records are as they were. */
+NAM_FIBER_FN static void
+locks_undo(struct nam_txn *txn)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!item->locked)
+			continue;
+		room(&batch, 1);
+		nam__batch_lock_cas(&batch, item->at, txn->word, item->sequence, &item->old);
+		item->locked = false;
+	}
+	/* If a memory server is gone, so are its records; or the lock ends with this client. */
+	(void)!nam_batch_await(&batch); /* SUSPENDS */
+}
+
+/*
+ * Z2: the CAS expects the sequence that was read, so it validates as it locks.  Where a member has
+ * a backup, the CAS is refused.
+ */
+NAM_FIBER_FN static int
+lock(struct nam_txn *txn)
+{
+	struct nam__serial_item *met = NULL;
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!item->next)
+			continue;
+		room(&batch, 1);
+		item->old = 0;
+		nam_batch_cas(&batch, item->at, 0, item->sequence, txn->word, &item->old);
+	}
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam_race_point("serial.locked");
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		/* After a failure `old` may be missing: the CAS that takes it back decides. */
+		item->locked = item->next && (rc || item->old == item->sequence);
+		if (item->next && !item->locked)
+			met = item;
+	}
+	if (!rc && met && NAM_GUARD(SERIAL_LOCK))
+		rc = nam__serial_locked(met->old) ? nam__serial_met(txn->worker, txn->store,
+			met->at, met->old) : -NAM_E_CONFLICT; /* SUSPENDS */
+	return rc;
+}
+
+/* ---- validate -------------------------------------------------------------------------------- */
+
+static bool
+still_holds(const struct nam_txn *txn, const struct nam__serial_item *item)
+{
+	const struct nam_serial_bucket *bucket = (const void *)item->image;
+
+	if (item->state == NAM__SERIAL_FOUND)
+		return item->seen == item->sequence;
+	/* Z7: the slot at which the search ended is still free, or no bucket follows. */
+	return bucket->store == txn->store->store && !(item->slot < NAM__SERIAL_SLOTS ?
+		bucket->slots[item->slot] : bucket->next);
+}
+
+/* Z3: READ the words of records that are only read, after the locks. */
+NAM_FIBER_FN static int
+validate(struct nam_txn *txn)
+{
+	struct nam__serial_item *met = NULL;
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (item->next)
+			continue;
+		room(&batch, 1);
+		if (item->state == NAM__SERIAL_FOUND)
+			nam_batch_read(&batch, item->at, &item->seen, sizeof(item->seen));
+		else
+			nam_batch_read(&batch, item->bucket, item->image,
+				sizeof(struct nam_serial_bucket));
+	}
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (!txn->items[i].next && !still_holds(txn, &txn->items[i]))
+			met = &txn->items[i];
+	if (rc || !met || !NAM_GUARD(SERIAL_VALIDATE))
+		return rc;
+	return met->state == NAM__SERIAL_FOUND && nam__serial_locked(met->seen) ?
+		nam__serial_met(txn->worker, txn->store, met->at, met->seen) :
+		-NAM_E_CONFLICT; /* SUSPENDS */
+}
+
+/* ---- log, write ------------------------------------------------------------------------------ */
+
+static uint32_t
+log_bytes(const struct nam_txn *txn)
+{
+	uint32_t words = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].next)
+			words += nam__serial_entry_words(txn->items[i].next);
+	return (uint32_t)(sizeof(struct nam_serial_log) + words * sizeof(uint64_t));
+}
+
+/* @log	room for log_bytes() */
+static void
+log_fill(const struct nam_txn *txn, struct nam_serial_log *log)
+{
+	uint64_t *entry = log->entries;
+
+	log->word = txn->word;
+	log->sequence = txn->sequence;
+	log->count = 0;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam__serial_item *item = &txn->items[i];
+		uint32_t words;
+
+		if (!item->next)
+			continue;
+		words = nam__serial_entry_words(item->next);
+		entry[words - 1] = 0;
+		entry[0] = item->at.raw;
+		memcpy(entry + 1, item->next, nam__serial_bytes(item->next->key_bytes,
+			item->next->value_bytes));
+		entry += words;
+		log->count++;
+	}
+	log->bytes = (uint32_t)((uint8_t *)entry - (uint8_t *)log);
+}
+
+/* Z4: each record is written before its lock is released, to the new sequence. */
+NAM_FIBER_FN static int
+write_all(struct nam_txn *txn)
+{
+	const size_t from = offsetof(struct nam_serial_record, hash);
+	bool ordered = (txn->worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC) ||
+		!NAM_GUARD(SERIAL_RELEASE);
+	struct nam_batch batch;
+	int rc = 0;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t pass = 0; pass < (ordered ? 1 : 2) && !rc; pass++) {
+		for (uint32_t i = 0; i < txn->count; i++) {
+			struct nam__serial_item *item = &txn->items[i];
+			const struct nam_serial_record *next = item->next;
+
+			if (!next)
+				continue;
+			room(&batch, 2);
+			if (pass == 0)
+				nam_batch_write(&batch, item->at, (uint32_t)from,
+					(const uint8_t *)next + from, nam__serial_bytes(
+					next->key_bytes, next->value_bytes) - (uint32_t)from);
+			if (pass == 1 || ordered)
+				nam__batch_lock_cas(&batch, item->at, txn->word, txn->sequence,
+					&item->old);
+		}
+		rc = nam_batch_await(&batch); /* SUSPENDS */
+		nam_race_point("serial.written");
+	}
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		const struct nam__serial_item *item = &txn->items[i];
+
+		if (!item->next || item->old == txn->word)
+			continue;
+		rc = item->old == NAM__SERIAL_DROPPED ?
+			nam__serial_dropped(txn->worker, txn->store) : -NAM_E_FENCED;
+	}
+	return rc;
+}
+
+/* The transaction is decided: log and write. */
+NAM_FIBER_FN static int
+log_and_write(struct nam_txn *txn, struct nam__serial_log_block *block, bool *ret_logged)
+{
+	const uint32_t bytes = log_bytes(txn);
+	struct nam_serial_log *log = nam_buffer_take(txn->worker, bytes);
+	int rc;
+
+	if (!log)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam_serial_record *next = txn->items[i].next;
+
+		if (!next)
+			continue;
+		next->word = next->sequence = txn->sequence;
+		nam__serial_seal(next, txn->items[i].at);
+	}
+	log_fill(txn, log);
+	/* Z5: before the first record is written. */
+	rc = nam__serial_log_write(txn->worker, txn->store, block, log); /* SUSPENDS */
+	nam_buffer_give(txn->worker, log, bytes);
+	/* After a failure the log may be there. */
+	*ret_logged = true;
+	nam_race_point("serial.logged");
+	return rc ? rc : write_all(txn); /* SUSPENDS */
+}
+
+/* ---- all phases ------------------------------------------------------------------------------ */
+
+static bool
+has_only_read(const struct nam_txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (!txn->items[i].next)
+			return true;
+	return false;
+}
+
+/* The records that it only writes are READ; those that are not there are made. */
+NAM_FIBER_FN static int
+prepare(struct nam_txn *txn)
+{
+	bool blind = false;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		if (txn->items[i].state != NAM__SERIAL_BLIND)
+			continue;
+		nam__serial_seek(txn, &txn->items[i]);
+		blind = true;
+	}
+	if (blind)
+		rc = nam__serial_execute(txn); /* SUSPENDS */
+	if (!rc)
+		rc = nam__serial_make(txn); /* SUSPENDS */
+	txn->word = nam__lock_word_new(txn->worker);
+	txn->sequence = 0;
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].sequence > txn->sequence)
+			txn->sequence = txn->items[i].sequence;
+	txn->sequence++;
+	return rc;
+}
+
+NAM_FIBER_FN static int
+write_commit(struct nam_txn *txn, uint64_t *ret_sequence)
+{
+	struct nam__serial_log_block *block = NULL;
+	bool logged = false;
+	int rc = prepare(txn); /* SUSPENDS */
+
+	if (!rc)
+		rc = nam__serial_log_take(txn->worker, txn->store, log_bytes(txn),
+			&block); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = lock(txn); /* SUSPENDS */
+	if (!rc && has_only_read(txn))
+		rc = validate(txn); /* SUSPENDS */
+	nam_race_point("serial.validated");
+	if (!rc)
+		rc = log_and_write(txn, block, &logged); /* SUSPENDS */
+	if (!logged)
+		locks_undo(txn); /* SUSPENDS */
+	*ret_sequence = logged ? txn->sequence : 0;
+	/* Z6: a log stays until its transaction is complete. */
+	if (!rc || !logged)
+		nam__serial_log_give(txn->store, block);
+	else
+		free(block);
+	return rc;
+}
+
+int
+nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
+{
+	struct nam_worker *worker = txn->worker;
+	uint64_t sequence = 0;
+	bool writes = false;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		writes |= txn->items[i].next != NULL;
+	nam__op_begin(worker, NAM_OP_TXN_COMMIT);
+	if (txn->failed)
+		rc = -NAM_E_CONFLICT;
+	else if (writes)
+		rc = write_commit(txn, &sequence); /* SUSPENDS */
+	else if (txn->count > 1)
+		rc = validate(txn); /* SUSPENDS */
+	nam__op_end(worker);
+	if (ret_sequence && (!rc || sequence))
+		*ret_sequence = sequence;
+	nam_txn_abort(txn);
+	return rc;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drop.c -- the end of a store, and the marks of a sweep.
+ *
+ * A drop takes the name, makes each record DROPPED, and clears the buckets.  Then no transaction
+ * that begins later uses a block of the store (Z8).
+ */
+#include <errno.h>
+
+#include "compute/client/names.h"
+#include "compute/remote/lock.h"
+#include "compute/view/sweep.h"
+#include "serial.h"
+#include "walk.h"
+
+struct dropping {
+	struct nam_worker *worker;
+	void *zeroes;			/* as long as a chunk */
+};
+
+/* Z8: whatever the word is.  Its transaction finds another word when it releases the lock. */
+NAM_FIBER_FN static int
+record_drop(struct nam_worker *worker, struct nam_gaddr at)
+{
+	uint64_t seen = 0, old;
+	int rc;
+
+	do {
+		old = seen;
+		rc = nam__lock_word_cas(worker, at, old, NAM__SERIAL_DROPPED,
+			&seen); /* SUSPENDS */
+	} while (!rc && seen != old && seen != NAM__SERIAL_DROPPED);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+block_drop(void *arg, enum nam__serial_block kind, struct nam_gaddr at, uint32_t stride)
+{
+	struct dropping *dropping = arg;
+	int rc = 0;
+
+	if (kind == NAM__SERIAL_BLOCK_RECORD)
+		rc = record_drop(dropping->worker, at); /* SUSPENDS */
+	else if (kind == NAM__SERIAL_BLOCK_BUCKET || kind == NAM__SERIAL_BLOCK_CHUNK)
+		rc = nam_write_await(dropping->worker, at, dropping->zeroes, stride); /* SUSPENDS */
+	if (!rc)
+		nam_retire(dropping->worker, at, stride);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+all_drop(struct nam_worker *worker, struct nam_txn_store *store)
+{
+	const uint32_t bytes = store->shape.chunk_buckets *
+		(uint32_t)sizeof(struct nam_serial_bucket);
+	struct dropping dropping = { worker, nam_buffer_take(worker, bytes) };
+	int rc;
+
+	if (!dropping.zeroes)
+		return -ENOMEM;
+	memset(dropping.zeroes, 0, bytes);
+	/* Until the buckets are cleared, they lead to records that are retired. */
+	nam__labels_hold(worker);
+	nam_retire(worker, store->superblock, sizeof(struct nam_serial_superblock));
+	rc = nam__serial_walk(worker, store, block_drop, &dropping); /* SUSPENDS */
+	nam__labels_release(worker);
+	nam_buffer_give(worker, dropping.zeroes, bytes);
+	return rc;
+}
+
+int
+nam_txn_store_drop(struct nam_worker *worker, const char *name)
+{
+	struct nam_txn_store *store;
+	uint64_t epoch;
+	int rc = nam_txn_store_open(worker, name, 0, &store); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	/* Without a name, its blocks are in this client's hands alone (K7). */
+	epoch = nam__epoch_pin(worker);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_take(worker, NAM_CATALOG_SERIAL, name, store->superblock.raw); /* SUSPENDS */
+	if (!rc)
+		rc = all_drop(worker, store); /* SUSPENDS */
+	nam__op_end(worker);
+	nam__epoch_unpin(worker, epoch);
+	nam_txn_store_close(store);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+block_mark(void *arg, enum nam__serial_block kind, struct nam_gaddr at, uint32_t stride)
+{
+	(void)kind;
+	(void)stride;
+	return nam__sweep_mark(arg, at); /* SUSPENDS */
+}
+
+int
+nam__serial_mark(struct nam__sweep *sweep, const char *name)
+{
+	struct nam_worker *worker = sweep->worker;
+	struct nam_txn_store *store;
+	int rc = nam_txn_store_open(worker, name, 0, &store); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__serial_walk(worker, store, block_mark, sweep); /* SUSPENDS */
+	nam__op_end(worker);
+	nam_txn_store_close(store);
+	return rc;
+}

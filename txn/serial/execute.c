@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * execute.c -- the execution phase: records are found by the cache or by their buckets, and READ.
+ *
+ * Slots of a bucket are filled in their order and stay.  So if a search ends at a slot that is
+ * free, no record has the key, and none has it as long as that slot is free (Z7).
+ */
+#include <errno.h>
+
+#include "serial.h"
+
+/* ---- one READ each --------------------------------------------------------------------------- */
+
+static bool
+is_pending(const struct nam__serial_item *item)
+{
+	return item->state == NAM__SERIAL_BUCKET || item->state == NAM__SERIAL_RECORD;
+}
+
+void
+nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	struct nam__address address;
+
+	item->bucket = nam__serial_bucket_of(txn->store, &item->id);
+	item->slot = 0;
+	item->tries = 0;
+	item->cached = nam__addresses_find(txn->store->addresses, &item->id, &address);
+	item->state = item->cached ? NAM__SERIAL_RECORD : NAM__SERIAL_BUCKET;
+	if (item->cached)
+		item->at = address.head;
+}
+
+/* Adds the READs; the first failure stays in the batch. */
+static int
+reads_add(struct nam_txn *txn, struct nam_batch *batch)
+{
+	const struct nam_txn_store *store = txn->store;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!is_pending(item))
+			continue;
+		if (!item->image)
+			item->image = nam_buffer_take(txn->worker, nam__serial_room(store));
+		if (!item->image)
+			return -ENOMEM;
+		if (batch->count == NAM_BATCH_MAX)
+			nam__batch_post(batch);
+		if (item->state == NAM__SERIAL_BUCKET)
+			nam_batch_read(batch, item->bucket, item->image,
+				sizeof(struct nam_serial_bucket));
+		else
+			nam_batch_read(batch, item->at, item->image,
+				nam__serial_read_bytes(store, item->key_bytes));
+	}
+	return 0;
+}
+
+/* ---- what was READ --------------------------------------------------------------------------- */
+
+/* From item->slot on: the next record whose key has the tag, another bucket, or none. */
+static int
+bucket_came(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	const struct nam_serial_bucket *bucket = (const void *)item->image;
+	const uint16_t tag = (uint16_t)(item->id.word[0] >> 48);
+
+	/* Z8: if it is of the store, it stays so until this transaction ends. */
+	if (bucket->store != txn->store->store)
+		return nam__serial_dropped(txn->worker, txn->store);
+	for (; item->slot < NAM__SERIAL_SLOTS && bucket->slots[item->slot]; item->slot++) {
+		struct nam_gaddr at = NAM_GADDR(bucket->slots[item->slot]);
+
+		if (nam_gaddr_tag(at) != tag)
+			continue;
+		item->at = nam_gaddr_untagged(at);
+		item->state = NAM__SERIAL_RECORD;
+		return 0;
+	}
+	if (item->slot < NAM__SERIAL_SLOTS || !bucket->next) {
+		item->state = NAM__SERIAL_NONE;
+		item->sequence = 0;
+		return 0;
+	}
+	item->bucket = NAM_GADDR(bucket->next);
+	item->slot = 0;
+	return 0;
+}
+
+/* The search goes on behind a record of another key, or where the cache was wrong. */
+static void
+search_on(struct nam__serial_item *item)
+{
+	item->state = NAM__SERIAL_BUCKET;
+	item->slot += !item->cached;
+	item->cached = false;
+	item->tries = 0;
+}
+
+static int
+record_came(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	const struct nam_serial_record *image = item->image;
+	struct nam_txn_store *store = txn->store;
+	const struct nam__address address = { .head = item->at, .epoch = txn->epoch };
+	enum nam__serial_look look;
+
+	/* The key of a record is constant, so it need not be whole otherwise. */
+	if (image->key_bytes != item->key_bytes ||
+		memcmp(image->bytes, item->key, item->key_bytes) != 0) {
+		search_on(item);
+		return 0;
+	}
+	if (image->word == NAM__SERIAL_DROPPED && image->store == store->store)
+		return nam__serial_dropped(txn->worker, store);
+	look = nam__serial_look(store, image, item->at);
+	if (look == NAM__SERIAL_WHOLE) {
+		item->state = NAM__SERIAL_FOUND;
+		item->sequence = image->sequence;
+		if (!item->cached)
+			nam__addresses_note(store->addresses, &item->id, &address, txn->epoch);
+		return 0;
+	}
+	nam__count_restart(txn->worker, look == NAM__SERIAL_LOCKED ? NAM_RESTART_LOCKED :
+		NAM_RESTART_TORN);
+	item->torn = look == NAM__SERIAL_TORN && image->word == item->seen ? item->torn + 1 : 0;
+	item->seen = image->word;
+	if (++item->tries < NAM__SERIAL_TRIES_MAX)
+		return 0;
+	if (look == NAM__SERIAL_LOCKED)
+		return nam__serial_met(txn->worker, store, item->at, image->word); /* SUSPENDS */
+	/* The word has changed between two READs: others write. */
+	if (item->torn + 1 < NAM__SERIAL_TRIES_MAX)
+		return -NAM_E_CONFLICT;
+	if (item->cached) {
+		search_on(item);
+		return 0;
+	}
+	return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': the record at "
+		"region %u offset %llu does not verify", store->name, nam_gaddr_region(item->at),
+		(unsigned long long)nam_gaddr_offset(item->at));
+}
+
+int
+nam__serial_execute(struct nam_txn *txn)
+{
+	uint32_t pending;
+	int rc = nam__serial_check(txn); /* SUSPENDS */
+
+	do {
+		struct nam_batch batch;
+		int added;
+
+		if (rc)
+			return rc;
+		nam_batch_init(&batch, txn->worker);
+		added = reads_add(txn, &batch);
+		rc = nam_batch_await(&batch); /* SUSPENDS */
+		rc = added ? added : rc;
+		pending = 0;
+		for (uint32_t i = 0; i < txn->count && !rc; i++) {
+			struct nam__serial_item *item = &txn->items[i];
+
+			if (!is_pending(item))
+				continue;
+			rc = item->state == NAM__SERIAL_BUCKET ? bucket_came(txn, item) :
+				record_came(txn, item); /* SUSPENDS */
+			pending += is_pending(item);
+		}
+	} while (rc || pending);
+	return 0;
+}
+
+/* ---- records that are not there yet ---------------------------------------------------------- */
+
+/* A record of a key without a value, which no other client knows. */
+static int
+unseen_make(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	struct nam_serial_record *record = item->image;
+	int rc = nam_alloc(txn->worker, txn->store->stride, &item->at); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	item->at = nam_gaddr_untagged(item->at);
+	*record = (struct nam_serial_record){
+		.word = NAM__SERIAL_MADE,
+		.sequence = NAM__SERIAL_MADE,
+		.store = txn->store->store,
+		.key_bytes = (uint16_t)item->key_bytes,
+		.absent = 1,
+	};
+	memcpy(record->bytes, item->key, item->key_bytes);
+	nam__serial_seal(record, item->at);
+	return 0;
+}
+
+/* A bucket behind a full one; that of another client if it is quicker. */
+NAM_FIBER_FN static int
+bucket_append(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	struct nam_serial_bucket *bucket = nam_buffer_take(txn->worker, sizeof(*bucket));
+	struct nam_gaddr at;
+	struct nam_batch batch;
+	int rc;
+
+	if (!bucket)
+		return -ENOMEM;
+	rc = nam_alloc(txn->worker, sizeof(*bucket), &at); /* SUSPENDS */
+	if (rc)
+		goto give;
+	at = nam_gaddr_untagged(at);
+	*bucket = (struct nam_serial_bucket){ .store = txn->store->store };
+	rc = nam_write_await(txn->worker, at, bucket, sizeof(*bucket)); /* SUSPENDS */
+	if (!rc) {
+		nam_batch_init(&batch, txn->worker);
+		nam_batch_cas(&batch, item->bucket, offsetof(struct nam_serial_bucket, next), 0,
+			at.raw, &item->old);
+		rc = nam_batch_await(&batch); /* SUSPENDS */
+	}
+	/* After a FABRIC code it may be linked. */
+	if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || item->old))
+		nam_free_unseen(txn->worker, at, sizeof(*bucket));
+	if (!rc) {
+		item->bucket = item->old ? NAM_GADDR(item->old) : at;
+		item->slot = 0;
+	}
+give:
+	nam_buffer_give(txn->worker, bucket, sizeof(*bucket));
+	return rc;
+}
+
+/*
+ * Z7: the slot at which the search ended leads to the record, unless another client has filled it.
+ * Then the search goes on there, and finds that record if it has the key.
+ */
+NAM_FIBER_FN static int
+record_make(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	struct nam_worker *worker = txn->worker;
+	struct nam_batch batch;
+	uint64_t linked;
+	int rc = item->slot == NAM__SERIAL_SLOTS ? bucket_append(txn, item) : 0; /* SUSPENDS */
+
+	if (!rc)
+		rc = unseen_make(txn, item); /* SUSPENDS */
+	if (rc)
+		return rc;
+	linked = nam_gaddr_tagged(item->at, (uint16_t)(item->id.word[0] >> 48)).raw;
+	rc = nam_write_await(worker, item->at, item->image,
+		nam__serial_bytes(item->key_bytes, 0)); /* SUSPENDS */
+	nam_race_point("serial.made");
+	if (!rc) {
+		nam_batch_init(&batch, worker);
+		nam_batch_cas(&batch, item->bucket, (uint32_t)(offsetof(struct nam_serial_bucket,
+			slots) + item->slot * sizeof(uint64_t)), 0, linked, &item->old);
+		rc = nam_batch_await(&batch); /* SUSPENDS */
+	}
+	/* After a FABRIC code the record may be linked. */
+	if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || item->old))
+		nam_free_unseen(worker, item->at, txn->store->stride);
+	if (rc)
+		return rc;
+	if (item->old) {
+		item->state = NAM__SERIAL_BUCKET;
+		return nam__serial_execute(txn); /* SUSPENDS */
+	}
+	item->state = NAM__SERIAL_FOUND;
+	item->sequence = NAM__SERIAL_MADE;
+	return 0;
+}
+
+int
+nam__serial_make(struct nam_txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+		bool none = item->next && item->state == NAM__SERIAL_NONE;
+
+		while (!rc && none && item->state == NAM__SERIAL_NONE)
+			rc = record_make(txn, item); /* SUSPENDS */
+		/* The transaction has read that no transaction ever wrote it. */
+		if (!rc && none && item->read && item->sequence != NAM__SERIAL_MADE)
+			rc = -NAM_E_CONFLICT;
+	}
+	return rc;
+}

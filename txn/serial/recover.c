@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * recover.c -- transactions of dead clients are decided by the clients that meet their locks.
+ *
+ * A transaction was committed if its log is whole (Z5).  Then its records are written once more.
+ * Before a client writes there, it locks the record with a word of its own, and logs the same with
+ * that word.  So if it dies, too, the next client finds a log for each lock word (Z6).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compute/remote/lock.h"
+#include "compute/remote/lock_slot.h"
+#include "common/hash/hash.h"
+#include "serial.h"
+
+#define FENCING_PAUSE_NS 200000u
+#define LOGS_MAX 1000000u		/* in a list; more would be a circle */
+
+/* ---- redo ------------------------------------------------------------------------------------ */
+
+/* An entry of a log: lock, write, release.  Other clients may have done so. */
+NAM_FIBER_FN static int
+entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_record *record,
+	uint64_t dead, uint64_t word)
+{
+	const uint32_t from = offsetof(struct nam_serial_record, hash);
+	const uint32_t bytes = nam__serial_bytes(record->key_bytes, record->value_bytes);
+	uint64_t old;
+	int rc = nam__lock_word_cas(worker, at, dead, word, &old); /* SUSPENDS */
+	struct nam_batch batch;
+
+	if (rc || old != dead)
+		return rc;
+	nam_race_point("serial.taken");
+	nam_batch_init(&batch, worker);
+	nam_batch_write(&batch, at, from, (const uint8_t *)record + from, bytes - from);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam_race_point("serial.redone");
+	return rc ? rc : nam__lock_word_cas(worker, at, word, record->sequence,
+		&old); /* SUSPENDS */
+}
+
+/* @log	whole, in registered memory */
+NAM_FIBER_FN static int
+redo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_serial_log *log)
+{
+	const uint64_t dead = log->word, word = nam__lock_word_new(worker);
+	struct nam__serial_log_block *block;
+	uint64_t *entry = log->entries;
+	int rc = nam__serial_log_take(worker, store, log->bytes, &block); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	log->word = word;
+	rc = nam__serial_log_write(worker, store, block, log); /* SUSPENDS */
+	for (uint32_t i = 0; i < log->count && !rc; i++) {
+		struct nam_serial_record *record = (void *)(entry + 1);
+
+		rc = entry_redo(worker, NAM_GADDR(entry[0]), record, dead, word); /* SUSPENDS */
+		entry += nam__serial_entry_words(record);
+	}
+	if (rc)
+		free(block);		/* its log stays in the directory */
+	else
+		nam__serial_log_give(store, block);
+	return rc;
+}
+
+/* ---- decide ---------------------------------------------------------------------------------- */
+
+/* No log: nothing was written.  The record is as its bytes say. */
+NAM_FIBER_FN static int
+record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
+	uint64_t dead, struct nam_serial_record *image)
+{
+	uint64_t old;
+	int rc = nam_read_await(worker, at, image, nam__serial_room(store)); /* SUSPENDS */
+
+	if (rc || image->word != dead)
+		return rc;
+	if (!nam__serial_whole(store, image, at))
+		return nam_diag_set(&worker->diag, -NAM_E_LOCK_ORPHANED, "store '%s': the record "
+			"at region %u offset %llu was half-written by client %u, which died and "
+			"has left no log", store->name, nam_gaddr_region(at),
+			(unsigned long long)nam_gaddr_offset(at), nam_lock_owner(dead));
+	return nam__lock_word_cas(worker, at, dead, image->sequence, &old); /* SUSPENDS */
+}
+
+/* The log of that lock word, READ whole; or *ret_found is false. */
+NAM_FIBER_FN static int
+log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
+	struct nam_serial_log *log, bool *ret_found)
+{
+	uint64_t *heads = (void *)log;
+	const uint32_t id = nam_lock_owner(word);
+	struct nam_gaddr dir = NAM_GADDR(store->shape.logs), at;
+	int rc;
+
+	*ret_found = false;
+	rc = nam_read_await(worker, nam_gaddr_make(nam_gaddr_region(dir),
+		nam_gaddr_offset(dir) + id / 8 * 64, 0), heads, 64); /* SUSPENDS */
+	at = NAM_GADDR(rc ? 0 : heads[id % 8]);
+	for (uint32_t i = 0; i < LOGS_MAX && !rc && at.raw; i++) {
+		uint32_t bytes;
+
+		rc = nam_read_await(worker, at, log, sizeof(*log)); /* SUSPENDS */
+		bytes = log->bytes;
+		if (!rc && log->word == word && bytes >= sizeof(*log) &&
+			bytes <= NAM__SERIAL_LOG_BYTES_MAX) {
+			rc = nam_read_await(worker, at, log, bytes); /* SUSPENDS */
+			*ret_found = !rc && nam__serial_log_whole(store, log, at, bytes);
+			return rc;
+		}
+		at = NAM_GADDR(log->next);
+	}
+	return rc;
+}
+
+/* The client of that word is dead: nothing of it takes effect any more. */
+NAM_FIBER_FN static int
+decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at, uint64_t dead)
+{
+	struct nam_serial_log *log = nam_buffer_take(worker, NAM__SERIAL_LOG_BYTES_MAX);
+	bool found = false;
+	int rc = log ? log_find(worker, store, dead, log, &found) : -ENOMEM; /* SUSPENDS */
+
+	nam_race_point("serial.deciding");
+	if (!rc)
+		rc = found ? redo(worker, store, log) :
+			record_undo(worker, store, at, dead, (void *)log); /* SUSPENDS */
+	if (log)
+		nam_buffer_give(worker, log, NAM__SERIAL_LOG_BYTES_MAX);
+	return rc;
+}
+
+/* Whether the word has been met for so long that its client may be dead. */
+static bool
+is_suspect(struct nam_txn_store *store, uint64_t word)
+{
+	struct nam__serial_suspect *suspect =
+		&store->suspects[nam_mix64(word) % NAM__SERIAL_SUSPECTS];
+	uint64_t now_ns = nam_now_ns();
+
+	/* A hint: another thread may write it at the same time. */
+	if (atomic_load_explicit(&suspect->word, memory_order_relaxed) == word)
+		return now_ns - atomic_load_explicit(&suspect->since_ns, memory_order_relaxed) >
+		       NAM__SUSPECT_NS;
+	atomic_store_explicit(&suspect->word, word, memory_order_relaxed);
+	atomic_store_explicit(&suspect->since_ns, now_ns, memory_order_relaxed);
+	return false;
+}
+
+int
+nam__serial_met(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
+	uint64_t word)
+{
+	uint64_t end_ns = nam_now_ns() + store->client->options.lock_timeout_ms * 1000000ull;
+	struct nam__lock_holder holder;
+	int rc;
+
+	if (!is_suspect(store, word))
+		return -NAM_E_CONFLICT;
+	for (;;) {
+		rc = nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
+		if (rc)
+			return rc;
+		/* Z6: only if nothing of it can take effect any more. */
+		if (holder.dead || !NAM_GUARD(SERIAL_DEAD))
+			break;
+		if (!holder.fencing || nam_now_ns() >= end_ns)
+			return -NAM_E_CONFLICT;
+		nam__pause_await(worker, FENCING_PAUSE_NS); /* SUSPENDS */
+	}
+	rc = decide(worker, store, at, word); /* SUSPENDS */
+	return rc ? rc : -NAM_E_CONFLICT;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serial.h -- open stores of serializable transactions, and transactions under way. */
+#ifndef NAM_TXN_SERIAL_SERIAL_H
+#define NAM_TXN_SERIAL_SERIAL_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "common/guard.h"
+#include "compute/remote/batch.h"
+#include "compute/remote/epoch.h"
+#include "compute/remote/forget.h"
+#include "txn/records/txn_internal.h"
+#include "txn/serializable.h"
+#include "layout.h"
+
+#define NAM__SERIAL_TRIES_MAX 8u	/* READs of a record that is locked or torn */
+#define NAM__SERIAL_LOGS_FREE 256u
+#define NAM__SERIAL_SUSPECTS 64u
+
+/* A log of this client that no transaction uses.  It is in the directory. */
+struct nam__serial_log_block {
+	struct nam_gaddr at;
+	uint64_t next;
+	uint32_t capacity;
+};
+
+/* A lock word that transactions met, and since when. */
+struct nam__serial_suspect {
+	atomic_uint_fast64_t word, since_ns;
+};
+
+struct nam_txn_store {
+	struct nam_client *client;
+	char name[NAM_INDEX_NAME_BYTES];
+	struct nam_txn_store_options options;
+	struct nam_gaddr superblock;
+	uint64_t store;
+	uint32_t stride;		/* of records */
+	atomic_uint generation;		/* in which it was not dropped yet (Z8) */
+	struct nam__addresses *addresses;
+	_Atomic(struct nam__serial_log_block *) logs[NAM__SERIAL_LOGS_FREE];
+	struct nam__serial_suspect suspects[NAM__SERIAL_SUSPECTS];
+	struct nam_serial_superblock shape;
+};
+
+enum nam__serial_state {
+	NAM__SERIAL_BUCKET,		/* its bucket is to be READ */
+	NAM__SERIAL_RECORD,		/* the record at `at` is to be READ */
+	NAM__SERIAL_FOUND,		/* it is in the image */
+	NAM__SERIAL_NONE,		/* no record has that key */
+	NAM__SERIAL_BLIND,		/* only written: the commit READs it */
+};
+
+/* A record of a transaction.  Lies in registered memory. */
+struct nam__serial_item {
+	uint64_t old, seen;		/* as a CAS found it; as the validation READ it */
+	struct nam__record_id id;
+	uint32_t key_bytes;
+	enum nam__serial_state state;
+	struct nam_gaddr at;		/* of the record */
+	struct nam_gaddr bucket;	/* the last one that was READ, */
+	uint32_t slot;			/* and where the search goes on there */
+	uint32_t tries;			/* READs, */
+	uint32_t torn;			/* and those that were torn while the word stayed */
+	uint64_t sequence;		/* of the image; 0: no record has that key */
+	struct nam_serial_record *image;	/* as READ; NULL: not yet.  Or the bucket */
+	struct nam_serial_record *next;	/* as it is to be; NULL: it is not written */
+	bool cached;			/* the address is of the cache */
+	bool read;			/* the transaction depends on it */
+	bool locked;
+	uint8_t key[NAM_TXN_KEY_BYTES_MAX];
+};
+
+struct nam_txn {
+	struct nam_worker *worker;
+	struct nam_txn_store *store;
+	uint64_t epoch;			/* pinned (Z8) */
+	uint64_t word;			/* lock word */
+	uint64_t sequence;		/* of what it writes */
+	uint32_t count;
+	bool checked;			/* the store was not dropped when it began */
+	bool failed;			/* only the abort may follow */
+	/* Not initialized: */
+	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
+};
+
+/* ---- record.c -------------------------------------------------------------------------------- */
+
+static inline uint32_t
+nam__serial_bytes(uint32_t key_bytes, uint32_t value_bytes)
+{
+	return (uint32_t)sizeof(struct nam_serial_record) + key_bytes + value_bytes;
+}
+
+/* The bytes of a READ of a record whose key is known. */
+static inline uint32_t
+nam__serial_read_bytes(const struct nam_txn_store *store, uint32_t key_bytes)
+{
+	return nam__serial_bytes(key_bytes, store->options.value_bytes_max);
+}
+
+/* The room of an image: a record, or a bucket. */
+static inline uint32_t
+nam__serial_room(const struct nam_txn_store *store)
+{
+	uint32_t bytes = nam__serial_read_bytes(store, store->options.key_bytes_max);
+
+	return bytes < sizeof(struct nam_serial_bucket) ? sizeof(struct nam_serial_bucket) : bytes;
+}
+
+/* All is filled in but the hash.  `at` has no tag. */
+void nam__serial_seal(struct nam_serial_record *record, struct nam_gaddr at);
+
+enum nam__serial_look { NAM__SERIAL_WHOLE, NAM__SERIAL_LOCKED, NAM__SERIAL_TORN };
+/* Z1: whether an image is a whole record of the store that no transaction has locked. */
+enum nam__serial_look nam__serial_look(const struct nam_txn_store *store,
+	const struct nam_serial_record *image, struct nam_gaddr at);
+/* The same, whatever its word: the bytes behind it are whole. */
+bool nam__serial_whole(const struct nam_txn_store *store, const struct nam_serial_record *image,
+	struct nam_gaddr at);
+
+/* ---- store.c --------------------------------------------------------------------------------- */
+
+/* -NAM_E_DROPPED with a diag. */
+int nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *store);
+/* Z8: in an operation, before the first address of the transaction is used. */
+NAM_FIBER_FN int nam__serial_check(struct nam_txn *txn) NAM_MUST_CHECK;
+struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
+	const struct nam__record_id *id);
+
+/* ---- execute.c ------------------------------------------------------------------------------- */
+
+/*
+ * READ all items that are in the states BUCKET or RECORD: they are FOUND or NONE then.
+ * -NAM_E_CONFLICT: one stays locked.  In an operation.
+ */
+NAM_FIBER_FN int nam__serial_execute(struct nam_txn *txn) NAM_MUST_CHECK;
+/* Where the search for an item begins: in the cache, or at its bucket. */
+void nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item);
+/* Make a record for each item that is written and has none.  In an operation. */
+NAM_FIBER_FN int nam__serial_make(struct nam_txn *txn) NAM_MUST_CHECK;
+
+/* ---- log.c ----------------------------------------------------------------------------------- */
+
+/* A log with room for so many bytes.  In an operation. */
+NAM_FIBER_FN int nam__serial_log_take(struct nam_worker *worker, struct nam_txn_store *store,
+	uint32_t bytes, struct nam__serial_log_block **ret_block) NAM_MUST_CHECK;
+/* Its transaction is complete (Z6). */
+void nam__serial_log_give(struct nam_txn_store *store, struct nam__serial_log_block *block);
+void nam__serial_logs_free(struct nam_txn_store *store);
+/* WRITE what the transaction is about to do: it is committed then (Z5). */
+NAM_FIBER_FN int nam__serial_log_write(struct nam_worker *worker, struct nam_txn_store *store,
+	const struct nam__serial_log_block *block, struct nam_serial_log *log) NAM_MUST_CHECK;
+static inline uint32_t
+nam__serial_entry_words(const struct nam_serial_record *record)
+{
+	return 1 + (nam__serial_bytes(record->key_bytes, record->value_bytes) + 7) / 8;
+}
+
+/* Whether it is a log whose transaction was committed, READ whole. */
+bool nam__serial_log_whole(const struct nam_txn_store *store, const struct nam_serial_log *log,
+	struct nam_gaddr at, uint32_t bytes);
+
+/* ---- recover.c ------------------------------------------------------------------------------- */
+
+/*
+ * A lock word was met at a record.  If it has been there for long and its client is dead, decide
+ * its transaction.  In an operation.  Returns -NAM_E_CONFLICT, or what failed.
+ */
+NAM_FIBER_FN int nam__serial_met(struct nam_worker *worker, struct nam_txn_store *store,
+	struct nam_gaddr at, uint64_t word) NAM_MUST_CHECK;
+
+#endif /* NAM_TXN_SERIAL_SERIAL_H */

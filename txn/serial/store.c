@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c -- stores of serializable transactions by name: create, open, drop, list. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/hash/hash.h"
+#include "serial.h"
+#include "txn/records/superblock.h"
+
+#define RECORDS_MAX (1ull << 25)
+#define RECORDS_PER_BUCKET 8u
+#define CHUNK_BUCKETS_MIN 32u
+
+static const struct nam__superblock_kind superblock_kind = { NAM_CATALOG_SERIAL,
+	"store of serializable transactions", NAM_SERIAL_MAGIC, NAM_SERIAL_FORMAT,
+	sizeof(struct nam_serial_superblock) };
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+void
+nam_txn_store_options_init(struct nam_txn_store_options *options)
+{
+	*options = (struct nam_txn_store_options){
+		.key_bytes_max = 32,
+		.value_bytes_max = 256,
+		.records = 1u << 16,
+	};
+}
+
+static int
+options_check(struct nam_worker *worker, const struct nam_txn_store_options *options)
+{
+	if (!options->key_bytes_max || options->key_bytes_max > NAM_TXN_KEY_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "keys of up to %u bytes: choose 1 to "
+			"%u", options->key_bytes_max, NAM_TXN_KEY_BYTES_MAX);
+	if (options->value_bytes_max > NAM_TXN_VALUE_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "values of up to %u bytes: choose up "
+			"to %u", options->value_bytes_max, NAM_TXN_VALUE_BYTES_MAX);
+	if (!options->records || options->records > RECORDS_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "%llu records: choose 1 to %llu",
+			(unsigned long long)options->records, RECORDS_MAX);
+	return 0;
+}
+
+/* The stride of a record, which must not be one of nodes. */
+static uint32_t
+stride_of(const struct nam_txn_store_options *options)
+{
+	uint32_t bytes = nam__version_bytes(nam__serial_bytes(options->key_bytes_max,
+		options->value_bytes_max));
+
+	return bytes + (nam_stride_is_of_nodes(bytes) ? NAM_GADDR_UNIT_BYTES : 0);
+}
+
+/* Powers of two, so that hashes select by masks. */
+static void
+shape_choose(struct nam_serial_superblock *shape)
+{
+	uint64_t buckets = CHUNK_BUCKETS_MIN;
+
+	while (buckets * RECORDS_PER_BUCKET < shape->records)
+		buckets *= 2;
+	shape->chunk_buckets = CHUNK_BUCKETS_MIN;
+	while (buckets / shape->chunk_buckets > NAM__SERIAL_CHUNKS_MAX)
+		shape->chunk_buckets *= 2;
+	shape->chunks_count = (uint32_t)(buckets / shape->chunk_buckets);
+}
+
+static uint32_t
+chunk_bytes(const struct nam_serial_superblock *shape)
+{
+	return shape->chunk_buckets * (uint32_t)sizeof(struct nam_serial_bucket);
+}
+
+struct nam_gaddr
+nam__serial_bucket_of(const struct nam_txn_store *store, const struct nam__record_id *id)
+{
+	const struct nam_serial_superblock *shape = &store->shape;
+	uint64_t number = id->word[1];
+	struct nam_gaddr chunk = NAM_GADDR(shape->chunks[number & (shape->chunks_count - 1)]);
+	uint64_t bucket = number >> 32 & (shape->chunk_buckets - 1);
+
+	return nam_gaddr_make(nam_gaddr_region(chunk), nam_gaddr_offset(chunk) +
+		bucket * sizeof(struct nam_serial_bucket), 0);
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+/* WRITE the chunk: each bucket with that store, and without slots. */
+NAM_FIBER_FN static int
+chunk_write(struct nam_worker *worker, const struct nam_serial_superblock *shape,
+	struct nam_gaddr at, uint64_t store)
+{
+	const uint32_t bytes = chunk_bytes(shape);
+	struct nam_serial_bucket *buckets = nam_buffer_take(worker, bytes);
+	int rc;
+
+	if (!buckets)
+		return -ENOMEM;
+	memset(buckets, 0, bytes);
+	for (uint32_t i = 0; i < shape->chunk_buckets; i++)
+		buckets[i].store = store;
+	rc = nam_write_await(worker, at, buckets, bytes); /* SUSPENDS */
+	nam_buffer_give(worker, buckets, bytes);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+logs_make(struct nam_worker *worker, struct nam_serial_superblock *shape)
+{
+	void *zeroes = nam_buffer_take(worker, NAM__SERIAL_LOGS_BYTES);
+	struct nam_gaddr at;
+	int rc;
+
+	if (!zeroes)
+		return -ENOMEM;
+	memset(zeroes, 0, NAM__SERIAL_LOGS_BYTES);
+	rc = nam_alloc(worker, NAM__SERIAL_LOGS_BYTES, &at); /* SUSPENDS */
+	if (!rc) {
+		shape->logs = nam_gaddr_untagged(at).raw;
+		rc = nam_write_await(worker, NAM_GADDR(shape->logs), zeroes,
+			NAM__SERIAL_LOGS_BYTES); /* SUSPENDS */
+	}
+	nam_buffer_give(worker, zeroes, NAM__SERIAL_LOGS_BYTES);
+	return rc;
+}
+
+/* Of a store that no other client knows. */
+static void
+parts_free(struct nam_worker *worker, const struct nam_serial_superblock *shape)
+{
+	for (uint32_t i = 0; i < shape->chunks_count && shape->chunks[i]; i++)
+		nam_free_unseen(worker, NAM_GADDR(shape->chunks[i]), chunk_bytes(shape));
+	if (shape->logs)
+		nam_free_unseen(worker, NAM_GADDR(shape->logs), NAM__SERIAL_LOGS_BYTES);
+}
+
+NAM_FIBER_FN static int
+parts_make(struct nam_worker *worker, struct nam_serial_superblock *shape)
+{
+	struct nam_gaddr at;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = logs_make(worker, shape); /* SUSPENDS */
+	for (uint32_t i = 0; i < shape->chunks_count && !rc; i++) {
+		rc = nam_alloc_evenly(worker, chunk_bytes(shape), &at); /* SUSPENDS */
+		if (rc)
+			break;
+		shape->chunks[i] = nam_gaddr_untagged(at).raw;
+		rc = chunk_write(worker, shape, NAM_GADDR(shape->chunks[i]),
+			shape->store); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	return rc;
+}
+
+int
+nam_txn_store_create(struct nam_worker *worker, const char *name,
+	const struct nam_txn_store_options *options)
+{
+	struct nam_txn_store_options defaults;
+	struct nam_serial_superblock *shape;
+	struct nam_gaddr at;
+	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, name);
+
+	nam_txn_store_options_init(&defaults);
+	options = options ? options : &defaults;
+	if (!rc)
+		rc = options_check(worker, options);
+	if (rc)
+		return rc;
+	shape = calloc(1, sizeof(*shape));
+	if (!shape)
+		return -ENOMEM;
+	shape->magic = NAM_SERIAL_MAGIC;
+	shape->store = nam_entropy();
+	shape->format = NAM_SERIAL_FORMAT;
+	shape->key_bytes_max = (uint16_t)options->key_bytes_max;
+	shape->value_bytes_max = options->value_bytes_max;
+	shape->records = options->records;
+	shape_choose(shape);
+	rc = parts_make(worker, shape); /* SUSPENDS */
+	if (!rc)
+		rc = nam__superblock_make(worker, &superblock_kind, shape, &at); /* SUSPENDS */
+	if (rc) {
+		parts_free(worker, shape);
+		goto free_shape;
+	}
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_put(worker, NAM_CATALOG_SERIAL, name, at.raw); /* SUSPENDS */
+	nam__op_end(worker);
+	nam__superblock_made_end(worker, &superblock_kind, at, rc);
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+		parts_free(worker, shape);
+free_shape:
+	free(shape);
+	return rc;
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static bool
+is_power(uint32_t number)
+{
+	return number && !(number & (number - 1));
+}
+
+NAM_FIBER_FN static int
+shape_find(struct nam_worker *worker, struct nam_txn_store *store)
+{
+	struct nam_serial_superblock *shape = &store->shape;
+	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, store->name);
+
+	if (!rc)
+		rc = nam__superblock_find(worker, &superblock_kind, store->name, shape,
+			&store->superblock); /* SUSPENDS */
+	if (rc)
+		return rc;
+	store->store = shape->store;
+	store->options = (struct nam_txn_store_options){ shape->key_bytes_max,
+		shape->value_bytes_max, shape->records };
+	store->stride = stride_of(&store->options);
+	if (options_check(worker, &store->options) || !is_power(shape->chunks_count) ||
+		shape->chunks_count > NAM__SERIAL_CHUNKS_MAX || !is_power(shape->chunk_buckets))
+		return -NAM_E_REMOTE_CORRUPT;
+	return 0;
+}
+
+int
+nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_txn_store **ret_store)
+{
+	struct nam_txn_store *store;
+	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, name);
+
+	if (rc)
+		return rc;
+	store = calloc(1, sizeof(*store));
+	if (!store)
+		return -ENOMEM;
+	store->client = worker->client;
+	memcpy(store->name, name, strlen(name) + 1);
+	/* If a generation begins meanwhile, the first transaction looks again. */
+	atomic_init(&store->generation, nam__generation(worker->client));
+	rc = shape_find(worker, store); /* SUSPENDS */
+	if (!rc)
+		rc = nam__addresses_new(worker->client, cache_bytes, &store->addresses);
+	if (rc)
+		nam_txn_store_close(store);
+	else
+		*ret_store = store;
+	return rc;
+}
+
+void
+nam_txn_store_close(struct nam_txn_store *store)
+{
+	if (!store)
+		return;
+	nam__serial_logs_free(store);
+	nam__addresses_free(store->addresses);
+	free(store);
+}
+
+const struct nam_txn_store_options *
+nam_txn_store_properties(const struct nam_txn_store *store)
+{
+	return &store->options;
+}
+
+int
+nam_txn_store_list(struct nam_worker *worker, nam_txn_store_list_fn fn, void *arg)
+{
+	return nam__names_list(worker, NAM_CATALOG_SERIAL, fn, arg); /* SUSPENDS */
+}
+
+int
+nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *store)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "store '%s' was dropped since it was "
+		"opened", store->name);
+}
+
+/*
+ * Once a generation has begun, chunks of a dropped store may be anything (Z8).  If the name still
+ * leads to the store, it is not dropped, and its chunks are where they were.
+ */
+int
+nam__serial_check(struct nam_txn *txn)
+{
+	struct nam_txn_store *store = txn->store;
+	unsigned generation = nam__generation(store->client);
+	uint64_t entry = 0;
+	int rc;
+
+	if (txn->checked || generation == atomic_load(&store->generation)) {
+		txn->checked = true;
+		return 0;
+	}
+	rc = nam__name_find(txn->worker, NAM_CATALOG_SERIAL, store->name, &entry); /* SUSPENDS */
+	if (rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ||
+		(!rc && entry != store->superblock.raw))
+		return nam__serial_dropped(txn->worker, store);
+	if (rc)
+		return rc;
+	atomic_store(&store->generation, generation);
+	txn->checked = true;
+	return 0;
+}

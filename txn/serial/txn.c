@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* txn.c -- transactions as programs see them: begin, reads, writes, abort. */
+#include <errno.h>
+
+#include "serial.h"
+
+_Static_assert(sizeof(struct nam_txn) <= 128u << 10, "a slab of buffers holds it");
+
+int
+nam_txn_begin(struct nam_worker *worker, struct nam_txn_store *store, struct nam_txn **ret_txn)
+{
+	struct nam_txn *txn = nam_buffer_take(worker, sizeof(*txn));
+
+	if (!txn)
+		return -ENOMEM;
+	memset(txn, 0, offsetof(struct nam_txn, items));
+	txn->worker = worker;
+	txn->store = store;
+	txn->epoch = nam__epoch_pin(worker);
+	*ret_txn = txn;
+	return 0;
+}
+
+void
+nam_txn_abort(struct nam_txn *txn)
+{
+	struct nam_worker *worker;
+
+	if (!txn)
+		return;
+	worker = txn->worker;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		if (txn->items[i].image)
+			nam_buffer_give(worker, txn->items[i].image, nam__serial_room(txn->store));
+		if (txn->items[i].next)
+			nam_buffer_give(worker, txn->items[i].next, nam__serial_room(txn->store));
+	}
+	nam__epoch_unpin(worker, txn->epoch);
+	nam_buffer_give(worker, txn, sizeof(*txn));
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* The item of a key, which is new if there is none; or NULL: a limit. */
+static struct nam__serial_item *
+item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
+{
+	struct nam__serial_item *item;
+	struct nam__record_id id;
+
+	if (!key_bytes || key_bytes > txn->store->options.key_bytes_max)
+		return NULL;
+	id = nam__record_id(key, key_bytes);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		item = &txn->items[i];
+		if (item->id.word[0] == id.word[0] && item->id.word[1] == id.word[1] &&
+			item->key_bytes == key_bytes && !memcmp(item->key, key, key_bytes))
+			return item;
+	}
+	if (txn->count == NAM_TXN_RECORDS_MAX)
+		return NULL;
+	item = &txn->items[txn->count++];
+	memset(item, 0, offsetof(struct nam__serial_item, key));
+	item->id = id;
+	item->key_bytes = key_bytes;
+	item->state = NAM__SERIAL_BLIND;
+	memcpy(item->key, key, key_bytes);
+	return item;
+}
+
+static int
+limit(struct nam_txn *txn, uint32_t key_bytes)
+{
+	return nam_diag_set(&txn->worker->diag, -NAM_E_LIMIT, "store '%s': a key of %u bytes, or "
+		"the transaction's record number %u: keys have 1 to %u bytes, and a transaction "
+		"has up to %u records", txn->store->name, key_bytes, txn->count + 1,
+		txn->store->options.key_bytes_max, NAM_TXN_RECORDS_MAX);
+}
+
+/* The transaction depends on the record from now on: READ it with others. */
+static void
+item_want(struct nam_txn *txn, struct nam__serial_item *item)
+{
+	item->read = true;
+	if (item->state == NAM__SERIAL_BLIND)
+		nam__serial_seek(txn, item);
+}
+
+NAM_FIBER_FN static int
+execute(struct nam_txn *txn)
+{
+	int rc;
+
+	nam__op_begin(txn->worker, NAM_OP_TXN_READ);
+	rc = nam__serial_execute(txn); /* SUSPENDS */
+	nam__op_end(txn->worker);
+	txn->failed = rc != 0;
+	return rc;
+}
+
+/* The record as the transaction sees it; NULL: absent. */
+static const struct nam_serial_record *
+visible(const struct nam__serial_item *item)
+{
+	const struct nam_serial_record *record = item->next ? item->next :
+		item->state == NAM__SERIAL_FOUND ? item->image : NULL;
+
+	return record && !record->absent ? record : NULL;
+}
+
+static void
+answer(const struct nam__serial_item *item, struct nam_txn_get *get)
+{
+	const struct nam_serial_record *record = visible(item);
+
+	get->sequence = item->sequence == NAM__SERIAL_MADE ? 0 : item->sequence;
+	get->value_bytes = record ? record->value_bytes : 0;
+	get->rc = !record ? -NAM_E_NOTFOUND : record->value_bytes > get->size ? -NAM_E_LIMIT : 0;
+	if (!get->rc && record->value_bytes)
+		memcpy(get->value, record->bytes + record->key_bytes, record->value_bytes);
+}
+
+int
+nam_txn_read_all(struct nam_txn *txn, struct nam_txn_get *gets, uint32_t count)
+{
+	const uint32_t before = txn->count;
+	bool known = true;
+	int rc;
+
+	if (txn->failed)
+		return -NAM_E_CONFLICT;
+	for (uint32_t i = 0; i < count; i++) {
+		if (!item_of(txn, gets[i].key, gets[i].key_bytes)) {
+			txn->count = before;
+			return limit(txn, gets[i].key_bytes);
+		}
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__serial_item *item = item_of(txn, gets[i].key, gets[i].key_bytes);
+
+		item_want(txn, item);
+		known &= item->state == NAM__SERIAL_FOUND || item->state == NAM__SERIAL_NONE;
+	}
+	rc = known ? 0 : execute(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++)
+		answer(item_of(txn, gets[i].key, gets[i].key_bytes), &gets[i]);
+	return rc;
+}
+
+int
+nam_txn_read(struct nam_txn *txn, const void *key, uint32_t key_bytes, void *value, uint32_t size,
+	uint32_t *ret_bytes)
+{
+	struct nam_txn_get get = { .key = key, .key_bytes = key_bytes, .value = value,
+		.size = size };
+	int rc = nam_txn_read_all(txn, &get, 1); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (get.rc != -NAM_E_NOTFOUND)
+		*ret_bytes = get.value_bytes;
+	return get.rc;
+}
+
+/* ---- writes ---------------------------------------------------------------------------------- */
+
+/* @value	NULL: none, it is deleted */
+static int
+item_write(struct nam_txn *txn, struct nam__serial_item *item, const void *value,
+	uint32_t value_bytes)
+{
+	if (!item->next)
+		item->next = nam_buffer_take(txn->worker, nam__serial_room(txn->store));
+	if (!item->next)
+		return -ENOMEM;
+	*item->next = (struct nam_serial_record){
+		.store = txn->store->store,
+		.key_bytes = (uint16_t)item->key_bytes,
+		.value_bytes = value_bytes,
+		.absent = !value,
+	};
+	memcpy(item->next->bytes, item->key, item->key_bytes);
+	if (value_bytes)
+		memcpy(item->next->bytes + item->key_bytes, value, value_bytes);
+	return 0;
+}
+
+static int
+value_check(struct nam_txn *txn, uint32_t value_bytes)
+{
+	uint32_t most = txn->store->options.value_bytes_max;
+
+	return value_bytes <= most ? 0 : nam_diag_set(&txn->worker->diag, -NAM_E_LIMIT,
+		"store '%s': a value of %u bytes; its values have up to %u", txn->store->name,
+		value_bytes, most);
+}
+
+int
+nam_txn_write(struct nam_txn *txn, const void *key, uint32_t key_bytes, const void *value,
+	uint32_t value_bytes)
+{
+	struct nam__serial_item *item;
+	int rc = value_check(txn, value_bytes);
+
+	if (rc)
+		return rc;
+	item = item_of(txn, key, key_bytes);
+	if (!item)
+		return limit(txn, key_bytes);
+	return item_write(txn, item, value_bytes ? value : "", value_bytes);
+}
+
+/* READ the record unless it is known.  *ret_item is its item. */
+NAM_FIBER_FN static int
+item_read(struct nam_txn *txn, const void *key, uint32_t key_bytes,
+	struct nam__serial_item **ret_item)
+{
+	struct nam_txn_get get = { .key = key, .key_bytes = key_bytes };
+	struct nam__serial_item *item = item_of(txn, key, key_bytes);
+	int rc;
+
+	if (!item)
+		return limit(txn, key_bytes);
+	/* A write of this transaction decides, whatever there was. */
+	rc = item->next ? 0 : nam_txn_read_all(txn, &get, 1); /* SUSPENDS */
+	*ret_item = item;
+	return rc;
+}
+
+int
+nam_txn_insert(struct nam_txn *txn, const void *key, uint32_t key_bytes, const void *value,
+	uint32_t value_bytes)
+{
+	struct nam__serial_item *item;
+	int rc = value_check(txn, value_bytes);
+
+	if (!rc)
+		rc = item_read(txn, key, key_bytes, &item); /* SUSPENDS */
+	if (rc)
+		return rc;
+	return visible(item) ? -NAM_E_EXISTS :
+		item_write(txn, item, value_bytes ? value : "", value_bytes);
+}
+
+int
+nam_txn_delete(struct nam_txn *txn, const void *key, uint32_t key_bytes)
+{
+	struct nam__serial_item *item;
+	int rc = item_read(txn, key, key_bytes, &item); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	return visible(item) ? item_write(txn, item, NULL, 0) : -NAM_E_NOTFOUND;
+}
