@@ -131,8 +131,13 @@ record_runs() {
 	run "$tests/sim_tables_test" "$1" "$2" --kill-at "records.prepared,$3"
 }
 
+serial_runs() {
+	run "$tests/sim_serial_test" "$1" "$2" --kill-at "$3"
+}
+
 reach_points
 # shellcheck disable=SC2046	# names are words
 die_at 60 index_runs $(mortal compute index) &&
 	die_at 60 kv_runs $(mortal kv) &&
-	die_at 60 record_runs $(mortal txn)
+	die_at 60 record_runs $(mortal txn | grep -v '^serial\.') &&
+	die_at 60 serial_runs $(mortal txn/serial)

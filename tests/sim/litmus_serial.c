@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_serial.c -- scenes about serializable transactions: the anomalies that weaker isolation
+ * allows, torn records, and coordinators that die or are slow.
+ *
+ * A value is one number, again and again.  X and Y are 1 at first, on different memory servers.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/rpc/rpc.h"
+#include "txn/serializable.h"
+#include "litmus.h"
+
+#define STORE "litmus-serial"
+#define STORE_BYTES (1u << 16)
+#define WORDS 60u
+#define HALF 40u			/* a READ stops before this one of its 66 steps */
+#define LATE_NS 300000u
+#define LONG_NS 40000000u		/* so long that the owner of a lock is asked for */
+
+enum record { X, Y };
+#define RECORDS 2u
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static struct nam_txn_store *
+store_open(struct actor *self)
+{
+	struct nam_txn_store *store = NULL;
+
+	if (nam_txn_store_open(self->worker, STORE, STORE_BYTES, &store) && !nam_sim_zombie())
+		sim_die("the store: %s", nam_worker_diag(self->worker));
+	return store;
+}
+
+static struct nam_txn *
+begin(struct actor *self, struct nam_txn_store *store)
+{
+	struct nam_txn *txn;
+
+	if (nam_txn_begin(self->worker, store, &txn))
+		sim_die("no memory");
+	return txn;
+}
+
+static const char *const keys[RECORDS] = { "x", "y" };
+
+/* *ret_number is untouched on failure. */
+static int
+get(struct nam_txn *txn, enum record record, uint64_t *ret_number)
+{
+	uint64_t words[WORDS] = { 0 };
+	uint32_t bytes = 0;
+	int rc = nam_txn_read(txn, keys[record], 1, words, sizeof(words), &bytes);
+
+	for (unsigned i = 1; i < WORDS && !rc; i++)
+		if (words[i] != words[0] || bytes != sizeof(words))
+			litmus_fail("a value that no transaction wrote: word %u is %llu, the first "
+				"%llu", i, (unsigned long long)words[i],
+				(unsigned long long)words[0]);
+	if (!rc)
+		*ret_number = words[0];
+	return rc;
+}
+
+static void
+put(struct nam_txn *txn, enum record record, uint64_t number)
+{
+	uint64_t words[WORDS];
+
+	for (unsigned i = 0; i < WORDS; i++)
+		words[i] = number;
+	if (nam_txn_write(txn, keys[record], 1, words, sizeof(words)))
+		litmus_fail("a write fails");
+}
+
+static void
+expect_rc(const char *what, int rc, int expected)
+{
+	if (rc != expected && !nam_sim_zombie())
+		litmus_fail("%s: %s", what, nam_err_name(rc));
+}
+
+/* By a transaction of its own. */
+static int
+get_alone(struct actor *self, struct nam_txn_store *store, enum record record,
+	uint64_t *ret_number)
+{
+	struct nam_txn *txn = begin(self, store);
+	int rc = get(txn, record, ret_number);
+
+	if (!rc)
+		return nam_txn_commit(txn, NULL);
+	nam_txn_abort(txn);
+	return rc;
+}
+
+static int
+put_both(struct actor *self, struct nam_txn_store *store, uint64_t number)
+{
+	struct nam_txn *txn = begin(self, store);
+
+	put(txn, Y, number);
+	put(txn, X, number);
+	return nam_txn_commit(txn, NULL);
+}
+
+/* The value in the end, whatever a dead client has left. */
+static void
+expect_value(struct actor *self, struct nam_txn_store *store, enum record record,
+	uint64_t expected)
+{
+	uint64_t number = 0, end_ns = nam_now_ns() + LITMUS_PATIENCE_NS;
+	int rc;
+
+	do {
+		rc = get_alone(self, store, record, &number);
+		if (rc == -NAM_E_CONFLICT)
+			nam_sleep_ns(LITMUS_POLL_NS);
+	} while (rc == -NAM_E_CONFLICT && nam_now_ns() < end_ns);
+	expect_rc("a read in the end", rc, 0);
+	if (number != expected)
+		litmus_fail("%s is %llu, not %llu", keys[record], (unsigned long long)number,
+			(unsigned long long)expected);
+}
+
+/* The first actor makes the store; others come when it is there. */
+static struct nam_txn_store *
+make(struct actor *self)
+{
+	const struct nam_txn_store_options options = { 8, 8 * WORDS, 64 };
+	struct nam_txn_store *store;
+
+	if (nam_txn_store_create(self->worker, STORE, &options))
+		sim_die("the store: %s", nam_worker_diag(self->worker));
+	store = store_open(self);
+	expect_rc("the first values", put_both(self, store, 1), 0);
+	litmus.flags[SEEN] = true;
+	return store;
+}
+
+static struct nam_txn_store *
+arrive(struct actor *self)
+{
+	litmus_await(SEEN);
+	return store_open(self);
+}
+
+/* ---- write skew ------------------------------------------------------------------------------ */
+
+/* Reads both, and writes one; the other actor writes the other one. */
+static int
+skew(struct actor *self, struct nam_txn_store *store, enum record record, enum flag mine,
+	enum flag others)
+{
+	struct nam_txn *txn = begin(self, store);
+	uint64_t number;
+
+	expect_rc("a read", get(txn, X, &number), 0);
+	expect_rc("a read", get(txn, Y, &number), 0);
+	litmus.flags[mine] = true;
+	litmus_await(others);
+	put(txn, record, 2);
+	return nam_txn_commit(txn, NULL);
+}
+
+static int skew_rc;
+
+static void
+skew_first(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+
+	skew_rc = skew(self, store, X, ONE, TWO);
+	litmus.flags[THREE] = true;
+	nam_txn_store_close(store);
+}
+
+static void
+skew_second(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+	int rc = skew(self, store, Y, TWO, ONE);
+
+	litmus_await(THREE);
+	if (!rc && !skew_rc)
+		litmus_fail("both transactions committed, on reads of what the other one wrote");
+	if ((rc && rc != -NAM_E_CONFLICT) || (skew_rc && skew_rc != -NAM_E_CONFLICT))
+		litmus_fail("%s and %s", nam_err_name(skew_rc), nam_err_name(rc));
+	nam_txn_store_close(store);
+}
+
+/* ---- lost update ----------------------------------------------------------------------------- */
+
+static void
+update_late(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+	struct nam_txn *txn = begin(self, store);
+	uint64_t number = 0;
+
+	expect_rc("a read", get(txn, X, &number), 0);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	put(txn, X, number + 1);
+	expect_rc("a commit on an old value", nam_txn_commit(txn, NULL), -NAM_E_CONFLICT);
+	expect_value(self, store, X, 5);
+	nam_txn_store_close(store);
+}
+
+static void
+update_meanwhile(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+
+	litmus_await(ONE);
+	expect_rc("a commit", put_both(self, store, 5), 0);
+	litmus.flags[TWO] = true;
+	nam_txn_store_close(store);
+}
+
+/* ---- read skew ------------------------------------------------------------------------------- */
+
+static void
+read_apart(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+	struct nam_txn *txn = begin(self, store);
+	uint64_t x = 0, y = 0;
+	int rc;
+
+	expect_rc("a read", get(txn, X, &x), 0);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	expect_rc("a read", get(txn, Y, &y), 0);
+	rc = nam_txn_commit(txn, NULL);
+	if (!rc && x != y)
+		litmus_fail("a transaction read %llu and %llu", (unsigned long long)x,
+			(unsigned long long)y);
+	expect_rc("a commit of reads apart", rc, -NAM_E_CONFLICT);
+	nam_txn_store_close(store);
+}
+
+/* ---- dirty read ------------------------------------------------------------------------------ */
+
+/* The WRITE of Y, which is the first one, is late. */
+static void
+write_apart(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FOUR])
+		nam_sim_delay_next(NAM_WR_WRITE, 0, LATE_NS);
+}
+
+static void
+write_slowly(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+
+	litmus_await(ONE);
+	litmus.flags[FOUR] = true;
+	expect_rc("a commit", put_both(self, store, 2), 0);
+	litmus.flags[TWO] = true;
+	nam_txn_store_close(store);
+}
+
+/* Whether the first transaction that reads X sees the writer. */
+static bool
+await_two(struct actor *self, struct nam_txn_store *store)
+{
+	uint64_t number = 1;
+
+	while (number != 2 && !litmus.failed && !nam_sim_zombie()) {
+		int rc = get_alone(self, store, X, &number);
+
+		if (rc && rc != -NAM_E_CONFLICT)
+			litmus_fail("a read: %s", nam_err_name(rc));
+	}
+	return number == 2;
+}
+
+static void
+read_one_by_one(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+	uint64_t number = 0;
+
+	litmus.flags[ONE] = true;
+	if (await_two(self, store) && !get_alone(self, store, Y, &number) && number != 2)
+		litmus_fail("after X was 2, Y is %llu", (unsigned long long)number);
+	expect_value(self, store, Y, 2);
+	nam_txn_store_close(store);
+}
+
+/* ---- a torn record --------------------------------------------------------------------------- */
+
+static void
+write_under_eyes(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+
+	litmus_await(ONE);
+	expect_rc("a commit", put_both(self, store, 2), 0);
+	nam_txn_store_close(store);
+}
+
+static void
+read_halfway(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+	uint64_t number;
+
+	expect_rc("a read", get_alone(self, store, X, &number), 0);
+	for (unsigned i = 0; i < 10 && !litmus.failed; i++) {
+		int rc;
+
+		nam_sim_delay_next(NAM_WR_READ, HALF, LATE_NS / 2);
+		litmus.flags[ONE] = true;
+		rc = get_alone(self, store, X, &number);
+		if (rc && rc != -NAM_E_CONFLICT)
+			litmus_fail("a read: %s", nam_err_name(rc));
+	}
+	expect_value(self, store, X, 2);
+	nam_txn_store_close(store);
+}
+
+/* ---- coordinators ---------------------------------------------------------------------------- */
+
+/* X is written and released; Y is not, and the coordinator is killed. */
+static void
+kill_halfway(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+
+	litmus.flags[ONE] = true;
+	if (await_two(self, store)) {
+		nam_sim_process_kill(litmus.actors[A].process);
+		expect_value(self, store, Y, 2);
+		expect_value(self, store, X, 2);
+		expect_rc("a commit afterwards", put_both(self, store, 3), 0);
+	}
+	nam_txn_store_close(store);
+}
+
+static void
+write_y_late(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FOUR])
+		nam_sim_delay_next(NAM_WR_WRITE, 0, LITMUS_SHORT_NS);
+}
+
+/* With the locks, before the log. */
+static void
+die_unlogged(struct actor *self)
+{
+	if (litmus.flags[FOUR])
+		litmus_die_here(self);
+}
+
+static void
+read_after_death(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+
+	litmus.flags[ONE] = true;
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
+	expect_value(self, store, X, 1);
+	expect_value(self, store, Y, 1);
+	expect_rc("a commit afterwards", put_both(self, store, 3), 0);
+	nam_txn_store_close(store);
+}
+
+static void
+stand_still(struct actor *self)
+{
+	(void)self;
+	if (!litmus.flags[FOUR] || litmus.flags[INSERTED])
+		return;
+	litmus.flags[INSERTED] = true;
+	nam_sleep_ns(LONG_NS);
+	litmus.flags[THREE] = true;
+}
+
+/* Its client lives, so no other client decides. */
+static void
+meet_slow(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+
+	litmus.flags[ONE] = true;
+	litmus_await(INSERTED);
+	while (!litmus.flags[TWO] && !litmus.failed) {
+		int rc = put_both(self, store, 7);
+
+		if (!rc && !litmus.flags[THREE])
+			litmus_fail("a record was written that a living client has locked");
+		nam_sleep_ns(LITMUS_POLL_NS);
+	}
+	nam_txn_store_close(store);
+}
+
+/* ---- the scenes ------------------------------------------------------------------------------ */
+
+const struct litmus_case litmus_serial_cases[] = {
+	{ { "serial_skew", 0, { NULL, skew_first, skew_second }, { { 0 } } },
+		"serializable: write skew: each of two writes what the other one has read", 2, 0 },
+	{ { "serial_lost", 0, { NULL, update_late, update_meanwhile }, { { 0 } } },
+		"serializable: lost update: a value changes between a read and its write", 2, 0 },
+	{ { "serial_reads", 0, { NULL, read_apart, update_meanwhile }, { { 0 } } },
+		"serializable: read skew: both values are written between two reads", 2, 0 },
+	{ { "serial_dirty", 0, { NULL, write_slowly, read_one_by_one },
+		{ { "serial.logged", A, write_apart } } },
+		"serializable: dirty read: a reader while one of two records is written", 2, 0 },
+	{ { "serial_torn", 0, { NULL, write_under_eyes, read_halfway }, { { 0 } } },
+		"serializable: a record is written while it is READ", 2, 0 },
+	{ { "serial_dies_halfway", 0, { NULL, write_slowly, kill_halfway },
+		{ { "serial.logged", A, write_y_late } } },
+		"serializable: a coordinator dies between its two records", 2, 0 },
+	{ { "serial_dies_unlogged", 0, { NULL, write_slowly, read_after_death },
+		{ { "serial.validated", A, die_unlogged } } },
+		"serializable: a coordinator dies with its locks, before its log", 2, 0 },
+	{ { "serial_slow", 0, { NULL, write_slowly, meet_slow },
+		{ { "serial.validated", A, stand_still } } },
+		"serializable: a coordinator is slow with its locks", 2, 0 },
+	{ { 0 }, NULL, 0, 0 },
+};

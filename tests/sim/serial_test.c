@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serial_test.c -- random serializable transactions on a few records, by clients some of which die.
+ * One order explains them all, and afterwards all blocks are accounted for.
+ *
+ * A session is a fiber.  Each write has a value of its own, also one that deletes.  Sequences order
+ * the versions of a record.
+ */
+#include <errno.h>
+
+#include "compute/worker/worker.h"
+#include "txn/serializable.h"
+#include "txn/sweep.h"
+#include "commit.h"
+#include "random_runs.h"
+#include "serializable.h"
+
+#define STORE "serial"
+#define CLIENTS_MAX 4u
+#define FIBERS_MAX 5u
+#define KEYS_MAX 8u
+#define WORDS_MAX 30u
+#define ROUNDS 24u
+#define MEMORY_BYTES (8u << 20)
+#define POLL_NS 50000u
+#define TICK_NS 15000000u
+#define SETTLE_NS 200000000u		/* for all ends to be known */
+#define FIXED_SEEDS 24u
+#define RANDOM_SEEDS 4u
+
+struct player {
+	struct nam_sim_process *process;
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_txn_store *store;
+	uint32_t number;
+	struct session {
+		struct player *player;
+		uint32_t number;
+	} sessions[FIBERS_MAX];
+};
+
+/* A read of a record that had no value, by its sequence; or a write that takes it away. */
+struct deletion {
+	uint32_t txn, key;
+	uint64_t sequence, value;
+};
+
+#define DELETIONS_MAX 20000u
+
+static struct run {
+	struct sim_cluster cluster;
+	struct nam_sim_process *director;
+	struct player players[CLIENTS_MAX + 1];
+	uint32_t servers, clients, fibers, keys;
+	uint64_t cache_bytes;
+	bool sweeps;
+	struct sim_txns txns;
+	struct deletion found[DELETIONS_MAX], written[DELETIONS_MAX];
+	uint32_t found_count, written_count;
+	uint64_t values;
+	uint64_t commits, conflicts, unknown, refused;
+	bool failed;
+	char why[400];
+} run;
+
+static void
+failed(const char *format, ...)
+{
+	va_list args;
+
+	if (run.failed || nam_sim_zombie())
+		return;
+	run.failed = true;
+	va_start(args, format);
+	(void)vsnprintf(run.why, sizeof(run.why), format, args);
+	va_end(args);
+}
+
+static uint64_t
+now(void)
+{
+	return nam_sim_now_ns() + 1;
+}
+
+/* ---- one transaction ------------------------------------------------------------------------- */
+
+static void
+deletion_add(struct deletion *list, uint32_t *count, struct deletion one)
+{
+	if (*count == DELETIONS_MAX)
+		sim_die("too many deletions");
+	list[(*count)++] = one;
+}
+
+static uint32_t
+words_of(uint32_t key, uint64_t value)
+{
+	return 1 + (key * 7 + (uint32_t)value) % WORDS_MAX;
+}
+
+static uint32_t
+key_name(uint32_t key, char ret_name[24])
+{
+	return (uint32_t)snprintf(ret_name, 24, "key%u%.*s", key, (int)(key % 4), "long");
+}
+
+static bool
+is_explained(int rc)
+{
+	struct nam_sim_counts counts = nam_sim_counted();
+
+	return (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)) &&
+	       (counts.broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT));
+}
+
+static void
+read_enter(uint32_t txn, uint32_t key, const struct nam_txn_get *get)
+{
+	const uint64_t *words = get->value;
+
+	if (get->rc == -NAM_E_NOTFOUND && get->sequence)
+		deletion_add(run.found, &run.found_count,
+			(struct deletion){ txn, key, get->sequence, 0 });
+	else
+		sim_txns_read(&run.txns, txn, key, get->rc ? 0 : words[0]);
+	if (get->rc == -NAM_E_NOTFOUND)
+		return;
+	if (get->rc || get->value_bytes != 8 * words_of(key, words[0]))
+		failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
+			get->value_bytes, (unsigned long long)words[0]);
+	for (uint32_t i = 1; i < get->value_bytes / 8; i++)
+		if (words[i] != words[0])
+			failed("key %u: a torn value: word %u is %llu, the first %llu", key, i,
+				(unsigned long long)words[i], (unsigned long long)words[0]);
+}
+
+/* Read some of the picked records together; what was seen counts if the transaction commits. */
+static int
+some_read(struct nam_txn *txn, const uint32_t *picked, uint32_t count, struct nam_txn_get *gets,
+	uint64_t words[][WORDS_MAX], char names[][24])
+{
+	for (uint32_t i = 0; i < count; i++)
+		gets[i] = (struct nam_txn_get){ .key = names[i],
+			.key_bytes = key_name(picked[i], names[i]), .value = words[i],
+			.size = sizeof(words[i]) };
+	return nam_txn_read_all(txn, gets, count);
+}
+
+/* A write, an insert or a deletion of a record.  @ret_value	0: it changed nothing */
+static int
+one_write(struct nam_txn *txn, uint32_t key, uint64_t *ret_value, bool *ret_deletes)
+{
+	uint64_t words[WORDS_MAX], value = ++run.values, how = nam_sim_random() % 8;
+	uint32_t count = words_of(key, value), bytes;
+	char name[24];
+	int rc;
+
+	bytes = key_name(key, name);
+	for (uint32_t i = 0; i < count; i++)
+		words[i] = value;
+	*ret_deletes = how == 0;
+	if (how == 0)
+		rc = nam_txn_delete(txn, name, bytes);
+	else if (how == 1)
+		rc = nam_txn_insert(txn, name, bytes, words, 8 * count);
+	else
+		rc = nam_txn_write(txn, name, bytes, words, 8 * count);
+	*ret_value = rc ? 0 : value;
+	return rc == -NAM_E_EXISTS || rc == -NAM_E_NOTFOUND ? 0 : rc;
+}
+
+static enum sim_txn_outcome
+outcome_of(const struct player *player, const char *what, int rc)
+{
+	if (!rc) {
+		run.commits++;
+		return SIM_TXN_COMMITTED;
+	}
+	if (rc == -NAM_E_CONFLICT || rc == -NAM_E_REMOTE_FULL) {
+		run.conflicts += rc == -NAM_E_CONFLICT;
+		run.refused += rc == -NAM_E_REMOTE_FULL;
+		return SIM_TXN_ABORTED;
+	}
+	run.unknown++;
+	if (!is_explained(rc))
+		failed("%s: %s, %s", what, nam_err_name(rc), nam_worker_diag(player->worker));
+	return SIM_TXN_UNKNOWN;
+}
+
+struct writes {
+	uint64_t values[KEYS_MAX];
+	bool deletes[KEYS_MAX];
+};
+
+static int
+writes_make(struct nam_txn *txn, const uint32_t *picked, uint32_t from, uint32_t count,
+	struct writes *ret)
+{
+	int rc = 0;
+
+	for (uint32_t i = from; i < count && !rc; i++)
+		rc = one_write(txn, picked[i], &ret->values[i], &ret->deletes[i]);
+	return rc;
+}
+
+static void
+writes_enter(uint32_t txn, const uint32_t *picked, uint32_t count, const struct writes *writes)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (!writes->values[i])
+			continue;
+		sim_txns_write(&run.txns, txn, picked[i], writes->values[i]);
+		if (writes->deletes[i])
+			deletion_add(run.written, &run.written_count,
+				(struct deletion){ txn, picked[i], 0, writes->values[i] });
+	}
+}
+
+/* The first `reads` of the picked records are read, and those from `writes` on are written. */
+static int
+transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t reads,
+	uint32_t writes)
+{
+	struct player *player = self->player;
+	struct nam_txn_get gets[KEYS_MAX];
+	uint64_t words[KEYS_MAX][WORDS_MAX], sequence = 0;
+	char names[KEYS_MAX][24];
+	struct writes made = { .values = { 0 } };
+	uint32_t number = sim_txns_begin(&run.txns, self->number, now());
+	struct nam_txn *txn;
+	bool committing = false;
+	int rc = nam_txn_begin(player->worker, player->store, &txn);
+
+	if (rc)
+		return rc;
+	if (reads)
+		rc = some_read(txn, picked, reads, gets, words, names);
+	if (!rc)
+		rc = writes_make(txn, picked, writes, count, &made);
+	for (uint32_t i = 0; i < reads && !rc; i++)
+		read_enter(number, picked[i], &gets[i]);
+	if (rc) {
+		nam_txn_abort(txn);
+	} else {
+		committing = true;
+		writes_enter(number, picked, count, &made);
+		rc = nam_txn_commit(txn, &sequence);
+	}
+	if (nam_sim_zombie()) {
+		sim_txns_end(&run.txns, number, SIM_TXN_UNKNOWN, sequence, 0);
+		return rc;
+	}
+	nam_sim_note("%u: %u read, %u written: %s, %llu", self->number, reads, count - writes,
+		nam_err_name(rc), (unsigned long long)sequence);
+	sim_txns_end(&run.txns, number, committing || rc == -NAM_E_CONFLICT ?
+		outcome_of(player, "a transaction", rc) :
+		(outcome_of(player, "a read", rc), SIM_TXN_ABORTED), sequence, now());
+	return rc;
+}
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static uint32_t
+pick(uint32_t picked[KEYS_MAX])
+{
+	uint32_t count = 1 + (uint32_t)(nam_sim_random() % run.keys);
+
+	for (uint32_t i = 0; i < run.keys; i++)
+		picked[i] = i;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t other = i + (uint32_t)(nam_sim_random() % (run.keys - i)), was = picked[i];
+
+		picked[i] = picked[other];
+		picked[other] = was;
+	}
+	return count > 4 ? 4 : count;
+}
+
+static void
+sweep(struct player *player)
+{
+	struct nam_sweep_stat stat;
+	int rc = nam_sweep(player->worker, false, &stat);
+
+	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !is_explained(rc))
+		failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+}
+
+static void
+session_main(void *arg)
+{
+	struct session *self = arg;
+	uint32_t picked[KEYS_MAX];
+
+	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_zombie(); i++) {
+		uint32_t count = pick(picked), writes = (uint32_t)(nam_sim_random() % (count + 1));
+		uint32_t reads = nam_sim_random() % 4 ? count : writes;
+
+		if (run.sweeps && nam_sim_random() % 32 == 0)
+			sweep(self->player);
+		if (transact(self, picked, count, nam_sim_random() % 8 ? reads : 0,
+			    nam_sim_random() % 3 ? writes : count))
+			nam__pause_await(self->player->worker, nam_sim_random() % POLL_NS);
+	}
+}
+
+static bool
+come(struct player *player, uint64_t cache_bytes)
+{
+	int rc;
+
+	player->client = sim_client(&run.cluster, "player");
+	player->worker = player->client ? sim_worker(player->client) : NULL;
+	if (!player->worker)
+		return false;
+	rc = nam_txn_store_open(player->worker, STORE, cache_bytes, &player->store);
+	if (rc && !nam_sim_zombie() && !is_explained(rc))
+		failed("open: %s", nam_worker_diag(player->worker));
+	return !rc;
+}
+
+static void
+leave(struct player *player)
+{
+	nam_txn_store_close(player->store);
+	player->store = NULL;
+	if (player->worker)
+		nam_worker_close(player->worker);
+	player->worker = NULL;
+	if (player->client)
+		nam_client_close(player->client);
+	player->client = NULL;
+}
+
+static void
+player_main(void *arg)
+{
+	struct player *player = arg;
+
+	if (come(player, run.cache_bytes)) {
+		for (uint32_t i = 0; i < run.fibers; i++) {
+			player->sessions[i].player = player;
+			player->sessions[i].number = 1 + player->number * FIBERS_MAX + i;
+			if (nam_worker_spawn(player->worker, session_main, &player->sessions[i]))
+				sim_die("no fiber");
+		}
+		nam_worker_run(player->worker);
+	}
+	leave(player);
+}
+
+/* ---- the director ---------------------------------------------------------------------------- */
+
+static void
+visit(void (*fn)(struct player *guest))
+{
+	struct player *guest = &run.players[CLIENTS_MAX];
+
+	memset(guest, 0, sizeof(*guest));
+	guest->client = sim_client(&run.cluster, "guest");
+	guest->worker = guest->client ? sim_worker(guest->client) : NULL;
+	if (!guest->worker)
+		sim_die("the guest cannot come");
+	guest->sessions[0].player = guest;
+	fn(guest);
+	leave(guest);
+}
+
+static void
+make(struct player *guest)
+{
+	const struct nam_txn_store_options options = { 16, 8 * WORDS_MAX, 64 };
+	int rc = nam_txn_store_create(guest->worker, STORE, &options);
+
+	if (rc)
+		sim_die("create: %s", nam_worker_diag(guest->worker));
+}
+
+/* All together, after whatever dead clients have left is decided. */
+static void
+look(struct player *guest)
+{
+	uint32_t keys[KEYS_MAX];
+	int rc = nam_txn_store_open(guest->worker, STORE, 0, &guest->store);
+
+	for (uint32_t i = 0; i < run.keys; i++)
+		keys[i] = i;
+	if (rc)
+		sim_die("open: %s", nam_worker_diag(guest->worker));
+	for (unsigned tries = 0; tries < 100; tries++) {
+		rc = transact(&guest->sessions[0], keys, run.keys, run.keys, run.keys);
+		if (rc != -NAM_E_CONFLICT)
+			break;
+		nam_sleep_ns(TICK_NS);
+	}
+	if (rc)
+		failed("in the end: %s, %s", nam_err_name(rc), nam_worker_diag(guest->worker));
+}
+
+/* Each record can be written. */
+static void
+write_again(struct player *guest)
+{
+	int rc = nam_txn_store_open(guest->worker, STORE, 1 << 16, &guest->store);
+
+	for (uint32_t i = 0; i < run.keys && !rc; i++)
+		rc = transact(&guest->sessions[0], &i, 1, 0, 0);
+	if (rc)
+		failed("a write in the end: %s, %s", nam_err_name(rc),
+			nam_worker_diag(guest->worker));
+}
+
+static void
+drop(struct player *guest)
+{
+	int rc = nam_txn_store_drop(guest->worker, STORE);
+
+	if (rc)
+		failed("drop: %s", nam_worker_diag(guest->worker));
+}
+
+static void
+sweep_all(struct player *guest)
+{
+	nam_sleep_ns(SETTLE_NS);
+	sweep(guest);
+}
+
+static void
+director_main(void *arg)
+{
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_sim_counts counts;
+	uint64_t before, after;
+
+	(void)arg;
+	sim_cluster_await(&run.cluster);
+	client = sim_client(&run.cluster, "director");
+	worker = client ? sim_worker(client) : NULL;
+	if (!worker)
+		sim_die("the director cannot come");
+	before = sim_cluster_used(&run.cluster, worker);
+	visit(make);
+	for (uint32_t i = 0; i < run.clients; i++) {
+		run.players[i].number = i;
+		if (nam_sim_process_start("player", player_main, &run.players[i],
+			    &run.players[i].process))
+			sim_die("a client cannot be started");
+	}
+	for (uint32_t i = 0; i < run.clients; i++)
+		while (!nam_sim_process_ended(run.players[i].process))
+			nam_sleep_ns(POLL_NS);
+	visit(look);
+	visit(write_again);
+	counts = nam_sim_counted();
+	if (counts.kills || counts.broken)
+		visit(sweep_all);
+	visit(look);
+	visit(drop);
+	if (counts.kills || counts.broken || run.sweeps)
+		visit(sweep_all);
+	after = sim_cluster_used(&run.cluster, worker);
+	if (after != before && !run.failed)
+		failed("%llu bytes are used, %llu before", (unsigned long long)after,
+			(unsigned long long)before);
+	nam_worker_close(worker);
+	nam_client_close(client);
+	sim_cluster_stop(&run.cluster);
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+static uint32_t
+between(struct nam_rng *rng, uint32_t least, uint32_t most)
+{
+	return least + (uint32_t)nam_rng_below(rng, most - least + 1);
+}
+
+static void
+plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *options)
+{
+	static const uint64_t caches[] = { 4096, 1 << 16, 0 };
+	struct nam_rng rng = nam_rng_seed(seed);
+	struct nam_sim_faults *faults = &options->faults;
+
+	nam_sim_options_init(options);
+	options->seed = seed;
+	options->profile = profile;
+	options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
+	options->slowness = 1u << between(&rng, 0, 7);
+	faults->late = (uint32_t)nam_rng_below(&rng, 100000);
+	faults->late_ns = 100000ull * options->slowness;
+	faults->race = (uint32_t)nam_rng_below(&rng, 300000);
+	faults->read_twice = (uint32_t)nam_rng_below(&rng, 100000);
+	if (nam_rng_below(&rng, 2))
+		faults->kill = between(&rng, 50, 500);
+	if (!nam_rng_below(&rng, 4))
+		faults->break_qp = between(&rng, 20, 100);
+	if (!nam_rng_below(&rng, 4))
+		faults->full = 100000;
+	if (!nam_rng_below(&rng, 2))
+		faults->zombie = 300000;
+	run.servers = between(&rng, 1, 3);
+	run.clients = between(&rng, 2, CLIENTS_MAX);
+	run.fibers = between(&rng, 2, FIBERS_MAX);
+	run.keys = between(&rng, 2, KEYS_MAX);
+	run.cache_bytes = caches[nam_rng_below(&rng, 3)];
+	run.sweeps = nam_rng_below(&rng, 4) == 0;
+}
+
+/* The write of a record by the transaction of that sequence. */
+static const struct sim_access *
+write_of(uint32_t key, uint64_t sequence)
+{
+	for (size_t i = 0; i < run.txns.accesses_count; i++) {
+		const struct sim_access *access = &run.txns.accesses[i];
+
+		if (access->write && access->key == key &&
+			run.txns.txns[access->txn].timestamp == sequence &&
+			run.txns.txns[access->txn].outcome != SIM_TXN_ABORTED)
+			return access;
+	}
+	return NULL;
+}
+
+static void
+check(void)
+{
+	for (uint32_t i = 0; i < run.found_count; i++) {
+		const struct deletion *found = &run.found[i];
+		const struct sim_access *write = write_of(found->key, found->sequence);
+
+		if (!write)
+			failed("key %u was deleted at %llu, by no client", found->key,
+				(unsigned long long)found->sequence);
+		else
+			sim_txns_read(&run.txns, found->txn, found->key, write->value);
+	}
+	if (sim_check_serializable(&run.txns))
+		failed("not serializable: a circle of %zu transactions",
+			sim_check_serializable(&run.txns));
+}
+
+static const char *
+perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
+{
+	struct nam_sim_options options;
+	struct nam_sim_counts counts;
+	int rc;
+
+	memset(&run, 0, sizeof(run));
+	plan(profile, seed, &options);
+	options.trace = trace;
+	sim_txns_init(&run.txns);
+	sim_cluster_begin(&options, &run.cluster, run.servers, 1 + seed % 2, MEMORY_BYTES);
+	random_runs_points(seed);
+	if (nam_sim_process_start("director", director_main, NULL, &run.director))
+		sim_die("the director cannot be started");
+	nam_sim_process_spare(run.director);
+	rc = nam_sim_run();
+	if (rc)
+		failed("the run: %s", nam_err_name(rc));
+	counts = nam_sim_counted();
+	printf("%s %llu: %llu commits, %llu conflicts, %llu unknown, %llu refused, %llu deaths, "
+		"%llu ms\n", nam_sim_profile_name(profile), (unsigned long long)seed,
+		(unsigned long long)run.commits, (unsigned long long)run.conflicts,
+		(unsigned long long)run.unknown, (unsigned long long)run.refused,
+		(unsigned long long)counts.kills, (unsigned long long)nam_sim_now_ns() / 1000000);
+	nam_sim_end();
+	check();
+	sim_txns_free(&run.txns);
+	return run.failed ? run.why : NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct random_runs runs = { "sim_serial_test", NAM_SIM_COMMIT, FIXED_SEEDS,
+		RANDOM_SEEDS, perform };
+
+	return random_runs_main(&runs, argc, argv);
+}
