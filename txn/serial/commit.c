@@ -20,6 +20,15 @@ room(struct nam_batch *batch, uint32_t count)
 		nam__batch_post(batch);
 }
 
+/* The word of a record is in the way.  If it is a lock, its client may be dead. */
+static int
+conflict(struct nam_txn *txn, const struct nam__serial_item *item, uint64_t word)
+{
+	txn->met = nam__serial_locked(word) ? word : 0;
+	txn->met_at = item->at;
+	return -NAM_E_CONFLICT;
+}
+
 /* ---- lock ------------------------------------------------------------------------------------ */
 
 /* Take the locks back; the records are as they were. */
@@ -73,10 +82,7 @@ lock(struct nam_txn *txn)
 		if (item->next && !item->locked)
 			met = item;
 	}
-	if (!rc && met && NAM_GUARD(SERIAL_LOCK))
-		rc = nam__serial_locked(met->old) ? nam__serial_met(txn->worker, txn->store,
-			met->at, met->old) : -NAM_E_CONFLICT; /* SUSPENDS */
-	return rc;
+	return !rc && met && NAM_GUARD(SERIAL_LOCK) ? conflict(txn, met, met->old) : rc;
 }
 
 /* ---- validate -------------------------------------------------------------------------------- */
@@ -120,9 +126,7 @@ validate(struct nam_txn *txn)
 			met = &txn->items[i];
 	if (rc || !met || !NAM_GUARD(SERIAL_VALIDATE))
 		return rc;
-	return met->state == NAM__SERIAL_FOUND && nam__serial_locked(met->seen) ?
-		nam__serial_met(txn->worker, txn->store, met->at, met->seen) :
-		-NAM_E_CONFLICT; /* SUSPENDS */
+	return conflict(txn, met, met->state == NAM__SERIAL_FOUND ? met->seen : 0);
 }
 
 /* ---- log, write ------------------------------------------------------------------------------ */
@@ -316,6 +320,9 @@ nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 		rc = write_commit(txn, &sequence); /* SUSPENDS */
 	else if (txn->count > 1)
 		rc = validate(txn); /* SUSPENDS */
+	/* Its own locks are gone. */
+	if (rc == -NAM_E_CONFLICT && txn->met)
+		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
 	nam__op_end(worker);
 	if (ret_sequence && (!rc || sequence))
 		*ret_sequence = sequence;

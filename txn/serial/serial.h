@@ -68,6 +68,7 @@ struct nam__serial_item {
 	struct nam_serial_record *next;	/* as it is to be; NULL: it is not written */
 	bool cached;			/* the address is of the cache */
 	bool read;			/* the transaction depends on it */
+	bool made;			/* there was no record when the commit began */
 	bool locked;
 	uint8_t key[NAM_TXN_KEY_BYTES_MAX];
 };
@@ -78,6 +79,8 @@ struct nam_txn {
 	uint64_t epoch;			/* pinned (Z8) */
 	uint64_t word;			/* lock word */
 	uint64_t sequence;		/* of what it writes */
+	uint64_t met;			/* a lock word in the way of the commit, or 0 */
+	struct nam_gaddr met_at;
 	uint32_t count;
 	bool checked;			/* the store was not dropped when it began */
 	bool failed;			/* only the abort may follow */
