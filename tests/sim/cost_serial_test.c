@@ -17,6 +17,7 @@
 #define VALUE_BYTES_MAX 32u
 #define AT_A_TIME 40u			/* requests of a doorbell */
 #define ALL NAM_TXN_RECORDS_MAX
+#define NEW 8u
 
 static struct cost_stage *stage;
 static struct nam_txn_store *warm, *cold;
@@ -142,7 +143,7 @@ read_costs(uint32_t count)
 /* A commit of that many writes. */
 static void
 expect_commit(const char *what, uint32_t count, uint64_t more_round_trips, uint64_t more_bells,
-	uint64_t more_requests, uint64_t more_in)
+	uint64_t more_requests, uint64_t more_in, uint64_t more_out)
 {
 	bool ordered = nam_sim_profile_caps(stage->profile) & NAM_CAP_ORDER_WRITE_ATOMIC;
 	uint64_t record = 40 + KEY_BYTES + VALUE_BYTES, log = 64 + count * (8 + record);
@@ -151,7 +152,7 @@ expect_commit(const char *what, uint32_t count, uint64_t more_round_trips, uint6
 	spent(what, count, NAM_OP_TXN_COMMIT, 3 + !ordered + more_round_trips,
 		bells(count) + 1 + (ordered ? bells(2ull * count) : 2 * bells(count)) + more_bells,
 		1 + 3ull * count + more_requests, 2ull * count * COST_ATOMIC_IN + more_in,
-		2ull * count * COST_ATOMIC_OUT + log + count * (record - 8));
+		2ull * count * COST_ATOMIC_OUT + log + count * (record - 8) + more_out);
 }
 
 static void
@@ -163,7 +164,7 @@ write_costs(uint32_t count)
 	write_some(txn, 0, count);
 	cost_begin(stage);
 	commit(txn);
-	expect_commit("a commit of what was read", count, 0, 0, 0, 0);
+	expect_commit("a commit of what was read", count, 0, 0, 0, 0, 0);
 
 	txn = begin(warm);
 	read_some(txn, 0, count, 0);
@@ -171,14 +172,28 @@ write_costs(uint32_t count)
 	write_some(txn, 0, count < ALL ? count : ALL - 1);
 	cost_begin(stage);
 	commit(txn);
-	expect_commit("a commit that has read another record", count, 1, 1, 1, 8);
+	expect_commit("a commit that has read another record", count, 1, 1, 1, 8, 0);
 
 	txn = begin(warm);
 	write_some(txn, 0, count);
 	cost_begin(stage);
 	commit(txn);
 	expect_commit("a blind commit", count, 1, bells(count), count,
-		(uint64_t)count * RECORD_READ);
+		(uint64_t)count * RECORD_READ, 0);
+}
+
+/* Keys whose buckets differ. */
+static void
+insert_costs(void)
+{
+	struct nam_txn *txn = begin(warm);
+
+	read_some(txn, 60000, NEW, -NAM_E_NOTFOUND);
+	write_some(txn, 60000, NEW);
+	cost_begin(stage);
+	commit(txn);
+	expect_commit("a commit of new keys", NEW, 2, 2, 2ull * NEW, NEW * COST_ATOMIC_IN,
+		NEW * (40 + KEY_BYTES + COST_ATOMIC_OUT));
 }
 
 /* ---- the stage ------------------------------------------------------------------------------- */
@@ -210,6 +225,7 @@ act(struct cost_stage *the_stage)
 		read_costs(count);
 		write_costs(count);
 	}
+	insert_costs();
 	nam_txn_store_close(warm);
 	nam_txn_store_close(cold);
 }

@@ -175,26 +175,10 @@ nam__serial_execute(struct nam_txn *txn)
 
 /* ---- records that are not there yet ---------------------------------------------------------- */
 
-/* A record of a key without a value, which no other client knows. */
-static int
-unseen_make(struct nam_txn *txn, struct nam__serial_item *item)
+static bool
+is_missing(const struct nam__serial_item *item)
 {
-	struct nam_serial_record *record = item->image;
-	int rc = nam_alloc(txn->worker, txn->store->stride, &item->at); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	item->at = nam_gaddr_untagged(item->at);
-	*record = (struct nam_serial_record){
-		.word = NAM__SERIAL_MADE,
-		.sequence = NAM__SERIAL_MADE,
-		.store = txn->store->store,
-		.key_bytes = (uint16_t)item->key_bytes,
-		.absent = 1,
-	};
-	memcpy(record->bytes, item->key, item->key_bytes);
-	nam__serial_seal(record, item->at);
-	return 0;
+	return item->next && item->state == NAM__SERIAL_NONE;
 }
 
 /* A bucket behind a full one; that of another client if it is quicker. */
@@ -232,59 +216,134 @@ give:
 	return rc;
 }
 
-/*
- * Z7: the slot at which the search ended leads to the record, unless another client has filled it.
- * Then the search goes on there, and finds that record if it has the key.
- */
+/* A record of a key without a value, which no other client knows. */
 NAM_FIBER_FN static int
-record_make(struct nam_txn *txn, struct nam__serial_item *item)
+unseen_make(struct nam_txn *txn, struct nam__serial_item *item)
 {
-	struct nam_worker *worker = txn->worker;
-	struct nam_batch batch;
-	uint64_t linked;
+	struct nam_serial_record *record = item->image;
 	int rc = item->slot == NAM__SERIAL_SLOTS ? bucket_append(txn, item) : 0; /* SUSPENDS */
 
 	if (!rc)
-		rc = unseen_make(txn, item); /* SUSPENDS */
+		rc = nam_alloc(txn->worker, txn->store->stride, &item->at); /* SUSPENDS */
 	if (rc)
 		return rc;
-	linked = nam_gaddr_tagged(item->at, (uint16_t)(item->id.word[0] >> 48)).raw;
-	rc = nam_write_await(worker, item->at, item->image,
-		nam__serial_bytes(item->key_bytes, 0)); /* SUSPENDS */
-	nam_race_point("serial.made");
-	if (!rc) {
-		nam_batch_init(&batch, worker);
-		nam_batch_cas(&batch, item->bucket, (uint32_t)(offsetof(struct nam_serial_bucket,
-			slots) + item->slot * sizeof(uint64_t)), 0, linked, &item->old);
-		rc = nam_batch_await(&batch); /* SUSPENDS */
-	}
-	/* After a FABRIC code the record may be linked. */
-	if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || item->old))
-		nam_free_unseen(worker, item->at, txn->store->stride);
-	if (rc)
-		return rc;
-	if (item->old) {
-		item->state = NAM__SERIAL_BUCKET;
-		return nam__serial_execute(txn); /* SUSPENDS */
-	}
-	item->state = NAM__SERIAL_FOUND;
-	item->sequence = NAM__SERIAL_MADE;
+	item->at = nam_gaddr_untagged(item->at);
+	*record = (struct nam_serial_record){
+		.word = NAM__SERIAL_MADE,
+		.sequence = NAM__SERIAL_MADE,
+		.store = txn->store->store,
+		.key_bytes = (uint16_t)item->key_bytes,
+		.absent = 1,
+	};
+	memcpy(record->bytes, item->key, item->key_bytes);
+	nam__serial_seal(record, item->at);
 	return 0;
+}
+
+NAM_FIBER_FN static int
+unseen_write(struct nam_txn *txn)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!is_missing(item))
+			continue;
+		if (batch.count == NAM_BATCH_MAX)
+			nam__batch_post(&batch);
+		nam_batch_write(&batch, item->at, 0, item->image,
+			nam__serial_bytes(item->key_bytes, 0));
+	}
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+/*
+ * Z7: the slot at which a search ended leads to the record, unless another client, or this
+ * transaction, has filled it.  Then the search goes on there, and finds that record if it has the
+ * key.
+ */
+NAM_FIBER_FN static int
+unseen_link(struct nam_txn *txn)
+{
+	const size_t slots = offsetof(struct nam_serial_bucket, slots);
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!is_missing(item))
+			continue;
+		if (batch.count == NAM_BATCH_MAX)
+			nam__batch_post(&batch);
+		nam_batch_cas(&batch, item->bucket,
+			(uint32_t)(slots + item->slot * sizeof(uint64_t)), 0,
+			nam_gaddr_tagged(item->at, (uint16_t)(item->id.word[0] >> 48)).raw,
+			&item->old);
+	}
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+/* Of the records that were made: those that are linked are there; the blocks of others go back. */
+static void
+unseen_end(struct nam_txn *txn, int rc)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!is_missing(item) || nam_gaddr_is_null(item->at))
+			continue;
+		/* After a FABRIC code the record may be linked. */
+		if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || item->old))
+			nam_free_unseen(txn->worker, item->at, txn->store->stride);
+		item->state = item->old ? NAM__SERIAL_BUCKET : NAM__SERIAL_FOUND;
+		item->sequence = NAM__SERIAL_MADE;
+	}
+}
+
+/* A round for all records that are missing. */
+NAM_FIBER_FN static int
+some_make(struct nam_txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (is_missing(&txn->items[i]))
+			txn->items[i].at = NAM_GADDR_NULL;
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (is_missing(&txn->items[i]))
+			rc = unseen_make(txn, &txn->items[i]); /* SUSPENDS */
+	if (!rc)
+		rc = unseen_write(txn); /* SUSPENDS */
+	nam_race_point("serial.made");
+	if (!rc)
+		rc = unseen_link(txn); /* SUSPENDS */
+	unseen_end(txn, rc);
+	return rc ? rc : nam__serial_execute(txn); /* SUSPENDS */
 }
 
 int
 nam__serial_make(struct nam_txn *txn)
 {
+	bool missing;
 	int rc = 0;
 
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].made = is_missing(&txn->items[i]);
+	do {
+		missing = false;
+		for (uint32_t i = 0; i < txn->count; i++)
+			missing |= is_missing(&txn->items[i]);
+		if (missing)
+			rc = some_make(txn); /* SUSPENDS */
+	} while (missing && !rc);
+	/* The transaction has read that no transaction ever wrote it. */
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
-		struct nam__serial_item *item = &txn->items[i];
-		bool none = item->next && item->state == NAM__SERIAL_NONE;
+		const struct nam__serial_item *item = &txn->items[i];
 
-		while (!rc && none && item->state == NAM__SERIAL_NONE)
-			rc = record_make(txn, item); /* SUSPENDS */
-		/* The transaction has read that no transaction ever wrote it. */
-		if (!rc && none && item->read && item->sequence != NAM__SERIAL_MADE)
+		if (item->made && item->read && item->sequence != NAM__SERIAL_MADE)
 			rc = -NAM_E_CONFLICT;
 	}
 	return rc;
