@@ -131,8 +131,9 @@ record_runs() {
 	run "$tests/sim_tables_test" "$1" "$2" --kill-at "records.prepared,$3"
 }
 
+# Others die as they decide about a transaction.
 serial_runs() {
-	run "$tests/sim_serial_test" "$1" "$2" --kill-at "$3"
+	run "$tests/sim_serial_test" "$1" "$2" --kill-at "serial.logged,$3"
 }
 
 reach_points
