@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "txn/serializable.h"
 #include "txn/sweep.h"
@@ -21,6 +22,7 @@
 #define KEYS_MAX 8u
 #define WORDS_MAX 30u
 #define ROUNDS 24u
+#define ROUNDS_LONG 80u			/* beside a failover */
 #define MEMORY_BYTES (8u << 20)
 #define POLL_NS 50000u
 #define TICK_NS 15000000u
@@ -55,6 +57,10 @@ static struct run {
 	uint32_t servers, clients, fibers, keys;
 	uint64_t cache_bytes;
 	bool sweeps;
+	/* A memory server gets a backup; then its process is killed, or that of the backup. */
+	bool failover, backup_dies;
+	bool backed;			/* blocks that were freed at a backup stay allocated */
+	struct nam_sim_process *operator;
 	struct sim_txns txns;
 	struct deletion found[DELETIONS_MAX], written[DELETIONS_MAX];
 	uint32_t found_count, written_count;
@@ -293,7 +299,8 @@ session_main(void *arg)
 	struct session *self = arg;
 	uint32_t picked[KEYS_MAX];
 
-	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_zombie(); i++) {
+	for (uint32_t i = 0; i < (run.failover ? ROUNDS_LONG : ROUNDS) && !run.failed &&
+			!nam_sim_zombie(); i++) {
 		uint32_t count = pick(picked), writes = (uint32_t)(nam_sim_random() % (count + 1));
 		uint32_t reads = nam_sim_random() % 4 ? count : writes;
 
@@ -302,6 +309,8 @@ session_main(void *arg)
 		if (transact(self, picked, count, nam_sim_random() % 8 ? reads : 0,
 			    nam_sim_random() % 3 ? writes : count))
 			nam__pause_await(self->player->worker, nam_sim_random() % POLL_NS);
+		if (run.failover)
+			nam__pause_await(self->player->worker, nam_sim_random() % (TICK_NS / 8));
 	}
 }
 
@@ -427,6 +436,53 @@ sweep_all(struct player *guest)
 	sweep(guest);
 }
 
+/* A death, and a slow wire. */
+static void
+expect_done(const char *what, int rc, const struct nam_diag *diag)
+{
+	if (rc && rc != -NAM_E_VIEW && !is_explained(rc) && !nam_sim_counted().kills)
+		failed("%s: %s", what, diag->text);
+}
+
+static void
+fail_over(void *arg)
+{
+	uint32_t id = 1 + (uint32_t)(nam_sim_random() % (run.servers - 1));
+	struct sim_server *from = &run.cluster.servers[id], *to;
+	struct nam_client_options options;
+	struct nam_server_moved moved;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	(void)arg;
+	nam_client_options_init(&options);
+	options.cluster = run.cluster.list;
+	nam_sleep_ns(1 + nam_sim_random() % TICK_NS);
+	to = sim_cluster_successor(&run.cluster, id);
+	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
+	nam_sim_note("memory server %u gets a backup: %s", id, nam_err_name(rc));
+	if (rc) {
+		expect_done("a backup", rc, &diag);
+		sim_server_stop(to);
+		return;
+	}
+	run.backed = true;
+	nam_sleep_ns(1 + nam_sim_random() % (2 * TICK_NS));
+	to->had_memory = !run.backup_dies;
+	*(run.backup_dies ? &to->succeeded : &from->succeeded) = true;
+	nam_sim_process_kill(run.backup_dies ? to->process : from->process);
+	/* Clients that are slow or dead may delay it. */
+	for (unsigned i = 0; i < 10; i++) {
+		rc = run.backup_dies ? nam_server_unback(&options, id, &diag) :
+			nam_server_promote(&options, id, &diag);
+		if (!rc)
+			break;
+		nam_sleep_ns(TICK_NS);
+	}
+	nam_sim_note("after a death: %s, %s", nam_err_name(rc), rc ? diag.text : "");
+	expect_done("after a death", rc, &diag);
+}
+
 static void
 director_main(void *arg)
 {
@@ -449,9 +505,15 @@ director_main(void *arg)
 			    &run.players[i].process))
 			sim_die("a client cannot be started");
 	}
+	if (run.failover && nam_sim_process_start("operator", fail_over, NULL, &run.operator))
+		sim_die("an operator cannot be started");
+	if (run.operator)
+		nam_sim_process_spare(run.operator);
 	for (uint32_t i = 0; i < run.clients; i++)
 		while (!nam_sim_process_ended(run.players[i].process))
 			nam_sleep_ns(POLL_NS);
+	while (run.operator && !nam_sim_process_ended(run.operator))
+		nam_sleep_ns(POLL_NS);
 	visit(look);
 	visit(write_again);
 	counts = nam_sim_counted();
@@ -462,7 +524,7 @@ director_main(void *arg)
 	if (counts.kills || counts.broken || run.sweeps)
 		visit(sweep_all);
 	after = sim_cluster_used(&run.cluster, worker);
-	if (after != before && !run.failed)
+	if (after != before && !run.failed && !run.backed)
 		failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
 	nam_worker_close(worker);
@@ -508,6 +570,11 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	run.keys = between(&rng, 2, KEYS_MAX);
 	run.cache_bytes = caches[nam_rng_below(&rng, 3)];
 	run.sweeps = nam_rng_below(&rng, 4) == 0;
+	run.failover = run.servers > 1 && nam_rng_below(&rng, 2);
+	run.backup_dies = nam_rng_below(&rng, 3) == 0;
+	/* A client that is cut off delays a failover until a steward fences it. */
+	if (run.failover)
+		faults->break_qp = 0;
 }
 
 /* The write of a record by the transaction of that sequence. */

@@ -44,17 +44,14 @@ locks_undo(struct nam_txn *txn)
 		if (!item->locked)
 			continue;
 		room(&batch, 1);
-		nam__batch_lock_cas(&batch, item->at, txn->word, item->sequence, &item->old);
+		nam__batch_word_cas(&batch, item->at, 0, txn->word, item->sequence, item->cas);
 		item->locked = false;
 	}
 	/* If a memory server is gone, so are its records; or the lock ends with this client. */
 	(void)!nam_batch_await(&batch); /* SUSPENDS */
 }
 
-/*
- * Z2: the CAS expects the sequence that was read, so it validates as it locks.  Where a member has
- * a backup, the CAS is refused.
- */
+/* Z2: the CAS expects the sequence that was read, so it validates as it locks. */
 NAM_FIBER_FN static int
 lock(struct nam_txn *txn)
 {
@@ -69,20 +66,21 @@ lock(struct nam_txn *txn)
 		if (!item->next)
 			continue;
 		room(&batch, 1);
-		item->old = 0;
-		nam_batch_cas(&batch, item->at, 0, item->sequence, txn->word, &item->old);
+		item->cas[0] = 0;
+		nam__batch_word_cas(&batch, item->at, 0, item->sequence, txn->word, item->cas);
 	}
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_race_point("serial.locked");
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
 
-		/* After a failure `old` may be missing: the CAS that takes it back decides. */
-		item->locked = item->next && (rc || item->old == item->sequence);
+		/* After a failure its word is unknown: the CAS that takes it back decides. */
+		item->locked = item->next && (rc ||
+			nam__word_now(item->cas, item->sequence, txn->word) == txn->word);
 		if (item->next && !item->locked)
 			met = item;
 	}
-	return !rc && met && NAM_GUARD(SERIAL_LOCK) ? conflict(txn, met, met->old) : rc;
+	return !rc && met && NAM_GUARD(SERIAL_LOCK) ? conflict(txn, met, met->cas[0]) : rc;
 }
 
 /* ---- validate -------------------------------------------------------------------------------- */
@@ -168,45 +166,81 @@ log_fill(const struct nam_txn *txn, struct nam_serial_log *log)
 	log->bytes = (uint32_t)((uint8_t *)entry - (uint8_t *)log);
 }
 
-/* Z4: each record is written before its lock is released, to the new sequence. */
+/* A record, behind its word. */
+static void
+write_add(const struct nam__serial_item *item, struct nam_batch *batch)
+{
+	const uint32_t from = offsetof(struct nam_serial_record, hash);
+	const struct nam_serial_record *next = item->next;
+
+	nam_batch_write(batch, item->at, from, (const uint8_t *)next + from,
+		nam__serial_bytes(next->key_bytes, next->value_bytes) - from);
+}
+
+/* Its lock becomes the new sequence. */
+static void
+release_add(struct nam_txn *txn, struct nam__serial_item *item, struct nam_batch *batch)
+{
+	nam__batch_word_cas(batch, item->at, 0, txn->word, txn->sequence, item->cas);
+}
+
+/*
+ * Whether all locks were released.  If memory has moved, a release may have been repeated, and may
+ * have found the word of a later transaction.
+ */
+static int
+released(const struct nam_txn *txn, uint32_t moves)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam__serial_item *item = &txn->items[i];
+		uint64_t word;
+
+		if (!item->next)
+			continue;
+		word = nam__word_now(item->cas, txn->word, txn->sequence);
+		if (word == NAM__SERIAL_DROPPED)
+			return nam__serial_dropped(txn->worker, txn->store);
+		if (word != txn->sequence && moves == txn->worker->moves)
+			return -NAM_E_FENCED;
+	}
+	return 0;
+}
+
+/*
+ * Z4: each record is written before its lock is released.  Both go with one doorbell if the fabric
+ * keeps their order, and if they are not repeated at a backup: another transaction may have
+ * the lock by then.
+ */
 NAM_FIBER_FN static int
 write_all(struct nam_txn *txn)
 {
-	const size_t from = offsetof(struct nam_serial_record, hash);
-	bool ordered = (txn->worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC) ||
+	const struct nam_client *client = txn->worker->client;
+	bool together = ((client->caps & NAM_CAP_ORDER_WRITE_ATOMIC) && !client->backed) ||
 		!NAM_GUARD(SERIAL_RELEASE);
+	uint32_t moves = txn->worker->moves;
 	struct nam_batch batch;
 	int rc = 0;
 
 	nam_batch_init(&batch, txn->worker);
-	for (uint32_t pass = 0; pass < (ordered ? 1 : 2) && !rc; pass++) {
+	for (uint32_t pass = together; pass < 2 && !rc; pass++) {
 		for (uint32_t i = 0; i < txn->count; i++) {
 			struct nam__serial_item *item = &txn->items[i];
-			const struct nam_serial_record *next = item->next;
 
-			if (!next)
+			if (!item->next)
 				continue;
 			room(&batch, 2);
-			if (pass == 0)
-				nam_batch_write(&batch, item->at, (uint32_t)from,
-					(const uint8_t *)next + from, nam__serial_bytes(
-					next->key_bytes, next->value_bytes) - (uint32_t)from);
-			if (pass == 1 || ordered)
-				nam__batch_lock_cas(&batch, item->at, txn->word, txn->sequence,
-					&item->old);
+			if (pass == 0 || together)
+				write_add(item, &batch);
+			if (pass == 1)
+				release_add(txn, item, &batch);
 		}
+		/* What was posted before it is awaited is never repeated. */
+		if (together)
+			nam__batch_post(&batch);
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 		nam_race_point("serial.written");
 	}
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
-		const struct nam__serial_item *item = &txn->items[i];
-
-		if (!item->next || item->old == txn->word)
-			continue;
-		rc = item->old == NAM__SERIAL_DROPPED ?
-			nam__serial_dropped(txn->worker, txn->store) : -NAM_E_FENCED;
-	}
-	return rc;
+	return rc ? rc : released(txn, moves);
 }
 
 /* The transaction is decided: log and write. */

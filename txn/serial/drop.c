@@ -8,7 +8,6 @@
 #include <errno.h>
 
 #include "compute/client/names.h"
-#include "compute/remote/lock.h"
 #include "compute/view/sweep.h"
 #include "serial.h"
 #include "walk.h"
@@ -27,8 +26,7 @@ record_drop(struct nam_worker *worker, struct nam_gaddr at)
 
 	do {
 		old = seen;
-		rc = nam__lock_word_cas(worker, at, old, NAM__SERIAL_DROPPED,
-			&seen); /* SUSPENDS */
+		rc = nam_cas_await(worker, at, old, NAM__SERIAL_DROPPED, &seen); /* SUSPENDS */
 	} while (!rc && seen != old && seen != NAM__SERIAL_DROPPED);
 	return rc;
 }

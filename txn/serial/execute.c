@@ -186,7 +186,7 @@ NAM_FIBER_FN static int
 bucket_append(struct nam_txn *txn, struct nam__serial_item *item)
 {
 	struct nam_serial_bucket *bucket = nam_buffer_take(txn->worker, sizeof(*bucket));
-	struct nam_gaddr at;
+	struct nam_gaddr at, next;
 	struct nam_batch batch;
 	int rc;
 
@@ -200,20 +200,27 @@ bucket_append(struct nam_txn *txn, struct nam__serial_item *item)
 	rc = nam_write_await(txn->worker, at, bucket, sizeof(*bucket)); /* SUSPENDS */
 	if (!rc) {
 		nam_batch_init(&batch, txn->worker);
-		nam_batch_cas(&batch, item->bucket, offsetof(struct nam_serial_bucket, next), 0,
-			at.raw, &item->old);
+		nam__batch_word_cas(&batch, item->bucket, offsetof(struct nam_serial_bucket, next),
+			0, at.raw, item->cas);
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 	}
+	next = rc ? NAM_GADDR_NULL : NAM_GADDR(nam__word_now(item->cas, 0, at.raw));
 	/* After a FABRIC code it may be linked. */
-	if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || item->old))
+	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_gaddr_same(next, at))
 		nam_free_unseen(txn->worker, at, sizeof(*bucket));
 	if (!rc) {
-		item->bucket = item->old ? NAM_GADDR(item->old) : at;
+		item->bucket = next;
 		item->slot = 0;
 	}
 give:
 	nam_buffer_give(txn->worker, bucket, sizeof(*bucket));
 	return rc;
+}
+
+static uint64_t
+link_of(const struct nam__serial_item *item)
+{
+	return nam_gaddr_tagged(item->at, (uint16_t)(item->id.word[0] >> 48)).raw;
 }
 
 /* A record of a key without a value, which no other client knows. */
@@ -278,10 +285,9 @@ unseen_link(struct nam_txn *txn)
 			continue;
 		if (batch.count == NAM_BATCH_MAX)
 			nam__batch_post(&batch);
-		nam_batch_cas(&batch, item->bucket,
-			(uint32_t)(slots + item->slot * sizeof(uint64_t)), 0,
-			nam_gaddr_tagged(item->at, (uint16_t)(item->id.word[0] >> 48)).raw,
-			&item->old);
+		nam__batch_word_cas(&batch, item->bucket,
+			(uint32_t)(slots + item->slot * sizeof(uint64_t)), 0, link_of(item),
+			item->cas);
 	}
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
@@ -292,13 +298,15 @@ unseen_end(struct nam_txn *txn, int rc)
 {
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
+		bool linked;
 
 		if (!is_missing(item) || nam_gaddr_is_null(item->at))
 			continue;
+		linked = !rc && nam__word_now(item->cas, 0, link_of(item)) == link_of(item);
 		/* After a FABRIC code the record may be linked. */
-		if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || item->old))
+		if (!nam_err_is(rc, NAM_E_FABRIC) && !linked)
 			nam_free_unseen(txn->worker, item->at, txn->store->stride);
-		item->state = item->old ? NAM__SERIAL_BUCKET : NAM__SERIAL_FOUND;
+		item->state = linked ? NAM__SERIAL_FOUND : NAM__SERIAL_BUCKET;
 		item->sequence = NAM__SERIAL_MADE;
 	}
 }

@@ -34,7 +34,7 @@ nam__serial_log_whole(const struct nam_txn_store *store, const struct nam_serial
 /* WRITE its header, which leads to `head`, and let the directory lead to it. */
 NAM_FIBER_FN static int
 publish(struct nam_worker *worker, struct nam_txn_store *store, struct nam__serial_log_block *block,
-	struct nam_serial_log *header, uint64_t *old)
+	struct nam_serial_log *header, uint64_t cas[2])
 {
 	const uint32_t offset = 8u * store->client->id;
 	struct nam_batch batch;
@@ -48,13 +48,11 @@ publish(struct nam_worker *worker, struct nam_txn_store *store, struct nam__seri
 			return rc;
 		block->next = head;
 		nam_batch_init(&batch, worker);
-		nam_batch_cas(&batch, NAM_GADDR(store->shape.logs), offset, head, block->at.raw,
-			old);
+		nam__batch_word_cas(&batch, NAM_GADDR(store->shape.logs), offset, head,
+			block->at.raw, cas);
 		rc = nam_batch_await(&batch); /* SUSPENDS */
-		if (!rc && *old == head)
-			return 0;
-		head = *old;
-	} while (!rc);
+		head = rc ? head : nam__word_now(cas, head, block->at.raw);
+	} while (!rc && head != block->at.raw);
 	return rc;
 }
 

@@ -27,7 +27,7 @@ entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_rec
 	const uint32_t from = offsetof(struct nam_serial_record, hash);
 	const uint32_t bytes = nam__serial_bytes(record->key_bytes, record->value_bytes);
 	uint64_t old;
-	int rc = nam__lock_word_cas(worker, at, dead, word, &old); /* SUSPENDS */
+	int rc = nam_cas_await(worker, at, dead, word, &old); /* SUSPENDS */
 	struct nam_batch batch;
 
 	if (rc || old != dead)
@@ -37,7 +37,7 @@ entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_rec
 	nam_batch_write(&batch, at, from, (const uint8_t *)record + from, bytes - from);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_race_point("serial.redone");
-	return rc ? rc : nam__lock_word_cas(worker, at, word, record->sequence,
+	return rc ? rc : nam_cas_await(worker, at, word, record->sequence,
 		&old); /* SUSPENDS */
 }
 
@@ -84,7 +84,7 @@ record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_g
 			"at region %u offset %llu was half-written by client %u, which died and "
 			"has left no log", store->name, nam_gaddr_region(at),
 			(unsigned long long)nam_gaddr_offset(at), nam_lock_owner(dead));
-	return nam__lock_word_cas(worker, at, dead, image->sequence, &old); /* SUSPENDS */
+	return nam_cas_await(worker, at, dead, image->sequence, &old); /* SUSPENDS */
 }
 
 /* The log of that lock word, READ whole; or *ret_found is false. */

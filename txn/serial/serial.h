@@ -54,7 +54,8 @@ enum nam__serial_state {
 
 /* A record of a transaction.  Lies in registered memory. */
 struct nam__serial_item {
-	uint64_t old, seen;		/* as a CAS found it; as the validation READ it */
+	uint64_t cas[2];		/* of its word, or of its slot: nam__word_now() */
+	uint64_t seen;			/* its word, as the validation READ it */
 	struct nam__record_id id;
 	uint32_t key_bytes;
 	enum nam__serial_state state;
