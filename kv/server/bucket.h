@@ -31,8 +31,6 @@
 #define NAM__CUCKOO_KEY_MASK 0xffu
 #define NAM__CUCKOO_VALUE_SHIFT 8
 #define NAM__CUCKOO_VALUE_MASK 0x1fffffu
-#define NAM__CUCKOO_VERSION (1u << 29)	/* two bits count new values of the key */
-#define NAM__CUCKOO_VERSION_MASK (3u << 29)
 #define NAM__CUCKOO_USED (1u << 31)	/* read since an eviction looked */
 
 struct nam__cuckoo_slot {

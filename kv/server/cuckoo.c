@@ -326,7 +326,7 @@ get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	return 0;
 }
 
-/* A new value for the key there: appended, and the old one's cells go last, if both fit. */
+/* A new value for the key there: the old one's cells go last, if both fit. */
 static void
 replace(struct nam__kv_partition *p, uint32_t at, uint32_t hash, const void *key,
 	uint32_t key_bytes, const void *value, uint32_t value_bytes)
@@ -334,14 +334,13 @@ replace(struct nam__kv_partition *p, uint32_t at, uint32_t hash, const void *key
 	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, at));
 	uint32_t have = nam__cuckoo_cells(&slot);
 	uint32_t old = have ? nam__cuckoo_first_cell(p, at) : NAM__KV_CELL_NONE;
-	uint32_t version = (slot.lengths + NAM__CUCKOO_VERSION) & NAM__CUCKOO_VERSION_MASK;
 	bool together = p->cells.free_count >= nam__cuckoo_cells_for(key_bytes + value_bytes);
 
 	if (!together)
 		nam__cuckoo_cells_give(p, old, have);
 	p->counts.bytes -= key_bytes + nam__cuckoo_value_bytes(&slot);
 	pair_write(p, at, hash, key, key_bytes, value, value_bytes,
-		(slot.lengths & NAM__CUCKOO_USED) | version);
+		slot.lengths & NAM__CUCKOO_USED);
 	if (together)
 		nam__cuckoo_cells_give(p, old, have);
 }
