@@ -307,7 +307,7 @@ connection_closed(struct nam__connection *connection)
 	pthread_mutex_unlock(&server->mutex);
 	nam__connection_free(connection);
 	/* The client's other connections go, too: it is not alive any more (M5). */
-	if (session && NAM_GUARD(FENCE_FIRST))
+	if (session)
 		(void)nam__connections_fence(server, client_id, incarnation, NULL);
 }
 

@@ -15,15 +15,6 @@ kind_of(const struct nam__store *store)
 }
 
 void
-nam__store_chunks_give(struct nam__store *store)
-{
-	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, kind_of(store),
-		store->blocks, store->chunks_count);
-	store->object.bytes = 0;
-	store->chunks_count = 0;
-}
-
-void
 nam__store_free(struct nam__object *object)
 {
 	struct nam__store *store = (struct nam__store *)object;
@@ -31,7 +22,8 @@ nam__store_free(struct nam__object *object)
 	for (uint32_t i = 0; store->shape.onesided && store->partitions &&
 		i < store->shape.partitions; i++)
 		nam__kv_partition_wipe(&store->partitions[i]);
-	nam__store_chunks_give(store);
+	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, kind_of(store),
+		store->blocks, store->chunks_count);
 	free(store->blocks);
 	free(store->chunks);
 	free(store->partitions);

@@ -27,7 +27,5 @@ int nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_req
 	struct nam__store **ret_store) NAM_MUST_CHECK;
 /* No handler may be at work on it. */
 void nam__store_free(struct nam__object *store);
-/* Only its memory. */
-void nam__store_chunks_give(struct nam__store *store);
 
 #endif /* NAM_MEMSERVER_STORES_H */

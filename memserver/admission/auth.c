@@ -145,8 +145,6 @@ prove(struct nam_server *server, const struct nam_cm_event *event,
 	if (!tired || named)
 		key = nam__proof_check(server->keys, name, &event->hello, &event->challenge,
 			&event->answer);
-	if (!NAM_GUARD(KEY_PROOF))
-		key = named;
 	if (key)
 		*ret = (struct nam__proven){ key->print, key->role };
 	return key;

@@ -22,10 +22,7 @@ nam__service_kv_drop(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_kv_request *request = exchange->body;
 	struct nam_server *server = exchange->server;
-	struct nam__object *store = nam__objects_find(&server->stores, request->store);
 
-	if (store && !NAM_GUARD(KV_WAIT))
-		nam__store_chunks_give((struct nam__store *)store);
 	return nam__objects_drop(&server->stores, server, request->store);
 }
 

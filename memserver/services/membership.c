@@ -248,7 +248,7 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 			nam__member_fence(membership, member);
 		}
 		/* M5: at a lead without other members these queue pairs were all that it has. */
-		if ((alone && member->connections == 0) || !NAM_GUARD(FENCE_FIRST))
+		if (alone && member->connections == 0)
 			nam__member_publish(membership, member);
 	}
 	pthread_mutex_unlock(&membership->mutex);

@@ -59,6 +59,19 @@ expect_unchanged(struct actor *self, enum flag flag)
 
 /* ---- a WRITE is under way -------------------------------------------------------------------- */
 
+/* Violates M5: the lead says that the client is DEAD, and its queue pairs are open. */
+static void
+publish_first(const struct nam_client *client)
+{
+	struct nam__membership *membership = &litmus.cluster.servers[0].server->membership;
+	struct nam__member *member = &membership->members[client->id];
+
+	member->session->session = false;
+	member->session = NULL;
+	nam__member_fence(membership, member);
+	nam__member_publish(membership, member);
+}
+
 /* The session ends; the client's worker has taken a lock, and is about to write. */
 static void
 end_before_writes(struct actor *self)
@@ -67,6 +80,8 @@ end_before_writes(struct actor *self)
 		return;
 	litmus.flags[ONE] = true;
 	nam_sim_delay_next(NAM_WR_WRITE, 0, LATE_NS);
+	if (!NAM_GUARD(FENCE_FIRST))
+		publish_first(self->client);
 	end_session(self);
 }
 

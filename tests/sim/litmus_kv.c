@@ -14,6 +14,7 @@
 #include "findings.h"
 #include "linearizable.h"
 #include "litmus_kv.h"
+#include "memserver/stores.h"
 
 #define STORE "crowd"
 #define SESSIONS 6u			/* fibers of each actor */
@@ -242,6 +243,21 @@ end_crowd(struct actor *self)
 
 #define SECOND_KEYS 200u
 
+/* Violates M10: the memory of the dropped store has other uses, and a handler is at work on it. */
+static void
+chunks_give_early(void)
+{
+	struct nam_server *server = litmus.cluster.servers[0].server;
+	struct nam__store *store = (struct nam__store *)STAILQ_FIRST(&server->stores.dropped);
+
+	if (!store)
+		return;
+	nam__allocator_give(&server->allocator, NAM__KV_CHUNK_BYTES, NAM_MEMORY_PRIVATE,
+		store->blocks, store->chunks_count);
+	store->object.bytes = 0;
+	store->chunks_count = 0;
+}
+
 static void
 drop_and_make(struct actor *self)
 {
@@ -255,6 +271,8 @@ drop_and_make(struct actor *self)
 	rc = nam_kv_drop(self->worker, "first");
 	if (rc)
 		litmus_fail("drop: %s", nam_err_name(rc));
+	else if (!NAM_GUARD(KV_WAIT))
+		chunks_give_early();
 	make(self->worker, "second", NAM_KV_CHAINED, NAM_KV_PARTITION_BYTES_MIN);
 	if (nam_kv_open(self->worker, "second", &kv))
 		sim_die("the store: %s", nam_worker_diag(self->worker));
