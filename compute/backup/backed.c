@@ -108,9 +108,6 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 	do {
 		bool backed = slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot);
 
-		if (!NAM_GUARD(BACKUP_DECIDES))
-			return nam__member_word_cas(worker, NAM_WR_LOCK, at, offset, compare,
-				swap, ret_seen); /* SUSPENDS */
 		if (__builtin_expect(backed, 0))
 			rc = backed_cas(worker, slot, at, offset, compare, swap, &again,
 				ret_seen); /* SUSPENDS */

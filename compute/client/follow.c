@@ -209,10 +209,6 @@ number_follow(struct nam_client *client, uint64_t number)
 		return;
 	nam_race_point("view.word_seen");
 	rc = nam__cluster_view_get(client->epoch_worker, client->lead_slot, &view); /* SUSPENDS */
-	/* C20: not before its members are installed. */
-	if (!rc && !NAM_GUARD(VIEW_INSTALLED))
-		rc = nam__cluster_view_ack(client->epoch_worker, client->lead_slot,
-			view->head.number); /* SUSPENDS */
 	if (!rc)
 		rc = nam__lead_backup_has(client, view); /* SUSPENDS */
 	nam_race_point("view.installing");
@@ -239,6 +235,7 @@ number_follow(struct nam_client *client, uint64_t number)
 		if (!rc && leaving && closed)
 			rc = notes_pass(client, leaving); /* SUSPENDS */
 	}
+	/* C20: its members are installed. */
 	if (!rc && closed)
 		rc = nam__cluster_view_ack(client->epoch_worker, client->lead_slot,
 			view->head.number); /* SUSPENDS */

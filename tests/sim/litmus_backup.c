@@ -21,7 +21,7 @@
 #define AHEAD_US (1ull << 50)		/* of any clock */
 
 static struct sim_server *backup;	/* of the scene */
-static struct nam_gaddr word_at;
+static struct nam_gaddr words_at[2];
 
 static struct nam_client_options
 options_of_steward(void)
@@ -80,23 +80,41 @@ back_kill_promote(struct actor *self)
 	litmus.flags[FOUR] = true;
 }
 
-/* A word that means something, at the member. */
 static void
-change_word(struct actor *self)
+cas_in_batch(struct actor *self, struct nam_gaddr at)
 {
+	uint64_t *seen = nam_buffer_take(self->worker, 16);
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, self->worker);
+	nam__batch_word_cas(&batch, at, 0, 1, 2, seen);
+	if (nam_batch_await(&batch) || nam__word_now(seen, 1, 2) != 2)
+		litmus_fail("the word was %llu", (unsigned long long)seen[0]);
+	nam_buffer_give(self->worker, seen, 16);
+}
+
+/* Words that mean something, at the member. */
+static void
+change_words(struct actor *self)
+{
+	uint16_t slot = self->client->slot_of_id[BACKED];
 	uint64_t seen = 0;
 
-	if (nam_alloc_on(self->worker, self->client->slot_of_id[BACKED], 64, &word_at))
-		sim_die("no block");
-	litmus_write_word(self, word_at, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		if (nam_alloc_on(self->worker, slot, 64, &words_at[i]))
+			sim_die("no block");
+		litmus_write_word(self, words_at[i], 1);
+	}
 	litmus.flags[ONE] = true;
 	litmus_await(SEEN);
-	if (nam_cas_await(self->worker, word_at, 1, 2, &seen) || seen != 1)
+	if (nam_cas_await(self->worker, words_at[0], 1, 2, &seen) || seen != 1)
 		litmus_fail("the word was %llu", (unsigned long long)seen);
+	cas_in_batch(self, words_at[1]);
 	litmus.flags[TWO] = true;
 	litmus_await(FOUR);
-	if (litmus_read_word(self, word_at) != 2)
-		litmus_fail("a word is older at a promoted backup");
+	for (unsigned i = 0; i < 2; i++)
+		if (litmus_read_word(self, words_at[i]) != 2)
+			litmus_fail("a word is older at a promoted backup");
 }
 
 /* Leaves of both memory servers change all the time: before there is a backup, and after. */
@@ -250,9 +268,9 @@ const struct litmus_case litmus_backup_cases[] = {
 		{ end_promoted, insert_all_the_time, insert_all_the_time, back_kill_promote },
 		{ { 0 } } },
 		"its process is killed then, and the backup gets its place", 2, 0 },
-	{ { "backup_word", LITMUS_LOADED, { end_word, change_word, NULL, back_kill_promote },
+	{ { "backup_word", LITMUS_LOADED, { end_word, change_words, NULL, back_kill_promote },
 		{ { 0 } } },
-		"the same, of a word that a client has changed by CAS", 2, 0 },
+		"the same, of words that a client has changed by CAS", 2, 0 },
 	{ { "backup_outcome", 0, { NULL, put_decided, put_meanwhile, back_kill_unback },
 		{ { "backup.words_decided", A, hold_decided } } },
 		"a backup ends as it has decided about a put, and another one is faster", 2, 0 },
