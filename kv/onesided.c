@@ -268,10 +268,6 @@ result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 			memcpy(item->value, value, bytes);
 		return NAM__KV_READ_FOUND;
 	}
-	if (found == LOOK_ABSENT && !NAM_GUARD(KV_MISS)) {
-		item->rc = -NAM_E_NOTFOUND;
-		return NAM__KV_READ_FOUND;
-	}
 	/* Without a tag: where the tables have shrunk, any bytes of a pair may be. */
 	if (found == LOOK_ABSENT && (buckets[0].vertex.tag != NAM__CUCKOO_TAG ||
 			!buckets[0].vertex.spilled))

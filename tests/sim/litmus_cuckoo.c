@@ -93,6 +93,22 @@ expect_whole(const uint64_t *words, uint32_t bytes)
 			bytes, (unsigned long long)words[0]);
 }
 
+/* Violates K12: buckets without the pair, by an old layout, say that there is none. */
+static int
+get_unasked(const struct session *self, uint64_t number, uint64_t *words, uint32_t *ret_bytes)
+{
+	struct nam_kv_item item = { .key = &number, .key_bytes = sizeof(number), .value = words,
+		.size = 8 * WORDS_MAX };
+	struct nam__kv_read read;
+	int rc = nam__kv_reads(self->worker, self->kv, (struct nam_kv_item *[]){ &item }, 1,
+		&read);
+
+	if (!rc && read.result == NAM__KV_READ_ASK_AND_FORGET)
+		return -NAM_E_NOTFOUND;
+	return rc ?: nam_kv_get(self->worker, self->kv, &number, sizeof(number), words, item.size,
+		ret_bytes);
+}
+
 /* One of three is a request in any case. */
 static int
 get(const struct session *self, uint64_t number, uint64_t *ret_payload)
@@ -100,8 +116,9 @@ get(const struct session *self, uint64_t number, uint64_t *ret_payload)
 	bool asks = nam_sim_random() % 3 == 0;
 	uint64_t words[WORDS_MAX] = { 0 };
 	uint32_t bytes = 0;
-	int rc = nam_kv_get(self->worker, asks ? self->asking : self->kv, &number, sizeof(number),
-		words, sizeof(words), &bytes);
+	int rc = asks || NAM_GUARD(KV_MISS) ? nam_kv_get(self->worker,
+		asks ? self->asking : self->kv, &number, sizeof(number), words, sizeof(words),
+		&bytes) : get_unasked(self, number, words, &bytes);
 
 	if (rc)
 		return rc;
