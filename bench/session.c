@@ -166,7 +166,7 @@ session_main(const struct session_steps *steps, int argc, char **argv, void *ben
 	struct run run = { bench, steps, bench, NULL };
 	int exit_code;
 
-	if (nam__options_take(steps->table, argc, argv, bench, &exit_code))
+	if (!nam__options_take(steps->table, argc, argv, bench, &exit_code))
 		return exit_code;
 	if (steps->resolve(bench))
 		return NAM_EXIT_USAGE;

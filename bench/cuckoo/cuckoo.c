@@ -355,7 +355,7 @@ cuckoo_main(int argc, char **argv)
 
 	options = (struct options){ .run = { .seed = 1 }, .load_factor = 0.9, .tables = 100,
 		.bucket_slots = 4, .kicks_max = 500 };
-	if (nam__options_take(&options_table, argc, argv, &options, &exit_code))
+	if (!nam__options_take(&options_table, argc, argv, &options, &exit_code))
 		return exit_code;
 	if (bench_options_resolve(&options.run, NULL, 0, 0, 0))
 		return NAM_EXIT_USAGE;

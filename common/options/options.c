@@ -320,7 +320,7 @@ take_key(int key, char *text, struct argp_state *state)
 	return 0;
 }
 
-int
+bool
 nam__options_take(const struct nam_options_table *table, int argc, char **argv, void *options,
 	int *ret_exit)
 {
@@ -338,7 +338,7 @@ nam__options_take(const struct nam_options_table *table, int argc, char **argv, 
 	if (!known || asprintf(&doc, "%s\v%s", table->purpose, table->after) < 0) {
 		(void)fprintf(stderr, "%s: no memory\n", table->program);
 		free(known);
-		return 1;
+		return false;
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct nam_option *row = &table->rows[i];
@@ -361,5 +361,5 @@ nam__options_take(const struct nam_options_table *table, int argc, char **argv, 
 	} else if (run.ends) {
 		*ret_exit = NAM_EXIT_OK;
 	}
-	return rc != 0;
+	return !rc;
 }

@@ -60,10 +60,10 @@ struct nam_options_table {
 };
 
 /*
- * Set the fields of `options` from the command line.  0; 1 if the program is to exit with
- * *ret_exit: after --help, --usage or --version, or after a message.
+ * Set the fields of `options` from the command line.  False: the program is to exit with *ret_exit,
+ * after --help, --usage or --version, or after a message.
  */
-int nam__options_take(const struct nam_options_table *table, int argc, char **argv, void *options,
+bool nam__options_take(const struct nam_options_table *table, int argc, char **argv, void *options,
 	int *ret_exit) NAM_MUST_CHECK;
 
 /* Set one option from another source: 0, or -EINVAL with the cause in *diag, without its name. */

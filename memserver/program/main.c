@@ -360,7 +360,7 @@ main(int argc, char **argv)
 	const sigset_t set = hangup();
 	int rc = -pthread_sigmask(SIG_BLOCK, &set, NULL), status;
 
-	if (nam__options_parse(argc, argv, &options, &status))
+	if (!nam__options_parse(argc, argv, &options, &status))
 		return fflush(stdout) ? EXIT_FAILED : status;
 	atomic_store_explicit(&log_level, options.server.log_level, memory_order_relaxed);
 	options.server.log_level = NAM_LOG_DEBUG;	/* write_log() chooses */

@@ -304,23 +304,23 @@ nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
 	return 0;
 }
 
-int
+bool
 nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
 {
 	struct nam_diag diag = { "" };
 
 	*ret = (struct nam__options){ .ready_fd = -1 };
 	nam_server_options_init(&ret->server);
-	if (nam__options_take(&table, argc, argv, ret, ret_exit))
-		return 1;
+	if (!nam__options_take(&table, argc, argv, ret, ret_exit))
+		return false;
 	*ret_exit = NAM_EXIT_USAGE;
 	if (ret->config && read_section(ret, &ret->section, &diag)) {
 		(void)fprintf(stderr, "nam-memserver: --config: %s\n", diag.text);
-		return 1;
+		return false;
 	}
 	ret->command_line = ret->server;
 	if (!take_section(ret, &diag))
-		return 0;
+		return true;
 	(void)fprintf(stderr, "nam-memserver: %s\n", diag.text);
-	return 1;
+	return false;
 }

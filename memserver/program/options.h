@@ -21,8 +21,8 @@ struct nam__options {
 	struct nam_server_options command_line;	/* `server` without the section */
 };
 
-/* 0; 1 if the program is to exit with *ret_exit. */
-int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
+/* False: the program is to exit with *ret_exit. */
+bool nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
 	NAM_MUST_CHECK;
 
 /*

@@ -318,7 +318,7 @@ main(int argc, char **argv)
 		.collect_rate = NAM_SWEEP_PACE, .copy_rate = 256ull << 20 };
 	int status, rc;
 
-	if (nam__options_take(&table, argc, argv, &line, &status))
+	if (!nam__options_take(&table, argc, argv, &line, &status))
 		return fflush(stdout) ? NAM_EXIT_NO : status;
 	if (!line.cluster)
 		line.cluster = getenv("NAM_CLUSTER");

@@ -303,7 +303,7 @@ parse(int argc, char **argv, struct request *request)
 	struct sim_scenario *scenario = &request->scenario;
 	int exit_code;
 
-	if (nam__options_take(&table, argc, argv, request, &exit_code))
+	if (!nam__options_take(&table, argc, argv, request, &exit_code))
 		exit(exit_code);
 	if (scenario->sim.step_bytes != 8 && scenario->sim.step_bytes != 64)
 		sim_die("--steps %u: 8 or 64 is needed", scenario->sim.step_bytes);

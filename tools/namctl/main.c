@@ -347,12 +347,13 @@ parse(int argc, char **argv, struct line *line, char ***ret_args, int *ret_exit)
 		.after = NAM_EXIT_HELP, .rows = rows, .word = take_word, .taken = row_taken };
 	const struct command *command;
 	char *text = purpose(), name[32];
-	int name_words = 0, count, rc;
+	int name_words = 0, count;
+	bool goes_on;
 
 	table.purpose = text ? text : "";
-	rc = nam__options_take(&table, argc, argv, line, ret_exit);
+	goes_on = nam__options_take(&table, argc, argv, line, ret_exit);
 	free(text);
-	if (rc)
+	if (!goes_on)
 		return NULL;
 	*ret_exit = NAM_EXIT_USAGE;
 	if (!line->words_count) {

@@ -105,7 +105,8 @@ take_line(const char *line, struct fields *fields, struct printed *printed)
 	char words[256], *argv[32] = { program }, *rest = words;
 	FILE *out = tmpfile(), *error = tmpfile();
 	int saved_out = dup(STDOUT_FILENO), saved_error = dup(STDERR_FILENO);
-	int argc = 1, status, ends;
+	int argc = 1, status;
+	bool goes_on;
 
 	assert_true(out && error && saved_out >= 0 && saved_error >= 0);
 	(void)snprintf(words, sizeof(words), "%s", line);
@@ -116,7 +117,7 @@ take_line(const char *line, struct fields *fields, struct printed *printed)
 	(void)fflush(stderr);
 	assert_true(dup2(fileno(out), STDOUT_FILENO) >= 0);
 	assert_true(dup2(fileno(error), STDERR_FILENO) >= 0);
-	ends = nam__options_take(&table, argc, argv, fields, &status);
+	goes_on = nam__options_take(&table, argc, argv, fields, &status);
 	(void)fflush(stdout);
 	(void)fflush(stderr);
 	(void)dup2(saved_out, STDOUT_FILENO);
@@ -128,7 +129,7 @@ take_line(const char *line, struct fields *fields, struct printed *printed)
 	(void)fclose(out);
 	(void)fclose(error);
 	assert_ptr_equal(argv[0], program);
-	return ends ? status : -1;
+	return goes_on ? -1 : status;
 }
 
 static void
