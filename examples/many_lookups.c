@@ -25,10 +25,10 @@ next_pair(void *arg, void *key, uint64_t *payload)
 	uint64_t *next = arg;
 
 	if (*next == PAIRS)
-		return 0;
+		return NAM_INDEX_END;
 	nam_key_from_u64(*next * 10, key);
 	*payload = ++*next;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 /* LOOKUPS keys, GROUP at a time, each answer checked. */

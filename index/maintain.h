@@ -9,9 +9,11 @@
 extern "C" {
 #endif
 
+enum nam_index_source { NAM_INDEX_END = 0, NAM_INDEX_PAIR = 1 };
+
 /*
- * The next pair of sorted input: 1 with *key (key_bytes) and *payload filled, 0 at the end, or a
- * negative code, which bulk load returns.
+ * The next pair of sorted input: NAM_INDEX_PAIR with *key (key_bytes) and *payload filled,
+ * NAM_INDEX_END, or a negative code, which bulk load returns.
  */
 typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
 

@@ -68,7 +68,7 @@ nam__load_sorted(struct nam_worker *worker, const struct nam__geometry *g,
 	uint64_t payload = 0, count = 0;
 	int rc;
 
-	while ((rc = source(source_arg, bytes, &payload)) > 0) { /* MAY SUSPEND */
+	while ((rc = source(source_arg, bytes, &payload)) > NAM_INDEX_END) { /* MAY SUSPEND */
 		struct nam__key *key = &keys[count & 1], *last = &keys[~count & 1];
 		int order = -1;
 

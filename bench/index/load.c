@@ -21,7 +21,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	uint64_t pair = source->next;
 
 	if (pair >= keys->pairs)
-		return 0;
+		return NAM_INDEX_END;
 	if (pair % SHOW_EVERY == 0) {
 		progress_show((double)pair / (double)keys->pairs, pair);
 		if (bench_signal)
@@ -34,7 +34,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	if (source->bench->network)
 		simulation_work(source->bench->network->entry_ns);
 	source->next++;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static int

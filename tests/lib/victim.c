@@ -17,11 +17,11 @@ source_next(void *arg, void *key, uint64_t *payload)
 	uint64_t *next = arg;
 
 	if (*next == VICTIM_KEYS)
-		return 0;
+		return NAM_INDEX_END;
 	++*next;
 	nam_key_from_u64(10 * *next, key);
 	*payload = *next;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 void

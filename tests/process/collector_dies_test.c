@@ -32,11 +32,11 @@ source_next(void *arg, void *key, uint64_t *payload)
 	uint64_t *left = arg;
 
 	if (!*left)
-		return 0;
+		return NAM_INDEX_END;
 	nam_key_from_u64(load_keys - *left, key);
 	*payload = load_keys - *left + 1;
 	--*left;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 /* Print our client id and incarnation, then go about it until the end. */

@@ -132,9 +132,9 @@ cost_source(void *arg, void *key, uint64_t *payload)
 	struct cost_stage *stage = arg;
 
 	if (stage->supplied == stage->pairs)
-		return 0;
+		return NAM_INDEX_END;
 	*payload = cost_key(stage, stage->supplied++, key);
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 void

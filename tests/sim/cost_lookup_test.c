@@ -122,7 +122,7 @@ uneven_source(void *arg, void *key, uint64_t *payload)
 
 	nam_key_from_u64(number < 11 ? number : 11, key);
 	*payload = number + 1;
-	return number < 55;
+	return number < 55 ? NAM_INDEX_PAIR : NAM_INDEX_END;
 }
 
 static void

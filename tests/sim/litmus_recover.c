@@ -580,11 +580,11 @@ next_number(void *arg, void *key, uint64_t *payload)
 	uint64_t *number = arg;
 
 	if (*number > 430)
-		return 0;
+		return NAM_INDEX_END;
 	nam_key_from_u64(*number, key);
 	*payload = *number + 1;
 	*number += 10;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static void

@@ -138,12 +138,12 @@ source_next(void *arg, void *key, uint64_t *payload)
 	struct source *source = arg;
 
 	if (!source->count)
-		return 0;
+		return NAM_INDEX_END;
 	source->count--;
 	nam_key_from_u64(source->first, key);
 	*payload = source->first + 1;
 	source->first += 10;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static int

@@ -346,10 +346,10 @@ next_pair(void *arg, void *key, uint64_t *payload)
 	uint64_t *number = arg;
 
 	if (*number == HEADS_PAIRS)
-		return 0;
+		return NAM_INDEX_END;
 	*payload = ++*number;
 	nam_key_from_u64(*payload, key);
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static struct nam_index *

@@ -31,13 +31,13 @@ next_pair(void *arg, void *key, uint64_t *payload)
 	uint64_t number = 2 * stage->loaded;
 
 	if (number >= stage->scenario->keys)
-		return 0;
+		return NAM_INDEX_END;
 	sim_key_from_number(stage->scenario, number, key);
 	*payload = sim_payload_loaded(stage->scenario, number);
 	stage->loaded++;
 	if (stage->scenario->record)
 		sim_history_load(stage->history, number, *payload);
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static void

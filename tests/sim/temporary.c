@@ -36,11 +36,11 @@ source_next(void *arg, void *key, uint64_t *payload)
 	struct source *source = arg;
 
 	if (source->next == source->pairs)
-		return 0;
+		return NAM_INDEX_END;
 	nam_key_from_u64(2 * source->next, key);
 	*payload = payload_of(source->round, 2 * source->next);
 	source->next++;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 /* Whether the actor can go on after such a result, which is no success. */

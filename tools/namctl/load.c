@@ -33,7 +33,8 @@ source_next(void *arg, void *key, uint64_t *payload)
 
 	if (ctl_signal)
 		return -EINTR;
-	return load->tsv->left ? tsv_next(load->tsv, key, payload) ?: 1 : 0;
+	return load->tsv->left ? tsv_next(load->tsv, key, payload) ?: NAM_INDEX_PAIR :
+		NAM_INDEX_END;
 }
 
 /* Whether there is nothing in the index. */

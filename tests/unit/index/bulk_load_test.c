@@ -29,7 +29,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	uint8_t *bytes = key;
 
 	if (value == source->end)
-		return 0;
+		return NAM_INDEX_END;
 	if (source->fail_at == value + 1)
 		return -5;
 	if (source->swap_at == value + 1)
@@ -43,7 +43,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 		source->copy = 0;
 		source->next++;
 	}
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static struct source
@@ -383,7 +383,7 @@ thief_next(void *arg, void *key, uint64_t *payload)
 	struct thief *thief = arg;
 	int rc = source_next(&thief->source, key, payload);
 
-	if (!rc)
+	if (rc == NAM_INDEX_END)
 		tree_write(thief->tree, thief->tree->index->superblock, 0, &thief->root, 1);
 	return rc;
 }

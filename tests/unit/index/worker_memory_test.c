@@ -141,10 +141,10 @@ source_next(void *arg, void *key, uint64_t *payload)
 	uint64_t *number = arg;
 
 	if (*number == LOADED)
-		return 0;
+		return NAM_INDEX_END;
 	nam_key_from_u64(*number, key);
 	*payload = (*number)++ * 10 + 1;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static struct nam_index *

@@ -324,7 +324,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	struct source *source = arg;
 
 	if (source->next == source->end)
-		return 0;
+		return NAM_INDEX_END;
 	if (source->next == source->end / 2 && source->index) {
 		struct source more = { .end = 1 };
 		uint64_t found;
@@ -343,7 +343,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	}
 	nam_key_from_u64(source->next, key);
 	*payload = source->next++ + 7;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 static void

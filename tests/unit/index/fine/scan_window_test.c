@@ -31,11 +31,11 @@ source_next(void *arg, void *key, uint64_t *payload)
 	uint64_t *number = arg;
 
 	if (*number == PAIRS)
-		return 0;
+		return NAM_INDEX_END;
 	nam_key_from_u64(*number * 2, key);
 	*payload = *number * 2 * 10 + 1;
 	(*number)++;
-	return 1;
+	return NAM_INDEX_PAIR;
 }
 
 /* Even numbers, as tree_fill() writes them; the cache knows every inner node. */
