@@ -175,7 +175,7 @@ open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag 
 		return nam_diag_set(diag, rc, "a thread: %s", nam_err_text(rc));
 	while (!atomic_load(&opening.done)) {
 		rc = server->ops->listener_poll(server->listener, STARTING_POLL_NS, &event);
-		if (rc > 0)
+		if (rc == NAM_LISTENER_EVENT)
 			nam__refuse_starting(server, &event);
 		else if (rc < 0)
 			nam_sleep_ns(STARTING_POLL_NS);
@@ -321,7 +321,7 @@ nam_server_run(struct nam_server *server)
 
 		if (n < 0)
 			return n;
-		if (n > 0)
+		if (n == NAM_LISTENER_EVENT)
 			nam__admit(server, &event);
 		else
 			nam__memory_trim(&server->memory, server->domain);

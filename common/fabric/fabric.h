@@ -256,7 +256,7 @@ struct nam_fabric_ops {
 	/* Server side. */
 	int (*listen)(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 		struct nam_diag *diag);
-	/* 1 with an event, 0 after the timeout, or a negative code. */
+	/* A nam_listener_result, or a negative code. */
 	int (*listener_poll)(struct nam_listener *listener, uint64_t timeout_ns,
 		struct nam_cm_event *event);
 	/* Make a concurrent or the next listener_poll return.  Allowed in a signal handler. */

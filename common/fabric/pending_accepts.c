@@ -186,10 +186,7 @@ nam__socket_challenge(struct nam_listener *listener, struct nam_cm_request *requ
 	expect(accepts, request);
 }
 
-/*
- * 1 with an event: EVENT_SOCKET and a socket's number, or the number of a client.  0 at
- * until_ns, when woken, or interrupted by a signal.  Negative: a code.
- */
+/* As listener_poll; an event is EVENT_SOCKET and a socket's number, or the number of a client. */
 static int
 wait_event(struct nam__pending_accepts *accepts, uint64_t until_ns, uint32_t *ret_event)
 {
@@ -204,16 +201,18 @@ wait_event(struct nam__pending_accepts *accepts, uint64_t until_ns, uint32_t *re
 		n = epoll_wait(accepts->epoll_fd, &ready, 1,
 			(int)(left_ms < most_ms ? left_ms : most_ms));
 		if (n < 0)
-			return errno == EINTR ? 0 : -errno;
+			return errno == EINTR ? NAM_LISTENER_QUIET : -errno;
 		if (accepts->count)
 			drop_silent(accepts, nam_now_ns());
 	} while (n == 0 && nam_now_ns() < until_ns);
-	if (n && ready.data.u32 == EVENT_WAKE) {
+	if (!n)
+		return NAM_LISTENER_QUIET;
+	if (ready.data.u32 == EVENT_WAKE) {
 		nam__wake_clear(accepts->wake_fd);
-		return 0;
+		return NAM_LISTENER_QUIET;
 	}
-	*ret_event = n ? ready.data.u32 : 0;
-	return n;
+	*ret_event = ready.data.u32;
+	return NAM_LISTENER_EVENT;
 }
 
 int
@@ -228,7 +227,7 @@ nam__socket_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
 		uint32_t number = 0;
 		int rc = wait_event(accepts, until_ns, &number);
 
-		if (rc <= 0)
+		if (rc != NAM_LISTENER_EVENT)
 			return rc;
 		if (number >= EVENT_SOCKET) {
 			handshake_begin(accepts, accepts->sockets[number - EVENT_SOCKET]);
@@ -239,7 +238,7 @@ nam__socket_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
 			-EAGAIN;
 		if (!rc) {
 			*event = release(accepts, number)->event;
-			return 1;
+			return NAM_LISTENER_EVENT;
 		}
 		if (rc != -EAGAIN)
 			drop(accepts, release(accepts, number), rc);

@@ -275,7 +275,7 @@ nam__sim_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 	listener->woken = false;
 	request = STAILQ_FIRST(&listener->arrived);
 	if (!request)
-		return 0;
+		return NAM_LISTENER_QUIET;
 	STAILQ_REMOVE_HEAD(&listener->arrived, arrived_link);
 	memset(event, 0, sizeof(*event));
 	event->kind = request->number ? NAM_CM_ANSWER : NAM_CM_REQUEST;
@@ -284,7 +284,7 @@ nam__sim_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 	event->challenge = request->challenge;
 	event->answer = request->answer;
 	(void)snprintf(event->peer, sizeof(event->peer), "simulated process %u", request->from);
-	return 1;
+	return NAM_LISTENER_EVENT;
 }
 
 void

@@ -96,7 +96,8 @@ be_listener(int fd, int peer, struct fuzz_input *input)
 		nam__socket_challenge(&listener.accepts.pub, request, &reply);
 		flags = fuzz_u8(input);
 		say_answer(peer, input, flags);
-		if (nam__socket_listener_poll(&listener.accepts.pub, 0, &event) <= 0)
+		if (nam__socket_listener_poll(&listener.accepts.pub, 0, &event) !=
+			NAM_LISTENER_EVENT)
 			return;
 	}
 	if (event.hello.bytes > NAM_HELLO_BYTES_MAX || event.answer.bytes > NAM_HELLO_BYTES_MAX)

@@ -104,7 +104,8 @@ hear_pieces(struct nam_cm_request *request, int peer, struct fuzz_input *input, 
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
 		rc = !answers ? receive_message(request) :
-			nam__socket_listener_poll(&listener.pub, 0, event) == 1 ? 0 : -EAGAIN;
+			nam__socket_listener_poll(&listener.pub, 0, event) ==
+			NAM_LISTENER_EVENT ? 0 : -EAGAIN;
 	}
 	return rc;
 }

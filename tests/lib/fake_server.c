@@ -374,7 +374,8 @@ server_main(void *arg)
 	while (!atomic_load(&server->stop)) {
 		bool worked = false;
 
-		while (server->ops->listener_poll(server->listener, 0, &event) == 1) {
+		while (server->ops->listener_poll(server->listener, 0, &event) ==
+			NAM_LISTENER_EVENT) {
 			connection_take(server, &event);
 			worked = true;
 		}

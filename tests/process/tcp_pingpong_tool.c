@@ -122,7 +122,7 @@ accept_main(void *arg)
 	struct nam_qp_options options = { .cq = s->cq };
 	struct nam_cm_event event;
 
-	if (s->ops->listener_poll(s->listener, 5000000000ull, &event) != 1 ||
+	if (s->ops->listener_poll(s->listener, 5000000000ull, &event) != NAM_LISTENER_EVENT ||
 		s->ops->accept(s->listener, event.request, &options, NULL, &s->qp))
 		die("accept");
 }

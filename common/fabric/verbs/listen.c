@@ -274,19 +274,20 @@ take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 	return true;
 }
 
-/* 1 with an event of ours, 0 if it was none, or a negative code. */
+/* NAM_LISTENER_EVENT: one of ours; QUIET: it was none; or a negative code. */
 static int
 take_event(struct verbs_listener *listener, struct nam_cm_event *to)
 {
 	struct rdma_cm_id *unwanted = NULL;
 	struct rdma_cm_event *event;
-	int rc = 0;
+	int rc = NAM_LISTENER_QUIET;
 
 	if (rdma_get_cm_event(listener->channel, &event))
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return errno == EAGAIN || errno == EINTR ? NAM_LISTENER_QUIET : -errno;
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		rc = take_request(listener, event, to);
-		if (!rc)
+		if (take_request(listener, event, to))
+			rc = NAM_LISTENER_EVENT;
+		else
 			unwanted = event->id;
 	} else if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && listener->id->verbs) {
 		nam__verbs_watch_gone(listener->domain);
@@ -318,19 +319,19 @@ nam__verbs_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct n
 		forget_late(listener);
 		rc = take_event(listener, event);
 		/* Nothing can be served again, as the memory was registered with the device. */
-		if (!rc && atomic_load_explicit(&listener->domain->watch.gone,
+		if (rc == NAM_LISTENER_QUIET && atomic_load_explicit(&listener->domain->watch.gone,
 			memory_order_relaxed))
 			rc = -ENODEV;
-		if (rc)
+		if (rc != NAM_LISTENER_QUIET)
 			return rc;
 		rc = poll(ready, 2, (int)(left_ms < 3600000 ? left_ms : 3600000));
 		if (rc < 0)
-			return errno == EINTR ? 0 : -errno;
+			return errno == EINTR ? NAM_LISTENER_QUIET : -errno;
 		if (rc == 0 && now >= until)
-			return 0;
+			return NAM_LISTENER_QUIET;
 		if (ready[0].revents) {
 			nam__wake_clear(listener->wake_fd);
-			return 0;
+			return NAM_LISTENER_QUIET;
 		}
 	}
 }

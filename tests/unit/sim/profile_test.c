@@ -74,7 +74,7 @@ server_main(void *arg)
 		abort();
 	world.listening = true;
 	while (world.running) {
-		if (domain->ops->listener_poll(listener, 50000, &event) <= 0)
+		if (domain->ops->listener_poll(listener, 50000, &event) != NAM_LISTENER_EVENT)
 			continue;
 		if (domain->ops->accept(listener, event.request, &options, &hello, &qps[count++]))
 			abort();

@@ -116,7 +116,8 @@ await_event(struct fixture *f, enum nam_cm_kind kind, const struct nam_hello *he
 {
 	struct nam_cm_event event;
 
-	assert_int_equal(f->ops->listener_poll(f->listener, TIMEOUT_NS, &event), 1);
+	assert_int_equal(f->ops->listener_poll(f->listener, TIMEOUT_NS, &event),
+		NAM_LISTENER_EVENT);
 	assert_int_equal(event.kind, kind);
 	assert_said(&event.hello, hello);
 	assert_non_null(event.request);

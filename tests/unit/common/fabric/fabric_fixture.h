@@ -66,7 +66,7 @@ acceptor_main(void *arg)
 		struct nam_cm_event event;
 		unsigned n;
 
-		if (f->ops->listener_poll(f->listener, 1000000000, &event) != 1)
+		if (f->ops->listener_poll(f->listener, 1000000000, &event) != NAM_LISTENER_EVENT)
 			continue;
 		n = atomic_load(&f->accepted);
 		if (event.hello.bytes == 2 && !memcmp(event.hello.data, "rd", 2))

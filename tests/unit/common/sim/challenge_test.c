@@ -70,7 +70,7 @@ meeting_server(void *arg)
 	assert_int_equal(ops()->listen(domain, "sim:server", &listener, &diag), 0);
 	meeting->ready = true;
 	while (!meeting->done) {
-		if (listener && ops()->listener_poll(listener, 20000, &event) == 1)
+		if (listener && ops()->listener_poll(listener, 20000, &event) == NAM_LISTENER_EVENT)
 			respond(meeting, listener, &event, &options);
 		if (meeting->requests && meeting->dies)
 			nam_sim_process_kill(meeting->server);

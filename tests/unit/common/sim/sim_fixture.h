@@ -116,7 +116,7 @@ server_main(void *arg)
 	assert_int_equal(ops()->listen(domain, "sim:server", &listener, &diag), 0);
 	world->ready = true;
 	while (!world->done) {
-		if (ops()->listener_poll(listener, 20000, &event) == 1) {
+		if (ops()->listener_poll(listener, 20000, &event) == NAM_LISTENER_EVENT) {
 			options.rights = world->rights;
 			if (world->refuses)
 				ops()->reject(listener, event.request, &reply);

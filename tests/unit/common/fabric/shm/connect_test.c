@@ -412,7 +412,8 @@ listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED(void **state)
 		client = raw_connect(&f);
 		assert_int_equal(nam__shm_packet_send(client, &hello, sizeof(hello), &fds[i], 1),
 			0);
-		assert_int_equal(f.ops->listener_poll(f.listener, TIMEOUT_NS, &event), 1);
+		assert_int_equal(f.ops->listener_poll(f.listener, TIMEOUT_NS, &event),
+			NAM_LISTENER_EVENT);
 		assert_non_null(strstr(event.peer, "pid"));
 		assert_true(f.ops->accept(f.listener, event.request, &options, NULL, &qp) < 0);
 		close(client);

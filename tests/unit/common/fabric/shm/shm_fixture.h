@@ -60,7 +60,7 @@ acceptor_main(void *arg)
 		struct nam_cm_event event;
 		unsigned n;
 
-		if (f->ops->listener_poll(f->listener, 1000000000, &event) != 1)
+		if (f->ops->listener_poll(f->listener, 1000000000, &event) != NAM_LISTENER_EVENT)
 			continue;
 		if (event.hello.bytes == 2 && !memcmp(event.hello.data, "rd", 2))
 			options.rights = NAM_MR_REMOTE_READ;

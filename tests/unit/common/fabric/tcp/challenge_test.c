@@ -42,7 +42,8 @@ await_hang_up(struct fixture *f, int fd)
 	uint8_t byte;
 
 	while (!readable(fd, 0)) {
-		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
+		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event),
+			NAM_LISTENER_QUIET);
 		assert_true(nam_now_ns() < until);
 	}
 	assert_true(recv(fd, &byte, 1, 0) <= 0);
@@ -63,7 +64,8 @@ answer__in_pieces__IS_PUT_TOGETHER(void **state)
 		while (sent < sizeof(answer)) {
 			size_t n = piece < sizeof(answer) - sent ? piece : sizeof(answer) - sent;
 
-			assert_int_equal(f->ops->listener_poll(f->listener, 0, &event), 0);
+			assert_int_equal(f->ops->listener_poll(f->listener, 0, &event),
+				NAM_LISTENER_QUIET);
 			raw_send(fd, (uint8_t *)&answer + sent, n);
 			sent += n;
 		}
@@ -249,7 +251,8 @@ await_drops(struct fixture *f, const struct drops *drops, unsigned count)
 	struct nam_cm_event event;
 
 	while (drops->silent < count && nam_now_ns() < until)
-		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event), 0);
+		assert_int_equal(f->ops->listener_poll(f->listener, 1000000, &event),
+			NAM_LISTENER_QUIET);
 	assert_drops(drops, count, 0, 0);
 }
 

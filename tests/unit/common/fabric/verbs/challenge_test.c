@@ -412,7 +412,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 	struct nam_cm_event heard;
 
 	if (channel != world.at && world.begun != world.ended && next->channel == world.at &&
-		nam__verbs_listener_poll(world.listener, 0, &heard) == 1)
+		nam__verbs_listener_poll(world.listener, 0, &heard) == NAM_LISTENER_EVENT)
 		respond(&heard);
 	next = &world.happenings[world.begun % EVENTS_MAX];
 	if (world.begun == world.ended || next->channel != channel) {
@@ -668,7 +668,7 @@ ask(void)
 	nam__verbs_pack(VERBS_HELLO, &(const struct nam_hello){ .bytes = 2, .data = "hi" },
 		IBV_MTU_512, &hello);
 	(void)arrive(&hello, sizeof(hello));
-	assert_int_equal(nam__verbs_listener_poll(world.listener, 0, &event), 1);
+	assert_int_equal(nam__verbs_listener_poll(world.listener, 0, &event), NAM_LISTENER_EVENT);
 	respond(&event);
 	assert_int_equal(world.last.params.kind, VERBS_CHALLENGE);
 	return world.last.params.number;
@@ -689,7 +689,7 @@ is_heard(uint16_t number)
 	hello.params.number = number;
 	world.manner = REJECTS;
 	(void)arrive(&hello, sizeof(hello));
-	if (nam__verbs_listener_poll(world.listener, 0, &event) == 1)
+	if (nam__verbs_listener_poll(world.listener, 0, &event) == NAM_LISTENER_EVENT)
 		respond(&event);
 	assert_int_equal(world.turned_away - before + world.answers - answers, 1);
 	return world.answers != answers;

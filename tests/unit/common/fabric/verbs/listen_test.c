@@ -174,7 +174,7 @@ turned_away(struct fixture *f)
 {
 	struct nam_cm_event event;
 
-	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
+	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), NAM_LISTENER_QUIET);
 	assert_false(manager.came);
 	assert_int_equal(manager.rejected, 1);
 	assert_int_equal(manager.destroyed, 1);
@@ -186,7 +186,7 @@ request__through_the_domains_device__IS_THE_OWNERS(void **state)
 	struct fixture *f = *state;
 	struct nam_cm_event event;
 
-	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 1);
+	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), NAM_LISTENER_EVENT);
 	assert_int_equal(event.kind, NAM_CM_REQUEST);
 	assert_int_equal(event.hello.bytes, 2);
 	assert_memory_equal(event.hello.data, "hi", 2);
@@ -262,7 +262,7 @@ challenge(struct fixture *f)
 	struct nam_cm_event event;
 
 	manager.came = true;
-	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 1);
+	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), NAM_LISTENER_EVENT);
 	nam__verbs_challenge(f->listener, event.request, &wire);
 }
 
@@ -286,11 +286,12 @@ challenge__no_answer__THE_OWNER_IS_TOLD(void **state)
 	challenge(f);
 	assert_int_equal(drops, 2);
 	now_ms += NAM__HANDSHAKE_NS / 1000000;
-	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
+	assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), NAM_LISTENER_QUIET);
 	assert_int_equal(drops, 2);
 	now_ms++;
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event), 0);
+		assert_int_equal(nam__verbs_listener_poll(f->listener, 0, &event),
+			NAM_LISTENER_QUIET);
 	assert_int_equal(drops, 2 + NAM__PENDING_MAX);
 	nam_env_install(NULL);
 }
