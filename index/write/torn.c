@@ -15,17 +15,31 @@ struct torn {
 	enum nam__header_part part;
 };
 
-/* Complete a torn image by its record.  -NAM_E_LOCK_ORPHANED: none leads to a whole image. */
+static uint32_t
+record_bytes(const struct nam_index *index)
+{
+	return NAM_NODE_STAGGER_BYTES + index->g.node_bytes;
+}
+
+/*
+ * Complete a torn image by its record.  -NAM_E_LOCK_ORPHANED: none leads to a whole image; -ENOMEM;
+ * or a FABRIC code.  torn_close() in any case.
+ */
 NAM_FIBER_FN static int
-complete(struct nam_worker *worker, const struct nam_index *index, struct nam_gaddr at,
-	struct torn *torn)
+torn_open(struct nam_worker *worker, const struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image, struct torn *torn)
 {
 	struct nam_gaddr block, record = nam_gaddr_make(nam_gaddr_region(at),
 		nam_gaddr_offset(at) + index->g.node_bytes, 0);
-	uint64_t *rear = torn->image + index->g.node_words - 1, torn_rear = *rear;
+	uint64_t *rear = image + index->g.node_words - 1, torn_rear = *rear;
 	enum nam__redo_kind kind;
 	int rc;
 
+	*torn = (struct torn){ .image = image,
+		.record = nam_buffer_take(worker, record_bytes(index)) };
+	if (!torn->record)
+		return -ENOMEM;
+	torn->block = torn->record + NAM__REDO_WORDS;
 	/* I20: the rear word came, and of its record only a part. */
 	*rear = torn->image[NAM__WORD_FRONT];
 	if (NAM_GUARD(REDO_REAR) && nam__node_is_whole(index, torn->image, at))
@@ -58,6 +72,12 @@ complete(struct nam_worker *worker, const struct nam_index *index, struct nam_ga
 		nam__node_seal(&index->g, torn->image, at);
 	}
 	return 0;
+}
+
+static void
+torn_close(struct nam_worker *worker, const struct nam_index *index, const struct torn *torn)
+{
+	nam_buffer_give(worker, torn->record, record_bytes(index));
 }
 
 /*
@@ -123,15 +143,11 @@ int
 nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
 	uint64_t dead, uint64_t word, uint64_t *image)
 {
-	uint32_t bytes = NAM_NODE_STAGGER_BYTES + index->g.node_bytes;
-	struct torn torn = { .image = image, .record = nam_buffer_take(worker, bytes) };
+	struct torn torn;
 	int rc;
 
-	if (!torn.record)
-		return -ENOMEM;
-	torn.block = torn.record + NAM__REDO_WORDS;
 	nam_race_point("recover.torn_read");
-	rc = complete(worker, index, at, &torn); /* SUSPENDS */
+	rc = torn_open(worker, index, at, image, &torn); /* SUSPENDS */
 	/* I20: the record may be of a later change than the image. */
 	if (rc == -NAM_E_LOCK_ORPHANED && NAM_GUARD(TORN_WORD))
 		rc = look_again(worker, at, dead, torn.record); /* SUSPENDS */
@@ -139,26 +155,8 @@ nam__torn_complete(struct nam_worker *worker, struct nam_index *index, struct na
 	if (!rc)
 		rc = word == dead ? torn_write(worker, index, at, &torn) :
 			torn_take(worker, index, at, dead, word, &torn); /* SUSPENDS */
-	nam_buffer_give(worker, torn.record, bytes);
+	torn_close(worker, index, &torn);
 	return rc;
-}
-
-/* Whether a node's redo record leads to a whole image: else it may be no node, without a lock. */
-NAM_FIBER_FN static int
-has_record(struct nam_worker *worker, const struct nam_index *index, struct nam_gaddr at,
-	uint64_t *image, bool *ret_has)
-{
-	uint32_t bytes = NAM_NODE_STAGGER_BYTES + index->g.node_bytes;
-	struct torn torn = { .image = image, .record = nam_buffer_take(worker, bytes) };
-	int rc;
-
-	if (!torn.record)
-		return -ENOMEM;
-	torn.block = torn.record + NAM__REDO_WORDS;
-	rc = complete(worker, index, at, &torn); /* SUSPENDS */
-	nam_buffer_give(worker, torn.record, bytes);
-	*ret_has = !rc;
-	return rc == -NAM_E_LOCK_ORPHANED ? 0 : rc;
 }
 
 int
@@ -166,14 +164,16 @@ nam__torn_free_complete(struct nam_worker *worker, struct nam_index *index, stru
 	uint64_t *image)
 {
 	uint64_t word = nam__lock_word_new(worker), seen;
-	bool known = false;
+	struct torn torn;
 	int unlock_rc, rc;
 
 	if (worker->reads_only || !nam__may_be_promoted(worker->client, at))
 		return 0;
-	rc = has_record(worker, index, at, image, &known); /* SUSPENDS */
-	if (rc || !known)
-		return rc;
+	rc = torn_open(worker, index, at, image, &torn); /* SUSPENDS */
+	torn_close(worker, index, &torn);
+	/* Without a record it may be no node, and have no lock word. */
+	if (rc)
+		return rc == -NAM_E_LOCK_ORPHANED ? 0 : rc;
 	rc = nam__lock_try_await(worker, at, NAM_LOCK_FREE, word, image, index->g.node_bytes,
 		&seen); /* SUSPENDS */
 	if (rc || seen != NAM_LOCK_FREE)
