@@ -89,7 +89,7 @@ fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr a
 		return FIT_GAP;
 	/* I17: a block that is no node any more can look like a leaf, but for its hash. */
 	if (__builtin_expect(cursor->old_hints, 0) && NAM_GUARD(HINT_HASH) &&
-		image[NAM__WORD_HASH] != nam__node_hash(g, image, at))
+		!nam__node_is_whole(cursor->head.index, image, at))
 		return FIT_GAP;
 	/* I16: the leaf that has the bound between its fences is the next one. */
 	if (!cursor->reverse) {

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "hybrid.h"
+#include "index/node/validate.h"
 
 #define NAMES_TRIED_MAX 4u
 /* The hash that a READ brings may be one version older than the rest. */
@@ -83,7 +84,7 @@ nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index, const ui
 		int rc = nam__node_read(worker, index, leaf, 0, image); /* SUSPENDS */
 
 		/* I17: if the hash fits, it is a leaf of this index, and the pin keeps it. */
-		if (!rc && image[NAM__WORD_HASH] == nam__node_hash(g, image, leaf))
+		if (!rc && nam__node_is_whole(index, image, leaf))
 			return 0;
 		if (!rc)
 			continue;

@@ -8,6 +8,7 @@
 #include "compute/worker/pace.h"
 #include "index/fine/fine.h"
 #include "index/hybrid/hybrid.h"
+#include "index/node/validate.h"
 #include "maintain.h"
 #include "merge.h"
 
@@ -115,7 +116,7 @@ other_bytes(const struct pass *pass, const uint64_t *image, struct nam_gaddr at,
 	if (!nam__names_old(pass->index))
 		return false;
 	return rc ? rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_NOREGION :
-		image[NAM__WORD_HASH] != nam__node_hash(&pass->index->g, image, at);
+		!nam__node_is_whole(pass->index, image, at);
 }
 
 /* H3: the leaf of an entry is dead, or its block has another use; it will never be that leaf. */

@@ -12,6 +12,7 @@
 
 #include "index/fine/fine.h"
 #include "index/hybrid/hybrid.h"
+#include "index/node/validate.h"
 #include "verify.h"
 
 #define TORN_RETRIES 3u
@@ -66,13 +67,10 @@ names_begin(struct walk *walk, unsigned level)
 static bool
 names_believable(const struct walk *walk, const uint64_t *image, struct nam_gaddr at)
 {
-	const struct nam__geometry *g = &walk->verifier.index->g;
-
-	return nam__node_ends_agree(g, image) &&
-	       image[NAM__WORD_HASH] == nam__node_hash(g, image, at) &&
+	return nam__node_is_whole(walk->verifier.index, image, at) &&
 	       nam__node_type(image) == NAM__NODE_INNER &&
 	       nam__node_level(image) == walk->names.level &&
-	       nam__node_counts_valid(g, image, NAM__NODE_INNER);
+	       nam__node_counts_valid(&walk->verifier.index->g, image, NAM__NODE_INNER);
 }
 
 /* Hybrid: the names behind those that the memory server has said. */
@@ -287,7 +285,6 @@ NAM_FIBER_FN static int
 chain_read(struct walk *walk, uint64_t **ret_image)
 {
 	struct nam__verifier *verifier = &walk->verifier;
-	const struct nam__geometry *g = &verifier->index->g;
 	const uint64_t *parent = NULL;
 	unsigned entry = 0;
 	int rc = 0;
@@ -304,10 +301,10 @@ chain_read(struct walk *walk, uint64_t **ret_image)
 	}
 	rc = nam__window_read(&walk->window, verifier->at, parent, entry, ret_image); /* SUSPENDS */
 	for (unsigned i = 0; !rc && i < TORN_RETRIES &&
-		(*ret_image)[NAM__WORD_HASH] != nam__node_hash(g, *ret_image, verifier->at); i++) {
+		!nam__node_is_whole(verifier->index, *ret_image, verifier->at); i++) {
 		nam__pause_await(verifier->worker, TORN_PAUSE_NS); /* SUSPENDS */
 		rc = nam_read_await(verifier->worker, verifier->at, *ret_image,
-			g->node_bytes); /* SUSPENDS */
+			verifier->index->g.node_bytes); /* SUSPENDS */
 	}
 	return rc;
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "index/node/validate.h"
 #include "verify.h"
 
 #define NODE_FLAGS_KNOWN (NAM__NODE_TYPE_MASK | NAM__NODE_LAST | NAM__NODE_DEAD)
@@ -32,15 +33,15 @@ check_whole(struct nam__verifier *verifier, const uint64_t *image)
 {
 	const struct nam__geometry *g = &verifier->index->g;
 
-	if (!nam__node_ends_agree(g, image))
+	if (nam__node_is_whole(verifier->index, image, verifier->at))
+		return true;
+	if (nam__node_ends_agree(g, image))
+		nam__violation(verifier, NAM__I_WHOLE, "the hash does not match the image");
+	else
 		nam__violation(verifier, NAM__I_WHOLE,
 			"the image is torn: it begins with version %llu and ends with %llu",
 			(unsigned long long)nam__node_version(image),
 			(unsigned long long)(image[g->node_words - 1] >> 16));
-	else if (image[NAM__WORD_HASH] != nam__node_hash(g, image, verifier->at))
-		nam__violation(verifier, NAM__I_WHOLE, "the hash does not match the image");
-	else
-		return true;
 	return false;
 }
 

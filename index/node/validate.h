@@ -10,6 +10,16 @@
 
 #define NAM__ANY_TYPE 0u
 
+/*
+ * Whether some writer wrote exactly this image, of this index's node at `at` (I2): its ends agree,
+ * too.
+ */
+static inline __attribute__((always_inline)) bool
+nam__node_is_whole(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at)
+{
+	return image[NAM__WORD_HASH] == nam__node_hash(&index->g, image, at);
+}
+
 /**
  * nam__node_validate -- whether an image is whole, and the node that a pointer promised.
  *
@@ -38,8 +48,7 @@ nam__node_validate(const struct nam_index *index, const uint64_t *image, struct 
 		/* Words of one READ were loaded front first and rear last: see fabric.h. */
 		if (NAM_GUARD(NODE_ENDS) && !nam__node_ends_agree(g, image))
 			return -NAM_E_RESTART_TORN;
-	} else if (NAM_GUARD(NODE_HASH) &&
-		image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
+	} else if (NAM_GUARD(NODE_HASH) && !nam__node_is_whole(index, image, at)) {
 		return -NAM_E_RESTART_TORN;
 	}
 	/* One comparison tells whether the node is alive, and has this level and type. */

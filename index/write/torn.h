@@ -3,15 +3,7 @@
 #ifndef NAM_INDEX_WRITE_TORN_H
 #define NAM_INDEX_WRITE_TORN_H
 
-#include "index/index_internal.h"
-
-/* Whether some writer wrote exactly this image, of this index's node at `at` (I2). */
-static inline bool
-nam__node_is_whole(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at)
-{
-	return nam__node_ends_agree(&index->g, image) &&
-	       image[NAM__WORD_HASH] == nam__node_hash(&index->g, image, at);
-}
+#include "index/node/validate.h"
 
 /**
  * nam__torn_complete -- complete a torn node by its redo record, here and in remote memory (I20).
