@@ -412,15 +412,15 @@ nam__lock_try_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t old
 	for (unsigned tries = 0;; tries++) {
 		rc = try_lock_and_read(worker, &attempt); /* SUSPENDS */
 		taken = !rc && *attempt.old == attempt.free_word;
-		if (rc || taken || nam_lock_held(old) || nam_lock_held(*attempt.old))
+		if (rc || taken || nam_lock_held(old) || nam_lock_held(*attempt.old) ||
+			tries == FREE_TRIES_MAX)
 			break;
-		if (tries == FREE_TRIES_MAX) {
-			rc = -NAM_E_RESTART_LOCKED;
-			break;
-		}
 		attempt.free_word = *attempt.old;
 	}
 	*ret_seen = taken ? old : *attempt.old;
+	/* Free now, but not taken: it was reserved before. */
+	if (!taken && *ret_seen == old)
+		*ret_seen = attempt.free_word;
 	if (taken)
 		nam__unqueued_word_note(worker, at, word, true);
 	else

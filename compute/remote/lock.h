@@ -98,7 +98,7 @@ NAM_FIBER_FN int nam__lock_change_await(struct nam_worker *worker, struct nam_ga
  * @old		NAM_LOCK_FREE: a reserved word is taken, too; or the word of a client that is dead
  * @ret_seen	the lock word before that: `old`, if the lock is held now
  *
- * Returns 0, or as nam__lock_read_await(); -NAM_E_RESTART_LOCKED: others were quicker 16 times.
+ * Returns 0, or as nam__lock_read_await().
  *
  * Cost:	1 round trip, 1 doorbell; the same again if the word was reserved.
  */
