@@ -10,7 +10,8 @@
  * where NAM_GUARD(...) is constant true, unless the build has NAM_SIM_POINTS.  Then it is a bit
  * that nam_guard_off("node-hash") clears, and the simulator must find the resulting failure.
  *
- * If a guard is an order of steps, the wrong order is a function of tests/sim/litmus_mutants.c.
+ * Without it a check, a wait or a step is omitted, or a value is wrong.  If a guard is an order of
+ * steps, the wrong order is a function of tests/sim/litmus_mutants.c or mutants.c.
  */
 #ifndef NAM_COMMON_GUARD_H
 #define NAM_COMMON_GUARD_H

@@ -341,8 +341,7 @@ struct attempt {
 NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, const struct attempt *attempt)
 {
-	bool in_order = (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ) ||
-			!NAM_GUARD(READ_PASSED_CAS);
+	bool in_order = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
 	struct nam__doorbell doorbell;
 	uint32_t moves;
 	int rc;
@@ -353,19 +352,17 @@ try_once(struct nam_worker *worker, const struct attempt *attempt)
 		nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
 	moves = doorbell.moves;
-	/* C10: the lock is held only if the CAS found the word free. */
-	if (!NAM_GUARD(LOCK_CAS))
-		*attempt->old = attempt->free_word;
 	/* C32: this CAS was carried out before, by the same process or by an earlier one. */
 	if (!rc && *attempt->old == attempt->word)
 		*attempt->old = attempt->free_word;
+	/* C10: the lock is held only if the CAS found the word free. */
 	if (rc || *attempt->old != attempt->free_word)
 		return rc;
 	if (!in_order)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
 	/* C11: on any fabric, an image without this lock is not the locked one. */
-	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
+	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) &&
 		*(const uint64_t *)attempt->image != attempt->word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
 		if (worker->moves != moves)

@@ -192,14 +192,13 @@ nam__lock_is_held(struct nam_worker *worker, const struct nam__lock *lock)
 NAM_FIBER_FN static inline int
 nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam__lock *lock, int rc)
 {
-	/* C10: the lock is held only if the CAS found the word free. */
-	if (!NAM_GUARD(LOCK_CAS))
-		*lock->old = NAM_LOCK_FREE;
-	/* C11: the image counts only if it shows this lock. */
+	/*
+	 * C10: the lock is held only if the CAS found the word free.  C11: the image counts only if
+	 * it shows this lock.
+	 */
 	if (__builtin_expect(!rc && *lock->old == NAM_LOCK_FREE &&
 		    lock->moves == worker->moves &&
-		    (*(const uint64_t *)image == lock->word || !NAM_GUARD(READ_PASSED_CAS) ||
-			    !NAM_GUARD(LOCK_CAS)), 1)) {
+		    (*(const uint64_t *)image == lock->word || !NAM_GUARD(READ_PASSED_CAS)), 1)) {
 		nam__lock_is_held(worker, lock);
 		nam_race_point("lock.taken");
 		return 0;
@@ -262,13 +261,8 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 			!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
 			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
 		/* C12: fabrics order an ATOMIC behind WRITEs, but no WRITE behind another. */
-		if (NAM_GUARD(UNLOCK_CAS)) {
-			nam__doorbell_cas(doorbell, 0, lock->word,
-				nam__lock_queued_see_to(worker, slot, lock, lock->word), lock->old);
-		} else {
-			*lock->old = NAM_LOCK_FREE;
-			nam__doorbell_write(doorbell, 0, lock->old, 8);
-		}
+		nam__doorbell_cas(doorbell, 0, lock->word,
+			nam__lock_queued_see_to(worker, slot, lock, lock->word), lock->old);
 	}
 	if (!rc)
 		rc = hand_over ? nam__doorbell_await(doorbell) :
@@ -283,8 +277,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		slot->handovers++;
 		slot->handed_at = lock->at;
 		slot->handed_word = lock->word;
-	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && NAM_GUARD(UNLOCK_OWNER) &&
-		   *lock->old != lock->word) {
+	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_OWNER) && *lock->old != lock->word) {
 		rc = -NAM_E_FENCED;	/* C13: the lock was taken away */
 	}
 	nam_race_point("lock.released");

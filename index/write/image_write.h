@@ -105,14 +105,12 @@ nam__write_unlock_quickly(struct nam_worker *worker, struct nam_index *index,
 
 	nam__node_seal(&index->g, held->image, held->at);
 	nam__doorbell_init(&doorbell, worker, held->at);
-	/* I20: else the record may come when the node is half-written. */
-	if (!NAM_GUARD(REDO_FIRST))
-		nam__image_post(&doorbell, index, held, dirty, part);
+	/* I20: the record comes first; else it may come when the node is half-written. */
 	rc = nam__redo_post(&doorbell, index, held, dirty, part, &redo); /* SUSPENDS */
 	/* I18: it failed, so the lock stays set, and combined changes fail as well. */
 	if (__builtin_expect(rc != 0 && NAM_GUARD(REDO_FAILED), 0))
 		doorbell.server = rc;
-	if (NAM_GUARD(REDO_FIRST) && !rc)
+	if (!rc)
 		nam__image_post(&doorbell, index, held, dirty, part);
 	unlock_rc = nam__unlock_quickly(&doorbell, &held->lock); /* SUSPENDS */
 	rc = rc ? rc : unlock_rc;

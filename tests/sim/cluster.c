@@ -234,6 +234,7 @@ sim_client_try(const struct sim_cluster *cluster, const char *list, const char *
 	struct nam_client **ret_client, struct nam_diag *diag)
 {
 	struct nam_client_options options;
+	int rc;
 
 	nam_client_options_init(&options);
 	options.cluster = list;
@@ -245,7 +246,10 @@ sim_client_try(const struct sim_cluster *cluster, const char *list, const char *
 	options.transport = cluster->transport;
 	options.frame_bytes = cluster->frame_bytes;
 	options.fetch_bytes = cluster->fetch_bytes;
-	return nam_client_connect(&options, ret_client, diag);
+	rc = nam_client_connect(&options, ret_client, diag);
+	if (!rc)
+		sim_client_mutate(*ret_client);
+	return rc;
 }
 
 struct nam_client *

@@ -85,6 +85,8 @@ struct nam_worker *sim_worker(struct nam_client *client);
 /* The same with a list of its own; a failure is the caller's. */
 int sim_client_try(const struct sim_cluster *cluster, const char *list, const char *name,
 	struct nam_client **ret_client, struct nam_diag *diag);
+/* mutants.c: if a guard of an order is off, a client takes a wrong one from now on. */
+void sim_client_mutate(struct nam_client *client);
 
 /* Bytes that are allocated on all memory servers. */
 uint64_t sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker);
