@@ -608,7 +608,7 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 	/* I2: versions of one life of a block are not those of another. */
 	image[NAM__WORD_FRONT] += (uint64_t)(generation - 1) << 32;
 	nam__node_seal(&index->g, image, at);
-	if (generation == 1 || !index->ordered_loads || !NAM_GUARD(NEW_NODE_ORDER)) {
+	if (generation == 1 || !index->ordered_loads) {
 		nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH,
 			index->g.node_bytes - 8 * NAM__WORD_HASH);
 		return;

@@ -17,12 +17,10 @@ merge_end(struct nam_worker *worker, struct nam_index *index, uint64_t dead)
 
 	if (rc || intent.word != dead || !NAM_GUARD(MERGE_ENDS))
 		return rc;
-	/* I15, I20: two clients that complete it would undo each other's changes. */
-	if (!NAM_GUARD(INTENT_ALONE)) {
-		rc = nam__merge_resume(worker, index); /* SUSPENDS */
-		return rc ? rc : -NAM_E_RESTART_LOCKED;
-	}
-	/* The merge's collector died with the word, so the next one resumes the merge. */
+	/*
+	 * I15, I20: two clients that complete it would undo each other's changes.  The merge's
+	 * collector died with the word, so the next one resumes the merge.
+	 */
 	rc = nam__merge_complete(worker, index); /* SUSPENDS */
 	return rc ? rc : -NAM_E_RESTART_LOCKED;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_mutants.c -- splits of index nodes and commit protocols of record stores with two steps in
- * the wrong order.  Each stands in place of the right one if its guard is off (common/guard.h).
+ * the wrong order, and a recovery.  Each stands in place of the right one if its guard is off
+ * (common/guard.h).
  */
 #include <stddef.h>
 
 #include "common/guard.h"
 #include "index/coarse/coarse.h"
-#include "index/design.h"
+#include "index/fine/fine.h"
+#include "index/maintain/merge.h"
 #include "index/node/divide.h"
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
@@ -157,11 +159,23 @@ split_out_of_order(struct nam_worker *worker, struct nam_index *index, struct na
 	return rc;
 }
 
+/* Violates I15: a client that meets a lock of a dead collector's merge completes it by itself. */
+static int
+take_beside_others(struct nam_worker *worker, void *index, struct nam_gaddr at, uint64_t dead,
+	uint64_t word, void *image)
+{
+	int rc = dead & NAM_LOCK_MERGES ? nam__merge_resume(worker, index) : 0;
+
+	return rc ? rc : nam__node_take(worker, index, at, dead, word, image);
+}
+
 void
 litmus_mutate_index(struct nam_index *index)
 {
 	static struct nam__index_ops mutant;
 
+	if (!NAM_GUARD(INTENT_ALONE))
+		index->recovery.take = take_beside_others;
 	if (NAM_GUARD(SIBLING_FIRST) && NAM_GUARD(NAMED_LAST))
 		return;
 	mutant = nam__fine_ops;

@@ -399,6 +399,8 @@ write_reused_by_halves(struct actor *self)
 {
 	if (litmus.flags[FOUR])
 		write_by_halves(self);
+	/* Violates I2: the new node is one WRITE, as if readers verified its hash. */
+	self->index->ordered_loads &= NAM_GUARD(NEW_NODE_ORDER);
 }
 
 static void
