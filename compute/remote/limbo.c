@@ -126,16 +126,7 @@ limbo_keep(struct nam_worker *worker, struct nam__limbo *limbo, const struct ret
 void
 nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at, uint32_t stride)
 {
-	const struct retired now = { .at = at.raw, .owner = owner, .stride = stride };
-
-	/* C9 also holds for a block whose owner acts first: it passes through the limbo. */
-	if (NAM_GUARD(ENTRY_WAIT)) {
-		retire(worker, owner, at.raw, stride, false);
-	} else if (limbo_get(worker)) {
-		pthread_mutex_lock(&worker->limbo_mutex);
-		limbo_keep(worker, worker->limbo, &now);
-		pthread_mutex_unlock(&worker->limbo_mutex);
-	}
+	retire(worker, owner, at.raw, stride, false);
 }
 
 /*
@@ -273,15 +264,22 @@ some_own(struct nam_worker *worker, struct nam__limbo *limbo, uint32_t first)
 	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 }
 
-/* Blocks that no reader can see any more (C9) go to the block cache, or wait for their owners. */
+/* C9: no reader can see it any more.  That also holds for a block whose owner acts first. */
+static bool
+is_unseen(const struct retired *block, uint64_t oldest)
+{
+	bool waits = block->owner ? NAM_GUARD(ENTRY_WAIT) : NAM_GUARD(EPOCH_WAIT);
+
+	return !waits || nam_epoch_ahead(oldest, block->label) > 0;
+}
+
+/* Blocks that no reader can see any more go to the block cache, or wait for their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
 {
 	uint32_t count = 0;
 
-	while (count < limbo->labelled &&
-		(!NAM_GUARD(EPOCH_WAIT) ||
-			nam_epoch_ahead(oldest, limbo->blocks[count].label) > 0))
+	while (count < limbo->labelled && is_unseen(&limbo->blocks[count], oldest))
 		count++;
 	pthread_mutex_lock(&worker->limbo_mutex);
 	for (uint32_t i = 0; i < count; i++) {

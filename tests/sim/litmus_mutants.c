@@ -32,6 +32,22 @@ commit_then_prepare(struct nam__txn *txn)
 	return rc || !txn->prepared ? rc : nam__onesided_prepare_again(txn);
 }
 
+/* Violates R7: the versions that were replaced are used again while readers may ask for them. */
+static int
+commit_then_free(struct nam__txn *txn)
+{
+	int rc = nam__txn_commit(txn);
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		const struct nam__item *item = &txn->items[i];
+
+		if (item->base.raw && item->base.raw != item->at.raw)
+			nam_free_unseen(txn->worker, nam_gaddr_untagged(item->base),
+				nam__version_stride(nam__version_at_bytes(item->base)));
+	}
+	return rc;
+}
+
 static void
 swap_then_claim_came(struct nam__txn *txn, struct nam__item *item)
 {
@@ -111,6 +127,8 @@ litmus_mutate(struct nam_records *records)
 	}
 	if (!NAM_GUARD(CLAIM_FIRST))
 		mutant.commit = commit_then_claim;
+	if (!NAM_GUARD(VERSION_WAIT) && mutant.commit == nam__txn_commit)
+		mutant.commit = commit_then_free;
 	if (!NAM_GUARD(LEADER_LAST))
 		mutant.commit = commit_leader_first;
 	records->ops = &mutant;

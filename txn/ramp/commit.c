@@ -31,11 +31,8 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at, uint64_t tim
 	uint32_t stride = nam__version_stride(nam__version_at_bytes(at));
 
 	at = nam_gaddr_untagged(at);
-	/* R7 */
-	if (!NAM_GUARD(VERSION_WAIT))
-		nam_free_unseen(worker, at, stride);
-	/* K5: a version lies in a block of its writer's. */
-	else if (timestamp % NAM_CLIENTS_MAX == worker->client->id)
+	/* R7: through the limbo.  K5: a version lies in a block of its writer's. */
+	if (timestamp % NAM_CLIENTS_MAX == worker->client->id)
 		nam__retire_own(worker, at, stride);
 	else
 		nam_retire(worker, at, stride);
