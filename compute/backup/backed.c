@@ -106,7 +106,8 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 	if (rc)
 		return rc;
 	do {
-		bool backed = slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot);
+		bool backed = slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot) &&
+			      NAM_GUARD(BACKUP_DECIDES);
 
 		if (__builtin_expect(backed, 0))
 			rc = backed_cas(worker, slot, at, offset, compare, swap, &again,

@@ -305,8 +305,9 @@ kind_of(const struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs
 			one = wr.hint == NAM_WR_UNSEEN ? UNSEEN : WRITES;
 		else if (is_decided(&wrs[i]))
 			one = DECIDES;
+		/* C31: it was made before the member had a backup, which has to decide. */
 		else if ((wrs[i].op == NAM_WR_CAS || wrs[i].op == NAM_WR_FETCH_ADD) &&
-			!wrs[i].hint)
+			!wrs[i].hint && NAM_GUARD(BACKUP_DECIDES))
 			return UNFIT;
 		kind = one > kind ? one : kind;
 	}

@@ -192,8 +192,7 @@ lock_all(struct nam__merge *merge, struct nam_gaddr parent_at, struct nam_gaddr 
 		return -NAM_E_RESTART;
 	next = nam__node_sibling(merge->left.image);
 	/* I1: a node between L and R would be lost to the chain. */
-	if (nam_gaddr_same(next, right_at) ||
-		(!NAM_GUARD(MERGE_SIBLING) && !nam_gaddr_is_null(next)))
+	if (nam_gaddr_same(next, right_at) || !NAM_GUARD(MERGE_SIBLING))
 		return 0;
 	/* A head node, or else L was divided since, and its parent does not know yet. */
 	if (merge->level || nam_gaddr_is_null(next))

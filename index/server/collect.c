@@ -146,10 +146,9 @@ nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
 	do {
 		version = nam__tree_server_read(tree, old, scratch);
 		/* I1: ranges in the old root would not be reachable from the new one. */
-		if (!NAM_GUARD(LOAD_EMPTY))
-			continue;
-		if (nam__node_level(scratch) || nam__node_count(scratch) > entries ||
-			!nam__node_last(scratch) || nam__node_dead(scratch))
+		if (NAM_GUARD(LOAD_EMPTY) && (nam__node_level(scratch) ||
+			nam__node_count(scratch) > entries ||
+			!nam__node_last(scratch) || nam__node_dead(scratch)))
 			return -NAM_E_NOTEMPTY;
 	} while (!nam__tree_server_lock(old, version));
 	/* First the root: a thread that finds the old leaf dead begins anew there. */

@@ -71,9 +71,8 @@ entries_make(struct nam__txn *txn, void *arg)
 	int rc = 0;
 
 	/* T1: entries come before the commit. */
-	if (!NAM_GUARD(ENTRY_FIRST))
-		return 0;
-	while (!rc && entry_find(txn, entries, entries->made, &index, key, &head)) {
+	while (NAM_GUARD(ENTRY_FIRST) && !rc &&
+		entry_find(txn, entries, entries->made, &index, key, &head)) {
 		rc = nam_index_insert(txn->worker, index, key, head); /* SUSPENDS */
 		/* A stale entry of an earlier version in this block. */
 		if (rc == -NAM_E_EXISTS)
