@@ -111,7 +111,7 @@ static void
 expect_value(struct actor *self, struct nam_txn_store *store, enum record record,
 	uint64_t expected)
 {
-	uint64_t number = 0, end_ns = nam_now_ns() + LITMUS_PATIENCE_NS;
+	uint64_t number = 0, end_ns = nam_now_ns() + LITMUS_TIMEOUT_NS;
 	int rc;
 
 	do {

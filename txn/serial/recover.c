@@ -159,10 +159,11 @@ nam__serial_met(struct nam_worker *worker, struct nam_txn_store *store, struct n
 	struct nam__lock_holder holder;
 	int rc;
 
-	if (!is_suspect(store, word))
+	/* A client with a reader's key leaves it to others. */
+	if (worker->reads_only || !is_suspect(store, word))
 		return -NAM_E_CONFLICT;
 	for (;;) {
-		rc = nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
+		rc = nam__lock_holder_query(worker, word, &holder); /* SUSPENDS */
 		if (rc)
 			return rc;
 		/* Z6: only if nothing of it can take effect any more. */
