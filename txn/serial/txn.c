@@ -171,8 +171,10 @@ item_write(struct nam_txn *txn, struct nam__serial_item *item, const void *value
 {
 	if (!item->next)
 		item->next = nam_buffer_take(txn->worker, nam__serial_room(txn->store));
-	if (!item->next)
+	if (!item->next) {
+		txn->failed = true;
 		return -ENOMEM;
+	}
 	*item->next = (struct nam_serial_record){
 		.store = txn->store->store,
 		.key_bytes = (uint16_t)item->key_bytes,
