@@ -234,7 +234,7 @@ write_all(struct nam_txn *txn)
 			if (pass == 1)
 				release_add(txn, item, &batch);
 		}
-		/* What was posted before it is awaited is never repeated. */
+		/* Requests that are posted before the wait are never repeated. */
 		if (together)
 			nam__batch_post(&batch);
 		rc = nam_batch_await(&batch); /* SUSPENDS */

@@ -326,6 +326,7 @@ some_make(struct nam_txn *txn)
 	if (!rc)
 		rc = unseen_write(txn); /* SUSPENDS */
 	nam_race_point("serial.made");
+	/* Z1: the records are whole before a slot leads to them. */
 	if (!rc)
 		rc = unseen_link(txn); /* SUSPENDS */
 	unseen_end(txn, rc);

@@ -31,7 +31,7 @@ nam__serial_log_whole(const struct nam_txn_store *store, const struct nam_serial
 
 /* ---- a new one ------------------------------------------------------------------------------- */
 
-/* WRITE its header, which leads to `head`, and let the directory lead to it. */
+/* Z6: first WRITE its header, which leads to `head`, and then let the directory lead to it. */
 NAM_FIBER_FN static int
 publish(struct nam_worker *worker, struct nam_txn_store *store, struct nam__serial_log_block *block,
 	struct nam_serial_log *header, uint64_t cas[2])

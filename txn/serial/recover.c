@@ -27,6 +27,7 @@ entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_rec
 	const uint32_t from = offsetof(struct nam_serial_record, hash);
 	const uint32_t bytes = nam__serial_bytes(record->key_bytes, record->value_bytes);
 	uint64_t old;
+	/* Z6: one client gets the record, and its own log is there already. */
 	int rc = nam_cas_await(worker, at, dead, word, &old); /* SUSPENDS */
 	struct nam_batch batch;
 
@@ -37,6 +38,7 @@ entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_rec
 	nam_batch_write(&batch, at, from, (const uint8_t *)record + from, bytes - from);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_race_point("serial.redone");
+	/* Z4: the word comes after the bytes. */
 	return rc ? rc : nam_cas_await(worker, at, word, record->sequence,
 		&old); /* SUSPENDS */
 }
@@ -53,6 +55,7 @@ redo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_serial_l
 	if (rc)
 		return rc;
 	log->word = word;
+	/* Z6: if this client dies, the next one finds a log of this word. */
 	rc = nam__serial_log_write(worker, store, block, log); /* SUSPENDS */
 	for (uint32_t i = 0; i < log->count && !rc; i++) {
 		struct nam_serial_record *record = (void *)(entry + 1);
@@ -69,7 +72,7 @@ redo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_serial_l
 
 /* ---- decide ---------------------------------------------------------------------------------- */
 
-/* No log: nothing was written.  The record is as its bytes say. */
+/* Z5: without a log nothing was written.  The record is as its bytes say. */
 NAM_FIBER_FN static int
 record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
 	uint64_t dead, struct nam_serial_record *image)
@@ -126,6 +129,7 @@ decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr 
 	int rc = log ? log_find(worker, store, dead, log, &found) : -ENOMEM; /* SUSPENDS */
 
 	nam_race_point("serial.deciding");
+	/* Z5: a whole log says that the transaction was committed. */
 	if (!rc)
 		rc = found ? redo(worker, store, log) :
 			record_undo(worker, store, at, dead, (void *)log); /* SUSPENDS */

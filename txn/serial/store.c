@@ -86,7 +86,7 @@ nam__serial_bucket_of(const struct nam_txn_store *store, const struct nam__recor
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* WRITE the chunk: each bucket with that store, and without slots. */
+/* R12: before the name, WRITE the chunk: each bucket with that store, and without slots. */
 NAM_FIBER_FN static int
 chunk_write(struct nam_worker *worker, const struct nam_serial_superblock *shape,
 	struct nam_gaddr at, uint64_t store)

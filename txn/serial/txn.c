@@ -72,7 +72,7 @@ static int
 limit(struct nam_txn *txn, uint32_t key_bytes)
 {
 	return nam_diag_set(&txn->worker->diag, -NAM_E_LIMIT, "store '%s': a key of %u bytes, or "
-		"the transaction's record number %u: keys have 1 to %u bytes, and a transaction "
+		"the transaction's record number %u. Keys have 1 to %u bytes, and a transaction "
 		"has up to %u records", txn->store->name, key_bytes, txn->count + 1,
 		txn->store->options.key_bytes_max, NAM_TXN_RECORDS_MAX);
 }
