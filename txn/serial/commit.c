@@ -31,7 +31,7 @@ conflict(struct nam_txn *txn, const struct nam__serial_item *item, uint64_t word
 
 /* ---- lock ------------------------------------------------------------------------------------ */
 
-/* Take the locks back; the records are as they were. */
+/* Take the locks back; the records are as they were, so their sequences are, too (Z4). */
 NAM_FIBER_FN static void
 locks_undo(struct nam_txn *txn)
 {
@@ -166,7 +166,7 @@ log_fill(const struct nam_txn *txn, struct nam_serial_log *log)
 	log->bytes = (uint32_t)((uint8_t *)entry - (uint8_t *)log);
 }
 
-/* A record, behind its word. */
+/* WRITE a record behind its word, which stays the lock (Z4). */
 static void
 write_add(const struct nam__serial_item *item, struct nam_batch *batch)
 {
@@ -177,7 +177,7 @@ write_add(const struct nam__serial_item *item, struct nam_batch *batch)
 		nam__serial_bytes(next->key_bytes, next->value_bytes) - from);
 }
 
-/* Its lock becomes the new sequence. */
+/* Z4: a record's lock becomes the new sequence, once all of it is written. */
 static void
 release_add(struct nam_txn *txn, struct nam__serial_item *item, struct nam_batch *batch)
 {
@@ -354,7 +354,7 @@ nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 		rc = write_commit(txn, &sequence); /* SUSPENDS */
 	else if (txn->count > 1)
 		rc = validate(txn); /* SUSPENDS */
-	/* Its own locks are gone. */
+	/* The transaction's own locks are gone by now. */
 	if (rc == -NAM_E_CONFLICT && txn->met)
 		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
 	nam__op_end(worker);

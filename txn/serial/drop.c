@@ -39,6 +39,7 @@ block_drop(void *arg, enum nam__serial_block kind, struct nam_gaddr at, uint32_t
 
 	if (kind == NAM__SERIAL_BLOCK_RECORD)
 		rc = record_drop(dropping->worker, at); /* SUSPENDS */
+	/* Z8: no search comes to a record from here any more. */
 	else if (kind == NAM__SERIAL_BLOCK_BUCKET || kind == NAM__SERIAL_BLOCK_CHUNK)
 		rc = nam_write_await(dropping->worker, at, dropping->zeroes, stride); /* SUSPENDS */
 	if (!rc)
@@ -57,7 +58,7 @@ all_drop(struct nam_worker *worker, struct nam_txn_store *store)
 	if (!dropping.zeroes)
 		return -ENOMEM;
 	memset(dropping.zeroes, 0, bytes);
-	/* Until the buckets are cleared, they lead to records that are retired. */
+	/* Z8: until the buckets are cleared, they lead to records that are retired. */
 	nam__labels_hold(worker);
 	nam_retire(worker, store->superblock, sizeof(struct nam_serial_superblock));
 	rc = nam__serial_walk(worker, store, block_drop, &dropping); /* SUSPENDS */

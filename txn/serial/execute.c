@@ -181,7 +181,7 @@ is_missing(const struct nam__serial_item *item)
 	return item->next && item->state == NAM__SERIAL_NONE;
 }
 
-/* A bucket behind a full one; that of another client if it is quicker. */
+/* Z7: append a bucket to a full one, by CAS; or use that of another client that was quicker. */
 NAM_FIBER_FN static int
 bucket_append(struct nam_txn *txn, struct nam__serial_item *item)
 {
@@ -247,6 +247,7 @@ unseen_make(struct nam_txn *txn, struct nam__serial_item *item)
 	return 0;
 }
 
+/* Z1: the records are whole before a slot leads to them. */
 NAM_FIBER_FN static int
 unseen_write(struct nam_txn *txn)
 {
@@ -292,7 +293,7 @@ unseen_link(struct nam_txn *txn)
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
 
-/* Of the records that were made: those that are linked are there; the blocks of others go back. */
+/* Records that were linked are there; the blocks of others go back. */
 static void
 unseen_end(struct nam_txn *txn, int rc)
 {
@@ -326,7 +327,7 @@ some_make(struct nam_txn *txn)
 	if (!rc)
 		rc = unseen_write(txn); /* SUSPENDS */
 	nam_race_point("serial.made");
-	/* Z1: the records are whole before a slot leads to them. */
+	/* Z7: a slot gets one of them, by CAS. */
 	if (!rc)
 		rc = unseen_link(txn); /* SUSPENDS */
 	unseen_end(txn, rc);

@@ -120,7 +120,7 @@ nam__serial_log_give(struct nam_txn_store *store, struct nam__serial_log_block *
 				memory_order_release, memory_order_relaxed))
 			return;
 	}
-	/* It stays in the directory, and another one is made when it is wanted. */
+	/* The log stays in the directory.  Another one is made when one is wanted. */
 	free(block);
 }
 

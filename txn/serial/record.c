@@ -4,7 +4,7 @@
 
 #include "common/hash/hash.h"
 
-/* Of all behind the hash. */
+/* The hash of all bytes behind it. */
 static uint64_t
 hash_of(const struct nam_serial_record *record, struct nam_gaddr at)
 {

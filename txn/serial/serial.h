@@ -120,7 +120,7 @@ enum nam__serial_look { NAM__SERIAL_WHOLE, NAM__SERIAL_LOCKED, NAM__SERIAL_TORN 
 /* Z1: whether an image is a whole record of the store that no transaction has locked. */
 enum nam__serial_look nam__serial_look(const struct nam_txn_store *store,
 	const struct nam_serial_record *image, struct nam_gaddr at);
-/* The same, whatever its word: the bytes behind it are whole. */
+/* Z1: whether the bytes behind a record's word are whole, whatever the word is. */
 bool nam__serial_whole(const struct nam_txn_store *store, const struct nam_serial_record *image,
 	struct nam_gaddr at);
 
@@ -150,7 +150,7 @@ NAM_FIBER_FN int nam__serial_make(struct nam_txn *txn) NAM_MUST_CHECK;
 /* A log with room for so many bytes.  In an operation. */
 NAM_FIBER_FN int nam__serial_log_take(struct nam_worker *worker, struct nam_txn_store *store,
 	uint32_t bytes, struct nam__serial_log_block **ret_block) NAM_MUST_CHECK;
-/* Its transaction is complete (Z6). */
+/* Give a log back: the transaction in it is complete (Z6). */
 void nam__serial_log_give(struct nam_txn_store *store, struct nam__serial_log_block *block);
 void nam__serial_logs_free(struct nam_txn_store *store);
 /* WRITE what the transaction is about to do: it is committed then (Z5). */

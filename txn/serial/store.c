@@ -105,6 +105,7 @@ chunk_write(struct nam_worker *worker, const struct nam_serial_superblock *shape
 	return rc;
 }
 
+/* R12: before the name, make the log directory, which is empty. */
 NAM_FIBER_FN static int
 logs_make(struct nam_worker *worker, struct nam_serial_superblock *shape)
 {
@@ -125,7 +126,7 @@ logs_make(struct nam_worker *worker, struct nam_serial_superblock *shape)
 	return rc;
 }
 
-/* Of a store that no other client knows. */
+/* Free the parts of a store that no other client knows. */
 static void
 parts_free(struct nam_worker *worker, const struct nam_serial_superblock *shape)
 {

@@ -30,7 +30,7 @@ slots_walk(const struct walk *walk, const struct nam_serial_bucket *bucket)
 	return rc;
 }
 
-/* Its records, and those of the buckets behind it. */
+/* A bucket's records, and those of the buckets behind it. */
 NAM_FIBER_FN static int
 bucket_walk(const struct walk *walk, const struct nam_serial_bucket *bucket)
 {
