@@ -208,7 +208,7 @@ released(const struct nam_txn *txn, uint32_t moves)
 
 /*
  * Z4: each record is written before its lock is released.  Both go with one doorbell if the fabric
- * keeps their order, and if they are not repeated at a backup: another transaction may have
+ * keeps their order, and they are not repeated at a backup.  Otherwise another transaction may have
  * the lock by then.
  */
 NAM_FIBER_FN static int

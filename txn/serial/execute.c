@@ -3,7 +3,7 @@
  * execute.c -- the execution phase: records are found by the cache or by their buckets, and READ.
  *
  * Slots of a bucket are filled in their order and stay.  So if a search ends at a slot that is
- * free, no record has the key, and none has it as long as that slot is free (Z7).
+ * free, no record has the key.  None has it as long as that slot is free (Z7).
  */
 #include <errno.h>
 

@@ -38,8 +38,8 @@ _Static_assert(sizeof(struct nam_serial_superblock) == 4224, "remote layout");
 #define NAM_SERIAL_FORMAT 1u
 
 /*
- * A bucket.  Slots are filled from the first one on and stay until the store is dropped, and so
- * does `next`, which is set when all are full.
+ * A bucket.  Slots are filled from the first one on and stay until the store is dropped.  So does
+ * `next`, which is set when all are full.
  *
  * offset size	field	written by			a one-sided reader may assume
  * 0	8	store	WRITE by the creator; and by	of its store, or it was dropped
