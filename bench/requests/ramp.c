@@ -15,12 +15,10 @@
 #include "txn/records.h"
 #include "bench/bench.h"
 #include "requests.h"
+#include "values.h"
 
-#define KEY_BYTES 8u
-#define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
 #define CACHE_BYTES_PER_KEY 1024u	/* half is for places of 64 bytes; hardly a set overflows */
 #define CACHE_BYTES_MIN (1u << 20)
-#define SPREAD 0x9e3779b97f4a7c15ull	/* odd: numbers that differ do so times it, too */
 #define LOADS 16u			/* records of a transaction that loads */
 
 struct room {
@@ -36,121 +34,22 @@ struct room {
 
 /* ---- transactions -------------------------------------------------------------------------- */
 
-/* The records of a transaction, each once.  Where few are left to draw from it has fewer. */
-static __attribute__((noinline)) uint32_t
-numbers_draw_anew(const struct requests *bench, uint64_t seed, uint64_t *numbers)
-{
-	struct nam_rng rng = nam_rng_seed(seed);
-	const uint32_t size = bench->options.transaction_size;
-	uint32_t count = 0, tries = 0;
-
-	while (count < size && tries < DRAWS_MAX) {
-		uint64_t number = requests_draw(bench, &rng);
-		bool again = false;
-
-		for (uint32_t i = 0; i < count; i++)
-			again |= numbers[i] == number;
-		tries = again ? tries + 1 : 0;
-		if (!again)
-			numbers[count++] = number;
-	}
-	return count;
-}
-
-/* Draw the numbers of a transaction; mostly all are different at once. */
-static inline uint32_t
-numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
-{
-	struct nam_rng rng = nam_rng_seed(seed);
-	const uint32_t size = bench->options.transaction_size;
-	uint64_t met = 0;		/* one bit of 64 for each number */
-	bool again = false;
-
-	for (uint32_t i = 0; i < size; i++) {
-		numbers[i] = requests_draw(bench, &rng);
-		again |= met >> numbers[i] % 64 & 1;
-		met |= 1ull << numbers[i] % 64;
-	}
-	return again ? numbers_draw_anew(bench, seed, numbers) : size;
-}
-
-static inline uint64_t
-key_of(uint64_t number)
-{
-	struct nam_rng rng = nam_rng_seed(number);
-
-	return nam_rng_next(&rng);
-}
-
-static inline size_t
-value_room(const struct requests_options *o)
-{
-	return (o->value_bytes + 7) / 8 * 8;
-}
-
 static struct room *
 room_new(const struct requests *bench, uint32_t records)
 {
-	return calloc(1, sizeof(struct room) + records * value_room(&bench->options));
+	return calloc(1, sizeof(struct room) + records * record_room(&bench->options));
 }
 
 static size_t
 room_bytes(const struct requests_options *options)
 {
-	return sizeof(struct room) + options->transaction_size * value_room(options);
+	return sizeof(struct room) + options->transaction_size * record_room(options);
 }
 
 static uint8_t *
 value_at(const struct requests *bench, struct room *room, uint32_t i)
 {
-	return (uint8_t *)room->words + i * value_room(&bench->options);
-}
-
-/*
- * A value is pairs of words: the transaction's number, and a word that follows from it and from the
- * record's.  Each pair is SPREAD more than the one before.
- */
-typedef uint64_t value_pair __attribute__((vector_size(16)));
-
-static inline value_pair
-value_pair_of(uint64_t seed, uint64_t number)
-{
-	return (value_pair){ seed, (seed ^ number << 32) * SPREAD };
-}
-
-static void
-value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
-{
-	value_pair pair = value_pair_of(seed, number);
-	size_t left = bytes;
-
-	for (; left >= sizeof(pair); left -= sizeof(pair), value += sizeof(pair)) {
-		memcpy(value, &pair, sizeof(pair));
-		pair += SPREAD;
-	}
-	memcpy(value, &pair, left);
-}
-
-/* Adds to *wrong the bits in which the value differs from that of value_fill(). */
-static inline void
-value_compare(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number,
-	value_pair *wrong)
-{
-	value_pair pair = value_pair_of(seed, number), is;
-	size_t left = bytes;
-	uint64_t word;
-
-	for (; left >= sizeof(pair); left -= sizeof(pair), value += sizeof(pair)) {
-		memcpy(&is, value, sizeof(is));
-		*wrong |= is ^ pair;
-		pair += SPREAD;
-	}
-	if (left == sizeof(word)) {
-		memcpy(&word, value, sizeof(word));
-		*wrong |= word ^ pair[0];
-	} else if (left) {
-		*wrong |= (uint64_t)memcmp(value, &pair, left);
-	}
+	return (uint8_t *)room->words + i * record_room(&bench->options);
 }
 
 static void
@@ -159,8 +58,8 @@ puts_fill(const struct requests *bench, struct room *room)
 	for (uint32_t i = 0; i < room->count; i++) {
 		uint8_t *value = value_at(bench, room, i);
 
-		value_fill(value, bench->options.value_bytes, room->seed, room->numbers[i]);
-		room->keys[i] = key_of(room->numbers[i]);
+		record_fill(value, bench->options.value_bytes, room->seed, room->numbers[i]);
+		room->keys[i] = record_key(room->numbers[i]);
 		room->puts[i] = (struct nam_record_put){ &room->keys[i], KEY_BYTES,
 			bench->options.value_bytes, value };
 	}
@@ -170,7 +69,7 @@ static void
 gets_fill(const struct requests *bench, struct room *room)
 {
 	for (uint32_t i = 0; i < room->count; i++)
-		room->keys[i] = key_of(room->numbers[i]);
+		room->keys[i] = record_key(room->numbers[i]);
 	for (; room->gets_made < room->count; room->gets_made++) {
 		uint32_t i = room->gets_made;
 
@@ -300,7 +199,7 @@ prepare(struct requests_part *part, void *arg)
 	struct room *room = arg;
 	uint64_t seed = nam_rng_next(&part->rng) | 1ull << 63;
 
-	room->count = numbers_draw(bench, seed, room->numbers);
+	room->count = requests_draw_some(bench, seed, room->numbers);
 	room->seed = requests_reads(part) ? 0 : seed;
 	if (room->seed)
 		puts_fill(bench, room);
@@ -362,7 +261,7 @@ static bool
 wrote(const struct requests *bench, uint64_t seed, uint64_t number)
 {
 	uint64_t numbers[NAM_RECORDS_MAX];
-	uint32_t count = numbers_draw(bench, seed, numbers);
+	uint32_t count = requests_draw_some(bench, seed, numbers);
 
 	for (uint32_t i = 0; i < count; i++)
 		if (numbers[i] == number)
@@ -383,7 +282,7 @@ value_is_right(const struct requests *bench, const struct room *room, uint32_t i
 		return false;
 	memcpy(&seed, get->value, sizeof(seed));
 	*ret_seed = seed;
-	value_compare(get->value, get->value_bytes, seed, number, &wrong);
+	record_compare(get->value, get->value_bytes, seed, number, &wrong);
 	return !(wrong[0] | wrong[1]) &&
 		(is_drawn(seed) ? wrote(bench, seed, number) : load_seed(number) == seed);
 }
@@ -411,7 +310,7 @@ values_are_loaded(const struct requests *bench, const struct room *room, uint64_
 		met |= 1ull << seed % 64;
 		unlike |= (uint32_t)get->rc | (get->value_bytes ^ bytes);
 		unlike |= seed ^ load_seed(number);
-		value_compare(get->value, bytes, seed, number, &wrong);
+		record_compare(get->value, bytes, seed, number, &wrong);
 	}
 	*ret_again = again & 1;
 	return !(unlike | wrong[0] | wrong[1]);

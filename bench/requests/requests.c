@@ -14,6 +14,7 @@
 #include "bench/ticks.h"
 
 #define ZIPF_THETA 0.99
+#define DRAWS_MAX 64u			/* for a key that was not drawn yet */
 
 /* ---- keys --------------------------------------------------------------------------------- */
 
@@ -32,6 +33,26 @@ requests_keys_init(struct requests *bench)
 	bench->reads_below = dice_below(bench->options.get_percent);
 	bench->inserts_below = dice_below(bench->options.get_percent +
 		bench->options.insert_percent);
+}
+
+uint32_t
+requests_draw_anew(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	const uint32_t size = bench->options.transaction_size;
+	uint32_t count = 0, tries = 0;
+
+	while (count < size && tries < DRAWS_MAX) {
+		uint64_t number = requests_draw(bench, &rng);
+		bool again = false;
+
+		for (uint32_t i = 0; i < count; i++)
+			again |= numbers[i] == number;
+		tries = again ? tries + 1 : 0;
+		if (!again)
+			numbers[count++] = number;
+	}
+	return count;
 }
 
 const char *

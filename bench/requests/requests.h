@@ -77,6 +77,28 @@ requests_draw(const struct requests *bench, struct nam_rng *rng)
 		nam_rng_below(rng, bench->options.keys) : zipf_next(&bench->zipf, rng);
 }
 
+/*
+ * The keys of a transaction, each once, which follow from the seed.  If few are left to draw from,
+ * there are fewer than --transaction-size.  Mostly all are different at once.
+ */
+uint32_t requests_draw_anew(const struct requests *bench, uint64_t seed, uint64_t *numbers);
+
+static inline uint32_t
+requests_draw_some(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	const uint32_t size = bench->options.transaction_size;
+	uint64_t met = 0;		/* one bit of 64 for each number */
+	bool again = false;
+
+	for (uint32_t i = 0; i < size; i++) {
+		numbers[i] = requests_draw(bench, &rng);
+		again |= met >> numbers[i] % 64 & 1;
+		met |= 1ull << numbers[i] % 64;
+	}
+	return again ? requests_draw_anew(bench, seed, numbers) : size;
+}
+
 /* Whether the next request reads, or writes. */
 static inline bool
 requests_reads(struct requests_part *part)
