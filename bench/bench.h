@@ -9,7 +9,7 @@
 
 int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);
-int requests_main(int argc, char **argv);	/* rpc, kv, pilaf and ramp */
+int requests_main(int argc, char **argv);	/* rpc, kv, pilaf, ramp and txn */
 int cuckoo_main(int argc, char **argv);
 int connect_main(int argc, char **argv);
 

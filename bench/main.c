@@ -16,6 +16,8 @@ static const struct {
 		"requests to memory servers, by each of the ways that they can travel" },
 	{ "ramp", requests_main,
 		"transactions over records, every read checked for halves of some" },
+	{ "txn", requests_main,
+		"serializable transactions of SmallBank and YCSB-T, sums checked" },
 	{ "kv", requests_main, "a key-value store, by each of those ways, every value checked" },
 	{ "pilaf", requests_main,
 		"GETs of a table of pointers, by READs that depend on each other" },

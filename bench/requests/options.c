@@ -22,6 +22,8 @@ static const char *const uniform_or_zipfian[] = { "uniform", "zipfian", NULL };
 static const char *const get_kinds[] = { "request", "onesided", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
+static const char *const txn_workloads[] = { "smallbank", "ycsb-t", NULL };
+static const char *const txn_stores[] = { "serializable", "2pl", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
 
 static int
@@ -58,6 +60,11 @@ take_value_bytes(void *options, const char *text, struct nam_diag *diag)
 #define KEYS                                                                                        \
 	{ "keys", "N", "Keys (default 100k; simulated: 10k).", NAM_OPTION_COUNT, FIELD(keys),       \
 		.min = 1, .max = 1ull << 32 }
+
+#define RAW_RATIO(condition)                                                                        \
+	{ "raw-ratio", NULL, "By turns with READs of as many bytes; print the ratio of their rates " \
+		"per second of processor time. Only with --read-ratio 100, --seconds, and "         \
+		condition ".", NAM_OPTION_FLAG, FIELD(raw_ratio) }
 
 #define RUN                                                                                         \
 	BENCH_FIBERS("Fibers of a thread, with a request each (default "                            \
@@ -142,9 +149,7 @@ static const struct nam_option ramp_rows[] = {
 		"nam_records_get_many (default 1: nam_records_get_all). Each counts as a "
 		"request with the latency of the call.", NAM_OPTION_COUNT, FIELD(batch), .min = 1,
 		.max = BENCH_BATCH_MAX },
-	{ "raw-ratio", NULL, "By turns with READs of as many bytes; print the ratio of their rates "
-		"per second of processor time. Only with --read-ratio 100, --seconds, and "
-		"--transport onesided or star.", NAM_OPTION_FLAG, FIELD(raw_ratio) },
+	RAW_RATIO("--transport onesided or star"),
 	{ "read-ratio", "P", "The per cent of transactions that read; the others write (default "
 		"95).", NAM_OPTION_REAL, FIELD(get_percent), .high = 100 },
 	{ "distribution", "D", "Of the keys: uniform (default), or zipfian with a parameter of "
@@ -156,9 +161,38 @@ static const struct nam_option ramp_rows[] = {
 	{ 0 },
 };
 
+static const struct nam_option txn_rows[] = {
+	BENCH_CLUSTER,
+	BENCH_TRANSPORT,
+	{ "workload", "W", "smallbank (default): six transactions on accounts; or ycsb-t: "
+		"transactions that read some records, or read each and add 1 to it.",
+		NAM_OPTION_CHOICE, FIELD(txn_workload), .min = TXN_SMALLBANK,
+		.choices = txn_workloads },
+	{ "store", "S", "serializable (default); or 2pl, to compare with: a record store with "
+		"two-phase locking. Its transactions either read or write, so a transaction that "
+		"does both is two there, and updates are lost.", NAM_OPTION_CHOICE, FIELD(txn_store),
+		.min = TXN_SERIALIZABLE, .choices = txn_stores },
+	{ "keys", "N", "Accounts, or records of ycsb-t (default 100k; simulated: 10k).",
+		NAM_OPTION_COUNT, FIELD(keys), .min = 2, .max = 1ull << 25 },
+	{ "transaction-size", "N", "ycsb-t: records of a transaction, 1 to 256; 2pl: to 32 "
+		"(default 4).", NAM_OPTION_COUNT, FIELD(transaction_size), SET(ycsb_t_set),
+		.min = 1, .max = NAM_TXN_RECORDS_MAX },
+	{ "read-ratio", "P", "ycsb-t: the per cent of transactions that only read (default 95).",
+		NAM_OPTION_REAL, FIELD(get_percent), SET(ycsb_t_set), .high = 100 },
+	{ "distribution", "D", "ycsb-t, of the records: uniform (default), or zipfian with a "
+		"parameter of 0.99.", NAM_OPTION_CHOICE, FIELD(distribution), SET(ycsb_t_set),
+		.choices = uniform_or_zipfian },
+	{ "value-bytes", "N", "The length of values, 8 to 4096 (default 8; ycsb-t: 32).",
+		NAM_OPTION_COUNT, FIELD(value_bytes), .min = 8, .max = NAM_TXN_VALUE_BYTES_MAX },
+	RAW_RATIO("--workload ycsb-t"),
+	RUN,
+	{ 0 },
+};
+
 static const struct {
 	struct nam_options_table table;
 	enum nam_kv_engine engine;		/* defaults */
+	enum txn_workload_kind txn_workload;
 	enum ramp_transport ramp_transport;
 	const char *transport_name;
 } subcommands[] = {
@@ -180,6 +214,11 @@ static const struct {
 			"creates a record store, loads it, reads and writes, and drops it.  Every "
 			"value is checked, and whether a read returned half of a transaction.",
 		.after = NAM_EXIT_HELP }, .ramp_transport = RAMP_ONESIDED },
+	{ .table = { .program = "nam-bench txn", .usage = "--cluster CLUSTER", .rows = txn_rows,
+		.purpose = "Measure serializable transactions, closed loop.  The run creates a "
+			"store, loads it, runs transactions until each commits, and drops it.  "
+			"Every value is checked, and at the end the sum of all.",
+		.after = NAM_EXIT_HELP }, .txn_workload = TXN_SMALLBANK },
 };
 
 /* How much of a reply's body one fetch is to hold. */
@@ -240,6 +279,24 @@ resolve_store(struct requests_options *o)
 	return 0;
 }
 
+static int
+resolve_transactions(struct requests_options *o)
+{
+	if (!o->txn_workload)
+		return 0;
+	if (o->txn_workload == TXN_SMALLBANK && o->ycsb_t_set)
+		return bench_complain("--transaction-size, --read-ratio and --distribution: only "
+			"with --workload ycsb-t");
+	if (o->txn_store == TXN_2PL && o->transaction_size > NAM_RECORDS_MAX)
+		return bench_complain("--transaction-size %u: with --store 2pl it is %u at most",
+			o->transaction_size, NAM_RECORDS_MAX);
+	if (!o->value_bytes)
+		o->value_bytes = o->txn_workload == TXN_SMALLBANK ? 8 : 32;
+	if (o->txn_store == TXN_SERIALIZABLE)
+		o->transport_name = "onesided";
+	return 0;
+}
+
 /* The environment's, if no option says one: so that the report can name it. */
 static int
 choose_transport(struct requests_options *o)
@@ -256,6 +313,12 @@ choose_transport(struct requests_options *o)
 	return 0;
 }
 
+static bool
+reads_by_address(const struct requests_options *o)
+{
+	return o->star || (o->txn_workload && o->txn_store == TXN_SERIALIZABLE);
+}
+
 int
 requests_options_resolve(void *options)
 {
@@ -269,14 +332,16 @@ requests_options_resolve(void *options)
 		o->star = o->ramp_transport >= RAMP_STAR;
 		o->transport_name = ramp_transports[o->ramp_transport - RAMP_MESSAGE];
 	}
-	if (resolve_store(o))
+	if (resolve_store(o) || resolve_transactions(o))
 		return -1;
 	if (bench_options_resolve(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
 		return -1;
 	simulated = simulation_wanted(o->run.cluster);
-	if (o->raw_ratio && (simulated || o->run.ops || !o->star || o->get_percent < 100))
+	if (o->raw_ratio && (simulated || o->run.ops || !reads_by_address(o) ||
+		o->get_percent < 100))
 		return bench_complain("--raw-ratio: only of a cluster that is not simulated, for "
-			"--seconds, with --transport onesided or star and --read-ratio 100");
+			"--seconds, with %s and --read-ratio 100", o->txn_workload ?
+			"--workload ycsb-t" : "--transport onesided or star");
 	if (o->star && o->algorithm == NAM_RAMP_LOCKING)
 		return bench_complain("--transport %s does not go with --algorithm 2pl: memory "
 			"servers keep its locks, and have to be asked; say plus or message",
@@ -313,10 +378,12 @@ requests_options_init(const char *subcommand, struct requests_options *ret_optio
 		i++;
 	*ret_options = (struct requests_options){
 		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = subcommand,
-		.bytes = 32, .reply_bytes = 32, .get_percent = 95, .value_bytes = 32,
+		.bytes = 32, .reply_bytes = 32, .get_percent = 95,
+		.value_bytes = subcommands[i].txn_workload ? 0 : 32,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
 		.engine = subcommands[i].engine, .ramp_transport = subcommands[i].ramp_transport,
 		.transport_name = subcommands[i].transport_name,
+		.txn_workload = subcommands[i].txn_workload, .txn_store = TXN_SERIALIZABLE,
 	};
 	return &subcommands[i].table;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h -- the command lines of nam-bench rpc, kv, pilaf and ramp. */
+/* options.h -- the command lines of nam-bench rpc, kv, pilaf, ramp and txn. */
 #ifndef NAM_BENCH_REQUESTS_OPTIONS_H
 #define NAM_BENCH_REQUESTS_OPTIONS_H
 
@@ -10,6 +10,7 @@
 #include "bench/options.h"
 #include "kv/options.h"
 #include "txn/records.h"
+#include "txn/serializable.h"
 
 #define KV_KEY_BYTES 16u
 #define KV_VALUE_BYTES_INLINE 32u	/* of a pair in a slot of the engine cuckoo */
@@ -23,11 +24,21 @@ enum ramp_transport {		/* 0: not ramp */
 	RAMP_ONESIDED,
 };
 
+enum txn_workload_kind {	/* 0: not txn */
+	TXN_SMALLBANK = 1,
+	TXN_YCSB_T,
+};
+
+enum txn_store_kind {
+	TXN_SERIALIZABLE = 1,
+	TXN_2PL,
+};
+
 struct requests_options {
 	struct bench_options run;
-	const char *subcommand;		/* "rpc", "kv", "pilaf" or "ramp" */
+	const char *subcommand;		/* "rpc", "kv", "pilaf", "ramp" or "txn" */
 	uint32_t bytes, reply_bytes;	/* rpc: of bodies */
-	/* kv, pilaf, ramp */
+	/* kv, pilaf, ramp, txn */
 	double get_percent;
 	enum distribution distribution;
 	bool mixed;			/* lengths of values: as the RFP paper's texts; else */
@@ -41,7 +52,11 @@ struct requests_options {
 	double load_factor;		/* 0: twice the memory that the keys take */
 	const char *workload;		/* NULL: the shares as given */
 	bool get_percent_set, distribution_set;
-	/* ramp */
+	/* txn */
+	enum txn_workload_kind txn_workload;
+	enum txn_store_kind txn_store;
+	bool ycsb_t_set;		/* options of that workload alone */
+	/* ramp, txn */
 	enum nam_ramp algorithm;
 	enum ramp_transport ramp_transport;
 	bool star;			/* clients get by READ */

@@ -168,19 +168,26 @@ turn_run(struct requests *bench, double seconds)
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
-#define READS_UNIT 64u
+#define READS_UNIT 64u			/* of versions, which have headers; of records in place: */
+#define READS_UNIT_IN_PLACE 8u
+
+static uint64_t
+reads_of(const struct requests *bench)
+{
+	return bench->kind->reads ? bench->kind->reads(bench)
+				  : session.result.counters.work_requests;
+}
 
 static double
 turn(void *arg, unsigned number)
 {
-	uint64_t reads = session.result.counters.work_requests;
 	double cpu_seconds = session.result.cpu_seconds;
 	struct requests *bench = arg;
+	uint64_t reads = reads_of(bench);
 
 	(void)number;
 	turn_run(bench, bench->options.run.seconds / RAW_TURNS);
-	return (double)(session.result.counters.work_requests - reads) /
-	       (session.result.cpu_seconds - cpu_seconds);
+	return (double)(reads_of(bench) - reads) / (session.result.cpu_seconds - cpu_seconds);
 }
 
 /*
@@ -191,17 +198,17 @@ static int
 measure_with_raw(struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	const struct nam_op_counters *counters = &session.result.counters;
-	uint32_t units;
+	uint32_t unit = bench->kind->reads ? READS_UNIT_IN_PLACE : READS_UNIT, units;
+	uint64_t reads;
 
 	/* The first turn says how long versions are, and warms what there is to be warmed. */
 	turn_run(bench, o->run.seconds / RAW_TURNS);
-	if (findings.fatal || bench_signal || !counters->work_requests)
+	reads = reads_of(bench);
+	if (findings.fatal || bench_signal || !reads)
 		return findings.fatal;
-	units = (uint32_t)((double)counters->bytes_in / (double)counters->work_requests /
-			READS_UNIT + 0.5);
+	units = (uint32_t)((double)session.result.counters.bytes_in / (double)reads / unit + 0.5);
 	bench->raw = (struct raw_turns){
-		.bytes = units ? READS_UNIT * units : READS_UNIT,
+		.bytes = units ? unit * units : unit,
 		.per_cpu = true,
 		.seconds = o->run.seconds / RAW_TURNS,
 		.seed = o->run.seed,
@@ -311,7 +318,7 @@ int
 requests_main(int argc, char **argv)
 {
 	static const struct requests_kind *const kinds[] = { &requests_rpc, &requests_kv,
-		&requests_pilaf, &requests_ramp };
+		&requests_pilaf, &requests_ramp, &requests_txn };
 	static struct requests bench;
 	const struct session_steps steps = {
 		.table = requests_options_init(argv[0], &bench.options),

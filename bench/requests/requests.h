@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests.h -- closed loops of requests to memory servers: nam-bench rpc, kv, pilaf and ramp. */
+/* requests.h -- closed loops of requests: nam-bench rpc, kv, pilaf, ramp and txn. */
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
 
@@ -9,6 +9,7 @@
 #include "options.h"
 
 #define REQUESTS_DICE (1u << 20)	/* sides of the die that says what a request does */
+#define TXN_KINDS_MAX 8u		/* of a workload's transactions */
 
 struct requests;
 struct requests_part;
@@ -25,11 +26,13 @@ extern const struct requests_kind {
 	/* @rooms: `count` of them, which is 1 without --batch. */
 	NAM_FIBER_FN int (*ask)(struct requests_part *part, void *rooms, uint32_t count);
 	void (*check)(struct requests_part *part, void *room);
+	/* Records that were read so far, for --raw-ratio; NULL: as many as work requests. */
+	uint64_t (*reads)(const struct requests *bench);
 	/* After the last one: 0, or a negative code after a message; or NULL. */
 	int (*measured)(struct requests *bench);
 	void (*print)(const struct requests *bench);	/* a line about it */
 	void (*json)(const struct requests *bench, cJSON *object);
-} requests_rpc, requests_kv, requests_pilaf, requests_ramp;
+} requests_rpc, requests_kv, requests_pilaf, requests_ramp, requests_txn;
 
 struct requests {
 	struct requests_options options;	/* first: session_main() */
@@ -37,7 +40,7 @@ struct requests {
 	struct requests_part *parts;	/* of each member */
 	double turn_seconds;		/* how long the one under way is to last */
 	struct raw_turns raw;		/* --raw-ratio */
-	/* kv, pilaf, ramp */
+	/* kv, pilaf, ramp, txn */
 	char name[32];
 	struct zipf zipf;
 	/* The throws of REQUESTS_DICE that make a request read, and those that do or insert. */
@@ -46,6 +49,9 @@ struct requests {
 	enum kv_phase { KV_GROW, KV_SHRINK, KV_FILL, KV_WARM } phase;	/* before the run */
 	uint64_t phase_keys;
 	struct nam_kv_stat before, after;	/* the run */
+	/* txn */
+	enum txn_pass { TXN_PASS_LOAD, TXN_PASS_WARM, TXN_PASS_SUM } pass;
+	int64_t sum, sum_expected;	/* of all words at the end */
 };
 
 struct requests_part {
@@ -59,12 +65,16 @@ struct requests_part {
 	struct inserted inserted;	/* those, with --distribution latest */
 	struct nam_records *records;
 	uint64_t fractured;		/* transactions that read half of another */
+	/* txn */
+	struct nam_txn_store *store;
+	int64_t sum, sum_added;		/* of words: in the pass; by committed transactions */
+	uint64_t conflicts, reads, kinds[TXN_KINDS_MAX];
 	uint64_t number;		/* of its requests, so far */
 	struct share share;
 	struct histogram latency;
 };
 
-/* ---- of kv, pilaf and ramp: keys, and what is asked of them ---------------------------------- */
+/* ---- of kv, pilaf, ramp and txn: keys, and what is asked of them ----------------------------- */
 
 /* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
 void requests_keys_init(struct requests *bench);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* values.h -- the records of nam-bench ramp: a key for each number, and values. */
+/* values.h -- the records of nam-bench ramp and txn: a key for each number, and values. */
 #ifndef NAM_BENCH_REQUESTS_VALUES_H
 #define NAM_BENCH_REQUESTS_VALUES_H
 

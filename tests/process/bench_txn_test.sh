@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-bench txn: workloads on real memory servers and on simulated ones, under contention.  Sums are
+# exact.  Also the cost of a transaction.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
+
+# The shares of SmallBank's transactions, in per cent, within 3 points of 4,000.
+mix='all(abs(100 * n / r["ops"] - share) < 3 for n, share in zip(r["kinds"].values(),
+	[15, 15, 15, 25, 15, 15])) and sum(r["kinds"].values()) == r["ops"]'
+
+test_bench() {
+	expect 0 nam-bench txn --keys 50 --ops 4000 --threads 2 --fibers 4 --json -
+	json 'r["workload"] == "txn" and r["transactions"] == "smallbank" and r["errors"] == 0 and
+		r["store"] == "serializable" and r["ops"] == 4000'
+	json 'r["sum"] == r["sum_expected"] != 50 * 2 * 1000000'
+	json "$mix"
+	expect 0 nam-bench txn --workload ycsb-t --keys 50 --distribution zipfian --read-ratio 50 \
+		--transaction-size 8 --value-bytes 100 --ops "$(nam_scaled 4000 400)" --threads 2 \
+		--fibers 4 --json -
+	json 'r["errors"] == 0 and r["sum"] == r["sum_expected"] and
+		r["sum"] == 8 * r["kinds"]["update"] > 0 and r["distribution"] == "zipfian"'
+	expect 0 nam-bench txn --workload ycsb-t --keys 1000 --read-ratio 100 --fibers 4 \
+		--raw-ratio --seconds 0.2 --json -
+	json 'r["errors"] == 0 and 0 < r["raw_ratio"] and 0 < r["raw_ops_per_cpu_s"] and
+		4 <= r["raw_depth"] <= 64 and 64 <= r["raw_bytes"] < 128'
+}
+
+# Transactions of 2pl that read and then write are two, so a run alone has the right sum.
+test_2pl() {
+	expect 0 nam-bench txn --store 2pl --keys 50 --ops 1000 --json -
+	json 'r["store"] == "2pl" and r["sum"] == r["sum_expected"] and r["conflicts"] == 0'
+	expect 0 nam-bench txn --store 2pl --keys 50 --ops "$(nam_scaled 4000 400)" --threads 2 \
+		--transport mailbox --fibers 4 --json -
+	json 'r["errors"] == 0 and r["transport"] == "mailbox"'
+	# The check of the sum can fail: simulated updates are lost, the same ones each time.
+	expect 0 nam-bench txn --cluster sim:connectx4 --store 2pl --keys 50 --clients 4 \
+		--ops 1000 --json -
+	json 'r["errors"] == 0 and r["sum"] != r["sum_expected"]'
+}
+
+test_simulated() {
+	local workload
+
+	for workload in smallbank ycsb-t; do
+		expect 0 nam-bench txn --cluster sim:connectx4 --memservers 3 --clients 4 \
+			--fibers 4 --keys 100 --workload $workload --ops 4000 --json -
+		json 'r["fabric"] == "sim" and r["errors"] == 0 and r["conflicts"] > 0 and
+			r["sum"] == r["sum_expected"]'
+	done
+}
+
+# Warm, alone: READs of all records, and then their validation.
+test_costs() {
+	expect 0 nam-bench txn --workload ycsb-t --keys 64 --read-ratio 100 --ops 1000 --json -
+	json 'r["per_op"]["round_trips"] == 2 and r["per_op"]["work_requests"] == 8'
+	expect 0 nam-bench txn --workload ycsb-t --keys 64 --read-ratio 100 --ops 1000 \
+		--transaction-size 1 --json -
+	json 'r["per_op"]["round_trips"] == 1 and r["per_op"]["work_requests"] == 1'
+}
+
+test_refusals() {
+	expect 2 nam-bench txn --workload tatp
+	says "'tatp' is not known"
+	expect 2 nam-bench txn --store ramp
+	says "'ramp' is not known"
+	expect 2 nam-bench txn --read-ratio 10
+	says 'only with --workload ycsb-t'
+	expect 2 nam-bench txn --workload ycsb-t --transaction-size 33 --store 2pl
+	says '32 at most'
+	expect 2 nam-bench txn --raw-ratio
+	says 'with --workload ycsb-t and --read-ratio 100'
+	expect 2 nam-bench txn --keys 1
+	says 2
+}
+
+nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
+export NAM_CLUSTER=$cluster
+test_refusals
+test_bench
+test_2pl
+test_simulated
+test_costs
+# They leave nothing behind.
+expect 0 namctl index list
+prints ""
+nam_servers_stop || fail "the servers did not end well"
+finish "nam-bench txn: all as it should be"
