@@ -185,6 +185,9 @@ static const struct nam_option txn_rows[] = {
 	{ "value-bytes", "N", "The length of values, 8 to 4096 (default 8; ycsb-t: 32).",
 		NAM_OPTION_COUNT, FIELD(value_bytes), .min = 8, .max = NAM_TXN_VALUE_BYTES_MAX },
 	RAW_RATIO("--workload ycsb-t"),
+	{ "history", "FILE", "Write all transactions as a history for Elle's checker of "
+		"read-write registers. The run keeps it in memory; say --ops.", NAM_OPTION_TEXT,
+		FIELD(history) },
 	RUN,
 	{ 0 },
 };
@@ -290,6 +293,9 @@ resolve_transactions(struct requests_options *o)
 	if (o->txn_store == TXN_2PL && o->transaction_size > NAM_RECORDS_MAX)
 		return bench_complain("--transaction-size %u: with --store 2pl it is %u at most",
 			o->transaction_size, NAM_RECORDS_MAX);
+	if (o->txn_store == TXN_2PL && o->history)
+		return bench_complain("--history: not with --store 2pl, where one transaction of "
+			"the workload is two of the store");
 	if (!o->value_bytes)
 		o->value_bytes = o->txn_workload == TXN_SMALLBANK ? 8 : 32;
 	if (o->txn_store == TXN_SERIALIZABLE)

@@ -55,6 +55,7 @@ struct requests_options {
 	/* txn */
 	enum txn_workload_kind txn_workload;
 	enum txn_store_kind txn_store;
+	const char *history;		/* a file; NULL: not wanted */
 	bool ycsb_t_set;		/* options of that workload alone */
 	/* ramp, txn */
 	enum nam_ramp algorithm;

@@ -52,6 +52,7 @@ struct requests {
 	/* txn */
 	enum txn_pass { TXN_PASS_LOAD, TXN_PASS_WARM, TXN_PASS_SUM } pass;
 	int64_t sum, sum_expected;	/* of all words at the end */
+	FILE *history;			/* NULL: not wanted, or written */
 };
 
 struct requests_part {
@@ -69,6 +70,7 @@ struct requests_part {
 	struct nam_txn_store *store;
 	int64_t sum, sum_added;		/* of words: in the pass; by committed transactions */
 	uint64_t conflicts, reads, kinds[TXN_KINDS_MAX];
+	struct history_event *history;
 	uint64_t number;		/* of its requests, so far */
 	struct share share;
 	struct histogram latency;

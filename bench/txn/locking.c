@@ -40,13 +40,15 @@ read_all(struct txn_room *room)
 			bytes, txn_value(room, i), 0, 0, 0 };
 	rc = nam_records_get_all(room->part->member->worker, room->part->records, room->ramp.gets,
 		room->count); /* SUSPENDS */
-	for (uint32_t i = 0; i < room->count && !rc; i++)
+	for (uint32_t i = 0; i < room->count && !rc; i++) {
+		room->records[i].sequence = room->ramp.gets[i].timestamp;
 		rc = room->ramp.gets[i].rc;
+	}
 	return rc;
 }
 
 NAM_FIBER_FN static int
-run(struct txn_room *room, uint32_t *ret_tries)
+run(struct txn_room *room, uint32_t *ret_tries, uint64_t *ret_sequence)
 {
 	struct nam_record_put *put = room->ramp.puts;
 	int rc = room->kind == TXN_LOAD ? 0 : read_all(room); /* SUSPENDS */
@@ -62,7 +64,7 @@ run(struct txn_room *room, uint32_t *ret_tries)
 	if (put == room->ramp.puts)
 		return 0;
 	return nam_records_put_all(room->part->member->worker, room->part->records,
-		room->ramp.puts, (uint32_t)(put - room->ramp.puts), NULL); /* SUSPENDS */
+		room->ramp.puts, (uint32_t)(put - room->ramp.puts), ret_sequence); /* SUSPENDS */
 }
 
 static void

@@ -34,8 +34,10 @@ read_all(struct nam_txn *txn, struct txn_room *room)
 		room->gets[i] = (struct nam_txn_get){ &room->records[i].key, KEY_BYTES, bytes,
 			txn_value(room, i), 0, 0, 0 };
 	rc = nam_txn_read_all(txn, room->gets, room->count); /* SUSPENDS */
-	for (uint32_t i = 0; i < room->count && !rc; i++)
+	for (uint32_t i = 0; i < room->count && !rc; i++) {
+		room->records[i].sequence = room->gets[i].sequence;
 		rc = room->gets[i].rc;
+	}
 	return rc;
 }
 
@@ -56,10 +58,10 @@ body(struct nam_txn *txn, void *arg)
 }
 
 NAM_FIBER_FN static int
-run(struct txn_room *room, uint32_t *ret_tries)
+run(struct txn_room *room, uint32_t *ret_tries, uint64_t *ret_sequence)
 {
-	return nam_txn_run(room->part->member->worker, room->part->store, body, room, NULL,
-		ret_tries); /* SUSPENDS */
+	return nam_txn_run(room->part->member->worker, room->part->store, body, room,
+		ret_sequence, ret_tries); /* SUSPENDS */
 }
 
 static void

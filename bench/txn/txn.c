@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "bench/bench.h"
+#include "history.h"
 
 #define PASS_RECORDS 16u		/* of a transaction that loads, or sums up */
 #define ROUNDS_MAX 64u			/* of all tries of a store, for one transaction */
@@ -89,17 +90,23 @@ NAM_FIBER_FN static int
 transact(struct txn_room *room)
 {
 	const struct requests_options *o = &room->part->bench->options;
+	struct history_time began = { 0 };
+	uint64_t sequence = 0;
 	int rc = -NAM_E_CONFLICT;
 
 	room->conflicts = 0;
 	for (uint32_t i = 0; i < room->count; i++)
 		room->records[i].key = record_key(room->records[i].number);
+	if (o->history)
+		began = history_now();
 	for (unsigned i = 0; i < ROUNDS_MAX && rc == -NAM_E_CONFLICT; i++) {
 		uint32_t tries = 0;
 
-		rc = txn_store_of(o)->run(room, &tries); /* SUSPENDS */
+		rc = txn_store_of(o)->run(room, &tries, &sequence); /* SUSPENDS */
 		room->conflicts += tries - (rc != -NAM_E_CONFLICT);
 	}
+	if (o->history && (!rc || sequence) && history_add(room, began, sequence, !rc))
+		return rc ? rc : -ENOMEM;
 	return rc;
 }
 
@@ -188,6 +195,11 @@ begin(struct requests *bench)
 	const struct requests_options *o = &bench->options;
 	int rc;
 
+	if (o->history) {
+		bench->history = fopen(o->history, "we");
+		if (!bench->history)
+			return bench_failed(o->history, -errno, NULL);
+	}
 	requests_keys_init(bench);
 	rc = txn_store_of(o)->create(bench, records_of(bench)); /* SUSPENDS */
 	if (rc) {
@@ -196,6 +208,19 @@ begin(struct requests *bench)
 	}
 	rc = pass(bench, TXN_PASS_LOAD);
 	return nam_exit_code(rc ? rc : pass(bench, TXN_PASS_WARM));
+}
+
+static int
+history_end(struct requests *bench)
+{
+	FILE *file = bench->history;
+	int rc;
+
+	bench->history = NULL;
+	rc = file ? history_write(bench, file) : 0;
+	if (rc)
+		(void)bench_failed(bench->options.history, rc, NULL);
+	return rc;
 }
 
 static void
@@ -210,6 +235,7 @@ end(struct requests *bench)
 	rc = bench->name[0] ? store->drop(worker, bench->name) : 0; /* SUSPENDS */
 	if (rc)
 		bench_complain("%s: %s", bench->name, nam_worker_diag(worker));
+	(void)history_end(bench);
 }
 
 /* Read all records, and compare the sum of their words with what transactions added. */
@@ -229,7 +255,7 @@ measured(struct requests *bench)
 	if (bench->sum != bench->sum_expected && txn_store_of(&bench->options)->serializable)
 		findings_wrong("the sum of all %s is %" PRId64 " instead of %" PRId64,
 			workload->words, bench->sum, bench->sum_expected);
-	return 0;
+	return history_end(bench);
 }
 
 /* ---- the run ------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 struct txn_record {
 	uint64_t number, key;
 	int64_t read, word;		/* the word that was read, and the one to be written */
+	uint64_t sequence;		/* of the version that was read; 0: none */
 	bool writes;
 };
 
@@ -27,6 +28,7 @@ struct txn_room {
 	struct requests_part *part;
 	unsigned kind;			/* of the workload's transactions, or TXN_LOAD, TXN_SUM */
 	uint32_t count;			/* of records */
+	uint32_t process;		/* in the history */
 	/* Of the last try: the change of the sum of all words; values that were never written. */
 	int64_t added;
 	uint32_t wrong;
@@ -72,8 +74,10 @@ extern const struct txn_store {
 	 * Read the records unless it is a TXN_LOAD, apply, and write those that change.
 	 *
 	 * @ret_tries	also on failure
+	 * @ret_sequence	of the versions written; also on failure, if that may be committed
 	 */
-	NAM_FIBER_FN int (*run)(struct txn_room *room, uint32_t *ret_tries);
+	NAM_FIBER_FN int (*run)(struct txn_room *room, uint32_t *ret_tries,
+		uint64_t *ret_sequence);
 	void (*close)(struct requests_part *part);
 	int (*drop)(struct nam_worker *worker, const char *name);
 } txn_store_serializable, txn_store_2pl;

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # nam-bench txn: workloads on real memory servers and on simulated ones, under contention.  Sums are
-# exact.  Also the cost of a transaction.
+# exact, and histories are strictly serializable.  Also the cost of a transaction.
 
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
+check=$(dirname "${BASH_SOURCE[0]}")/history_check.py
 
 # The shares of SmallBank's transactions, in per cent, within 3 points of 4,000.
 mix='all(abs(100 * n / r["ops"] - share) < 3 for n, share in zip(r["kinds"].values(),
@@ -53,6 +54,42 @@ test_simulated() {
 	done
 }
 
+# history_is STATUS TEXT...: of a history with these transactions, one after another.
+history_is() {
+	local index=0 type value
+
+	for value in "${@:2}"; do
+		for type in invoke ok; do
+			echo "{:index $((index++)), :type :$type, :process 0, :time 0, :f :txn," \
+				":value [$value]}"
+		done
+	done >"$tmp/hand.edn"
+	expect "$1" python3 "$check" "$tmp/hand.edn"
+}
+
+test_history() {
+	local cluster
+
+	for cluster in "$NAM_CLUSTER" sim:connectx4; do
+		expect 0 nam-bench txn --cluster "$cluster" --keys 20 --threads 2 --fibers 4 \
+			--ops 1000 --history "$tmp/history.edn" --quiet
+		# Loaded by 3, read by both threads, and at last once more.
+		expect 0 python3 "$check" "$tmp/history.edn"
+		prints 1012
+	done
+	expect 2 nam-bench txn --store 2pl --history "$tmp/history.edn"
+	says 'not with --store 2pl'
+	expect 2 nam-bench txn --history "$tmp/nowhere/history.edn"
+	[ "$err" = "nam-bench: $tmp/nowhere/history.edn: No such file or directory (ENOENT)" ] ||
+		fail "$err"
+	# The check can fail.
+	history_is 0 '[:w 1 5]' '[:r 1 5] [:w 1 6]' '[:r 1 6] [:r 2 nil]'
+	history_is 1 '[:w 1 5]' '[:r 1 5] [:w 1 6]' '[:r 1 5]'
+	history_is 1 '[:w 1 5]' '[:r 1 5] [:w 1 6]' '[:r 1 5] [:w 1 7]'
+	history_is 1 '[:w 1 5]' '[:r 1 nil]'
+	history_is 1 '[:w 1 5]' '[:r 1 4]'
+}
+
 # Warm, alone: READs of all records, and then their validation.
 test_costs() {
 	expect 0 nam-bench txn --workload ycsb-t --keys 64 --read-ratio 100 --ops 1000 --json -
@@ -83,6 +120,7 @@ test_refusals
 test_bench
 test_2pl
 test_simulated
+test_history
 test_costs
 # They leave nothing behind.
 expect 0 namctl index list
