@@ -210,6 +210,7 @@ part_take(struct nam_worker *worker, const char *name, uint16_t slot,
 		parts->first = *part;
 	if (!part->partitions || part->partitions > NAM_KV_PARTITIONS_MAX || !part->servers ||
 		part->servers > NAM_SERVERS_MAX || part->number >= part->servers ||
+		!part->engine || part->engine > NAM_KV_CUCKOO ||
 		parts->slots[part->number] != UINT16_MAX || part->servers != first->servers ||
 		part->partitions != first->partitions || part->mode != first->mode ||
 		part->engine != first->engine || part->onesided != first->onesided)

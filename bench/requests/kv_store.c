@@ -17,36 +17,51 @@
 
 /* ---- sizes --------------------------------------------------------------------------------- */
 
-/* Slots of a grown partition of so many chunks; or its cells. */
 static uint64_t
-places_of(const struct requests_options *o, uint64_t chunks)
+chained_cells(uint64_t chunks)
 {
-	if (o->engine == NAM_KV_CUCKOO)
-		return chunks * CELLS_PER_CHUNK - STASH_SLOTS;
 	return (chunks - (chunks + CHUNKS_PER_BUCKET_CHUNK - 1) / CHUNKS_PER_BUCKET_CHUNK) *
 	       CELLS_PER_CHUNK;
 }
 
+static uint64_t
+cuckoo_slots(uint64_t chunks)
+{
+	return chunks * CELLS_PER_CHUNK - STASH_SLOTS;
+}
+
+static const struct engine {
+	const char *name;
+	/* Slots of a grown partition of so many chunks; or its cells. */
+	uint64_t (*places_of)(uint64_t chunks);
+	uint32_t first_bytes;		/* of a pair in its first place; 52 in each other one */
+	uint32_t growth_percent;	/* so many pairs for each 100 places, to grow to the full */
+} engines[] = {
+	[NAM_KV_CHAINED] = { "chained", chained_cells, 48, 0 },
+	/* A tenth more than there are slots, for keys do not fall into partitions evenly. */
+	[NAM_KV_CUCKOO] = { "cuckoo", cuckoo_slots, UINT32_MAX, 110 },
+};
+
 /* The chunks of a partition that come closest to so many places. */
 static uint64_t
-chunks_for(const struct requests_options *o, double places)
+chunks_for(const struct engine *engine, double places)
 {
 	uint64_t chunks = 2;
 
-	while ((double)places_of(o, chunks) < places)
+	while ((double)engine->places_of(chunks) < places)
 		chunks++;
-	if (chunks > 2 && places - (double)places_of(o, chunks - 1) <
-				  (double)places_of(o, chunks) - places)
+	if (chunks > 2 && places - (double)engine->places_of(chunks - 1) <
+				  (double)engine->places_of(chunks) - places)
 		chunks--;
 	return chunks;
 }
 
 static uint32_t
-cells_of_a_pair(const struct requests_options *o)
+places_of_a_pair(const struct requests_options *o)
 {
-	uint32_t bytes = KV_KEY_BYTES + o->value_bytes;
+	uint32_t bytes = KV_KEY_BYTES + o->value_bytes, first = engines[o->engine].first_bytes;
 
-	return o->engine == NAM_KV_CUCKOO || bytes <= 48 ? 1 : 1 + (bytes - 48 + 51) / 52;
+	return bytes <= first ? 1 : 1 + (bytes - first + 51) / 52;
 }
 
 /* As many partitions as come close to the load factor; few, so that chance fills them alike. */
@@ -54,15 +69,16 @@ static void
 size_by_load_factor(const struct requests_options *o, uint32_t servers,
 	struct nam_kv_options *store)
 {
-	double places = (double)o->keys * cells_of_a_pair(o) / o->load_factor / servers;
+	const struct engine *engine = &engines[o->engine];
+	double places = (double)o->keys * places_of_a_pair(o) / o->load_factor / servers;
 	uint32_t least = o->partitions ? o->partitions : 1;
 	uint32_t most = o->partitions ? o->partitions : PARTITIONS_DEFAULT;
 	double best = INFINITY;
 
 	for (uint32_t i = 0; i <= most - least && best > ERROR_SMALL; i++) {
 		uint32_t count = most - i;
-		uint64_t chunks = chunks_for(o, places / count);
-		double error = fabs((double)(count * places_of(o, chunks)) / places - 1);
+		uint64_t chunks = chunks_for(engine, places / count);
+		double error = fabs((double)(count * engine->places_of(chunks)) / places - 1);
 
 		if (error >= best)
 			continue;
@@ -93,20 +109,22 @@ uint64_t
 kv_store_growth(const struct requests_options *o, uint32_t servers,
 	const struct nam_kv_options *store)
 {
+	const struct engine *engine = &engines[o->engine];
 	uint64_t partitions = (uint64_t)servers * store->partitions;
 
-	if (o->engine != NAM_KV_CUCKOO || !(o->load_factor > 0))
+	if (!(o->load_factor > 0))
 		return 0;
-	/* A tenth more than there are slots, for keys do not fall into partitions evenly. */
-	return places_of(o, store->memory_bytes / partitions / CHUNK_BYTES) * partitions * 11 / 10;
+	return engine->places_of(store->memory_bytes / partitions / CHUNK_BYTES) * partitions *
+	       engine->growth_percent / 100;
 }
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-double
-kv_store_load_factor(enum nam_kv_engine engine, const struct nam_kv_stat *stat)
+/* Of the slots, if the engine has tables; else of the cells. */
+static double
+load_factor(const struct nam_kv_stat *stat)
 {
-	if (engine == NAM_KV_CUCKOO)
+	if (stat->slots)
 		return (double)(stat->keys - stat->stashed) / (double)stat->slots;
 	return (double)stat->used_bytes / (double)stat->room_bytes;
 }
@@ -114,7 +132,7 @@ kv_store_load_factor(enum nam_kv_engine engine, const struct nam_kv_stat *stat)
 const char *
 kv_store_engine(const struct requests_options *o)
 {
-	return o->engine == NAM_KV_CHAINED ? "chained" : "cuckoo";
+	return engines[o->engine].name;
 }
 
 /* The fate of the new keys of the run. */
@@ -152,17 +170,15 @@ share_of(uint64_t part, const struct inserts *is)
 void
 kv_store_print(const struct requests *bench)
 {
-	const struct requests_options *o = &bench->options;
 	struct inserts is = inserts_of(bench);
 
 	printf("  load factor %.4f at the beginning, %.4f at the end, of %s\n",
-		kv_store_load_factor(o->engine, &bench->before),
-		kv_store_load_factor(o->engine, &bench->after),
-		o->engine == NAM_KV_CUCKOO ? "the slots" : "the cells");
+		load_factor(&bench->before), load_factor(&bench->after),
+		bench->after.slots ? "the slots" : "the cells");
 	if (!is.added && !is.refused)
 		return;
 	printf("  inserts     %" PRIu64 " new keys, %" PRIu64 " refused", is.added, is.refused);
-	if (o->engine == NAM_KV_CUCKOO)
+	if (bench->after.slots)
 		printf(", %.4g %% predicted to loop", 100 * share_of(is.loops, &is));
 	putchar('\n');
 	if (!is.placed)
@@ -174,15 +190,14 @@ kv_store_print(const struct requests *bench)
 void
 kv_store_json(const struct requests *bench, cJSON *object)
 {
-	const struct requests_options *o = &bench->options;
 	struct inserts is = inserts_of(bench);
 
-	report_number(object, "load_factor", kv_store_load_factor(o->engine, &bench->before));
-	report_number(object, "load_factor_end", kv_store_load_factor(o->engine, &bench->after));
+	report_number(object, "load_factor", load_factor(&bench->before));
+	report_number(object, "load_factor_end", load_factor(&bench->after));
 	report_number(object, "partitions", nam_kv_properties(bench->parts->kv)->partitions);
 	report_number(object, "inserts", (double)is.added);
 	report_number(object, "refused", (double)is.refused);
-	if (o->engine != NAM_KV_CUCKOO)
+	if (!bench->after.slots)
 		return;
 	report_number(object, "loops", (double)is.loops);
 	report_number(object, "loops_share", share_of(is.loops, &is));

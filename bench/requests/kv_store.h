@@ -18,9 +18,6 @@ void kv_store_size(const struct requests_options *o, uint32_t servers,
 uint64_t kv_store_growth(const struct requests_options *o, uint32_t servers,
 	const struct nam_kv_options *store);
 
-/* The share of the slots that are occupied (cuckoo), or of the cells. */
-double kv_store_load_factor(enum nam_kv_engine engine, const struct nam_kv_stat *stat);
-
 const char *kv_store_engine(const struct requests_options *o);
 
 /* Lines of the table, and JSON: of the run, from bench->before to bench->after. */

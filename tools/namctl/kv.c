@@ -6,6 +6,8 @@
 
 #include "namctl.h"
 
+const char *const ctl_kv_engines[] = { "chained", "cuckoo", NULL };
+
 /* ---- stores -------------------------------------------------------------------------------- */
 
 static const char *
@@ -17,8 +19,8 @@ mode_name(const struct nam_kv_options *options)
 static const char *
 engine_name(const struct nam_kv_options *options)
 {
-	return options->engine == NAM_KV_CHAINED ? "chained" :
-		options->onesided ? "cuckoo, one-sided GETs" : "cuckoo";
+	/* Only cuckoo has one-sided GETs. */
+	return options->onesided ? "cuckoo, one-sided GETs" : ctl_kv_engines[options->engine - 1];
 }
 
 static cJSON *
@@ -28,8 +30,7 @@ json_store(const struct ctl *ctl, const char *name, const struct nam_kv_options 
 
 	cJSON_AddStringToObject(object, "store", name);
 	cJSON_AddStringToObject(object, "mode", mode_name(is));
-	cJSON_AddStringToObject(object, "engine", is->engine == NAM_KV_CHAINED ? "chained" :
-		"cuckoo");
+	cJSON_AddStringToObject(object, "engine", ctl_kv_engines[is->engine - 1]);
 	cJSON_AddBoolToObject(object, "onesided", is->onesided);
 	ctl_json_u64(object, "memory_bytes", is->memory_bytes);
 	ctl_json_u64(object, "partitions", is->partitions);
@@ -73,11 +74,12 @@ ctl_kv_list(struct ctl *ctl, char **args)
 	return ctl_list(ctl, nam_kv_list, "stores", "listing the stores"); /* SUSPENDS */
 }
 
+/* Of an engine with tables. */
 static void
 print_cuckoo(const struct nam_kv_stat *stat)
 {
-	printf("slots            %" PRIu64 ", %.1f %% occupied\n", stat->slots, stat->slots ?
-		100.0 * (double)(stat->keys - stat->stashed) / (double)stat->slots : 0);
+	printf("slots            %" PRIu64 ", %.1f %% occupied\n", stat->slots,
+		100.0 * (double)(stat->keys - stat->stashed) / (double)stat->slots);
 	printf("stash            %" PRIu64 "\n", stat->stashed);
 	printf("loops            %" PRIu64 " predicted\n", stat->loops);
 	printf("kick-outs       ");
@@ -109,7 +111,7 @@ print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *st
 		printf("transactions     %" PRIu64 " committed, %" PRIu64 " aborted; %" PRIu64
 			" times the lock instead\n", stat->htm_commits, stat->htm_aborts,
 			stat->htm_fallbacks);
-	if (is->engine == NAM_KV_CUCKOO)
+	if (stat->slots)
 		print_cuckoo(stat);
 }
 
@@ -133,7 +135,7 @@ json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *sta
 	ctl_json_u64(object, "htm_commits", stat->htm_commits);
 	ctl_json_u64(object, "htm_aborts", stat->htm_aborts);
 	ctl_json_u64(object, "htm_fallbacks", stat->htm_fallbacks);
-	if (is->engine == NAM_KV_CUCKOO) {
+	if (stat->slots) {
 		cJSON *kicked = cJSON_AddArrayToObject(object, "kicked");
 
 		ctl_json_u64(object, "slots", stat->slots);

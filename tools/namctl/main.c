@@ -131,7 +131,6 @@ struct line {
 static const char *const transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
 /* In the order of enum nam_role. */
 static const char *const roles[] = { "read", "write", "admin", NULL };
-static const char *const kv_engines[] = { "chained", "cuckoo", NULL };
 static const char *const kv_modes[] = { "cache", "store", NULL };
 
 #define FIELD(field) NAM_OPTION_FIELD(struct line, ctl.field)
@@ -231,7 +230,7 @@ static const struct nam_option rows[] = {
 	{ .help = "Options of kv create:", .scope = "kv create" },
 	{ "engine", "ENGINE", "chained (default): buckets of chains, as Jakiro; cuckoo: two "
 		"tables, as RHKV.", NAM_OPTION_CHOICE, FIELD(kv_create.engine),
-		.min = NAM_KV_CHAINED, .choices = kv_engines, .scope = "kv create" },
+		.min = NAM_KV_CHAINED, .choices = ctl_kv_engines, .scope = "kv create" },
 	{ "onesided", NULL, "With --engine cuckoo: clients get short pairs by READs. The pairs are "
 		"then in regions that clients can only read.", NAM_OPTION_FLAG,
 		FIELD(kv_create.onesided), .scope = "kv create" },

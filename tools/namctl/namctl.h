@@ -169,6 +169,11 @@ void ctl_json_bytes(cJSON *object, const char *name, const void *data, uint32_t 
 /* A string, or in the same case an object with one member, hex. */
 cJSON *ctl_json_value(const struct nam_bytes *bytes, bool hex);
 
+/* ---- kv.c ---------------------------------------------------------------------------------- */
+
+/* The words for enum nam_kv_engine, ended by NULL. */
+extern const char *const ctl_kv_engines[];
+
 /* ---- design.c ------------------------------------------------------------------------------ */
 
 /* The words for enum nam_index_design and enum nam_partitioning, ended by NULL. */
