@@ -177,7 +177,7 @@ struct nam_record_get {
  *		transaction of a late or dead client.
  * Progress:	does not wait, except to find a record at first as nam_index_lookup() does;
  *		RAMP_LOCKING: waits for writers of these records; older transactions go first.
- * Source:	GET*; differs: txn/README.md, D1 to D4.
+ * Source:	GET*; differs: txn/README.md, P1 to P4.
  */
 NAM_FIBER_FN int nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
 	struct nam_record_get *gets, uint32_t count) NAM_MUST_CHECK;

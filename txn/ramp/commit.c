@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commit.c -- moving the heads of records from one version to the next (D2).
+ * commit.c -- moving the heads of records from one version to the next (P2).
  *
  * R4: by CAS, and forward in time only.  The client knows the timestamp of the version that it
  * replaces.  It has it from the cache, if that was the latest recently (nam__seen_lately()), or
  * else by a READ of its header.  Any client may move the head for the writer: once one version of a
  * transaction is committed, all of them will be.
  *
- * R8, D3: if a client finds that a version is not, or will not be, the latest, it claims it.  The
+ * R8, P3: if a client finds that a version is not, or will not be, the latest, it claims it.  The
  * claim is a CAS of its word `current` from its timestamp to a mark.  The client whose mark is
  * there retires the block.  Timestamps are unique, so a late CAS finds another timestamp and does
  * nothing.  A drop commits nothing, NAM_RECORD_DROPPED, in place of each latest version.

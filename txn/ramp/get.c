@@ -18,7 +18,7 @@
 
 /* ---- one version ----------------------------------------------------------------------------- */
 
-/* D4: after a stale address the reader falls back to the head. */
+/* P4: after a stale address the reader falls back to the head. */
 static void
 by_head(const struct nam__txn *txn, struct nam__item *item)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * metadata.c -- the bytes in which each version describes its transaction.  They are the siblings'
- * addresses (FAST, 2PL; D1), its leader (SMALL; D7), a Bloom filter and the leader (HYBRID), or
+ * addresses (FAST, 2PL; P1), its leader (SMALL; P7), a Bloom filter and the leader (HYBRID), or
  * nothing.
  *
  * The first item leads, and its version names the others.

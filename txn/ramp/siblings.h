@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * siblings.h -- whether a version names one of a few records, by vectors: for most reads the answer
- * no is all they need.  Versions name their siblings' addresses (D1).
+ * no is all they need.  Versions name their siblings' addresses (P1).
  */
 #ifndef NAM_TXN_RAMP_SIBLINGS_H
 #define NAM_TXN_RAMP_SIBLINGS_H

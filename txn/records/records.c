@@ -107,7 +107,7 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 	if (options->commit != NAM_RECORDS_ONESIDED && options->commit != NAM_RECORDS_SERVED)
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown way %d to commit: one-sided "
 			"and served are known", (int)options->commit);
-	/* D5 */
+	/* P5 */
 	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits go with RAMP-Fast "
 			"only, not with '%s': %s; let the records be served, or choose fast",

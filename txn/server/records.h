@@ -3,7 +3,7 @@
  * records.h -- records whose heads a memory server moves: prepare, commit, find.
  *
  * Works on plain pointers into regions, and knows no fabric.  Clients name a record by the address
- * of its head, not by its key (D6).  The head's third word leads to the versions that are not the
+ * of its head, not by its key (P6).  The head's third word leads to the versions that are not the
  * latest, chained by `previous`.  They are prepared, or were replaced or came too late within
  * NAM_RECORDS_KEEP_NS, so that readers may still ask for their timestamps.
  *
