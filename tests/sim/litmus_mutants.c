@@ -93,7 +93,7 @@ commit_then_claim(struct nam__txn *txn)
 }
 
 /*
- * Violates K3: of the two commits of a collector, the others' and then the leader's, the leader's
+ * Violates G3: of the two commits of a collector, the others' and then the leader's, the leader's
  * comes first.  A collector's items have no keys.
  */
 static int

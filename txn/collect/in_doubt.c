@@ -3,9 +3,9 @@
  * in_doubt.c -- ending transactions of dead clients.
  *
  * A prepared version is in doubt until it is committed.  If its writer has no connection any more,
- * its transaction does not change by itself (K1).  The collector commits it if each of its records
+ * its transaction does not change by itself (G1).  The collector commits it if each of its records
  * has its version, or something newer, and aborts it if one has neither.  One client at a time
- * decides (K8).  See txn/README.md, "Collecting".
+ * decides (G8).  See txn/README.md, "Collecting".
  */
 #include "in_doubt.h"
 
@@ -19,7 +19,7 @@
 
 /* ---- one client decides ---------------------------------------------------------------------- */
 
-/* K8: under the collector's word of the keys.  A dead client's is taken over. */
+/* G8: under the collector's word of the keys.  A dead client's is taken over. */
 NAM_FIBER_FN static int
 decide_alone(struct nam__recovery *recovery, bool *ret_refused)
 {
@@ -42,7 +42,7 @@ nam__recovery_leave(struct nam__recovery *recovery, int rc)
 {
 	int leave_rc = 0;
 
-	/* K8: after a failure a COMMIT of this client may come late, until its connections end. */
+	/* G8: after a failure a COMMIT of this client may come late, until its connections end. */
 	if (recovery->word && !nam_err_is(rc, NAM_E_FABRIC)) {
 		nam__op_begin(recovery->worker, NAM_OP_OTHER);
 		leave_rc = nam__collector_leave(recovery->worker, recovery->records->keys,
@@ -104,7 +104,7 @@ txn_of(struct nam__txn *txn, const struct nam_version *version)
 }
 
 /*
- * K3: the leader is ended last.  If this collector dies, the next one finds the others by the
+ * G3: the leader is ended last.  If this collector dies, the next one finds the others by the
  * leader's version, which is not replaced as long as it is only prepared.
  */
 NAM_FIBER_FN static int
@@ -149,7 +149,7 @@ nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *o
 		lacking |= item->state == NAM__ITEM_DONE;
 	}
 	one->whole = true;
-	/* K2: unless a commit is known, wait for readers. */
+	/* G2: unless a commit is known, wait for readers. */
 	if (led && lacking && !abort && !one->seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
 		one->later = true;
 		return 0;
@@ -187,7 +187,7 @@ nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt 
 /* ---- one transaction with a leader ----------------------------------------------------------- */
 
 /*
- * K4: the record has something newer than the prepared version.  Only a reader that met the
+ * G4: the record has something newer than the prepared version.  Only a reader that met the
  * transaction elsewhere asks for this version, and the other records do not depend on it.  Or the
  * leader was never prepared, so none is committed.
  */
@@ -266,7 +266,7 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 	}
 	if (!rc && !one->whole) {
 		abort = !there && asked->count == 2 && asked->items[0].timestamp < one->timestamp;
-		/* K4: dropped alone only if its record has something newer. */
+		/* G4: dropped alone only if its record has something newer. */
 		one->undecided = asked->count < 2 || (!abort && NAM_GUARD(COLLECT_OUTRUN) &&
 			asked->items[1].timestamp < one->timestamp);
 		if (!one->undecided)
@@ -352,7 +352,7 @@ nam__recovery_run(struct nam__recovery *recovery)
 	uint32_t kept = recovery->waiting, before;
 	int rc = 0;
 
-	/* K1: a client that is absent now was not at work on versions that were seen before. */
+	/* G1: a client that is absent now was not at work on versions that were seen before. */
 	if (recovery->count > recovery->waiting)
 		rc = nam__presence_query(recovery->worker, &recovery->presence); /* SUSPENDS */
 	for (uint32_t i = recovery->waiting; i < recovery->count && !rc; i++) {
@@ -389,7 +389,7 @@ nam__recovery_forget(struct nam__recovery *recovery)
 }
 
 /*
- * K2: a reader may have read an older version of a record that lacks this one.  When it now meets
+ * G2: a reader may have read an older version of a record that lacks this one.  When it now meets
  * the transaction, it must restart, since it began 75 ms ago and more.
  */
 NAM_FIBER_FN static int

@@ -17,7 +17,7 @@ struct nam__in_doubt {
 	bool undecided;			/* and it stays; */
 	bool whole;			/* the result holds for all of its transaction */
 	bool seen;			/* it is committed at one of its records */
-	bool later;			/* it is committed when current readers are done (K2) */
+	bool later;			/* it is committed when current readers are done (G2) */
 };
 
 /* Lies in a buffer of the worker's. */

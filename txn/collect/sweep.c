@@ -164,7 +164,7 @@ store_collect(struct sweeping *self, uint32_t i)
 	return rc;
 }
 
-/* K5: later a reader could commit a version that no record leads to yet. */
+/* G5: later a reader could commit a version that no record leads to yet. */
 NAM_FIBER_FN static int
 complete(struct sweeping *self)
 {

@@ -31,7 +31,7 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at, uint64_t tim
 	uint32_t stride = nam__version_stride(nam__version_at_bytes(at));
 
 	at = nam_gaddr_untagged(at);
-	/* R7: through the limbo.  K5: a version lies in a block of its writer's. */
+	/* R7: through the limbo.  G5: a version lies in a block of its writer's. */
 	if (timestamp % NAM_CLIENTS_MAX == worker->client->id)
 		nam__retire_own(worker, at, stride);
 	else

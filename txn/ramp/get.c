@@ -237,7 +237,7 @@ is_by_stamps(const struct nam__txn *txn)
 }
 
 /*
- * K2: the reader asked too long ago for what it has.  It asks a memory server for versions by
+ * G2: the reader asked too long ago for what it has.  It asks a memory server for versions by
  * timestamps.  Such a version may have been replaced and gone, and an older one came instead.  If
  * each version was its record's latest when it was asked for, all that had gone were older.
  */

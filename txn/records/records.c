@@ -445,7 +445,7 @@ nam__records_drop_end(struct nam_worker *worker, struct nam__records_drop *drop,
 int
 nam_records_drop(struct nam_worker *worker, const char *name)
 {
-	/* K7: without a name, heads and versions are in this client's hands alone. */
+	/* G7: without a name, heads and versions are in this client's hands alone. */
 	bool pinned = NAM_GUARD(SWEEP_DROP);
 	uint64_t epoch = pinned ? nam__epoch_pin(worker) : 0;
 	struct nam_rpc_catalog_entry names[NAM__RECORDS_NAMES];

@@ -29,7 +29,7 @@ NAM_FIBER_FN int nam__records_make(struct nam_worker *worker, const char *name,
 /* @rc	of nam__names_put(); if the names cannot be there, the store is gone */
 NAM_FIBER_FN void nam__records_made_end(struct nam_worker *worker, struct nam__records_made *made,
 	int rc);
-/* A drop; an epoch is pinned meanwhile (K7). */
+/* A drop; an epoch is pinned meanwhile (G7). */
 struct nam__records_drop {
 	struct nam_records records;
 	bool unreadable;			/* its superblock does not verify */

@@ -215,7 +215,7 @@ nam__server_record_sweep(const struct nam__server_records *records, struct nam__
 {
 	uint64_t *link = &head->chain;
 
-	/* K6.  Where clients commit, they CAS the word meanwhile. */
+	/* G6.  Where clients commit, they CAS the word meanwhile. */
 	fn(arg, __atomic_load_n(&head->latest, __ATOMIC_RELAXED));
 	for (unsigned hops = 0; *link && hops < HOPS_MAX && NAM_GUARD(SWEEP_CHAIN); hops++) {
 		struct nam_version *version = version_at(records, *link);

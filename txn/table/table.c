@@ -495,7 +495,7 @@ nam_table_drop(struct nam_worker *worker, const char *name)
 	dropping = calloc(1, sizeof(*dropping));
 	if (!dropping)
 		return -ENOMEM;
-	/* K7, as for a store.  And no table made meanwhile has its superblock at this address. */
+	/* G7, as for a store.  And no table made meanwhile has its superblock at this address. */
 	epoch = nam__epoch_pin(worker);
 	rc = drop(worker, name, dropping); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
