@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * parts.c -- the parts of an index: one on each memory server, in the order of their ids.  A client
- * that opens the index asks them all, and accepts their answers only if all fit together (L5).
+ * that opens the index asks them all, and accepts their answers only if all fit together (S5).
  */
 #include <errno.h>
 #include <stdlib.h>

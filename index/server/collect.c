@@ -4,7 +4,7 @@
  * tree.
  *
  * A thread that meets a node that was merged away begins anew at the root.  From there it does not
- * meet that node again (L3).  The block is reused once every handler at work has answered (L4).
+ * meet that node again (S3).  The block is reused once every handler at work has answered (S4).
  */
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /*
  * tree.c -- finding, changing and dividing nodes behind plain pointers.
  *
- * L1: a word of a node is loaded with acquire and stored with release, after the store of the odd
+ * S1: a word of a node is loaded with acquire and stored with release, after the store of the odd
  * version.  So a thread that loads a word of a later image finds the version changed.
  */
 #include <assert.h>
@@ -103,7 +103,7 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 		end = g->entries_at + nam__node_count(image) * nam__node_entry_words(g, image);
 		nam_race_point("server.header_read");
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
-		/* L1: the words are of one version. */
+		/* S1: the words are of one version. */
 		if (!NAM_GUARD(SERVER_VERSION) || word_load(node) == version)
 			return version;
 		count_restart(NAM_SERVER_RESTART_CHANGED);
@@ -160,7 +160,7 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 
 		version = version_of(node);
 		front = word_load(node + NAM__WORD_FRONT);
-		/* L3: a dead node leads nowhere, so the walk begins anew. */
+		/* S3: a dead node leads nowhere, so the walk begins anew. */
 		if (NAM_GUARD(SERVER_DEAD) && (front >> 8 & NAM__NODE_DEAD)) {
 			count_restart(NAM_SERVER_RESTART_DEAD);
 			next = (uint64_t *)word_load(&tree->root);
@@ -217,7 +217,7 @@ nam__tree_server_root_level(const struct nam__tree_server_tree *tree)
 
 /* ---- dividing ------------------------------------------------------------------------------ */
 
-/* Blocks for a division and all that may come of it, taken before anything is changed (L2). */
+/* Blocks for a division and all that may come of it, taken before anything is changed (S2). */
 struct reserve {
 	struct nam__tree_server_tree *tree;
 	void *blocks[RESERVE_MAX];
