@@ -29,6 +29,7 @@ CLEAN = {
     "index/README.md": "**I1** *Chain.* A range of keys stays reachable.\n",
     "index/index.h": LICENCE + '#include "../common/error.h"\n/* The chain (I1). */\n',
     "index/server/tree.h": LICENCE,
+    "txn/README.md": "# Transactions\n",
     "index/walk.c": LICENCE
     + '#include "index.h"\n\nint\nnam_walk(int rc)\n{\n\treturn nam_step(rc);\n}\n',
     "index/index_internal.h": LICENCE + '#include "../compute/remote/epoch.h"\n',
@@ -211,6 +212,12 @@ PLANTS = [
         "index/README.md",
         "| **I2** | Images are whole. |\n",
         "no comment in index names I2",
+    ),
+    (
+        "letter of two rooms",
+        "txn/README.md",
+        "| **I1** | Images are whole. |\n",
+        "I1: I is the letter of index/README.md",
     ),
     (
         "guard without invariant",

@@ -57,7 +57,24 @@ def check_steps(tree, room, known):
                 )
 
 
+def check_letters(tree):
+    """A letter is of one README, so that it names one invariant in the whole tree."""
+    owners = {}
+    for readme in tree.named("README.md"):
+        for number, line in tree.lines(readme):
+            for invariant in DEFINED.findall(line):
+                owner = owners.setdefault(invariant[0], readme)
+                if owner != readme:
+                    tree.find(
+                        readme,
+                        number,
+                        f"{invariant}: {invariant[0]} is the letter of {owner}",
+                        "take a letter that no other README uses",
+                    )
+
+
 def check_invariants(tree):
+    check_letters(tree)
     for room in ROOMS:
         readme = f"{room}/README.md"
         if readme not in tree.texts:

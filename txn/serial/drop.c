@@ -76,7 +76,7 @@ nam_txn_store_drop(struct nam_worker *worker, const char *name)
 
 	if (rc)
 		return rc;
-	/* Without a name, its blocks are in this client's hands alone (K7). */
+	/* Without a name, its blocks are in this client's hands alone (G7). */
 	epoch = nam__epoch_pin(worker);
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_take(worker, NAM_CATALOG_SERIAL, name, store->superblock.raw); /* SUSPENDS */
