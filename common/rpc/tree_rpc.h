@@ -13,6 +13,8 @@
 #ifndef NAM_COMMON_RPC_TREE_RPC_H
 #define NAM_COMMON_RPC_TREE_RPC_H
 
+#include <string.h>
+
 #include "rpc.h"
 
 #define NAM_RPC_TREE_KEY_WORDS_MAX 9u	/* of a full key */
@@ -128,6 +130,56 @@ struct nam_rpc_tree_load_request {
 #define NAM_RPC_TREE_LOAD_MAX(key_words)                                                            \
 	((NAM_RPC_BODY_MAX - (uint32_t)sizeof(struct nam_rpc_tree_load_request)) /                  \
 		(8u * ((key_words) + 1u)))
+
+/* ---- copying: pages that SCAN answers are those that LOAD takes ---------------------------- */
+
+static inline uint32_t
+nam_rpc_tree_key_words(const struct nam_rpc_tree_create_request *create)
+{
+	return (create->key_bytes + 7) / 8 + !create->unique;
+}
+
+static inline uint32_t
+nam_rpc_tree_pair_words(const struct nam_rpc_tree_create_request *create)
+{
+	/* Names of leaves are full keys, each with a payload of its own. */
+	return create->leaf ? nam_rpc_tree_key_words(create) + 1 : (create->key_bytes + 7) / 8 + 1;
+}
+
+static inline struct nam_rpc_tree_scan_request
+nam_rpc_tree_scan_all(const struct nam_rpc_tree_create_request *create)
+{
+	struct nam_rpc_tree_scan_request scan = { .tree = create->tree, .max = UINT32_MAX };
+
+	for (unsigned i = 0; i < NAM_RPC_TREE_KEY_WORDS_MAX; i++)
+		scan.high[i] = UINT64_MAX;
+	return scan;
+}
+
+static inline bool
+nam_rpc_tree_page_valid(const struct nam_rpc_tree_create_request *create,
+	const struct nam_rpc_tree_scan_reply *page, uint32_t bytes)
+{
+	uint32_t words = nam_rpc_tree_pair_words(create);
+
+	return bytes >= sizeof(*page) && page->count <= NAM_RPC_TREE_SCAN_MAX(words - 1) &&
+	       bytes == sizeof(*page) + page->count * words * 8;
+}
+
+/* Ask for what is behind a page; false: there is nothing. */
+static inline bool
+nam_rpc_tree_scan_behind(const struct nam_rpc_tree_create_request *create,
+	const struct nam_rpc_tree_scan_reply *page, struct nam_rpc_tree_scan_request *scan)
+{
+	if (!page->count || !page->more)
+		return false;
+	memcpy(scan->low, page->pairs + (page->count - 1) * nam_rpc_tree_pair_words(create),
+		nam_rpc_tree_key_words(create) * 8);
+	for (uint32_t i = nam_rpc_tree_key_words(create); i-- > 0;)
+		if (++scan->low[i])
+			return true;
+	return false;	/* it was the highest key */
+}
 
 /* WALK: so many nodes of a level, from the one on that covers a full key. */
 struct nam_rpc_tree_walk_request {

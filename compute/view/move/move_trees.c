@@ -16,7 +16,7 @@ struct filling {
 	uint64_t *bytes;		/* what is done so far */
 	const struct nam_move_tree *tree;
 	uint64_t load;
-	uint32_t key_words, pair_words;	/* of a full key; of a pair */
+	uint32_t pair_words;
 	struct nam_rpc_tree_load_request *request;	/* room for a body */
 	struct nam_rpc_tree_scan_reply *page;	/* the same */
 };
@@ -50,32 +50,26 @@ load(struct filling *filling, uint16_t step, const uint64_t *pairs, uint32_t cou
 	}
 }
 
-/* The pairs behind *low, which becomes the key behind them.  *ret_more: there may be others. */
+/* A page of the old tree, and *scan for the next one.  *ret_more: there may be one. */
 NAM_FIBER_FN static int
-page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *low, bool *ret_more)
+page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *scan, bool *ret_more)
 {
+	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
+	const struct nam_rpc_tree_scan_reply *page = filling->page;
 	uint32_t bytes = NAM_RPC_BODY_MAX, most = NAM_RPC_TREE_LOAD_MAX(filling->pair_words - 1);
-	uint32_t words = filling->pair_words;
-	const uint64_t *pairs = filling->page->pairs;
-	int rc = nam_rpc_call(filling->old, 0, NAM_RPC_TREE_SCAN, low,
-		sizeof(*low), filling->page, &bytes); /* SUSPENDS */
-	uint32_t count = rc ? 0 : filling->page->count;
+	int rc = nam_rpc_call(filling->old, 0, NAM_RPC_TREE_SCAN, scan,
+		sizeof(*scan), filling->page, &bytes); /* SUSPENDS */
 
-	if (!rc && (bytes < sizeof(*filling->page) || count > NAM_RPC_TREE_SCAN_MAX(words - 1) ||
-			bytes != sizeof(*filling->page) + count * words * 8))
+	if (!rc && !nam_rpc_tree_page_valid(create, page, bytes))
 		rc = -NAM_E_FABRIC_PROTOCOL;
-	for (uint32_t i = 0; !rc && i < count; i += most)
-		rc = load(filling, NAM_RPC_TREE_LOAD_PAIRS, pairs + (size_t)i * words,
-			count - i < most ? count - i : most); /* SUSPENDS */
-	*ret_more = count && filling->page->more;
-	if (rc || !count)
+	for (uint32_t i = 0; !rc && i < page->count; i += most)
+		rc = load(filling, NAM_RPC_TREE_LOAD_PAIRS,
+			page->pairs + (size_t)i * filling->pair_words,
+			page->count - i < most ? page->count - i : most); /* SUSPENDS */
+	if (rc)
 		return rc;
-	*filling->bytes += count * words * 8;
-	memcpy(low->low, pairs + (size_t)(count - 1) * words, filling->key_words * 8);
-	for (uint32_t i = filling->key_words; i-- > 0;)
-		if (++low->low[i])
-			return 0;
-	*ret_more = false;	/* it was the highest key */
+	*filling->bytes += page->count * filling->pair_words * 8;
+	*ret_more = nam_rpc_tree_scan_behind(create, page, scan);
 	return 0;
 }
 
@@ -83,20 +77,16 @@ NAM_FIBER_FN static int
 tree_fill(struct filling *filling)
 {
 	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
-	struct nam_rpc_tree_scan_request low = { .tree = create->tree, .max = UINT32_MAX };
+	struct nam_rpc_tree_scan_request scan = nam_rpc_tree_scan_all(create);
 	bool more = true;
 	int rc;
 
-	filling->key_words = (create->key_bytes + 7) / 8 + !create->unique;
-	/* Names of leaves are full keys, each with a payload of its own. */
-	filling->pair_words = create->leaf ? filling->key_words + 1 :
-		(create->key_bytes + 7) / 8 + 1;
+	filling->pair_words = nam_rpc_tree_pair_words(create);
 	if (filling->pair_words > NAM_RPC_TREE_KEY_WORDS_MAX + 1)
 		return -NAM_E_FABRIC_PROTOCOL;
-	memset(low.high, 0xff, sizeof(low.high));
 	rc = load(filling, NAM_RPC_TREE_LOAD_BEGIN, NULL, 0); /* SUSPENDS */
 	while (!rc && more && !is_late(filling))
-		rc = page_copy(filling, &low, &more); /* SUSPENDS */
+		rc = page_copy(filling, &scan, &more); /* SUSPENDS */
 	if (!rc && more)
 		return -NAM_E_FABRIC_TIMEOUT;
 	return rc ?: load(filling, NAM_RPC_TREE_LOAD_END, NULL, 0); /* SUSPENDS */
