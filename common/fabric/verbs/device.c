@@ -170,6 +170,7 @@ lesser(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
+/* libibverbs does not say it, and libnuma knows network, block and PCI devices only. */
 static int
 read_numa_node(const char *device)
 {
