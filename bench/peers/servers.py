@@ -319,9 +319,12 @@ class Peer:
         client = os.path.join(os.path.dirname(self.bench), "..", "libexec", "nam", "store_load")
         where = self.path if self.transport == "unix" else self.port
         workload = self.o.workload or "ycsb-c"
-        turn = run_json([client, self.system, self.name, where, self.o.keys, self.key_bytes,
-                         self.o.bytes, depth, length, seed, workload, self.o.distribution,
-                         self.inserted], self.name)
+        turn = run_json([client, "--protocol", self.system, "--name", self.name, "--address", where,
+                         "--pairs", self.o.keys, "--key-bytes", self.key_bytes,
+                         "--value-bytes", self.o.bytes, "--depth", depth, "--seconds", length,
+                         "--seed", seed, "--workload", workload,
+                         "--distribution", self.o.distribution, "--inserted", self.inserted],
+                        self.name)
         self.inserted = int(turn["inserted"])
         return turn
 

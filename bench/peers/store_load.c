@@ -3,11 +3,8 @@
  * store_load.c -- GETs and SETs of memcached or Redis, for bench/peers/compare: one thread, one
  * connection, every answer checked.
  *
- *	store_load memcached|redis NAME PATH|PORT PAIRS KEY-BYTES VALUE-BYTES DEPTH SECONDS SEED
- *		WORKLOAD DISTRIBUTION INSERTED
- *
- * INSERTED pairs beyond PAIRS are there already, of an earlier run.  Answers come in the order of
- * requests, so the inserts that were acknowledged are those with the lowest numbers.
+ * Answers come in the order of requests, so the inserts that were acknowledged are those with the
+ * lowest numbers.
  *
  * Half of a window is asked for at once, when half of it has been answered.  Client and server work
  * at the same time, without a system call for each request.  The first tenth of the time does not
@@ -29,16 +26,35 @@
 #include "bench/load/workload.h"
 #include "bench/report.h"
 #include "bench/ticks.h"
+#include "common/options/options.h"
 #include "redis.h"
 
 #define DEPTH_MAX 4096u		/* a power of two */
 #define IN_BYTES (256u << 10)
 #define SILENCE_SECONDS 5
 
-static const char *name;	/* of the server, for messages */
+static struct options {
+	int protocol;			/* number in protocols */
+	const char *name;		/* of the server, for messages */
+	const char *address;
+	uint64_t pairs;
+	uint32_t key_bytes, value_bytes, depth;
+	double seconds;
+	uint64_t seed;
+	const char *workload;
+	int distribution;
+	uint64_t inserted;		/* of an earlier run, and those acknowledged */
+} options = {
+	.name = "the server",
+	.address = "11211",
+	.pairs = 1,
+	.key_bytes = 8,
+	.depth = 1,
+	.seconds = 1,
+	.workload = "ycsb-c",
+};
+
 static int fd;
-static uint64_t pairs;
-static uint32_t key_bytes, value_bytes, depth;
 static struct nam_rng rng;
 
 static const struct protocol {
@@ -51,7 +67,7 @@ static const struct protocol {
 static struct workload workload;
 static struct op_mix mix;
 static struct zipf zipf;
-static uint64_t numbered, inserted;	/* new pairs, and those acknowledged */
+static uint64_t numbered;	/* new pairs */
 
 /* A ring: answers come in the order of requests. */
 static struct {
@@ -61,7 +77,7 @@ static struct {
 } asked[DEPTH_MAX];
 static uint32_t first, under_way;
 
-static char *out, in[IN_BYTES];		/* out: room for `depth` sets */
+static char *out, in[IN_BYTES];		/* out: room for as many sets as the depth */
 static size_t in_at, in_end;	/* arrived, and not parsed yet */
 
 static struct {
@@ -73,7 +89,7 @@ static struct {
 static int
 failed(int rc, const char *why)
 {
-	findings_failed(rc, name, why);
+	findings_failed(rc, options.name, why);
 	return rc;
 }
 
@@ -109,11 +125,12 @@ draw(enum workload_op op)
 	uint64_t rank;
 
 	if (op == OP_INSERT)
-		return pairs + numbered++;
+		return options.pairs + numbered++;
 	if (workload.distribution == DISTRIBUTION_UNIFORM)
-		return nam_rng_below(&rng, pairs);
+		return nam_rng_below(&rng, options.pairs);
 	rank = zipf_next(&zipf, &rng);
-	return workload.distribution == DISTRIBUTION_LATEST ? pairs + inserted - 1 - rank : rank;
+	return workload.distribution != DISTRIBUTION_LATEST ? rank :
+		options.pairs + options.inserted - 1 - rank;
 }
 
 /* Send so many more requests, with one system call. */
@@ -131,10 +148,10 @@ ask(uint32_t count)
 		asked[slot].pair = draw(op);
 		asked[slot].began = now;
 		if (op == OP_LOOKUP)
-			bytes += protocol->get(out + bytes, asked[slot].pair, key_bytes);
+			bytes += protocol->get(out + bytes, asked[slot].pair, options.key_bytes);
 		else
-			bytes += protocol->set(out + bytes, asked[slot].pair, key_bytes,
-				value_bytes);
+			bytes += protocol->set(out + bytes, asked[slot].pair, options.key_bytes,
+				options.value_bytes);
 	}
 	under_way += count;
 	while (at < bytes) {
@@ -192,12 +209,13 @@ take(void)
 		}
 		if (!reply_fits(kind, asked[first].op != OP_LOOKUP))
 			return failed(-EPROTO, "what it answers makes no sense");
-		inserted += asked[first].op == OP_INSERT;
+		options.inserted += asked[first].op == OP_INSERT;
 		if (kind == REPLY_MISS)
-			findings_missing(1, "%s: pair %" PRIu64 " was not found", name, pair);
-		else if (kind == REPLY_VALUE && !memcached_value_right(pair, value_bytes, &reply))
+			findings_missing(1, "%s: pair %" PRIu64 " was not found", options.name, pair);
+		else if (kind == REPLY_VALUE &&
+			!memcached_value_right(pair, options.value_bytes, &reply))
 			findings_wrong("%s: the value of pair %" PRIu64 ", %zu bytes, is not the "
-				"one that was stored", name, pair, reply.text_bytes);
+				"one that was stored", options.name, pair, reply.text_bytes);
 		histogram_record(&turn.latency, now - asked[first].began);
 		turn.ops++;
 		in_at += reply.bytes;
@@ -219,8 +237,8 @@ run(double seconds)
 
 		if (over && !under_way)
 			break;
-		if (!over && under_way <= depth / 2)
-			rc = ask(depth - under_way);
+		if (!over && under_way <= options.depth / 2)
+			rc = ask(options.depth - under_way);
 		if (!rc)
 			rc = receive();
 		if (!rc)
@@ -239,7 +257,7 @@ report(void)
 	report_number(object, "ops", (double)turn.ops);
 	report_number(object, "seconds", turn.seconds);
 	report_number(object, "ops_per_s", (double)turn.ops / turn.seconds);
-	cJSON_AddNumberToObject(object, "inserted", (double)inserted);
+	cJSON_AddNumberToObject(object, "inserted", (double)options.inserted);
 	report_number(object, "errors", (double)findings_total());
 	report_latency(object, &turn.latency);
 	rc = report_write(object, "-");
@@ -252,56 +270,67 @@ static const struct protocol protocols[] = {
 	{ "redis", redis_get, redis_set, redis_parse },
 };
 
-/* @argv	WORKLOAD DISTRIBUTION */
-static bool
-take_workload(char **argv)
-{
-	struct nam_diag diag;
-	unsigned i = 0;
+#define FIELD(field) NAM_OPTION_FIELD(struct options, field)
 
-	if (workload_find(argv[0], &workload, &diag))
-		return false;
-	while (distribution_names[i] && strcmp(argv[1], distribution_names[i]) != 0)
-		i++;
-	if (!distribution_names[i])
-		return false;
-	workload.distribution = (enum distribution)i;
-	op_mix_init(&mix, &workload);
-	zipf_init(&zipf, pairs, 0.99);
-	return true;
-}
+static const char *const protocol_names[] = { "memcached", "redis", NULL };
+
+static const struct nam_option rows[] = {
+	{ "protocol", "P", "memcached (default) or redis.", NAM_OPTION_CHOICE, FIELD(protocol),
+		.choices = protocol_names },
+	{ "name", "NAME", "The server, for messages.", NAM_OPTION_TEXT, FIELD(name) },
+	{ "address", "PATH|PORT", "Its socket, or its port at 127.0.0.1.", NAM_OPTION_TEXT,
+		FIELD(address) },
+	{ "pairs", "N", "So many are there.", NAM_OPTION_COUNT, FIELD(pairs), .min = 1,
+		.max = INT64_MAX },
+	{ "key-bytes", "N", "Of a key.", NAM_OPTION_COUNT, FIELD(key_bytes), .min = 1,
+		.max = MEMCACHED_KEY_BYTES_MAX },
+	{ "value-bytes", "N", "Of a value.", NAM_OPTION_COUNT, FIELD(value_bytes),
+		.max = MEMCACHED_VALUE_BYTES_MAX },
+	{ "depth", "N", "Requests under way.", NAM_OPTION_COUNT, FIELD(depth), .min = 1,
+		.max = DEPTH_MAX },
+	{ "seconds", "S", "How long.", NAM_OPTION_REAL, FIELD(seconds), .low = 1e-9, .high = 1e9 },
+	{ "seed", "N", "Of the pairs that are drawn.", NAM_OPTION_COUNT, FIELD(seed),
+		.max = UINT64_MAX },
+	{ "workload", "W", "GETs, updates and inserts, as in nam-bench.", NAM_OPTION_TEXT,
+		FIELD(workload) },
+	{ "distribution", "D", "Which pairs are drawn, as in nam-bench.", NAM_OPTION_CHOICE,
+		FIELD(distribution), .choices = distribution_names },
+	{ "inserted", "N", "Beyond those, so many are there, of an earlier run.",
+		NAM_OPTION_COUNT, FIELD(inserted), .max = INT64_MAX },
+	{ .help = NULL }
+};
+
+static const struct nam_options_table options_table = {
+	.program = "store_load",
+	.usage = "",
+	.purpose = "GETs and SETs of memcached or Redis: one thread, one connection.",
+	.rows = rows,
+};
 
 int
 main(int argc, char **argv)
 {
-	double seconds;
-	int exit_code = NAM_EXIT_REMOTE;
+	struct nam_diag diag;
+	int exit_code;
 
-	if (argc != 13) {
-		fprintf(stderr, "usage: store_load memcached|redis NAME PATH|PORT PAIRS KEY-BYTES "
-				"VALUE-BYTES DEPTH SECONDS SEED WORKLOAD DISTRIBUTION INSERTED\n");
+	if (nam__options_take(&options_table, argc, argv, &options, &exit_code))
+		return exit_code;
+	if (workload_find(options.workload, &workload, &diag)) {
+		bench_complain("--workload: %s", diag.text);
 		return NAM_EXIT_USAGE;
 	}
-	protocol = &protocols[!strcmp(argv[1], "redis")];
-	name = argv[2];
-	pairs = strtoull(argv[4], NULL, 10);
-	key_bytes = (uint32_t)strtoul(argv[5], NULL, 10);
-	value_bytes = (uint32_t)strtoul(argv[6], NULL, 10);
-	depth = (uint32_t)strtoul(argv[7], NULL, 10);
-	seconds = strtod(argv[8], NULL);
-	inserted = numbered = strtoull(argv[12], NULL, 10);
-	rng = nam_rng_seed(strtoull(argv[9], NULL, 10));
-	if (!pairs || !key_bytes || key_bytes > MEMCACHED_KEY_BYTES_MAX ||
-		value_bytes > MEMCACHED_VALUE_BYTES_MAX || !depth || depth > DEPTH_MAX ||
-		!(seconds > 0) || !take_workload(argv + 10)) {
-		bench_complain("store_load: a number is out of its range, or a word is not known");
-		return NAM_EXIT_USAGE;
-	}
-	out = malloc((size_t)depth * (SET_BYTES + value_bytes));
+	workload.distribution = (enum distribution)options.distribution;
+	op_mix_init(&mix, &workload);
+	zipf_init(&zipf, options.pairs, 0.99);
+	protocol = &protocols[options.protocol];
+	numbered = options.inserted;
+	rng = nam_rng_seed(options.seed);
+	out = malloc((size_t)options.depth * (SET_BYTES + options.value_bytes));
 	if (!out)
 		return NAM_EXIT_REMOTE;
 	ticks_init();
-	if (!connect_to(argv[3]) && !run(seconds / 10) && !run(seconds))
+	exit_code = NAM_EXIT_REMOTE;
+	if (!connect_to(options.address) && !run(options.seconds / 10) && !run(options.seconds))
 		exit_code = report();
 	free(out);
 	return exit_code;
