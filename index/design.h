@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * design.h -- the table of functions that each index design fills.  The last two slots belong to
- * designs whose inner nodes are in remote memory; the others leave them NULL.
+ * design.h -- the table of functions that each index design fills, and the table of each way to
+ * keep the inner nodes above leaves in remote memory.
  *
  * index.c and catalog.c check arguments and dispatch.  A design never calls them.
  */
@@ -115,13 +115,68 @@ struct nam__index_ops {
 	/* Adds what was done to *stat, also if it ends with -NAM_E_LOCK_ORPHANED. */
 	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
 		struct nam_collect_stat *stat);
-	/* For nodes in remote memory: nam__split_unlock() and nam__separator_add(), or NULL. */
+};
+
+extern const struct nam__index_ops nam__fine_ops, nam__coarse_ops, nam__hybrid_ops;
+
+/**
+ * nam__split_unlock -- divide a held full node, add an entry, release, and name the new node in the
+ * parent.
+ *
+ * @key, @value	the entry that had no room: full key, and payload (leaf) or child (inner node)
+ *
+ * The held image must not hold the entry.  Nothing is held afterwards.  On -NAM_E_REMOTE_FULL the
+ * node is unchanged.
+ */
+NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *index,
+	struct nam__held *held, const uint64_t *key, uint64_t value) NAM_MUST_CHECK;
+
+/**
+ * nam__separator_add -- make the parent at `level` name `child`, whose range begins at `key`.
+ *
+ * Does nothing if the parent does so already, or if the child has died meanwhile.
+ */
+NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, struct nam_gaddr child, unsigned level) NAM_MUST_CHECK;
+
+/* Where a descent is: a node's image, and how it got there. */
+struct nam__descent {
+	struct nam_gaddr at;
+	uint64_t *image;
+	int level;		/* NAM__ANY_LEVEL: the root's, not known before it is read */
+	unsigned hops;		/* to the right, on this level */
+	bool from_cache;	/* the pointer to this level's first node was a cached one, */
+	bool from_start;	/* or start() said it */
+	/* Hybrid: the name under which the memory server said it. */
+	bool old_name;		/* which may lead to other bytes */
+	bool passes;		/* such a name is passed over: `below` is the key to ask for */
+	struct nam__key name, below;
+};
+
+/* The inner nodes of a handle with leaves: nodes, or a memory server that is asked. */
+struct nam__inner_ops {
+	/* The pointer with which a descent starts if the cache has none for the key. */
+	NAM_FIBER_FN int (*start)(struct nam_worker *worker, struct nam_index *index,
+		const uint64_t *key, struct nam__descent *descent);
+	/* READ the node that it leads to, as nam__node_read(), and set its level. */
+	NAM_FIBER_FN int (*start_read)(struct nam_worker *worker, struct nam_index *index,
+		const uint64_t *key, struct nam__descent *descent);
+	/* It led nowhere: forget what said so, for the next attempt. */
+	NAM_FIBER_FN int (*start_forget)(struct nam_worker *worker, struct nam_index *index,
+		struct nam__descent *descent);
+	/* As nam__read_covering(), at a level above the leaves. */
+	NAM_FIBER_FN int (*read_covering)(struct nam_worker *worker, struct nam_index *index,
+		const uint64_t *key, unsigned level, uint64_t *image, struct nam_gaddr *ret_at);
+	/* As nam__split_unlock(), nam__separator_add(). */
 	NAM_FIBER_FN int (*split_unlock)(struct nam_worker *worker, struct nam_index *index,
 		struct nam__held *held, const uint64_t *key, uint64_t value);
 	NAM_FIBER_FN int (*separator_add)(struct nam_worker *worker, struct nam_index *index,
 		const uint64_t *key, struct nam_gaddr child, unsigned level);
+	/* A leaf is dead: take away its entry, if that is in no node that the caller has locked. */
+	NAM_FIBER_FN int (*leaf_forget)(struct nam_worker *worker, struct nam_index *index,
+		const uint64_t *key, struct nam_gaddr leaf);
 };
 
-extern const struct nam__index_ops nam__fine_ops, nam__coarse_ops, nam__hybrid_ops;
+extern const struct nam__inner_ops nam__inner_nodes, nam__inner_rpc;
 
 #endif /* NAM_INDEX_DESIGN_H */

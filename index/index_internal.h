@@ -18,6 +18,7 @@
 
 struct nam__cache;
 struct nam__index_ops;
+struct nam__inner_ops;
 struct nam__parts;
 struct nam__sorted;
 
@@ -37,10 +38,11 @@ struct nam_index {
 	uint64_t tree;			/* coarse, hybrid: the trees' number on memory servers */
 	struct nam_index **leaves;	/* hybrid: the handle of each part's leaves; else NULL */
 	struct nam_index *whole;	/* such a handle: that of the index; else NULL */
-	bool inner_rpc;			/* such a handle: a memory server has the levels above */
-	uint32_t inner_rpc_slot;		/* that memory server */
-	uint32_t inner_rpc_part;		/* the number of the part */
-	atomic_bool inner_rpc_full;		/* it seems to have no room for names */
+	const struct nam__inner_ops *inner;	/* fine, and such a handle: the levels above */
+	bool names;			/* such a handle: these are names of a memory server; */
+	uint32_t names_slot;		/* that memory server; */
+	uint32_t part;			/* the number of the part */
+	atomic_bool unnamed;		/* many leaves in a row had no separator */
 	uint8_t servers[NAM_SERVERS_MAX / 8];	/* memory servers when it was made, by their ids */
 	char name[NAM_INDEX_NAME_BYTES];
 	struct nam__lock_recovery recovery;	/* of the locks of nodes */
@@ -59,7 +61,7 @@ struct nam_cursor {
 #define NAM__ANY_LEVEL (-1)
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u
-/* If so many leaves in a row have no name, a client has met a memory server without room. */
+/* If so many leaves in a row have no name, a memory server has had no room for names (hybrid). */
 #define NAM__HOPS_MANY 8u
 
 /* Codes with which a node is left alone until another operation: it is late, and legal (I7). */
@@ -68,6 +70,17 @@ nam__node_busy(int rc)
 {
 	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ||
 	       rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_REMOTE_FULL;
+}
+
+/*
+ * I17: whether other bytes may lie where a leaf entry leads.  It may be of a leaf that died before
+ * the generation, if a client died or did not reach the memory server (H3).
+ */
+static inline bool
+nam__names_old(const struct nam_index *index)
+{
+	return __builtin_expect(index->names && nam__generation(index->client), 0) &&
+	       NAM_GUARD(NAME_HASH);
 }
 
 /* index.c: -EINVAL with a diag, for an operation that does not say which pair it is about. */
@@ -208,28 +221,6 @@ NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *ind
  */
 NAM_FIBER_FN int nam__root_follow(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr root, const uint64_t *image) NAM_MUST_CHECK;
-
-/* ---- split.c ------------------------------------------------------------------------------- */
-
-/**
- * nam__split_unlock -- divide a held full node, add an entry, release, and name the new node in the
- * parent.
- *
- * @key, @value	the entry that had no room: full key, and payload (leaf) or child (inner node)
- *
- * The held image must not hold the entry.  Nothing is held afterwards.  On -NAM_E_REMOTE_FULL the
- * node is unchanged.
- */
-NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *index,
-	struct nam__held *held, const uint64_t *key, uint64_t value) NAM_MUST_CHECK;
-
-/**
- * nam__separator_add -- make the parent at `level` name `child`, whose range begins at `key`.
- *
- * Does nothing if the parent does so already, or if the child has died meanwhile.
- */
-NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *key, struct nam_gaddr child, unsigned level) NAM_MUST_CHECK;
 
 /* Whether a node is alive and of the generation that its pointer promises; one READ of 64 bytes. */
 NAM_FIBER_FN int nam__child_alive(struct nam_worker *worker, struct nam_gaddr child,

@@ -137,7 +137,7 @@ change_held(struct nam_worker *worker, struct nam_index *index, struct change *c
 			outcome.part); /* SUSPENDS */
 	}
 	if (outcome.effect == NAM__LEAF_SPLIT)
-		return index->ops->split_unlock(worker, index, held, change->key.w,
+		return index->inner->split_unlock(worker, index, held, change->key.w,
 			change->payload); /* SUSPENDS */
 	rc = nam__unlock(worker, held); /* SUSPENDS */
 	return rc ? rc : nam__leaf_effect_rc(outcome.effect);
@@ -258,7 +258,7 @@ group_held(struct nam_worker *worker, struct nam_index *index, struct change *ch
 
 	if (!carry_out_group(&combined, group)) {
 		group_at(group, 0)->rc = 0;
-		rc = index->ops->split_unlock(worker, index, held, change->key.w,
+		rc = index->inner->split_unlock(worker, index, held, change->key.w,
 			change->payload); /* SUSPENDS */
 		group_end(group, 1, rc);
 		return;

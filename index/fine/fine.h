@@ -45,4 +45,10 @@ NAM_FIBER_FN int nam__fine_verify(struct nam_worker *worker, struct nam_index *i
 NAM_FIBER_FN int nam__fine_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *stat) NAM_MUST_CHECK;
 
+/* The same for leaves alone, beside the names that a memory server has for them. */
+NAM_FIBER_FN int nam__leaves_verify(struct nam_worker *worker, struct nam_index *index,
+	nam_index_violation_fn violation, void *arg, uint64_t *violations) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__leaves_collect(struct nam_worker *worker, struct nam_index *index,
+	struct nam_collect_stat *stat) NAM_MUST_CHECK;
+
 #endif /* NAM_INDEX_FINE_FINE_H */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c -- the table of the fine-grained design, and what its handles keep on this host. */
+/*
+ * ops.c -- the tables of the fine-grained design and of inner nodes in remote memory, and what a
+ * handle keeps on this host.
+ */
 #include "fine.h"
 #include "scan_internal.h"
 
@@ -33,6 +36,13 @@ nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cach
 	return rc;
 }
 
+NAM_FIBER_FN static int
+open_tree(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes, bool to_drop)
+{
+	index->inner = &nam__inner_nodes;
+	return nam__fine_open(worker, index, cache_bytes, to_drop); /* SUSPENDS */
+}
+
 void
 nam__fine_close(struct nam_index *index)
 {
@@ -41,7 +51,7 @@ nam__fine_close(struct nam_index *index)
 }
 
 const struct nam__index_ops nam__fine_ops = {
-	.open = nam__fine_open,
+	.open = open_tree,
 	.close = nam__fine_close,
 	.free = nam__fine_free,
 	.lookup = nam__fine_lookup,
@@ -57,6 +67,78 @@ const struct nam__index_ops nam__fine_ops = {
 	.stat = nam__fine_stat,
 	.verify = nam__fine_verify,
 	.collect = nam__fine_collect,
+};
+
+/* ---- inner nodes --------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+root_start(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam__descent *descent)
+{
+	int rc = nam__root_get(worker, index, &descent->at); /* SUSPENDS */
+
+	(void)key;
+	if (!rc)
+		descent->level = NAM__ANY_LEVEL;
+	return rc;
+}
+
+/*
+ * READ the root until the superblock names no other one, or the root covers the key.  Otherwise a
+ * handle from before the tree grew would walk along the leaves for ever.
+ */
+NAM_FIBER_FN static int
+root_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam__descent *descent)
+{
+	struct nam_gaddr root;
+	int rc;
+
+	for (;;) {
+		rc = nam__node_read(worker, index, descent->at, NAM__ANY_LEVEL,
+			descent->image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (!nam__node_beyond(descent->image, &index->g, key))
+			break;
+		rc = nam__root_refresh(worker, index, &root); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (nam_gaddr_same(root, descent->at))
+			break;
+		descent->at = root;
+	}
+	descent->level = (int)nam__node_level(descent->image);
+	return 0;
+}
+
+NAM_FIBER_FN static int
+root_forget(struct nam_worker *worker, struct nam_index *index, struct nam__descent *descent)
+{
+	(void)worker;
+	if (descent->level < 0)
+		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
+	return 0;
+}
+
+/* A merge takes the entry out of the parent, which it has locked. */
+NAM_FIBER_FN static int
+leaf_forget(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam_gaddr leaf)
+{
+	(void)worker;
+	(void)index;
+	(void)key;
+	(void)leaf;
+	return 0;
+}
+
+const struct nam__inner_ops nam__inner_nodes = {
+	.start = root_start,
+	.start_read = root_read,
+	.start_forget = root_forget,
+	.read_covering = nam__read_covering,
 	.split_unlock = nam__split_unlock,
 	.separator_add = nam__separator_add,
+	.leaf_forget = leaf_forget,
 };

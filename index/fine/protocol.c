@@ -7,7 +7,6 @@
 #include "index/write/image_write.h"
 #include "index/write/torn.h"
 #include "index/node/validate.h"
-#include "index/hybrid/hybrid.h"
 
 /* A walk is tried again so often, however long that takes. */
 #define TRIES_MIN 16u
@@ -100,26 +99,13 @@ nam__root_find(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 
 /* ---- walking ------------------------------------------------------------------------------ */
 
-/* Where a walk is: a node's image, and how it got there. */
-struct walk {
-	struct nam_gaddr at;
-	uint64_t *image;
-	int level;		/* NAM__ANY_LEVEL: the root's, not known before it is read */
-	unsigned hops;		/* to the right, on this level */
-	bool from_cache;	/* the pointer to this level's first node was a cached one */
-	bool from_inner_rpc;	/* or a memory server's, under this name */
-	bool old_name;		/* which may lead to other bytes */
-	bool passes;		/* such a name is passed over: `below` is the key to ask for */
-	struct nam__key name, below;
-};
-
 /*
  * Move right until the image covers the key: the range of a node that was divided stays reachable
  * from it by siblings (I1).  Head nodes on the way have an empty range (I10).
  */
 NAM_FIBER_FN static int
 move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct walk *walk)
+	struct nam__descent *walk)
 {
 	const struct nam__geometry *g = &index->g;
 	int rc;
@@ -132,8 +118,8 @@ move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 			return -NAM_E_REMOTE_CORRUPT;
 		if (++walk->hops > NAM__HOPS_MAX)
 			return -NAM_E_RESTART_HOPS;
-		if (walk->hops == NAM__HOPS_MANY && walk->level == 0 && index->inner_rpc)
-			atomic_store_explicit(&index->inner_rpc_full, true, memory_order_relaxed);
+		if (walk->hops == NAM__HOPS_MANY && walk->level == 0)
+			atomic_store_explicit(&index->unnamed, true, memory_order_relaxed);
 		nam__count_restart(worker, NAM_RESTART_SIBLING);
 		rc = nam__node_read(worker, index, next, walk->level, walk->image); /* SUSPENDS */
 		if (rc)
@@ -145,87 +131,63 @@ move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	return 0;
 }
 
-/* Hybrid: a memory server says with which leaf to begin.  I17: old names are not cached. */
-NAM_FIBER_FN static int
-walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct walk *walk)
-{
-	const struct nam__geometry *g = &index->g;
-	struct nam_gaddr at;
-	unsigned number;
-	int rc;
-
-	walk->old_name = nam__names_old(index);
-	rc = nam__inner_rpc_read(worker, index, walk->passes ? walk->below.w : key,
-		!index->cache || walk->old_name || walk->passes, walk->image, &at); /* SUSPENDS */
-	if (rc)
-		return rc;
-	if (index->cache && !walk->old_name && !walk->passes)
-		nam__cache_put(index->cache, walk->image, at, true);
-	number = nam__inner_search(g, walk->image, key);
-	memcpy(walk->name.w, nam__inner_entry(g, walk->image, number), 8 * g->full_words);
-	walk->at = nam__inner_child(g, walk->image, number);
-	walk->level = 0;
-	walk->from_cache = false;
-	walk->from_inner_rpc = true;
-	return 0;
-}
-
-/* The pointer to start from, for a target level: the deepest cached ancestor, else the root. */
+/* The pointer to start from, for a target level: the deepest cached ancestor, else start()'s. */
 NAM_FIBER_FN static int
 walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
-	struct walk *walk)
+	struct nam__descent *walk)
 {
 	struct nam__cache_hop hop;
 	int rc;
 
 	walk->hops = 0;
-	walk->from_inner_rpc = walk->old_name = false;
+	walk->from_start = walk->old_name = false;
 	if (index->cache && nam__cache_find(index->cache, key, level, &hop)) {
 		walk->at = hop.child;
 		walk->level = (int)hop.level;
 		walk->from_cache = true;
 		return 0;
 	}
-	if (index->inner_rpc)
-		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
-	rc = nam__root_get(worker, index, &walk->at); /* SUSPENDS */
+	rc = index->inner->start(worker, index, key, walk); /* SUSPENDS */
 	if (rc)
 		return rc;
-	walk->level = NAM__ANY_LEVEL;
 	walk->from_cache = false;
+	walk->from_start = true;
 	return 0;
-}
-
-/*
- * A client that may only read leaves the name of a dead leaf there.  It moves right from the leaf
- * of the name before it (H2).  A part's first leaf does not die.
- */
-static void
-pass_over(const struct nam__geometry *g, struct walk *walk)
-{
-	walk->below = walk->name;
-	walk->passes = nam__key_down(g, walk->below.w);
 }
 
 /* A pointer led nowhere: forget what said so, for the next attempt. */
 NAM_FIBER_FN static int
 forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct walk *walk)
+	struct nam__descent *walk)
 {
-	if (walk->level < 0)
-		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
-	else if (index->cache)
+	if (walk->level >= 0 && index->cache)
 		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
-	/* H3: the memory server would answer with this entry again. */
-	if (worker->reads_only) {
-		if (walk->from_inner_rpc && !walk->hops)
-			pass_over(&index->g, walk);
-		return 0;
-	}
-	if (NAM_GUARD(STALE_NAME) && walk->from_inner_rpc && !walk->hops)
-		return nam__inner_rpc_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
-	return 0;
+	return walk->from_start && !walk->hops ?
+		index->inner->start_forget(worker, index, walk) : 0; /* SUSPENDS */
+}
+
+/*
+ * Cache a leaf that this operation has found in use, and no other leaf.  The leaf's fences say more
+ * than its entry does, and its version which image is newer.
+ */
+static void
+cache_leaf(struct nam_worker *worker, struct nam_index *index, const struct nam__descent *found)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *above = nam_buffer_take(worker, g->node_bytes), *entry;
+	const uint64_t *leaf = found->image;
+
+	if (!above)
+		return;
+	nam__node_init(g, above, NAM__NODE_INNER, 1, 1, nam__node_low(leaf),
+		nam__node_last(leaf) ? NULL : nam__node_high(g, leaf));
+	entry = nam__inner_entry(g, above, 0);
+	memcpy(entry, nam__node_low(leaf), 8 * g->full_words);
+	entry[g->full_words] = found->at.raw;
+	nam__node_set_counts(above, 1, 1);
+	above[NAM__WORD_FRONT] |= nam__node_version(leaf) << 16;
+	nam__cache_put(index->cache, above, found->at, false);
+	nam_buffer_give(worker, above, g->node_bytes);
 }
 
 /*
@@ -234,7 +196,7 @@ forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_
  */
 NAM_FIBER_FN static void
 refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	const struct walk *found)
+	const struct nam__descent *found)
 {
 	unsigned level = (unsigned)found->level + 1;
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
@@ -245,16 +207,16 @@ refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_
 	if (!image)
 		return;
 	nam__cache_drop(index->cache, key, level);
-	rc = nam__read_covering(worker, index, key, level, image, &at); /* SUSPENDS */
+	rc = index->inner->read_covering(worker, index, key, level, image, &at); /* SUSPENDS */
 	if (rc)
 		goto give_image;
-	nam__cache_put(index->cache, image, at, index->inner_rpc);
+	nam__cache_put(index->cache, image, at, index->names);
 	if (nam__names_old(index))
-		nam__inner_rpc_keep(worker, index, found->image, found->at);
+		cache_leaf(worker, index, found);
 	named = nam__inner_child(&index->g, image, nam__inner_search(&index->g, image, key));
 	if (!nam_gaddr_same(named, found->at) && found->hops > 1 && !worker->reads_only) {
 		memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
-		rc = index->ops->separator_add(worker, index, low.w, found->at,
+		rc = index->inner->separator_add(worker, index, low.w, found->at,
 			level); /* SUSPENDS */
 	}
 give_image:
@@ -264,50 +226,21 @@ give_image:
 
 /* As refresh_parent(), for a leaf to which an old name led: the name is of another leaf. */
 NAM_FIBER_FN static void
-keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct walk *found)
+keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct nam__descent *found)
 {
 	struct nam__key low;
 
-	nam__inner_rpc_keep(worker, index, found->image, found->at);
+	cache_leaf(worker, index, found);
 	if (found->hops <= 1 || worker->reads_only)
 		return;
 	memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
 	/* Only an improvement: the next walk tries again. */
-	(void)!index->ops->separator_add(worker, index, low.w, found->at, 1); /* SUSPENDS */
-}
-
-/*
- * READ the root until the superblock names no other one, or the root covers the key.  Otherwise a
- * handle from before the tree grew would walk along the leaves for ever.
- */
-NAM_FIBER_FN static int
-read_root(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct walk *walk)
-{
-	struct nam_gaddr root;
-	int rc;
-
-	for (;;) {
-		rc = nam__node_read(worker, index, walk->at, NAM__ANY_LEVEL,
-			walk->image); /* SUSPENDS */
-		if (rc)
-			return rc;
-		if (!nam__node_beyond(walk->image, &index->g, key))
-			break;
-		rc = nam__root_refresh(worker, index, &root); /* SUSPENDS */
-		if (rc)
-			return rc;
-		if (nam_gaddr_same(root, walk->at))
-			break;
-		walk->at = root;
-	}
-	walk->level = (int)nam__node_level(walk->image);
-	return 0;
+	(void)!index->inner->separator_add(worker, index, low.w, found->at, 1); /* SUSPENDS */
 }
 
 /* Counts what the cache was worth for a leaf, once for each pointer.  read_leaf() counts itself. */
 static void
-count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bool found)
+count_end(struct nam_worker *worker, unsigned level, const struct nam__descent *walk, bool found)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 
@@ -326,17 +259,14 @@ count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bo
  */
 NAM_FIBER_FN static int
 descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
-	struct walk *walk)
+	struct nam__descent *walk)
 {
 	const struct nam__geometry *g = &index->g;
 	int rc;
 
 	for (;;) {
-		if (walk->level < 0)
-			rc = read_root(worker, index, key, walk); /* SUSPENDS */
-		else if (walk->old_name)
-			rc = nam__inner_rpc_leaf(worker, index, walk->name.w, walk->at,
-				walk->image); /* SUSPENDS */
+		if (walk->from_start)
+			rc = index->inner->start_read(worker, index, key, walk); /* SUSPENDS */
 		else
 			rc = nam__node_read(worker, index, walk->at, walk->level,
 				walk->image); /* SUSPENDS */
@@ -355,7 +285,7 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 		walk->at = nam__inner_child(g, walk->image, nam__inner_search(g, walk->image, key));
 		walk->level--;
 		walk->hops = 0;
-		walk->from_cache = false;
+		walk->from_cache = walk->from_start = false;
 	}
 }
 
@@ -366,7 +296,7 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
  */
 NAM_FIBER_FN static int
 restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct walk *walk, unsigned tries, uint64_t *since_ns, int why)
+	struct nam__descent *walk, unsigned tries, uint64_t *since_ns, int why)
 {
 	struct nam_gaddr root;
 	int rc;
@@ -399,14 +329,10 @@ int
 nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
 {
-	struct walk walk = { .image = image };
+	struct nam__descent walk = { .image = image };
 	uint64_t since_ns = 0;
 	int rc = -NAM_E_RESTART, restart_rc;
 
-	if (index->inner_rpc && level)
-		return level > 1 ? -NAM_E_RESTART_PARENT :
-			nam__inner_rpc_read(worker, index, key, false, image,
-				ret_at); /* SUSPENDS */
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
 		if (!tries && index->cache && !level && !(walk.from_cache && !walk.level))

@@ -13,7 +13,7 @@
  * With 1 and 3, separators say where the far end of the range is, so windows end there.  Windows
  * that are posted ahead use 1 only, because that takes no wait.
  */
-#include "index/hybrid/hybrid.h"
+#include "index/design.h"
 #include "index/maintain/maintain.h"
 #include "scan_internal.h"
 
@@ -189,7 +189,8 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	int rc;
 
 	cursor->head.worker->current->counters->cache_misses += index->cache != NULL;
-	rc = nam__read_covering(cursor->head.worker, index, key, 1, image, &at); /* SUSPENDS */
+	rc = index->inner->read_covering(cursor->head.worker, index, key, 1, image,
+		&at); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_PARENT) {
 		rc = nam__root_get(cursor->head.worker, index, &cursor->hints[0]); /* SUSPENDS */
 		cursor->hints_end = !rc;
@@ -198,7 +199,7 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	if (rc)
 		return rc;
 	if (index->cache)
-		nam__cache_put(index->cache, image, at, index->inner_rpc);
+		nam__cache_put(index->cache, image, at, index->names);
 	/* I17: a memory server may name such leaves as well. */
 	cursor->old_hints |= nam__names_old(index);
 	number = (int)nam__inner_search(g, image, key);

@@ -14,7 +14,6 @@
 #include <errno.h>
 
 #include "index/design.h"
-#include "index/hybrid/hybrid.h"
 #include "index/node/divide.h"
 
 /* ---- growing ------------------------------------------------------------------------------ */
@@ -118,7 +117,7 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 		return rc ? rc : unlock_rc;
 	}
 	if (nam__node_count(parent->image) == g->inner_capacity)
-		return index->ops->split_unlock(worker, index, parent, key,
+		return index->inner->split_unlock(worker, index, parent, key,
 			child.raw); /* SUSPENDS */
 	rc = nam__inner_add(g, parent->image, key, child, &dirty);
 	if (rc)
@@ -134,12 +133,9 @@ int
 nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr child, unsigned level)
 {
-	uint64_t *image;
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
 	int rc = -NAM_E_RESTART;
 
-	if (index->inner_rpc)
-		return nam__inner_rpc_add(worker, index, key, child); /* SUSPENDS */
-	image = nam_buffer_take(worker, index->g.node_bytes);
 	if (!image)
 		return -ENOMEM;
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
@@ -170,7 +166,8 @@ NAM_FIBER_FN static int
 name_right(struct nam_worker *worker, struct nam_index *index, const struct nam__key *separator,
 	struct nam_gaddr right_at, unsigned level)
 {
-	int rc = nam__separator_add(worker, index, separator->w, right_at, level); /* SUSPENDS */
+	int rc = index->inner->separator_add(worker, index, separator->w, right_at,
+		level); /* SUSPENDS */
 
 	if (!nam__node_busy(rc))
 		return rc;
@@ -193,12 +190,6 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	if (!right)
 		goto unlock;
-	if (__builtin_expect(level == 0 &&
-		atomic_load_explicit(&index->inner_rpc_full, memory_order_relaxed), 0)) {
-		rc = nam__inner_rpc_room(worker, index, held, right); /* SUSPENDS */
-		if (rc)
-			goto unlock;
-	}
 	rc = nam__node_alloc(worker, index, false, &right_at, &generation); /* SUSPENDS */
 	if (rc)
 		goto unlock;

@@ -69,9 +69,10 @@ open_leaves(struct nam_worker *worker, struct nam_index *index, uint32_t part,
 	leaves->parts = NULL;
 	leaves->leaves = NULL;
 	leaves->whole = index;
-	leaves->inner_rpc = true;
-	leaves->inner_rpc_slot = index->parts->slots[part];
-	leaves->inner_rpc_part = part;
+	leaves->inner = &nam__inner_rpc;
+	leaves->names = true;
+	leaves->names_slot = index->parts->slots[part];
+	leaves->part = part;
 	index->leaves[part] = leaves;
 	return nam__fine_open(worker, leaves, cache_bytes, to_drop); /* SUSPENDS */
 }
@@ -292,7 +293,7 @@ verify(struct nam_worker *worker, struct nam_index *index, nam_index_violation_f
 	int rc = nam__coarse_verify(worker, index, violation, arg, violations); /* SUSPENDS */
 
 	for (uint32_t i = 0; i < index->parts->count && !rc; i++)
-		rc = nam__fine_verify(worker, index->leaves[i], violation, arg,
+		rc = nam__leaves_verify(worker, index->leaves[i], violation, arg,
 			violations); /* SUSPENDS */
 	return rc;
 }
@@ -304,7 +305,7 @@ collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_s
 	int rc, orphaned_rc = 0;
 
 	for (uint32_t i = 0; i < index->parts->count; i++) {
-		rc = nam__fine_collect(worker, index->leaves[i], stat); /* SUSPENDS */
+		rc = nam__leaves_collect(worker, index->leaves[i], stat); /* SUSPENDS */
 		if (rc == -NAM_E_LOCK_ORPHANED)
 			orphaned_rc = rc;
 		else if (rc)

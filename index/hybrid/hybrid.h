@@ -29,20 +29,9 @@ NAM_FIBER_FN int nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_ind
  * ---- inner_rpc.c: the inner nodes of one part, which a memory server searches ----------------
  *
  * The handle of a part has leaves as a fine-grained tree has, and its inner nodes are here
- * (index->inner_rpc).  Each answer of the memory server is a hint, as an inner node's image is:
+ * (nam__inner_rpc).  Each answer of the memory server is a hint, as an inner node's image is:
  * leaves tell by their fences whether it was right.
  */
-
-/*
- * I17: whether other bytes may lie where a leaf entry leads.  It may be of a leaf that died before
- * the generation, if a client died or did not reach the memory server (H3).
- */
-static inline bool
-nam__names_old(const struct nam_index *index)
-{
-	return __builtin_expect(index->inner_rpc && nam__generation(index->client), 0) &&
-	       NAM_GUARD(NAME_HASH);
-}
 
 /**
  * nam__inner_rpc_read -- the level-1 node that covers a full key: an image of an inner node (D10).
@@ -56,40 +45,12 @@ NAM_FIBER_FN int nam__inner_rpc_read(struct nam_worker *worker, struct nam_index
 	const uint64_t *key, bool alone, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
 /**
- * nam__inner_rpc_leaf -- READ the leaf of an entry, if nam__names_old(): only its hash tells.
- *
- * Returns as nam__node_read().  -NAM_E_RESTART_DEAD also if these bytes are not the leaf.
- */
-NAM_FIBER_FN int nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *key, struct nam_gaddr leaf, uint64_t *image) NAM_MUST_CHECK;
-
-/* Cache a leaf that this operation has found in use, and no other leaf. */
-void nam__inner_rpc_keep(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *image, struct nam_gaddr leaf);
-
-/**
  * nam__inner_rpc_add -- report a leaf whose range begins at a full key, written already.
  *
  * Does nothing if a leaf is named there already, or if this one has died meanwhile.
  */
 NAM_FIBER_FN int nam__inner_rpc_add(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;
-
-/**
- * nam__inner_rpc_room -- whether a leaf may divide although there was no room for names.
- *
- * A split whose report is refused is legal.  But repeated next to each other, such splits would
- * leave rows of leaves without names, through which every reader walks.  So a leaf may divide only
- * if it and its right neighbour are named.  Both are reported, which helps if there is room by now.
- *
- * @held	the leaf
- * @image	scratch
- *
- * Returns 0, or -NAM_E_REMOTE_FULL: no.  Other failures to find out mean yes.
- * Cost: up to 4 RPCs and 6 READs, while the leaf is locked; only when memory is full.
- */
-NAM_FIBER_FN int nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
-	const struct nam__held *held, uint64_t *image) NAM_MUST_CHECK;
 
 /* Take exactly this name away, if it is there, of a leaf that is dead. */
 NAM_FIBER_FN int nam__inner_rpc_remove(struct nam_worker *worker, struct nam_index *index,

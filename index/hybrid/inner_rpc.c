@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "hybrid.h"
+#include "index/design.h"
 #include "index/node/validate.h"
 
 #define NAMES_TRIED_MAX 4u
@@ -56,7 +57,7 @@ nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const ui
 	if (!reply)
 		return -ENOMEM;
 	memcpy(request.key, key, 8 * g->full_words);
-	rc = nam_rpc_call(worker, index->inner_rpc_slot, NAM_RPC_TREE_FLOOR, &request,
+	rc = nam_rpc_call(worker, index->names_slot, NAM_RPC_TREE_FLOOR, &request,
 		sizeof(request), reply, &bytes); /* SUSPENDS */
 	if (!rc && !reply_valid(g, key, reply, bytes))
 		rc = -NAM_E_FABRIC_PROTOCOL;
@@ -72,58 +73,11 @@ nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const ui
 	return dropped_report(worker, index, rc);
 }
 
-int
-nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct nam_gaddr leaf, uint64_t *image)
-{
-	const struct nam__geometry *g = &index->g;
-	bool first = !nam__key_compare(key, nam__key_lowest.w, g->full_words);
-	bool is_public = nam_region_table_public(&index->client->regions, leaf);
-
-	for (unsigned reads = 0; is_public && reads < LEAF_READS_MAX; reads++) {
-		int rc = nam__node_read(worker, index, leaf, 0, image); /* SUSPENDS */
-
-		/* I17: if the hash fits, it is a leaf of this index, and the pin keeps it. */
-		if (!rc && nam__node_is_whole(index, image, leaf))
-			return 0;
-		if (!rc)
-			continue;
-		/* A part's first leaf does not die (H3): its defect is to be told. */
-		if (first || (rc != -NAM_E_RESTART_TORN && rc != -NAM_E_LOCK_ORPHANED &&
-				     rc != -NAM_E_REMOTE_CORRUPT))
-			return rc;
-		break;
-	}
-	nam__count_restart(worker, NAM_RESTART_DEAD);
-	return -NAM_E_RESTART_DEAD;
-}
-
-/* The leaf's fences say more than its entry does, and its version which image is newer. */
-void
-nam__inner_rpc_keep(struct nam_worker *worker, struct nam_index *index, const uint64_t *image,
-	struct nam_gaddr leaf)
-{
-	const struct nam__geometry *g = &index->g;
-	uint64_t *above = nam_buffer_take(worker, g->node_bytes), *entry;
-
-	if (!above)
-		return;
-	nam__node_init(g, above, NAM__NODE_INNER, 1, 1, nam__node_low(image),
-		nam__node_last(image) ? NULL : nam__node_high(g, image));
-	entry = nam__inner_entry(g, above, 0);
-	memcpy(entry, nam__node_low(image), 8 * g->full_words);
-	entry[g->full_words] = leaf.raw;
-	nam__node_set_counts(above, 1, 1);
-	above[NAM__WORD_FRONT] |= nam__node_version(image) << 16;
-	nam__cache_put(index->cache, above, leaf, false);
-	nam_buffer_give(worker, above, g->node_bytes);
-}
-
 NAM_FIBER_FN static int
 change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tree_point kind,
 	const uint64_t *key, struct nam_gaddr leaf)
 {
-	return dropped_report(worker, index, nam__tree_point(worker, index, index->inner_rpc_slot,
+	return dropped_report(worker, index, nam__tree_point(worker, index, index->names_slot,
 		kind, key, index->g.full_words, leaf.raw, NULL)); /* SUSPENDS */
 }
 
@@ -136,7 +90,7 @@ forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *
 {
 	struct nam_gaddr there;
 	bool alive = false;
-	int rc = nam__tree_point(worker, index, index->inner_rpc_slot, NAM_RPC_TREE_LOOKUP, key,
+	int rc = nam__tree_point(worker, index, index->names_slot, NAM_RPC_TREE_LOOKUP, key,
 		index->g.full_words, 0, &there.raw); /* SUSPENDS */
 
 	*ret_free = rc == -NAM_E_NOTFOUND;
@@ -168,9 +122,9 @@ nam__inner_rpc_add(struct nam_worker *worker, struct nam_index *index, const uin
 	}
 	nam_race_point("inner_rpc.named");
 	if (rc == -NAM_E_REMOTE_FULL)
-		atomic_store_explicit(&index->inner_rpc_full, true, memory_order_relaxed);
-	else if (!rc && atomic_load_explicit(&index->inner_rpc_full, memory_order_relaxed))
-		atomic_store_explicit(&index->inner_rpc_full, false, memory_order_relaxed);
+		atomic_store_explicit(&index->unnamed, true, memory_order_relaxed);
+	else if (!rc && atomic_load_explicit(&index->unnamed, memory_order_relaxed))
+		atomic_store_explicit(&index->unnamed, false, memory_order_relaxed);
 	if (rc == -NAM_E_EXISTS)
 		return 0;	/* others name and bury leaves here all the time: late is legal */
 	if (rc || !NAM_GUARD(CHILD_ALIVE))
@@ -207,10 +161,23 @@ right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct
 	return 0;
 }
 
-/* Leaves without names must not pile up (H5). */
-int
-nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
-	const struct nam__held *held, uint64_t *image)
+/*
+ * Whether a leaf may divide although there was no room for names.
+ *
+ * A split whose report is refused is legal.  But repeated next to each other, such splits would
+ * leave rows of leaves without names, through which every reader walks (H5).  So a leaf may divide
+ * only if it and its right neighbour are named.  Both are reported, which helps if there is room by
+ * now.
+ *
+ * @held	the leaf
+ * @image	scratch
+ *
+ * Returns 0, or -NAM_E_REMOTE_FULL: no.  Other failures to find out mean yes.
+ * Cost: up to 4 RPCs and 6 READs, while the leaf is locked; only when memory is full.
+ */
+NAM_FIBER_FN static int
+names_room(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
+	uint64_t *image)
 {
 	const struct nam_client *client = worker->client;
 	struct nam_gaddr right;
@@ -225,7 +192,7 @@ nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
 	return nam_diag_set(&worker->diag, rc,
 		"the memory server at %s keeps the names of these leaves and has no room for more, "
 		"whatever room others have. Start it with more --memory, or delete pairs, collect, "
-		"and try again", client->servers[index->inner_rpc_slot].address);
+		"and try again", client->servers[index->names_slot].address);
 }
 
 int
@@ -239,3 +206,132 @@ nam__inner_rpc_remove(struct nam_worker *worker, struct nam_index *index, const 
 	rc = change_name(worker, index, NAM_RPC_TREE_DELETE_PAIR, key, leaf); /* SUSPENDS */
 	return rc == -NAM_E_NOTFOUND ? 0 : rc;
 }
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+/*
+ * READ the leaf of an old name: only its hash tells.  -NAM_E_RESTART_DEAD also if these bytes are
+ * not the leaf.
+ */
+NAM_FIBER_FN static int
+old_leaf_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam_gaddr leaf, uint64_t *image)
+{
+	const struct nam__geometry *g = &index->g;
+	bool first = !nam__key_compare(key, nam__key_lowest.w, g->full_words);
+	bool is_public = nam_region_table_public(&index->client->regions, leaf);
+
+	for (unsigned reads = 0; is_public && reads < LEAF_READS_MAX; reads++) {
+		int rc = nam__node_read(worker, index, leaf, 0, image); /* SUSPENDS */
+
+		/* I17: if the hash fits, it is a leaf of this index, and the pin keeps it. */
+		if (!rc && nam__node_is_whole(index, image, leaf))
+			return 0;
+		if (!rc)
+			continue;
+		/* A part's first leaf does not die (H3): its defect is to be told. */
+		if (first || (rc != -NAM_E_RESTART_TORN && rc != -NAM_E_LOCK_ORPHANED &&
+				     rc != -NAM_E_REMOTE_CORRUPT))
+			return rc;
+		break;
+	}
+	nam__count_restart(worker, NAM_RESTART_DEAD);
+	return -NAM_E_RESTART_DEAD;
+}
+
+/* A memory server says with which leaf to begin.  I17: old names are not cached. */
+NAM_FIBER_FN static int
+start(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam__descent *descent)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam_gaddr at;
+	unsigned number;
+	int rc;
+
+	descent->old_name = nam__names_old(index);
+	rc = nam__inner_rpc_read(worker, index, descent->passes ? descent->below.w : key,
+		!index->cache || descent->old_name || descent->passes, descent->image,
+		&at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (index->cache && !descent->old_name && !descent->passes)
+		nam__cache_put(index->cache, descent->image, at, true);
+	number = nam__inner_search(g, descent->image, key);
+	memcpy(descent->name.w, nam__inner_entry(g, descent->image, number), 8 * g->full_words);
+	descent->at = nam__inner_child(g, descent->image, number);
+	descent->level = 0;
+	return 0;
+}
+
+NAM_FIBER_FN static int
+start_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam__descent *descent)
+{
+	(void)key;
+	if (descent->old_name)
+		return old_leaf_read(worker, index, descent->name.w, descent->at,
+			descent->image); /* SUSPENDS */
+	return nam__node_read(worker, index, descent->at, 0, descent->image); /* SUSPENDS */
+}
+
+/* H3: the memory server would answer with this entry again. */
+NAM_FIBER_FN static int
+start_forget(struct nam_worker *worker, struct nam_index *index, struct nam__descent *descent)
+{
+	if (!worker->reads_only)
+		return NAM_GUARD(STALE_NAME) ? nam__inner_rpc_remove(worker, index,
+			descent->name.w, descent->at) : 0; /* SUSPENDS */
+	/*
+	 * A client that may only read leaves the name of a dead leaf there.  It moves right from
+	 * the leaf of the name before it (H2).  A part's first leaf does not die.
+	 */
+	descent->below = descent->name;
+	descent->passes = nam__key_down(&index->g, descent->below.w);
+	return 0;
+}
+
+NAM_FIBER_FN static int
+read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
+{
+	return level > 1 ? -NAM_E_RESTART_PARENT :
+		nam__inner_rpc_read(worker, index, key, false, image, ret_at); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	const uint64_t *key, uint64_t value)
+{
+	uint64_t *image;
+	int rc;
+
+	if (__builtin_expect(atomic_load_explicit(&index->unnamed, memory_order_relaxed), 0)) {
+		image = nam_buffer_take(worker, index->g.node_bytes);
+		rc = image ? names_room(worker, index, held, image) : -ENOMEM; /* SUSPENDS */
+		nam_buffer_give(worker, image, index->g.node_bytes);
+		if (rc) {
+			(void)!nam__unlock(worker, held); /* SUSPENDS */
+			return rc;
+		}
+	}
+	return nam__split_unlock(worker, index, held, key, value); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+separator_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam_gaddr child, unsigned level)
+{
+	(void)level;
+	return nam__inner_rpc_add(worker, index, key, child); /* SUSPENDS */
+}
+
+const struct nam__inner_ops nam__inner_rpc = {
+	.start = start,
+	.start_read = start_read,
+	.start_forget = start_forget,
+	.read_covering = read_covering,
+	.split_unlock = split_unlock,
+	.separator_add = separator_add,
+	.leaf_forget = nam__inner_rpc_remove,
+};

@@ -64,7 +64,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 	int rc;
 
 	nam__loader_init(&part->loader, worker, leaves, fill_percent);
-	rc = nam__tree_load_init(&part->names, worker, leaves, leaves->inner_rpc_slot,
+	rc = nam__tree_load_init(&part->names, worker, leaves, leaves->names_slot,
 		leaves->g.full_words);
 	part->loader.names = &part->names;
 	part->first.lock.word = nam__lock_word_new(worker);

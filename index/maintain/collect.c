@@ -7,7 +7,6 @@
 
 #include "compute/worker/pace.h"
 #include "index/fine/fine.h"
-#include "index/hybrid/hybrid.h"
 #include "index/node/validate.h"
 #include "maintain.h"
 #include "merge.h"
@@ -24,6 +23,9 @@ struct pass {
 	struct nam__window window;
 	int orphaned_rc;		/* a lock whose owner is dead was met */
 };
+
+/* Merges on all levels of a tree, or leaves alone, and sets root_level. */
+typedef int (*pass_fn)(struct pass *pass);
 
 /* A child as it was when the parent was read. */
 struct sight {
@@ -72,7 +74,7 @@ name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
 		memcpy(low.w, nam__node_low(image), 8 * g->full_words);
 		if (end && nam__key_compare(low.w, end, g->full_words) >= 0)
 			return 0;
-		rc = nam__separator_add(worker, pass->index, low.w, at,
+		rc = pass->index->inner->separator_add(worker, pass->index, low.w, at,
 			pass->level + 1); /* SUSPENDS */
 		if (rc)
 			return tolerate(pass, rc);
@@ -121,13 +123,13 @@ other_bytes(const struct pass *pass, const uint64_t *image, struct nam_gaddr at,
 
 /* H3: the leaf of an entry is dead, or its block has another use; it will never be that leaf. */
 NAM_FIBER_FN static int
-forget_name(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_at, unsigned entry)
+forget_name(struct pass *pass, const uint64_t *parent, unsigned entry)
 {
 	const struct nam__geometry *g = &pass->index->g;
 	int rc = 0;
 
-	if (nam_gaddr_is_null(parent_at) && NAM_GUARD(STALE_NAME))
-		rc = nam__inner_rpc_remove(pass->worker, pass->index,
+	if (NAM_GUARD(STALE_NAME))
+		rc = pass->index->inner->leaf_forget(pass->worker, pass->index,
 			parent + g->entries_at + entry * g->inner_words,
 			nam__inner_child(g, parent, entry)); /* SUSPENDS */
 	return rc ? rc : -NAM_E_RESTART_DEAD;
@@ -151,7 +153,7 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 	if (other_bytes(pass, image, at, rc))
 		rc = -NAM_E_RESTART_DEAD;
 	else if (rc == -NAM_E_RESTART_DEAD)
-		rc = forget_name(pass, parent, parent_at, entry); /* SUSPENDS */
+		rc = forget_name(pass, parent, entry); /* SUSPENDS */
 	if (rc) {
 		left->at = NAM_GADDR_NULL;
 		return tolerate(pass, rc);
@@ -209,11 +211,12 @@ leaves_pass(struct pass *pass)
 
 	if (!names)
 		return -ENOMEM;
+	pass->root_level = 1;
 	do {
 		struct sight left = { NAM_GADDR_NULL, 0 };
 		struct nam_gaddr at;
 
-		rc = nam__inner_rpc_read(pass->worker, pass->index, from.w, false, names,
+		rc = pass->index->inner->read_covering(pass->worker, pass->index, from.w, 1, names,
 			&at); /* SUSPENDS */
 		for (unsigned entry = 0; !rc && entry < nam__node_count(names); entry++)
 			rc = visit_child(pass, names, NAM_GADDR_NULL, entry, &left); /* SUSPENDS */
@@ -224,19 +227,21 @@ leaves_pass(struct pass *pass)
 }
 
 NAM_FIBER_FN static int
-pass_run(struct pass *pass)
+tree_pass(struct pass *pass)
 {
-	int rc;
+	int rc = grow_forgotten(pass); /* SUSPENDS */
 
-	if (pass->index->inner_rpc) {
-		pass->root_level = 1;
-		rc = leaves_pass(pass); /* SUSPENDS */
-	} else {
-		rc = grow_forgotten(pass); /* SUSPENDS */
-		/* From below: parents that lose children become candidates themselves. */
-		for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
-			rc = level_pass(pass); /* SUSPENDS */
-	}
+	/* From below: parents that lose children become candidates themselves. */
+	for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
+		rc = level_pass(pass); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+pass_run(struct pass *pass, pass_fn merges)
+{
+	int rc = merges(pass); /* SUSPENDS */
+
 	if (!rc)
 		rc = tolerate(pass, nam__heads_rebuild(pass->worker, pass->index,
 			pass->root_level, pass->stat)); /* SUSPENDS */
@@ -244,7 +249,7 @@ pass_run(struct pass *pass)
 }
 
 NAM_FIBER_FN static int
-pass_as_collector(struct pass *pass)
+pass_as_collector(struct pass *pass, pass_fn merges)
 {
 	uint64_t word;
 	int rc, leave_rc;
@@ -252,7 +257,7 @@ pass_as_collector(struct pass *pass)
 	rc = nam__collector_enter(pass->worker, pass->index, 0, &word); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = pass_run(pass); /* SUSPENDS */
+	rc = pass_run(pass, merges); /* SUSPENDS */
 	/* I20: the next collector completes it, when this client has ended. */
 	if (pass->merge.stuck)
 		return rc;
@@ -262,7 +267,8 @@ pass_as_collector(struct pass *pass)
 
 /* A merge's nodes and a window: allocated once for the pass. */
 NAM_FIBER_FN static int
-collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_stat *stat)
+pass_once(struct nam_worker *worker, struct nam_index *index, pass_fn merges,
+	struct nam_collect_stat *stat)
 {
 	struct pass pass = { .worker = worker, .index = index, .stat = stat };
 	int rc = nam__merge_init(&pass.merge, worker, index);
@@ -271,24 +277,38 @@ collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_s
 		return rc;
 	rc = nam__window_init(&pass.window, worker, index);
 	if (!rc) {
-		rc = pass_as_collector(&pass); /* SUSPENDS */
+		rc = pass_as_collector(&pass, merges); /* SUSPENDS */
 		nam__window_done(&pass.window);
 	}
 	nam__merge_done(&pass.merge);
 	return rc;
 }
 
-int
-nam__fine_collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_stat *stat)
+NAM_FIBER_FN static int
+collect(struct nam_worker *worker, struct nam_index *index, pass_fn merges,
+	struct nam_collect_stat *stat)
 {
 	uint64_t reusable = 0;
 	int rc, advance_rc;
 
 	nam__op_begin(worker, NAM_OP_COLLECT);
-	rc = collect(worker, index, stat); /* SUSPENDS */
+	rc = pass_once(worker, index, merges, stat); /* SUSPENDS */
 	nam__op_end(worker);
 	/* Outside the operation, which keeps from being reused what it may have seen itself. */
 	advance_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 	stat->nodes_reusable += reusable;
 	return rc ? rc : advance_rc;
+}
+
+int
+nam__fine_collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_stat *stat)
+{
+	return collect(worker, index, tree_pass, stat); /* SUSPENDS */
+}
+
+int
+nam__leaves_collect(struct nam_worker *worker, struct nam_index *index,
+	struct nam_collect_stat *stat)
+{
+	return collect(worker, index, leaves_pass, stat); /* SUSPENDS */
 }

@@ -21,7 +21,7 @@
 
 #include "compute/remote/batch.h"
 #include "compute/remote/lock_slot.h"
-#include "index/hybrid/hybrid.h"
+#include "index/design.h"
 #include "index/node/divide.h"
 #include "index/write/torn.h"
 #include "maintain.h"
@@ -96,7 +96,7 @@ intent_write(struct nam__merge *merge)
 		.right = merge->right.at.raw,
 		.head = merge->head.at.raw,
 		.level = merge->level,
-		.part = merge->index->inner_rpc_part,
+		.part = merge->index->part,
 	};
 	intent->hash = intent_hash(merge->index, intent);
 	nam_batch_init(&batch, merge->worker);
@@ -261,10 +261,8 @@ unname(struct nam__merge *merge)
 {
 	struct nam__key name;
 
-	if (!nam_gaddr_is_null(merge->parent.at))
-		return 0;
 	memcpy(name.w, nam__node_low(merge->right.image), 8 * merge->index->g.full_words);
-	return nam__inner_rpc_remove(merge->worker, merge->index, name.w,
+	return merge->index->inner->leaf_forget(merge->worker, merge->index, name.w,
 		merge->right.at); /* SUSPENDS */
 }
 

@@ -11,19 +11,21 @@
 #include <errno.h>
 
 #include "index/fine/fine.h"
-#include "index/hybrid/hybrid.h"
 #include "index/node/validate.h"
 #include "verify.h"
 
 #define TORN_RETRIES 3u
 #define TORN_PAUSE_NS 20000u
 
+struct walk;
+
 /* The separators of one level, in order. */
 struct names {
+	/* Replaces an image that is used up, or ends the names. */
+	NAM_FIBER_FN int (*more)(struct walk *walk);
 	uint64_t *image;	/* the node whose separators come next */
 	struct nam_gaddr next;	/* the node after it, before which `image` is used up */
-	bool served;		/* hybrid: by the memory server; */
-	bool asked;		/* `image` has come from there */
+	bool asked;		/* hybrid: `image` has come from the memory server */
 	unsigned level;
 	unsigned entry, count;
 	bool over;		/* no more separators */
@@ -58,7 +60,7 @@ names_begin(struct walk *walk, unsigned level)
 
 	*names = (struct names){
 		.image = names->image,
-		.served = names->served,
+		.more = names->more,
 		.next = walk->leftmost[level],
 		.level = level,
 	};
@@ -89,9 +91,8 @@ names_query(struct walk *walk)
 	}
 	if (names->asked)
 		memcpy(from.w, nam__node_high(g, names->image), 8 * g->full_words);
-	rc = nam__inner_rpc_read(walk->verifier.worker, walk->verifier.index, from.w, false,
-		names->image,
-		&at); /* SUSPENDS */
+	rc = walk->verifier.index->inner->read_covering(walk->verifier.worker,
+		walk->verifier.index, from.w, 1, names->image, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
 	names->asked = true;
@@ -100,50 +101,53 @@ names_query(struct walk *walk)
 	return 0;
 }
 
-/* Make names->entry the next separator.  Errors of these nodes were reported with their level. */
+/* The separators of the next node of the level.  Its errors were reported with the level. */
 NAM_FIBER_FN static int
-names_peek(struct walk *walk)
+names_read(struct walk *walk)
 {
 	struct nam__verifier *verifier = &walk->verifier;
 	const struct nam__geometry *g = &verifier->index->g;
 	struct names *names = &walk->names;
 	struct nam__key last_low = { 0 };
+	bool first = names->count == 0;
+	struct nam_gaddr at = names->next;
+	int rc;
 
-	while (!names->over && names->entry == names->count) {
-		bool first = names->count == 0;
-		struct nam_gaddr at = names->next;
-		int rc;
-
-		if (names->served) {
-			rc = names_query(walk); /* SUSPENDS */
-			if (rc)
-				return rc;
-			continue;
-		}
-		names->over = nam_gaddr_is_null(at);
-		if (names->over)
-			break;
-		if (!first)
-			memcpy(last_low.w, nam__node_low(names->image), 8 * g->full_words);
-		names->damaged = !nam__node_readable(verifier->worker, verifier->index, at);
-		if (!names->damaged) {
-			rc = nam_read_await(verifier->worker, at, names->image,
-				g->node_bytes); /* SUSPENDS */
-			if (rc)
-				return rc;
-			names->damaged = !names_believable(walk, names->image, at) ||
-				(!first && nam__key_compare(nam__node_low(names->image),
-						   last_low.w, g->full_words) <= 0);
-		}
-		names->over = names->damaged;
-		if (names->over)
-			break;
-		names->next = nam__node_last(names->image) ? NAM_GADDR_NULL :
-							     nam__node_sibling(names->image);
-		names->entry = 0;
-		names->count = nam__node_count(names->image);
+	names->over = nam_gaddr_is_null(at);
+	if (names->over)
+		return 0;
+	if (!first)
+		memcpy(last_low.w, nam__node_low(names->image), 8 * g->full_words);
+	names->damaged = !nam__node_readable(verifier->worker, verifier->index, at);
+	if (!names->damaged) {
+		rc = nam_read_await(verifier->worker, at, names->image,
+			g->node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc;
+		names->damaged = !names_believable(walk, names->image, at) ||
+			(!first && nam__key_compare(nam__node_low(names->image), last_low.w,
+					   g->full_words) <= 0);
 	}
+	names->over = names->damaged;
+	if (names->over)
+		return 0;
+	names->next = nam__node_last(names->image) ? NAM_GADDR_NULL :
+						     nam__node_sibling(names->image);
+	names->entry = 0;
+	names->count = nam__node_count(names->image);
 	return 0;
+}
+
+/* Make names->entry the next separator. */
+NAM_FIBER_FN static int
+names_peek(struct walk *walk)
+{
+	struct names *names = &walk->names;
+	int rc = 0;
+
+	while (!rc && !names->over && names->entry == names->count)
+		rc = names->more(walk); /* SUSPENDS */
+	return rc;
 }
 
 static struct nam_gaddr
@@ -427,10 +431,13 @@ root_find(struct walk *walk, unsigned *ret_levels)
 NAM_FIBER_FN static int
 leaves_verify(struct walk *walk)
 {
-	int rc;
+	/* Parts have one superblock. */
+	int rc = walk->verifier.index->part ? 0 : superblock_verify(walk); /* SUSPENDS */
 
+	if (rc)
+		return rc;
 	walk->root_level = 1;
-	walk->names.served = true;
+	walk->names.more = names_query;
 	names_begin(walk, 1);
 	rc = names_peek(walk); /* SUSPENDS */
 	if (rc)
@@ -443,13 +450,9 @@ NAM_FIBER_FN static int
 tree_verify(struct walk *walk)
 {
 	unsigned levels = 0;
-	int rc = 0;
+	int rc = superblock_verify(walk); /* SUSPENDS */
 
-	/* Parts have one superblock. */
-	if (!walk->verifier.index->inner_rpc_part)
-		rc = superblock_verify(walk); /* SUSPENDS */
-	if (!rc && walk->verifier.index->inner_rpc)
-		return leaves_verify(walk); /* SUSPENDS */
+	walk->names.more = names_read;
 	if (!rc)
 		rc = root_find(walk, &levels); /* SUSPENDS */
 	for (; !rc && levels > 0; levels--) {
@@ -460,8 +463,8 @@ tree_verify(struct walk *walk)
 	return rc;
 }
 
-int
-nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN static int
+verify(int (*all)(struct walk *walk), struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *violations)
 {
 	uint32_t node_bytes = index->g.node_bytes;
@@ -482,11 +485,25 @@ nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
 	rc = nam__window_init(&walk.window, worker, index);
 	if (rc)
 		goto give_images;
-	rc = tree_verify(&walk); /* SUSPENDS */
+	rc = all(&walk); /* SUSPENDS */
 	nam__window_done(&walk.window);
 	*violations += walk.verifier.violations;
 give_images:
 	nam_buffer_give(worker, walk.names.image, node_bytes);
 	nam_buffer_give(worker, walk.verifier.sorted, node_bytes);
 	return rc;
+}
+
+int
+nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
+	nam_index_violation_fn violation, void *arg, uint64_t *violations)
+{
+	return verify(tree_verify, worker, index, violation, arg, violations); /* SUSPENDS */
+}
+
+int
+nam__leaves_verify(struct nam_worker *worker, struct nam_index *index,
+	nam_index_violation_fn violation, void *arg, uint64_t *violations)
+{
+	return verify(leaves_verify, worker, index, violation, arg, violations); /* SUSPENDS */
 }

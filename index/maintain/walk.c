@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "index/design.h"
 #include "index/node/validate.h"
 #include "maintain.h"
 
@@ -153,7 +154,7 @@ walk_parent(struct nam__walk *walk, unsigned *ret_entry)
 		return NULL;
 	if (!walk->parent_valid || nam__node_below(walk->parent, g, walk->from.w) ||
 		nam__node_beyond(walk->parent, g, walk->from.w)) {
-		int rc = nam__read_covering(walk->worker, walk->index, walk->from.w,
+		int rc = walk->index->inner->read_covering(walk->worker, walk->index, walk->from.w,
 			walk->level + 1, walk->parent, &at); /* SUSPENDS */
 
 		walk->parent_valid = !rc;

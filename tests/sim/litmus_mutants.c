@@ -163,7 +163,7 @@ split_out_of_order(struct nam_worker *worker, struct nam_index *index, struct na
 	if (sibling_first)
 		rc = nam__new_node_await(worker, index, at, right);
 	if (!named_last && !rc)
-		rc = nam__separator_add(worker, index, separator.w, at, level);
+		rc = index->inner->separator_add(worker, index, separator.w, at, level);
 	nam_race_point("split.sibling_written");
 	held->image[NAM__WORD_SIBLING] = at.raw;
 	if (!rc)
@@ -172,7 +172,7 @@ split_out_of_order(struct nam_worker *worker, struct nam_index *index, struct na
 	if (!sibling_first && !rc)
 		rc = nam__new_node_await(worker, index, at, right);
 	if (named_last && !rc)
-		rc = nam__separator_add(worker, index, separator.w, at, level);
+		rc = index->inner->separator_add(worker, index, separator.w, at, level);
 	nam_buffer_give(worker, right, index->g.node_bytes);
 	return rc;
 }
@@ -190,16 +190,16 @@ take_beside_others(struct nam_worker *worker, void *index, struct nam_gaddr at, 
 void
 litmus_mutate_index(struct nam_index *index)
 {
-	static struct nam__index_ops mutant;
+	static struct nam__inner_ops mutant;
 
 	if (!NAM_GUARD(INTENT_ALONE))
 		index->recovery.take = take_beside_others;
 	if (NAM_GUARD(SIBLING_FIRST) && NAM_GUARD(NAMED_LAST))
 		return;
-	mutant = nam__fine_ops;
+	mutant = index->leaves ? nam__inner_rpc : nam__inner_nodes;
 	mutant.split_unlock = split_out_of_order;
-	if (index->ops == &nam__fine_ops)
-		index->ops = &mutant;
+	if (index->inner)
+		index->inner = &mutant;
 	for (uint32_t i = 0; index->leaves && i < index->parts->count; i++)
-		index->leaves[i]->ops = &mutant;
+		index->leaves[i]->inner = &mutant;
 }

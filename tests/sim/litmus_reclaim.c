@@ -496,7 +496,7 @@ name_foreign(struct actor *self, struct nam_index *index, bool forged, bool empt
 	memcpy(foreign.words, buffer, sizeof(foreign.words));
 	if (nam_write_await(self->worker, nam_gaddr_untagged(foreign.at), buffer,
 		sizeof(foreign.words)) ||
-		nam__tree_point(self->worker, part, part->inner_rpc_slot, NAM_RPC_TREE_INSERT,
+		nam__tree_point(self->worker, part, part->names_slot, NAM_RPC_TREE_INSERT,
 			&foreign.low, 1, foreign.at.raw, NULL) ||
 		nam_fetch_add_await(self->worker, self->client->epoch_word, NAM_EPOCH_GENERATION,
 			&word))

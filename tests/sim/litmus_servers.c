@@ -317,7 +317,7 @@ merge_and_keep_name(struct actor *self)
 	litmus_delete_range(self, 130, 210);
 	litmus_delete_range(self, 230, 320);
 	(void)litmus_collect(self);
-	if (nam__tree_point(self->worker, part.index, part.index->inner_rpc_slot,
+	if (nam__tree_point(self->worker, part.index, part.index->names_slot,
 		NAM_RPC_TREE_INSERT, low.w, part.index->g.full_words, third.raw, NULL))
 		litmus_fail("naming: %s", nam_worker_diag(self->worker));
 	return third;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "index/index_internal.h"
+#include "index/design.h"
 #include "index/maintain/verify.h"
 #include "tests/lib/index_fixture.h"
 #include "index/node/divide.h"

@@ -193,7 +193,7 @@ lookup__name_of_a_dead_leaf__TAKES_IT_AWAY_AND_FINDS(void **state)
 
 	delete_but_every(&me, index, 100);
 	assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
-	assert_int_equal(nam__tree_point(me.worker, leaves, leaves->inner_rpc_slot,
+	assert_int_equal(nam__tree_point(me.worker, leaves, leaves->names_slot,
 		NAM_RPC_TREE_UPSERT, key.w, 1, leaf.raw, NULL), 0);
 	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	assert_true(nam_gaddr_same(nam__inner_child(&index->g, image,
@@ -326,7 +326,7 @@ insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR(void **state)
 {
 	struct nam_index *index = make("narrow", 0);
 	struct member hoarder = member_join(cluster, "hoarder", 200);
-	uint32_t slot = index->leaves[0]->inner_rpc_slot, most = 0;
+	uint32_t slot = index->leaves[0]->names_slot, most = 0;
 	const uint64_t keys = test_scaled_least(20000, 6000);
 	uint64_t refused = 0, violations = 0, payload;
 	static struct nam_gaddr hoard[SERVERS * 32 * MIB / 256];
