@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/bench.h"
 #include "kv_store.h"
@@ -129,8 +130,28 @@ store_stat(const struct requests *bench, struct nam_kv_stat *ret_stat)
 	return rc;
 }
 
+/* The store that is asked, and that of the other engine. */
+static void
+swap(struct requests *bench)
+{
+	char name[sizeof(bench->name)];
+
+	memcpy(name, bench->name, sizeof(name));
+	memcpy(bench->name, bench->other_name, sizeof(name));
+	memcpy(bench->other_name, name, sizeof(name));
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++) {
+		struct requests_part *part = &bench->parts[i];
+		struct nam_kv *kv = part->kv;
+
+		part->kv = part->other;
+		part->other = kv;
+	}
+	bench->options.engine = bench->options.engine == NAM_KV_CHAINED ? NAM_KV_CUCKOO :
+									   NAM_KV_CHAINED;
+}
+
 static int
-begin(struct requests *bench)
+store_begin(struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
 	struct nam_worker *worker = session_worker();
@@ -144,6 +165,8 @@ begin(struct requests *bench)
 	kv_store_size(o, servers, &options);
 	growth = kv_store_growth(o, servers, &options);
 	requests_keys_init(bench);
+	if (o->compare)
+		(void)strcat(bench->name, o->engine == NAM_KV_CUCKOO ? "-b" : "-a");
 	rc = nam_kv_create(worker, bench->name, &options); /* SUSPENDS */
 	if (rc) {
 		bench->name[0] = '\0';
@@ -157,6 +180,22 @@ begin(struct requests *bench)
 	if (o->onesided && fill(bench, KV_WARM, gets * thread_pool_size(session.pool)))
 		return nam_exit_code(findings.fatal);
 	return nam_exit_code(store_stat(bench, &bench->before)); /* SUSPENDS */
+}
+
+static int
+begin(struct requests *bench)
+{
+	struct nam_kv_stat other;
+	int rc = store_begin(bench); /* SUSPENDS */
+
+	if (rc || !bench->options.compare)
+		return rc;
+	other = bench->before;
+	swap(bench);
+	rc = store_begin(bench); /* SUSPENDS */
+	swap(bench);
+	bench->before = other;
+	return rc;
 }
 
 /* The store itself says how many pairs have come. */
@@ -175,7 +214,7 @@ measured(struct requests *bench)
 }
 
 static void
-end(struct requests *bench)
+store_end(struct requests *bench)
 {
 	struct nam_worker *worker = session_worker();
 	int rc = bench->name[0] ? nam_kv_drop(worker, bench->name) : 0; /* SUSPENDS */
@@ -185,10 +224,21 @@ end(struct requests *bench)
 	else if (rc)
 		bench_complain("%s: %s; namctl kv drop %s", bench->name, nam_worker_diag(worker),
 			bench->name);
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++) {
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		nam_kv_close(bench->parts[i].kv);
+}
+
+static void
+end(struct requests *bench)
+{
+	store_end(bench);
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		inserted_free(&bench->parts[i].inserted);
-	}
+	if (!bench->options.compare)
+		return;
+	swap(bench);
+	store_end(bench);
+	swap(bench);
 }
 
 /* ---- one request --------------------------------------------------------------------------- */
@@ -349,4 +399,5 @@ const struct requests_kind requests_kv = {
 	.measured = measured,
 	.print = print,
 	.json = json,
+	.swap = swap,
 };

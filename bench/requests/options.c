@@ -107,6 +107,9 @@ static const struct nam_option kv_rows[] = {
 		NAM_OPTION_COUNT, FIELD(batch), .min = 1, .max = BENCH_BATCH_MAX },
 	{ "engine", "ENGINE", "How memory servers keep pairs: chained (default), or cuckoo.",
 		NAM_OPTION_CHOICE, FIELD(engine), .min = NAM_KV_CHAINED, .choices = engines },
+	{ "compare", NULL, "By turns of 2 ms with a store of the other engine; print the ratio of "
+		"their rates. Only of a cluster that is not simulated, for --seconds, by requests, "
+		"and without inserts.", NAM_OPTION_FLAG, FIELD(compare) },
 	{ "partitions", "N", "Partitions of the store on each memory server, 1 to 1024 (default "
 		"16).", NAM_OPTION_COUNT, FIELD(partitions), .min = 1,
 		.max = NAM_KV_PARTITIONS_MAX },
@@ -274,7 +277,7 @@ resolve_store(struct requests_options *o)
 	if (o->load_factor > 0 && o->mixed)
 		return bench_complain("--load-factor: only if all values have one length, which "
 			"--value-bytes mixed does not say");
-	if (o->load_factor > 0 && o->engine == NAM_KV_CUCKOO &&
+	if (o->load_factor > 0 && (o->engine == NAM_KV_CUCKOO || o->compare) &&
 		o->value_bytes > KV_VALUE_BYTES_INLINE)
 		return bench_complain("--load-factor: with --engine cuckoo values of %u bytes at "
 			"most, for longer ones share memory with the slots",
@@ -348,6 +351,9 @@ requests_options_resolve(void *options)
 		return bench_complain("--raw-ratio: only of a cluster that is not simulated, for "
 			"--seconds, with %s and --read-ratio 100", o->txn_workload ?
 			"--workload ycsb-t" : "--transport onesided or star");
+	if (o->compare && (simulated || o->run.ops || o->onesided || o->insert_percent > 0))
+		return bench_complain("--compare: only of a cluster that is not simulated, for "
+			"--seconds, with --get request and without inserts");
 	if (o->star && o->algorithm == NAM_RAMP_LOCKING)
 		return bench_complain("--transport %s does not go with --algorithm 2pl: memory "
 			"servers keep its locks, and have to be asked; say plus or message",

@@ -50,6 +50,7 @@ struct requests_options {
 	bool onesided;			/* gets by READ */
 	double insert_percent;		/* the rest updates */
 	double load_factor;		/* 0: twice the memory that the keys take */
+	bool compare;			/* by turns with a store of the other engine */
 	const char *workload;		/* NULL: the shares as given */
 	bool get_percent_set, distribution_set;
 	/* txn */

@@ -219,6 +219,47 @@ measure_with_raw(struct requests *bench)
 	return raw_turns_run(&bench->raw);
 }
 
+/* Both meet the same moods of the machine if turns are shorter than what other work takes. */
+#define COMPARE_SECONDS 0.002
+
+/* The rate of a turn. */
+static double
+turn_compared(struct requests *bench)
+{
+	uint64_t ops = session.result.ops;
+	double seconds = session.result.seconds;
+
+	turn_run(bench, COMPARE_SECONDS);
+	return (double)(session.result.ops - ops) / (session.result.seconds - seconds);
+}
+
+/* Pairs of turns, of which one store and then the other has the first. */
+static int
+measure_by_turns(struct requests *bench)
+{
+	uint32_t pairs = (uint32_t)(bench->options.run.seconds / (2 * COMPARE_SECONDS)) + 1;
+	double *ratios = calloc(pairs, sizeof(*ratios)), rates[2];
+	uint32_t count;
+
+	if (!ratios)
+		return bench_failed("starting", -ENOMEM, NULL);
+	for (count = 0; count < pairs && !findings.fatal && !bench_signal; count++) {
+		rates[count % 2] = turn_compared(bench);
+		bench->kind->swap(bench);
+		rates[(count + 1) % 2] = turn_compared(bench);
+		ratios[count] = rates[0] / rates[1];
+	}
+	/* The first one is that of --engine. */
+	if (count % 2)
+		bench->kind->swap(bench);
+	bench->compared.ratio = report_median(ratios, count);
+	bench->compared.low = ratios[count / 4];
+	bench->compared.high = ratios[count * 3 / 4];
+	bench->compared.pairs = count;
+	free(ratios);
+	return findings.fatal;
+}
+
 static int
 measure(void *arg)
 {
@@ -227,6 +268,8 @@ measure(void *arg)
 
 	if (bench->options.raw_ratio)
 		rc = measure_with_raw(bench);
+	else if (bench->options.compare)
+		rc = measure_by_turns(bench);
 	else
 		turn_run(bench, bench->options.run.seconds);
 	if (bench->kind->measured && !findings.fatal)
@@ -259,6 +302,11 @@ print_results(void *arg)
 		printf("  raw         READs of %u bytes, %u under way, %s/s of processor time; "
 			"transactions read %.3f times as many\n", bench->raw.bytes,
 			bench->raw.raw_depth, text_count(bench->raw.raw_rate), bench->raw.ratio);
+	if (o->compare)
+		printf("  compare     %.3f times the rate of the other engine, quartiles %.3f and "
+			"%.3f: %u pairs of turns; the lines above are of both\n",
+			bench->compared.ratio, bench->compared.low, bench->compared.high,
+			bench->compared.pairs);
 	printf("  errors      %" PRIu64 "\n", findings_total());
 }
 
@@ -283,6 +331,12 @@ json_results(void *arg, cJSON *object)
 		report_number(object, "raw_depth", bench->raw.raw_depth);
 		report_number(object, "raw_ops_per_cpu_s", bench->raw.raw_rate);
 		report_number(object, "raw_ratio", bench->raw.ratio);
+	}
+	if (o->compare) {
+		report_number(object, "compare_ratio", bench->compared.ratio);
+		report_number(object, "compare_low", bench->compared.low);
+		report_number(object, "compare_high", bench->compared.high);
+		report_number(object, "compare_pairs", bench->compared.pairs);
 	}
 }
 

@@ -32,6 +32,7 @@ extern const struct requests_kind {
 	int (*measured)(struct requests *bench);
 	void (*print)(const struct requests *bench);	/* a line about it */
 	void (*json)(const struct requests *bench, cJSON *object);
+	void (*swap)(struct requests *bench);	/* --compare: the other store is asked next */
 } requests_rpc, requests_kv, requests_pilaf, requests_ramp, requests_txn;
 
 struct requests {
@@ -49,6 +50,12 @@ struct requests {
 	enum kv_phase { KV_GROW, KV_SHRINK, KV_FILL, KV_WARM } phase;	/* before the run */
 	uint64_t phase_keys;
 	struct nam_kv_stat before, after;	/* the run */
+	/* --compare */
+	char other_name[32];
+	struct {
+		double ratio, low, high;	/* of the rates of a pair of turns: quartiles */
+		uint32_t pairs;
+	} compared;
 	/* txn */
 	enum txn_pass { TXN_PASS_LOAD, TXN_PASS_WARM, TXN_PASS_SUM } pass;
 	int64_t sum, sum_expected;	/* of all words at the end */
@@ -61,6 +68,7 @@ struct requests_part {
 	struct nam_rng rng;
 	struct nam_kv *kv;
 	/* kv */
+	struct nam_kv *other;		/* --compare */
 	uint64_t filled;		/* keys of the phase, */
 	uint64_t numbered, added;	/* and new ones: with a number so far, and acknowledged */
 	struct inserted inserted;	/* those, with --distribution latest */

@@ -30,6 +30,15 @@ test_bench() {
 		json 'r["errors"] == r["refused"] == 0 and r["inserts"] > 0 and
 			r["distribution"] == "latest" and r["engine"] == "'$engine'"'
 	done
+	expect 0 nam-bench kv --compare --engine cuckoo --keys 2k --load-factor 0.5 --get-percent 50 \
+		--seconds 0.02 --fibers 4 --json -
+	json 'r["errors"] == 0 and r["engine"] == "cuckoo" and r["ops"] > 0 and
+		r["compare_pairs"] > 1 and
+		0 < r["compare_low"] <= r["compare_ratio"] <= r["compare_high"]'
+	expect 0 namctl kv list
+	prints ""
+	expect 2 nam-bench kv --compare --ops 10
+	says "--compare: only of a cluster that is not simulated, for --seconds"
 	expect 0 nam-bench pilaf --keys 2k --ops "$(nam_scaled 4000 400)" --threads 2 --fibers 4 \
 		--json -
 	json 'r["errors"] == 0 and r["ops"] > 0'
