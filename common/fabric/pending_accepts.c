@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/env.h"
-#include "wake.h"
+#include "common/fabric/wait/wake.h"
 
 #define EVENT_WAKE UINT32_MAX
 #define EVENT_SOCKET (1u << 16)		/* plus the number of a listening socket */

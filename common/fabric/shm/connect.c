@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "common/fabric/wake.h"
+#include "common/fabric/wait/wake.h"
 #include "peers.h"
 
 struct handshake {

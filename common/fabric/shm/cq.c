@@ -12,9 +12,9 @@
 #include "common/fabric/list.h"
 #include "shm_internal.h"
 
-#define SPIN_NS_MAX 8000u
-#define SPIN_NS_TRY 500u		/* what is tried now and then once spinning did not pay */
-#define SPIN_TRY_EVERY 64u		/* a power of two */
+#define LOOKS 8				/* between two looks at the clock */
+
+static const struct nam__spin_limits limits = { .max_ns = 8000, .min_ns = 500, .try_every = 64 };
 
 int
 nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
@@ -39,7 +39,7 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	cq->depth = depth;
 	capacity = nam__round_up_power2(depth);
 	cq->mask = capacity - 1;
-	cq->spin_ns = SPIN_NS_TRY;
+	cq->spin.ns = limits.min_ns;
 	cq->gone.cq = cq;
 	nam__shm_copy_choose(&cq->copy_read, &cq->copy_write);
 	/* Twice, for the blocked ones; an unused part is never touched and costs nothing. */
@@ -103,31 +103,14 @@ cpu_relax(void)
 #endif
 }
 
-/* Spin as long as it has lately paid to.  True if work came. */
 static bool
-spin(struct shm_cq *cq, uint64_t timeout_ns)
+has_come(void *cq)
 {
-	uint64_t until, now;
-
-	if (cq->spin_ns == 0) {
-		if (++cq->waits % SPIN_TRY_EVERY)
-			return false;
-		cq->spin_ns = SPIN_NS_TRY;
+	for (int i = 0; i < LOOKS; i++) {
+		if (has_work(cq))
+			return true;
+		cpu_relax();
 	}
-	now = nam_now_ns();
-	until = now + (cq->spin_ns < timeout_ns ? cq->spin_ns : timeout_ns);
-	do {
-		for (int i = 0; i < 8; i++) {
-			if (has_work(cq)) {
-				cq->spin_ns *= 2;
-				if (cq->spin_ns > SPIN_NS_MAX)
-					cq->spin_ns = SPIN_NS_MAX;
-				return true;
-			}
-			cpu_relax();
-		}
-	} while (nam_now_ns() < until);
-	cq->spin_ns = cq->spin_ns <= SPIN_NS_TRY ? 0 : cq->spin_ns / 2;
 	return false;
 }
 
@@ -139,7 +122,7 @@ nam__shm_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	uint32_t word, asleep;
 	int rc = 0;
 
-	if (has_work(cq) || spin(cq, timeout_ns))
+	if (has_work(cq) || nam__spin(&cq->spin, &limits, timeout_ns, has_come, cq))
 		goto out;
 	if (timeout_ns == 0) {
 		rc = -ETIMEDOUT;

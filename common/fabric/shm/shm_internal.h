@@ -30,6 +30,7 @@
 #include "common/env.h"
 #include "common/fabric/provider.h"
 #include "common/fabric/soft_rq.h"
+#include "common/fabric/wait/spin.h"
 #include "copy.h"
 #include "wire.h"
 
@@ -172,8 +173,7 @@ struct shm_cq {
 	uint32_t next_index;		/* where the next scan of `ready` begins */
 	struct shm_request *blocked;	/* behind a full ring, in post order per queue pair */
 	uint8_t *blocked_inline;
-	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
-	uint32_t waits;
+	struct nam__spin spin;		/* of cq_wait */
 	/* control */
 	pthread_mutex_t mutex;		/* closed, slots of qps */
 	SLIST_HEAD(, shm_qp) closed;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/fabric/wake.h"
+#include "common/fabric/wait/wake.h"
 #include "peers.h"
 
 #define WAKE UINT64_MAX

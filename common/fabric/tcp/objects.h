@@ -15,6 +15,7 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/shm/copy.h"
 #include "common/fabric/soft_rq.h"
+#include "common/fabric/wait/spin.h"
 #include "wire.h"
 
 #define TCP_CACHE_LINE 64
@@ -177,10 +178,9 @@ struct tcp_cq {
 	struct tcp_qps qps, dirty, stalled, closing;
 	shm_read_fn copy_read;
 	shm_write_fn copy_write;
-	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
-	uint32_t waits, polls;
+	struct nam__spin spin;		/* of cq_wait */
+	uint32_t polls;
 	uint64_t gave_up_ns;		/* the last look for silent peers */
-	uint32_t shy;			/* sleeps until it may spin again */
 	bool looked;			/* cq_wait has read the sockets since the last poll */
 	int epoll_fd, wake_fd;
 	/* any thread */

@@ -12,17 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/fabric/wake.h"
+#include "common/fabric/wait/wake.h"
 #include "tcp_internal.h"
 
 #define EVENTS_MAX 64
-#define SPIN_NS_MAX 50000u
-#define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
-#define SPIN_TRY_EVERY 64u		/* a power of two */
 #define POLLS_PER_LOOK 64u		/* for silent peers; and before each sleep */
-#define SPIN_LOST_NS 30000u		/* in one round: another process had the processor */
-#define SPIN_SHY_WAITS 2000u		/* after that, for so many sleeps none */
-#define SPIN_ALONE_NS 4000u		/* then others may have the processor */
+
+static const struct nam__spin_limits limits = { .max_ns = 50000, .min_ns = 2000, .try_every = 64,
+	.short_ns = 25000, .alone_ns = 4000, .lost_ns = 30000, .shy_sleeps = 2000 };
 
 /* ---- the sockets ---------------------------------------------------------------------------- */
 
@@ -194,46 +191,19 @@ has_work(const struct tcp_cq *cq)
 		atomic_load_explicit(&cq->woken, memory_order_acquire) || any_can_resume(cq);
 }
 
-/* Spin as long as it has lately paid to.  True if anything came. */
 static bool
-spin(struct tcp_cq *cq, uint64_t timeout_ns)
+has_come(void *arg)
 {
-	uint64_t begin, before, now;
+	struct tcp_cq *cq = arg;
 
-	if (cq->spin_ns == 0) {
-		if (cq->shy || ++cq->waits % SPIN_TRY_EVERY)
-			return false;
-		cq->spin_ns = SPIN_NS_TRY;
-	}
-	begin = now = nam_now_ns();
-	while (now - begin < cq->spin_ns && now - begin < timeout_ns) {
-		if (receive_ready(cq, 0) ||
-			atomic_load_explicit(&cq->woken, memory_order_acquire)) {
-			cq->spin_ns *= 2;
-			if (cq->spin_ns > SPIN_NS_MAX)
-				cq->spin_ns = SPIN_NS_MAX;
-			return true;
-		}
-		before = now;
-		if (now - begin > SPIN_ALONE_NS)
-			nam_yield();
-		now = nam_now_ns();
-		/* Other threads want the processor: a sleeper has it back sooner than a yielder. */
-		if (now - before > SPIN_LOST_NS) {
-			cq->spin_ns = 0;
-			cq->shy = SPIN_SHY_WAITS;
-			return false;
-		}
-	}
-	cq->spin_ns = cq->spin_ns <= SPIN_NS_TRY ? 0 : cq->spin_ns / 2;
-	return false;
+	return receive_ready(cq, 0) || atomic_load_explicit(&cq->woken, memory_order_acquire);
 }
 
 /* In the kernel, until a socket or cq_wake has something.  0 or -ETIMEDOUT. */
 static int
 sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
 {
-	uint64_t begin = nam_now_ns(), took;
+	uint64_t begin = nam_now_ns();
 
 	nam__tcp_give_up(cq);
 	if (has_work(cq))
@@ -241,11 +211,7 @@ sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
 	/* Not for long, so that this is done again in time. */
 	if (!receive_ready(cq, timeout_ns < TCP_LOOK_NS ? timeout_ns : TCP_LOOK_NS))
 		return timeout_ns <= TCP_LOOK_NS ? -ETIMEDOUT : 0;
-	took = nam_now_ns() - begin;
-	if (cq->shy)
-		cq->shy--;
-	else if (took < SPIN_NS_MAX / 2 && cq->spin_ns < 2 * took)
-		cq->spin_ns = (uint32_t)(2 * took);	/* is enough the next time */
+	nam__spin_slept(&cq->spin, &limits, nam_now_ns() - begin);
 	return 0;
 }
 
@@ -263,7 +229,7 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		cq->looked = false;
 		progress(cq);
 		rc = has_work(cq) ? 0 : -ETIMEDOUT;
-	} else if (!has_work(cq) && !spin(cq, timeout_ns)) {
+	} else if (!has_work(cq) && !nam__spin(&cq->spin, &limits, timeout_ns, has_come, cq)) {
 		rc = sleep_for(cq, timeout_ns);
 	}
 	flush_dirty(cq, false);

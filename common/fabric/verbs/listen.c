@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fabric/wake.h"
+#include "common/fabric/wait/wake.h"
 #include "verbs_internal.h"
 
 #define BACKLOG 128

@@ -19,6 +19,7 @@
 #include "common/fabric/inet.h"
 #include "common/fabric/colocated.h"
 #include "common/fabric/shm/copy.h"
+#include "common/fabric/wait/spin.h"
 #include "sends.h"
 
 #define VERBS_QP_DEPTH 1024u		/* if the device has as much */
@@ -208,7 +209,7 @@ struct verbs_cq {
 	LIST_HEAD(, verbs_endpoint) endpoints;
 	uint32_t depth;
 	uint32_t outstanding;		/* of all queue pairs */
-	uint32_t spin_ns;
+	struct nam__spin spin;		/* of cq_wait */
 	struct verbs_qp *last;		/* the last one found */
 	SLIST_HEAD(, verbs_qp) hash[VERBS_HASH];
 	SLIST_HEAD(, verbs_qp) broken;	/* with failed requests, or CLOSED, to report */

@@ -2,8 +2,7 @@
 /*
  * wait.c -- how a thread waits: it spins a little, and then sleeps on the completion channel.
  *
- * A short sleep makes the next spin long enough for it; a spin in vain makes the next one shorter,
- * down to none.  After some microseconds it offers the processor to others, perhaps a software NIC.
+ * After some microseconds it offers the processor to others, perhaps a software NIC.
  *
  * A completion that came before its ibv_cq was armed raises no event, so each is polled once more
  * between arming and sleeping.  Completions found then are kept for cq_poll.
@@ -11,17 +10,18 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "common/fabric/wake.h"
+#include "common/fabric/wait/wake.h"
 #include "verbs_internal.h"
 
-#define SPIN_NS_MAX 1000000u
-#define SPIN_NS_MIN 1000u
-#define SPIN_ALONE_NS 10000u		/* before others are let in between two looks */
 #define BROKEN_NS 10000000ull		/* with queue pairs that wait for their requests */
 
+static const struct nam__spin_limits limits = { .max_ns = 1000000, .min_ns = 1000,
+	.short_ns = 1000000, .alone_ns = 10000, .follows = true };
+
 static bool
-has_work(struct verbs_cq *cq)
+has_work(void *arg)
 {
+	struct verbs_cq *cq = arg;
 	struct verbs_done *done;
 
 	if (atomic_load_explicit(&cq->news, memory_order_acquire) ||
@@ -33,35 +33,6 @@ has_work(struct verbs_cq *cq)
 		if (done->stashed)
 			return true;
 	}
-	return false;
-}
-
-static uint32_t
-spin_bounded(uint64_t ns)
-{
-	return ns < SPIN_NS_MAX ? (uint32_t)ns : SPIN_NS_MAX;
-}
-
-/* True if work came. */
-static bool
-spin(struct verbs_cq *cq, uint64_t timeout_ns)
-{
-	uint64_t begin = nam_now_ns(), now = begin;
-	uint64_t until = begin + (cq->spin_ns < timeout_ns ? cq->spin_ns : timeout_ns);
-
-	while (now < until) {
-		if (has_work(cq)) {
-			/* Twice what it took is enough the next time, too. */
-			cq->spin_ns = (3 * cq->spin_ns + spin_bounded(2 * (now - begin))) / 4;
-			if (cq->spin_ns < SPIN_NS_MIN)
-				cq->spin_ns = SPIN_NS_MIN;
-			return true;
-		}
-		if (now - begin > SPIN_ALONE_NS)
-			nam_yield();
-		now = nam_now_ns();
-	}
-	cq->spin_ns = cq->spin_ns <= SPIN_NS_MIN ? 0 : cq->spin_ns / 2;
 	return false;
 }
 
@@ -96,7 +67,7 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 		{ .fd = cq->channel->fd, .events = POLLIN },
 		{ .fd = cq->wake_fd, .events = POLLIN },
 	};
-	uint64_t begin = nam_now_ns(), took;
+	uint64_t begin = nam_now_ns();
 	struct timespec timeout;
 	int n;
 
@@ -111,9 +82,7 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 		return -ETIMEDOUT;
 	if (n > 0 && ready[0].revents) {
 		take_events(cq);
-		took = nam_now_ns() - begin;
-		if (took < SPIN_NS_MAX && cq->spin_ns < 2 * took)
-			cq->spin_ns = spin_bounded(2 * took);
+		nam__spin_slept(&cq->spin, &limits, nam_now_ns() - begin);
 	}
 	if (n > 0 && ready[1].revents)
 		nam__wake_clear(cq->wake_fd);
@@ -126,7 +95,7 @@ nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
 	int rc = 0;
 
-	if (has_work(cq) || spin(cq, timeout_ns))
+	if (has_work(cq) || nam__spin(&cq->spin, &limits, timeout_ns, has_work, cq))
 		goto out;
 	rc = -ETIMEDOUT;
 	if (timeout_ns == 0)

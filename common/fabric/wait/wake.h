@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wake.h -- an eventfd that ends another thread's sleep in poll() or epoll_wait(). */
-#ifndef NAM_COMMON_FABRIC_WAKE_H
-#define NAM_COMMON_FABRIC_WAKE_H
+#ifndef NAM_COMMON_FABRIC_WAIT_WAKE_H
+#define NAM_COMMON_FABRIC_WAIT_WAKE_H
 
 #include <errno.h>
 #include <stdint.h>
@@ -62,4 +62,4 @@ nam__wake_epoll(uint64_t data, int *ret_epoll_fd, int *ret_wake_fd)
 	return rc;
 }
 
-#endif /* NAM_COMMON_FABRIC_WAKE_H */
+#endif /* NAM_COMMON_FABRIC_WAIT_WAKE_H */
