@@ -312,7 +312,7 @@ unseen_end(struct nam_txn *txn, int rc)
 	}
 }
 
-/* A round for all records that are missing. */
+/* Z7: a round for all records that are missing.  They are whole before a slot leads to them. */
 NAM_FIBER_FN static int
 some_make(struct nam_txn *txn)
 {

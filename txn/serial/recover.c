@@ -19,7 +19,7 @@
 
 /* ---- redo ------------------------------------------------------------------------------------ */
 
-/* An entry of a log: lock, write, release.  Other clients may have done so. */
+/* Z6: an entry of a log: lock, write, release.  Other clients may have done so. */
 NAM_FIBER_FN static int
 entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_record *record,
 	uint64_t dead, uint64_t word)
@@ -120,7 +120,7 @@ log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
 	return rc;
 }
 
-/* The client of that word is dead: nothing of it takes effect any more. */
+/* Z6: the client of that word is dead, so its log does not change any more. */
 NAM_FIBER_FN static int
 decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at, uint64_t dead)
 {
