@@ -30,14 +30,14 @@ load(struct coarse_loader *loader, nam_index_source_fn source, void *arg, uint32
 
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = nam__tree_load_begin(&loader->parts[i], fill_percent); /* SUSPENDS */
-	/* L6: no part takes other changes any more. */
+	/* S6: no part takes other changes any more. */
 	nam_race_point("coarse_load.begun");
 	if (!rc)
 		rc = nam__load_sorted(loader->worker, &loader->index->g, source, arg, pair_add,
 			loader, ret_count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = nam__tree_load_flush(&loader->parts[i]); /* SUSPENDS */
-	/* L6: the second trees have all pairs before one appears. */
+	/* S6: the second trees have all pairs before one appears. */
 	nam_race_point("coarse_load.sent");
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		rc = nam__tree_load_end(&loader->parts[i]); /* SUSPENDS */

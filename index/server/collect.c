@@ -49,7 +49,7 @@ lock_family(const struct family *f)
 	return false;
 }
 
-/* L3: merge children `number` and `number + 1`, all under locks; false: they stay as they are. */
+/* S3: merge children `number` and `number + 1`, all under locks; false: they stay as they are. */
 static bool
 merge(struct family *f, unsigned number)
 {

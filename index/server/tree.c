@@ -56,7 +56,7 @@ version_of(const uint64_t *node)
 	return version;
 }
 
-/* L2: the version is the one at which the caller decided. */
+/* S2: the version is the one at which the caller decided. */
 bool
 nam__tree_server_lock(uint64_t *node, uint64_t version)
 {
@@ -177,7 +177,7 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 	}
 }
 
-/* L4: no node on the way is reused before this handler has answered. */
+/* S4: no node on the way is reused before this handler has answered. */
 uint64_t *
 nam__tree_server_find(const struct nam__tree_server_tree *tree, const uint64_t *key, unsigned level)
 {
@@ -276,7 +276,7 @@ node_fill(const struct nam__geometry *g, uint64_t *node, const uint64_t *image)
 	word_store(node, version + 1);
 }
 
-/* L2: the new root is whole before the CAS.  Another thread may have put one there before. */
+/* S2: the new root is whole before the CAS.  Another thread may have put one there before. */
 static void
 grow(struct nam__tree_server_tree *tree, uint64_t *image, uint64_t *old_root, const uint64_t *key,
 	uint64_t *right, unsigned level, struct reserve *reserve)
@@ -302,7 +302,7 @@ grow(struct nam__tree_server_tree *tree, uint64_t *image, uint64_t *old_root, co
 static void divide(struct nam__tree_server_tree *tree, uint64_t *scratch, uint64_t *node,
 	uint64_t version, const uint64_t *key, uint64_t value, struct reserve *reserve);
 
-/* L2: name a new node, which is linked already, in the parent, under its lock. */
+/* S2: name a new node, which is linked already, in the parent, under its lock. */
 static void
 separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
 	uint64_t *child, unsigned level, struct reserve *reserve)
@@ -343,7 +343,7 @@ separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint6
 
 /*
  * Divide a locked full node, whose image is in the first half of the scratch.  Add an entry to the
- * half that covers it, unlock, and name the new node.  L2: the new node first, then its link, then
+ * half that covers it, unlock, and name the new node.  S2: the new node first, then its link, then
  * its name.
  */
 static void
@@ -387,7 +387,7 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 	do {
 		node = nam__tree_server_cover(tree, NULL, key, 0, scratch, &version);
 		nam__leaf_change(g, scratch, kind, exact, key, payload, &outcome);
-		/* L1: the image is of one version: that is enough to say no. */
+		/* S1: the image is of one version: that is enough to say no. */
 		if (outcome.effect != NAM__LEAF_WRITE && outcome.effect != NAM__LEAF_SPLIT)
 			return nam__leaf_effect_rc(outcome.effect);
 	} while (!nam__tree_server_lock(node, version));
@@ -401,7 +401,7 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 		reserve_give(&reserve);
 		return 0;
 	}
-	/* L1: the version is odd, so no reader counts what it loads meanwhile. */
+	/* S1: the version is odd, so no reader counts what it loads meanwhile. */
 	nam__tree_server_store(node, scratch, outcome.dirty.first, outcome.dirty.end);
 	nam_race_point("server.entry_stored");
 	if (outcome.part != NAM__HEADER_FRONT)
