@@ -211,7 +211,8 @@ take(void)
 			return failed(-EPROTO, "what it answers makes no sense");
 		options.inserted += asked[first].op == OP_INSERT;
 		if (kind == REPLY_MISS)
-			findings_missing(1, "%s: pair %" PRIu64 " was not found", options.name, pair);
+			findings_missing(1, "%s: pair %" PRIu64 " was not found", options.name,
+				pair);
 		else if (kind == REPLY_VALUE &&
 			!memcached_value_right(pair, options.value_bytes, &reply))
 			findings_wrong("%s: the value of pair %" PRIu64 ", %zu bytes, is not the "

@@ -173,8 +173,8 @@ static const struct nam_option txn_rows[] = {
 		.choices = txn_workloads },
 	{ "store", "S", "serializable (default); or 2pl, to compare with: a record store with "
 		"two-phase locking. Its transactions either read or write, so a transaction that "
-		"does both is two there, and updates are lost.", NAM_OPTION_CHOICE, FIELD(txn_store),
-		.min = TXN_SERIALIZABLE, .choices = txn_stores },
+		"does both is two there, and updates are lost.", NAM_OPTION_CHOICE,
+		FIELD(txn_store), .min = TXN_SERIALIZABLE, .choices = txn_stores },
 	{ "keys", "N", "Accounts, or records of ycsb-t (default 100k; simulated: 10k).",
 		NAM_OPTION_COUNT, FIELD(keys), .min = 2, .max = 1ull << 25 },
 	{ "transaction-size", "N", "ycsb-t: records of a transaction, 1 to 256; 2pl: to 32 "
