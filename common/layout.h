@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.h -- every byte that lives in remote memory, except the entries of index nodes.
+ * layout.h -- bytes in remote memory that several rooms know.
  *
  * The header of a node is here.  index/node/node.h defines its entries from the index's key size.
+ * Layouts that only txn/ knows are in txn/table/rows_internal.h and txn/serial/layout.h.
+ *
  * All words are little-endian.  A word of an atomic is 8-byte aligned and is touched by atomics
  * only.  Reserved bytes are zero.
  */
@@ -160,28 +162,6 @@ _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 
 #define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
 #define NAM_RECORDS_FORMAT 4u
-
-/* A table: what its rows consist of, where they are, and which columns have an index. */
-struct nam_table_superblock {
-	uint64_t image_hash;		/* of what follows, mixed with the address */
-	uint64_t magic;			/* NAM_TABLE_MAGIC */
-	uint64_t number;		/* a random one: the first bytes of its records' keys */
-	uint16_t format;		/* NAM_TABLE_FORMAT */
-	uint16_t columns_count;
-	uint16_t indexes_count;
-	uint16_t owns_store;		/* 1: the store is dropped with it */
-	char store[64];			/* name of the record store */
-	char columns[32][28];		/* names */
-	struct {
-		uint16_t column;
-		uint16_t bytes;		/* of its values in the index's keys */
-	} indexes[16];
-	uint8_t reserved[96];		/* or its stride would be that of a node */
-};
-_Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
-
-#define NAM_TABLE_MAGIC 0x314c4241544d414eull	/* "NAMTABL1" */
-#define NAM_TABLE_FORMAT 1u
 
 /*
  * The head of a record.

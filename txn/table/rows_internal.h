@@ -19,6 +19,28 @@ _Static_assert(NAM_TABLE_KEY_BYTES_MAX + NAM__TABLE_NUMBER_BYTES == NAM_RECORD_K
 	"it fits");
 _Static_assert(NAM_TABLE_INDEX_BYTES_MAX + NAM__ENTRY_AT_BYTES == NAM_KEY_BYTES_MAX, "it fits");
 
+/* The superblock: what a table's rows consist of, where they are, which columns have an index. */
+struct nam_table_superblock {
+	uint64_t image_hash;		/* of what follows, mixed with the address */
+	uint64_t magic;			/* NAM_TABLE_MAGIC */
+	uint64_t number;		/* a random one: the first bytes of its records' keys */
+	uint16_t format;		/* NAM_TABLE_FORMAT */
+	uint16_t columns_count;
+	uint16_t indexes_count;
+	uint16_t owns_store;		/* 1: the store is dropped with it */
+	char store[64];			/* name of the record store */
+	char columns[32][28];		/* names */
+	struct {
+		uint16_t column;
+		uint16_t bytes;		/* of its values in the index's keys */
+	} indexes[16];
+	uint8_t reserved[96];		/* or its stride would be that of a node */
+};
+_Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
+
+#define NAM_TABLE_MAGIC 0x314c4241544d414eull	/* "NAMTABL1" */
+#define NAM_TABLE_FORMAT 1u
+
 /* A record store with tables, as all handles of a client share it. */
 struct nam__table_store {
 	LIST_ENTRY(nam__table_store) link;	/* of the client */
