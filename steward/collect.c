@@ -26,7 +26,7 @@ struct nam__collected {
 	uint64_t freed_bytes;		/* by the last pass */
 };
 
-/* One round. */
+/* The state of one round. */
 struct round {
 	struct nam__collecting *collecting;
 	struct nam_worker *worker;
@@ -34,7 +34,7 @@ struct round {
 	bool are_indexes;		/* that are being listed */
 };
 
-/* Of one pass. */
+/* What one pass has done. */
 struct outcome {
 	uint64_t looked_at, freed_bytes;
 };
@@ -76,7 +76,7 @@ on_name(void *arg, const char *name)
 	return 0;
 }
 
-/* Those that have been dropped are forgotten. */
+/* Learn the names; stores that have been dropped are forgotten. */
 NAM_FIBER_FN static int
 names_update(struct round *round)
 {

@@ -37,7 +37,7 @@ static int
 host_take(struct nam__http *http, const char *scheme, const char *text, size_t bytes, uint16_t port)
 {
 	char *to = http->hosts[http->hosts_count];
-	/* Of "[::1]:2379" the last colon counts. */
+	/* The last colon counts in "[::1]:2379". */
 	const char *bracket = memrchr(text, ']', bytes), *colon = memrchr(text, ':', bytes);
 	int n;
 
@@ -146,7 +146,7 @@ is_cut(CURLcode code)
 	return code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
 }
 
-/* It refuses this client: the same host will never do.  The words of OpenSSL and of GnuTLS. */
+/* The host refuses this client for good, in the words of OpenSSL or of GnuTLS. */
 static bool
 is_alerted(const struct nam__http *http)
 {

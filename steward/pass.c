@@ -144,7 +144,7 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
 		int rc = 0;
 
 		*ret_renewed = *member;
-		/* One with a backup is not renewed. */
+		/* A member with a backup is not renewed. */
 		if (member->id != view->head.lead && member->state == NAM_VIEW_UP &&
 			!member->backup)
 			rc = nam__member_boot(steward->options, view, member,
@@ -181,7 +181,7 @@ client_report(const struct nam__steward *steward, uint16_t id, uint16_t incarnat
 	fn(steward->arg, text ? "not_fenced" : "fenced", fields);
 }
 
-/* It may fail, and then the next pass tries again. */
+/* If the fence fails, the next pass tries again. */
 NAM_FIBER_FN static int
 fence(const struct nam__steward *steward, const struct nam__cluster_view *view, uint16_t id,
 	uint16_t incarnation, const char *reason)
@@ -282,7 +282,7 @@ stopped_fence(struct nam__steward *steward, const struct nam__cluster_view *view
 	if (!stopped.client ||
 		nam__cluster_view_get(steward->lead->epoch_worker, 0, &again)) /* SUSPENDS */
 		return;
-	/* It may have gone on while the member was looked at. */
+	/* The client may have gone on while the member was looked at. */
 	now = stopped_find(steward, again, awaited);
 	if (again->head.number == view->head.number && now.client == stopped.client &&
 		now.incarnation == stopped.incarnation) {

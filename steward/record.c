@@ -169,7 +169,7 @@ abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *
 		!leaving || leaving->state == NAM_VIEW_PROMOTING ? NULL : leaving;
 }
 
-/* One step.  *ret_done: the lead's view is what the record has, or cannot become it for now. */
+/* Take one step.  *ret_done: the lead's view is the record's, or cannot become it for now. */
 NAM_FIBER_FN static int
 reconcile(struct recorded *recorded, struct nam_worker *worker,
 	const struct nam__cluster_view *lead, bool *ret_done, struct nam_diag *diag)

@@ -72,7 +72,7 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 	return member->id && member_rc == -ENOENT && !backup_rc ? NAM_RPC_VIEW_PROMOTE : 0;
 }
 
-/* One gate at a time is closed: a member that joins or moves is given up before. */
+/* Only one gate may be closed: a member that joins or moves is given up before. */
 static enum nam_rpc_view_change
 make_way(const struct nam__cluster_view *view, struct nam_view_member *member)
 {
@@ -135,7 +135,7 @@ on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 
 	(void)client;
 	(void)bytes;
-	/* That is short, and passes would make it longer. */
+	/* A stop is short, and passes would make it longer. */
 	return stopped ? 0 : making->within(making->steward);
 }
 
@@ -163,7 +163,7 @@ failed(struct nam__steward *steward, uint32_t id, int rc, const struct nam_diag 
 	char fields[1200], text[2 * sizeof(diag->text)];
 
 	steward->lacking.until_ns = nam_now_ns() + RETRY_NS;
-	/* It is repeated every few seconds, and said once.  A copy may be given up, too. */
+	/* The attempt is repeated every few seconds, and logged once.  A copy may be given up. */
 	if (rc == -ECANCELED || steward->lacking.rc == rc)
 		return;
 	steward->lacking.rc = rc;
