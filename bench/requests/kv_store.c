@@ -120,7 +120,7 @@ kv_store_growth(const struct requests_options *o, uint32_t servers,
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-/* Of the slots, if the engine has tables; else of the cells. */
+/* The share of slots in use, if the engine has tables; else of cells. */
 static double
 load_factor(const struct nam_kv_stat *stat)
 {

@@ -29,7 +29,7 @@ struct txn_room {
 	unsigned kind;			/* of the workload's transactions, or TXN_LOAD, TXN_SUM */
 	uint32_t count;			/* of records */
 	uint32_t process;		/* in the history */
-	/* Of the last try: the change of the sum of all words; values that were never written. */
+	/* The last try: change of the sum of all words; values that were never written. */
 	int64_t added;
 	uint32_t wrong;
 	uint32_t conflicts;		/* tries that ended with one */

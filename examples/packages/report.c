@@ -157,7 +157,7 @@ print_shares(const char *what, const struct share *shares)
 {
 	printf("\n  %-45s%12s%16s\n", what, "packages", "installed");
 	for (uint32_t i = 0; i < TOP && shares[i].packages; i++)
-		/* Of a maintainer without the address. */
+		/* A maintainer is printed without the address. */
 		printf("  %-45.*s%12s%12s MiB\n", (int)strcspn(shares[i].name, "<"),
 			shares[i].name, commas(shares[i].packages), commas(shares[i].size >> 10));
 }

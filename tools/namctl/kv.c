@@ -74,7 +74,7 @@ ctl_kv_list(struct ctl *ctl, char **args)
 	return ctl_list(ctl, nam_kv_list, "stores", "listing the stores"); /* SUSPENDS */
 }
 
-/* Of an engine with tables. */
+/* The figures of an engine with tables. */
 static void
 print_cuckoo(const struct nam_kv_stat *stat)
 {

@@ -13,7 +13,7 @@
 
 #include "common/env.h"
 
-/* Of a provider: what a look costs, and how long an answer takes. */
+/* Limits of a provider: what a look costs, and how long an answer takes. */
 struct nam__spin_limits {
 	uint32_t max_ns;
 	uint32_t min_ns;		/* after such a spin in vain there is none */
