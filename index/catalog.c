@@ -634,7 +634,7 @@ nam__index_drop_end(struct nam_worker *worker, struct nam__index_drop *drop, int
 	nam__op_begin(worker, NAM_OP_OTHER);
 	if (rc) {
 		leave_rc = nam__collector_leave(worker, index, drop->word); /* SUSPENDS */
-		(void)leave_rc;		/* the first failure is the one to tell */
+		(void)leave_rc;		/* the first failure is the one to report */
 	} else {
 		rc = free_all(worker, index, drop->lost); /* SUSPENDS */
 	}

@@ -14,7 +14,7 @@ struct walk {
 };
 
 NAM_FIBER_FN static int
-tell(const struct walk *walk, enum nam__serial_block kind, uint64_t at, uint32_t stride)
+visit(const struct walk *walk, enum nam__serial_block kind, uint64_t at, uint32_t stride)
 {
 	return walk->fn(walk->arg, kind, nam_gaddr_untagged(NAM_GADDR(at)), stride); /* SUSPENDS */
 }
@@ -25,7 +25,7 @@ slots_walk(const struct walk *walk, const struct nam_serial_bucket *bucket)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < NAM__SERIAL_SLOTS && bucket->slots[i] && !rc; i++)
-		rc = tell(walk, NAM__SERIAL_BLOCK_RECORD, bucket->slots[i],
+		rc = visit(walk, NAM__SERIAL_BLOCK_RECORD, bucket->slots[i],
 			walk->store->stride); /* SUSPENDS */
 	return rc;
 }
@@ -49,7 +49,7 @@ bucket_walk(const struct walk *walk, const struct nam_serial_bucket *bucket)
 			rc = slots_walk(walk, walk->overflow); /* SUSPENDS */
 		next = walk->overflow->next;
 		if (!rc)
-			rc = tell(walk, NAM__SERIAL_BLOCK_BUCKET, at,
+			rc = visit(walk, NAM__SERIAL_BLOCK_BUCKET, at,
 				sizeof(*walk->overflow)); /* SUSPENDS */
 	}
 	return rc;
@@ -69,7 +69,7 @@ chunks_walk(const struct walk *walk)
 		for (uint32_t k = 0; k < shape->chunk_buckets && !rc; k++)
 			rc = bucket_walk(walk, &chunk[k]); /* SUSPENDS */
 		if (!rc)
-			rc = tell(walk, NAM__SERIAL_BLOCK_CHUNK, shape->chunks[i],
+			rc = visit(walk, NAM__SERIAL_BLOCK_CHUNK, shape->chunks[i],
 				bytes); /* SUSPENDS */
 	}
 	if (chunk)
@@ -94,14 +94,14 @@ logs_walk(const struct walk *walk)
 				sizeof(*log)); /* SUSPENDS */
 			next = log->next;
 			if (!rc)
-				rc = tell(walk, NAM__SERIAL_BLOCK_LOG, at,
+				rc = visit(walk, NAM__SERIAL_BLOCK_LOG, at,
 					log->capacity); /* SUSPENDS */
 			at = next;
 		}
 	}
 	if (heads)
 		nam_buffer_give(walk->worker, heads, NAM__SERIAL_LOGS_BYTES);
-	return rc ? rc : tell(walk, NAM__SERIAL_BLOCK_LOGS, logs,
+	return rc ? rc : visit(walk, NAM__SERIAL_BLOCK_LOGS, logs,
 		NAM__SERIAL_LOGS_BYTES); /* SUSPENDS */
 }
 

@@ -742,7 +742,7 @@ out:
 }
 
 /* For callers whose function ends no move. */
-struct teller {
+struct reporter {
 	nam_server_move_fn fn;		/* or NULL */
 	void *arg;
 };
@@ -750,11 +750,11 @@ struct teller {
 static int
 on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 {
-	const struct teller *teller = arg;
+	const struct reporter *reporter = arg;
 
 	(void)stopped;
-	if (teller->fn)
-		teller->fn(teller->arg, client, bytes);
+	if (reporter->fn)
+		reporter->fn(reporter->arg, client, bytes);
 	return 0;
 }
 
@@ -762,9 +762,10 @@ int
 nam_server_move(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
-	struct teller teller = { fn, arg };
+	struct reporter reporter = { fn, arg };
 
-	return nam__server_move(options, NAM__SUCCESSOR_MOVES, address, on_move, &teller, ret_moved,
+	return nam__server_move(options, NAM__SUCCESSOR_MOVES, address, on_move, &reporter,
+		ret_moved,
 		diag); /* SUSPENDS */
 }
 
@@ -772,8 +773,9 @@ int
 nam_server_back(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved, struct nam_diag *diag)
 {
-	struct teller teller = { fn, arg };
+	struct reporter reporter = { fn, arg };
 
-	return nam__server_move(options, NAM__SUCCESSOR_BACKS, address, on_move, &teller, ret_moved,
+	return nam__server_move(options, NAM__SUCCESSOR_BACKS, address, on_move, &reporter,
+		ret_moved,
 		diag); /* SUSPENDS */
 }
