@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "progress.h"
 
 atomic_int bench_signal;
@@ -31,7 +32,10 @@ bench_complain(const char *format, ...)
 int
 bench_failed(const char *what, int rc, const char *diag)
 {
-	const char *text = diag && *diag ? diag : nam_err_text(rc);
+	static const struct nam_option rows[] = { BENCH_CLUSTER, BENCH_TRANSPORT, { 0 } };
+	static const struct nam_options_table table = { .rows = rows };
+	struct nam_diag flags = nam__options_flags(&table, "--", diag ? diag : "");
+	const char *text = *flags.text ? flags.text : nam_err_text(rc);
 
 	if (what)
 		bench_complain("%s: %s (%s)", what, text, nam_err_name(rc));

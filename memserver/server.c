@@ -50,7 +50,7 @@ check_options(const struct nam_server_options *options, struct nam_diag *diag)
 	if (!options->keys && !options->insecure && nam__address_is_reached(options->listen))
 		return nam_diag_set(diag, -EINVAL, "keys: other hosts reach '%s', and without keys "
 			"each of them may read and change all memory. Make a key file with `namctl "
-			"key new`, or, where every host is trusted, set insecure (--insecure)",
+			"key new`, or, where every host is trusted, set insecure",
 			options->listen);
 	if (options->id >= NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "id: %u is not between 0 and %u", options->id,

@@ -78,8 +78,8 @@ nam__fabric_answer(const struct nam_qp_options *options, const char *address,
 	int rc;
 
 	if (!options->answer)
-		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "%s: the memory server wants a "
-			"key, and this client has none; pass --key FILE", address);
+		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "key: the memory server at %s "
+			"wants one, and this client has none", address);
 	memset(answer, 0, sizeof(*answer));
 	rc = options->answer(options->answer_arg, challenge, answer, diag);
 	if (!rc && answer->bytes > NAM_HELLO_BYTES_MAX)

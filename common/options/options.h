@@ -72,8 +72,8 @@ int nam__option_set(const struct nam_options_table *table, const char *name, con
 
 /*
  * The diag of a library with options for the fields that it names: with the prefix "--",
- * "memory_bytes: ..." becomes "--memory: ...".  Behind the first word, only words with a '_' are
- * taken for fields.
+ * "memory_bytes: ..." becomes "--memory: ...".  Behind the first word, only words with a '_', and
+ * the one behind "set", are taken for fields.
  */
 struct nam_diag nam__options_flags(const struct nam_options_table *table, const char *prefix,
 	const char *text);

@@ -103,7 +103,8 @@ nam__shake_finish(void *arg, struct nam_hello *reply, struct nam_diag *diag)
 			reply))
 		return 0;
 	return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s has not proven "
-		"that it knows the key %s of %s; start it with --keys, or connect without a key",
+		"that it knows the key %s of %s; start nam-memserver with --keys, or connect "
+		"without a key",
 		shake->server->address, key->keys[0].name, shake->client->options.key);
 }
 
@@ -112,11 +113,12 @@ nam__denial_explain(const struct nam_client *client, const struct nam__server *s
 	struct nam_diag *diag)
 {
 	if (!client->key)
-		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s admits "
-			"holders of a key only; name the file with yours: --key FILE, or NAM_KEY "
-			"in the environment", server->address);
+		return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "key: the memory server at %s "
+			"admits holders of a key only; name the file with yours, here or as "
+			"NAM_KEY in the environment", server->address);
 	return nam_diag_set(diag, -NAM_E_FABRIC_DENIED, "the memory server at %s does not admit "
-		"the key %s of %s. Is that line, unchanged, in the server's --keys file, as well "
-		"as an admin's line of server 0's? Was it told to read them (SIGHUP)?",
+		"the key %s of %s. Is that line, unchanged, in the --keys file of its "
+		"nam-memserver, as well as an admin's line of server 0's? Was it told to read "
+		"them (SIGHUP)?",
 		server->address, client->key->keys[0].name, client->options.key);
 }

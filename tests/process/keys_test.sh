@@ -62,7 +62,9 @@ test_key_files() {
 
 test_doors() {
 	expect 3 namctl --cluster "$cluster" index list
-	says "--key FILE"
+	says "namctl: --key: the memory server at"
+	expect 3 nam-bench connect --cluster "$cluster" --ops 10
+	says "nam-bench: --key: the memory server at"
 	expect 3 as stranger index list
 	says "does not admit the key app"
 	logged 0 'event=refused peer=".*" reason=no_key' || fail "no_key is not logged"

@@ -342,7 +342,7 @@ complain_unknown(char **words, int count)
 static const struct command *
 parse(int argc, char **argv, struct line *line, char ***ret_args, int *ret_exit)
 {
-	struct nam_options_table table = { .program = "namctl", .usage = "COMMAND",
+	static struct nam_options_table table = { .program = "namctl", .usage = "COMMAND",
 		.after = NAM_EXIT_HELP, .rows = rows, .word = take_word, .taken = row_taken };
 	const struct command *command;
 	char *text = purpose(), name[32];
@@ -350,6 +350,7 @@ parse(int argc, char **argv, struct line *line, char ***ret_args, int *ret_exit)
 	bool goes_on;
 
 	table.purpose = text ? text : "";
+	ctl_options_name(&table);
 	goes_on = nam__options_take(&table, argc, argv, line, ret_exit);
 	free(text);
 	if (!goes_on)

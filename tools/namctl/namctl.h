@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/auth/keys.h"
+#include "common/options/options.h"
 #include "nam.h"
 #include "key.h"
 #include "steward/store.h"
@@ -202,6 +203,8 @@ void ctl_complain(const char *format, ...) NAM_PRINTF(1, 2);
  * @what	what it was about; NULL, or left away, if the text names it
  */
 int ctl_failed(const char *what, int rc, const char *diag);
+/* From now on, ctl_failed() writes flags of the table in place of fields. */
+void ctl_options_name(const struct nam_options_table *table);
 
 /* As ctl_failed(), with the worker's diag. */
 int ctl_worker_failed(const struct ctl *ctl, const char *what, int rc);

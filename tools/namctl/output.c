@@ -33,10 +33,19 @@ names(const char *text, const char *name)
 	return false;
 }
 
+static const struct nam_options_table *options_table;
+
+void
+ctl_options_name(const struct nam_options_table *table)
+{
+	options_table = table;
+}
+
 int
 ctl_failed(const char *what, int rc, const char *diag)
 {
-	const char *text = diag && *diag ? diag : nam_err_text(rc);
+	struct nam_diag flags = nam__options_flags(options_table, "--", diag ? diag : "");
+	const char *text = *flags.text ? flags.text : nam_err_text(rc);
 
 	if (!what || names(text, what))
 		ctl_complain("%s (%s)", text, nam_err_name(rc));

@@ -272,6 +272,7 @@ options_flags__fields_in_a_diag__BECOME_FLAGS(void **state)
 		{ "memory_bytes: too small", "--memory: too small" },
 		{ "count, memory_bytes: both", "--count, --memory: both" },
 		{ "count of memory_bytes", "count of --memory" },
+		{ "or set count; offset count", "or set --count; offset count" },
 		{ "other_field: is no option", "other_field: is no option" },
 		{ "", "" },
 	};

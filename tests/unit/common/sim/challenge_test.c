@@ -254,8 +254,8 @@ static void
 mute_body(struct meeting *meeting)
 {
 	assert_int_equal(attempt(meeting, NULL), -NAM_E_FABRIC_DENIED);
-	assert_string_equal(meeting->diag.text, "sim:server: the memory server wants a key, and "
-		"this client has none; pass --key FILE");
+	assert_string_equal(meeting->diag.text, "key: the memory server at sim:server wants one, "
+		"and this client has none");
 	assert_int_equal(meeting->reply.bytes, 0);
 }
 

@@ -562,8 +562,8 @@ challenge__client_without_a_callback__DENIED(void **state)
 	(void)state;
 	world.addresses = 2;
 	assert_int_equal(attempt(NULL, &reply, &diag), -NAM_E_FABRIC_DENIED);
-	assert_string_equal(diag.text, ADDRESS ": the memory server wants a key, and this client "
-		"has none; pass --key FILE");
+	assert_string_equal(diag.text, "key: the memory server at " ADDRESS " wants one, and this "
+		"client has none");
 	assert_int_equal(reply.bytes, 0);
 	assert_int_equal(world.connects, 1);
 }
