@@ -34,7 +34,7 @@ struct round {
 	bool are_indexes;		/* that are being listed */
 };
 
-/* What one pass has done. */
+/* The results of one pass. */
 struct outcome {
 	uint64_t looked_at, freed_bytes;
 };

@@ -51,7 +51,7 @@ enum nam_cm_kind {
 	NAM_CM_ANSWER,		/* a challenged client has answered: accept or reject it */
 };
 
-/* What listener_poll returns.  QUIET: after the timeout, a wake-up or a signal. */
+/* The results of listener_poll.  QUIET: after the timeout, a wake-up or a signal. */
 enum nam_listener_result { NAM_LISTENER_QUIET = 0, NAM_LISTENER_EVENT = 1 };
 
 struct nam_cm_request;
