@@ -177,8 +177,8 @@ nam__part_full(struct nam_worker *worker, const struct nam_index *index, uint32_
 {
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"the memory server at %s keeps this part of index '%s' and has no room for more, "
-		"whatever room others have. Drop what is not needed, or start it with more "
-		"--memory", worker->client->servers[index->parts->slots[part]].address,
+		"whatever room others have. Drop what is not needed, or start nam-memserver "
+		"with more --memory", worker->client->servers[index->parts->slots[part]].address,
 		index->name);
 }
 

@@ -206,6 +206,12 @@ PLANTS = [
         "\nint nam__sim_run(void);\nint\nnam__sim_run(void)\n{\n\treturn 0;\n}\n",
         "symbols of the simulator",
     ),
+    (
+        "flag in a library",
+        ERROR_C,
+        '\nstatic const char text[] = "too small: raise "\n\t"--memory";\n',
+        "a text of a library names the flag --memory",
+    ),
     ("invariant without definition", INDEX_H, "/* Keeps I2. */\n", "I2 is not in index/README.md"),
     (
         "invariant that no code names",

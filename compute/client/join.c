@@ -96,8 +96,8 @@ id_take(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
 			"%s and %s are one memory server (id %u); name it once",
 			other->address, server->address, server->id);
 	return nam_diag_set(diag, -NAM_E_CLUSTER,
-		"the memory servers at %s and %s both have the id %u; start one of them with "
-		"another --id",
+		"the memory servers at %s and %s both have the id %u; start one nam-memserver "
+		"with another --id",
 		other->address, server->address, server->id);
 }
 
@@ -116,7 +116,8 @@ seeds_learn(struct nam_client *client, const struct nam_cluster *cluster, const 
 		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory server at %s says that its id is %u, cluster file '%s' "
-				"(line %d) says %d. Start it with --id %d, or correct the file",
+				"(line %d) says %d. Start nam-memserver with --id %d, or correct "
+				"the file",
 				server->address, server->id, text + 1, cluster->servers[i].line,
 				cluster->servers[i].id, cluster->servers[i].id);
 		rc = id_take(client, i, diag);
@@ -140,7 +141,7 @@ nam__member_install(struct nam_client *client, const struct nam_view_member *mem
 	if (server->id != member->id)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"the view of this cluster has memory server %u at %s, and the one there "
-			"has the id %u; start it with --id %u",
+			"has the id %u; start nam-memserver with --id %u",
 			member->id, member->address, server->id, member->id);
 	/* The member's life is over; one that is UP is renewed, by a client that joins. */
 	if (server->boot != member->boot && member->state == NAM_VIEW_JOINING)
@@ -360,12 +361,12 @@ seed_elsewhere(const struct nam__server *seed, const struct nam_view_member *mem
 	if (!nam__member_look(options, member->address, member->id, member->boot, &ended))
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"the memory server at %s has the id %u, and that of this cluster answers "
-			"at %s. Name this address instead, or start the one at %s with another "
-			"--id", seed->address, member->id, member->address, seed->address);
+			"at %s. Name this address instead, or start nam-memserver at %s with "
+			"another --id", seed->address, member->id, member->address, seed->address);
 	return nam_diag_set(diag, -NAM_E_CLUSTER,
 		"the memory server at %s has the id %u, which the view of this cluster has at %s. "
-		"If that one was restarted, name it by this address, else start the one at %s with "
-		"another --id", seed->address, member->id, member->address, seed->address);
+		"If that one was restarted, name it by this address, else start nam-memserver at "
+		"%s with another --id", seed->address, member->id, member->address, seed->address);
 }
 
 /* The memory server at a member's address has been restarted: its new life becomes the member's. */

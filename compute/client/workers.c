@@ -52,9 +52,10 @@ explain_refusal(const struct nam_client *client, struct nam__server *server, int
 		why = rc == -EMFILE ? "it has no file descriptors left for clients; raise its "
 			"limit (ulimit -n, or LimitNOFILE of its unit)" :
 			rc == -EDQUOT ? "this peer has three quarters of all that it takes, or too "
-			"many ask at once; try again, raise its --rpc-threads, or close some" :
-			nam_err_is(rc, NAM_E_LIMIT) ? "it has as many as it takes; raise its "
-			"--rpc-threads, or let fewer threads share it" : NULL;
+			"many ask at once; try again, raise --rpc-threads of nam-memserver, or "
+			"close some" :
+			nam_err_is(rc, NAM_E_LIMIT) ? "it has as many as it takes; raise "
+			"--rpc-threads of nam-memserver, or let fewer threads share it" : NULL;
 		return nam_diag_set(diag, why ? -NAM_E_FABRIC_REFUSED : rc, "the memory server at "
 			"%s refused the connection: %s", server->address, why ?: nam_err_text(rc));
 	}

@@ -217,8 +217,8 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"no room for a block of %u bytes. The %u memory servers have %s in all%s, in use, "
 		"or among used blocks of other sizes. Drop or collect what is not needed, "
-		"sweep for dead clients (namctl sweep), start them with more --memory, or add "
-		"servers",
+		"sweep for dead clients (namctl sweep), start nam-memserver there with more "
+		"--memory, or add servers",
 		stride, servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
 }
 
@@ -351,7 +351,8 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		"the memory server at %s has no room for a block of %u bytes, and it has to be "
 		"there, whatever room others have. Its %s in all are in use, or among "
 		"used blocks of other sizes. Drop or collect what is not needed, sweep for dead "
-		"clients (namctl sweep), or start it with more --memory", server->address, stride,
+		"clients (namctl sweep), or start nam-memserver with more --memory",
+		server->address, stride,
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }
 

@@ -13,7 +13,7 @@ explain(int rc, struct nam_diag *diag)
 	if (rc != -NAM_E_VIEW_STORE)
 		return rc;
 	return nam_diag_set(diag, rc, "another store than the embedded one decides the view of "
-		"this cluster; name it with --view-store");
+		"this cluster; name it with --view-store of namctl or nam-steward");
 }
 
 static uint64_t

@@ -77,11 +77,12 @@ conflict(const struct adding *adding, const struct nam_view_member *member)
 	if (member->id != adding->self.id)
 		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER,
 			"the memory server at %s has the id %u, and in the view of this cluster "
-			"that address is of memory server %u. Start it with --id %u, or at another "
-			"address", address, adding->self.id, member->id, member->id);
+			"that address is of memory server %u. Start nam-memserver with --id %u, or "
+			"at another address", address, adding->self.id, member->id, member->id);
 	return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER,
 		"the memory server at %s has the id %u, as the one at %s, which is a member of "
-		"this cluster. Start it with another --id", address, member->id, member->address);
+		"this cluster. Start nam-memserver with another --id", address, member->id,
+		member->address);
 }
 
 /* No member is joining. */

@@ -191,8 +191,8 @@ names_room(struct nam_worker *worker, struct nam_index *index, const struct nam_
 		return 0;
 	return nam_diag_set(&worker->diag, rc,
 		"the memory server at %s keeps the names of these leaves and has no room for more, "
-		"whatever room others have. Start it with more --memory, or delete pairs, collect, "
-		"and try again", client->servers[index->names_slot].address);
+		"whatever room others have. Start nam-memserver with more --memory, or delete "
+		"pairs, collect, and try again", client->servers[index->names_slot].address);
 }
 
 int

@@ -111,7 +111,8 @@ check_share(struct nam_server *server, const struct nam__connection *connection,
 	if (peer->connections < (descriptors < most ? descriptors : most) / 4 * 3)
 		return 0;
 	log_refusal(server, &server->warned_peer, name, "peer",
-		"it has three quarters of all connections: close some, or raise --rpc-threads");
+		"it has three quarters of all connections: close some, or raise --rpc-threads of "
+		"nam-memserver");
 	return -EDQUOT;
 }
 
@@ -130,7 +131,7 @@ nam__connection_place(struct nam_server *server, struct nam__connection *connect
 	connection->handler = choose_handler(server, connection);
 	if (!connection->handler) {
 		log_refusal(server, &server->warned_handlers, name, "handlers",
-			"raise --rpc-threads");
+			"raise --rpc-threads of nam-memserver");
 		return -NAM_E_LIMIT;
 	}
 	connection->peer = (uint32_t)(peer - server->peers);

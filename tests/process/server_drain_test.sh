@@ -89,7 +89,7 @@ test_refused() {
 	says "is the lead"
 	# The lead has 32 MiB, and no other process has room.
 	drain 6 server drain 3
-	says "Start a memory server with enough --spare"
+	says "Start a nam-memserver with enough --spare"
 }
 
 # A store for one-sided GETs does not move; all goes on where it is.

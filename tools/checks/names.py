@@ -94,6 +94,25 @@ def changed_scripts(tree, scripts):
     return [name for name in scripts if name in changed]
 
 
+LIBRARY = re.compile(r"(?!memserver/program/|common/options/)"
+                     r"(?:common|compute|index|txn|kv|memserver)/.*\.[ch]$")
+TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*')
+PROGRAM = re.compile(r"\b(?:nam-memserver|nam-steward|nam-bench|namctl|numactl)\b")
+
+
+def check_flags(tree):
+    """A diag of a library names fields of options.  It names a flag only with its program."""
+    for name in filter(LIBRARY.match, tree.texts):
+        source = tree.texts[name]
+        for text in TEXT.finditer(source):
+            words = re.sub(r'"\s*"', "", text[0])
+            flag = re.search(r"(?<![\w-])--[a-z][a-z-]*", words)
+            if flag and not PROGRAM.search(words):
+                line = source.count("\n", 0, text.start()) + 1
+                remedy = "name the field of the options, or the program beside its flag"
+                tree.find(name, line, f"a text of a library names the flag {flag[0]}", remedy)
+
+
 def check_shell(tree):
     scripts = [name for name in tree.texts if tree.is_shell(name)]
     for name in scripts:

@@ -44,8 +44,8 @@ diag_no_answer(struct handshake *shake, int error)
 		/* The kernel says so of all other files, too. */
 		if (!stat(path, &status) && !S_ISSOCK(status.st_mode))
 			return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: that is "
-				"%s and not the socket of a memory server; name the path that its "
-				"--listen has", path,
+				"%s and not the socket of a memory server; name the path that "
+				"nam-memserver --listen has", path,
 				S_ISDIR(status.st_mode) ? "a folder" : "a file");
 		shake->absent = 1;
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is "

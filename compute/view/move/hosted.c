@@ -78,7 +78,7 @@ nam__host_choose(const struct nam__servers *servers, const struct nam_server_sta
 	if (best && best->spare_bytes >= member->memory_bytes)
 		return best;
 	(void)nam_diag_set(diag, -EDQUOT, "memory server %u has %s, and the most that another "
-		"process has to spare is %s. Start a memory server with enough --spare and add it, "
+		"process has to spare is %s. Start a nam-memserver with enough --spare and add it, "
 		"or a --successor for this memory", member->id,
 		nam__bytes_text(member->memory_bytes, needed, sizeof(needed)),
 		nam__bytes_text(best ? best->spare_bytes : 0, most, sizeof(most)));
