@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lock_word.h"
-
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "remote layouts are little-endian; a big-endian host needs conversions here"
 #endif
@@ -116,6 +114,44 @@ _Static_assert(offsetof(struct nam_superblock, view) == 88, "remote layout");
 /* Behind boots[]: what is being merged (index/maintain/merge.h). */
 #define NAM_SUPERBLOCK_INTENT (128u + 8u * NAM_SERVERS_MAX)
 #define NAM_SUPERBLOCK_STRIDE (NAM_SUPERBLOCK_INTENT + 64u)
+
+/*
+ * A lock word: 0 is free, otherwise its holder.
+ *
+ *	merges:1 | owner (client id):15 | incarnation:16 | reserved:1 | sequence:31
+ *
+ * `merges`: the holder changes more than this object under it: it merges nodes.
+ * `reserved`: free; it is the turn of the client that the word names, then of any other (C18).
+ *
+ * CAS only, never inside a WRITE, by one fabric, for ever; the memory server's CPU leaves it alone.
+ */
+#define NAM_LOCK_FREE 0ull
+#define NAM_LOCK_MERGES (1ull << 63)
+#define NAM_LOCK_RESERVED (1ull << 31)
+
+static inline uint64_t
+nam_lock_word(uint16_t owner, uint16_t incarnation, uint32_t sequence)
+{
+	return (uint64_t)owner << 48 | (uint64_t)incarnation << 32 | sequence;
+}
+
+static inline bool
+nam_lock_held(uint64_t word)
+{
+	return word != NAM_LOCK_FREE && !(word & NAM_LOCK_RESERVED);
+}
+
+static inline uint16_t
+nam_lock_owner(uint64_t word)
+{
+	return (uint16_t)(word >> 48 & 0x7fff);
+}
+
+static inline uint16_t
+nam_lock_incarnation(uint64_t word)
+{
+	return (uint16_t)(word >> 32);
+}
 
 /*
  * The header of an index node.  After it: low fence, high fence (key_stride bytes each), the
