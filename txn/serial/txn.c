@@ -233,7 +233,7 @@ int
 nam_txn_insert(struct nam_txn *txn, const void *key, uint32_t key_bytes, const void *value,
 	uint32_t value_bytes)
 {
-	struct nam__serial_item *item;
+	struct nam__serial_item *item = NULL;
 	int rc = value_check(txn, value_bytes);
 
 	if (!rc)
@@ -247,7 +247,7 @@ nam_txn_insert(struct nam_txn *txn, const void *key, uint32_t key_bytes, const v
 int
 nam_txn_delete(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 {
-	struct nam__serial_item *item;
+	struct nam__serial_item *item = NULL;
 	int rc = item_read(txn, key, key_bytes, &item); /* SUSPENDS */
 
 	if (rc)
