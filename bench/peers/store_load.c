@@ -314,7 +314,7 @@ main(int argc, char **argv)
 	struct nam_diag diag;
 	int exit_code;
 
-	if (nam__options_take(&options_table, argc, argv, &options, &exit_code))
+	if (!nam__options_take(&options_table, argc, argv, &options, &exit_code))
 		return exit_code;
 	if (workload_find(options.workload, &workload, &diag)) {
 		bench_complain("--workload: %s", diag.text);

@@ -24,7 +24,7 @@
 #else
 #define SEEDS_HOLD SEEDS
 #endif
-#define CASES_MAX 260u
+#define CASES_MAX 280u
 
 static const char usage[] =
 	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"

@@ -237,7 +237,7 @@ open__a_memory_server_has_nothing_of_it__LOST_until_dropped(void **state)
 	assert_int_equal(nam_rpc_call(me.worker, 1, NAM_RPC_KV_DROP, &drop, sizeof(drop), NULL,
 		&none), 0);
 	assert_int_equal(nam_kv_open(me.worker, "lost", &again), -NAM_E_LOST);
-	member_says(&me, "drop it");
+	member_says(&me, "Drop it");
 	store_end(&me, "lost", kv);
 }
 

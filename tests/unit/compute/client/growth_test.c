@@ -497,7 +497,7 @@ alloc__server_not_usable__PASSED_BY(void **state)
 	atomic_store(&me.client->servers[0].usable, false);
 	atomic_store(&me.client->servers[1].usable, false);
 	assert_int_equal(nam_alloc(me.worker, 64 << 10, &at), -NAM_E_REMOTE_FULL);
-	assert_non_null(strstr(nam_worker_diag(me.worker), "the 0 memory servers"));
+	assert_non_null(strstr(nam_worker_diag(me.worker), "The 0 memory servers"));
 }
 
 /* ---- queues ------------------------------------------------------------------------------- */

@@ -387,7 +387,7 @@ nam_alloc__servers_full__REMOTE_FULL_only_when_all_are(void **state)
 	while ((rc = nam_alloc_on(fixture.worker, 1, STRIDE, &at)) == 0)
 		count++;
 	assert_int_equal(rc, -NAM_E_REMOTE_FULL);
-	assert_non_null(strstr(nam_worker_diag(fixture.worker), "its 256 KiB in all"));
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), "Its 256 KiB in all"));
 	assert_non_null(strstr(nam_worker_diag(fixture.worker), "used blocks of other sizes"));
 	assert_non_null(strstr(nam_worker_diag(fixture.worker), "--memory"));
 	while ((rc = nam_alloc(fixture.worker, STRIDE, &at)) == 0) {
