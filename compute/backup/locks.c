@@ -9,11 +9,17 @@ NAM_FIBER_FN static int
 word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, uint64_t to)
 {
 	uint64_t seen;
+	int rc;
 
 	if (from == to || nam__server_slot(client, NAM_GADDR(raw)) != slot)
 		return 0;
-	return nam__backup_cas(client->epoch_worker, slot, NAM_GADDR(raw), 0, from, to,
+	rc = nam__backup_cas(client->epoch_worker, slot, NAM_GADDR(raw), 0, from, to,
 		&seen); /* SUSPENDS */
+	/* C18: a word that was reserved as the backup was filled is free. */
+	if (!rc && from == NAM_LOCK_FREE && seen != from && !nam_lock_held(seen))
+		rc = nam__backup_cas(client->epoch_worker, slot, NAM_GADDR(raw), 0, seen, to,
+			&seen); /* SUSPENDS */
+	return rc;
 }
 
 /* @take	C32: those that are held; C31: else all that were gone for end at the backup */

@@ -446,6 +446,26 @@ take_over(struct nam_worker *worker, const struct attempt *attempt, uint64_t dea
 	return rc;
 }
 
+/* The time is up, and the word is free or reserved: 0, or others were quicker again. */
+NAM_FIBER_FN static int
+give_up_free(struct nam_worker *worker, struct attempt *attempt, uint64_t seen)
+{
+	int rc;
+
+	attempt->free_word = seen;
+	rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (*attempt->old == seen) {
+		*attempt->old = NAM_LOCK_FREE;
+		atomic_store_explicit(&attempt->slot->locked, true, memory_order_relaxed);
+		return 0;
+	}
+	return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT, "the lock word at region %u offset "
+		"%llu keeps changing hands. Other clients were quicker each time",
+		nam_gaddr_region(attempt->at), (unsigned long long)nam_gaddr_offset(attempt->at));
+}
+
 /*
  * The error that names the holder, or 0: this client has taken the word, since a dead holder may
  * have released it first.  -NAM_E_RESTART_LOCKED: it has changed hands, or another client repairs
@@ -456,13 +476,18 @@ give_up(struct nam_worker *worker, struct attempt *attempt, bool late)
 {
 	uint64_t seen = *attempt->old;
 	struct nam__lock_holder holder;
-	int rc = nam__lock_holder_query(worker, seen, &holder), raise_rc; /* SUSPENDS */
+	int rc, raise_rc;
 
+	if (!nam_lock_held(seen))
+		return give_up_free(worker, attempt, seen); /* SUSPENDS */
+	rc = nam__lock_holder_query(worker, seen, &holder); /* SUSPENDS */
 	if (rc)
 		return rc;
 	if (holder.dead) {
 		attempt->free_word = NAM_LOCK_FREE;
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+		if (!rc && *attempt->old == NAM_LOCK_FREE)
+			atomic_store_explicit(&attempt->slot->locked, true, memory_order_relaxed);
 		if (rc || *attempt->old == NAM_LOCK_FREE)
 			return rc;
 		if (*attempt->old != seen)
@@ -558,16 +583,19 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 			attempt->free_word = seen;
 			continue;
 		}
-		if (!nam__lock_queue_wait(worker, attempt->number,
+		/* C18: after this wait, the client for which it is reserved has had its time. */
+		attempt->free_word = nam_lock_held(seen) || !NAM_GUARD(RESERVED_LEFT) ?
+			NAM_LOCK_FREE : seen;
+		if (nam__lock_queue_wait(worker, attempt->number,
 			    nam_gaddr_untagged(attempt->at), seen, now - began)) { /* SUSPENDS */
-			nam__pause_await(worker, backoff_ns / 2 +
-				nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
-			if (backoff_ns < BACKOFF_MAX_NS)
-				backoff_ns *= 2;
+			attempt->free_word = nam__lock_queue_turn(worker, attempt->number,
+				attempt->free_word);
+			continue;
 		}
-		/* C18: if a word is reserved for another client, that one has had its time. */
-		attempt->free_word = nam__lock_queue_turn(worker, attempt->number,
-			nam_lock_held(seen) || !NAM_GUARD(RESERVED_LEFT) ? NAM_LOCK_FREE : seen);
+		nam__pause_await(worker, backoff_ns / 2 +
+			nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
+		if (backoff_ns < BACKOFF_MAX_NS)
+			backoff_ns *= 2;
 	}
 }
 

@@ -176,11 +176,12 @@ nam__lock_queue_begin(struct nam_worker *worker, uint32_t number, struct nam_gad
 		 nam_now_ns() - queue->passed_ns < PASSED_NS;
 	if (!passed && nam_gaddr_same(queue->passed_at, at))
 		atomic_store_explicit(&slot->passed, false, memory_order_relaxed);
+	passed = passed && !queue->count;
 	queue_unlock(queue);
 	send_go(worker, taken.at, 0, taken.list, taken.count);
 	if (!missed)
 		queue->missed_word = 0;
-	return missed || (passed && !queue->count);
+	return missed || passed;
 }
 
 void
@@ -211,21 +212,24 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	struct nam__lock_queue *queue = queue_of(worker, number);
 	struct message message = { .kind = ASK, .count = ASK_COUNT, .at = at.raw };
 	struct nam__peer_id holder;
-	bool go, sent;
+	bool go, sent, looks;
 
 	if (!worker->peers)
 		return false;
+	queue_lock(queue);
+	looks = word && word == queue->go_word && queue->looks++ < LOOKS_MAX;
+	queue_unlock(queue);
 	/* The turn came before the CAS that frees the word has arrived. */
-	if (word && word == queue->go_word && queue->looks++ < LOOKS_MAX)
+	if (looks)
 		return true;
 	holder = holder_of(queue, word);
 	if (!holder.client || holder.client == worker->client->id ||
 		!nam__peer_learn(worker, holder.client, holder.incarnation)) /* SUSPENDS */
 		return false;
-	message.place = queue->count != 0;
 	message.parties[0] = nam__peer_id_own(worker);
 	memcpy(&message.parties[1], worker->peers->name.place, NAM_PLACE_BYTES);
 	queue_lock(queue);
+	message.place = queue->count != 0;
 	unit_note(worker->peers, trip_ns);
 	queue->worker = worker;
 	queue->place = PLACE_UNKNOWN;

@@ -10,6 +10,8 @@
 #include "compute/admin.h"
 #include "compute/client/cluster_view.h"
 #include "compute/remote.h"
+#include "compute/remote/lock.h"
+#include "compute/worker/doorbell.h"
 #include "litmus_records.h"
 #include "memserver/memserver_internal.h"
 #include "txn/records/txn_internal.h"
@@ -115,6 +117,33 @@ change_words(struct actor *self)
 	for (unsigned i = 0; i < 2; i++)
 		if (litmus_read_word(self, words_at[i]) != 2)
 			litmus_fail("a word is older at a promoted backup");
+}
+
+/* A lock word is reserved as the backup is filled, and held as the member ends (C18, C32). */
+static void
+hold_reserved(struct actor *self)
+{
+	uint64_t *image = nam_buffer_take(self->worker, 64);
+	struct nam__doorbell doorbell;
+	struct nam__lock lock;
+	struct nam_gaddr at;
+
+	if (nam_alloc_on(self->worker, self->client->slot_of_id[BACKED], 64, &at))
+		sim_die("no block");
+	litmus_write_word(self, at, nam_lock_word(self->client->id, self->client->incarnation,
+		NAM_LOCK_RESERVED));
+	litmus.flags[ONE] = true;
+	litmus_await(SEEN);
+	if (nam__lock_read_await(self->worker, at, image, 64, NULL, &lock))
+		litmus_fail("a reserved word is not taken");
+	litmus.flags[TWO] = true;
+	litmus_await(FOUR);
+	if (litmus_read_word(self, at) != lock.word)
+		litmus_fail("a promoted backup does not know the holder");
+	nam__doorbell_init(&doorbell, self->worker, at);
+	if (nam__unlock_await(&doorbell, &lock))
+		litmus_fail("the lock is another client's");
+	nam_buffer_give(self->worker, image, 64);
 }
 
 /* Leaves of both memory servers change all the time: before there is a backup, and after. */
@@ -271,6 +300,9 @@ const struct litmus_case litmus_backup_cases[] = {
 	{ { "backup_word", LITMUS_LOADED, { end_word, change_words, NULL, back_kill_promote },
 		{ { 0 } } },
 		"the same, of words that a client has changed by CAS", 2, 0 },
+	{ { "backup_reserved", LITMUS_LOADED, { end_word, hold_reserved, NULL, back_kill_promote },
+		{ { 0 } } },
+		"the same, of a lock word that was reserved as the backup was filled", 2, 0 },
 	{ { "backup_outcome", 0, { NULL, put_decided, put_meanwhile, back_kill_unback },
 		{ { "backup.words_decided", A, hold_decided } } },
 		"a backup ends as it has decided about a put, and another one is faster", 2, 0 },

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "common/error.h"
 #include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "txn/serializable.h"
@@ -70,7 +71,7 @@ static struct run {
 	char why[400];
 } run;
 
-static void
+NAM_PRINTF(1, 2) static void
 failed(const char *format, ...)
 {
 	va_list args;
