@@ -51,6 +51,16 @@ locks_undo(struct nam_txn *txn)
 	(void)!nam_batch_await(&batch); /* SUSPENDS */
 }
 
+/*
+ * A backup has the lock word, as it had the sequence before, or as the CAS was repeated.  If
+ * its member had another word, the lock does not count, but has to be taken back.
+ */
+static bool
+is_at_backup(const struct nam_txn *txn, const struct nam__serial_item *item)
+{
+	return item->cas[0] == item->sequence || item->cas[0] == txn->word;
+}
+
 /* Z2: the CAS expects the sequence that was read, so it validates as it locks. */
 NAM_FIBER_FN static int
 lock(struct nam_txn *txn)
@@ -73,11 +83,13 @@ lock(struct nam_txn *txn)
 	nam_race_point("serial.locked");
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
+		bool held = nam__word_now(item->cas, item->sequence, txn->word) == txn->word;
 
+		if (!item->next)
+			continue;
 		/* After a failure its word is unknown: the CAS that takes it back decides. */
-		item->locked = item->next && (rc ||
-			nam__word_now(item->cas, item->sequence, txn->word) == txn->word);
-		if (item->next && !item->locked)
+		item->locked = rc || held || is_at_backup(txn, item);
+		if (!held)
 			met = item;
 	}
 	return !rc && met && NAM_GUARD(SERIAL_LOCK) ? conflict(txn, met, met->cas[0]) : rc;

@@ -70,7 +70,7 @@ struct nam__serial_item {
 	bool cached;			/* the address is of the cache */
 	bool read;			/* the transaction depends on it */
 	bool made;			/* there was no record when the commit began */
-	bool locked;
+	bool locked;			/* to be taken back if the transaction does not commit */
 	uint8_t key[NAM_TXN_KEY_BYTES_MAX];
 };
 
