@@ -138,12 +138,19 @@ decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr 
 	return rc;
 }
 
+/* ---- suspects -------------------------------------------------------------------------------- */
+
+static struct nam__serial_suspect *
+suspect_of(struct nam_txn_store *store, uint64_t word)
+{
+	return &store->suspects[nam_mix64(word) % NAM__SERIAL_SUSPECTS];
+}
+
 /* Whether the word has been met for so long that its client may be dead. */
 static bool
 is_suspect(struct nam_txn_store *store, uint64_t word)
 {
-	struct nam__serial_suspect *suspect =
-		&store->suspects[nam_mix64(word) % NAM__SERIAL_SUSPECTS];
+	struct nam__serial_suspect *suspect = suspect_of(store, word);
 	uint64_t now_ns = nam_now_ns();
 
 	/* A hint: another thread may write it at the same time. */
@@ -153,6 +160,24 @@ is_suspect(struct nam_txn_store *store, uint64_t word)
 	atomic_store_explicit(&suspect->word, word, memory_order_relaxed);
 	atomic_store_explicit(&suspect->since_ns, now_ns, memory_order_relaxed);
 	return false;
+}
+
+/*
+ * Its client lives.  If a backup had the word of another client, its member may have got that
+ * after the lock ended at both.  The backup decides again: the member gets the word that it has.
+ */
+NAM_FIBER_FN static int
+leave_to_living(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
+	uint64_t word)
+{
+	uint64_t seen;
+	int rc = 0;
+
+	atomic_store_explicit(&suspect_of(store, word)->since_ns, nam_now_ns(),
+		memory_order_relaxed);
+	if (worker->client->backed)
+		rc = nam_cas_await(worker, at, word, word, &seen); /* SUSPENDS */
+	return rc ? rc : -NAM_E_CONFLICT;
 }
 
 int
@@ -173,7 +198,9 @@ nam__serial_met(struct nam_worker *worker, struct nam_txn_store *store, struct n
 		/* Z6: only if nothing of it can take effect any more. */
 		if (holder.dead || !NAM_GUARD(SERIAL_DEAD))
 			break;
-		if (!holder.fencing || nam_now_ns() >= end_ns)
+		if (!holder.fencing)
+			return leave_to_living(worker, store, at, word); /* SUSPENDS */
+		if (nam_now_ns() >= end_ns)
 			return -NAM_E_CONFLICT;
 		nam__pause_await(worker, FENCING_PAUSE_NS); /* SUSPENDS */
 	}

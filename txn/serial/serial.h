@@ -25,9 +25,10 @@ struct nam__serial_log_block {
 	uint32_t capacity;
 };
 
-/* A lock word that transactions met, and since when. */
+/* A lock word that transactions met. */
 struct nam__serial_suspect {
-	atomic_uint_fast64_t word, since_ns;
+	atomic_uint_fast64_t word;
+	atomic_uint_fast64_t since_ns;	/* it was met first, or its client was alive */
 };
 
 struct nam_txn_store {
