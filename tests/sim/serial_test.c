@@ -37,6 +37,7 @@ struct player {
 	struct nam_worker *worker;
 	struct nam_txn_store *store;
 	uint32_t number;
+	bool idle;			/* its sessions have ended; it stays until run.leave */
 	struct session {
 		struct player *player;
 		uint32_t number;
@@ -67,6 +68,7 @@ static struct run {
 	uint32_t found_count, written_count;
 	uint64_t values;
 	uint64_t commits, conflicts, unknown, refused;
+	bool leave;
 	bool failed;
 	char why[400];
 } run;
@@ -356,6 +358,9 @@ player_main(void *arg)
 				sim_die("no fiber");
 		}
 		nam_worker_run(player->worker);
+		player->idle = true;
+		while (!run.leave && !nam_sim_zombie())
+			nam_sleep_ns(POLL_NS);
 	}
 	leave(player);
 }
@@ -485,6 +490,28 @@ fail_over(void *arg)
 }
 
 static void
+players_await(bool idle)
+{
+	for (uint32_t i = 0; i < run.clients; i++)
+		while (!nam_sim_process_ended(run.players[i].process) &&
+			!(idle && run.players[i].idle))
+			nam_sleep_ns(POLL_NS);
+}
+
+/*
+ * A lock of a client that lives ends with its transaction, also if that failed.  Only after the
+ * failure of a request it may stay.
+ */
+static void
+look_beside_players(void)
+{
+	if (run.unknown || nam_sim_counted().broken)
+		return;
+	visit(look);
+	visit(write_again);
+}
+
+static void
 director_main(void *arg)
 {
 	struct nam_client *client;
@@ -510,11 +537,12 @@ director_main(void *arg)
 		sim_die("an operator cannot be started");
 	if (run.operator)
 		nam_sim_process_spare(run.operator);
-	for (uint32_t i = 0; i < run.clients; i++)
-		while (!nam_sim_process_ended(run.players[i].process))
-			nam_sleep_ns(POLL_NS);
+	players_await(true);
 	while (run.operator && !nam_sim_process_ended(run.operator))
 		nam_sleep_ns(POLL_NS);
+	look_beside_players();
+	run.leave = true;
+	players_await(false);
 	visit(look);
 	visit(write_again);
 	counts = nam_sim_counted();
