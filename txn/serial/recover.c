@@ -78,7 +78,9 @@ record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_g
 	uint64_t dead, struct nam_serial_record *image)
 {
 	uint64_t old;
-	int rc = nam_read_await(worker, at, image, nam__serial_room(store)); /* SUSPENDS */
+	/* No more: a region may end with its last block. */
+	int rc = nam_read_await(worker, at, image,
+		nam__serial_read_bytes(store, store->options.key_bytes_max)); /* SUSPENDS */
 
 	if (rc || image->word != dead)
 		return rc;
