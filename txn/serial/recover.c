@@ -92,6 +92,22 @@ record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_g
 	return nam_cas_await(worker, at, dead, image->sequence, &old); /* SUSPENDS */
 }
 
+/* READ one log; *ret_found: it is whole, and of that lock word.  *ret_next: the one behind it. */
+NAM_FIBER_FN static int
+log_look(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
+	uint64_t word, struct nam_serial_log *log, struct nam_gaddr *ret_next, bool *ret_found)
+{
+	int rc = nam_read_await(worker, at, log, sizeof(*log)); /* SUSPENDS */
+	uint32_t bytes = log->bytes;
+
+	*ret_next = NAM_GADDR(log->next);
+	if (rc || log->word != word || bytes < sizeof(*log) || bytes > NAM__SERIAL_LOG_BYTES_MAX)
+		return rc;
+	rc = nam_read_await(worker, at, log, bytes); /* SUSPENDS */
+	*ret_found = !rc && nam__serial_log_whole(store, log, at, bytes);
+	return rc;
+}
+
 /* The log of that lock word, READ whole; or *ret_found is false. */
 NAM_FIBER_FN static int
 log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
@@ -106,18 +122,11 @@ log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
 	rc = nam_read_await(worker, nam_gaddr_make(nam_gaddr_region(dir),
 		nam_gaddr_offset(dir) + id / 8 * 64, 0), heads, 64); /* SUSPENDS */
 	at = NAM_GADDR(rc ? 0 : heads[id % 8]);
-	for (uint32_t i = 0; i < LOGS_MAX && !rc && at.raw; i++) {
-		uint32_t bytes;
-
-		rc = nam_read_await(worker, at, log, sizeof(*log)); /* SUSPENDS */
-		bytes = log->bytes;
-		if (!rc && log->word == word && bytes >= sizeof(*log) &&
-			bytes <= NAM__SERIAL_LOG_BYTES_MAX) {
-			rc = nam_read_await(worker, at, log, bytes); /* SUSPENDS */
-			*ret_found = !rc && nam__serial_log_whole(store, log, at, bytes);
-			return rc;
-		}
-		at = NAM_GADDR(log->next);
+	for (uint32_t i = 0; !rc && at.raw && !*ret_found; i++) {
+		if (i == LOGS_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': the "
+				"logs of client %u have no end", store->name, id);
+		rc = log_look(worker, store, at, word, log, &at, ret_found); /* SUSPENDS */
 	}
 	return rc;
 }
