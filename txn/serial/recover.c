@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/backup/backed.h"
+#include "compute/backup/backups.h"
 #include "compute/remote/lock.h"
 #include "compute/remote/lock_slot.h"
 #include "common/hash/hash.h"
@@ -108,7 +110,30 @@ log_look(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gadd
 	return rc;
 }
 
-/* The log of that lock word, READ whole; or *ret_found is false. */
+/*
+ * The member does not show the log of that lock word, but its backup may have it.  If the
+ * backup got the place, other clients would find it there.  So it ends there before a record is
+ * undone.  A lock word is used once, so a log of a client that lives stays.
+ *
+ * @moves	the worker's, before the log was READ
+ */
+NAM_FIBER_FN static int
+log_end(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, uint32_t moves)
+{
+	uint16_t slot = nam__server_slot(worker->client, at);
+	uint64_t old;
+	int rc = 0;
+
+	if (worker->moves == moves && slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot))
+		rc = nam__backup_cas(worker, slot, at, offsetof(struct nam_serial_log, word), word,
+			0, &old); /* SUSPENDS */
+	/* A backup that does not answer is none soon.  If it has the place by now, look again. */
+	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_CLUSTER || worker->moves != moves)
+		return -NAM_E_CONFLICT;
+	return rc;
+}
+
+/* The log of that lock word, READ whole; or *ret_found is false, and there is none at a backup. */
 NAM_FIBER_FN static int
 log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
 	struct nam_serial_log *log, bool *ret_found)
@@ -123,10 +148,15 @@ log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
 		nam_gaddr_offset(dir) + id / 8 * 64, 0), heads, 64); /* SUSPENDS */
 	at = NAM_GADDR(rc ? 0 : heads[id % 8]);
 	for (uint32_t i = 0; !rc && at.raw && !*ret_found; i++) {
+		const struct nam_gaddr one = at;
+		const uint32_t moves = worker->moves;
+
 		if (i == LOGS_MAX)
 			return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': the "
 				"logs of client %u have no end", store->name, id);
-		rc = log_look(worker, store, at, word, log, &at, ret_found); /* SUSPENDS */
+		rc = log_look(worker, store, one, word, log, &at, ret_found); /* SUSPENDS */
+		if (!rc && !*ret_found)
+			rc = log_end(worker, one, word, moves); /* SUSPENDS */
 	}
 	return rc;
 }
