@@ -12,14 +12,6 @@
 #include "compute/remote/lock_slot.h"
 #include "serial.h"
 
-/* Room for `count` more requests. */
-static void
-room(struct nam_batch *batch, uint32_t count)
-{
-	if (batch->count + count > NAM_BATCH_MAX)
-		nam__batch_post(batch);
-}
-
 /* The word of a record is in the way.  If it is a lock, its client may be dead. */
 static int
 conflict(struct nam_txn *txn, const struct nam__serial_item *item, uint64_t word)
@@ -43,7 +35,9 @@ locks_undo(struct nam_txn *txn)
 
 		if (!item->locked)
 			continue;
-		room(&batch, 1);
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
+		/* Others are taken back, even if one cannot be. */
+		batch.rc = 0;
 		nam__batch_word_cas(&batch, item->at, 0, txn->word, item->sequence, item->cas);
 		item->locked = false;
 	}
@@ -75,7 +69,7 @@ lock(struct nam_txn *txn)
 
 		if (!item->next)
 			continue;
-		room(&batch, 1);
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		item->cas[0] = 0;
 		nam__batch_word_cas(&batch, item->at, 0, item->sequence, txn->word, item->cas);
 	}
@@ -123,7 +117,7 @@ validate(struct nam_txn *txn)
 
 		if (item->next)
 			continue;
-		room(&batch, 1);
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		if (item->state == NAM__SERIAL_FOUND)
 			nam_batch_read(&batch, item->at, &item->seen, sizeof(item->seen));
 		else
@@ -240,13 +234,15 @@ write_all(struct nam_txn *txn)
 
 			if (!item->next)
 				continue;
-			room(&batch, 2);
+			/* Requests that are posted before the wait are never repeated. */
+			if (together && batch.count + 2 > NAM_BATCH_MAX)
+				nam__batch_post(&batch);
+			nam__serial_batch_room(&batch, 2); /* SUSPENDS */
 			if (pass == 0 || together)
 				write_add(item, &batch);
 			if (pass == 1)
 				release_add(txn, item, &batch);
 		}
-		/* Requests that are posted before the wait are never repeated. */
 		if (together)
 			nam__batch_post(&batch);
 		rc = nam_batch_await(&batch); /* SUSPENDS */

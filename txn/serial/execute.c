@@ -32,7 +32,7 @@ nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item)
 }
 
 /* Adds the READs; the first failure stays in the batch. */
-static int
+NAM_FIBER_FN static int
 reads_add(struct nam_txn *txn, struct nam_batch *batch)
 {
 	const struct nam_txn_store *store = txn->store;
@@ -46,8 +46,7 @@ reads_add(struct nam_txn *txn, struct nam_batch *batch)
 			item->image = nam_buffer_take(txn->worker, nam__serial_room(store));
 		if (!item->image)
 			return -ENOMEM;
-		if (batch->count == NAM_BATCH_MAX)
-			nam__batch_post(batch);
+		nam__serial_batch_room(batch, 1); /* SUSPENDS */
 		if (item->state == NAM__SERIAL_BUCKET)
 			nam_batch_read(batch, item->bucket, item->image,
 				sizeof(struct nam_serial_bucket));
@@ -156,7 +155,7 @@ nam__serial_execute(struct nam_txn *txn)
 		if (rc)
 			return rc;
 		nam_batch_init(&batch, txn->worker);
-		added = reads_add(txn, &batch);
+		added = reads_add(txn, &batch); /* SUSPENDS */
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 		rc = added ? added : rc;
 		pending = 0;
@@ -259,8 +258,7 @@ unseen_write(struct nam_txn *txn)
 
 		if (!is_missing(item))
 			continue;
-		if (batch.count == NAM_BATCH_MAX)
-			nam__batch_post(&batch);
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		nam_batch_write(&batch, item->at, 0, item->image,
 			nam__serial_bytes(item->key_bytes, 0));
 	}
@@ -284,8 +282,7 @@ unseen_link(struct nam_txn *txn)
 
 		if (!is_missing(item))
 			continue;
-		if (batch.count == NAM_BATCH_MAX)
-			nam__batch_post(&batch);
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		nam__batch_word_cas(&batch, item->bucket,
 			(uint32_t)(slots + item->slot * sizeof(uint64_t)), 0, link_of(item),
 			item->cas);

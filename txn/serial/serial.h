@@ -90,6 +90,21 @@ struct nam_txn {
 	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
 };
 
+/*
+ * Room for `count` more requests.  Requests that were posted before the wait are not repeated
+ * at a backup, so they are awaited here.  The first failure stays in the batch.
+ */
+NAM_FIBER_FN static inline void
+nam__serial_batch_room(struct nam_batch *batch, uint32_t count)
+{
+	if (batch->count + count <= NAM_BATCH_MAX)
+		return;
+	if (batch->worker->client->backed)
+		batch->rc = nam_batch_await(batch); /* SUSPENDS */
+	else
+		nam__batch_post(batch);
+}
+
 /* ---- record.c -------------------------------------------------------------------------------- */
 
 static inline uint32_t
