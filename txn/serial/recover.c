@@ -17,6 +17,7 @@
 #include "serial.h"
 
 #define FENCING_PAUSE_NS 200000u
+#define KEPT_NS 5000000u		/* a suspect that was met; others wait for its place */
 #define LOGS_MAX 1000000u		/* in a list; more would be a circle */
 
 /* ---- redo ------------------------------------------------------------------------------------ */
@@ -193,9 +194,15 @@ is_suspect(struct nam_txn_store *store, uint64_t word)
 {
 	struct nam__serial_suspect *suspect = suspect_of(store, word);
 	uint64_t now_ns = nam_now_ns();
+	/* Hints: another thread may write them at the same time. */
+	bool known = atomic_load_explicit(&suspect->word, memory_order_relaxed) == word;
 
-	/* A hint: another thread may write it at the same time. */
-	if (atomic_load_explicit(&suspect->word, memory_order_relaxed) == word)
+	/* Another word that is still met keeps its place. */
+	if (!known && now_ns - atomic_load_explicit(&suspect->met_ns, memory_order_relaxed) <
+			KEPT_NS)
+		return false;
+	atomic_store_explicit(&suspect->met_ns, now_ns, memory_order_relaxed);
+	if (known)
 		return now_ns - atomic_load_explicit(&suspect->since_ns, memory_order_relaxed) >
 		       NAM__SUSPECT_NS;
 	atomic_store_explicit(&suspect->word, word, memory_order_relaxed);

@@ -29,6 +29,7 @@ struct nam__serial_log_block {
 struct nam__serial_suspect {
 	atomic_uint_fast64_t word;
 	atomic_uint_fast64_t since_ns;	/* it was met first, or its client was alive */
+	atomic_uint_fast64_t met_ns;	/* it was met last */
 };
 
 struct nam_txn_store {
