@@ -182,6 +182,12 @@ decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr 
 
 /* ---- suspects -------------------------------------------------------------------------------- */
 
+static uint64_t
+lock_timeout_ns(const struct nam_txn_store *store)
+{
+	return store->client->options.lock_timeout_ms * 1000000ull;
+}
+
 static struct nam__serial_suspect *
 suspect_of(struct nam_txn_store *store, uint64_t word)
 {
@@ -207,7 +213,20 @@ is_suspect(struct nam_txn_store *store, uint64_t word)
 		       NAM__SUSPECT_NS;
 	atomic_store_explicit(&suspect->word, word, memory_order_relaxed);
 	atomic_store_explicit(&suspect->since_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&suspect->raised_ns, now_ns, memory_order_relaxed);
 	return false;
+}
+
+/* Whether the word has been met for lock_timeout_ms, and again for as long since this said so. */
+static bool
+is_overdue(struct nam__serial_suspect *suspect, uint64_t timeout_ns)
+{
+	uint64_t now_ns = nam_now_ns();
+
+	if (now_ns - atomic_load_explicit(&suspect->raised_ns, memory_order_relaxed) < timeout_ns)
+		return false;
+	atomic_store_explicit(&suspect->raised_ns, now_ns, memory_order_relaxed);
+	return true;
 }
 
 /*
@@ -218,13 +237,16 @@ NAM_FIBER_FN static int
 leave_to_living(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
 	uint64_t word)
 {
+	struct nam__serial_suspect *suspect = suspect_of(store, word);
 	uint64_t seen;
 	int rc = 0;
 
-	atomic_store_explicit(&suspect_of(store, word)->since_ns, nam_now_ns(),
-		memory_order_relaxed);
+	atomic_store_explicit(&suspect->since_ns, nam_now_ns(), memory_order_relaxed);
 	if (worker->client->backed)
 		rc = nam_cas_await(worker, at, word, word, &seen); /* SUSPENDS */
+	/* If the client is stopped, its epoch slot is old from now on. */
+	if (!rc && is_overdue(suspect, lock_timeout_ns(store)))
+		rc = nam__epoch_add(worker, 1, &seen); /* SUSPENDS */
 	return rc ? rc : -NAM_E_CONFLICT;
 }
 
@@ -232,7 +254,7 @@ int
 nam__serial_met(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
 	uint64_t word)
 {
-	uint64_t end_ns = nam_now_ns() + store->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t end_ns = nam_now_ns() + lock_timeout_ns(store);
 	struct nam__lock_holder holder;
 	int rc;
 

@@ -30,6 +30,7 @@ struct nam__serial_suspect {
 	atomic_uint_fast64_t word;
 	atomic_uint_fast64_t since_ns;	/* it was met first, or its client was alive */
 	atomic_uint_fast64_t met_ns;	/* it was met last */
+	atomic_uint_fast64_t raised_ns;	/* the epoch was raised for it, or it was met first */
 };
 
 struct nam_txn_store {
