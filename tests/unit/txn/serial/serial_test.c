@@ -11,8 +11,11 @@
 
 #include <cmocka.h>
 
+#include "common/env.h"
+#include "compute/remote/lock_slot.h"
 #include "tests/lib/index_fixture.h"
 #include "txn/records.h"
+#include "txn/serial/serial.h"
 #include "txn/serializable.h"
 #include "txn/sweep.h"
 
@@ -358,6 +361,40 @@ increment(struct nam_txn *txn, void *arg)
 	return nam_txn_write(txn, "n", 1, &number, sizeof(number));
 }
 
+/* `me` has the lock, and does not go on. */
+static void
+read__lock_of_a_living_client__EPOCH_RAISED(void **state)
+{
+	uint64_t before, after, seen, end_ns = nam_now_ns() + 10000000000ull;
+	uint64_t word, sequence;
+	struct nam_gaddr at;
+	struct nam_txn *txn;
+	char text[65];
+
+	(void)state;
+	put(&me, mine, "held", "1");
+	txn = begin(&me, mine);
+	assert_int_equal(read_text(txn, "held", text), 0);
+	at = txn->items[0].at;
+	sequence = txn->items[0].sequence;
+	nam_txn_abort(txn);
+	word = nam__lock_word_new(me.worker);
+	assert_int_equal(nam_cas_await(me.worker, at, sequence, word, &seen), 0);
+	assert_int_equal(seen, sequence);
+	assert_int_equal(nam__epoch_add(me.worker, 0, &before), 0);
+	do {
+		txn = begin(&other, others);
+		assert_int_equal(read_text(txn, "held", text), -NAM_E_CONFLICT);
+		nam_txn_abort(txn);
+		nam_sleep_ns(1000000);
+		assert_int_equal(nam__epoch_add(me.worker, 0, &after), 0);
+	} while (after == before && nam_now_ns() < end_ns);
+	assert_true(after > before);
+	assert_int_equal(nam_cas_await(me.worker, at, word, sequence, &seen), 0);
+	assert_int_equal(seen, word);
+	expect_text(&other, others, "held", "1");
+}
+
 static void
 run__conflicts__BOUNDED(void **state)
 {
@@ -427,6 +464,7 @@ main(void)
 		cmocka_unit_test(write__more_keys_than_slots__ALL_FOUND),
 		cmocka_unit_test(commit__read_was_replaced__CONFLICT),
 		cmocka_unit_test(commit__absent_key_was_inserted__CONFLICT),
+		cmocka_unit_test(read__lock_of_a_living_client__EPOCH_RAISED),
 		cmocka_unit_test(run__conflicts__BOUNDED),
 		cmocka_unit_test(sweep__living_store__KEPT),
 		cmocka_unit_test(commit__no_memory__REMOTE_FULL),
