@@ -15,13 +15,15 @@
  *
  * Every function takes the calling thread's worker, or a transaction of it, and may be called from
  * its fibers.  A transaction belongs to one fiber.  All workers of a client may share a store's
- * handle.  A transaction holds back the reuse of memory from its first operation to its end.
+ * handle.  From its begin to its end a transaction holds back the reuse of memory.  If its worker
+ * does not run meanwhile, it also holds back failovers and moves of memory.
  *
  * ERRORS: every function that suspends (NAM_FIBER_FN) may also return
  *	-ENOMEM			this host has no memory left
  *	-NAM_E_FABRIC_*		a memory server is gone or does not answer
  *	-NAM_E_FABRIC_FENCED	this client was declared dead: it must connect anew
  *	-NAM_E_DROPPED, -NAM_E_REMOTE_CORRUPT	the store was dropped; memory was overwritten
+ *	-NAM_E_LOCK_ORPHANED	a client died in the middle of a record, and has left no log of it
  * Outputs are untouched on failure unless a comment says otherwise.
  */
 #ifndef NAM_TXN_SERIALIZABLE_H
@@ -46,7 +48,7 @@ struct nam_txn;
 struct nam_txn_store_options {
 	uint32_t key_bytes_max;		/* of its keys, up to NAM_TXN_KEY_BYTES_MAX; default 32 */
 	uint32_t value_bytes_max;	/* of its values, likewise; default 256 */
-	/* Expected, up to 2^26; default 2^16.  With more, a cold look-up takes more READs. */
+	/* Expected, up to 2^25; default 2^16.  With more, a cold look-up takes more READs. */
 	uint64_t records;
 };
 
@@ -145,10 +147,11 @@ struct nam_txn_get {
  * All reads are of one moment only if the transaction commits.
  *
  * Returns 0, and then each has its answer; or a negative code, and then none means anything:
- *	-NAM_E_CONFLICT		another transaction writes one of the records.  nam_txn_abort() is
- *				all that may follow
+ *	-NAM_E_CONFLICT		another transaction writes one of the records
  *	-NAM_E_LIMIT		the transaction would have more than NAM_TXN_RECORDS_MAX records,
  *				or the length of a key; the transaction goes on
+ * After another code than LIMIT nam_txn_abort() is all that may follow.  Reads and the commit
+ * return that code again.
  *
  * Cost:	1 round trip, 1 READ for each record, if the addresses are cached; nothing for
  *		records that the transaction has.  1 round trip more, with 1 READ each, for
@@ -206,8 +209,8 @@ NAM_FIBER_FN int nam_txn_delete(struct nam_txn *txn, const void *key,
  * A transaction that has written nothing takes no lock and writes nothing.
  *
  * @ret_sequence	on success: of the records that it wrote, more than those of all records
- *		that it read or replaced; 0: it wrote nothing.  After a FABRIC code the one that it
- *		has if it was committed, or 0.  May be NULL
+ *		that it read or replaced; 0: it wrote nothing.  On failure the one that it has if it
+ *		was committed, or 0.  May be NULL
  *
  * Returns 0 or a negative code.  The transaction has ended, and nothing was changed after
  *	-NAM_E_CONFLICT		another transaction wrote, or is writing, a record of it

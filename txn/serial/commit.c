@@ -351,22 +351,20 @@ nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 	struct nam_worker *worker = txn->worker;
 	uint64_t sequence = 0;
 	bool writes = false;
-	int rc = 0;
+	int rc = txn->failed;
 
 	for (uint32_t i = 0; i < txn->count; i++)
 		writes |= txn->items[i].next != NULL;
 	nam__op_begin(worker, NAM_OP_TXN_COMMIT);
-	if (txn->failed)
-		rc = -NAM_E_CONFLICT;
-	else if (writes)
+	if (!rc && writes)
 		rc = write_commit(txn, &sequence); /* SUSPENDS */
-	else if (txn->count > 1)
+	else if (!rc && txn->count > 1)
 		rc = validate(txn); /* SUSPENDS */
 	/* The transaction's own locks are gone by now. */
 	if (rc == -NAM_E_CONFLICT && txn->met)
 		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
 	nam__op_end(worker);
-	if (ret_sequence && (!rc || sequence))
+	if (ret_sequence)
 		*ret_sequence = sequence;
 	nam_txn_abort(txn);
 	return rc;

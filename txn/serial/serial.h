@@ -87,7 +87,7 @@ struct nam_txn {
 	struct nam_gaddr met_at;
 	uint32_t count;
 	bool checked;			/* the store was not dropped when it began */
-	bool failed;			/* only the abort may follow */
+	int failed;			/* what failed first: only the abort may follow; or 0 */
 	/* Not initialized: */
 	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
 };

@@ -94,7 +94,7 @@ execute(struct nam_txn *txn)
 	nam__op_begin(txn->worker, NAM_OP_TXN_READ);
 	rc = nam__serial_execute(txn); /* SUSPENDS */
 	nam__op_end(txn->worker);
-	txn->failed = rc != 0;
+	txn->failed = rc;
 	return rc;
 }
 
@@ -128,7 +128,7 @@ nam_txn_read_all(struct nam_txn *txn, struct nam_txn_get *gets, uint32_t count)
 	int rc;
 
 	if (txn->failed)
-		return -NAM_E_CONFLICT;
+		return txn->failed;
 	for (uint32_t i = 0; i < count; i++) {
 		if (!item_of(txn, gets[i].key, gets[i].key_bytes)) {
 			txn->count = before;
@@ -172,8 +172,8 @@ item_write(struct nam_txn *txn, struct nam__serial_item *item, const void *value
 	if (!item->next)
 		item->next = nam_buffer_take(txn->worker, nam__serial_room(txn->store));
 	if (!item->next) {
-		txn->failed = true;
-		return -ENOMEM;
+		txn->failed = -ENOMEM;
+		return txn->failed;
 	}
 	*item->next = (struct nam_serial_record){
 		.store = txn->store->store,

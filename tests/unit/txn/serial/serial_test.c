@@ -161,6 +161,7 @@ static void
 drop__open_handle__DROPPED(void **state)
 {
 	struct nam_txn_store *warm, *cold;
+	uint64_t sequence = 7;
 	struct nam_txn *txn;
 	char text[65];
 
@@ -173,7 +174,9 @@ drop__open_handle__DROPPED(void **state)
 	assert_int_equal(nam_txn_store_drop(other.worker, "gone"), 0);
 	txn = begin(&me, warm);
 	assert_int_equal(read_text(txn, "a", text), -NAM_E_DROPPED);
-	nam_txn_abort(txn);
+	assert_int_equal(read_text(txn, "a", text), -NAM_E_DROPPED);
+	assert_int_equal(nam_txn_commit(txn, &sequence), -NAM_E_DROPPED);
+	assert_int_equal(sequence, 0);
 	txn = begin(&me, cold);
 	write_text(txn, "b", "2");
 	assert_int_equal(nam_txn_commit(txn, NULL), -NAM_E_DROPPED);
