@@ -88,6 +88,9 @@ sim_client_mutate(struct nam_client *client)
 	/* Violates C11: a READ is posted behind the CAS where it may pass that. */
 	if (!NAM_GUARD(READ_PASSED_CAS))
 		client->caps |= NAM_CAP_ORDER_ATOMIC_READ;
+	/* Violates Z4: a release is posted behind the WRITE of its record where it may pass it. */
+	if (!NAM_GUARD(SERIAL_RELEASE))
+		client->caps |= NAM_CAP_ORDER_WRITE_ATOMIC;
 	if (!NAM_GUARD(VIEW_INSTALLED))
 		client->view_follow = acknowledge_first;
 }

@@ -221,8 +221,7 @@ NAM_FIBER_FN static int
 write_all(struct nam_txn *txn)
 {
 	const struct nam_client *client = txn->worker->client;
-	bool together = ((client->caps & NAM_CAP_ORDER_WRITE_ATOMIC) && !client->backed) ||
-		!NAM_GUARD(SERIAL_RELEASE);
+	bool together = (client->caps & NAM_CAP_ORDER_WRITE_ATOMIC) && !client->backed;
 	uint32_t moves = txn->worker->moves;
 	struct nam_batch batch;
 	int rc = 0;
