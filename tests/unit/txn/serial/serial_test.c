@@ -364,12 +364,32 @@ increment(struct nam_txn *txn, void *arg)
 	return nam_txn_write(txn, "n", 1, &number, sizeof(number));
 }
 
-/* `me` has the lock, and does not go on. */
+/* Another word of this client that has the same place among the suspects. */
+static uint64_t
+rival_of(uint64_t word)
+{
+	uint64_t rival;
+
+	do
+		rival = nam__lock_word_new(me.worker);
+	while (nam_mix64(rival) % NAM__SERIAL_SUSPECTS != nam_mix64(word) % NAM__SERIAL_SUSPECTS);
+	return rival;
+}
+
+static void
+meet(struct nam_gaddr at, uint64_t word)
+{
+	nam__op_begin(other.worker, NAM_OP_OTHER);
+	assert_int_equal(nam__serial_met(other.worker, others, at, word), -NAM_E_CONFLICT);
+	nam__op_end(other.worker);
+}
+
+/* `me` has the lock, and does not go on.  Another lock is met as often. */
 static void
 read__lock_of_a_living_client__EPOCH_RAISED(void **state)
 {
 	uint64_t before, after, seen, end_ns = nam_now_ns() + 10000000000ull;
-	uint64_t word, sequence;
+	uint64_t word, rival, sequence;
 	struct nam_gaddr at;
 	struct nam_txn *txn;
 	char text[65];
@@ -382,6 +402,7 @@ read__lock_of_a_living_client__EPOCH_RAISED(void **state)
 	sequence = txn->items[0].sequence;
 	nam_txn_abort(txn);
 	word = nam__lock_word_new(me.worker);
+	rival = rival_of(word);
 	assert_int_equal(nam_cas_await(me.worker, at, sequence, word, &seen), 0);
 	assert_int_equal(seen, sequence);
 	assert_int_equal(nam__epoch_add(me.worker, 0, &before), 0);
@@ -389,6 +410,7 @@ read__lock_of_a_living_client__EPOCH_RAISED(void **state)
 		txn = begin(&other, others);
 		assert_int_equal(read_text(txn, "held", text), -NAM_E_CONFLICT);
 		nam_txn_abort(txn);
+		meet(at, rival);
 		nam_sleep_ns(1000000);
 		assert_int_equal(nam__epoch_add(me.worker, 0, &after), 0);
 	} while (after == before && nam_now_ns() < end_ns);
