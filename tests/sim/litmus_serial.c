@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/rpc/rpc.h"
-#include "txn/serializable.h"
+#include "txn/serial/serial.h"
 #include "litmus.h"
 
 #define STORE "litmus-serial"
@@ -401,6 +401,127 @@ meet_slow(struct actor *self)
 	nam_txn_store_close(store);
 }
 
+/* ---- backups --------------------------------------------------------------------------------- */
+
+#define BACKED 1u			/* the id of the member */
+
+/* The record that is at the member. */
+static enum record backed, unbacked;
+static uint32_t decided;		/* doorbells of the commit of A */
+
+static void
+back_up(struct actor *self)
+{
+	(void)self;
+	litmus_await(SEEN);
+	(void)litmus_back(BACKED);
+	litmus.flags[ONE] = true;
+}
+
+/* Reads both.  *ret_txn has them. */
+static void
+read_both(struct actor *self, struct nam_txn_store *store, struct nam_txn **ret_txn)
+{
+	uint64_t number;
+
+	*ret_txn = begin(self, store);
+	expect_rc("a read", get(*ret_txn, X, &number), 0);
+	expect_rc("a read", get(*ret_txn, Y, &number), 0);
+	backed = nam_gaddr_region((*ret_txn)->items[X].at) / NAM_REGIONS_PER_SERVER == BACKED ?
+		X : Y;
+	unbacked = backed == X ? Y : X;
+}
+
+static int
+put_alone(struct actor *self, struct nam_txn_store *store, enum record record, uint64_t number)
+{
+	struct nam_txn *txn = begin(self, store);
+
+	put(txn, record, number);
+	return nam_txn_commit(txn, NULL);
+}
+
+/* Locks the record, and takes the lock back, since the other one has changed. */
+static void
+lock_in_vain(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+	struct nam_txn *txn;
+
+	litmus_await(ONE);
+	litmus.flags[ONE] = false;
+	read_both(self, store, &txn);
+	decided = 0;
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	put(txn, backed, 2);
+	expect_rc("a commit on an old value", nam_txn_commit(txn, NULL), -NAM_E_CONFLICT);
+	litmus.flags[FIVE] = true;
+	litmus_await(ONE);
+	nam_txn_store_close(store);
+}
+
+/* It has read the record before.  Afterwards no lock may stay, though both clients live. */
+static void
+lock_meanwhile(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+	uint64_t number, end_ns;
+	struct nam_txn *txn;
+	int rc;
+
+	litmus_await(TWO);
+	expect_rc("a commit", put_alone(self, store, unbacked, 5), 0);
+	txn = begin(self, store);
+	expect_rc("a read", get(txn, backed, &number), 0);
+	litmus.flags[THREE] = true;
+	litmus_await(INSERTED);
+	put(txn, backed, 3);
+	expect_rc("a commit beside a lock", nam_txn_commit(txn, NULL), -NAM_E_CONFLICT);
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
+	end_ns = nam_now_ns() + LITMUS_TIMEOUT_NS / 2;
+	while ((rc = put_alone(self, store, backed, 4)) == -NAM_E_CONFLICT &&
+		nam_now_ns() < end_ns)
+		nam_sleep_ns(LITMUS_POLL_NS);
+	expect_rc("a commit afterwards", rc, 0);
+	litmus.flags[ONE] = true;
+	nam_txn_store_close(store);
+}
+
+/* The second time, the backup has taken the lock back, and the member has not. */
+static void
+hold_second(struct actor *self)
+{
+	(void)self;
+	if (!litmus.flags[THREE] || ++decided != 2)
+		return;
+	litmus.flags[INSERTED] = true;
+	litmus_await(FOUR);
+}
+
+/* With the lock, until the other client has found it at the backup. */
+static void
+hold_locked(struct actor *self)
+{
+	(void)self;
+	if (!litmus.flags[THREE] || litmus.flags[INSERTED])
+		return;
+	litmus.flags[INSERTED] = true;
+	litmus_await(FOUR);
+}
+
+/* It has found the lock at the backup.  The member gets it when the lock is taken back. */
+static void
+hold_carried(struct actor *self)
+{
+	(void)self;
+	if (!litmus.flags[INSERTED] || litmus.flags[FOUR])
+		return;
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
+}
+
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_serial_cases[] = {
@@ -424,5 +545,12 @@ const struct litmus_case litmus_serial_cases[] = {
 	{ { "serial_slow", 0, { NULL, write_slowly, meet_slow },
 		{ { "serial.validated", A, stand_still } } },
 		"serializable: a coordinator is slow with its locks", 2, 0 },
+	{ { "serial_backup_lock", 0, { NULL, lock_in_vain, lock_meanwhile, back_up },
+		{ { "backup.words_decided", A, hold_second } } },
+		"serializable: a lock is taken at the backup, and not at the member", 2, 0 },
+	{ { "serial_backup_carried", 0, { NULL, lock_in_vain, lock_meanwhile, back_up },
+		{ { "serial.locked", A, hold_locked },
+			{ "backup.words_decided", B, hold_carried } } },
+		"serializable: a member gets a lock that has ended at its backup", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
