@@ -606,19 +606,27 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 		faults->break_qp = 0;
 }
 
-/* The write of a record by the transaction of that sequence. */
+/*
+ * The write of a record by the transaction of that sequence.  If a client died before its log was
+ * whole, another transaction may have the sequence.
+ */
 static const struct sim_access *
 write_of(uint32_t key, uint64_t sequence)
 {
+	const struct sim_access *unknown = NULL;
+
 	for (size_t i = 0; i < run.txns.accesses_count; i++) {
 		const struct sim_access *access = &run.txns.accesses[i];
 
 		if (access->write && access->key == key &&
-			run.txns.txns[access->txn].timestamp == sequence &&
-			run.txns.txns[access->txn].outcome != SIM_TXN_ABORTED)
-			return access;
+			run.txns.txns[access->txn].timestamp == sequence) {
+			if (run.txns.txns[access->txn].outcome == SIM_TXN_COMMITTED)
+				return access;
+			if (run.txns.txns[access->txn].outcome == SIM_TXN_UNKNOWN)
+				unknown = access;
+		}
 	}
-	return NULL;
+	return unknown;
 }
 
 static void
