@@ -59,8 +59,8 @@ static struct run {
 	uint32_t servers, clients, fibers, keys;
 	uint64_t cache_bytes;
 	bool sweeps;
-	/* A memory server gets a backup; then its process is killed, or that of the backup. */
-	bool failover, backup_dies;
+	/* A memory server gets a backup.  Its process is killed, or the backup's, or none. */
+	bool failover, backup_dies, backup_stays;
 	bool backed;			/* blocks that were freed at a backup stay allocated */
 	struct nam_sim_process *operator;
 	struct sim_txns txns;
@@ -292,6 +292,12 @@ sweep(struct player *player)
 	struct nam_sweep_stat stat;
 	int rc = nam_sweep(player->worker, false, &stat);
 
+	/* A sweep that a failover meets ends, and its caller sweeps again. */
+	for (uint32_t tries = 0; run.failover && tries < 100 && rc == -NAM_E_FABRIC_PEER_DEAD;
+		tries++) {
+		nam_sleep_ns(TICK_NS);
+		rc = nam_sweep(player->worker, false, &stat);
+	}
 	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !is_explained(rc))
 		failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 }
@@ -419,8 +425,12 @@ write_again(struct player *guest)
 {
 	int rc = nam_txn_store_open(guest->worker, STORE, 1 << 16, &guest->store);
 
-	for (uint32_t i = 0; i < run.keys && !rc; i++)
-		rc = transact(&guest->sessions[0], &i, 1, 0, 0);
+	/* The first try may find at a backup what a dead client has left there. */
+	for (uint32_t i = 0, tries = 0; i < run.keys && !rc; i++) {
+		while ((rc = transact(&guest->sessions[0], &i, 1, 0, 0)) == -NAM_E_CONFLICT &&
+			tries++ < 100)
+			nam_sleep_ns(TICK_NS);
+	}
 	if (rc)
 		failed("a write in the end: %s, %s", nam_err_name(rc),
 			nam_worker_diag(guest->worker));
@@ -473,6 +483,8 @@ fail_over(void *arg)
 		return;
 	}
 	run.backed = true;
+	if (run.backup_stays)
+		return;
 	nam_sleep_ns(1 + nam_sim_random() % (2 * TICK_NS));
 	to->had_memory = !run.backup_dies;
 	*(run.backup_dies ? &to->succeeded : &from->succeeded) = true;
@@ -499,13 +511,13 @@ players_await(bool idle)
 }
 
 /*
- * A lock of a client that lives ends with its transaction, also if that failed.  Only after the
- * failure of a request it may stay.
+ * A lock of a client that lives ends with its transaction, also if that failed.  It may stay after
+ * the failure of a request, or if a backup ends (txn/README.md).
  */
 static void
 look_beside_players(void)
 {
-	if (run.unknown || nam_sim_counted().broken)
+	if (run.unknown || nam_sim_counted().broken || (run.backup_dies && !run.backup_stays))
 		return;
 	visit(look);
 	visit(write_again);
@@ -601,6 +613,7 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	run.sweeps = nam_rng_below(&rng, 4) == 0;
 	run.failover = run.servers > 1 && nam_rng_below(&rng, 2);
 	run.backup_dies = nam_rng_below(&rng, 3) == 0;
+	run.backup_stays = nam_rng_below(&rng, 3) == 0;
 	/* A client that is cut off delays a failover until a steward fences it. */
 	if (run.failover)
 		faults->break_qp = 0;

@@ -206,7 +206,9 @@ released(const struct nam_txn *txn, uint32_t moves)
 		word = nam__word_now(item->cas, txn->word, txn->sequence);
 		if (word == NAM__SERIAL_DROPPED)
 			return nam__serial_dropped(txn->worker, txn->store);
-		if (word != txn->sequence && moves == txn->worker->moves)
+		/* If a backup had the lock, another client may have been quicker at the member. */
+		if (word != txn->sequence && item->cas[0] != txn->word &&
+			moves == txn->worker->moves)
 			return -NAM_E_FENCED;
 	}
 	return 0;
