@@ -11,12 +11,11 @@
  */
 #include "mailbox.h"
 
-#define SPIN_NS_MAX 100000u		/* as long as replies may queue in a card */
-#define SPIN_NS_MIN 1250u
-#define HOT_NS 20000u			/* of that, without giving the processor away */
-#define NAP_NS 2000u
 #define ARM_NS 100000000u		/* the most until they are polled again */
 #define TURN NAM_FRAMES			/* of box->slots: the word in the client's share */
+
+/* Replies may queue in a card as long. */
+static const struct nam__spin_limits limits = { .max_ns = 100000, .lost_ns = 30000 };
 
 static uint64_t *
 turn_of(const struct nam__mailbox *box)
@@ -94,7 +93,7 @@ take_arrivals(struct nam__handler *handler)
 		next = box->next;
 		LIST_INSERT_HEAD(&handler->mailboxes, box, link);
 		handler->armed = false;
-		handler->spin_ns = SPIN_NS_MAX;
+		handler->spin.ns = limits.max_ns;
 	}
 }
 
@@ -257,10 +256,11 @@ arm(struct nam__handler *handler)
 void
 nam__mailboxes_busy(struct nam__handler *handler)
 {
-	/* Something came while we spun: that pays. */
-	if (handler->idle_ns && handler->spin_ns < SPIN_NS_MAX)
-		handler->spin_ns *= 2;
-	handler->idle_ns = 0;
+	if (handler->asleep_ns)
+		nam__spin_slept(&handler->spin, &limits, nam_now_ns() - handler->asleep_ns);
+	else if (handler->idle_ns)
+		nam__spin_paid(&handler->spin, &limits);
+	handler->idle_ns = handler->asleep_ns = 0;
 	handler->armed = false;
 }
 
@@ -271,20 +271,21 @@ nam__mailboxes_may_sleep(struct nam__handler *handler)
 
 	if (LIST_EMPTY(&handler->mailboxes))
 		return true;
+	now = nam_now_ns();
 	if (handler->armed) {
 		/* ... and has looked since, in vain. */
 		handler->armed = false;
 		handler->idle_ns = 0;
-		if (handler->spin_ns > SPIN_NS_MIN)
-			handler->spin_ns /= 2;
+		handler->asleep_ns = now;
+		nam__spin_in_vain(&handler->spin);
 		return true;
 	}
-	now = nam_now_ns();
-	if (!handler->idle_ns)
+	if (!handler->idle_ns) {
 		handler->idle_ns = now;
-	if (now - handler->idle_ns < handler->spin_ns) {
-		if (now - handler->idle_ns >= HOT_NS)
-			(void)handler->cq->ops->cq_wait(handler->cq, NAP_NS);
+		(void)nam__spin_length(&handler->spin, &limits);
+	}
+	if (now - handler->idle_ns < handler->spin.ns) {
+		(void)nam__spin_pause(&handler->spin, &limits, handler->idle_ns, &now);
 		return false;
 	}
 	handler->armed = arm(handler);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "common/cluster.h"
 #include "memserver_internal.h"
 
 #define SMALL_LOG2 12u

@@ -18,13 +18,12 @@
 #include <sys/param.h>		/* MIN */
 
 #include "common/auth/keys.h"
-#include "common/cluster.h"
 #include "common/env.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/pages.h"
+#include "common/fabric/wait/spin.h"
 #include "common/fabric/colocated.h"
 #include "common/guard.h"
-#include "common/hash/hash.h"
 #include "common/race.h"
 #include "common/rpc/frame.h"
 #include "common/rpc/status_rpc.h"
@@ -191,7 +190,8 @@ struct nam__handler {
 	uint8_t *reply;			/* and the answer, until it is known where it fits */
 	uint64_t polled_ns;		/* when all mailboxes were last looked at */
 	uint64_t idle_ns;		/* since when there has been nothing to do; 0: there has */
-	uint32_t spin_ns;		/* how long that goes on before the handler sleeps */
+	uint64_t asleep_ns;		/* since when the handler has waited, all clients armed */
+	struct nam__spin spin;		/* how long it looks on before */
 	bool armed;			/* all clients know that they must wake it */
 };
 

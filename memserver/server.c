@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "common/cluster.h"
 #include "common/fabric/register.h"
 #include "admission/admit.h"
 #include "mailbox.h"

@@ -2,6 +2,8 @@
 /* host.c -- see host.h. */
 #include "host.h"
 
+#include "common/cluster.h"
+
 #define IDLE_NS 60000000000ull		/* without a connection: nothing moves to it any more */
 /* UNHOST: a mover that is done has let its client go, and others come.  A late UNHOST ends none. */
 #define LEFT_NS 5000000000ull

@@ -50,6 +50,7 @@ CROSSING = {
     "common/fabric/list.h": ["compute"],
     "common/fabric/pages.h": ["memserver"],
     "common/fabric/register.h": ["compute", "memserver"],
+    "common/fabric/wait/spin.h": ["memserver"],
     "common/fiber/switch.h": ["compute"],
     "common/guard.h": ["compute", "index", "kv", "memserver", "txn"],
     "common/hash/hash.h": ["bench", "compute", "index", "kv", "memserver", "txn"],

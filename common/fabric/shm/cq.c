@@ -14,7 +14,7 @@
 
 #define LOOKS 8				/* between two looks at the clock */
 
-static const struct nam__spin_limits limits = { .max_ns = 8000, .min_ns = 500, .try_every = 64 };
+static const struct nam__spin_limits limits = { .max_ns = 100000, .lost_ns = 30000 };
 
 int
 nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
@@ -39,7 +39,6 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	cq->depth = depth;
 	capacity = nam__round_up_power2(depth);
 	cq->mask = capacity - 1;
-	cq->spin.ns = limits.min_ns;
 	cq->gone.cq = cq;
 	nam__shm_copy_choose(&cq->copy_read, &cq->copy_write);
 	/* Twice, for the blocked ones; an unused part is never touched and costs nothing. */
@@ -122,7 +121,7 @@ nam__shm_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	uint32_t word, asleep;
 	int rc = 0;
 
-	if (has_work(cq) || nam__spin(&cq->spin, &limits, timeout_ns, has_come, cq))
+	if (has_work(cq) || nam__spin(&cq->spin, &limits, &timeout_ns, has_come, cq))
 		goto out;
 	if (timeout_ns == 0) {
 		rc = -ETIMEDOUT;
@@ -140,9 +139,12 @@ nam__shm_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 			timeout_ns = 3600000000000ull;
 		timeout.tv_sec = (time_t)(timeout_ns / 1000000000u);
 		timeout.tv_nsec = (long)(timeout_ns % 1000000000u);
+		uint64_t begin = nam_now_ns();
+
 		if (syscall(SYS_futex, &cq->bell->word, FUTEX_WAIT, asleep, &timeout, NULL, 0) &&
 			errno == ETIMEDOUT)
 			rc = -ETIMEDOUT;
+		nam__spin_slept(&cq->spin, &limits, rc ? UINT64_MAX : nam_now_ns() - begin);
 	}
 	atomic_fetch_and_explicit(&cq->bell->word, ~1u, memory_order_relaxed);
 out:

@@ -18,8 +18,7 @@
 #define EVENTS_MAX 64
 #define POLLS_PER_LOOK 64u		/* for silent peers; and before each sleep */
 
-static const struct nam__spin_limits limits = { .max_ns = 50000, .min_ns = 2000, .try_every = 64,
-	.short_ns = 25000, .alone_ns = 4000, .lost_ns = 30000, .shy_sleeps = 2000 };
+static const struct nam__spin_limits limits = { .max_ns = 100000, .lost_ns = 30000 };
 
 /* ---- the sockets ---------------------------------------------------------------------------- */
 
@@ -204,15 +203,15 @@ static int
 sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
 {
 	uint64_t begin = nam_now_ns();
+	bool any;
 
 	nam__tcp_give_up(cq);
 	if (has_work(cq))
 		return 0;
 	/* Not for long, so that this is done again in time. */
-	if (!receive_ready(cq, timeout_ns < TCP_LOOK_NS ? timeout_ns : TCP_LOOK_NS))
-		return timeout_ns <= TCP_LOOK_NS ? -ETIMEDOUT : 0;
-	nam__spin_slept(&cq->spin, &limits, nam_now_ns() - begin);
-	return 0;
+	any = receive_ready(cq, timeout_ns < TCP_LOOK_NS ? timeout_ns : TCP_LOOK_NS);
+	nam__spin_slept(&cq->spin, &limits, any ? nam_now_ns() - begin : UINT64_MAX);
+	return any || timeout_ns > TCP_LOOK_NS ? 0 : -ETIMEDOUT;
 }
 
 int
@@ -229,8 +228,8 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		cq->looked = false;
 		progress(cq);
 		rc = has_work(cq) ? 0 : -ETIMEDOUT;
-	} else if (!has_work(cq) && !nam__spin(&cq->spin, &limits, timeout_ns, has_come, cq)) {
-		rc = sleep_for(cq, timeout_ns);
+	} else if (!has_work(cq) && !nam__spin(&cq->spin, &limits, &timeout_ns, has_come, cq)) {
+		rc = timeout_ns ? sleep_for(cq, timeout_ns) : -ETIMEDOUT;
 	}
 	flush_dirty(cq, false);
 	/* Pairs with the release in nam__tcp_cq_wake: all that came before it is seen now. */

@@ -15,8 +15,7 @@
 
 #define BROKEN_NS 10000000ull		/* with queue pairs that wait for their requests */
 
-static const struct nam__spin_limits limits = { .max_ns = 1000000, .min_ns = 1000,
-	.short_ns = 1000000, .alone_ns = 10000, .follows = true };
+static const struct nam__spin_limits limits = { .max_ns = 1000000 };
 
 static bool
 has_work(void *arg)
@@ -78,12 +77,11 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 	timeout.tv_sec = (time_t)(timeout_ns / 1000000000u);
 	timeout.tv_nsec = (long)(timeout_ns % 1000000000u);
 	n = ppoll(ready, 2, &timeout, NULL);
+	nam__spin_slept(&cq->spin, &limits, n > 0 ? nam_now_ns() - begin : UINT64_MAX);
 	if (n == 0)
 		return -ETIMEDOUT;
-	if (n > 0 && ready[0].revents) {
+	if (n > 0 && ready[0].revents)
 		take_events(cq);
-		nam__spin_slept(&cq->spin, &limits, nam_now_ns() - begin);
-	}
 	if (n > 0 && ready[1].revents)
 		nam__wake_clear(cq->wake_fd);
 	return 0;
@@ -95,7 +93,7 @@ nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
 	int rc = 0;
 
-	if (has_work(cq) || nam__spin(&cq->spin, &limits, timeout_ns, has_work, cq))
+	if (has_work(cq) || nam__spin(&cq->spin, &limits, &timeout_ns, has_work, cq))
 		goto out;
 	rc = -ETIMEDOUT;
 	if (timeout_ns == 0)
