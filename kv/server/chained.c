@@ -247,6 +247,22 @@ take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 	return true;
 }
 
+/* Without a lock: a word of a bucket is NONE or a cell's number at any time. */
+NAM__KV_HINT_FN static void
+prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
+{
+	const uint32_t *link = bucket_of(p, hash);
+	uint32_t at;
+
+	if (step == 0) {
+		__builtin_prefetch(link);
+		return;
+	}
+	at = __atomic_load_n(link, __ATOMIC_RELAXED);
+	if (at != NONE)
+		__builtin_prefetch(cell_at(p, at));
+}
+
 static int
 get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes, void *value,
 	uint32_t room, uint32_t *ret_bytes)
@@ -350,6 +366,7 @@ sound(const struct nam__kv_partition *p, struct nam_diag *diag)
 const struct nam__kv_engine nam__kv_chained_engine = {
 	.init = init,
 	.get = get,
+	.prefetch = prefetch,
 	.put = put,
 	.remove = remove_key,
 	.count = count,

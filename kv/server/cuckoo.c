@@ -68,6 +68,31 @@ find_in(const struct nam__kv_partition *p, uint32_t bucket, uint32_t hash, const
 	return NAM__CUCKOO_NONE;
 }
 
+/* All lines at once: that of a pair's data is known only once the heads are there. */
+static inline void
+prefetch_bucket(const struct nam__kv_partition *p, uint32_t bucket)
+{
+	const uint8_t *at = (const uint8_t *)nam__cuckoo_bucket_at(p, bucket);
+
+	for (uint32_t line = 0; line < NAM__CUCKOO_BUCKET_BYTES; line += 64)
+		__builtin_prefetch(at + line);
+}
+
+/* Without a lock: while the tables grow, the shape may be half of the old one. */
+NAM__KV_HINT_FN static void
+prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
+{
+	struct nam__cuckoo_shape shape = p->cuckoo.shape;
+	uint32_t buckets[2];
+
+	if (step)
+		return;
+	nam__cuckoo_buckets_of(&shape, hash, buckets);
+	for (uint32_t i = 0; i < 2; i++)
+		if (buckets[i] / NAM__CUCKOO_BUCKETS_PER_CHUNK < p->chunks_count)
+			prefetch_bucket(p, buckets[i]);
+}
+
 /* The position of a key; NAM__CUCKOO_NONE: it is not there. */
 static uint32_t
 find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes)
@@ -75,11 +100,8 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 	uint32_t buckets[2], at;
 
 	nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
-	/* All at once: the line of a pair's data is known only once the heads are there. */
 	for (uint32_t i = 0; i < 2; i++)
-		for (uint32_t line = 0; line < NAM__CUCKOO_BUCKET_BYTES; line += 64)
-			__builtin_prefetch((const uint8_t *)nam__cuckoo_bucket_at(p, buckets[i]) +
-				line);
+		prefetch_bucket(p, buckets[i]);
 	at = find_in(p, buckets[0], hash, key, key_bytes);
 	if (at == NAM__CUCKOO_NONE)
 		at = find_in(p, buckets[1], hash, key, key_bytes);
@@ -506,6 +528,7 @@ sound(const struct nam__kv_partition *p, struct nam_diag *diag)
 const struct nam__kv_engine nam__kv_cuckoo_engine = {
 	.init = init,
 	.get = get,
+	.prefetch = prefetch,
 	.put = put,
 	.remove = remove_key,
 	.count = count,

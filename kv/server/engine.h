@@ -13,11 +13,16 @@
 /* K4: of CLOCK, at cells, for a pair of so many; then pairs are evicted in any case. */
 #define NAM__KV_LOOKS(cells) (512u + 4u * (cells))
 
+/* Reads what other threads change, as a hint for the processor. */
+#define NAM__KV_HINT_FN __attribute__((no_sanitize("thread")))
+
 /* Results are those of partition.h. */
 struct nam__kv_engine {
 	void (*init)(struct nam__kv_partition *partition);
 	int (*get)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 		uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes);
+	/* Before a get, without the lock: see nam__kv_partition_prefetch(). */
+	void (*prefetch)(const struct nam__kv_partition *partition, uint32_t hash, unsigned step);
 	int (*put)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 		uint32_t key_bytes, const void *value, uint32_t value_bytes);
 	int (*remove)(struct nam__kv_partition *partition, uint32_t hash, const void *key,

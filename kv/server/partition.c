@@ -73,6 +73,12 @@ nam__kv_partition_init(struct nam__kv_partition *p, uint64_t store, enum nam__ht
 	p->engine->init(p);
 }
 
+void
+nam__kv_partition_prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
+{
+	p->engine->prefetch(p, hash, step);
+}
+
 int
 nam__kv_partition_get(struct nam__kv_partition *p, uint32_t hash, const void *key,
 	uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes)

@@ -87,6 +87,15 @@ bool nam__kv_engine_known(uint32_t engine);
 void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store,
 	enum nam__htm htm, uint32_t engine, uint8_t *const *chunks, uint32_t count, bool evicts);
 
+#define NAM__KV_PREFETCH_STEPS 2
+
+/*
+ * Ask the processor for the cache lines that a get of the key reads, in NAM__KV_PREFETCH_STEPS
+ * steps: each needs what the one before fetched.  A hint: other threads may change the partition.
+ */
+void nam__kv_partition_prefetch(const struct nam__kv_partition *partition, uint32_t hash,
+	unsigned step);
+
 /*
  * @hash	of the key: any function of it, the same each time
  * @value	room for `room` bytes

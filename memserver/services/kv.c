@@ -3,6 +3,8 @@
 #include "kv/server/place.h"
 #include "memserver/stores.h"
 
+#define SOUGHT_AT_ONCE 32u		/* keys; a core has fewer cache lines under way */
+
 int
 nam__service_kv_create(struct nam__exchange *exchange)
 {
@@ -228,20 +230,40 @@ keys_valid(const uint8_t *bytes, uint32_t left, uint32_t count)
 	return left == 0;
 }
 
-/* The length of the result at `to`; 0: `room` is too small, and the client asks for it alone. */
-static uint32_t
-get_one(struct nam__store *store, const uint8_t *key, uint8_t *to, uint32_t room)
-{
-	struct nam_rpc_kv_many_result result = { 0, 0 };
+/* A key of many: its partition, NULL if another memory server keeps it. */
+struct sought {
+	const uint8_t *key;			/* length and bytes */
 	struct nam__kv_partition *partition;
 	uint32_t hash;
+};
+
+/* Where the keys are, with the cache lines of all under way at once.  Returns the next key. */
+static const uint8_t *
+seek(struct nam__store *store, const uint8_t *key, struct sought *ret, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++, key += 1u + key[0]) {
+		ret[i].key = key;
+		ret[i].partition = partition_of(store, key + 1, key[0], &ret[i].hash);
+	}
+	for (unsigned step = 0; step < NAM__KV_PREFETCH_STEPS; step++)
+		for (uint32_t i = 0; i < count; i++)
+			if (ret[i].partition)
+				nam__kv_partition_prefetch(ret[i].partition, ret[i].hash, step);
+	return key;
+}
+
+/* The length of the result at `to`; 0: `room` is too small, and the client asks for it alone. */
+static uint32_t
+get_one(const struct sought *sought, uint8_t *to, uint32_t room)
+{
+	struct nam_rpc_kv_many_result result = { 0, 0 };
 
 	if (room < sizeof(result))
 		return 0;
 	room = MIN(room - (uint32_t)sizeof(result), NAM_RPC_KV_MESSAGE_BYTES_MAX);
-	partition = partition_of(store, key + 1, key[0], &hash);
-	result.status = partition ? nam__kv_partition_get(partition, hash, key + 1, key[0],
-		to + sizeof(result), room, &result.value_bytes) : -NAM_E_PARTITION;
+	result.status = sought->partition ? nam__kv_partition_get(sought->partition, sought->hash,
+		sought->key + 1, sought->key[0], to + sizeof(result), room,
+		&result.value_bytes) : -NAM_E_PARTITION;
 	if (result.status == -NAM_E_LIMIT && result.value_bytes <= NAM_RPC_KV_MESSAGE_BYTES_MAX)
 		return 0;
 	if (result.status)
@@ -256,19 +278,21 @@ nam__service_kv_get_many(struct nam__exchange *exchange)
 	const struct nam_rpc_kv_many_request *request = exchange->body;
 	struct nam_rpc_kv_many_reply *reply = exchange->reply;
 	const uint8_t *key = request->bytes;
-	uint32_t at = 0, count;
+	struct sought sought[SOUGHT_AT_ONCE];
+	uint32_t at = 0, count, bytes;
 
 	if (!request->count || request->reserved || !keys_valid(request->bytes,
 			exchange->body_bytes - (uint32_t)sizeof(*request), request->count))
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (count = 0; count < request->count; count++) {
-		uint32_t bytes = get_one(exchange->store, key, reply->bytes + at,
+		if (count % SOUGHT_AT_ONCE == 0)
+			key = seek(exchange->store, key, sought,
+				MIN(request->count - count, SOUGHT_AT_ONCE));
+		bytes = get_one(&sought[count % SOUGHT_AT_ONCE], reply->bytes + at,
 			NAM_RPC_BODY_MAX - (uint32_t)sizeof(*reply) - at);
-
 		if (!bytes)
 			break;
 		at += bytes;
-		key += 1u + key[0];
 	}
 	*reply = (struct nam_rpc_kv_many_reply){ .count = count };
 	exchange->reply_bytes = (uint32_t)sizeof(*reply) + at;
