@@ -60,10 +60,13 @@ value_right(const struct requests_options *o, uint64_t number, const uint64_t *v
 	struct nam_rng rng = nam_rng_seed(~number);
 	bool right = bytes == value_bytes(o, number);
 
-	for (uint32_t at = 0; at < bytes && right; at += 8) {
-		uint64_t word = nam_rng_next(&rng);
+	uint64_t word;
 
-		right = memcmp(&value[at / 8], &word, bytes - at < 8 ? bytes - at : 8) == 0;
+	for (uint32_t i = 0; i < bytes / 8 && right; i++)
+		right = value[i] == nam_rng_next(&rng);
+	if (bytes % 8 && right) {
+		word = nam_rng_next(&rng);
+		right = memcmp(&value[bytes / 8], &word, bytes % 8) == 0;
 	}
 	return right;
 }
