@@ -35,8 +35,6 @@ enter(struct nam_client *client, uint32_t slot, uint64_t number, struct nam_diag
 		.client_id = client->id,
 		.incarnation = client->incarnation,
 		.slot = client->published_epoch,
-		/* C33: slots and labels are compared with each other. */
-		.epoch = NAM_GUARD(LEAD_EPOCH) ? epoch_known(client) : 0,
 	};
 	struct {
 		struct nam_rpc_register_reply is;
@@ -45,6 +43,9 @@ enter(struct nam_client *client, uint32_t slot, uint64_t number, struct nam_diag
 	uint32_t bytes = sizeof(reply);
 	int rc = worker->qps[slot] ? 0 : nam__worker_connect(worker, slot, diag);
 
+	/* C33: slots and labels are compared with each other. */
+	if (NAM_GUARD(LEAD_EPOCH))
+		request.epoch = epoch_known(client);
 	memcpy(request.name, client->name, sizeof(request.name));
 	if (!rc)
 		rc = nam_rpc_call(worker, slot, NAM_RPC_REGISTER, &request, sizeof(request),

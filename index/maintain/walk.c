@@ -135,11 +135,10 @@ void
 nam__walk_leave(struct nam__walk *walk)
 {
 	const struct nam__geometry *g = &walk->index->g;
-	/* I21: a search for its end would pass by the head nodes that lie between. */
-	const uint64_t *from = NAM_GUARD(SWEEP_SLICE) ? nam__node_low(walk->image) :
-		nam__node_high(g, walk->image);
 
-	memcpy(walk->from.w, from, 8 * g->full_words);
+	/* I21: a search for its end would pass by the head nodes that lie between. */
+	if (NAM_GUARD(SWEEP_SLICE))
+		memcpy(walk->from.w, nam__node_low(walk->image), 8 * g->full_words);
 	walk->next = NAM_GADDR_NULL;
 }
 
