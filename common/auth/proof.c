@@ -35,6 +35,21 @@ add(crypto_auth_hmacsha512256_state *state, const void *data, uint32_t bytes)
 	(void)crypto_auth_hmacsha512256_update(state, data, bytes);
 }
 
+/* The same bytes as by add(). */
+static void
+add_challenge(crypto_auth_hmacsha512256_state *state, const struct nam_hello *challenge)
+{
+	const uint32_t bound = offsetof(struct nam_wire_challenge, nonce);
+
+	(void)crypto_auth_hmacsha512256_update(state, (const uint8_t *)&challenge->bytes,
+		sizeof(challenge->bytes));
+	/* C23: the server's id and boot. */
+	if (NAM_GUARD(KEY_BOUND))
+		(void)crypto_auth_hmacsha512256_update(state, challenge->data, bound);
+	(void)crypto_auth_hmacsha512256_update(state, challenge->data + bound,
+		challenge->bytes - bound);
+}
+
 /* ---- vouchers -------------------------------------------------------------------------------- */
 
 struct nam__claim
@@ -122,14 +137,12 @@ compute(const struct nam__auth_key *key, const uint8_t *voucher, const struct na
 	const struct nam_hello *challenge, const struct nam_wire_answer *answer,
 	const struct nam_hello *reply, uint8_t ret[PROOF_BYTES])
 {
-	/* Off: without the server's id and boot. */
-	uint32_t from = NAM_GUARD(KEY_BOUND) ? 0 : offsetof(struct nam_wire_challenge, nonce);
 	crypto_auth_hmacsha512256_state state;
 
 	(void)crypto_auth_hmacsha512256_init(&state, key->secret, sizeof(key->secret));
 	add(&state, reply ? server_label : client_label, sizeof(client_label));
 	add(&state, hello->data, hello->bytes);
-	add(&state, challenge->data + from, challenge->bytes - from);
+	add_challenge(&state, challenge);
 	add(&state, answer, offsetof(struct nam_wire_answer, proof));
 	if (voucher)
 		add(&state, voucher, NAM_VOUCHER_BYTES);

@@ -132,9 +132,9 @@ nam__cuckoo_checksum_mix(uint64_t store, uint64_t hash, uint32_t key_bytes, uint
 {
 	uint64_t lengths = (uint64_t)value_bytes << NAM__CUCKOO_VALUE_SHIFT | key_bytes;
 
-	if (!NAM_GUARD(KV_STORE))
-		store = 0;
-	return (uint32_t)nam_mix64((hash ^ store) + lengths * 0x9e3779b97f4a7c15ull);
+	if (NAM_GUARD(KV_STORE))
+		hash ^= store;
+	return (uint32_t)nam_mix64(hash + lengths * 0x9e3779b97f4a7c15ull);
 }
 
 /* @pair	key and value, one behind the other: at most 48 bytes */

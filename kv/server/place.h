@@ -24,10 +24,12 @@ static inline struct nam__kv_place
 nam__kv_place(uint64_t store, const void *key, uint32_t key_bytes, uint32_t servers,
 	uint32_t partitions)
 {
-	uint64_t salt = NAM_GUARD(KV_STORE) ? store : 0;
-	uint64_t hash = nam_mix64(nam_hash64(key, key_bytes) ^ salt);
-	uint64_t among_all = (hash >> 32) * servers * partitions >> 32;
+	uint64_t hash = nam_hash64(key, key_bytes), among_all;
 
+	if (NAM_GUARD(KV_STORE))
+		hash ^= store;
+	hash = nam_mix64(hash);
+	among_all = (hash >> 32) * servers * partitions >> 32;
 	return (struct nam__kv_place){
 		.server = (uint32_t)(among_all / partitions),
 		.partition = (uint32_t)(among_all % partitions),
