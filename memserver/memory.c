@@ -410,6 +410,8 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 	uint8_t *base = atomic_load_explicit(&memory->bases[region], memory_order_relaxed);
 	void *spare = mmap(NULL, mr->bytes, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	/* M13 */
+	bool only_read = NAM_GUARD(KV_READ_ONLY) && kind == NAM_MEMORY_READ_ONLY;
 	int rc;
 
 	if (spare == MAP_FAILED)
@@ -422,8 +424,8 @@ nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint3
 	pthread_mutex_unlock(&memory->mutex);
 	(void)munmap(base, mr->bytes);
 	rc = check_available(memory, "a region of", mr->bytes, diag) ?:
-		domain->ops->region_restore(domain, mr, kind == NAM_MEMORY_READ_ONLY ?
-			NAM_MR_REMOTE_READ : NAM_MR_REMOTE, diag);
+		domain->ops->region_restore(domain, mr,
+			only_read ? NAM_MR_REMOTE_READ : NAM_MR_REMOTE, diag);
 	base = rc ? private_map(memory, mr->bytes) : mr->base;
 	pthread_mutex_lock(&memory->mutex);
 	if (!rc)

@@ -9,9 +9,7 @@
 static enum nam_memory_kind
 kind_of(const struct nam__store *store)
 {
-	if (!store->shape.onesided)
-		return NAM_MEMORY_PRIVATE;
-	return NAM_GUARD(KV_READ_ONLY) ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PUBLIC;
+	return store->shape.onesided ? NAM_MEMORY_READ_ONLY : NAM_MEMORY_PRIVATE;
 }
 
 void

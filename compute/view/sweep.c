@@ -269,8 +269,7 @@ int
 nam__sweep_mark_record(struct nam__sweep *sweep, struct nam_gaddr head)
 {
 	/* C26: records lead to their versions. */
-	return mark(sweep, NAM_GUARD(SWEEP_RECORDS) ? NAM__SWEEP_RECORDS : NAM__SWEEP_BLOCKS,
-		head); /* SUSPENDS */
+	return mark(sweep, NAM__SWEEP_RECORDS, head); /* SUSPENDS */
 }
 
 int

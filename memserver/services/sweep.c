@@ -292,7 +292,7 @@ record_mark(const struct sweep *sweep, uint32_t i)
 	struct nam__server_head *head;
 	int rc = mark(allocator, head_at, true);
 
-	if (rc || nam__server_record_lock(&records, head_at, &head))
+	if (rc || !NAM_GUARD(SWEEP_RECORDS) || nam__server_record_lock(&records, head_at, &head))
 		return rc;
 	/* C26: versions that are prepared, or kept for readers, are not the latest. */
 	nam__server_record_sweep(&records, head, allocator->sweep_living,
