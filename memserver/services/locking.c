@@ -193,7 +193,9 @@ end_one(const struct asked *asked, const struct nam_rpc_records_version *version
 			forget(asked, head, version->at);
 		return;
 	}
-	if (version->at && !nam__server_lock_is(head, asked->requester.timestamp, terminate)) {
+	/* L3: a writer whose lock was sealed does not commit. */
+	if ((terminate || NAM_GUARD(RECORD_SEALED)) && version->at &&
+		!nam__server_lock_is(head, asked->requester.timestamp, terminate)) {
 		reply->refused |= 1u << number;
 		return;
 	}

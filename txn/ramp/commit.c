@@ -149,8 +149,7 @@ header_arrived(struct nam__txn *txn, struct nam__item *item)
 	item->state = NAM__ITEM_SWAP;
 	/* R4: a later version is there. */
 	if (NAM_GUARD(COMMIT_FORWARD) && item->base_timestamp > item->timestamp)
-		item->state = item->owned || NAM_GUARD(LATE_CLAIM) ? NAM__ITEM_LATE :
-			NAM__ITEM_DONE;
+		item->state = NAM__ITEM_LATE;
 	return 0;
 }
 
@@ -337,8 +336,9 @@ nam__txn_mark(struct nam__txn *txn)
 int
 nam__txn_commit(struct nam__txn *txn)
 {
+	/* R6: a version that comes late is claimed. */
 	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
-		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
+		1u << NAM__ITEM_SWAP | (unsigned)NAM_GUARD(LATE_CLAIM) << NAM__ITEM_LATE;
 	bool dropped = false;
 	int rc = NAM__STEP_MORE;
 

@@ -117,9 +117,6 @@ nam__server_lock_exclusive(const struct nam__server_records *records, struct nam
 bool
 nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool terminate)
 {
-	/* L3: a writer whose lock was sealed does not commit. */
-	if (!terminate && !NAM_GUARD(RECORD_SEALED))
-		return true;
 	return head->writer == timestamp && (head->until_ns == 0) == terminate;
 }
 
