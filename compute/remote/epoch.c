@@ -242,8 +242,7 @@ epoch_thread_tick(struct nam_client *client)
 	nam_race_point("epoch_thread.oldest_found");
 	/* Operations may still rely on objects seen a little earlier: nam__seen_lately(). */
 	/* C8: not the newest epoch, but one from before the oldest operation. */
-	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
-		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
+	remote = *remote_epoch_of(client, client->oldest_local_epoch - NAM__EPOCH_MEMORY);
 	/* After a failed WRITE the slot holds an older time until the next tick: others wait. */
 	if (!rc && remote != client->published_epoch)
 		rc = slot_publish(client, remote); /* SUSPENDS */

@@ -76,6 +76,20 @@ acknowledge_first(struct nam_client *client, uint64_t word, uint64_t sweep)
 	nam__view_follow(client, word, sweep);
 }
 
+/* Violates C8: behind the epoch of the oldest operation the slot gets the newest one. */
+static void
+publish_newest(struct nam_client *client, uint64_t word, uint64_t sweep)
+{
+	uint64_t local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
+	struct nam_batch batch;
+
+	*client->epoch_buffer = client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
+	nam_batch_init(&batch, client->epoch_worker);
+	nam_batch_write(&batch, client->epoch_slots, 8u * client->id, client->epoch_buffer, 8);
+	(void)!nam_batch_await(&batch);
+	nam__view_follow(client, word, sweep);
+}
+
 void
 sim_client_mutate(struct nam_client *client)
 {
@@ -93,4 +107,6 @@ sim_client_mutate(struct nam_client *client)
 		client->caps |= NAM_CAP_ORDER_WRITE_ATOMIC;
 	if (!NAM_GUARD(VIEW_INSTALLED))
 		client->view_follow = acknowledge_first;
+	if (!NAM_GUARD(EPOCH_PIN))
+		client->view_follow = publish_newest;
 }
