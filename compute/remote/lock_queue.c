@@ -11,7 +11,6 @@
 #define TIMEOUT_UNITS_EACH 60u		/* ... and for each place in it */
 #define TIMEOUT_UNITS_ASKED 24u	/* for an answer */
 #define TIMEOUT_MAX_NS 50000000u
-#define FOR_EVER_NS 10000000000u
 #define PLACE_UNKNOWN UINT32_MAX
 #define PASSED_NS 5000000u		/* then where a word was passed to says nothing any more */
 #define MISSED_NS 100000u
@@ -245,8 +244,7 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	sent = send(worker, &holder, &message);
 	/* C18: the turn may never come, as datagrams are lost and clients die. */
 	if (sent)
-		nam__pause_await(worker, NAM_GUARD(QUEUE_TIMEOUT) ?
-			timeout_ns(queue, worker->peers) : FOR_EVER_NS); /* SUSPENDS */
+		nam__pause_await(worker, timeout_ns(queue, worker->peers)); /* SUSPENDS */
 	queue_lock(queue);
 	queue->task = NULL;
 	queue->go = false;

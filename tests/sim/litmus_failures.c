@@ -5,8 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "common/guard.h"
 #include "compute/client/peers.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/lock_slot.h"
 #include "index/index_internal.h"
 #include "index/maintain/collector_word.h"
 #include "litmus.h"
@@ -224,6 +226,8 @@ give_up_waiting(struct actor *self)
 
 #define NAMES_NS (4 * LITMUS_TICKS_NS)	/* until clients know each other */
 #define TURN_LATE_NS (LITMUS_TICKS_NS + 60000000u)
+#define TURN_LOOK_NS 10000u		/* less than any wait for a turn */
+#define FOR_EVER_NS 10000000000u
 
 static void
 hold_for_a_while(struct actor *self)
@@ -242,6 +246,24 @@ insert_late(struct actor *self)
 	litmus_insert(self, 115);
 }
 
+/* Violates C18: a task that waits for its turn does so for ever. */
+static void
+wait_for_ever(void *arg)
+{
+	struct actor *self = arg;
+
+	for (uint32_t i = 0; i < NAM__LOCK_SLOTS; i++) {
+		struct nam__task *task = self->client->locks->queues[i].task;
+
+		if (task) {
+			task->paused_until_ns += FOR_EVER_NS;
+			return;
+		}
+	}
+	if (nam_sim_faults()->lose)
+		nam_sim_call_after(TURN_LOOK_NS, wait_for_ever, self);
+}
+
 /* All that the holder is asked for, or answers, is lost. */
 static void
 insert_without_turn(struct actor *self)
@@ -250,6 +272,8 @@ insert_without_turn(struct actor *self)
 
 	litmus_await(ONE);
 	nam_sim_faults()->lose = 1000000;
+	if (!NAM_GUARD(QUEUE_TIMEOUT))
+		wait_for_ever(self);
 	since_ns = nam_sim_now_ns();
 	litmus_insert(self, 165);
 	nam_sim_faults()->lose = 0;
