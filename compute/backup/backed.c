@@ -213,6 +213,7 @@ nam__lead_call(struct nam_worker *worker, uint16_t type, const void *body, uint3
 /*
  * Names that the backup has with other entries, which the lead has not: another client has dropped
  * them there.  -NAM_E_INDEX_EXISTS: the lead has one of them, and the caller's are out of date.
+ * C33: the lead decides, and the backup is the first to lose a name.
  */
 NAM_FIBER_FN static int
 names_clear(struct nam_worker *worker, uint32_t at, const struct nam_rpc_catalog_entry *names,

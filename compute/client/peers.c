@@ -37,7 +37,7 @@ names_at(const struct nam_client *client)
 
 /* ---- the own name ------------------------------------------------------------------------- */
 
-/* Tell the others that a name has changed. */
+/* Tell the others that a name has changed.  C18: a client that does not hear of it lacks a hint. */
 NAM_FIBER_FN static int
 joined_raise(struct nam_worker *worker, uint64_t *ret_joined)
 {

@@ -464,6 +464,7 @@ lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t
 				&held->at); /* SUSPENDS */
 		if (rc)
 			return rc;
+		/* I12: only the holder changes the node.  I3: it may be another one by now. */
 		rc = nam__lock_change_await(worker, held->at, held->image, index->g.node_bytes,
 			request, &index->recovery, &held->lock); /* SUSPENDS */
 		/* Combined: the leaf was where the cache said. */

@@ -12,6 +12,7 @@
 
 #define LOOKUPS_MAX 1024u		/* of one part, looked up in one go */
 
+/* The first leaf of a part.  I11: it is whole before a tree leads to it. */
 NAM_FIBER_FN static int
 leaf_create(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at)
 {

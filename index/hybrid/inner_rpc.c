@@ -306,6 +306,7 @@ split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__hel
 	uint64_t *image;
 	int rc;
 
+	/* H5: a leaf that may not divide is unlocked as it was. */
 	if (__builtin_expect(atomic_load_explicit(&index->unnamed, memory_order_relaxed), 0)) {
 		image = nam_buffer_take(worker, index->g.node_bytes);
 		rc = image ? names_room(worker, index, held, image) : -ENOMEM; /* SUSPENDS */

@@ -133,7 +133,7 @@ is_held(const struct nam__held *held)
 	return held->lock.word != NAM_LOCK_FREE;
 }
 
-/* Returns 0, or as nam__unqueued_lock(). */
+/* I20: all locks of a merge have the word of its intent.  Returns as nam__unqueued_lock(). */
 NAM_FIBER_FN static int
 lock(struct nam__merge *merge, struct nam__held *held, struct nam_gaddr at, unsigned level)
 {

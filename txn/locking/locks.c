@@ -110,6 +110,7 @@ prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	return 0;
 }
 
+/* L1: all records are locked before the first END. */
 int
 nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret)
 {
@@ -138,7 +139,11 @@ ended(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, vo
 	return 0;
 }
 
-/* @sweep	of all, and only to learn which versions can be retired */
+/*
+ * L3: if a lock was sealed meanwhile, the memory server refuses the commit of its writer.
+ *
+ * @sweep	of all, and only to learn which versions can be retired
+ */
 NAM_FIBER_FN static int
 end(struct nam__txn *txn, uint32_t flags, bool sweep, uint32_t *ret_refused)
 {

@@ -230,8 +230,9 @@ is_overdue(struct nam__serial_suspect *suspect, uint64_t timeout_ns)
 }
 
 /*
- * Its client lives.  If a backup had the word of another client, its member may have got that
- * after the lock ended at both.  The backup decides again: the member gets the word that it has.
+ * Z6: its client lives, so no other one decides.  If a backup had the word of another client, its
+ * member may have got that after the lock ended at both.  The backup decides again: the member gets
+ * the word that it has.
  */
 NAM_FIBER_FN static int
 leave_to_living(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
