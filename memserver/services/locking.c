@@ -105,7 +105,8 @@ nam__service_locking_release(struct nam__exchange *exchange)
 
 		if (rc)
 			return rc;
-		lost += !nam__server_unlock_shared(head, (uint32_t)locks[i].generation);
+		lost += !nam__server_unlock_shared(head, (uint32_t)locks[i].generation) &&
+			NAM_GUARD(RECORD_LEASE);
 		nam__server_record_unlock(&asked.records, locks[i].head);
 	}
 	memcpy(exchange->reply, &lost, sizeof(lost));
