@@ -458,11 +458,11 @@ int
 nam__in_doubt_add_prepared(struct nam__recovery *recovery, const struct nam__walked *seen)
 {
 	struct nam__chain chain;
-	int rc;
+	int rc = 0;
 
 	nam__chain_begin(&chain, seen);
-	while ((rc = nam__chain_next(recovery->worker, recovery->records,
-			&chain)) == NAM__STEP_MORE) { /* SUSPENDS */
+	while (nam__chain_next(recovery->worker, recovery->records, &chain,
+			&rc) == NAM__STEP_MORE) { /* SUSPENDS */
 		if (chain.version.current != chain.version.timestamp)
 			continue;
 		rc = nam__recovery_add(recovery, seen->at, chain.at,

@@ -110,8 +110,8 @@ absent_look(struct nam__txn *txn, bool *ret_again)
 }
 
 /* NAM__STEP_MORE: to be tried again. */
-NAM_FIBER_FN static int
-try_get(struct retries *retries)
+NAM_FIBER_FN static enum nam__step
+try_get(struct retries *retries, int *ret_rc)
 {
 	struct nam__txn *txn = retries->txn;
 	bool again = false;
@@ -139,7 +139,7 @@ try_get(struct retries *retries)
 	release_rc = nam__locks_release(txn, &lost); /* SUSPENDS */
 	rc = rc ? rc : release_rc;
 	if (rc)
-		return rc;
+		return nam__step_failed(rc, ret_rc);
 	return retries->refusal.why || again || lost ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
 
@@ -155,12 +155,8 @@ nam__locking_get(struct nam__txn *txn)
 		return rc;
 	nam__process_locks_take(txn, false, &held); /* SUSPENDS */
 	retries_init(&retries, txn);
-	do {
-		rc = try_get(&retries); /* SUSPENDS */
-		if (rc != NAM__STEP_MORE)
-			break;
+	while (!rc && try_get(&retries, &rc) == NAM__STEP_MORE) /* SUSPENDS */
 		rc = try_later(&retries); /* SUSPENDS */
-	} while (!rc);
 	nam__process_locks_give(txn, false, &held);
 	return rc;
 }
@@ -194,8 +190,8 @@ struct outcome {
 };
 
 /*
- * NAM__STEP_MORE: never to be committed, since all locks were taken away.  After a FABRIC code the
- * outcome is unknown.
+ * Not decided, without a failure: never to be committed, since all locks were taken away.  After a
+ * FABRIC code the outcome is unknown.
  */
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn, struct outcome *outcome)
@@ -205,10 +201,8 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 
 	outcome->unknown = nam_err_is(rc, NAM_E_FABRIC);
 	outcome->decided = !rc && refused < txn->count;
-	if (!outcome->decided)
-		return rc ? rc : NAM__STEP_MORE;
-	if (!refused)
-		return 0;
+	if (!outcome->decided || !refused)
+		return rc;
 	/* L3: some are committed, so all are: by the client that sealed the rest, or here. */
 	rc = nam__locks_end(txn, NAM_LOCKING_TERMINATE, &refused); /* SUSPENDS */
 	outcome->unknown = rc != 0;
@@ -216,8 +210,8 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 }
 
 /* NAM__STEP_MORE: to be tried again, with no locks. */
-NAM_FIBER_FN static int
-try_put(struct retries *retries, struct outcome *outcome)
+NAM_FIBER_FN static enum nam__step
+try_put(struct retries *retries, struct outcome *outcome, int *ret_rc)
 {
 	struct nam__txn *txn = retries->txn;
 	uint32_t refused;
@@ -238,13 +232,12 @@ try_put(struct retries *retries, struct outcome *outcome)
 	}
 	if (outcome->decided || outcome->unknown) {
 		outcome->maybe_known = true;
-		return rc;
+		return rc ? nam__step_failed(rc, ret_rc) : NAM__STEP_DONE;
 	}
 	abort_rc = nam__locks_end(txn, NAM_LOCKING_ABORT, &refused); /* SUSPENDS */
 	outcome->maybe_known |= abort_rc != 0;
-	if (rc < 0)
-		return rc;
-	return abort_rc ? abort_rc : NAM__STEP_MORE;
+	rc = rc ? rc : abort_rc;
+	return rc ? nam__step_failed(rc, ret_rc) : NAM__STEP_MORE;
 }
 
 int
@@ -254,6 +247,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 	struct nam__process_locks_held held;
 	struct retries retries;
 	struct outcome outcome = { 0 };
+	enum nam__step step;
 	int rc;
 
 	nam__process_locks_take(txn, true, &held); /* SUSPENDS */
@@ -262,13 +256,12 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 		rc = under_way_await(&retries, &entry); /* SUSPENDS */
 		if (rc)
 			break;
-		rc = try_put(&retries, &outcome); /* SUSPENDS */
+		step = try_put(&retries, &outcome, &rc); /* SUSPENDS */
 		if (!outcome.unknown)
 			atomic_store(entry, 0);
-		if (rc != NAM__STEP_MORE)
-			break;
-		rc = try_later(&retries); /* SUSPENDS */
-	} while (!rc);
+		if (step == NAM__STEP_MORE)
+			rc = try_later(&retries); /* SUSPENDS */
+	} while (step == NAM__STEP_MORE && !rc);
 	nam__process_locks_give(txn, true, &held);
 	*ret_unused = !outcome.maybe_known;
 	for (uint32_t i = 0; i < txn->count; i++)

@@ -199,8 +199,8 @@ arrived(struct nam__txn *txn, struct nam__item *item)
 }
 
 /* One round trip for the items in these states; NAM__STEP_MORE: there were some. */
-NAM_FIBER_FN static int
-round_of(struct nam__txn *txn, unsigned states)
+NAM_FIBER_FN static enum nam__step
+round_of(struct nam__txn *txn, unsigned states, int *ret_rc)
 {
 	struct nam_batch batch;
 	bool any = false;
@@ -210,7 +210,7 @@ round_of(struct nam__txn *txn, unsigned states)
 		if (txn->items[i].state == NAM__ITEM_HEADER)
 			rc = nam__version_at_check(txn->worker, txn->records, txn->items[i].base);
 	if (rc)
-		return rc;
+		return nam__step_failed(rc, ret_rc);
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		txn->items[i].asked = false;
@@ -219,22 +219,22 @@ round_of(struct nam__txn *txn, unsigned states)
 		any |= txn->items[i].asked;
 	}
 	if (!any)
-		return 0;
+		return NAM__STEP_DONE;
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (txn->items[i].asked)
 			rc = arrived(txn, &txn->items[i]);
-	return rc ? rc : NAM__STEP_MORE;
+	return rc ? nam__step_failed(rc, ret_rc) : NAM__STEP_MORE;
 }
 
 int
 nam__txn_find_bases(struct nam__txn *txn)
 {
-	int rc;
+	const unsigned states = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER;
+	int rc = 0;
 
-	do
-		rc = round_of(txn, 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER); /* SUSPENDS */
-	while (rc == NAM__STEP_MORE);
+	while (round_of(txn, states, &rc) == NAM__STEP_MORE) /* SUSPENDS */
+		;
 	return rc;
 }
 
@@ -340,16 +340,17 @@ nam__txn_commit(struct nam__txn *txn)
 	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
 		1u << NAM__ITEM_SWAP | (unsigned)NAM_GUARD(LATE_CLAIM) << NAM__ITEM_LATE;
 	bool dropped = false;
-	int rc = NAM__STEP_MORE;
+	enum nam__step step = NAM__STEP_MORE;
+	int rc = 0;
 
 	nam__txn_mark(txn);
 	/* R4: heads and timestamps are known before a head moves. */
-	for (unsigned i = 0; i < ROUNDS_MAX && rc == NAM__STEP_MORE; i++) {
+	for (unsigned i = 0; i < ROUNDS_MAX && step == NAM__STEP_MORE; i++) {
 		nam_race_point("records.commit");
-		rc = round_of(txn, all); /* SUSPENDS */
+		step = round_of(txn, all, &rc); /* SUSPENDS */
 	}
-	if (rc)
-		return rc < 0 ? rc : -NAM_E_RESTART;
+	if (step != NAM__STEP_DONE)
+		return step == NAM__STEP_FAILED ? rc : -NAM_E_RESTART;
 	for (uint32_t i = 0; i < txn->count; i++)
 		dropped |= txn->items[i].dropped;
 	if (!dropped)

@@ -78,12 +78,13 @@ version_asks(struct nam__txn *txn, const struct nam_version *version)
 	return any;
 }
 
-int
-nam__fractured_fast(struct nam__txn *txn)
+enum nam__step
+nam__fractured_fast(struct nam__txn *txn, int *ret_rc)
 {
 	bool any = false;
 	struct id_set ids_here;
 
+	(void)ret_rc;
 	nam__clear(&ids_here, sizeof(ids_here));
 	for (uint32_t i = 0; i < txn->count; i++)
 		*id_at(&ids_here, txn->items[i].id.word[0]) = true;
@@ -213,16 +214,16 @@ nam__fracture_small(struct nam__txn *txn)
 	return rc;
 }
 
-int
-nam__fractured_small(struct nam__txn *txn)
+enum nam__step
+nam__fractured_small(struct nam__txn *txn, int *ret_rc)
 {
 	int rc;
 
 	/* Without a new timestamp all versions are as asked for. */
 	if (!stamps_collect(txn))
-		return 0;
+		return NAM__STEP_DONE;
 	rc = nam__fracture_small(txn); /* SUSPENDS */
-	return rc ? rc : NAM__STEP_MORE;
+	return rc ? nam__step_failed(rc, ret_rc) : NAM__STEP_MORE;
 }
 
 /* The latest transaction here that may have written the record, after its version here. */
@@ -243,11 +244,12 @@ filter_asks(const struct nam__txn *txn, const struct nam__item *item)
 	return latest;
 }
 
-int
-nam__fractured_hybrid(struct nam__txn *txn)
+enum nam__step
+nam__fractured_hybrid(struct nam__txn *txn, int *ret_rc)
 {
 	uint64_t asked[NAM_RECORDS_MAX];
-	int any = NAM__STEP_DONE, rc = 0;
+	enum nam__step step = NAM__STEP_DONE;
+	int rc = 0;
 
 	(void)stamps_collect(txn);
 	for (uint32_t i = 0; i < txn->count; i++)
@@ -258,23 +260,23 @@ nam__fractured_hybrid(struct nam__txn *txn)
 			continue;
 		txn->items[i].stamp = asked[i];
 		rc = want_of_stamps(txn, &txn->items[i]); /* SUSPENDS */
-		any = NAM__STEP_MORE;
+		step = NAM__STEP_MORE;
 	}
-	return rc ? rc : any;
+	return rc ? nam__step_failed(rc, ret_rc) : step;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-int
-nam__fractured(struct nam__txn *txn)
+enum nam__step
+nam__fractured(struct nam__txn *txn, int *ret_rc)
 {
-	int rc;
+	enum nam__step step;
 
 	/* R5, by the algorithm of the store. */
 	if (txn->count < 2 || !NAM_GUARD(SECOND_ROUND))
 		return NAM__STEP_DONE;
-	rc = txn->records->ops->fractured(txn); /* SUSPENDS */
-	if (rc == NAM__STEP_MORE)
+	step = txn->records->ops->fractured(txn, ret_rc); /* SUSPENDS */
+	if (step == NAM__STEP_MORE)
 		nam__count_restart(txn->worker, NAM_RESTART_FRACTURED);
-	return rc;
+	return step;
 }

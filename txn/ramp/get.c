@@ -91,8 +91,8 @@ all_arrived(struct nam__txn *txn)
 }
 
 /* By READ or by request; NAM__STEP_MORE: there was something to do. */
-NAM_FIBER_FN static int
-read_some(struct nam__txn *txn)
+NAM_FIBER_FN static enum nam__step
+read_some(struct nam__txn *txn, int *ret_rc)
 {
 	struct nam__read reads[NAM_RECORDS_MAX];
 	uint32_t count = 0;
@@ -112,17 +112,19 @@ read_some(struct nam__txn *txn)
 			if (!rc)
 				rc = nam__item_room(txn, item, bytes);
 			if (rc)
-				return rc;
+				return nam__step_failed(rc, ret_rc);
 			reads[count++] = (struct nam__read){ item->at, item->image, bytes };
 		}
 	}
 	if (!count && !asking)
 		return NAM__STEP_DONE;
 	if (txn->attempts++ == ATTEMPTS_MAX)
-		return txn->misled ? nam__version_misled(txn->worker, txn->records) :
+		return nam__step_failed(txn->misled ?
+			nam__version_misled(txn->worker, txn->records) :
 			nam_diag_set(&txn->worker->diag, -NAM_E_RESTART_DEAD,
 				"record store '%s': writers replaced versions before they were "
-				"read, %u times; try again", txn->records->name, ATTEMPTS_MAX);
+				"read, %u times; try again", txn->records->name, ATTEMPTS_MAX),
+			ret_rc);
 	nam_race_point("records.read");
 	rc = count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
@@ -133,7 +135,8 @@ read_some(struct nam__txn *txn)
 		} else if (item->state == NAM__ITEM_HEAD) {
 			/* R10: the tag came with the word. */
 			if (!nam__head_is_of(txn->records, item->word, item->tag))
-				return nam__records_dropped(txn->worker, txn->records);
+				return nam__step_failed(nam__records_dropped(txn->worker,
+					txn->records), ret_rc);
 			item->at.raw = item->word;
 			item->latest = !item->word;
 			item->state = item->word ? NAM__ITEM_VERSION : NAM__ITEM_ABSENT;
@@ -143,7 +146,7 @@ read_some(struct nam__txn *txn)
 		rc = nam__served_get(txn, false); /* SUSPENDS */
 	if (!rc && asking)
 		rc = all_arrived(txn);
-	return rc ? rc : NAM__STEP_MORE;
+	return rc ? nam__step_failed(rc, ret_rc) : NAM__STEP_MORE;
 }
 
 int
@@ -154,9 +157,8 @@ nam__txn_read(struct nam__txn *txn)
 	if (rc)
 		return rc;
 	/* Until every item is here or nowhere. */
-	do
-		rc = read_some(txn); /* SUSPENDS */
-	while (rc == NAM__STEP_MORE);
+	while (read_some(txn, &rc) == NAM__STEP_MORE) /* SUSPENDS */
+		;
 	return rc;
 }
 
@@ -253,16 +255,14 @@ is_too_late(const struct nam__txn *txn)
 }
 
 /* Read on until no version that is here asks for a newer one. */
-NAM_FIBER_FN static int
+NAM_FIBER_FN static inline int
 read_on(struct nam__txn *txn)
 {
 	int rc;
 
-	do {
+	do
 		rc = nam__txn_read(txn); /* SUSPENDS */
-		if (!rc)
-			rc = nam__fractured(txn); /* SUSPENDS */
-	} while (rc == NAM__STEP_MORE);
+	while (!rc && nam__fractured(txn, &rc) == NAM__STEP_MORE); /* SUSPENDS */
 	return rc;
 }
 

@@ -345,7 +345,7 @@ make(struct nam__txn *txn, const struct nam_record_put *puts, const struct nam__
 	if (!rc && beside)
 		rc = beside->make(txn, beside->arg); /* SUSPENDS */
 	txn->epoch = nam__epoch_pin(txn->worker);
-	return !rc && !heads_are_good(txn) ? NAM__STEP_MORE : rc;
+	return rc;
 }
 
 NAM_FIBER_FN static int
@@ -365,37 +365,42 @@ put_made(struct nam__txn *txn, const struct nam_record_put *puts, bool *ret_unus
 }
 
 /* NAM__STEP_MORE: once more, for blocks of other strides may be where heads were. */
-NAM_FIBER_FN static int
+NAM_FIBER_FN static enum nam__step
 put_once(struct nam_worker *worker, struct nam_records *records,
 	const struct nam_record_put *puts, uint32_t count, const struct nam__put_hooks *beside,
-	uint64_t *ret_timestamp)
+	uint64_t *ret_timestamp, int *ret_rc)
 {
+	enum nam__step step = NAM__STEP_DONE;
 	struct nam__txn *txn;
-	bool unused = true;
+	bool unused = true, undo;
 	int rc;
 
 	if (!count || count > NAM_RECORDS_MAX)
-		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': %u records; a "
-			"transaction has 1 to %u", records->name, count, NAM_RECORDS_MAX);
+		return nam__step_failed(nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store "
+			"'%s': %u records; a transaction has 1 to %u", records->name, count,
+			NAM_RECORDS_MAX), ret_rc);
 	txn = nam__txn_new(worker, records);
 	if (!txn)
-		return -ENOMEM;
+		return nam__step_failed(-ENOMEM, ret_rc);
 	rc = check(txn, puts, count);
 	if (!rc)
 		rc = nam__txn_locate(txn); /* SUSPENDS */
 	if (!rc) {
 		rc = make(txn, puts, beside); /* SUSPENDS */
-		if (!rc)
+		if (!rc && !heads_are_good(txn))
+			step = NAM__STEP_MORE;
+		else if (!rc)
 			rc = put_made(txn, puts, &unused); /* SUSPENDS */
-		if (rc && !txn->prepared && beside)
+		undo = (rc || step == NAM__STEP_MORE) && !txn->prepared;
+		if (undo && beside)
 			beside->unmake(txn, beside->arg); /* SUSPENDS */
-		if (rc && !txn->prepared)
+		if (undo)
 			blocks_give(txn, !unused);
 	}
 	if (ret_timestamp && txn->timestamp && (!rc || nam_err_is(rc, NAM_E_FABRIC)))
 		*ret_timestamp = txn->timestamp;
 	nam__txn_free(txn);
-	return rc;
+	return rc ? nam__step_failed(rc, ret_rc) : step;
 }
 
 int
@@ -404,16 +409,19 @@ nam__records_put(struct nam_worker *worker, struct nam_records *records,
 	uint64_t *ret_timestamp)
 {
 	unsigned tries = 0, again = 0;
+	enum nam__step step;
 	uint64_t reusable;
 	int rc = nam__change_check(worker);
 
 	if (rc)
 		return rc;
-	do
-		rc = put_once(worker, records, puts, count, beside, ret_timestamp); /* SUSPENDS */
-	while ((rc == NAM__STEP_MORE && again++ < AGAIN_MAX) ||
+	do {
+		rc = 0;
+		step = put_once(worker, records, puts, count, beside, ret_timestamp,
+			&rc); /* SUSPENDS */
+	} while ((step == NAM__STEP_MORE && again++ < AGAIN_MAX) ||
 		nam__memory_retry(worker, rc, &tries)); /* SUSPENDS */
-	if (rc == NAM__STEP_MORE)
+	if (step == NAM__STEP_MORE)
 		rc = -NAM_E_RESTART;
 	/* R7: replaced versions can be reused some time later. */
 	if (nam__limbo_due(worker) && nam__limbo_advance(worker, &reusable)) /* SUSPENDS */

@@ -15,7 +15,7 @@
 
 #define WARM_RECORDS_MAX NAM_RECORDS_MAX	/* that are READ together, */
 #define WARM_BYTES_MAX 65536u			/* and the bytes of their versions */
-#define COLD NAM__STEP_MORE			/* a result: nothing was done yet */
+#define COLD 1					/* in place of a code: nothing was done yet */
 
 /* ---- answers --------------------------------------------------------------------------------- */
 

@@ -13,6 +13,14 @@ nothing(struct nam__txn *txn)
 	return 0;
 }
 
+static enum nam__step
+never_fractured(struct nam__txn *txn, int *ret_rc)
+{
+	(void)txn;
+	(void)ret_rc;
+	return NAM__STEP_DONE;
+}
+
 #define RAMP .get = nam__ramp_get, .put = nam__ramp_put
 
 static const struct nam__records_ops onesided = {
@@ -67,7 +75,7 @@ static const struct nam__records_ops served[] = {
 	[NAM_RAMP_NONE] = {
 		SERVED_RAMP,
 		.begin = nothing,
-		.fractured = nothing,
+		.fractured = never_fractured,
 	},
 	[NAM_RAMP_LOCKING] = {
 		SERVED,
@@ -75,7 +83,7 @@ static const struct nam__records_ops served[] = {
 		.get = nam__locking_get,
 		.put = nam__locking_put,
 		.begin = nothing,
-		.fractured = nothing,
+		.fractured = never_fractured,
 		.sweep = nam__locks_sweep,
 		.in_doubt_add = nam__in_doubt_add_locked,
 	},

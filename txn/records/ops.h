@@ -9,7 +9,7 @@
 #ifndef NAM_TXN_RECORDS_OPS_H
 #define NAM_TXN_RECORDS_OPS_H
 
-#include "txn_internal.h"
+#include "protocols.h"
 
 struct nam__in_doubt;
 struct nam__recovery;
@@ -28,7 +28,7 @@ struct nam__records_ops {
 
 	/* Reading transactions: before the first round, and after each (nam__fractured()). */
 	NAM_FIBER_FN int (*begin)(struct nam__txn *txn);
-	NAM_FIBER_FN int (*fractured)(struct nam__txn *txn);
+	NAM_FIBER_FN enum nam__step (*fractured)(struct nam__txn *txn, int *ret_rc);
 
 	/* Writing transactions.  Prepare sets base_timestamp of all items. */
 	NAM_FIBER_FN int (*prepare)(struct nam__txn *txn);

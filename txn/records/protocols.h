@@ -6,6 +6,19 @@
 #include "post.h"
 #include "txn_internal.h"
 
+/*
+ * The result of a step that may have to be repeated.  A step that fails, and no other, sets its
+ * caller's code.
+ */
+enum nam__step { NAM__STEP_FAILED = -1, NAM__STEP_DONE, NAM__STEP_MORE };
+
+static inline enum nam__step
+nam__step_failed(int rc, int *ret_rc)
+{
+	*ret_rc = rc;
+	return NAM__STEP_FAILED;
+}
+
 /* commit.c: a mark for its claims, which is no timestamp. */
 void nam__txn_mark(struct nam__txn *txn);
 
@@ -13,11 +26,12 @@ void nam__txn_mark(struct nam__txn *txn);
  * fracture.c: whether only a part of a transaction was read (R5).  NAM__STEP_MORE: the missing
  * items are asked for.
  */
-NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN enum nam__step nam__fractured(struct nam__txn *txn, int *ret_rc) NAM_MUST_CHECK;
 /* By algorithm, as slots of struct nam__records_ops (ops.h). */
-int nam__fractured_fast(struct nam__txn *txn) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__fractured_small(struct nam__txn *txn) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__fractured_hybrid(struct nam__txn *txn) NAM_MUST_CHECK;
+enum nam__step nam__fractured_fast(struct nam__txn *txn, int *ret_rc) NAM_MUST_CHECK;
+NAM_FIBER_FN enum nam__step nam__fractured_small(struct nam__txn *txn, int *ret_rc) NAM_MUST_CHECK;
+NAM_FIBER_FN enum nam__step nam__fractured_hybrid(struct nam__txn *txn, int *ret_rc)
+	NAM_MUST_CHECK;
 /* FAST: whether one of these versions names a newer sibling of another. */
 bool nam__versions_query(nam__named_fn named, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count);

@@ -334,7 +334,7 @@ some_count(struct nam_worker *worker, struct nam_records *records, const struct 
 		counting->ids[id] = true;
 		stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
 		nam__chain_begin(&chain, &seen[i]);
-		while ((rc = nam__chain_next(worker, records, &chain)) ==
+		while (nam__chain_next(worker, records, &chain, &rc) ==
 			NAM__STEP_MORE) { /* SUSPENDS */
 			stat->others++;
 			stat->others_bytes += nam__version_stride(nam__version_at_bytes(chain.at));

@@ -78,9 +78,6 @@ struct nam_records {
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
 
-/* The result of a step that may have to be repeated; or a negative code. */
-enum nam__step { NAM__STEP_DONE = 0, NAM__STEP_MORE = 1 };
-
 /* Reading: the source of an address. */
 enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
 

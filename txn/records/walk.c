@@ -23,9 +23,9 @@ nam__chain_begin(struct nam__chain *chain, const struct nam__walked *seen)
 	*chain = (struct nam__chain){ .head = seen->at, .next = seen->head.chain };
 }
 
-int
+enum nam__step
 nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
-	struct nam__chain *chain)
+	struct nam__chain *chain, int *ret_rc)
 {
 	const struct nam_gaddr at = { chain->next };
 	struct nam_version *version;
@@ -36,19 +36,19 @@ nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
 		return NAM__STEP_DONE;
 	rc = nam__version_at_check(worker, records, at);
 	if (rc)
-		return rc;
+		return nam__step_failed(rc, ret_rc);
 	if (nam__version_gone(worker->client, at))
 		return NAM__STEP_DONE;
 	version = nam_buffer_take(worker, sizeof(*version));
 	if (!version)
-		return -ENOMEM;
+		return nam__step_failed(-ENOMEM, ret_rc);
 	rc = nam_read_await(worker, at, version, sizeof(*version)); /* SUSPENDS */
 	chain->at = at;
 	chain->version = *version;
 	chain->next = version->previous;
 	nam_buffer_give(worker, version, sizeof(*version));
 	if (rc)
-		return rc;
+		return nam__step_failed(rc, ret_rc);
 	return nam__version_is_of(records, &chain->version, chain->head) ? NAM__STEP_MORE :
 		NAM__STEP_DONE;
 }

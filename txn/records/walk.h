@@ -3,8 +3,8 @@
 #ifndef NAM_TXN_RECORDS_WALK_H
 #define NAM_TXN_RECORDS_WALK_H
 
+#include "protocols.h"
 #include "txn/server/records.h"
-#include "txn_internal.h"
 
 #define NAM__WALK_MAX 32u		/* records of one batch */
 
@@ -63,7 +63,7 @@ struct nam__chain {
 
 void nam__chain_begin(struct nam__chain *chain, const struct nam__walked *seen);
 /* NAM__STEP_MORE: one more; NAM__STEP_DONE: there is none, or it cannot be followed. */
-NAM_FIBER_FN int nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
-	struct nam__chain *chain) NAM_MUST_CHECK;
+NAM_FIBER_FN enum nam__step nam__chain_next(struct nam_worker *worker,
+	const struct nam_records *records, struct nam__chain *chain, int *ret_rc) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_WALK_H */

@@ -130,6 +130,16 @@ teardown(void **state)
 	return 0;
 }
 
+static enum nam__step
+fractured(void)
+{
+	int rc = 0;
+	enum nam__step step = nam__fractured(&fixture->txn, &rc);
+
+	assert_int_equal(rc, 0);
+	return step;
+}
+
 static void
 fractured__one_older_sibling__ASKED_FOR_wherever_it_is_named(void **state)
 {
@@ -145,11 +155,11 @@ fractured__one_older_sibling__ASKED_FOR_wherever_it_is_named(void **state)
 					head_of(it ? 2 : 100 + k), new_of(it ? 2 : k));
 			}
 			assert_true(versions_query());
-			assert_int_equal(nam__fractured(&fixture->txn), 1);
+			assert_int_equal(fractured(), NAM__STEP_MORE);
 			assert_asked(2);
 			assert_int_equal(fixture->txn.items[0].state, NAM__ITEM_FOUND);
 			assert_int_equal(fixture->txn.items[3].state, NAM__ITEM_FOUND);
-			assert_int_equal(nam__fractured(&fixture->txn), 0);
+			assert_int_equal(fractured(), NAM__STEP_DONE);
 		}
 	}
 }
@@ -162,7 +172,7 @@ fractured__ids_that_begin_alike__EACH_ITS_OWN(void **state)
 		arrange(NAM_RECORDS_MAX, true);
 		name_sibling(0, id_of(missing, true), head_of(missing), new_of(missing));
 		assert_true(versions_query());
-		assert_int_equal(nam__fractured(&fixture->txn), 1);
+		assert_int_equal(fractured(), NAM__STEP_MORE);
 		for (uint32_t i = 1; i < NAM_RECORDS_MAX; i++) {
 			if (i == missing)
 				assert_asked(i);
@@ -179,7 +189,7 @@ fractured__all_but_one_are_older__ALL_ASKED_FOR(void **state)
 	arrange(NAM_RECORDS_MAX, true);
 	for (uint32_t i = 1; i < NAM_RECORDS_MAX; i++)
 		name_sibling(0, id_of(i, true), head_of(i), new_of(i));
-	assert_int_equal(nam__fractured(&fixture->txn), 1);
+	assert_int_equal(fractured(), NAM__STEP_MORE);
 	for (uint32_t i = 1; i < NAM_RECORDS_MAX; i++)
 		assert_asked(i);
 }
@@ -195,7 +205,7 @@ fractured__siblings_as_new_or_of_other_records__NOTHING_TO_ASK(void **state)
 	assert_false(versions_query());
 	/* Another record whose id begins like this one's. */
 	name_sibling(0, id_of(2, false), head_of(9), new_of(9));
-	assert_int_equal(nam__fractured(&fixture->txn), 0);
+	assert_int_equal(fractured(), NAM__STEP_DONE);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(fixture->txn.items[i].state, NAM__ITEM_FOUND);
 }
