@@ -395,7 +395,7 @@ password_read(const char *path, char **ret_password, struct nam_diag *diag)
 
 		if (file)
 			(void)fclose(file);
-		return nam_diag_set(diag, rc, "--view-store-password-file: %s: %s", path,
+		return nam_diag_set(diag, rc, "password_file: %s: %s", path,
 			rc == -EINVAL ? "it has no line" : nam_err_text(rc));
 	}
 	(void)fclose(file);
@@ -421,7 +421,7 @@ fill(struct etcd *etcd, const char *where, const struct nam__store_options *opti
 	int rc;
 
 	if (!slash || slash - where < 9 || !slash[1] || strlen(slash + 1) > NAME_BYTES)
-		return nam_diag_set(diag, -EINVAL, "--view-store: 'etcd:%s' should be "
+		return nam_diag_set(diag, -EINVAL, "view_store: 'etcd:%s' should be "
 			"etcd:http://HOST:PORT,HOST:PORT/NAME, where NAME is the cluster's and has "
 			"at most %u characters", where, NAME_BYTES);
 	(void)snprintf(etcd->name, sizeof(etcd->name), "%s", slash + 1);

@@ -160,8 +160,8 @@ remedy(const struct nam__http *http, CURLcode code)
 	/* "... matches target host name", or in later versions "target ipv4 address". */
 	if (code == CURLE_PEER_FAILED_VERIFICATION)
 		return strstr(http->why, " target ") ?
-			"; write a host in --view-store that etcd's certificate names" :
-			"; --view-store-cacert names the authorities to trust";
+			"; write a host in view_store that etcd's certificate names" :
+			"; cacert_file names the authorities to trust";
 	if (!http->tls)
 		return is_cut(code) || code == CURLE_UNSUPPORTED_PROTOCOL ?
 			"; if etcd uses TLS there, write https://" : "";
@@ -169,9 +169,8 @@ remedy(const struct nam__http *http, CURLcode code)
 		return "; if etcd uses no TLS there, write http://";
 	if (!is_cut(code) && !is_alerted(http))
 		return "";
-	return http->options.cert ? "; etcd may not trust the certificate of --view-store-cert" :
-		"; if etcd asks for a certificate, name it with --view-store-cert and "
-		"--view-store-key";
+	return http->options.cert_file ? "; etcd may not trust the certificate of cert_file" :
+		"; if etcd asks for a certificate, name it with cert_file and key_file";
 }
 
 /* -EAGAIN: again may do; -NAM_E_FABRIC_STORE: only another host may; else none will. */
@@ -183,11 +182,11 @@ fail(struct nam__http *http, CURLcode code, struct nam_diag *diag)
 
 	switch (code) {
 	case CURLE_URL_MALFORMAT:
-		return nam_diag_set(diag, -EINVAL, "--view-store: %s: %s", host, why);
+		return nam_diag_set(diag, -EINVAL, "view_store: %s: %s", host, why);
 	case CURLE_SSL_CERTPROBLEM:
-		return nam_diag_set(diag, -EINVAL, "--view-store-cert, --view-store-key: %s", why);
+		return nam_diag_set(diag, -EINVAL, "cert_file, key_file: %s", why);
 	case CURLE_SSL_CACERT_BADFILE:
-		return nam_diag_set(diag, -EINVAL, "--view-store-cacert: %s", why);
+		return nam_diag_set(diag, -EINVAL, "cacert_file: %s", why);
 	case CURLE_PEER_FAILED_VERIFICATION:
 		return nam_diag_set(diag, -NAM_E_FABRIC_STORE, "the view store at %s is not "
 			"trusted: %s%s", host, why, remedy(http, code));
@@ -295,15 +294,15 @@ settings_set(struct nam__http *http)
 	/* Files are read for each connection, so that an operator may replace them. */
 	curl_easy_setopt(http->curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif
-	if (options->cacert) {
-		curl_easy_setopt(http->curl, CURLOPT_CAINFO, options->cacert);
+	if (options->cacert_file) {
+		curl_easy_setopt(http->curl, CURLOPT_CAINFO, options->cacert_file);
 		/* Else the system's folder of authorities is trusted, too. */
 		curl_easy_setopt(http->curl, CURLOPT_CAPATH, NULL);
 	}
-	if (options->cert)
-		curl_easy_setopt(http->curl, CURLOPT_SSLCERT, options->cert);
-	if (options->key)
-		curl_easy_setopt(http->curl, CURLOPT_SSLKEY, options->key);
+	if (options->cert_file)
+		curl_easy_setopt(http->curl, CURLOPT_SSLCERT, options->cert_file);
+	if (options->key_file)
+		curl_easy_setopt(http->curl, CURLOPT_SSLKEY, options->key_file);
 	/* Else OpenSSL asks for a passphrase at the terminal. */
 	curl_easy_setopt(http->curl, CURLOPT_KEYPASSWD, "");
 }
@@ -313,22 +312,22 @@ files_check(const struct nam__http *http, struct nam_diag *diag)
 {
 	const struct nam__store_options *options = &http->options;
 	const struct {
-		const char *option, *path;
-	} files[] = { { "cacert", options->cacert }, { "cert", options->cert },
-		{ "key", options->key } };
+		const char *field, *path;
+	} files[] = { { "cacert_file", options->cacert_file },
+		{ "cert_file", options->cert_file }, { "key_file", options->key_file } };
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		int rc = files[i].path && access(files[i].path, R_OK) ? -errno : 0;
 
 		if (rc)
-			return nam_diag_set(diag, rc, "--view-store-%s: %s: %s", files[i].option,
+			return nam_diag_set(diag, rc, "%s: %s: %s", files[i].field,
 				files[i].path, nam_err_text(rc));
 		if (files[i].path && !http->tls)
-			return nam_diag_set(diag, -EINVAL, "--view-store-%s: http:// does not use "
-				"it; write https:// in --view-store", files[i].option);
+			return nam_diag_set(diag, -EINVAL, "%s: http:// does not use it; write "
+				"https:// in view_store", files[i].field);
 	}
-	return options->key && !options->cert ? nam_diag_set(diag, -EINVAL, "--view-store-key: "
-		"name its certificate with --view-store-cert") : 0;
+	return options->key_file && !options->cert_file ? nam_diag_set(diag, -EINVAL, "key_file: "
+		"name its certificate with cert_file") : 0;
 }
 
 int

@@ -17,6 +17,7 @@ struct nam__steward {
 	const struct nam_cluster *seeds;
 	struct nam__view_store *store;
 	nam__steward_event_fn event, warning;	/* or NULL */
+	struct nam_diag (*flags)(const char *diag);	/* for the fields that it names; or NULL */
 	void *arg;
 	uint32_t fence_ms;		/* a client that is stopped so long is fenced; 0: none */
 	struct nam_client *lead;	/* asks it; NULL: has to be found */

@@ -161,13 +161,16 @@ static void
 failed(struct nam__steward *steward, uint32_t id, int rc, const struct nam_diag *diag)
 {
 	char fields[1200], text[2 * sizeof(diag->text)];
+	struct nam_diag flags = *diag;
 
 	steward->lacking.until_ns = nam_now_ns() + RETRY_NS;
 	/* The attempt is repeated every few seconds, and logged once.  A copy may be given up. */
 	if (rc == -ECANCELED || steward->lacking.rc == rc)
 		return;
 	steward->lacking.rc = rc;
-	(void)nam_log_quote(diag->text[0] ? diag->text : nam_err_text(rc), text, sizeof(text));
+	if (steward->flags)
+		flags = steward->flags(diag->text);
+	(void)nam_log_quote(flags.text[0] ? flags.text : nam_err_text(rc), text, sizeof(text));
 	(void)snprintf(fields, sizeof(fields), "id=%u text=%s", id, text);
 	if (steward->warning)
 		steward->warning(steward->arg, "no_backup", fields);

@@ -13,7 +13,7 @@ int
 nam__store_open(const struct nam__store_options *options, struct nam__view_store **ret_store,
 	struct nam_diag *diag)
 {
-	const char *name = options->store ?: "embedded";
+	const char *name = options->view_store ?: "embedded";
 	uint32_t lease_ms = options->lease_ms ?: NAM__STORE_LEASE_MS;
 	struct nam__view_store *store = NULL;
 	struct nam__backend *backend = NULL;
@@ -22,7 +22,7 @@ nam__store_open(const struct nam__store_options *options, struct nam__view_store
 	if (!strncmp(name, "etcd:", 5))
 		rc = nam__etcd_open(name + 5, options, &backend, diag);
 	else if (strcmp(name, "embedded") != 0)
-		rc = nam_diag_set(diag, -EINVAL, "--view-store: '%s' should be embedded, or "
+		rc = nam_diag_set(diag, -EINVAL, "view_store: '%s' should be embedded, or "
 			"etcd:http://HOST:PORT/NAME", name);
 	if (rc)
 		return rc;

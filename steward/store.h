@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store.h -- the view store that --view-store names, for programs.
+ * store.h -- the view store that an operator names, for programs.
  */
 #ifndef NAM_STEWARD_STORE_H
 #define NAM_STEWARD_STORE_H
@@ -12,8 +12,8 @@
 struct nam__view_store;
 
 struct nam__store_options {
-	const char *store;		/* NULL or "embedded"; "etcd:http://HOST:PORT,.../NAME" */
-	const char *cacert, *cert, *key;	/* files, for https; NULL: the system's, none */
+	const char *view_store;		/* NULL or "embedded"; "etcd:http://HOST:PORT,.../NAME" */
+	const char *cacert_file, *cert_file, *key_file;	/* https; NULL: the system's, none */
 	const char *user;		/* NULL: no authentication */
 	const char *password_file;	/* its first line */
 	uint32_t lease_ms;		/* 0: NAM__STORE_LEASE_MS */

@@ -34,6 +34,7 @@ CLEAN = {
     + '#include "index.h"\n\nint\nnam_walk(int rc)\n{\n\treturn nam_step(rc);\n}\n',
     "index/index_internal.h": LICENCE + '#include "../compute/remote/epoch.h"\n',
     "memserver/memory.c": LICENCE + '#include "../common/error.h"\n',
+    "steward/store.c": LICENCE,
     "tests/lib/x.sh": "# SPDX-License-Identifier: Apache-2.0\n# shellcheck shell=bash\n"
     + "cat <<EOF\n    text\nEOF\nsetpriv --reuid=nobody ls\n",
     "tools/x.py": "# SPDX-License-Identifier: Apache-2.0\nprint('a reader waits')\n",
@@ -211,6 +212,12 @@ PLANTS = [
         ERROR_C,
         '\nstatic const char text[] = "too small: raise "\n\t"--memory";\n',
         "a text of a library names the flag --memory",
+    ),
+    (
+        "flag in the library of stewards",
+        "steward/store.c",
+        '\nstatic const char text[] = "name one with --view-store";\n',
+        "a text of a library names the flag --view-store",
     ),
     ("invariant without definition", INDEX_H, "/* Keeps I2. */\n", "I2 is not in index/README.md"),
     (

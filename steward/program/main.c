@@ -106,6 +106,13 @@ on_warning(void *arg, const char *event, const char *fields)
 	nam__log_line("warn", event, fields);
 }
 
+/* The diag of a library with flags for the fields that it names. */
+static struct nam_diag
+flags(const char *diag)
+{
+	return nam__options_flags(&table, "--", diag);
+}
+
 /* A failure that stays is logged once; @last: the one before. */
 static void
 failure_log(struct nam_diag *last, const char *text)
@@ -120,7 +127,7 @@ failure_log(struct nam_diag *last, const char *text)
 		nam__log_line("info", "recovered", "");
 		return;
 	}
-	(void)nam_log_quote(text, fields + used, sizeof(fields) - used);
+	(void)nam_log_quote(flags(text).text, fields + used, sizeof(fields) - used);
 	nam__log_line("warn", "failed", fields);
 }
 
@@ -255,7 +262,7 @@ static int
 complain(const struct nam_diag *diag, int rc)
 {
 	(void)fprintf(stderr, "nam-steward: %s\n", *diag->text ?
-		nam__options_flags(&table, "--", diag->text).text : nam_err_text(rc));
+		flags(diag->text).text : nam_err_text(rc));
 	return nam_exit_code(rc);
 }
 
@@ -264,7 +271,7 @@ begin(struct line *line)
 {
 	struct nam_client_options options;
 	struct nam__steward steward = { .options = &options, .event = on_event,
-		.warning = on_warning,
+		.warning = on_warning, .flags = flags,
 		.fence_ms = line->fence_ms };
 	struct collector collector = {
 		.collecting = {

@@ -53,8 +53,8 @@ static const char *store_user, *store_password_file;
 static void
 party_open(struct party *party, uint32_t lease_ms, uint32_t timeout_ms)
 {
-	const struct nam__store_options store = { .store = store_name, .lease_ms = lease_ms,
-		.timeout_ms = timeout_ms, .user = store_user,
+	const struct nam__store_options store = { .view_store = store_name,
+		.lease_ms = lease_ms, .timeout_ms = timeout_ms, .user = store_user,
 		.password_file = store_password_file };
 	struct nam_diag diag;
 
@@ -756,7 +756,7 @@ open__a_name_that_is_none__IS_EINVAL(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		const struct nam__store_options store = { .store = bad[i] };
+		const struct nam__store_options store = { .view_store = bad[i] };
 		struct nam__view_store *opened;
 		struct nam_diag diag = { "" };
 

@@ -94,8 +94,8 @@ def changed_scripts(tree, scripts):
     return [name for name in scripts if name in changed]
 
 
-LIBRARY = re.compile(r"(?!memserver/program/|common/options/)"
-                     r"(?:common|compute|index|txn|kv|memserver)/.*\.[ch]$")
+LIBRARY = re.compile(r"(?!\w+/program/|common/options/)"
+                     r"(?:common|compute|index|txn|kv|memserver|steward)/.*\.[ch]$")
 TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*')
 PROGRAM = re.compile(r"\b(?:nam-memserver|nam-steward|nam-bench|namctl|numactl)\b")
 

@@ -45,6 +45,15 @@ on_event(void *arg, const char *event, const char *fields)
 	f->backed += !strcmp(event, "backed");
 }
 
+static struct nam_diag
+flags(const char *diag)
+{
+	struct nam_diag named;
+
+	(void)nam_diag_set(&named, 0, "flags of %s", diag);
+	return named;
+}
+
 static void
 on_warning(void *arg, const char *event, const char *fields)
 {
@@ -80,7 +89,7 @@ setup_spare(void **state, uint64_t spare)
 	assert_int_equal(nam__cluster_read(&f->options, &f->seeds, &f->diag), 0);
 	f->steward = (struct nam__steward){ .options = &f->options, .seeds = f->seeds,
 		.store = nam__view_store_embedded(10000), .event = on_event,
-		.warning = on_warning, .arg = f };
+		.warning = on_warning, .flags = flags, .arg = f };
 	assert_non_null(f->steward.store);
 	*state = f;
 	return 0;
@@ -334,6 +343,7 @@ pass__no_process_has_room__SAYS_SO_ONCE(void **state)
 		pass(f);
 	}
 	assert_int_equal(f->backed, 0);
+	assert_non_null(strstr(f->warning, "flags of "));
 	assert_non_null(strstr(f->warning, "--spare"));
 	assert_int_equal(f->warned, 1);
 	/* Until then it is not tried again. */
