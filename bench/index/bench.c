@@ -69,16 +69,17 @@ static int
 check_properties(const struct index_bench *bench)
 {
 	const struct nam_index_options *is = nam_index_properties(bench->index);
+	const struct nam_index_traits *traits = nam_index_traits(is->design);
 	const struct index_bench_options *o = &bench->options;
 	const struct nam_index_options *wanted = &o->index;
 
-	if (o->design_set && is->design != wanted->design)
+	if (o->design_set && traits != nam_index_traits(wanted->design))
 		return bench_complain("index '%s' is %s: leave --design away", bench->name,
-			nam_index_traits(is->design)->name);
+			traits->name);
 	if (o->partitioning_set && strcmp(nam_partitioning_name(is),
 					    nam_partitioning_name(wanted)) != 0)
 		return bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
-			bench->name, nam_index_traits(is->design)->name, nam_partitioning_name(is));
+			bench->name, traits->name, nam_partitioning_name(is));
 	if (is->key_bytes != wanted->key_bytes)
 		return bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u",
 			bench->name, is->key_bytes, is->key_bytes);

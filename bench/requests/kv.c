@@ -146,8 +146,7 @@ swap(struct requests *bench)
 		part->kv = part->other;
 		part->other = kv;
 	}
-	bench->options.engine = bench->options.engine == NAM_KV_CHAINED ? NAM_KV_CUCKOO :
-									   NAM_KV_CHAINED;
+	bench->options.engine = kv_store_other(&bench->options);
 }
 
 static int
@@ -166,7 +165,7 @@ store_begin(struct requests *bench)
 	growth = kv_store_growth(o, servers, &options);
 	requests_keys_init(bench);
 	if (o->compare)
-		(void)strcat(bench->name, o->engine == NAM_KV_CUCKOO ? "-b" : "-a");
+		(void)strcat(bench->name, kv_store_suffix(o));
 	rc = nam_kv_create(worker, bench->name, &options); /* SUSPENDS */
 	if (rc) {
 		bench->name[0] = '\0';

@@ -36,10 +36,12 @@ static const struct engine {
 	uint64_t (*places_of)(uint64_t chunks);
 	uint32_t first_bytes;		/* of a pair in its first place; 52 in each other one */
 	uint32_t growth_percent;	/* so many pairs for each 100 places, to grow to the full */
+	enum nam_kv_engine other;	/* to be compared with */
+	const char *suffix;		/* then: of the name of the store */
 } engines[] = {
-	[NAM_KV_CHAINED] = { "chained", chained_cells, 48, 0 },
+	[NAM_KV_CHAINED] = { "chained", chained_cells, 48, 0, NAM_KV_CUCKOO, "-a" },
 	/* A tenth more than there are slots, for keys do not fall into partitions evenly. */
-	[NAM_KV_CUCKOO] = { "cuckoo", cuckoo_slots, UINT32_MAX, 110 },
+	[NAM_KV_CUCKOO] = { "cuckoo", cuckoo_slots, UINT32_MAX, 110, NAM_KV_CHAINED, "-b" },
 };
 
 /* The chunks of a partition that come closest to so many places. */
@@ -133,6 +135,18 @@ const char *
 kv_store_engine(const struct requests_options *o)
 {
 	return engines[o->engine].name;
+}
+
+enum nam_kv_engine
+kv_store_other(const struct requests_options *o)
+{
+	return engines[o->engine].other;
+}
+
+const char *
+kv_store_suffix(const struct requests_options *o)
+{
+	return engines[o->engine].suffix;
 }
 
 /* The fate of the new keys of the run. */

@@ -20,6 +20,10 @@ uint64_t kv_store_growth(const struct requests_options *o, uint32_t servers,
 
 const char *kv_store_engine(const struct requests_options *o);
 
+/* For comparisons: the other engine, and what the name of this engine's store ends with. */
+enum nam_kv_engine kv_store_other(const struct requests_options *o);
+const char *kv_store_suffix(const struct requests_options *o);
+
 /* Lines of the table, and JSON: of the run, from bench->before to bench->after. */
 void kv_store_print(const struct requests *bench);
 void kv_store_json(const struct requests *bench, cJSON *object);
