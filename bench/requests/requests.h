@@ -3,6 +3,8 @@
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
 
+#include <sys/queue.h>
+
 #include "bench/raw/bench.h"
 #include "bench/session.h"
 #include "inserted.h"
@@ -78,7 +80,7 @@ struct requests_part {
 	struct nam_txn_store *store;
 	int64_t sum, sum_added;		/* of words: in the pass; by committed transactions */
 	uint64_t conflicts, reads, kinds[TXN_KINDS_MAX];
-	struct history_event *history;
+	SLIST_HEAD(, history_event) history;
 	uint64_t number;		/* of its requests, so far */
 	struct share share;
 	struct histogram latency;

@@ -13,7 +13,7 @@ struct access {
 };
 
 struct history_event {
-	struct history_event *next;	/* of the part */
+	SLIST_ENTRY(history_event) link;	/* of the part */
 	struct history_time began, ended;
 	uint64_t sequence;
 	uint32_t process, count;
@@ -40,16 +40,16 @@ history_add(struct txn_room *room, struct history_time began, uint64_t sequence,
 		return -ENOMEM;
 	if (!room->process)
 		room->process = atomic_fetch_add(&processes, 1) + 1;
-	*event = (struct history_event){ .next = room->part->history, .began = began,
-		.ended = history_now(), .sequence = sequence, .process = room->process,
-		.count = room->count, .committed = committed };
+	*event = (struct history_event){ .began = began, .ended = history_now(),
+		.sequence = sequence, .process = room->process, .count = room->count,
+		.committed = committed };
 	for (uint32_t i = 0; i < room->count; i++) {
 		const struct txn_record *record = &room->records[i];
 
 		event->accesses[i] = (struct access){ record->number, record->sequence,
 			room->kind != TXN_LOAD, record->writes };
 	}
-	room->part->history = event;
+	SLIST_INSERT_HEAD(&room->part->history, event, link);
 	return 0;
 }
 
@@ -105,12 +105,11 @@ int
 history_write(struct requests *bench, FILE *file)
 {
 	uint64_t count = atomic_load(&places);
-	struct history_event **at = calloc(count + 1, sizeof(struct history_event *));
+	struct history_event **at = calloc(count + 1, sizeof(struct history_event *)), *event;
 	int rc = at ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < thread_pool_size(session.pool) && at; i++)
-		for (struct history_event *event = bench->parts[i].history; event;
-			event = event->next)
+		SLIST_FOREACH(event, &bench->parts[i].history, link)
 			at[event->began.place] = at[event->ended.place] = event;
 	if (at)
 		write_all(file, at, count);
