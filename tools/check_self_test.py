@@ -28,6 +28,7 @@ CLEAN = {
     + "static int wh" + "o;\n",
     "index/README.md": "**I1** *Chain.* A range of keys stays reachable.\n",
     "index/index.h": LICENCE + '#include "../common/error.h"\n/* The chain (I1). */\n',
+    "index/node/node.h": LICENCE,
     "index/server/tree.h": LICENCE,
     "txn/README.md": "# Transactions\n",
     "index/walk.c": LICENCE
@@ -192,6 +193,12 @@ PLANTS = [
     (
         "client header behind another",
         "index/server/tree.h",
+        '#include "../index.h"\n',
+        "code of memory servers includes a header of clients",
+    ),
+    (
+        "client header in code of both sides",
+        "index/node/node.h",
         '#include "../index.h"\n',
         "code of memory servers includes a header of clients",
     ),

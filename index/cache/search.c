@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "cache_internal.h"
-#include "truncated_keys.h"
+#include "index/node/truncated_keys.h"
 
 static inline unsigned
 node_search(const struct nam__cache *cache, const struct nam__cached_node *node,

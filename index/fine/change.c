@@ -6,7 +6,7 @@
 #include "compute/remote/reclaim.h"
 #include "fine.h"
 #include "index/write/image_write.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "leaf_change.h"
 
 /* Carried out under one lock.  More would keep other clients waiting. */

@@ -7,7 +7,7 @@
 #define NAM_INDEX_FINE_LEAF_LOOKUP_H
 
 #include "index/node/search.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 /* The answer of one image; as numbers, those of a lookup. */
 enum nam__leaf_answer {

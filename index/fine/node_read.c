@@ -4,7 +4,7 @@
 
 #include "compute/remote/lock_slot.h"
 #include "index/write/torn.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u

@@ -6,7 +6,7 @@
 #include "index/design.h"
 #include "index/write/image_write.h"
 #include "index/write/torn.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 /* A walk is tried again so often, however long that takes. */
 #define TRIES_MIN 16u

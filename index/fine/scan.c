@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "compute/backup/again.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "scan_internal.h"
 
 /* ---- the range ---------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 
 #include "hybrid.h"
 #include "index/design.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 #define NAMES_TRIED_MAX 4u
 /* The hash that a READ brings may be one version older than the rest. */

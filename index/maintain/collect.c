@@ -7,7 +7,7 @@
 
 #include "compute/worker/pace.h"
 #include "index/fine/fine.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "maintain.h"
 #include "merge.h"
 

@@ -7,7 +7,7 @@
  * without.
  */
 #include "index/maintain/maintain.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 #define TRIES_MIN 16u
 #define PAUSE_NS 1000u

@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "index/fine/fine.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "verify.h"
 
 #define TORN_RETRIES 3u

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "verify.h"
 
 #define NODE_FLAGS_KNOWN (NAM__NODE_TYPE_MASK | NAM__NODE_LAST | NAM__NODE_DEAD)

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "index/design.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "maintain.h"
 
 /* The way is looked for anew so often, however long that takes. */

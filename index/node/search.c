@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* search.c -- truncating keys, and searching truncated keys with the processor's vectors. */
-#include "index/cache/truncated_keys.h"
+#include "truncated_keys.h"
 
 void
 nam__keys_truncate(const uint64_t *keys, unsigned count, unsigned words,

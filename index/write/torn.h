@@ -3,7 +3,7 @@
 #ifndef NAM_INDEX_WRITE_TORN_H
 #define NAM_INDEX_WRITE_TORN_H
 
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 /**
  * nam__torn_complete -- complete a torn node by its redo record, here and in remote memory (I20).

@@ -12,7 +12,7 @@
 #include "index/index_internal.h"
 #include "index/maintain/verify.h"
 #include "index/node/divide.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 
 static const struct nam_index_options shapes[] = {
 	{ .key_bytes = 8, .node_bytes = 256, .unique = true },

@@ -2,7 +2,7 @@
 /*
  * litmus_images.c -- scenes about READs that deliver images of several moments in one.
  */
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "litmus.h"
 
 #define HALF 12u			/* a READ stops before this one of its 32 steps */

@@ -12,7 +12,7 @@
 
 #include "common/env.h"
 #include "index/maintain/maintain.h"
-#include "index/node/validate.h"
+#include "index/validate.h"
 #include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)

@@ -3,10 +3,10 @@
  * validate.h -- whether an image can be used: it is a whole node, the promised one (I2, I3), and
  * covers a key.  Always in line: it takes part in each lookup and in each change.
  */
-#ifndef NAM_INDEX_NODE_VALIDATE_H
-#define NAM_INDEX_NODE_VALIDATE_H
+#ifndef NAM_INDEX_VALIDATE_H
+#define NAM_INDEX_VALIDATE_H
 
-#include "index/index_internal.h"
+#include "index_internal.h"
 
 #define NAM__ANY_TYPE 0u
 
@@ -80,4 +80,4 @@ nam__node_covers(const uint64_t *image, const uint64_t *key, unsigned words)
 		       nam__key_compare(key, low + words, words) < 0);
 }
 
-#endif /* NAM_INDEX_NODE_VALIDATE_H */
+#endif /* NAM_INDEX_VALIDATE_H */

@@ -3,10 +3,10 @@
  * truncated_keys.h -- the inside of a search in truncated keys, in line where calls would be felt:
  * node/search.c and cache/search.c.
  */
-#ifndef NAM_INDEX_CACHE_TRUNCATED_KEYS_H
-#define NAM_INDEX_CACHE_TRUNCATED_KEYS_H
+#ifndef NAM_INDEX_NODE_TRUNCATED_KEYS_H
+#define NAM_INDEX_NODE_TRUNCATED_KEYS_H
 
-#include "index/node/search.h"
+#include "search.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define NAM__VECTORS 1
@@ -111,4 +111,4 @@ nam__floor_among_ties(const struct nam__truncation *truncation, const uint16_t *
 	return number;
 }
 
-#endif /* NAM_INDEX_CACHE_TRUNCATED_KEYS_H */
+#endif /* NAM_INDEX_NODE_TRUNCATED_KEYS_H */
