@@ -70,7 +70,6 @@
 #define NAM_COMMON_RPC_MOVE_RPC_H
 
 #include "alloc_rpc.h"
-#include "books_rpc.h"
 
 enum nam_rpc_move_step {
 	NAM_RPC_MOVE_EXPORT = 1,

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "client_internal.h"
+
 static void
 snapshot(const struct nam_client *client, bool all, struct nam__members *ret_members)
 {

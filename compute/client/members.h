@@ -8,7 +8,8 @@
 #ifndef NAM_COMPUTE_CLIENT_MEMBERS_H
 #define NAM_COMPUTE_CLIENT_MEMBERS_H
 
-#include "compute/client/client_internal.h"
+#include "common/gaddr.h"
+#include "compute/client.h"
 
 struct nam__members {
 	uint64_t view;			/* number of a view that had been installed before; or 0 */

@@ -3,6 +3,7 @@
 #ifndef NAM_MEMSERVER_MOVE_BOOKS_H
 #define NAM_MEMSERVER_MOVE_BOOKS_H
 
+#include "common/rpc/books_rpc.h"
 #include "common/rpc/move_rpc.h"
 #include "memserver/memserver_internal.h"
 

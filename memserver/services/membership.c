@@ -7,7 +7,7 @@
  * pairs is left at any memory server (fence.c).  Ids go round, and come again with the next
  * incarnation.  So a lock word of a dead client is never taken for one of the living.
  */
-#include "common/rpc/move_rpc.h"
+#include "common/rpc/books_rpc.h"
 #include "memserver/admission/admit.h"
 
 /* A reader raises the epoch by no more: in between, clients reclaim memory twice. */

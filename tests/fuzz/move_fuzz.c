@@ -8,6 +8,7 @@
  */
 #include "common/hash/hash.h"
 #include "common/rpc/alloc_rpc.h"
+#include "common/rpc/books_rpc.h"
 #include "common/rpc/move_rpc.h"
 #include "fuzz_server.h"
 #include "memserver/mailbox.h"

@@ -3,6 +3,7 @@
 #ifndef NAM_COMPUTE_VIEW_MOVE_MOVE_INTERNAL_H
 #define NAM_COMPUTE_VIEW_MOVE_MOVE_INTERNAL_H
 
+#include "common/rpc/books_rpc.h"
 #include "common/rpc/move_rpc.h"
 #include "compute/worker/worker.h"
 

@@ -11,6 +11,7 @@
 #include "common/cluster.h"
 #include "common/env.h"
 #include "common/rpc/status_rpc.h"
+#include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
 #include "hosted.h"
 #include "server_move.h"

@@ -5,6 +5,7 @@
 
 #include "tests/unit/memserver/server_fixture.h"
 
+#include "common/rpc/books_rpc.h"
 #include "common/rpc/move_rpc.h"
 
 static inline int
