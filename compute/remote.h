@@ -2,7 +2,7 @@
 /*
  * remote.h -- read, write, compare-and-swap and fetch-and-add on remote memory.
  *
- * A batch collects requests, rings one doorbell per memory server that it touches, and waits once.
+ * A batch collects requests, posts them with one doorbell per memory server, and waits once.
  * Requests of one batch to one server take effect in the order that the fabric defines (fabric.h);
  * between servers there is no order.  `local` must lie in memory from nam_buffer_take(), which is
  * registered.

@@ -334,7 +334,7 @@ struct attempt {
 };
 
 /*
- * Ring once: CAS the word from free to this client's, READ the object.  Where a part of a READ
+ * Post together: CAS the word from free to this client's, READ the object.  Where a part of a READ
  * may pass an ATOMIC, the READ waits for the CAS.  Otherwise an image with the lock word may have
  * other words from before the last holder's WRITEs (C11).
  */

@@ -165,7 +165,7 @@ send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header 
 	return 0;
 }
 
-/* Ring once for requests to one memory server: 0, NAM_POSTED_COLOCATED, or a failure. */
+/* Post requests to one memory server: 0, NAM_POSTED_COLOCATED, or a failure. */
 static int
 requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 	const struct nam_wr *wrs, unsigned count)

@@ -77,7 +77,7 @@ images_give(struct nam__loader *loader)
 			loader->g->node_bytes);
 }
 
-/* Ring the doorbell for what is closed, and wait. */
+/* Post what is closed, and wait. */
 NAM_FIBER_FN static int
 flush(struct nam__loader *loader)
 {
