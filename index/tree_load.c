@@ -91,7 +91,7 @@ send_pairs(struct nam__tree_load *load)
 			8 * (load->key_words + 1) * load->count, NULL, 0);
 	load->under_way = !rc;
 	load->count = 0;
-	if (!load->call.local)
+	if (!load->call.colocated)
 		load->worker->current->counters->round_trips++;
 	return rc;
 }

@@ -71,7 +71,7 @@ read_start(struct many *many, struct read *read, uint32_t server)
 		many->rc = rc;
 		return;
 	}
-	many->worker->current->counters->round_trips += !read->call.local;
+	many->worker->current->counters->round_trips += !read->call.colocated;
 	read->under_way = true;
 }
 

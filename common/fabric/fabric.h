@@ -93,10 +93,10 @@ struct nam_qp_options {
 	 */
 	uint32_t rights;
 	/*
-	 * Client side: requests may be local.  NULL: never.  A provider whose regions are no files
-	 * knows by itself what is near.  Must outlive the queue pair.
+	 * Client side: memory that the processor may copy (qp_post).  NULL: none.  A provider whose
+	 * regions are no files knows by itself what is near.  Must outlive the queue pair.
 	 */
-	const struct nam_colocated *local;
+	const struct nam_colocated *colocated;
 	/* Client side, NULL: a challenge ends the attempt with -NAM_E_FABRIC_DENIED. */
 	nam_answer_fn *answer;
 	/* Client side, NULL: any reply will do.  Runs before the queue pair can carry anything. */
@@ -196,10 +196,10 @@ struct nam_fabric_ops {
 	 *
 	 * NAM_POSTED_COLOCATED: the processor has copied, and no completion comes.  All requests
 	 * were READs or WRITEs of the peer's share, or READs of regions, on a queue pair that has
-	 * options->local and is not broken.  READs of regions are local only if nothing else is in
-	 * flight on it, so that they see all earlier posts.  Copies of the share are not ordered
-	 * with other requests.  WRITEs into regions and atomics are never local: those of a card
-	 * need not be atomic against a processor's.
+	 * options->colocated and is not broken.  READs of regions are copies only if nothing else
+	 * is in flight on it, so that they see all earlier posts.  Copies of the share are not
+	 * ordered with other requests.  WRITEs into regions and atomics are never copies: those of
+	 * a card need not be atomic against a processor's.
 	 */
 	int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 	/*
@@ -209,7 +209,7 @@ struct nam_fabric_ops {
 	void (*qp_share_near)(struct nam_qp *qp, const struct nam_colocated_share *share);
 	/*
 	 * Where regions are no files: 1 if the listener's memory is near, so that requests to it
-	 * may be local.  Else 0.
+	 * may be copies.  Else 0.
 	 */
 	int (*is_near)(struct nam_domain *domain, const char *address);
 	/* Disconnects.  Requests that have not completed never will. */

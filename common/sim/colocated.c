@@ -15,7 +15,7 @@
 #define PAUSE_SPREAD_NS 1024u
 #define KIB 1024u
 
-/* Whether what is posted now may be local. */
+/* Whether what is posted now may be a copy. */
 static bool
 is_near(const struct sim_qp *qp)
 {
@@ -72,7 +72,7 @@ copy(const struct sim_qp *qp, const struct nam_wr *wr)
 	message->target = target_of(qp, wr);
 	message->done = 0;
 	message->in_flight = false;
-	SIM_EVENT(SIM_WHAT_LOCAL, message->id, wr->remote ^ wr->bytes,
+	SIM_EVENT(SIM_WHAT_COLOCATED, message->id, wr->remote ^ wr->bytes,
 		"m%llu q%u %s %u bytes of its own machine at p%u:%llx",
 		(unsigned long long)message->id, qp->id, nam__sim_op_name(wr->op), wr->bytes,
 		qp->peer->domain->process->id, (unsigned long long)wr->remote);
@@ -88,7 +88,7 @@ copy(const struct sim_qp *qp, const struct nam_wr *wr)
 }
 
 bool
-nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
+nam__sim_colocated_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
 	const struct nam_sim_network *network = nam__sim.options.network;
 	uint64_t kib = 0;

@@ -152,7 +152,7 @@ struct sim_qp {
 	bool peer_reads;	/* the peer may only READ regions */
 	/* unreliable queue pair: what has left it; one of the peer's effects */
 	struct sim_qp *transit;
-	bool local;			/* requests may be copies, if the peer is near */
+	bool colocated;			/* requests may be copies, if the peer is near */
 	bool ready;			/* its side has connected; or unreliable */
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */

@@ -299,7 +299,7 @@ nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	/* A card takes no request before its side has connected. */
 	if (!qp->ready)
 		return -EINVAL;
-	if (qp->local && nam__sim_local_copy(qp, wrs, count))
+	if (qp->colocated && nam__sim_colocated_copy(qp, wrs, count))
 		return NAM_POSTED_COLOCATED;
 	nam__sim_work(post_cost(qp, wrs, count));
 	/* A server is long busy with one request: its card is not taken from others too early. */

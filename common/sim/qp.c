@@ -31,7 +31,7 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 	qp->domain = domain;
 	qp->cq = (struct sim_cq *)options->cq;
 	qp->rq = (struct sim_rq *)options->rq;
-	qp->local = options->local != NULL;
+	qp->colocated = options->colocated != NULL;
 	qp->peer_reads = options->rights == NAM_MR_REMOTE_READ;
 	qp->id = ++nam__sim.ids;
 	nam__sim_flow_begin(&qp->flow, domain->process);

@@ -130,7 +130,7 @@ void nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error);
 void nam__sim_complete(struct sim_qp *qp);
 
 /* Carry out what is about the own machine's memory; false: it has to be sent like all else. */
-bool nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count);
+bool nam__sim_colocated_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count);
 
 /* ---- nic.c: only with a network, but for the first and the last ------------------------- */
 
@@ -200,7 +200,7 @@ void nam__sim_trace(const char *format, ...) NAM_PRINTF(1, 2);
 enum sim_what {
 	SIM_WHAT_POST = 1, SIM_WHAT_STEP, SIM_WHAT_DONE, SIM_WHAT_COMPLETE, SIM_WHAT_RUN,
 	SIM_WHAT_WAKE, SIM_WHAT_CLOSE, SIM_WHAT_CONNECT, SIM_WHAT_PROCESS, SIM_WHAT_FAULT,
-	SIM_WHAT_RACE, SIM_WHAT_NOTE, SIM_WHAT_ATOMIC, SIM_WHAT_RECV, SIM_WHAT_LOCAL,
+	SIM_WHAT_RACE, SIM_WHAT_NOTE, SIM_WHAT_ATOMIC, SIM_WHAT_RECV, SIM_WHAT_COLOCATED,
 };
 
 const char *nam__sim_op_name(unsigned op);

@@ -157,7 +157,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 		.cq = worker->cq,
 		.rq = worker->rq,
 		.user = &worker->answering[slot],
-		.local = server->colocated,
+		.colocated = server->colocated,
 		.rights = client->reads_only ? NAM_MR_REMOTE_READ : NAM_MR_REMOTE,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };

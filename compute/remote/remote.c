@@ -618,7 +618,7 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	if (__builtin_expect(rc == NAM_POSTED_COLOCATED, 0)) {
 		/* Done, and handed out like any other. */
 		counters->colocated_reads++;
-		worker->current->local = true;
+		worker->current->colocated = true;
 		worker->async_done[worker->async_done_count++] = context;
 	} else {
 		counters->round_trips++;
@@ -692,9 +692,9 @@ nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 	int rc, polled;
 
 	if (__builtin_expect(worker->async_done_count > 0, 0)) {
-		/* Leftovers of other completions while another task polled, and local READs. */
-		if (worker->current->local) {
-			worker->current->local = false;
+		/* Leftovers of other completions while another task polled, and colocated READs. */
+		if (worker->current->colocated) {
+			worker->current->colocated = false;
 			nam__poll(worker);
 		}
 		count = worker->async_done_count < max ? worker->async_done_count : max;

@@ -300,7 +300,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		calls[i]->deadline_ns = nam_now_ns() + timeout_ns(worker, calls[i]->slot);
 		SLIST_INSERT_HEAD(&worker->calls, calls[i], link);
 		if (rc == NAM_POSTED_COLOCATED)
-			nam__client_mailbox_written_locally(calls[i]->req);
+			nam__client_mailbox_written_colocated(calls[i]->req);
 	}
 	return 0;
 }
@@ -414,7 +414,7 @@ nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void
 		ret_bytes ? *ret_bytes : 0);
 
 	if (!rc) {
-		if (!call.local)
+		if (!call.colocated)
 			call.counters->round_trips++;
 		rc = nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
 	}
@@ -437,7 +437,7 @@ many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned
 	if (!count)
 		return false;
 	if (!calls_post(worker, many->together + first, many->wrs + first, count))
-		return !many->together[first]->local;
+		return !many->together[first]->colocated;
 	for (unsigned i = first; i < first + count; i++)
 		many->together[i]->done = true;
 	return false;

@@ -41,7 +41,7 @@ struct nam__call {
 	int rc;
 	uint16_t type;
 	bool by_send;			/* whatever the RPC transport */
-	bool local;			/* it left without the network */
+	bool colocated;			/* it left without the network */
 	bool done;
 };
 

@@ -191,8 +191,8 @@ req_answered(struct nam__request_slot *req, uint32_t bytes)
 {
 	struct nam__client_mailbox *box = req->box;
 
-	/* Half of it has been local. */
-	if (!bytes && req->call && req->call->local) {
+	/* Half of it was a copy. */
+	if (!bytes && req->call && req->call->colocated) {
 		req->counters->colocated_calls--;
 		req->counters->round_trips++;
 	}
@@ -429,10 +429,10 @@ request_written(struct nam__request_slot *req)
 }
 
 void
-nam__client_mailbox_written_locally(struct nam__request_slot *req)
+nam__client_mailbox_written_colocated(struct nam__request_slot *req)
 {
 	/* Else the reply comes by the card: a round trip. */
-	req->call->local = req->fetch;
+	req->call->colocated = req->fetch;
 	req->counters->colocated_calls += req->fetch;
 	request_written(req);
 }

@@ -73,7 +73,7 @@ bool nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call
 /* The request was not posted after all.  The slot taken last is given back first. */
 void nam__client_mailbox_unwrite(struct nam__request_slot *req);
 /* The processor has copied the request. */
-void nam__client_mailbox_written_locally(struct nam__request_slot *req);
+void nam__client_mailbox_written_colocated(struct nam__request_slot *req);
 /* The handler of a request slot: its WRITE, its READ or its SEND has completed. */
 void nam__request_slot_completed(struct nam_worker *worker, struct nam__completion *completion,
 	const struct nam_wc *wc);

@@ -22,7 +22,7 @@ struct nam__task {
 	int rc;				/* first failure among them */
 	uint64_t epoch;			/* local epoch of the operation under way */
 	bool is_thread;			/* the plain thread, not a fiber */
-	bool local;			/* it has READ locally and not given way since */
+	bool colocated;			/* it has READ colocated memory and not given way since */
 	void *scratch;			/* a node buffer, taken on first use */
 	uint32_t scratch_bytes;
 	nam_fiber_fn fn;

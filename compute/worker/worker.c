@@ -388,9 +388,9 @@ nam__task_await(struct nam_worker *worker)
 
 	if (__builtin_expect(self->pending != 0, 1)) {
 		nam__suspend(worker); /* SUSPENDS */
-	} else if (self->rc || self->local) {
+	} else if (self->rc || self->colocated) {
 		/* A task that tries again, or never has to wait, must not starve others. */
-		self->local = false;
+		self->colocated = false;
 		nam_worker_yield(worker); /* SUSPENDS */
 	}
 	rc = self->rc;
@@ -417,11 +417,11 @@ nam__give_way(struct nam_worker *worker)
 	nam__suspend(worker); /* SUSPENDS */
 }
 
-/* READs were local, and their bytes had been counted. */
+/* READs were copies, and their bytes had been counted. */
 static void
 count_colocated(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
 {
-	task->local = true;
+	task->colocated = true;
 	task->counters->colocated_reads += count;
 	for (unsigned i = 0; i < count; i++)
 		task->counters->bytes_in -= wrs[i].bytes;

@@ -173,7 +173,7 @@ read_start(struct many *many, struct read *read, uint32_t part)
 		read->count = 0;
 		return;
 	}
-	if (!read->call.local)
+	if (!read->call.colocated)
 		many->worker->current->counters->round_trips++;
 	read->under_way = true;
 }

@@ -93,7 +93,7 @@ page_take(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 		rc = page_query(scan, stream);
 	if (rc)
 		return rc;
-	if (!stream->call.done && !stream->call.local)
+	if (!stream->call.done && !stream->call.colocated)
 		scan->head.worker->current->counters->round_trips++;
 	stream->under_way = false;
 	rc = nam__rpc_await(scan->head.worker, &stream->call, &bytes); /* SUSPENDS */

@@ -231,7 +231,7 @@ struct verbs_qp {
 	struct verbs_domain *domain;
 	struct verbs_sends sends;	/* owner */
 	struct verbs_hold hold;		/* owner, but for its mutex */
-	const struct nam_colocated *local;	/* NULL: nothing is local */
+	const struct nam_colocated *colocated;	/* NULL: nothing is colocated */
 	const struct nam_colocated_share *share;	/* the peer's, if it is near */
 	shm_read_fn copy;
 	shm_write_fn copy_out;

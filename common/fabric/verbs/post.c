@@ -12,7 +12,7 @@ inside(const uint8_t *base, uint64_t size, uint64_t offset, uint32_t bytes)
 
 /* Where the processor finds what a request is about, or NULL. */
 static inline const uint8_t *
-local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
+colocated_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
 {
 	const struct nam_colocated_share *share = qp->share;
 
@@ -20,8 +20,8 @@ local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
 		return inside(share->base, share->bytes, wr->remote - share->remote, wr->bytes);
 	if (wr->op != NAM_WR_READ || !alone)
 		return NULL;
-	for (uint32_t i = 0; i < qp->local->count; i++) {
-		const struct nam_colocated_region *region = &qp->local->regions[i];
+	for (uint32_t i = 0; i < qp->colocated->count; i++) {
+		const struct nam_colocated_region *region = &qp->colocated->regions[i];
 		const uint8_t *at = inside(region->base, region->bytes,
 			wr->remote - region->remote, wr->bytes);
 
@@ -37,7 +37,7 @@ local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
  * the device (E3).  Frames in a share have numbers.
  */
 static bool
-copy_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
+copy_colocated(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
 	const uint8_t *target = NULL, *next;
 	bool alone = !NAM_GUARD(COLOCATED_ORDER) ||
@@ -47,12 +47,12 @@ copy_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
 		atomic_load_explicit(&qp->cq->news, memory_order_acquire))
 		return false;
 	for (unsigned i = count; i--;) {
-		target = local_target(qp, &wrs[i], alone);
+		target = colocated_target(qp, &wrs[i], alone);
 		if (!target)
 			return false;
 	}
 	for (unsigned i = 0; i < count; i++, target = next) {
-		next = i + 1 < count ? local_target(qp, &wrs[i + 1], alone) : target;
+		next = i + 1 < count ? colocated_target(qp, &wrs[i + 1], alone) : target;
 		if (wrs[i].op == NAM_WR_READ)
 			qp->copy(wrs[i].local, target, wrs[i].bytes, next);
 		else	/* only the share is ever written, whose base is no constant */
@@ -67,7 +67,7 @@ nam__verbs_qp_share_near(struct nam_qp *pub, const struct nam_colocated_share *s
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 
 	/* A client that may not copy regions may not copy this. */
-	if (qp->local)
+	if (qp->colocated)
 		qp->share = share;
 }
 
@@ -77,7 +77,7 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 	uint64_t under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 
-	if (NAM__UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
+	if (NAM__UNLIKELY(qp->colocated != NULL) && copy_colocated(qp, wrs, count))
 		return NAM_POSTED_COLOCATED;
 	/* Nothing arrives before both ends are joined, and nothing has to. */
 	if (NAM__UNLIKELY(qp->unreliable_qp && !qp->ready))

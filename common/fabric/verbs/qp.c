@@ -26,8 +26,8 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 	qp->pub.user = options->user;
 	qp->domain = domain;
 	qp->cq = (struct verbs_cq *)options->cq;
-	if (options->local && options->local->count) {
-		qp->local = options->local;
+	if (options->colocated && options->colocated->count) {
+		qp->colocated = options->colocated;
 		nam__shm_copy_choose(&qp->copy, &qp->copy_out);
 	}
 	qp->read_only = options->rights == NAM_MR_REMOTE_READ;
