@@ -281,6 +281,24 @@ sim_worker(struct nam_client *client)
 	return NULL;
 }
 
+struct nam_worker *
+sim_come(const struct sim_cluster *cluster, const char *name, struct nam_client **ret_client)
+{
+	*ret_client = sim_client(cluster, name);
+	return *ret_client ? sim_worker(*ret_client) : NULL;
+}
+
+void
+sim_leave(struct nam_client **client, struct nam_worker **worker)
+{
+	if (*worker)
+		nam_worker_close(*worker);
+	*worker = NULL;
+	if (*client)
+		nam_client_close(*client);
+	*client = NULL;
+}
+
 uint64_t
 sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker)
 {

@@ -82,7 +82,12 @@ void sim_cluster_stop(struct sim_cluster *cluster);
 /* From a simulated thread.  A zombie thread gets NULL, and so does one that finds a server dead. */
 struct nam_client *sim_client(const struct sim_cluster *cluster, const char *name);
 struct nam_worker *sim_worker(struct nam_client *client);
-/* The same with a list of its own; a failure is the caller's. */
+/* Both; NULL if one is missing. */
+struct nam_worker *sim_come(const struct sim_cluster *cluster, const char *name,
+	struct nam_client **ret_client);
+/* Close what there is of both, which are NULL afterwards. */
+void sim_leave(struct nam_client **client, struct nam_worker **worker);
+/* A client with a list of its own; a failure is the caller's. */
 int sim_client_try(const struct sim_cluster *cluster, const char *list, const char *name,
 	struct nam_client **ret_client, struct nam_diag *diag);
 /* mutants.c: if a guard of an order is off, a client takes a wrong one from now on. */

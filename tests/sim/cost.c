@@ -215,15 +215,13 @@ client_main(void *arg)
 	struct cost_stage *stage = arg;
 
 	sim_cluster_await(&stage->cluster);
-	stage->client = sim_client(&stage->cluster, "cost");
-	stage->worker = stage->client ? sim_worker(stage->client) : NULL;
+	stage->worker = sim_come(&stage->cluster, "cost", &stage->client);
 	if (!stage->worker)
 		sim_die("the client cannot come");
 	plant(stage);
 	stage->act(stage);
 	nam_index_close(stage->index);
-	nam_worker_close(stage->worker);
-	nam_client_close(stage->client);
+	sim_leave(&stage->client, &stage->worker);
 	sim_cluster_stop(&stage->cluster);
 }
 

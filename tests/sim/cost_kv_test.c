@@ -422,8 +422,7 @@ play_by(struct cost_stage *stage, enum nam_transport transport)
 	s.transport = transport;
 	stage->cluster.transport = transport;
 	stage->cluster.fetch_bytes = FETCH_BYTES;
-	client = sim_client(&stage->cluster, "kv");
-	s.worker = client ? sim_worker(client) : NULL;
+	s.worker = sim_come(&stage->cluster, "kv", &client);
 	if (!s.worker) {
 		cost_fail(stage, "no worker");
 		return;
@@ -435,8 +434,7 @@ play_by(struct cost_stage *stage, enum nam_transport transport)
 	cost_of_cache(&s);
 	if (transport == NAM_TRANSPORT_SRQ)
 		cost_of_shrunk(&s);
-	nam_worker_close(s.worker);
-	nam_client_close(client);
+	sim_leave(&client, &s.worker);
 }
 
 static void

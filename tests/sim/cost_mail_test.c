@@ -43,8 +43,7 @@ cost_of(struct cost_stage *stage, enum nam_transport transport, uint32_t bytes,
 
 	stage->cluster.transport = transport;
 	stage->cluster.fetch_bytes = FETCH_BYTES;
-	client = sim_client(&stage->cluster, "mail");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&stage->cluster, "mail", &client);
 	if (!worker) {
 		cost_fail(stage, "no worker");
 		return;
@@ -72,8 +71,7 @@ cost_of(struct cost_stage *stage, enum nam_transport transport, uint32_t bytes,
 			(unsigned long long)(after.work_requests - before.work_requests),
 			(unsigned long long)(after.bytes_in - before.bytes_in),
 			(unsigned long long)(after.bytes_out - before.bytes_out));
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 }
 
 static void
@@ -95,8 +93,7 @@ cost_of_batch(struct cost_stage *stage, enum nam_transport transport, const stru
 	struct nam_worker *worker;
 
 	stage->cluster.transport = transport;
-	client = sim_client(&stage->cluster, "batch");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&stage->cluster, "batch", &client);
 	if (!worker) {
 		cost_fail(stage, "no worker");
 		return;
@@ -133,8 +130,7 @@ cost_of_batch(struct cost_stage *stage, enum nam_transport transport, const stru
 	if (counted(worker)->round_trips - before.round_trips != 1 ||
 		counted(worker)->bytes_in - before.bytes_in != RPC_HEADER_BYTES)
 		cost_fail(stage, "a flush is not a round trip");
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 }
 
 static void

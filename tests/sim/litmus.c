@@ -339,8 +339,7 @@ come(struct actor *self)
 
 	if (litmus.cluster.keys)
 		litmus_keys_choose(&litmus.cluster, self->who);
-	self->client = sim_client(&litmus.cluster, "actor");
-	self->worker = self->client ? sim_worker(self->client) : NULL;
+	self->worker = sim_come(&litmus.cluster, "actor", &self->client);
 	if (self->client) {
 		self->id = self->client->id;
 		self->incarnation = self->client->incarnation;
@@ -356,10 +355,7 @@ static void
 go(struct actor *self)
 {
 	nam_index_close(self->index);
-	if (self->worker)
-		nam_worker_close(self->worker);
-	if (self->client)
-		nam_client_close(self->client);
+	sim_leave(&self->client, &self->worker);
 }
 
 static void

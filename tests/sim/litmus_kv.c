@@ -105,8 +105,7 @@ litmus_kv_come(enum nam_transport transport, struct nam_client **ret_client)
 
 	litmus.cluster.transport = transport;
 	litmus.cluster.fetch_bytes = 128;	/* some replies are longer */
-	*ret_client = sim_client(&litmus.cluster, "crowd");
-	worker = *ret_client ? sim_worker(*ret_client) : NULL;
+	worker = sim_come(&litmus.cluster, "crowd", ret_client);
 	if (!worker)
 		sim_die("a worker cannot come");
 	return worker;
@@ -164,8 +163,7 @@ crowd(struct actor *self, enum nam_transport transport, enum nam_kv_engine engin
 	nam_kv_close(kv);
 close_worker:
 	free(sessions);
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 }
 
 static void

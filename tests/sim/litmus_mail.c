@@ -83,8 +83,7 @@ call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms
 
 	litmus.cluster.transport = transport;
 	litmus.cluster.fetch_bytes = 256;	/* some replies are longer */
-	client = sim_client(&litmus.cluster, "mail");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&litmus.cluster, "mail", &client);
 	if (client)
 		client->options.timeout_ms = timeout_ms;
 	if (!worker)
@@ -107,8 +106,7 @@ call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms
 	if (after - before > count * CALLS + 1 || after - before + given_up < count * CALLS + 1)
 		litmus_fail("%u calls, %u given up, and %llu were carried out", count * CALLS,
 			given_up, (unsigned long long)(after - before - 1));
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 }
 
 static void
@@ -212,8 +210,7 @@ send_and_call(enum nam_transport transport)
 	uint32_t told = 0;
 
 	litmus.cluster.transport = transport;
-	client = sim_client(&litmus.cluster, "mail");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&litmus.cluster, "mail", &client);
 	if (client)
 		client->options.timeout_ms = TIMEOUT_MS;
 	if (!worker)
@@ -231,8 +228,7 @@ send_and_call(enum nam_transport transport)
 		after - before > told + 2 + told / NAM_ONE_WAY_MAX)
 		litmus_fail("%u were told, and %llu carried out", told,
 			(unsigned long long)(after - before));
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 }
 
 static void
