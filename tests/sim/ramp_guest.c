@@ -6,12 +6,7 @@
 
 #include "common/env.h"
 #include "common/rpc/records_rpc.h"
-#include "compute/admin.h"
 #include "txn/records.h"
-
-#define TICK_NS RAMP_TICK_NS
-#define TRIES_MAX 10u
-#define SETTLE_NS 200000000u		/* for all ends to be known */
 
 void
 ramp_visit(void (*fn)(struct player *guest))
@@ -20,8 +15,7 @@ ramp_visit(void (*fn)(struct player *guest))
 
 	memset(guest, 0, sizeof(*guest));
 	guest->number = CLIENTS_MAX;
-	guest->client = sim_client(&ramp_run.cluster, "guest");
-	guest->worker = guest->client ? sim_worker(guest->client) : NULL;
+	guest->worker = sim_come(&ramp_run.cluster, "guest", &guest->client);
 	if (!guest->worker)
 		sim_die("the guest cannot come");
 	guest->sessions[0].player = guest;
@@ -76,9 +70,9 @@ ramp_look(struct player *guest)
 		get.key_bytes = (uint32_t)strlen(session->keys[0]);
 		rc = nam_records_get_all(guest->worker, guest->records, &get, 1);
 		if (rc && !ramp_locked(rc))
-			ramp_failed("key %u: %s", i, nam_worker_diag(guest->worker));
+			random_failed("key %u: %s", i, nam_worker_diag(guest->worker));
 		else if (!rc && get.timestamp < newest[i])
-			ramp_failed("key %u is of %llu, and a reader saw %llu", i,
+			random_failed("key %u is of %llu, and a reader saw %llu", i,
 				(unsigned long long)get.timestamp, (unsigned long long)newest[i]);
 		ramp_read(session, &keys[i], 1);
 	}
@@ -105,17 +99,17 @@ ramp_tidy(struct player *guest)
 	/* All of these versions name the others of their transaction. */
 	if (!rc && ramp_run.plan.kind.algorithm == NAM_RAMP_FAST &&
 		ramp_run.undecided > undecided)
-		ramp_failed("%llu versions of dead clients are undecided",
+		random_failed("%llu versions of dead clients are undecided",
 			(unsigned long long)(ramp_run.undecided - undecided));
 	/* The record of released locks is evidence, and stays. */
 	if (rc || ramp_run.undecided > undecided ||
 		ramp_run.plan.kind.algorithm == NAM_RAMP_LOCKING) {
-		if (rc && !ramp_locked(rc) && !ramp_explained(rc))
-			ramp_failed("stat: %s", nam_worker_diag(guest->worker));
+		if (rc && !ramp_locked(rc) && !random_explained(rc))
+			random_failed("stat: %s", nam_worker_diag(guest->worker));
 		return;
 	}
 	if (stat.others)
-		ramp_failed("%llu versions stay that are not the latest",
+		random_failed("%llu versions stay that are not the latest",
 			(unsigned long long)stat.others);
 }
 
@@ -137,58 +131,9 @@ ramp_drop(struct player *guest)
 {
 	int rc = nam_records_drop(guest->worker, STORE);
 
-	if (rc && !ramp_locked(rc) && !ramp_explained(rc))
-		ramp_failed("drop: %s", nam_worker_diag(guest->worker));
+	if (rc && !ramp_locked(rc) && !random_explained(rc))
+		random_failed("drop: %s", nam_worker_diag(guest->worker));
 	ramp_run.dropped = !rc;
-}
-
-/* A death, and a slow wire. */
-static void
-expect_done(const char *what, int rc, const struct nam_diag *diag)
-{
-	if (rc && rc != -NAM_E_VIEW && !ramp_explained(rc) && !nam_sim_counted().kills)
-		ramp_failed("%s: %s", what, diag->text);
-}
-
-void
-ramp_fail_over(void *arg)
-{
-	struct sim_cluster *cluster = &ramp_run.cluster;
-	uint32_t id = 1 + (uint32_t)(nam_sim_random() % (ramp_run.plan.servers - 1));
-	struct sim_server *from = &cluster->servers[id], *to;
-	struct nam_client_options options;
-	struct nam_server_moved moved;
-	struct nam_diag diag = { "" };
-	int rc;
-
-	(void)arg;
-	nam_client_options_init(&options);
-	options.cluster = cluster->list;
-	nam_sleep_ns(1 + nam_sim_random() % TICK_NS);
-	to = sim_cluster_successor(cluster, id);
-	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
-	nam_sim_note("memory server %u gets a backup: %s", id, nam_err_name(rc));
-	if (rc) {
-		expect_done("a backup", rc, &diag);
-		sim_server_stop(to);
-		return;
-	}
-	ramp_run.backed = true;
-	nam_sleep_ns(1 + nam_sim_random() % (4 * TICK_NS));
-	to->had_memory = !ramp_run.plan.backup_dies;
-	*(ramp_run.plan.backup_dies ? &to->succeeded : &from->succeeded) = true;
-	nam_sim_process_kill(ramp_run.plan.backup_dies ? to->process : from->process);
-	/* Clients that are slow or dead may delay it. */
-	for (unsigned i = 0; i < TRIES_MAX; i++) {
-		rc = ramp_run.plan.backup_dies ? nam_server_unback(&options, id, &diag) :
-			nam_server_promote(&options, id, &diag);
-		if (!rc)
-			break;
-		nam_sleep_ns(TICK_NS);
-	}
-	nam_sim_note("after a death: %s, %s", nam_err_name(rc), rc ? diag.text : "");
-	expect_done("after a death", rc, &diag);
-	ramp_run.failed_over = !rc;
 }
 
 /* All clients have ended, and what they had is known.  Their released locks need no evidence. */
@@ -197,12 +142,12 @@ ramp_sweep_store(struct player *guest)
 {
 	struct nam_records_stat stat = { 0 };
 
-	nam_sleep_ns(SETTLE_NS);
+	nam_sleep_ns(RANDOM_SETTLE_NS);
 	store_open(guest);
 	if (ramp_sweep(guest) || ramp_run.plan.kind.algorithm != NAM_RAMP_LOCKING)
 		return;
 	if (nam_records_stat(guest->worker, guest->records, &stat) || stat.others)
-		ramp_failed("%llu versions stay that are not the latest, and their writers have "
+		random_failed("%llu versions stay that are not the latest, and their writers have "
 			"ended",
 			(unsigned long long)stat.others);
 }
@@ -210,6 +155,6 @@ ramp_sweep_store(struct player *guest)
 void
 ramp_sweep_all(struct player *guest)
 {
-	nam_sleep_ns(SETTLE_NS);
+	nam_sleep_ns(RANDOM_SETTLE_NS);
 	ramp_run.dropped &= !ramp_sweep(guest);
 }

@@ -3,6 +3,7 @@
 #include "ramp_plan.h"
 
 #include "common/env.h"
+#include "random_clients.h"
 
 #define RUNS_MAX 16u			/* of one kind, before it is given up */
 
@@ -70,12 +71,6 @@ ramp_kind_text(const struct ramp_kind *kind, char text[RAMP_KIND_TEXT_BYTES])
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static uint32_t
-between(struct nam_rng *rng, uint32_t least, uint32_t most)
-{
-	return least + (uint32_t)nam_rng_below(rng, most - least + 1);
-}
-
 static void
 choose_faults(struct nam_sim_options *options, struct nam_rng *rng, enum turn turn)
 {
@@ -87,15 +82,15 @@ choose_faults(struct nam_sim_options *options, struct nam_rng *rng, enum turn tu
 	faults->race = (uint32_t)nam_rng_below(rng, 300000);
 	faults->read_twice = (uint32_t)nam_rng_below(rng, 100000);
 	if (kill && turn != TURN_ALIVE)
-		faults->kill = between(rng, 20, turn == TURN_DEATH ? 100 : 300);
+		faults->kill = random_between(rng, 20, turn == TURN_DEATH ? 100 : 300);
 	/* A client that cannot join because of it does not die either. */
 	if (turn != TURN_DEATH && !nam_rng_below(rng, turn == TURN_DEATH_AND_BREAKS ? 1 : 4))
-		faults->break_qp = between(rng, 20, 100);
+		faults->break_qp = random_between(rng, 20, 100);
 	if (!nam_rng_below(rng, 4))
 		faults->full = 300000;
 	if (!nam_rng_below(rng, 4)) {
-		faults->stall = between(rng, 20, 100);
-		faults->stall_ns = 10 * RAMP_TICK_NS;
+		faults->stall = random_between(rng, 20, 100);
+		faults->stall_ns = 10 * RANDOM_TICK_NS;
 	}
 	if (!nam_rng_below(rng, 2))
 		faults->zombie = 300000;
@@ -116,9 +111,9 @@ static void
 choose_victim(struct ramp_plan *plan, struct nam_rng *rng)
 {
 	plan->murder = true;
-	plan->victim = between(rng, 0, plan->clients - 1);
-	plan->victim_fiber = between(rng, 0, plan->fibers - 1);
-	plan->victim_round = between(rng, 0, RAMP_ROUNDS / 2);
+	plan->victim = random_between(rng, 0, plan->clients - 1);
+	plan->victim_fiber = random_between(rng, 0, plan->fibers - 1);
+	plan->victim_round = random_between(rng, 0, RAMP_ROUNDS / 2);
 	plan->victim_ns = nam_rng_below(rng, 30000ull * plan->slowness);
 }
 
@@ -136,15 +131,15 @@ ramp_plan(enum nam_sim_profile profile, uint64_t seed, struct ramp_plan *ret_pla
 	ret_options->seed = seed;
 	ret_options->profile = profile;
 	ret_options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
-	ret_options->slowness = 1u << between(&rng, 0, 7);
+	ret_options->slowness = 1u << random_between(&rng, 0, 7);
 	choose_faults(ret_options, &rng, turn);
 	*ret_plan = (struct ramp_plan){ .kind = kinds[(seed - 1) % count],
 		.slowness = ret_options->slowness };
-	ret_plan->servers = between(&rng, 1, 3);
-	ret_plan->handlers = between(&rng, 1, 3);
-	ret_plan->clients = between(&rng, 3, RAMP_CLIENTS_MAX);
-	ret_plan->fibers = between(&rng, 4, RAMP_FIBERS_MAX);
-	ret_plan->keys = between(&rng, 4, RAMP_KEYS_MAX);
+	ret_plan->servers = random_between(&rng, 1, 3);
+	ret_plan->handlers = random_between(&rng, 1, 3);
+	ret_plan->clients = random_between(&rng, 3, RAMP_CLIENTS_MAX);
+	ret_plan->fibers = random_between(&rng, 4, RAMP_FIBERS_MAX);
+	ret_plan->keys = random_between(&rng, 4, RAMP_KEYS_MAX);
 	ret_plan->cache_bytes = turn == TURN_DEATH ? 1 << 20 : caches[nam_rng_below(&rng, 3)];
 	ret_plan->ahead_us = aheads[nam_rng_below(&rng, 3)];
 	ret_plan->alike = nam_rng_below(&rng, 2);

@@ -38,7 +38,6 @@ const char *ramp_kind_text(const struct ramp_kind *kind, char text[RAMP_KIND_TEX
 #define RAMP_FIBERS_MAX 6u
 #define RAMP_KEYS_MAX 8u
 #define RAMP_ROUNDS 16u			/* of each fiber */
-#define RAMP_TICK_NS 15000000u		/* epoch threads look at their clocks every 10 ms */
 
 struct ramp_plan {
 	struct ramp_kind kind;

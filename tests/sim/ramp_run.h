@@ -3,8 +3,8 @@
 #ifndef NAM_TESTS_SIM_RAMP_RUN_H
 #define NAM_TESTS_SIM_RAMP_RUN_H
 
-#include "cluster.h"
 #include "ramp_plan.h"
+#include "random_clients.h"
 #include "txns.h"
 
 #define STORE "ramp"
@@ -50,7 +50,6 @@ struct ramp_run {
 	struct ramp_plan plan;
 	/* The stage. */
 	struct sim_cluster cluster;
-	struct nam_sim_process *director, *operator;
 	struct player players[CLIENTS_MAX + 1];		/* the last one is the director */
 	bool ready;
 	struct sim_txns txns;
@@ -60,18 +59,14 @@ struct ramp_run {
 	uint64_t reads, writes, unknown, refused, restarts;
 	uint64_t collected, completed, aborted, undecided, swept;
 	bool dropped;
-	bool backed, failed_over;	/* blocks that were freed at a backup stay allocated */
+	struct random_failover failover;
 	struct ramp_kind seen;		/* as clients found it */
 	struct ramp_deeds deeds;
-	bool failed;
-	char why[400];
 };
 
 extern struct ramp_run ramp_run;
 
-void ramp_failed(const char *format, ...) NAM_PRINTF(1, 2);
-/* Errors of a connection that ended, or a slow wire; and of locks. */
-bool ramp_explained(int rc);
+/* Errors of locks. */
 bool ramp_locked(int rc);
 
 void ramp_name_key(struct session *self, uint32_t i, uint32_t key);
@@ -91,7 +86,5 @@ void ramp_write_again(struct player *guest);
 void ramp_sweep_store(struct player *guest);
 void ramp_drop(struct player *guest);
 void ramp_sweep_all(struct player *guest);
-/* A process of its own: as the plan says. */
-void ramp_fail_over(void *arg);
 
 #endif /* NAM_TESTS_SIM_RAMP_RUN_H */

@@ -25,26 +25,12 @@
 #define SECOND_SESSIONS 1000u		/* beside those of fibers */
 #define ROUNDS RAMP_ROUNDS
 #define MEMORY_BYTES (8u << 20)
-#define POLL_NS 50000u
-#define TICK_NS RAMP_TICK_NS
+#define TICK_NS RANDOM_TICK_NS
 #define FIXED_SEEDS 64u		/* at most 32 kinds, and two turns */
 #define RANDOM_SEEDS 4u
 
 struct ramp_run ramp_run;
 static const char *plain;		/* a file, or NULL */
-
-void
-ramp_failed(const char *format, ...)
-{
-	va_list args;
-
-	if (ramp_run.failed || nam_sim_zombie())
-		return;
-	ramp_run.failed = true;
-	va_start(args, format);
-	(void)vsnprintf(ramp_run.why, sizeof(ramp_run.why), format, args);
-	va_end(args);
-}
 
 /* ---- what is entered ------------------------------------------------------------------------- */
 
@@ -71,12 +57,6 @@ deletion_value(uint32_t key, uint64_t timestamp)
 			return written->value;
 	}
 	return 0;
-}
-
-static uint64_t
-now(void)
-{
-	return nam_sim_now_ns() + 1;
 }
 
 static uint32_t
@@ -124,13 +104,6 @@ disturbed(void)
 	return counts.kills || counts.broken;
 }
 
-bool
-ramp_explained(int rc)
-{
-	return (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)) &&
-	       (nam_sim_counted().broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT));
-}
-
 /*
  * A client without a record's address searches the index of keys.  Locks of dead clients are taken
  * over.  If a client had no memory for a redo record, it may leave a node that stays torn.
@@ -160,10 +133,10 @@ read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t 
 			ramp_run.restarts++;
 		else if (ramp_locked(reading->rc))
 			ramp_run.refused++;
-		else if (!nam_err_is(reading->rc, NAM_E_FABRIC) || !ramp_explained(reading->rc))
-			ramp_failed("get_all: %s, %s", nam_err_name(reading->rc),
+		else if (!nam_err_is(reading->rc, NAM_E_FABRIC) || !random_explained(reading->rc))
+			random_failed("get_all: %s, %s", nam_err_name(reading->rc),
 				nam_worker_diag(player->worker));
-		sim_txns_end(&ramp_run.txns, txn, SIM_TXN_ABORTED, 0, now());
+		sim_txns_end(&ramp_run.txns, txn, SIM_TXN_ABORTED, 0, random_now());
 		return;
 	}
 	ramp_run.reads++;
@@ -184,16 +157,16 @@ read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t 
 		if (get->rc == -NAM_E_NOTFOUND)
 			continue;
 		if (get->rc || get->value_bytes != 8 * words_of(key, value))
-			ramp_failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
+			random_failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
 				get->value_bytes, (unsigned long long)value);
 		for (uint32_t k = 1; k < get->value_bytes / 8; k++)
 			if (words[k] != value)
-				ramp_failed("key %u: a value that no writer has put: word %u is "
+				random_failed("key %u: a value that no writer has put: word %u is "
 					"%llu, the first %llu", key, k,
 					(unsigned long long)words[k],
 					(unsigned long long)value);
 	}
-	sim_txns_end(&ramp_run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+	sim_txns_end(&ramp_run.txns, txn, SIM_TXN_COMMITTED, 0, random_now());
 }
 
 /* Some by two transactions at once, the second of which counts as a session of its own. */
@@ -215,8 +188,9 @@ ramp_read(struct session *self, const uint32_t *picked, uint32_t count)
 	}
 	readings[0] = (struct nam_records_reading){ .gets = gets, .count = first };
 	readings[1] = (struct nam_records_reading){ .gets = &gets[first], .count = count - first };
-	txns[0] = sim_txns_begin(&ramp_run.txns, self->number, now());
-	txns[1] = two ? sim_txns_begin(&ramp_run.txns, SECOND_SESSIONS + self->number, now()) : 0;
+	txns[0] = sim_txns_begin(&ramp_run.txns, self->number, random_now());
+	txns[1] = two ? sim_txns_begin(&ramp_run.txns, SECOND_SESSIONS + self->number,
+		random_now()) : 0;
 	if (two)
 		rc = nam_records_get_many(player->worker, player->records, readings, 2);
 	else
@@ -225,8 +199,9 @@ ramp_read(struct session *self, const uint32_t *picked, uint32_t count)
 	if (nam_sim_zombie())
 		return;
 	if (rc != (two && !readings[0].rc ? readings[1].rc : readings[0].rc))
-		ramp_failed("get_many: %s, where its transactions are %s and %s", nam_err_name(rc),
-			nam_err_name(readings[0].rc), nam_err_name(readings[1].rc));
+		random_failed("get_many: %s, where its transactions are %s and %s",
+			nam_err_name(rc), nam_err_name(readings[0].rc),
+			nam_err_name(readings[1].rc));
 	read_ended(self, txns[0], picked, 0, &readings[0]);
 	if (two)
 		read_ended(self, txns[1], picked, first, &readings[1]);
@@ -244,8 +219,8 @@ outcome(const struct player *player, int rc)
 		return SIM_TXN_ABORTED;
 	}
 	ramp_run.unknown++;
-	if (!ramp_explained(rc))
-		ramp_failed("put_all: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	if (!random_explained(rc))
+		random_failed("put_all: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 	return SIM_TXN_UNKNOWN;
 }
 
@@ -255,7 +230,7 @@ ramp_write(struct session *self, const uint32_t *picked, uint32_t count, uint32_
 {
 	struct player *player = self->player;
 	struct nam_record_put puts[TOGETHER_MAX];
-	uint32_t txn = sim_txns_begin(&ramp_run.txns, self->number, now());
+	uint32_t txn = sim_txns_begin(&ramp_run.txns, self->number, random_now());
 	uint64_t timestamp = 0;
 	int rc;
 
@@ -283,7 +258,7 @@ ramp_write(struct session *self, const uint32_t *picked, uint32_t count, uint32_
 	nam_sim_note("%u: put_all of %u: %s, %llu", self->number, count, nam_err_name(rc),
 		(unsigned long long)timestamp);
 	ramp_run.writes++;
-	sim_txns_end(&ramp_run.txns, txn, outcome(player, rc), timestamp, now());
+	sim_txns_end(&ramp_run.txns, txn, outcome(player, rc), timestamp, random_now());
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -295,8 +270,8 @@ reuse(const struct player *player)
 	uint64_t reusable;
 	int rc = nam__limbo_advance(player->worker, &reusable);
 
-	if (rc && !ramp_explained(rc))
-		ramp_failed("limbo: %s", nam_err_name(rc));
+	if (rc && !random_explained(rc))
+		random_failed("limbo: %s", nam_err_name(rc));
 }
 
 /* Beside the others, some of which may be dead. */
@@ -315,8 +290,8 @@ ramp_collect(struct player *player)
 	ramp_run.completed += done.committed;
 	ramp_run.aborted += done.aborted;
 	ramp_run.undecided += done.undecided;
-	if (rc && !ramp_locked(rc) && !ramp_explained(rc))
-		ramp_failed("collect: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	if (rc && !ramp_locked(rc) && !random_explained(rc))
+		random_failed("collect: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 }
 
 /* Other clients work, die and sweep meanwhile. */
@@ -336,8 +311,8 @@ ramp_sweep(struct player *player)
 		(unsigned long long)stat.freed.blocks);
 	ramp_run.swept += rc ? 0 : stat.freed.blocks;
 	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !ramp_locked(rc) &&
-		!ramp_explained(rc))
-		ramp_failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+		!random_explained(rc))
+		random_failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 	return rc;
 }
 
@@ -360,7 +335,7 @@ session_main(void *arg)
 	struct session *self = arg;
 	uint32_t picked[TOGETHER_MAX];
 
-	for (uint32_t i = 0; i < ROUNDS && !ramp_run.failed && !nam_sim_zombie(); i++) {
+	for (uint32_t i = 0; i < ROUNDS && !random_failure() && !nam_sim_zombie(); i++) {
 		uint32_t count = pick(picked);
 
 		if (doomed(self) && i == ramp_run.plan.victim_round)
@@ -393,13 +368,12 @@ come(struct player *player, uint64_t cache_bytes)
 {
 	int rc;
 
-	player->client = sim_client(&ramp_run.cluster, "player");
-	player->worker = player->client ? sim_worker(player->client) : NULL;
+	player->worker = sim_come(&ramp_run.cluster, "player", &player->client);
 	if (!player->worker)
 		return false;
 	rc = nam_records_open(player->worker, STORE, cache_bytes, &player->records);
-	if (rc && !nam_sim_zombie() && !ramp_explained(rc))
-		ramp_failed("open: %s", nam_worker_diag(player->worker));
+	if (rc && !nam_sim_zombie() && !random_explained(rc))
+		random_failed("open: %s", nam_worker_diag(player->worker));
 	return !rc;
 }
 
@@ -424,12 +398,7 @@ ramp_leave(struct player *player)
 {
 	nam_records_close(player->records);
 	player->records = NULL;
-	if (player->worker)
-		nam_worker_close(player->worker);
-	player->worker = NULL;
-	if (player->client)
-		nam_client_close(player->client);
-	player->client = NULL;
+	sim_leave(&player->client, &player->worker);
 }
 
 static void
@@ -446,7 +415,7 @@ player_main(void *arg)
 			nam_sim_random() % (ramp_run.plan.ahead_us + 1));
 		player->pause_ns = pauses[nam_sim_random() % 4];
 		if (nam_records_star(player->worker, player->records, star))
-			ramp_failed("star: %s", nam_worker_diag(player->worker));
+			random_failed("star: %s", nam_worker_diag(player->worker));
 		for (uint32_t i = 0; i < fibers; i++) {
 			player->sessions[i].player = player;
 			player->sessions[i].number = 1 + player->number * FIBERS_MAX + i;
@@ -470,8 +439,7 @@ director_main(void *arg)
 
 	(void)arg;
 	sim_cluster_await(&ramp_run.cluster);
-	client = sim_client(&ramp_run.cluster, "director");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&ramp_run.cluster, "director", &client);
 	if (!worker)
 		sim_die("the director cannot come");
 	before = sim_cluster_used(&ramp_run.cluster, worker);
@@ -482,16 +450,14 @@ director_main(void *arg)
 			    &ramp_run.players[i].process))
 			sim_die("a client cannot be started");
 	}
-	if (ramp_run.plan.failover &&
-		nam_sim_process_start("operator", ramp_fail_over, NULL, &ramp_run.operator))
-		sim_die("an operator cannot be started");
-	if (ramp_run.operator)
-		nam_sim_process_spare(ramp_run.operator);
+	ramp_run.failover = (struct random_failover){ .cluster = &ramp_run.cluster,
+		.servers = ramp_run.plan.servers, .death_ns = 4 * TICK_NS,
+		.backup_dies = ramp_run.plan.backup_dies };
+	if (ramp_run.plan.failover)
+		random_failover_begin(&ramp_run.failover);
 	for (uint32_t i = 0; i < ramp_run.plan.clients; i++)
-		while (!nam_sim_process_ended(ramp_run.players[i].process))
-			nam_sleep_ns(POLL_NS);
-	while (ramp_run.operator && !nam_sim_process_ended(ramp_run.operator))
-		nam_sleep_ns(POLL_NS);
+		random_await(ramp_run.players[i].process);
+	random_failover_await(&ramp_run.failover);
 	ramp_visit(ramp_look);
 	ramp_visit(ramp_tidy);
 	ramp_visit(ramp_look);
@@ -508,11 +474,10 @@ director_main(void *arg)
 		ramp_visit(ramp_sweep_all);
 	after = sim_cluster_used(&ramp_run.cluster, worker);
 	/* C26: nothing of the dead is left, to the byte. */
-	if (!ramp_run.backed && (after < before || (after > before && ramp_run.dropped)))
-		ramp_failed("%llu bytes are used, %llu before", (unsigned long long)after,
+	if (!ramp_run.failover.backed && (after < before || (after > before && ramp_run.dropped)))
+		random_failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 	sim_cluster_stop(&ramp_run.cluster);
 }
 
@@ -534,7 +499,7 @@ check_read_atomic(void)
 	sim_check_read_atomic(&ramp_run.txns, &options, &findings, counts);
 	for (unsigned kind = 0; kind < SIM_RA_KINDS; kind++)
 		if (counts[kind] && !(halves && kind == SIM_RA_FRACTURED))
-			ramp_failed("%llu violations of read atomicity: %s",
+			random_failed("%llu violations of read atomicity: %s",
 				(unsigned long long)counts[kind], sim_read_atomic_name(kind));
 }
 
@@ -546,14 +511,14 @@ check(void)
 		uint64_t value = deletion_value(found->key, found->timestamp);
 
 		if (!value)
-			ramp_failed("key %u was deleted at %llu, by no client", found->key,
+			random_failed("key %u was deleted at %llu, by no client", found->key,
 				(unsigned long long)found->timestamp);
 		sim_txns_read(&ramp_run.txns, found->txn, found->key, value);
 	}
 	check_read_atomic();
 	if (ramp_run.plan.kind.algorithm == NAM_RAMP_LOCKING &&
 		sim_check_serializable(&ramp_run.txns))
-		ramp_failed("not serializable: a circle of %zu transactions",
+		random_failed("not serializable: a circle of %zu transactions",
 			sim_check_serializable(&ramp_run.txns));
 }
 
@@ -574,7 +539,7 @@ print(void)
 		(unsigned long long)ramp_run.deeds.deaths, (unsigned long long)ramp_run.collected,
 		(unsigned long long)ramp_run.completed, (unsigned long long)ramp_run.aborted,
 		(unsigned long long)ramp_run.undecided, (unsigned long long)ramp_run.swept,
-		!ramp_run.failed_over ? "" : ramp_run.plan.backup_dies ? ", backup died" :
+		!ramp_run.failover.failed_over ? "" : ramp_run.plan.backup_dies ? ", backup died" :
 			", failed over",
 		(unsigned long long)nam_sim_now_ns() / 1000000);
 }
@@ -595,7 +560,6 @@ static const char *
 perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 {
 	struct nam_sim_options options;
-	int rc;
 
 	memset(&ramp_run, 0, sizeof(ramp_run));
 	ramp_run.profile = profile;
@@ -607,16 +571,11 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 		ramp_run.plan.handlers, MEMORY_BYTES);
 	random_runs_points(seed);
 	ramp_run.cluster.transport = ramp_run.plan.kind.transport;
-	if (nam_sim_process_start("director", director_main, NULL, &ramp_run.director))
-		sim_die("the director cannot be started");
-	nam_sim_process_spare(ramp_run.director);
-	rc = nam_sim_run();
-	if (rc)
-		ramp_failed("the run: %s", nam_err_name(rc));
+	random_run(director_main);
 	ramp_run.deeds.deaths = nam_sim_counted().kills;
 	print();
 	if (!ramp_cover(profile, &ramp_run.seen, &ramp_run.deeds))
-		ramp_failed("clients that found a store of another kind");
+		random_failed("clients that found a store of another kind");
 	nam_sim_end();
 	check();
 	if (plain)
@@ -625,7 +584,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	free(ramp_run.written.each);
 	free(ramp_run.found.each);
 	ramp_run.written = ramp_run.found = (struct deletions){ 0 };
-	return ramp_run.failed ? ramp_run.why : NULL;
+	return random_failure();
 }
 
 /* Where the history of one run goes; what is left of the arguments is as in other tests. */

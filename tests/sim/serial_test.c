@@ -9,11 +9,11 @@
 #include <errno.h>
 
 #include "common/error.h"
-#include "compute/admin.h"
 #include "compute/worker/worker.h"
 #include "txn/serializable.h"
 #include "txn/sweep.h"
 #include "commit.h"
+#include "random_clients.h"
 #include "random_runs.h"
 #include "serializable.h"
 
@@ -25,9 +25,7 @@
 #define ROUNDS 24u
 #define ROUNDS_LONG 80u			/* beside a failover */
 #define MEMORY_BYTES (8u << 20)
-#define POLL_NS 50000u
-#define TICK_NS 15000000u
-#define SETTLE_NS 200000000u		/* for all ends to be known */
+#define TICK_NS RANDOM_TICK_NS
 #define FIXED_SEEDS 24u
 #define RANDOM_SEEDS 4u
 
@@ -54,43 +52,19 @@ struct deletion {
 
 static struct run {
 	struct sim_cluster cluster;
-	struct nam_sim_process *director;
 	struct player players[CLIENTS_MAX + 1];
 	uint32_t servers, clients, fibers, keys;
 	uint64_t cache_bytes;
 	bool sweeps;
-	/* A memory server gets a backup.  Its process is killed, or the backup's, or none. */
-	bool failover, backup_dies, backup_stays;
-	bool backed;			/* blocks that were freed at a backup stay allocated */
-	struct nam_sim_process *operator;
+	bool fails_over;
+	struct random_failover failover;
 	struct sim_txns txns;
 	struct deletion found[DELETIONS_MAX], written[DELETIONS_MAX];
 	uint32_t found_count, written_count;
 	uint64_t values;
 	uint64_t commits, conflicts, unknown, refused;
 	bool leave;
-	bool failed;
-	char why[400];
 } run;
-
-NAM_PRINTF(1, 2) static void
-failed(const char *format, ...)
-{
-	va_list args;
-
-	if (run.failed || nam_sim_zombie())
-		return;
-	run.failed = true;
-	va_start(args, format);
-	(void)vsnprintf(run.why, sizeof(run.why), format, args);
-	va_end(args);
-}
-
-static uint64_t
-now(void)
-{
-	return nam_sim_now_ns() + 1;
-}
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
@@ -114,15 +88,6 @@ key_name(uint32_t key, char ret_name[24])
 	return (uint32_t)snprintf(ret_name, 24, "key%u%.*s", key, (int)(key % 4), "long");
 }
 
-static bool
-is_explained(int rc)
-{
-	struct nam_sim_counts counts = nam_sim_counted();
-
-	return (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED)) &&
-	       (counts.broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT));
-}
-
 static void
 read_enter(uint32_t txn, uint32_t key, const struct nam_txn_get *get)
 {
@@ -136,12 +101,12 @@ read_enter(uint32_t txn, uint32_t key, const struct nam_txn_get *get)
 	if (get->rc == -NAM_E_NOTFOUND)
 		return;
 	if (get->rc || get->value_bytes != 8 * words_of(key, words[0]))
-		failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
+		random_failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
 			get->value_bytes, (unsigned long long)words[0]);
 	for (uint32_t i = 1; i < get->value_bytes / 8; i++)
 		if (words[i] != words[0])
-			failed("key %u: a torn value: word %u is %llu, the first %llu", key, i,
-				(unsigned long long)words[i], (unsigned long long)words[0]);
+			random_failed("key %u: a torn value: word %u is %llu, the first %llu", key,
+				i, (unsigned long long)words[i], (unsigned long long)words[0]);
 }
 
 /* Read some of the picked records together; what was seen counts if the transaction commits. */
@@ -192,8 +157,9 @@ outcome_of(const struct player *player, const char *what, int rc)
 		return SIM_TXN_ABORTED;
 	}
 	run.unknown++;
-	if (!is_explained(rc))
-		failed("%s: %s, %s", what, nam_err_name(rc), nam_worker_diag(player->worker));
+	if (!random_explained(rc))
+		random_failed("%s: %s, %s", what, nam_err_name(rc),
+			nam_worker_diag(player->worker));
 	return SIM_TXN_UNKNOWN;
 }
 
@@ -236,7 +202,7 @@ transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t 
 	uint64_t words[KEYS_MAX][WORDS_MAX], sequence = 0;
 	char names[KEYS_MAX][24];
 	struct writes made = { .values = { 0 } };
-	uint32_t number = sim_txns_begin(&run.txns, self->number, now());
+	uint32_t number = sim_txns_begin(&run.txns, self->number, random_now());
 	struct nam_txn *txn;
 	bool committing = false;
 	int rc = nam_txn_begin(player->worker, player->store, &txn);
@@ -264,7 +230,7 @@ transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t 
 		nam_err_name(rc), (unsigned long long)sequence);
 	sim_txns_end(&run.txns, number, committing || rc == -NAM_E_CONFLICT ?
 		outcome_of(player, "a transaction", rc) :
-		(outcome_of(player, "a read", rc), SIM_TXN_ABORTED), sequence, now());
+		(outcome_of(player, "a read", rc), SIM_TXN_ABORTED), sequence, random_now());
 	return rc;
 }
 
@@ -293,13 +259,13 @@ sweep(struct player *player)
 	int rc = nam_sweep(player->worker, false, &stat);
 
 	/* A sweep that a failover meets ends, and its caller sweeps again. */
-	for (uint32_t tries = 0; run.failover && tries < 100 && rc == -NAM_E_FABRIC_PEER_DEAD;
+	for (uint32_t tries = 0; run.fails_over && tries < 100 && rc == -NAM_E_FABRIC_PEER_DEAD;
 		tries++) {
 		nam_sleep_ns(TICK_NS);
 		rc = nam_sweep(player->worker, false, &stat);
 	}
-	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !is_explained(rc))
-		failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !random_explained(rc))
+		random_failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 }
 
 static void
@@ -308,7 +274,7 @@ session_main(void *arg)
 	struct session *self = arg;
 	uint32_t picked[KEYS_MAX];
 
-	for (uint32_t i = 0; i < (run.failover ? ROUNDS_LONG : ROUNDS) && !run.failed &&
+	for (uint32_t i = 0; i < (run.fails_over ? ROUNDS_LONG : ROUNDS) && !random_failure() &&
 			!nam_sim_zombie(); i++) {
 		uint32_t count = pick(picked), writes = (uint32_t)(nam_sim_random() % (count + 1));
 		uint32_t reads = nam_sim_random() % 4 ? count : writes;
@@ -317,8 +283,8 @@ session_main(void *arg)
 			sweep(self->player);
 		if (transact(self, picked, count, nam_sim_random() % 8 ? reads : 0,
 			    nam_sim_random() % 3 ? writes : count))
-			nam__pause_await(self->player->worker, nam_sim_random() % POLL_NS);
-		if (run.failover)
+			nam__pause_await(self->player->worker, nam_sim_random() % RANDOM_POLL_NS);
+		if (run.fails_over)
 			nam__pause_await(self->player->worker, nam_sim_random() % (TICK_NS / 8));
 	}
 }
@@ -328,13 +294,12 @@ come(struct player *player, uint64_t cache_bytes)
 {
 	int rc;
 
-	player->client = sim_client(&run.cluster, "player");
-	player->worker = player->client ? sim_worker(player->client) : NULL;
+	player->worker = sim_come(&run.cluster, "player", &player->client);
 	if (!player->worker)
 		return false;
 	rc = nam_txn_store_open(player->worker, STORE, cache_bytes, &player->store);
-	if (rc && !nam_sim_zombie() && !is_explained(rc))
-		failed("open: %s", nam_worker_diag(player->worker));
+	if (rc && !nam_sim_zombie() && !random_explained(rc))
+		random_failed("open: %s", nam_worker_diag(player->worker));
 	return !rc;
 }
 
@@ -343,12 +308,7 @@ leave(struct player *player)
 {
 	nam_txn_store_close(player->store);
 	player->store = NULL;
-	if (player->worker)
-		nam_worker_close(player->worker);
-	player->worker = NULL;
-	if (player->client)
-		nam_client_close(player->client);
-	player->client = NULL;
+	sim_leave(&player->client, &player->worker);
 }
 
 static void
@@ -366,7 +326,7 @@ player_main(void *arg)
 		nam_worker_run(player->worker);
 		player->idle = true;
 		while (!run.leave && !nam_sim_zombie())
-			nam_sleep_ns(POLL_NS);
+			nam_sleep_ns(RANDOM_POLL_NS);
 	}
 	leave(player);
 }
@@ -379,8 +339,7 @@ visit(void (*fn)(struct player *guest))
 	struct player *guest = &run.players[CLIENTS_MAX];
 
 	memset(guest, 0, sizeof(*guest));
-	guest->client = sim_client(&run.cluster, "guest");
-	guest->worker = guest->client ? sim_worker(guest->client) : NULL;
+	guest->worker = sim_come(&run.cluster, "guest", &guest->client);
 	if (!guest->worker)
 		sim_die("the guest cannot come");
 	guest->sessions[0].player = guest;
@@ -416,7 +375,8 @@ look(struct player *guest)
 		nam_sleep_ns(TICK_NS);
 	}
 	if (rc)
-		failed("in the end: %s, %s", nam_err_name(rc), nam_worker_diag(guest->worker));
+		random_failed("in the end: %s, %s", nam_err_name(rc),
+			nam_worker_diag(guest->worker));
 }
 
 /* Each record can be written. */
@@ -432,7 +392,7 @@ write_again(struct player *guest)
 			nam_sleep_ns(TICK_NS);
 	}
 	if (rc)
-		failed("a write in the end: %s, %s", nam_err_name(rc),
+		random_failed("a write in the end: %s, %s", nam_err_name(rc),
 			nam_worker_diag(guest->worker));
 }
 
@@ -442,63 +402,14 @@ drop(struct player *guest)
 	int rc = nam_txn_store_drop(guest->worker, STORE);
 
 	if (rc)
-		failed("drop: %s", nam_worker_diag(guest->worker));
+		random_failed("drop: %s", nam_worker_diag(guest->worker));
 }
 
 static void
 sweep_all(struct player *guest)
 {
-	nam_sleep_ns(SETTLE_NS);
+	nam_sleep_ns(RANDOM_SETTLE_NS);
 	sweep(guest);
-}
-
-/* A death, and a slow wire. */
-static void
-expect_done(const char *what, int rc, const struct nam_diag *diag)
-{
-	if (rc && rc != -NAM_E_VIEW && !is_explained(rc) && !nam_sim_counted().kills)
-		failed("%s: %s", what, diag->text);
-}
-
-static void
-fail_over(void *arg)
-{
-	uint32_t id = 1 + (uint32_t)(nam_sim_random() % (run.servers - 1));
-	struct sim_server *from = &run.cluster.servers[id], *to;
-	struct nam_client_options options;
-	struct nam_server_moved moved;
-	struct nam_diag diag = { "" };
-	int rc;
-
-	(void)arg;
-	nam_client_options_init(&options);
-	options.cluster = run.cluster.list;
-	nam_sleep_ns(1 + nam_sim_random() % TICK_NS);
-	to = sim_cluster_successor(&run.cluster, id);
-	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
-	nam_sim_note("memory server %u gets a backup: %s", id, nam_err_name(rc));
-	if (rc) {
-		expect_done("a backup", rc, &diag);
-		sim_server_stop(to);
-		return;
-	}
-	run.backed = true;
-	if (run.backup_stays)
-		return;
-	nam_sleep_ns(1 + nam_sim_random() % (2 * TICK_NS));
-	to->had_memory = !run.backup_dies;
-	*(run.backup_dies ? &to->succeeded : &from->succeeded) = true;
-	nam_sim_process_kill(run.backup_dies ? to->process : from->process);
-	/* Clients that are slow or dead may delay it. */
-	for (unsigned i = 0; i < 10; i++) {
-		rc = run.backup_dies ? nam_server_unback(&options, id, &diag) :
-			nam_server_promote(&options, id, &diag);
-		if (!rc)
-			break;
-		nam_sleep_ns(TICK_NS);
-	}
-	nam_sim_note("after a death: %s, %s", nam_err_name(rc), rc ? diag.text : "");
-	expect_done("after a death", rc, &diag);
 }
 
 static void
@@ -507,7 +418,7 @@ players_await(bool idle)
 	for (uint32_t i = 0; i < run.clients; i++)
 		while (!nam_sim_process_ended(run.players[i].process) &&
 			!(idle && run.players[i].idle))
-			nam_sleep_ns(POLL_NS);
+			nam_sleep_ns(RANDOM_POLL_NS);
 }
 
 /*
@@ -517,7 +428,10 @@ players_await(bool idle)
 static void
 look_beside_players(void)
 {
-	if (run.unknown || nam_sim_counted().broken || (run.backup_dies && !run.backup_stays))
+	const struct random_failover *failover = &run.failover;
+
+	if (run.unknown || nam_sim_counted().broken ||
+		(failover->backup_dies && !failover->backup_stays))
 		return;
 	visit(look);
 	visit(write_again);
@@ -533,8 +447,7 @@ director_main(void *arg)
 
 	(void)arg;
 	sim_cluster_await(&run.cluster);
-	client = sim_client(&run.cluster, "director");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&run.cluster, "director", &client);
 	if (!worker)
 		sim_die("the director cannot come");
 	before = sim_cluster_used(&run.cluster, worker);
@@ -545,13 +458,10 @@ director_main(void *arg)
 			    &run.players[i].process))
 			sim_die("a client cannot be started");
 	}
-	if (run.failover && nam_sim_process_start("operator", fail_over, NULL, &run.operator))
-		sim_die("an operator cannot be started");
-	if (run.operator)
-		nam_sim_process_spare(run.operator);
+	if (run.fails_over)
+		random_failover_begin(&run.failover);
 	players_await(true);
-	while (run.operator && !nam_sim_process_ended(run.operator))
-		nam_sleep_ns(POLL_NS);
+	random_failover_await(&run.failover);
 	look_beside_players();
 	run.leave = true;
 	players_await(false);
@@ -565,21 +475,14 @@ director_main(void *arg)
 	if (counts.kills || counts.broken || run.sweeps)
 		visit(sweep_all);
 	after = sim_cluster_used(&run.cluster, worker);
-	if (after != before && !run.failed && !run.backed)
-		failed("%llu bytes are used, %llu before", (unsigned long long)after,
+	if (after != before && !random_failure() && !run.failover.backed)
+		random_failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 	sim_cluster_stop(&run.cluster);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
-
-static uint32_t
-between(struct nam_rng *rng, uint32_t least, uint32_t most)
-{
-	return least + (uint32_t)nam_rng_below(rng, most - least + 1);
-}
 
 static void
 plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *options)
@@ -592,30 +495,32 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	options->seed = seed;
 	options->profile = profile;
 	options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
-	options->slowness = 1u << between(&rng, 0, 7);
+	options->slowness = 1u << random_between(&rng, 0, 7);
 	faults->late = (uint32_t)nam_rng_below(&rng, 100000);
 	faults->late_ns = 100000ull * options->slowness;
 	faults->race = (uint32_t)nam_rng_below(&rng, 300000);
 	faults->read_twice = (uint32_t)nam_rng_below(&rng, 100000);
 	if (nam_rng_below(&rng, 2))
-		faults->kill = between(&rng, 50, 500);
+		faults->kill = random_between(&rng, 50, 500);
 	if (!nam_rng_below(&rng, 4))
-		faults->break_qp = between(&rng, 20, 100);
+		faults->break_qp = random_between(&rng, 20, 100);
 	if (!nam_rng_below(&rng, 4))
 		faults->full = 100000;
 	if (!nam_rng_below(&rng, 2))
 		faults->zombie = 300000;
-	run.servers = between(&rng, 1, 3);
-	run.clients = between(&rng, 2, CLIENTS_MAX);
-	run.fibers = between(&rng, 2, FIBERS_MAX);
-	run.keys = between(&rng, 2, KEYS_MAX);
+	run.servers = random_between(&rng, 1, 3);
+	run.clients = random_between(&rng, 2, CLIENTS_MAX);
+	run.fibers = random_between(&rng, 2, FIBERS_MAX);
+	run.keys = random_between(&rng, 2, KEYS_MAX);
+	run.failover = (struct random_failover){ .cluster = &run.cluster, .servers = run.servers,
+		.death_ns = 2 * TICK_NS };
 	run.cache_bytes = caches[nam_rng_below(&rng, 3)];
 	run.sweeps = nam_rng_below(&rng, 4) == 0;
-	run.failover = run.servers > 1 && nam_rng_below(&rng, 2);
-	run.backup_dies = nam_rng_below(&rng, 3) == 0;
-	run.backup_stays = nam_rng_below(&rng, 3) == 0;
+	run.fails_over = run.servers > 1 && nam_rng_below(&rng, 2);
+	run.failover.backup_dies = nam_rng_below(&rng, 3) == 0;
+	run.failover.backup_stays = nam_rng_below(&rng, 3) == 0;
 	/* A client that is cut off delays a failover until a steward fences it. */
-	if (run.failover)
+	if (run.fails_over)
 		faults->break_qp = 0;
 }
 
@@ -650,13 +555,13 @@ check(void)
 		const struct sim_access *write = write_of(found->key, found->sequence);
 
 		if (!write)
-			failed("key %u was deleted at %llu, by no client", found->key,
+			random_failed("key %u was deleted at %llu, by no client", found->key,
 				(unsigned long long)found->sequence);
 		else
 			sim_txns_read(&run.txns, found->txn, found->key, write->value);
 	}
 	if (sim_check_serializable(&run.txns))
-		failed("not serializable: a circle of %zu transactions",
+		random_failed("not serializable: a circle of %zu transactions",
 			sim_check_serializable(&run.txns));
 }
 
@@ -665,7 +570,6 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 {
 	struct nam_sim_options options;
 	struct nam_sim_counts counts;
-	int rc;
 
 	memset(&run, 0, sizeof(run));
 	plan(profile, seed, &options);
@@ -673,12 +577,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	sim_txns_init(&run.txns);
 	sim_cluster_begin(&options, &run.cluster, run.servers, 1 + seed % 2, MEMORY_BYTES);
 	random_runs_points(seed);
-	if (nam_sim_process_start("director", director_main, NULL, &run.director))
-		sim_die("the director cannot be started");
-	nam_sim_process_spare(run.director);
-	rc = nam_sim_run();
-	if (rc)
-		failed("the run: %s", nam_err_name(rc));
+	random_run(director_main);
 	counts = nam_sim_counted();
 	printf("%s %llu: %llu commits, %llu conflicts, %llu unknown, %llu refused, %llu deaths, "
 		"%llu ms\n", nam_sim_profile_name(profile), (unsigned long long)seed,
@@ -688,7 +587,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	nam_sim_end();
 	check();
 	sim_txns_free(&run.txns);
-	return run.failed ? run.why : NULL;
+	return random_failure();
 }
 
 int

@@ -13,6 +13,7 @@
 #include "txn/sweep.h"
 #include "txn/table.h"
 #include "commit.h"
+#include "random_clients.h"
 #include "random_runs.h"
 #include "read_atomic.h"
 
@@ -23,9 +24,7 @@
 #define ROWS_MAX (2 * PAIRS_MAX)
 #define ROUNDS 16u
 #define MEMORY_BYTES (16u << 20)
-#define POLL_NS 50000u
-#define TICK_NS 15000000u		/* epoch threads look at their clocks every 10 ms */
-#define SETTLE_NS 200000000u		/* for all ends to be known */
+#define TICK_NS RANDOM_TICK_NS
 #define SIDES 100u			/* values of the column; half of them are in each half */
 #define FIXED_SEEDS 6u
 #define RANDOM_SEEDS 3u
@@ -56,35 +55,11 @@ static struct {
 	bool sweeps;			/* clients sweep, too */
 	/* The stage. */
 	struct sim_cluster cluster;
-	struct nam_sim_process *director;
 	struct player players[CLIENTS_MAX + 1];		/* the last one is the director */
 	struct sim_txns txns;
 	uint64_t values;
 	uint64_t scans, reads, writes, unknown, refused;
-	bool failed;
-	char why[400];
 } run;
-
-static void failed(const char *format, ...) NAM_PRINTF(1, 2);
-
-static void
-failed(const char *format, ...)
-{
-	va_list args;
-
-	if (run.failed || nam_sim_zombie())
-		return;
-	run.failed = true;
-	va_start(args, format);
-	(void)vsnprintf(run.why, sizeof(run.why), format, args);
-	va_end(args);
-}
-
-static uint64_t
-now(void)
-{
-	return nam_sim_now_ns() + 1;
-}
 
 /*
  * Errors explained by a slow wire, or the locks of clients that are slow or stalled.  If a client
@@ -124,7 +99,7 @@ write_pairs(struct session *self, uint32_t first, uint32_t count)
 {
 	struct nam_table_write writes[2 * PAIRS_MAX];
 	struct row rows[2 * PAIRS_MAX];
-	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	uint32_t txn = sim_txns_begin(&run.txns, self->number, random_now());
 	uint64_t timestamp = 0;
 	int rc;
 
@@ -150,12 +125,13 @@ write_pairs(struct session *self, uint32_t first, uint32_t count)
 		nam_err_name(rc), (unsigned long long)timestamp);
 	run.writes++;
 	if (rc && !explained(rc))
-		failed("write: %s, %s", nam_err_name(rc), nam_worker_diag(self->player->worker));
+		random_failed("write: %s, %s", nam_err_name(rc),
+			nam_worker_diag(self->player->worker));
 	run.refused += rc && !nam_err_is(rc, NAM_E_FABRIC);
 	run.unknown += nam_err_is(rc, NAM_E_FABRIC);
 	sim_txns_end(&run.txns, txn, !rc ? SIM_TXN_COMMITTED : nam_err_is(rc, NAM_E_FABRIC) ||
 		nam_err_is(rc, NAM_E_FENCED) ? SIM_TXN_UNKNOWN : SIM_TXN_ABORTED, timestamp,
-		now());
+		random_now());
 }
 
 /* A reader's view of a pair. */
@@ -168,11 +144,11 @@ static void
 row_seen(struct seen *seen, uint32_t number, const struct nam_bytes *columns)
 {
 	if (number >= 2 * run.pairs || columns[0].bytes != 1 || columns[1].bytes != 8) {
-		failed("a row that no writer has put: %u", number);
+		random_failed("a row that no writer has put: %u", number);
 		return;
 	}
 	if (seen->values[number])
-		failed("row %u is there twice", number);
+		random_failed("row %u is there twice", number);
 	seen->sides[number] = *(const uint8_t *)columns[0].data;
 	memcpy(&seen->values[number], columns[1].data, 8);
 }
@@ -183,9 +159,10 @@ read_failed(struct session *self, const char *what, uint32_t txn, int rc)
 	if (!rc)
 		return false;
 	if (!explained(rc) && rc != -NAM_E_RESTART_DEAD)
-		failed("%s: %s, %s", what, nam_err_name(rc), nam_worker_diag(self->player->worker));
+		random_failed("%s: %s, %s", what, nam_err_name(rc),
+			nam_worker_diag(self->player->worker));
 	run.refused++;
-	sim_txns_end(&run.txns, txn, SIM_TXN_ABORTED, 0, now());
+	sim_txns_end(&run.txns, txn, SIM_TXN_ABORTED, 0, random_now());
 	return true;
 }
 
@@ -197,13 +174,13 @@ pairs_check(const struct seen *seen, const struct nam_table_range *range, unsign
 		unsigned there = !!seen->values[2 * i] + !!seen->values[2 * i + 1];
 
 		if (there != (half ? 1 : 2))
-			failed("half %u: %u rows of pair %u", half, there, i);
+			random_failed("half %u: %u rows of pair %u", half, there, i);
 	}
 	for (uint32_t i = 0; i < 2 * run.pairs; i++)
 		if (seen->values[i] && range->low.data &&
 			(seen->sides[i] < *(const uint8_t *)range->low.data ||
 			seen->sides[i] > *(const uint8_t *)range->high.data))
-			failed("row %u is at %u", i, seen->sides[i]);
+			random_failed("row %u is at %u", i, seen->sides[i]);
 }
 
 /* @half	0: all of it; 1, 2: a half */
@@ -211,7 +188,7 @@ static void
 scan(struct session *self, unsigned half)
 {
 	const uint8_t low = half == 2 ? SIDES / 2 : 0, high = half == 1 ? SIDES / 2 - 1 : SIDES - 1;
-	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	uint32_t txn = sim_txns_begin(&run.txns, self->number, random_now());
 	struct row row;
 	struct nam_table_get get = { .table = self->player->table };
 	struct nam_table_range range = { .column = 0 };
@@ -245,21 +222,21 @@ scan(struct session *self, unsigned half)
 		if (seen.values[i])
 			sim_txns_read(&run.txns, txn, i, seen.values[i]);
 	if (half && !get.columns) {
-		failed("row %u is not there", beside);
+		random_failed("row %u is not there", beside);
 	} else if (half) {
 		memcpy(&value, get.columns[1].data, 8);
 		if (!seen.values[beside])
 			sim_txns_read(&run.txns, txn, beside, value);
 		else if (seen.values[beside] != value)
-			failed("row %u: two versions in one scan", beside);
+			random_failed("row %u: two versions in one scan", beside);
 	}
-	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, random_now());
 }
 
 static void
 read_pair(struct session *self, uint32_t pair)
 {
-	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	uint32_t txn = sim_txns_begin(&run.txns, self->number, random_now());
 	struct nam_table_get gets[2];
 	struct row rows[2];
 	struct seen seen = { .values = { 0 } };
@@ -274,16 +251,16 @@ read_pair(struct session *self, uint32_t pair)
 	run.reads++;
 	for (uint32_t i = 0; i < 2; i++) {
 		if (!gets[i].columns) {
-			failed("row %u is not there", 2 * pair + i);
+			random_failed("row %u is not there", 2 * pair + i);
 			continue;
 		}
 		row_seen(&seen, 2 * pair + i, gets[i].columns);
 		sim_txns_read(&run.txns, txn, 2 * pair + i, seen.values[2 * pair + i]);
 	}
 	if (seen.sides[2 * pair] + seen.sides[2 * pair + 1] != SIDES - 1)
-		failed("pair %u is at %u and %u", pair, seen.sides[2 * pair],
+		random_failed("pair %u is at %u and %u", pair, seen.sides[2 * pair],
 			seen.sides[2 * pair + 1]);
-	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, random_now());
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -295,7 +272,7 @@ sweep(struct player *player)
 	int rc = nam_table_vacuum(player->worker, player->table);
 
 	if (rc && !explained(rc))
-		failed("vacuum: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+		random_failed("vacuum: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 }
 
 /* And what the dead have left. */
@@ -310,7 +287,7 @@ sweep_dead(struct nam_worker *worker)
 	nam_sim_note("sweep: %s, %llu blocks, %llu entries", nam_err_name(rc),
 		(unsigned long long)stat.freed.blocks, (unsigned long long)stat.entries);
 	if (rc && rc != -EAGAIN && rc != -NAM_E_LOCK_TIMEOUT && !explained(rc))
-		failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(worker));
+		random_failed("sweep: %s, %s", nam_err_name(rc), nam_worker_diag(worker));
 	return rc;
 }
 
@@ -319,7 +296,7 @@ session_main(void *arg)
 {
 	struct session *self = arg;
 
-	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_zombie(); i++) {
+	for (uint32_t i = 0; i < ROUNDS && !random_failure() && !nam_sim_zombie(); i++) {
 		uint32_t pair = (uint32_t)(nam_sim_random() % run.pairs);
 
 		if (nam_sim_random() % 4 == 0)
@@ -351,13 +328,12 @@ come(struct player *player, const char *name, uint64_t cache_bytes)
 {
 	int rc;
 
-	player->client = sim_client(&run.cluster, name);
-	player->worker = player->client ? sim_worker(player->client) : NULL;
+	player->worker = sim_come(&run.cluster, name, &player->client);
 	if (!player->worker)
 		return false;
 	rc = nam_table_open(player->worker, TABLE, cache_bytes, &player->table);
 	if (rc && !nam_sim_zombie() && !explained(rc))
-		failed("open: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+		random_failed("open: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 	return !rc;
 }
 
@@ -366,12 +342,7 @@ leave(struct player *player)
 {
 	nam_table_close(player->worker, player->table);
 	player->table = NULL;
-	if (player->worker)
-		nam_worker_close(player->worker);
-	player->worker = NULL;
-	if (player->client)
-		nam_client_close(player->client);
-	player->client = NULL;
+	sim_leave(&player->client, &player->worker);
 }
 
 static void
@@ -408,7 +379,7 @@ static void
 violation(void *arg, const char *text)
 {
 	(void)arg;
-	failed("%s", text);
+	random_failed("%s", text);
 }
 
 static void
@@ -419,12 +390,13 @@ verify(struct player *guest)
 	int rc = nam_table_verify(guest->worker, guest->table, violation, NULL, &stat, &violations);
 
 	if (rc && !explained(rc))
-		failed("verify: %s, %s", nam_err_name(rc), nam_worker_diag(guest->worker));
+		random_failed("verify: %s, %s", nam_err_name(rc), nam_worker_diag(guest->worker));
 	if (!rc && stat.rows != 2 * run.pairs)
-		failed("%llu rows of %u", (unsigned long long)stat.rows, 2 * run.pairs);
+		random_failed("%llu rows of %u", (unsigned long long)stat.rows, 2 * run.pairs);
 	if (!rc && stat.stale && !nam_sim_counted().kills && !nam_sim_counted().broken &&
 		!run.refused && !run.unknown)
-		failed("%llu entries lead to what was replaced", (unsigned long long)stat.stale);
+		random_failed("%llu entries lead to what was replaced",
+			(unsigned long long)stat.stale);
 }
 
 /* By a client that leaves, so that it keeps nothing in a block cache. */
@@ -473,8 +445,7 @@ director_main(void *arg)
 
 	(void)arg;
 	sim_cluster_await(&run.cluster);
-	client = sim_client(&run.cluster, "director");
-	worker = client ? sim_worker(client) : NULL;
+	worker = sim_come(&run.cluster, "director", &client);
 	if (!worker)
 		sim_die("the director cannot come");
 	before = sim_cluster_used(&run.cluster, worker);
@@ -488,39 +459,29 @@ director_main(void *arg)
 			sim_die("a client cannot be started");
 	}
 	for (uint32_t i = 0; i < run.clients; i++)
-		while (!nam_sim_process_ended(run.players[i].process))
-			nam_sleep_ns(POLL_NS);
+		random_await(run.players[i].process);
 	with_guest(look);
 	with_guest(make);
 	with_guest(look);
 	rc = nam_table_drop(worker, TABLE);
 	if (rc && !explained(rc))
-		failed("drop: %s, %s", nam_err_name(rc), nam_worker_diag(worker));
-	nam_worker_close(worker);
-	nam_client_close(client);
-	client = sim_client(&run.cluster, "director");
-	worker = client ? sim_worker(client) : NULL;
+		random_failed("drop: %s, %s", nam_err_name(rc), nam_worker_diag(worker));
+	sim_leave(&client, &worker);
+	worker = sim_come(&run.cluster, "director", &client);
 	if (!worker)
 		sim_die("the director cannot come again");
-	nam_sleep_ns(SETTLE_NS);
+	nam_sleep_ns(RANDOM_SETTLE_NS);
 	swept = !rc && !sweep_dead(worker);
 	after = sim_cluster_used(&run.cluster, worker);
 	/* C26: nothing is left, to the byte. */
 	if (after < before || (after > before && swept))
-		failed("%llu bytes are used, %llu before", (unsigned long long)after,
+		random_failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
-	nam_worker_close(worker);
-	nam_client_close(client);
+	sim_leave(&client, &worker);
 	sim_cluster_stop(&run.cluster);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
-
-static uint32_t
-between(struct nam_rng *rng, uint32_t least, uint32_t most)
-{
-	return least + (uint32_t)nam_rng_below(rng, most - least + 1);
-}
 
 static void
 choose(struct nam_sim_options *options)
@@ -532,25 +493,25 @@ choose(struct nam_sim_options *options)
 	options->seed = run.seed;
 	options->profile = run.profile;
 	options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
-	options->slowness = run.slowness = 1u << between(&rng, 0, 5);
+	options->slowness = run.slowness = 1u << random_between(&rng, 0, 5);
 	options->faults.late = (uint32_t)nam_rng_below(&rng, 100000);
 	options->faults.late_ns = 100000ull * options->slowness;
 	options->faults.race = (uint32_t)nam_rng_below(&rng, 300000);
 	options->faults.read_twice = (uint32_t)nam_rng_below(&rng, 100000);
 	if (nam_rng_below(&rng, 2))
-		options->faults.kill = between(&rng, 20, 300);
+		options->faults.kill = random_between(&rng, 20, 300);
 	if (!nam_rng_below(&rng, 4))
 		options->faults.full = 100000;
 	if (!nam_rng_below(&rng, 4)) {
-		options->faults.stall = between(&rng, 20, 100);
+		options->faults.stall = random_between(&rng, 20, 100);
 		options->faults.stall_ns = 10 * TICK_NS;
 	}
 	if (!nam_rng_below(&rng, 2))
 		options->faults.zombie = 300000;
-	run.servers = between(&rng, 1, 3);
-	run.clients = between(&rng, 2, CLIENTS_MAX);
-	run.fibers = between(&rng, 2, FIBERS_MAX);
-	run.pairs = between(&rng, 2, PAIRS_MAX);
+	run.servers = random_between(&rng, 1, 3);
+	run.clients = random_between(&rng, 2, CLIENTS_MAX);
+	run.fibers = random_between(&rng, 2, FIBERS_MAX);
+	run.pairs = random_between(&rng, 2, PAIRS_MAX);
 	run.cache_bytes = caches[nam_rng_below(&rng, 2)];
 	run.sweeps = nam_rng_below(&rng, 4) == 0;
 }
@@ -565,7 +526,7 @@ check(void)
 	findings.printed_max = 3;
 	sim_check_read_atomic(&run.txns, &options, &findings, NULL);
 	if (findings.violations)
-		failed("%llu violations of read atomicity",
+		random_failed("%llu violations of read atomicity",
 			(unsigned long long)findings.violations);
 }
 
@@ -573,7 +534,6 @@ static const char *
 perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 {
 	struct nam_sim_options options;
-	int rc;
 
 	memset(&run, 0, sizeof(run));
 	run.profile = profile;
@@ -583,12 +543,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	sim_txns_init(&run.txns);
 	sim_cluster_begin(&options, &run.cluster, run.servers, 1, MEMORY_BYTES);
 	random_runs_points(seed);
-	if (nam_sim_process_start("director", director_main, NULL, &run.director))
-		sim_die("the director cannot be started");
-	nam_sim_process_spare(run.director);
-	rc = nam_sim_run();
-	if (rc)
-		failed("the run: %s", nam_err_name(rc));
+	random_run(director_main);
 	printf("%s %llu: %llu scans, %llu reads, %llu writes, %llu unknown, %llu refused, "
 		"%llu deaths, %llu ms\n",
 		nam_sim_profile_name(profile), (unsigned long long)seed,
@@ -602,7 +557,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	for (uint32_t i = 0; i < CLIENTS_MAX; i++)
 		for (uint32_t k = 0; k < FIBERS_MAX; k++)
 			nam_table_rows_free(run.players[i].sessions[k].rows);
-	return run.failed ? run.why : NULL;
+	return random_failure();
 }
 
 int
