@@ -201,11 +201,9 @@ begin(struct requests *bench)
 static int
 measured(struct requests *bench)
 {
-	uint64_t added = 0;
 	int rc = store_stat(bench, &bench->after); /* SUSPENDS */
+	uint64_t added = requests_sum(bench, offsetof(struct requests_part, added));
 
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
-		added += bench->parts[i].added;
 	if (!rc && bench->after.keys - bench->before.keys != added)
 		findings_wrong("the store has %" PRIu64 " keys more than before %" PRIu64
 			" inserts", bench->after.keys - bench->before.keys, added);

@@ -406,16 +406,6 @@ check(struct requests_part *part, void *arg)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-static uint64_t
-fractured_of(const struct requests *bench)
-{
-	uint64_t fractured = 0;
-
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
-		fractured += bench->parts[i].fractured;
-	return fractured;
-}
-
 static void
 print(const struct requests *bench)
 {
@@ -425,7 +415,8 @@ print(const struct requests *bench)
 		"read\n", o->keys, o->value_bytes, requests_distribution(o),
 		o->transaction_size, o->get_percent);
 	printf("  algorithm   %s; halves of transactions read %" PRIu64 "\n",
-		nam_ramp_name(o->algorithm), fractured_of(bench));
+		nam_ramp_name(o->algorithm),
+		requests_sum(bench, offsetof(struct requests_part, fractured)));
 }
 
 static void
@@ -437,7 +428,8 @@ json(const struct requests *bench, cJSON *object)
 	report_number(object, "transaction_size", o->transaction_size);
 	report_number(object, "read_ratio", o->get_percent);
 	requests_keys_json(o, object);
-	report_number(object, "fractured", (double)fractured_of(bench));
+	report_number(object, "fractured",
+		(double)requests_sum(bench, offsetof(struct requests_part, fractured)));
 }
 
 const struct requests_kind requests_ramp = {

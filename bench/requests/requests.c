@@ -76,6 +76,16 @@ requests_keys_json(const struct requests_options *o, cJSON *object)
 
 /* ---- one turn: threads, fibers and counters ------------------------------------------------ */
 
+uint64_t
+requests_sum(const struct requests *bench, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
+		sum += *(const uint64_t *)((const char *)&bench->parts[i] + offset);
+	return sum;
+}
+
 void
 requests_failed(struct requests_part *part, int rc, const char *what)
 {

@@ -134,6 +134,9 @@ void requests_keys_json(const struct requests_options *o, cJSON *object);
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* The sum of a counter of all parts, which is so far into a part. */
+uint64_t requests_sum(const struct requests *bench, size_t offset);
+
 /* A call of the library has failed, and that is the end. */
 void requests_failed(struct requests_part *part, int rc, const char *what);
 

@@ -292,33 +292,9 @@ check(struct requests_part *part, void *arg)
 /* ---- results ------------------------------------------------------------------------------- */
 
 static uint64_t
-conflicts_of(const struct requests *bench)
-{
-	uint64_t conflicts = 0;
-
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
-		conflicts += bench->parts[i].conflicts;
-	return conflicts;
-}
-
-static uint64_t
-kind_of(const struct requests *bench, unsigned kind)
-{
-	uint64_t count = 0;
-
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
-		count += bench->parts[i].kinds[kind];
-	return count;
-}
-
-static uint64_t
 reads(const struct requests *bench)
 {
-	uint64_t reads_all = 0;
-
-	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
-		reads_all += bench->parts[i].reads;
-	return reads_all;
+	return requests_sum(bench, offsetof(struct requests_part, reads));
 }
 
 static void
@@ -326,7 +302,8 @@ print(const struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
 	const struct txn_workload *workload = txn_workload_of(o);
-	double ops = (double)session.result.ops, conflicts = (double)conflicts_of(bench);
+	double ops = (double)session.result.ops;
+	double conflicts = (double)requests_sum(bench, offsetof(struct requests_part, conflicts));
 
 	printf("  workload    %s: %" PRIu64 " %s; values of %u bytes\n", workload->name, o->keys,
 		workload->records, o->value_bytes);
@@ -357,12 +334,14 @@ json(const struct requests *bench, cJSON *object)
 		report_number(object, "transaction_size", o->transaction_size);
 		report_number(object, "read_ratio", o->get_percent);
 	}
-	report_number(object, "conflicts", (double)conflicts_of(bench));
+	report_number(object, "conflicts",
+		(double)requests_sum(bench, offsetof(struct requests_part, conflicts)));
 	report_number(object, "sum", (double)bench->sum);
 	report_number(object, "sum_expected", (double)bench->sum_expected);
 	kinds = cJSON_AddObjectToObject(object, "kinds");
 	for (unsigned i = 0; workload->kinds[i]; i++)
-		report_number(kinds, workload->kinds[i], (double)kind_of(bench, i));
+		report_number(kinds, workload->kinds[i], (double)requests_sum(bench,
+			offsetof(struct requests_part, kinds) + i * sizeof(uint64_t)));
 }
 
 const struct requests_kind requests_txn = {
