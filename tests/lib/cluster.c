@@ -190,6 +190,16 @@ child_signal(const struct child *child, int signal_number)
 }
 
 void
+child_stop(const struct child *child)
+{
+	int status;
+
+	child_signal(child, SIGSTOP);
+	if (waitpid(child->pid, &status, WUNTRACED) != child->pid || !WIFSTOPPED(status))
+		test_die("%d has not stopped", (int)child->pid);
+}
+
+void
 child_kill(struct child *child)
 {
 	int status;

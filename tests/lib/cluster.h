@@ -65,6 +65,9 @@ int child_wait(struct child *child, unsigned timeout_ms);
 
 void child_signal(const struct child *child, int signal_number);
 
+/* SIGSTOP; returns when all of its threads have stopped. */
+void child_stop(const struct child *child);
+
 /* SIGKILL, and wait.  Nothing to do for one that has been waited for. */
 void child_kill(struct child *child);
 

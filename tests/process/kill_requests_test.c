@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -350,12 +349,9 @@ client__killed_before_its_requests_are_looked_at__NOTHING_OF_IT_IS_LEFT(void **s
 	(void)state;
 	for (uint64_t round = 0; round < ROUNDS; round++) {
 		struct child requester;
-		int status;
 
 		start_requester(&requester);
-		child_signal(server, SIGSTOP);
-		assert_int_equal(waitpid(server->pid, &status, WUNTRACED), server->pid);
-		assert_true(WIFSTOPPED(status));
+		child_stop(server);
 		/* Until all of its fibers wait. */
 		nam_sleep_ns(3000000);
 		child_signal(&requester, SIGKILL);

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -439,18 +438,6 @@ server__ends_in_good_order_under_load__EVERY_OPERATION_ENDS_IN_TIME(void **state
 
 /* ---- a server that stops answering -------------------------------------------------------- */
 
-/* Returns when all of its threads have stopped. */
-static void
-stop_server(unsigned number)
-{
-	int status;
-
-	child_signal(&cluster.servers[number], SIGSTOP);
-	assert_int_equal(waitpid(cluster.servers[number].pid, &status, WUNTRACED),
-		cluster.servers[number].pid);
-	assert_true(WIFSTOPPED(status));
-}
-
 static struct nam_client *
 connect_patient(void)
 {
@@ -510,7 +497,7 @@ server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
 
 	(void)state;
 	ask(worker, 1, 48, 0);
-	stop_server(1);
+	child_stop(&cluster.servers[1]);
 	ask(worker, 1, 1, -NAM_E_FABRIC_TIMEOUT);
 	assert_non_null(strstr(nam_worker_diag(worker), cluster.addresses[1]));
 	assert_non_null(strstr(nam_worker_diag(worker), "does not answer"));
@@ -551,8 +538,8 @@ server__stopped_over_tcp__LOOKUPS_END_AT_TIMEOUT_MS_AND_SAY_WHY(void **state)
 	client = connect_patient();
 	worker = test_worker(client);
 	assert_int_equal(nam_index_open(worker, INDEX, 0, &index), 0);
-	stop_server(0);
-	stop_server(1);
+	child_stop(&cluster.servers[0]);
+	child_stop(&cluster.servers[1]);
 	/* The second one finds the connection ended, for the same reason. */
 	for (unsigned i = 0; i < 2; i++) {
 		begin = nam_now_ns();
@@ -593,8 +580,8 @@ server__stopped__LOOKUPS_GO_ON(void **state)
 	client = test_connect(cluster.list, "patient", 0);
 	worker = test_worker(client);
 	assert_int_equal(nam_index_open(worker, INDEX, 0, &index), 0);
-	stop_server(0);
-	stop_server(1);
+	child_stop(&cluster.servers[0]);
+	child_stop(&cluster.servers[1]);
 	for (uint64_t n = 0; n < KEYS; n++) {
 		uint8_t key[8];
 
@@ -621,7 +608,7 @@ server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR(void **state)
 	int rc;
 
 	(void)state;
-	stop_server(1);
+	child_stop(&cluster.servers[1]);
 	nam_client_options_init(&options);
 	options.cluster = cluster.list;
 	start_ns = nam_now_ns();

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/env.h"
@@ -183,14 +182,6 @@ pass_until_joined(struct party *party, uint32_t members)
 		nam_sleep_ns(PAUSE_NS);
 	}
 	assert_true(joined);
-}
-
-/* Until SIGCONT; returns once all of its threads do. */
-static void
-stand_still(const struct child *child)
-{
-	child_signal(child, SIGSTOP);
-	assert_int_equal(waitpid(child->pid, NULL, WUNTRACED), child->pid);
 }
 
 /* The third memory server, which is no member yet. */
@@ -435,7 +426,7 @@ pass__a_member_that_is_joining_is_silent__STAYS(void **state)
 	view = get(&party);
 	assert_int_equal(change(&party, view, NAM_RPC_VIEW_ADD, &one), 0);
 	free(view);
-	stand_still(&cluster.servers[NEW]);
+	child_stop(&cluster.servers[NEW]);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(pass(&party).changes, 0);
 	view = get(&party);
@@ -612,7 +603,7 @@ change__etcd_is_cut_off__IS_STORE_and_goes_on_later(void **state)
 	party_open(&party, LONG_MS, 1000);
 	acquire_in_time(&party);
 	view = get(&party);
-	stand_still(&etcd.process);
+	child_stop(&etcd.process);
 	assert_int_equal(change(&party, view, NAM_RPC_VIEW_ADD, &one), -NAM_E_FABRIC_STORE);
 	assert_int_equal(renew(&party), -NAM_E_FABRIC_STORE);
 	/* Clients do not notice. */
