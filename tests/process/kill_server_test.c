@@ -26,6 +26,7 @@
 #include "nam.h"
 
 #define INDEX "doomed"
+#define STORE "pairs"
 #define CLIENTS 3u
 #define THREADS 2u
 #define FIBERS 12u
@@ -598,6 +599,102 @@ server__stopped__LOOKUPS_GO_ON(void **state)
 	nam_client_close(client);
 }
 
+struct store {
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_kv *kv;
+};
+
+static int
+get_pair(const struct store *store, uint64_t n)
+{
+	uint64_t value[2] = { 0 };
+	uint32_t bytes = 0;
+	int rc = nam_kv_get(store->worker, store->kv, &n, sizeof(n), value, sizeof(value), &bytes);
+
+	if (!rc) {
+		assert_int_equal(bytes, sizeof(value));
+		assert_int_equal(value[0], n * 3);
+		assert_int_equal(value[1], ~n);
+	}
+	return rc;
+}
+
+/* With pairs 0 to KEYS - 1, which the client GETs by READs.  Then both memory servers stop. */
+static void
+store_begin(struct store *store, enum nam_kv_mode mode)
+{
+	struct nam_kv_options options;
+
+	store->client = connect_patient();
+	store->worker = test_worker(store->client);
+	nam_kv_options_init(&options);
+	options.engine = NAM_KV_CUCKOO;
+	options.onesided = true;
+	options.mode = mode;
+	assert_int_equal(nam_kv_create(store->worker, STORE, &options), 0);
+	assert_int_equal(nam_kv_open(store->worker, STORE, &store->kv), 0);
+	for (uint64_t n = 0; n < KEYS; n++) {
+		const uint64_t value[2] = { n * 3, ~n };
+
+		assert_int_equal(nam_kv_put(store->worker, store->kv, &n, sizeof(n), value,
+			sizeof(value)), 0);
+	}
+	/* Now the client knows where the buckets are. */
+	for (uint64_t n = 0; n < KEYS; n++)
+		assert_int_equal(get_pair(store, n), 0);
+	child_stop(&cluster.servers[0]);
+	child_stop(&cluster.servers[1]);
+}
+
+static void
+store_end(struct store *store)
+{
+	child_signal(&cluster.servers[0], SIGCONT);
+	child_signal(&cluster.servers[1], SIGCONT);
+	nam_kv_close(store->kv);
+	assert_int_equal(nam_kv_drop(store->worker, STORE), 0);
+	nam_worker_close(store->worker);
+	nam_client_close(store->client);
+}
+
+static void
+server__stopped__ONESIDED_GETS_GO_ON(void **state)
+{
+	struct store store;
+
+	(void)state;
+	if (!strncmp(cluster.addresses[0], "tcp:", 4))
+		skip();
+	store_begin(&store, NAM_KV_STORE);
+	for (uint64_t n = 0; n < KEYS; n++)
+		assert_int_equal(get_pair(&store, n), 0);
+	/* The memory server decides what is not there. */
+	assert_int_equal(get_pair(&store, KEYS), -NAM_E_FABRIC_TIMEOUT);
+	store_end(&store);
+}
+
+/* By these the memory server learns which pairs are hot. */
+static void
+server__stopped__ONE_OF_16_GETS_OF_A_CACHE_TIMES_OUT(void **state)
+{
+	struct store store;
+	unsigned answered = 0;
+
+	(void)state;
+	if (!strncmp(cluster.addresses[0], "tcp:", 4))
+		skip();
+	store_begin(&store, NAM_KV_CACHE);
+	for (uint64_t n = 0; n < 16; n++) {
+		int rc = get_pair(&store, n);
+
+		assert_true(!rc || rc == -NAM_E_FABRIC_TIMEOUT);
+		answered += !rc;
+	}
+	assert_int_equal(answered, 15);
+	store_end(&store);
+}
+
 static void
 server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR(void **state)
 {
@@ -675,6 +772,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON),
 		cmocka_unit_test(server__stopped_over_tcp__LOOKUPS_END_AT_TIMEOUT_MS_AND_SAY_WHY),
 		cmocka_unit_test(server__stopped__LOOKUPS_GO_ON),
+		cmocka_unit_test(server__stopped__ONESIDED_GETS_GO_ON),
+		cmocka_unit_test(server__stopped__ONE_OF_16_GETS_OF_A_CACHE_TIMES_OUT),
 		cmocka_unit_test(server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR),
 		cmocka_unit_test(
 			server__killed_and_started_again__OLD_CLIENTS_ARE_TOLD_AND_NEW_ONES_WORK),
