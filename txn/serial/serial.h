@@ -85,6 +85,7 @@ struct nam_txn {
 	uint64_t sequence;		/* of what it writes */
 	uint64_t met;			/* a lock word in the way of the commit, or 0 */
 	struct nam_gaddr met_at;
+	uint64_t ids;			/* of items: a bit of 64 for each */
 	uint32_t count;
 	bool checked;			/* the store was not dropped when it began */
 	int failed;			/* what failed first: only the abort may follow; or 0 */

@@ -47,11 +47,13 @@ item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 {
 	struct nam__serial_item *item;
 	struct nam__record_id id;
+	uint64_t bit;
 
 	if (!key_bytes || key_bytes > txn->store->options.key_bytes_max)
 		return NULL;
 	id = nam__record_id(key, key_bytes);
-	for (uint32_t i = 0; i < txn->count; i++) {
+	bit = 1ull << id.word[0] % 64;
+	for (uint32_t i = 0; txn->ids & bit && i < txn->count; i++) {
 		item = &txn->items[i];
 		if (item->id.word[0] == id.word[0] && item->id.word[1] == id.word[1] &&
 			item->key_bytes == key_bytes && !memcmp(item->key, key, key_bytes))
@@ -59,8 +61,9 @@ item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 	}
 	if (txn->count == NAM_TXN_RECORDS_MAX)
 		return NULL;
+	txn->ids |= bit;
 	item = &txn->items[txn->count++];
-	memset(item, 0, offsetof(struct nam__serial_item, key));
+	nam__clear(item, offsetof(struct nam__serial_item, key));
 	item->id = id;
 	item->key_bytes = key_bytes;
 	item->state = NAM__SERIAL_BLIND;
@@ -129,21 +132,25 @@ nam_txn_read_all(struct nam_txn *txn, struct nam_txn_get *gets, uint32_t count)
 
 	if (txn->failed)
 		return txn->failed;
+	/* value_bytes has the number of the item until the answer is there. */
 	for (uint32_t i = 0; i < count; i++) {
-		if (!item_of(txn, gets[i].key, gets[i].key_bytes)) {
+		const struct nam__serial_item *item = item_of(txn, gets[i].key, gets[i].key_bytes);
+
+		if (!item) {
 			txn->count = before;
 			return limit(txn, gets[i].key_bytes);
 		}
+		gets[i].value_bytes = (uint32_t)(item - txn->items);
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		struct nam__serial_item *item = item_of(txn, gets[i].key, gets[i].key_bytes);
+		struct nam__serial_item *item = &txn->items[gets[i].value_bytes];
 
 		item_want(txn, item);
 		known &= item->state == NAM__SERIAL_FOUND || item->state == NAM__SERIAL_NONE;
 	}
 	rc = known ? 0 : execute(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
-		answer(item_of(txn, gets[i].key, gets[i].key_bytes), &gets[i]);
+		answer(&txn->items[gets[i].value_bytes], &gets[i]);
 	return rc;
 }
 
