@@ -88,6 +88,7 @@ CROSSING = {
     "compute/remote/reclaim.h": ["index", "kv", "txn"],
     "compute/remote/spare.h": ["index"],
     "compute/rpc/call.h": ["index", "kv"],
+    "compute/worker/buffer.h": ["txn"],
     "compute/worker/outstanding_reads.h": ["index"],
     "compute/view/lead.h": ["steward"],
     "compute/view/presence.h": ["steward", "txn"],

@@ -108,23 +108,20 @@ NAM_FIBER_FN static int
 validate(struct nam_txn *txn)
 {
 	struct nam__serial_item *met = NULL;
-	struct nam_batch batch;
+	uint32_t count = 0;
 	int rc;
 
-	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
 
 		if (item->next)
 			continue;
-		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
-		if (item->state == NAM__SERIAL_FOUND)
-			nam_batch_read(&batch, item->at, &item->seen, sizeof(item->seen));
-		else
-			nam_batch_read(&batch, item->bucket, item->image,
-				sizeof(struct nam_serial_bucket));
+		txn->reads[count++] = item->state == NAM__SERIAL_FOUND ?
+			(struct nam__read){ item->at, &item->seen, sizeof(item->seen) } :
+			(struct nam__read){ item->bucket, item->image,
+				sizeof(struct nam_serial_bucket) };
 	}
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	rc = nam__serial_reads_await(txn, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (!txn->items[i].next && !still_holds(txn, &txn->items[i]))
 			met = &txn->items[i];

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "compute/worker/buffer.h"
 #include "serial.h"
 
 /* ---- one READ each --------------------------------------------------------------------------- */
@@ -22,20 +23,39 @@ nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item)
 {
 	struct nam__address address;
 
-	item->bucket = nam__serial_bucket_of(txn->store, &item->id);
 	item->slot = 0;
 	item->tries = 0;
 	item->cached = nam__addresses_find(txn->store->addresses, &item->id, &address);
 	item->state = item->cached ? NAM__SERIAL_RECORD : NAM__SERIAL_BUCKET;
 	if (item->cached)
 		item->at = address.head;
+	else
+		item->bucket = nam__serial_bucket_of(txn->store, &item->id);
 }
 
-/* Adds the READs; the first failure stays in the batch. */
+int
+nam__serial_reads_await(struct nam_txn *txn, uint32_t count)
+{
+	const struct nam__read *reads = txn->reads;
+	struct nam_batch batch;
+
+	if (count <= NAM_BATCH_MAX)
+		return count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < count; i++) {
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
+		nam_batch_read(&batch, reads[i].at, reads[i].local, reads[i].bytes);
+	}
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+/* READ what all items wait for. */
 NAM_FIBER_FN static int
-reads_add(struct nam_txn *txn, struct nam_batch *batch)
+pending_read(struct nam_txn *txn)
 {
 	const struct nam_txn_store *store = txn->store;
+	const uint32_t room = nam__serial_room(store);
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
@@ -43,18 +63,16 @@ reads_add(struct nam_txn *txn, struct nam_batch *batch)
 		if (!is_pending(item))
 			continue;
 		if (!item->image)
-			item->image = nam_buffer_take(txn->worker, nam__serial_room(store));
+			item->image = nam__buffer_take(txn->worker, room);
 		if (!item->image)
 			return -ENOMEM;
-		nam__serial_batch_room(batch, 1); /* SUSPENDS */
-		if (item->state == NAM__SERIAL_BUCKET)
-			nam_batch_read(batch, item->bucket, item->image,
-				sizeof(struct nam_serial_bucket));
-		else
-			nam_batch_read(batch, item->at, item->image,
-				nam__serial_read_bytes(store, item->key_bytes));
+		txn->reads[count++] = item->state == NAM__SERIAL_BUCKET ?
+			(struct nam__read){ item->bucket, item->image,
+				sizeof(struct nam_serial_bucket) } :
+			(struct nam__read){ item->at, item->image,
+				nam__serial_read_bytes(store, item->key_bytes) };
 	}
-	return 0;
+	return nam__serial_reads_await(txn, count); /* SUSPENDS */
 }
 
 /* ---- what was READ --------------------------------------------------------------------------- */
@@ -90,12 +108,23 @@ bucket_came(struct nam_txn *txn, struct nam__serial_item *item)
 
 /* The search goes on behind a record of another key, or where the cache was wrong. */
 static void
-search_on(struct nam__serial_item *item)
+search_on(const struct nam_txn *txn, struct nam__serial_item *item)
 {
 	item->state = NAM__SERIAL_BUCKET;
-	item->slot += !item->cached;
+	if (item->cached)
+		item->bucket = nam__serial_bucket_of(txn->store, &item->id);
+	else
+		item->slot++;
 	item->cached = false;
 	item->tries = 0;
+}
+
+static void
+address_note(const struct nam_txn *txn, const struct nam__serial_item *item)
+{
+	const struct nam__address address = { .head = item->at, .epoch = txn->epoch };
+
+	nam__addresses_note(txn->store->addresses, &item->id, &address, txn->epoch);
 }
 
 static int
@@ -103,13 +132,12 @@ record_came(struct nam_txn *txn, struct nam__serial_item *item)
 {
 	const struct nam_serial_record *image = item->image;
 	struct nam_txn_store *store = txn->store;
-	const struct nam__address address = { .head = item->at, .epoch = txn->epoch };
 	enum nam__serial_look look;
 
 	/* The key of a record is constant, so it need not be whole otherwise. */
 	if (image->key_bytes != item->key_bytes ||
 		memcmp(image->bytes, item->key, item->key_bytes) != 0) {
-		search_on(item);
+		search_on(txn, item);
 		return 0;
 	}
 	if (image->word == NAM__SERIAL_DROPPED && image->store == store->store)
@@ -119,7 +147,7 @@ record_came(struct nam_txn *txn, struct nam__serial_item *item)
 		item->state = NAM__SERIAL_FOUND;
 		item->sequence = image->sequence;
 		if (!item->cached)
-			nam__addresses_note(store->addresses, &item->id, &address, txn->epoch);
+			address_note(txn, item);
 		return 0;
 	}
 	nam__count_restart(txn->worker, look == NAM__SERIAL_LOCKED ? NAM_RESTART_LOCKED :
@@ -131,10 +159,10 @@ record_came(struct nam_txn *txn, struct nam__serial_item *item)
 	if (look == NAM__SERIAL_LOCKED)
 		return nam__serial_met(txn->worker, store, item->at, image->word); /* SUSPENDS */
 	/* The word has changed between two READs: others write. */
-	if (item->torn + 1 < NAM__SERIAL_TRIES_MAX)
+	if (item->torn < NAM__SERIAL_TRIES_MAX - 1)
 		return -NAM_E_CONFLICT;
 	if (item->cached) {
-		search_on(item);
+		search_on(txn, item);
 		return 0;
 	}
 	return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': the record at "
@@ -149,15 +177,9 @@ nam__serial_execute(struct nam_txn *txn)
 	int rc = nam__serial_check(txn); /* SUSPENDS */
 
 	do {
-		struct nam_batch batch;
-		int added;
-
 		if (rc)
 			return rc;
-		nam_batch_init(&batch, txn->worker);
-		added = reads_add(txn, &batch); /* SUSPENDS */
-		rc = nam_batch_await(&batch); /* SUSPENDS */
-		rc = added ? added : rc;
+		rc = pending_read(txn); /* SUSPENDS */
 		pending = 0;
 		for (uint32_t i = 0; i < txn->count && !rc; i++) {
 			struct nam__serial_item *item = &txn->items[i];

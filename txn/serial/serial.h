@@ -60,20 +60,20 @@ struct nam__serial_item {
 	uint64_t cas[2];		/* of its word, or of its slot: nam__word_now() */
 	uint64_t seen;			/* its word, as the validation READ it */
 	struct nam__record_id id;
-	uint32_t key_bytes;
-	enum nam__serial_state state;
 	struct nam_gaddr at;		/* of the record */
-	struct nam_gaddr bucket;	/* the last one that was READ, */
-	uint32_t slot;			/* and where the search goes on there */
-	uint32_t tries;			/* READs, */
-	uint32_t torn;			/* and those that were torn while the word stayed */
+	struct nam_gaddr bucket;	/* the last one that was READ */
 	uint64_t sequence;		/* of the image; 0: no record has that key */
 	struct nam_serial_record *image;	/* as READ; NULL: not yet.  Or the bucket */
 	struct nam_serial_record *next;	/* as it is to be; NULL: it is not written */
+	enum nam__serial_state state;
+	uint16_t slot;			/* where the search goes on in the bucket */
+	uint8_t tries;			/* READs, */
+	uint8_t torn;			/* and those that were torn while the word stayed */
 	bool cached;			/* the address is of the cache */
 	bool read;			/* the transaction depends on it */
 	bool made;			/* there was no record when the commit began */
 	bool locked;			/* to be taken back if the transaction does not commit */
+	uint16_t key_bytes;
 	uint8_t key[NAM_TXN_KEY_BYTES_MAX];
 };
 
@@ -90,6 +90,7 @@ struct nam_txn {
 	bool checked;			/* the store was not dropped when it began */
 	int failed;			/* what failed first: only the abort may follow; or 0 */
 	/* Not initialized: */
+	struct nam__read reads[NAM_TXN_RECORDS_MAX];
 	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
 };
 
@@ -159,6 +160,8 @@ struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
  * -NAM_E_CONFLICT: one stays locked.  In an operation.
  */
 NAM_FIBER_FN int nam__serial_execute(struct nam_txn *txn) NAM_MUST_CHECK;
+/* The first `count` of txn->reads: one doorbell for NAM_BATCH_MAX of a memory server. */
+NAM_FIBER_FN int nam__serial_reads_await(struct nam_txn *txn, uint32_t count) NAM_MUST_CHECK;
 /* Where the search for an item begins: in the cache, or at its bucket. */
 void nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item);
 /* Make a record for each item that is written and has none.  In an operation. */

@@ -2,18 +2,19 @@
 /* txn.c -- transactions as programs see them: begin, reads, writes, abort. */
 #include <errno.h>
 
+#include "compute/worker/buffer.h"
 #include "serial.h"
 
-_Static_assert(sizeof(struct nam_txn) <= 128u << 10, "a slab of buffers holds it");
+_Static_assert(sizeof(struct nam_txn) <= 64u << 10, "two of them fit into a slab of buffers");
 
 int
 nam_txn_begin(struct nam_worker *worker, struct nam_txn_store *store, struct nam_txn **ret_txn)
 {
-	struct nam_txn *txn = nam_buffer_take(worker, sizeof(*txn));
+	struct nam_txn *txn = nam__buffer_take(worker, sizeof(*txn));
 
 	if (!txn)
 		return -ENOMEM;
-	memset(txn, 0, offsetof(struct nam_txn, items));
+	memset(txn, 0, offsetof(struct nam_txn, reads));
 	txn->worker = worker;
 	txn->store = store;
 	txn->epoch = nam__epoch_pin(worker);
@@ -25,18 +26,20 @@ void
 nam_txn_abort(struct nam_txn *txn)
 {
 	struct nam_worker *worker;
+	uint32_t room;
 
 	if (!txn)
 		return;
 	worker = txn->worker;
+	room = nam__serial_room(txn->store);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		if (txn->items[i].image)
-			nam_buffer_give(worker, txn->items[i].image, nam__serial_room(txn->store));
+			nam__buffer_give(worker, txn->items[i].image, room);
 		if (txn->items[i].next)
-			nam_buffer_give(worker, txn->items[i].next, nam__serial_room(txn->store));
+			nam__buffer_give(worker, txn->items[i].next, room);
 	}
 	nam__epoch_unpin(worker, txn->epoch);
-	nam_buffer_give(worker, txn, sizeof(*txn));
+	nam__buffer_give(worker, txn, sizeof(*txn));
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -65,7 +68,7 @@ item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 	item = &txn->items[txn->count++];
 	nam__clear(item, offsetof(struct nam__serial_item, key));
 	item->id = id;
-	item->key_bytes = key_bytes;
+	item->key_bytes = (uint16_t)key_bytes;
 	item->state = NAM__SERIAL_BLIND;
 	memcpy(item->key, key, key_bytes);
 	return item;
