@@ -64,6 +64,7 @@ item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 	}
 	if (txn->count == NAM_TXN_RECORDS_MAX)
 		return NULL;
+	nam__addresses_prefetch(txn->store->addresses, &id, 1);
 	txn->ids |= bit;
 	item = &txn->items[txn->count++];
 	nam__clear(item, offsetof(struct nam__serial_item, key));
@@ -145,6 +146,9 @@ nam_txn_read_all(struct nam_txn *txn, struct nam_txn_get *gets, uint32_t count)
 		}
 		gets[i].value_bytes = (uint32_t)(item - txn->items);
 	}
+	/* The cache is being prefetched: serve other tasks' requests first. */
+	if (txn->count > before && txn->worker->tasks_alive > 1)
+		nam__poll(txn->worker);
 	for (uint32_t i = 0; i < count; i++) {
 		struct nam__serial_item *item = &txn->items[gets[i].value_bytes];
 
