@@ -135,8 +135,7 @@ record_came(struct nam_txn *txn, struct nam__serial_item *item)
 	enum nam__serial_look look;
 
 	/* The key of a record is constant, so it need not be whole otherwise. */
-	if (image->key_bytes != item->key_bytes ||
-		memcmp(image->bytes, item->key, item->key_bytes) != 0) {
+	if (!nam__serial_key_is(item, image->bytes, image->key_bytes)) {
 		search_on(txn, item);
 		return 0;
 	}

@@ -94,6 +94,16 @@ struct nam_txn {
 	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
 };
 
+/* A constant length takes no call, and keys of 8 bytes are common. */
+static inline bool
+nam__serial_key_is(const struct nam__serial_item *item, const void *key, uint32_t key_bytes)
+{
+	if (item->key_bytes != key_bytes)
+		return false;
+	return key_bytes == sizeof(uint64_t) ? !memcmp(item->key, key, sizeof(uint64_t)) :
+		!memcmp(item->key, key, key_bytes);
+}
+
 /*
  * Room for `count` more requests.  Requests that were posted before the wait are not repeated
  * at a backup, so they are awaited here.  The first failure stays in the batch.

@@ -59,19 +59,23 @@ item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 	for (uint32_t i = 0; txn->ids & bit && i < txn->count; i++) {
 		item = &txn->items[i];
 		if (item->id.word[0] == id.word[0] && item->id.word[1] == id.word[1] &&
-			item->key_bytes == key_bytes && !memcmp(item->key, key, key_bytes))
+			nam__serial_key_is(item, key, key_bytes))
 			return item;
 	}
 	if (txn->count == NAM_TXN_RECORDS_MAX)
 		return NULL;
-	nam__addresses_prefetch(txn->store->addresses, &id, 1);
 	txn->ids |= bit;
 	item = &txn->items[txn->count++];
 	nam__clear(item, offsetof(struct nam__serial_item, key));
 	item->id = id;
+	nam__addresses_prefetch(txn->store->addresses, &item->id, 1);
 	item->key_bytes = (uint16_t)key_bytes;
 	item->state = NAM__SERIAL_BLIND;
-	memcpy(item->key, key, key_bytes);
+	/* Keys of 8 bytes are common, and a constant length takes no call. */
+	if (key_bytes == sizeof(uint64_t))
+		memcpy(item->key, key, sizeof(uint64_t));
+	else
+		memcpy(item->key, key, key_bytes);
 	return item;
 }
 
