@@ -55,60 +55,67 @@ key_is(const struct nam__kv_partition *p, uint32_t position, const void *key, ui
 	       nam__kv_stream_equals(&stream, key, key_bytes);
 }
 
+/* A bit for each slot of the two buckets that has the hash.  No branch: it is not predictable. */
 static inline uint32_t
-find_in(const struct nam__kv_partition *p, uint32_t bucket, uint32_t hash, const void *key,
-	uint32_t key_bytes)
+slots_of(const struct nam__cuckoo_bucket *const buckets[2], uint32_t hash)
 {
-	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, bucket)->slots;
+	uint32_t slots = 0;
 
 	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
-		if (slots[i].hash == hash &&
-			key_is(p, bucket * NAM__CUCKOO_SLOTS + i, key, key_bytes))
-			return bucket * NAM__CUCKOO_SLOTS + i;
-	return NAM__CUCKOO_NONE;
+		slots |= (uint32_t)(buckets[0]->slots[i].hash == hash) << i |
+			 (uint32_t)(buckets[1]->slots[i].hash == hash) << (i + NAM__CUCKOO_SLOTS);
+	return slots;
 }
 
-/* All lines at once: that of a pair's data is known only once the heads are there. */
-static inline void
-prefetch_bucket(const struct nam__kv_partition *p, uint32_t bucket)
-{
-	const uint8_t *at = (const uint8_t *)nam__cuckoo_bucket_at(p, bucket);
-
-	for (uint32_t line = 0; line < NAM__CUCKOO_BUCKET_BYTES; line += 64)
-		__builtin_prefetch(at + line);
-}
-
-/* Without a lock: while the tables grow, the shape may be half of the old one. */
+/*
+ * Without a lock: while the tables grow, the shape may be half of the old one.  All lines at once:
+ * which of them has the pair's data is known only once the heads are there.
+ */
 NAM__KV_HINT_FN static void
 prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
 {
-	struct nam__cuckoo_shape shape = p->cuckoo.shape;
+	const struct nam__cuckoo_shape shape = p->cuckoo.shape;
 	uint32_t buckets[2];
 
 	if (step)
 		return;
 	nam__cuckoo_buckets_of(&shape, hash, buckets);
-	for (uint32_t i = 0; i < 2; i++)
-		if (buckets[i] / NAM__CUCKOO_BUCKETS_PER_CHUNK < p->chunks_count)
-			prefetch_bucket(p, buckets[i]);
+	for (uint32_t i = 0; i < 2; i++) {
+		const uint8_t *bucket;
+
+		if (buckets[i] / NAM__CUCKOO_BUCKETS_PER_CHUNK >= p->chunks_count)
+			return;
+		bucket = (const uint8_t *)nam__cuckoo_bucket_at(p, buckets[i]);
+		for (uint32_t line = 0; line < NAM__CUCKOO_BUCKET_BYTES; line += 64)
+			__builtin_prefetch(bucket + line);
+	}
 }
 
 /* The position of a key; NAM__CUCKOO_NONE: it is not there. */
 static uint32_t
 find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes)
 {
-	uint32_t buckets[2], at;
+	const struct nam__cuckoo_bucket *at[2];
+	uint32_t buckets[2], position;
 
 	nam__cuckoo_buckets_of(&p->cuckoo.shape, hash, buckets);
-	for (uint32_t i = 0; i < 2; i++)
-		prefetch_bucket(p, buckets[i]);
-	at = find_in(p, buckets[0], hash, key, key_bytes);
-	if (at == NAM__CUCKOO_NONE)
-		at = find_in(p, buckets[1], hash, key, key_bytes);
-	if (at == NAM__CUCKOO_NONE && nam__cuckoo_bucket_at(p, buckets[0])->vertex.spilled)
-		for (uint32_t i = 0; i < NAM__CUCKOO_STASH_BUCKETS && at == NAM__CUCKOO_NONE; i++)
-			at = find_in(p, i, hash, key, key_bytes);
-	return at;
+	at[0] = nam__cuckoo_bucket_at(p, buckets[0]);
+	at[1] = nam__cuckoo_bucket_at(p, buckets[1]);
+	for (uint32_t slots = slots_of(at, hash); slots; slots &= slots - 1) {
+		uint32_t slot = (uint32_t)__builtin_ctz(slots);
+
+		position = buckets[slot / NAM__CUCKOO_SLOTS] * NAM__CUCKOO_SLOTS +
+			slot % NAM__CUCKOO_SLOTS;
+		if (key_is(p, position, key, key_bytes))
+			return position;
+	}
+	if (!at[0]->vertex.spilled)
+		return NAM__CUCKOO_NONE;
+	for (position = 0; position < NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS; position++)
+		if (nam__cuckoo_slot_at(p, position)->hash == hash &&
+			key_is(p, position, key, key_bytes))
+			return position;
+	return NAM__CUCKOO_NONE;
 }
 
 /* ---- pairs come and go --------------------------------------------------------------------- */
