@@ -74,7 +74,10 @@ staging_give(struct staging *staging, bool in_doubt)
 	}
 }
 
-/* One doorbell: READ a value from its blocks, or WRITE it there. */
+/*
+ * One doorbell: READ a value from its blocks, or WRITE it there.  K10: any client can write there,
+ * so the side that reads compares the hash.
+ */
 NAM_FIBER_FN static int
 staging_move(const struct staging *staging, bool write, uint8_t *local, uint32_t bytes)
 {

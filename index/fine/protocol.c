@@ -410,6 +410,7 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		&index->recovery, &held->lock); /* SUSPENDS */
 	if (rc)
 		return rc;
+	/* I3: the block may be another node by now, or none. */
 	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
 	return rc ? lock_refuse(worker, index, held, rc) : 0; /* SUSPENDS */
 }

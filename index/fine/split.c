@@ -141,6 +141,7 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		struct nam__held parent = { .image = image };
 
+		/* I14: the parent is locked before the child is seen alive. */
 		rc = nam__lock_covering(worker, index, key, level, &parent); /* SUSPENDS */
 		if (rc == -NAM_E_RESTART_PARENT) {
 			rc = separator_grow(worker, index, key, child, level); /* SUSPENDS */

@@ -13,7 +13,7 @@
 #define PAUSE_NS 1000u
 #define PAUSE_MAX_NS 200000u
 
-/* *cas_old: what the CAS has found; NAM_LOCK_FREE: the node is locked. */
+/* I12: by CAS.  *cas_old: the word that it has found; NAM_LOCK_FREE: the node is locked. */
 NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	uint64_t *cas_old)

@@ -188,6 +188,7 @@ nam_txn_store_create(struct nam_worker *worker, const char *name,
 		parts_free(worker, shape);
 		goto free_shape;
 	}
+	/* R12: all that the name leads to is written. */
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_put(worker, NAM_CATALOG_SERIAL, name, at.raw); /* SUSPENDS */
 	nam__op_end(worker);
