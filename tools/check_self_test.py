@@ -23,6 +23,8 @@ CLEAN = {
     + "x" * 100
     + ")\n",
     "compute/remote/epoch.h": LICENCE + '#include "../../common/error.h"\n',
+    "compute/remote/lock.h": LICENCE + '#include "../view/changer.h"\n',
+    "compute/view/changer.h": LICENCE,
     "compute/worker/worker.c": LICENCE
     + '#include "../remote/epoch.h"\n\n/*\n * Says why: a lock\n * whose CAS succeeded.\n */\n'
     + "static int wh" + "o;\n",
@@ -131,6 +133,12 @@ PLANTS = [
         "memserver/memory.c",
         '#include "../index/index_internal.h"\n',
         "internal to index",
+    ),
+    (
+        "another room's inside behind a header",
+        "index/walk.c",
+        '#include "../compute/remote/lock.h"\n',
+        "compute/view/changer.h is internal to compute, and BRINGS lacks it",
     ),
     (
         "public header includes a private one",
