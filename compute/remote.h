@@ -151,8 +151,8 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 /**
  * nam_alloc -- one block of remote memory, by turns on the servers with most free memory.
  *
- * Those have at most an eighth of their memory less free than the one with most.  Once this client
- * has ended, nam_sweep() frees the block, unless a name leads to it or nam_keep() keeps it.
+ * These servers have at most an eighth of their memory less free than the one with most.  Once this
+ * client has ended, nam_sweep() frees the block, unless a name leads to it or nam_keep() keeps it.
  *
  * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
  * @ret_at	tagged NAM_BLOCK_FRESH, NAM_BLOCK_RECYCLED or NAM_BLOCK_SWEPT

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * design.h -- the table of functions that each index design fills, and the table of each way to
- * keep the inner nodes above leaves in remote memory.
+ * design.h -- the table of functions that each index design fills.  Each way to keep the inner
+ * nodes above leaves in remote memory fills another one.
  *
  * index.c and catalog.c check arguments and dispatch.  A design never calls them.
  */

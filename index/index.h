@@ -32,14 +32,15 @@
  * Unless a line says otherwise, the cache knows all inner nodes and no other client is at work.
  * Without a cache, and in a tree of one leaf, a change begins with a lookup.  This takes one
  * round trip more for each level.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more for
- * each lock that is taken.  One without NAM_CAP_ORDER_WRITE_ATOMIC needs one more for each lock
- * that is released after WRITEs.  One without NAM_CAP_ORDER_WRITES needs one more for each node
- * written under its lock.  tests/sim/cost_*_test.c assert all of it.
+ * each lock that is taken.  Without NAM_CAP_ORDER_WRITE_ATOMIC it needs one more for each lock that
+ * is released after WRITEs.  Without NAM_CAP_ORDER_WRITES it needs one more for each node written
+ * under its lock.  tests/sim/cost_*_test.c assert all of it.
  *
  * Costs are those of the fine-grained design.  Coarse: 1 RPC for each point operation.  A scan
  * takes 1 for each page of a part, 4,072 bytes; the next one is on its way while one is delivered.
- * stat and verify take 1 for 256 nodes.  Hybrid: as fine, but all that is above leaves is an RPC.
- * It takes 1 where the cache does not know the leaf, 1 to report a split and 1 READ, 1 for a merge.
+ * Statistics and verification take 1 for 256 nodes.  Hybrid: as fine, but all that is above leaves
+ * is an RPC.  It takes 1 where the cache does not know the leaf, 1 to report a split and 1 READ, 1
+ * for a merge.
  */
 #ifndef NAM_INDEX_INDEX_H
 #define NAM_INDEX_INDEX_H
@@ -101,7 +102,7 @@ NAM_FIBER_FN int nam_index_open(struct nam_worker *worker, const char *name, uin
 /* No operation may be under way and no cursor open.  Frees the cache; touches nothing remote. */
 void nam_index_close(struct nam_index *index);
 
-/* The options at creation.  Of coarse the head interval is 0, of fine the partitioning. */
+/* The options at creation.  For coarse the head interval is 0, for fine the partitioning. */
 const struct nam_index_options *nam_index_properties(const struct nam_index *index);
 
 /**

@@ -77,8 +77,8 @@ NAM_FIBER_FN int nam_kv_create(struct nam_worker *worker, const char *name,
  *	-NAM_E_LOST		a memory server was restarted since it was made: drop it
  *
  * Suspends:	yes.
- * Cost:	1 RPC to the catalog's memory server and 1 to each.  Those that were added after the
- *		store was made are not asked if their ids are higher.
+ * Cost:	1 RPC to the catalog's memory server and 1 to each.  Memory servers that were added
+ *		after the store was made are not asked if their ids are higher.
  */
 NAM_FIBER_FN int nam_kv_open(struct nam_worker *worker, const char *name,
 	struct nam_kv **ret_kv) NAM_MUST_CHECK;
@@ -125,7 +125,7 @@ NAM_FIBER_FN int nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void 
  *				room for; the diag says which, and the lengths
  *
  * Suspends:	yes.
- * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.  Of a store with `onesided`: 1
+ * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.  In a store with `onesided`: 1
  *		round trip of 2 READs, 512 bytes in, if key and value have 48 bytes together at
  *		most.  This takes no work of the memory server's processor.  That RPC follows if
  *		they have more, if the key is not there, or if it has just moved.  1 RPC more for
@@ -148,8 +148,8 @@ NAM_FIBER_FN int nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const 
  *				the key has is still there
  *
  * Suspends:	yes.
- * Cost:	1 RPC; 40 bytes, key and value out, 24 in.  Of a long value, 1 doorbell of WRITEs, 1
- *		for each block, and then 1 RPC.  This is 48 bytes, 8 for each block, key and value
+ * Cost:	1 RPC; 40 bytes, key and value out, 24 in.  For a long value, 1 doorbell of WRITEs,
+ *		1 for each block, and then 1 RPC.  This is 48 bytes, 8 for each block, key and value
  *		out, 24 in.
  */
 NAM_FIBER_FN int nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key,
@@ -189,7 +189,7 @@ struct nam_kv_item {
  * Cost:	1 RPC to each memory server that keeps some of the keys, up to 8 at a time.  More if
  *		keys or values of one memory server exceed a message of 4,096 bytes, or for more
  *		than 1,024 keys.  Out are 17 bytes and the lengths of the keys; in are 32, and for
- *		each key 8 and its value.  Of a store with `onesided`, at first 1 round trip for
+ *		each key 8 and its value.  In a store with `onesided`, at first 1 round trip for
  *		each 20 keys: 2 READs, 512 bytes in, for each.  Requests are for those that
  *		nam_kv_get() would ask for.  Long values are got one after the other, each without
  *		the first RPC of nam_kv_get().

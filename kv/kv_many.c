@@ -175,7 +175,7 @@ items_begin(struct many *many)
 	}
 }
 
-/* One doorbell's keys: those whose pairs READs find have their answer. */
+/* The keys of a doorbell: if READs find the pair of a key, it has its answer. */
 NAM_FIBER_FN static void
 reads_of(struct many *many, const uint32_t *positions, uint32_t count)
 {

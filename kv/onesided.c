@@ -24,7 +24,7 @@
 /* In a cache, one of so many GETs is a request, so that the memory server learns which are hot. */
 #define REQUESTS_OF_CACHE 16u
 
-/* Where the buckets of a partition are.  Those of an earlier generation are unknown (C16). */
+/* Where the buckets of a partition are.  The buckets of an earlier generation are unknown (C16). */
 struct nam__kv_layout {
 	unsigned generation;
 	struct nam__cuckoo_shape shape;

@@ -5,7 +5,7 @@
  *
  * The last request from a place decides.  A higher number is carried out, and its reply kept.  If
  * the number is the same and the try higher, that reply goes out once more.  All else is of the
- * past.  A reply is not overwritten before it has left.  One that is too long goes over the
+ * past.  A reply is not overwritten before it has left.  A reply that is too long goes over the
  * connection.
  */
 #include "mailbox.h"

@@ -128,8 +128,8 @@ due(struct nam__steward *steward, const struct nam__cluster_view *view,
 }
 
 /*
- * The next member, by turns, that was restarted, or NULL.  One that does not answer may take as
- * long as the time-out of a request, so the rest is left to the next pass.
+ * The next member, by turns, that was restarted, or NULL.  A member that does not answer may take
+ * as long as the time-out of a request, so the rest is left to the next pass.
  */
 NAM_FIBER_FN static const struct nam_view_member *
 restarted_find(struct nam__steward *steward, const struct nam__cluster_view *view,
@@ -245,9 +245,9 @@ reaches(const struct nam__steward *steward, const struct nam__cluster_view *view
 }
 
 /*
- * One that has not acknowledged the view for fence_ms, in silence, if all else is ready for a
- * member.  Or one that has held back the epoch for so long and gave no sign of life.  Or one that
- * has lost a memory server for so long, which others reach (C25).
+ * A client that has not acknowledged the view for fence_ms, in silence, if all else is ready for a
+ * member.  Or a client that has held back the epoch for so long and gave no sign of life.  Or a
+ * client that has lost a memory server for so long, which others reach (C25).
  */
 static struct stopped
 stopped_find(struct nam__steward *steward, const struct nam__cluster_view *view, bool awaited)
@@ -317,8 +317,8 @@ left_out_report(const struct nam__steward *steward, const struct nam__cluster_vi
 }
 
 /*
- * Of each view once.  A member may have missed the copy that its author sent.  True: the view is
- * kept.
+ * Once for each view, since a member may have missed the copy that its author sent.  True: the view
+ * is kept.
  */
 NAM_FIBER_FN static bool
 copies_send(struct nam__steward *steward, struct nam__cluster_view *view)

@@ -51,7 +51,7 @@ struct nam__steward_passed {
 };
 
 /*
- * One pass, as README.md describes it.  At last a member that lacks a backup gets one, which takes
+ * A pass, as README.md describes it.  At last a member that lacks a backup gets one, which takes
  * as long as its memory is copied; passes go on meanwhile.  A failure, of the lead or of the store,
  * which *diag explains, ends the pass and not the steward.
  */

@@ -5,7 +5,7 @@
  * A record is bytes under a key of bytes.  A transaction reads several records
  * (nam_records_get_all) or writes several (nam_records_put_all), on any memory servers.
  * Transactions are read atomic (P. Bailis et al., "Scalable Atomic Visibility with RAMP
- * Transactions", SIGMOD 2014).  Of its records, a reader sees all that another transaction
+ * Transactions", SIGMOD 2014).  A reader sees in its records all that another transaction
  * wrote, or something newer, or none of it.  No transaction waits for another.  If two
  * transactions write the same record, the later timestamp wins.  Timestamps are unique, and later
  * than all that the client has seen and than all that they replace.
@@ -273,8 +273,8 @@ struct nam_records_collected {
  * collector commits it; if not, it aborts it.  RAMP_SMALL and RAMP_HYBRID: if the version of the
  * leading record is replaced and gone, another version stays until its own record has something
  * newer.  RAMP_LOCKING: locks of dead clients are terminated.
- * Clients may collect at once.  One at a time decides; to others transactions are undecided, after
- * 100 ms.  A second run finds versions that were too young.
+ * Clients may collect at once.  Only one client at a time decides; to others transactions are
+ * undecided, after 100 ms.  A second run finds versions that were too young.
  *
  * @ret_collected	the work done, also before a failure.  May be NULL
  *

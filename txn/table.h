@@ -3,9 +3,9 @@
  * table.h -- rows of columns under a primary key, found by the values of columns, too.
  *
  * A row is some columns of bytes under a key of bytes.  A secondary index leads from a column's
- * values to the rows that have them.  Rows and indexes are read atomic together.  Of its rows, a
- * read or a scan sees all that another transaction wrote, or something newer, or none of it.  A row
- * is never found without its index entry, nor an entry without its row.
+ * values to the rows that have them.  Rows and indexes are read atomic together.  A read or a scan
+ * sees in its rows all that another transaction wrote, or something newer, or none of it.  A row is
+ * never found without its index entry, nor an entry without its row.
  *
  * Rows are records of a one-sided store (records.h): memory servers do nothing here.  One
  * transaction can write several tables of a store.

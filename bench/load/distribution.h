@@ -55,7 +55,7 @@ permutation_invert(const struct permutation *p, uint64_t x)
 /*
  * Ranks 0 .. items - 1 with probabilities proportional to 1 / (rank + 1)^theta.  The generator is
  * that of Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD 1994, as in
- * YCSB.  alpha is 100 at YCSB's theta of 0.99, and then a power costs eight multiplications.
+ * YCSB.  At YCSB's theta of 0.99, alpha is 100, and a power costs eight multiplications.
  */
 struct zipf {
 	uint64_t items;

@@ -2,7 +2,7 @@
 /*
  * keys.h -- key files: the clients that may connect, and what they may do.
  *
- * One key a line: NAME ROLE SECRET, the secret as 64 hexadecimal digits; '#' starts a comment.  A
+ * A key is a line, NAME ROLE SECRET, the secret as 64 hexadecimal digits; '#' starts a comment.  A
  * memory server's file has the keys of all its clients; a client's file has one of these lines.
  */
 #ifndef NAM_COMMON_AUTH_KEYS_H

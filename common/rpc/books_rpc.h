@@ -39,7 +39,7 @@ struct nam_move_region {
 };
 _Static_assert(sizeof(struct nam_move_region) == 32, "wire layout");
 
-/* By region and offset, without gaps.  One without a stride is vacant, and is not copied. */
+/* By region and offset, without gaps.  A run without a stride is vacant, and is not copied. */
 struct nam_move_run {
 	uint64_t offset;
 	uint64_t bytes;

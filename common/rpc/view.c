@@ -65,7 +65,7 @@ nam_view_leaving(const struct nam_view_head *head, const struct nam_view_member 
 		nam_view_in_state(head, members, NAM_VIEW_PROMOTING);
 }
 
-/* A member joins or moves.  One does at a time. */
+/* A member joins or moves.  Only one member does so at a time. */
 static bool
 is_busy(const struct nam_view_head *head, const struct nam_view_member *members)
 {

@@ -69,8 +69,8 @@ int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t typ
 	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
 
 /*
- * rpc/one_way.c: the one-way requests of a connection, by number.  Those up to `acknowledged` were
- * carried out, failed or not; the others may have been.
+ * rpc/one_way.c: the one-way requests of a connection, by number.  Requests up to `acknowledged`
+ * were carried out, failed or not; the others may have been.
  */
 struct nam__one_way {
 	uint32_t sent, acknowledged;

@@ -42,7 +42,8 @@ struct nam__swept {
  * The worker runs no operation.  Blocks of clients that are not dead by now are not freed.  Must
  * be followed by nam__sweep_free().  Cost: 1 RPC to the lead.
  *
- * Those below return 0; -EAGAIN: another sweep has begun; or as nam_rpc_call().  *diag says why.
+ * The functions below return 0; -EAGAIN: another sweep has begun; or as nam_rpc_call().  *diag says
+ * why.
  */
 NAM_FIBER_FN int nam__sweep_open(struct nam__sweep *sweep, struct nam_worker *worker,
 	bool dry, struct nam_diag *diag) NAM_MUST_CHECK;
@@ -69,8 +70,8 @@ NAM_FIBER_FN int nam__sweep_mark_object(struct nam__sweep *sweep, uint64_t numbe
  */
 NAM_FIBER_FN int nam__sweep_quiesce(struct nam__sweep *sweep, struct nam_diag *diag) NAM_MUST_CHECK;
 /*
- * Which of up to 64 blocks are suspect: bits.  Those on memory servers that are not known, or that
- * have come after the sweep began, are not.
+ * Which of up to 64 blocks are suspect: bits.  Blocks are not if their memory servers are unknown,
+ * or have come after the sweep began.
  * Cost: 1 RPC to each memory server that has some.
  */
 NAM_FIBER_FN int nam__sweep_query(struct nam__sweep *sweep, const uint64_t *addresses,

@@ -4,7 +4,7 @@
  *
  * The epoch thread closes the gate of its slot.  Each worker puts its queue pair aside and lets end
  * what it has posted.  Requests wait in nam__qp_open().  Then the gate opens: workers take their
- * queue pairs back, or connect to the process that has the memory now.  One gate at a time.
+ * queue pairs back, or connect to the process that has the memory now.  Gates close one at a time.
  */
 #ifndef NAM_COMPUTE_WORKER_GATES_H
 #define NAM_COMPUTE_WORKER_GATES_H

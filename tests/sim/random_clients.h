@@ -12,7 +12,7 @@
 #define RANDOM_TICK_NS 15000000u	/* epoch threads look at their clocks every 10 ms */
 #define RANDOM_SETTLE_NS 200000000u	/* for all ends to be known */
 
-/* Of a run, the first failure counts.  A dead client has none. */
+/* The first failure of a run counts.  A dead client has none. */
 void random_failed(const char *format, ...) NAM_PRINTF(1, 2);
 /* NULL, or the failure of the last run. */
 const char *random_failure(void);

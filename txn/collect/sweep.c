@@ -89,7 +89,7 @@ name_report(const struct sweeping *self, int rc, const struct nam__catalog_name 
 			"table: %s", table, said.text);
 }
 
-/* Call fn for all names of that kind.  One that has been dropped meanwhile leads nowhere. */
+/* Call fn for all names of that kind.  A name that was dropped meanwhile leads nowhere. */
 NAM_FIBER_FN static int
 names_each(struct sweeping *self, enum nam_catalog_kind kind, name_fn fn, uint32_t *ret_count)
 {
@@ -184,8 +184,9 @@ complete(struct sweeping *self)
 }
 
 /*
- * R10: clients may know heads of a store, or an index, whose dropper has died.  One that found such
- * a head open may retire the version there, and a collector that found the index open its nodes.
+ * R10: clients may know heads of a store, or an index, whose dropper has died.  If a client found
+ * such a head open, it may retire the version there.  If a collector found the index open, it may
+ * retire its nodes.
  */
 NAM_FIBER_FN static int
 close_unnamed(struct sweeping *self)

@@ -21,7 +21,7 @@
 
 /* ---- records that are new -------------------------------------------------------------------- */
 
-/* On a memory server that has room.  One that turns out to be full is not chosen again. */
+/* On a memory server that has room.  If one turns out to be full, it is not chosen again. */
 NAM_FIBER_FN static int
 head_place(struct nam__txn *txn, struct nam__item *item)
 {

@@ -7,8 +7,8 @@
  * latest, chained by `previous`.  They are prepared, or were replaced or came too late within
  * NAM_RECORDS_KEEP_NS, so that readers may still ask for their timestamps.
  *
- * One caller at a time for each head: nam__server_record_lock().  The memory is not trusted:
- * clients can write there.
+ * A head has one caller at a time: nam__server_record_lock().  The memory is not trusted: clients
+ * can write there.
  */
 #ifndef NAM_TXN_SERVER_RECORDS_H
 #define NAM_TXN_SERVER_RECORDS_H

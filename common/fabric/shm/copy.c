@@ -3,7 +3,7 @@
  * copy.c -- copies between shared regions and local buffers, in an order that can be relied on.
  *
  * READ: the first 64 bytes in ascending words; the rest in vectors; the last word once more, at the
- * end.  x86-64 performs loads and stores in program order, so compiler barriers suffice.  An
+ * end.  Since x86-64 performs loads and stores in program order, compiler barriers suffice.  An
  * aligned word never crosses a cache line, so it is whole in every vector.
  *
  * While one READ is copied, a later one is prefetched line by line, which keeps the core's places

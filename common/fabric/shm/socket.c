@@ -69,7 +69,7 @@ nam__shm_close_all(const int *fds, unsigned count)
 		close(fds[i]);
 }
 
-/* Collect the descriptors of a packet.  Those beyond fds_max are closed and count as an error. */
+/* Collect the descriptors of a packet.  Beyond fds_max they are closed and count as an error. */
 static int
 take_fds(struct msghdr *message, int *fds, unsigned fds_max, unsigned *count)
 {

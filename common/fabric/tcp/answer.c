@@ -3,7 +3,7 @@
  * answer.c -- answers to posted requests, and how requests fail.
  *
  * Answers come in post order, so each belongs to the oldest request, with which its frame is
- * compared.  Of a long READ stream.c reads the rest straight to its place.
+ * compared.  stream.c reads the rest of a long READ straight to its place.
  */
 #include <string.h>
 #include <sys/epoll.h>

@@ -8,7 +8,7 @@
  *
  *	head <= done <= given <= tail		(positions; they wrap around)
  *
- * Requests before `given` are the device's.  Those behind it never will be, because a request
+ * Requests before `given` are the device's.  Requests behind it never will be, because a request
  * before them was refused or the queue pair is broken.  Requests before `done` have failed and wait
  * to be reported.
  */

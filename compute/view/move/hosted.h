@@ -36,8 +36,8 @@ struct nam__hosting {
 };
 
 /*
- * A successor of that member at that host, which is ready.  One that is of no use any more is ended
- * before.  0, -EDQUOT: the host has less to spare by now, or as the RPC fails.
+ * A successor of that member at that host, which is ready.  Before, a successor that is of no use
+ * any more is ended.  0, -EDQUOT: the host has less to spare by now, or as the RPC fails.
  *
  * @address	room for that of the successor, NAM_VIEW_ADDRESS_BYTES
  */
