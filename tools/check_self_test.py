@@ -260,6 +260,12 @@ PLANTS = [
         "race point step.half stands in a function that names no invariant",
     ),
     ("long sentence", "README.md", "\nA " + "long " * 24 + "sentence.\n", "a sentence of 26 words"),
+    (
+        "long sentence of a comment",
+        INDEX_H,
+        "\n/*\n * @rc\tgoes on\n * A " + "long " * 12 + "\n * " + "long " * 12 + "sentence.\n */\n",
+        "a sentence of 26 words",
+    ),
     ("wide Markdown", "README.md", "word " * 20 + "word\n", "columns"),
     (
         "wide row of a table",

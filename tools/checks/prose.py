@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Width of Markdown, tables too, its long sentences, and sentences that hide their subject."""
+"""Width of Markdown, tables too; long sentences there and in C comments; hidden subjects."""
 
 import io
 import re
@@ -14,7 +14,12 @@ NO_SENTENCE = re.compile(r"^ *[|#].*", re.M)
 CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 PARAGRAPH = re.compile(r"\n(?=\s*\n|\s*(?:[*-]|\d+\.)\s)")
-SENTENCE = re.compile(r"[.:;?!][*_\")]*\s+(?=[*_\"(]*[A-Z0-9\[]|\*\*)")
+# A name of the code begins one, too, and so does its error.
+CODE_BEGINS = r"[-*@&]?(?:\w+(?:->|\(|\.[ch]\b)|\w*_)|-[A-Z]"
+SENTENCE = re.compile(rf"[.:;?!][*_\")]*\s+(?=[*_\"(]*[A-Z0-9\[@]|\*\*|{CODE_BEGINS})")
+# Of a comment: the marks of its lines, and rows of tables and lines of code, which have tabs.
+EDGES = re.compile(r"^[ \t]*(?:/\*+|\*(?!\w)) ?|\*/$", re.M)
+ROW = re.compile(r"^.*\t.*", re.M)
 # Spelled so that this file does not find itself.
 SUBJECT = r"W" + r"ho(?:ever)?|N" + r"obody|S" + r"omebody|W" + r"hat(?:ever)?"
 BEFORE = r"(?:^|\f|[.:!?] +)[ \t*/#>-]*(?:\*\*\w+\*\* )?"  # with the letter of an invariant
@@ -150,15 +155,26 @@ def sentences(text):
         first = end
 
 
+def pages(name, text):
+    """(first line, text) of a page of Markdown, or of each comment in C."""
+    if name.endswith(".md"):
+        yield 1, text
+        return
+    for match in TOKEN.finditer(text):
+        if match[0].startswith("/"):
+            line = text.count("\n", 0, match.start()) + 1
+            yield line, ROW.sub("", EDGES.sub("", match[0]))
+
+
 def check_lengths(tree):
-    for name in tree.named(".md"):
-        text = tree.texts[name]
-        for first, sentence in sentences(text):
-            words = len(re.findall(r"\S*\w\S*", sentence))
-            if words > WORDS_MAX:
-                line = text.count("\n", 0, first) + 1
-                remedy = f"divide it: at most {WORDS_MAX}"
-                tree.find(name, line, f"a sentence of {words} words", remedy)
+    for name in tree.named(".md", ".c", ".cc", ".h"):
+        for line, text in pages(name, tree.texts[name]):
+            for first, sentence in sentences(text):
+                words = len(re.findall(r"\S*\w\S*", sentence))
+                if words > WORDS_MAX:
+                    at = line + text.count("\n", 0, first)
+                    remedy = f"divide it: at most {WORDS_MAX}"
+                    tree.find(name, at, f"a sentence of {words} words", remedy)
 
 
 def check_prose(tree):

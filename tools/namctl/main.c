@@ -20,8 +20,8 @@ struct command {
 };
 
 /*
- * A reader of pairs adds missing separators, and locks a node for that.  load takes
- * care of itself, because until it has read its input it may be ended like any other program.
+ * A reader of pairs adds missing separators, and locks a node for that.  The command load takes
+ * care of itself, because it may be ended like any other program until it has read its input.
  */
 static const struct command commands[] = {
 	{ NULL, "status", ctl_status, 0, 0, "",

@@ -15,7 +15,7 @@ struct watch {
 	time_t at;
 };
 
-/* Called often.  One line each second. */
+/* Called often.  Prints a line each second. */
 static bool
 look(void *arg)
 {
