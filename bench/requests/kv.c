@@ -81,8 +81,9 @@ fill_fiber(void *arg)
 	}
 	free(value);
 	if (rc == -NAM_E_REMOTE_FULL && bench->options.load_factor > 0)
-		bench_complain("--load-factor %g: chance gives some partitions more keys, and one "
-			"is full already; a lower one, --partitions 1, or more --keys helps",
+		bench_complain("--load-factor %g: chance gives some partitions more keys, or whole "
+			"chunks are too few, and one is full already; a lower one, more --keys, or "
+			"--partitions 1 helps",
 			bench->options.load_factor);
 	if (rc)
 		requests_failed(part, rc, "filling the store");
