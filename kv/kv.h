@@ -210,7 +210,7 @@ struct nam_kv_stat {
 	/* Engine cuckoo: */
 	uint64_t slots;			/* of the tables */
 	uint64_t stashed;		/* pairs in the stash */
-	uint64_t loops;			/* inserts that would loop, or met full tables */
+	uint64_t loops;			/* inserts refused because they would loop */
 	/* Hardware transactions; and critical sections that took the lock in the end. */
 	uint64_t htm_commits, htm_aborts, htm_fallbacks;
 	uint64_t kicked[NAM_KV_KICKED];	/* new pairs after 0, 1, 2-3, 4-7 ... kick-outs */

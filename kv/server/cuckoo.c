@@ -226,8 +226,7 @@ place(struct nam__kv_partition *p, uint32_t hash, uint32_t keep)
 		if (at != NAM__CUCKOO_NONE)
 			return at;
 		/* A store refuses only an insert that would loop. */
-		if (!tables_full(p))
-			at = nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_ALL, &kicks);
+		at = nam__cuckoo_slot_in_tables(p, buckets, NAM__CUCKOO_ALL, &kicks);
 		if (at == NAM__CUCKOO_NONE) {
 			p->counts.loops++;
 			return at;

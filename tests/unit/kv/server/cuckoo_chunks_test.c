@@ -642,7 +642,7 @@ operations__damaged_while_chunks_move__END_WITH_NAMED_ERRORS(void **state)
 {
 	(void)state;
 	memset(&seen, 0, sizeof(seen));
-	for (uint32_t run = 0; run < 40; run++) {
+	for (uint32_t run = 0; run < 48; run++) {
 		struct nam_rng rng = nam_rng_seed(run);
 
 		begin(2 + run % 7, run % 2);
