@@ -40,7 +40,7 @@ pair_open(const struct nam__kv_partition *p, uint32_t position, const struct nam
 	return !cells || first != NAM__KV_CELL_NONE;
 }
 
-static bool
+static inline __attribute__((always_inline)) bool
 key_is(const struct nam__kv_partition *p, uint32_t position, const void *key, uint32_t key_bytes)
 {
 	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, position));
@@ -91,8 +91,18 @@ prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
 	}
 }
 
+static __attribute__((noinline)) uint32_t
+find_in_stash(const struct nam__kv_partition *p, uint32_t hash, const void *key,
+	uint32_t key_bytes)
+{
+	for (uint32_t at = 0; at < NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS; at++)
+		if (nam__cuckoo_slot_at(p, at)->hash == hash && key_is(p, at, key, key_bytes))
+			return at;
+	return NAM__CUCKOO_NONE;
+}
+
 /* The position of a key; NAM__CUCKOO_NONE: it is not there. */
-static uint32_t
+static inline uint32_t
 find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes)
 {
 	const struct nam__cuckoo_bucket *at[2];
@@ -109,13 +119,7 @@ find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t
 		if (key_is(p, position, key, key_bytes))
 			return position;
 	}
-	if (!at[0]->vertex.spilled)
-		return NAM__CUCKOO_NONE;
-	for (position = 0; position < NAM__CUCKOO_STASH_BUCKETS * NAM__CUCKOO_SLOTS; position++)
-		if (nam__cuckoo_slot_at(p, position)->hash == hash &&
-			key_is(p, position, key, key_bytes))
-			return position;
-	return NAM__CUCKOO_NONE;
+	return at[0]->vertex.spilled ? find_in_stash(p, hash, key, key_bytes) : NAM__CUCKOO_NONE;
 }
 
 /* ---- pairs come and go --------------------------------------------------------------------- */
@@ -314,17 +318,19 @@ value_read(const struct nam__kv_partition *p, uint32_t at, const struct nam__cuc
 	uint8_t pair[NAM__CUCKOO_DATA_BYTES];
 	struct nam__kv_stream stream;
 
-	if (nam__cuckoo_key_bytes(slot) != key_bytes || !pair_open(p, at, slot, &stream))
+	if (nam__cuckoo_key_bytes(slot) != key_bytes)
 		return -NAM_E_REMOTE_CORRUPT;
-	if (nam__cuckoo_cells(slot)) {
-		nam__kv_stream_read(&stream, NULL, key_bytes);
-		nam__kv_stream_read(&stream, value, bytes);
-		checksum = nam__cuckoo_checksum_long(p->store, key, key_bytes, value, bytes);
-	} else {
+	if (!nam__cuckoo_cells(slot)) {
 		memcpy(pair, nam__cuckoo_data_at(p, at), sizeof(pair));
 		checksum = nam__cuckoo_checksum_in_line(p->store, pair, key_bytes, bytes);
 		if (bytes)
 			memcpy(value, pair + key_bytes, bytes);
+	} else {
+		if (!pair_open(p, at, slot, &stream))
+			return -NAM_E_REMOTE_CORRUPT;
+		nam__kv_stream_read(&stream, NULL, key_bytes);
+		nam__kv_stream_read(&stream, value, bytes);
+		checksum = nam__cuckoo_checksum_long(p->store, key, key_bytes, value, bytes);
 	}
 	return checksum == slot->checksum || !NAM_GUARD(KV_CHECKSUM) ? 0 : -NAM_E_REMOTE_CORRUPT;
 }
