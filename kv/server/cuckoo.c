@@ -11,7 +11,7 @@
 #define BASE_BITS 5
 /* With more of them the stash takes a second chunk: not in a partition of few. */
 #define BASE_OF_FEW ((NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2)
-#define FEW_CHUNKS 9u
+#define FEW_CHUNKS 8u
 
 /* ---- a pair -------------------------------------------------------------------------------- */
 
