@@ -93,7 +93,7 @@ take_arrivals(struct nam__handler *handler)
 		next = box->next;
 		LIST_INSERT_HEAD(&handler->mailboxes, box, link);
 		handler->armed = false;
-		handler->spin.ns = limits.max_ns;
+		handler->spin.ns = handler->spin.shy ? 0 : limits.max_ns;
 	}
 }
 
@@ -258,7 +258,7 @@ nam__mailboxes_busy(struct nam__handler *handler)
 {
 	if (handler->asleep_ns)
 		nam__spin_slept(&handler->spin, &limits, nam_now_ns() - handler->asleep_ns);
-	else if (handler->idle_ns)
+	else if (handler->idle_ns && !handler->spin.shy)
 		nam__spin_paid(&handler->spin, &limits);
 	handler->idle_ns = handler->asleep_ns = 0;
 	handler->armed = false;
@@ -282,6 +282,7 @@ nam__mailboxes_may_sleep(struct nam__handler *handler)
 	}
 	if (!handler->idle_ns) {
 		handler->idle_ns = now;
+		handler->asleep_ns = 0;
 		(void)nam__spin_length(&handler->spin, &limits);
 	}
 	if (now - handler->idle_ns < handler->spin.ns) {

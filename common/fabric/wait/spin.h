@@ -19,6 +19,7 @@
 
 #define NAM__SPIN_MIN_NS 1000u		/* a shorter one is none */
 #define NAM__SPIN_ALONE_NS 4000u	/* then others may have the processor between two looks */
+#define NAM__SPIN_SHORT_NS 100000u	/* a wait that ends sooner than a sleep would */
 #define NAM__SPIN_TRY_EVERY 64u		/* waits without a spin */
 #define NAM__SPIN_SHY_MIN 16u
 #define NAM__SPIN_SHY_MAX 2048u
@@ -92,14 +93,14 @@ nam__spin_pause(struct nam__spin *spin, const struct nam__spin_limits *limits, u
 }
 
 /*
- * True if has_come() said so.  Else @timeout_ns is what is left of it: a wait that ends sooner than
- * a sleep would is all spin.  In line: a look may be a few loads.
+ * True if has_come() said so.  Else @timeout_ns is what is left of it: a short one is all spin.
+ * In line: a look may be a few loads.
  */
 static inline __attribute__((always_inline)) bool
 nam__spin(struct nam__spin *spin, const struct nam__spin_limits *limits, uint64_t *timeout_ns,
 	bool (*has_come)(void *cq), void *cq)
 {
-	bool is_short = *timeout_ns <= limits->max_ns && !spin->shy;
+	bool is_short = *timeout_ns <= NAM__SPIN_SHORT_NS && !spin->shy;
 	uint64_t length = is_short ? *timeout_ns : nam__spin_length(spin, limits);
 	uint64_t begin, now;
 

@@ -95,13 +95,14 @@ static void
 spin__short_timeout__ALL_OF_IT_AND_NEXT_IS_AS_LONG(void **state)
 {
 	struct nam__spin spin = { .ns = 2000 };
-	uint64_t timeout_ns = 8000;
+	uint64_t timeout_ns = NAM__SPIN_SHORT_NS;
 
 	(void)state;
 	assert_false(nam__spin(&spin, &limits, &timeout_ns, look, NULL));
-	assert_int_equal(looks_count, 8);
+	assert_int_equal(looks_count, NAM__SPIN_SHORT_NS / 1000);
 	assert_int_equal(timeout_ns, 0);
 	assert_int_equal(spin.ns, 2000);
+	assert_int_equal(looks_of(&spin, NAM__SPIN_SHORT_NS + 1), 2);
 }
 
 static void
