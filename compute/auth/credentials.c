@@ -44,7 +44,8 @@ nam__voucher_take(struct nam_client *client, const void *voucher, uint32_t bytes
 	if (bytes && bytes != NAM_VOUCHER_BYTES)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&client->mutex);
-	memcpy(client->voucher, voucher, bytes);
+	if (bytes)
+		memcpy(client->voucher, voucher, bytes);
 	pthread_mutex_unlock(&client->mutex);
 	return 0;
 }

@@ -27,6 +27,7 @@
 
 #define INDEX "doomed"
 #define STORE "pairs"
+#define STORE_BYTES (4u << 20)
 #define CLIENTS 3u
 #define THREADS 2u
 #define FIBERS 12u
@@ -632,6 +633,7 @@ store_begin(struct store *store, enum nam_kv_mode mode)
 	options.engine = NAM_KV_CUCKOO;
 	options.onesided = true;
 	options.mode = mode;
+	options.memory_bytes = STORE_BYTES;
 	assert_int_equal(nam_kv_create(store->worker, STORE, &options), 0);
 	assert_int_equal(nam_kv_open(store->worker, STORE, &store->kv), 0);
 	for (uint64_t n = 0; n < KEYS; n++) {
