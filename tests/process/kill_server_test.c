@@ -250,7 +250,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster_start(&cluster, 2, 256, "32M");
+	cluster_start(&cluster, 2, 256, "8M");
 	return 0;
 }
 
