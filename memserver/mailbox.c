@@ -14,7 +14,7 @@
 #define ARM_NS 100000000u		/* the most until they are polled again */
 #define TURN NAM_FRAMES			/* of box->slots: the word in the client's share */
 
-/* Replies may queue in a card as long. */
+/* Replies may queue in a card for 100 us. */
 static const struct nam__spin_limits limits = { .max_ns = 100000, .lost_ns = 30000 };
 
 static uint64_t *

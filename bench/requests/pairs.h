@@ -59,7 +59,6 @@ value_right(const struct requests_options *o, uint64_t number, const uint64_t *v
 {
 	struct nam_rng rng = nam_rng_seed(~number);
 	bool right = bytes == value_bytes(o, number);
-
 	uint64_t word;
 
 	for (uint32_t i = 0; i < bytes / 8 && right; i++)

@@ -108,6 +108,7 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	partition = partition_of(exchange->store, key, key_bytes, &hash);
 	if (!partition)
 		return -NAM_E_PARTITION;
+	/* The lines of a cuckoo store come while the lock is taken. */
 	nam__kv_partition_prefetch(partition, hash, 0);
 	if (exchange->type == NAM_RPC_KV_GET)
 		return nam__kv_partition_get(partition, hash, key, key_bytes, exchange->reply,
