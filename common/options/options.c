@@ -176,7 +176,8 @@ nam__options_flags(const struct nam_options_table *table, const char *prefix, co
 	for (const char *at = text; *at && used < sizeof(diag.text);) {
 		size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
 		bool names = at == text ? at[length] == ':' || at[length] == ',' :
-			memchr(at, '_', length) || (at - text > 5 && !strncmp(at - 5, " set ", 5));
+			(memchr(at, '_', length) && at[-1] != '/' && at[length] != '/') ||
+			(at - text > 5 && !strncmp(at - 5, " set ", 5));
 		const struct nam_option *row = names ? row_of(table, at, length) : NULL;
 
 		length += !length;	/* another character */

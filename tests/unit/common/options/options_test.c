@@ -274,6 +274,8 @@ options_flags__fields_in_a_diag__BECOME_FLAGS(void **state)
 		{ "count of memory_bytes", "count of --memory" },
 		{ "or set count; offset count", "or set --count; offset count" },
 		{ "other_field: is no option", "other_field: is no option" },
+		{ "/etc/memory_bytes: is no file", "/etc/memory_bytes: is no file" },
+		{ "no file memory_bytes/0", "no file memory_bytes/0" },
 		{ "", "" },
 	};
 
