@@ -9,14 +9,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/guard.h"
 #include "commit.h"
 #include "litmus.h"
+#include "repeat.h"
 
 #define SEEDS 5u
 #ifdef __SANITIZE_ADDRESS__
@@ -156,37 +155,19 @@ struct run {
 	FILE *trace;
 };
 
-/* How to repeat the run under way, also if it ends without getting to say so itself. */
-static char repeat[700];
-
-static void
-ended_by(int signal_number)
-{
-	(void)!write(STDOUT_FILENO, repeat, strlen(repeat));
-	(void)signal(signal_number, SIG_DFL);
-	(void)raise(signal_number);
-}
-
 static void
 perform(const struct run *run)
 {
-	static const int signals[] = { SIGABRT, SIGTERM,
-#ifndef __SANITIZE_ADDRESS__	/* which has more to say of these than we have */
-		SIGSEGV, SIGBUS, SIGFPE,
-#endif
-	};
 	const char *profile = nam_sim_profile_name(run->profile), *name = run->what->scene.name;
 	unsigned long long seed = run->seed;
 
-	(void)snprintf(repeat, sizeof(repeat),
+	(void)snprintf(sim_repeat, sizeof(sim_repeat),
 		"scene %s, profile %s, seed %llu, guards off:%s, commit " NAM_SIM_COMMIT "\n"
 		"again: sim_litmus_test %s %s %llu%s\n", name, profile, seed,
 		*run->guards ? run->guards : " none", name, profile, seed, run->guards);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		(void)signal(signals[i], ended_by);
+	sim_repeat_on_signals(true);
 	litmus_perform(run->what, run->profile, run->seed, run->trace);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		(void)signal(signals[i], SIG_DFL);
+	sim_repeat_on_signals(false);
 }
 
 static unsigned
@@ -227,7 +208,7 @@ perform_one(int argc, char **argv)
 	run.guards = guards;
 	perform(&run);
 	if (litmus.failed)
-		printf("FAILED: %s\n%s", litmus.why, repeat);
+		printf("FAILED: %s\n%s", litmus.why, sim_repeat);
 	return litmus.failed;
 }
 
@@ -243,7 +224,7 @@ scene__every_profile_and_seed__HOLDS(void **state)
 		for (run.seed = 1; run.seed <= SEEDS_HOLD; run.seed++) {
 			perform(&run);
 			if (litmus.failed)
-				fail_msg("%s\n%s", litmus.why, repeat);
+				fail_msg("%s\n%s", litmus.why, sim_repeat);
 		}
 	}
 }
@@ -265,7 +246,7 @@ scene__guard_off__FAILS(void **state)
 	}
 	nam_guards_on();
 	if (!failed)
-		fail_msg("no run failed without the guard\n%s", repeat);
+		fail_msg("no run failed without the guard\n%s", sim_repeat);
 }
 
 static int

@@ -13,18 +13,6 @@
 
 #define SEEDS 10u
 
-static struct sim_result
-run(struct sim_scenario *scenario)
-{
-	struct sim_history history;
-	struct sim_result outcome;
-
-	sim_history_init(&history);
-	outcome = sim_scenario_run(scenario, &history);
-	sim_history_free(&history);
-	return outcome;
-}
-
 static void
 sim_memory_lost__all_books_agree__NONE(void **state)
 {
@@ -72,7 +60,7 @@ sim_scenario_run__nothing_lost__PASSES(void **state)
 		scenario.design = (enum nam_index_design)i;
 		for (unsigned seed = 1; seed <= 3; seed++) {
 			scenario.sim.seed = seed;
-			outcome = run(&scenario);
+			outcome = sim_scenario_once(&scenario);
 			assert_string_equal(outcome.why, "");
 			assert_string_equal(outcome.counted, "all");
 			assert_int_equal(outcome.lost, 0);
@@ -93,7 +81,7 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 	scenario.leaks = 3;
 	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
 		scenario.design = (enum nam_index_design)i;
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_true(outcome.failed);
 		assert_int_equal(outcome.lost, 3);
 		assert_non_null(strstr(outcome.why, "leak: 3 blocks"));
@@ -111,7 +99,7 @@ sim_scenario_run__clients_die__THEIR_CACHE_is_lost(void **state)
 	sim_scenario_init(&scenario);
 	scenario.kills = 2;
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		assert_string_equal(outcome.why, "");
 		lost += (uint64_t)outcome.lost;
@@ -131,7 +119,7 @@ sim_scenario_run__clients_of_a_coarse_index_die__NOTHING_is_lost(void **state)
 	scenario.design = NAM_DESIGN_COARSE;
 	scenario.kills = 2;
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		assert_string_equal(outcome.why, "");
 		assert_string_equal(outcome.counted, "all");
@@ -151,7 +139,7 @@ sim_scenario_run__more_lost_than_the_dead_had__LEAK(void **state)
 	scenario.kills = 2;
 	scenario.leaks = 100;
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		if (!outcome.counts.kills || !strncmp(outcome.counted, "not:", 4))
 			continue;
@@ -176,7 +164,7 @@ sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost(void **state)
 	scenario.keys = 4000;
 	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
 		scenario.design = (enum nam_index_design)i;
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		assert_true(outcome.full > 0);
 		assert_int_equal(outcome.lost, 0);

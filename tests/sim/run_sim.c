@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_sim.c -- simulated runs from the command line; see README.md beside it. */
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/guard.h"
 #include "common/options/options.h"
 #include "cluster.h"
 #include "commit.h"
 #include "points.h"
+#include "repeat.h"
 #include "scenario.h"
 
 /* A run can be repeated by the same kind of build only. */
@@ -342,31 +341,13 @@ write_history(const char *path, bool json, const struct sim_history *history)
 		sim_die("%s cannot be written", path);
 }
 
-/* How to repeat the run under way: for runs that end without getting to say so themselves. */
-static char repeat[4400];
-
-static void
-ended_by(int signal_number)
-{
-	(void)!write(STDOUT_FILENO, repeat, strlen(repeat));
-	(void)signal(signal_number, SIG_DFL);
-	(void)raise(signal_number);
-}
-
 static void
 prepare_repeat(const struct request *request)
 {
-	static const int signals[] = { SIGABRT, SIGTERM,
-#ifndef __SANITIZE_ADDRESS__	/* which has more to say of these than we have */
-		SIGSEGV, SIGBUS, SIGFPE,
-#endif
-	};
-
-	(void)snprintf(repeat, sizeof(repeat),
+	(void)snprintf(sim_repeat, sizeof(sim_repeat),
 		"ENDED by a signal\ncommit %s " KIND_OF_BUILD "; again: run_sim --seed %llu%s\n",
 		NAM_SIM_COMMIT, (unsigned long long)request->scenario.sim.seed, request->line);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		(void)signal(signals[i], ended_by);
+	sim_repeat_on_signals(true);
 }
 
 /* Real time: how fast the simulator is.  Nothing simulated sees it. */

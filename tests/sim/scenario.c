@@ -198,3 +198,15 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	free(stage.actors);
 	return outcome;
 }
+
+struct sim_result
+sim_scenario_once(const struct sim_scenario *scenario)
+{
+	struct sim_history history;
+	struct sim_result outcome;
+
+	sim_history_init(&history);
+	outcome = sim_scenario_run(scenario, &history);
+	sim_history_free(&history);
+	return outcome;
+}

@@ -117,5 +117,7 @@ bool sim_kv_onesided(const struct sim_scenario *scenario);
 /* Run it.  @history must have been initialised; it is filled if the scenario says so. */
 struct sim_result sim_scenario_run(const struct sim_scenario *scenario,
 	struct sim_history *history);
+/* The same; the history is dropped. */
+struct sim_result sim_scenario_once(const struct sim_scenario *scenario);
 
 #endif /* NAM_TESTS_SIM_SCENARIO_H */

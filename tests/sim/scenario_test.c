@@ -23,18 +23,6 @@
 
 #define SEEDS 20u
 
-static struct sim_result
-run(const struct sim_scenario *scenario)
-{
-	struct sim_history history;
-	struct sim_result outcome;
-
-	sim_history_init(&history);
-	outcome = sim_scenario_run(scenario, &history);
-	sim_history_free(&history);
-	return outcome;
-}
-
 static void
 sim_scenario_run__operation_hangs__NO_PROGRESS(void **state)
 {
@@ -47,11 +35,11 @@ sim_scenario_run__operation_hangs__NO_PROGRESS(void **state)
 	scenario.clients = 1;
 	scenario.fibers = 1;
 	scenario.hang_ns = 21000000000ull;
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_true(outcome.failed);
 	assert_non_null(strstr(outcome.why, "no progress"));
 	scenario.hang_ns = 15000000000ull;
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_false(outcome.failed);
 	assert_true(outcome.operation_ns >= scenario.hang_ns);
 }
@@ -69,7 +57,7 @@ sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS(void **state)
 	scenario.collects = 10;
 	scenario.fibers = 1;
 	scenario.ops = 400;
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_true(outcome.failed);
 	assert_non_null(strstr(outcome.why, "no progress: a pass of the collector"));
 }
@@ -86,7 +74,7 @@ sim_scenario_run__operation_never_ends__ETIMEDOUT(void **state)
 	scenario.hang_ns = 2 * scenario.sim.limit_ns;
 	/* A run that is given up in the middle frees little of what it had. */
 	LEAKS_ARE_WELL();
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	LEAKS_ARE_NOT();
 	assert_true(outcome.failed);
 	assert_int_equal(outcome.rc, -ETIMEDOUT);
@@ -109,7 +97,7 @@ sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
 		struct sim_result outcome;
 
 		scenario.sim.seed = seed;
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		kills += outcome.counts.kills;
 		server_kills += outcome.counts.server_kills;
@@ -138,7 +126,7 @@ sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall(void **st
 	scenario.sim.faults.break_qp = 50;
 	scenario.ops = 300;
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		assert_string_equal(outcome.why, "");
 		full += outcome.counts.full;
@@ -173,7 +161,7 @@ sim_scenario_run__memory_servers_come__NOTHING_fails(void **state)
 
 	(void)state;
 	add_while_clients_work(&scenario);
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_string_equal(outcome.why, "");
 	assert_int_equal(outcome.added, 2);
 	assert_int_equal(outcome.refused, 0);
@@ -192,7 +180,7 @@ sim_scenario_run__allocates_before_all_know__NOREGION(void **state)
 	assert_int_equal(nam_guard_off("view-usable"), 0);
 	LEAKS_ARE_WELL();
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS && !found; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		found = outcome.failed && strstr(outcome.why, "NAM_E_NOREGION");
 	}
@@ -224,7 +212,7 @@ sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost(void **state)
 		scenario.design = (enum nam_index_design)(NAM_DESIGN_FINE + i % 3);
 		scenario.pairs = i / 3 % 2;
 		scenario.sim.profile = (enum nam_sim_profile)(i / 6);
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		assert_int_equal(outcome.moved, 2);
 		assert_int_equal(outcome.unmoved, 0);
@@ -250,7 +238,7 @@ sim_scenario_run__members_end__THEIR_BACKUPS_have_all(void **state)
 
 		scenario.pairs = scenario.sim.seed % 2;
 		scenario.sim.profile = (enum nam_sim_profile)((scenario.sim.seed - 1) / 4);
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		assert_int_equal(outcome.promoted, 2);
 		assert_int_equal(outcome.refused, 0);
@@ -272,7 +260,7 @@ sim_scenario_run__memory_moves_among_deaths__SOME_given_up(void **state)
 	scenario.server_kills = 1;
 	scenario.sim.faults.stall = 100;
 	for (scenario.sim.seed = 1; scenario.sim.seed <= 2 * SEEDS; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		assert_string_equal(outcome.why, "");
 		moved += outcome.moved;
@@ -299,7 +287,7 @@ sim_scenario_run__stewards_among_deaths__SOME_lead(void **state)
 	scenario.kills = 3;
 	scenario.stalls = 3;
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		assert_string_equal(outcome.why, "");
 		terms += outcome.terms;
@@ -327,7 +315,7 @@ sim_scenario_run__moves_before_all_are_quiet__FAILS(void **state)
 	assert_int_equal(nam_guard_off("gate-quiet"), 0);
 	LEAKS_ARE_WELL();
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS && !found; scenario.sim.seed++)
-		found = run(&scenario).failed;
+		found = sim_scenario_once(&scenario).failed;
 	LEAKS_ARE_NOT();
 	nam_guards_on();
 	assert_true(found);
@@ -363,7 +351,7 @@ sim_scenario_run__keys_and_pairs_of_all_kinds__PASSES(void **state)
 		scenario.load_wave = 200;
 		for (unsigned profile = 0; profile < NAM_SIM_PROFILES_COUNT; profile++) {
 			scenario.sim.profile = (enum nam_sim_profile)profile;
-			assert_string_equal(run(&scenario).why, "");
+			assert_string_equal(sim_scenario_once(&scenario).why, "");
 		}
 	}
 }
@@ -383,7 +371,7 @@ sim_scenario_run__guard_is_off__PAIRS_contradict(void **state)
 	assert_int_equal(nam_guard_off("node-hash"), 0);
 	for (scenario.sim.seed = 1; scenario.sim.seed <= 5 * SEEDS && !contradictions;
 		scenario.sim.seed++)
-		contradictions += run(&scenario).contradictions;
+		contradictions += sim_scenario_once(&scenario).contradictions;
 	nam_guards_on();
 	assert_true(contradictions > 0);
 }
@@ -400,13 +388,13 @@ sim_scenario_run__stray_lock__FAILS_with_I9(void **state)
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.stray = true;
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_true(outcome.failed);
 	assert_non_null(strstr(outcome.why, "I9: region"));
 	scenario.kills = 1;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		scenario.sim.seed = seed;
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		if (!outcome.counts.kills || !outcome.strayed)
 			continue;
 		disturbed++;
@@ -432,7 +420,7 @@ sim_scenario_run__collector_dies__ANOTHER_goes_on(void **state)
 		struct sim_result outcome;
 
 		scenario.sim.seed = seed;
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		collectors += outcome.collectors;
 		merges += outcome.merges;
@@ -452,11 +440,11 @@ sim_scenario_run__loaded_in_bulk__PASSES(void **state)
 	sim_scenario_init(&scenario);
 	scenario.bulk = 100;
 	scenario.ops = 0;
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_false(outcome.failed);
 	assert_int_equal(outcome.entries, scenario.keys / 2);
 	scenario.ops = 100;
-	assert_false(run(&scenario).failed);
+	assert_false(sim_scenario_once(&scenario).failed);
 }
 
 static void
@@ -468,7 +456,7 @@ sim_scenario_run__temporary_index__LOADED_and_DROPPED_and_nothing_lost(void **st
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.temporary = true;
-	outcome = run(&scenario);
+	outcome = sim_scenario_once(&scenario);
 	assert_string_equal(outcome.why, "");
 	assert_true(outcome.loads > 0);
 	assert_true(outcome.drops > 0);
@@ -492,7 +480,7 @@ sim_scenario_run__key_value_store__IN_ORDER_and_nothing_lost(void **state)
 
 		scenario.sim.seed = 1 + i;
 		scenario.sim.profile = (enum nam_sim_profile)(i % NAM_SIM_PROFILES_COUNT);
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		assert_true(outcome.kv_ops > 0);
 		assert_int_equal(outcome.kv_unknown, 0);
@@ -522,7 +510,7 @@ sim_scenario_run__key_value_store_among_deaths__IN_ORDER_and_some_unknown(void *
 	/* Until one is unknown and one is evicted beside a death, which may take further seeds. */
 	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS || ((!unknown ||
 		!evicted_beside_kills) && scenario.sim.seed <= 16 * SEEDS); scenario.sim.seed++) {
-		struct sim_result outcome = run(&scenario);
+		struct sim_result outcome = sim_scenario_once(&scenario);
 
 		assert_string_equal(outcome.why, "");
 		ops += outcome.kv_ops;
