@@ -172,8 +172,8 @@ top_floor_word(const struct nam__geometry *g, const struct nam__top *top, uint64
 }
 
 /*
- * Number of the last one-word key at or below `key`, if truncated keys alone tell; -2: they do not,
- * or there is none.
+ * Number of the last one-word key at or below `key`.  -1: there is none, or truncated keys do not
+ * decide.
  */
 static inline __attribute__((always_inline)) int
 floor_by_truncated(const struct nam__truncation *truncation, const uint16_t *truncated,
@@ -189,9 +189,9 @@ floor_by_truncated(const struct nam__truncation *truncation, const uint16_t *tru
 		count = NAM__TRUNCATED_GROUP;
 	number = (int)count_at_or_below(truncated, count, truncated_key) - 1;
 	if (__builtin_expect(key < truncation->base || number < 0, 0))
-		return -2;
+		return -1;
 	if (__builtin_expect(truncated[number] == truncated_key && !truncation->exact, 0))
-		return -2;
+		return -1;
 	return number;
 }
 

@@ -37,9 +37,10 @@ nam__keys_truncate(const uint64_t *keys, unsigned count, unsigned words,
 		unsigned words, const uint64_t *key)						\
 	{											\
 		uint16_t pivot = 0;								\
-		int number = nam__floor_by_ends(truncation, keys, count, key, &pivot);		\
+		int number;									\
 												\
-		if (__builtin_expect(number != -2, 0))						\
+		if (__builtin_expect(nam__floor_by_ends(truncation, keys, count, key, &number,	\
+				&pivot), 0))							\
 			return number;								\
 		number = (int)nam__count_##name(truncated, count, pivot) - 1;			\
 		return nam__floor_among_ties(truncation, truncated, keys, number, words, key,	\

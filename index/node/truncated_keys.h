@@ -75,26 +75,29 @@ nam__count_avx2(const uint16_t *truncated, unsigned count, uint16_t truncated_ke
 #endif
 
 /*
- * -2 when truncated keys have to decide, with *ret_truncated; else the answer.  Words that all keys
- * share come first; they are compared only where there are any.
+ * Whether the first keys alone decide: then *ret_floor is the answer.  Else truncated keys decide,
+ * by *ret_truncated.  Words that all keys share are compared first, where there are any.
  */
-static inline __attribute__((always_inline)) int
+static inline __attribute__((always_inline)) bool
 nam__floor_by_ends(const struct nam__truncation *truncation, const uint64_t *keys, unsigned count,
-	const uint64_t *key, uint16_t *ret_truncated)
+	const uint64_t *key, int *ret_floor, uint16_t *ret_truncated)
 {
 	uint64_t distance;
 
+	*ret_floor = -1;
 	if (truncation->word) {
 		int order = nam__key_compare(key, keys, truncation->word);
 
+		if (order > 0)
+			*ret_floor = (int)count - 1;
 		if (order)
-			return order > 0 ? (int)count - 1 : -1;
+			return true;
 	}
 	if (key[truncation->word] < truncation->base)
-		return -1;
+		return true;
 	distance = (key[truncation->word] - truncation->base) >> truncation->shift;
 	*ret_truncated = distance > NAM__TRUNCATED_MAX ? NAM__TRUNCATED_MAX : (uint16_t)distance;
-	return -2;
+	return false;
 }
 
 /* A tie of truncated keys says nothing about the keys themselves. */

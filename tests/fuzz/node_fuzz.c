@@ -81,7 +81,7 @@ read_inner(struct fixture *fixture, uint64_t *image, const uint64_t *key)
 	const struct nam__geometry *g = &fixture->index.g;
 	unsigned count = nam__node_count(image), number;
 	struct nam_gaddr child, leaves[8];
-	const struct nam__cached_node *segment;
+	const struct nam__cached_node *cached;
 	struct nam__cache_hop hop;
 	struct nam__dirty dirty;
 	struct nam__cache *cache;
@@ -96,9 +96,9 @@ read_inner(struct fixture *fixture, uint64_t *image, const uint64_t *key)
 		abort();
 	nam__cache_put(cache, image, nam_gaddr_make(1, 64, 1), false);
 	(void)nam__cache_find(cache, key, 0, &hop);
-	segment = nam__cache_node(cache, key);
-	if (segment)
-		child = nam__cached_node_leaf(cache, segment, key);
+	cached = nam__cache_node(cache, key);
+	if (cached)
+		child = nam__cached_node_leaf(cache, cached, key);
 	(void)nam__cache_leaves(cache, key, child.raw & 1, leaves, 8, NULL);
 	nam__cache_drop(cache, key, 1);
 	nam__cache_free(cache);

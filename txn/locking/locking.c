@@ -90,23 +90,24 @@ try_later(struct retries *retries)
 /*
  * L4: absent records may have been written since, together with others that are locked now.  These
  * cannot be written meanwhile, so records that are still absent are of the same moment.
- * *ret_again: one has come.
+ * NAM__STEP_MORE: one has come.
  */
-NAM_FIBER_FN static int
-absent_look(struct nam__txn *txn, bool *ret_again)
+NAM_FIBER_FN static enum nam__step
+absent_look(struct nam__txn *txn, int *ret_rc)
 {
+	enum nam__step step = NAM__STEP_DONE;
 	int rc = 0;
 
-	*ret_again = false;
 	for (uint32_t i = 0; i < txn->count && !rc && txn->count > 1; i++) {
 		struct nam__item *item = &txn->items[i];
 
 		if (!nam_gaddr_is_null(item->head) || !NAM_GUARD(RECORD_ABSENT))
 			continue;
 		rc = nam__item_look_up_again(txn, item); /* SUSPENDS */
-		*ret_again |= !nam_gaddr_is_null(item->head);
+		if (!nam_gaddr_is_null(item->head))
+			step = NAM__STEP_MORE;
 	}
-	return rc;
+	return rc ? nam__step_failed(rc, ret_rc) : step;
 }
 
 /* NAM__STEP_MORE: to be tried again. */
@@ -114,7 +115,7 @@ NAM_FIBER_FN static enum nam__step
 try_get(struct retries *retries, int *ret_rc)
 {
 	struct nam__txn *txn = retries->txn;
-	bool again = false;
+	enum nam__step step = NAM__STEP_DONE;
 	uint64_t lost;
 	int rc, release_rc;
 
@@ -134,13 +135,13 @@ try_get(struct retries *retries, int *ret_rc)
 		nam_race_point("locking.read");
 		rc = nam__txn_read(txn); /* SUSPENDS */
 		if (!rc)
-			rc = absent_look(txn, &again); /* SUSPENDS */
+			step = absent_look(txn, &rc); /* SUSPENDS */
 	}
 	release_rc = nam__locks_release(txn, &lost); /* SUSPENDS */
 	rc = rc ? rc : release_rc;
 	if (rc)
 		return nam__step_failed(rc, ret_rc);
-	return retries->refusal.why || again || lost ? NAM__STEP_MORE : NAM__STEP_DONE;
+	return retries->refusal.why || lost ? NAM__STEP_MORE : step;
 }
 
 int

@@ -167,9 +167,9 @@ put_range(struct fixture *fixture, enum layout layout, unsigned level, uint64_t 
 static struct nam_gaddr
 leaf_singly(const struct fixture *fixture, const uint64_t *key)
 {
-	const struct nam__cached_node *segment = nam__cache_node(fixture->cache, key);
+	const struct nam__cached_node *node = nam__cache_node(fixture->cache, key);
 
-	return segment ? nam__cached_node_leaf(fixture->cache, segment, key) : NAM_GADDR_NULL;
+	return node ? nam__cached_node_leaf(fixture->cache, node, key) : NAM_GADDR_NULL;
 }
 
 /* The results of both searches: one key at a time, and groups of one-word keys. */
