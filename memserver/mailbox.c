@@ -273,7 +273,7 @@ nam__mailboxes_may_sleep(struct nam__handler *handler)
 		return true;
 	now = nam_now_ns();
 	if (handler->armed) {
-		/* ... and has looked since, in vain. */
+		/* ... and has found nothing since. */
 		handler->armed = false;
 		handler->idle_ns = 0;
 		handler->asleep_ns = now;

@@ -35,7 +35,7 @@ enum raw_loop {
 };
 
 #define RAW_DEPTH_MAX 512u
-#define RAW_SAMPLE_EVERY 64u	/* the latency of every so manieth request is taken */
+#define RAW_SAMPLE_EVERY 64u	/* one request in so many has its latency taken */
 
 /* Ended by NULL. */
 extern const char *const raw_op_names[RAW_OPS_COUNT + 1];

@@ -264,8 +264,8 @@ struct nam_fabric_ops {
 	/*
 	 * The request is consumed either way.  The thread that owns options->cq may poll it
 	 * meanwhile.  When the client goes away, that cq yields NAM_WC_CLOSED, and its owner calls
-	 * qp_destroy.  This may precede accept's return, so the owner's data hangs on
-	 * options->user.
+	 * qp_destroy.  This may precede accept's return, so options->user
+	 * leads to the owner's data.
 	 */
 	int (*accept)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_qp_options *options, const struct nam_hello *reply,

@@ -124,8 +124,8 @@ struct nam_fabric_limits {
 	/* longest request over an unreliable queue pair; 0: there are none */
 	uint32_t datagram_bytes;
 	/*
-	 * The polling thread carries out the requests of all queue pairs of a cq in post order, and
-	 * a doorbell is but a call.
+	 * The polling thread carries out the requests of all queue pairs of a cq in post order.  A
+	 * doorbell costs no more than a call.
 	 */
 	uint32_t in_post_order;
 };

@@ -13,7 +13,7 @@
 
 /*
  * For so long a lock is its owner's from the grant on.  Later it still is, until another
- * transaction wants it.  No safety hangs on the length: a client that has lost a lock is told so
+ * transaction wants it.  The length does not affect safety: a client that has lost a lock learns it
  * when it uses it.
  */
 #define NAM_LOCKING_LEASE_NS 25000000ull

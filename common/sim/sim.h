@@ -85,7 +85,7 @@ struct nam_sim_options {
 	FILE *trace;			/* every event as a line of text, or NULL */
 	/*
 	 * To measure: times are those of this network, and requests are carried out whole.  NULL:
-	 * times are drawn so that everything meets everything.  It outlives the simulation.
+	 * times are drawn so that all events can meet.  It outlives the simulation.
 	 */
 	const struct nam_sim_network *network;
 	/* With a network: what a message costs a memory server that sends it; NULL: nothing. */
@@ -163,7 +163,7 @@ void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 void nam_sim_process_spare(struct nam_sim_process *process);
 /* The faults from now on; the caller may change them. */
 struct nam_sim_faults *nam_sim_faults(void);
-/* Deaths that are drawn may befall it: it lives, and is no memory server and no observer. */
+/* Drawn deaths may end it: it lives, and is neither a memory server nor an observer. */
 bool nam_sim_process_mortal(const struct nam_sim_process *process);
 /* Neither killed nor a zombie thread. */
 bool nam_sim_process_alive(const struct nam_sim_process *process);

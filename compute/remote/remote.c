@@ -226,7 +226,7 @@ nam__doorbell_again(struct nam__doorbell *doorbell, uint32_t count, int rc)
 	return rc;
 }
 
-/* Requests that were posted in vain become the batch.  False: none, or others may have failed. */
+/* Requests without effect become the batch.  False: there are none, or others may have failed. */
 static bool
 batch_vain_keep(struct nam_batch *batch, uint32_t count, int failed)
 {

@@ -109,7 +109,7 @@ nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_
 
 /*
  * remote.c: after doorbell->count requests have failed, or the gates have turned meanwhile.
- * Returns their result, once they have been repeated if they were posted in vain (C32).
+ * Returns their result, once they have been repeated if they had no effect (C32).
  */
 NAM_FIBER_FN int nam__doorbell_again(struct nam__doorbell *doorbell, uint32_t count,
 	int rc) NAM_MUST_CHECK;

@@ -24,7 +24,7 @@ walk_on(const struct nam_index *index, uint64_t *from, uint32_t *level, const ui
 typedef void (*walked_fn)(const struct nam_index *index, void *arg, uint32_t part, unsigned level,
 	const struct nam_rpc_tree_walk_reply *reply);
 
-/* All nodes of all levels of all parts, by and by. */
+/* All nodes of all levels of all parts, a page at a time. */
 NAM_FIBER_FN static int
 walk_all(struct nam_worker *worker, struct nam_index *index, bool verify, walked_fn fn, void *arg)
 {

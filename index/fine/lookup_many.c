@@ -19,7 +19,7 @@
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
 /* At most NAM__OUTSTANDING_MAX. */
 #define IN_READ_MAX 16u
-/* Where READs are but copies: their images and what is prefetched share the first-level cache. */
+/* Where READs are copies, their images and what is prefetched share the first-level cache. */
 #define IN_READ_CACHED 12u
 
 struct pipeline {

@@ -57,7 +57,7 @@ struct loop {
 	struct nam_worker *worker;
 	struct nam_index *index;
 	unsigned kind, number;
-	bool waited;			/* in vain, for a lock */
+	bool waited;			/* for a lock that did not come */
 	uint64_t ops, ended_ns;
 	uint64_t slowest_ns;		/* without the time in which the thread had no processor */
 	uint64_t starved_ns;		/* such time, during the last one and SAMPLE_NS before it */

@@ -46,7 +46,7 @@ wait_for() {
 		"$@" && return
 		sleep 0.05
 	done
-	fail "waited in vain for: $*"
+	fail "this did not happen in time: $*"
 	return 1
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kv.c -- clients of a key-value store beside those of the index, each by an RPC transport of its
- * own.  Its engine depends on the seed: chained, cuckoo, or cuckoo with one-sided GETs.  So does
- * its mode: a store with room for all keys, or a cache without.
+ * own.  The seed chooses its engine: chained, cuckoo, or cuckoo with one-sided GETs.  The seed
+ * also chooses its mode: a store with room for all keys, or a cache without.
  *
  * Their operations on a few keys have their own history, where every value is put once.  So a
  * request that is carried out a second time shows, once the key has had another value meanwhile.

@@ -8,7 +8,7 @@
  * through a key's calls and returns in order and keeps all states that the key may be in.  A state
  * is its value, and which of the operations under way have taken effect.  The search lets one take
  * effect only when an operation that returns needs that (Wing and Gong, 1993; Lowe, 2017).
- * Observations take effect as soon as they can, for they change nothing.  Changes that may never
+ * Observations take effect as soon as they can: they change nothing.  Changes that may never
  * have happened do so only if nothing else explains an observation.  Of two states that differ in
  * that alone, the one that used fewer is kept.  Values without later readers count as one.  Where
  * nothing is under way a state is a value, so work is linear in the usual case.  It is exponential

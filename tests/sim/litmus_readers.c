@@ -82,7 +82,7 @@ change(struct actor *self)
 		litmus_fail("a reader is told: %s", nam_worker_diag(self->worker));
 }
 
-/* So does the memory server, if the client does not. */
+/* The memory server does the same, if the client does not. */
 static void
 ask_by_hand(struct actor *self)
 {

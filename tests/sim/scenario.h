@@ -43,7 +43,7 @@ struct sim_scenario {
 	uint32_t slow_server;			/* one of them is so many times as slow; 0: none */
 	uint32_t near;		/* the first so many clients are on machines of memory servers */
 	uint32_t spare;				/* blocks left once all is loaded; 0: plenty */
-	/* So many processes that this befalls, beside those that sim.faults draws. */
+	/* So many processes meet this fault, beside those that sim.faults draws. */
 	uint32_t kills, server_kills, stalls;
 	const char *kill_at;			/* race points: points.h */
 	bool kill_at_given;			/* not to be varied */
@@ -108,7 +108,7 @@ void sim_scenario_init(struct sim_scenario *scenario);
 
 /*
  * Choose everything but profile and seed by the seed: how many of what, the mix, sizes, faults, and
- * the clients and servers that they befall.
+ * the clients and servers that they meet.
  */
 void sim_scenario_vary(struct sim_scenario *scenario);
 /* kv.c: whether it will make a store whose buckets clients READ, in a region of its own. */

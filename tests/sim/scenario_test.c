@@ -82,7 +82,7 @@ sim_scenario_run__operation_never_ends__ETIMEDOUT(void **state)
 
 /* Rates: over some seeds each kind occurs, and nothing is wrong afterwards. */
 static void
-sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
+sim_scenario_run__deaths_and_stalls_have_rates__ALL_happen(void **state)
 {
 	uint64_t kills = 0, server_kills = 0, stalls = 0, broken = 0;
 	struct sim_scenario scenario;
@@ -112,7 +112,7 @@ sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
 
 /* The same for faults without deaths. */
 static void
-sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall(void **state)
+sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_happen(void **state)
 {
 	uint64_t full = 0, slowed = 0, zombies = 0, refused = 0;
 	struct sim_scenario scenario;
@@ -530,9 +530,9 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__operation_hangs__NO_PROGRESS),
 		cmocka_unit_test(sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS),
 		cmocka_unit_test(sim_scenario_run__operation_never_ends__ETIMEDOUT),
-		cmocka_unit_test(sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall),
+		cmocka_unit_test(sim_scenario_run__deaths_and_stalls_have_rates__ALL_happen),
 		cmocka_unit_test(
-			sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall),
+			sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_happen),
 		cmocka_unit_test(sim_scenario_run__memory_servers_come__NOTHING_fails),
 #ifdef NAM_SIM_POINTS
 		cmocka_unit_test(sim_scenario_run__allocates_before_all_know__NOREGION),

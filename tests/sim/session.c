@@ -418,7 +418,7 @@ do_some_scan(struct sim_session *session)
 		sim_pairs_most(session->actor->stage->scenario, SCAN_ENTRIES_MAX), &count);
 }
 
-/* Every loop is bounded, whatever befalls the client in it. */
+/* Every loop is bounded, whatever happens to the client in it. */
 void
 sim_check_progress(struct sim_actor *actor, const char *what, bool operation, uint64_t since_ns)
 {

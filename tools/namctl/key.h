@@ -56,7 +56,7 @@ size_t key_hex_print(const void *bytes, size_t count, char *text);
 
 /*
  * How many bytes the character of UTF-8 at the beginning has, 0 if there is none.  Overlong forms,
- * surrogates and codes beyond Unicode are none, for readers of JSON refuse these.
+ * surrogates and codes beyond Unicode are none: readers of JSON refuse these.
  */
 size_t key_utf8_length(const uint8_t *bytes, size_t room);
 

@@ -71,7 +71,7 @@ ctl_command ctl_table_get, ctl_table_scan;
 
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;
-/* status.c: memory servers, each asked by itself, so that those are seen which live. */
+/* status.c: memory servers, each asked by itself, so that a dead one hides no other. */
 struct ctl_server {
 	struct nam_server_status status;
 	uint64_t at_ns;			/* when it came */

@@ -171,7 +171,7 @@ prefetch_next(struct shm_cq *cq)
 
 /* Two requests with the same of op, flags and bytes. */
 static inline bool
-alike(const struct shm_request *a, const struct shm_request *b)
+matches(const struct shm_request *a, const struct shm_request *b)
 {
 	uint64_t words[2];
 
@@ -190,7 +190,7 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 
 	if (cq->ahead == tail || cq->ahead_lines >= AHEAD_LINES)
 		return along;
-	if (NAM__LIKELY(alike(next, request) && cq->ahead != head && request->op == NAM_WR_READ &&
+	if (NAM__LIKELY(matches(next, request) && cq->ahead != head && request->op == NAM_WR_READ &&
 		    request->bytes <= PREFETCH_WHOLE_BYTES)) {
 		cq->ahead++;
 		next->lines = request->lines;

@@ -10,7 +10,7 @@
 
 /* Why the device is not even asked; 0 if it is. */
 static inline int
-check(const struct verbs_qp *qp, const struct nam_wr *wr)
+request_check(const struct verbs_qp *qp, const struct nam_wr *wr)
 {
 	const struct verbs_domain *domain = qp->domain;
 
@@ -120,7 +120,7 @@ nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count
 
 		if (NAM__UNLIKELY(!nam__sends_open(sends)))
 			continue;
-		status = check(qp, &wrs[i]);
+		status = request_check(qp, &wrs[i]);
 		if (NAM__UNLIKELY(status)) {
 			nam__sends_refuse(sends, status);
 			continue;

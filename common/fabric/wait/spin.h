@@ -3,8 +3,8 @@
  * spin.h -- how long a thread that waits looks on before it sleeps in the kernel.
  *
  * To spin as long as a sleep and its wake-up take costs at most twice as much as the better of the
- * two.  A spin that paid, or a short sleep, makes the next spin that long.  One in vain makes it
- * half as long, down to none.
+ * two.  A spin that paid, or a short sleep, makes the next spin that long.  A spin that finds
+ * nothing makes it half as long, down to none.
  *
  * Between two looks a thread yields.  If that takes long, others have had the processor.  Then
  * there is no spin for some sleeps, twice as many the next time, unless spins have paid.

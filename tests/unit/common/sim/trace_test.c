@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_test.c -- the trace tells whatever befalls a run, and how much of it; a run that
- * nothing befalls has none of that.
+ * trace_test.c -- the trace names each fault of a run, and its size.  The trace of a run
+ * without faults has none.
  */
 #include "common/race.h"
 #include "sim_fixture.h"
@@ -9,7 +9,7 @@
 #define SEEDS 40u
 #define ALL 1000000u		/* in a million */
 
-/* A run, what befalls it, and what its trace then says, in at least one of the seeds. */
+/* A run, its fault, and the line of its trace then, in at least one of the seeds. */
 struct fault_case {
 	const char *name;
 	struct nam_sim_faults faults;
@@ -268,7 +268,7 @@ trace__fault__TOLD_THE_SAME_EACH_TIME(void **state)
 }
 
 static void
-trace__nothing_befalls__NO_FAULT_TOLD(void **state)
+trace__no_faults__NO_FAULT_NAMED(void **state)
 {
 	static const struct fault_case none[] = {
 		{ .body = write_body }, { .body = read_body }, { .body = send_body, .receives = 1 },
@@ -295,6 +295,6 @@ main(void)
 			.test_func = trace__fault__TOLD_THE_SAME_EACH_TIME,
 			.initial_state = (void *)(uintptr_t)&fault_cases[i] };
 	tests[FAULT_CASES] =
-		(struct CMUnitTest)cmocka_unit_test(trace__nothing_befalls__NO_FAULT_TOLD);
+		(struct CMUnitTest)cmocka_unit_test(trace__no_faults__NO_FAULT_NAMED);
 	return _cmocka_run_group_tests("sim_trace", tests, FAULT_CASES + 1, NULL, NULL);
 }

@@ -298,7 +298,7 @@ reads__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH(void **state)
 		assert_int_equal(nam__reads_await(fixture.worker, reads, count), 0);
 		cost = spent(&before);
 		assert_int_equal(cost.round_trips, 1);
-		/* Where a doorbell is but a call, each has one. */
+		/* Where requests are carried out in post order, each has a doorbell. */
 		assert_int_equal(cost.doorbells, fixture.worker->in_post_order ? count :
 			1u + (on_second && on_second < count));
 		assert_int_equal(cost.work_requests, count);

@@ -159,7 +159,7 @@ nam_rpc_call_many__two_servers__A_DOORBELL_EACH(void **state)
 	call_many(f, 2, 8);
 	before = *counted(f);
 	call_many(f, 8, 8);
-	/* A fetch in vain is one too many. */
+	/* A fetch without a reply is one too many. */
 	fetches = f->transport == NAM_TRANSPORT_FETCH ?
 		counted(f)->work_requests - before.work_requests - 8 : 0;
 	if (f->transport != NAM_TRANSPORT_SRQ)

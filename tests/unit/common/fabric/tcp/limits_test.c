@@ -91,7 +91,7 @@ read__in_pieces__CUTS_NO_WORD(void **state)
 	close(fd);
 }
 
-/* So does what has arrived of a long WRITE. */
+/* The bytes that have arrived of a long WRITE do the same. */
 static void
 write__in_pieces__CUTS_NO_WORD(void **state)
 {

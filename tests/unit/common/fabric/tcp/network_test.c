@@ -33,7 +33,7 @@ cut__in_the_middle_of_a_batch__FAILS_WHAT_HAS_NO_ANSWER(void **state)
 		(unsigned long long)((nam_now_ns() - begin) / 1000000));
 	/* Acknowledged requests took effect once; the others once or never. */
 	assert_in_range(remote_word(f, 0), adds.done, adds.posted);
-	/* So does the memory server, and the next connection works. */
+	/* The memory server notices it, too, and the next connection works. */
 	do {
 		take(f, f->server.cq, &wc, 1);
 		assert_true(nam_now_ns() - begin < 2 * GONE_NS);

@@ -562,7 +562,7 @@ wait__the_channel_rings__IS_ARMED_AGAIN_BEFORE_THE_NEXT_SLEEP(void **state)
 	assert_int_equal(write(f->channel.fd, &one, sizeof(one)), sizeof(one));
 	device.rang = true;
 	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, TIMEOUT_NS), 0);
-	/* Were it not armed, this one would not be seen. */
+	/* If it were not armed, this one would not be seen. */
 	device.late = true;
 	assert_int_equal(nam__verbs_cq_wait(&f->cq.pub, TIMEOUT_NS), 0);
 	assert_int_equal(news(f), 1);
