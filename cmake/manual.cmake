@@ -4,13 +4,15 @@
 # A line `.\" options of PROGRAM WORDS` stands for the list.  Of nam-bench the words are a
 # subcommand; of namctl they are the command that takes the options.
 
+# A program that is no target is a script, which build/<preset>/bin has.
 function(nam_manual program component)
+	set(file ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${program})
 	set(source ${PROJECT_SOURCE_DIR}/docs/man/${program}.1)
 	set(page ${PROJECT_BINARY_DIR}/share/man/man1/${program}.1)
 	add_custom_command(OUTPUT ${page}
-		COMMAND ${PROJECT_SOURCE_DIR}/docs/man/expand $<TARGET_FILE:${program}>
+		COMMAND ${PROJECT_SOURCE_DIR}/docs/man/expand ${file}
 			${source} ${page}
-		DEPENDS ${source} ${PROJECT_SOURCE_DIR}/docs/man/expand ${program}
+		DEPENDS ${source} ${PROJECT_SOURCE_DIR}/docs/man/expand ${file}
 		VERBATIM)
 	add_custom_target(${program}-manual ALL DEPENDS ${page})
 	install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component})

@@ -54,9 +54,7 @@ nam_manual(nam-bench nam-tools)
 nam_manual(namctl nam-tools)
 nam_manual(nam-steward nam-server)
 if(TARGET nam-bench)
-	configure_file(docs/man/nam-bench-peers.1 share/man/man1/nam-bench-peers.1 COPYONLY)
-	install(FILES docs/man/nam-bench-peers.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-		COMPONENT nam-tools)
+	nam_manual(nam-bench-peers nam-tools)
 endif()
 
 # Relative to where nam.pc lies, so that the tree may be moved.

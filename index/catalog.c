@@ -85,7 +85,7 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 			"or say 0", options->head_interval);
 	if (nam__geometry_init(&g, options, 0))
 		return nam_diag_set(&worker->diag, -EINVAL,
-			"nodes of %u bytes do not do for keys of %u bytes. A power of two from "
+			"nodes of %u bytes do not suit keys of %u bytes. A power of two from "
 			"%u to %u that holds 4 entries is needed",
 			options->node_bytes, options->key_bytes, NAM_NODE_BYTES_MIN,
 			NAM_NODE_BYTES_MAX);

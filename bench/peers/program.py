@@ -2,6 +2,24 @@
 """The command line of Python programs here, and how they end."""
 
 import argparse
+import re
+import textwrap
+
+
+class Mdoc(argparse.Action):
+    """Prints the list of options for the man page: docs/man/expand."""
+
+    def __call__(self, parser, *_):
+        print(".Bl -tag -width Ds")
+        for action in parser._actions:  # pylint: disable=protected-access
+            if action.help == argparse.SUPPRESS:
+                continue
+            argument = f" Ar {action.metavar.lower()}" if action.metavar else ""
+            print(f".It Fl {action.option_strings[0][1:]}{argument}")
+            for sentence in re.split(r"(?<=\.) ", action.help):
+                print(textwrap.fill(sentence, 78, break_on_hyphens=False))
+        print(".El")
+        parser.exit()
 
 
 class Stop(Exception):

@@ -89,8 +89,8 @@ welcome_take(const struct nam_client *client, struct nam__server *server,
 			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
 			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
 	if (server->is_standby && !server->boot)
-		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD, "the backup at %s is none any "
-			"more", server->address);
+		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD, "the memory server at %s is "
+			"no backup any more", server->address);
 	/* Before the slot is published: only one thread knows it. */
 	if (!server->regions_count)
 		server->regions_count = welcome.regions_count;

@@ -393,7 +393,7 @@ superblock_verify(struct walk *walk)
 			"the superblock is not what it was when the index was opened");
 	if (block.collector)
 		nam__violation(verifier, NAM__I_UNLOCKED,
-			"client %u, incarnation %u is collecting, or died of it",
+			"client %u, incarnation %u is collecting, or died as it did",
 			nam_lock_owner(block.collector), nam_lock_incarnation(block.collector));
 	walk->leftmost[0].raw = block.root;
 	return 0;

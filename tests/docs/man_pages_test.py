@@ -23,7 +23,7 @@ PAGES = {
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
                   "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"], "nam-bench pilaf": ["pilaf"],
                   "nam-bench connect": ["connect"], "nam-bench cuckoo": ["cuckoo"],
-                  "nam-bench ramp": ["ramp"]},
+                  "nam-bench ramp": ["ramp"], "nam-bench txn": ["txn"]},
     "nam-bench-peers": {None: []},
 }
 

@@ -41,7 +41,7 @@ static const struct command commands[] = {
 	{ "cluster", "replicas", ctl_cluster_replicas, 1, 1, "N",
 		"each member's memory is to have N copies", false, true },
 	{ NULL, "rebalance", ctl_rebalance, 0, 0, "",
-		"memory taken by processes passes to less full ones", false, true },
+		"taken memory passes to less full processes", false, true },
 	{ "client", "list", ctl_client_list, 0, 0, "",
 		"the other clients, one a line", false, false },
 	{ "client", "fence", ctl_client_fence, 1, 1, "ID",
