@@ -65,7 +65,6 @@ CROSSING = {
     "common/rpc/frame.h": ["bench", "compute", "memserver"],
     "common/rpc/kv_rpc.h": ["kv", "memserver"],
     "common/rpc/locking_rpc.h": ["bench", "memserver", "txn"],
-    "common/rpc/books_rpc.h": ["compute", "memserver"],
     "common/rpc/move_rpc.h": ["compute", "memserver"],
     "common/rpc/records_rpc.h": ["bench", "memserver", "txn"],
     "common/rpc/rpc.h": ["bench", "compute", "index", "kv", "memserver", "steward", "txn"],
