@@ -172,7 +172,7 @@ static const struct nam_option rows[] = {
 		FIELD(scheme), .choices = schemes },
 	{ "load-factor", "F", "Count inserts from this share of occupied slots on (default 0.9).",
 		NAM_OPTION_REAL, FIELD(load_factor), .high = 1 },
-	{ "tables", "N", "Pairs of tables, of 4080 slots each (default 100).", NAM_OPTION_COUNT,
+	{ "tables", "N", "Pairs of tables, of 4088 slots each (default 100).", NAM_OPTION_COUNT,
 		FIELD(tables), .min = 1, .max = 1000000 },
 	{ "bucket-slots", "N", "Slots of a bucket of plain, 1 to 8 (default 4, as graph has).",
 		NAM_OPTION_COUNT, FIELD(bucket_slots), .min = 1, .max = 8 },

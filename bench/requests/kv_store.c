@@ -11,7 +11,7 @@
 #define CHUNK_BYTES 32768u
 #define CELLS_PER_CHUNK 512u
 #define CHUNKS_PER_BUCKET_CHUNK 17u	/* chained */
-#define STASH_SLOTS 16u			/* cuckoo */
+#define STASH_SLOTS 8u			/* cuckoo */
 #define PARTITIONS_DEFAULT 16u
 #define ERROR_SMALL 0.005
 

@@ -9,7 +9,7 @@
  *	heads	4 x { checksum, hash, lengths }, and the bucket's vertex
  *	data	4 x 48 bytes
  *
- * A key has one bucket in each of two tables.  Buckets 0 to 3 are the stash; others alternate
+ * A key has one bucket in each of two tables.  Buckets 0 and 1 are the stash; others alternate
  * between the tables.
  */
 #ifndef NAM_KV_SERVER_BUCKET_H
@@ -25,7 +25,7 @@
 #define NAM__CUCKOO_DATA_BYTES 48u
 #define NAM__CUCKOO_BUCKET_BYTES 256u
 #define NAM__CUCKOO_BUCKETS_PER_CHUNK 128u
-#define NAM__CUCKOO_STASH_BUCKETS 4u
+#define NAM__CUCKOO_STASH_BUCKETS 2u
 
 /* Fields of nam__cuckoo_slot.lengths; 0: the slot is free. */
 #define NAM__CUCKOO_KEY_MASK 0xffu

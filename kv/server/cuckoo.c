@@ -9,9 +9,8 @@
 
 /* The tables begin with 32 to 63 buckets each. */
 #define BASE_BITS 5
-/* With more of them the stash takes a second chunk: not in a partition of few. */
-#define BASE_OF_FEW ((NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2)
-#define FEW_CHUNKS 8u
+_Static_assert(NAM__CUCKOO_STASH_BUCKETS + 2 * ((2u << BASE_BITS) - 1) <=
+	NAM__CUCKOO_BUCKETS_PER_CHUNK, "with the stash they have one chunk");
 
 /* ---- a pair -------------------------------------------------------------------------------- */
 
@@ -253,8 +252,6 @@ init(struct nam__kv_partition *p)
 	most = (p->chunks_count * NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2;
 	level = 31 - (uint32_t)__builtin_clz(most) - BASE_BITS;
 	base = most >> level;
-	if (base > BASE_OF_FEW && p->chunks_count < FEW_CHUNKS)
-		base = BASE_OF_FEW;
 	p->cuckoo = (struct nam__kv_cuckoo){ .shape.base = base, .generation = 1 };
 	end = nam__cuckoo_end(p);
 	p->cuckoo.chunks = (end - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;

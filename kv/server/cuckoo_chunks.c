@@ -234,15 +234,27 @@ tables_shrink_by_one(struct nam__kv_partition *p)
 	cuckoo->merged++;
 }
 
-/* Two buckets have so many pairs: each finds a slot there, or a better one. */
+/* Pairs of the stash and of the last bucket of each table. */
+static uint32_t
+pairs_for_stash(const struct nam__kv_partition *p)
+{
+	uint32_t end = nam__cuckoo_end(p) * NAM__CUCKOO_SLOTS, pairs = p->cuckoo.stash_count;
+
+	for (uint32_t at = end - 2 * NAM__CUCKOO_SLOTS; at < end; at++)
+		pairs += nam__cuckoo_slot_at(p, at)->lengths != 0;
+	return pairs;
+}
+
+/* If these buckets go, each of their pairs finds a slot there, or a better one. */
 static bool
 stash_has_room(struct nam__kv_partition *p)
 {
-	const uint32_t most = NAM__CUCKOO_STASH_SLOTS - 2 * NAM__CUCKOO_SLOTS;
-
-	for (uint32_t i = 0; p->cuckoo.stash_count > most && i < NAM__CUCKOO_STASH_SLOTS; i++)
+	for (uint32_t i = 0; i < NAM__CUCKOO_STASH_SLOTS; i++) {
+		if (pairs_for_stash(p) <= NAM__CUCKOO_STASH_SLOTS)
+			return true;
 		nam__cuckoo_unstash(p);
-	return p->cuckoo.stash_count <= most;
+	}
+	return pairs_for_stash(p) <= NAM__CUCKOO_STASH_SLOTS;
 }
 
 /* The last chunk of the tables becomes free, if their slots suffice without it. */

@@ -30,7 +30,7 @@ static const struct layout {
 	{ .base = 0, .chunks = 1 },
 	{ .base = 1, .level = 31, .chunks = 1 },
 	{ .base = 32, .split = 32, .chunks = 1 },
-	{ .base = 64, .chunks = 1 },	/* a chunk has 128 buckets, 4 of the stash */
+	{ .base = 64, .chunks = 1 },	/* a chunk has 128 buckets, 2 of the stash */
 	{ .base = 32, .chunks = 0 },
 	{ .base = 32, .chunks = NAM__KV_CHUNKS_MAX + 1 },
 	{ .base = 32, .chunks = UINT32_MAX },

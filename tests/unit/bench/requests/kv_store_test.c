@@ -70,7 +70,7 @@ size__load_factors_and_keys__PARTITIONS_HAVE_AS_MANY_PLACES(void **state)
 static void
 size__partitions_are_given__THOSE(void **state)
 {
-	struct requests_options o = { .keys = 3000, .value_bytes = 8, .engine = NAM_KV_CUCKOO,
+	struct requests_options o = { .keys = 3030, .value_bytes = 8, .engine = NAM_KV_CUCKOO,
 		.partitions = 1, .load_factor = 0.85 };
 	struct nam_kv_options store = { .partitions = 0 };
 

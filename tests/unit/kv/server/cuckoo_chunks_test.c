@@ -288,22 +288,37 @@ put__more_than_the_tables_can_give__FULL_AND_NOTHING_MOVES(void **state)
 	end();
 }
 
+/* Pairs of this length until one is refused, in partitions of either engine. */
+static void
+expect_as_many_as_chained(uint32_t count, uint32_t bytes)
+{
+	uint32_t pairs;
+
+	begin(count, false);
+	pairs = fill(0, bytes);
+	end();
+	begin_engine(NAM_KV_CHAINED, count, false);
+	if (fill(0, bytes) > pairs)
+		fail_msg("%u chunks have %u pairs with values of %u bytes, fewer than chained",
+			count, pairs, bytes);
+	end();
+}
+
 static void
 put__until_a_store_refuses__NO_MORE_MEMORY_FOR_A_PAIR_THAN_CHAINED(void **state)
 {
 	static const uint32_t sizes[] = { 2, 3, 4, 5, 8, 16, 17, 23, 32, 37, 64, 100, 128 };
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		uint32_t pairs;
-
-		begin(sizes[i], false);
-		pairs = fill(0, SHORT_BYTES);
-		end();
-		begin_engine(NAM_KV_CHAINED, sizes[i], false);
-		assert_true(pairs >= fill(0, SHORT_BYTES));
-		end();
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		expect_as_many_as_chained(sizes[i], SHORT_BYTES);
+	/* From 8 bytes to 64 KiB, where a partition can have a pair of these. */
+	for (uint32_t bytes = 8; bytes < 65536; bytes += bytes < 400 ? 4 : bytes / 50) {
+		expect_as_many_as_chained(8, bytes);
+		expect_as_many_as_chained(32, bytes);
 	}
+	expect_as_many_as_chained(8, 65536);
+	expect_as_many_as_chained(32, 65536);
 }
 
 /* Subgraphs that deletes have divided are apart again. */

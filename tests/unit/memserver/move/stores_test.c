@@ -230,7 +230,7 @@ import__wrong_images__IS_PROTOCOL(void **state)
 	WRONG(cuckoo, cells, was.cells + 1);
 	WRONG(cuckoo, cells, 0);
 	WRONG(cuckoo, cells, NAM__KV_CELLS_PER_CHUNK << 10);
-	WRONG(cuckoo, stash_count, 17);
+	WRONG(cuckoo, stash_count, 9);
 	WRONG(cuckoo, cell_hand, was.carved);
 	WRONG(cuckoo, generation, 0);
 	WRONG(cuckoo, generation, NAM__CUCKOO_VISITED);
