@@ -152,6 +152,32 @@ int nam_server_unback(const struct nam_client_options *options, uint32_t id,
 int nam_cluster_replicas(const struct nam_client_options *options, uint32_t replicas,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+struct nam_server_removed {
+	int already;			/* 1: it was no member, and nothing was changed */
+	uint64_t view;			/* the number of the view, which has it no more */
+	char memory_at[128];		/* its memory lives there, and keeps the id; else "" */
+};
+
+/**
+ * nam_server_remove -- a memory server goes out of the view whose process has ended for good.
+ *
+ * Its memory is lost: operations that need it fail, for clients that come later, too.  Its id is
+ * never given to another one, since pointers and superblocks name regions by it.  If its memory has
+ * moved to another process, it is no member any more, and nothing is changed.
+ *
+ * @options	as for nam_client_connect(): one memory server of the cluster is enough
+ *
+ * Returns 0, also if it was removed before.  Or, with a message in *diag:
+ *	-EINVAL				not an id
+ *	-NAM_E_CLUSTER			there is no such member
+ *	-NAM_E_UNMOVABLE		it answers and has memory; or it is the lead, the only one,
+ *					or has a backup
+ *	-NAM_E_FABRIC_TIMEOUT		it is silent, or another one joins or moves
+ *	-NAM_E_FABRIC_*			as nam_server_add()
+ */
+int nam_server_remove(const struct nam_client_options *options, uint32_t id,
+	struct nam_server_removed *ret_removed, struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* A step of nam_server_drain() and nam_rebalance(), of one member's memory. */
 struct nam_drain_step {
 	uint32_t id;

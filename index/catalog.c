@@ -149,7 +149,6 @@ superblock_check(struct nam_worker *worker, const char *name,
 	const struct nam_superblock *superblock, struct nam_gaddr at,
 	struct nam_index_options *ret_options)
 {
-	const struct nam_client *client = worker->client;
 	struct nam_index_options options;
 	uint32_t servers_count = 0;
 
@@ -161,15 +160,8 @@ superblock_check(struct nam_worker *worker, const char *name,
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
 			"index '%s' has format %u; this library knows format %u", name,
 			superblock->format, NAM_SUPERBLOCK_FORMAT);
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
-		if (!(superblock->servers[id / 8] >> id % 8 & 1))
-			continue;
-		servers_count++;
-		if (client->slot_of_id[id] == UINT16_MAX)
-			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
-				"index '%s' has nodes on memory server %u, which this cluster does "
-				"not have: drop the index, and load it anew", name, id);
-	}
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		servers_count += superblock->servers[id / 8] >> id % 8 & 1;
 	options = (struct nam_index_options){
 		.design = (enum nam_index_design)superblock->design,
 		.partitioning = (enum nam_partitioning)superblock->partitioning,
@@ -209,12 +201,16 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 	if (block->head.boots_hash != nam_hash64(block->boots, sizeof(block->boots)))
 		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
 			"the superblock of index '%s' does not verify", name);
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		if ((block->head.servers[id / 8] >> id % 8 & 1) &&
-			client->servers[client->slot_of_id[id]].memory != block->boots[id])
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
+		uint16_t slot = client->slot_of_id[id];
+
+		if ((block->head.servers[id / 8] >> id % 8 & 1) && (slot == UINT16_MAX ||
+				client->servers[slot].memory != block->boots[id]))
 			return nam_diag_set(&worker->diag, -NAM_E_LOST,
-				"memory server %u was restarted since index '%s' was made, and "
-				"part of the index is gone; drop it and load it anew", id, name);
+				"memory server %u was %s since index '%s' was made, and "
+				"part of the index is gone; drop it and load it anew", id,
+				slot == UINT16_MAX ? "removed" : "restarted", name);
+	}
 	nam__members_installed(client, &members);
 	for (uint32_t i = 0; scattered && i < members.count; i++) {
 		const struct nam__server *server = &client->servers[members.slots[i]];
@@ -564,7 +560,8 @@ nam__index_drop_begin(struct nam_worker *worker, const char *name, struct nam__i
 bool
 nam__is_unreadable(int rc)
 {
-	return rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_FABRIC_VERSION || rc == -NAM_E_CLUSTER;
+	return rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_FABRIC_VERSION ||
+		rc == -NAM_E_CLUSTER || rc == -NAM_E_NOREGION;
 }
 
 int
@@ -613,9 +610,9 @@ free_all(struct nam_worker *worker, struct nam_index *index, bool lost)
 			"it cannot be found, and stay allocated until a sweep", index->name);
 	else if (!rc && lost && scattered)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
-			"index '%s' was dropped, but a memory server was restarted since it was "
-			"made. Its nodes on the others cannot be found, and stay allocated until "
-			"a sweep", index->name);
+			"index '%s' was dropped, but a memory server was restarted or removed "
+			"since it was made. Its nodes on the others cannot be found, and stay "
+			"allocated until a sweep", index->name);
 	return rc;
 }
 

@@ -264,8 +264,10 @@ parts_new(struct nam_index *index)
 		return -ENOMEM;
 	index->parts = parts;
 	parts->partitioning = index->options.partitioning;
+	/* A memory server that was removed is missing only if the index is to be dropped. */
 	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		if (index->servers[id / 8] >> id % 8 & 1)
+		if ((index->servers[id / 8] >> id % 8 & 1) &&
+			index->client->slot_of_id[id] != UINT16_MAX)
 			parts->slots[parts->count++] = index->client->slot_of_id[id];
 	parts->lows = calloc(parts->count, 8 * (size_t)index->g.key_words);
 	parts->bounds = calloc(parts->count, index->g.key_bytes);

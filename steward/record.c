@@ -51,7 +51,9 @@ static bool
 views_equal(const struct nam__cluster_view *one, const struct nam__cluster_view *other)
 {
 	if (!same_life(one, other) || one->head.number != other->head.number ||
-		one->head.count != other->head.count || one->head.backups != other->head.backups)
+		one->head.count != other->head.count ||
+		one->head.backups != other->head.backups ||
+		memcmp(one->head.removed, other->head.removed, sizeof(one->head.removed)) != 0)
 		return false;
 	for (uint32_t i = 0; i < one->head.count; i++)
 		if (!members_equal(&one->members[i], &other->members[i]))

@@ -52,6 +52,20 @@ member_print(const struct nam_view_member *member)
 	return object;
 }
 
+/* Ids of members that were removed; most clusters have none. */
+static void
+removed_print(cJSON *object, const struct nam_view_head *head)
+{
+	cJSON *array = NULL;
+
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
+		if (!nam_view_was_removed(head, id))
+			continue;
+		array = array ?: cJSON_AddArrayToObject(object, "removed");
+		cJSON_AddItemToArray(array, cJSON_CreateNumber(id));
+	}
+}
+
 char *
 nam__record_print(const struct nam__record *record)
 {
@@ -64,6 +78,7 @@ nam__record_print(const struct nam__record *record)
 	boot_print(object, "lead_boot", view->head.lead_boot);
 	cJSON_AddNumberToObject(object, "terms_before", (double)record->terms_before);
 	cJSON_AddNumberToObject(object, "backups", view->head.backups);
+	removed_print(object, &view->head);
 	members = cJSON_AddArrayToObject(object, "members");
 	for (uint32_t i = 0; i < view->head.count; i++)
 		cJSON_AddItemToArray(members, member_print(&view->members[i]));
@@ -185,6 +200,23 @@ members_parse(const cJSON *array, struct nam__cluster_view *view)
 }
 
 static bool
+removed_parse(const cJSON *array, struct nam_view_head *head)
+{
+	const cJSON *item;
+
+	if (array && !cJSON_IsArray(array))
+		return false;
+	for (item = array ? array->child : NULL; item; item = item->next) {
+		uint32_t id = (uint32_t)item->valueint;
+
+		if (!cJSON_IsNumber(item) || item->valueint <= 0 || id >= NAM_SERVERS_MAX)
+			return false;
+		head->removed[id / 8] |= (uint8_t)(1u << id % 8);
+	}
+	return true;
+}
+
+static bool
 record_parse(const cJSON *object, struct nam__record *record)
 {
 	const cJSON *last = cJSON_GetObjectItem(object, "last");
@@ -195,6 +227,7 @@ record_parse(const cJSON *object, struct nam__record *record)
 		!boot_parse(object, "lead_boot", &record->view->head.lead_boot) ||
 		!number_parse(object, "terms_before", EXACT_MAX, &record->terms_before) ||
 		!wanted_parse(object, "backups", &backups) ||
+		!removed_parse(cJSON_GetObjectItem(object, "removed"), &record->view->head) ||
 		!members_parse(cJSON_GetObjectItem(object, "members"), record->view))
 		return false;
 	record->view->head.backups = (uint16_t)backups;

@@ -27,7 +27,7 @@ struct nam_move_head {
 	uint32_t partitions;		/* of all stores */
 	struct nam_view_head view;	/* number 0: it has no copy */
 };
-_Static_assert(sizeof(struct nam_move_head) == 96, "wire layout");
+_Static_assert(sizeof(struct nam_move_head) == 128, "wire layout");
 
 struct nam_move_region {
 	uint64_t bytes;

@@ -25,6 +25,7 @@ const char *const nam_rpc_view_changes[] = {
 	[NAM_RPC_VIEW_UNBACKED] = "unbacked",
 	[NAM_RPC_VIEW_PROMOTE] = "promote",
 	[NAM_RPC_VIEW_BACKUPS] = "backups",
+	[NAM_RPC_VIEW_REMOVE] = "remove",
 	NULL,
 };
 
@@ -85,6 +86,12 @@ is_taken(const struct nam_view_head *head, const struct nam_view_member *members
 	return false;
 }
 
+bool
+nam_view_was_removed(const struct nam_view_head *head, uint32_t id)
+{
+	return head->removed[id / 8] >> id % 8 & 1;
+}
+
 void
 nam_view_unback(struct nam_view_member *member)
 {
@@ -100,7 +107,7 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 	struct nam_view_member *member = &members[lower_bound(head, members, asked->id)];
 
 	if (head->count == NAM_SERVERS_MAX || is_busy(head, members) ||
-		is_taken(head, members, asked))
+		is_taken(head, members, asked) || nam_view_was_removed(head, asked->id))
 		return false;
 	memmove(member + 1, member, (size_t)(members + head->count - member) * sizeof(*member));
 	*member = *asked;
@@ -110,6 +117,27 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 	member->memory = asked->boot;
 	nam_view_unback(member);
 	head->count++;
+	return true;
+}
+
+static void
+take_out(struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member)
+{
+	head->count--;
+	memmove(member, member + 1, (size_t)(members + head->count - member) * sizeof(*member));
+}
+
+/* C20: the id has names of memory that is lost, so no other memory gets it. */
+static bool
+remove_member(struct nam_view_head *head, const struct nam_view_member *members,
+	struct nam_view_member *member, uint64_t boot)
+{
+	if (member->id == head->lead || member->backup || member->boot != boot ||
+		is_busy(head, members))
+		return false;
+	head->removed[member->id / 8] |= (uint8_t)(1u << member->id % 8);
+	take_out(head, members, member);
 	return true;
 }
 
@@ -145,8 +173,7 @@ give_up(struct nam_view_head *head, const struct nam_view_member *members,
 		member->state = NAM_VIEW_UP;
 		return true;
 	}
-	head->count--;
-	memmove(member, member + 1, (size_t)(members + head->count - member) * sizeof(*member));
+	take_out(head, members, member);
 	return true;
 }
 
@@ -281,6 +308,8 @@ apply(struct nam_view_head *head, struct nam_view_member *members, enum nam_rpc_
 		return promote(head, members, member, asked->boot);
 	case NAM_RPC_VIEW_BACKUPS:
 		return want(head, asked);
+	case NAM_RPC_VIEW_REMOVE:
+		return remove_member(head, members, member, asked->boot);
 	}
 	return false;
 }

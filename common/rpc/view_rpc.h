@@ -13,7 +13,7 @@
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
  * FORM and CHANGE ignore the state, memory, since, renewed and backup of a member.  Its boot and
  * address are those of the process that the change is about: of the backup for BACKED and UNBACKED.
- * UP, ABORT, RENEW, NOTE, MOVE, UNBACKED and PROMOTE ignore its address, ABORT its boot.
+ * UP, ABORT, RENEW, NOTE, MOVE, UNBACKED, PROMOTE and REMOVE ignore its address, ABORT its boot.
  *
  * The memory of a member may move to a successor.  That is another process with the same id, and a
  * boot and an address of its own.  After NOTE, clients note which pages of the member they change,
@@ -32,6 +32,9 @@
  * known: the clients have registered there, too.  So the clients acknowledge a view to the lead's
  * backup as well, which answers -NAM_E_VIEW while its copy is older.
  *
+ * REMOVE says that the process of a member has ended.  Its memory is lost.  No other member gets
+ * its id, so addresses there lead to no memory ever after.
+ *
  * One steward at a time leads.  Its term grows, and with it the lease, which the lead or another
  * store keeps.  Every request of a steward names its term.  A memory server that has seen a later
  * one refuses, so a steward that stalled and returns does nothing.  If another store gives out the
@@ -47,6 +50,7 @@
 #ifndef NAM_COMMON_RPC_VIEW_RPC_H
 #define NAM_COMMON_RPC_VIEW_RPC_H
 
+#include "common/gaddr.h"
 #include "rpc.h"
 
 #define NAM_VIEW_ADDRESS_BYTES 128u	/* with the NUL */
@@ -83,8 +87,9 @@ struct nam_view_head {
 	uint16_t lead;			/* its id */
 	uint16_t backups;		/* each member is to have so many, 0 to NAM_BACKUPS_MAX */
 	uint32_t count;			/* members, in the order of their ids */
+	uint8_t removed[NAM_SERVERS_MAX / 8];	/* bit i: no member gets the id i any more */
 };
-_Static_assert(sizeof(struct nam_view_head) == 32, "wire layout");
+_Static_assert(sizeof(struct nam_view_head) == 64, "wire layout");
 
 enum nam_rpc_view_step {
 	NAM_RPC_VIEW_GET = 1,		/* any memory server: a page of its view */
@@ -111,8 +116,9 @@ enum nam_rpc_view_change {
 	NAM_RPC_VIEW_UNBACKED,		/* it has no backup, or not that one */
 	NAM_RPC_VIEW_PROMOTE,		/* its process has ended: its backup gets its place */
 	NAM_RPC_VIEW_BACKUPS,		/* of the lead: how many each member is to have */
+	NAM_RPC_VIEW_REMOVE,		/* its process has ended: it is no member any more */
 };
-#define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_BACKUPS	/* the last one */
+#define NAM_RPC_VIEW_CHANGES NAM_RPC_VIEW_REMOVE	/* the last one */
 
 /* The names of changes, behind a NULL; another NULL ends the table. */
 extern const char *const nam_rpc_view_changes[];
@@ -146,7 +152,7 @@ struct nam_rpc_view_request {
 	struct nam_view_head view;
 	struct nam_view_member members[];
 };
-_Static_assert(sizeof(struct nam_rpc_view_request) == 48, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_view_request) == 80, "wire layout");
 
 struct nam_rpc_view_reply {
 	struct nam_view_head view;
@@ -172,10 +178,10 @@ struct nam_rpc_view_reply {
 	uint32_t delaying_ms;		/* since the last ACK of the one that lags */
 	struct nam_view_member members[];
 };
-_Static_assert(sizeof(struct nam_rpc_view_reply) == 72, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_view_reply) == 104, "wire layout");
 
 /* Members of a page; there is room for a voucher behind them. */
-#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 88) / (uint32_t)sizeof(struct nam_view_member))
+#define NAM_RPC_VIEW_MEMBERS ((NAM_RPC_BODY_MAX - 120) / (uint32_t)sizeof(struct nam_view_member))
 
 /*
  * view.c: the rules of a view, in force or recorded.
@@ -192,6 +198,8 @@ const struct nam_view_member *nam_view_in_state(const struct nam_view_head *head
 /* The member that is COPYING, MOVING or PROMOTING, or NULL. */
 const struct nam_view_member *nam_view_leaving(const struct nam_view_head *head,
 	const struct nam_view_member *members);
+/* A member with that id was removed. */
+bool nam_view_was_removed(const struct nam_view_head *head, uint32_t id);
 /* The member has no backup from now on. */
 void nam_view_unback(struct nam_view_member *member);
 /*

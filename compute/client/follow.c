@@ -179,17 +179,24 @@ member_follow(struct nam_client *client, const struct nam_view_member *member,
 	return rc ?: nam__member_note(client, member);
 }
 
-/* Nothing is allocated at a memory server that did not come UP after all. */
+/* Nothing is allocated at a memory server that did not come UP after all, or was removed. */
 static void
-aborted_pass_over(struct nam_client *client, const struct nam__cluster_view *view)
+absent_pass_over(struct nam_client *client, const struct nam__cluster_view *view)
 {
-	for (uint32_t slot = 0; slot < client->servers_count; slot++)
-		if (!nam__cluster_view_find(view, client->servers[slot].id)) {
-			atomic_store_explicit(&client->servers[slot].usable, false,
-				memory_order_relaxed);
-			atomic_store_explicit(&client->servers[slot].joined, false,
-				memory_order_relaxed);
-		}
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		struct nam__server *server = &client->servers[slot];
+		int none = 0;
+
+		if (nam__cluster_view_find(view, server->id))
+			continue;
+		atomic_store_explicit(&server->usable, false, memory_order_relaxed);
+		atomic_store_explicit(&server->joined, false, memory_order_relaxed);
+		/* Its process has ended, and so has this client's interest in it. */
+		server->loss_reported = nam_view_was_removed(&view->head, server->id);
+		if (server->loss_reported)
+			atomic_compare_exchange_strong(&server->lost, &none,
+				-NAM_E_FABRIC_PEER_DEAD);
+	}
 }
 
 NAM_FIBER_FN static void
@@ -215,7 +222,7 @@ number_follow(struct nam_client *client, uint64_t number)
 	for (uint32_t i = 0; !rc && i < view->head.count; i++)
 		rc = member_follow(client, &view->members[i], view); /* SUSPENDS */
 	if (!rc) {
-		aborted_pass_over(client, view);
+		absent_pass_over(client, view);
 		atomic_store_explicit(&client->view_number, view->head.number,
 			memory_order_release);
 		atomic_store_explicit(&client->view_whole, view->head.number,

@@ -109,6 +109,12 @@ add(struct adding *adding)
 		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER, "the memory server at "
 			"%s was a member of the view before memory server 0 was restarted, or of "
 			"another cluster. Restart it, and add it again", adding->address);
+	/* C20 */
+	if (nam_view_was_removed(&view->head, adding->self.id))
+		return nam_diag_set(adding->changer.diag, -NAM_E_CLUSTER, "the memory server at "
+			"%s has the id %u, which one had that was removed: indexes and stores may "
+			"have addresses there. Start nam-memserver with an id that none had",
+			adding->address, adding->self.id);
 	new.id = (uint16_t)adding->self.id;
 	new.boot = adding->self.boot;
 	(void)snprintf(new.address, sizeof(new.address), "%s", adding->address);

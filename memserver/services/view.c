@@ -532,12 +532,13 @@ static const struct step {
 static bool
 head_ok(const struct nam_rpc_view_request *request)
 {
+	static const uint8_t none[sizeof(request->view.removed)];
 	const struct nam_view_head *view = &request->view;
 
 	if (request->step == NAM_RPC_VIEW_COPY)
 		return view->number && view->count && view->count <= NAM_SERVERS_MAX &&
 			view->backups <= NAM_BACKUPS_MAX;
-	if (view->backups)
+	if (view->backups || memcmp(view->removed, none, sizeof(none)) != 0)
 		return false;
 	if (view->term && request->step != NAM_RPC_VIEW_CHANGE &&
 		request->step != NAM_RPC_VIEW_STEWARD)

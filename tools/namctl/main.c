@@ -38,6 +38,8 @@ static const struct command commands[] = {
 		"a member has no backup any more", false, true },
 	{ "server", "drain", ctl_server_drain, 1, 1, "ID|ADDRESS",
 		"all memory of a process passes to others", false, true },
+	{ "server", "remove", ctl_server_remove, 1, 1, "ID",
+		"a dead member is no member any more", false, true },
 	{ "cluster", "replicas", ctl_cluster_replicas, 1, 1, "N",
 		"each member's memory is to have N copies", false, true },
 	{ NULL, "rebalance", ctl_rebalance, 0, 0, "",
@@ -137,7 +139,7 @@ static const char *const kv_modes[] = { "cache", "store", NULL };
 #define SET(field) .set = offsetof(struct line, ctl.field)
 #define CHANGES_VIEW                                                                                \
 	"server add,server move,server back,server promote,server unback,server drain,"          \
-	"cluster replicas,rebalance"
+	"server remove,cluster replicas,rebalance"
 
 static const struct nam_option rows[] = {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "

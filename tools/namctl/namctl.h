@@ -59,7 +59,7 @@ typedef int ctl_command(struct ctl *ctl, char **args);
 
 ctl_command ctl_status, ctl_top, ctl_rebalance, ctl_sweep, ctl_doctor;
 ctl_command ctl_server_add, ctl_server_move, ctl_server_back, ctl_server_promote;
-ctl_command ctl_server_unback, ctl_server_drain, ctl_cluster_replicas;
+ctl_command ctl_server_unback, ctl_server_drain, ctl_server_remove, ctl_cluster_replicas;
 ctl_command ctl_client_list, ctl_client_fence, ctl_key_new, ctl_key_list;
 ctl_command ctl_index_create, ctl_index_list, ctl_index_drop, ctl_index_stat, ctl_index_verify;
 ctl_command ctl_gc, ctl_load, ctl_get, ctl_put, ctl_delete, ctl_range;

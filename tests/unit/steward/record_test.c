@@ -454,6 +454,8 @@ record_parse__what_was_printed__IS_THE_SAME(void **state)
 			.renewed = 1 };
 		(void)snprintf(record.view->members[id].address, 16, "shm:/%u", id);
 	}
+	record.view->head.removed[0] = 1 << 7;
+	record.view->head.removed[31] = 1 << 7;
 	one->state = NAM_VIEW_MOVING;
 	one->memory = 3;
 	record.member = *one;
@@ -463,6 +465,8 @@ record_parse__what_was_printed__IS_THE_SAME(void **state)
 	assert_non_null(strstr(text, "\"change\":\"move\""));
 	assert_int_equal(nam__record_parse(text, &again), 0);
 	assert_int_equal(again.change, NAM_RPC_VIEW_MOVE);
+	assert_non_null(strstr(text, "\"removed\":[7,255]"));
+	assert_memory_equal(&again.view->head, &record.view->head, sizeof(again.view->head));
 	assert_memory_equal(again.view->members, record.view->members, 2 * sizeof(*one));
 	free(again.view);
 	free(record.view);

@@ -301,6 +301,40 @@ ctl_server_drain(struct ctl *ctl, char **args)
 }
 
 int
+ctl_server_remove(struct ctl *ctl, char **args)
+{
+	struct nam_server_removed removed;
+	struct change change;
+	cJSON *object;
+	uint32_t id;
+	int exit_code = ctl_number_take(args[0], UINT16_MAX, "memory server: its id is a number, "
+		"as namctl status tells it", &id);
+
+	if (!exit_code)
+		exit_code = begin(ctl, &change);
+	if (!exit_code)
+		exit_code = end(&change, nam_server_remove(&change.options, id, &removed,
+			&change.diag));
+	if (exit_code)
+		return exit_code;
+	if (removed.memory_at[0])
+		ctl_print(ctl, "the process that was memory server %u is no member: the memory is "
+			"at %s, and keeps the id", id, removed.memory_at);
+	else
+		ctl_print(ctl, removed.already ? "memory server %u was removed before: view %llu" :
+			"memory server %u has been removed, and its memory is lost: view %llu", id,
+			(unsigned long long)removed.view);
+	object = ctl_json(ctl);
+	ctl_json_u64(object, "id", id);
+	cJSON_AddBoolToObject(object, "removed", !removed.already);
+	if (removed.memory_at[0])
+		cJSON_AddStringToObject(object, "memory_at", removed.memory_at);
+	ctl_json_u64(object, "view", removed.view);
+	ctl_json_print(object);
+	return NAM_EXIT_OK;
+}
+
+int
 ctl_rebalance(struct ctl *ctl, char **args)
 {
 	cJSON *object = ctl_json(ctl);

@@ -122,6 +122,33 @@ change__abort__IT_IS_NO_MEMBER_and_may_come_again(void **state)
 }
 
 static void
+change__remove__IT_IS_NO_MEMBER_and_its_id_never_comes_again(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_view_member other = member(f, 3);
+
+	form(f, 4);
+	other.boot++;
+	assert_int_equal(change(f, 1, NAM_RPC_VIEW_REMOVE, &other), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_REMOVE, 0), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_REMOVE, 7), -NAM_E_VIEW);
+	/* One that joins is given up, and others wait for that. */
+	assert_int_equal(change_id(f, 1, NAM_RPC_VIEW_ADD, 7), 0);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_REMOVE, 7), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_REMOVE, 3), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_ABORT, 7), 0);
+	assert_int_equal(change_id(f, 3, NAM_RPC_VIEW_REMOVE, 3), 0);
+	assert_int_equal(change_id(f, 4, NAM_RPC_VIEW_REMOVE, 3), -NAM_E_VIEW);
+	get(f, 0);
+	assert_int_equal(view_of(f)->view.count, 3);
+	assert_true(nam_view_was_removed(&view_of(f)->view, 3));
+	assert_false(nam_view_was_removed(&view_of(f)->view, 2));
+	assert_int_equal(view_word(f), 4);
+	assert_int_equal(change_id(f, 4, NAM_RPC_VIEW_ADD, 3), -NAM_E_VIEW);
+	assert_int_equal(change_id(f, 4, NAM_RPC_VIEW_ADD, 7), 0);
+}
+
+static void
 change__renew__ANOTHER_LIFE_of_any_but_the_lead(void **state)
 {
 	struct fixture *f = *state;
@@ -485,6 +512,7 @@ main(void)
 		TEST(change__of_members_in_another_state__IS_VIEW),
 		TEST(change__malformed_member__IS_PROTOCOL),
 		TEST(change__abort__IT_IS_NO_MEMBER_and_may_come_again),
+		TEST(change__remove__IT_IS_NO_MEMBER_and_its_id_never_comes_again),
 		TEST(change__renew__ANOTHER_LIFE_of_any_but_the_lead),
 		TEST(change__each_that_succeeds__IS_LOGGED),
 		TEST(change__256_members__THERE_IS_NO_ROOM_FOR_MORE),
