@@ -198,6 +198,7 @@
 	X(SERIAL_RELEASE, "serial-release", "a release that overtakes the WRITE of its record")     \
 	X(SERIAL_LOG, "serial-log", "halves of dead clients' transactions")                         \
 	X(SERIAL_DEAD, "serial-dead", "the decision about a transaction whose client works")        \
+	X(SERIAL_SERVED, "serial-served", "two locks of a record by requests to a memory server")   \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

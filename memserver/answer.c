@@ -4,6 +4,7 @@
 #include "common/rpc/fence_rpc.h"
 #include "common/rpc/locking_rpc.h"
 #include "common/rpc/move_rpc.h"
+#include "common/rpc/serial_rpc.h"
 #include "common/rpc/sweep_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "mailbox.h"
@@ -73,6 +74,8 @@ static const struct service {
 	FOR_ALL(FENCE, fence, ANY_SERVER, VOUCHED(fence_request)),
 	FOR_ALL(SWEEP, sweep, ANY_SERVER, FROM(sweep_request)),
 	ROW(MOVE, move, ANY_SERVER, FROM(move_request)),
+	FOR_ALL(SERIAL_READ, serial, ANY_SERVER, FROM(serial_request)),
+	ROW(SERIAL_CHANGE, serial, ANY_SERVER, FROM(serial_request)),
 	FOR_ALL(EPOCH, epoch, CATALOG_SERVER, EXACTLY(epoch_request)),
 };
 

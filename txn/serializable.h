@@ -5,7 +5,7 @@
  * A record is bytes under a key of bytes, on one of the memory servers.  A transaction reads,
  * writes, inserts and deletes 1 to NAM_TXN_RECORDS_MAX records of one store.  Transactions are
  * strictly serializable: there is one order of all, and a transaction that begins after another
- * one's end comes later.  Memory servers do nothing: clients READ, CAS and WRITE.
+ * one's end comes later.  Clients READ, CAS and WRITE; or memory servers do so for them, by RPC.
  *
  * Concurrency control is optimistic (X. Wei et al., "Deconstructing RDMA-enabled Distributed
  * Transactions: Hybrid is Better!", OSDI 2018).  Writes are kept by the client until the commit.
@@ -44,12 +44,40 @@ struct nam_txn;
 #define NAM_TXN_RECORDS_MAX 256u	/* in one transaction */
 #define NAM_TXN_KEY_BYTES_MAX 128u	/* and 1 at least */
 #define NAM_TXN_VALUE_BYTES_MAX 4096u	/* 0 is a value, too */
+#define NAM_TXN_RPC_BYTES_MAX 3968u
+
+/*
+ * Phases that go by RPC; the others are one-sided.  A fabric without NAM_CAP_ATOMIC_VS_CPU allows
+ * no CAS by the NIC beside one by the memory server's CPU.  There LOCK_RPC and COMMIT_RPC go
+ * together, and are as the store was made.
+ */
+enum nam_txn_phase {
+	NAM_TXN_EXECUTE_RPC = 1u << 0,
+	NAM_TXN_LOCK_RPC = 1u << 1,
+	NAM_TXN_VALIDATE_RPC = 1u << 2,
+	NAM_TXN_LOG_RPC = 1u << 3,
+	NAM_TXN_COMMIT_RPC = 1u << 4,
+};
+
+/* Presets of published systems, as the paper on DrTM+H has them in its table 4. */
+enum nam_txn_preset {
+	NAM_TXN_FARM = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC,
+	NAM_TXN_DRTM_R = 0,
+	NAM_TXN_FASST = NAM_TXN_EXECUTE_RPC | NAM_TXN_LOCK_RPC | NAM_TXN_VALIDATE_RPC |
+		NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC,
+	NAM_TXN_DRTM_H = 0,
+};
 
 struct nam_txn_store_options {
 	uint32_t key_bytes_max;		/* of its keys, up to NAM_TXN_KEY_BYTES_MAX; default 32 */
 	uint32_t value_bytes_max;	/* of its values, likewise; default 256 */
 	/* Expected, up to 2^25; default 2^16.  With more, a cold look-up takes more READs. */
 	uint64_t records;
+	/*
+	 * enum nam_txn_phase, of handles that set no others; default 0.  By RPC, keys and values
+	 * have up to NAM_TXN_RPC_BYTES_MAX together.
+	 */
+	uint32_t phases;
 };
 
 void nam_txn_store_options_init(struct nam_txn_store_options *options);
@@ -89,6 +117,20 @@ NAM_FIBER_FN int nam_txn_store_create(struct nam_worker *worker, const char *nam
  */
 NAM_FIBER_FN int nam_txn_store_open(struct nam_worker *worker, const char *name,
 	uint64_t cache_bytes, struct nam_txn_store **ret_store) NAM_MUST_CHECK;
+
+/**
+ * nam_txn_store_phases_set -- choose which phases of a handle's transactions go by RPC.
+ *
+ * @phases	enum nam_txn_phase.  No transaction of the handle may be under way
+ *
+ * Returns 0, or a negative code and a diag, and then they are as they were:
+ *	-EINVAL				no such phase; or by RPC, with records that are too long
+ *	-NAM_E_FABRIC_CAPABILITY	words would be changed by NICs and by memory servers' CPUs
+ *
+ * Suspends:	no.
+ */
+int nam_txn_store_phases_set(struct nam_worker *worker, struct nam_txn_store *store,
+	uint32_t phases) NAM_MUST_CHECK;
 
 /* No transaction may be under way.  NULL is nothing. */
 void nam_txn_store_close(struct nam_txn_store *store);

@@ -73,6 +73,8 @@
 	X(FENCE)		/* the end of a client: fence_rpc.h */                              \
 	X(EPOCH)		/* server 0: the epoch slot of a client that may not WRITE it */    \
 	X(SWEEP)		/* blocks of dead clients: sweep_rpc.h */                           \
+	X(SERIAL_READ)		/* steps of serializable transactions: serial_rpc.h */              \
+	X(SERIAL_CHANGE)                                                                            \
 	X(MOVE)			/* the memory of one passes to another process: move_rpc.h */
 
 enum nam_rpc_type {

@@ -285,6 +285,7 @@ nam__service_fn nam__service_kv_create, nam__service_kv_describe, nam__service_k
 nam__service_fn nam__service_records_get, nam__service_records_prepare,
 	nam__service_records_commit;
 nam__service_fn nam__service_locking_read, nam__service_locking_release,
-	nam__service_locking_prepare, nam__service_locking_end, nam__service_locking_seal;
+	nam__service_locking_prepare, nam__service_locking_end, nam__service_locking_seal,
+	nam__service_serial;
 
 #endif /* NAM_MEMSERVER_SERVICES_SERVICES_H */

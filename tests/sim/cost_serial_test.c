@@ -201,7 +201,7 @@ insert_costs(void)
 static void
 act(struct cost_stage *the_stage)
 {
-	const struct nam_txn_store_options options = { KEY_BYTES, VALUE_BYTES_MAX, 4096 };
+	const struct nam_txn_store_options options = { KEY_BYTES, VALUE_BYTES_MAX, 4096, 0 };
 	struct nam_txn *txn;
 
 	stage = the_stage;

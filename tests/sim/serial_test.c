@@ -55,6 +55,8 @@ static struct run {
 	struct player players[CLIENTS_MAX + 1];
 	uint32_t servers, clients, fibers, keys;
 	uint64_t cache_bytes;
+	uint32_t phases;		/* of the store: enum nam_txn_phase */
+	bool mixes;			/* clients choose others */
 	bool sweeps;
 	bool fails_over;
 	struct random_failover failover;
@@ -289,6 +291,24 @@ session_main(void *arg)
 	}
 }
 
+/* Words are changed by NICs alone, or by CPUs alone, where these are not atomic together. */
+static bool
+phases_choose(struct player *player)
+{
+	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
+	uint32_t phases = (uint32_t)nam_sim_random() & NAM_TXN_FASST;
+	bool atomic = player->client->caps & NAM_CAP_ATOMIC_VS_CPU;
+	int rc;
+
+	if (!run.mixes)
+		return true;
+	rc = nam_txn_store_phases_set(player->worker, player->store, phases);
+	if (!rc != (atomic || (phases & words) == (run.phases & words)))
+		random_failed("phases %#x of a store of %#x: %s", phases, run.phases,
+			nam_err_name(rc));
+	return true;
+}
+
 static bool
 come(struct player *player, uint64_t cache_bytes)
 {
@@ -300,7 +320,7 @@ come(struct player *player, uint64_t cache_bytes)
 	rc = nam_txn_store_open(player->worker, STORE, cache_bytes, &player->store);
 	if (rc && !nam_sim_zombie() && !random_explained(rc))
 		random_failed("open: %s", nam_worker_diag(player->worker));
-	return !rc;
+	return !rc && phases_choose(player);
 }
 
 static void
@@ -350,7 +370,7 @@ visit(void (*fn)(struct player *guest))
 static void
 make(struct player *guest)
 {
-	const struct nam_txn_store_options options = { 16, 8 * WORDS_MAX, 64 };
+	const struct nam_txn_store_options options = { 16, 8 * WORDS_MAX, 64, run.phases };
 	int rc = nam_txn_store_create(guest->worker, STORE, &options);
 
 	if (rc)
@@ -484,6 +504,17 @@ director_main(void *arg)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
+static uint32_t
+phases_draw(struct nam_rng *rng, bool atomic)
+{
+	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
+	uint32_t phases = (uint32_t)nam_rng_below(rng, NAM_TXN_FASST + 1);
+
+	if (!atomic)
+		phases = phases & NAM_TXN_LOCK_RPC ? phases | words : phases & ~words;
+	return phases;
+}
+
 static void
 plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *options)
 {
@@ -519,6 +550,11 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	run.fails_over = run.servers > 1 && nam_rng_below(&rng, 2);
 	run.failover.backup_dies = nam_rng_below(&rng, 3) == 0;
 	run.failover.backup_stays = nam_rng_below(&rng, 3) == 0;
+	run.phases = phases_draw(&rng, nam_sim_profile_caps(profile) & NAM_CAP_ATOMIC_VS_CPU);
+	run.mixes = nam_rng_below(&rng, 2);
+	/* A member with a backup has no copy of what its CPU changes. */
+	if (run.fails_over)
+		run.phases = run.mixes = 0;
 	/* A client that is cut off delays a failover until a steward fences it. */
 	if (run.fails_over)
 		faults->break_qp = 0;

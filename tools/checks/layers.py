@@ -67,6 +67,7 @@ CROSSING = {
     "common/rpc/locking_rpc.h": ["bench", "memserver", "txn"],
     "common/rpc/move_rpc.h": ["compute", "memserver"],
     "common/rpc/records_rpc.h": ["bench", "memserver", "txn"],
+    "common/rpc/serial_rpc.h": ["memserver", "txn"],
     "common/rpc/rpc.h": ["bench", "compute", "index", "kv", "memserver", "steward", "txn"],
     "common/rpc/status_rpc.h": ["compute", "memserver"],
     "common/rpc/sweep_rpc.h": ["compute", "memserver"],
@@ -111,6 +112,7 @@ CROSSING = {
     "steward/store.h": ["tools"],
     "txn/server/locks.h": ["memserver"],
     "txn/server/records.h": ["memserver"],
+    "txn/server/serial.h": ["memserver"],
 }
 
 # Headers that come with one that crosses rooms: its structures or functions in line need them.
@@ -179,11 +181,13 @@ BRINGS = {
     ],
     "txn/server/locks.h": ["txn/server/finished.h"],
     "txn/server/records.h": ["txn/records/version.h"],
+    "txn/server/serial.h": ["common/rpc/serial_rpc.h", "txn/serial/layout.h"],
 }
 
 # Code that memory servers run, and what it may use of the rooms of clients.
 SERVER_CODE = re.compile(
-    r"memserver/|\w+/server/|index/node/|index/fine/leaf_change\.h|txn/records/version\."
+    r"memserver/|\w+/server/|index/node/|index/fine/leaf_change\.h|txn/records/version\.|"
+    r"txn/serial/layout\."
 )
 SERVER_MAY_USE = ["index/options.h", "kv/options.h"]
 

@@ -27,22 +27,11 @@ conflict(struct nam_txn *txn, const struct nam__serial_item *item, uint64_t word
 NAM_FIBER_FN static void
 locks_undo(struct nam_txn *txn)
 {
-	struct nam_batch batch;
-
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < txn->count; i++) {
-		struct nam__serial_item *item = &txn->items[i];
-
-		if (!item->locked)
-			continue;
-		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
-		/* Others are taken back, even if one cannot be. */
-		batch.rc = 0;
-		nam__batch_word_cas(&batch, item->at, 0, txn->word, item->sequence, item->cas);
-		item->locked = false;
-	}
 	/* If a memory server is gone, so are its records; or the lock ends with this client. */
-	(void)!nam_batch_await(&batch); /* SUSPENDS */
+	(void)!nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
+		true); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].locked = false;
 }
 
 /*
@@ -60,20 +49,12 @@ NAM_FIBER_FN static int
 lock(struct nam_txn *txn)
 {
 	struct nam__serial_item *met = NULL;
-	struct nam_batch batch;
 	int rc;
 
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < txn->count; i++) {
-		struct nam__serial_item *item = &txn->items[i];
-
-		if (!item->next)
-			continue;
-		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
-		item->cas[0] = 0;
-		nam__batch_word_cas(&batch, item->at, 0, item->sequence, txn->word, item->cas);
-	}
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].cas[0] = 0;
+	rc = nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
+		false); /* SUSPENDS */
 	nam_race_point("serial.locked");
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
@@ -121,7 +102,8 @@ validate(struct nam_txn *txn)
 			(struct nam__read){ item->bucket, item->image,
 				sizeof(struct nam_serial_bucket) };
 	}
-	rc = nam__serial_reads_await(txn, count); /* SUSPENDS */
+	rc = nam__serial_means_of(txn->store, NAM__SERIAL_VALIDATE)->read(txn,
+		count); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (!txn->items[i].next && !still_holds(txn, &txn->items[i]))
 			met = &txn->items[i];
@@ -169,24 +151,6 @@ log_fill(const struct nam_txn *txn, struct nam_serial_log *log)
 	log->bytes = (uint32_t)((uint8_t *)entry - (uint8_t *)log);
 }
 
-/* WRITE a record behind its word, which stays the lock (Z4). */
-static void
-write_add(const struct nam__serial_item *item, struct nam_batch *batch)
-{
-	const uint32_t from = offsetof(struct nam_serial_record, hash);
-	const struct nam_serial_record *next = item->next;
-
-	nam_batch_write(batch, item->at, from, (const uint8_t *)next + from,
-		nam__serial_bytes(next->key_bytes, next->value_bytes) - from);
-}
-
-/* Z4: a record's lock becomes the new sequence, once all of it is written. */
-static void
-release_add(struct nam_txn *txn, struct nam__serial_item *item, struct nam_batch *batch)
-{
-	nam__batch_word_cas(batch, item->at, 0, txn->word, txn->sequence, item->cas);
-}
-
 /*
  * Whether all locks were released.  If memory has moved, a release may have been repeated, and may
  * have found the word of a later transaction.
@@ -211,41 +175,12 @@ released(const struct nam_txn *txn, uint32_t moves)
 	return 0;
 }
 
-/*
- * Z4: each record is written before its lock is released.  Both go with one doorbell if the fabric
- * keeps their order, and they are not repeated at a backup.  Otherwise another transaction may have
- * the lock by then.
- */
 NAM_FIBER_FN static int
 write_all(struct nam_txn *txn)
 {
-	const struct nam_client *client = txn->worker->client;
-	bool together = (client->caps & NAM_CAP_ORDER_WRITE_ATOMIC) && !client->backed;
 	uint32_t moves = txn->worker->moves;
-	struct nam_batch batch;
-	int rc = 0;
+	int rc = nam__serial_means_of(txn->store, NAM__SERIAL_COMMIT)->write(txn); /* SUSPENDS */
 
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t pass = together; pass < 2 && !rc; pass++) {
-		for (uint32_t i = 0; i < txn->count; i++) {
-			struct nam__serial_item *item = &txn->items[i];
-
-			if (!item->next)
-				continue;
-			/* Requests that are posted before the wait are never repeated. */
-			if (together && batch.count + 2 > NAM_BATCH_MAX)
-				nam__batch_post(&batch);
-			nam__serial_batch_room(&batch, 2); /* SUSPENDS */
-			if (pass == 0 || together)
-				write_add(item, &batch);
-			if (pass == 1)
-				release_add(txn, item, &batch);
-		}
-		if (together)
-			nam__batch_post(&batch);
-		rc = nam_batch_await(&batch); /* SUSPENDS */
-		nam_race_point("serial.written");
-	}
 	return rc ? rc : released(txn, moves);
 }
 

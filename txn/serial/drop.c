@@ -14,19 +14,21 @@
 
 struct dropping {
 	struct nam_worker *worker;
+	const struct nam_txn_store *store;
 	void *zeroes;			/* as long as a chunk */
 };
 
 /* Z8: whatever the word is.  Its transaction finds another word when it releases the lock. */
 NAM_FIBER_FN static int
-record_drop(struct nam_worker *worker, struct nam_gaddr at)
+record_drop(const struct dropping *dropping, struct nam_gaddr at)
 {
 	uint64_t seen = 0, old;
 	int rc;
 
 	do {
 		old = seen;
-		rc = nam_cas_await(worker, at, old, NAM__SERIAL_DROPPED, &seen); /* SUSPENDS */
+		rc = nam__serial_word_cas(dropping->worker, dropping->store, at, old,
+			NAM__SERIAL_DROPPED, &seen); /* SUSPENDS */
 	} while (!rc && seen != old && seen != NAM__SERIAL_DROPPED);
 	return rc;
 }
@@ -38,7 +40,7 @@ block_drop(void *arg, enum nam__serial_block kind, struct nam_gaddr at, uint32_t
 	int rc = 0;
 
 	if (kind == NAM__SERIAL_BLOCK_RECORD)
-		rc = record_drop(dropping->worker, at); /* SUSPENDS */
+		rc = record_drop(dropping, at); /* SUSPENDS */
 	/* Z8: no search comes to a record from here any more. */
 	else if (kind == NAM__SERIAL_BLOCK_BUCKET || kind == NAM__SERIAL_BLOCK_CHUNK)
 		rc = nam_write_await(dropping->worker, at, dropping->zeroes, stride); /* SUSPENDS */
@@ -52,7 +54,7 @@ all_drop(struct nam_worker *worker, struct nam_txn_store *store)
 {
 	const uint32_t bytes = store->shape.chunk_buckets *
 		(uint32_t)sizeof(struct nam_serial_bucket);
-	struct dropping dropping = { worker, nam_buffer_take(worker, bytes) };
+	struct dropping dropping = { worker, store, nam_buffer_take(worker, bytes) };
 	int rc;
 
 	if (!dropping.zeroes)

@@ -33,22 +33,6 @@ nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item)
 		item->bucket = nam__serial_bucket_of(txn->store, &item->id);
 }
 
-int
-nam__serial_reads_await(struct nam_txn *txn, uint32_t count)
-{
-	const struct nam__read *reads = txn->reads;
-	struct nam_batch batch;
-
-	if (count <= NAM_BATCH_MAX)
-		return count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < count; i++) {
-		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
-		nam_batch_read(&batch, reads[i].at, reads[i].local, reads[i].bytes);
-	}
-	return nam_batch_await(&batch); /* SUSPENDS */
-}
-
 /* READ what all items wait for. */
 NAM_FIBER_FN static int
 pending_read(struct nam_txn *txn)
@@ -72,7 +56,7 @@ pending_read(struct nam_txn *txn)
 			(struct nam__read){ item->at, item->image,
 				nam__serial_read_bytes(store, item->key_bytes) };
 	}
-	return nam__serial_reads_await(txn, count); /* SUSPENDS */
+	return nam__serial_means_of(store, NAM__SERIAL_EXECUTE)->read(txn, count); /* SUSPENDS */
 }
 
 /* ---- what was READ --------------------------------------------------------------------------- */

@@ -28,7 +28,8 @@ struct nam_serial_superblock {
 	uint32_t chunks_count;		/* a power of two */
 	uint32_t chunk_buckets;		/* likewise */
 	uint64_t logs;			/* gaddr of the log directory */
-	uint64_t reserved;
+	uint32_t phases;		/* enum nam_txn_phase: LOCK_RPC says what CASes words */
+	uint32_t reserved;
 	uint64_t chunks[NAM__SERIAL_CHUNKS_MAX];	/* gaddrs */
 	uint8_t padding[64];		/* or its stride would be that of a node */
 };

@@ -141,6 +141,6 @@ nam__serial_log_write(struct nam_worker *worker, struct nam_txn_store *store,
 	log->store = store->store;
 	log->reserved[0] = log->reserved[1] = 0;
 	log->hash = hash_of(log, block->at);
-	return NAM_GUARD(SERIAL_LOG) ? nam_write_await(worker, block->at, log,
-		log->bytes) : 0; /* SUSPENDS */
+	return NAM_GUARD(SERIAL_LOG) ? nam__serial_means_of(store, NAM__SERIAL_LOG)->log(worker,
+		store, block->at, log) : 0; /* SUSPENDS */
 }

@@ -24,14 +24,14 @@
 
 /* Z6: an entry of a log: lock, write, release.  Other clients may have done so. */
 NAM_FIBER_FN static int
-entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_record *record,
-	uint64_t dead, uint64_t word)
+entry_redo(struct nam_worker *worker, const struct nam_txn_store *store, struct nam_gaddr at,
+	struct nam_serial_record *record, uint64_t dead, uint64_t word)
 {
 	const uint32_t from = offsetof(struct nam_serial_record, hash);
 	const uint32_t bytes = nam__serial_bytes(record->key_bytes, record->value_bytes);
 	uint64_t old;
 	/* Z6: one client gets the record, and its own log is there already. */
-	int rc = nam_cas_await(worker, at, dead, word, &old); /* SUSPENDS */
+	int rc = nam__serial_word_cas(worker, store, at, dead, word, &old); /* SUSPENDS */
 	struct nam_batch batch;
 
 	if (rc || old != dead)
@@ -42,7 +42,7 @@ entry_redo(struct nam_worker *worker, struct nam_gaddr at, struct nam_serial_rec
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_race_point("serial.redone");
 	/* Z4: the word comes after the bytes. */
-	return rc ? rc : nam_cas_await(worker, at, word, record->sequence,
+	return rc ? rc : nam__serial_word_cas(worker, store, at, word, record->sequence,
 		&old); /* SUSPENDS */
 }
 
@@ -63,7 +63,8 @@ redo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_serial_l
 	for (uint32_t i = 0; i < log->count && !rc; i++) {
 		struct nam_serial_record *record = (void *)(entry + 1);
 
-		rc = entry_redo(worker, NAM_GADDR(entry[0]), record, dead, word); /* SUSPENDS */
+		rc = entry_redo(worker, store, NAM_GADDR(entry[0]), record, dead,
+			word); /* SUSPENDS */
 		entry += nam__serial_entry_words(record);
 	}
 	if (rc)
@@ -92,7 +93,7 @@ record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_g
 			"at region %u offset %llu was half-written by client %u, which died and "
 			"has left no log", store->name, nam_gaddr_region(at),
 			(unsigned long long)nam_gaddr_offset(at), nam_lock_owner(dead));
-	return nam_cas_await(worker, at, dead, image->sequence, &old); /* SUSPENDS */
+	return nam__serial_word_cas(worker, store, at, dead, image->sequence, &old); /* SUSPENDS */
 }
 
 /* READ one log; *ret_found: it is whole, and of that lock word.  *ret_next: the one behind it. */
@@ -244,7 +245,7 @@ leave_to_living(struct nam_worker *worker, struct nam_txn_store *store, struct n
 
 	atomic_store_explicit(&suspect->since_ns, nam_now_ns(), memory_order_relaxed);
 	if (worker->client->backed)
-		rc = nam_cas_await(worker, at, word, word, &seen); /* SUSPENDS */
+		rc = nam__serial_word_cas(worker, store, at, word, word, &seen); /* SUSPENDS */
 	/* If the client is stopped, its epoch slot is old from now on. */
 	if (!rc && is_overdue(suspect, lock_timeout_ns(store)))
 		rc = nam__epoch_add(worker, 1, &seen); /* SUSPENDS */

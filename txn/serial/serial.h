@@ -33,6 +33,17 @@ struct nam__serial_suspect {
 	atomic_uint_fast64_t raised_ns;	/* the epoch was raised for it, or it was met first */
 };
 
+/* Phases, each of which goes by one-sided requests or by RPC. */
+enum nam__serial_phase {
+	NAM__SERIAL_EXECUTE,
+	NAM__SERIAL_LOCK,
+	NAM__SERIAL_VALIDATE,
+	NAM__SERIAL_LOG,
+	NAM__SERIAL_COMMIT,
+	NAM__SERIAL_PHASES,
+};
+_Static_assert(1u << NAM__SERIAL_COMMIT == NAM_TXN_COMMIT_RPC, "phases are bits");
+
 struct nam_txn_store {
 	struct nam_client *client;
 	char name[NAM_INDEX_NAME_BYTES];
@@ -40,6 +51,7 @@ struct nam_txn_store {
 	struct nam_gaddr superblock;
 	uint64_t store;
 	uint32_t stride;		/* of records */
+	uint32_t phases;		/* enum nam_txn_phase */
 	atomic_uint generation;		/* in which it was not dropped yet (Z8) */
 	struct nam__addresses *addresses;
 	_Atomic(struct nam__serial_log_block *) logs[NAM__SERIAL_LOGS_FREE];
@@ -93,6 +105,40 @@ struct nam_txn {
 	struct nam__read reads[NAM_TXN_RECORDS_MAX];
 	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
 };
+
+/* ---- onesided.c, rpc.c ----------------------------------------------------------------------- */
+
+/* How the requests of a phase go: in an operation, all at once.  Callers check what came. */
+struct nam__serial_means {
+	/* READ the first `count` of txn->reads. */
+	NAM_FIBER_FN int (*read)(struct nam_txn *txn, uint32_t count);
+	/* CAS the words of written items from their sequences to the lock word; or back. */
+	NAM_FIBER_FN int (*words_cas)(struct nam_txn *txn, bool unlock);
+	NAM_FIBER_FN int (*word_cas)(struct nam_worker *worker, const struct nam_txn_store *store,
+		struct nam_gaddr at, uint64_t compare, uint64_t swap, uint64_t *ret_old);
+	/* WRITE a log that is complete. */
+	NAM_FIBER_FN int (*log)(struct nam_worker *worker, const struct nam_txn_store *store,
+		struct nam_gaddr at, const struct nam_serial_log *log);
+	/* WRITE all written items, each before its lock is released (Z4). */
+	NAM_FIBER_FN int (*write)(struct nam_txn *txn);
+};
+
+extern const struct nam__serial_means nam__serial_onesided, nam__serial_rpc;
+
+static inline const struct nam__serial_means *
+nam__serial_means_of(const struct nam_txn_store *store, enum nam__serial_phase phase)
+{
+	return store->phases >> phase & 1 ? &nam__serial_rpc : &nam__serial_onesided;
+}
+
+/* nam_cas_await() of a record's word, by what CASes these words. */
+NAM_FIBER_FN static inline int
+nam__serial_word_cas(struct nam_worker *worker, const struct nam_txn_store *store,
+	struct nam_gaddr at, uint64_t compare, uint64_t swap, uint64_t *ret_old)
+{
+	return nam__serial_means_of(store, NAM__SERIAL_LOCK)->word_cas(worker, store, at, compare,
+		swap, ret_old); /* SUSPENDS */
+}
 
 /* A constant length takes no call, and keys of 8 bytes are common. */
 static inline bool
@@ -170,8 +216,6 @@ struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
  * -NAM_E_CONFLICT: one stays locked.  In an operation.
  */
 NAM_FIBER_FN int nam__serial_execute(struct nam_txn *txn) NAM_MUST_CHECK;
-/* The first `count` of txn->reads: one doorbell for NAM_BATCH_MAX of a memory server. */
-NAM_FIBER_FN int nam__serial_reads_await(struct nam_txn *txn, uint32_t count) NAM_MUST_CHECK;
 /* Where the search for an item begins: in the cache, or at its bucket. */
 void nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item);
 /* Make a record for each item that is written and has none.  In an operation. */

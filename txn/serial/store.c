@@ -27,6 +27,29 @@ nam_txn_store_options_init(struct nam_txn_store_options *options)
 	};
 }
 
+/* Z10: each word is CASed by NICs only, or by CPUs only, unless both are atomic together. */
+static int
+phases_check(struct nam_worker *worker, const struct nam_txn_store_options *options,
+	uint32_t phases)
+{
+	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
+	bool cpu = options->phases & NAM_TXN_LOCK_RPC;
+
+	if (phases & ~(uint32_t)NAM_TXN_FASST)
+		return nam_diag_set(&worker->diag, -EINVAL, "phases %#x: choose of "
+			"NAM_TXN_*_RPC", phases);
+	if (phases && options->key_bytes_max + options->value_bytes_max > NAM_TXN_RPC_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "phases by RPC, with keys of up to %u "
+			"and values of up to %u bytes: choose up to %u together",
+			options->key_bytes_max, options->value_bytes_max, NAM_TXN_RPC_BYTES_MAX);
+	if ((worker->client->caps & NAM_CAP_ATOMIC_VS_CPU) ||
+		(phases & words) == (cpu ? words : 0))
+		return 0;
+	return nam_diag_set(&worker->diag, -NAM_E_FABRIC_CAPABILITY, "this fabric's CAS is not "
+		"atomic against the memory server's CPU (no ATOMIC_VS_CPU): lock and commit both "
+		"go %s, as the store was made", cpu ? "by RPC" : "one-sided");
+}
+
 static int
 options_check(struct nam_worker *worker, const struct nam_txn_store_options *options)
 {
@@ -39,7 +62,7 @@ options_check(struct nam_worker *worker, const struct nam_txn_store_options *opt
 	if (!options->records || options->records > RECORDS_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL, "%llu records: choose 1 to %llu",
 			(unsigned long long)options->records, RECORDS_MAX);
-	return 0;
+	return phases_check(worker, options, options->phases);
 }
 
 /* The stride of a record, which must not be one of nodes. */
@@ -180,6 +203,7 @@ nam_txn_store_create(struct nam_worker *worker, const char *name,
 	shape->key_bytes_max = (uint16_t)options->key_bytes_max;
 	shape->value_bytes_max = options->value_bytes_max;
 	shape->records = options->records;
+	shape->phases = options->phases;
 	shape_choose(shape);
 	rc = parts_make(worker, shape); /* SUSPENDS */
 	if (!rc)
@@ -221,7 +245,8 @@ shape_find(struct nam_worker *worker, struct nam_txn_store *store)
 		return rc;
 	store->store = shape->store;
 	store->options = (struct nam_txn_store_options){ shape->key_bytes_max,
-		shape->value_bytes_max, shape->records };
+		shape->value_bytes_max, shape->records, shape->phases };
+	store->phases = shape->phases;
 	store->stride = stride_of(&store->options);
 	if (options_check(worker, &store->options) || !is_power(shape->chunks_count) ||
 		shape->chunks_count > NAM__SERIAL_CHUNKS_MAX || !is_power(shape->chunk_buckets))
@@ -263,6 +288,16 @@ nam_txn_store_close(struct nam_txn_store *store)
 	nam__serial_logs_free(store);
 	nam__addresses_free(store->addresses);
 	free(store);
+}
+
+int
+nam_txn_store_phases_set(struct nam_worker *worker, struct nam_txn_store *store, uint32_t phases)
+{
+	int rc = phases_check(worker, &store->options, phases);
+
+	if (!rc)
+		store->phases = phases;
+	return rc;
 }
 
 const struct nam_txn_store_options *

@@ -24,7 +24,7 @@
 #define CACHE_BYTES (1 * MIB)
 #define KEYS_MANY 1500u			/* more than the slots of the smallest store */
 
-static const struct nam_txn_store_options small = { 16, 64, 1 };
+static const struct nam_txn_store_options small = { 16, 64, 1, 0 };
 static struct local_cluster *cluster;
 static struct member me, other;
 static struct nam_txn_store *mine, *others;
@@ -108,8 +108,9 @@ expect_text(const struct member *who, struct nam_txn_store *store, const char *k
 static void
 create__options_out_of_range__EINVAL(void **state)
 {
-	static const struct nam_txn_store_options bad[] = { { 0, 1, 1 }, { 129, 1, 1 },
-		{ 8, 4097, 1 }, { 8, 8, 0 }, { 8, 8, 1ull << 40 } };
+	static const struct nam_txn_store_options bad[] = { { 0, 1, 1, 0 },
+		{ 129, 1, 1, 0 }, { 8, 4097, 1, 0 }, { 8, 8, 0, 0 }, { 8, 8, 1ull << 40, 0 },
+		{ 8, 8, 1, 32 }, { 8, NAM_TXN_RPC_BYTES_MAX - 7, 1, NAM_TXN_LOG_RPC } };
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -451,7 +452,7 @@ sweep__living_store__KEPT(void **state)
 static void
 commit__no_memory__REMOTE_FULL(void **state)
 {
-	const struct nam_txn_store_options large = { 16, 4096, 1 };
+	const struct nam_txn_store_options large = { 16, 4096, 1, 0 };
 	struct nam_txn_store *store;
 	struct nam_txn *txn;
 	char key[17];

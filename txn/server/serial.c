@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serial.c -- steps of serializable transactions that a memory server's CPU takes. */
+#include <string.h>
+
+#include "common/race.h"
+#include "common/guard.h"
+#include "serial.h"
+
+/* Z9: a record of that store, of up to `bytes`. */
+static int
+record_find(const struct nam__server_serial *serial, uint64_t at, uint32_t bytes,
+	struct nam_serial_record **ret_record)
+{
+	struct nam_serial_record *record = serial->find(serial->arg, at,
+		bytes < sizeof(*record) ? (uint32_t)sizeof(*record) : bytes, true);
+
+	if (!record)
+		return -NAM_E_REMOTE_CORRUPT;
+	if (__atomic_load_n(&record->store, __ATOMIC_RELAXED) != serial->store)
+		return -NAM_E_DROPPED;
+	*ret_record = record;
+	return 0;
+}
+
+/* Z9: in one step.  Handlers of other connections may do the same. */
+static uint64_t
+word_cas(struct nam_serial_record *record, uint64_t compare, uint64_t swap)
+{
+	if (!NAM_GUARD(SERIAL_SERVED)) {
+		uint64_t seen = __atomic_load_n(&record->word, __ATOMIC_ACQUIRE);
+
+		nam_race_point("serial.served_cas");
+		if (seen == compare)
+			__atomic_store_n(&record->word, swap, __ATOMIC_RELEASE);
+		return seen;
+	}
+	/* Release: what was written behind the word comes first (Z4). */
+	(void)__atomic_compare_exchange_n(&record->word, &compare, swap, false, __ATOMIC_ACQ_REL,
+		__ATOMIC_ACQUIRE);
+	return compare;
+}
+
+/* Z4: the lock stays until all is written. */
+static int
+commit(const struct nam__server_serial *serial, const struct nam_rpc_serial_step *step,
+	const uint64_t *more, uint64_t *reply)
+{
+	const uint32_t from = offsetof(struct nam_serial_record, hash);
+	const uint8_t *bytes = (const uint8_t *)(more + 2);
+	struct nam_serial_record *record;
+	uint64_t store;
+	int rc;
+
+	if (step->bytes < sizeof(*record) - from)
+		return -NAM_E_FABRIC_PROTOCOL;
+	memcpy(&store, bytes + offsetof(struct nam_serial_record, store) - from, sizeof(store));
+	if (store != serial->store)
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = record_find(serial, step->at, from + step->bytes, &record);
+	if (rc)
+		return rc;
+	*reply = __atomic_load_n(&record->word, __ATOMIC_ACQUIRE);
+	if (*reply != more[0])
+		return 0;
+	memcpy((uint8_t *)record + from, bytes, step->bytes);
+	nam_race_point("serial.served");
+	*reply = word_cas(record, more[0], more[1]);
+	return 0;
+}
+
+int
+nam__server_serial_step(const struct nam__server_serial *serial,
+	const struct nam_rpc_serial_step *step, const uint64_t *more, uint64_t *reply)
+{
+	struct nam_serial_record *record;
+	uint8_t *at;
+	int rc;
+
+	switch (step->step) {
+	case NAM_SERIAL_READ:
+		at = serial->find(serial->arg, step->at, step->bytes, false);
+		if (!at)
+			return -NAM_E_REMOTE_CORRUPT;
+		memcpy(reply, at, step->bytes);
+		return 0;
+	case NAM_SERIAL_CAS:
+		rc = record_find(serial, step->at, 0, &record);
+		if (!rc)
+			*reply = word_cas(record, more[0], more[1]);
+		return rc;
+	case NAM_SERIAL_COMMIT:
+		return commit(serial, step, more, reply);
+	case NAM_SERIAL_LOG:
+		at = step->offset < NAM__SERIAL_LOG_BYTES_MAX ? serial->find(serial->arg, step->at,
+			step->offset + step->bytes, true) : NULL;
+		if (!at)
+			return -NAM_E_REMOTE_CORRUPT;
+		memcpy(at + step->offset, more, step->bytes);
+		return 0;
+	default:
+		return -NAM_E_FABRIC_PROTOCOL;
+	}
+}
