@@ -16,6 +16,8 @@
 #define POLLS_PER_GATE_STEP 16u
 #define GATE_POLL_NS 50000ull
 #define IDLE_WAIT_NS 10000000ull
+#define PAUSE_SPINS_NS 4000ull		/* so short a pause is looked through */
+#define PAUSE_YIELDS_NS 100000ull
 
 /* ---- ready tasks ----------------------------------------------------------------------------- */
 
@@ -239,6 +241,27 @@ nam__poll(struct nam_worker *worker)
 	return count;
 }
 
+/*
+ * All tasks pause, for a moment only, and no datagram ends that: they want lock words.  A holder
+ * that has lost its processor may get this one by a yield.  A sleep takes longer than such a pause,
+ * and its end may take the processor from another holder.
+ */
+static bool
+all_pause_shortly(const struct nam_worker *worker, uint64_t now)
+{
+	uint32_t others = worker->tasks_alive ? worker->tasks_alive : 1;
+	const struct nam__task *task;
+
+	if (worker->peers)
+		return false;
+	SLIST_FOREACH(task, &worker->paused, link) {
+		if (task->paused_until_ns > now + PAUSE_YIELDS_NS)
+			return false;
+		others--;
+	}
+	return others == 0;
+}
+
 /* Nothing is ready and nothing has completed: sleep until that changes, but not for long. */
 static void
 idle(struct nam_worker *worker, uint64_t wait_ns)
@@ -248,6 +271,12 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 
 		if (until <= now + wait_ns)
 			wait_ns = until > now ? until - now : 0;
+		if (wait_ns && all_pause_shortly(worker, now)) {
+			/* A holder on another processor needs no more. */
+			if (wait_ns > PAUSE_SPINS_NS)
+				nam_yield();
+			return;
+		}
 	}
 	if (worker->mirror.waiting && wait_ns > GATE_POLL_NS)
 		wait_ns = GATE_POLL_NS;

@@ -371,6 +371,96 @@ pause__of_several__END_IN_THE_ORDER_OF_THEIR_TIMES(void **state)
 		assert_true(pausers.until_ns[i - 1] <= pausers.until_ns[i]);
 }
 
+/* A worker whose sleeps are counted. */
+static struct {
+	struct nam_fabric_ops ops;
+	const struct nam_fabric_ops *real;
+	unsigned count;
+} sleeps;
+
+static int
+count_and_wait(struct nam_cq *cq, uint64_t timeout_ns)
+{
+	sleeps.count++;
+	return sleeps.real->cq_wait(cq, timeout_ns);
+}
+
+static void
+run_counting_sleeps(void)
+{
+	sleeps.real = worker->cq->ops;
+	sleeps.ops = *sleeps.real;
+	sleeps.ops.cq_wait = count_and_wait;
+	sleeps.count = 0;
+	worker->cq->ops = &sleeps.ops;
+	nam_worker_run(worker);
+	worker->cq->ops = sleeps.real;
+}
+
+static void
+pause_often(void *arg)
+{
+	const uint64_t *ns = arg;
+
+	for (unsigned i = 0; i < 20; i++)
+		nam__pause_await(worker, *ns); /* SUSPENDS */
+}
+
+static void
+pauses__short_ones_of_all_fibers__NO_SLEEP(void **state)
+{
+	uint64_t ns[3] = { 500, 20000, 90000 };
+
+	(void)state;
+	if (worker->peers)
+		skip();
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(nam_worker_spawn(worker, pause_often, &ns[i]), 0);
+	run_counting_sleeps();
+	assert_int_equal(sleeps.count, 0);
+}
+
+static void
+pauses__short_ones_and_a_long_one__SLEEP(void **state)
+{
+	uint64_t ns[2] = { 90000, 1000000 };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(nam_worker_spawn(worker, pause_often, &ns[i]), 0);
+	run_counting_sleeps();
+	assert_true(sleeps.count > 0);
+}
+
+static struct nam__task *waits;	/* for something that comes from outside of its worker */
+
+static void
+wait_for_others(void *arg)
+{
+	(void)arg;
+	waits = worker->current;
+	nam__suspend(worker); /* SUSPENDS */
+}
+
+static void
+pause_then_wake(void *arg)
+{
+	pause_often(arg); /* SUSPENDS */
+	nam__task_ready(worker, waits);
+}
+
+static void
+pauses__short_ones_and_one_fiber_waits_for_an_answer__SLEEP(void **state)
+{
+	uint64_t ns = 90000;
+
+	(void)state;
+	assert_int_equal(nam_worker_spawn(worker, wait_for_others, NULL), 0);
+	assert_int_equal(nam_worker_spawn(worker, pause_then_wake, &ns), 0);
+	run_counting_sleeps();
+	assert_true(sleeps.count > 0);
+}
+
 /* ---- several workers ---------------------------------------------------------------------- */
 
 struct thread_pool {
@@ -473,6 +563,9 @@ main(void)
 		cmocka_unit_test(pace__of_a_pass__PAUSES_BY_BLOCKS_AND_ENDS),
 		cmocka_unit_test(pause__of_one_fiber__LETS_OTHERS_RUN),
 		cmocka_unit_test(pause__of_several__END_IN_THE_ORDER_OF_THEIR_TIMES),
+		cmocka_unit_test(pauses__short_ones_of_all_fibers__NO_SLEEP),
+		cmocka_unit_test(pauses__short_ones_and_a_long_one__SLEEP),
+		cmocka_unit_test(pauses__short_ones_and_one_fiber_waits_for_an_answer__SLEEP),
 		cmocka_unit_test(workers__in_several_threads__DO_NOT_DISTURB_EACH_OTHER),
 		cmocka_unit_test(worker_open__many_at_once__EACH_HAS_ITS_OWN_QUEUES),
 		cmocka_unit_test(worker_bytes__64_fibers_that_read__WITHIN_FOUR_MIB),
