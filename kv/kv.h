@@ -127,7 +127,9 @@ NAM_FIBER_FN int nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void 
  * Suspends:	yes.
  * Cost:	1 RPC; 40 bytes and the key out, 24 and the value in.  In a store with `onesided`: 1
  *		round trip of 2 READs, 512 bytes in, if key and value have 48 bytes together at
- *		most.  This takes no work of the memory server's processor.  That RPC follows if
+ *		most.  If this handle found the key lately, 1 READ, 256 bytes; but over shm always
+ *		2.  If the pair has moved since, 1 round trip and these 2 READs more.
+ *		This takes no work of the memory server's processor.  That RPC follows if
  *		they have more, if the key is not there, or if it has just moved.  1 RPC more for
  *		the first GET of each partition, and after its tables have grown or shrunk.
  *		A long value takes that RPC, without the value, then 1 RPC more and 1 doorbell of
@@ -190,7 +192,7 @@ struct nam_kv_item {
  *		keys or values of one memory server exceed a message of 4,096 bytes, or for more
  *		than 1,024 keys.  Out are 17 bytes and the lengths of the keys; in are 32, and for
  *		each key 8 and its value.  In a store with `onesided`, at first 1 round trip for
- *		each 20 keys: 2 READs, 512 bytes in, for each.  Requests are for those that
+ *		each 20 keys: 1 or 2 READs, as of nam_kv_get().  Requests are for those that
  *		nam_kv_get() would ask for.  Long values are got one after the other, each without
  *		the first RPC of nam_kv_get().
  */

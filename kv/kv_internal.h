@@ -20,6 +20,8 @@ struct nam_kv {
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 	/* onesided.c: of each partition of each memory server; NULL: not known; or no array */
 	_Atomic(struct nam__kv_layout *) *layouts;
+	/* onesided.c: in which table READs found keys lately: hints */
+	_Atomic(uint16_t) *hot;
 };
 
 static inline struct nam__kv_place

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * onesided.c -- GETs by READs of a key's two buckets, without the memory server's processor.
+ * onesided.c -- GETs by READs of a key's two buckets, without the memory server's processor; or of
+ * the one that had the pair lately.
  *
  * A reader trusts a pair whose checksum fits its key, value and store.  A slot has that checksum
  * only while the key has that value (K8).  It trusts nothing else.  If a pair is not found, the
@@ -21,6 +22,8 @@
 
 /* READs of a pair that is being written. */
 #define TRIES_MAX 3u
+/* Hints of a handle, in 32 KiB. */
+#define HOT_KEYS 16384u
 /* In a cache, one of so many GETs is a request, so that the memory server learns which are hot. */
 #define REQUESTS_OF_CACHE 16u
 
@@ -46,7 +49,8 @@ nam__kv_layouts_init(struct nam_kv *kv)
 	if (!kv->options.onesided)
 		return 0;
 	kv->layouts = calloc(layouts_count(kv), sizeof(kv->layouts[0]));
-	return kv->layouts ? 0 : -ENOMEM;
+	kv->hot = calloc(HOT_KEYS, sizeof(kv->hot[0]));
+	return kv->layouts && kv->hot ? 0 : -ENOMEM;
 }
 
 void
@@ -55,6 +59,9 @@ nam__kv_layouts_free(struct nam_kv *kv)
 	for (uint32_t i = 0; kv->layouts && i < layouts_count(kv); i++)
 		free(kv->layouts[i]);
 	free(kv->layouts);
+	free(kv->hot);
+	kv->layouts = NULL;
+	kv->hot = NULL;
 }
 
 static _Atomic(struct nam__kv_layout *) *
@@ -163,7 +170,47 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 	return 0;
 }
 
+/* ---- hot keys ------------------------------------------------------------------------------ */
+
+#define TABLE_0 1u
+#define TABLE_1 2u
+#define TABLES (TABLE_0 | TABLE_1)
+#define SLOTS_0 ((1u << NAM__CUCKOO_SLOTS) - 1)
+#define SLOTS_1 (SLOTS_0 << NAM__CUCKOO_SLOTS)
+
+/* High bits of the hash, and a table; never 0. */
+static inline uint16_t
+hot_entry(uint32_t hash, uint32_t tables)
+{
+	return (uint16_t)((hash >> 16 & ~TABLES) | tables);
+}
+
+/* Where to read: the table that had the pair lately, or both. */
+static inline uint32_t
+hot_tables(const struct nam_kv *kv, uint32_t hash)
+{
+	uint32_t entry = atomic_load_explicit(&kv->hot[hash % HOT_KEYS], memory_order_relaxed);
+
+	return (entry & ~TABLES) == (hash >> 16 & ~TABLES) && entry ? entry & TABLES : TABLES;
+}
+
+static inline void
+hot_learn(const struct nam_kv *kv, uint32_t hash, uint32_t tables)
+{
+	_Atomic(uint16_t) *entry = &kv->hot[hash % HOT_KEYS];
+
+	/* A store only if it changes the entry: other processors share the cache line. */
+	if (atomic_load_explicit(entry, memory_order_relaxed) != hot_entry(hash, tables))
+		atomic_store_explicit(entry, hot_entry(hash, tables), memory_order_relaxed);
+}
+
 /* ---- a pair -------------------------------------------------------------------------------- */
+
+/* A key that is looked for. */
+struct sought {
+	uint32_t item, hash;
+	uint32_t tables;		/* of the buckets to be read */
+};
 
 enum look {
 	LOOK_FOUND,
@@ -192,24 +239,31 @@ look_at_slot(const struct nam_kv *kv, const struct nam__cuckoo_bucket *bucket, u
 	return LOOK_TORN;
 }
 
+/* @sought	in one of these tables; if the pair is found, in which */
 static enum look
-look(const struct nam_kv *kv, const struct nam__cuckoo_bucket buckets[2], uint32_t hash,
-	const void *key, uint32_t key_bytes, const uint8_t **ret_value, uint32_t *ret_bytes)
+look(const struct nam_kv *kv, const struct nam__cuckoo_bucket buckets[2], struct sought *sought,
+	const struct nam_kv_item *item, const uint8_t **ret_value, uint32_t *ret_bytes)
 {
 	enum look result = LOOK_ABSENT;
 	uint32_t slots = 0;
 
 	/* Without a branch for each slot: the place of a key is not predictable. */
 	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
-		slots |= (uint32_t)(buckets[0].slots[i].hash == hash) << i |
-			 (uint32_t)(buckets[1].slots[i].hash == hash) << (i + NAM__CUCKOO_SLOTS);
+		slots |= (uint32_t)(buckets[0].slots[i].hash == sought->hash) << i |
+			 (uint32_t)(buckets[1].slots[i].hash == sought->hash)
+				<< (i + NAM__CUCKOO_SLOTS);
+	/* Of a bucket that was not read, there is anything. */
+	slots &= (sought->tables & TABLE_0 ? SLOTS_0 : 0) |
+		 (sought->tables & TABLE_1 ? SLOTS_1 : 0);
 	for (; slots; slots &= slots - 1) {
-		uint32_t i = (uint32_t)__builtin_ctz(slots);
-		enum look here = look_at_slot(kv, &buckets[i / NAM__CUCKOO_SLOTS],
-			i % NAM__CUCKOO_SLOTS, key, key_bytes, ret_value, ret_bytes);
+		uint32_t i = (uint32_t)__builtin_ctz(slots), table = i / NAM__CUCKOO_SLOTS;
+		enum look here = look_at_slot(kv, &buckets[table], i % NAM__CUCKOO_SLOTS,
+			item->key, item->key_bytes, ret_value, ret_bytes);
 
-		if (here == LOOK_FOUND)
+		if (here == LOOK_FOUND) {
+			sought->tables = TABLE_0 << table;
 			return here;
+		}
 		if (here < result)
 			result = here;
 	}
@@ -251,16 +305,22 @@ is_sample(const struct nam_kv *kv, const struct nam_worker *worker, uint32_t i, 
 	return kv->options.mode == NAM_KV_CACHE && (ops + i) % REQUESTS_OF_CACHE == 0;
 }
 
-/* K12: a miss is for the memory server to say. */
+/*
+ * K12: a miss is for the memory server to say.
+ *
+ * @sought	says afterwards where to read next
+ */
 static enum nam__kv_read_result
-result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
-	const struct nam__cuckoo_bucket buckets[2], bool *ret_torn)
+result_of(const struct nam_kv *kv, struct nam_kv_item *item, struct sought *sought,
+	const struct nam__cuckoo_bucket buckets[2], bool *ret_again)
 {
+	bool half = sought->tables != TABLES;
 	const uint8_t *value = NULL;
 	uint32_t bytes = 0;
-	enum look found = look(kv, buckets, hash, item->key, item->key_bytes, &value, &bytes);
+	enum look found = look(kv, buckets, sought, item, &value, &bytes);
 
-	*ret_torn = found == LOOK_TORN;
+	/* K8: one bucket without the pair says nothing, for the pair may be in the other. */
+	*ret_again = found == LOOK_TORN || (found == LOOK_ABSENT && half);
 	if (found == LOOK_FOUND) {
 		item->value_bytes = bytes;
 		item->rc = bytes > item->size ? -NAM_E_LIMIT : 0;
@@ -268,11 +328,30 @@ result_of(const struct nam_kv *kv, struct nam_kv_item *item, uint32_t hash,
 			memcpy(item->value, value, bytes);
 		return NAM__KV_READ_FOUND;
 	}
+	sought->tables = TABLES;
+	if (half)
+		nam_race_point("kv.not_where_it_was");
 	/* Without a tag: where the tables have shrunk, any bytes of a pair may be. */
-	if (found == LOOK_ABSENT && (buckets[0].vertex.tag != NAM__CUCKOO_TAG ||
+	if (found == LOOK_ABSENT && !half && (buckets[0].vertex.tag != NAM__CUCKOO_TAG ||
 			!buckets[0].vertex.spilled))
 		return NAM__KV_READ_ASK_AND_FORGET;
 	return NAM__KV_READ_ASK;
+}
+
+/* The READs of those that are left, which are `both` for each.  Returns how many. */
+static uint32_t
+reads_choose(const struct sought *sought, uint32_t left, const struct nam__read *both,
+	struct nam__read *ret_reads)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < left; i++) {
+		if (sought[i].tables & TABLE_0)
+			ret_reads[count++] = both[2 * i];
+		if (sought[i].tables & TABLE_1)
+			ret_reads[count++] = both[2 * i + 1];
+	}
+	return count;
 }
 
 int
@@ -280,8 +359,11 @@ nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *
 	uint32_t count, struct nam__kv_read *ret_reads)
 {
 	struct nam__cuckoo_bucket *local = nam_buffer_take(worker, 2 * count * sizeof(*local));
-	struct nam__read reads[2 * NAM__KV_READS_MAX];
-	uint32_t hashes[NAM__KV_READS_MAX], which[NAM__KV_READS_MAX], left = 0;
+	struct nam__read both[2 * NAM__KV_READS_MAX], reads[2 * NAM__KV_READS_MAX];
+	struct sought sought[NAM__KV_READS_MAX];
+	/* Where a READ is only a call, a second one costs less than a hint. */
+	const bool hints = !worker->in_post_order;
+	uint32_t left = 0;
 	int rc = local ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
@@ -296,28 +378,29 @@ nam__kv_reads(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *
 			rc = layout_learn(worker, kv, &place, &layout); /* SUSPENDS */
 		if (rc)
 			break;
-		hashes[left] = place.hash;
-		which[left] = i;
-		reads_fill(layout, place.hash, &local[2 * left], &reads[2 * left]);
+		sought[left] = (struct sought){ i, place.hash, hints ? hot_tables(kv, place.hash) :
+			TABLES };
+		reads_fill(layout, place.hash, &local[2 * left], &both[2 * left]);
 		left++;
 	}
-	/* A pair that is being written is read again. */
+	/* A pair that is being written, or is elsewhere by now, is read again. */
 	for (uint32_t tries = 0; left && !rc && tries < TRIES_MAX; tries++) {
-		uint32_t torn = 0;
+		uint32_t n = hints ? reads_choose(sought, left, both, reads) : 2 * left, again = 0;
 
-		rc = nam__reads_await(worker, reads, 2 * left); /* SUSPENDS */
+		rc = nam__reads_await(worker, hints ? reads : both, n); /* SUSPENDS */
 		for (uint32_t i = 0; i < left && !rc; i++) {
-			bool again;
+			bool repeat;
 
-			ret_reads[which[i]].result = result_of(kv, items[which[i]], hashes[i],
-				reads[2 * i].local, &again);
-			if (!again)
+			ret_reads[sought[i].item].result = result_of(kv, items[sought[i].item],
+				&sought[i], both[2 * i].local, &repeat);
+			if (hints)
+				hot_learn(kv, sought[i].hash, sought[i].tables);
+			if (!repeat)
 				continue;
-			hashes[torn] = hashes[i];
-			which[torn] = which[i];
-			memcpy(&reads[2 * torn++], &reads[2 * i], 2 * sizeof(reads[0]));
+			sought[again] = sought[i];
+			memcpy(&both[2 * again++], &both[2 * i], 2 * sizeof(both[0]));
 		}
-		left = torn;
+		left = again;
 	}
 	if (local)
 		nam_buffer_give(worker, local, 2 * count * sizeof(*local));

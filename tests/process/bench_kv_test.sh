@@ -114,12 +114,17 @@ test_onesided() {
 	# Clients have learnt the layouts before.
 	simulate --engine cuckoo --get onesided --get-percent 100 --clients 40
 	json 'r["get"] == "onesided" and 1 <= r["per_op"]["round_trips"] < 1.02 and
-		2 <= r["per_op"]["work_requests"] < 2.02'
+		1.9 < r["per_op"]["work_requests"] < 2'
+	# Of a hot key, the bucket that had it lately.
+	simulate --engine cuckoo --get onesided --get-percent 100 --clients 40 \
+		--distribution zipfian
+	json '1 <= r["per_op"]["round_trips"] < 1.02 and
+		1 < r["per_op"]["work_requests"] < 1.9'
 	simulate --engine cuckoo --get onesided --workload ycsb-d --clients 4 --fibers 2
 	# Twenty keys with one doorbell.
 	simulate --engine cuckoo --get onesided --get-percent 100 --clients 4 --batch 20
 	json '0.05 <= r["per_op"]["round_trips"] < 0.06 and
-		2 <= r["per_op"]["work_requests"] < 2.02'
+		1.9 < r["per_op"]["work_requests"] < 2'
 	simulate --engine cuckoo --get onesided --workload ycsb-a --clients 4 --fibers 2
 	expect 2 nam-bench kv --cluster sim:connectx3 --get onesided
 	says "--get onesided: only with --engine cuckoo"
