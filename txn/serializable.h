@@ -57,6 +57,10 @@ enum nam_txn_phase {
 	NAM_TXN_VALIDATE_RPC = 1u << 2,
 	NAM_TXN_LOG_RPC = 1u << 3,
 	NAM_TXN_COMMIT_RPC = 1u << 4,
+	/* One-sided requests of a phase: each is awaited before the next one, */
+	NAM_TXN_ONE_AT_A_TIME = 1u << 5,
+	/* or has a doorbell of its own, where no member has a backup. */
+	NAM_TXN_ONE_DOORBELL_EACH = 1u << 6,
 };
 
 /* Presets of published systems, as the paper on DrTM+H has them in its table 4. */

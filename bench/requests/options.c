@@ -23,6 +23,7 @@ static const char *const get_kinds[] = { "request", "onesided", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
 static const char *const txn_workloads[] = { "smallbank", "ycsb-t", NULL };
+static const char *const by_means[] = { "onesided", "rpc", NULL };
 static const char *const txn_stores[] = { "serializable", "2pl", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
 
@@ -41,6 +42,27 @@ take_value_bytes(void *options, const char *text, struct nam_diag *diag)
 			"number from 0 to %u", text, NAM_KV_VALUE_BYTES_MAX);
 	o->value_bytes = (uint32_t)bytes;
 	return 0;
+}
+
+static const struct {
+	const char *name;
+	enum nam_txn_preset phases;
+} presets[] = { { "drtm-h", NAM_TXN_DRTM_H }, { "farm", NAM_TXN_FARM },
+	{ "drtm-r", NAM_TXN_DRTM_R }, { "fasst", NAM_TXN_FASST } };
+
+static int
+take_preset(void *options, const char *text, struct nam_diag *diag)
+{
+	struct requests_options *o = options;
+
+	for (unsigned i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
+		if (!strcmp(text, presets[i].name)) {
+			o->txn_preset = presets[i].name;
+			o->txn_phases = presets[i].phases;
+			return 0;
+		}
+	return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose farm, drtm-r, fasst or "
+		"drtm-h", text);
 }
 
 #define FIELD(field) NAM_OPTION_FIELD(struct requests_options, field)
@@ -164,6 +186,11 @@ static const struct nam_option ramp_rows[] = {
 	{ 0 },
 };
 
+/* enum txn_means of each of NAM_TXN_*_RPC, in the order of these bits. */
+#define PHASE(number, name, what)                                                                   \
+	{ name, "M", what " goes onesided, or by rpc (default: the preset's).", NAM_OPTION_CHOICE,  \
+		FIELD(txn_means[number]), .min = TXN_ONESIDED, .choices = by_means }
+
 static const struct nam_option txn_rows[] = {
 	BENCH_CLUSTER,
 	BENCH_TRANSPORT,
@@ -175,6 +202,20 @@ static const struct nam_option txn_rows[] = {
 		"two-phase locking. Its transactions either read or write, so a transaction that "
 		"does both is two there, and updates are lost.", NAM_OPTION_CHOICE,
 		FIELD(txn_store), .min = TXN_SERIALIZABLE, .choices = txn_stores },
+	{ "preset", "P", "How the phases of a serializable transaction go, as in a published "
+		"system: farm, drtm-r, fasst, drtm-h (default).", NAM_OPTION_CALL,
+		.take = take_preset },
+	PHASE(0, "execute", "The execution"),
+	PHASE(1, "lock", "The lock phase"),
+	PHASE(2, "validate", "The validation"),
+	PHASE(3, "log", "The log"),
+	PHASE(4, "commit", "The write of the records"),
+	{ "one-at-a-time", NULL, "Await each one-sided request of a phase before the next one.",
+		NAM_OPTION_FLAG, FIELD(txn_one_at_a_time) },
+	{ "one-doorbell-each", NULL, "Post each one-sided request of a phase by its own doorbell.",
+		NAM_OPTION_FLAG, FIELD(txn_one_doorbell_each) },
+	{ "no-address-cache", NULL, "Look each record up in its bucket.", NAM_OPTION_FLAG,
+		FIELD(txn_no_cache) },
 	{ "keys", "N", "Accounts, or records of ycsb-t (default 100k; simulated: 10k).",
 		NAM_OPTION_COUNT, FIELD(keys), .min = 2, .max = 1ull << 25 },
 	{ "transaction-size", "N", "ycsb-t: records of a transaction, 1 to 256; 2pl: to 32 "
@@ -301,7 +342,17 @@ resolve_transactions(struct requests_options *o)
 			"the workload is two of the store");
 	if (!o->value_bytes)
 		o->value_bytes = o->txn_workload == TXN_SMALLBANK ? 8 : 32;
-	if (o->txn_store == TXN_SERIALIZABLE)
+	for (unsigned i = 0; i < TXN_PHASES; i++) {
+		if (o->txn_means[i])
+			o->txn_phases &= ~(1u << i);
+		if (o->txn_means[i] == TXN_BY_RPC)
+			o->txn_phases |= 1u << i;
+	}
+	o->txn_phases |= o->txn_one_at_a_time ? NAM_TXN_ONE_AT_A_TIME : 0;
+	o->txn_phases |= o->txn_one_doorbell_each ? NAM_TXN_ONE_DOORBELL_EACH : 0;
+	if (o->txn_store == TXN_2PL && (o->txn_phases || o->txn_no_cache))
+		return bench_complain("--preset, and options of phases: not with --store 2pl");
+	if (o->txn_store == TXN_SERIALIZABLE && !(o->txn_phases & NAM_TXN_FASST))
 		o->transport_name = "onesided";
 	return 0;
 }
@@ -325,7 +376,8 @@ choose_transport(struct requests_options *o)
 static bool
 reads_by_address(const struct requests_options *o)
 {
-	return o->star || (o->txn_workload && o->txn_store == TXN_SERIALIZABLE);
+	return o->star || (o->txn_workload && o->txn_store == TXN_SERIALIZABLE &&
+		!(o->txn_phases & NAM_TXN_FASST));
 }
 
 int
@@ -396,6 +448,7 @@ requests_options_init(const char *subcommand, struct requests_options *ret_optio
 		.engine = subcommands[i].engine, .ramp_transport = subcommands[i].ramp_transport,
 		.transport_name = subcommands[i].transport_name,
 		.txn_workload = subcommands[i].txn_workload, .txn_store = TXN_SERIALIZABLE,
+		.txn_preset = presets[0].name, .txn_phases = presets[0].phases,
 	};
 	return &subcommands[i].table;
 }

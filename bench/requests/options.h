@@ -34,6 +34,10 @@ enum txn_store_kind {
 	TXN_2PL,
 };
 
+enum txn_means { TXN_ONESIDED = 1, TXN_BY_RPC };	/* 0: as the preset says */
+
+#define TXN_PHASES 5u			/* of enum nam_txn_phase, by bit */
+
 struct requests_options {
 	struct bench_options run;
 	const char *subcommand;		/* "rpc", "kv", "pilaf", "ramp" or "txn" */
@@ -58,6 +62,10 @@ struct requests_options {
 	enum txn_store_kind txn_store;
 	const char *history;		/* a file; NULL: not wanted */
 	bool ycsb_t_set;		/* options of that workload alone */
+	const char *txn_preset;
+	uint32_t txn_phases;		/* enum nam_txn_phase */
+	enum txn_means txn_means[TXN_PHASES];
+	bool txn_one_at_a_time, txn_one_doorbell_each, txn_no_cache;
 	/* ramp, txn */
 	enum nam_ramp algorithm;
 	enum ramp_transport ramp_transport;

@@ -14,6 +14,7 @@ store_create(const struct requests *bench, uint64_t records)
 	options.key_bytes_max = KEY_BYTES;
 	options.value_bytes_max = bench->options.value_bytes;
 	options.records = records;
+	options.phases = bench->options.txn_phases;
 	return nam_txn_store_create(session_worker(), bench->name, &options); /* SUSPENDS */
 }
 
@@ -21,7 +22,8 @@ static int
 store_open(struct requests_part *part, uint64_t records)
 {
 	return nam_txn_store_open(part->member->worker, part->bench->name,
-		CACHE_BYTES_MIN + records * CACHE_BYTES_PER_RECORD, &part->store); /* SUSPENDS */
+		part->bench->options.txn_no_cache ? 0 : CACHE_BYTES_MIN +
+		records * CACHE_BYTES_PER_RECORD, &part->store); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int

@@ -297,6 +297,8 @@ reads(const struct requests *bench)
 	return requests_sum(bench, offsetof(struct requests_part, reads));
 }
 
+#define MEANS(o, phase) ((o)->txn_phases >> (phase) & 1 ? "rpc" : "onesided")
+
 static void
 print(const struct requests *bench)
 {
@@ -312,6 +314,10 @@ print(const struct requests *bench)
 			requests_distribution(o), o->transaction_size, o->get_percent);
 	printf("  store       %s; conflicts %.0f, %.3g %% of all tries\n", txn_store_of(o)->name,
 		conflicts, 100 * conflicts / (conflicts + ops));
+	if (txn_store_of(o)->serializable)
+		printf("  phases      %s: execute %s, lock %s, validate %s, log %s, commit %s\n",
+			o->txn_preset, MEANS(o, 0), MEANS(o, 1), MEANS(o, 2), MEANS(o, 3),
+			MEANS(o, 4));
 	printf("  sum         of all %s: %" PRId64 ", %s%" PRId64 "\n", workload->words,
 		bench->sum, bench->sum == bench->sum_expected ? "as expected: " : "instead of ",
 		bench->sum_expected);
@@ -326,6 +332,8 @@ json(const struct requests *bench, cJSON *object)
 
 	cJSON_AddStringToObject(object, "transactions", workload->name);
 	cJSON_AddStringToObject(object, "store", txn_store_of(o)->name);
+	cJSON_AddStringToObject(object, "preset", o->txn_preset);
+	report_number(object, "phases", o->txn_phases);
 	report_number(object, "keys", (double)o->keys);
 	report_number(object, "value_bytes", o->value_bytes);
 	if (o->txn_workload == TXN_YCSB_T) {

@@ -12,6 +12,7 @@
 #include "cost.h"
 
 #define STORE "serial"
+#define SERVED "served"
 #define KEY_BYTES 8u
 #define VALUE_BYTES 24u			/* of up to 32 */
 #define VALUE_BYTES_MAX 32u
@@ -20,7 +21,7 @@
 #define NEW 8u
 
 static struct cost_stage *stage;
-static struct nam_txn_store *warm, *cold;
+static struct nam_txn_store *warm, *cold, *served;
 
 static void
 key_of(uint32_t number, char key[KEY_BYTES + 1])
@@ -196,12 +197,54 @@ insert_costs(void)
 		NEW * (40 + KEY_BYTES + COST_ATOMIC_OUT));
 }
 
+/* ---- by RPC ---------------------------------------------------------------------------------- */
+
+/* A phase takes a round trip, whatever the fabric orders; two messages of a phase go together. */
+static void
+rpc_spent(const char *what, uint32_t count, uint64_t round_trips)
+{
+	const struct nam_op_counters is = cost_spent(stage);
+
+	if (is.round_trips != round_trips)
+		cost_fail(stage, "%s of %u by RPC: %llu round trips, not %llu", what, count,
+			(unsigned long long)is.round_trips, (unsigned long long)round_trips);
+}
+
+static void
+rpc_costs(uint32_t count)
+{
+	struct nam_txn *txn = begin(served);
+
+	cost_begin(stage);
+	read_some(txn, 0, count, 0);
+	rpc_spent("a warm read", count, 1);
+	cost_begin(stage);
+	commit(txn);
+	rpc_spent("a commit after reads", count, count > 1);
+
+	txn = begin(served);
+	read_some(txn, 0, count, 0);
+	write_some(txn, 0, count);
+	cost_begin(stage);
+	commit(txn);
+	rpc_spent("a commit of what was read", count, 3);
+
+	txn = begin(served);
+	read_some(txn, 0, count + 1, 0);
+	write_some(txn, 0, count);
+	cost_begin(stage);
+	commit(txn);
+	rpc_spent("a commit that has read another record", count, 4);
+}
+
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static void
 act(struct cost_stage *the_stage)
 {
 	const struct nam_txn_store_options options = { KEY_BYTES, VALUE_BYTES_MAX, 4096, 0 };
+	const struct nam_txn_store_options by_rpc = { KEY_BYTES, VALUE_BYTES_MAX, 4096,
+		NAM_TXN_FASST };
 	struct nam_txn *txn;
 
 	stage = the_stage;
@@ -226,6 +269,18 @@ act(struct cost_stage *the_stage)
 		write_costs(count);
 	}
 	insert_costs();
+	cost_expect(stage, "create", nam_txn_store_create(stage->worker, SERVED, &by_rpc), 0);
+	cost_expect(stage, "open", nam_txn_store_open(stage->worker, SERVED, COST_CACHE_BYTES,
+		&served), 0);
+	txn = begin(served);
+	write_some(txn, 0, 128);
+	commit(txn);
+	txn = begin(served);
+	read_some(txn, 0, 128, 0);
+	commit(txn);
+	for (uint32_t count = 1; count <= 64 && !stage->why[0]; count *= 2)
+		rpc_costs(count);
+	nam_txn_store_close(served);
 	nam_txn_store_close(warm);
 	nam_txn_store_close(cold);
 }

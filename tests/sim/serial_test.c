@@ -552,6 +552,9 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	run.failover.backup_stays = nam_rng_below(&rng, 3) == 0;
 	run.phases = phases_draw(&rng, nam_sim_profile_caps(profile) & NAM_CAP_ATOMIC_VS_CPU);
 	run.mixes = nam_rng_below(&rng, 2);
+	if (!nam_rng_below(&rng, 4))
+		run.phases |= nam_rng_below(&rng, 2) ? NAM_TXN_ONE_AT_A_TIME :
+			NAM_TXN_ONE_DOORBELL_EACH;
 	/* A member with a backup has no copy of what its CPU changes. */
 	if (run.fails_over)
 		run.phases = run.mixes = 0;

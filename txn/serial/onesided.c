@@ -3,6 +3,21 @@
 #include "compute/remote/lock_slot.h"
 #include "serial.h"
 
+#define APART (NAM_TXN_ONE_AT_A_TIME | NAM_TXN_ONE_DOORBELL_EACH)
+
+/* Requests of a phase go together, unless the store says otherwise. */
+NAM_FIBER_FN static void
+apart(const struct nam_txn_store *store, struct nam_batch *batch)
+{
+	if (!(store->phases & APART))
+		return;
+	/* Requests that are posted before the wait are never repeated. */
+	if (!batch->worker->client->backed)
+		nam__batch_post(batch);
+	if (store->phases & NAM_TXN_ONE_AT_A_TIME)
+		batch->rc = nam_batch_await(batch); /* SUSPENDS */
+}
+
 /* ---- execution, validation ------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
@@ -11,12 +26,13 @@ all_read(struct nam_txn *txn, uint32_t count)
 	const struct nam__read *reads = txn->reads;
 	struct nam_batch batch;
 
-	if (count <= NAM_BATCH_MAX)
+	if (count <= NAM_BATCH_MAX && !(txn->store->phases & APART))
 		return count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < count; i++) {
 		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		nam_batch_read(&batch, reads[i].at, reads[i].local, reads[i].bytes);
+		apart(txn->store, &batch); /* SUSPENDS */
 	}
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
@@ -40,6 +56,7 @@ words_cas(struct nam_txn *txn, bool unlock)
 			batch.rc = 0;
 		nam__batch_word_cas(&batch, item->at, 0, unlock ? txn->word : item->sequence,
 			unlock ? item->sequence : txn->word, item->cas);
+		apart(txn->store, &batch); /* SUSPENDS */
 	}
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
@@ -108,6 +125,7 @@ all_write(struct nam_txn *txn)
 				write_add(item, &batch);
 			if (pass == 1)
 				release_add(txn, item, &batch);
+			apart(txn->store, &batch); /* SUSPENDS */
 		}
 		if (together)
 			nam__batch_post(&batch);

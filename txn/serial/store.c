@@ -35,10 +35,12 @@ phases_check(struct nam_worker *worker, const struct nam_txn_store_options *opti
 	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
 	bool cpu = options->phases & NAM_TXN_LOCK_RPC;
 
-	if (phases & ~(uint32_t)NAM_TXN_FASST)
-		return nam_diag_set(&worker->diag, -EINVAL, "phases %#x: choose of "
-			"NAM_TXN_*_RPC", phases);
-	if (phases && options->key_bytes_max + options->value_bytes_max > NAM_TXN_RPC_BYTES_MAX)
+	if (phases & ~(uint32_t)(NAM_TXN_FASST | NAM_TXN_ONE_AT_A_TIME |
+			NAM_TXN_ONE_DOORBELL_EACH))
+		return nam_diag_set(&worker->diag, -EINVAL, "phases %#x: choose some "
+			"of enum nam_txn_phase", phases);
+	if (phases & NAM_TXN_FASST &&
+		options->key_bytes_max + options->value_bytes_max > NAM_TXN_RPC_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL, "phases by RPC, with keys of up to %u "
 			"and values of up to %u bytes: choose up to %u together",
 			options->key_bytes_max, options->value_bytes_max, NAM_TXN_RPC_BYTES_MAX);
@@ -46,8 +48,8 @@ phases_check(struct nam_worker *worker, const struct nam_txn_store_options *opti
 		(phases & words) == (cpu ? words : 0))
 		return 0;
 	return nam_diag_set(&worker->diag, -NAM_E_FABRIC_CAPABILITY, "this fabric's CAS is not "
-		"atomic against the memory server's CPU (no ATOMIC_VS_CPU): lock and commit both "
-		"go %s, as the store was made", cpu ? "by RPC" : "one-sided");
+		"atomic against the memory server's CPU (no ATOMIC_VS_CPU): lock and commit of "
+		"this store both go %s", cpu ? "by RPC" : "one-sided");
 }
 
 static int

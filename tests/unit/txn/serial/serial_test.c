@@ -103,6 +103,25 @@ expect_text(const struct member *who, struct nam_txn_store *store, const char *k
 	assert_int_equal(nam_txn_commit(txn, NULL), 0);
 }
 
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+static void
+phases__each_by_rpc__as_one_sided(void **state)
+{
+	(void)state;
+	assert_int_equal(nam_txn_store_phases_set(me.worker, mine, 128), -EINVAL);
+	for (uint32_t phases = 0; phases < 128; phases++) {
+		char text[8];
+
+		(void)snprintf(text, sizeof(text), "%u", phases);
+		assert_int_equal(nam_txn_store_phases_set(me.worker, mine, phases), 0);
+		put(&me, mine, "phases", text);
+		expect_text(&me, mine, "phases", text);
+		expect_text(&other, others, "phases", text);
+	}
+	assert_int_equal(nam_txn_store_phases_set(me.worker, mine, 0), 0);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static void
@@ -110,7 +129,7 @@ create__options_out_of_range__EINVAL(void **state)
 {
 	static const struct nam_txn_store_options bad[] = { { 0, 1, 1, 0 },
 		{ 129, 1, 1, 0 }, { 8, 4097, 1, 0 }, { 8, 8, 0, 0 }, { 8, 8, 1ull << 40, 0 },
-		{ 8, 8, 1, 32 }, { 8, NAM_TXN_RPC_BYTES_MAX - 7, 1, NAM_TXN_LOG_RPC } };
+		{ 8, 8, 1, 128 }, { 8, NAM_TXN_RPC_BYTES_MAX - 7, 1, NAM_TXN_LOG_RPC } };
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -477,6 +496,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(phases__each_by_rpc__as_one_sided),
 		cmocka_unit_test(create__options_out_of_range__EINVAL),
 		cmocka_unit_test(create__name_taken__INDEX_EXISTS),
 		cmocka_unit_test(list__one_store__NAMED),
