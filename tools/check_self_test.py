@@ -291,8 +291,11 @@ PLANTS = [
     *[("hidden subject in " + where, *plant, "name the role") for where, *plant in HIDDEN_IN],
 ]
 
-# A folder with one file too many: (file, text) of each.
-CROWD = [(f"common/crowd/part{i}.h", LICENCE) for i in range(21)]
+# New files: (what, file and text of each, what the finding says).
+ADDED = [
+    ("crowded folder", [(f"common/crowd/part{i}.h", LICENCE) for i in range(21)], "in one folder"),
+    ("stray file", [("words", "a list\n")], "in the top folder"),
+]
 
 # Findings in the library, which is built anew for each.
 OF_LIBRARY = ["helper is visible outside its file", "symbols of the simulator"]
@@ -373,12 +376,13 @@ def self_test(check_tree, home):
             tree.write(name, CLEAN[name])
             if says in OF_LIBRARY:
                 tree.build_library()
-        for name, text in CROWD:
-            tree.write(name, text)
-        subprocess.run(["git", "-C", root, "add", "-A"], check=True)
-        hit = any("in one folder" in found for _, _, found, _ in check_tree(root).findings)
-        print(f"crowded folder: {'found' if hit else 'NOT FOUND'}")
-        failures += not hit
+        for what, files, says in ADDED:
+            for name, text in files:
+                tree.write(name, text)
+            subprocess.run(["git", "-C", root, "add", "-A"], check=True)
+            hit = any(says in found for _, _, found, _ in check_tree(root).findings)
+            print(f"{what}: {'found' if hit else 'NOT FOUND'}")
+            failures += not hit
         tree.commit("base", "-b", "base")
         tree.commit("A subject " + "that is too long " * 4, "-b", "work", "--track", "base")
         hit = any("a subject of" in found for _, _, found, _ in check_tree(root).findings)
@@ -386,5 +390,5 @@ def self_test(check_tree, home):
         failures += not hit
     finally:
         shutil.rmtree(root)
-    print(f"{len(PLANTS) + 2} kinds, {failures} failures")
+    print(f"{len(PLANTS) + len(ADDED) + 1} kinds, {failures} failures")
     return 1 if failures else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths of files and functions, and the number of files in a folder."""
+"""Lengths of files and functions, the number of files in a folder, and files without a room."""
 
 import os
 import re
@@ -11,6 +11,7 @@ SOURCE_LINES_MAX = 800
 HEADER_LINES_MAX = 300
 FUNCTION_LINES_MAX = 70
 FOLDER_FILES_MAX = 20
+TOP = re.compile(r"[A-Z]+\.md|CMake\w+\.(?:txt|json)|LICENSE|nam\.h|\..+")
 
 
 def function_sizes(text):
@@ -46,6 +47,12 @@ def check_functions(tree):
             if length > FUNCTION_LINES_MAX:
                 remedy = f"split it: at most {FUNCTION_LINES_MAX}"
                 tree.find(name, number, f"{function} has {length} lines", remedy)
+
+
+def check_strays(tree):
+    for name in tree.texts:
+        if "/" not in name and not TOP.fullmatch(name):
+            tree.find(name, 1, "a file in the top folder", "remove it, or move it into a room")
 
 
 def check_folders(tree):
