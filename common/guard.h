@@ -189,6 +189,7 @@
 	X(BACKUP_RUNS, "backup-runs", "blocks that a promoted backup gives out again")              \
 	X(LEAD_EPOCH, "lead-epoch", "blocks that a client may see, after the lead's backup leads")   \
 	X(LEAD_VIEW, "lead-view", "a view that clients know, and the lead's backup does not")       \
+	X(LEAD_RETIRES, "lead-retires", "a lead that retires before its backup counts")             \
 	X(LEAD_NAMES, "lead-names", "names that the lead's backup lacks")                           \
 	X(NOTE_SERVED, "note-served", "the same, of a write of a memory server")                    \
 	X(SERIAL_HASH, "serial-hash", "torn records of serializable transactions")                  \

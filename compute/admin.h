@@ -68,6 +68,8 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  * nam_server_move -- a memory server's memory passes to a successor while clients work.  The
  * successor is a process with the same id and memory, started with --successor.
  *
+ * The lead becomes backed, as by nam_server_back(), and then the successor leads in its place.
+ *
  * Its memory is copied while clients change it.  Clients' requests wait for the last pass, trees
  * and key-value stores, for half of timeout_ms at the most.  After a failure the old process goes
  * on, and another successor is to be started.
@@ -84,7 +86,8 @@ typedef void (*nam_server_move_fn)(void *arg, const char *client, uint64_t bytes
  *	-NAM_E_CLUSTER			no member has its id; it is no successor; the lead is not to
  *					be found
  *	-NAM_E_REGIONS			it has other regions than the old one
- *	-NAM_E_UNMOVABLE		it is the lead, or has a key-value store for one-sided GETs
+ *	-NAM_E_UNMOVABLE		it has a key-value store for one-sided GETs; or it is the
+ *					lead, and has trees or key-value stores
  *	-NAM_E_FABRIC_TIMEOUT		a client did not stop in time, or the last pass takes longer
  *	-NAM_E_FABRIC_*			one of both does not answer, or the lead does not
  *	-NAM_E_VIEW			the move was given up meanwhile

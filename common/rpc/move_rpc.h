@@ -51,6 +51,8 @@
  *	is being dropped.  OPEN: a tree is being loaded.  Last IMPORT, OPEN, RETIRE: other
  *	connections are not destroyed yet.  UNHOST: it has connections, or had some a moment ago,
  *	or is about to end.  Ask again.
+ * -NAM_E_VIEW, -NAM_E_UNMOVABLE: RETIRE: the lead has no backup that counts; it has trees or
+ *	key-value stores.
  * -NAM_E_RESTART_LOCKED: EXPORT: a tree is being loaded, by a client that has stopped.  Ask again
  *	after another MOVE.
  * -NAM_E_CLUSTER: a memory server of another boot; the lead; CLAIM: not about that member; TAKE:

@@ -214,7 +214,7 @@ moved(const struct nam_view_head *head, const struct nam_view_member *members,
 {
 	bool promoted = member->state == NAM_VIEW_PROMOTING && asked->boot == member->backup;
 
-	/* The lead gets a backup, and does not move. */
+	/* The lead gets a backup, which leads after it. */
 	if ((member->state != NAM_VIEW_MOVING && !promoted) || !asked->boot ||
 		(member->id == head->lead && !promoted) ||
 		member->boot == asked->boot || is_taken(head, members, asked))

@@ -37,7 +37,9 @@ nam__member_look(const struct nam_client_options *options, const char *address, 
 
 	diag->text[0] = '\0';
 	rc = nam__prober_connect(options, address, 0, false, &client, diag);
-	gone = rc ? nam__probed_ended(client, rc) : client->servers[0].id != id ||
+	/* A process that has passed its memory on never serves again. */
+	gone = rc ? nam__probed_ended(client, rc) || nam_err_is(rc, NAM_E_FABRIC_MOVED) :
+		client->servers[0].id != id ||
 		client->servers[0].boot != boot;
 	nam__client_free(client);
 	return gone ? -ENOENT : rc;

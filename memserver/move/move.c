@@ -193,6 +193,35 @@ open_up(struct nam__exchange *exchange, const struct nam_rpc_move_request *reque
 	return 0;
 }
 
+/* M25: from then on nothing changes the view here, and the backup may lead. */
+static int
+lead_retire(struct nam_server *server)
+{
+	struct nam__membership *membership = &server->membership;
+	const struct nam_view_member *lead = &membership->view.members[0];
+	bool has_parts = atomic_load(&server->trees.count) || atomic_load(&server->stores.count);
+	int rc = -NAM_E_VIEW;
+
+	if (!nam__leads(server))
+		return -NAM_E_CLUSTER;
+	/* These have one copy. */
+	if (has_parts)
+		return -NAM_E_UNMOVABLE;
+	pthread_mutex_lock(&server->mutex);
+	pthread_mutex_lock(&membership->mutex);
+	if ((membership->view.head.number && lead->known && lead->state == NAM_VIEW_UP) ||
+		!NAM_GUARD(LEAD_RETIRES)) {
+		/* Release: pairs with phase_of(). */
+		atomic_store_explicit(&server->phase, NAM_SERVER_MOVED, memory_order_release);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&membership->mutex);
+	pthread_mutex_unlock(&server->mutex);
+	if (!rc)
+		nam__log(server, NAM_LOG_INFO, "move", "server=0 phase=moved");
+	return rc;
+}
+
 static int
 retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	uint32_t page_bytes)
@@ -204,8 +233,14 @@ retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *reques
 		return -NAM_E_FABRIC_SUCCESSOR;
 	if (page_bytes || request->at)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (phase == NAM_SERVER_SERVES)
+	if (phase == NAM_SERVER_SERVES && !server->options.id) {
+		int rc = lead_retire(server);
+
+		if (rc)
+			return rc;
+	} else if (phase == NAM_SERVER_SERVES) {
 		phase_set(server, NAM_SERVER_MOVED);
+	}
 	return nam__connections_fence(server, 0, 0, exchange->connection) ? -EAGAIN : 0;
 }
 
@@ -305,10 +340,11 @@ nam__service_move(struct nam__exchange *exchange)
 	if (request->step != NAM_RPC_MOVE_NOTED && request->step != NAM_RPC_MOVE_RUNS &&
 		!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
-	/* Epoch, catalog and clients are the lead's: it gets a backup, and does not move. */
+	/* Epoch, catalog and clients are the lead's: it gets a backup, which leads after it. */
 	if ((exchange->server->options.id == 0 && request->step < NAM_RPC_MOVE_HOST &&
 			request->step != NAM_RPC_MOVE_EXPORT &&
-			request->step != NAM_RPC_MOVE_IMPORT) ||
+			request->step != NAM_RPC_MOVE_IMPORT &&
+			request->step != NAM_RPC_MOVE_RETIRE) ||
 		request->boot != exchange->server->boot)
 		return -NAM_E_CLUSTER;
 	reply->bytes = 0;

@@ -691,6 +691,13 @@ vouch(struct nam__exchange *exchange, struct nam__view_stage *kept)
 	free(kept);
 }
 
+/* M25: since the request came. */
+static bool
+has_retired(const struct nam_server *server)
+{
+	return atomic_load_explicit(&server->phase, memory_order_acquire) == NAM_SERVER_MOVED;
+}
+
 int
 nam__service_view(struct nam__exchange *exchange)
 {
@@ -712,7 +719,8 @@ nam__service_view(struct nam__exchange *exchange)
 	if (!rc) {
 		pthread_mutex_lock(&membership->mutex);
 		if (steps[request->step].fn)
-			rc = steps[request->step].fn(exchange, &membership->view, &event);
+			rc = has_retired(exchange->server) ? -NAM_E_FABRIC_MOVED :
+				steps[request->step].fn(exchange, &membership->view, &event);
 		if (!rc) {
 			reply_view(exchange);
 			kept = view_to_vouch(exchange, &membership->view);

@@ -85,9 +85,9 @@ test_refused() {
 	drain 2 server drain "$(nam_server_nobody)"
 	drain 2 server drain 9
 	says "no memory server of this cluster has the id or the address 9"
-	drain 2 server drain 0
-	says "is the lead"
 	# The lead has 32 MiB, and no other process has room.
+	drain 6 server drain 0
+	says "Start a nam-memserver with enough --spare"
 	drain 6 server drain 3
 	says "Start a nam-memserver with enough --spare"
 }

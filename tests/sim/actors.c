@@ -222,7 +222,7 @@ sim_actors_start(struct sim_stage *stage)
 		(void)start(stage, "kv", sim_kv_client);
 	if (scenario->add)
 		(void)start(stage, "adder", adder_main);
-	if (scenario->moves || scenario->failovers)
+	if (scenario->moves || scenario->failovers || scenario->lead_moves)
 		(void)start(stage, "mover", sim_mover);
 	for (uint32_t i = 0; i < scenario->stewards; i++)
 		(void)start(stage, "steward", sim_steward);

@@ -207,7 +207,7 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 	if (swept && !scenario->temporary && !scenario->kv)
 		most = (int64_t)((nam__limbo_bytes(worker) + losses.others) / memory.stride);
 	/* A backup does not hear of blocks that come back, so these stay used. */
-	if (outcome->promoted)
+	if (outcome->promoted || stage->scenario->lead_moves)
 		most = (int64_t)(memory.out_bytes / memory.stride);
 	if (most)
 		(void)snprintf(outcome->counted, sizeof(outcome->counted),

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/admin.h"
 #include "compute/client/cluster_view.h"
 #include "compute/remote.h"
 #include "compute/remote/epoch.h"
 #include "compute/view/lead.h"
+#include "compute/view/move/move_internal.h"
 #include "litmus.h"
 #include "memserver/memserver_internal.h"
 
@@ -15,6 +17,7 @@
 #define KEYS_FROM 1000u
 #define KEYS 40u
 #define EPOCHS 1000u
+#define TIMEOUT_MS 2000u
 
 static struct sim_server *backup;	/* of the scene */
 static uint64_t latest;			/* epoch that a client knows */
@@ -138,6 +141,86 @@ stay(struct actor *self)
 	litmus_await(FOUR);
 }
 
+static struct nam_client_options
+options_of_mover(const char *list)
+{
+	struct nam_client_options options;
+
+	nam_client_options_init(&options);
+	options.cluster = list;
+	options.timeout_ms = TIMEOUT_MS;
+	return options;
+}
+
+static void
+move_lead(struct actor *self)
+{
+	struct nam_client_options options = options_of_mover(litmus.cluster.list);
+	struct nam_server_moved moved = { 0 };
+	struct nam_diag diag = { "" };
+
+	(void)self;
+	litmus_await(ONE);
+	backup = sim_cluster_successor(&litmus.cluster, LEAD);
+	if (nam_server_move(&options, backup->address, NULL, NULL, &moved, &diag))
+		litmus_fail("moving the lead: %s", diag.text);
+	if (!moved.retired || moved.already)
+		litmus_fail("the earlier lead was not retired");
+	litmus.flags[SEEN] = true;
+	backup->had_memory = true;
+	sim_server_stop(&litmus.cluster.servers[LEAD]);
+	litmus_await(TWO);
+	(void)snprintf(litmus.cluster.list, sizeof(litmus.cluster.list), "%s", backup->address);
+	litmus.flags[FOUR] = true;
+}
+
+static int
+retire_lead(void)
+{
+	struct nam_client_options options = options_of_mover(litmus.cluster.servers[LEAD].address);
+	struct nam_client *prober = NULL;
+	struct nam_diag diag;
+	int rc = nam__prober_connect(&options, options.cluster, 0, false, &prober, &diag);
+
+	if (!rc)
+		rc = nam__move_call(prober, NAM_RPC_MOVE_RETIRE, 0, NULL, 0, nam_now_ns() +
+			TIMEOUT_MS * 1000000ull, NULL, NULL);
+	nam__client_free(prober);
+	return rc;
+}
+
+/* The lead retires, and its mover ends before the backup leads. */
+static void
+retire_half(struct actor *self)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+
+	back(self);
+	if (retire_lead())
+		litmus_fail("the lead does not retire");
+	nam_sleep_ns(2 * LITMUS_TICKS_NS);
+	options = options_of_mover(litmus.cluster.list);
+	if (nam_server_promote(&options, LEAD, &diag))
+		litmus_fail("a promotion: %s", diag.text);
+	sim_server_stop(&litmus.cluster.servers[LEAD]);
+	litmus_await(TWO);
+	(void)snprintf(litmus.cluster.list, sizeof(litmus.cluster.list), "%s", backup->address);
+	litmus.flags[FOUR] = true;
+}
+
+/* It has no backup that counts. */
+static void
+retire_unready(struct actor *self)
+{
+	(void)self;
+	litmus_await(ONE);
+	if (retire_lead() != -NAM_E_VIEW)
+		litmus_fail("a lead without a backup retires");
+	litmus.flags[SEEN] = true;
+	litmus.flags[FOUR] = true;
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 /* A client of the new lead; the director has one of the earlier one. */
@@ -218,5 +301,15 @@ const struct litmus_case litmus_lead_cases[] = {
 		"the same, after the epoch has risen", 2, 0 },
 	{ { "lead_view", LITMUS_LOADED, { NULL, stay, NULL, change_unseen }, { { 0 } } },
 		"the lead's view changes, and its backup gets that late", 2, 0 },
+	{ { "lead_moved", LITMUS_LOADED,
+		{ end_inserted, insert_all_the_time, insert_all_the_time, move_lead },
+		{ { 0 } } },
+		"the lead moves while two clients insert", 2, 0 },
+	{ { "lead_retired", LITMUS_LOADED,
+		{ end_inserted, insert_all_the_time, insert_all_the_time, retire_half },
+		{ { 0 } } },
+		"the lead retires, and its mover ends", 2, 0 },
+	{ { "lead_unready", LITMUS_LOADED, { NULL, stay, NULL, retire_unready }, { { 0 } } },
+		"the lead is to retire, and has no backup", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -3,7 +3,7 @@
  * mover.c -- the memory of memory servers moves to other processes while clients are at work (C28).
  *
  * As an operator would do it: a successor is started, and after the move the process that has the
- * memory no more is ended.  The lead does not move, but fails over.
+ * memory no more is ended.  The lead's role goes with its memory.
  */
 #include "compute/admin.h"
 #include "stage.h"
@@ -19,7 +19,7 @@ explained(const struct sim_stage *stage, int rc)
 	if (sim_full_explained(stage, rc))
 		return true;
 	if (rc == -NAM_E_UNMOVABLE)
-		return sim_kv_onesided(stage->scenario);
+		return sim_kv_onesided(stage->scenario) || stage->scenario->lead_moves;
 	if (!nam_err_is(rc, NAM_E_FABRIC) && rc != -NAM_E_VIEW && rc != -NAM_E_CLUSTER)
 		return false;
 	return counts.kills || counts.server_kills || counts.broken || counts.stalls ||
@@ -61,6 +61,9 @@ move(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
 	to->had_memory = sim_server_holds(to);
 	if (!rc && !to->had_memory)
 		sim_fail(stage, "memory server %u is not where its memory has moved to", to->id);
+	if (to->had_memory && !to->id)
+		(void)snprintf(stage->cluster.list, sizeof(stage->cluster.list), "%s",
+			to->address);
 	sim_server_stop(to->had_memory ? from : to);
 }
 
@@ -113,11 +116,13 @@ sim_mover(void *arg)
 {
 	struct sim_actor *actor = arg;
 	struct sim_stage *stage = actor->stage;
-	uint32_t servers = stage->scenario->servers;
+	uint32_t servers = stage->scenario->servers, many = stage->scenario->moves +
+		stage->scenario->failovers;
 
-	for (uint32_t i = 0; i < stage->scenario->moves + stage->scenario->failovers; i++) {
+	for (uint32_t i = 0; i < many + stage->scenario->lead_moves; i++) {
 		bool moves = i < stage->scenario->moves;
-		uint32_t id = moves + (uint32_t)(nam_sim_random() % (servers - moves));
+		uint32_t id = i < many ? moves + (uint32_t)(nam_sim_random() % (servers - moves)) :
+			0;
 		struct sim_server *from, *to;
 
 		nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
@@ -130,6 +135,6 @@ sim_mover(void *arg)
 		from = holder_of(&stage->cluster, id);
 		if (nam_sim_zombie() || !from)
 			return;
-		(moves ? move : fail_over)(actor, from, to);
+		(moves || i >= many ? move : fail_over)(actor, from, to);
 	}
 }

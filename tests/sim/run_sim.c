@@ -206,6 +206,8 @@ static const struct nam_option rows[] = {
 		SET(moves_given), .max = SIM_MOVES_MAX },
 	{ "failovers", "N", "N times a memory server gets a backup, is killed, and the backup gets "
 		"its place.", NAM_OPTION_COUNT, FIELD(scenario.failovers), .max = 8 },
+	{ "lead-moves", "N", "N times the memory and the role of the lead move to another process.",
+		NAM_OPTION_COUNT, FIELD(scenario.lead_moves), .max = 8 },
 	{ "stewards", "N", "N stewards, unless memory moves.", NAM_OPTION_COUNT,
 		FIELD(scenario.stewards), SET(stewards_given), .max = 4 },
 	{ "kill-at", "NAME,...", "Up to two clients die at these race points; any: the seed "
@@ -311,7 +313,7 @@ parse(int argc, char **argv, struct request *request)
 	if (scenario->pairs && request->plain)
 		sim_die("--plain knows one value for a key, and --pairs has several: take --json");
 	if (scenario->moves && !request->vary && scenario->servers < 2)
-		sim_die("--moves: 2 memory servers are needed, since the lead does not move");
+		sim_die("--moves: 2 memory servers are needed; the lead moves by --lead-moves");
 	if (scenario->moves && scenario->stewards)
 		sim_die("--moves, --stewards: a mover leads, so take one of them");
 	if (scenario->servers + scenario->add + scenario->moves > SIM_SERVERS_MAX)

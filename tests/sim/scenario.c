@@ -121,7 +121,7 @@ director_main(void *arg)
 	if (!worker)
 		sim_die("the director cannot connect");
 	/* An address that memory has moved from leads clients nowhere. */
-	if (stage->scenario->moves || stage->scenario->failovers)
+	if (stage->scenario->moves || stage->scenario->failovers || stage->scenario->lead_moves)
 		(void)snprintf(stage->cluster.list, sizeof(stage->cluster.list), "%s",
 			stage->cluster.servers[0].address);
 	refuse(stage, false);

@@ -57,6 +57,7 @@ struct sim_scenario {
 	bool add_given;				/* not to be varied */
 	uint32_t moves;		/* so often the memory of a member passes to a successor */
 	bool moves_given;			/* not to be varied */
+	uint32_t lead_moves;	/* so often the lead's memory and role pass to another process */
 	uint32_t failovers;	/* so often a member gets a backup, ends, and is succeeded by it */
 	uint32_t stewards;	/* beside them; not where memory moves, for the mover leads */
 	bool stewards_given;			/* not to be varied */

@@ -224,6 +224,27 @@ sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost(void **state)
 }
 
 static void
+sim_scenario_run__the_lead_moves__NO_OPERATION_fails(void **state)
+{
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.lead_moves = 2;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= 4 * NAM_SIM_PROFILES_COUNT;
+		scenario.sim.seed++) {
+		struct sim_result outcome;
+
+		scenario.sim.profile = (enum nam_sim_profile)((scenario.sim.seed - 1) / 4);
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		assert_int_equal(outcome.moved, 2);
+		assert_int_equal(outcome.refused, 0);
+		assert_string_equal(outcome.verified, "whole");
+	}
+}
+
+static void
 sim_scenario_run__members_end__THEIR_BACKUPS_have_all(void **state)
 {
 	struct sim_scenario scenario;
@@ -538,6 +559,7 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__allocates_before_all_know__NOREGION),
 #endif
 		cmocka_unit_test(sim_scenario_run__memory_moves__NOTHING_fails_and_nothing_lost),
+		cmocka_unit_test(sim_scenario_run__the_lead_moves__NO_OPERATION_fails),
 		cmocka_unit_test(sim_scenario_run__members_end__THEIR_BACKUPS_have_all),
 		cmocka_unit_test(sim_scenario_run__memory_moves_among_deaths__SOME_given_up),
 		cmocka_unit_test(sim_scenario_run__stewards_among_deaths__SOME_lead),

@@ -520,7 +520,7 @@ static void
 pause_between(struct sim_session *session)
 {
 	const struct sim_scenario *scenario = session->actor->stage->scenario;
-	uint64_t moves = scenario->moves + scenario->failovers;
+	uint64_t moves = scenario->moves + scenario->failovers + scenario->lead_moves;
 	uint64_t mean_ns = moves * MOVE_NS / scenario->ops * BURST;
 
 	if (mean_ns && nam_rng_below(&session->rng, BURST) == 0)

@@ -84,6 +84,11 @@ NAM_FIBER_FN int nam__store_move(struct nam_worker *old, struct nam_worker *new,
 NAM_FIBER_FN int nam__trees_move(struct nam_worker *old, struct nam_worker *new,
 	const struct nam_move_head *books, uint64_t deadline_ns, uint64_t *bytes) NAM_MUST_CHECK;
 
+/* ---- lead_move.c ---------------------------------------------------------------------------- */
+
+/* -NAM_E_UNMOVABLE: the lead has trees or key-value stores. */
+int nam__lead_unmovable(struct nam_diag *diag);
+
 /* ---- backup_books.c ------------------------------------------------------------------------- */
 
 /*

@@ -5,6 +5,7 @@
  * is in the view and in these processes, so the same call goes on with what another one has left.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 #include "common/rpc/status_rpc.h"
 #include "common/rpc/view_rpc.h"
 #include "compute/client/client_internal.h"
+#include "compute/view/changer.h"
+#include "compute/view/lead.h"
 #include "hosted.h"
 #include "server_move.h"
 
@@ -24,9 +27,12 @@ struct draining {
 	struct nam__servers all;
 	const char *server;			/* of the process that is drained */
 	uint64_t process;			/* struct nam_server_status.host */
+	char address[NAM_VIEW_ADDRESS_BYTES];	/* of that process */
 	bool dry;				/* nothing is to move */
 	struct nam_drain_step step;
 	uint32_t moved;
+	struct nam_client_options own;		/* once the lead has moved: it is the seed */
+	char lead[NAM_VIEW_ADDRESS_BYTES];
 };
 
 /* ---- what is to move ------------------------------------------------------------------------- */
@@ -68,6 +74,13 @@ has_moved(const struct draining *draining, const char *address)
 	return nam_err_is(rc, NAM_E_FABRIC_MOVED);
 }
 
+/* A lead that has retired.  Its backup does not lead yet. */
+static bool
+is_retired_lead(const struct nam_server_status *status)
+{
+	return !status->id && nam_err_is(status->rc, NAM_E_FABRIC_MOVED) && status->backup[0];
+}
+
 /* The process that is named.  *ret_empty: its memory has moved already. */
 static int
 process_find(struct draining *draining, const char *server, bool *ret_empty)
@@ -85,10 +98,14 @@ process_find(struct draining *draining, const char *server, bool *ret_empty)
 			"answer, so its memory cannot move: %s", status->address,
 			nam_err_text(status->rc));
 	draining->process = status->host;
+	for (uint32_t i = 0; i < draining->all.count; i++)
+		if (draining->all.list[i].boot == status->host)
+			(void)snprintf(draining->address, sizeof(draining->address), "%s",
+				draining->all.list[i].address);
 	return 0;
 }
 
-/* A member in that process, or NULL.  The lead comes first, because it refuses. */
+/* A member in that process, or NULL.  The lead comes first. */
 static const struct nam_server_status *
 member_next(const struct draining *draining)
 {
@@ -102,6 +119,25 @@ member_next(const struct draining *draining)
 			next = status;
 	}
 	return next;
+}
+
+/* A backup in that process is the only copy if the member's process ends. */
+static int
+backups_check(const struct draining *draining)
+{
+	char beside[NAM_VIEW_ADDRESS_BYTES];
+
+	for (uint32_t i = 0; i < draining->all.count; i++)
+		for (uint32_t number = 1; number < NAM_MOVE_HOSTED_MAX; number++)
+			if (!nam__cluster_address_beside(draining->address, number, beside,
+					sizeof(beside)) &&
+				!strcmp(draining->all.list[i].backup, beside))
+				return nam_diag_set(draining->diag, -NAM_E_UNMOVABLE, "the process "
+					"at %s has the backup of memory server %u. First: namctl "
+					"cluster replicas 1, or namctl server unback %u",
+					draining->address, draining->all.list[i].id,
+					draining->all.list[i].id);
+	return 0;
 }
 
 /* ---- one member ------------------------------------------------------------------------------ */
@@ -136,6 +172,16 @@ on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 	return 0;
 }
 
+/* The process that was asked so far is no member any more. */
+static void
+lead_follow(struct draining *draining, const char *address)
+{
+	(void)snprintf(draining->lead, sizeof(draining->lead), "%s", address);
+	draining->own = *draining->options;
+	draining->own.cluster = draining->lead;
+	draining->options = &draining->own;
+}
+
 NAM_FIBER_FN static int
 member_move(struct draining *draining, const struct nam_server_status *member,
 	const struct nam_server_status *target)
@@ -156,9 +202,56 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 		draining, &moved, draining->diag); /* SUSPENDS */
 	if (rc)
 		return rc;
+	if (!member->id)
+		lead_follow(draining, address);
 	draining->step.moved = &moved;
 	draining->moved++;
 	report(draining);
+	return 0;
+}
+
+/* Its backup leads then.  That is in another process. */
+NAM_FIBER_FN static int
+lead_hand_over(struct draining *draining, const struct nam_server_status *lead)
+{
+	struct nam__changer changer;
+	struct nam_server_moved moved = { .bytes = 0 };
+	int rc = nam__changer_open(&changer, draining->options, draining->diag);
+
+	draining->step = (struct nam_drain_step){ .to = lead->backup };
+	if (!rc)
+		rc = nam__lead_find(draining->options, changer.seeds, NULL, &changer.lead,
+			draining->diag); /* SUSPENDS */
+	if (!rc)
+		rc = nam__changer_take(&changer); /* SUSPENDS */
+	if (!rc)
+		rc = nam__lead_hand_over(&changer, &moved); /* SUSPENDS */
+	nam__changer_close(&changer);
+	if (rc)
+		return rc;
+	lead_follow(draining, lead->backup);
+	draining->step.moved = &moved;
+	draining->moved++;
+	report(draining);
+	return 0;
+}
+
+/* Another program has ended before the backup led.  It leads, and the process is looked at anew. */
+NAM_FIBER_FN static int
+lead_succeed(struct draining *draining)
+{
+	for (uint32_t i = 0; i < draining->all.count; i++) {
+		const struct nam_server_status *status = &draining->all.list[i];
+		int rc;
+
+		if (!is_retired_lead(status))
+			continue;
+		rc = nam_server_promote(draining->options, 0, draining->diag); /* SUSPENDS */
+		if (rc)
+			return rc;
+		lead_follow(draining, status->backup);
+		return look(draining); /* SUSPENDS */
+	}
 	return 0;
 }
 
@@ -170,14 +263,19 @@ drain(struct draining *draining)
 	int rc = look(draining); /* SUSPENDS */
 
 	if (!rc)
+		rc = lead_succeed(draining); /* SUSPENDS */
+	if (!rc)
 		rc = process_find(draining, draining->server, &empty);
+	if (!rc && !empty)
+		rc = backups_check(draining);
 	while (!rc && !empty) {
 		member = member_next(draining);
 		if (!member)
 			return 0;
-		if (!member->id)
-			return nam_diag_set(draining->diag, -NAM_E_UNMOVABLE, "the memory server "
-				"at %s is the lead, whose memory does not move", member->address);
+		if (!member->id && member->backup[0]) {
+			rc = lead_hand_over(draining, member) ?: look(draining); /* SUSPENDS */
+			continue;
+		}
 		target = nam__host_choose(&draining->all, member, draining->diag);
 		if (!target)
 			return -EDQUOT;

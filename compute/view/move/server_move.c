@@ -289,7 +289,8 @@ books_check(struct moving *moving)
 		nam__books_bytes(head) != head->bytes)
 		return explain(moving, moving->old, "reading the books of",
 			-NAM_E_FABRIC_PROTOCOL);
-	return 0;
+	return moving->what == NAM__SUCCESSOR_LEADS && (head->trees || head->stores) ?
+		nam__lead_unmovable(moving->changer.diag) : 0;
 }
 
 /* A backup's are others. */
@@ -361,7 +362,7 @@ copy(struct moving *moving)
 	nam_race_point("move.exported");
 	if (!rc)
 		rc = books_check(moving);
-	if (!rc && moving->what == NAM__SUCCESSOR_BACKS)
+	if (!rc && moving->what != NAM__SUCCESSOR_MOVES)
 		rc = books_back(moving);
 	if (!rc)
 		rc = books_put(moving, false); /* SUSPENDS */
@@ -433,7 +434,7 @@ begin(struct moving *moving, enum nam_rpc_view_change what)
 static uint64_t
 place_of(const struct moving *moving, const struct nam_view_member *member)
 {
-	return moving->what == NAM__SUCCESSOR_BACKS ? member->backup : member->boot;
+	return moving->what == NAM__SUCCESSOR_MOVES ? member->boot : member->backup;
 }
 
 /* The member as the view has it, and a client that asks its process; or it has moved already. */
@@ -446,7 +447,9 @@ find(struct moving *moving)
 	if (rc)
 		return rc;
 	moving->from = *member;
-	if (place_of(moving, member) == moving->new->servers[0].boot) {
+	if (place_of(moving, member) == moving->new->servers[0].boot ||
+		(moving->what == NAM__SUCCESSOR_LEADS &&
+			member->boot == moving->new->servers[0].boot)) {
 		moving->moved.already = 1;
 		return 0;
 	}
@@ -457,9 +460,6 @@ find(struct moving *moving)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u has "
 			"a backup at %s; take that away first", member->id,
 			member->backup_address);
-	if (member->id == moving->changer.view->head.lead && moving->what == NAM__SUCCESSOR_MOVES)
-		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u is "
-			"the lead, which does not move; it may get a backup", member->id);
 	return old_open(moving); /* SUSPENDS */
 }
 
@@ -507,8 +507,8 @@ decide(struct moving *moving)
 	to.boot = moving->new->servers[0].boot;
 	(void)snprintf(to.address, sizeof(to.address), "%s", moving->address);
 	for (;;) {
-		rc = nam__changer_change(&moving->changer, moving->what == NAM__SUCCESSOR_BACKS ?
-			NAM_RPC_VIEW_BACKED : NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
+		rc = nam__changer_change(&moving->changer, moving->what == NAM__SUCCESSOR_MOVES ?
+			NAM_RPC_VIEW_MOVED : NAM_RPC_VIEW_BACKED, &to); /* SUSPENDS */
 		nam_race_point("move.decided");
 		if (!rc)
 			rc = look(moving, &member); /* SUSPENDS */
@@ -690,6 +690,8 @@ steps(struct moving *moving)
 
 	if (rc)
 		return rc;
+	if (!moving->new->servers[0].id && moving->what == NAM__SUCCESSOR_MOVES)
+		moving->what = NAM__SUCCESSOR_LEADS;
 	for (;;) {
 		rc = try(moving); /* SUSPENDS */
 		if (!rc || !moving->again || ++tries == TRIES_MAX)
@@ -701,7 +703,12 @@ steps(struct moving *moving)
 	moving->moved.view = moving->changer.view->head.number;
 	if (!moving->moved.already && moving->what == NAM__SUCCESSOR_MOVES)
 		retire(moving); /* SUSPENDS */
-	return moving->from.id ? 0 : known_await(moving); /* SUSPENDS */
+	if (moving->from.id || moving->from.boot == moving->new->servers[0].boot)
+		return 0;
+	rc = known_await(moving); /* SUSPENDS */
+	if (!rc && moving->what == NAM__SUCCESSOR_LEADS)
+		rc = nam__lead_hand_over(&moving->changer, &moving->moved); /* SUSPENDS */
+	return rc;
 }
 
 int

@@ -8,6 +8,7 @@
 enum nam__successor {
 	NAM__SUCCESSOR_MOVES,		/* it gets the place of the member's process */
 	NAM__SUCCESSOR_BACKS,		/* it becomes the member's backup (C31) */
+	NAM__SUCCESSOR_LEADS,		/* it becomes the lead's backup, and then the lead */
 };
 
 /*
@@ -24,6 +25,14 @@ typedef int (*nam__server_move_fn)(void *arg, const char *client, uint64_t bytes
 int nam__server_move(const struct nam_client_options *options, enum nam__successor what,
 	const char *address, nam__server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,
 	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * lead_move.c: the lead has a backup that counts, and this becomes the lead.  The changer asks the
+ * new one afterwards.  Its store may be any.  *moved gets what is to be known of that.
+ */
+struct nam__changer;
+NAM_FIBER_FN int nam__lead_hand_over(struct nam__changer *changer,
+	struct nam_server_moved *moved) NAM_MUST_CHECK;
 
 /*
  * replicas.c: a backup of that member, in the process that has the most to spare (--spare).  Errors
