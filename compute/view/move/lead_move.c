@@ -51,7 +51,7 @@ nam__lead_hand_over(struct nam__changer *changer, struct nam_server_moved *moved
 
 	if (rc)
 		return rc;
-	nam_race_point("lead.retired");
+	nam_race_point("lead.retired");	/* C33: the backup has all that clients know */
 	options.cluster = lead.backup_address;
 	rc = nam_server_promote(&options, 0, changer->diag); /* SUSPENDS */
 	if (rc)
