@@ -324,7 +324,7 @@ show(const struct ctl *ctl, const struct ctl_servers *servers, cJSON *object)
 	return exit_code;
 }
 
-/* Each memory server is asked by itself, so that those are seen which live. */
+/* Each memory server is asked by itself, so one that has ended hides no other. */
 int
 ctl_status(struct ctl *ctl, char **args)
 {
