@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "common/guard.h"
-#include "common/hash/hash.h"
+#include "common/hash/inline.h"
 
 #define NAM__CUCKOO_SLOTS 4u
 #define NAM__CUCKOO_DATA_BYTES 48u
@@ -142,8 +142,9 @@ static inline uint32_t
 nam__cuckoo_checksum_in_line(uint64_t store, const void *pair, uint32_t key_bytes,
 	uint32_t value_bytes)
 {
-	return nam__cuckoo_checksum_mix(store, nam_hash64(pair, key_bytes + value_bytes), key_bytes,
-		value_bytes);
+	uint64_t hash = nam_hash64_inline(pair, key_bytes + value_bytes, NAM__CUCKOO_DATA_BYTES);
+
+	return nam__cuckoo_checksum_mix(store, hash, key_bytes, value_bytes);
 }
 
 /* The checksum of a pair that does not fit into its slot. */

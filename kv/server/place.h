@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/guard.h"
-#include "common/hash/hash.h"
+#include "common/hash/inline.h"
 
 struct nam__kv_place {
 	uint32_t server;		/* 0 .. servers - 1, in the order of their ids */
@@ -24,15 +24,16 @@ static inline struct nam__kv_place
 nam__kv_place(uint64_t store, const void *key, uint32_t key_bytes, uint32_t servers,
 	uint32_t partitions)
 {
-	uint64_t hash = nam_hash64(key, key_bytes), among_all;
+	uint64_t hash = nam_hash64_inline(key, key_bytes, 16);
+	uint32_t among_all;
 
 	if (NAM_GUARD(KV_STORE))
 		hash ^= store;
 	hash = nam_mix64(hash);
-	among_all = (hash >> 32) * servers * partitions >> 32;
+	among_all = (uint32_t)((hash >> 32) * servers * partitions >> 32);
 	return (struct nam__kv_place){
-		.server = (uint32_t)(among_all / partitions),
-		.partition = (uint32_t)(among_all % partitions),
+		.server = among_all / partitions,
+		.partition = among_all % partitions,
 		.hash = (uint32_t)hash,
 	};
 }
