@@ -247,20 +247,26 @@ take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 	return true;
 }
 
+static void
+prefetch(const struct nam__kv_partition *p, uint32_t hash)
+{
+	__builtin_prefetch(bucket_of(p, hash));
+}
+
 /* Without a lock: a word of a bucket is NONE or a cell's number at any time. */
 NAM__KV_HINT_FN static void
-prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
+seek(struct nam__kv_sought *sought, uint32_t count)
 {
-	const uint32_t *link = bucket_of(p, hash);
-	uint32_t at;
-
-	if (step == 0) {
-		__builtin_prefetch(link);
-		return;
+	for (uint32_t i = 0; i < count; i++) {
+		sought[i].at[0] = bucket_of(sought[i].partition, sought[i].hash);
+		__builtin_prefetch(sought[i].at[0]);
 	}
-	at = __atomic_load_n(link, __ATOMIC_RELAXED);
-	if (at != NONE)
-		__builtin_prefetch(cell_at(p, at));
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = __atomic_load_n((const uint32_t *)sought[i].at[0], __ATOMIC_RELAXED);
+
+		if (at != NONE)
+			__builtin_prefetch(cell_at(sought[i].partition, at));
+	}
 }
 
 static int
@@ -367,6 +373,7 @@ const struct nam__kv_engine nam__kv_chained_engine = {
 	.init = init,
 	.get = get,
 	.prefetch = prefetch,
+	.seek = seek,
 	.put = put,
 	.remove = remove_key,
 	.count = count,

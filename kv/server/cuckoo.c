@@ -67,27 +67,32 @@ slots_of(const struct nam__cuckoo_bucket *const buckets[2], uint32_t hash)
 }
 
 /*
- * Without a lock: while the tables grow, the shape may be half of the old one.  All lines at once:
- * which of them has the pair's data is known only once the heads are there.
+ * The two buckets, with all their lines under way: which of them has the pair's data is known only
+ * once the heads are there.  Without the lock: false if the shape is half of an old one.
  */
-NAM__KV_HINT_FN static void
-prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
+NAM__KV_HINT_FN static inline __attribute__((always_inline)) bool
+buckets_fetch(const struct nam__kv_partition *p, uint32_t hash, const void *ret_at[2])
 {
 	const struct nam__cuckoo_shape shape = p->cuckoo.shape;
 	uint32_t buckets[2];
 
-	if (step)
-		return;
 	nam__cuckoo_buckets_of(&shape, hash, buckets);
 	for (uint32_t i = 0; i < 2; i++) {
-		const uint8_t *bucket;
-
 		if (buckets[i] / NAM__CUCKOO_BUCKETS_PER_CHUNK >= p->chunks_count)
-			return;
-		bucket = (const uint8_t *)nam__cuckoo_bucket_at(p, buckets[i]);
+			return false;
+		ret_at[i] = nam__cuckoo_bucket_at(p, buckets[i]);
 		for (uint32_t line = 0; line < NAM__CUCKOO_BUCKET_BYTES; line += 64)
-			__builtin_prefetch(bucket + line);
+			__builtin_prefetch((const uint8_t *)ret_at[i] + line);
 	}
+	return true;
+}
+
+NAM__KV_HINT_FN static void
+prefetch(const struct nam__kv_partition *p, uint32_t hash)
+{
+	const void *at[2];
+
+	(void)buckets_fetch(p, hash, at);
 }
 
 static __attribute__((noinline)) uint32_t
@@ -357,6 +362,68 @@ get(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 	return 0;
 }
 
+/* Head and data of the first slot that has the hash; no head: there is none. */
+NAM__KV_HINT_FN static void
+seek(struct nam__kv_sought *sought, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!buckets_fetch(sought[i].partition, sought[i].hash, sought[i].at))
+			sought[i].at[0] = NULL;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam__cuckoo_bucket *at[2] = { sought[i].at[0], sought[i].at[1] };
+		uint32_t slots = at[0] ? slots_of(at, sought[i].hash) : 0, slot;
+
+		sought[i].at[0] = NULL;
+		if (!slots)
+			continue;
+		slot = (uint32_t)__builtin_ctz(slots);
+		at[0] = at[slot / NAM__CUCKOO_SLOTS];
+		sought[i].at[0] = &at[0]->slots[slot % NAM__CUCKOO_SLOTS];
+		sought[i].at[1] = at[0]->data[slot % NAM__CUCKOO_SLOTS];
+	}
+}
+
+/* Each byte is read once.  False: it is not the key's pair, or is being written (K8). */
+NAM__KV_HINT_FN static inline __attribute__((always_inline)) bool
+pair_take(uint64_t store, uint32_t checksum, const void *data, const void *key, uint32_t key_bytes,
+	void *value, uint32_t bytes)
+{
+	uint8_t pair[NAM__CUCKOO_DATA_BYTES];
+
+	__builtin_memcpy(pair, data, sizeof(pair));
+	if (memcmp(pair, key, key_bytes) != 0 || (NAM_GUARD(KV_CHECKSUM) && checksum !=
+			nam__cuckoo_checksum_in_line(store, pair, key_bytes, bytes)))
+		return false;
+	if (bytes)
+		memcpy(value, pair + key_bytes, bytes);
+	return true;
+}
+
+/* K8: as a READ.  Under the lock is what it does not find, and the first read in a cache. */
+NAM__KV_HINT_FN static bool
+look(const struct nam__kv_sought *sought, void *value, uint32_t room, uint32_t *ret_bytes)
+{
+	const struct nam__kv_partition *p = sought->partition;
+	uint32_t key_bytes = sought->key_bytes, bytes;
+	const void *data = sought->at[1];
+	struct nam__cuckoo_slot slot;
+
+	if (!sought->at[0])
+		return false;
+	slot = nam__cuckoo_slot_load(sought->at[0]);
+	bytes = nam__cuckoo_value_bytes(&slot);
+	if (nam__cuckoo_key_bytes(&slot) != key_bytes || bytes > room ||
+		key_bytes + bytes > NAM__CUCKOO_DATA_BYTES ||
+		(p->evicts && !(slot.lengths & NAM__CUCKOO_USED)))
+		return false;
+	nam_race_point("kv.looked");
+	*ret_bytes = bytes;
+	/* With constant lengths nothing is called. */
+	return key_bytes == 16 && bytes == 32 ?
+		pair_take(p->store, slot.checksum, data, sought->key, 16, value, 32) :
+		pair_take(p->store, slot.checksum, data, sought->key, key_bytes, value, bytes);
+}
+
 /* A new value for the key there: the old one's cells go last, if both fit. */
 static void
 replace(struct nam__kv_partition *p, uint32_t at, uint32_t hash, const void *key,
@@ -538,6 +605,8 @@ const struct nam__kv_engine nam__kv_cuckoo_engine = {
 	.init = init,
 	.get = get,
 	.prefetch = prefetch,
+	.seek = seek,
+	.look = look,
 	.put = put,
 	.remove = remove_key,
 	.count = count,

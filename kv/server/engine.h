@@ -21,8 +21,13 @@ struct nam__kv_engine {
 	void (*init)(struct nam__kv_partition *partition);
 	int (*get)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 		uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes);
-	/* Before a get, without the lock: see nam__kv_partition_prefetch(). */
-	void (*prefetch)(const struct nam__kv_partition *partition, uint32_t hash, unsigned step);
+	/* Before a request, without the lock: see nam__kv_partition_prefetch(), */
+	void (*prefetch)(const struct nam__kv_partition *partition, uint32_t hash);
+	/* and nam__kv_partitions_seek(). */
+	void (*seek)(struct nam__kv_sought *sought, uint32_t count);
+	/* A get without the lock.  False, or no such function: get() knows. */
+	bool (*look)(const struct nam__kv_sought *sought, void *value, uint32_t room,
+		uint32_t *ret_bytes);
 	int (*put)(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 		uint32_t key_bytes, const void *value, uint32_t value_bytes);
 	int (*remove)(struct nam__kv_partition *partition, uint32_t hash, const void *key,

@@ -74,9 +74,36 @@ nam__kv_partition_init(struct nam__kv_partition *p, uint64_t store, enum nam__ht
 }
 
 void
-nam__kv_partition_prefetch(const struct nam__kv_partition *p, uint32_t hash, unsigned step)
+nam__kv_partition_prefetch(const struct nam__kv_partition *p, uint32_t hash)
 {
-	p->engine->prefetch(p, hash, step);
+	p->engine->prefetch(p, hash);
+}
+
+void
+nam__kv_partitions_seek(struct nam__kv_sought *sought, uint32_t count)
+{
+	sought->partition->engine->seek(sought, count);
+}
+
+int
+nam__kv_partition_get_sought(const struct nam__kv_sought *sought, void *value, uint32_t room,
+	uint32_t *ret_bytes, uint64_t *hits)
+{
+	struct nam__kv_partition *p = sought->partition;
+
+	if (p->engine->look && p->engine->look(sought, value, room, ret_bytes)) {
+		++*hits;
+		return 0;
+	}
+	return nam__kv_partition_get(p, sought->hash, sought->key, sought->key_bytes, value, room,
+		ret_bytes);
+}
+
+void
+nam__kv_partition_hits(struct nam__kv_partition *p, uint64_t hits)
+{
+	if (hits)
+		__atomic_fetch_add(&p->tally_behind[NAM__KV_HITS], hits, __ATOMIC_RELAXED);
 }
 
 int

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * partition.h -- a part of a key-value store that one thread at a time reads or changes.
+ * partition.h -- a part of a key-value store that one thread at a time changes.
  *
  * Its memory never grows: chunks, which an engine (engine.h) divides into buckets and cells.
  *
@@ -64,12 +64,12 @@ struct nam__kv_partition {
 	const struct nam__kv_engine *engine;
 	uint8_t *const *chunks;
 	uint32_t chunks_count;
-	struct nam__kv_cells cells;
-	struct nam_rpc_kv_counts counts;	/* that the engine keeps */
 	union {
 		struct nam__kv_chained chained;
 		struct nam__kv_cuckoo cuckoo;
 	};
+	struct nam__kv_cells cells;
+	struct nam_rpc_kv_counts counts;	/* that the engine keeps */
 };
 _Static_assert(offsetof(struct nam__kv_partition, tally) + NAM__KV_TALLIES * sizeof(uint64_t) <= 64,
 	"a thread that takes the lock changes one cache line");
@@ -87,14 +87,8 @@ bool nam__kv_engine_known(uint32_t engine);
 void nam__kv_partition_init(struct nam__kv_partition *partition, uint64_t store,
 	enum nam__htm htm, uint32_t engine, uint8_t *const *chunks, uint32_t count, bool evicts);
 
-#define NAM__KV_PREFETCH_STEPS 2
-
-/*
- * Ask the processor for the cache lines that a get of the key reads, in NAM__KV_PREFETCH_STEPS
- * steps: each needs what the one before fetched.  A hint: other threads may change the partition.
- */
-void nam__kv_partition_prefetch(const struct nam__kv_partition *partition, uint32_t hash,
-	unsigned step);
+/* Ask the processor for the cache lines that a request for the key reads first. */
+void nam__kv_partition_prefetch(const struct nam__kv_partition *partition, uint32_t hash);
 
 /*
  * @hash	of the key: any function of it, the same each time
@@ -105,6 +99,32 @@ void nam__kv_partition_prefetch(const struct nam__kv_partition *partition, uint3
  */
 int nam__kv_partition_get(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 	uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes) NAM_MUST_CHECK;
+
+/* A key that is to be got. */
+struct nam__kv_sought {
+	struct nam__kv_partition *partition;
+	const uint8_t *key;
+	uint32_t key_bytes;
+	uint32_t hash;
+	const void *at[2];		/* the engine's: where its pair seems to be */
+};
+
+/*
+ * Find out where the pairs of keys of one store seem to be.  The processor fetches the cache lines
+ * of all keys at once.  A hint: other threads may change the partitions.
+ *
+ * @sought	at least one; sets `at`
+ */
+void nam__kv_partitions_seek(struct nam__kv_sought *sought, uint32_t count);
+
+/*
+ * nam__kv_partition_get() of a key that was sought.  A pair in a slot of engine cuckoo takes no
+ * lock.  Then it adds a hit to *hits, and nam__kv_partition_hits() is to count it.
+ */
+int nam__kv_partition_get_sought(const struct nam__kv_sought *sought, void *value, uint32_t room,
+	uint32_t *ret_bytes, uint64_t *hits) NAM_MUST_CHECK;
+/* Hits of this partition, or of others of its store. */
+void nam__kv_partition_hits(struct nam__kv_partition *partition, uint64_t hits);
 
 /*
  * A new pair, or a new value.  0; or -NAM_E_REMOTE_FULL, and no pair has changed.  The

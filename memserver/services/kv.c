@@ -92,6 +92,22 @@ partition_of(struct nam__store *store, const void *key, uint32_t key_bytes, uint
 	return &store->partitions[place.partition];
 }
 
+static int
+get(struct nam__exchange *exchange, struct nam__kv_partition *partition, uint32_t hash)
+{
+	const struct nam_rpc_kv_key_request *request = exchange->body;
+	struct nam__kv_sought sought = { partition, request->bytes, request->key_bytes, hash,
+		{ NULL, NULL } };
+	uint64_t hits = 0;
+	int rc;
+
+	nam__kv_partitions_seek(&sought, 1);
+	rc = nam__kv_partition_get_sought(&sought, exchange->reply, NAM_RPC_KV_MESSAGE_BYTES_MAX,
+		&exchange->reply_bytes, &hits);
+	nam__kv_partition_hits(partition, hits);
+	return rc;
+}
+
 int
 nam__service_kv_key(struct nam__exchange *exchange)
 {
@@ -108,11 +124,10 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	partition = partition_of(exchange->store, key, key_bytes, &hash);
 	if (!partition)
 		return -NAM_E_PARTITION;
-	/* The lines of a cuckoo store come while the lock is taken. */
-	nam__kv_partition_prefetch(partition, hash, 0);
 	if (exchange->type == NAM_RPC_KV_GET)
-		return nam__kv_partition_get(partition, hash, key, key_bytes, exchange->reply,
-			NAM_RPC_KV_MESSAGE_BYTES_MAX, &exchange->reply_bytes);
+		return get(exchange, partition, hash);
+	/* The lines of a cuckoo store come while the lock is taken. */
+	nam__kv_partition_prefetch(partition, hash);
 	if (is_put)
 		return nam__kv_partition_put(partition, hash, key, key_bytes, key + key_bytes,
 			request->value_bytes);
@@ -219,53 +234,41 @@ nam__service_kv_large(struct nam__exchange *exchange)
 		get_large(exchange, partition, hash, key, blocks);
 }
 
-/* Whether the bytes are so many keys and nothing else. */
-static bool
-keys_valid(const uint8_t *bytes, uint32_t left, uint32_t count)
+/* The next keys, and their cache lines under way at once.  The keys pass from *bytes. */
+static int
+seek(struct nam__store *store, const uint8_t **bytes, uint32_t *left, uint32_t count,
+	struct nam__kv_sought ret_sought[SOUGHT_AT_ONCE])
 {
-	while (count--) {
-		if (!left || !bytes[0] || left - 1 < bytes[0])
-			return false;
-		left -= 1u + bytes[0];
-		bytes += 1u + bytes[0];
-	}
-	return left == 0;
-}
+	const uint8_t *key = *bytes;
 
-/* A key of many: its partition, NULL if another memory server keeps it. */
-struct sought {
-	const uint8_t *key;			/* length and bytes */
-	struct nam__kv_partition *partition;
-	uint32_t hash;
-};
-
-/* Where the keys are, with the cache lines of all under way at once.  Returns the next key. */
-static const uint8_t *
-seek(struct nam__store *store, const uint8_t *key, struct sought *ret, uint32_t count)
-{
 	for (uint32_t i = 0; i < count; i++, key += 1u + key[0]) {
-		ret[i].key = key;
-		ret[i].partition = partition_of(store, key + 1, key[0], &ret[i].hash);
+		struct nam__kv_sought *sought = &ret_sought[i];
+
+		if (!*left || !key[0] || *left - 1 < key[0])
+			return -NAM_E_FABRIC_PROTOCOL;
+		*left -= 1u + key[0];
+		sought->key = key + 1;
+		sought->key_bytes = key[0];
+		sought->partition = partition_of(store, key + 1, key[0], &sought->hash);
+		if (!sought->partition)
+			return -NAM_E_PARTITION;
 	}
-	for (unsigned step = 0; step < NAM__KV_PREFETCH_STEPS; step++)
-		for (uint32_t i = 0; i < count; i++)
-			if (ret[i].partition)
-				nam__kv_partition_prefetch(ret[i].partition, ret[i].hash, step);
-	return key;
+	nam__kv_partitions_seek(ret_sought, count);
+	*bytes = key;
+	return 0;
 }
 
 /* The length of the result at `to`; 0: `room` is too small, and the client asks for it alone. */
 static uint32_t
-get_one(const struct sought *sought, uint8_t *to, uint32_t room)
+get_one(const struct nam__kv_sought *sought, uint8_t *to, uint32_t room, uint64_t *hits)
 {
 	struct nam_rpc_kv_many_result result = { 0, 0 };
 
 	if (room < sizeof(result))
 		return 0;
 	room = MIN(room - (uint32_t)sizeof(result), NAM_RPC_KV_MESSAGE_BYTES_MAX);
-	result.status = sought->partition ? nam__kv_partition_get(sought->partition, sought->hash,
-		sought->key + 1, sought->key[0], to + sizeof(result), room,
-		&result.value_bytes) : -NAM_E_PARTITION;
+	result.status = nam__kv_partition_get_sought(sought, to + sizeof(result), room,
+		&result.value_bytes, hits);
 	if (result.status == -NAM_E_LIMIT && result.value_bytes <= NAM_RPC_KV_MESSAGE_BYTES_MAX)
 		return 0;
 	if (result.status)
@@ -278,24 +281,31 @@ int
 nam__service_kv_get_many(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_kv_many_request *request = exchange->body;
+	uint32_t left = exchange->body_bytes - (uint32_t)sizeof(*request), at = 0, count, bytes;
 	struct nam_rpc_kv_many_reply *reply = exchange->reply;
+	struct nam__kv_sought sought[SOUGHT_AT_ONCE];
 	const uint8_t *key = request->bytes;
-	struct sought sought[SOUGHT_AT_ONCE];
-	uint32_t at = 0, count, bytes;
+	uint64_t hits = 0;
 
-	if (!request->count || request->reserved || !keys_valid(request->bytes,
-			exchange->body_bytes - (uint32_t)sizeof(*request), request->count))
+	if (!request->count || request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (count = 0; count < request->count; count++) {
-		if (count % SOUGHT_AT_ONCE == 0)
-			key = seek(exchange->store, key, sought,
-				MIN(request->count - count, SOUGHT_AT_ONCE));
+		if (count % SOUGHT_AT_ONCE == 0) {
+			uint32_t more = MIN(request->count - count, SOUGHT_AT_ONCE);
+			int rc = seek(exchange->store, &key, &left, more, sought);
+
+			if (!rc && left && count + more == request->count)
+				rc = -NAM_E_FABRIC_PROTOCOL;
+			if (rc)
+				return rc;
+		}
 		bytes = get_one(&sought[count % SOUGHT_AT_ONCE], reply->bytes + at,
-			NAM_RPC_BODY_MAX - (uint32_t)sizeof(*reply) - at);
+			NAM_RPC_BODY_MAX - (uint32_t)sizeof(*reply) - at, &hits);
 		if (!bytes)
 			break;
 		at += bytes;
 	}
+	nam__kv_partition_hits(sought->partition, hits);
 	*reply = (struct nam_rpc_kv_many_reply){ .count = count };
 	exchange->reply_bytes = (uint32_t)sizeof(*reply) + at;
 	return 0;

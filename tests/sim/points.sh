@@ -28,7 +28,8 @@ spared='
 ^table\.unnamed$	the same
 ^kv\.(created|unnamed)$	the observer makes and drops the store; sweep_objects, sweep_undropped
 ^kv\.drop_found$	nothing has changed yet
-^kv\.(removed|before_head|half_written|kicked|found|put_large|get_large)$	memory servers
+^kv\.(removed|before_head|half_written|kicked|looked|found)$	memory servers
+^kv\.(put_large|get_large)$	the same
 '
 
 # points_in DIRECTORY...: the names of race points.

@@ -23,9 +23,12 @@ get_damaged(uint32_t hash, uint32_t value_bytes)
 {
 	static uint8_t value[NAM_RPC_KV_VALUE_BYTES_MAX];
 	uint32_t bytes = 0;
-	int rc = nam__kv_partition_get(&p, hash, pair_key, sizeof(pair_key), value, sizeof(value),
-		&bytes);
+	uint64_t hits;
+	int locked = nam__kv_partition_get(&p, hash, pair_key, sizeof(pair_key), value,
+		sizeof(value), &bytes);
+	int rc = get_sought(hash, pair_key, sizeof(pair_key), value, sizeof(value), &bytes, &hits);
 
+	assert_int_equal(rc, locked);
 	got.same += !rc;
 	got.missing += rc == -NAM_E_NOTFOUND;
 	got.corrupt += rc == -NAM_E_REMOTE_CORRUPT;
@@ -164,11 +167,12 @@ operate(struct nam_rng *rng, uint8_t *value)
 {
 	uint32_t number = (uint32_t)nam_rng_below(rng, 2000), bytes;
 	uint32_t hash = (uint32_t)nam_mix64(number);
+	uint64_t hits;
 
 	switch (nam_rng_below(rng, 4)) {
 	case 0:
-		return nam__kv_partition_get(&p, hash, &number, sizeof(number), value,
-			NAM_RPC_KV_VALUE_BYTES_MAX, &bytes);
+		return get_sought(hash, &number, sizeof(number), value,
+			NAM_RPC_KV_VALUE_BYTES_MAX, &bytes, &hits);
 	case 1:
 		return nam__kv_partition_delete(&p, hash, &number, sizeof(number));
 	default:

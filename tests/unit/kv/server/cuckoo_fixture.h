@@ -99,6 +99,18 @@ get(uint32_t hash, uint32_t number)
 	return rc;
 }
 
+/* As a memory server does; *ret_hits: 1 if that took no lock. */
+static inline int
+get_sought(uint32_t hash, const void *key, uint32_t key_bytes, void *value, uint32_t room,
+	uint32_t *ret_bytes, uint64_t *ret_hits)
+{
+	struct nam__kv_sought sought = { &p, key, key_bytes, hash, { NULL, NULL } };
+
+	*ret_hits = 0;
+	nam__kv_partitions_seek(&sought, 1);
+	return nam__kv_partition_get_sought(&sought, value, room, ret_bytes, ret_hits);
+}
+
 static inline uint32_t
 fill(void)
 {

@@ -327,8 +327,9 @@ static void
 model_get(uint32_t number)
 {
 	uint32_t value[2], bytes;
-	int rc = nam__kv_partition_get(&p, model_hash(number), &number, sizeof(number), value,
-		sizeof(value), &bytes);
+	uint64_t hits;
+	int rc = get_sought(model_hash(number), &number, sizeof(number), value, sizeof(value),
+		&bytes, &hits);
 
 	assert_int_equal(rc, model.version[number] ? 0 : -NAM_E_NOTFOUND);
 	if (!rc && (bytes != sizeof(value) || value[0] != number ||
@@ -431,6 +432,56 @@ put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING(void **state)
 	end();
 }
 
+/* ---- without the lock ---------------------------------------------------------------------- */
+
+/* Its hit, if it takes no lock; or the lock is free. */
+static uint64_t
+hits_of(const uint32_t key[4], uint32_t value_bytes)
+{
+	uint8_t value[100];
+	uint32_t bytes;
+	uint64_t hits;
+
+	assert_int_equal(get_sought(key[0], key, 16, value, sizeof(value), &bytes, &hits), 0);
+	assert_int_equal(bytes, value_bytes);
+	for (uint32_t i = 0; i < bytes; i++)
+		assert_int_equal(value[i], (uint8_t)(key[0] + i));
+	return hits;
+}
+
+static void
+get__in_a_slot_while_a_writer_has_the_lock__FOUND(void **state)
+{
+	static const struct {
+		uint32_t bytes;
+		bool evicts;
+		uint64_t first, second;		/* hits without the lock */
+	} cases[] = { { 0, false, 1, 1 }, { 5, false, 1, 1 }, { 32, false, 1, 1 },
+		{ 33, false, 0, 0 }, { 32, true, 0, 1 }, { 33, true, 0, 0 } };
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t key[4] = { 4711 + i, 1, 2, 3 };
+		uint8_t value[100];
+
+		begin(2);
+		p.evicts = cases[i].evicts;
+		for (uint32_t k = 0; k < sizeof(value); k++)
+			value[k] = (uint8_t)(key[0] + k);
+		assert_int_equal(nam__kv_partition_put(&p, key[0], key, sizeof(key), value,
+			cases[i].bytes), 0);
+		p.lock.locked = cases[i].first != 0;
+		assert_int_equal(hits_of(key, cases[i].bytes), cases[i].first);
+		/* A get that waited for it would not end. */
+		p.lock.locked = cases[i].second != 0;
+		assert_int_equal(hits_of(key, cases[i].bytes), cases[i].second);
+		p.lock.locked = 0;
+		nam__kv_partition_hits(&p, 3);
+		assert_int_equal(counts().hits, 3 + 2 - cases[i].first - cases[i].second);
+		end();
+	}
+}
+
 int
 main(void)
 {
@@ -442,6 +493,7 @@ main(void)
 		cmocka_unit_test(put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS),
 		cmocka_unit_test(operations__at_each_load_factor__AS_A_MODEL_HAS_THEM),
 		cmocka_unit_test(put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING),
+		cmocka_unit_test(get__in_a_slot_while_a_writer_has_the_lock__FOUND),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

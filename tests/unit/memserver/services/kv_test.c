@@ -164,13 +164,21 @@ key__of_another_memory_server__PARTITION(void **state)
 	struct fixture *f = *state;
 	struct nam_rpc_kv_create_request request = creation();
 	uint8_t key[3] = { 'k', 'k', 'k' };
+	union {
+		struct nam_rpc_kv_many_request head;
+		uint8_t bytes[sizeof(struct nam_rpc_kv_many_request) + 8];
+	} many = { .head = { STORE, 1, 0 } };
 
+	many.head.bytes[0] = sizeof(key);
+	memcpy(many.head.bytes + 1, key, sizeof(key));
 	request.servers = 2;
 	request.number = !nam__kv_place(STORE, key, 3, 2, request.partitions).server;
 	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
 	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 3, 1, 4), -NAM_E_PARTITION);
 	assert_int_equal(ask(f, NAM_RPC_KV_GET, 3, 0, 3), -NAM_E_PARTITION);
 	assert_int_equal(ask(f, NAM_RPC_KV_DELETE, 3, 0, 3), -NAM_E_PARTITION);
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, sizeof(many.head) + 4),
+		-NAM_E_PARTITION);
 	assert_int_equal(drop(f), 0);
 }
 
