@@ -170,7 +170,7 @@ items_begin(struct many *many)
 			many->left--;
 			continue;
 		}
-		many->servers[i] = kv->layouts ? 0 :
+		many->servers[i] = kv->layouts || kv->servers == 1 ? 0 :
 			(uint16_t)nam__kv_place_of(kv, item->key, item->key_bytes).server;
 	}
 }
