@@ -38,6 +38,62 @@ name_of(const char *address, const char **ret_name, struct nam_diag *diag)
 	return 0;
 }
 
+/* ---- cuts --------------------------------------------------------------------------------- */
+
+static uint32_t
+cut_find(const struct nam_sim_process *one, const struct nam_sim_process *other)
+{
+	const struct sim *sim = &nam__sim;
+	uint32_t i = 0;
+
+	while (i < sim->cuts_count && !(sim->cuts[i][0] == one && sim->cuts[i][1] == other) &&
+		!(sim->cuts[i][0] == other && sim->cuts[i][1] == one))
+		i++;
+	return i;
+}
+
+bool
+nam__sim_is_cut(const struct nam_sim_process *one, const struct nam_sim_process *other)
+{
+	return cut_find(one, other) < nam__sim.cuts_count;
+}
+
+void
+nam_sim_process_cut(struct nam_sim_process *one, struct nam_sim_process *other)
+{
+	struct sim *sim = &nam__sim;
+	struct sim_domain *domain;
+	struct sim_qp *qp;
+
+	if (one == other || nam__sim_is_cut(one, other) ||
+		sim->cuts_count == sizeof(sim->cuts) / sizeof(sim->cuts[0]))
+		return;
+	sim->counts.faults++;
+	SIM_EVENT(SIM_WHAT_FAULT, one->id, other->id, "fault cut: p%u (%s) and p%u (%s)", one->id,
+		one->name, other->id, other->name);
+	sim->cuts[sim->cuts_count][0] = one;
+	sim->cuts[sim->cuts_count++][1] = other;
+	LIST_FOREACH(domain, &one->domains, link)
+		LIST_FOREACH(qp, &domain->qps, link)
+			if (qp->peer && qp->peer->domain && !qp->unreliable_qp &&
+				qp->peer->domain->process == other)
+				nam__sim_qp_broken(qp);
+}
+
+void
+nam_sim_process_heal(struct nam_sim_process *one, struct nam_sim_process *other)
+{
+	struct sim *sim = &nam__sim;
+	uint32_t at = cut_find(one, other);
+
+	if (at == sim->cuts_count)
+		return;
+	SIM_EVENT(SIM_WHAT_FAULT, one->id, other->id, "p%u (%s) and p%u (%s) reach each other",
+		one->id, one->name, other->id, other->name);
+	sim->cuts_count--;
+	memcpy(sim->cuts[at], sim->cuts[sim->cuts_count], sizeof(sim->cuts[at]));
+}
+
 static void
 request_free(struct nam_cm_request *request)
 {
@@ -158,11 +214,16 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "%s: no memory server listens "
 			"there", address);
 	}
+	until = nam__sim_after(pub->timeout_ns ?: SIM_CONNECT_NS);
+	if (nam__sim_is_cut(domain->process, listener->domain->process)) {
+		(void)nam__sim_wait(until);
+		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: the memory server does not "
+			"answer", address);
+	}
 	qp = nam__sim_qp_new(domain, options);
 	if (!qp)
 		return nam_diag_set(diag, -EINVAL, "%s: no queue pair", address);
 	request = ask(listener, qp, hello);
-	until = nam__sim_after(pub->timeout_ns ?: SIM_CONNECT_NS);
 	await(request, domain, until);
 	if (request->verdict == SIM_CHALLENGED) {
 		rc = meet(request, options, address, diag);
@@ -319,6 +380,8 @@ nam__sim_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	}
 	if (!client || nam__sim_is_gone(client->domain->process))
 		nam__sim_qp_close_later(qp);
+	else if (nam__sim_is_cut(client->domain->process, listener->domain->process))
+		nam__sim_qp_broken(qp);
 	decide(request, SIM_ACCEPTED, reply);
 	*ret = &qp->pub;
 	return 0;

@@ -271,6 +271,8 @@ struct sim {
 	/* connect.c */
 	LIST_HEAD(, sim_listener) listeners;
 	LIST_HEAD(, nam_cm_request) requests;
+	const struct nam_sim_process *cuts[64][2];	/* they do not reach each other */
+	uint32_t cuts_count;
 	/* endpoint.c */
 	struct sim_endpoint **endpoints;	/* by number; NULL: closed */
 	uint32_t endpoints_count, endpoints_size;

@@ -157,6 +157,12 @@ void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
+/*
+ * From now on neither process reaches the other: their queue pairs break, and attempts to connect
+ * run into their time-out.  Until they are healed.
+ */
+void nam_sim_process_cut(struct nam_sim_process *one, struct nam_sim_process *other);
+void nam_sim_process_heal(struct nam_sim_process *one, struct nam_sim_process *other);
 /* Polls, and messages if no network is simulated, take `times` as long; 1: normal. */
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 /* Messages and threads of an observer meet none of the faults that are drawn. */

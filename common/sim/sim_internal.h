@@ -86,6 +86,9 @@ nam__sim_is_gone(const struct nam_sim_process *process)
 	return process->state >= SIM_DEAD;
 }
 
+/* connect.c: whether they do not reach each other. */
+bool nam__sim_is_cut(const struct nam_sim_process *one, const struct nam_sim_process *other);
+
 /* ---- memory.c ------------------------------------------------------------------------- */
 
 void *nam__sim_alloc(size_t bytes);	/* zeroed; aborts without memory */
