@@ -187,6 +187,8 @@
 	X(POSTED_AGAIN, "posted-again", "changes of which a promoted backup lacks a part")          \
 	X(LOCKS_AGAIN, "locks-again", "two writers of a node, after a promotion")                   \
 	X(BACKUP_RUNS, "backup-runs", "blocks that a promoted backup gives out again")              \
+	X(LEASE, "lease", "old bytes of a member whose backup has its place")                       \
+	X(LEASE_WAIT, "lease-wait", "the same, while a client has its lease")                       \
 	X(LEAD_EPOCH, "lead-epoch", "blocks that a client may see, after the lead's backup leads")   \
 	X(LEAD_VIEW, "lead-view", "a view that clients know, and the lead's backup does not")       \
 	X(LEAD_RETIRES, "lead-retires", "a lead that retires before its backup counts")             \

@@ -63,6 +63,8 @@ lead(struct nam__steward *steward, struct nam_diag *diag)
 		log_event(steward, "deposed", "term=%llu", (unsigned long long)term);
 	if (rc == -NAM_E_TERM)
 		rc = store->ops->acquire(store, worker, diag); /* SUSPENDS */
+	if (store->term != term || deposed)
+		nam__silences_forget(steward);
 	if (!rc && store->term && (store->term != term || deposed))
 		log_event(steward, "leads", "term=%llu store=%s", (unsigned long long)store->term,
 			store->name);

@@ -9,6 +9,8 @@
 
 #include "compute/view/view_store.h"
 
+#define NAM__SILENCES_MAX 8u		/* processes that are silent at a time */
+
 /* Events of a pass, as fields of a log line. */
 typedef void (*nam__steward_event_fn)(void *arg, const char *event, const char *fields);
 
@@ -27,6 +29,14 @@ struct nam__steward {
 	} late;
 	struct nam__cluster_view *copied;	/* the view that members have copies of; or NULL */
 	struct nam__cluster_view *known;	/* a later one that was seen; or NULL */
+	uint32_t silent_ms;		/* a member that is silent so long is given up; 0: none */
+	struct nam__silence {		/* of processes, while this steward leads; boot 0: none */
+		uint64_t boot, since_ns;
+	} silences[NAM__SILENCES_MAX];
+	uint64_t ended_boot;		/* of the last member that was found to have ended */
+	struct {			/* a promotion that all clients have acknowledged */
+		uint64_t boot, since_ns;
+	} acknowledged;
 	uint16_t looked;		/* the member that was looked at last */
 	uint16_t watched;		/* likewise, of those with a backup */
 	uint64_t passed_ns;		/* when the last pass ended, also one within another */
@@ -76,6 +86,9 @@ uint32_t nam__backups_within_ms(const struct nam__cluster_view *view);
  */
 NAM_FIBER_FN enum nam_rpc_view_change nam__backups_due(struct nam__steward *steward,
 	const struct nam__cluster_view *view, struct nam_view_member *ret_member);
+
+/* Another steward has led: silences begin anew. */
+void nam__silences_forget(struct nam__steward *steward);
 
 /*
  * If a member lacks a backup that the view wants, and no member joins or moves: one of them gets

@@ -2,8 +2,8 @@
 /*
  * replicas.c -- members with a backup (C31, C32 of compute/README).
  *
- * A death is a fact that stays true, so PROMOTE and UNBACKED rest on facts like all else that a
- * steward decides.
+ * A death is a fact that stays true.  A silent process may live, so it is given up: no client
+ * relies on it once that has happened (C34).
  */
 #include "pass.h"
 
@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/guard.h"
+#include "compute/backup/lease.h"
 #include "compute/view/lead.h"
 #include "compute/view/move/server_move.h"
 #include "memserver/server.h"
@@ -33,27 +35,104 @@ nam__backups_within_ms(const struct nam__cluster_view *view)
 
 /* ---- ends of processes ----------------------------------------------------------------------- */
 
+static struct nam__silence *
+silence_find(struct nam__steward *steward, uint64_t boot)
+{
+	struct nam__silence *silence = NULL;
+
+	for (uint32_t i = 0; i < NAM__SILENCES_MAX; i++)
+		if (steward->silences[i].boot == boot)
+			silence = &steward->silences[i];
+	return silence;
+}
+
+/* From the end of the first attempt that failed, as one proves little. */
+static void
+silence_note(struct nam__steward *steward, uint64_t boot, bool silent)
+{
+	struct nam__silence *silence = silence_find(steward, boot);
+
+	if (silent && !silence)
+		silence = silence_find(steward, 0);
+	if (!silence)
+		return;
+	if (!silent)
+		*silence = (struct nam__silence){ 0 };
+	else if (silence->boot != boot)
+		*silence = (struct nam__silence){ boot, nam_now_ns() };
+}
+
+/* Over a fabric where a client that is stopped loses its connections. */
+static bool
+is_given_up(struct nam__steward *steward, uint64_t boot)
+{
+	const struct nam__silence *silence = silence_find(steward, boot);
+
+	return silence && steward->silent_ms && !(steward->lead->caps & NAM_CAP_LASTING) &&
+		nam_now_ns() - silence->since_ns >= steward->silent_ms * 1000000ull;
+}
+
+void
+nam__silences_forget(struct nam__steward *steward)
+{
+	memset(steward->silences, 0, sizeof(steward->silences));
+}
+
 /* 0: it lives; -ENOENT: it has ended; else *ret_silent is set. */
 static int
-look(const struct nam__steward *steward, const char *address, uint32_t id, uint64_t boot,
+look(struct nam__steward *steward, const char *address, uint32_t id, uint64_t boot,
 	bool *ret_silent)
 {
 	struct nam_diag diag;
 	int rc = nam__member_look(steward->options, address, id, boot, &diag);
 
+	silence_note(steward, boot, rc && rc != -ENOENT);
 	*ret_silent |= rc && rc != -ENOENT;
 	return rc;
 }
 
+/*
+ * C34: a client that was fenced without its process has no lease any more.  That is certain some
+ * time after the last one was.  A process that has ended answers no client, so there is no wait.
+ */
+static bool
+is_over(struct nam__steward *steward, const struct nam_view_member *member)
+{
+	bool silent = false;
+
+	if (steward->ended_boot == member->boot || !NAM_GUARD(LEASE_WAIT) ||
+		steward->lead->caps & NAM_CAP_LASTING)
+		return true;
+	if (steward->acknowledged.boot == member->boot)
+		return nam_now_ns() - steward->acknowledged.since_ns >= NAM__LEASE_OVER_NS;
+	steward->acknowledged.boot = member->boot;
+	steward->acknowledged.since_ns = nam_now_ns();
+	/* Another steward, or another program, has begun with it. */
+	if (!is_given_up(steward, member->boot) && look(steward, member->address, member->id,
+			member->boot, &silent) == -ENOENT)
+		steward->ended_boot = member->boot;
+	return steward->ended_boot == member->boot;
+}
+
+/* The backup of the lead is not to lead later: it does not count, as other members know (C33). */
+static enum nam_rpc_view_change
+lead_unback(const struct nam__steward *steward, const struct nam__cluster_view *view)
+{
+	if (view->members[0].known)
+		return NAM_RPC_VIEW_ABORT;
+	return nam__copies_send(steward->options, view) ? NAM_RPC_VIEW_UNBACKED : 0; /* SUSPENDS */
+}
+
 /* @member	has a backup; in: of the view; out: what the change is about */
 static enum nam_rpc_view_change
-due(const struct nam__steward *steward, const struct nam__cluster_view *view,
+due(struct nam__steward *steward, const struct nam__cluster_view *view,
 	struct nam_view_member *member, bool *ret_silent)
 {
 	int member_rc, backup_rc;
+	bool ended;
 
 	if (member->state == NAM_VIEW_PROMOTING) {
-		if (view->acknowledged < view->head.number)
+		if (view->acknowledged < view->head.number || !is_over(steward, member))
 			return 0;
 		member->boot = member->backup;
 		memcpy(member->address, member->backup_address, sizeof(member->address));
@@ -65,11 +144,20 @@ due(const struct nam__steward *steward, const struct nam__cluster_view *view,
 		member->boot = member->backup;
 		return NAM_RPC_VIEW_UNBACKED;
 	}
+	/* Clients write to both, and the member has its place, so that one need not be fenced. */
+	if (!member_rc && backup_rc && is_given_up(steward, member->backup)) {
+		member->boot = member->backup;
+		return member->id ? NAM_RPC_VIEW_UNBACKED : lead_unback(steward, view);
+	}
 	if (!member->id && !member->known && view->head.backups &&
 		view->acknowledged >= view->head.number)
 		return NAM_RPC_VIEW_UP;
 	/* A promotion cannot be given up, so the backup has to answer. */
-	return member->id && member_rc == -ENOENT && !backup_rc ? NAM_RPC_VIEW_PROMOTE : 0;
+	ended = member_rc == -ENOENT;
+	if (!member->id || backup_rc || (!ended && !is_given_up(steward, member->boot)))
+		return 0;
+	steward->ended_boot = ended ? member->boot : steward->ended_boot;
+	return NAM_RPC_VIEW_PROMOTE;
 }
 
 /* Only one gate may be closed: a member that joins or moves is given up before. */

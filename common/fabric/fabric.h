@@ -48,13 +48,13 @@ struct nam__populate;
 struct nam_domain {
 	const struct nam_fabric_ops *ops;
 	struct nam_fabric_limits limits;
-	/* How long peers may leave connections and requests unanswered; 0: the provider's own. */
-	uint64_t timeout_ns;
+	uint64_t timeout_ns;	/* for which peers leave things unanswered; 0: the provider's own */
 	struct nam__populate *populate;	/* pages.h: of region_alloc; the owner's, may be NULL */
 };
 
 struct nam_cq {
 	const struct nam_fabric_ops *ops;
+	void *user;			/* of its creator */
 };
 
 struct nam_rq {

@@ -24,8 +24,9 @@
  * A member may have a backup: a process of the same id and regions that has all that clients write
  * there.  It is filled as a successor is, and BACKED takes the place of MOVED.  From then on, until
  * UNBACKED, clients write to the backup before they write to the member.  PROMOTE says that the
- * member's process has ended: clients end what they have sent to the backup.  MOVED to the backup
- * follows.  A promotion is never given up, as there is nothing to go back to.
+ * member's process has ended, or is given up as it is silent: clients end what they have sent to
+ * the backup.  MOVED to the backup follows.  A promotion is never given up, as there is nothing to
+ * go back to.
  *
  * If the lead's process has ended, COPY of the next view makes its backup the lead.  In that view
  * the lead is PROMOTING and lead_boot is the backup's.  That needs an admin, and a backup that is
@@ -62,7 +63,7 @@ enum nam_view_state {
 	NAM_VIEW_UP = 2,
 	NAM_VIEW_MOVING = 3,		/* clients send nothing there, until it is UP again */
 	NAM_VIEW_COPYING = 4,		/* as UP, and clients note what they change there */
-	NAM_VIEW_PROMOTING = 5,		/* as MOVING: its process has ended, and it has a backup */
+	NAM_VIEW_PROMOTING = 5,		/* as MOVING: it has ended or is given up; has a backup */
 };
 
 struct nam_view_member {

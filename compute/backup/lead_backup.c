@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backups.h"
+#include "lease.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,8 @@ nam__lead_look(struct nam_client *client, uint64_t number)
 		return number;
 	}
 	if (view->head.lead_boot == client->servers[at].boot) {
+		/* C34: now that one decides, and answers this client. */
+		nam__lease_renew(client, now);
 		client->lead_slot = at;
 		client->lead_gone_ns = now;
 		number = view->head.number;

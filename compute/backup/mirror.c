@@ -8,6 +8,7 @@
 #include "common/guard.h"
 #include "common/race.h"
 #include "compute/backup/backups.h"
+#include "compute/backup/lease.h"
 #include "compute/worker/worker.h"
 
 #define PAUSE_NS 50000u			/* before a backup that failed is tried again */
@@ -401,8 +402,12 @@ nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 	/* C31 */
 	if (nam__is_backed(worker->client, answering->slot) && NAM_GUARD(BACKUP_FIRST))
 		kind = kind_of(worker, answering->slot, wrs, count);
-	if (kind == READS)
-		return qp->ops->qp_post(qp, wrs, count);
+	if (kind == READS) {
+		rc = qp->ops->qp_post(qp, wrs, count);
+		/* C34 */
+		return rc == NAM_POSTED_COLOCATED && nam__is_backed(worker->client,
+			answering->slot) ? nam__lease_await(worker, answering->slot) ?: rc : rc;
+	}
 	if (kind == UNFIT)
 		return -NAM_E_FABRIC_CAPABILITY;
 	if (kind == UNSEEN && !is_awaited(&wrs[count - 1]))

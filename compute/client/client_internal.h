@@ -91,6 +91,7 @@ struct nam_client {
 	struct nam_region_table backups;	/* of the backups of members: backups.h */
 	atomic_uint backed;		/* members with a backup; then: in place of qp_post */
 	int (*post_backed)(struct nam_qp *, const struct nam_wr *, unsigned);
+	int (*poll_backed)(struct nam_cq *, struct nam_wc *, unsigned);	/* likewise */
 	uint16_t id;			/* owner in lock words */
 	uint16_t incarnation;
 	uint8_t voucher[NAM_VOUCHER_BYTES];	/* under `mutex`: compute/auth/credentials.h */
@@ -113,8 +114,8 @@ struct nam_client {
 	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
 	uint64_t *epoch_buffer;	/* epoch thread only: registered, 32 bytes */
 	bool barrier_pending;	/* epoch thread only: local_epoch was raised without a barrier */
-	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
-	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
+	atomic_uint_fast64_t lease_ns;	/* its end: compute/backup/lease.h */
+	atomic_uint_fast64_t limbo_leaked, bytes_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t blocks_waiting;	/* given back for later */
 	atomic_uint_fast64_t bytes_unsure;	/* cached, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
@@ -148,7 +149,6 @@ struct nam_client {
 	atomic_bool reclaim_failed[NAM_MEMORY_KINDS];	/* the last time for that kind */
 	struct nam_diag waiting_diag;	/* under `mutex`: for which client those wait, or "" */
 	struct nam_diag reclaim_diag;	/* under `mutex`: which client was in the way, or "" */
-
 	struct nam__lock_table *locks;	/* lock.c */
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
 };

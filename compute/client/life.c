@@ -7,6 +7,7 @@
 
 #include "common/rpc/frame.h"
 #include "compute/auth/credentials.h"
+#include "compute/backup/lease.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
 #include "compute/worker/notes.h"
@@ -66,6 +67,7 @@ nam__client_new(const struct nam_client_options *options)
 	nam_region_table_init(&client->regions);
 	nam_region_table_init(&client->backups);
 	client->post_backed = nam__post_mirrored;
+	client->poll_backed = nam__poll_leased;
 	return client;
 }
 

@@ -339,7 +339,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	rc = domain->ops->rq_create(domain, worker->cq, NAM__RECV_BUFFERS, &worker->rq);
 	if (rc)
 		goto fail;
-	worker->cq_poll = domain->ops->cq_poll;
+	worker->cq->user = worker;
 	nam__notes_follow(worker);
 	worker->in_post_order = domain->limits.in_post_order;
 	worker->reads_only = client->reads_only;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "compute/auth/credentials.h"
+#include "compute/backup/lease.h"
 #include "compute/client/peers.h"
 #include "compute/remote/batch.h"
 #include "compute/remote/epoch.h"
@@ -223,7 +224,7 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 NAM_FIBER_FN static void
 epoch_thread_tick(struct nam_client *client)
 {
-	uint64_t local, remote, joined, view, sweep;
+	uint64_t began_ns = nam_now_ns(), local, remote, joined, view, sweep;
 	int rc;
 
 	/* The words of names, of the view and of sweeps lie behind the epoch. */
@@ -234,6 +235,9 @@ epoch_thread_tick(struct nam_client *client)
 	joined = rc ? client->joined : client->epoch_buffer[1];
 	view = rc ? client->view_seen : client->epoch_buffer[2];
 	sweep = rc ? client->sweep_seen : client->epoch_buffer[3];
+	/* C34: a client that is fenced reads nothing. */
+	if (!rc)
+		nam__lease_renew(client, began_ns);
 	nam_race_point("epoch_thread.epoch_read");
 	if (!rc)
 		remote = generation_follow(client, local, remote); /* SUSPENDS */

@@ -43,6 +43,10 @@ nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
 	if (!drain || (drain->begun &&
 			(!drain->ping.done || (!drain->ping.rc && !drain->sent))))
 		return false;
+	/* The notice of its end follows, and is taken by a poll. */
+	if (drain->begun && drain->turn == worker->gate.turn && drain->ping.slot == slot &&
+		nam_err_is(drain->ping.rc, NAM_E_FABRIC_PEER_DEAD))
+		return false;
 	/* C28: one of an earlier turn proves nothing of requests that were posted since. */
 	if (drain->begun && drain->turn == worker->gate.turn && drain->ping.slot == slot &&
 		!drain->ping.rc && !has_calls(worker, slot) &&

@@ -137,7 +137,9 @@ member_close(const struct fencing *f, uint32_t number, bool asked, struct nam_di
 {
 	const struct nam_view_member *member = f->view ? &f->view->members[number] : NULL;
 	bool backed = member ? member->backup != 0 : nam__is_backed(f->worker->client, number);
-	int rc = asked ? 0 : process_close(f, member ? member->address : NULL, number,
+	/* C34: a member that is PROMOTING may be silent, and its memory does not count soon. */
+	bool leaves = member && member->state == NAM_VIEW_PROMOTING;
+	int rc = asked || leaves ? 0 : process_close(f, member ? member->address : NULL, number,
 		diag); /* SUSPENDS */
 
 	if ((rc && rc != -EAGAIN) || !backed)

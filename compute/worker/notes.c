@@ -57,6 +57,9 @@ nam__notes_follow(struct nam_worker *worker)
 	worker->qp_post = atomic_load_explicit(&client->notes, memory_order_acquire) ?
 		post_noted :
 		client->backed ? client->post_backed : client->domains[0]->ops->qp_post;
+	/* C34 */
+	worker->cq_poll = client->backed && !(client->caps & NAM_CAP_LASTING) ?
+		client->poll_backed : client->domains[0]->ops->cq_poll;
 }
 
 /* ---- the epoch thread ------------------------------------------------------------------------ */

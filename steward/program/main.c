@@ -30,7 +30,7 @@ struct line {
 	const char *cluster, *key;
 	struct nam__store_options store;
 	uint64_t collect_rate, copy_rate;
-	uint32_t interval_ms, timeout_ms, fence_ms, collect_s, collect_percent;
+	uint32_t interval_ms, timeout_ms, fence_ms, silent_ms, collect_s, collect_percent;
 	bool once;
 };
 
@@ -47,6 +47,11 @@ static const struct nam_option rows[] = {
 		"delays a view or holds back the reuse of memory. Up to 3600000 (default 30000); "
 		"for the reuse of memory at least 1000. 0: none is.", NAM_OPTION_COUNT,
 		FIELD(fence_ms), .max = 3600000 },
+	{ "silent-ms", "N", "A memory server with a backup is given up that does not answer the "
+		"steward for so many milliseconds, as its host is down or cut off: the backup gets "
+		"its place. A silent backup is taken away. Up to 3600000 (default 3000). 0: none "
+		"is. Over shm only a process that has ended is given up.", NAM_OPTION_COUNT,
+		FIELD(silent_ms), .max = 3600000 },
 	{ "collect-s", "N", "The longest time between two passes of the collector of an index or a "
 		"record store, in seconds, up to 1000000 (default 3600). It holds for sweeps of "
 		"dead clients' blocks, too. 0: neither is done.",
@@ -272,7 +277,7 @@ begin(struct line *line)
 	struct nam_client_options options;
 	struct nam__steward steward = { .options = &options, .event = on_event,
 		.warning = on_warning, .flags = flags,
-		.fence_ms = line->fence_ms };
+		.fence_ms = line->fence_ms, .silent_ms = line->silent_ms };
 	struct collector collector = {
 		.collecting = {
 			.options = &options,
@@ -321,6 +326,7 @@ int
 main(int argc, char **argv)
 {
 	struct line line = { .interval_ms = 1000, .timeout_ms = 1000, .fence_ms = 30000,
+		.silent_ms = 3000,
 		.collect_s = NAM__COLLECT_EVERY_S, .collect_percent = NAM__COLLECT_PERCENT,
 		.collect_rate = NAM_SWEEP_PACE, .copy_rate = 256ull << 20 };
 	int status, rc;

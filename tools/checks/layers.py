@@ -126,6 +126,7 @@ BRINGS = {
         "common/fabric/colocated.h",
         "common/region_table.h",
     ],
+    "compute/backup/lease.h": ["steward"],
     "compute/client/cluster_view.h": [
         "common/auth/proof.h",
         "compute/client/client_internal.h",

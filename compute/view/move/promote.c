@@ -11,6 +11,7 @@
 
 #include "common/race.h"
 #include "compute/admin.h"
+#include "compute/backup/lease.h"
 #include "compute/view/changer.h"
 #include "compute/view/lead.h"
 #include "compute/view/succession.h"
@@ -24,6 +25,7 @@ struct promoting {
 	uint32_t id;
 	uint64_t deadline_ns;
 	unsigned late_tries;		/* after that */
+	uint64_t over_ns;		/* all have acknowledged, and no lease is left then; or 0 */
 };
 
 /* A failure, or *ret_member as the view has it now. */
@@ -39,6 +41,20 @@ look(struct promoting *promoting, const struct nam_view_member **ret_member)
 		return nam_diag_set(promoting->changer.diag, -NAM_E_CLUSTER,
 			"the cluster has no memory server %u", promoting->id);
 	return 0;
+}
+
+/* C34: another program may have begun this as the member was silent.  It may be repeated. */
+static bool
+is_over(struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam_diag diag;
+
+	if (promoting->over_ns || promoting->changer.lead->caps & NAM_CAP_LASTING)
+		return nam_now_ns() >= promoting->over_ns;
+	promoting->over_ns = nam__member_look(promoting->changer.options, member->address,
+		member->id, member->boot, &diag) == -ENOENT ? 1 :
+		nam_now_ns() + NAM__LEASE_OVER_NS;
+	return nam_now_ns() >= promoting->over_ns;
 }
 
 /* 0 only if that process has ended: a silent one may still be alive. */
@@ -63,7 +79,8 @@ promote_step(struct promoting *promoting, const struct nam_view_member *member)
 	int rc;
 
 	if (member->state == NAM_VIEW_PROMOTING &&
-		changer->view->acknowledged >= changer->view->head.number) {
+		changer->view->acknowledged >= changer->view->head.number &&
+		is_over(promoting, member)) {
 		to.boot = member->backup;
 		memcpy(to.address, member->backup_address, sizeof(to.address));
 		/* C32: all holders have their locks at the backup. */
