@@ -236,7 +236,7 @@ sim_scenario_run__the_lead_moves__NO_OPERATION_fails(void **state)
 		struct sim_result outcome;
 
 		scenario.sim.profile = (enum nam_sim_profile)((scenario.sim.seed - 1) / 4);
-		outcome = run(&scenario);
+		outcome = sim_scenario_once(&scenario);
 		assert_string_equal(outcome.why, "");
 		assert_int_equal(outcome.moved, 2);
 		assert_int_equal(outcome.refused, 0);
