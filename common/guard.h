@@ -202,6 +202,12 @@
 	X(SERIAL_LOG, "serial-log", "halves of dead clients' transactions")                         \
 	X(SERIAL_DEAD, "serial-dead", "the decision about a transaction whose client works")        \
 	X(SERIAL_SERVED, "serial-served", "two locks of a record by requests to a memory server")   \
+	X(SERIAL_LEAVES, "serial-leaves", "phantoms: commits on scans that do not hold any more")   \
+	X(SERIAL_AGAIN, "serial-again", "the same, where the transaction inserts, too")             \
+	X(SERIAL_ENTER, "serial-enter", "phantoms that a scan cannot know of")                      \
+	X(SERIAL_CONFIRM, "serial-confirm", "rows that a dead client has promised")                 \
+	X(SERIAL_REMOVE, "serial-remove", "records that lose an entry that they need")              \
+	X(SERIAL_STRAY, "serial-stray", "the same, of a client that tidies up")                     \
 	X(VIEW_LOST, "view-lost", "indexes with nodes on a server that was added and restarted")
 
 enum nam_guard {

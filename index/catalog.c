@@ -362,6 +362,12 @@ nam__index_made_entry(const struct nam__index_made *made)
 	return made->index.superblock.raw;
 }
 
+struct nam_gaddr
+nam__index_superblock(const struct nam_index *index)
+{
+	return index->superblock;
+}
+
 void
 nam__index_made_end(struct nam_worker *worker, struct nam__index_made *made, int rc)
 {

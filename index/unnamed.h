@@ -16,6 +16,8 @@ NAM_FIBER_FN int nam__index_make(struct nam_worker *worker, const char *name,
 	const struct nam_index_options *options, struct nam__index_made **ret_made) NAM_MUST_CHECK;
 /* The entry of its name. */
 uint64_t nam__index_made_entry(const struct nam__index_made *made);
+/* The entry that the name of an open index had. */
+struct nam_gaddr nam__index_superblock(const struct nam_index *index);
 /* @rc	of nam__names_put(); if the name cannot be there, the index is gone */
 NAM_FIBER_FN void nam__index_made_end(struct nam_worker *worker, struct nam__index_made *made,
 	int rc);

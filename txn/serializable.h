@@ -33,6 +33,8 @@
 #include <stdint.h>
 
 #include "../compute/client.h"
+#include "phases.h"
+#include "scans.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,33 +46,6 @@ struct nam_txn;
 #define NAM_TXN_RECORDS_MAX 256u	/* in one transaction */
 #define NAM_TXN_KEY_BYTES_MAX 128u	/* and 1 at least */
 #define NAM_TXN_VALUE_BYTES_MAX 4096u	/* 0 is a value, too */
-#define NAM_TXN_RPC_BYTES_MAX 3968u
-
-/*
- * Phases that go by RPC; the others are one-sided.  A fabric without NAM_CAP_ATOMIC_VS_CPU allows
- * no CAS by the NIC beside one by the memory server's CPU.  There LOCK_RPC and COMMIT_RPC go
- * together, and are as the store was made.
- */
-enum nam_txn_phase {
-	NAM_TXN_EXECUTE_RPC = 1u << 0,
-	NAM_TXN_LOCK_RPC = 1u << 1,
-	NAM_TXN_VALIDATE_RPC = 1u << 2,
-	NAM_TXN_LOG_RPC = 1u << 3,
-	NAM_TXN_COMMIT_RPC = 1u << 4,
-	/* One-sided requests of a phase: each is awaited before the next one, */
-	NAM_TXN_ONE_AT_A_TIME = 1u << 5,
-	/* or has a doorbell of its own, where no member has a backup. */
-	NAM_TXN_ONE_DOORBELL_EACH = 1u << 6,
-};
-
-/* Presets of published systems, as the paper on DrTM+H has them in its table 4. */
-enum nam_txn_preset {
-	NAM_TXN_FARM = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC,
-	NAM_TXN_DRTM_R = 0,
-	NAM_TXN_FASST = NAM_TXN_EXECUTE_RPC | NAM_TXN_LOCK_RPC | NAM_TXN_VALIDATE_RPC |
-		NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC,
-	NAM_TXN_DRTM_H = 0,
-};
 
 struct nam_txn_store_options {
 	uint32_t key_bytes_max;		/* of its keys, up to NAM_TXN_KEY_BYTES_MAX; default 32 */
@@ -82,6 +57,8 @@ struct nam_txn_store_options {
 	 * have up to NAM_TXN_RPC_BYTES_MAX together.
 	 */
 	uint32_t phases;
+	/* The first one that is none ends the list.  Default: none. */
+	struct nam_txn_index indexes[NAM_TXN_INDEXES_MAX];
 };
 
 void nam_txn_store_options_init(struct nam_txn_store_options *options);
@@ -89,11 +66,12 @@ void nam_txn_store_options_init(struct nam_txn_store_options *options);
 /**
  * nam_txn_store_create -- make an empty store and enter it into the catalog.
  *
- * @name	1 to 63 printable bytes without blanks
+ * @name	1 to 63 printable bytes without blanks; with indexes up to 56
  * @options	NULL: the defaults
  *
- * The store ends with nam_txn_store_drop(), or with the memory servers.  Each record takes the
- * memory of the longest key and value.
+ * Index number n is fine-grained, and has the name "<name>.index<n>": it can be verified and
+ * collected like any other.  The store ends with nam_txn_store_drop(), or with the memory servers.
+ * Each record takes the memory of the longest key and value.
  *
  * Returns 0 or a negative code:
  *	-EINVAL			the name, or an option; the diag says which
@@ -109,7 +87,8 @@ NAM_FIBER_FN int nam_txn_store_create(struct nam_worker *worker, const char *nam
 /**
  * nam_txn_store_open -- find a store by its name.
  *
- * @cache_bytes	of this process, for the addresses of records, 32 bytes each.  0 keeps none
+ * @cache_bytes	of this process, for the addresses of records, 32 bytes each; and as many for the
+ *		inner nodes of each index.  0 keeps none
  *
  * Returns 0 or a negative code:
  *	-EINVAL			the name
@@ -117,7 +96,7 @@ NAM_FIBER_FN int nam_txn_store_create(struct nam_worker *worker, const char *nam
  *	-NAM_E_KIND		that is the name of something else, such as a RAMP store
  *	-NAM_E_FABRIC_VERSION	it was made by a library with another format
  *
- * Cost:	1 RPC, 1 READ.
+ * Cost:	1 RPC, 1 READ; and as nam_index_open() for each index.
  */
 NAM_FIBER_FN int nam_txn_store_open(struct nam_worker *worker, const char *name,
 	uint64_t cache_bytes, struct nam_txn_store **ret_store) NAM_MUST_CHECK;
@@ -259,8 +238,11 @@ NAM_FIBER_FN int nam_txn_delete(struct nam_txn *txn, const void *key,
  *		was committed, or 0.  May be NULL
  *
  * Returns 0 or a negative code.  The transaction has ended, and nothing was changed after
- *	-NAM_E_CONFLICT		another transaction wrote, or is writing, a record of it
- *	-NAM_E_REMOTE_FULL	no memory server has room for a new record or for the log
+ *	-NAM_E_CONFLICT		another transaction wrote, or is writing, a record of it; or a leaf
+ *				that it scanned has changed
+ *	-NAM_E_REMOTE_FULL	no memory server has room for a new record, for the log, or for a
+ *				leaf of an index
+ *	-NAM_E_LOCK_TIMEOUT	a leaf of an index stays locked
  * After a FABRIC code all of it was written, or nothing: others decide (txn/README.md).
  *
  * Cost:	txn/README.md, "Costs of serializable transactions".  Reads only: 1 round trip, 1

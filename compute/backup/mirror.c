@@ -46,16 +46,17 @@ state_set(struct nam_worker *worker, struct nam__mirrored *held, enum held_state
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A failure of WRITEs before the last one shows there, too: the connection has ended. */
+/* The last one may have been carried out all the same: a fabric need not keep their order. */
 static void
-ignore(struct nam_worker *worker, struct nam__completion *completion, const struct nam_wc *wc)
+earlier_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc)
 {
-	(void)worker;
-	(void)completion;
-	(void)wc;
-}
+	struct nam__mirrored *held = (struct nam__mirrored *)(void *)((char *)completion -
+		offsetof(struct nam__mirrored, earlier));
 
-static struct nam__completion ignored = { ignore };
+	(void)worker;
+	held->failed |= wc->status != 0;
+}
 
 /* As if they had been posted to the member and failed. */
 static void
@@ -156,10 +157,13 @@ completed(struct nam_worker *worker, struct nam__completion *completion, const s
 {
 	struct nam__mirrored *held = (struct nam__mirrored *)completion;
 
-	held->decided = !wc->status && held->decides;
-	held->again_ns = wc->status ? nam_now_ns() + PAUSE_NS : 0;
+	const bool failed = wc->status || held->failed;
+
+	/* C31: only words that the backup has decided go to the member. */
+	held->decided = !failed && held->decides;
+	held->again_ns = failed ? nam_now_ns() + PAUSE_NS : 0;
 	/* Not yet: the end of the member's connection may be among the completions at hand. */
-	state_set(worker, held, wc->status ? PARKED : DUE);
+	state_set(worker, held, failed ? PARKED : DUE);
 }
 
 /* Address the bytes at the backup; false: it has none, so the member has none. */
@@ -216,8 +220,9 @@ backup_post(struct nam_worker *worker, struct nam__mirrored *held)
 		if (!translate(worker, held->slot, &wrs[count]))
 			return -NAM_E_NOREGION;
 		wrs[count].flags &= (uint8_t)~NAM_WR_SIGNALED;
-		wrs[count++].context = nam__handler_context(&ignored);
+		wrs[count++].context = nam__handler_context(&held->earlier);
 	}
+	held->failed = false;
 	wrs[count - 1].flags |= NAM_WR_SIGNALED;
 	wrs[count - 1].context = nam__handler_context(&held->completion);
 	return qp->ops->qp_post(qp, wrs, count);
@@ -341,6 +346,7 @@ hold(struct nam_worker *worker, uint32_t slot, enum kind kind)
 	if (!held)
 		return NULL;
 	held->completion.completed = completed;
+	held->earlier.completed = earlier_completed;
 	worker->mirror.step = steps;
 	worker->mirror.freshen = freshen;
 	held->state = AT_BACKUP;

@@ -32,7 +32,8 @@ enum held_state {
 };
 
 struct nam__mirrored {
-	struct nam__completion completion;	/* of the last WRITE to the backup */
+	struct nam__completion completion;	/* of the last request to the backup, */
+	struct nam__completion earlier;		/* and of those before, which only fail */
 	union {
 		TAILQ_ENTRY(nam__mirrored) link;	/* held */
 		SLIST_ENTRY(nam__mirrored) spare;
@@ -40,6 +41,7 @@ struct nam__mirrored {
 	enum held_state state;
 	bool decides;			/* there are CASes for the backup among them, */
 	bool decided;			/* and it has carried them out */
+	bool failed;			/* one before the last was not carried out */
 	bool unseen;			/* the member has got them, too */
 	uint32_t slot;			/* of the member, */
 	uint64_t boot;			/* and its process */

@@ -157,9 +157,9 @@ take_leaf(struct nam__scan *cursor, uint64_t *image)
 	cursor->done = ends;
 }
 
-/* I17: make `leaf` the next leaf with the bound in it; or find that the range is done. */
-NAM_FIBER_FN static int
-next_leaf(struct nam__scan *cursor)
+/* I17 */
+int
+nam__scan_next_leaf(struct nam__scan *cursor)
 {
 	struct nam_worker *worker = cursor->head.worker;
 	unsigned gaps = 0, fills = 0;
@@ -285,7 +285,7 @@ nam__scan_next(struct nam_cursor *head, void *keys, uint64_t *payloads, uint32_t
 			cursor->leaf = NULL;
 			break;
 		}
-		rc = next_leaf(cursor); /* SUSPENDS */
+		rc = nam__scan_next_leaf(cursor); /* SUSPENDS */
 		if (rc)
 			break;
 	}
@@ -311,7 +311,7 @@ nam__scan_next_entries(struct nam_cursor *head, struct nam_entries *ret)
 			ret->count = 0;
 			return 0;
 		}
-		rc = next_leaf(cursor); /* SUSPENDS */
+		rc = nam__scan_next_leaf(cursor); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}

@@ -91,6 +91,8 @@ NAM_FIBER_FN int nam__scan_next(struct nam_cursor *head, void *keys, uint64_t *p
 NAM_FIBER_FN int nam__scan_next_entries(struct nam_cursor *head, struct nam_entries *ret)
 	NAM_MUST_CHECK;
 NAM_FIBER_FN void nam__scan_close(struct nam_cursor *head);
+/* Make `leaf` the next leaf with the bound in it; or find that the range is done. */
+NAM_FIBER_FN int nam__scan_next_leaf(struct nam__scan *cursor) NAM_MUST_CHECK;
 
 /* ---- scan_window.c ------------------------------------------------------------------------- */
 

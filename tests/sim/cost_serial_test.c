@@ -237,14 +237,132 @@ rpc_costs(uint32_t count)
 	rpc_spent("a commit that has read another record", count, 4);
 }
 
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+#define ROWS 8u
+#define IN_LEAVES 200u
+#define STAMP_BYTES 24u
+#define INDEX_NODE 1024u
+
+static struct nam_txn_store *indexed;
+
+/* Of the index: the first bytes of values, as numbers. */
+static void
+row_write(struct nam_txn *txn, uint32_t number, uint64_t town)
+{
+	uint64_t value[VALUE_BYTES / 8] = { 0 };
+	char key[KEY_BYTES + 1];
+
+	nam_key_from_u64(town, value);
+	key_of(number, key);
+	cost_expect(stage, "write", nam_txn_write(txn, key, KEY_BYTES, value, sizeof(value)), 0);
+}
+
+static void
+scan_all(struct nam_txn *txn, uint64_t high, uint32_t expected)
+{
+	static struct nam_txn_row rows[ROWS];
+	uint8_t low_key[8], high_key[8];
+	const struct nam_range range = { .low = low_key, .high = high_key };
+	uint32_t count = 0;
+
+	nam_key_from_u64(0, low_key);
+	nam_key_from_u64(high, high_key);
+	cost_expect(stage, "scan", nam_txn_scan(txn, 0, &range, rows, ROWS, &count), 0);
+	cost_expect(stage, "rows", (int)count, (int)expected);
+}
+
+/* A leaf with a warm cache, and its records; then both are validated at once. */
+static void
+scan_costs(void)
+{
+	struct nam_txn *txn = begin(indexed);
+
+	cost_begin(stage);
+	scan_all(txn, ROWS, ROWS);
+	spent("a scan", ROWS, NAM_OP_TXN_READ, 2, 2, 1 + ROWS, INDEX_NODE + ROWS * RECORD_READ, 0);
+	cost_begin(stage);
+	commit(txn);
+	spent("a commit after a scan", ROWS, NAM_OP_TXN_COMMIT, 1, 1, 1 + ROWS,
+		STAMP_BYTES + ROWS * 8, 0);
+
+	txn = begin(indexed);
+	cost_begin(stage);
+	scan_all(txn, 1, 1);
+	spent("a scan of one record", 1, NAM_OP_TXN_READ, 2, 2, 2, INDEX_NODE + RECORD_READ, 0);
+	cost_begin(stage);
+	commit(txn);
+	spent("a commit after it", 1, NAM_OP_TXN_COMMIT, 1, 1, 2, STAMP_BYTES + 8, 0);
+
+	/* The index key stays, so the index does. */
+	txn = begin(indexed);
+	read_some(txn, 0, 1, 0);
+	row_write(txn, 0, 0);
+	cost_begin(stage);
+	commit(txn);
+	expect_commit("a commit beside an index", 1, 0, 0, 0, 0, 0);
+}
+
+/* Another index key: the two changes of the index count as their own operations. */
+static void
+entry_costs(void)
+{
+	const struct nam_op_counters *counters = stage->worker->counters;
+	bool ordered = nam_sim_profile_caps(stage->profile) & NAM_CAP_ORDER_WRITE_ATOMIC;
+	struct nam_txn *txn = begin(indexed);
+	struct nam_op_counters is;
+
+	read_some(txn, 0, 1, 0);
+	row_write(txn, 0, IN_LEAVES);
+	cost_begin(stage);
+	commit(txn);
+	is = counters[NAM_OP_TXN_COMMIT];
+	is.round_trips -= stage->before[NAM_OP_TXN_COMMIT].round_trips;
+	/* Lock; log; write and release apart. */
+	cost_expect(stage, "round trips of a commit", (int)is.round_trips, 4);
+	cost_expect(stage, "insertions", (int)(counters[NAM_OP_INSERT].ops -
+		stage->before[NAM_OP_INSERT].ops), 1);
+	cost_expect(stage, "removals", (int)(counters[NAM_OP_DELETE].ops -
+		stage->before[NAM_OP_DELETE].ops), 1);
+	if (ordered && stage->profile == NAM_SIM_STRICT)
+		cost_expect(stage, "round trips of both", (int)(counters[NAM_OP_INSERT].round_trips
+			- stage->before[NAM_OP_INSERT].round_trips +
+			counters[NAM_OP_DELETE].round_trips -
+			stage->before[NAM_OP_DELETE].round_trips), 4);
+}
+
+static void
+index_costs(void)
+{
+	const struct nam_txn_store_options options = { .key_bytes_max = KEY_BYTES,
+		.value_bytes_max = VALUE_BYTES_MAX, .records = 64, .indexes = { { 0, 8 } } };
+	struct nam_txn *txn;
+
+	cost_expect(stage, "create", nam_txn_store_create(stage->worker, "indexed", &options), 0);
+	cost_expect(stage, "open", nam_txn_store_open(stage->worker, "indexed", COST_CACHE_BYTES,
+		&indexed), 0);
+	txn = begin(indexed);
+	/* The tree is higher than a leaf, so the cache knows its leaves. */
+	for (uint32_t i = 0; i < IN_LEAVES; i++)
+		row_write(txn, i, i);
+	commit(txn);
+	txn = begin(indexed);
+	scan_all(txn, ROWS, ROWS);
+	commit(txn);
+	scan_costs();
+	entry_costs();
+	nam_txn_store_close(indexed);
+}
+
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static void
 act(struct cost_stage *the_stage)
 {
-	const struct nam_txn_store_options options = { KEY_BYTES, VALUE_BYTES_MAX, 4096, 0 };
-	const struct nam_txn_store_options by_rpc = { KEY_BYTES, VALUE_BYTES_MAX, 4096,
-		NAM_TXN_FASST };
+	const struct nam_txn_store_options options = { .key_bytes_max = KEY_BYTES,
+		.value_bytes_max = VALUE_BYTES_MAX, .records = 4096 };
+	const struct nam_txn_store_options by_rpc = { .key_bytes_max = KEY_BYTES,
+		.value_bytes_max = VALUE_BYTES_MAX, .records = 4096, .phases = NAM_TXN_FASST };
 	struct nam_txn *txn;
 
 	stage = the_stage;
@@ -269,6 +387,7 @@ act(struct cost_stage *the_stage)
 		write_costs(count);
 	}
 	insert_costs();
+	index_costs();
 	cost_expect(stage, "create", nam_txn_store_create(stage->worker, SERVED, &by_rpc), 0);
 	cost_expect(stage, "open", nam_txn_store_open(stage->worker, SERVED, COST_CACHE_BYTES,
 		&served), 0);

@@ -129,7 +129,8 @@ expect_value(struct actor *self, struct nam_txn_store *store, enum record record
 static struct nam_txn_store *
 make(struct actor *self)
 {
-	const struct nam_txn_store_options options = { 8, 8 * WORDS, 64, 0 };
+	const struct nam_txn_store_options options = { .key_bytes_max = 8,
+		.value_bytes_max = 8 * WORDS, .records = 64 };
 	struct nam_txn_store *store;
 
 	if (nam_txn_store_create(self->worker, STORE, &options))

@@ -23,7 +23,7 @@
 #else
 #define SEEDS_HOLD SEEDS
 #endif
-#define CASES_MAX 280u
+#define CASES_MAX 320u
 
 static const char usage[] =
 	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"
@@ -118,7 +118,7 @@ case_at(size_t number)
 		litmus_failure_cases, litmus_server_cases, litmus_mail_cases, litmus_kv_cases,
 		litmus_cuckoo_cases, litmus_onesided_cases,
 		litmus_records_cases, litmus_locking_cases, litmus_collect_cases,
-		litmus_dropped_cases, litmus_serial_cases,
+		litmus_dropped_cases, litmus_serial_cases, litmus_scan_cases,
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_in_time_cases, litmus_fence_cases, litmus_steward_cases,
 		litmus_stopped_cases,

@@ -3,6 +3,8 @@
  * serial_test.c -- random serializable transactions on a few records, by clients some of which die.
  * One order explains them all, and afterwards all blocks are accounted for.
  *
+ * Scans take the first byte of a value, or of its second word, as a number from a range.
+ *
  * A session is a fiber.  Each write has a value of its own, also one that deletes.  Sequences order
  * the versions of a record.
  */
@@ -10,11 +12,12 @@
 
 #include "common/error.h"
 #include "compute/worker/worker.h"
-#include "txn/serializable.h"
+#include "txn/serial/serial.h"
 #include "txn/sweep.h"
 #include "commit.h"
 #include "random_clients.h"
 #include "random_runs.h"
+#include "serial_ballast.h"
 #include "serializable.h"
 
 #define STORE "serial"
@@ -49,6 +52,8 @@ struct deletion {
 };
 
 #define DELETIONS_MAX 20000u
+#define ABSENCES_MAX 60000u
+#define INDEXES 2u
 
 static struct run {
 	struct sim_cluster cluster;
@@ -57,13 +62,16 @@ static struct run {
 	uint64_t cache_bytes;
 	uint32_t phases;		/* of the store: enum nam_txn_phase */
 	bool mixes;			/* clients choose others */
-	bool sweeps;
+	bool sweeps, ballast, slow;
 	bool fails_over;
 	struct random_failover failover;
 	struct sim_txns txns;
 	struct deletion found[DELETIONS_MAX], written[DELETIONS_MAX];
 	uint32_t found_count, written_count;
+	struct sim_absence absences[ABSENCES_MAX];
+	uint32_t absences_count;
 	uint64_t values;
+	uint64_t scans, rows;
 	uint64_t commits, conflicts, unknown, refused;
 	bool leave;
 } run;
@@ -153,7 +161,7 @@ outcome_of(const struct player *player, const char *what, int rc)
 		run.commits++;
 		return SIM_TXN_COMMITTED;
 	}
-	if (rc == -NAM_E_CONFLICT || rc == -NAM_E_REMOTE_FULL) {
+	if (rc == -NAM_E_CONFLICT || rc == -NAM_E_REMOTE_FULL || sim_ballast_locked(rc, run.slow)) {
 		run.conflicts += rc == -NAM_E_CONFLICT;
 		run.refused += rc == -NAM_E_REMOTE_FULL;
 		return SIM_TXN_ABORTED;
@@ -194,6 +202,100 @@ writes_enter(uint32_t txn, const uint32_t *picked, uint32_t count, const struct 
 	}
 }
 
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+static bool
+was_deleted(uint64_t value)
+{
+	for (uint32_t i = 0; i < run.written_count; i++)
+		if (run.written[i].value == value)
+			return true;
+	return false;
+}
+
+/* The index key of a value is its bytes, the lowest first. */
+static bool
+matches(const struct sim_absence *absence, uint64_t value)
+{
+	return value && (value & 0xff) >= absence->low && (value & 0xff) < absence->high &&
+	       words_of((uint32_t)absence->key, value) > absence->index && !was_deleted(value);
+}
+
+static void
+absence_add(const struct sim_absence *range, uint32_t key)
+{
+	if (run.absences_count == ABSENCES_MAX)
+		sim_die("too many absences");
+	run.absences[run.absences_count] = *range;
+	run.absences[run.absences_count++].key = key;
+}
+
+/* Returns its key; or KEYS_MAX: ballast. */
+static uint32_t
+row_enter(const struct sim_absence *range, const struct nam_txn_row *row, const uint64_t *own)
+{
+	const uint64_t *words = row->value;
+	const struct nam_txn_get get = { .value = (void *)(uintptr_t)row->value,
+		.value_bytes = row->value_bytes };
+	struct sim_absence as = *range;
+	uint32_t key = ((const char *)row->key)[3] - '0';
+
+	if (*(const char *)row->key != 'k')
+		return KEYS_MAX;
+	as.key = key;
+	if (!matches(&as, words[0]))
+		random_failed("a scan of index %u from %u to %u returned %llx of key %u",
+			range->index, range->low, range->high, (unsigned long long)words[0], key);
+	if (!own || !own[key])
+		read_enter(range->txn, key, &get);
+	else if (own[key] != words[0])
+		random_failed("a scan missed a write of the transaction");
+	run.rows++;
+	return key;
+}
+
+/* @own	by key, values that the transaction has written; or NULL */
+static int
+range_scan(struct nam_txn *txn, const struct sim_absence *range, const uint64_t *own,
+	uint32_t *ret_count)
+{
+	uint8_t low[8] = { (uint8_t)range->low }, high[8] = { (uint8_t)range->high };
+	const struct nam_range of = { .low = low, .high = range->high > 0xff ? NULL : high };
+	static __thread struct nam_txn_row rows[NAM_TXN_RECORDS_MAX];
+	bool seen[KEYS_MAX + 1] = { false };
+	int rc = nam_txn_scan(txn, range->index, &of, rows, NAM_TXN_RECORDS_MAX, ret_count);
+
+	if (rc)
+		return rc;
+	run.scans++;
+	for (uint32_t i = 0; i < *ret_count; i++)
+		seen[row_enter(range, &rows[i], own)] = true;
+	for (uint32_t key = 0; key < run.keys; key++)
+		if (!seen[key] && (!own || !own[key]))
+			absence_add(range, key);
+	return 0;
+}
+
+static int
+random_scan(struct nam_txn *txn, uint32_t number, const uint64_t *own)
+{
+	struct sim_absence range = { .txn = number,
+		.index = (uint32_t)(nam_sim_random() % INDEXES),
+		.low = (uint32_t)(nam_sim_random() % 256) };
+	uint32_t count;
+
+	range.high = range.low + 1 + (uint32_t)(nam_sim_random() % 100);
+	return range_scan(txn, &range, own, &count);
+}
+
+static void
+ballast_main(void *arg)
+{
+	struct player *player = arg;
+
+	run.unknown += sim_ballast_run(player->worker, player->store, player->store->indexes[0]);
+}
+
 /* The first `reads` of the picked records are read, and those from `writes` on are written. */
 static int
 transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t reads,
@@ -204,6 +306,8 @@ transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t 
 	uint64_t words[KEYS_MAX][WORDS_MAX], sequence = 0;
 	char names[KEYS_MAX][24];
 	struct writes made = { .values = { 0 } };
+	uint64_t own[KEYS_MAX] = { 0 };
+	const uint64_t scans = nam_sim_random() % 4;
 	uint32_t number = sim_txns_begin(&run.txns, self->number, random_now());
 	struct nam_txn *txn;
 	bool committing = false;
@@ -211,18 +315,29 @@ transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t 
 
 	if (rc)
 		return rc;
-	if (reads)
+	if (scans == 0)
+		rc = random_scan(txn, number, NULL);
+	if (!rc && reads)
 		rc = some_read(txn, picked, reads, gets, words, names);
+	if (!rc && scans == 1)
+		rc = random_scan(txn, number, NULL);
 	if (!rc)
 		rc = writes_make(txn, picked, writes, count, &made);
+	for (uint32_t i = writes; i < count; i++)
+		own[picked[i]] = made.values[i];
 	for (uint32_t i = 0; i < reads && !rc; i++)
 		read_enter(number, picked[i], &gets[i]);
 	if (rc) {
 		nam_txn_abort(txn);
 	} else {
-		committing = true;
 		writes_enter(number, picked, count, &made);
-		rc = nam_txn_commit(txn, &sequence);
+		if (scans == 2)
+			rc = random_scan(txn, number, own);
+		committing = !rc;
+		if (committing)
+			rc = nam_txn_commit(txn, &sequence);
+		else
+			nam_txn_abort(txn);
 	}
 	if (nam_sim_zombie()) {
 		sim_txns_end(&run.txns, number, SIM_TXN_UNKNOWN, sequence, 0);
@@ -343,6 +458,8 @@ player_main(void *arg)
 			if (nam_worker_spawn(player->worker, session_main, &player->sessions[i]))
 				sim_die("no fiber");
 		}
+		if (run.ballast && nam_worker_spawn(player->worker, ballast_main, player))
+			sim_die("no fiber");
 		nam_worker_run(player->worker);
 		player->idle = true;
 		while (!run.leave && !nam_sim_zombie())
@@ -370,7 +487,9 @@ visit(void (*fn)(struct player *guest))
 static void
 make(struct player *guest)
 {
-	const struct nam_txn_store_options options = { 16, 8 * WORDS_MAX, 64, run.phases };
+	const struct nam_txn_store_options options = { .key_bytes_max = 16,
+		.value_bytes_max = 8 * WORDS_MAX, .records = 64, .phases = run.phases,
+		.indexes = { { 0, 8 }, { 8, 8 } } };
 	int rc = nam_txn_store_create(guest->worker, STORE, &options);
 
 	if (rc)
@@ -396,6 +515,41 @@ look(struct player *guest)
 	}
 	if (rc)
 		random_failed("in the end: %s, %s", nam_err_name(rc),
+			nam_worker_diag(guest->worker));
+}
+
+/* Both indexes have all records, and nothing else once scans have removed stray entries. */
+static void
+scan_all(struct player *guest)
+{
+	int rc = nam_txn_store_open(guest->worker, STORE, 0, &guest->store);
+
+	for (uint32_t index = 0, tries = 0; index < INDEXES && !rc && tries < 400; tries++) {
+		struct sim_absence all = { .index = index, .high = 256 };
+		struct nam_index_stat stat = { .entries = 0 };
+		uint32_t count = 0;
+		struct nam_txn *txn;
+
+		all.txn = sim_txns_begin(&run.txns, guest->sessions[0].number, random_now());
+		rc = nam_txn_begin(guest->worker, guest->store, &txn);
+		if (!rc && (rc = range_scan(txn, &all, NULL, &count)))
+			nam_txn_abort(txn);
+		else if (!rc)
+			rc = nam_txn_commit(txn, NULL);
+		sim_txns_end(&run.txns, all.txn, rc ? SIM_TXN_ABORTED : SIM_TXN_COMMITTED, 0,
+			random_now());
+		if (!rc)
+			rc = nam_index_stat(guest->worker, guest->store->indexes[index], &stat);
+		index += !rc && stat.entries == count;
+		if (rc == -NAM_E_CONFLICT)
+			nam_sleep_ns(TICK_NS);
+		rc = rc == -NAM_E_CONFLICT ? 0 : rc;
+		if (tries == 399)
+			random_failed("index %u has %llu entries of %u records", index,
+				(unsigned long long)stat.entries, count);
+	}
+	if (rc)
+		random_failed("scans in the end: %s, %s", nam_err_name(rc),
 			nam_worker_diag(guest->worker));
 }
 
@@ -487,6 +641,7 @@ director_main(void *arg)
 	players_await(false);
 	visit(look);
 	visit(write_again);
+	visit(scan_all);
 	counts = nam_sim_counted();
 	if (counts.kills || counts.broken)
 		visit(sweep_all);
@@ -527,6 +682,7 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	options->profile = profile;
 	options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
 	options->slowness = 1u << random_between(&rng, 0, 7);
+	run.slow = options->slowness > 1;
 	faults->late = (uint32_t)nam_rng_below(&rng, 100000);
 	faults->late_ns = 100000ull * options->slowness;
 	faults->race = (uint32_t)nam_rng_below(&rng, 300000);
@@ -547,6 +703,7 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 		.death_ns = 2 * TICK_NS };
 	run.cache_bytes = caches[nam_rng_below(&rng, 3)];
 	run.sweeps = nam_rng_below(&rng, 4) == 0;
+	run.ballast = nam_rng_below(&rng, 2);
 	run.fails_over = run.servers > 1 && nam_rng_below(&rng, 2);
 	run.failover.backup_dies = nam_rng_below(&rng, 3) == 0;
 	run.failover.backup_stays = nam_rng_below(&rng, 3) == 0;
@@ -589,6 +746,9 @@ write_of(uint32_t key, uint64_t sequence)
 static void
 check(void)
 {
+	const struct sim_absences absences = { run.absences, run.absences_count, matches };
+	size_t circle;
+
 	for (uint32_t i = 0; i < run.found_count; i++) {
 		const struct deletion *found = &run.found[i];
 		const struct sim_access *write = write_of(found->key, found->sequence);
@@ -599,9 +759,8 @@ check(void)
 		else
 			sim_txns_read(&run.txns, found->txn, found->key, write->value);
 	}
-	if (sim_check_serializable(&run.txns))
-		random_failed("not serializable: a circle of %zu transactions",
-			sim_check_serializable(&run.txns));
+	if ((circle = sim_check_serializable(&run.txns, &absences)))
+		random_failed("not serializable: a circle of %zu transactions", circle);
 }
 
 static const char *
@@ -618,9 +777,11 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	random_runs_points(seed);
 	random_run(director_main);
 	counts = nam_sim_counted();
-	printf("%s %llu: %llu commits, %llu conflicts, %llu unknown, %llu refused, %llu deaths, "
-		"%llu ms\n", nam_sim_profile_name(profile), (unsigned long long)seed,
-		(unsigned long long)run.commits, (unsigned long long)run.conflicts,
+	printf("%s %llu: %llu commits, %llu scans, %llu rows, %llu conflicts, %llu unknown, "
+		"%llu refused, %llu deaths, %llu ms\n", nam_sim_profile_name(profile),
+		(unsigned long long)seed,
+		(unsigned long long)run.commits, (unsigned long long)run.scans,
+		(unsigned long long)run.rows, (unsigned long long)run.conflicts,
 		(unsigned long long)run.unknown, (unsigned long long)run.refused,
 		(unsigned long long)counts.kills, (unsigned long long)nam_sim_now_ns() / 1000000);
 	nam_sim_end();

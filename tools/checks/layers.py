@@ -18,7 +18,8 @@ PUBLIC_HEADERS = """
     common/rpc/figures.h common/rpc/transport.h
     compute/admin.h compute/client.h compute/remote.h
     index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
-    kv/kv.h kv/options.h txn/records.h txn/serializable.h txn/sweep.h txn/table.h
+    kv/kv.h kv/options.h txn/phases.h txn/records.h txn/scans.h txn/serializable.h
+    txn/sweep.h txn/table.h
     memserver/server.h
     """.split()
 
@@ -99,6 +100,7 @@ CROSSING = {
     "compute/view/view_store.h": ["steward"],
     "compute/worker/pace.h": ["index", "txn"],
     "compute/worker/worker.h": ["steward", "txn"],
+    "index/leaves.h": ["txn"],
     "index/maintain/collector_word.h": ["txn"],
     "index/maintain/sweep.h": ["txn"],
     "index/unnamed.h": ["txn"],

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "compute/remote/lock_slot.h"
-#include "serial.h"
+#include "indexed.h"
 
 /* The word of a record is in the way.  If it is a lock, its client may be dead. */
 static int
@@ -84,7 +84,29 @@ still_holds(const struct nam_txn *txn, const struct nam__serial_item *item)
 		bucket->slots[item->slot] : bucket->next);
 }
 
-/* Z3: READ the words of records that are only read, after the locks. */
+/* Leaves are READ together with the records, unless these go by RPC. */
+NAM_FIBER_FN static int
+validate_read(struct nam_txn *txn, uint32_t count)
+{
+	const struct nam__serial_means *means = nam__serial_means_of(txn->store,
+		NAM__SERIAL_VALIDATE);
+	int rc;
+
+	if (!nam__serial_leaves_count(txn))
+		return means->read(txn, count); /* SUSPENDS */
+	if (means == &nam__serial_onesided) {
+		memcpy(txn->scans->reads, txn->reads, count * sizeof(txn->reads[0]));
+		count = nam__serial_leaves_add(txn, txn->scans->reads, count);
+		return nam__serial_reads_await(txn, txn->scans->reads, count); /* SUSPENDS */
+	}
+	rc = count ? means->read(txn, count) : 0; /* SUSPENDS */
+	if (rc)
+		return rc;
+	count = nam__serial_leaves_add(txn, txn->scans->reads, 0);
+	return nam__serial_reads_await(txn, txn->scans->reads, count); /* SUSPENDS */
+}
+
+/* Z3, Z11: READ the words of records that are only read, and of leaves, after the locks. */
 NAM_FIBER_FN static int
 validate(struct nam_txn *txn)
 {
@@ -102,12 +124,13 @@ validate(struct nam_txn *txn)
 			(struct nam__read){ item->bucket, item->image,
 				sizeof(struct nam_serial_bucket) };
 	}
-	rc = nam__serial_means_of(txn->store, NAM__SERIAL_VALIDATE)->read(txn,
-		count); /* SUSPENDS */
+	rc = validate_read(txn, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (!txn->items[i].next && !still_holds(txn, &txn->items[i]))
 			met = &txn->items[i];
-	if (rc || !met || !NAM_GUARD(SERIAL_VALIDATE))
+	if (!rc && !nam__serial_leaves_hold(txn) && NAM_GUARD(SERIAL_LEAVES))
+		rc = -NAM_E_CONFLICT;
+	if ((rc && rc != -NAM_E_CONFLICT) || !met || !NAM_GUARD(SERIAL_VALIDATE))
 		return rc;
 	return conflict(txn, met, met->state == NAM__SERIAL_FOUND ? met->seen : 0);
 }
@@ -122,6 +145,7 @@ log_bytes(const struct nam_txn *txn)
 	for (uint32_t i = 0; i < txn->count; i++)
 		if (txn->items[i].next)
 			words += nam__serial_entry_words(txn->items[i].next);
+	words += nam__serial_removes_words(txn);
 	return (uint32_t)(sizeof(struct nam_serial_log) + words * sizeof(uint64_t));
 }
 
@@ -148,6 +172,7 @@ log_fill(const struct nam_txn *txn, struct nam_serial_log *log)
 		entry += words;
 		log->count++;
 	}
+	entry = nam__serial_removes_log(txn, log, entry);
 	log->bytes = (uint32_t)((uint8_t *)entry - (uint8_t *)log);
 }
 
@@ -175,11 +200,50 @@ released(const struct nam_txn *txn, uint32_t moves)
 	return 0;
 }
 
+/* Z12: old entries are removed between the WRITEs and the release. */
+NAM_FIBER_FN static int
+write_and_remove(struct nam_txn *txn)
+{
+	const uint32_t from = offsetof(struct nam_serial_record, hash);
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam_serial_record *next = txn->items[i].next;
+
+		if (!next)
+			continue;
+		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
+		nam_batch_write(&batch, txn->items[i].at, from, (const uint8_t *)next + from,
+			nam__serial_bytes(next->key_bytes, next->value_bytes) - from);
+	}
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam_race_point("serial.written");
+	if (!rc && NAM_GUARD(SERIAL_REMOVE))
+		rc = nam__serial_entries_remove(txn); /* SUSPENDS */
+	if (rc)
+		return rc;
+	/* Z4: the word of each becomes the new sequence, as if that were taken back. */
+	for (uint32_t i = 0; i < txn->count; i++) {
+		txn->items[i].locked = txn->items[i].next != NULL;
+		if (txn->items[i].next)
+			txn->items[i].sequence = txn->sequence;
+	}
+	rc = nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
+		true); /* SUSPENDS */
+	nam_race_point("serial.written");
+	if (!rc && !NAM_GUARD(SERIAL_REMOVE))
+		rc = nam__serial_entries_remove(txn); /* SUSPENDS */
+	return rc;
+}
+
 NAM_FIBER_FN static int
 write_all(struct nam_txn *txn)
 {
 	uint32_t moves = txn->worker->moves;
-	int rc = nam__serial_means_of(txn->store, NAM__SERIAL_COMMIT)->write(txn); /* SUSPENDS */
+	int rc = nam__serial_removes_some(txn) ? write_and_remove(txn) :
+		nam__serial_means_of(txn->store, NAM__SERIAL_COMMIT)->write(txn); /* SUSPENDS */
 
 	return rc ? rc : released(txn, moves);
 }
@@ -257,17 +321,24 @@ write_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 	int rc = prepare(txn); /* SUSPENDS */
 
 	if (!rc)
+		rc = nam__serial_entries_list(txn);
+	if (!rc)
 		rc = nam__serial_log_take(txn->worker, txn->store, log_bytes(txn),
 			&block); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = lock(txn); /* SUSPENDS */
-	if (!rc && has_only_read(txn))
+	if (!rc && NAM_GUARD(SERIAL_ENTER))
+		rc = nam__serial_entries_insert(txn); /* SUSPENDS */
+	if (!rc && (has_only_read(txn) || nam__serial_leaves_count(txn)))
 		rc = validate(txn); /* SUSPENDS */
 	nam_race_point("serial.validated");
+	if (!rc && !NAM_GUARD(SERIAL_ENTER))
+		rc = nam__serial_entries_insert(txn); /* SUSPENDS */
 	if (!rc)
 		rc = log_and_write(txn, block, &logged); /* SUSPENDS */
-	if (!logged)
+	/* Z12: entries go before the locks. */
+	if (!logged && !nam__serial_entries_undo(txn)) /* SUSPENDS */
 		locks_undo(txn); /* SUSPENDS */
 	*ret_sequence = logged ? txn->sequence : 0;
 	/* Z6: a log stays until its transaction is complete. */
@@ -291,11 +362,12 @@ nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 	nam__op_begin(worker, NAM_OP_TXN_COMMIT);
 	if (!rc && writes)
 		rc = write_commit(txn, &sequence); /* SUSPENDS */
-	else if (!rc && txn->count > 1)
+	else if (!rc && txn->count + nam__serial_leaves_count(txn) > 1)
 		rc = validate(txn); /* SUSPENDS */
 	/* The transaction's own locks are gone by now. */
 	if (rc == -NAM_E_CONFLICT && txn->met)
 		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
+	nam__serial_strays_remove(txn); /* SUSPENDS */
 	nam__op_end(worker);
 	if (ret_sequence)
 		*ret_sequence = sequence;

@@ -9,7 +9,7 @@
 
 #include "compute/client/names.h"
 #include "compute/view/sweep.h"
-#include "serial.h"
+#include "indexed.h"
 #include "walk.h"
 
 struct dropping {
@@ -69,24 +69,70 @@ all_drop(struct nam_worker *worker, struct nam_txn_store *store)
 	return rc;
 }
 
+/* A store without its names: in the hands of this client alone (G7). */
+NAM_FIBER_FN static int
+unnamed_drop(struct nam_worker *worker, struct nam_txn_store *store,
+	struct nam__index_drop *indexes, uint32_t count)
+{
+	int rc, index_rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = all_drop(worker, store); /* SUSPENDS */
+	nam__op_end(worker);
+	for (uint32_t i = 0; i < count; i++) {
+		index_rc = nam__index_drop_end(worker, &indexes[i], 0); /* SUSPENDS */
+		rc = rc ? rc : index_rc;
+	}
+	return rc;
+}
+
+/* The names of the store and of its indexes go together. */
+NAM_FIBER_FN static int
+names_drop(struct nam_worker *worker, struct nam_txn_store *store, struct nam__index_drop *indexes,
+	uint32_t *ret_joined)
+{
+	struct nam_rpc_catalog_entry names[1 + NAM_TXN_INDEXES_MAX];
+	uint32_t count = 1, joined = 0;
+	int rc = 0;
+
+	names[0] = nam__name_entry(NAM_CATALOG_SERIAL, store->name, store->superblock.raw);
+	for (; joined < NAM_TXN_INDEXES_MAX && store->options.indexes[joined].key_bytes && !rc;
+		joined += !rc) {
+		char text[NAM_INDEX_NAME_BYTES];
+
+		nam__serial_index_name(store->name, joined, text);
+		rc = nam__index_drop_join(worker, text, &indexes[joined], names,
+			&count); /* SUSPENDS */
+	}
+	if (!rc) {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__names_take(worker, names, count); /* SUSPENDS */
+		nam__op_end(worker);
+	}
+	for (uint32_t i = 0; rc && i < joined; i++)
+		(void)!nam__index_drop_end(worker, &indexes[i], rc); /* SUSPENDS */
+	*ret_joined = joined;
+	return rc;
+}
+
 int
 nam_txn_store_drop(struct nam_worker *worker, const char *name)
 {
+	struct nam__index_drop indexes[NAM_TXN_INDEXES_MAX];
 	struct nam_txn_store *store;
+	uint32_t count;
 	uint64_t epoch;
-	int rc = nam_txn_store_open(worker, name, 0, &store); /* SUSPENDS */
+	int rc = nam__serial_open(worker, name, &store); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	/* Without a name, its blocks are in this client's hands alone (G7). */
 	epoch = nam__epoch_pin(worker);
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_take(worker, NAM_CATALOG_SERIAL, name, store->superblock.raw); /* SUSPENDS */
+	rc = names_drop(worker, store, indexes, &count); /* SUSPENDS */
 	if (!rc)
-		rc = all_drop(worker, store); /* SUSPENDS */
-	nam__op_end(worker);
+		rc = unnamed_drop(worker, store, indexes, count); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
 	nam_txn_store_close(store);
+	nam__drop_reclaim(worker); /* SUSPENDS */
 	return rc;
 }
 
@@ -103,7 +149,7 @@ nam__serial_mark(struct nam__sweep *sweep, const char *name)
 {
 	struct nam_worker *worker = sweep->worker;
 	struct nam_txn_store *store;
-	int rc = nam_txn_store_open(worker, name, 0, &store); /* SUSPENDS */
+	int rc = nam__serial_open(worker, name, &store); /* SUSPENDS */
 
 	if (rc)
 		return rc;

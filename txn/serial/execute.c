@@ -111,8 +111,8 @@ address_note(const struct nam_txn *txn, const struct nam__serial_item *item)
 	nam__addresses_note(txn->store->addresses, &item->id, &address, txn->epoch);
 }
 
-static int
-record_came(struct nam_txn *txn, struct nam__serial_item *item)
+int
+nam__serial_record_came(struct nam_txn *txn, struct nam__serial_item *item)
 {
 	const struct nam_serial_record *image = item->image;
 	struct nam_txn_store *store = txn->store;
@@ -170,7 +170,7 @@ nam__serial_execute(struct nam_txn *txn)
 			if (!is_pending(item))
 				continue;
 			rc = item->state == NAM__SERIAL_BUCKET ? bucket_came(txn, item) :
-				record_came(txn, item); /* SUSPENDS */
+				nam__serial_record_came(txn, item); /* SUSPENDS */
 			pending += is_pending(item);
 		}
 	} while (rc || pending);

@@ -15,6 +15,14 @@
 #include "common/layout.h"
 
 #define NAM__SERIAL_CHUNKS_MAX 512u
+#define NAM__SERIAL_INDEXES_MAX 4u
+
+/* A secondary index: of these bytes of the values. */
+struct nam_serial_index {
+	uint64_t superblock;		/* gaddr; it has a name of its own */
+	uint32_t value_offset;
+	uint32_t key_bytes;		/* 0: there is no such index, nor one behind it */
+};
 
 /* Constant from before the name is there until the store is dropped. */
 struct nam_serial_superblock {
@@ -31,12 +39,12 @@ struct nam_serial_superblock {
 	uint32_t phases;		/* enum nam_txn_phase: LOCK_RPC says what CASes words */
 	uint32_t reserved;
 	uint64_t chunks[NAM__SERIAL_CHUNKS_MAX];	/* gaddrs */
-	uint8_t padding[64];		/* or its stride would be that of a node */
+	struct nam_serial_index indexes[NAM__SERIAL_INDEXES_MAX];
 };
 _Static_assert(sizeof(struct nam_serial_superblock) == 4224, "remote layout");
 
 #define NAM_SERIAL_MAGIC 0x31525345534d414eull	/* "NAMSESR1" */
-#define NAM_SERIAL_FORMAT 1u
+#define NAM_SERIAL_FORMAT 2u
 
 /*
  * A bucket.  Slots are filled from the first one on and stay until the store is dropped.  So does
@@ -98,7 +106,8 @@ nam__serial_locked(uint64_t word)
 
 /*
  * A log: the transaction that its owner commits, or has committed last.  Then entries, each a
- * record's gaddr, and the record as it is to be, in whole words.
+ * record's gaddr, and the record as it is to be, in whole words.  Then the entries of indexes that
+ * it removes, each a record's gaddr, the index's number, and the key in whole words.
  *
  * offset size	field	written by			a one-sided reader may assume
  * 0	8	next	WRITE by its first owner, before	constant: gaddr of the next log of
@@ -115,7 +124,8 @@ struct nam_serial_log {
 	uint32_t count;			/* of entries */
 	uint32_t bytes;			/* of this and the entries */
 	uint32_t capacity;		/* of the block */
-	uint32_t reserved[3];
+	uint32_t removes;		/* from indexes */
+	uint32_t reserved[2];
 	uint64_t entries[];
 };
 _Static_assert(sizeof(struct nam_serial_log) == 64, "remote layout");

@@ -45,3 +45,10 @@ nam__serial_look(const struct nam_txn_store *store, const struct nam_serial_reco
 		return NAM__SERIAL_TORN;
 	return NAM__SERIAL_WHOLE;
 }
+
+int
+nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *store)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "store '%s' was dropped since it was "
+		"opened", store->name);
+}

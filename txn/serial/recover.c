@@ -14,7 +14,7 @@
 #include "compute/remote/lock.h"
 #include "compute/remote/lock_slot.h"
 #include "common/hash/hash.h"
-#include "serial.h"
+#include "indexed.h"
 
 #define FENCING_PAUSE_NS 200000u
 #define KEPT_NS 5000000u		/* a suspect that was met; others wait for its place */
@@ -24,9 +24,11 @@
 
 /* Z6: an entry of a log: lock, write, release.  Other clients may have done so. */
 NAM_FIBER_FN static int
-entry_redo(struct nam_worker *worker, const struct nam_txn_store *store, struct nam_gaddr at,
-	struct nam_serial_record *record, uint64_t dead, uint64_t word)
+entry_redo(struct nam_worker *worker, struct nam_txn_store *store,
+	const struct nam_serial_log *log, struct nam_gaddr at, struct nam_serial_record *record,
+	uint64_t dead)
 {
+	const uint64_t word = log->word;
 	const uint32_t from = offsetof(struct nam_serial_record, hash);
 	const uint32_t bytes = nam__serial_bytes(record->key_bytes, record->value_bytes);
 	uint64_t old;
@@ -40,6 +42,8 @@ entry_redo(struct nam_worker *worker, const struct nam_txn_store *store, struct 
 	nam_batch_init(&batch, worker);
 	nam_batch_write(&batch, at, from, (const uint8_t *)record + from, bytes - from);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!rc)
+		rc = nam__serial_removes_redo(worker, store, log, at); /* SUSPENDS */
 	nam_race_point("serial.redone");
 	/* Z4: the word comes after the bytes. */
 	return rc ? rc : nam__serial_word_cas(worker, store, at, word, record->sequence,
@@ -63,8 +67,8 @@ redo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_serial_l
 	for (uint32_t i = 0; i < log->count && !rc; i++) {
 		struct nam_serial_record *record = (void *)(entry + 1);
 
-		rc = entry_redo(worker, store, NAM_GADDR(entry[0]), record, dead,
-			word); /* SUSPENDS */
+		rc = entry_redo(worker, store, log, NAM_GADDR(entry[0]), record,
+			dead); /* SUSPENDS */
 		entry += nam__serial_entry_words(record);
 	}
 	if (rc)

@@ -54,10 +54,15 @@ struct nam_txn_store {
 	uint32_t phases;		/* enum nam_txn_phase */
 	atomic_uint generation;		/* in which it was not dropped yet (Z8) */
 	struct nam__addresses *addresses;
+	uint32_t indexes_count;
+	struct nam_index *indexes[NAM_TXN_INDEXES_MAX];
 	_Atomic(struct nam__serial_log_block *) logs[NAM__SERIAL_LOGS_FREE];
 	struct nam__serial_suspect suspects[NAM__SERIAL_SUSPECTS];
 	struct nam_serial_superblock shape;
 };
+
+struct nam__serial_scans;
+struct nam__serial_entries;
 
 enum nam__serial_state {
 	NAM__SERIAL_BUCKET,		/* its bucket is to be READ */
@@ -101,6 +106,8 @@ struct nam_txn {
 	uint32_t count;
 	bool checked;			/* the store was not dropped when it began */
 	int failed;			/* what failed first: only the abort may follow; or 0 */
+	struct nam__serial_scans *scans;	/* NULL: there was none */
+	struct nam__serial_entries *entries;	/* of indexes, that a commit changes; or NULL */
 	/* Not initialized: */
 	struct nam__read reads[NAM_TXN_RECORDS_MAX];
 	struct nam__serial_item items[NAM_TXN_RECORDS_MAX];
@@ -200,14 +207,26 @@ enum nam__serial_look nam__serial_look(const struct nam_txn_store *store,
 bool nam__serial_whole(const struct nam_txn_store *store, const struct nam_serial_record *image,
 	struct nam_gaddr at);
 
-/* ---- store.c --------------------------------------------------------------------------------- */
-
 /* -NAM_E_DROPPED with a diag. */
 int nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *store);
+
+/* ---- store.c --------------------------------------------------------------------------------- */
+
+/* As nam_txn_store_open(), but without addresses and indexes: for the store as a whole. */
+NAM_FIBER_FN int nam__serial_open(struct nam_worker *worker, const char *name,
+	struct nam_txn_store **ret_store) NAM_MUST_CHECK;
 /* Z8: in an operation, before the first address of the transaction is used. */
 NAM_FIBER_FN int nam__serial_check(struct nam_txn *txn) NAM_MUST_CHECK;
 struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
 	const struct nam__record_id *id);
+
+/* ---- items.c --------------------------------------------------------------------------------- */
+
+/* The item of a key, which is new if there is none; or NULL: a limit. */
+struct nam__serial_item *nam__serial_item_of(struct nam_txn *txn, const void *key,
+	uint32_t key_bytes);
+/* -NAM_E_LIMIT with a diag. */
+int nam__serial_limit(struct nam_txn *txn, uint32_t key_bytes);
 
 /* ---- execute.c ------------------------------------------------------------------------------- */
 
@@ -216,6 +235,12 @@ struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
  * -NAM_E_CONFLICT: one stays locked.  In an operation.
  */
 NAM_FIBER_FN int nam__serial_execute(struct nam_txn *txn) NAM_MUST_CHECK;
+/* One doorbell for NAM_BATCH_MAX of a memory server. */
+NAM_FIBER_FN int nam__serial_reads_await(struct nam_txn *txn, const struct nam__read *reads,
+	uint32_t count) NAM_MUST_CHECK;
+/* An item in the state RECORD was READ: it is FOUND, or to be READ once more. */
+NAM_FIBER_FN int nam__serial_record_came(struct nam_txn *txn,
+	struct nam__serial_item *item) NAM_MUST_CHECK;
 /* Where the search for an item begins: in the cache, or at its bucket. */
 void nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item);
 /* Make a record for each item that is written and has none.  In an operation. */

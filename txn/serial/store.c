@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/hash/hash.h"
-#include "serial.h"
+#include "indexed.h"
 #include "txn/records/superblock.h"
 
 #define RECORDS_MAX (1ull << 25)
@@ -185,7 +185,9 @@ int
 nam_txn_store_create(struct nam_worker *worker, const char *name,
 	const struct nam_txn_store_options *options)
 {
+	struct nam_rpc_catalog_entry names[1 + NAM_TXN_INDEXES_MAX];
 	struct nam_txn_store_options defaults;
+	struct nam__serial_indexes_made made;
 	struct nam_serial_superblock *shape;
 	struct nam_gaddr at;
 	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, name);
@@ -194,6 +196,8 @@ nam_txn_store_create(struct nam_worker *worker, const char *name,
 	options = options ? options : &defaults;
 	if (!rc)
 		rc = options_check(worker, options);
+	if (!rc)
+		rc = nam__serial_indexes_check(worker, name, options);
 	if (rc)
 		return rc;
 	shape = calloc(1, sizeof(*shape));
@@ -207,18 +211,25 @@ nam_txn_store_create(struct nam_worker *worker, const char *name,
 	shape->records = options->records;
 	shape->phases = options->phases;
 	shape_choose(shape);
+	rc = nam__serial_indexes_make(worker, name, options, shape, names + 1,
+		&made); /* SUSPENDS */
+	if (rc)
+		goto free_shape;
 	rc = parts_make(worker, shape); /* SUSPENDS */
 	if (!rc)
 		rc = nam__superblock_make(worker, &superblock_kind, shape, &at); /* SUSPENDS */
 	if (rc) {
+		nam__serial_indexes_made_end(worker, &made, -ECANCELED); /* SUSPENDS */
 		parts_free(worker, shape);
 		goto free_shape;
 	}
-	/* R12: all that the name leads to is written. */
+	/* R12: all that the names lead to is written. */
+	names[0] = nam__name_entry(NAM_CATALOG_SERIAL, name, at.raw);
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_put(worker, NAM_CATALOG_SERIAL, name, at.raw); /* SUSPENDS */
+	rc = nam__names_put(worker, names, 1 + made.count); /* SUSPENDS */
 	nam__op_end(worker);
 	nam__superblock_made_end(worker, &superblock_kind, at, rc);
+	nam__serial_indexes_made_end(worker, &made, rc); /* SUSPENDS */
 	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
 		parts_free(worker, shape);
 free_shape:
@@ -246,19 +257,24 @@ shape_find(struct nam_worker *worker, struct nam_txn_store *store)
 	if (rc)
 		return rc;
 	store->store = shape->store;
-	store->options = (struct nam_txn_store_options){ shape->key_bytes_max,
-		shape->value_bytes_max, shape->records, shape->phases };
+	store->options = (struct nam_txn_store_options){ .key_bytes_max = shape->key_bytes_max,
+		.value_bytes_max = shape->value_bytes_max, .records = shape->records,
+		.phases = shape->phases };
 	store->phases = shape->phases;
+	for (uint32_t i = 0; i < NAM_TXN_INDEXES_MAX; i++)
+		store->options.indexes[i] = (struct nam_txn_index){ shape->indexes[i].value_offset,
+			shape->indexes[i].key_bytes };
 	store->stride = stride_of(&store->options);
-	if (options_check(worker, &store->options) || !is_power(shape->chunks_count) ||
+	if (options_check(worker, &store->options) ||
+		nam__serial_indexes_check(worker, store->name, &store->options) ||
+		!is_power(shape->chunks_count) ||
 		shape->chunks_count > NAM__SERIAL_CHUNKS_MAX || !is_power(shape->chunk_buckets))
 		return -NAM_E_REMOTE_CORRUPT;
 	return 0;
 }
 
 int
-nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
-	struct nam_txn_store **ret_store)
+nam__serial_open(struct nam_worker *worker, const char *name, struct nam_txn_store **ret_store)
 {
 	struct nam_txn_store *store;
 	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, name);
@@ -273,8 +289,25 @@ nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_b
 	/* If a generation begins meanwhile, the first transaction looks again. */
 	atomic_init(&store->generation, nam__generation(worker->client));
 	rc = shape_find(worker, store); /* SUSPENDS */
+	if (rc)
+		nam_txn_store_close(store);
+	else
+		*ret_store = store;
+	return rc;
+}
+
+int
+nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_txn_store **ret_store)
+{
+	struct nam_txn_store *store;
+	int rc = nam__serial_open(worker, name, &store); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = nam__addresses_new(worker->client, cache_bytes, &store->addresses);
 	if (!rc)
-		rc = nam__addresses_new(worker->client, cache_bytes, &store->addresses);
+		rc = nam__serial_indexes_open(worker, store, cache_bytes); /* SUSPENDS */
 	if (rc)
 		nam_txn_store_close(store);
 	else
@@ -288,6 +321,7 @@ nam_txn_store_close(struct nam_txn_store *store)
 	if (!store)
 		return;
 	nam__serial_logs_free(store);
+	nam__serial_indexes_close(store);
 	nam__addresses_free(store->addresses);
 	free(store);
 }
@@ -312,13 +346,6 @@ int
 nam_txn_store_list(struct nam_worker *worker, nam_txn_store_list_fn fn, void *arg)
 {
 	return nam__names_list(worker, NAM_CATALOG_SERIAL, fn, arg); /* SUSPENDS */
-}
-
-int
-nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *store)
-{
-	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "store '%s' was dropped since it was "
-		"opened", store->name);
 }
 
 /*

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "compute/worker/buffer.h"
-#include "serial.h"
+#include "indexed.h"
 
 _Static_assert(sizeof(struct nam_txn) <= 64u << 10, "two of them fit into a slab of buffers");
 
@@ -38,55 +38,13 @@ nam_txn_abort(struct nam_txn *txn)
 		if (txn->items[i].next)
 			nam__buffer_give(worker, txn->items[i].next, room);
 	}
+	nam__serial_scans_free(txn);
+	nam__serial_entries_free(txn);
 	nam__epoch_unpin(worker, txn->epoch);
 	nam__buffer_give(worker, txn, sizeof(*txn));
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
-
-/* The item of a key, which is new if there is none; or NULL: a limit. */
-static struct nam__serial_item *
-item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
-{
-	struct nam__serial_item *item;
-	struct nam__record_id id;
-	uint64_t bit;
-
-	if (!key_bytes || key_bytes > txn->store->options.key_bytes_max)
-		return NULL;
-	id = nam__record_id(key, key_bytes);
-	bit = 1ull << id.word[0] % 64;
-	for (uint32_t i = 0; txn->ids & bit && i < txn->count; i++) {
-		item = &txn->items[i];
-		if (item->id.word[0] == id.word[0] && item->id.word[1] == id.word[1] &&
-			nam__serial_key_is(item, key, key_bytes))
-			return item;
-	}
-	if (txn->count == NAM_TXN_RECORDS_MAX)
-		return NULL;
-	txn->ids |= bit;
-	item = &txn->items[txn->count++];
-	nam__clear(item, offsetof(struct nam__serial_item, key));
-	item->id = id;
-	nam__addresses_prefetch(txn->store->addresses, &item->id, 1);
-	item->key_bytes = (uint16_t)key_bytes;
-	item->state = NAM__SERIAL_BLIND;
-	/* Keys of 8 bytes are common, and a constant length takes no call. */
-	if (key_bytes == sizeof(uint64_t))
-		memcpy(item->key, key, sizeof(uint64_t));
-	else
-		memcpy(item->key, key, key_bytes);
-	return item;
-}
-
-static int
-limit(struct nam_txn *txn, uint32_t key_bytes)
-{
-	return nam_diag_set(&txn->worker->diag, -NAM_E_LIMIT, "store '%s': a key of %u bytes, or "
-		"the transaction's record number %u. Keys have 1 to %u bytes, and a transaction "
-		"has up to %u records", txn->store->name, key_bytes, txn->count + 1,
-		txn->store->options.key_bytes_max, NAM_TXN_RECORDS_MAX);
-}
 
 /* The transaction depends on the record from now on: READ it with others. */
 static void
@@ -142,11 +100,12 @@ nam_txn_read_all(struct nam_txn *txn, struct nam_txn_get *gets, uint32_t count)
 		return txn->failed;
 	/* value_bytes has the number of the item until the answer is there. */
 	for (uint32_t i = 0; i < count; i++) {
-		const struct nam__serial_item *item = item_of(txn, gets[i].key, gets[i].key_bytes);
+		const struct nam__serial_item *item = nam__serial_item_of(txn, gets[i].key,
+			gets[i].key_bytes);
 
 		if (!item) {
 			txn->count = before;
-			return limit(txn, gets[i].key_bytes);
+			return nam__serial_limit(txn, gets[i].key_bytes);
 		}
 		gets[i].value_bytes = (uint32_t)(item - txn->items);
 	}
@@ -224,9 +183,9 @@ nam_txn_write(struct nam_txn *txn, const void *key, uint32_t key_bytes, const vo
 
 	if (rc)
 		return rc;
-	item = item_of(txn, key, key_bytes);
+	item = nam__serial_item_of(txn, key, key_bytes);
 	if (!item)
-		return limit(txn, key_bytes);
+		return nam__serial_limit(txn, key_bytes);
 	return item_write(txn, item, value_bytes ? value : "", value_bytes);
 }
 
@@ -236,11 +195,11 @@ item_read(struct nam_txn *txn, const void *key, uint32_t key_bytes,
 	struct nam__serial_item **ret_item)
 {
 	struct nam_txn_get get = { .key = key, .key_bytes = key_bytes };
-	struct nam__serial_item *item = item_of(txn, key, key_bytes);
+	struct nam__serial_item *item = nam__serial_item_of(txn, key, key_bytes);
 	int rc;
 
 	if (!item)
-		return limit(txn, key_bytes);
+		return nam__serial_limit(txn, key_bytes);
 	/* A write of this transaction decides, whatever there was. */
 	rc = item->next ? 0 : nam_txn_read_all(txn, &get, 1); /* SUSPENDS */
 	*ret_item = item;

@@ -24,7 +24,8 @@
 #define CACHE_BYTES (1 * MIB)
 #define KEYS_MANY 1500u			/* more than the slots of the smallest store */
 
-static const struct nam_txn_store_options small = { 16, 64, 1, 0 };
+static const struct nam_txn_store_options small = { .key_bytes_max = 16,
+	.value_bytes_max = 64, .records = 1 };
 static struct local_cluster *cluster;
 static struct member me, other;
 static struct nam_txn_store *mine, *others;
@@ -127,9 +128,17 @@ phases__each_by_rpc__as_one_sided(void **state)
 static void
 create__options_out_of_range__EINVAL(void **state)
 {
-	static const struct nam_txn_store_options bad[] = { { 0, 1, 1, 0 },
-		{ 129, 1, 1, 0 }, { 8, 4097, 1, 0 }, { 8, 8, 0, 0 }, { 8, 8, 1ull << 40, 0 },
-		{ 8, 8, 1, 128 }, { 8, NAM_TXN_RPC_BYTES_MAX - 7, 1, NAM_TXN_LOG_RPC } };
+	static const struct nam_txn_store_options bad[] = {
+		{ .key_bytes_max = 0, .value_bytes_max = 1, .records = 1 },
+		{ .key_bytes_max = 129, .value_bytes_max = 1, .records = 1 },
+		{ .key_bytes_max = 8, .value_bytes_max = 4097, .records = 1 },
+		{ .key_bytes_max = 8, .value_bytes_max = 8, .records = 0 },
+		{ .key_bytes_max = 8, .value_bytes_max = 8, .records = 1ull << 40 },
+		{ .key_bytes_max = 8, .value_bytes_max = 8, .records = 1,
+			.phases = NAM_TXN_ONE_DOORBELL_EACH << 1 },
+		{ .key_bytes_max = 8, .value_bytes_max = NAM_TXN_RPC_BYTES_MAX - 7, .records = 1,
+			.phases = NAM_TXN_LOG_RPC },
+	};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -471,7 +480,8 @@ sweep__living_store__KEPT(void **state)
 static void
 commit__no_memory__REMOTE_FULL(void **state)
 {
-	const struct nam_txn_store_options large = { 16, 4096, 1, 0 };
+	const struct nam_txn_store_options large = { .key_bytes_max = 16,
+		.value_bytes_max = 4096, .records = 1 };
 	struct nam_txn_store *store;
 	struct nam_txn *txn;
 	char key[17];

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* phases.h -- phases of serializable transactions that go by RPC, and presets. */
+#ifndef NAM_TXN_PHASES_H
+#define NAM_TXN_PHASES_H
+
+#define NAM_TXN_RPC_BYTES_MAX 3968u
+
+/*
+ * Phases that go by RPC; the others are one-sided.  A fabric without NAM_CAP_ATOMIC_VS_CPU allows
+ * no CAS by the NIC beside one by the memory server's CPU.  There LOCK_RPC and COMMIT_RPC go
+ * together, and are as the store was made.
+ */
+enum nam_txn_phase {
+	NAM_TXN_EXECUTE_RPC = 1u << 0,
+	NAM_TXN_LOCK_RPC = 1u << 1,
+	NAM_TXN_VALIDATE_RPC = 1u << 2,
+	NAM_TXN_LOG_RPC = 1u << 3,
+	NAM_TXN_COMMIT_RPC = 1u << 4,
+	/* One-sided requests of a phase: each is awaited before the next one, */
+	NAM_TXN_ONE_AT_A_TIME = 1u << 5,
+	/* or has a doorbell of its own, where no member has a backup. */
+	NAM_TXN_ONE_DOORBELL_EACH = 1u << 6,
+};
+
+/* Presets of published systems, as the paper on DrTM+H has them in its table 4. */
+enum nam_txn_preset {
+	NAM_TXN_FARM = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC,
+	NAM_TXN_DRTM_R = 0,
+	NAM_TXN_FASST = NAM_TXN_EXECUTE_RPC | NAM_TXN_LOCK_RPC | NAM_TXN_VALIDATE_RPC |
+		NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC,
+	NAM_TXN_DRTM_H = 0,
+};
+
+#endif /* NAM_TXN_PHASES_H */
