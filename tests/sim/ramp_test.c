@@ -517,9 +517,9 @@ check(void)
 	}
 	check_read_atomic();
 	if (ramp_run.plan.kind.algorithm == NAM_RAMP_LOCKING &&
-		sim_check_serializable(&ramp_run.txns))
+		sim_check_serializable(&ramp_run.txns, NULL))
 		random_failed("not serializable: a circle of %zu transactions",
-			sim_check_serializable(&ramp_run.txns));
+			sim_check_serializable(&ramp_run.txns, NULL));
 }
 
 static void

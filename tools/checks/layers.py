@@ -81,6 +81,7 @@ CROSSING = {
     "compute/backup/again.h": ["index"],
     "compute/backup/backed.h": ["txn"],
     "compute/backup/backups.h": ["index", "txn"],
+    "compute/backup/lease.h": ["steward"],
     "compute/remote/batch.h": ["index", "kv", "txn"],
     "compute/view/fence.h": ["steward"],
     "compute/view/sweep.h": ["index", "txn"],
@@ -128,7 +129,6 @@ BRINGS = {
         "common/fabric/colocated.h",
         "common/region_table.h",
     ],
-    "compute/backup/lease.h": ["steward"],
     "compute/client/cluster_view.h": [
         "common/auth/proof.h",
         "compute/client/client_internal.h",
