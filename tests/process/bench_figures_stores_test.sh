@@ -19,9 +19,11 @@ PATH=$NAM_SOURCE_DIR/bench/figures:$PATH
 # ---- stores under the mixes of YCSB, and beside the same requests over sockets
 expect 0 draw --csv rhkv-8 rhkv-9 rhkv-t4 --quick --out "$tmp/out"
 says 'rhkv-9 (figure 9), simulated: connectx3: stores over RDMA, GET:UPDATE and GET:INSERT'
+# Only inserts change the load factor: the tables of cuckoo fill, or grow and have more slots.
 csv rhkv-8 'set((i["workload"], i["distribution"], i["get_percent"], i["insert_percent"])
 	for i in r) == {("ycsb-d", "latest", "95", "5")} and len(r) == 6 and
-	all(i["refused"] == "0" and n(i["load_factor_end"]) > n(i["load_factor"]) for i in r)'
+	all(i["refused"] == "0" and (n(i["load_factor_end"]) > n(i["load_factor"]) or
+	i["engine"] == "cuckoo" and n(i["load_factor_end"]) < n(i["load_factor"])) for i in r)'
 csv rhkv-9 'len(r) == 28 and all(i["profile"] == "connectx3" and i["clients"] == "35" for i in r)
 	and set((i["engine"], i["transport"]) for i in r) == set((e, t) for e in
 	("cuckoo", "chained") for t in ("srq", "fetch", "datagram"))

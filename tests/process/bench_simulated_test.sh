@@ -116,7 +116,7 @@ simulate 0 $coarse --memservers 2 --clients 4 --colocate --keys 5k --ops 1k --ve
 json 'r["colocated"] is True and r["errors"] == 0'
 # A lookup is a request, which takes the round trips of its transport.
 for transport in srq:1 mailbox:1 fetch:2 datagram:1; do
-	simulate 0 $coarse --clients 4 --keys 5k --ops 1k --verify \
+	simulate 0 $coarse --clients 4 --keys 5k --ops 10k --verify \
 		--transport ${transport%:*} --json -
 	json 'r["transport"] == "'${transport%:*}'" and r["errors"] == 0 and r["violations"] == 0'
 	json '0 <= r["per_op"]["round_trips"] - '${transport#*:}' < 0.05'

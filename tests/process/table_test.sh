@@ -185,7 +185,7 @@ test_server_is_restarted() {
 	says NAM_E_LOST
 	for table in orders lines; do
 		expect 0 namctl table drop $table
-		says "a memory server was restarted since it was made"
+		says "a memory server was restarted or removed since it was made"
 	done
 	expect 0 namctl records drop shop --json
 	json 'r == {"dropped": "shop", "memory_left": True}'
