@@ -224,11 +224,11 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 static int
 connection_check(struct nam_worker *worker, struct nam__call *call)
 {
-	/* C31: a backup would not have what the memory server changes. */
+	/* C31: a backup would not have such a change.  C34: replies have no lease. */
 	if (__builtin_expect(nam__is_backed(worker->client, call->slot), 0) &&
 		(call->type == NAM_RPC_RECORDS_PREPARE || call->type == NAM_RPC_RECORDS_COMMIT ||
 		call->type == NAM_RPC_LOCKING_READ || call->type == NAM_RPC_LOCKING_PREPARE ||
-		call->type == NAM_RPC_SERIAL_CHANGE))
+		call->type == NAM_RPC_SERIAL_READ || call->type == NAM_RPC_SERIAL_CHANGE))
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_CAPABILITY, "memory server %u has "
 			"a backup, which has no copy of records yet; take the backup away (namctl "
 			"server unback %u), or keep records elsewhere",

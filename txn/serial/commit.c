@@ -270,8 +270,8 @@ log_and_write(struct nam_txn *txn, struct nam__serial_log_block *block, bool *re
 	/* Z5: before the first record is written. */
 	rc = nam__serial_log_write(txn->worker, txn->store, block, log); /* SUSPENDS */
 	nam_buffer_give(txn->worker, log, bytes);
-	/* After a failure the log may be there. */
-	*ret_logged = true;
+	/* After a failure the log may be there, unless the request was not sent at all. */
+	*ret_logged = rc != -NAM_E_FABRIC_CAPABILITY;
 	nam_race_point("serial.logged");
 	return rc ? rc : write_all(txn); /* SUSPENDS */
 }
@@ -313,12 +313,25 @@ prepare(struct nam_txn *txn)
 	return rc;
 }
 
+/* A request that a member with a backup refuses would leave locks behind. */
+static int
+phases_check(const struct nam_txn *txn)
+{
+	const uint32_t changes = NAM_TXN_LOCK_RPC | NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC;
+
+	if (!txn->worker->client->backed || !(txn->store->phases & changes))
+		return 0;
+	return nam_diag_set(&txn->worker->diag, -NAM_E_FABRIC_CAPABILITY, "store '%s': while a "
+		"memory server has a backup, locks, logs and writes do not go by RPC; choose "
+		"one-sided phases (nam_txn_store_phases_set)", txn->store->name);
+}
+
 NAM_FIBER_FN static int
 write_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 {
 	struct nam__serial_log_block *block = NULL;
 	bool logged = false;
-	int rc = prepare(txn); /* SUSPENDS */
+	int rc = phases_check(txn) ?: prepare(txn); /* SUSPENDS */
 
 	if (!rc)
 		rc = nam__serial_entries_list(txn);
@@ -367,7 +380,9 @@ nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 	/* The transaction's own locks are gone by now. */
 	if (rc == -NAM_E_CONFLICT && txn->met)
 		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
-	nam__serial_strays_remove(txn); /* SUSPENDS */
+	/* Z13: the validation has shown that they are strays. */
+	if (!rc)
+		nam__serial_strays_remove(txn); /* SUSPENDS */
 	nam__op_end(worker);
 	if (ret_sequence)
 		*ret_sequence = sequence;

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "compute/backup/backups.h"
 #include "compute/remote/lock_slot.h"
 #include "compute/worker/buffer.h"
 #include "indexed.h"
@@ -267,6 +268,18 @@ nam__serial_removes_redo(struct nam_worker *worker, struct nam_txn_store *store,
 
 /* ---- strays ---------------------------------------------------------------------------------- */
 
+/* A lock that only the backup of the record's member has does not count. */
+NAM_FIBER_FN static bool
+member_has(struct nam_txn *txn, struct nam__serial_item *item, uint64_t word)
+{
+	struct nam_worker *worker = txn->worker;
+
+	if (!nam__is_backed(worker->client, nam__server_slot(worker->client, item->at)))
+		return true;
+	return !nam_read_await(worker, item->at, item->cas, sizeof(item->cas[0])) &&
+		item->cas[0] == word; /* SUSPENDS */
+}
+
 /*
  * Z13: with the lock of the record, and its sequence, the record has not got that key meanwhile.
  * There is no log: if this client dies, the lock is taken back (Z5).
@@ -274,32 +287,42 @@ nam__serial_removes_redo(struct nam_worker *worker, struct nam_txn_store *store,
 NAM_FIBER_FN static int
 stray_remove(struct nam_txn *txn, const struct nam__serial_stray *stray)
 {
-	struct nam_index_change change = { stray->key, stray->item->at.raw,
-		NAM_CHANGE_DELETE_PAIR, 0 };
+	struct nam__serial_item *item = &txn->items[stray->item - txn->items];
+	struct nam_index_change change = { stray->key, item->at.raw, NAM_CHANGE_DELETE_PAIR, 0 };
 	struct nam_worker *worker = txn->worker;
-	const uint64_t word = nam__lock_word_new(worker), sequence = stray->item->sequence;
+	const uint64_t word = nam__lock_word_new(worker), sequence = item->sequence;
+	int rc = 0, change_rc = 0, undo_rc;
 	uint64_t old = sequence;
-	int rc = 0;
 
 	if (NAM_GUARD(SERIAL_STRAY))
-		rc = nam__serial_word_cas(worker, txn->store, stray->item->at, sequence, word,
+		rc = nam__serial_word_cas(worker, txn->store, item->at, sequence, word,
 			&old); /* SUSPENDS */
-	/* A CAS that is repeated finds its own word. */
-	if (rc || (old != sequence && old != word))
-		return rc;
+	/* A CAS that is repeated finds its own word.  One that fails may have the lock. */
+	if (!rc && old != sequence && old != word)
+		return 0;
 	nam_race_point("serial.stray");
-	rc = index_change(worker, txn->store->indexes[stray->index], &change, 1); /* SUSPENDS */
-	if (nam_err_is(rc, NAM_E_FABRIC) || !NAM_GUARD(SERIAL_STRAY))
-		return rc;
-	return nam__serial_word_cas(worker, txn->store, stray->item->at, word, sequence,
+	if (!rc && (!NAM_GUARD(SERIAL_STRAY) || member_has(txn, item, word))) /* SUSPENDS */
+		change_rc = index_change(worker, txn->store->indexes[stray->index], &change,
+			1); /* SUSPENDS */
+	/* A deletion that comes late must not meet an entry that is needed. */
+	if (nam_err_is(change_rc, NAM_E_FABRIC) || !NAM_GUARD(SERIAL_STRAY))
+		return change_rc;
+	undo_rc = nam__serial_word_cas(worker, txn->store, item->at, word, sequence,
 		&old); /* SUSPENDS */
+	return rc ? rc : undo_rc;
 }
 
 void
 nam__serial_strays_remove(struct nam_txn *txn)
 {
+	if (!txn->scans || txn->worker->reads_only)
+		return;
 	/* The next scan removes others. */
-	for (uint32_t i = 0; txn->scans && i < txn->scans->strays_count; i++)
-		if (!txn->worker->reads_only && stray_remove(txn, &txn->scans->strays[i]))
-			break; /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->scans->strays_count; i++) {
+		const struct nam__serial_stray *stray = &txn->scans->strays[i];
+
+		/* Z12: this transaction may have given the record that key. */
+		if (!stray->item->next && stray_remove(txn, stray)) /* SUSPENDS */
+			break;
+	}
 }

@@ -66,7 +66,7 @@ message_new(struct post *post, uint16_t slot)
 	*request = (struct nam_rpc_serial_request){ .store = post->store->store };
 	*call = (struct nam_call){ .slot = slot, .type = post->type, .body = message->body,
 		.body_bytes = sizeof(*request), .reply = message->reply,
-		.reply_size = NAM_RPC_BODY_MAX };
+		.reply_size = NAM_RPC_BODY_MAX, .rc = -ECANCELED };
 	return 0;
 }
 
@@ -100,13 +100,14 @@ answers_take(struct post *post, uint32_t number)
 NAM_FIBER_FN static void
 flush(struct post *post)
 {
-	int rc = post->rc;
+	int rc = post->rc, sent_rc = rc;
 
 	if (!rc && post->calls_count)
-		(void)!nam_rpc_call_many(post->worker, post->calls,
+		sent_rc = nam_rpc_call_many(post->worker, post->calls,
 			post->calls_count); /* SUSPENDS */
 	for (uint32_t i = 0; i < post->calls_count; i++) {
-		int each_rc = rc ? rc : answers_take(post, i);
+		/* -ECANCELED: it was not sent. */
+		int each_rc = post->calls[i].rc == -ECANCELED ? sent_rc : answers_take(post, i);
 
 		post->rc = post->rc ? post->rc : each_rc;
 		if (post->messages[i].body)

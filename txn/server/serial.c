@@ -81,6 +81,9 @@ nam__server_serial_step(const struct nam__server_serial *serial,
 		at = serial->find(serial->arg, step->at, step->bytes, false);
 		if (!at)
 			return -NAM_E_REMOTE_CORRUPT;
+		/* No bytes of an earlier reply behind it. */
+		if (step->bytes)
+			reply[((size_t)step->bytes - 1) / sizeof(*reply)] = 0;
 		memcpy(reply, at, step->bytes);
 		return 0;
 	case NAM_SERIAL_CAS:

@@ -262,8 +262,10 @@ scan__many_leaves__ALL(void **state)
 		uint32_t count = scan(txn, 0, of(low, NULL), 100);
 
 		assert_int_equal(count, MANY - seen < 100 ? MANY - seen : 100);
-		for (uint32_t i = 0; i < count; i++)
-			assert_int_equal(atoi((const char *)rows[i].value + 1), seen + i);
+		for (uint32_t i = 0; i < count; i++) {
+			(void)snprintf(low, sizeof(low), "c%07u", (seen + i) % 1000);
+			assert_memory_equal(rows[i].value, low, 8);
+		}
 		seen += count;
 		(void)snprintf(low, sizeof(low), "c%07u", seen % 1000);
 		commit(txn);
