@@ -194,7 +194,10 @@ nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *v
 	/* Clients wait for that one. */
 	if (promoting) {
 		*ret_member = *promoting;
-		return due(steward, view, ret_member, &silent);
+		what = due(steward, view, ret_member, &silent);
+		/* A fence asks all others, so backups that are silent, too, go before MOVED. */
+		if (what || steward->ended_boot == promoting->boot)
+			return what;
 	}
 	silent = false;
 	/* By turns, as one that is silent ends the looks of a pass. */
@@ -203,9 +206,11 @@ nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *v
 	for (uint32_t i = 0; i < count && !what && !silent; i++) {
 		*ret_member = view->members[(first + i) % count];
 		steward->watched = ret_member->id;
-		if (ret_member->backup)
+		if (ret_member->backup && ret_member->state != NAM_VIEW_PROMOTING)
 			what = due(steward, view, ret_member, &silent);
 	}
+	if (promoting)
+		return what == NAM_RPC_VIEW_UNBACKED || what == NAM_RPC_VIEW_ABORT ? what : 0;
 	return what == NAM_RPC_VIEW_PROMOTE ? make_way(view, ret_member) : what;
 }
 

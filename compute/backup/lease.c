@@ -54,9 +54,18 @@ give_up(struct nam_client *client, uint32_t slot)
 int
 nam__lease_await(struct nam_worker *worker, uint32_t slot)
 {
-	if (worker->client->caps & NAM_CAP_LASTING || holds(worker->client) || await(worker))
+	/* As below. */
+	if (worker->client->caps & NAM_CAP_LASTING || worker == worker->client->epoch_worker ||
+		holds(worker->client) || await(worker))
 		return 0;
 	return give_up(worker->client, slot);
+}
+
+static bool
+needs_lease(const struct nam_client *client, const struct nam_wc *wc)
+{
+	return !wc->status && wc->op < NAM_WC_CLOSED &&
+		client->servers[nam__slot_of(wc->qp)].backup;
 }
 
 int
@@ -67,11 +76,10 @@ nam__poll_leased(struct nam_cq *cq, struct nam_wc *wcs, unsigned max)
 	int count = cq->ops->cq_poll(cq, wcs, max);
 
 	/* The epoch thread itself renews the lease. */
-	if (count <= 0 || holds(client) || worker == client->epoch_worker || await(worker))
+	if (count <= 0 || holds(client) || worker == client->epoch_worker)
 		return count;
 	for (int i = 0; i < count; i++)
-		if (!wcs[i].status && wcs[i].op < NAM_WC_CLOSED &&
-			client->servers[nam__slot_of(wcs[i].qp)].backup)
+		if (needs_lease(client, &wcs[i]) && !holds(client) && !await(worker))
 			wcs[i].status = give_up(client, nam__slot_of(wcs[i].qp));
 	return count;
 }

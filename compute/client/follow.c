@@ -192,10 +192,10 @@ absent_pass_over(struct nam_client *client, const struct nam__cluster_view *view
 		atomic_store_explicit(&server->usable, false, memory_order_relaxed);
 		atomic_store_explicit(&server->joined, false, memory_order_relaxed);
 		/* Its process has ended, and so has this client's interest in it. */
-		server->loss_reported = nam_view_was_removed(&view->head, server->id);
-		if (server->loss_reported)
-			atomic_compare_exchange_strong(&server->lost, &none,
-				-NAM_E_FABRIC_PEER_DEAD);
+		if (!nam_view_was_removed(&view->head, server->id))
+			continue;
+		server->loss_reported = true;
+		atomic_compare_exchange_strong(&server->lost, &none, -NAM_E_FABRIC_PEER_DEAD);
 	}
 }
 
