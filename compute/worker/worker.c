@@ -275,7 +275,7 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 			/* A holder on another processor needs no more. */
 			if (wait_ns > PAUSE_SPINS_NS)
 				nam_yield();
-			return;
+			wait_ns = 0;
 		}
 	}
 	if (worker->mirror.waiting && wait_ns > GATE_POLL_NS)

@@ -391,6 +391,8 @@ pair_take(uint64_t store, uint32_t checksum, const void *data, const void *key, 
 	uint8_t pair[NAM__CUCKOO_DATA_BYTES];
 
 	__builtin_memcpy(pair, data, sizeof(pair));
+	/* So that the compiler reads the copy, and not the slot, from here on. */
+	__asm__ volatile("" : : "r"(pair) : "memory");
 	if (memcmp(pair, key, key_bytes) != 0 || (NAM_GUARD(KV_CHECKSUM) && checksum !=
 			nam__cuckoo_checksum_in_line(store, pair, key_bytes, bytes)))
 		return false;
