@@ -343,7 +343,7 @@ static void
 in_kicked(struct actor *self)
 {
 	static const struct plan kicked = { .mode = NAM_KV_STORE, .chunks = 2, .near = 3,
-		.cold = 32, .full = true, .pinned = true };
+		.cold = 28, .full = true, .pinned = true };
 
 	crowd_of(self, &kicked);
 }
