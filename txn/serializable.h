@@ -232,7 +232,7 @@ NAM_FIBER_FN int nam_txn_delete(struct nam_txn *txn, const void *key,
  * nam_txn_commit -- make the writes take effect if all reads still hold, and end the transaction.
  *
  * A transaction that has written nothing takes no lock and writes nothing, unless its
- *   scans have met stray entries.
+ * scans have met stray entries.
  *
  * @ret_sequence	on success: of the records that it wrote, more than those of all records
  *		that it read or replaced; 0: it wrote nothing.  On failure the one that it has if it

@@ -350,6 +350,28 @@ scan__stray_entry__REMOVED(void **state)
 	assert_int_equal(entries_of(mine), 3);
 }
 
+/* The transaction gives the record the key of the stray entry, as its dead writer wanted. */
+static void
+scan__stray_entry_that_a_write_needs__KEPT(void **state)
+{
+	struct nam_txn *txn;
+	uint64_t at;
+
+	(void)state;
+	cities();
+	txn = begin(&me, mine);
+	expect_rows(txn, 0, of("bremen..", "bremen.."), ROWS, "bob");
+	at = txn->items[0].at.raw;
+	commit(txn);
+	assert_int_equal(nam_index_insert(me.worker, mine->indexes[0], "bochum..", at), 0);
+	txn = begin(&me, mine);
+	expect_rows(txn, 0, of("bochum..", "bochum.."), ROWS, "");
+	write_text(txn, "bob", "bochum..00000002");
+	commit(txn);
+	assert_int_equal(entries_of(mine), 3);
+	expect_rows_alone(&other, others, of("bochum..", "bochum.."), "bob");
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static void
@@ -451,6 +473,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(commit__own_insertion_in_scanned_leaf__COMMITS,
 			make, drop),
 		cmocka_unit_test_setup_teardown(scan__stray_entry__REMOVED, make, drop),
+		cmocka_unit_test_setup_teardown(scan__stray_entry_that_a_write_needs__KEPT, make,
+			drop),
 		cmocka_unit_test(create__index_out_of_range__EINVAL),
 		cmocka_unit_test_setup_teardown(scan__out_of_range__EINVAL, make, drop),
 		cmocka_unit_test_setup_teardown(scan__limits__LIMIT, make, drop),
