@@ -87,6 +87,25 @@ nam__objects_at(const struct nam__objects *objects, uint32_t slot)
 	return object == GONE ? NULL : object;
 }
 
+bool
+nam__objects_close(struct nam__objects *objects)
+{
+	bool none;
+
+	pthread_mutex_lock(&objects->mutex);
+	none = objects->closed = !objects->count;
+	pthread_mutex_unlock(&objects->mutex);
+	return none;
+}
+
+void
+nam__objects_open(struct nam__objects *objects)
+{
+	pthread_mutex_lock(&objects->mutex);
+	objects->closed = false;
+	pthread_mutex_unlock(&objects->mutex);
+}
+
 int
 nam__objects_enter(struct nam__objects *objects, struct nam__object *object)
 {
@@ -95,7 +114,9 @@ nam__objects_enter(struct nam__objects *objects, struct nam__object *object)
 	int rc = 0;
 
 	pthread_mutex_lock(&objects->mutex);
-	if (nam__objects_find(objects, object->id)) {
+	if (objects->closed) {
+		rc = -NAM_E_FABRIC_MOVED;
+	} else if (nam__objects_find(objects, object->id)) {
 		rc = -NAM_E_INDEX_EXISTS;
 	} else if (objects->count == objects->slots_count / 2) {
 		rc = -NAM_E_LIMIT;

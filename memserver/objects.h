@@ -35,6 +35,7 @@ struct nam__objects {
 	uint32_t slots_count;		/* twice as many as there may be objects */
 	void (*free)(struct nam__object *object);
 	pthread_mutex_t mutex;		/* of the fields below, and of changes of slots */
+	bool closed;			/* none enters any more */
 	_Atomic uint32_t count;
 	_Atomic uint32_t dropped_count;
 	STAILQ_HEAD(, nam__object) dropped;	/* oldest first */
@@ -50,7 +51,10 @@ void nam__objects_free(struct nam__objects *objects);
 struct nam__object *nam__objects_at(const struct nam__objects *objects, uint32_t slot);
 /* Between nam__work_begin() and nam__work_end(); NULL: there is none. */
 struct nam__object *nam__objects_find(const struct nam__objects *objects, uint64_t id);
-/* -NAM_E_INDEX_EXISTS, -NAM_E_LIMIT: the object is freed. */
+/* Whether there is none.  Then none enters until they are opened again. */
+bool nam__objects_close(struct nam__objects *objects) NAM_MUST_CHECK;
+void nam__objects_open(struct nam__objects *objects);
+/* -NAM_E_INDEX_EXISTS, -NAM_E_LIMIT, -NAM_E_FABRIC_MOVED (closed): the object is freed. */
 int nam__objects_enter(struct nam__objects *objects, struct nam__object *object) NAM_MUST_CHECK;
 /* Unlinked at once, and freed later: 0 or -NAM_E_DROPPED. */
 int nam__objects_drop(struct nam__objects *objects, struct nam_server *server,

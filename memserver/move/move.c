@@ -199,14 +199,15 @@ lead_retire(struct nam_server *server)
 {
 	struct nam__membership *membership = &server->membership;
 	const struct nam_view_member *lead = &membership->view.members[0];
-	bool has_parts = atomic_load(&server->trees.count) || atomic_load(&server->stores.count);
 	int rc = -NAM_E_VIEW;
 
 	if (!nam__leads(server))
 		return -NAM_E_CLUSTER;
-	/* These have one copy. */
-	if (has_parts)
+	/* These have one copy, and none is made meanwhile. */
+	if (!nam__objects_close(&server->trees) || !nam__objects_close(&server->stores)) {
+		nam__objects_open(&server->trees);
 		return -NAM_E_UNMOVABLE;
+	}
 	pthread_mutex_lock(&server->mutex);
 	pthread_mutex_lock(&membership->mutex);
 	if ((membership->view.head.number && lead->known && lead->state == NAM_VIEW_UP) ||
@@ -217,9 +218,13 @@ lead_retire(struct nam_server *server)
 	}
 	pthread_mutex_unlock(&membership->mutex);
 	pthread_mutex_unlock(&server->mutex);
-	if (!rc)
-		nam__log(server, NAM_LOG_INFO, "move", "server=0 phase=moved");
-	return rc;
+	if (rc) {
+		nam__objects_open(&server->trees);
+		nam__objects_open(&server->stores);
+		return rc;
+	}
+	nam__log(server, NAM_LOG_INFO, "move", "server=0 phase=moved");
+	return 0;
 }
 
 static int
