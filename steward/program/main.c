@@ -49,10 +49,10 @@ static const struct nam_option rows[] = {
 		FIELD(fence_ms), .max = 3600000 },
 	{ "silent-ms", "N", "A memory server with a backup is given up that does not answer the "
 		"steward for so many milliseconds, as its host is down or cut off: the backup gets "
-		"its place. Its trees and key-value stores are lost, as they have one copy. A silent "
-		"backup is taken away. Up to 3600000 (default 3000). 0: none "
-		"is. Over shm only a process that has ended is given up.", NAM_OPTION_COUNT,
-		FIELD(silent_ms), .max = 3600000 },
+		"its place. Its trees and key-value stores are lost, as they have one copy. A "
+		"silent backup is taken away. Up to 3600000 (default 3000). 0: none is. Over shm "
+		"only a process that has ended is given up.", NAM_OPTION_COUNT, FIELD(silent_ms),
+		.max = 3600000 },
 	{ "collect-s", "N", "The longest time between two passes of the collector of an index or a "
 		"record store, in seconds, up to 1000000 (default 3600). It holds for sweeps of "
 		"dead clients' blocks, too. 0: neither is done.",
