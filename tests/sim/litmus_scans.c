@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "txn/serial/indexed.h"
-#include "litmus.h"
+#include "litmus_txn.h"
 
 #define STORE "litmus-scans"
-#define STORE_BYTES (1u << 16)
 #define TOWN_BYTES 8u
 #define ROWS 16u
 #define LATE_NS 2000000u
@@ -20,33 +19,6 @@
 static const char aa[] = "Aa......", bb[] = "Bb......";
 
 /* ---- operations ------------------------------------------------------------------------------ */
-
-static struct nam_txn_store *
-store_open(struct actor *self)
-{
-	struct nam_txn_store *store = NULL;
-
-	if (nam_txn_store_open(self->worker, STORE, STORE_BYTES, &store) && !nam_sim_zombie())
-		sim_die("the store: %s", nam_worker_diag(self->worker));
-	return store;
-}
-
-static struct nam_txn *
-begin(struct actor *self, struct nam_txn_store *store)
-{
-	struct nam_txn *txn;
-
-	if (nam_txn_begin(self->worker, store, &txn))
-		sim_die("no memory");
-	return txn;
-}
-
-static void
-expect_rc(const char *what, int rc, int expected)
-{
-	if (rc != expected && !nam_sim_zombie())
-		litmus_fail("%s: %s", what, nam_err_name(rc));
-}
 
 /* @town	NULL: in no town */
 static void
@@ -153,7 +125,7 @@ make(struct actor *self)
 
 	if (nam_txn_store_create(self->worker, STORE, &options))
 		sim_die("the store: %s", nam_worker_diag(self->worker));
-	store = store_open(self);
+	store = litmus_txn_open(self, STORE);
 	expect_rc("the first value", move(self, store, "x", aa), 0);
 	litmus.flags[SEEN] = true;
 	return store;
@@ -163,7 +135,7 @@ static struct nam_txn_store *
 arrive(struct actor *self)
 {
 	litmus_await(SEEN);
-	return store_open(self);
+	return litmus_txn_open(self, STORE);
 }
 
 /* ---- phantoms -------------------------------------------------------------------------------- */

@@ -10,10 +10,9 @@
 
 #include "common/rpc/rpc.h"
 #include "txn/serial/serial.h"
-#include "litmus.h"
+#include "litmus_txn.h"
 
 #define STORE "litmus-serial"
-#define STORE_BYTES (1u << 16)
 #define WORDS 60u
 #define HALF 40u			/* a READ stops before this one of its 66 steps */
 #define LATE_NS 300000u
@@ -23,26 +22,6 @@ enum record { X, Y };
 #define RECORDS 2u
 
 /* ---- operations ------------------------------------------------------------------------------ */
-
-static struct nam_txn_store *
-store_open(struct actor *self)
-{
-	struct nam_txn_store *store = NULL;
-
-	if (nam_txn_store_open(self->worker, STORE, STORE_BYTES, &store) && !nam_sim_zombie())
-		sim_die("the store: %s", nam_worker_diag(self->worker));
-	return store;
-}
-
-static struct nam_txn *
-begin(struct actor *self, struct nam_txn_store *store)
-{
-	struct nam_txn *txn;
-
-	if (nam_txn_begin(self->worker, store, &txn))
-		sim_die("no memory");
-	return txn;
-}
 
 static const char *const keys[RECORDS] = { "x", "y" };
 
@@ -73,13 +52,6 @@ put(struct nam_txn *txn, enum record record, uint64_t number)
 		words[i] = number;
 	if (nam_txn_write(txn, keys[record], 1, words, sizeof(words)))
 		litmus_fail("a write fails");
-}
-
-static void
-expect_rc(const char *what, int rc, int expected)
-{
-	if (rc != expected && !nam_sim_zombie())
-		litmus_fail("%s: %s", what, nam_err_name(rc));
 }
 
 /* By a transaction of its own. */
@@ -135,7 +107,7 @@ make(struct actor *self)
 
 	if (nam_txn_store_create(self->worker, STORE, &options))
 		sim_die("the store: %s", nam_worker_diag(self->worker));
-	store = store_open(self);
+	store = litmus_txn_open(self, STORE);
 	expect_rc("the first values", put_both(self, store, 1), 0);
 	litmus.flags[SEEN] = true;
 	return store;
@@ -145,7 +117,7 @@ static struct nam_txn_store *
 arrive(struct actor *self)
 {
 	litmus_await(SEEN);
-	return store_open(self);
+	return litmus_txn_open(self, STORE);
 }
 
 /* ---- write skew ------------------------------------------------------------------------------ */

@@ -315,7 +315,7 @@ prepare(struct nam_txn *txn)
 
 /* A request that a member with a backup refuses would leave locks behind. */
 static int
-phases_check(const struct nam_txn *txn)
+backups_check(const struct nam_txn *txn)
 {
 	const uint32_t changes = NAM_TXN_LOCK_RPC | NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC;
 
@@ -331,7 +331,7 @@ write_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 {
 	struct nam__serial_log_block *block = NULL;
 	bool logged = false;
-	int rc = phases_check(txn) ?: prepare(txn); /* SUSPENDS */
+	int rc = backups_check(txn) ?: prepare(txn); /* SUSPENDS */
 
 	if (!rc)
 		rc = nam__serial_entries_list(txn);

@@ -14,6 +14,7 @@
 #include "tests/lib/index_fixture.h"
 #include "txn/serial/indexed.h"
 #include "txn/sweep.h"
+#include "serial_fixture.h"
 
 #define MIB (1ull << 20)
 #define SERVERS 2u
@@ -66,37 +67,6 @@ drop(void **state)
 	nam_txn_store_close(others);
 	assert_int_equal(nam_txn_store_drop(me.worker, "s"), 0);
 	return 0;
-}
-
-static struct nam_txn *
-begin(const struct member *who, struct nam_txn_store *store)
-{
-	struct nam_txn *txn;
-
-	assert_int_equal(nam_txn_begin(who->worker, store, &txn), 0);
-	return txn;
-}
-
-static void
-write_text(struct nam_txn *txn, const char *key, const char *text)
-{
-	assert_int_equal(nam_txn_write(txn, key, (uint32_t)strlen(key), text,
-		(uint32_t)strlen(text)), 0);
-}
-
-static void
-commit(struct nam_txn *txn)
-{
-	assert_int_equal(nam_txn_commit(txn, NULL), 0);
-}
-
-static void
-put(const struct member *who, struct nam_txn_store *store, const char *key, const char *text)
-{
-	struct nam_txn *txn = begin(who, store);
-
-	write_text(txn, key, text);
-	commit(txn);
 }
 
 static struct nam_range

@@ -18,6 +18,7 @@
 #include "txn/serial/serial.h"
 #include "txn/serializable.h"
 #include "txn/sweep.h"
+#include "serial_fixture.h"
 
 #define MIB (1ull << 20)
 #define SERVERS 2u
@@ -56,22 +57,6 @@ stop(void **state)
 	return 0;
 }
 
-static struct nam_txn *
-begin(const struct member *who, struct nam_txn_store *store)
-{
-	struct nam_txn *txn;
-
-	assert_int_equal(nam_txn_begin(who->worker, store, &txn), 0);
-	return txn;
-}
-
-static void
-write_text(struct nam_txn *txn, const char *key, const char *text)
-{
-	assert_int_equal(nam_txn_write(txn, key, (uint32_t)strlen(key), text,
-		(uint32_t)strlen(text)), 0);
-}
-
 static int
 read_text(struct nam_txn *txn, const char *key, char ret_text[65])
 {
@@ -80,15 +65,6 @@ read_text(struct nam_txn *txn, const char *key, char ret_text[65])
 
 	ret_text[rc ? 0 : bytes] = '\0';
 	return rc;
-}
-
-static void
-put(const struct member *who, struct nam_txn_store *store, const char *key, const char *text)
-{
-	struct nam_txn *txn = begin(who, store);
-
-	write_text(txn, key, text);
-	assert_int_equal(nam_txn_commit(txn, NULL), 0);
 }
 
 static void
