@@ -5,6 +5,17 @@
 #ifndef NAM_TESTS_UNIT_TXN_SERIAL_SERIAL_FIXTURE_H
 #define NAM_TESTS_UNIT_TXN_SERIAL_SERIAL_FIXTURE_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/lib/index_fixture.h"
+#include "txn/serializable.h"
+
 static inline struct nam_txn *
 begin(const struct member *who, struct nam_txn_store *store)
 {
