@@ -100,20 +100,22 @@ record_undo(struct nam_worker *worker, struct nam_txn_store *store, struct nam_g
 	return nam__serial_word_cas(worker, store, at, dead, image->sequence, &old); /* SUSPENDS */
 }
 
-/* READ one log; *ret_found: it is whole, and of that lock word.  *ret_next: the one behind it. */
+/* LOG_FOUND: it is whole, and of that lock word. */
+enum log { LOG_ABSENT, LOG_FOUND };
+
+/* READ one log.  *ret_next: the one behind it.  An enum log, or < 0. */
 NAM_FIBER_FN static int
 log_look(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at,
-	uint64_t word, struct nam_serial_log *log, struct nam_gaddr *ret_next, bool *ret_found)
+	uint64_t word, struct nam_serial_log *log, struct nam_gaddr *ret_next)
 {
 	int rc = nam_read_await(worker, at, log, sizeof(*log)); /* SUSPENDS */
 	uint32_t bytes = log->bytes;
 
 	*ret_next = NAM_GADDR(log->next);
 	if (rc || log->word != word || bytes < sizeof(*log) || bytes > NAM__SERIAL_LOG_BYTES_MAX)
-		return rc;
+		return rc ?: LOG_ABSENT;
 	rc = nam_read_await(worker, at, log, bytes); /* SUSPENDS */
-	*ret_found = !rc && nam__serial_log_whole(store, log, at, bytes);
-	return rc;
+	return rc ?: nam__serial_log_whole(store, log, at, bytes) ? LOG_FOUND : LOG_ABSENT;
 }
 
 /*
@@ -139,29 +141,27 @@ log_end(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, uint32_t 
 	return rc;
 }
 
-/* The log of that lock word, READ whole; or *ret_found is false, and there is none at a backup. */
+/* LOG_FOUND: the log of that lock word, READ whole.  LOG_ABSENT: nor is there one at a backup. */
 NAM_FIBER_FN static int
 log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
-	struct nam_serial_log *log, bool *ret_found)
+	struct nam_serial_log *log)
 {
 	uint64_t *heads = (void *)log;
 	const uint32_t id = nam_lock_owner(word);
 	struct nam_gaddr dir = NAM_GADDR(store->shape.logs), at;
-	int rc;
-
-	*ret_found = false;
-	rc = nam_read_await(worker, nam_gaddr_make(nam_gaddr_region(dir),
+	int rc = nam_read_await(worker, nam_gaddr_make(nam_gaddr_region(dir),
 		nam_gaddr_offset(dir) + id / 8 * 64, 0), heads, 64); /* SUSPENDS */
+
 	at = NAM_GADDR(rc ? 0 : heads[id % 8]);
-	for (uint32_t i = 0; !rc && at.raw && !*ret_found; i++) {
+	for (uint32_t i = 0; rc == LOG_ABSENT && at.raw; i++) {
 		const struct nam_gaddr one = at;
 		const uint32_t moves = worker->moves;
 
 		if (i == LOGS_MAX)
 			return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "store '%s': the "
 				"logs of client %u have no end", store->name, id);
-		rc = log_look(worker, store, one, word, log, &at, ret_found); /* SUSPENDS */
-		if (!rc && !*ret_found)
+		rc = log_look(worker, store, one, word, log, &at); /* SUSPENDS */
+		if (rc == LOG_ABSENT)
 			rc = log_end(worker, one, word, moves); /* SUSPENDS */
 	}
 	return rc;
@@ -172,14 +172,14 @@ NAM_FIBER_FN static int
 decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at, uint64_t dead)
 {
 	struct nam_serial_log *log = nam_buffer_take(worker, NAM__SERIAL_LOG_BYTES_MAX);
-	bool found = false;
-	int rc = log ? log_find(worker, store, dead, log, &found) : -ENOMEM; /* SUSPENDS */
+	int rc = log ? log_find(worker, store, dead, log) : -ENOMEM; /* SUSPENDS */
 
 	nam_race_point("serial.deciding");
 	/* Z5: a whole log says that the transaction was committed. */
-	if (!rc)
-		rc = found ? redo(worker, store, log) :
-			record_undo(worker, store, at, dead, (void *)log); /* SUSPENDS */
+	if (rc == LOG_FOUND)
+		rc = redo(worker, store, log); /* SUSPENDS */
+	else if (rc == LOG_ABSENT)
+		rc = record_undo(worker, store, at, dead, (void *)log); /* SUSPENDS */
 	if (log)
 		nam_buffer_give(worker, log, NAM__SERIAL_LOG_BYTES_MAX);
 	return rc;

@@ -50,9 +50,11 @@ load(struct filling *filling, uint16_t step, const uint64_t *pairs, uint32_t cou
 	}
 }
 
-/* A page of the old tree, and *scan for the next one.  *ret_more: there may be one. */
+enum page { PAGE_LAST, PAGE_MORE };
+
+/* A page of the old tree, and *scan for the next one: an enum page, or < 0. */
 NAM_FIBER_FN static int
-page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *scan, bool *ret_more)
+page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *scan)
 {
 	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
 	const struct nam_rpc_tree_scan_reply *page = filling->page;
@@ -69,8 +71,7 @@ page_copy(struct filling *filling, struct nam_rpc_tree_scan_request *scan, bool 
 	if (rc)
 		return rc;
 	*filling->bytes += page->count * filling->pair_words * 8;
-	*ret_more = nam_rpc_tree_scan_behind(create, page, scan);
-	return 0;
+	return nam_rpc_tree_scan_behind(create, page, scan) ? PAGE_MORE : PAGE_LAST;
 }
 
 NAM_FIBER_FN static int
@@ -78,17 +79,18 @@ tree_fill(struct filling *filling)
 {
 	const struct nam_rpc_tree_create_request *create = &filling->tree->create;
 	struct nam_rpc_tree_scan_request scan = nam_rpc_tree_scan_all(create);
-	bool more = true;
 	int rc;
 
 	filling->pair_words = nam_rpc_tree_pair_words(create);
 	if (filling->pair_words > NAM_RPC_TREE_KEY_WORDS_MAX + 1)
 		return -NAM_E_FABRIC_PROTOCOL;
 	rc = load(filling, NAM_RPC_TREE_LOAD_BEGIN, NULL, 0); /* SUSPENDS */
-	while (!rc && more && !is_late(filling))
-		rc = page_copy(filling, &scan, &more); /* SUSPENDS */
-	if (!rc && more)
-		return -NAM_E_FABRIC_TIMEOUT;
+	if (rc)
+		return rc;
+	do {
+		rc = is_late(filling) ? -NAM_E_FABRIC_TIMEOUT :
+			page_copy(filling, &scan); /* SUSPENDS */
+	} while (rc == PAGE_MORE);
 	return rc ?: load(filling, NAM_RPC_TREE_LOAD_END, NULL, 0); /* SUSPENDS */
 }
 
