@@ -393,10 +393,11 @@ known_get(struct nam__steward *steward)
 	return rc;
 }
 
-/* *ret_done: nothing is due, for now. */
+enum round { ROUND_CHANGED, ROUND_NOTHING_DUE };
+
+/* An enum round, or < 0. */
 NAM_FIBER_FN static int
-round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool *ret_done,
-	struct nam_diag *diag)
+round_do(struct nam__steward *steward, struct nam__steward_passed *passed, struct nam_diag *diag)
 {
 	struct nam__view_store *store = steward->store;
 	struct nam_worker *worker = steward->lead->epoch_worker;
@@ -415,10 +416,9 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 		return -NAM_E_TERM;
 	}
 	rc = change_find(steward, view, &what, &member); /* SUSPENDS */
-	*ret_done = !what;
 	if (!what && !rc && copies_send(steward, view)) { /* SUSPENDS */
 		known_set(steward, NULL);
-		return 0;
+		return ROUND_NOTHING_DUE;
 	}
 	if (what) {
 		nam_race_point("steward.decided");
@@ -432,7 +432,9 @@ round_do(struct nam__steward *steward, struct nam__steward_passed *passed, bool 
 			member.id);
 	}
 	known_set(steward, view);
-	return rc == -NAM_E_VIEW ? 0 : rc;
+	if (rc && rc != -NAM_E_VIEW)
+		return rc;
+	return what ? ROUND_CHANGED : ROUND_NOTHING_DUE;
 }
 
 static void
@@ -461,7 +463,6 @@ NAM_FIBER_FN static int
 rounds_once(struct nam__steward *steward, struct nam__steward_passed *passed,
 	struct nam_diag *diag)
 {
-	bool done = false;
 	int rc = 0;
 
 	diag->text[0] = '\0';
@@ -472,8 +473,10 @@ rounds_once(struct nam__steward *steward, struct nam__steward_passed *passed,
 	nam_race_point("steward.leads");
 	if (!rc && !steward->store->term)
 		rc = known_get(steward); /* SUSPENDS */
-	for (unsigned i = 0; !rc && !done && i < ROUNDS_MAX && steward->store->term; i++)
-		rc = round_do(steward, passed, &done, diag); /* SUSPENDS */
+	for (unsigned i = 0; !rc && i < ROUNDS_MAX && steward->store->term; i++)
+		rc = round_do(steward, passed, diag); /* SUSPENDS */
+	if (rc == ROUND_NOTHING_DUE)
+		rc = 0;
 	if (rc == -NAM_E_TERM) {
 		log_event(steward, "deposed", "view=%llu", (unsigned long long)passed->view);
 		steward->store->term = 0;

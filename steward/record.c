@@ -171,31 +171,37 @@ abandoned_find(const struct recorded *recorded, const struct nam__cluster_view *
 		!leaving || leaving->state == NAM_VIEW_PROMOTING ? NULL : leaving;
 }
 
-/* Take one step.  *ret_done: the lead's view is the record's, or cannot become it for now. */
+/* RECONCILED: the lead's view is the record's, or cannot become it for now. */
+enum reconcile { RECONCILE_MORE, RECONCILED };
+
+/* Take one step.  An enum reconcile, or < 0. */
 NAM_FIBER_FN static int
 reconcile(struct recorded *recorded, struct nam_worker *worker,
-	const struct nam__cluster_view *lead, bool *ret_done, struct nam_diag *diag)
+	const struct nam__cluster_view *lead, struct nam_diag *diag)
 {
 	const struct nam_view_member *abandoned = abandoned_find(recorded, lead);
 	struct nam__record record = { 0 };
+	bool done = false;
 	int rc = record_read(recorded, &record, diag);
 
 	if (rc)
 		return rc;
 	if (!lead->head.number || (record.view && views_equal(record.view, lead))) {
-		*ret_done = !abandoned;
+		done = !abandoned;
 		if (abandoned)
 			rc = decide(recorded, worker, &record, lead, NAM_RPC_VIEW_ABORT, abandoned,
 				diag); /* SUSPENDS */
 	} else if (is_due(&record, lead)) {
 		rc = install(recorded, worker, lead, record.change, &record.member); /* SUSPENDS */
 		/* A client has not acknowledged; or the next round sees another view. */
-		*ret_done = rc == -NAM_E_VIEW;
+		done = rc == -NAM_E_VIEW;
 	} else {
 		rc = take_over(recorded, &record, lead, diag); /* SUSPENDS */
 	}
 	free(record.view);
-	return rc == -NAM_E_VIEW ? 0 : rc;
+	if (rc && rc != -NAM_E_VIEW)
+		return rc;
+	return done ? RECONCILED : RECONCILE_MORE;
 }
 
 /*
@@ -256,12 +262,13 @@ get(struct nam__view_store *store, struct nam_worker *worker, struct nam__cluste
 		if (rc || done || !store->term || !lead->head.number)
 			break;
 		if (presented)
-			rc = reconcile(recorded, worker, lead, &done, diag); /* SUSPENDS */
+			rc = reconcile(recorded, worker, lead, diag); /* SUSPENDS */
 		else
 			rc = present(recorded, worker, lead, diag); /* SUSPENDS */
 		presented = presented || !rc;
+		done = rc == RECONCILED;
 		/* Another one leads; or the record has changed, and is read again. */
-		if (rc == -NAM_E_TERM || rc == -NAM_E_VIEW)
+		if (done || rc == -NAM_E_TERM || rc == -NAM_E_VIEW)
 			rc = 0;
 	}
 	if (rc)
