@@ -185,7 +185,8 @@ nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const 
 	uint32_t room = ret_bytes ? *ret_bytes : 0, moves;
 	int rc;
 
-	*ret_again = false;
+	if (ret_again)
+		*ret_again = false;
 	for (;;) {
 		moves = worker->moves;
 		if (ret_bytes)
@@ -198,7 +199,8 @@ nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const 
 		nam__poll(worker);
 		if (!nam__posted_in_vain(worker, slot, moves))
 			return rc;
-		*ret_again = true;
+		if (ret_again)
+			*ret_again = true;
 	}
 }
 

@@ -19,7 +19,9 @@ NAM_FIBER_FN int nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint
 
 /*
  * nam_rpc_call() of a request that may be carried out twice.  If the member ends, its backup gets
- * it.  *ret_again: it may have been carried out twice.
+ * it.
+ *
+ * @ret_again	it may have been carried out twice; may be NULL
  */
 NAM_FIBER_FN int nam__backed_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes,

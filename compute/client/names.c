@@ -61,9 +61,8 @@ get(struct nam_worker *worker, const struct nam_rpc_catalog_entry *name,
 	struct nam_rpc_catalog_entry *ret_found)
 {
 	uint32_t bytes = sizeof(*ret_found);
-	bool twice;
 	int rc = nam__lead_call(worker, NAM_RPC_CATALOG_GET, name, sizeof(*name), ret_found, &bytes,
-		&twice); /* SUSPENDS */
+		NULL); /* SUSPENDS */
 
 	return rc || bytes == sizeof(*ret_found) ? rc : -NAM_E_FABRIC_PROTOCOL;
 }
@@ -281,7 +280,6 @@ nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn, void *arg)
 {
 	struct nam_rpc_catalog_list_request request = { .after = "" };
 	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
-	bool twice;
 	int rc;
 
 	if (!page)
@@ -290,7 +288,7 @@ nam__catalog_list(struct nam_worker *worker, nam__catalog_fn fn, void *arg)
 		uint32_t bytes = NAM_RPC_BODY_MAX;
 
 		rc = nam__lead_call(worker, NAM_RPC_CATALOG_LIST, &request, sizeof(request), page,
-			&bytes, &twice); /* SUSPENDS */
+			&bytes, NULL); /* SUSPENDS */
 		if (!rc)
 			rc = page_visit(page, bytes, request.after, fn, arg);
 	} while (!rc && page->count);

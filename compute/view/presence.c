@@ -17,9 +17,8 @@ nam__client_voucher_query(struct nam_worker *worker, uint16_t id, uint16_t incar
 		uint8_t voucher[NAM_VOUCHER_BYTES];
 	} reply = { .voucher = { 0 } };
 	uint32_t bytes = sizeof(reply);
-	bool twice;
 	int rc = nam__lead_call(worker, NAM_RPC_CLIENT_STATE, &request, sizeof(request), &reply,
-		&bytes, &twice); /* SUSPENDS */
+		&bytes, NULL); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -46,9 +45,8 @@ nam__presence_add(struct nam_worker *worker, uint32_t slot, struct nam__presence
 {
 	struct nam_rpc_presence_reply reply;
 	uint32_t bytes = sizeof(reply);
-	bool twice;
 	int rc = nam__backed_call(worker, slot, NAM_RPC_PRESENCE, NULL, 0, &reply, &bytes,
-		&twice); /* SUSPENDS */
+		NULL); /* SUSPENDS */
 
 	if (!rc && bytes != sizeof(reply))
 		rc = -NAM_E_FABRIC_PROTOCOL;

@@ -62,7 +62,8 @@ static inline int
 fuzz_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes, bool *ret_again)
 {
-	*ret_again = false;
+	if (ret_again)
+		*ret_again = false;
 	return fuzz_rpc_call(worker, slot, type, body, body_bytes, ret_body, ret_bytes);
 }
 
