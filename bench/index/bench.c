@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "bench/progress.h"
 
 #define WARMUP_MIN 100000u
 #define WARMUP_SECONDS 5

@@ -2,7 +2,6 @@
 /* report.c -- what nam-bench index found, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "bench/bench.h"
 #include "bench.h"

@@ -2,10 +2,8 @@
 /* bench.c -- nam-bench raw: find the best depth, measure, check, report. */
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "bench/bench.h"
-#include "bench/progress.h"
 #include "bench.h"
 #include "bench/options.h"
 #include "bench/report.h"

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>

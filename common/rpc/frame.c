@@ -2,7 +2,6 @@
 #include "frame.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "common/hash/hash.h"

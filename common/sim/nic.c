@@ -18,7 +18,6 @@
  * arrives, as a whole, in the order in which the card serves messages.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim_internal.h"
 

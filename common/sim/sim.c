@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/fabric/register.h"
-#include "common/race.h"
 #include "sim_internal.h"
 
 /* Deep enough for what runs on a thread's own stack, which has less room in real life nowhere. */

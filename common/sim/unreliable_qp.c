@@ -8,7 +8,6 @@
  * nothing goes wrong, and a message costs what it costs over a connection.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "sim_internal.h"
 

@@ -2,7 +2,6 @@
 /* http.c -- the metrics of the program nam-memserver over HTTP, for Prometheus. */
 #include "http.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>

@@ -2,7 +2,6 @@
 /* records.c -- record stores: which there are, what they hold, tidying up, and their end. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "namctl.h"
 

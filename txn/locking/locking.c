@@ -8,7 +8,6 @@
  * later, with its old age, since the older goes first.  So there are no deadlocks.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/rpc/locking_rpc.h"
 #include "txn/records/protocols.h"

@@ -7,7 +7,6 @@
  * whose timestamp any record has.  HYBRID: as SMALL, but only for records that are in another
  * version's Bloom filter.
  */
-#include <string.h>
 
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"

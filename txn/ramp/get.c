@@ -9,7 +9,6 @@
  * began before anything newer was committed (R7).  If it was replaced all the same, the reader
  * takes the latest version, and checks again.
  */
-#include <string.h>
 
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"

@@ -2,7 +2,6 @@
 /* txn.c -- items, addresses and timestamps of transactions that read or write. */
 #include <errno.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "txn_internal.h"
 

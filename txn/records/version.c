@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* version.c -- versions of records as blocks of memory. */
 #include <stddef.h>
-#include <string.h>
 
 #include "common/hash/hash.h"
 #include "common/hash/inline.h"

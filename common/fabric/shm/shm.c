@@ -2,7 +2,6 @@
 /* shm.c -- the shm provider's table of operations, and its domains. */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "shm_internal.h"
 

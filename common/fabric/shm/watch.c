@@ -3,7 +3,6 @@
  * watch.c -- noticing that the other process is gone: its mappings stay valid, its socket closes.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/fabric/wait/wake.h"
 #include "peers.h"

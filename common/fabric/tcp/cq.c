@@ -2,7 +2,6 @@
 /* cq.c -- completion queues and receive queues: their making, and their owners. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/fabric/wait/wake.h"
 #include "common/fabric/list.h"

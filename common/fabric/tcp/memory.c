@@ -5,7 +5,6 @@
  * 65,536).
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

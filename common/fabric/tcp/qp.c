@@ -2,7 +2,6 @@
 /* qp.c -- the making and unmaking of queue pairs, whichever side they are on. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -2,8 +2,6 @@
 /* stream.c -- input of a socket is cut into frames, each frame goes to its module. */
 #include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include "tcp_internal.h"
 

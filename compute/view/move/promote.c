@@ -6,7 +6,6 @@
  * MOVED: they go on at the backup.  A steward that ends in between leaves the rest to the next one.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/race.h"

@@ -8,7 +8,6 @@
 #include "server_move.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/cluster.h"
