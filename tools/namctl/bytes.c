@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.c -- keys and values of any bytes, as people write and read them. */
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,7 @@ json_string(const void *data, uint32_t count, bool hex)
 	if (!text)
 		return NULL;
 	if (hex)
-		(void)key_hex_print(data, count, text);
+		sodium_bin2hex(text, (size_t)2 * count + 1, data, count);
 	else
 		(void)snprintf(text, (size_t)count + 1, "%.*s", (int)count,
 			count ? (const char *)data : "");

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nam.h"
@@ -30,61 +32,27 @@ key_format_choose(const char *type, uint32_t key_bytes, struct key_format *ret_f
 }
 
 /* Digits only: no sign, no blanks, no more than 64 bits. */
-static int
+static bool
 parse_u64(const char *text, uint64_t *ret_value)
 {
-	uint64_t value = 0;
+	uint64_t value;
 
-	if (!*text)
-		return -EINVAL;
-	for (; *text; text++) {
-		if (*text < '0' || *text > '9')
-			return -EINVAL;
-		if (__builtin_mul_overflow(value, 10, &value) ||
-			__builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
-			return -ERANGE;
-	}
+	if (!*text || text[strspn(text, "0123456789")])
+		return false;
+	errno = 0;
+	value = strtoull(text, NULL, 10);
+	if (errno)
+		return false;
 	*ret_value = value;
-	return 0;
-}
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
+	return true;
 }
 
 bool
 key_hex_take(const char *digits, size_t bytes, void *ret)
 {
-	uint8_t *to = ret;
+	size_t count;
 
-	for (size_t i = 0; i < bytes; i++) {
-		int high = hex_digit(digits[2 * i]);
-		int low = high < 0 ? -1 : hex_digit(digits[2 * i + 1]);
-
-		if (low < 0)
-			return false;
-		to[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
-}
-
-size_t
-key_hex_print(const void *bytes, size_t count, char *text)
-{
-	const uint8_t *from = bytes;
-
-	*text = '\0';
-	for (size_t i = 0; i < count; i++)
-		(void)sprintf(text + 2 * i, "%02x", from[i]);
-	return 2 * count;
+	return !sodium_hex2bin(ret, bytes, digits, 2 * bytes, NULL, &count, NULL) && count == bytes;
 }
 
 static int
@@ -143,7 +111,7 @@ key_parse(const struct key_format *format, const char *text, void *ret_key, stru
 	memset(key, 0, format->bytes);
 	switch (format->type) {
 	case KEY_U64:
-		if (parse_u64(text, &value))
+		if (!parse_u64(text, &value))
 			return nam_diag_set(diag, -EINVAL, "key '%s' is not a whole number from 0 "
 				"to %" PRIu64 "; other keys need --key-type text or hex", text,
 				UINT64_MAX);
@@ -220,7 +188,8 @@ key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_B
 	case KEY_TEXT:
 		return print_text(format, bytes, text);
 	default:
-		return key_hex_print(bytes, format->bytes, text);
+		sodium_bin2hex(text, KEY_TEXT_BYTES, bytes, format->bytes);
+		return 2 * format->bytes;
 	}
 }
 
@@ -239,7 +208,7 @@ key_fits(const struct key_format *format, const void *key)
 int
 payload_parse(const char *text, uint64_t *ret_payload, struct nam_diag *diag)
 {
-	if (parse_u64(text, ret_payload))
+	if (!parse_u64(text, ret_payload))
 		return nam_diag_set(diag, -EINVAL,
 			"payload '%s' is not a whole number from 0 to %" PRIu64, text, UINT64_MAX);
 	return 0;

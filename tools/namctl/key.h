@@ -51,8 +51,6 @@ bool key_fits(const struct key_format *format, const void *key);
 
 /* Two digits for each byte.  False: there are others. */
 bool key_hex_take(const char *digits, size_t bytes, void *ret) NAM_MUST_CHECK;
-/* Print bytes as hexadecimal digits with a NUL behind them.  Returns their number. */
-size_t key_hex_print(const void *bytes, size_t count, char *text);
 
 /*
  * How many bytes the character of UTF-8 at the beginning has, 0 if there is none.  Overlong forms,
