@@ -16,70 +16,30 @@
 #include "index/maintain/merge.h"
 #include "index/unnamed.h"
 
-#define HEAD_INTERVAL 32u
-
-const struct nam_index_traits *
-nam_index_traits(enum nam_index_design design)
-{
-	static const struct nam_index_traits traits[] = {
-		{ "unknown", false, 0 },
-		[NAM_DESIGN_FINE] = { "fine", false, UINT32_MAX },
-		[NAM_DESIGN_COARSE] = { "coarse", true, 0 },
-		[NAM_DESIGN_HYBRID] = { "hybrid", true, 1 },
-	};
-
-	return &traits[design < sizeof(traits) / sizeof(traits[0]) ? design : 0];
-}
-
-const char *
-nam_partitioning_name(const struct nam_index_options *options)
-{
-	static const char *const names[] = {
-		[NAM_PARTITION_RANGE] = "range",
-		[NAM_PARTITION_HASH] = "hash",
-		[NAM_PARTITION_ROUND_ROBIN] = "round-robin",
-	};
-
-	return nam_index_traits(options->design)->partitioned ? names[options->partitioning] :
-		"none";
-}
-
-void
-nam_index_options_init(struct nam_index_options *options)
-{
-	*options = (struct nam_index_options){
-		.design = NAM_DESIGN_FINE,
-		.partitioning = NAM_PARTITION_HASH,
-		.key_bytes = 8,
-		.unique = true,
-		.node_bytes = 1024,
-		.head_interval = HEAD_INTERVAL,
-	};
-}
-
 static int
 check_options(struct nam_worker *worker, const struct nam_index_options *options)
 {
+	const struct nam_index_traits *traits = nam_index_traits(options->design);
 	struct nam__geometry g;
 
-	if (options->design < NAM_DESIGN_FINE || options->design > NAM_DESIGN_HYBRID)
+	if (traits == nam_index_traits((enum nam_index_design)0))
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown index design %d",
 			(int)options->design);
 	if (options->key_bytes < NAM_KEY_BYTES_MIN || options->key_bytes > NAM_KEY_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"a key size of %u bytes is not between %u and %u", options->key_bytes,
 			NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX);
-	if (options->design == NAM_DESIGN_FINE && options->bounds)
+	if (!traits->partitioned && options->bounds)
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"bounds are of no use to a fine-grained index, which has no parts: "
 			"leave them out, or choose another design");
-	if (options->design == NAM_DESIGN_FINE && options->partitioning &&
+	if (!traits->partitioned && options->partitioning &&
 		options->partitioning != NAM_PARTITION_HASH)
 		return nam_diag_set(&worker->diag, -EINVAL, "partitioning %d is of no use to a "
 			"fine-grained index, which has no parts: leave it at the default, or "
 			"choose another design", (int)options->partitioning);
-	if (options->design == NAM_DESIGN_COARSE && options->head_interval &&
-		options->head_interval != HEAD_INTERVAL)
+	if (!traits->client_levels && options->head_interval &&
+		options->head_interval != NAM__HEAD_INTERVAL)
 		return nam_diag_set(&worker->diag, -EINVAL, "a head interval of %u is of no use to "
 			"a coarse-grained index, which has no head nodes. Leave it at the default, "
 			"or say 0", options->head_interval);
@@ -117,6 +77,7 @@ superblock_fill(const struct nam_index *index, const struct nam__members *member
 	struct block *block)
 {
 	const struct nam_index_options *options = &index->options;
+	const struct nam_index_traits *traits = nam_index_traits(options->design);
 	struct nam_superblock *superblock = &block->head;
 
 	memset(block->boots, 0, sizeof(block->boots));
@@ -131,11 +92,11 @@ superblock_fill(const struct nam_index *index, const struct nam__members *member
 		.format = NAM_SUPERBLOCK_FORMAT,
 		.design = options->design,
 		.seed = index->g.seed,
-		.partitioning = options->design == NAM_DESIGN_FINE ? 0 : options->partitioning,
+		.partitioning = traits->partitioned ? options->partitioning : 0,
 		.key_bytes = options->key_bytes,
 		.node_bytes = options->node_bytes,
 		.unique = options->unique,
-		.head_interval = options->design == NAM_DESIGN_COARSE ? 0 : options->head_interval,
+		.head_interval = traits->client_levels ? options->head_interval : 0,
 		.servers_count = members->count,
 		.boots_hash = nam_hash64(block->boots, sizeof(block->boots)),
 		.view = members->view,
@@ -271,7 +232,7 @@ unmake(struct nam_worker *worker, struct nam__index_made *made)
 {
 	struct nam_index *index = &made->index;
 
-	if (index->options.design != NAM_DESIGN_FINE)
+	if (nam_index_traits(index->options.design)->partitioned)
 		nam__parts_uncreate(worker, index->g.seed, &made->members,
 			made->members.count); /* SUSPENDS */
 	while (made->leaves_count)
@@ -328,7 +289,7 @@ nam__index_make(struct nam_worker *worker, const char *name,
 		rc = nam__change_check(worker);
 	if (!rc)
 		rc = check_options(worker, options);
-	if (!rc && options->design != NAM_DESIGN_FINE)
+	if (!rc && nam_index_traits(options->design)->partitioned)
 		rc = nam__parts_check(worker, options, members.count);
 	if (rc)
 		return rc;
@@ -514,7 +475,7 @@ nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
 			"another, or drop it and make it anew", index->name,
 			nam_index_traits(is->design)->name,
 			nam_index_traits(expected->design)->name);
-	if (is->design != NAM_DESIGN_FINE && expected->partitioning &&
+	if (nam_index_traits(is->design)->partitioned && expected->partitioning &&
 		expected->partitioning != is->partitioning)
 		return nam_diag_set(&worker->diag, -NAM_E_DESIGN, "index '%s' has partitioning %d, "
 			"not %d: open another, or drop it and make it anew", index->name,

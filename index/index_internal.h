@@ -59,6 +59,8 @@ struct nam_cursor {
 #define NAM__RESTARTS_MAX 1000u
 /* The level of a pointer that promises none: the root's. */
 #define NAM__ANY_LEVEL (-1)
+/* Leaves behind a head node, by default. */
+#define NAM__HEAD_INTERVAL 32u
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u
 /* If so many leaves in a row have no name, a memory server has had no room for names (hybrid). */

@@ -227,7 +227,7 @@ check_part(struct nam_worker *worker, const struct nam_index *index, uint32_t nu
 
 	if (reply->key_bytes != options->key_bytes || reply->node_bytes != options->node_bytes ||
 		reply->unique != options->unique ||
-		reply->leaves != (options->design == NAM_DESIGN_HYBRID))
+		reply->leaves != (nam_index_traits(options->design)->client_levels > 0))
 		return misfit(worker, index, slot, "of another kind");
 	if (reply->part.partitioning != parts->partitioning || reply->part.parts != parts->count ||
 		reply->part.number != number)

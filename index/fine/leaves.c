@@ -50,10 +50,12 @@ int
 nam__leaves_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
 	struct nam_cursor **ret_cursor)
 {
-	if (index->options.design != NAM_DESIGN_FINE)
+	const struct nam_index_traits *traits = nam_index_traits(index->options.design);
+
+	if (traits->partitioned || !traits->client_levels)
 		return nam_diag_set(&worker->diag, -NAM_E_DESIGN, "index '%s' is %s: transactions "
 			"READ the leaves that they validate, so it must be fine-grained",
-			index->name, nam_index_traits(index->options.design)->name);
+			index->name, traits->name);
 	return nam_cursor_open(worker, index, range, ret_cursor);
 }
 
