@@ -211,6 +211,7 @@ get(struct nam_worker *worker, struct nam_kv *kv, const struct nam_kv_item *item
 			rc = -NAM_E_LIMIT;
 	} while (!rc && nam_rpc_kv_staging_count(reply.value_bytes) > staging.count);
 	if (!rc) {
+		/* K10: another client may write to the blocks, and the checksum tells. */
 		nam_race_point("kv.got_large");
 		rc = fetch(&staging, kv, &reply, item->value); /* SUSPENDS */
 	}

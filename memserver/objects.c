@@ -2,6 +2,7 @@
 /* objects.c -- tables of trees and stores, and when their memory can be used again. */
 #include "memserver_internal.h"
 
+/* M10: what is retired from now on waits for this request. */
 void
 nam__work_begin(struct nam__handler *handler)
 {

@@ -107,6 +107,7 @@ node_give(void *arg, void *block)
 	cache_put(tree, block);
 }
 
+/* M10: requests that began before this clock may look at the node. */
 static void
 node_retire(void *arg, void *block)
 {

@@ -259,6 +259,12 @@ PLANTS = [
         '\nstatic void\nstep(void)\n{\n\tnam_race_point("step.half");\n}\n',
         "race point step.half stands in a function that names no invariant",
     ),
+    (
+        "race point of a memory server without invariant",
+        "memserver/memory.c",
+        '\nstatic void\nstep(void)\n{\n\tnam_race_point("step.served");\n}\n',
+        "race point step.served stands in a function that names no invariant",
+    ),
     ("long sentence", "README.md", "\nA " + "long " * 24 + "sentence.\n", "a sentence of 26 words"),
     (
         "long sentence of a comment",

@@ -29,6 +29,7 @@ nam__auth_vouch_name(struct nam_server *server, const struct nam__auth_name *nam
 	return nam__auth_vouch(server, nam__claim_name(name), ret_voucher);
 }
 
+/* M18 */
 bool
 nam__auth_vouched_name(struct nam_server *server, const struct nam__auth_name *name,
 	const uint8_t *voucher, uint32_t bytes)

@@ -188,6 +188,7 @@ put_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, u
 	return nam__kv_partition_put(partition, hash, key, request->key_bytes, value, bytes);
 }
 
+/* K10: the checksum is of the copy, whatever another client writes to the blocks. */
 static int
 get_large(struct nam__exchange *exchange, struct nam__kv_partition *partition, uint32_t hash,
 	const uint8_t *key, uint8_t *const *blocks)

@@ -57,6 +57,7 @@ share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
 	return 0;
 }
 
+/* L2: all are locked as the reply leaves, or none is. */
 int
 nam__service_locking_read(struct nam__exchange *exchange)
 {
@@ -89,6 +90,7 @@ nam__service_locking_read(struct nam__exchange *exchange)
 	return rc;
 }
 
+/* L2: a lock that was taken away has another generation. */
 int
 nam__service_locking_release(struct nam__exchange *exchange)
 {
@@ -142,6 +144,7 @@ prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *on
 	return rc;
 }
 
+/* L3: if one is refused, none stays prepared. */
 int
 nam__service_locking_prepare(struct nam__exchange *exchange)
 {
@@ -207,6 +210,7 @@ end_one(const struct asked *asked, const struct nam_rpc_records_version *version
 		nam__server_unlock_exclusive(head);
 }
 
+/* L3: END of one record follows SEAL or PREPARE of all. */
 int
 nam__service_locking_end(struct nam__exchange *exchange)
 {

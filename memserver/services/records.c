@@ -177,6 +177,7 @@ prepare_one(const struct nam__server_records *records, const struct nam_rpc_reco
 	return rc;
 }
 
+/* R3: a client commits after it has prepared all. */
 int
 nam__service_records_prepare(struct nam__exchange *exchange)
 {
@@ -226,6 +227,7 @@ commit_one(const struct nam__server_records *records, struct nam__server_head *h
 		reply->retired[reply->count++] = at;
 }
 
+/* R5: between two records, readers ask for the version that is not committed yet. */
 int
 nam__service_records_commit(struct nam__exchange *exchange)
 {

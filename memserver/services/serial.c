@@ -26,6 +26,7 @@ step_at(const struct nam__exchange *exchange, const uint8_t *at, uint32_t left, 
 		(step->bytes && step->step == NAM_SERIAL_CAS) ? NULL : step;
 }
 
+/* Z9: other requests come between two steps, as between those of a client by itself. */
 int
 nam__service_serial(struct nam__exchange *exchange)
 {

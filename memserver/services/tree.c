@@ -28,6 +28,7 @@ nam__service_tree_drop(struct nam__exchange *exchange)
 	return nam__objects_drop(&exchange->server->trees, exchange->server, request->tree);
 }
 
+/* S5 */
 static bool
 has(const struct nam__tree *tree, const uint64_t *key)
 {
@@ -92,6 +93,7 @@ nam__service_tree_point(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_DENIED;
 	if (request->kind == NAM_RPC_TREE_UPDATE && !tree->shape.unique)
 		return -EINVAL;
+	/* S6: a change that comes after the load began is refused. */
 	if (NAM_GUARD(LOAD_ALONE) && request->kind != NAM_RPC_TREE_LOOKUP &&
 		atomic_load_explicit(&tree->load, memory_order_acquire))
 		return -NAM_E_RESTART_LOCKED;
