@@ -61,7 +61,6 @@ const char *nam_ramp_name(enum nam_ramp algorithm);
 const char *nam_ramp_title(enum nam_ramp algorithm);
 /* Whether transactions are read atomic. */
 bool nam_ramp_is_atomic(enum nam_ramp algorithm);
-int nam_ramp_find(const char *name);	/* or -EINVAL */
 
 /* The role that moves the heads of records. */
 enum nam_records_commit {

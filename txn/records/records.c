@@ -80,15 +80,6 @@ nam_ramp_is_atomic(enum nam_ramp algorithm)
 	return ramp_of(algorithm)->atomic;
 }
 
-int
-nam_ramp_find(const char *name)
-{
-	for (unsigned i = NAM_RAMP_FAST; i < RAMPS_END; i++)
-		if (!strcmp(ramps[i].name, name))
-			return (int)i;
-	return -EINVAL;
-}
-
 void
 nam_records_options_init(struct nam_records_options *options)
 {
