@@ -2,8 +2,7 @@
 /*
  * kv_names.c -- stores by name: create, open, drop, list; and their figures.
  *
- * The catalog leads from a name to a number, under which memory servers know the store.  The store
- * is created before its name, and the name is removed before the store.
+ * The catalog leads from a name to a number, under which memory servers know the store (K14).
  */
 #include <errno.h>
 #include <stddef.h>
@@ -159,6 +158,7 @@ again:
 			"already: open what has it, drop that, or choose another name", name);
 	else if (rc == -NAM_E_NOINDEX)
 		rc = store_create(worker, name, &request, members.slots); /* SUSPENDS */
+	/* K14: the name comes last. */
 	nam_race_point("kv.created");
 	if (!rc) {
 		rc = nam__name_put(worker, NAM_CATALOG_KV, name, request.store); /* SUSPENDS */
@@ -322,6 +322,7 @@ nam_kv_drop(struct nam_worker *worker, const char *name)
 	/* Another store of that name, made meanwhile, is not ours to drop. */
 	if (!rc)
 		rc = nam__name_take(worker, NAM_CATALOG_KV, name, store); /* SUSPENDS */
+	/* K14: the name goes first. */
 	nam_race_point("kv.unnamed");
 	/* Wherever it lies: those that were added since it was made know nothing of it. */
 	nam__members_installed(worker->client, &members);

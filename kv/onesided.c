@@ -162,6 +162,7 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 		free(layout);
 		return rc;
 	}
+	/* K12: it has the generation of before it was asked for. */
 	nam_race_point("kv.layout_known");
 	old = atomic_exchange(layout_of(kv, place), layout);
 	if (old)
