@@ -23,6 +23,8 @@ struct nam_txn;
 struct nam_txn_index {
 	uint32_t value_offset;
 	uint32_t key_bytes;		/* NAM_KEY_BYTES_MIN to NAM_KEY_BYTES_MAX; 0: no index */
+	/* Only records whose keys begin with this byte, such as those of one table; 0: all. */
+	uint8_t key_first;
 };
 
 /* A record of a scan.  Good until the transaction writes it, or ends. */

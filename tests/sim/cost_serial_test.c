@@ -335,7 +335,7 @@ static void
 index_costs(void)
 {
 	const struct nam_txn_store_options options = { .key_bytes_max = KEY_BYTES,
-		.value_bytes_max = VALUE_BYTES_MAX, .records = 64, .indexes = { { 0, 8 } } };
+		.value_bytes_max = VALUE_BYTES_MAX, .records = 64, .indexes = { { 0, 8, 0 } } };
 	struct nam_txn *txn;
 
 	cost_expect(stage, "create", nam_txn_store_create(stage->worker, "indexed", &options), 0);

@@ -120,7 +120,7 @@ static struct nam_txn_store *
 make(struct actor *self)
 {
 	const struct nam_txn_store_options options = { .key_bytes_max = 8, .value_bytes_max = 16,
-		.records = 64, .indexes = { { 0, TOWN_BYTES } } };
+		.records = 64, .indexes = { { 0, TOWN_BYTES, 0 } } };
 	struct nam_txn_store *store;
 
 	if (nam_txn_store_create(self->worker, STORE, &options))

@@ -80,7 +80,8 @@ nam__serial_index_key(const struct nam_txn_store *store, uint32_t number,
 {
 	const struct nam_txn_index *index = &store->options.indexes[number];
 
-	if (record->absent || record->value_bytes < index->value_offset + index->key_bytes)
+	if (record->absent || record->value_bytes < index->value_offset + index->key_bytes ||
+		(index->key_first && record->bytes[0] != index->key_first))
 		return NULL;
 	return record->bytes + record->key_bytes + index->value_offset;
 }

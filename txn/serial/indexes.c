@@ -61,7 +61,8 @@ nam__serial_indexes_make(struct nam_worker *worker, const char *name,
 			break;
 		shape->indexes[number] = (struct nam_serial_index){
 			nam__index_made_entry(ret->made[number]),
-			options->indexes[number].value_offset, index_options.key_bytes };
+			options->indexes[number].value_offset, (uint16_t)index_options.key_bytes,
+			options->indexes[number].key_first, 0 };
 		names[number] = nam__name_entry(NAM_CATALOG_INDEX, text,
 			shape->indexes[number].superblock);
 		ret->count++;

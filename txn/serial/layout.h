@@ -21,7 +21,9 @@
 struct nam_serial_index {
 	uint64_t superblock;		/* gaddr; it has a name of its own */
 	uint32_t value_offset;
-	uint32_t key_bytes;		/* 0: there is no such index, nor one behind it */
+	uint16_t key_bytes;		/* 0: there is no such index, nor one behind it */
+	uint8_t key_first;		/* of its records' keys; 0: any */
+	uint8_t reserved;
 };
 
 /* Constant from before the name is there until the store is dropped. */
@@ -44,7 +46,7 @@ struct nam_serial_superblock {
 _Static_assert(sizeof(struct nam_serial_superblock) == 4224, "remote layout");
 
 #define NAM_SERIAL_MAGIC 0x31525345534d414eull	/* "NAMSESR1" */
-#define NAM_SERIAL_FORMAT 2u
+#define NAM_SERIAL_FORMAT 3u
 
 /*
  * A bucket.  Slots are filled from the first one on and stay until the store is dropped.  So does

@@ -263,7 +263,7 @@ shape_find(struct nam_worker *worker, struct nam_txn_store *store)
 	store->phases = shape->phases;
 	for (uint32_t i = 0; i < NAM_TXN_INDEXES_MAX; i++)
 		store->options.indexes[i] = (struct nam_txn_index){ shape->indexes[i].value_offset,
-			shape->indexes[i].key_bytes };
+			shape->indexes[i].key_bytes, shape->indexes[i].key_first };
 	store->stride = stride_of(&store->options);
 	if (options_check(worker, &store->options) ||
 		nam__serial_indexes_check(worker, store->name, &store->options) ||

@@ -21,9 +21,9 @@
 #define MANY 600u			/* more than a leaf has, and than a transaction writes */
 #define ROWS NAM_TXN_RECORDS_MAX
 
-/* A value: a city of 8 bytes, then a number as text. */
+/* A value: a city of 8 bytes, then a number as text.  Index 2: of keys that begin with b. */
 static const struct nam_txn_store_options indexed = { .key_bytes_max = 16, .value_bytes_max = 64,
-	.records = 1024, .indexes = { { 0, 8 }, { 8, 8 } } };
+	.records = 1024, .indexes = { { 0, 8, 0 }, { 8, 8, 0 }, { 0, 8, 'b' } } };
 static struct local_cluster *cluster;
 static struct member me, other;
 static struct nam_txn_store *mine, *others;
@@ -196,6 +196,26 @@ scan__own_writes__SEEN(void **state)
 }
 
 static void
+scan__index_of_some_keys__THEIR_ROWS(void **state)
+{
+	struct nam_txn *txn;
+
+	(void)state;
+	cities();
+	put(&other, others, "ben", "aachen..00000005");
+	txn = begin(&other, others);
+	expect_rows(txn, 2, of(NULL, NULL), ROWS, "ben bob");
+	write_text(txn, "ann", "bonn....00000009");
+	write_text(txn, "bea", "bonn....00000009");
+	expect_rows(txn, 2, of(NULL, NULL), ROWS, "ben bea bob");
+	commit(txn);
+	txn = begin(&me, mine);
+	expect_rows(txn, 2, of(NULL, NULL), ROWS, "ben bea bob");
+	commit(txn);
+	assert_int_equal(nam_txn_store_properties(mine)->indexes[2].key_first, 'b');
+}
+
+static void
 abort__entries__NOT_THERE(void **state)
 {
 	struct nam_txn *txn;
@@ -347,7 +367,8 @@ scan__stray_entry_that_a_write_needs__KEPT(void **state)
 static void
 create__index_out_of_range__EINVAL(void **state)
 {
-	const struct nam_txn_index bad[] = { { 0, 7 }, { 0, 65 }, { 57, 8 }, { UINT32_MAX, 8 } };
+	const struct nam_txn_index bad[] = { { 0, 7, 0 }, { 0, 65, 0 }, { 57, 8, 0 },
+		{ UINT32_MAX, 8, 0 } };
 	struct nam_txn_store_options options = indexed;
 	struct nam_index_options plain;
 
@@ -374,7 +395,7 @@ scan__out_of_range__EINVAL(void **state)
 	uint32_t count = 7;
 
 	(void)state;
-	assert_int_equal(nam_txn_scan(txn, 2, &all, rows, ROWS, &count), -EINVAL);
+	assert_int_equal(nam_txn_scan(txn, 3, &all, rows, ROWS, &count), -EINVAL);
 	assert_int_equal(nam_txn_scan(txn, 0, &all, rows, 0, &count), -EINVAL);
 	assert_int_equal(nam_txn_scan(txn, 0, &inverse, rows, ROWS, &count), -EINVAL);
 	assert_int_equal(count, 7);
@@ -436,6 +457,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(scan__changed_and_deleted__ENTRIES_FOLLOW, make,
 			drop),
 		cmocka_unit_test_setup_teardown(scan__own_writes__SEEN, make, drop),
+		cmocka_unit_test_setup_teardown(scan__index_of_some_keys__THEIR_ROWS, make, drop),
 		cmocka_unit_test_setup_teardown(abort__entries__NOT_THERE, make, drop),
 		cmocka_unit_test_setup_teardown(scan__many_leaves__ALL, make, drop),
 		cmocka_unit_test_setup_teardown(commit__phantom__CONFLICT, make, drop),
