@@ -17,12 +17,14 @@
 #define KEYS_SIMULATED 10000u
 #define MIXED_FETCHED 512u		/* as the paper does */
 #define LONG_FETCHED 64u
+#define TPCC_ITEMS_MIN 20u		/* and more than an order has */
 
 static const char *const uniform_or_zipfian[] = { "uniform", "zipfian", NULL };
 static const char *const get_kinds[] = { "request", "onesided", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
-static const char *const txn_workloads[] = { "smallbank", "ycsb-t", NULL };
+static const char *const txn_workloads[] = { "smallbank", "ycsb-t", "tpcc", "tpcc-new-order",
+	NULL };
 static const char *const by_means[] = { "onesided", "rpc", NULL };
 static const char *const txn_stores[] = { "serializable", "2pl", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
@@ -191,11 +193,17 @@ static const struct nam_option ramp_rows[] = {
 	{ name, "M", what " goes onesided, or by rpc (default: the preset's).", NAM_OPTION_CHOICE,  \
 		FIELD(txn_means[number]), .min = TXN_ONESIDED, .choices = by_means }
 
+#define TPCC(name, what, field, least, most)                                                        \
+	{ name, "N", "tpcc, tpcc-new-order: " what ".", NAM_OPTION_COUNT, FIELD(field),             \
+		SET(tpcc_set), .min = (least), .max = (most) }
+
 static const struct nam_option txn_rows[] = {
 	BENCH_CLUSTER,
 	BENCH_TRANSPORT,
-	{ "workload", "W", "smallbank (default): six transactions on accounts; or ycsb-t: "
-		"transactions that read some records, or read each and add 1 to it.",
+	{ "workload", "W", "smallbank (default): six transactions on accounts. ycsb-t: "
+		"transactions that read some records, or read each and add 1 to it. tpcc: the "
+		"five transactions of TPC-C; at the end its consistency is checked. "
+		"tpcc-new-order: one of them, always with an item of another warehouse.",
 		NAM_OPTION_CHOICE, FIELD(txn_workload), .min = TXN_SMALLBANK,
 		.choices = txn_workloads },
 	{ "store", "S", "serializable (default); or 2pl, to compare with: a record store with "
@@ -218,6 +226,14 @@ static const struct nam_option txn_rows[] = {
 		FIELD(txn_no_cache) },
 	{ "keys", "N", "Accounts, or records of ycsb-t (default 100k; simulated: 10k).",
 		NAM_OPTION_COUNT, FIELD(keys), .min = 2, .max = 1ull << 25 },
+	TPCC("warehouses", "warehouses, each with 10 districts (default 2; simulated: 4)",
+		warehouses, 1, UINT16_MAX),
+	TPCC("items", "items, and stocks of a warehouse (default 100k; simulated: 1k)", items,
+		TPCC_ITEMS_MIN, 1u << 24),
+	TPCC("customers", "customers of a district, and with tpcc as many orders that are loaded "
+		"(default 3k; simulated: 30)", customers, 2, 1u << 20),
+	TPCC("remote-percent", "per cent of order lines from other warehouses (default 1)",
+		remote_percent, 0, 100),
 	{ "transaction-size", "N", "ycsb-t: records of a transaction, 1 to 256; 2pl: to 32 "
 		"(default 4).", NAM_OPTION_COUNT, FIELD(transaction_size), SET(ycsb_t_set),
 		.min = 1, .max = NAM_TXN_RECORDS_MAX },
@@ -326,12 +342,40 @@ resolve_store(struct requests_options *o)
 	return 0;
 }
 
+/* Sizes of TPC-C, and options that do not go with rows. */
+static int
+resolve_rows(struct requests_options *o)
+{
+	bool tpcc = o->txn_workload == TXN_TPCC || o->txn_workload == TXN_TPCC_NEW_ORDER;
+	bool simulated = simulation_wanted(o->run.cluster);
+
+	o->rows = o->txn_workload >= TXN_TPCC;
+	if (o->tpcc_set && !tpcc)
+		return bench_complain("--warehouses, --items, --customers and --remote-percent: "
+			"only with --workload tpcc or tpcc-new-order");
+	if (o->keys && tpcc)
+		return bench_complain("--keys: not with --workload tpcc or tpcc-new-order; say "
+			"--warehouses");
+	if (o->rows && (o->txn_store == TXN_2PL || o->history || o->value_bytes))
+		return bench_complain("--store 2pl, --history and --value-bytes: only with "
+			"--workload smallbank or ycsb-t");
+	if (!o->warehouses)
+		o->warehouses = simulated ? 4 : 2;
+	if (!o->items)
+		o->items = simulated ? 1000 : 100000;
+	if (!o->customers)
+		o->customers = simulated ? 30 : 3000;
+	return 0;
+}
+
 static int
 resolve_transactions(struct requests_options *o)
 {
 	if (!o->txn_workload)
 		return 0;
-	if (o->txn_workload == TXN_SMALLBANK && o->ycsb_t_set)
+	if (resolve_rows(o))
+		return -1;
+	if (o->txn_workload != TXN_YCSB_T && o->ycsb_t_set)
 		return bench_complain("--transaction-size, --read-ratio and --distribution: only "
 			"with --workload ycsb-t");
 	if (o->txn_store == TXN_2PL && o->transaction_size > NAM_RECORDS_MAX)
@@ -442,7 +486,7 @@ requests_options_init(const char *subcommand, struct requests_options *ret_optio
 		i++;
 	*ret_options = (struct requests_options){
 		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = subcommand,
-		.bytes = 32, .reply_bytes = 32, .get_percent = 95,
+		.bytes = 32, .reply_bytes = 32, .get_percent = 95, .remote_percent = 1,
 		.value_bytes = subcommands[i].txn_workload ? 0 : 32,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
 		.engine = subcommands[i].engine, .ramp_transport = subcommands[i].ramp_transport,

@@ -27,6 +27,8 @@ enum ramp_transport {		/* 0: not ramp */
 enum txn_workload_kind {	/* 0: not txn */
 	TXN_SMALLBANK = 1,
 	TXN_YCSB_T,
+	TXN_TPCC,
+	TXN_TPCC_NEW_ORDER,
 };
 
 enum txn_store_kind {
@@ -60,6 +62,9 @@ struct requests_options {
 	/* txn */
 	enum txn_workload_kind txn_workload;
 	enum txn_store_kind txn_store;
+	bool rows;			/* its workload is over rows: tpcc and those behind it */
+	uint32_t warehouses, items, customers, remote_percent;
+	bool tpcc_set;			/* options of these workloads alone */
 	const char *history;		/* a file; NULL: not wanted */
 	bool ycsb_t_set;		/* options of that workload alone */
 	const char *txn_preset;

@@ -365,6 +365,9 @@ set_up(void *arg)
 		bench->parts[i].member = thread_pool_member(session.pool, i);
 		bench->parts[i].rng = nam_rng_seed(bench->options.run.seed * 1000003 + i);
 	}
+	/* One subcommand has two kinds of workloads. */
+	if (bench->options.rows)
+		bench->kind = &requests_rows;
 	return bench->kind->begin ? bench->kind->begin(bench) : NAM_EXIT_OK;
 }
 

@@ -35,7 +35,7 @@ extern const struct requests_kind {
 	void (*print)(const struct requests *bench);	/* a line about it */
 	void (*json)(const struct requests *bench, cJSON *object);
 	void (*swap)(struct requests *bench);	/* --compare: the other store is asked next */
-} requests_rpc, requests_kv, requests_pilaf, requests_ramp, requests_txn;
+} requests_rpc, requests_kv, requests_pilaf, requests_ramp, requests_txn, requests_rows;
 
 struct requests {
 	struct requests_options options;	/* first: session_main() */
@@ -59,7 +59,9 @@ struct requests {
 		uint32_t pairs;
 	} compared;
 	/* txn */
-	enum txn_pass { TXN_PASS_LOAD, TXN_PASS_WARM, TXN_PASS_SUM } pass;
+	enum txn_pass { TXN_PASS_LOAD, TXN_PASS_WARM, TXN_PASS_SUM, TXN_PASS_CHECK } pass;
+	void *rows;			/* of a workload over rows */
+	uint64_t rows_count;		/* expected */
 	int64_t sum, sum_expected;	/* of all words at the end */
 	FILE *history;			/* NULL: not wanted, or written */
 };
@@ -79,7 +81,7 @@ struct requests_part {
 	/* txn */
 	struct nam_txn_store *store;
 	int64_t sum, sum_added;		/* of words: in the pass; by committed transactions */
-	uint64_t conflicts, reads, kinds[TXN_KINDS_MAX];
+	uint64_t conflicts, rolled_back, reads, kinds[TXN_KINDS_MAX];
 	SLIST_HEAD(, history_event) history;
 	uint64_t number;		/* of its requests, so far */
 	struct share share;

@@ -133,6 +133,7 @@ const struct txn_workload txn_smallbank = {
 	.records = "accounts of two balances, 4 % of them in 90 % of the transactions",
 	.words = "balances",
 	.kinds = names,
+	.paper = "90.4 M",
 	.records_per_key = 2,
 	.loaded = LOADED,
 	.draw = draw,

@@ -299,6 +299,31 @@ reads(const struct requests *bench)
 
 #define MEANS(o, phase) ((o)->txn_phases >> (phase) & 1 ? "rpc" : "onesided")
 
+void
+txn_phases_print(const struct requests_options *o)
+{
+	printf("  phases      %s: execute %s, lock %s, validate %s, log %s, commit %s\n",
+		o->txn_preset, MEANS(o, 0), MEANS(o, 1), MEANS(o, 2), MEANS(o, 3), MEANS(o, 4));
+}
+
+void
+txn_paper_print(const char *peak)
+{
+	if (peak)
+		printf("  paper       %s/s at the peak of DrTM+H: 16 machines, ConnectX-4, as "
+			"printed there\n", peak);
+}
+
+void
+txn_kinds_json(const struct requests *bench, const char *const *kinds, cJSON *object)
+{
+	cJSON *counts = cJSON_AddObjectToObject(object, "kinds");
+
+	for (unsigned i = 0; kinds[i]; i++)
+		report_number(counts, kinds[i], (double)requests_sum(bench,
+			offsetof(struct requests_part, kinds) + i * sizeof(uint64_t)));
+}
+
 static void
 print(const struct requests *bench)
 {
@@ -315,9 +340,8 @@ print(const struct requests *bench)
 	printf("  store       %s; conflicts %.0f, %.3g %% of all tries\n", txn_store_of(o)->name,
 		conflicts, 100 * conflicts / (conflicts + ops));
 	if (txn_store_of(o)->serializable)
-		printf("  phases      %s: execute %s, lock %s, validate %s, log %s, commit %s\n",
-			o->txn_preset, MEANS(o, 0), MEANS(o, 1), MEANS(o, 2), MEANS(o, 3),
-			MEANS(o, 4));
+		txn_phases_print(o);
+	txn_paper_print(workload->paper);
 	printf("  sum         of all %s: %" PRId64 ", %s%" PRId64 "\n", workload->words,
 		bench->sum, bench->sum == bench->sum_expected ? "as expected: " : "instead of ",
 		bench->sum_expected);
@@ -328,7 +352,6 @@ json(const struct requests *bench, cJSON *object)
 {
 	const struct requests_options *o = &bench->options;
 	const struct txn_workload *workload = txn_workload_of(o);
-	cJSON *kinds;
 
 	cJSON_AddStringToObject(object, "transactions", workload->name);
 	cJSON_AddStringToObject(object, "store", txn_store_of(o)->name);
@@ -346,10 +369,7 @@ json(const struct requests *bench, cJSON *object)
 		(double)requests_sum(bench, offsetof(struct requests_part, conflicts)));
 	report_number(object, "sum", (double)bench->sum);
 	report_number(object, "sum_expected", (double)bench->sum_expected);
-	kinds = cJSON_AddObjectToObject(object, "kinds");
-	for (unsigned i = 0; workload->kinds[i]; i++)
-		report_number(kinds, workload->kinds[i], (double)requests_sum(bench,
-			offsetof(struct requests_part, kinds) + i * sizeof(uint64_t)));
+	txn_kinds_json(bench, workload->kinds, object);
 }
 
 const struct requests_kind requests_txn = {

@@ -57,6 +57,7 @@ extern const struct txn_workload {
 	const char *name;
 	const char *records, *words;	/* what they are */
 	const char *const *kinds;	/* the names of its transactions, ended by NULL */
+	const char *paper;		/* its peak in the DrTM+H paper; or NULL */
 	uint32_t records_per_key;
 	int64_t loaded;			/* each word at first */
 	/* Sets kind, count and numbers. */
@@ -81,6 +82,12 @@ extern const struct txn_store {
 	void (*close)(struct requests_part *part);
 	int (*drop)(struct nam_worker *worker, const char *name);
 } txn_store_serializable, txn_store_2pl;
+
+/* Lines and members of both kinds of workloads. */
+void txn_phases_print(const struct requests_options *o);
+/* @peak	in the DrTM+H paper; NULL: it has none */
+void txn_paper_print(const char *peak);
+void txn_kinds_json(const struct requests *bench, const char *const *kinds, cJSON *object);
 
 /* The workload and the store that the options say. */
 const struct txn_workload *txn_workload_of(const struct requests_options *o);

@@ -54,6 +54,35 @@ test_simulated() {
 	done
 }
 
+# Rows of a small TPC-C; its consistency is checked at the end.
+small="--warehouses 2 --items 100 --customers 15"
+
+test_rows() {
+	local cluster preset
+
+	for cluster in "$NAM_CLUSTER" sim:connectx4; do
+		# shellcheck disable=SC2086	# words
+		expect 0 nam-bench txn --cluster "$cluster" --workload tpcc $small --threads 2 \
+			--fibers 2 --ops 600 --json -
+		json 'r["errors"] == r["violated"] == 0 and sum(r["kinds"].values()) == 600'
+		json 'all(abs(n / 6 - share) < 8 for n, share in zip(r["kinds"].values(),
+			[45, 43, 4, 4, 4])) and all(r["kinds"].values())'
+		json 'r["orders"] == 300 + r["kinds"]["new_order"] - r["rolled_back"]'
+		for preset in farm drtm-r fasst drtm-h; do
+			# shellcheck disable=SC2086	# words
+			expect 0 nam-bench txn --cluster "$cluster" --workload tpcc-new-order \
+				$small --fibers 2 --ops 500 --preset $preset --json -
+			json 'r["errors"] == r["violated"] == 0 and r["rolled_back"] > 0 and
+				r["orders"] == 500 - r["rolled_back"]'
+		done
+	done
+	# shellcheck disable=SC2086	# words
+	expect 0 nam-bench txn --workload tpcc-new-order $small --ops 100 \
+		--one-at-a-time --no-address-cache --log rpc
+	says 'consistency conditions 1 to 12 of clause 3.3.2 hold'
+	says '7.3 M/s at the peak of DrTM+H'
+}
+
 # history_is STATUS TEXT...: of a history with these transactions, one after another.
 history_is() {
 	local index=0 type value
@@ -112,6 +141,12 @@ test_refusals() {
 	says 'with --workload ycsb-t and --read-ratio 100'
 	expect 2 nam-bench txn --keys 1
 	says 2
+	expect 2 nam-bench txn --warehouses 3
+	says 'only with --workload tpcc'
+	expect 2 nam-bench txn --workload tpcc --keys 100
+	says 'say --warehouses'
+	expect 2 nam-bench txn --workload tpcc --store 2pl
+	says 'only with --workload smallbank or ycsb-t'
 }
 
 nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
@@ -120,6 +155,7 @@ test_refusals
 test_bench
 test_2pl
 test_simulated
+test_rows
 test_history
 test_costs
 # They leave nothing behind.
