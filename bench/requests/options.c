@@ -24,7 +24,7 @@ static const char *const get_kinds[] = { "request", "onesided", NULL };
 static const char *const engines[] = { "chained", "cuckoo", NULL };
 static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
 static const char *const txn_workloads[] = { "smallbank", "ycsb-t", "tpcc", "tpcc-new-order",
-	NULL };
+	"tpce-customer-position", NULL };
 static const char *const by_means[] = { "onesided", "rpc", NULL };
 static const char *const txn_stores[] = { "serializable", "2pl", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
@@ -203,7 +203,8 @@ static const struct nam_option txn_rows[] = {
 	{ "workload", "W", "smallbank (default): six transactions on accounts. ycsb-t: "
 		"transactions that read some records, or read each and add 1 to it. tpcc: the "
 		"five transactions of TPC-C; at the end its consistency is checked. "
-		"tpcc-new-order: one of them, always with an item of another warehouse.",
+		"tpcc-new-order: one of them, always with an item of another warehouse. "
+		"tpce-customer-position: a transaction of TPC-E that reads.",
 		NAM_OPTION_CHOICE, FIELD(txn_workload), .min = TXN_SMALLBANK,
 		.choices = txn_workloads },
 	{ "store", "S", "serializable (default); or 2pl, to compare with: a record store with "
@@ -224,8 +225,9 @@ static const struct nam_option txn_rows[] = {
 		NAM_OPTION_FLAG, FIELD(txn_one_doorbell_each) },
 	{ "no-address-cache", NULL, "Look each record up in its bucket.", NAM_OPTION_FLAG,
 		FIELD(txn_no_cache) },
-	{ "keys", "N", "Accounts, or records of ycsb-t (default 100k; simulated: 10k).",
-		NAM_OPTION_COUNT, FIELD(keys), .min = 2, .max = 1ull << 25 },
+	{ "keys", "N", "Accounts, records of ycsb-t, or customers of tpce-customer-position "
+		"(default 100k; simulated: 10k).", NAM_OPTION_COUNT, FIELD(keys), .min = 2,
+		.max = 1ull << 25 },
 	TPCC("warehouses", "warehouses, each with 10 districts (default 2; simulated: 4)",
 		warehouses, 1, UINT16_MAX),
 	TPCC("items", "items, and stocks of a warehouse (default 100k; simulated: 1k)", items,

@@ -29,6 +29,7 @@ enum txn_workload_kind {	/* 0: not txn */
 	TXN_YCSB_T,
 	TXN_TPCC,
 	TXN_TPCC_NEW_ORDER,
+	TXN_TPCE,
 };
 
 enum txn_store_kind {

@@ -20,6 +20,8 @@ rows_workload_of(const struct requests_options *o)
 		return &rows_tpcc_new_order;
 	case TXN_TPCC:
 		return &rows_tpcc;
+	case TXN_TPCE:
+		return &rows_tpce;
 	default:
 		return NULL;
 	}

@@ -76,6 +76,12 @@ test_rows() {
 				r["orders"] == 500 - r["rolled_back"]'
 		done
 	done
+	for cluster in "$NAM_CLUSTER" sim:connectx4; do
+		expect 0 nam-bench txn --cluster "$cluster" --workload tpce-customer-position \
+			--keys 100 --fibers 2 --ops 500 --json -
+		json 'r["errors"] == r["conflicts"] == 0 and r["per_op"]["round_trips"] == 4 and
+			r["kinds"]["customer_position"] == 500'
+	done
 	# shellcheck disable=SC2086	# words
 	expect 0 nam-bench txn --workload tpcc-new-order $small --ops 100 \
 		--one-at-a-time --no-address-cache --log rpc
