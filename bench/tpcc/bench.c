@@ -128,7 +128,7 @@ draw(struct requests_part *part, void *arg)
 	room->tpcc = &state->tpcc;
 	room->w = home_of(part);
 	room->rows.kind = TPCC_NEW_ORDERS;
-	if (state->tpcc.scale.orders)
+	if (state->tpcc.scale.all)
 		for (; dice >= percents[room->rows.kind]; room->rows.kind++)
 			dice -= percents[room->rows.kind];
 	tpcc_draw(room, &part->rng);
@@ -149,10 +149,10 @@ print(const struct requests *bench)
 	const struct tpcc *tpcc = &state_of(bench)->tpcc;
 
 	printf("  workload    %s: %u warehouses of %u items and 10 districts of %u customers\n",
-		tpcc->scale.orders ? rows_tpcc.name : rows_tpcc_new_order.name,
+		tpcc->scale.all ? rows_tpcc.name : rows_tpcc_new_order.name,
 		tpcc->scale.warehouses, tpcc->scale.items, tpcc->scale.customers);
 	printf("  mix         %s; %u %% of the lines from other warehouses%s\n",
-		tpcc->scale.orders ? "all five transactions" : "new orders alone",
+		tpcc->scale.all ? "all five transactions" : "new orders alone",
 		tpcc->remote_percent, tpcc->distributed ? ", and one of each order" : "");
 	printf("  consistency conditions 1 to 12 of clause 3.3.2 %s\n",
 		atomic_load(&tpcc->violated) ? "are violated" : "hold");

@@ -2,8 +2,8 @@
 /*
  * check.c -- the consistency conditions of clause 3.3.2, when no transaction is under way.
  *
- * All rows are read: orders and new orders by scans of their indexes, whatever D_NEXT_O_ID says;
- * order lines, customers, and payments by their keys.  Condition 11 holds for the database that was
+ * All rows are read: orders and new orders by scans of their indexes, whatever D_NEXT_O_ID says, or
+ * without indexes by their keys; order lines, customers, and payments by their keys.  Condition 11 holds for the database that was
  * loaded.  Here it is that of all orders so many are delivered as deliveries said.
  */
 #include "tpcc.h"
@@ -148,7 +148,7 @@ tpcc_check_loaded(struct tpcc_room *room, uint32_t unit)
 	const struct tpcc_scale *scale = &room->tpcc->scale;
 	int rc = 0;
 
-	for (uint32_t c = 1; c <= scale->customers && scale->orders && !rc; c++)
+	for (uint32_t c = 1; c <= scale->customers && scale->all && !rc; c++)
 		rc = payment_want(room, tpcc_key(TPCC_HISTORY, 1 + unit / TPCC_DISTRICTS,
 			1 + unit % TPCC_DISTRICTS, c)); /* SUSPENDS */
 	return rc ? rc : payments_add(room); /* SUSPENDS */
@@ -236,7 +236,31 @@ new_orders_scan(struct check *check)
 	return rc;
 }
 
-/* Its lines, and one more, which must not be there. */
+/* Without indexes: orders, or new orders, up to one more than there should be. */
+NAM_FIBER_FN static int
+orders_read(struct check *check, enum tpcc_table table, uint32_t bytes)
+{
+	struct rows_room *rows = &check->room->rows;
+	int rc = 0;
+
+	for (uint32_t first = 1; first <= check->next && !rc; first += PAGE_ROWS) {
+		rows->count = 0;
+		for (uint32_t o = first; o < first + PAGE_ROWS && o <= check->next; o++)
+			(void)rows_want(rows, tpcc_key(table, check->w, check->d, o), bytes);
+		rc = read_wanted(rows); /* SUSPENDS */
+		for (uint32_t i = 0; i < rows->count && !rc; i++) {
+			if (rows->gets[i].rc)
+				continue;
+			if (table == TPCC_ORDER)
+				order_add(check, (const void *)rows->rows[i]);
+			else
+				new_order_add(check, first + i);
+		}
+	}
+	return rc;
+}
+
+/* All lines that there may be. */
 NAM_FIBER_FN static int
 lines_check(struct check *check, uint32_t o)
 {
@@ -347,10 +371,13 @@ places_check(struct check *check)
 NAM_FIBER_FN static int
 orders_check(struct check *check)
 {
-	int rc = orders_scan(check); /* SUSPENDS */
+	bool indexed = check->room->tpcc->scale.all;
+	int rc = indexed ? orders_scan(check) : orders_read(check, TPCC_ORDER,
+		sizeof(struct tpcc_order)); /* SUSPENDS */
 
 	if (!rc)
-		rc = new_orders_scan(check); /* SUSPENDS */
+		rc = indexed ? new_orders_scan(check) : orders_read(check, TPCC_NEW_ORDER,
+			sizeof(struct tpcc_new_order)); /* SUSPENDS */
 	for (uint32_t o = 1; o < check->next && !rc; o++)
 		rc = lines_check(check, o); /* SUSPENDS */
 	if (!rc)

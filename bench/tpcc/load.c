@@ -17,11 +17,13 @@ void
 tpcc_store_options(const struct tpcc *tpcc, struct nam_txn_store_options *options)
 {
 	const struct tpcc_scale *scale = &tpcc->scale;
-	uint64_t customer = 1 + TPCC_DATA_PARTS + (scale->orders ? 3 + LINES_MEAN : 0);
+	uint64_t customer = 1 + TPCC_DATA_PARTS + (scale->all ? 3 + LINES_MEAN : 0);
 
 	options->value_bytes_max = sizeof(struct tpcc_stock);
 	options->records = scale->items + (uint64_t)scale->warehouses * (scale->items +
 		TPCC_DISTRICTS * (1 + scale->customers * customer));
+	if (!scale->all)
+		return;
 	options->indexes[TPCC_BY_NAME] = (struct nam_txn_index){
 		offsetof(struct tpcc_customer, by_name), sizeof(struct tpcc_name_key),
 		TPCC_CUSTOMER };
@@ -96,10 +98,10 @@ NAM_FIBER_FN static int
 load_places(struct load *one)
 {
 	const struct tpcc_scale *scale = &one->room->tpcc->scale;
-	int64_t ytd = scale->orders ? (int64_t)PAID * scale->customers : 0;
+	int64_t ytd = scale->all ? (int64_t)PAID * scale->customers : 0;
 	struct tpcc_warehouse warehouse = { .ytd = TPCC_DISTRICTS * ytd };
 	struct tpcc_district district = { .ytd = ytd,
-		.next_order = scale->orders ? scale->customers + 1 : 1 };
+		.next_order = scale->all ? scale->customers + 1 : 1 };
 	int rc = 0;
 
 	tpcc_text(&one->rng, district.name, sizeof(district.name));
@@ -131,7 +133,7 @@ NAM_FIBER_FN static int
 load_customer(struct load *one, uint32_t c)
 {
 	const struct tpcc *tpcc = one->room->tpcc;
-	bool paid = tpcc->scale.orders;
+	bool paid = tpcc->scale.all;
 	struct tpcc_customer customer = {
 		.by_name = { .w = htobe16((uint16_t)one->w), .d = htobe16((uint16_t)one->d) },
 		.c = c, .middle = "OE", .credit = "GC", .since = one->date,
@@ -221,7 +223,7 @@ tpcc_load(struct tpcc_room *room, uint32_t unit)
 		rc = load_places(&one); /* SUSPENDS */
 	for (uint32_t c = 1; c <= scale->customers && !rc; c++)
 		rc = load_customer(&one, c); /* SUSPENDS */
-	if (!rc && scale->orders)
+	if (!rc && scale->all)
 		rc = load_orders(&one); /* SUSPENDS */
 	return rc ? rc : rows_load_end(&room->rows); /* SUSPENDS */
 }

@@ -27,8 +27,11 @@ struct tpcc_scale {
 	uint32_t warehouses;		/* up to UINT16_MAX */
 	uint32_t items;			/* and as many stocks of a warehouse */
 	uint32_t customers;		/* of a district */
-	/* As many orders are loaded, and a payment of each customer; false: none. */
-	bool orders;
+	/*
+	 * As many orders are loaded, a payment of each customer, and there are indexes.  False: only
+	 * what new orders need.
+	 */
+	bool all;
 };
 
 /* All threads of a run share it. */
