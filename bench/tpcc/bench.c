@@ -8,6 +8,10 @@
 
 #include "bench/bench.h"
 
+#define ORDER_ROWS 12u			/* itself, a new order, and lines */
+#define ORDERS_PER_SECOND 100000	/* about, of a thread */
+#define ORDERS_EXPECTED_MAX 500000
+
 static const char *const names[] = { "new_order", "payment", "order_status", "delivery",
 	"stock_level", NULL };
 static const unsigned percents[TPCC_KINDS] = { 45, 43, 4, 4, 4 };
@@ -21,6 +25,17 @@ static struct state *
 state_of(const struct requests *bench)
 {
 	return bench->rows;
+}
+
+/* New rows to be expected. */
+static uint64_t
+growth_of(const struct requests_options *o)
+{
+	double orders = o->run.ops ? (double)o->run.ops :
+		o->run.seconds * ORDERS_PER_SECOND * thread_pool_size(session.pool);
+
+	return (uint64_t)(orders < ORDERS_EXPECTED_MAX ? orders : ORDERS_EXPECTED_MAX) *
+		ORDER_ROWS;
 }
 
 static int
@@ -42,6 +57,7 @@ begin_at(struct requests *bench, bool all, struct nam_txn_store_options *options
 	tpcc->paid_there = calloc(tpcc_units(tpcc), sizeof(*tpcc->paid_there));
 	tpcc->paid_by = calloc((size_t)tpcc_units(tpcc) * o->customers, sizeof(*tpcc->paid_by));
 	tpcc_store_options(tpcc, options);
+	options->records += growth_of(o);
 	return tpcc->items && tpcc->oldest && tpcc->paid_there && tpcc->paid_by ? 0 : -ENOMEM;
 }
 

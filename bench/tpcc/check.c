@@ -2,9 +2,10 @@
 /*
  * check.c -- the consistency conditions of clause 3.3.2, when no transaction is under way.
  *
- * All rows are read: orders and new orders by scans of their indexes, whatever D_NEXT_O_ID says, or
- * without indexes by their keys; order lines, customers, and payments by their keys.  Condition 11 holds for the database that was
- * loaded.  Here it is that of all orders so many are delivered as deliveries said.
+ * All rows are read.  Orders and new orders are read by scans of their indexes, whatever
+ * D_NEXT_O_ID says, or without indexes by their keys.  Others are read by their keys.  Condition 11
+ * holds for the database that was loaded.  Here it is that as many orders are not new as were
+ * delivered.
  */
 #include "tpcc.h"
 

@@ -28,8 +28,8 @@ struct tpcc_scale {
 	uint32_t items;			/* and as many stocks of a warehouse */
 	uint32_t customers;		/* of a district */
 	/*
-	 * As many orders are loaded, a payment of each customer, and there are indexes.  False: only
-	 * what new orders need.
+	 * As many orders are loaded, a payment of each customer, and there are indexes.  False:
+	 * only rows that new orders need.
 	 */
 	bool all;
 };
