@@ -111,7 +111,7 @@ pass(struct requests_part *part, void *arg)
 			rc = tpcc_check_district(room, i); /* SUSPENDS */
 	}
 	if (which == TXN_PASS_SUM && !rc)
-		rc = tpcc_check_paid(room, me, state->payments[me]); /* SUSPENDS */
+		rc = tpcc_check_paid(room, me, 0, state->payments[me], true); /* SUSPENDS */
 	return rc;
 }
 

@@ -134,9 +134,11 @@ NAM_FIBER_FN int tpcc_customer_find(struct tpcc_room *room, struct nam_txn *txn,
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
-/* Add up payments: those that were loaded in a district; and `count` of a terminal. */
+/* Add up payments: those that were loaded in a district. */
 NAM_FIBER_FN int tpcc_check_loaded(struct tpcc_room *room, uint32_t unit);
-NAM_FIBER_FN int tpcc_check_paid(struct tpcc_room *room, uint32_t terminal, uint32_t count);
+/* Those of a terminal from `first` on.  @sure	they must be there */
+NAM_FIBER_FN int tpcc_check_paid(struct tpcc_room *room, uint32_t terminal, uint32_t first,
+	uint32_t count, bool sure);
 /* The conditions of a district, and of its warehouse with its first one.  Then that of all. */
 NAM_FIBER_FN int tpcc_check_district(struct tpcc_room *room, uint32_t unit);
 void tpcc_check_all(struct tpcc *tpcc);

@@ -88,7 +88,7 @@ violated(uint32_t payments)
 	rooms_init();
 	for (uint32_t i = 0; i < UNITS; i++)
 		assert_int_equal(tpcc_check_loaded(&rooms[0], i), 0);
-	assert_int_equal(tpcc_check_paid(&rooms[0], 0, payments), 0);
+	assert_int_equal(tpcc_check_paid(&rooms[0], 0, 0, payments, true), 0);
 	for (uint32_t i = 0; i < UNITS; i++)
 		assert_int_equal(tpcc_check_district(&rooms[0], i), 0);
 	tpcc_check_all(&tpcc);
