@@ -217,38 +217,16 @@ new_order_add(struct check *check, uint32_t o)
 		expect(check, 5, o, 0);
 }
 
+/* Orders, or new orders, by their keys. */
 NAM_FIBER_FN static int
-new_orders_scan(struct check *check)
-{
-	struct tpcc_age_key low = tpcc_age_key(check->w, check->d, 0);
-	const struct tpcc_age_key high = tpcc_age_key(check->w, check->d, UINT32_MAX);
-	struct page page = { TPCC_BY_AGE, &low, &high, &check->room->rows,
-		sizeof(struct tpcc_new_order), PAGE_ROWS };
-	int rc = 0;
-
-	while (!rc && page.count == PAGE_ROWS) {
-		rc = page_read(&page); /* SUSPENDS */
-		for (uint32_t i = 0; i < page.count && !rc; i++) {
-			const struct tpcc_new_order *row = (const void *)page.room->rows[i];
-
-			new_order_add(check, be32toh(row->by_age.o));
-			low = row->by_age;
-		}
-		low.o = htobe32(be32toh(low.o) + 1);
-	}
-	return rc;
-}
-
-/* Without indexes: orders, or new orders, up to one more than there should be. */
-NAM_FIBER_FN static int
-orders_read(struct check *check, enum tpcc_table table, uint32_t bytes)
+orders_read(struct check *check, enum tpcc_table table, uint32_t bytes, uint32_t last)
 {
 	struct rows_room *rows = &check->room->rows;
 	int rc = 0;
 
-	for (uint32_t first = 1; first <= check->next && !rc; first += PAGE_ROWS) {
+	for (uint32_t first = 1; first <= last && !rc; first += PAGE_ROWS) {
 		rows->count = 0;
-		for (uint32_t o = first; o < first + PAGE_ROWS && o <= check->next; o++)
+		for (uint32_t o = first; o < first + PAGE_ROWS && o <= last; o++)
 			(void)rows_want(rows, tpcc_key(table, check->w, check->d, o), bytes);
 		rc = read_wanted(rows); /* SUSPENDS */
 		for (uint32_t i = 0; i < rows->count && !rc; i++) {
@@ -259,6 +237,33 @@ orders_read(struct check *check, enum tpcc_table table, uint32_t bytes)
 			else
 				new_order_add(check, first + i);
 		}
+	}
+	return rc;
+}
+
+/* Those that were delivered are read by their keys, so that no scan passes emptied leaves. */
+NAM_FIBER_FN static int
+new_orders_scan(struct check *check)
+{
+	const struct tpcc *tpcc = check->room->tpcc;
+	uint32_t oldest = atomic_load(&tpcc->oldest[(check->w - 1) * TPCC_DISTRICTS +
+		check->d - 1]);
+	struct tpcc_age_key low = tpcc_age_key(check->w, check->d, oldest);
+	const struct tpcc_age_key high = tpcc_age_key(check->w, check->d, UINT32_MAX);
+	struct page page = { TPCC_BY_AGE, &low, &high, &check->room->rows,
+		sizeof(struct tpcc_new_order), PAGE_ROWS };
+	int rc = orders_read(check, TPCC_NEW_ORDER, page.bytes,
+		oldest ? oldest - 1 : 0); /* SUSPENDS */
+
+	while (!rc && page.count == PAGE_ROWS) {
+		rc = page_read(&page); /* SUSPENDS */
+		for (uint32_t i = 0; i < page.count && !rc; i++) {
+			const struct tpcc_new_order *row = (const void *)page.room->rows[i];
+
+			new_order_add(check, be32toh(row->by_age.o));
+			low = row->by_age;
+		}
+		low.o = htobe32(be32toh(low.o) + 1);
 	}
 	return rc;
 }
@@ -375,12 +380,13 @@ NAM_FIBER_FN static int
 orders_check(struct check *check)
 {
 	bool indexed = check->room->tpcc->scale.all;
+	/* By keys one more is looked for. */
 	int rc = indexed ? orders_scan(check) : orders_read(check, TPCC_ORDER,
-		sizeof(struct tpcc_order)); /* SUSPENDS */
+		sizeof(struct tpcc_order), check->next); /* SUSPENDS */
 
 	if (!rc)
 		rc = indexed ? new_orders_scan(check) : orders_read(check, TPCC_NEW_ORDER,
-			sizeof(struct tpcc_new_order)); /* SUSPENDS */
+			sizeof(struct tpcc_new_order), check->next); /* SUSPENDS */
 	for (uint32_t o = 1; o < check->next && !rc; o++)
 		rc = lines_check(check, o); /* SUSPENDS */
 	if (!rc)
