@@ -36,10 +36,17 @@ rtm_leave(void)
 	_xend();
 }
 
+/* Whether this is a transaction, or a critical section whose lock is elided. */
 __attribute__((target("rtm"))) static bool
-rtm_tests_true(void)
+transacts_now(void)
 {
-	return _xtest() != 0;
+	/* XTEST is no instruction of other processors. */
+	static int known;		/* 1: they are told apart, -1: they are not */
+	uint32_t a, b, c, d;
+
+	if (!known)
+		known = __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & (bit_RTM | bit_HLE) ? 1 : -1;
+	return known > 0 && _xtest() != 0;
 }
 
 /* Whether the lock is taken now, or seems so to this thread. */
@@ -77,7 +84,7 @@ nam__htm_available(void)
 			return NAM__HTM_RTM;
 		}
 	for (unsigned i = 0; i < TRIALS && b & bit_HLE; i++) {
-		bool elided = hle_enter(&lock) && rtm_tests_true();
+		bool elided = hle_enter(&lock) && transacts_now();
 
 		hle_leave(&lock);
 		if (elided)
@@ -105,6 +112,12 @@ rtm_enter(const uint32_t *locked, unsigned *ret_status)
 static void
 rtm_leave(void)
 {
+}
+
+static bool
+transacts_now(void)
+{
+	return false;
 }
 
 static bool
@@ -215,6 +228,11 @@ nam__htm_lock_slowly(struct nam__htm_lock *lock)
 	if (lock->htm == NAM__HTM_HLE) {
 		while (!hle_enter(&lock->locked))
 			spin(&spins);
+		/* An elision that aborts takes the lock in its second try. */
+		if (!transacts_now()) {
+			count(&lock->counts->aborts);
+			count(&lock->counts->fallbacks);
+		}
 		return;
 	}
 	if (lock->htm != NAM__HTM_NONE && begin(lock))
@@ -230,7 +248,10 @@ nam__htm_unlock_slowly(struct nam__htm_lock *lock)
 	bool transacts = false;
 
 	if (lock->htm == NAM__HTM_HLE) {
+		transacts = transacts_now();
 		hle_leave(&lock->locked);
+		if (transacts)
+			count(&lock->counts->commits);
 		return;
 	}
 	/* A thread that has taken the lock sees it taken; a transaction has seen it free. */

@@ -22,7 +22,7 @@ enum nam__htm {
 };
 
 struct nam__htm_counts {
-	uint64_t commits, aborts;	/* of transactions; HLE does not tell */
+	uint64_t commits, aborts;	/* of transactions, or of elisions of the lock */
 	uint64_t fallbacks;		/* critical sections that took the lock in the end */
 };
 
@@ -35,7 +35,7 @@ struct nam__htm_lock {
 	uint32_t stand_in;		/* the lock of stand-in transactions, */
 	bool transacts;			/* and whether the thread that has it is in one */
 	enum nam__htm htm;
-	struct nam__htm_counts *counts;	/* not used by NAM__HTM_NONE and NAM__HTM_HLE */
+	struct nam__htm_counts *counts;	/* not used by NAM__HTM_NONE */
 };
 
 /* The best kind that a trial on this processor showed to work. */

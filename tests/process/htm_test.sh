@@ -37,8 +37,8 @@ kind_with auto 1
 kind_with auto 2
 available=$kind
 case $available in
-rtm) [ "$commits" -gt 0 ] || fail "RTM works, and no transaction has committed" ;;
-hle | none) [ "$commits" -eq 0 ] || fail "$available: $commits transactions" ;;
+rtm | hle) [ "$commits" -gt 0 ] || fail "$available works, and nothing has committed" ;;
+none) [ "$commits" -eq 0 ] || fail "none: $commits transactions" ;;
 *) fail "--htm auto: '$available'" ;;
 esac
 if [ "$available" = none ]; then
