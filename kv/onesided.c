@@ -96,13 +96,11 @@ nam__kv_layout_forget(struct nam_kv *kv, const void *key, uint32_t key_bytes)
 static bool
 shape_valid(const struct nam_rpc_kv_layout_reply *reply)
 {
-	const struct nam__cuckoo_shape shape = { reply->base, reply->level, reply->split };
-	uint64_t size = ((uint64_t)reply->base << (reply->level & 31)) + reply->split;
+	const struct nam__cuckoo_shape shape = { reply->level, reply->split };
 
-	return reply->base && reply->level < 31 && size < 1u << 29 &&
-	       reply->split < reply->base << reply->level && reply->chunks <= NAM__KV_CHUNKS_MAX &&
-	       nam__cuckoo_bucket_number(1, nam__cuckoo_table_size(&shape) - 1) <
-		       (uint64_t)reply->chunks * NAM__CUCKOO_BUCKETS_PER_CHUNK;
+	return reply->level >= NAM__CUCKOO_LEVEL_MIN && reply->level < 28 &&
+	       reply->split < 4u << reply->level && reply->chunks <= NAM__KV_CHUNKS_MAX &&
+	       nam__cuckoo_chunks(&shape) <= reply->chunks;
 }
 
 /* The part of a layout that one reply has.  @reply	room for a body */
@@ -144,7 +142,7 @@ layout_learn(struct nam_worker *worker, struct nam_kv *kv, const struct nam__kv_
 			if (layout)
 				*layout = (struct nam__kv_layout){
 					.generation = generation,
-					.shape = { reply->base, reply->level, reply->split },
+					.shape = { reply->level, reply->split },
 					.chunks = reply->chunks,
 				};
 			rc = layout ? 0 : -ENOMEM;

@@ -38,10 +38,10 @@ struct nam_kv_options {
 	bool onesided;
 	/*
 	 * The memory of all parts together: 64 MiB by default.  A pair takes 64 bytes for its first
-	 * 48 bytes of key and value and 64 for each 52 more.  Cuckoo: 56, the first 44 if it is
-	 * longer than 48.  Chained takes a seventeenth of the whole for buckets, and at least 32
-	 * KiB of each partition; cuckoo leaves a fortieth of its slots free.  A pair must fit into
-	 * a partition.
+	 * 48 bytes of key and value and 64 for each 52 more.  In cuckoo it is 56, and the first 44
+	 * if the pair is longer than 48.  Chained takes a seventeenth of the whole for buckets, and
+	 * at least 32 KiB of each partition.  Cuckoo leaves up to a 25th of its slots free.  A pair
+	 * must fit into a partition.
 	 */
 	uint64_t memory_bytes;
 	uint32_t partitions;		/* of each memory server; 0: up to 16, as memory allows */

@@ -74,9 +74,9 @@ struct nam_rpc_kv_image {
 	uint32_t cells, carved, free_first, free_count;
 	uint32_t hand;
 	/* Engine cuckoo; else 0: */
-	uint32_t base, level, split;	/* struct nam__cuckoo_shape */
-	uint32_t chunks;		/* of the tables */
-	uint32_t stash_count, stash_hand, cell_hand;
+	uint32_t level, split;		/* struct nam__cuckoo_shape */
+	uint32_t merged;
+	uint32_t stash_count, stash_hand, cell_hand, slot_hand;
 	uint32_t generation, any_closed;
 };
 _Static_assert(sizeof(struct nam_rpc_kv_image) % 8 == 0, "a part of books");
@@ -98,8 +98,9 @@ struct nam_rpc_kv_layout_request {
 };
 
 struct nam_rpc_kv_layout_reply {
-	uint32_t base, level, split;	/* struct nam__cuckoo_shape */
+	uint32_t level, split;		/* struct nam__cuckoo_shape */
 	uint32_t chunks;		/* of the tables; of these the addresses that fit */
+	uint32_t reserved;
 	uint64_t addresses[];
 };
 

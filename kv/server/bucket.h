@@ -57,24 +57,40 @@ struct nam__cuckoo_bucket {
 _Static_assert(sizeof(struct nam__cuckoo_bucket) == NAM__CUCKOO_BUCKET_BYTES, "layout");
 _Static_assert(offsetof(struct nam__cuckoo_bucket, data) == 64, "heads are a cache line");
 
-/* How large the tables are: so many doublings of `base` are done, and a part of another. */
+/*
+ * How large the tables are: each has 2 << `level` buckets, and a part of as many more.  Buckets
+ * come one by one, and to each table by turns.
+ *
+ * A table has 1 << `level` groups of buckets.  Before the tables are doubled, each group of two
+ * gets a third bucket, and then each one a fourth.  So a bucket has at most 1.6 times as many pairs
+ * as another.  If each bucket was divided in two, it would have twice as many.
+ */
 struct nam__cuckoo_shape {
-	uint32_t base;			/* buckets of each table at the beginning */
-	uint32_t level;			/* doublings that are done */
-	uint32_t split;			/* buckets that the next one has divided */
+	uint32_t level;			/* from NAM__CUCKOO_LEVEL_MIN */
+	uint32_t split;			/* buckets of both tables that have come since */
 };
 
-/* Buckets of one table. */
+#define NAM__CUCKOO_LEVEL_MIN 4u
+
+/* Buckets of both tables. */
 static inline uint32_t
-nam__cuckoo_table_size(const struct nam__cuckoo_shape *shape)
+nam__cuckoo_buckets(const struct nam__cuckoo_shape *shape)
 {
-	return (shape->base << shape->level) + shape->split;
+	return (4u << shape->level) + shape->split;
 }
 
 static inline uint32_t
 nam__cuckoo_bucket_number(uint32_t table, uint32_t index)
 {
 	return NAM__CUCKOO_STASH_BUCKETS + 2 * index + table;
+}
+
+/* The tables are in so many chunks, the first ones; cells may have a part of the last. */
+static inline uint32_t
+nam__cuckoo_chunks(const struct nam__cuckoo_shape *shape)
+{
+	return (NAM__CUCKOO_STASH_BUCKETS + nam__cuckoo_buckets(shape) - 1) /
+		NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
 }
 
 /* A hash of its own for each table. */
@@ -84,24 +100,35 @@ nam__cuckoo_table_hash(uint32_t hash, uint32_t table)
 	return table ? (uint32_t)(hash * 0x9e3779b97f4a7c15ull >> 32) : hash;
 }
 
-/* The high bits choose one of `base` buckets, and each doubling takes one bit more from below. */
+/*
+ * The bucket of a hash in a table.  All others of its group differ in the two highest bits.
+ *
+ * In a group of two, bit `level` of the hash chooses.  In one of four, bit `level + 1` says whether
+ * it is one of the new ones.  If so, a bit of `more` says which, and else the bit of before.  While
+ * the fourth is not there, half of its pairs have the third, and the others one of the two.
+ */
 static inline uint32_t
-nam__cuckoo_index(const struct nam__cuckoo_shape *shape, uint32_t hash)
+nam__cuckoo_index(const struct nam__cuckoo_shape *shape, uint32_t hash, uint32_t table)
 {
-	uint32_t size = shape->base << shape->level;
-	uint32_t index = (uint32_t)((uint64_t)hash * shape->base >> 32) +
-			 shape->base * (hash & ((1u << shape->level) - 1));
+	uint32_t groups = 1u << shape->level, split = (shape->split + 1 - table) / 2;
+	uint32_t more = (uint32_t)(hash * 0xd6e8feb86659fd93ull >> 32);
+	uint32_t low = hash ^ ((hash ^ more) & hash >> 1), group = low & (groups - 1);
+	uint32_t of_four = (low & (2 * groups - 1)) | (hash & 2 * groups);
+	/* Masks: whether these are true is random, so branches would be mispredicted. */
+	uint32_t absent = (uint32_t)((int32_t)(2 * groups + split - 1 - of_four) >> 31);
+	uint32_t third = (uint32_t)((int32_t)(more & (group - split)) >> 31);
+	uint32_t of_fewer = group | (hash & (groups + (groups & third)));
 
-	return index < shape->split ? index + size * (hash >> shape->level & 1) : index;
+	return of_four ^ ((of_four ^ of_fewer) & absent);
 }
 
 static inline void
 nam__cuckoo_buckets_of(const struct nam__cuckoo_shape *shape, uint32_t hash,
 	uint32_t ret_buckets[2])
 {
-	for (uint32_t table = 0; table < 2; table++)
-		ret_buckets[table] = nam__cuckoo_bucket_number(table,
-			nam__cuckoo_index(shape, nam__cuckoo_table_hash(hash, table)));
+	ret_buckets[0] = nam__cuckoo_bucket_number(0, nam__cuckoo_index(shape, hash, 0));
+	ret_buckets[1] = nam__cuckoo_bucket_number(1, nam__cuckoo_index(shape,
+		nam__cuckoo_table_hash(hash, 1), 1));
 }
 
 /* The other bucket of a pair in this one. */
@@ -111,7 +138,7 @@ nam__cuckoo_other(const struct nam__cuckoo_shape *shape, uint32_t bucket, uint32
 	uint32_t table = (bucket - NAM__CUCKOO_STASH_BUCKETS) % 2 ? 0 : 1;
 
 	return nam__cuckoo_bucket_number(table,
-		nam__cuckoo_index(shape, nam__cuckoo_table_hash(hash, table)));
+		nam__cuckoo_index(shape, nam__cuckoo_table_hash(hash, table), table));
 }
 
 static inline uint32_t

@@ -22,7 +22,8 @@
 
 struct nam__kv_cells {
 	uint8_t *const *chunks;		/* the first one; */
-	ptrdiff_t step;			/* the next one is so far from it: 1 or -1 */
+	ptrdiff_t step;			/* the next one is so far from it: 1; or -1, and in each
+					   of them the last cell comes first */
 	uint32_t count;
 	uint32_t carved;		/* cells that were ever used */
 	uint32_t free_first;		/* of cells that were given back */
@@ -39,8 +40,10 @@ nam__kv_cells_init(struct nam__kv_cells *cells, uint8_t *const *chunks, ptrdiff_
 static inline void *
 nam__kv_cell_at(const struct nam__kv_cells *cells, uint32_t at)
 {
+	uint32_t in_chunk = (cells->step < 0 ? ~at : at) % NAM__KV_CELLS_PER_CHUNK;
+
 	return cells->chunks[cells->step * (ptrdiff_t)(at / NAM__KV_CELLS_PER_CHUNK)] +
-	       at % NAM__KV_CELLS_PER_CHUNK * NAM__KV_CELL_BYTES;
+	       in_chunk * NAM__KV_CELL_BYTES;
 }
 
 /* The cell that a cell's first word names; NAM__KV_CELL_NONE, also for a word of no cell. */

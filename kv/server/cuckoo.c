@@ -7,11 +7,6 @@
 
 #include "common/race.h"
 
-/* The tables begin with 32 to 63 buckets each. */
-#define BASE_BITS 5
-_Static_assert(NAM__CUCKOO_STASH_BUCKETS + 2 * ((2u << BASE_BITS) - 1) <=
-	NAM__CUCKOO_BUCKETS_PER_CHUNK, "with the stash they have one chunk");
-
 /* ---- a pair -------------------------------------------------------------------------------- */
 
 /* @first	its first cell, if it has any */
@@ -251,16 +246,9 @@ place(struct nam__kv_partition *p, uint32_t hash, uint32_t keep)
 static void
 init(struct nam__kv_partition *p)
 {
-	uint32_t most, level, base, end;
-
-	/* After so many doublings the tables have all chunks, or nearly. */
-	most = (p->chunks_count * NAM__CUCKOO_BUCKETS_PER_CHUNK - NAM__CUCKOO_STASH_BUCKETS) / 2;
-	level = 31 - (uint32_t)__builtin_clz(most) - BASE_BITS;
-	base = most >> level;
-	p->cuckoo = (struct nam__kv_cuckoo){ .shape.base = base, .generation = 1 };
-	end = nam__cuckoo_end(p);
-	p->cuckoo.chunks = (end - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
-	for (uint32_t i = 0; i < end; i++)
+	p->cuckoo = (struct nam__kv_cuckoo){ .shape.level = NAM__CUCKOO_LEVEL_MIN,
+		.generation = 1 };
+	for (uint32_t i = 0; i < nam__cuckoo_end(p); i++)
 		nam__cuckoo_bucket_init(p, i);
 	nam__kv_cells_init(&p->cells, p->chunks + p->chunks_count - 1, -1, 0);
 }
@@ -271,13 +259,13 @@ image(const struct nam__kv_partition *p, struct nam_rpc_kv_image *ret)
 	const struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
 
 	ret->hand = cuckoo->hand;
-	ret->base = cuckoo->shape.base;
 	ret->level = cuckoo->shape.level;
 	ret->split = cuckoo->shape.split;
-	ret->chunks = cuckoo->chunks;
+	ret->merged = cuckoo->merged;
 	ret->stash_count = cuckoo->stash_count;
 	ret->stash_hand = cuckoo->stash_hand;
 	ret->cell_hand = cuckoo->cell_hand;
+	ret->slot_hand = cuckoo->slot_hand;
 	ret->generation = cuckoo->generation;
 	ret->any_closed = cuckoo->any_closed;
 }
@@ -285,26 +273,26 @@ image(const struct nam__kv_partition *p, struct nam_rpc_kv_image *ret)
 static bool
 take(struct nam__kv_partition *p, const struct nam_rpc_kv_image *from)
 {
-	uint64_t size = (uint64_t)from->base << (from->level & 31);
-	uint64_t buckets = NAM__CUCKOO_STASH_BUCKETS + 2 * (size + from->split);
+	uint64_t size = 4ull << (from->level & 31);
+	uint64_t end = NAM__CUCKOO_STASH_BUCKETS + size + from->split;
 
-	if (from->base != p->cuckoo.shape.base || from->level >= 32 || size > UINT32_MAX / 8 ||
+	if (from->level < NAM__CUCKOO_LEVEL_MIN || from->level >= 32 || size > UINT32_MAX / 4 ||
 		from->split >= size || from->stash_count > NAM__CUCKOO_STASH_SLOTS ||
 		(from->cell_hand && from->cell_hand >= from->carved) || !from->generation ||
 		from->generation >= NAM__CUCKOO_VISITED || from->any_closed > 1)
 		return false;
-	/* Tables and cells have chunks of their own. */
-	if (from->chunks > p->chunks_count || from->cells % NAM__KV_CELLS_PER_CHUNK ||
-		(buckets - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1 != from->chunks ||
-		from->cells / NAM__KV_CELLS_PER_CHUNK > p->chunks_count - from->chunks)
+	/* Tables and cells have memory of their own. */
+	if (from->cells % NAM__CUCKOO_BUCKET_CELLS || end + from->cells / NAM__CUCKOO_BUCKET_CELLS >
+			(uint64_t)p->chunks_count * NAM__CUCKOO_BUCKETS_PER_CHUNK)
 		return false;
 	p->cuckoo = (struct nam__kv_cuckoo){
-		.shape = { from->base, from->level, from->split },
-		.chunks = from->chunks,
+		.shape = { from->level, from->split },
+		.merged = from->merged,
 		.stash_count = from->stash_count,
 		.stash_hand = from->stash_hand,
 		.hand = from->hand,
 		.cell_hand = from->cell_hand,
+		.slot_hand = from->slot_hand,
 		.generation = (uint8_t)from->generation,
 		.any_closed = from->any_closed,
 	};
@@ -468,10 +456,10 @@ put(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_by
 		have = nam__cuckoo_cells(&slot);
 		used = nam__kv_cells_used(&p->cells);
 		have = have < used ? have : used;
-		/* A pair that cannot fit takes no chunks from the tables. */
+		/* A pair that cannot fit takes nothing from the tables. */
 		if (need > nam__cuckoo_cells_most(p) + (p->evicts ? 0 : have))
 			return -NAM_E_REMOTE_FULL;
-		if (p->cells.free_count + have >= need && !nam__cuckoo_chunks_free(p))
+		if (p->cells.free_count + have >= need && !nam__cuckoo_buckets_free(p))
 			break;
 		rc = nam__cuckoo_cells_grow(p, need, &looks, &evictions);
 		if (rc)

@@ -59,14 +59,14 @@ _Static_assert((uint64_t)NAM__KV_CHUNKS_MAX * NAM__KV_CELLS_PER_CHUNK <= NAM__CU
 static inline uint32_t
 nam__cuckoo_end(const struct nam__kv_partition *p)
 {
-	return nam__cuckoo_bucket_number(0, nam__cuckoo_table_size(&p->cuckoo.shape));
+	return NAM__CUCKOO_STASH_BUCKETS + nam__cuckoo_buckets(&p->cuckoo.shape);
 }
 
 /* The slots of both tables. */
 static inline uint32_t
 nam__cuckoo_slots(const struct nam__kv_partition *p)
 {
-	return 2 * nam__cuckoo_table_size(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
+	return nam__cuckoo_buckets(&p->cuckoo.shape) * NAM__CUCKOO_SLOTS;
 }
 
 /*
@@ -198,10 +198,12 @@ void nam__cuckoo_vertex_init(struct nam__cuckoo_vertex *vertex);
 void nam__cuckoo_edge_add(struct nam__kv_partition *partition, const uint32_t buckets[2]);
 /* and one in this bucket has gone. */
 void nam__cuckoo_edge_remove(struct nam__kv_partition *partition, uint32_t bucket);
-/* Some pairs of a bucket go to a new one. */
+/* Some pairs of a bucket may go to a new one. */
 void nam__cuckoo_vertex_split(struct nam__kv_partition *partition, uint32_t bucket, uint32_t fresh);
-/* The pairs of the last bucket of a table go back to the one from which it was divided. */
+/* The pairs of the last bucket of a table may go to this one, */
 void nam__cuckoo_vertex_merge(struct nam__kv_partition *partition, uint32_t bucket, uint32_t gone);
+/* and its free slots are none of a subgraph any more. */
+void nam__cuckoo_vertex_remove(struct nam__kv_partition *partition, uint32_t gone);
 /* Subgraphs as the pairs make them now. */
 void nam__cuckoo_graph_rebuild(struct nam__kv_partition *partition);
 /* The root of a subgraph. */
@@ -254,13 +256,17 @@ bool nam__cuckoo_relocate(struct nam__kv_partition *partition, uint32_t from,
 /* A pair of the stash goes to the tables, if one has room by now. */
 void nam__cuckoo_unstash(struct nam__kv_partition *partition);
 
-/* ---- cuckoo_chunks.c ----------------------------------------------------------------------- */
+/* ---- cuckoo_memory.c ----------------------------------------------------------------------- */
 
-/* Chunks that neither tables nor cells have. */
+/* Memory goes from tables to cells, and back, by buckets. */
+#define NAM__CUCKOO_BUCKET_CELLS (NAM__CUCKOO_BUCKET_BYTES / NAM__KV_CELL_BYTES)
+
+/* How many buckets the memory has room for that neither tables nor cells have. */
 static inline uint32_t
-nam__cuckoo_chunks_free(const struct nam__kv_partition *p)
+nam__cuckoo_buckets_free(const struct nam__kv_partition *p)
 {
-	return p->chunks_count - p->cuckoo.chunks - p->cells.count / NAM__KV_CELLS_PER_CHUNK;
+	return p->chunks_count * NAM__CUCKOO_BUCKETS_PER_CHUNK - nam__cuckoo_end(p) -
+		p->cells.count / NAM__CUCKOO_BUCKET_CELLS;
 }
 
 void nam__cuckoo_bucket_init(struct nam__kv_partition *partition, uint32_t bucket);
@@ -271,8 +277,8 @@ bool nam__cuckoo_tables_grow(struct nam__kv_partition *partition, uint32_t keep)
 /* Free cells, if all that a store can move, or a cache can evict, has gone. */
 uint32_t nam__cuckoo_cells_most(const struct nam__kv_partition *partition);
 /*
- * A step towards `need` free cells: a chunk more, or in a cache a pair less.  Pairs may go to other
- * positions.
+ * Towards `need` free cells: as many more as there is memory for; if for none, in a cache a pair
+ * less.  Pairs may go to other positions.
  *
  * @looks	at cells, which are left before pairs go although they were read
  * @evictions	that are left

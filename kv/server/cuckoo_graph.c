@@ -111,7 +111,6 @@ nam__cuckoo_edge_remove(struct nam__kv_partition *p, uint32_t bucket)
 void
 nam__cuckoo_vertex_split(struct nam__kv_partition *p, uint32_t bucket, uint32_t fresh)
 {
-	nam__cuckoo_vertex_init(vertex_at(p, fresh));
 	open_all(p);
 	if (vertex_at(p, bucket)->up & NAM__CUCKOO_LONE)
 		return;
@@ -123,16 +122,21 @@ nam__cuckoo_vertex_split(struct nam__kv_partition *p, uint32_t bucket, uint32_t 
 void
 nam__cuckoo_vertex_merge(struct nam__kv_partition *p, uint32_t bucket, uint32_t gone)
 {
-	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, gone)->slots;
-
 	open_all(p);
 	if (vertex_at(p, gone)->up & NAM__CUCKOO_LONE)
 		return;
 	nam__cuckoo_edge_add(p, (const uint32_t[2]){ bucket, gone });
 	vertex_at(p, nam__cuckoo_root(p, bucket))->up++;
+}
+
+void
+nam__cuckoo_vertex_remove(struct nam__kv_partition *p, uint32_t gone)
+{
+	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, gone)->slots;
+
 	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++)
 		if (!slots[i].lengths)
-			vertex_at(p, nam__cuckoo_root(p, bucket))->up--;
+			vertex_at(p, nam__cuckoo_root(p, gone))->up--;
 }
 
 void

@@ -151,7 +151,7 @@ nam__kv_partition_shape(struct nam__kv_partition *p, struct nam__cuckoo_shape *r
 
 	lock(p);
 	*ret_shape = p->cuckoo.shape;
-	chunks = p->cuckoo.chunks;
+	chunks = nam__cuckoo_chunks(&p->cuckoo.shape);
 	unlock(p);
 	return chunks;
 }
@@ -160,7 +160,7 @@ nam__kv_partition_shape(struct nam__kv_partition *p, struct nam__cuckoo_shape *r
 void
 nam__kv_partition_wipe(struct nam__kv_partition *p)
 {
-	for (uint32_t i = 0; NAM_GUARD(KV_WIPE) && i < p->cuckoo.chunks; i++) {
+	for (uint32_t i = 0; NAM_GUARD(KV_WIPE) && i < nam__cuckoo_chunks(&p->cuckoo.shape); i++) {
 		struct nam__cuckoo_bucket *buckets = (void *)p->chunks[i];
 
 		for (uint32_t k = 0; k < NAM__CUCKOO_BUCKETS_PER_CHUNK; k++)

@@ -33,7 +33,6 @@ struct nam__kv_chained {
 /* cuckoo.h */
 struct nam__kv_cuckoo {
 	struct nam__cuckoo_shape shape;
-	uint32_t chunks;		/* of the tables: the first ones; cells: the last */
 	uint32_t stash_count, stash_hand;
 	uint32_t hand, cell_hand, slot_hand;	/* of CLOCK */
 	uint64_t cell_rest, slot_rest;	/* of looks at pairs that are still to come */

@@ -69,7 +69,6 @@ nam__service_kv_layout(struct nam__exchange *exchange)
 	end = request->first < reply->chunks ? reply->chunks : partition->chunks_count;
 	if (request->first >= end)
 		return -NAM_E_FABRIC_PROTOCOL;
-	reply->base = shape.base;
 	reply->level = shape.level;
 	reply->split = shape.split;
 	first = (uint64_t)(partition->chunks - store->chunks) + request->first;

@@ -20,7 +20,7 @@ counts() {
 test_counts() {
 	local factor graph
 
-	for factor in 0.5 0.8 0.9 0.95; do
+	for factor in 0.6 0.8 0.9 0.95; do
 		counts graph $factor
 		json 'abs(r["load_factor"] - '$factor') < 3e-4 and r["loops"] == r["stashed"] == 0'
 		graph=$kicks

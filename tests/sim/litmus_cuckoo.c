@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kv/server/cuckoo.h"
 #include "memserver/stores.h"
 #include "findings.h"
 #include "kv_keys.h"
@@ -19,10 +20,10 @@
 #define OPERATIONS 60u
 #define HOT 3u
 #define COLD_MAX 80u
-#define GROWN_SLOTS 1600u		/* of 312 at the beginning */
+#define GROWN_SLOTS 700u		/* of 256 at the beginning */
 #define WORDS_MAX 40u
-#define PINNING_BYTES 3000u
-#define BALLAST_BYTES 80000u		/* three chunks of cells */
+#define PINNING_BYTES 65536u		/* at most */
+#define BALLAST_BYTES 80000u		/* 1,428 cells */
 #define BALLAST_ROUNDS 3u
 #define APART_NS 40000u			/* at most, between operations beside it */
 #define LONG_NS 20000u			/* of a READ: several requests are carried out */
@@ -34,7 +35,7 @@ struct plan {
 	uint32_t near;			/* buckets of each table that the keys crowd */
 	uint32_t cold;			/* keys beside the hot ones, */
 	bool full;			/* which are there from the beginning: some in the stash */
-	bool pinned;			/* cells take the chunk into which the tables could grow */
+	bool pinned;			/* cells take the memory for larger tables */
 	bool dies;			/* C */
 	bool alike;			/* all values have the same length */
 };
@@ -193,18 +194,19 @@ static void
 make_crowded(struct nam_worker *worker)
 {
 	static const uint8_t zeroes[PINNING_BYTES];
-	const struct nam__cuckoo_shape *shape;
+	const struct nam__kv_partition *partition;
 	uint64_t number = 0;
 	struct nam_kv *kv;
 
 	litmus_kv_make(worker, STORE, plan->mode, plan->chunks);
 	kv = litmus_kv_open(worker, STORE);
-	shape = &litmus_kv_store(kv)->partitions[0].cuckoo.shape;
+	partition = &litmus_kv_store(kv)->partitions[0];
 	for (uint32_t i = 0; i < HOT + plan->cold; i++, number++) {
-		number = sim_kv_crowded(kv, shape, plan->near, number, 1);
+		number = sim_kv_crowded(kv, &partition->cuckoo.shape, plan->near, number, 1);
 		numbers[i] = number;
 	}
-	if (plan->pinned && nam_kv_put(worker, kv, "pin", 3, zeroes, sizeof(zeroes)))
+	if (plan->pinned && nam_kv_put(worker, kv, "pin", 3, zeroes,
+			nam__cuckoo_cells_most(partition) * NAM__CUCKOO_CELL_DATA))
 		litmus_fail("put: %s", nam_worker_diag(worker));
 	if (plan->full)
 		fill(worker, kv);
@@ -382,24 +384,25 @@ grow(const struct session *self)
 	}
 }
 
-/* A long pair comes, for which the tables give a chunk, and goes, so they can take it again. */
+/* A long pair comes, for which the tables give memory, and goes, so they can take it again. */
 static void
 ballast(struct session *self)
 {
-	const uint32_t *chunks = &litmus_kv_store(self->kv)->partitions[0].cuckoo.chunks;
+	const struct nam__cuckoo_shape *shape =
+		&litmus_kv_store(self->kv)->partitions[0].cuckoo.shape;
 	static uint8_t bytes[BALLAST_BYTES];
 
 	/* No byte of it says that nothing is here. */
 	memset(bytes, 0x11, sizeof(bytes));
 	for (uint32_t i = 0; i < BALLAST_ROUNDS && !litmus.failed; i++) {
-		uint32_t least = *chunks, most;
+		uint32_t least = nam__cuckoo_buckets(shape), most;
 		int rc;
 
 		grow(self);
-		most = *chunks;
+		most = nam__cuckoo_buckets(shape);
 		rc = nam_kv_put(self->worker, self->kv, "ballast", 7, bytes, sizeof(bytes));
 		tables.grown += most > least;
-		tables.shrunk += *chunks < most;
+		tables.shrunk += nam__cuckoo_buckets(shape) < most;
 		nam_sleep_ns(nam_sim_random() % APART_NS);
 		if (!rc)
 			rc = nam_kv_delete(self->worker, self->kv, "ballast", 7);

@@ -24,16 +24,16 @@ static struct nam_worker *worker;
 
 /* As nam_rpc_kv_layout_reply, with the address of one chunk: none is of a partition. */
 static const struct layout {
-	uint32_t base, level, split, chunks;
+	uint32_t level, split, chunks, reserved;
 	uint64_t address;
 } layouts[] = {
-	{ .base = 0, .chunks = 1 },
-	{ .base = 1, .level = 31, .chunks = 1 },
-	{ .base = 32, .split = 32, .chunks = 1 },
-	{ .base = 64, .chunks = 1 },	/* a chunk has 128 buckets, 2 of the stash */
-	{ .base = 32, .chunks = 0 },
-	{ .base = 32, .chunks = NAM__KV_CHUNKS_MAX + 1 },
-	{ .base = 32, .chunks = UINT32_MAX },
+	{ .level = 3, .chunks = 1 },
+	{ .level = 31, .chunks = NAM__KV_CHUNKS_MAX },
+	{ .level = 4, .split = 64, .chunks = 2 },
+	{ .level = 5, .chunks = 1 },	/* a chunk has 128 buckets, 2 of the stash */
+	{ .level = 4, .chunks = 0 },
+	{ .level = 4, .chunks = NAM__KV_CHUNKS_MAX + 1 },
+	{ .level = 4, .chunks = UINT32_MAX },
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
 

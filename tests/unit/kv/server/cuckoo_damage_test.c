@@ -215,13 +215,14 @@ operations__memory_overwritten_at_random__END_WITH_NAMED_ERRORS(void **state)
 static void
 put__cells_with_wrong_owners__EVICTS_NO_MORE_PAIRS_THAN_IT_NEEDS_CELLS(void **state)
 {
-	static uint8_t value[44 + NAM__KV_CELLS_PER_CHUNK * NAM__CUCKOO_CELL_DATA - 16];
+	static const uint8_t value[2 * NAM__KV_CHUNK_BYTES];
 	uint32_t cell = 1, key[4] = { 1 }, owned = 0;
 
 	(void)state;
 	begin(2);
 	p.evicts = true;
-	assert_int_equal(nam__kv_partition_put(&p, 1, key, sizeof(key), value, sizeof(value)), 0);
+	assert_int_equal(nam__kv_partition_put(&p, 1, key, sizeof(key), value,
+		nam__cuckoo_cells_most(&p) * NAM__CUCKOO_CELL_DATA), 0);
 	assert_int_equal(p.cells.free_count, 0);
 	for (uint32_t i = 0; i < 100; i++)
 		assert_int_equal(put((uint32_t)nam_mix64(i), i), 0);

@@ -71,14 +71,14 @@ moved_since(uint32_t *hashes, uint32_t *places, uint32_t count)
 static void
 predict__by_what_the_buckets_have__CASES_OF_THE_PAPER(void **state)
 {
-	static const uint8_t pin[3000];
+	static const uint8_t pin[2 * NAM__KV_CHUNK_BYTES];
 	uint32_t b[2], number = 0;
 
 	(void)state;
 	begin(2);
-	/* Its cells take the chunk into which the tables could grow. */
+	/* Its cells take the memory into which the tables could grow. */
 	assert_int_equal(nam__kv_partition_put(&p, hash_of_buckets(30, 30), "pin", 3, pin,
-		sizeof(pin)), 0);
+		nam__cuckoo_cells_most(&p) * NAM__CUCKOO_CELL_DATA), 0);
 #define CASE_OF(first, second)                                                                      \
 	(nam__cuckoo_buckets_of(&p.cuckoo.shape, hash_of_buckets(first, second), b),                \
 		nam__cuckoo_predict(&p, b))

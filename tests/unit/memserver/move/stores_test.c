@@ -202,10 +202,10 @@ import__wrong_images__IS_PROTOCOL(void **state)
 	live(pair->old);
 	assert_int_equal(export_books(pair->old, &books), 0);
 	images = images_of(&books);
-	chained = images[0].base ? 3 : 0;
-	for (cuckoo = 0; !images[cuckoo].base; cuckoo += 3)
+	chained = images[0].level ? 3 : 0;
+	for (cuckoo = 0; !images[cuckoo].level; cuckoo += 3)
 		continue;
-	while (images[chained].base)
+	while (images[chained].level)
 		chained += 3;
 #define WRONG(which, field, value)                                                                  \
 	do {                                                                                        \
@@ -222,11 +222,10 @@ import__wrong_images__IS_PROTOCOL(void **state)
 	WRONG(chained, free_count, was.cells + 1);
 	WRONG(chained, free_first, was.carved);
 	WRONG(chained, hand, was.carved);
-	WRONG(cuckoo, base, was.base + 1);
-	WRONG(cuckoo, level, was.level + 1);
+	WRONG(cuckoo, level, was.level + 8);
 	WRONG(cuckoo, level, 32);
-	WRONG(cuckoo, split, was.base << was.level);
-	WRONG(cuckoo, chunks, was.chunks + was.cells / NAM__KV_CELLS_PER_CHUNK + 1);
+	WRONG(cuckoo, level, NAM__CUCKOO_LEVEL_MIN - 1);
+	WRONG(cuckoo, split, 4u << was.level);
 	WRONG(cuckoo, cells, was.cells + 1);
 	WRONG(cuckoo, cells, 0);
 	WRONG(cuckoo, cells, NAM__KV_CELLS_PER_CHUNK << 10);

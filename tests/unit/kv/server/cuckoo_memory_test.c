@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuckoo_chunks_test.c -- chunks of a partition go from the tables to cells and back.  Short pairs
- * and long ones come in either order, and at random against a model.
+ * cuckoo_memory_test.c -- memory of a partition goes from the tables to cells and back.  Short
+ * pairs and long ones come in either order, and at random against a model.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,20 +151,38 @@ cells_of(uint32_t bytes)
 	return nam__cuckoo_cells_for(16 + bytes);
 }
 
+/* Buckets of the stash and of the tables, */
 static uint32_t
-cell_chunks(void)
+buckets(void)
 {
-	return p.cells.count / NAM__KV_CELLS_PER_CHUNK;
+	return nam__cuckoo_end(&p);
 }
 
-/* The tables as they began. */
 static uint32_t
-chunks_least(void)
+buckets_of(uint32_t count)
 {
-	const struct nam__cuckoo_shape shape = { .base = p.cuckoo.shape.base };
+	return count * NAM__CUCKOO_BUCKETS_PER_CHUNK;
+}
 
-	return (nam__cuckoo_bucket_number(1, nam__cuckoo_table_size(&shape) - 1)) /
-		NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
+/* and those in whose place there are cells, */
+static uint32_t
+cell_buckets(void)
+{
+	return p.cells.count / NAM__CUCKOO_BUCKET_CELLS;
+}
+
+static uint32_t
+buckets_of_cells(uint32_t cells)
+{
+	return (cells + NAM__CUCKOO_BUCKET_CELLS - 1) / NAM__CUCKOO_BUCKET_CELLS;
+}
+
+/* at most, when the tables are as they began. */
+static uint32_t
+cell_buckets_most(void)
+{
+	return buckets_of(p.chunks_count) - NAM__CUCKOO_STASH_BUCKETS -
+		(4u << NAM__CUCKOO_LEVEL_MIN);
 }
 
 /* ---- one kind of pairs after the other ----------------------------------------------------- */
@@ -185,14 +203,15 @@ put__short_and_long_pairs_by_turns__EACH_HAS_ALL_THE_MEMORY(void **state)
 		for (int turn = 0; turn < 3; turn++) {
 			shorts = fill(0, SHORT_BYTES);
 			expect_sound();
-			assert_int_equal(p.cuckoo.chunks, sizes[i]);
+			assert_int_equal(buckets(), buckets_of(sizes[i]));
 			empty(0, shorts);
 			assert_int_equal(put(0, 28000), 0);
 			expect_sound();
 			assert_int_equal(take_out(0), 0);
 			longs = fill(LONG_ONES, LONG_BYTES);
 			expect_sound();
-			assert_int_equal(cell_chunks(), sizes[i] - chunks_least());
+			assert_in_range(cell_buckets(), buckets_of_cells(longs *
+				cells_of(LONG_BYTES)), cell_buckets_most());
 			empty(LONG_ONES, longs);
 			if (!turn) {
 				first_shorts = shorts;
@@ -203,7 +222,7 @@ put__short_and_long_pairs_by_turns__EACH_HAS_ALL_THE_MEMORY(void **state)
 			assert_int_equal(longs, first_longs);
 		}
 		assert_true(shorts >= 0.95 * NAM__KV_CELLS_PER_CHUNK * sizes[i] - 16);
-		assert_int_equal(longs, (sizes[i] - chunks_least()) * NAM__KV_CELLS_PER_CHUNK /
+		assert_int_equal(longs, cell_buckets_most() * NAM__CUCKOO_BUCKET_CELLS /
 			cells_of(LONG_BYTES));
 		end();
 	}
@@ -226,8 +245,8 @@ put__short_pairs_beside_some_long_ones__CELLS_MOVE(void **state)
 	}
 	shorts = fill(0, SHORT_BYTES);
 	expect_sound();
-	assert_int_equal(cell_chunks(), (kept * cells_of(1000) - 1) / NAM__KV_CELLS_PER_CHUNK + 1);
-	assert_int_equal(nam__cuckoo_chunks_free(&p), 0);
+	assert_int_equal(cell_buckets(), buckets_of_cells(kept * cells_of(1000)));
+	assert_int_equal(nam__cuckoo_buckets_free(&p), 0);
 	for (uint32_t i = 0; i < longs; i += 8)
 		assert_int_equal(get(LONG_ONES + i, 1000), 0);
 	for (uint32_t i = 0; i < shorts; i++)
@@ -253,9 +272,9 @@ put__long_pairs_beside_some_short_ones__TABLES_SHRINK_AND_LOSE_NOTHING(void **st
 		longs = fill(LONG_ONES, 3000);
 		expect_sound();
 		stashed += p.cuckoo.stash_count;
-		/* Between two doublings of the tables not all slots can be occupied. */
+		/* The next pair would not fit if 0.95 of the slots were occupied. */
 		cells = longs * cells_of(3000);
-		assert_true(cells + (uint32_t)p.counts.keys * 1.12 + 2 * NAM__KV_CELLS_PER_CHUNK >=
+		assert_true(cells + cells_of(3000) + (uint32_t)p.counts.keys / 0.95 + 16 >=
 			40 * NAM__KV_CELLS_PER_CHUNK);
 		empty(LONG_ONES, longs);
 		/* Tables grow while the stash has pairs. */
@@ -282,9 +301,10 @@ put__more_than_the_tables_can_give__FULL_AND_NOTHING_MOVES(void **state)
 	shorts = fill(0, SHORT_BYTES);
 	empty(0, shorts / 2);
 	assert_int_equal(put(LONG_ONES, 3 * NAM__KV_CHUNK_BYTES), -NAM_E_REMOTE_FULL);
-	assert_int_equal(p.cuckoo.chunks, 4);
+	assert_int_equal(buckets(), buckets_of(4));
 	assert_int_equal(put(LONG_ONES, NAM__KV_CHUNK_BYTES / 2), 0);
-	assert_int_equal(p.cuckoo.chunks, 3);
+	assert_int_equal(buckets(),
+		buckets_of(4) - buckets_of_cells(cells_of(NAM__KV_CHUNK_BYTES / 2)));
 	end();
 }
 
@@ -321,6 +341,73 @@ put__until_a_store_refuses__NO_MORE_MEMORY_FOR_A_PAIR_THAN_CHAINED(void **state)
 	expect_as_many_as_chained(32, 65536);
 }
 
+/* Pairs of lengths by a seed until one is refused; returns its length. */
+static uint32_t
+fill_mixed(uint32_t (*bytes_of)(struct nam_rng *rng), uint64_t seed, uint32_t *ret_pairs)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	uint32_t bytes;
+
+	for (*ret_pairs = 0;; ++*ret_pairs) {
+		bytes = bytes_of(&rng);
+		if (put((uint32_t)seed << 20 | *ret_pairs, bytes))
+			return bytes;
+	}
+}
+
+static uint32_t
+slot_or_cell(struct nam_rng *rng)
+{
+	return nam_rng_below(rng, 4) ? 32 : 33;
+}
+
+static uint32_t
+seldom_a_cell(struct nam_rng *rng)
+{
+	return nam_rng_below(rng, 100) ? 32 : 33;
+}
+
+static uint32_t
+up_to_500(struct nam_rng *rng)
+{
+	return (uint32_t)nam_rng_below(rng, 500);
+}
+
+static uint32_t
+short_or_long(struct nam_rng *rng)
+{
+	return nam_rng_below(rng, 50) ? 32 : LONG_BYTES;
+}
+
+/* A refused pair would not fit if 0.95 of the slots were occupied, and chained has no more. */
+static void
+put__mixed_lengths_until_a_store_refuses__FULL_AND_NO_FEWER_THAN_CHAINED(void **state)
+{
+	static const uint32_t sizes[] = { 2, 3, 4, 6, 8, 12, 16, 24, 45, 64, 91, 128 };
+	static uint32_t (*const mixes[])(struct nam_rng *rng) = { slot_or_cell, seldom_a_cell,
+		up_to_500, short_or_long };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]) * 4; i++) {
+		uint32_t count = sizes[i / 4], pairs, chained, used, bytes;
+
+		begin(count, false);
+		bytes = fill_mixed(mixes[i % 4], i, &pairs);
+		used = nam__kv_cells_used(&p.cells) + cells_of(bytes) + 1;
+		assert_true(nam__cuckoo_buckets_free(&p) <= buckets_of_cells(cells_of(bytes)));
+		if (used + pairs / 0.95 + 8 < count * NAM__KV_CELLS_PER_CHUNK &&
+			used <= cell_buckets_most() * NAM__CUCKOO_BUCKET_CELLS)
+			fail_msg("%u chunks refuse %u bytes: %u pairs, %u of %u cells", count,
+				bytes, pairs, used, p.cells.count);
+		end();
+		begin_engine(NAM_KV_CHAINED, count, false);
+		(void)fill_mixed(mixes[i % 4], i, &chained);
+		if (chained > pairs)
+			fail_msg("%u chunks: %u pairs, and %u in chained", count, pairs, chained);
+		end();
+	}
+}
+
 /* Subgraphs that deletes have divided are apart again. */
 static void
 predict__after_tables_have_shrunk__AS_PAIRS_ARE_NOW(void **state)
@@ -334,7 +421,7 @@ predict__after_tables_have_shrunk__AS_PAIRS_ARE_NOW(void **state)
 	for (uint32_t bucket = NAM__CUCKOO_STASH_BUCKETS; bucket < nam__cuckoo_end(&p); bucket++)
 		lone += (nam__cuckoo_bucket_at(&p, bucket)->vertex.up & NAM__CUCKOO_LONE) != 0;
 	assert_int_equal(lone, 0);
-	assert_true(fill(LONG_ONES, LONG_BYTES) >= 19);
+	assert_int_equal(fill(LONG_ONES, 10 * LONG_BYTES), 2);
 	for (uint32_t bucket = NAM__CUCKOO_STASH_BUCKETS; bucket < nam__cuckoo_end(&p); bucket++)
 		lone += (nam__cuckoo_bucket_at(&p, bucket)->vertex.up & NAM__CUCKOO_LONE) != 0;
 	assert_true(lone >= nam__cuckoo_end(&p) / 2);
@@ -385,11 +472,11 @@ put__stash_full_from_smaller_tables__TABLES_SHRINK(void **state)
 		number++;
 	assert_int_equal(p.cuckoo.stash_count, NAM__CUCKOO_STASH_SLOTS);
 	assert_int_equal(take_out(LONG_ONES), 0);
-	while (p.cuckoo.chunks < 4)
-		assert_int_equal(put_in(&small, 5, 5, ++number), 0);
+	while (buckets() < buckets_of(4))
+		assert_int_equal(put(++number, SHORT_BYTES), 0);
 	assert_int_equal(p.cuckoo.stash_count, NAM__CUCKOO_STASH_SLOTS);
 	assert_int_equal(put(LONG_ONES, 1000), 0);
-	assert_int_equal(p.cuckoo.chunks, 3);
+	assert_int_equal(buckets(), buckets_of(4) - buckets_of_cells(cells_of(1000)));
 	end();
 }
 
@@ -397,23 +484,21 @@ put__stash_full_from_smaller_tables__TABLES_SHRINK(void **state)
 static void
 put__closed_set_loses_a_bucket__FINDS_THE_SLOT_BEHIND_IT(void **state)
 {
-	uint32_t number = 0, base, bucket;
+	uint32_t number = 0, size;
 
 	(void)state;
 	begin(2, false);
 	empty(0, fill(0, SHORT_BYTES));
-	base = p.cuckoo.shape.base;
-	while (!put_in(&p.cuckoo.shape, base, 5, number))
+	size = 2u << NAM__CUCKOO_LEVEL_MIN;
+	while (!put_in(&p.cuckoo.shape, size, 5, number))
 		number++;
 	assert_true(p.cuckoo.any_closed);
 	for (uint32_t i = 0; i < NAM__CUCKOO_STASH_SLOTS; i++)
 		take_out_at(i);
-	/* The pairs of the bucket that goes fill the first one. */
-	assert_int_equal(put(LONG_ONES, 1000), 0);
-	assert_int_equal(nam__cuckoo_table_size(&p.cuckoo.shape), base);
-	bucket = nam__cuckoo_bucket_number(0, 0);
-	assert_int_equal(nam__cuckoo_free_slot(&p, bucket), NAM__CUCKOO_NONE);
-	take_out_at(bucket * NAM__CUCKOO_SLOTS);
+	/* The pairs of the bucket that goes have two others by now, which are not full. */
+	assert_int_equal(put(LONG_ONES, cell_buckets_most() * NAM__CUCKOO_BUCKET_CELLS *
+		NAM__CUCKOO_CELL_DATA + NAM__CUCKOO_HEAD_BYTES - 16), 0);
+	assert_int_equal(nam__cuckoo_buckets(&p.cuckoo.shape), 2 * size);
 	for (uint32_t i = 0; i <= NAM__CUCKOO_SLOTS; i++)
 		assert_int_equal(put_in(&p.cuckoo.shape, 1, 5, number++), 0);
 	assert_int_equal(p.cuckoo.stash_count, 0);
@@ -435,13 +520,14 @@ put__long_pair_in_a_cache_of_short_ones__TABLES_SHRINK(void **state)
 		begin(sizes[i], true);
 		while (p.counts.evictions < 1000)
 			assert_int_equal(put(n++, SHORT_BYTES), 0);
-		assert_int_equal(p.cuckoo.chunks, sizes[i]);
+		assert_int_equal(buckets(), buckets_of(sizes[i]));
 		assert_int_equal(put(LONG_ONES, 20000), 0);
 		assert_int_equal(get(LONG_ONES, 20000), 0);
-		assert_int_equal(p.cuckoo.chunks, sizes[i] - 1);
+		assert_int_equal(buckets(),
+			buckets_of(sizes[i]) - buckets_of_cells(cells_of(20000)));
 		expect_sound();
-		most = (sizes[i] - chunks_least()) * NAM__KV_CELLS_PER_CHUNK *
-			NAM__CUCKOO_CELL_DATA + NAM__CUCKOO_HEAD_BYTES - 16;
+		most = cell_buckets_most() * NAM__CUCKOO_BUCKET_CELLS * NAM__CUCKOO_CELL_DATA +
+			NAM__CUCKOO_HEAD_BYTES - 16;
 		if (most >= NAM_RPC_KV_VALUE_BYTES_MAX)
 			most = NAM_RPC_KV_VALUE_BYTES_MAX;
 		else
@@ -453,12 +539,12 @@ put__long_pair_in_a_cache_of_short_ones__TABLES_SHRINK(void **state)
 		/* And back: long pairs that are not read make room for short ones. */
 		for (uint32_t k = 0; k < 3 * sizes[i] * NAM__KV_CELLS_PER_CHUNK; k++)
 			assert_int_equal(put(n++, SHORT_BYTES), 0);
-		assert_int_equal(cell_chunks(), 0);
+		assert_int_equal(cell_buckets(), 0);
 		assert_true(p.counts.keys * 100 >= 93 * NAM__KV_CELLS_PER_CHUNK * sizes[i] - 1600);
 		/* The same of short pairs. */
 		for (uint32_t k = 0; k < 2 * sizes[i] * NAM__KV_CELLS_PER_CHUNK; k += 36)
 			assert_int_equal(put(n++, 2000), 0);
-		assert_true(cell_chunks() * 4 >= sizes[i] * 2 + (sizes[i] > 2));
+		assert_true(cell_buckets() * 2 >= buckets_of(sizes[i]));
 		end();
 	}
 }
@@ -502,7 +588,7 @@ put__what_is_not_read_beside_what_is__WHAT_IS_READ_STAYS(void **state)
 			lost += read_all(0, 1000, SHORT_BYTES);
 	}
 	assert_true(lost <= 400 * 1000 / 100);
-	assert_true(cell_chunks() >= 10);
+	assert_true(cell_buckets() >= buckets_of(10));
 	end();
 }
 
@@ -608,11 +694,11 @@ compare(bool evicts, uint64_t seed)
 		assert_non_null(copies[i]);
 	}
 	for (uint32_t i = 0; i < MODEL_PHASES * MODEL_OPERATIONS; i++) {
-		uint32_t tables = p.cuckoo.chunks, cells = cell_chunks();
+		uint32_t tables = buckets(), cells = cell_buckets();
 
 		model_operate(&rng, i, i / MODEL_OPERATIONS % 2);
-		seen.tables_gave += p.cuckoo.chunks < tables;
-		seen.cells_gave += cell_chunks() < cells;
+		seen.tables_gave += buckets() < tables;
+		seen.cells_gave += cell_buckets() < cells;
 		if (i % 2000)
 			continue;
 		expect_sound();
@@ -662,7 +748,7 @@ operations__damaged_while_chunks_move__END_WITH_NAMED_ERRORS(void **state)
 
 		begin(2 + run % 7, run % 2);
 		for (uint32_t i = 0; i < 9000; i++) {
-			uint32_t tables = p.cuckoo.chunks, cells = cell_chunks();
+			uint32_t tables = buckets(), cells = cell_buckets();
 			uint32_t number = (uint32_t)nam_rng_below(&rng, 1200);
 			bool longs = i / 1500 % 2;
 			int rc = nam_rng_below(&rng, 3) ? put(number, (uint32_t)nam_rng_below(&rng,
@@ -672,9 +758,9 @@ operations__damaged_while_chunks_move__END_WITH_NAMED_ERRORS(void **state)
 				rc == -NAM_E_REMOTE_CORRUPT);
 			assert_true(p.cells.free_count <= p.cells.count);
 			assert_true(p.cells.carved <= p.cells.count);
-			assert_true(p.cuckoo.chunks + cell_chunks() <= p.chunks_count);
-			seen.tables_gave += p.cuckoo.chunks < tables;
-			seen.cells_gave += cell_chunks() < cells;
+			assert_true(buckets() + cell_buckets() <= buckets_of(p.chunks_count));
+			seen.tables_gave += buckets() < tables;
+			seen.cells_gave += cell_buckets() < cells;
 			if (nam_rng_below(&rng, 40) == 0)
 				stray_write(&rng);
 		}
@@ -698,6 +784,8 @@ main(void)
 		cmocka_unit_test(put__more_than_the_tables_can_give__FULL_AND_NOTHING_MOVES),
 		cmocka_unit_test(
 			put__until_a_store_refuses__NO_MORE_MEMORY_FOR_A_PAIR_THAN_CHAINED),
+		cmocka_unit_test(
+			put__mixed_lengths_until_a_store_refuses__FULL_AND_NO_FEWER_THAN_CHAINED),
 		cmocka_unit_test(predict__after_tables_have_shrunk__AS_PAIRS_ARE_NOW),
 		cmocka_unit_test(put__stash_full_from_smaller_tables__TABLES_SHRINK),
 		cmocka_unit_test(put__closed_set_loses_a_bucket__FINDS_THE_SLOT_BEHIND_IT),

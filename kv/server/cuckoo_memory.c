@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuckoo_chunks.c -- chunks go to tables and to cells, and from the one to the other.
+ * cuckoo_memory.c -- memory goes to tables and to cells, and from the one to the other.
  *
- * Tables have the first chunks of a partition, cells the last ones, and those between are free.  If
- * none is free, tables take the chunk of cells that is next to them, and cells the last one of the
- * tables.  The side that gives one first moves its pairs.
+ * Tables grow from the front of a partition's chunks, cells from the end, and the memory between is
+ * free.  If there is none, tables take the last cells, and cells the last bucket.  The side that
+ * gives first moves its pairs.
  */
 #include "cuckoo.h"
 
-/* Buckets of each table that a step of growth divides: about a chunk. */
-#define SPLITS_PER_STEP 64u
+/* Buckets that come at once: a chunk. */
+#define BUCKETS_PER_GROWTH 128u
+/* A cache keeps one of so many cells free for long pairs that come back. */
+#define CELLS_PER_SPARE 16u
 /* Cells at which an eviction from the tables looks; slots, for each cell that became free. */
 #define SWEEP_CELLS 64u
 #define SWEEP_SLOTS 8u
 
-/* ---- a chunk of cells goes ----------------------------------------------------------------- */
+/* ---- the last cells go --------------------------------------------------------------------- */
 
 static inline uint32_t
 owner_of(const struct nam__kv_partition *p, uint32_t cell)
@@ -70,15 +72,17 @@ cell_move(struct nam__kv_partition *p, uint32_t from, uint32_t limit)
 		nam__cuckoo_cell_at(p, next)->owner = to;
 }
 
-/* The chunk of cells next to the tables becomes free, if `keep` cells stay free. */
+/* The last cells, which are next to the tables, become free memory, if `keep` cells stay free. */
 static bool
 cells_shrink(struct nam__kv_partition *p, uint32_t keep)
 {
 	struct nam__kv_cells *cells = &p->cells;
-	uint32_t limit = cells->count - NAM__KV_CELLS_PER_CHUNK;
-	uint32_t left = cells->free_count - NAM__KV_CELLS_PER_CHUNK;
+	uint32_t limit = cells->count - NAM__CUCKOO_BUCKET_CELLS;
+	uint32_t left = cells->free_count - NAM__CUCKOO_BUCKET_CELLS;
 
-	if (cells->free_count < (uint64_t)NAM__KV_CELLS_PER_CHUNK + keep)
+	if (p->evicts)
+		keep += cells->count / CELLS_PER_SPARE;
+	if (cells->free_count < (uint64_t)NAM__CUCKOO_BUCKET_CELLS + keep)
 		return false;
 	for (uint32_t at = limit; at < cells->carved; at++)
 		if (owner_of(p, at) == NAM__KV_CELL_NONE)
@@ -97,16 +101,7 @@ cells_shrink(struct nam__kv_partition *p, uint32_t keep)
 	return true;
 }
 
-/* ---- tables grow --------------------------------------------------------------------------- */
-
-void
-nam__cuckoo_bucket_init(struct nam__kv_partition *p, uint32_t number)
-{
-	struct nam__cuckoo_bucket *bucket = nam__cuckoo_bucket_at(p, number);
-
-	memset(bucket->slots, 0, sizeof(bucket->slots));
-	nam__cuckoo_vertex_init(&bucket->vertex);
-}
+/* ---- the stash ----------------------------------------------------------------------------- */
 
 /* The buckets of pairs in the stash change with the shape of the tables. */
 static void
@@ -120,47 +115,118 @@ stash_spill(struct nam__kv_partition *p, int by)
 	}
 }
 
-/* The pairs whose next bit of the hash is set go to the new bucket. */
-static void
-bucket_split(struct nam__kv_partition *p, uint32_t table, uint32_t index, uint32_t fresh_index)
+/* ---- tables grow --------------------------------------------------------------------------- */
+
+void
+nam__cuckoo_bucket_init(struct nam__kv_partition *p, uint32_t number)
 {
-	uint32_t number = nam__cuckoo_bucket_number(table, index);
-	uint32_t fresh = nam__cuckoo_bucket_number(table, fresh_index);
+	struct nam__cuckoo_bucket *bucket = nam__cuckoo_bucket_at(p, number);
 
-	nam__cuckoo_bucket_init(p, fresh);
-	nam__cuckoo_vertex_split(p, number, fresh);
-	for (uint32_t i = 0; i < NAM__CUCKOO_SLOTS; i++) {
-		uint32_t from = number * NAM__CUCKOO_SLOTS + i;
-		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
-
-		if (slot.lengths && nam__cuckoo_table_hash(slot.hash, table) >>
-				p->cuckoo.shape.level & 1)
-			nam__cuckoo_kick(p, from, fresh * NAM__CUCKOO_SLOTS + i);
-	}
+	memset(bucket->slots, 0, sizeof(bucket->slots));
+	nam__cuckoo_vertex_init(&bucket->vertex);
 }
 
-/* One bucket more for each table; false: there is no chunk for them. */
+/* The buckets of its group whose pairs the next bucket shares. */
+struct sharers {
+	uint32_t next, count, buckets[3];
+};
+
+static struct sharers
+sharers_of(const struct nam__cuckoo_shape *shape)
+{
+	uint32_t groups = 1u << shape->level, table = shape->split % 2;
+	uint32_t split = shape->split / 2;
+	struct sharers sharers = { .next = nam__cuckoo_bucket_number(table, 2 * groups + split),
+		.count = 2 + split / groups };
+
+	for (uint32_t i = 0; i < sharers.count; i++)
+		sharers.buckets[i] = nam__cuckoo_bucket_number(table, split % groups + i * groups);
+	return sharers;
+}
+
+static inline uint32_t
+position_at(const struct sharers *sharers, uint32_t i)
+{
+	return sharers->buckets[i / NAM__CUCKOO_SLOTS] * NAM__CUCKOO_SLOTS + i % NAM__CUCKOO_SLOTS;
+}
+
+/* Pairs of the others that in tables of this shape have the next bucket; bit i: position_at(i). */
+static uint32_t
+pairs_for_next(const struct nam__kv_partition *p, const struct sharers *sharers,
+	const struct nam__cuckoo_shape *shape)
+{
+	uint32_t table = sharers->next % 2, pairs = 0;
+
+	for (uint32_t i = 0; i < sharers->count * NAM__CUCKOO_SLOTS; i++) {
+		struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p,
+			position_at(sharers, i)));
+		uint32_t buckets[2];
+
+		nam__cuckoo_buckets_of(shape, slot.hash, buckets);
+		pairs |= (uint32_t)(slot.lengths && buckets[table] == sharers->next) << i;
+	}
+	return pairs;
+}
+
+/* A pair goes to its bucket in the other table, if that has a slot, or can have. */
+static bool
+pair_cross(struct nam__kv_partition *p, uint32_t from)
+{
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
+	uint32_t other = nam__cuckoo_other(&p->cuckoo.shape, from / NAM__CUCKOO_SLOTS, slot.hash);
+	uint32_t kicks, to = nam__cuckoo_slot_in_tables(p, (const uint32_t[2]){ other, other },
+		NAM__CUCKOO_NEAR, &kicks);
+
+	if (to != NAM__CUCKOO_NONE)
+		nam__cuckoo_kick(p, from, to);
+	return to != NAM__CUCKOO_NONE;
+}
+
+/* pairs_for_next(), after some have left: the next bucket has a slot for each, or false. */
+static bool
+pairs_spread(struct nam__kv_partition *p, const struct sharers *sharers,
+	const struct nam__cuckoo_shape *shape, uint32_t *ret_pairs)
+{
+	*ret_pairs = pairs_for_next(p, sharers, shape);
+	for (uint32_t i = 0; (uint32_t)__builtin_popcount(*ret_pairs) > NAM__CUCKOO_SLOTS; i++) {
+		if (i == sharers->count * NAM__CUCKOO_SLOTS)
+			return false;
+		if (*ret_pairs >> i & 1 && pair_cross(p, position_at(sharers, i)))
+			*ret_pairs = pairs_for_next(p, sharers, shape);
+	}
+	return true;
+}
+
+/* One bucket more; false: there is no memory for it, or no slot for a pair. */
 static bool
 tables_grow_by_one(struct nam__kv_partition *p, uint32_t keep)
 {
-	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	uint32_t index = cuckoo->shape.split, fresh = nam__cuckoo_table_size(&cuckoo->shape);
+	const struct sharers sharers = sharers_of(&p->cuckoo.shape);
+	struct nam__cuckoo_shape shape = p->cuckoo.shape;
+	uint32_t pairs;
 
-	if (nam__cuckoo_bucket_number(1, fresh) / NAM__CUCKOO_BUCKETS_PER_CHUNK >= cuckoo->chunks) {
-		if (!nam__cuckoo_chunks_free(p) && !cells_shrink(p, keep))
-			return false;
-		cuckoo->chunks++;
+	if (++shape.split == 4u << shape.level) {
+		shape.level++;
+		shape.split = 0;
 	}
+	if ((!nam__cuckoo_buckets_free(p) && !cells_shrink(p, keep)) ||
+		!pairs_spread(p, &sharers, &shape, &pairs))
+		return false;
 	stash_spill(p, -1);
 	/* First, as the graph knows no bucket from nam__cuckoo_end() on. */
-	cuckoo->shape.split++;
-	for (uint32_t table = 0; table < 2; table++)
-		bucket_split(p, table, index, fresh);
-	if (cuckoo->shape.split == cuckoo->shape.base << cuckoo->shape.level) {
-		cuckoo->shape.level++;
-		cuckoo->shape.split = 0;
-	}
+	p->cuckoo.shape = shape;
+	nam__cuckoo_bucket_init(p, sharers.next);
+	for (uint32_t i = 0; i < sharers.count; i++)
+		nam__cuckoo_vertex_split(p, sharers.buckets[i], sharers.next);
 	stash_spill(p, 1);
+	for (; pairs; pairs &= pairs - 1) {
+		uint32_t to = nam__cuckoo_free_slot(p, sharers.next);
+
+		/* K9: there is none if clients have written to the new bucket meanwhile. */
+		if (to != NAM__CUCKOO_NONE)
+			nam__cuckoo_kick(p, position_at(&sharers, (uint32_t)__builtin_ctz(pairs)),
+				to);
+	}
 	return true;
 }
 
@@ -169,28 +235,25 @@ nam__cuckoo_tables_grow(struct nam__kv_partition *p, uint32_t keep)
 {
 	uint32_t grown = 0;
 
-	while (grown < SPLITS_PER_STEP && tables_grow_by_one(p, keep))
+	while (grown < BUCKETS_PER_GROWTH && tables_grow_by_one(p, keep))
 		grown++;
 	return grown > 0;
 }
 
 /* ---- tables shrink ------------------------------------------------------------------------- */
 
-/* How many chunks the tables need.  @evicting	in a cache, whatever its pairs need */
+/* How many buckets the tables need.  @evicting	in a cache, whatever its pairs need */
 static uint32_t
-tables_least(const struct nam__kv_partition *p, bool evicting)
+buckets_least(const struct nam__kv_partition *p, bool evicting)
 {
 	uint64_t slots = evicting ? 0 : nam__cuckoo_slots_for(p->counts.keys + 1);
-	uint64_t size = slots / (2 * NAM__CUCKOO_SLOTS) + 1;
+	uint64_t need = slots / NAM__CUCKOO_SLOTS + 1;
+	uint32_t most = nam__cuckoo_buckets(&p->cuckoo.shape), least = 4u << NAM__CUCKOO_LEVEL_MIN;
 
-	if (size >= nam__cuckoo_table_size(&p->cuckoo.shape))
-		return p->cuckoo.chunks;
-	if (size < p->cuckoo.shape.base)
-		size = p->cuckoo.shape.base;
-	return nam__cuckoo_bucket_number(1, (uint32_t)size - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
+	return need >= most ? most : need < least ? least : (uint32_t)need;
 }
 
-/* The pairs go to the bucket from which this one was divided, or to others, or to the stash. */
+/* Its pairs have another bucket in its table now; or they go to the stash. */
 static void
 bucket_remove(struct nam__kv_partition *p, uint32_t number)
 {
@@ -211,68 +274,56 @@ bucket_remove(struct nam__kv_partition *p, uint32_t number)
 	memset(&bucket->vertex, 0, sizeof(bucket->vertex));
 }
 
-/* One bucket less for each table: the last split is undone. */
 static void
 tables_shrink_by_one(struct nam__kv_partition *p)
 {
-	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	struct nam__cuckoo_shape shape = cuckoo->shape;
-	uint32_t gone = nam__cuckoo_table_size(&shape) - 1;
+	struct nam__cuckoo_shape shape = p->cuckoo.shape;
+	struct sharers sharers;
 
 	if (!shape.split)
-		shape.split = shape.base << --shape.level;
+		shape.split = 4u << --shape.level;
 	shape.split--;
+	sharers = sharers_of(&shape);
 	stash_spill(p, -1);
-	for (uint32_t table = 0; table < 2; table++)
-		nam__cuckoo_vertex_merge(p, nam__cuckoo_bucket_number(table, shape.split),
-			nam__cuckoo_bucket_number(table, gone));
-	cuckoo->shape = shape;
+	for (uint32_t i = 0; i < sharers.count; i++)
+		nam__cuckoo_vertex_merge(p, sharers.buckets[i], sharers.next);
+	nam__cuckoo_vertex_remove(p, sharers.next);
+	p->cuckoo.shape = shape;
 	stash_spill(p, 1);
-	for (uint32_t table = 0; table < 2; table++)
-		bucket_remove(p, nam__cuckoo_bucket_number(table, gone));
-	cuckoo->chunks = (nam__cuckoo_end(p) - 1) / NAM__CUCKOO_BUCKETS_PER_CHUNK + 1;
-	cuckoo->merged++;
+	bucket_remove(p, sharers.next);
+	p->cuckoo.merged++;
 }
 
-/* Pairs of the stash and of the last bucket of each table. */
-static uint32_t
-pairs_for_stash(const struct nam__kv_partition *p)
-{
-	uint32_t end = nam__cuckoo_end(p) * NAM__CUCKOO_SLOTS, pairs = p->cuckoo.stash_count;
-
-	for (uint32_t at = end - 2 * NAM__CUCKOO_SLOTS; at < end; at++)
-		pairs += nam__cuckoo_slot_at(p, at)->lengths != 0;
-	return pairs;
-}
-
-/* If these buckets go, each of their pairs finds a slot there, or a better one. */
+/* Whether the last bucket's pairs have room in the stash, if need be once its own have gone. */
 static bool
 stash_has_room(struct nam__kv_partition *p)
 {
-	for (uint32_t i = 0; i < NAM__CUCKOO_STASH_SLOTS; i++) {
-		if (pairs_for_stash(p) <= NAM__CUCKOO_STASH_SLOTS)
+	const struct nam__cuckoo_slot *slots = nam__cuckoo_bucket_at(p, nam__cuckoo_end(p) - 1)
+		->slots;
+
+	for (uint32_t i = 0; i <= NAM__CUCKOO_STASH_SLOTS; i++) {
+		uint32_t pairs = p->cuckoo.stash_count;
+
+		for (uint32_t k = 0; k < NAM__CUCKOO_SLOTS; k++)
+			pairs += slots[k].lengths != 0;
+		if (pairs <= NAM__CUCKOO_STASH_SLOTS)
 			return true;
 		nam__cuckoo_unstash(p);
 	}
-	return pairs_for_stash(p) <= NAM__CUCKOO_STASH_SLOTS;
+	return false;
 }
 
-/* The last chunk of the tables becomes free, if their slots suffice without it. */
+/* The tables become smaller by a bucket, if their slots suffice. */
 static bool
 tables_shrink(struct nam__kv_partition *p, bool evicting)
 {
-	struct nam__kv_cuckoo *cuckoo = &p->cuckoo;
-	uint32_t chunks = cuckoo->chunks;
-
-	if (chunks <= tables_least(p, evicting))
+	if (nam__cuckoo_buckets(&p->cuckoo.shape) <= buckets_least(p, evicting) ||
+		!stash_has_room(p))
 		return false;
-	while (cuckoo->chunks == chunks && stash_has_room(p))
-		tables_shrink_by_one(p);
-	if (cuckoo->chunks == chunks)
-		return false;
-	if (cuckoo->merged >= nam__cuckoo_table_size(&cuckoo->shape)) {
+	tables_shrink_by_one(p);
+	if (p->cuckoo.merged >= nam__cuckoo_buckets(&p->cuckoo.shape)) {
 		nam__cuckoo_graph_rebuild(p);
-		cuckoo->merged = 0;
+		p->cuckoo.merged = 0;
 	}
 	return true;
 }
@@ -386,23 +437,26 @@ sweep_slots(struct nam__kv_partition *p, uint32_t cells)
 uint32_t
 nam__cuckoo_cells_most(const struct nam__kv_partition *p)
 {
-	uint32_t chunks = p->chunks_count - tables_least(p, p->evicts);
+	uint32_t buckets = p->chunks_count * NAM__CUCKOO_BUCKETS_PER_CHUNK -
+		NAM__CUCKOO_STASH_BUCKETS - buckets_least(p, p->evicts);
 
-	return chunks * NAM__KV_CELLS_PER_CHUNK - (p->evicts ? 0 : nam__kv_cells_used(&p->cells));
+	return buckets * NAM__CUCKOO_BUCKET_CELLS - (p->evicts ? 0 : nam__kv_cells_used(&p->cells));
 }
 
 int
 nam__cuckoo_cells_grow(struct nam__kv_partition *p, uint32_t need, uint32_t *looks,
 	uint32_t *evictions)
 {
-	uint32_t free_count = p->cells.free_count;
+	uint32_t count = p->cells.count, free_count = p->cells.free_count;
 
 	/* A cache evicts short pairs only if long ones do not suffice. */
-	if (nam__cuckoo_chunks_free(p) || tables_shrink(p, p->evicts && need > p->cells.count)) {
-		p->cells.count += NAM__KV_CELLS_PER_CHUNK;
-		p->cells.free_count += NAM__KV_CELLS_PER_CHUNK;
-		return 0;
+	while (p->cells.free_count < need && (nam__cuckoo_buckets_free(p) ||
+			tables_shrink(p, p->evicts && need > p->cells.count))) {
+		p->cells.count += NAM__CUCKOO_BUCKET_CELLS;
+		p->cells.free_count += NAM__CUCKOO_BUCKET_CELLS;
 	}
+	if (p->cells.count > count)
+		return 0;
 	if (!p->evicts)
 		return -NAM_E_REMOTE_FULL;
 	if (!*evictions || !evict_for_cells(p, looks))
