@@ -15,6 +15,20 @@
 #define NAM__LIKELY(x) __builtin_expect(!!(x), 1)
 #define NAM__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/*
+ * Fetch a cache line that will be written.  Compilers for any x86-64 prefetch for reading instead:
+ * then a line that another processor has comes twice.
+ */
+static inline void
+nam__prefetch_to_write(const void *at)
+{
+#ifdef __x86_64__
+	__asm__ volatile("prefetchw %0" : : "m"(*(const uint8_t *)at));
+#else
+	__builtin_prefetch(at, 1, 3);
+#endif
+}
+
 #define NAM__PROVIDER_FUNCTIONS(USE, provider)                                                      \
 	USE(provider, domain_open)                                                                  \
 	USE(provider, domain_close)                                                                 \

@@ -55,7 +55,7 @@ prefetch_write(const uint8_t *at, uint32_t bytes)
 
 	for (at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1)); at < end;
 		at += SHM_CACHE_LINE)
-		__builtin_prefetch(at, 1, 3);
+		nam__prefetch_to_write(at);
 }
 
 /* NULL: the request reaches outside the peer's registered memory, or may not do that there. */
@@ -143,8 +143,8 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 	if (wr->op == NAM_WR_WRITE) {
 		if (NAM__UNLIKELY(wr->bytes > SHM_CACHE_LINE || (wr->flags & NAM_WR_INLINE)))
 			return false;
-		__builtin_prefetch(target, 1, 3);
-		__builtin_prefetch(target + wr->bytes - !!wr->bytes, 1, 3);
+		nam__prefetch_to_write(target);
+		nam__prefetch_to_write(target + wr->bytes - !!wr->bytes);
 		return true;
 	}
 	if (NAM__UNLIKELY((wr->op != NAM_WR_CAS && wr->op != NAM_WR_FETCH_ADD) || wr->bytes != 8 ||
@@ -152,7 +152,7 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 		return false;
 	request->compare = wr->compare;
 	request->swap = wr->swap;
-	__builtin_prefetch(target, 1, 3);
+	nam__prefetch_to_write(target);
 	return true;
 }
 

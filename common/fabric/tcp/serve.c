@@ -56,7 +56,7 @@ prefetch(const uint8_t *at, uint32_t bytes, bool write)
 	at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(TCP_CACHE_LINE - 1));
 	for (; at < end; at += TCP_CACHE_LINE, lines++) {
 		if (write)
-			__builtin_prefetch(at, 1, 3);
+			nam__prefetch_to_write(at);
 		else
 			__builtin_prefetch(at, 0, 3);
 	}
