@@ -243,11 +243,12 @@ nam__lock_combined_end(struct nam__lock *lock, int rc)
 NAM_FIBER_FN static int
 handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
-	uint64_t old, word = slot->handed_word, left = NAM_LOCK_FREE;
-	struct nam_gaddr at = slot->handed_at;
+	struct nam_gaddr at = { atomic_load_explicit(&slot->word_at, memory_order_relaxed) };
+	uint64_t old, word = atomic_load_explicit(&slot->word, memory_order_relaxed);
+	uint64_t left = NAM_LOCK_FREE;
 	int rc;
 
-	slot->handed_at = NAM_GADDR_NULL;
+	slot->handed = false;
 	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
 		left = nam__lock_queue_pass(worker, nam__lock_slot_number(at), word);
 	rc = nam__lock_word_cas(worker, at, word, left, &old); /* SUSPENDS */
@@ -636,22 +637,22 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 		return NAM__LOCK_COMBINED;
 	}
 	/* C14: no task here wants that word, and other clients may wait for it. */
-	if (!nam_gaddr_is_null(slot->handed_at) && !nam_gaddr_same(slot->handed_at, word_at)) {
+	if (slot->handed && atomic_load_explicit(&slot->word_at, memory_order_relaxed) !=
+			word_at.raw) {
 		rc = handed_release(worker, slot); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
 	}
 	atomic_store_explicit(&slot->at, word_at.raw, memory_order_relaxed);
-	if (!nam_gaddr_is_null(slot->handed_at)) {
+	if (slot->handed) {
 		/* C10: it was handed over.  C11: the CAS that took it came before this READ. */
-		attempt.word = slot->handed_word;
-		slot->handed_at = NAM_GADDR_NULL;
+		attempt.word = atomic_load_explicit(&slot->word, memory_order_relaxed);
 		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
 		if (rc) {
-			slot->handed_at = word_at;
 			handed_release(worker, slot); /* SUSPENDS */
 			goto leave_slot;
 		}
+		slot->handed = false;
 	} else {
 		slot->handovers = 0;
 		attempt.word = nam__lock_word_new(worker);

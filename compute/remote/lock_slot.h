@@ -6,6 +6,8 @@
 #ifndef NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 #define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 
+#include <stddef.h>
+
 #include "common/hash/hash.h"
 #include "compute/backup/again.h"
 #include "compute/worker/buffer.h"
@@ -17,26 +19,27 @@
 #define NAM__LOCK_SEQUENCES_TAKEN 256u
 #define NAM__LOCK_HANDOVERS_MAX 16u
 
+/* An uncontended change touches the first cache line only. */
 struct nam__lock_slot {
 	_Alignas(NAM__CACHE_LINE) atomic_uint held;
 	atomic_uint waiters;	/* without those whose changes were combined */
 	struct nam__lock_request *_Atomic asked;	/* newest first */
 	atomic_uint_fast64_t at;	/* what the holder goes for or holds; 0: it is passed on */
 	atomic_uint queued;		/* other clients that asked for it: lock_queue.h */
-	/* With which word the holder went for an address last, and whether it has that (C32). */
-	atomic_uint_fast64_t word, word_at;
 	atomic_bool locked;
 	atomic_bool passed;		/* a word was passed to another client lately */
+	/* With which word the holder went for an address last; `locked`: it has that (C32). */
+	atomic_uint_fast64_t word, word_at;
 	/* The rest belongs to the holder of the slot. */
 	uint32_t handovers;
+	bool handed;		/* `word_at` is locked with `word`, for the next holder */
 	struct nam__lock_request *requests;	/* that were asked before */
-	struct nam_gaddr handed_at;	/* null: no lock is handed over */
-	uint64_t handed_word;
 	uint64_t seen_word;	/* the foreign lock word seen last; each is used once only */
 	uint64_t seen_since_ns;	/* it has stayed, or was last found to be of a living client */
 	uint64_t looked_ns;	/* when it was seen last */
 	uint64_t waited_ns;	/* it has stayed, in time during which tasks of this process ran */
 };
+_Static_assert(offsetof(struct nam__lock_slot, seen_word) == NAM__CACHE_LINE, "one cache line");
 
 /* A task of a worker that pauses for a slot. */
 struct nam__slot_waiter {
@@ -150,8 +153,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	nam__doorbell_init_for(&doorbell, worker, task, at);
 	if (doorbell.server < 0 || !nam__lock_slot_try(slot))
 		return false;
-	if (!nam_gaddr_is_null(slot->handed_at) ||
-		atomic_load_explicit(&slot->passed, memory_order_relaxed)) {
+	if (slot->handed || atomic_load_explicit(&slot->passed, memory_order_relaxed)) {
 		nam__lock_slot_leave(worker, slot);
 		return false;
 	}
@@ -275,8 +277,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		atomic_store_explicit(&slot->locked, false, memory_order_relaxed);
 	if (hand_over && !rc) {
 		slot->handovers++;
-		slot->handed_at = lock->at;
-		slot->handed_word = lock->word;
+		slot->handed = true;
 	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_OWNER) && *lock->old != lock->word) {
 		rc = -NAM_E_FENCED;	/* C13: the lock was taken away */
 	}
