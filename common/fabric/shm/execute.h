@@ -26,21 +26,20 @@ nam__shm_do_fetch_add(const struct shm_request *request)
 	memcpy(request->local, &old, 8);
 }
 
-/* A WRITE of one or two whole words; false: it is something else. */
-static inline bool
-nam__shm_write_words(const struct shm_request *request)
+/* A WRITE of whole words. */
+static inline void
+nam__shm_do_words(const struct shm_request *request)
 {
-	uint64_t *to = (uint64_t *)request->target, words[2];
+	const uint32_t bytes = request->bytes;
+	const uint8_t *from = request->local;
+	uint8_t *to = request->target;
 
-	if (((uintptr_t)to & 7) || (request->bytes != 8 && request->bytes != 16))
-		return false;
-	memcpy(words, request->local, 8);
-	__atomic_store_n(to, words[0], __ATOMIC_RELAXED);
-	if (request->bytes == 8)
-		return true;
-	memcpy(words + 1, (const uint8_t *)request->local + 8, 8);
-	__atomic_store_n(to + 1, words[1], __ATOMIC_RELAXED);
-	return true;
+	for (uint32_t at = 0; at < bytes; at += 8) {
+		uint64_t word;
+
+		memcpy(&word, from + at, 8);
+		__atomic_store_n((uint64_t *)(void *)(to + at), word, __ATOMIC_RELAXED);
+	}
 }
 
 /* Carry out one request that is in order. */
@@ -52,9 +51,10 @@ nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
 		cq->copy_read(request->local, request->target, request->bytes, request->target);
 		return 0;
 	case NAM_WR_WRITE:
-		/* Most are a word or two: without a call. */
-		if (!nam__shm_write_words(request))
-			cq->copy_write(request->target, request->local, request->bytes);
+		cq->copy_write(request->target, request->local, request->bytes);
+		return 0;
+	case SHM_OP_WORDS:
+		nam__shm_do_words(request);
 		return 0;
 	case NAM_WR_CAS:
 		nam__shm_do_cas(request);

@@ -144,7 +144,10 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 		if (NAM__UNLIKELY(wr->bytes > SHM_CACHE_LINE || (wr->flags & NAM_WR_INLINE)))
 			return false;
 		nam__prefetch_to_write(target);
-		nam__prefetch_to_write(target + wr->bytes - !!wr->bytes);
+		if (((uintptr_t)target & (SHM_CACHE_LINE - 1)) + wr->bytes > SHM_CACHE_LINE)
+			nam__prefetch_to_write(target + SHM_CACHE_LINE);
+		if (NAM__LIKELY(!(((uintptr_t)target | wr->bytes) & 7)))
+			request->op = SHM_OP_WORDS;
 		return true;
 	}
 	if (NAM__UNLIKELY((wr->op != NAM_WR_CAS && wr->op != NAM_WR_FETCH_ADD) || wr->bytes != 8 ||
@@ -298,11 +301,47 @@ nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	return 0;
 }
 
+/* A short WRITE or a CAS, as most requests but READs are; else false. */
+static inline bool
+execute_short(struct shm_cq *cq, const struct shm_request *request, uint32_t tail)
+{
+	if (request->op == SHM_OP_WORDS)
+		nam__shm_do_words(request);
+	else if (request->op == NAM_WR_CAS)
+		nam__shm_do_cas(request);
+	else
+		return false;
+	if (NAM__UNLIKELY(cq->ahead != tail && cq->ahead_lines < AHEAD_LINES))
+		prefetch_next(cq);
+	return true;
+}
+
+/* False: it waits for the peer. */
+static inline bool
+execute_other(struct shm_cq *cq, struct shm_request *request, uint32_t head, uint32_t tail,
+	int *ret_status)
+{
+	const uint8_t *ahead = run_ahead(cq, request, head, tail);
+
+	cq->ahead_lines -= request->lines;
+	if (NAM__LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
+		cq->copy_read(request->local, request->target, request->bytes, ahead);
+		*ret_status = 0;
+		return true;
+	}
+	if (request->op < NAM_WR_SEND && !request->qp->slow) {
+		*ret_status = nam__shm_execute(cq, request);
+		return true;
+	}
+	return nam__shm_execute_slow(cq, request, cq->inline_data +
+		(size_t)(head & cq->mask) * SHM_INLINE_BYTES, ret_status);
+}
+
 static unsigned
 execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
+	struct shm_request *const requests = cq->requests;
 	const uint32_t mask = cq->mask, tail = cq->tail;
-	const shm_read_fn copy_read = cq->copy_read;
 	uint32_t head = cq->head;
 	unsigned n = 0;
 
@@ -310,17 +349,11 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	if (tail - head >= POLL_ALL_BELOW && max > (tail - head) / 2)
 		max = (tail - head) / 2;
 	while (n < max && head != tail) {
-		struct shm_request *request = &cq->requests[head & mask];
-		const uint8_t *ahead = run_ahead(cq, request, head, tail);
+		struct shm_request *request = &requests[head & mask];
 		int status = 0;
 
-		cq->ahead_lines -= request->lines;
-		if (NAM__LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
-			copy_read(request->local, request->target, request->bytes, ahead);
-		} else if (NAM__LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
-			status = nam__shm_execute(cq, request);
-		} else if (!nam__shm_execute_slow(cq, request, cq->inline_data +
-			(size_t)(head & mask) * SHM_INLINE_BYTES, &status)) {
+		if (NAM__UNLIKELY(request->qp->slow || !execute_short(cq, request, tail)) &&
+			NAM__UNLIKELY(!execute_other(cq, request, head, tail, &status))) {
 			head++;
 			continue;
 		}

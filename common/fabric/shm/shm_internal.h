@@ -110,6 +110,7 @@ _Static_assert(sizeof(struct shm_request) == 64, "one cache line");
 
 enum shm_op {
 	SHM_OP_NONE = 0,		/* of a queue pair that was destroyed */
+	SHM_OP_WORDS = 199,		/* a WRITE of whole words, of a cache line at the most */
 	SHM_OP_FAIL = 200,		/* found faulty when it was posted */
 	SHM_OP_LATE = 201,		/* a SEND that the peer had no room for: it is not sent */
 };
