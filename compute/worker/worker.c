@@ -229,8 +229,12 @@ nam__poll(struct nam_worker *worker)
 	struct nam_wc wcs[NAM__POLL_BATCH];
 	int count = worker->cq_poll(worker->cq, wcs, NAM__POLL_BATCH);
 
-	for (int i = 0; i < count; i++)
+#pragma GCC unroll 4
+	for (int i = 0; i < (int)NAM__POLL_BATCH; i++) {
+		if (i >= count)
+			break;
 		nam__completed(worker, &wcs[i]);
+	}
 	nam__closings_see_to(worker);
 	if (__builtin_expect(worker->slots_waiting != 0, 0))
 		count += worker->ops->poll(worker);

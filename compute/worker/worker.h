@@ -93,7 +93,7 @@ struct nam_worker {
 };
 
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
-#define NAM__POLL_BATCH 2u
+#define NAM__POLL_BATCH 4u
 
 /* Handle one completion; and, after some, connections that have ended, and what is held back. */
 void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);
