@@ -2,12 +2,37 @@
 /* handles.c -- open tables and their stores, as the handles and sweeps of a client share them. */
 #include <stdlib.h>
 
-#include "rows_internal.h"
+#include "ops.h"
+
+void
+nam__table_join(struct nam_client *client, struct nam_table *table,
+	struct nam__table_store *opened)
+{
+	struct nam__table_store *store;
+
+	pthread_mutex_lock(&client->mutex);
+	/* By number: the name may be reused by now. */
+	LIST_FOREACH(store, &nam__txn_client(client)->table_stores, link)
+		if (store->number == opened->number)
+			break;
+	if (!store) {
+		store = opened;
+		LIST_INSERT_HEAD(&nam__txn_client(client)->table_stores, store, link);
+	}
+	store->users++;
+	table->users = 1;
+	table->store = store;
+	LIST_INSERT_HEAD(&store->tables, table, link);
+	pthread_mutex_unlock(&client->mutex);
+	if (store == opened)
+		return;
+	opened->ops->close(opened);
+	free(opened);
+}
 
 struct nam_table *
-nam__store_table(struct nam__table_store *store, uint64_t number)
+nam__store_table(struct nam_client *client, struct nam__table_store *store, uint64_t number)
 {
-	struct nam_client *client = store->records->client;
 	struct nam_table *table;
 
 	pthread_mutex_lock(&client->mutex);
@@ -38,7 +63,7 @@ nam__table_free(struct nam_client *client, struct nam_table *table)
 	pthread_mutex_unlock(&client->mutex);
 	if (!store)
 		return;
-	nam_records_close(store->records);
+	store->ops->close(store);
 	free(store);
 }
 

@@ -11,47 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "txn/records/view.h"
-#include "rows_internal.h"
+#include "ops.h"
 
 #define ENTRIES_MAX 64u			/* taken from the cursor at once */
-
-struct nam_table_rows {
-	struct nam__view view;
-	struct nam_table_row *rows;
-	struct nam_bytes *columns;
-	uint64_t rows_size, columns_size;	/* room */
-	uint32_t count;
-};
-
-struct nam_table_rows *
-nam_table_rows_new(void)
-{
-	return calloc(1, sizeof(struct nam_table_rows));
-}
-
-void
-nam_table_rows_free(struct nam_table_rows *rows)
-{
-	if (!rows)
-		return;
-	nam__view_free(&rows->view);
-	free(rows->rows);
-	free(rows->columns);
-	free(rows);
-}
-
-uint32_t
-nam_table_rows_count(const struct nam_table_rows *rows)
-{
-	return rows->count;
-}
-
-const struct nam_table_row *
-nam_table_rows_at(const struct nam_table_rows *rows, uint32_t number)
-{
-	return &rows->rows[number];
-}
 
 /* ---- rows from records ----------------------------------------------------------------------- */
 
@@ -98,8 +60,7 @@ is_in_range(const struct scan *scan, const struct nam__seen *record,
 	const struct nam_bytes *value = &columns[range->column];
 	uint8_t key[NAM_KEY_BYTES_MAX];
 
-	if ((range->low.data && nam__bytes_compare(value, &range->low) < 0) ||
-		(range->high.data && nam__bytes_compare(value, &range->high) > 0))
+	if (!nam__range_has(range, value))
 		return false;
 	if (scan->exhausted)
 		return true;
@@ -137,16 +98,6 @@ entries_take(struct scan *scan, uint32_t wanted)
 	return 0;
 }
 
-static int
-row_order(const void *a, const void *b, void *arg)
-{
-	const struct nam_table_row *one = a, *other = b;
-	const uint32_t *column = arg;
-	int order = nam__bytes_compare(&one->columns[*column], &other->columns[*column]);
-
-	return order ? order : nam__bytes_compare(&one->key, &other->key);
-}
-
 static void
 answer_get(const struct nam__view *view, struct nam_table_get *get, uint64_t head,
 	struct nam_bytes *columns)
@@ -173,7 +124,6 @@ rows_fill(struct scan *scan, const uint64_t *heads)
 	struct nam_table_rows *rows = scan->rows;
 	const struct nam__view *view = &rows->view;
 	struct nam_bytes *columns;
-	uint32_t column = range->column;
 	int rc = nam__reserve(&rows->rows, view->found_count, &rows->rows_size,
 		sizeof(*rows->rows));
 
@@ -195,10 +145,7 @@ rows_fill(struct scan *scan, const uint64_t *heads)
 		rows->rows[rows->count++] = row;
 		columns += each;
 	}
-	if (rows->count)
-		qsort_r(rows->rows, rows->count, sizeof(*rows->rows), row_order, &column);
-	if (range->limit && rows->count > range->limit)
-		rows->count = range->limit;
+	nam__rows_order(rows, range->column, range->limit);
 	for (uint32_t i = 0; i < range->gets_count; i++, columns += NAM_TABLE_COLUMNS_MAX)
 		answer_get(view, &range->gets[i], heads[i], columns);
 	return 0;
@@ -290,44 +237,16 @@ scan_run(struct scan *scan)
 	return rc ? rc : rows_fill(scan, heads);
 }
 
-static int
-range_check(struct nam_worker *worker, const struct nam_table *table,
-	const struct nam_table_range *range, const struct nam_table_index **ret_index)
-{
-	const struct nam_table_schema *schema = &table->schema;
-	uint32_t i = 0;
-
-	while (i < schema->indexes_count && schema->indexes[i].column != range->column)
-		i++;
-	if (i == schema->indexes_count)
-		return nam_diag_set(&worker->diag, -EINVAL, "table '%s': column '%s' has no index",
-			table->name, range->column < schema->columns_count ?
-			schema->columns[range->column] : "beyond the last");
-	if (range->low.data && range->high.data &&
-		nam__bytes_compare(&range->low, &range->high) > 0)
-		return nam_diag_set(&worker->diag, -EINVAL, "table '%s': the low bound is above "
-			"the high one", table->name);
-	if (range->gets_count > NAM_TABLE_WRITES_MAX)
-		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows beside a range; up to %u "
-			"can be read", range->gets_count, NAM_TABLE_WRITES_MAX);
-	*ret_index = &schema->indexes[i];
-	return 0;
-}
-
 int
-nam_table_scan(struct nam_worker *worker, struct nam_table *table,
+nam__read_atomic_scan(struct nam_worker *worker, struct nam_table *table, uint32_t index,
 	const struct nam_table_range *range, struct nam_table_rows *rows)
 {
-	struct scan scan = { .worker = worker, .table = table, .range = range, .rows = rows };
+	struct scan scan = { .worker = worker, .table = table, .range = range, .rows = rows,
+		.index = &table->schema.indexes[index] };
 	uint64_t epoch;
-	int rc = range_check(worker, table, range, &scan.index);
+	int rc;
 
-	for (uint32_t i = 0; !rc && i < range->gets_count; i++)
-		rc = nam__row_check(worker, table, range->gets[i].table, &range->gets[i].key);
-	if (rc)
-		return rc;
 	nam__view_reset(&rows->view, worker, table->store->records);
-	rows->count = 0;
 	epoch = nam__epoch_pin(worker);
 	rc = scan_run(&scan); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
@@ -375,23 +294,15 @@ keep(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count, struct na
 }
 
 int
-nam_table_read(struct nam_worker *worker, struct nam_table_get *gets, uint32_t count,
+nam__read_atomic_read(struct nam_worker *worker, struct nam_table_get *gets, uint32_t count,
 	struct nam_table_rows *rows)
 {
 	const uint32_t keys_bytes = NAM_TABLE_WRITES_MAX * (NAM_RECORD_KEY_BYTES_MAX + 1);
 	struct nam__txn *txn;
 	uint8_t *keys;
-	int rc = 0;
+	int rc;
 
-	if (!count || count > NAM_TABLE_WRITES_MAX)
-		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; 1 to %u can be read "
-			"together", count, NAM_TABLE_WRITES_MAX);
-	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = nam__row_check(worker, gets[0].table, gets[i].table, &gets[i].key);
-	if (rc)
-		return rc;
 	nam__view_reset(&rows->view, worker, gets[0].table->store->records);
-	rows->count = 0;
 	txn = nam__txn_new(worker, gets[0].table->store->records);
 	keys = nam_buffer_take(worker, keys_bytes);
 	rc = txn && keys ? 0 : -ENOMEM;

@@ -95,8 +95,8 @@ nam__row_check(struct nam_worker *worker, const struct nam_table *first,
 		return nam_diag_set(&worker->diag, -EINVAL, "tables '%s' and '%s' are in different "
 			"stores: make both in one to read or write them together", first->name,
 			table->name);
-	if (!key->bytes || key->bytes > NAM_TABLE_KEY_BYTES_MAX)
+	if (!key->bytes || key->bytes > table->key_bytes_max)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a key of %u bytes; "
-			"keys have 1 to %u", table->name, key->bytes, NAM_TABLE_KEY_BYTES_MAX);
+			"keys have 1 to %u", table->name, key->bytes, table->key_bytes_max);
 	return 0;
 }

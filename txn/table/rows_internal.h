@@ -41,9 +41,13 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
 #define NAM_TABLE_MAGIC 0x314c4241544d414eull	/* "NAMTABL1" */
 #define NAM_TABLE_FORMAT 1u
 
-/* A record store with tables, as all handles of a client share it. */
+struct nam__table_ops;
+
+/* A store with tables, as all handles of a client share it. */
 struct nam__table_store {
 	LIST_ENTRY(nam__table_store) link;	/* of the client */
+	const struct nam__table_ops *ops;
+	uint64_t number;			/* of the store */
 	struct nam_records *records;
 	LIST_HEAD(, nam_table) tables;		/* that are open; under the client's mutex */
 	uint32_t users;
@@ -57,6 +61,8 @@ struct nam_table {
 	struct nam_table_superblock superblock;
 	struct nam_table_schema schema;		/* its texts are there */
 	struct nam_index *indexes[NAM_TABLE_INDEXES_MAX];
+	uint32_t key_bytes_max;			/* of primary keys */
+	uint32_t row_bytes_max;			/* nam__row_bytes() */
 };
 
 /* ---- rows.c ---------------------------------------------------------------------------------- */
@@ -86,8 +92,16 @@ int nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b);
 
 /* ---- handles.c ------------------------------------------------------------------------------- */
 
+/*
+ * The table is one of that store, which was allocated and opened.  If the client has the same store
+ * open, it is one of that, and this one is closed.
+ */
+void nam__table_join(struct nam_client *client, struct nam_table *table,
+	struct nam__table_store *opened);
+
 /* The open table of that number, or NULL.  It stays until it is left, also if it is closed. */
-struct nam_table *nam__store_table(struct nam__table_store *store, uint64_t number);
+struct nam_table *nam__store_table(struct nam_client *client, struct nam__table_store *store,
+	uint64_t number);
 /* The last one frees it. */
 void nam__table_leave(struct nam_client *client, struct nam_table *table);
 void nam__table_free(struct nam_client *client, struct nam_table *table);

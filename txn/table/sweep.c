@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "rows_internal.h"
+#include "ops.h"
 
 #define VACUUM_PAUSE_NS 2000000ull
 
@@ -57,8 +57,8 @@ version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct 
 	if (!rc && !nam__version_whole(version, at, store->records->store, false))
 		rc = -NAM_E_REMOTE_CORRUPT;
 	if (!rc)
-		table = nam__store_table(store, nam__row_table(nam__version_key(version),
-			version->key_bytes));
+		table = nam__store_table(worker->client, store,
+			nam__row_table(nam__version_key(version), version->key_bytes));
 	if (table)
 		rc = entries_delete(worker, table, version, at); /* SUSPENDS */
 	/* Without a table, no scan goes by its entries. */
@@ -95,7 +95,7 @@ nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store, uint
 }
 
 int
-nam_table_vacuum(struct nam_worker *worker, struct nam_table *table)
+nam__read_atomic_vacuum(struct nam_worker *worker, struct nam_table *table)
 {
 	uint64_t deadline_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 	uint64_t reusable = 0;

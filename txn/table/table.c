@@ -11,12 +11,10 @@
 #include <string.h>
 
 #include "txn/records/superblock.h"
-#include "txn/records/unnamed.h"
-#include "rows_internal.h"
+#include "ops.h"
 
 #define INDEX_BYTES_DEFAULT 16u
 #define OWN_STORE ".rows"		/* behind the table's name */
-#define NAMES_MAX (1 + NAM_TABLE_INDEXES_MAX + NAM__RECORDS_NAMES)
 
 _Static_assert(NAM_TABLE_NAME_BYTES_MAX + NAM_TABLE_COLUMN_NAME_BYTES_MAX + sizeof(".by.") <=
 	NAM_INDEX_NAME_BYTES, "names of indexes fit");
@@ -25,6 +23,14 @@ _Static_assert(NAM_TABLE_COLUMN_NAME_BYTES_MAX + 1 ==
 
 static const struct nam__superblock_kind superblock_kind = { NAM_CATALOG_TABLE, "table",
 	NAM_TABLE_MAGIC, NAM_TABLE_FORMAT, sizeof(struct nam_table_superblock) };
+
+/* How the table keeps its rows. */
+static const struct nam__table_ops *
+ops_of(const struct nam_table_superblock *superblock)
+{
+	(void)superblock;
+	return &nam__read_atomic_tables;
+}
 
 /* ---- names, schemas -------------------------------------------------------------------------- */
 
@@ -37,13 +43,6 @@ name_check(struct nam_worker *worker, const char *name)
 		return nam_diag_set(&worker->diag, -EINVAL, "the name of a table has up to %u "
 			"bytes; '%s' has %zu", NAM_TABLE_NAME_BYTES_MAX, name, strlen(name));
 	return rc;
-}
-
-static void
-index_name(const char *name, const char *column, char *ret_text)
-{
-	(void)snprintf(ret_text, NAM_INDEX_NAME_BYTES, "%.*s.by.%.*s",
-		(int)NAM_TABLE_NAME_BYTES_MAX, name, (int)NAM_TABLE_COLUMN_NAME_BYTES_MAX, column);
 }
 
 static int
@@ -136,89 +135,12 @@ superblock_fill(struct nam_table_superblock *superblock, const char *name,
 	}
 }
 
-/* A table before its names are there: its own, and those of its parts. */
-struct made {
-	struct nam_table_superblock superblock;
-	struct nam_gaddr at;
-	struct nam__index_made *indexes[NAM_TABLE_INDEXES_MAX];
-	uint32_t indexes_count;
-	struct nam__records_made store;
-	bool has_store;
-	struct nam_rpc_catalog_entry names[NAMES_MAX];
-	uint32_t names_count;
-};
-
-NAM_FIBER_FN static int
-indexes_make(struct nam_worker *worker, const char *name, struct made *made)
-{
-	const struct nam_table_superblock *superblock = &made->superblock;
-	struct nam_index_options options;
-	char text[NAM_INDEX_NAME_BYTES];
-
-	for (uint32_t i = 0; i < superblock->indexes_count; i++) {
-		int rc;
-
-		nam_index_options_init(&options);
-		options.key_bytes = superblock->indexes[i].bytes + NAM__ENTRY_AT_BYTES;
-		index_name(name, superblock->columns[superblock->indexes[i].column], text);
-		rc = nam__index_make(worker, text, &options, &made->indexes[i]); /* SUSPENDS */
-		if (rc)
-			return rc;
-		made->indexes_count++;
-		made->names[made->names_count++] = nam__name_entry(NAM_CATALOG_INDEX, text,
-			nam__index_made_entry(made->indexes[i]));
-	}
-	return 0;
-}
-
-/* A shared store may be there already. */
-NAM_FIBER_FN static int
-store_share(struct nam_worker *worker, const char *name)
-{
-	struct nam_records *records;
-	int rc = nam__records_create(worker, name, NULL, true); /* SUSPENDS */
-
-	if (rc != -NAM_E_INDEX_EXISTS)
-		return rc;
-	rc = nam__records_open(worker, name, 0, NAM__RECORDS_ROWS, &records); /* SUSPENDS */
-	if (!rc)
-		nam_records_close(records);
-	return rc;
-}
-
-NAM_FIBER_FN static int
-store_make(struct nam_worker *worker, struct made *made)
-{
-	const char *name = made->superblock.store;
-	int rc;
-
-	if (!made->superblock.owns_store)
-		return store_share(worker, name); /* SUSPENDS */
-	rc = nam__records_make(worker, name, NULL, true, made->names + made->names_count,
-		&made->store); /* SUSPENDS */
-	made->has_store = !rc;
-	made->names_count += rc ? 0 : NAM__RECORDS_NAMES;
-	return rc;
-}
-
-/* @rc	of all steps */
-NAM_FIBER_FN static void
-made_end(struct nam_worker *worker, struct made *made, int rc)
-{
-	while (made->indexes_count)
-		nam__index_made_end(worker, made->indexes[--made->indexes_count],
-			rc); /* SUSPENDS */
-	if (made->has_store)
-		nam__records_made_end(worker, &made->store, rc); /* SUSPENDS */
-	if (!nam_gaddr_is_null(made->at))
-		nam__superblock_made_end(worker, &superblock_kind, made->at, rc);
-}
-
 int
 nam_table_create(struct nam_worker *worker, const char *name,
 	const struct nam_table_schema *schema)
 {
-	struct made *made;
+	const struct nam__table_ops *ops;
+	struct nam__table_made *made;
 	int rc = name_check(worker, name);
 
 	if (!rc)
@@ -233,22 +155,23 @@ nam_table_create(struct nam_worker *worker, const char *name,
 	if (!made)
 		return -ENOMEM;
 	superblock_fill(&made->superblock, name, schema);
+	ops = ops_of(&made->superblock);
 	made->names_count = 1;
-	rc = store_make(worker, made); /* SUSPENDS */
-	if (!rc)
-		rc = indexes_make(worker, name, made); /* SUSPENDS */
+	rc = ops->make(worker, name, made); /* SUSPENDS */
 	if (!rc)
 		rc = nam__superblock_make(worker, &superblock_kind, &made->superblock,
 			&made->at); /* SUSPENDS */
 	if (rc) {
-		made_end(worker, made, -ECANCELED); /* SUSPENDS */
-	} else {
-		made->names[0] = nam__name_entry(NAM_CATALOG_TABLE, name, made->at.raw);
-		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = nam__names_put(worker, made->names, made->names_count); /* SUSPENDS */
-		nam__op_end(worker);
-		made_end(worker, made, rc); /* SUSPENDS */
+		ops->made_end(worker, made, -ECANCELED); /* SUSPENDS */
+		goto free_made;
 	}
+	made->names[0] = nam__name_entry(NAM_CATALOG_TABLE, name, made->at.raw);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__names_put(worker, made->names, made->names_count); /* SUSPENDS */
+	nam__op_end(worker);
+	ops->made_end(worker, made, rc); /* SUSPENDS */
+	nam__superblock_made_end(worker, &superblock_kind, made->at, rc);
+free_made:
 	free(made);
 	return rc;
 }
@@ -288,65 +211,10 @@ schema_fill(struct nam_table *table)
 			superblock->indexes[i].bytes };
 }
 
-/* The store with that number, if a table of it is open.  The name may be reused by now. */
-static struct nam__table_store *
-store_join(struct nam_client *client, struct nam_table *table, uint64_t number)
-{
-	struct nam__table_store *store;
-
-	LIST_FOREACH(store, &nam__txn_client(client)->table_stores, link)
-		if (store->records->store == number)
-			break;
-	if (!store)
-		return NULL;
-	store->users++;
-	table->users = 1;
-	table->store = store;
-	LIST_INSERT_HEAD(&store->tables, table, link);
-	return store;
-}
-
-NAM_FIBER_FN static int
-store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_bytes)
-{
-	struct nam_client *client = worker->client;
-	struct nam__table_store *store, *other;
-	uint64_t number;
-	int rc;
-
-	store = calloc(1, sizeof(*store));
-	if (!store)
-		return -ENOMEM;
-	rc = nam__records_open(worker, table->superblock.store, cache_bytes, NAM__RECORDS_ROWS,
-		&store->records); /* SUSPENDS */
-	if (rc) {
-		free(store);
-		return rc;
-	}
-	store->records->tables = store;
-	store->records->rows_sweep = nam__table_sweep;
-	number = store->records->store;
-	pthread_mutex_lock(&client->mutex);
-	other = store_join(client, table, number);
-	if (!other) {
-		LIST_INSERT_HEAD(&nam__txn_client(client)->table_stores, store, link);
-		other = store_join(client, table, number);
-		store = NULL;
-	}
-	pthread_mutex_unlock(&client->mutex);
-	if (store) {
-		nam_records_close(store->records);
-		free(store);
-	}
-	return other ? 0 : -NAM_E_REMOTE_CORRUPT;
-}
-
 int
 nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
 	struct nam_table **ret_table)
 {
-	const struct nam_table_schema *schema;
-	char text[NAM_INDEX_NAME_BYTES];
 	struct nam_table *table;
 	struct nam_gaddr at;
 	int rc = name_check(worker, name);
@@ -361,14 +229,8 @@ nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 		memcpy(table->name, name, strlen(name) + 1);
 		schema_fill(table);
 	}
-	schema = &table->schema;
-	for (uint32_t i = 0; !rc && i < schema->indexes_count; i++) {
-		index_name(name, schema->columns[schema->indexes[i].column], text);
-		rc = nam_index_open(worker, text, cache_bytes / 2 / schema->indexes_count,
-			&table->indexes[i]); /* SUSPENDS */
-	}
 	if (!rc)
-		rc = store_open(worker, table, cache_bytes / 2); /* SUSPENDS */
+		rc = ops_of(&table->superblock)->open(worker, table, cache_bytes); /* SUSPENDS */
 	if (!rc)
 		*ret_table = table;
 	else
@@ -411,96 +273,49 @@ nam_table_column(const struct nam_table *table, const char *name)
 
 /* ---- drop, list ------------------------------------------------------------------------------ */
 
-/* Under way: a pinned epoch, and the collector's word of each index. */
-struct dropping {
-	struct nam_table_superblock superblock;
-	struct nam__index_drop indexes[NAM_TABLE_INDEXES_MAX];
-	struct nam__records_drop store;
-	bool has_store;
-	struct nam_rpc_catalog_entry names[NAMES_MAX];
-	uint32_t names_count;
-};
-
 NAM_FIBER_FN static int
-drop_join(struct nam_worker *worker, const char *name, struct dropping *dropping)
-{
-	const struct nam_table_superblock *superblock = &dropping->superblock;
-	char text[NAM_INDEX_NAME_BYTES];
-	int rc = 0;
-
-	for (uint32_t i = 0; i < superblock->indexes_count && !rc; i++) {
-		index_name(name, superblock->columns[superblock->indexes[i].column], text);
-		rc = nam__index_drop_join(worker, text, &dropping->indexes[i], dropping->names,
-			&dropping->names_count); /* SUSPENDS */
-	}
-	if (rc || !superblock->owns_store)
-		return rc;
-	rc = nam__records_drop_join(worker, superblock->store, &dropping->store, dropping->names,
-		&dropping->names_count); /* SUSPENDS */
-	dropping->has_store = !rc;
-	return rc == -NAM_E_NOINDEX || rc == -NAM_E_KIND ? 0 : rc;
-}
-
-/* @name_rc	if it is not 0, all stays */
-NAM_FIBER_FN static int
-drop_end(struct nam_worker *worker, struct dropping *dropping, int name_rc)
-{
-	int first_rc = name_rc, rc;
-
-	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++) {
-		rc = nam__index_drop_end(worker, &dropping->indexes[i], name_rc); /* SUSPENDS */
-		first_rc = first_rc ? first_rc : rc;
-	}
-	if (dropping->has_store) {
-		rc = nam__records_drop_end(worker, &dropping->store, name_rc); /* SUSPENDS */
-		first_rc = first_rc ? first_rc : rc;
-	}
-	return first_rc;
-}
-
-NAM_FIBER_FN static int
-drop(struct nam_worker *worker, const char *name, struct dropping *dropping)
+table_drop(struct nam_worker *worker, const char *name, struct nam__table_drop *drop)
 {
 	struct nam_gaddr at;
-	int rc = superblock_find(worker, name, &dropping->superblock, &at); /* SUSPENDS */
+	int rc = superblock_find(worker, name, &drop->superblock, &at); /* SUSPENDS */
 
 	nam_race_point("table.found");
 	if (rc)
 		return rc;
-	dropping->names[dropping->names_count++] = nam__name_entry(NAM_CATALOG_TABLE, name, at.raw);
-	rc = drop_join(worker, name, dropping); /* SUSPENDS */
+	drop->names[drop->names_count++] = nam__name_entry(NAM_CATALOG_TABLE, name, at.raw);
+	rc = ops_of(&drop->superblock)->drop_join(worker, name, drop); /* SUSPENDS */
 	if (!rc) {
 		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = nam__names_take(worker, dropping->names,
-			dropping->names_count); /* SUSPENDS */
+		rc = nam__names_take(worker, drop->names,
+			drop->names_count); /* SUSPENDS */
 		nam__op_end(worker);
 	}
 	if (!rc) {
 		nam_race_point("table.unnamed");
 		/* R12: the name has gone. */
-		nam_retire(worker, at, sizeof(dropping->superblock));
+		nam_retire(worker, at, sizeof(drop->superblock));
 	}
-	return drop_end(worker, dropping, rc); /* SUSPENDS */
+	return ops_of(&drop->superblock)->drop_end(worker, drop, rc); /* SUSPENDS */
 }
 
 int
 nam_table_drop(struct nam_worker *worker, const char *name)
 {
-	struct dropping *dropping;
+	struct nam__table_drop *drop;
 	int rc = name_check(worker, name);
 	uint64_t epoch;
 
 	if (rc)
 		return rc;
-	dropping = calloc(1, sizeof(*dropping));
-	if (!dropping)
+	drop = calloc(1, sizeof(*drop));
+	if (!drop)
 		return -ENOMEM;
 	/* G7, as for a store.  And no table made meanwhile has its superblock at this address. */
 	epoch = nam__epoch_pin(worker);
-	rc = drop(worker, name, dropping); /* SUSPENDS */
+	rc = table_drop(worker, name, drop); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
 	nam__drop_reclaim(worker); /* SUSPENDS */
-	free(dropping);
+	free(drop);
 	return rc;
 }
 

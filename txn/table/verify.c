@@ -5,9 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "txn/records/view.h"
 #include "txn/records/walk.h"
-#include "rows_internal.h"
+#include "ops.h"
 
 struct verify {
 	struct nam_worker *worker;
@@ -112,7 +111,7 @@ entries_count(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t co
 }
 
 int
-nam_table_verify(struct nam_worker *worker, struct nam_table *table,
+nam__read_atomic_verify(struct nam_worker *worker, struct nam_table *table,
 	nam_table_violation_fn violation, void *arg, struct nam_table_stat *ret_stat,
 	uint64_t *ret_violations)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rows_internal.h"
+#include "ops.h"
 
 #define SWEEP_MOST 64u
 
@@ -126,32 +126,15 @@ encode(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t
 }
 
 int
-nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t count,
-	uint64_t *ret_timestamp)
+nam__read_atomic_write(struct nam_worker *worker, const struct nam_table_write *writes,
+	uint32_t count, uint64_t *ret_timestamp)
 {
 	struct entries entries = { .writes = writes };
 	const struct nam__put_hooks beside = { entries_make, entries_unmake, &entries };
-	struct nam__table_store *store;
+	struct nam__table_store *store = writes[0].table->store;
 	struct encoded encoded;
-	int rc = nam__change_check(worker), sweep_rc;
+	int rc = encode(worker, writes, count, &encoded), sweep_rc;
 
-	if (rc)
-		return rc;
-	if (!count || count > NAM_TABLE_WRITES_MAX)
-		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; a transaction has 1 to "
-			"%u", count, NAM_TABLE_WRITES_MAX);
-	store = writes[0].table->store;
-	for (uint32_t i = 0; i < count && !rc; i++) {
-		const struct nam_table *table = writes[i].table;
-
-		rc = nam__row_check(worker, writes[0].table, table, &writes[i].key);
-		if (!rc && writes[i].columns &&
-			nam__row_bytes(table, writes[i].columns) > NAM_RECORD_VALUE_BYTES_MAX)
-			rc = nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a row of more "
-				"than %u bytes", table->name, NAM_RECORD_VALUE_BYTES_MAX);
-	}
-	if (!rc)
-		rc = encode(worker, writes, count, &encoded);
 	if (rc)
 		return rc;
 	rc = nam__records_put(worker, store->records, encoded.puts, count, &beside,
