@@ -93,7 +93,8 @@ NAM_FIBER_FN int nam_txn_store_create(struct nam_worker *worker, const char *nam
  * Returns 0 or a negative code:
  *	-EINVAL			the name
  *	-NAM_E_NOINDEX		nothing has that name
- *	-NAM_E_KIND		that is the name of something else, such as a RAMP store
+ *	-NAM_E_KIND		that is the name of something else, such as a RAMP store, or of
+ *				tables' rows
  *	-NAM_E_FABRIC_VERSION	it was made by a library with another format
  *
  * Cost:	1 RPC, 1 READ; and as nam_index_open() for each index.

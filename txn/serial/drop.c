@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 
-#include "compute/client/names.h"
 #include "compute/view/sweep.h"
 #include "indexed.h"
 #include "walk.h"
@@ -62,76 +61,102 @@ all_drop(struct nam_worker *worker, struct nam_txn_store *store)
 	memset(dropping.zeroes, 0, bytes);
 	/* Z8: until the buckets are cleared, they lead to records that are retired. */
 	nam__labels_hold(worker);
-	nam_retire(worker, store->superblock, sizeof(struct nam_serial_superblock));
 	rc = nam__serial_walk(worker, store, block_drop, &dropping); /* SUSPENDS */
 	nam__labels_release(worker);
 	nam_buffer_give(worker, dropping.zeroes, bytes);
 	return rc;
 }
 
-/* A store without its names: in the hands of this client alone (G7). */
-NAM_FIBER_FN static int
-unnamed_drop(struct nam_worker *worker, struct nam_txn_store *store,
-	struct nam__index_drop *indexes, uint32_t count)
+int
+nam__serial_drop_join(struct nam_worker *worker, const char *name,
+	struct nam__serial_drop *ret_drop, struct nam_rpc_catalog_entry *names, uint32_t *count)
 {
-	int rc, index_rc;
+	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, name);
 
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = all_drop(worker, store); /* SUSPENDS */
-	nam__op_end(worker);
-	for (uint32_t i = 0; i < count; i++) {
-		index_rc = nam__index_drop_end(worker, &indexes[i], 0); /* SUSPENDS */
-		rc = rc ? rc : index_rc;
-	}
-	return rc;
-}
-
-/* The names of the store and of its indexes go together. */
-NAM_FIBER_FN static int
-names_drop(struct nam_worker *worker, struct nam_txn_store *store, struct nam__index_drop *indexes,
-	uint32_t *ret_joined)
-{
-	struct nam_rpc_catalog_entry names[1 + NAM_TXN_INDEXES_MAX];
-	uint32_t count = 1, joined = 0;
-	int rc = 0;
-
-	names[0] = nam__name_entry(NAM_CATALOG_SERIAL, store->name, store->superblock.raw);
-	for (; joined < NAM_TXN_INDEXES_MAX && store->options.indexes[joined].key_bytes && !rc;
-		joined += !rc) {
-		char text[NAM_INDEX_NAME_BYTES];
-
-		nam__serial_index_name(store->name, joined, text);
-		rc = nam__index_drop_join(worker, text, &indexes[joined], names,
-			&count); /* SUSPENDS */
-	}
+	*ret_drop = (struct nam__serial_drop){ .store = NULL };
+	if (rc)
+		return rc;
+	memcpy(ret_drop->name, name, strlen(name) + 1);
+	rc = nam__serial_open(worker, name, &ret_drop->store); /* SUSPENDS */
 	if (!rc) {
+		ret_drop->superblock = ret_drop->store->superblock;
+	} else if (nam__is_unreadable(rc)) {
 		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = nam__names_take(worker, names, count); /* SUSPENDS */
+		rc = nam__name_find(worker, NAM_CATALOG_SERIAL, name,
+			&ret_drop->superblock.raw); /* SUSPENDS */
 		nam__op_end(worker);
 	}
-	for (uint32_t i = 0; rc && i < joined; i++)
-		(void)!nam__index_drop_end(worker, &indexes[i], rc); /* SUSPENDS */
-	*ret_joined = joined;
+	if (rc)
+		return rc;
+	names[(*count)++] = nam__name_entry(NAM_CATALOG_SERIAL, name, ret_drop->superblock.raw);
+	/* Any that there may be: only a superblock that can be read says how many there are. */
+	for (uint32_t i = 0; i < NAM_TXN_INDEXES_MAX && !rc; i++) {
+		char text[NAM_INDEX_NAME_BYTES];
+
+		if (ret_drop->store && !ret_drop->store->options.indexes[i].key_bytes)
+			break;
+		nam__serial_index_name(name, i, text);
+		rc = nam__index_drop_join(worker, text, &ret_drop->indexes[i], names,
+			count); /* SUSPENDS */
+		ret_drop->indexes_count += !rc;
+	}
+	return rc ? nam__serial_drop_end(worker, ret_drop, rc) : 0; /* SUSPENDS */
+}
+
+/* A store without its names: in the hands of this client alone (G7). */
+NAM_FIBER_FN static int
+unnamed_drop(struct nam_worker *worker, const struct nam__serial_drop *drop)
+{
+	struct nam_diag said;
+	int rc;
+
+	nam_retire(worker, drop->superblock, sizeof(struct nam_serial_superblock));
+	if (!drop->store)
+		return nam_diag_set(&worker->diag, -NAM_E_LOST, "store '%s' was dropped, but its "
+			"superblock does not verify: its records stay allocated until a sweep",
+			drop->name);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = all_drop(worker, drop->store); /* SUSPENDS */
+	nam__op_end(worker);
+	/* The memory of a server that was restarted is gone, or is another's. */
+	if (nam__is_unreadable(rc) || rc == -NAM_E_DROPPED)
+		rc = -NAM_E_LOST;
+	said = worker->diag;
+	return !rc ? 0 : nam_diag_set(&worker->diag, rc, "store '%s' was dropped, but some of it "
+		"stays allocated until a sweep: %s", drop->name, said.text);
+}
+
+int
+nam__serial_drop_end(struct nam_worker *worker, struct nam__serial_drop *drop, int name_rc)
+{
+	int rc = name_rc ? name_rc : unnamed_drop(worker, drop); /* SUSPENDS */
+
+	for (uint32_t i = 0; i < drop->indexes_count; i++) {
+		int index_rc = nam__index_drop_end(worker, &drop->indexes[i],
+			name_rc); /* SUSPENDS */
+
+		rc = rc ? rc : index_rc;
+	}
+	nam_txn_store_close(drop->store);
 	return rc;
 }
 
 int
 nam_txn_store_drop(struct nam_worker *worker, const char *name)
 {
-	struct nam__index_drop indexes[NAM_TXN_INDEXES_MAX];
-	struct nam_txn_store *store;
-	uint32_t count;
-	uint64_t epoch;
-	int rc = nam__serial_open(worker, name, &store); /* SUSPENDS */
+	struct nam_rpc_catalog_entry names[NAM__SERIAL_NAMES];
+	uint64_t epoch = nam__epoch_pin(worker);
+	struct nam__serial_drop drop;
+	uint32_t count = 0;
+	int rc = nam__serial_drop_join(worker, name, &drop, names, &count); /* SUSPENDS */
 
-	if (rc)
-		return rc;
-	epoch = nam__epoch_pin(worker);
-	rc = names_drop(worker, store, indexes, &count); /* SUSPENDS */
-	if (!rc)
-		rc = unnamed_drop(worker, store, indexes, count); /* SUSPENDS */
+	if (!rc) {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__names_take(worker, names, count); /* SUSPENDS */
+		nam__op_end(worker);
+		rc = nam__serial_drop_end(worker, &drop, rc); /* SUSPENDS */
+	}
 	nam__epoch_unpin(worker, epoch);
-	nam_txn_store_close(store);
 	nam__drop_reclaim(worker); /* SUSPENDS */
 	return rc;
 }

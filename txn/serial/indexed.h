@@ -3,6 +3,7 @@
 #ifndef NAM_TXN_SERIAL_INDEXED_H
 #define NAM_TXN_SERIAL_INDEXED_H
 
+#include "compute/client/names.h"
 #include "index/leaves.h"
 #include "index/unnamed.h"
 #include "serial.h"
@@ -128,5 +129,53 @@ nam__serial_removes_some(const struct nam_txn *txn)
 	return entries && entries->begin[NAM__SERIAL_REMOVES][NAM_TXN_INDEXES_MAX] >
 		entries->begin[NAM__SERIAL_REMOVES][0];
 }
+
+/* ---- store.c, drop.c: a table's own store, whose names come and go with the table's ---------- */
+
+#define NAM__SERIAL_NAMES (1 + NAM_TXN_INDEXES_MAX)	/* its own, and those of its indexes */
+
+/* A store before its names are there. */
+struct nam__serial_made {
+	struct nam_gaddr at;
+	struct nam_serial_superblock *shape;
+	struct nam__serial_indexes_made indexes;
+};
+
+/*
+ * As nam_txn_store_create(), but the names are not entered: they are added to `names`.
+ *
+ * @tables	for their rows
+ */
+NAM_FIBER_FN int nam__serial_store_make(struct nam_worker *worker, const char *name,
+	const struct nam_txn_store_options *options, bool tables,
+	struct nam_rpc_catalog_entry *names, uint32_t *count,
+	struct nam__serial_made *ret_made) NAM_MUST_CHECK;
+/* @rc	of nam__names_put(); if the names cannot be there, the store is gone */
+NAM_FIBER_FN void nam__serial_store_made_end(struct nam_worker *worker,
+	struct nam__serial_made *made, int rc);
+/* As both, with nam__names_put() between them. */
+NAM_FIBER_FN int nam__serial_store_create(struct nam_worker *worker, const char *name,
+	const struct nam_txn_store_options *options, bool tables) NAM_MUST_CHECK;
+
+/* As nam_txn_store_open().  @tables	it must be for their rows; or must not */
+NAM_FIBER_FN int nam__serial_store_open(struct nam_worker *worker, const char *name,
+	uint64_t cache_bytes, bool tables, struct nam_txn_store **ret_store) NAM_MUST_CHECK;
+
+/* A drop; an epoch is pinned meanwhile (G7). */
+struct nam__serial_drop {
+	struct nam_txn_store *store;		/* NULL: its superblock does not verify */
+	struct nam_gaddr superblock;
+	char name[NAM_INDEX_NAME_BYTES];
+	struct nam__index_drop indexes[NAM_TXN_INDEXES_MAX];
+	uint32_t indexes_count;
+};
+
+/* As nam__records_drop_join(), with up to NAM__SERIAL_NAMES.  nam__serial_drop_end() follows. */
+NAM_FIBER_FN int nam__serial_drop_join(struct nam_worker *worker, const char *name,
+	struct nam__serial_drop *ret_drop, struct nam_rpc_catalog_entry *names,
+	uint32_t *count) NAM_MUST_CHECK;
+/* As nam__index_drop_end(). */
+NAM_FIBER_FN int nam__serial_drop_end(struct nam_worker *worker, struct nam__serial_drop *drop,
+	int name_rc) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_SERIAL_INDEXED_H */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "compute/client/names.h"
 #include "indexed.h"
 
 #define NAME_BYTES_MAX 56u

@@ -39,7 +39,7 @@ struct nam_serial_superblock {
 	uint32_t chunk_buckets;		/* likewise */
 	uint64_t logs;			/* gaddr of the log directory */
 	uint32_t phases;		/* enum nam_txn_phase: LOCK_RPC says what CASes words */
-	uint32_t reserved;
+	uint32_t tables;		/* 1: the records are rows of tables */
 	uint64_t chunks[NAM__SERIAL_CHUNKS_MAX];	/* gaddrs */
 	struct nam_serial_index indexes[NAM__SERIAL_INDEXES_MAX];
 };

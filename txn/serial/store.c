@@ -182,25 +182,20 @@ parts_make(struct nam_worker *worker, struct nam_serial_superblock *shape)
 }
 
 int
-nam_txn_store_create(struct nam_worker *worker, const char *name,
-	const struct nam_txn_store_options *options)
+nam__serial_store_make(struct nam_worker *worker, const char *name,
+	const struct nam_txn_store_options *options, bool tables,
+	struct nam_rpc_catalog_entry *names, uint32_t *count, struct nam__serial_made *ret_made)
 {
-	struct nam_rpc_catalog_entry names[1 + NAM_TXN_INDEXES_MAX];
-	struct nam_txn_store_options defaults;
-	struct nam__serial_indexes_made made;
 	struct nam_serial_superblock *shape;
-	struct nam_gaddr at;
 	int rc = nam__name_check(worker, NAM_CATALOG_SERIAL, name);
 
-	nam_txn_store_options_init(&defaults);
-	options = options ? options : &defaults;
 	if (!rc)
 		rc = options_check(worker, options);
 	if (!rc)
 		rc = nam__serial_indexes_check(worker, name, options);
 	if (rc)
 		return rc;
-	shape = calloc(1, sizeof(*shape));
+	shape = ret_made->shape = calloc(1, sizeof(*shape));
 	if (!shape)
 		return -ENOMEM;
 	shape->magic = NAM_SERIAL_MAGIC;
@@ -210,31 +205,68 @@ nam_txn_store_create(struct nam_worker *worker, const char *name,
 	shape->value_bytes_max = options->value_bytes_max;
 	shape->records = options->records;
 	shape->phases = options->phases;
+	shape->tables = tables;
 	shape_choose(shape);
-	rc = nam__serial_indexes_make(worker, name, options, shape, names + 1,
-		&made); /* SUSPENDS */
+	rc = nam__serial_indexes_make(worker, name, options, shape, names + *count + 1,
+		&ret_made->indexes); /* SUSPENDS */
 	if (rc)
 		goto free_shape;
 	rc = parts_make(worker, shape); /* SUSPENDS */
 	if (!rc)
-		rc = nam__superblock_make(worker, &superblock_kind, shape, &at); /* SUSPENDS */
-	if (rc) {
-		nam__serial_indexes_made_end(worker, &made, -ECANCELED); /* SUSPENDS */
-		parts_free(worker, shape);
-		goto free_shape;
-	}
+		rc = nam__superblock_make(worker, &superblock_kind, shape,
+			&ret_made->at); /* SUSPENDS */
+	if (rc)
+		goto free_parts;
 	/* R12: all that the names lead to is written. */
-	names[0] = nam__name_entry(NAM_CATALOG_SERIAL, name, at.raw);
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__names_put(worker, names, 1 + made.count); /* SUSPENDS */
-	nam__op_end(worker);
-	nam__superblock_made_end(worker, &superblock_kind, at, rc);
-	nam__serial_indexes_made_end(worker, &made, rc); /* SUSPENDS */
-	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
-		parts_free(worker, shape);
+	names[*count] = nam__name_entry(NAM_CATALOG_SERIAL, name, ret_made->at.raw);
+	*count += 1 + ret_made->indexes.count;
+	return 0;
+free_parts:
+	nam__serial_indexes_made_end(worker, &ret_made->indexes, -ECANCELED); /* SUSPENDS */
+	parts_free(worker, shape);
 free_shape:
 	free(shape);
 	return rc;
+}
+
+void
+nam__serial_store_made_end(struct nam_worker *worker, struct nam__serial_made *made, int rc)
+{
+	nam__superblock_made_end(worker, &superblock_kind, made->at, rc);
+	nam__serial_indexes_made_end(worker, &made->indexes, rc); /* SUSPENDS */
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+		parts_free(worker, made->shape);
+	free(made->shape);
+}
+
+int
+nam__serial_store_create(struct nam_worker *worker, const char *name,
+	const struct nam_txn_store_options *options, bool tables)
+{
+	struct nam_rpc_catalog_entry names[NAM__SERIAL_NAMES];
+	struct nam__serial_made made;
+	uint32_t count = 0;
+	int rc = nam__serial_store_make(worker, name, options, tables, names, &count,
+		&made); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__names_put(worker, names, count); /* SUSPENDS */
+	nam__op_end(worker);
+	nam__serial_store_made_end(worker, &made, rc); /* SUSPENDS */
+	return rc;
+}
+
+int
+nam_txn_store_create(struct nam_worker *worker, const char *name,
+	const struct nam_txn_store_options *options)
+{
+	struct nam_txn_store_options defaults;
+
+	nam_txn_store_options_init(&defaults);
+	return nam__serial_store_create(worker, name, options ? options : &defaults,
+		false); /* SUSPENDS */
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -296,16 +328,28 @@ nam__serial_open(struct nam_worker *worker, const char *name, struct nam_txn_sto
 	return rc;
 }
 
+static int
+tables_check(struct nam_worker *worker, const struct nam_txn_store *store, bool tables)
+{
+	if (store->shape.tables == tables)
+		return 0;
+	return nam_diag_set(&worker->diag, -NAM_E_KIND, tables ? "store '%s' was not made for "
+		"tables: name another one" : "store '%s' holds the rows of tables: open these "
+		"(namctl table list)", store->name);
+}
+
 int
-nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
-	struct nam_txn_store **ret_store)
+nam__serial_store_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	bool tables, struct nam_txn_store **ret_store)
 {
 	struct nam_txn_store *store;
 	int rc = nam__serial_open(worker, name, &store); /* SUSPENDS */
 
 	if (rc)
 		return rc;
-	rc = nam__addresses_new(worker->client, cache_bytes, &store->addresses);
+	rc = tables_check(worker, store, tables);
+	if (!rc)
+		rc = nam__addresses_new(worker->client, cache_bytes, &store->addresses);
 	if (!rc)
 		rc = nam__serial_indexes_open(worker, store, cache_bytes); /* SUSPENDS */
 	if (rc)
@@ -313,6 +357,14 @@ nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_b
 	else
 		*ret_store = store;
 	return rc;
+}
+
+int
+nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_txn_store **ret_store)
+{
+	return nam__serial_store_open(worker, name, cache_bytes, false,
+		ret_store); /* SUSPENDS */
 }
 
 void
