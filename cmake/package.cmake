@@ -26,7 +26,8 @@ set(headers nam.h
 	index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
 	kv/kv.h kv/options.h
 	memserver/server.h
-	txn/phases.h txn/records.h txn/scans.h txn/serializable.h txn/sweep.h txn/table.h)
+	txn/isolation.h txn/phases.h txn/records.h txn/scans.h txn/serializable.h txn/sweep.h
+	txn/table.h)
 foreach(header IN LISTS headers)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)

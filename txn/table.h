@@ -8,7 +8,7 @@
  * never found without its index entry, nor an entry without its row.
  *
  * Rows are records of a one-sided store (records.h): memory servers do nothing here.  One
- * transaction can write several tables of a store.
+ * transaction can write several tables of a store.  Or they are serializable (isolation.h).
  *
  * Every function takes the calling thread's worker and may be called from its fibers.  All workers
  * of a client may share a handle, as one session.
@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "isolation.h"
 #include "records.h"
 
 #ifdef __cplusplus
@@ -55,6 +56,7 @@ struct nam_table_schema {
 	 * the same store, which the first of them makes.  Its name does not end in ".rows".
 	 */
 	const char *store;
+	struct nam_table_options options;	/* all 0: read atomic */
 };
 
 /* A column's value; keys, too. */

@@ -18,7 +18,7 @@ PUBLIC_HEADERS = """
     common/rpc/figures.h common/rpc/transport.h
     compute/admin.h compute/client.h compute/remote.h
     index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
-    kv/kv.h kv/options.h txn/phases.h txn/records.h txn/scans.h txn/serializable.h
+    kv/kv.h kv/options.h txn/isolation.h txn/phases.h txn/records.h txn/scans.h txn/serializable.h
     txn/sweep.h txn/table.h
     memserver/server.h
     """.split()

@@ -66,7 +66,8 @@ table_of(const struct sweeping *self, const struct nam__catalog_name *name)
 			!strncmp(name->name, table, bytes) &&
 			(!name->name[bytes] || !strncmp(name->name + bytes, ".by.", 4) ||
 				!strcmp(name->name + bytes, ".rows") ||
-				!strcmp(name->name + bytes, ".rows.keys")))
+				!strcmp(name->name + bytes, ".rows.keys") ||
+				!strncmp(name->name + bytes, ".rows.index", 11)))
 			return table;
 	}
 	return NULL;
@@ -134,7 +135,7 @@ static struct nam_records *
 shared(const struct sweeping *self, const struct nam_records *records)
 {
 	for (uint32_t i = 0; i < self->count; i++)
-		if (self->tables[i] && self->tables[i]->store->records->store == records->store)
+		if (self->tables[i] && self->tables[i]->store->number == records->store)
 			return self->tables[i]->store->records;
 	return NULL;
 }
@@ -314,7 +315,9 @@ table_tidy(struct sweeping *self, uint32_t i)
 		return rc;
 	keys = nam_buffer_take(self->worker, room);
 	rc = keys ? 0 : -ENOMEM;
-	for (uint32_t which = 0; which < table->schema.indexes_count && !rc; which++) {
+	/* Entries of a serializable table lead to records, which stay. */
+	for (uint32_t which = 0; which < table->schema.indexes_count && table->indexes[which] &&
+		!rc; which++) {
 		struct tidying tidying = { self, table->indexes[which],
 			table->schema.indexes[which].bytes };
 

@@ -21,6 +21,8 @@ nam_table_rows_free(struct nam_table_rows *rows)
 	nam__view_free(&rows->view);
 	free(rows->rows);
 	free(rows->columns);
+	free(rows->records);
+	free(rows->reads);
 	free(rows);
 }
 

@@ -5,17 +5,21 @@
 
 #include "txn/records/unnamed.h"
 #include "txn/records/view.h"
+#include "txn/serial/indexed.h"
 #include "rows_internal.h"
 
 #define NAM__TABLE_NAMES_MAX (1 + NAM_TABLE_INDEXES_MAX + NAM__RECORDS_NAMES)
+_Static_assert(NAM__SERIAL_NAMES < NAM__TABLE_NAMES_MAX, "there is room for either");
 
 /* A table before its names are there: its own, and those of its parts. */
 struct nam__table_made {
+	const struct nam_table_schema *schema;
 	struct nam_table_superblock superblock;
 	struct nam_gaddr at;
 	struct nam__index_made *indexes[NAM_TABLE_INDEXES_MAX];
 	uint32_t indexes_count;
 	struct nam__records_made records;
+	struct nam__serial_made serial;
 	bool has_store;
 	struct nam_rpc_catalog_entry names[NAM__TABLE_NAMES_MAX];
 	uint32_t names_count;
@@ -26,6 +30,7 @@ struct nam__table_drop {
 	struct nam_table_superblock superblock;
 	struct nam__index_drop indexes[NAM_TABLE_INDEXES_MAX];
 	struct nam__records_drop records;
+	struct nam__serial_drop serial;
 	bool has_store;
 	struct nam_rpc_catalog_entry names[NAM__TABLE_NAMES_MAX];
 	uint32_t names_count;
@@ -36,12 +41,16 @@ struct nam_table_rows {
 	struct nam__view view;
 	struct nam_table_row *rows;
 	struct nam_bytes *columns;
-	uint64_t rows_size, columns_size;	/* room */
+	struct nam_txn_row *records;		/* of a transaction under way */
+	struct nam_txn_get *reads;
+	uint64_t rows_size, columns_size, records_size, reads_size;	/* room */
 	uint32_t count;
 };
 
 struct nam__table_ops {
-	const char *name;		/* of the isolation */
+	enum nam_isolation isolation;
+	/* Whether a table of this isolation can be so. */
+	int (*check)(struct nam_worker *worker, const struct nam_table_schema *schema);
 	/* The superblock is filled in, but for its store.  Adds names to the table's own. */
 	NAM_FIBER_FN int (*make)(struct nam_worker *worker, const char *name,
 		struct nam__table_made *made);
@@ -71,7 +80,7 @@ struct nam__table_ops {
 		uint64_t *ret_violations);
 };
 
-extern const struct nam__table_ops nam__read_atomic_tables;
+extern const struct nam__table_ops nam__read_atomic_tables, nam__serializable_tables;
 
 /* ---- read.c, write.c, sweep.c, verify.c: by RAMP --------------------------------------------- */
 
@@ -88,6 +97,36 @@ NAM_FIBER_FN int nam__read_atomic_scan(struct nam_worker *worker, struct nam_tab
 NAM_FIBER_FN int nam__read_atomic_verify(struct nam_worker *worker, struct nam_table *table,
 	nam_table_violation_fn violation, void *arg, struct nam_table_stat *ret_stat,
 	uint64_t *ret_violations) NAM_MUST_CHECK;
+
+/* ---- transact.c, verify_serializable.c ------------------------------------------------------- */
+
+NAM_FIBER_FN int nam__serializable_write(struct nam_worker *worker,
+	const struct nam_table_write *writes, uint32_t count,
+	uint64_t *ret_timestamp) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__serializable_read(struct nam_worker *worker, struct nam_table_get *gets,
+	uint32_t count, struct nam_table_rows *rows) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__serializable_scan(struct nam_worker *worker, struct nam_table *table,
+	uint32_t index, const struct nam_table_range *range,
+	struct nam_table_rows *rows) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__serializable_verify(struct nam_worker *worker, struct nam_table *table,
+	nam_table_violation_fn violation, void *arg, struct nam_table_stat *ret_stat,
+	uint64_t *ret_violations) NAM_MUST_CHECK;
+
+/* ---- verify.c -------------------------------------------------------------------------------- */
+
+struct nam__table_findings {
+	nam_table_violation_fn violation;
+	void *arg;
+	struct nam_table_stat stat;
+	uint64_t violations;
+};
+
+/* A row lacks its entry in the index with that number.  @more	at the end of the sentence */
+void nam__unindexed_report(struct nam__table_findings *found, const struct nam_table *table,
+	const struct nam_bytes *key, uint64_t timestamp, uint32_t index, const char *more);
+/* All rows, entries and violations are counted. */
+void nam__findings_sum(struct nam__table_findings *found, const struct nam_table *table,
+	struct nam_table_stat *ret_stat, uint64_t *ret_violations);
 
 /* ---- access.c -------------------------------------------------------------------------------- */
 

@@ -17,6 +17,17 @@ index_name(const char *name, const char *column, char *ret_text)
 		(int)NAM_TABLE_NAME_BYTES_MAX, name, (int)NAM_TABLE_COLUMN_NAME_BYTES_MAX, column);
 }
 
+static int
+options_check(struct nam_worker *worker, const struct nam_table_schema *schema)
+{
+	const struct nam_table_options *options = &schema->options;
+
+	if (options->key_bytes_max || options->row_bytes_max || options->rows)
+		return nam_diag_set(&worker->diag, -EINVAL, "key_bytes_max, row_bytes_max and rows "
+			"are of serializable tables: a read-atomic table has no use for them");
+	return 0;
+}
+
 /* ---- create ---------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
@@ -176,7 +187,8 @@ parts_drop_end(struct nam_worker *worker, struct nam__table_drop *drop, int name
 }
 
 const struct nam__table_ops nam__read_atomic_tables = {
-	.name = "read-atomic",
+	.isolation = NAM_ISOLATION_READ_ATOMIC,
+	.check = options_check,
 	.make = parts_make,
 	.made_end = parts_made_end,
 	.open = parts_open,

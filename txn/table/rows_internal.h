@@ -28,13 +28,14 @@ struct nam_table_superblock {
 	uint16_t columns_count;
 	uint16_t indexes_count;
 	uint16_t owns_store;		/* 1: the store is dropped with it */
-	char store[64];			/* name of the record store */
+	char store[64];			/* name of the store of its rows */
 	char columns[32][28];		/* names */
 	struct {
 		uint16_t column;
 		uint16_t bytes;		/* of its values in the index's keys */
 	} indexes[16];
-	uint8_t reserved[96];		/* or its stride would be that of a node */
+	uint16_t serializable;		/* 1: its store is one of serializable transactions */
+	uint8_t reserved[94];		/* or its stride would be that of a node */
 };
 _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
 
@@ -48,7 +49,8 @@ struct nam__table_store {
 	LIST_ENTRY(nam__table_store) link;	/* of the client */
 	const struct nam__table_ops *ops;
 	uint64_t number;			/* of the store */
-	struct nam_records *records;
+	struct nam_records *records;		/* of a read-atomic table; or: */
+	struct nam_txn_store *serial;
 	LIST_HEAD(, nam_table) tables;		/* that are open; under the client's mutex */
 	uint32_t users;
 };
@@ -60,7 +62,7 @@ struct nam_table {
 	char name[NAM_INDEX_NAME_BYTES];
 	struct nam_table_superblock superblock;
 	struct nam_table_schema schema;		/* its texts are there */
-	struct nam_index *indexes[NAM_TABLE_INDEXES_MAX];
+	struct nam_index *indexes[NAM_TABLE_INDEXES_MAX];	/* NULL: they are the store's */
 	uint32_t key_bytes_max;			/* of primary keys */
 	uint32_t row_bytes_max;			/* nam__row_bytes() */
 };

@@ -28,8 +28,41 @@ static const struct nam__superblock_kind superblock_kind = { NAM_CATALOG_TABLE, 
 static const struct nam__table_ops *
 ops_of(const struct nam_table_superblock *superblock)
 {
-	(void)superblock;
-	return &nam__read_atomic_tables;
+	return superblock->serializable ? &nam__serializable_tables : &nam__read_atomic_tables;
+}
+
+static const char *const isolations[] = {
+	[NAM_ISOLATION_READ_ATOMIC] = "read-atomic",
+	[NAM_ISOLATION_SERIALIZABLE] = "serializable",
+};
+
+const char *
+nam_isolation_name(enum nam_isolation isolation)
+{
+	return (unsigned)isolation < sizeof(isolations) / sizeof(isolations[0]) ?
+		isolations[isolation] : NULL;
+}
+
+int
+nam_table_expect(struct nam_worker *worker, const struct nam_table *table,
+	enum nam_isolation isolation)
+{
+	enum nam_isolation is = table->schema.options.isolation;
+
+	return is == isolation ? 0 : nam_diag_set(&worker->diag, -NAM_E_KIND, "table '%s' is %s "
+		"and not %s: use it as it is, or make another one", table->name,
+		nam_isolation_name(is), nam_isolation_name(isolation) ?: "of that isolation");
+}
+
+int
+nam_table_store(struct nam_worker *worker, struct nam_table *table,
+	struct nam_txn_store **ret_store)
+{
+	int rc = nam_table_expect(worker, table, NAM_ISOLATION_SERIALIZABLE);
+
+	if (!rc)
+		*ret_store = table->store->serial;
+	return rc;
 }
 
 /* ---- names, schemas -------------------------------------------------------------------------- */
@@ -95,14 +128,18 @@ indexes_check(struct nam_worker *worker, const struct nam_table_schema *schema)
 
 /* "<table>.rows" would go with that table. */
 static int
-store_check(struct nam_worker *worker, const char *store)
+store_check(struct nam_worker *worker, const struct nam_table_schema *schema)
 {
 	const size_t own_bytes = strlen(OWN_STORE);
+	const char *store = schema->store;
 	size_t length = store ? strlen(store) : 0;
 
 	if (length > NAM_RECORDS_NAME_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL, "the name of a record store has up to "
 			"%u bytes", NAM_RECORDS_NAME_BYTES_MAX);
+	if (!nam_isolation_name(schema->options.isolation ?: NAM_ISOLATION_READ_ATOMIC))
+		return nam_diag_set(&worker->diag, -EINVAL, "isolation: %u; choose one of enum "
+			"nam_isolation", (unsigned)schema->options.isolation);
 	if (length >= own_bytes && strcmp(store + length - own_bytes, OWN_STORE) == 0)
 		return nam_diag_set(&worker->diag, -EINVAL, "'%s' is the name of a table's own "
 			"record store: make all tables in one of another name", store);
@@ -122,6 +159,7 @@ superblock_fill(struct nam_table_superblock *superblock, const char *name,
 		.columns_count = (uint16_t)schema->columns_count,
 		.indexes_count = (uint16_t)schema->indexes_count,
 		.owns_store = !schema->store,
+		.serializable = schema->options.isolation == NAM_ISOLATION_SERIALIZABLE,
 	};
 	(void)snprintf(superblock->store, sizeof(superblock->store), "%s%s",
 		schema->store ? schema->store : name, schema->store ? "" : OWN_STORE);
@@ -148,16 +186,19 @@ nam_table_create(struct nam_worker *worker, const char *name,
 	if (!rc)
 		rc = indexes_check(worker, schema);
 	if (!rc)
-		rc = store_check(worker, schema->store);
+		rc = store_check(worker, schema);
 	if (rc)
 		return rc;
 	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
+	made->schema = schema;
 	superblock_fill(&made->superblock, name, schema);
 	ops = ops_of(&made->superblock);
 	made->names_count = 1;
-	rc = ops->make(worker, name, made); /* SUSPENDS */
+	rc = ops->check(worker, schema);
+	if (!rc)
+		rc = ops->make(worker, name, made); /* SUSPENDS */
 	if (!rc)
 		rc = nam__superblock_make(worker, &superblock_kind, &made->superblock,
 			&made->at); /* SUSPENDS */
@@ -200,6 +241,7 @@ schema_fill(struct nam_table *table)
 
 	superblock->store[sizeof(superblock->store) - 1] = '\0';
 	schema->store = superblock->owns_store ? NULL : superblock->store;
+	schema->options.isolation = ops_of(superblock)->isolation;
 	schema->columns_count = superblock->columns_count;
 	for (uint32_t i = 0; i < schema->columns_count; i++) {
 		superblock->columns[i][NAM_TABLE_COLUMN_NAME_BYTES_MAX] = '\0';

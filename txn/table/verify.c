@@ -12,10 +12,7 @@ struct verify {
 	struct nam_worker *worker;
 	struct nam_table *table;
 	struct nam__view view;
-	nam_table_violation_fn violation;
-	void *arg;
-	struct nam_table_stat stat;
-	uint64_t violations;
+	struct nam__table_findings found;
 };
 
 /* A primary key as text, cut at `size`. */
@@ -37,23 +34,52 @@ key_text(const uint8_t *key, uint32_t bytes, char *ret_text, size_t size)
 	return ret_text;
 }
 
+void
+nam__unindexed_report(struct nam__table_findings *found, const struct nam_table *table,
+	const struct nam_bytes *key, uint64_t timestamp, uint32_t index, const char *more)
+{
+	const struct nam_table_schema *schema = &table->schema;
+	char text[256], name[80];
+
+	(void)snprintf(text, sizeof(text), "the row with the key %s, of transaction %" PRIu64
+		", has no entry in the index of column '%s'%s",
+		key_text(key->data, key->bytes, name, sizeof(name)), timestamp,
+		schema->columns[schema->indexes[index].column], more);
+	found->violations++;
+	if (found->violation)
+		found->violation(found->arg, text);
+}
+
+void
+nam__findings_sum(struct nam__table_findings *found, const struct nam_table *table,
+	struct nam_table_stat *ret_stat, uint64_t *ret_violations)
+{
+	uint64_t live = found->stat.rows * table->schema.indexes_count;
+
+	live -= found->violations < live ? found->violations : live;
+	found->stat.stale = found->stat.entries > live ? found->stat.entries - live : 0;
+	*ret_stat = found->stat;
+	*ret_violations = found->violations;
+}
+
 NAM_FIBER_FN static int
 row_verify(struct verify *verify, const struct nam__view *view,
 	const struct nam__seen *record)
 {
 	const struct nam_table_schema *schema = &verify->table->schema;
 	const uint8_t *key = view->arena + record->bytes_at;
+	const struct nam_bytes row = { key + NAM__TABLE_NUMBER_BYTES,
+		record->key_bytes - NAM__TABLE_NUMBER_BYTES };
 	struct nam_bytes columns[NAM_TABLE_COLUMNS_MAX];
 	uint8_t entry[NAM_KEY_BYTES_MAX];
-	char text[256], name[80];
 
 	if (record->state != NAM__SEEN_FOUND || record->deleted ||
 		nam__row_table(key, record->key_bytes) != verify->table->superblock.number)
 		return 0;
 	if (!nam__row_decode(verify->table, key + record->key_bytes, record->value_bytes, columns))
 		return -NAM_E_REMOTE_CORRUPT;
-	verify->stat.rows++;
-	verify->stat.row_bytes += record->key_bytes - NAM__TABLE_NUMBER_BYTES + record->value_bytes;
+	verify->found.stat.rows++;
+	verify->found.stat.row_bytes += row.bytes + record->value_bytes;
 	for (uint32_t i = 0; i < schema->indexes_count; i++) {
 		const struct nam_table_index *index = &schema->indexes[i];
 		uint64_t head = 0;
@@ -66,15 +92,8 @@ row_verify(struct verify *verify, const struct nam__view *view,
 			return rc;
 		if (!rc && head == record->head)
 			continue;
-		(void)snprintf(text, sizeof(text), "the row with the key %s, of transaction %"
-			PRIu64 ", has no entry in the index of column '%s'%s",
-			key_text(key + NAM__TABLE_NUMBER_BYTES,
-				record->key_bytes - NAM__TABLE_NUMBER_BYTES, name, sizeof(name)),
-			record->timestamp, schema->columns[index->column],
+		nam__unindexed_report(&verify->found, verify->table, &row, record->timestamp, i,
 			rc ? "" : ", but another has it");
-		verify->violations++;
-		if (verify->violation)
-			verify->violation(verify->arg, text);
 	}
 	return 0;
 }
@@ -106,7 +125,7 @@ entries_count(void *arg, const uint8_t *keys, const uint64_t *heads, uint32_t co
 
 	(void)keys;
 	(void)heads;
-	verify->stat.entries += count;
+	verify->found.stat.entries += count;
 	return 0;
 }
 
@@ -115,9 +134,9 @@ nam__read_atomic_verify(struct nam_worker *worker, struct nam_table *table,
 	nam_table_violation_fn violation, void *arg, struct nam_table_stat *ret_stat,
 	uint64_t *ret_violations)
 {
-	struct verify verify = { .worker = worker, .table = table, .violation = violation,
-		.arg = arg };
-	uint64_t epoch = nam__epoch_pin(worker), live;
+	struct verify verify = { .worker = worker, .table = table,
+		.found = { .violation = violation, .arg = arg } };
+	uint64_t epoch = nam__epoch_pin(worker);
 	int rc = nam__entries_walk(worker, table->store->records->keys, NULL, false, rows_verify,
 		&verify); /* SUSPENDS */
 
@@ -126,12 +145,7 @@ nam__read_atomic_verify(struct nam_worker *worker, struct nam_table *table,
 		rc = nam__entries_walk(worker, table->indexes[i], NULL, false, entries_count,
 			&verify); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
-	if (rc)
-		return rc;
-	live = verify.stat.rows * table->schema.indexes_count;
-	live -= verify.violations < live ? verify.violations : live;
-	verify.stat.stale = verify.stat.entries > live ? verify.stat.entries - live : 0;
-	*ret_stat = verify.stat;
-	*ret_violations = verify.violations;
-	return 0;
+	if (!rc)
+		nam__findings_sum(&verify.found, table, ret_stat, ret_violations);
+	return rc;
 }
