@@ -78,6 +78,7 @@ extern const struct litmus_case litmus_collect_cases[];
 extern const struct litmus_case litmus_dropped_cases[];
 extern const struct litmus_case litmus_serial_cases[];
 extern const struct litmus_case litmus_scan_cases[];
+extern const struct litmus_case litmus_rows_cases[];
 extern const struct litmus_case litmus_table_cases[];
 extern const struct litmus_case litmus_reclaim_cases[];
 extern const struct litmus_case litmus_later_cases[];

@@ -108,6 +108,7 @@ static const struct missed {
 	{ "records_overtaken", NAM_SIM_ROUTED, "commit-forward" },
 	{ "records_slow", NAM_SIM_STRICT, "claim-first" },
 	{ "records_slow", NAM_SIM_WEAK, "claim-first" },
+	{ "rows_phantom", NAM_SIM_VERBS, "serial-leaves" },
 };
 #define MISSED (sizeof(missed) / sizeof(missed[0]))
 
@@ -118,7 +119,7 @@ case_at(size_t number)
 		litmus_failure_cases, litmus_server_cases, litmus_mail_cases, litmus_kv_cases,
 		litmus_cuckoo_cases, litmus_onesided_cases,
 		litmus_records_cases, litmus_locking_cases, litmus_collect_cases,
-		litmus_dropped_cases, litmus_serial_cases, litmus_scan_cases,
+		litmus_dropped_cases, litmus_serial_cases, litmus_scan_cases, litmus_rows_cases,
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_in_time_cases, litmus_fence_cases, litmus_steward_cases,
 		litmus_stopped_cases,
