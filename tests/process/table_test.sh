@@ -29,7 +29,7 @@ test_names() {
 	says "taken"
 	expect 0 namctl index drop people
 	expect 2 namctl table
-	says "say list, stat, verify, get, scan or drop"
+	says "say create, list, stat, verify, get, put, delete, scan or drop"
 	expect 2 namctl table scan orders
 	says "usage: namctl table scan NAME COLUMN [LOW [HIGH]]"
 	expect 2 namctl table get orders 1000 --limit 1
@@ -174,9 +174,84 @@ test_drop() {
 	json 'all(x["carved_bytes"] == x["free_bytes"] for x in r["servers"])'
 }
 
+# The same commands on a serializable table, beside a read-atomic one.
+test_isolations() {
+	expect 2 namctl table create people name,town --isolation snapshot
+	expect 2 namctl table create people name,town --indexes age
+	says "--indexes: the table has no column 'age'"
+	expect 2 namctl table create people name,town --rows 100
+	says "are of serializable tables"
+	expect 2 namctl table create people name,town --isolation serializable --row-bytes-max 4k \
+		--indexes town
+	says "--row-bytes-max: 4096, and 24 for the indexes of the store"
+	expect 0 namctl table create people name,town --indexes town --isolation serializable
+	prints "created people: serializable, columns name, town"
+	expect 4 namctl table create people name
+	expect 0 namctl table create places town,size --indexes size:2 --json
+	json 'r["isolation"] == "read-atomic" and r["columns"] == ["town", "size"] and
+		r["indexes"] == [{"column": "size", "bytes": 2}] and not r["shares_store"]'
+	for person in "1 ada london" "2 grace york" "3 hedy london"; do
+		# shellcheck disable=SC2086
+		expect 0 namctl table put people $person
+	done
+	expect 0 namctl table put places york york 9 --isolation read-atomic
+	expect 2 namctl table put people 4 joan
+	says "1 values; table 'people' has 2 columns: name, town"
+	expect 0 namctl table put people 1 ada york --json
+	json 'r["key"] == "1" and r["timestamp"] > 0'
+	expect 0 namctl table get people 1 --isolation serializable
+	prints $'name             ada\ntown             york'
+	expect 0 namctl table scan people town york york
+	prints $'key  name   town\n1    ada    york\n2    grace  york'
+	expect 0 namctl table scan places size
+	# One is not taken for the other.
+	expect 2 namctl table get people 1 --isolation read-atomic
+	says "table 'people' is serializable and not read-atomic"
+	expect 2 namctl table scan places size --isolation serializable
+	says "table 'places' is read-atomic and not serializable"
+	expect 2 namctl table create more name --isolation serializable --store places.rows
+	expect 0 namctl table create more name --isolation serializable --store shared
+	expect 2 namctl table create most name --store shared
+	says "'shared' is a store of serializable transactions and not a record store"
+	expect 0 namctl table list
+	prints $'more\npeople\nplaces'
+	expect 0 namctl table delete people 3
+	expect 1 namctl table delete people 3
+	says "no such row (NAM_E_NOTFOUND)"
+	expect 0 namctl table delete places york
+	expect 1 namctl table get places york
+	expect 0 namctl table stat people
+	says "isolation        serializable"
+	says "index            people.rows.index0, of the first 16 bytes"
+	says "rows             2, "
+	says "entries          2, 0 of them"
+	expect 0 namctl index verify people.rows.index0
+	expect 0 namctl table verify people
+	prints "people: 2 rows, and each has its entries"
+	# Without an entry scans miss the row, until it is written with another value.
+	expect 0 namctl --key-type hex range people.rows.index0 - - --limit 1
+	expect 0 namctl --key-type hex delete people.rows.index0 "${out%%$'\t'*}" "${out##*$'\t'}"
+	expect 1 namctl table verify people
+	says "has no entry in the index of column 'town'"
+	expect 0 namctl sweep
+	expect 0 namctl table get people 2
+	for table in people places more; do
+		expect 0 namctl table drop $table
+	done
+	expect 0 namctl records list
+	prints shared
+	expect 0 namctl records drop shared
+	expect 0 namctl index list
+	prints ""
+	expect 0 namctl status --json
+	json 'all(x["carved_bytes"] == x["free_bytes"] for x in r["servers"])'
+}
+
 # A memory server is restarted: what lay there is lost, and told so; the names can be taken away.
 test_server_is_restarted() {
 	expect 0 example_orders "$cluster"
+	expect 0 namctl table create people name,town --indexes town --isolation serializable
+	expect 0 namctl table put people 1 ada york
 	kill -KILL "${nam_server_pids[1]}"
 	wait "${nam_server_pids[1]}" 2>/dev/null
 	unset 'nam_server_pids[1]'
@@ -187,6 +262,8 @@ test_server_is_restarted() {
 		expect 0 namctl table drop $table
 		says "a memory server was restarted or removed since it was made"
 	done
+	expect 0 namctl table drop people
+	says "a memory server was restarted or removed since it was made"
 	expect 0 namctl records drop shop --json
 	json 'r == {"dropped": "shop", "memory_left": True}'
 	expect 0 namctl table list
@@ -202,6 +279,7 @@ test_rows
 test_ranges
 test_verify
 test_drop
+test_isolations
 test_server_is_restarted
 nam_servers_stop || fail "the servers did not end well"
 finish "tables: all as they should be"

@@ -96,6 +96,8 @@ static const struct command commands[] = {
 		"free old versions, end dead transactions", true, false },
 	{ "records", "drop", ctl_records_drop, 1, 1, "NAME",
 		"remove the store and free its memory", true, false },
+	{ "table", "create", ctl_table_create, 2, 2, "NAME COLUMNS",
+		"an empty table; commas between its columns", true, false },
 	{ "table", "list", ctl_table_list, 0, 0, "",
 		"tables, names, one a line", false, false },
 	{ "table", "stat", ctl_table_stat, 1, 1, "NAME",
@@ -104,6 +106,10 @@ static const struct command commands[] = {
 		"whether every row is in every index", true, false },
 	{ "table", "get", ctl_table_get, 2, 2, "NAME KEY",
 		"the row with that key", true, false },
+	{ "table", "put", ctl_table_put, 3, 2 + NAM_TABLE_COLUMNS_MAX, "NAME KEY VALUE ...",
+		"add or replace a row: a value of each column", true, false },
+	{ "table", "delete", ctl_table_delete, 2, 2, "NAME KEY",
+		"remove the row with that key", true, false },
 	{ "table", "scan", ctl_table_scan, 2, 4, "NAME COLUMN [LOW [HIGH]]",
 		"rows in the order of COLUMN", true, false },
 	{ "table", "drop", ctl_table_drop, 1, 1, "NAME",
@@ -120,7 +126,7 @@ static const struct command commands[] = {
 
 /* ---- command line ------------------------------------------------------------------------- */
 
-#define WORDS_MAX 6
+#define WORDS_MAX (4 + (int)NAM_TABLE_COLUMNS_MAX)
 
 struct line {
 	struct ctl ctl;
@@ -140,6 +146,8 @@ static const char *const kv_modes[] = { "cache", "store", NULL };
 #define CHANGES_VIEW                                                                                \
 	"server add,server move,server back,server promote,server unback,server drain,"          \
 	"server remove,cluster replicas,rebalance"
+#define TABLES                                                                                      \
+	"table create,table get,table put,table delete,table scan,table stat,table verify"
 
 static const struct nam_option rows[] = {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "
@@ -247,6 +255,30 @@ static const struct nam_option rows[] = {
 		"many as the memory allows with 64k each).", NAM_OPTION_COUNT,
 		FIELD(kv_create.partitions), .min = 1, .max = NAM_KV_PARTITIONS_MAX,
 		.scope = "kv create" },
+	{ .help = "Options of table:", .scope = TABLES },
+	{ "isolation", "ISOLATION", "read-atomic (default): a reader sees all rows of another "
+		"transaction, or newer ones, or none; serializable: all transactions are in one "
+		"order, and one that is in the way of another begins anew. Other commands than "
+		"table create refuse a table that has not this isolation.", NAM_OPTION_CHOICE,
+		FIELD(table_create.isolation), .min = NAM_ISOLATION_READ_ATOMIC,
+		.choices = ctl_isolations, .scope = TABLES },
+	{ .help = "Options of table create:", .scope = "table create" },
+	{ "indexes", "COLUMNS", "Columns that have an index, with commas between them; behind "
+		"each, if not 16, a colon and how many first bytes of its values the index has.",
+		NAM_OPTION_TEXT, FIELD(table_indexes), .scope = "table create" },
+	{ "store", "STORE", "The store of the rows. Tables that are written together name the "
+		"same one; the first of them makes it. Without this option the table has one of "
+		"its own.", NAM_OPTION_TEXT, FIELD(table_store), .scope = "table create" },
+	{ "key-bytes-max", "N", "The longest key of a serializable table, up to 120 bytes (default "
+		"24).", NAM_OPTION_COUNT, FIELD(table_create.key_bytes_max), .min = 1,
+		.max = NAM_TABLE_SERIALIZABLE_KEY_BYTES_MAX, .scope = "table create" },
+	{ "row-bytes-max", "SIZE", "The longest row of a serializable table: its columns, and 4 "
+		"bytes for each (default 256). Each row takes that much memory.", NAM_OPTION_BYTES,
+		FIELD(table_create.row_bytes_max), .min = 1, .max = NAM_TXN_VALUE_BYTES_MAX,
+		.scope = "table create" },
+	{ "rows", "N", "Expected rows of a serializable table (default 65536). With many more, "
+		"rows take longer to be found.", NAM_OPTION_COUNT, FIELD(table_create.rows),
+		.min = 1, .max = 1u << 25, .scope = "table create" },
 	{ .help = "Options of key new:", .scope = "key new" },
 	{ "role", "ROLE", "A key of role write (default) may do all that an application does. With "
 		"read it may look up, scan and read, and change nothing. With admin it may also "

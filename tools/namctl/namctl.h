@@ -36,6 +36,8 @@ struct ctl {
 	const char *bounds;		/* NULL: not said */
 	bool non_unique, partitioning_set, head_interval_set;
 	struct nam_kv_options kv_create;	/* of kv create */
+	struct nam_table_options table_create;	/* of table create; of others the isolation */
+	const char *table_indexes, *table_store;	/* NULL: not said */
 	/* of put, load, range, table scan */
 	bool only_new;
 	bool replace;
@@ -67,7 +69,7 @@ ctl_command ctl_kv_create, ctl_kv_list, ctl_kv_stat, ctl_kv_drop;
 ctl_command ctl_kv_get, ctl_kv_put, ctl_kv_delete;
 ctl_command ctl_records_list, ctl_records_stat, ctl_records_collect, ctl_records_drop;
 ctl_command ctl_table_list, ctl_table_stat, ctl_table_verify, ctl_table_drop;
-ctl_command ctl_table_get, ctl_table_scan;
+ctl_command ctl_table_create, ctl_table_get, ctl_table_put, ctl_table_delete, ctl_table_scan;
 
 /* evict.c: 0: the process of that client has ended, and it is dead. */
 int ctl_client_evict(struct ctl *ctl, uint16_t id, struct nam_diag *diag) NAM_MUST_CHECK;
@@ -174,6 +176,11 @@ cJSON *ctl_json_value(const struct nam_bytes *bytes, bool hex);
 
 /* The words for enum nam_kv_engine, ended by NULL. */
 extern const char *const ctl_kv_engines[];
+
+/* ---- table.c ------------------------------------------------------------------------------- */
+
+/* The words for enum nam_isolation, ended by NULL. */
+extern const char *const ctl_isolations[];
 
 /* ---- design.c ------------------------------------------------------------------------------ */
 

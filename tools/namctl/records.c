@@ -23,11 +23,20 @@ failed(struct ctl *ctl, const char *name, int rc)
 		ctl_worker_failed(ctl, name, rc);
 }
 
+/* Those of serializable transactions, too: tables share both. */
+NAM_FIBER_FN static int
+list_all(struct nam_worker *worker, int (*fn)(void *arg, const char *name), void *arg)
+{
+	int rc = nam_records_list(worker, fn, arg); /* SUSPENDS */
+
+	return rc ? rc : nam_txn_store_list(worker, fn, arg); /* SUSPENDS */
+}
+
 int
 ctl_records_list(struct ctl *ctl, char **args)
 {
 	(void)args;
-	return ctl_list(ctl, nam_records_list, "record_stores",
+	return ctl_list(ctl, list_all, "record_stores",
 		"listing the record stores"); /* SUSPENDS */
 }
 
@@ -138,6 +147,8 @@ ctl_records_drop(struct ctl *ctl, char **args)
 {
 	int rc = nam_records_drop(ctl->worker, args[0]); /* SUSPENDS */
 
+	if (rc == -NAM_E_KIND)
+		rc = nam_txn_store_drop(ctl->worker, args[0]); /* SUSPENDS */
 	if (rc && rc != -NAM_E_LOST)
 		return failed(ctl, args[0], rc);
 	return ctl_dropped(ctl, args[0], rc == -NAM_E_LOST);

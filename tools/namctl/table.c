@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "namctl.h"
@@ -11,6 +12,8 @@
 #define VIOLATIONS_PRINTED_MAX 20u
 #define WIDTH_MAX 32u			/* of columns; what is longer pushes the rest of its line */
 #define COLUMNS_TEXT_BYTES (NAM_TABLE_COLUMNS_MAX * (NAM_TABLE_COLUMN_NAME_BYTES_MAX + 2) + 1)
+
+const char *const ctl_isolations[] = { "read-atomic", "serializable", NULL };
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
@@ -36,7 +39,11 @@ open_table(struct ctl *ctl, const char *name)
 {
 	int rc = nam_table_open(ctl->worker, name, CACHE_BYTES, &ctl->table); /* SUSPENDS */
 
-	return rc ? failed(ctl, name, rc) : NAM_EXIT_OK;
+	if (rc)
+		return failed(ctl, name, rc);
+	if (ctl->table_create.isolation)
+		rc = nam_table_expect(ctl->worker, ctl->table, ctl->table_create.isolation);
+	return rc ? ctl_worker_failed(ctl, name, rc) : NAM_EXIT_OK;
 }
 
 int
@@ -63,6 +70,25 @@ columns_text(const struct nam_table_schema *schema, bool indexed, char text[COLU
 	return text;
 }
 
+struct ctl_name {
+	char text[NAM_RECORDS_NAME_BYTES_MAX + sizeof(".index0")];
+};
+
+/* The name of the store's index, or of the column's own. */
+static struct ctl_name
+index_name(const char *table, const struct nam_table_schema *schema, uint32_t number)
+{
+	struct ctl_name name;
+
+	if (schema->options.isolation == NAM_ISOLATION_SERIALIZABLE)
+		(void)snprintf(name.text, sizeof(name.text), "%s%s.index%u", schema->store ?
+			schema->store : table, schema->store ? "" : ".rows", number);
+	else
+		(void)snprintf(name.text, sizeof(name.text), "%s.by.%s", table,
+			schema->columns[schema->indexes[number].column]);
+	return name;
+}
+
 static void
 print_stat(const char *name, const struct nam_table_schema *schema,
 	const struct nam_table_stat *stat)
@@ -70,10 +96,14 @@ print_stat(const char *name, const struct nam_table_schema *schema,
 	char text[COLUMNS_TEXT_BYTES];
 
 	printf("table            %s\n", name);
+	printf("isolation        %s\n", nam_isolation_name(schema->options.isolation));
 	printf("columns          %s\n", columns_text(schema, false, text));
 	for (uint32_t i = 0; i < schema->indexes_count; i++)
-		printf("index            %s.by.%s, of the first %u bytes\n", name,
-			schema->columns[schema->indexes[i].column], schema->indexes[i].bytes);
+		printf("index            %s, of the first %u bytes\n",
+			index_name(name, schema, i).text, schema->indexes[i].bytes);
+	if (schema->options.row_bytes_max)
+		printf("longest          keys of %u bytes, rows of %u\n",
+			schema->options.key_bytes_max, schema->options.row_bytes_max);
 	printf("rows             %" PRIu64 ", %s\n", stat->rows,
 		ctl_bytes(stat->row_bytes).text);
 	printf("entries          %" PRIu64 ", %" PRIu64 " of them of rows that were replaced\n",
@@ -84,14 +114,15 @@ print_stat(const char *name, const struct nam_table_schema *schema,
 		printf("record store     %s.rows, its own\n", name);
 }
 
+/* Members that describe a table.  NULL: no JSON. */
 static void
-json_stat(const char *name, const struct nam_table_schema *schema,
-	const struct nam_table_stat *stat)
+json_schema(cJSON *object, const char *name, const struct nam_table_schema *schema)
 {
-	cJSON *object = cJSON_CreateObject(), *list;
 	char store[NAM_TABLE_NAME_BYTES_MAX + sizeof(".rows")];
+	cJSON *list;
 
 	cJSON_AddStringToObject(object, "table", name);
+	cJSON_AddStringToObject(object, "isolation", nam_isolation_name(schema->options.isolation));
 	list = cJSON_AddArrayToObject(object, "columns");
 	for (uint32_t i = 0; i < schema->columns_count; i++)
 		cJSON_AddItemToArray(list, cJSON_CreateString(schema->columns[i]));
@@ -104,14 +135,110 @@ json_stat(const char *name, const struct nam_table_schema *schema,
 		ctl_json_u64(index, "bytes", schema->indexes[i].bytes);
 		cJSON_AddItemToArray(list, index);
 	}
+	if (schema->options.row_bytes_max) {
+		ctl_json_u64(object, "key_bytes_max", schema->options.key_bytes_max);
+		ctl_json_u64(object, "row_bytes_max", schema->options.row_bytes_max);
+	}
+	(void)snprintf(store, sizeof(store), "%s.rows", name);
+	cJSON_AddStringToObject(object, "record_store", schema->store ? schema->store : store);
+	cJSON_AddBoolToObject(object, "shares_store", schema->store != NULL);
+}
+
+static void
+json_stat(const char *name, const struct nam_table_schema *schema,
+	const struct nam_table_stat *stat)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	json_schema(object, name, schema);
 	ctl_json_u64(object, "rows", stat->rows);
 	ctl_json_u64(object, "row_bytes", stat->row_bytes);
 	ctl_json_u64(object, "entries", stat->entries);
 	ctl_json_u64(object, "stale_entries", stat->stale);
-	(void)snprintf(store, sizeof(store), "%s.rows", name);
-	cJSON_AddStringToObject(object, "record_store", schema->store ? schema->store : store);
-	cJSON_AddBoolToObject(object, "shares_store", schema->store != NULL);
 	ctl_json_print(object);
+}
+
+/* ---- create -------------------------------------------------------------------------------- */
+
+/* Cut the text at the first comma.  Returns the part before it; *text is the rest, or NULL. */
+static char *
+part_take(char **text)
+{
+	char *part = *text;
+
+	*text = strchr(part, ',');
+	if (*text)
+		*(*text)++ = '\0';
+	return part;
+}
+
+/* "town:8,age" */
+static int
+indexes_take(char *text, struct nam_table_schema *schema)
+{
+	while (text) {
+		char *name = part_take(&text), *colon = strrchr(name, ':');
+		struct nam_table_index *index = &schema->indexes[schema->indexes_count];
+		int exit_code = NAM_EXIT_OK;
+
+		if (schema->indexes_count == NAM_TABLE_INDEXES_MAX) {
+			ctl_complain("--indexes: a table has up to %u", NAM_TABLE_INDEXES_MAX);
+			return NAM_EXIT_USAGE;
+		}
+		*index = (struct nam_table_index){ .column = 0 };
+		if (colon) {
+			*colon = '\0';
+			exit_code = ctl_number_take(colon + 1, NAM_TABLE_INDEX_BYTES_MAX,
+				"number of bytes of an index", &index->bytes);
+		}
+		if (exit_code)
+			return exit_code;
+		while (index->column < schema->columns_count &&
+			strcmp(schema->columns[index->column], name) != 0)
+			index->column++;
+		if (index->column == schema->columns_count) {
+			ctl_complain("--indexes: the table has no column '%s'", name);
+			return NAM_EXIT_USAGE;
+		}
+		schema->indexes_count++;
+	}
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_table_create(struct ctl *ctl, char **args)
+{
+	struct nam_table_schema schema = { .store = ctl->table_store,
+		.options = ctl->table_create };
+	char *columns = args[1], *indexes = ctl->table_indexes ? strdup(ctl->table_indexes) : NULL;
+	char text[COLUMNS_TEXT_BYTES];
+	cJSON *object;
+	int exit_code, rc;
+
+	while (columns && schema.columns_count < NAM_TABLE_COLUMNS_MAX)
+		schema.columns[schema.columns_count++] = part_take(&columns);
+	if (columns) {
+		ctl_complain("a table has up to %u columns", NAM_TABLE_COLUMNS_MAX);
+		free(indexes);
+		return NAM_EXIT_USAGE;
+	}
+	exit_code = indexes_take(indexes, &schema);
+	free(indexes);
+	if (exit_code)
+		return exit_code;
+	rc = nam_table_create(ctl->worker, args[0], &schema); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	exit_code = open_table(ctl, args[0]); /* SUSPENDS */
+	if (exit_code)
+		return exit_code;
+	ctl_print(ctl, "created %s: %s, columns %s", args[0],
+		nam_isolation_name(nam_table_properties(ctl->table)->options.isolation),
+		columns_text(&schema, false, text));
+	object = ctl_json(ctl);
+	json_schema(object, args[0], nam_table_properties(ctl->table));
+	ctl_json_print(object);
+	return NAM_EXIT_OK;
 }
 
 int
@@ -238,13 +365,34 @@ json_columns(const struct ctl *ctl, const struct nam_bytes *columns)
 	return object;
 }
 
+/* The table, and the key of one of its rows. */
+static int
+open_row(struct ctl *ctl, char **args, struct nam_bytes *ret_key)
+{
+	int exit_code = ctl_bytes_type(ctl, "tables");
+
+	ret_key->data = args[1];
+	if (!exit_code)
+		exit_code = ctl_bytes_take(ctl, args[1], &ret_key->bytes);
+	return exit_code ? exit_code : open_table(ctl, args[0]); /* SUSPENDS */
+}
+
+static cJSON *
+json_row(const struct ctl *ctl, const char *name, const struct nam_bytes *key)
+{
+	cJSON *object = ctl_json(ctl);
+
+	cJSON_AddStringToObject(object, "table", name);
+	if (object)
+		cJSON_AddItemToObject(object, "key", ctl_json_value(key, ctl_is_hex(ctl)));
+	return object;
+}
+
 static void
 json_get(const struct ctl *ctl, const char *name, const struct nam_table_get *get)
 {
-	cJSON *object = cJSON_CreateObject();
+	cJSON *object = json_row(ctl, name, &get->key);
 
-	cJSON_AddStringToObject(object, "table", name);
-	cJSON_AddItemToObject(object, "key", ctl_json_value(&get->key, ctl_is_hex(ctl)));
 	cJSON_AddBoolToObject(object, "found", get->columns != NULL);
 	if (get->columns) {
 		ctl_json_u64(object, "timestamp", get->timestamp);
@@ -277,19 +425,96 @@ get_row(struct ctl *ctl, const char *name, struct nam_table_get *get, struct nam
 int
 ctl_table_get(struct ctl *ctl, char **args)
 {
-	struct nam_table_get get = { .key.data = args[1] };
+	struct nam_table_get get = { .table = NULL };
 	struct nam_table_rows *rows;
-	int exit_code = ctl_bytes_type(ctl, "tables");
+	int exit_code = open_row(ctl, args, &get.key); /* SUSPENDS */
 
-	if (!exit_code)
-		exit_code = ctl_bytes_take(ctl, args[1], &get.key.bytes);
-	if (!exit_code)
-		exit_code = open_table(ctl, args[0]); /* SUSPENDS */
 	if (exit_code)
 		return exit_code;
 	get.table = ctl->table;
 	rows = nam_table_rows_new();
 	exit_code = rows ? get_row(ctl, args[0], &get, rows) : /* SUSPENDS */
+		ctl_failed(args[0], -ENOMEM, NULL);
+	nam_table_rows_free(rows);
+	return exit_code;
+}
+
+/* A value of each column.  Returns an exit code. */
+static int
+take_columns(const struct ctl *ctl, const char *name, char **values,
+	struct nam_bytes columns[NAM_TABLE_COLUMNS_MAX])
+{
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
+	char text[COLUMNS_TEXT_BYTES];
+	uint32_t count = 0;
+	int exit_code = NAM_EXIT_OK;
+
+	for (; !exit_code && values[count] && count < NAM_TABLE_COLUMNS_MAX; count++) {
+		columns[count].data = values[count];
+		exit_code = ctl_bytes_take(ctl, values[count], &columns[count].bytes);
+	}
+	if (exit_code || count == schema->columns_count)
+		return exit_code;
+	ctl_complain("%u values; table '%s' has %u columns: %s", count, name, schema->columns_count,
+		columns_text(schema, false, text));
+	return NAM_EXIT_USAGE;
+}
+
+int
+ctl_table_put(struct ctl *ctl, char **args)
+{
+	struct nam_bytes columns[NAM_TABLE_COLUMNS_MAX];
+	struct nam_table_write put = { .columns = columns };
+	uint64_t timestamp;
+	cJSON *object;
+	int exit_code = open_row(ctl, args, &put.key), rc; /* SUSPENDS */
+
+	if (!exit_code)
+		exit_code = take_columns(ctl, args[0], args + 2, columns);
+	if (exit_code)
+		return exit_code;
+	put.table = ctl->table;
+	rc = nam_table_write(ctl->worker, &put, 1, &timestamp); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	object = json_row(ctl, args[0], &put.key);
+	ctl_json_u64(object, "timestamp", timestamp);
+	ctl_json_print(object);
+	return NAM_EXIT_OK;
+}
+
+/* A row that is not there needs no deletion. */
+NAM_FIBER_FN static int
+delete_row(struct ctl *ctl, const char *name, struct nam_table_get *get,
+	struct nam_table_rows *rows)
+{
+	int rc = nam_table_read(ctl->worker, get, 1, rows); /* SUSPENDS */
+	cJSON *object;
+
+	if (!rc && get->columns)
+		rc = nam_table_delete(ctl->worker, ctl->table, get->key); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, name, rc);
+	object = json_row(ctl, name, &get->key);
+	cJSON_AddBoolToObject(object, "found", get->columns != NULL);
+	ctl_json_print(object);
+	if (!get->columns && !ctl->json && !ctl->quiet)
+		ctl_complain("no such row (NAM_E_NOTFOUND)");
+	return get->columns ? NAM_EXIT_OK : NAM_EXIT_NO;
+}
+
+int
+ctl_table_delete(struct ctl *ctl, char **args)
+{
+	struct nam_table_get get = { .table = NULL };
+	struct nam_table_rows *rows;
+	int exit_code = open_row(ctl, args, &get.key); /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	get.table = ctl->table;
+	rows = nam_table_rows_new();
+	exit_code = rows ? delete_row(ctl, args[0], &get, rows) : /* SUSPENDS */
 		ctl_failed(args[0], -ENOMEM, NULL);
 	nam_table_rows_free(rows);
 	return exit_code;
