@@ -32,7 +32,8 @@ extern "C" {
 	X(PUT_ALL, "put_all")                                                                       \
 	X(TABLE_SCAN, "table_scan")                                                                 \
 	X(TXN_READ, "txn_read")                                                                     \
-	X(TXN_COMMIT, "txn_commit")
+	X(TXN_COMMIT, "txn_commit")                                                                 \
+	X(TXN_FINISH, "txn_finish")	/* of a commit, what its caller does not wait for */
 
 enum nam_op_kind {
 #define NAM_OP_KIND_ENUM(name, text) NAM_OP_##name,

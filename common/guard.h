@@ -201,6 +201,7 @@
 	X(SERIAL_RELEASE, "serial-release", "a release that overtakes the WRITE of its record")     \
 	X(SERIAL_LOG, "serial-log", "halves of dead clients' transactions")                         \
 	X(SERIAL_DEAD, "serial-dead", "the decision about a transaction whose client works")        \
+	X(SERIAL_PASSIVE, "serial-passive", "transactions that committed and are undone")           \
 	X(SERIAL_SERVED, "serial-served", "two locks of a record by requests to a memory server")   \
 	X(SERIAL_LEAVES, "serial-leaves", "phantoms: commits on scans that do not hold any more")   \
 	X(SERIAL_AGAIN, "serial-again", "the same, where the transaction inserts, too")             \

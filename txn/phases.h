@@ -20,6 +20,13 @@ enum nam_txn_phase {
 	NAM_TXN_ONE_AT_A_TIME = 1u << 5,
 	/* or has a doorbell of its own, where no member has a backup. */
 	NAM_TXN_ONE_DOORBELL_EACH = 1u << 6,
+	/*
+	 * Passive acknowledgement: nam_txn_commit() returns once the log is complete.  The records
+	 * are being written then, and locked until they are.  If that fails, nam_txn_flush() or
+	 * the next nam_txn_begin() returns why.
+	 */
+	NAM_TXN_PASSIVE = 1u << 7,
+	NAM_TXN_PHASES = (1u << 8) - 1,	/* all of these */
 };
 
 /* Presets of published systems, as the paper on DrTM+H has them in its table 4. */
@@ -28,7 +35,7 @@ enum nam_txn_preset {
 	NAM_TXN_DRTM_R = 0,
 	NAM_TXN_FASST = NAM_TXN_EXECUTE_RPC | NAM_TXN_LOCK_RPC | NAM_TXN_VALIDATE_RPC |
 		NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC,
-	NAM_TXN_DRTM_H = 0,
+	NAM_TXN_DRTM_H = NAM_TXN_PASSIVE,
 };
 
 #endif /* NAM_TXN_PHASES_H */

@@ -116,7 +116,7 @@ NAM_FIBER_FN int nam_txn_store_open(struct nam_worker *worker, const char *name,
 int nam_txn_store_phases_set(struct nam_worker *worker, struct nam_txn_store *store,
 	uint32_t phases) NAM_MUST_CHECK;
 
-/* No transaction may be under way.  NULL is nothing. */
+/* No transaction may be under way; those that are only being written may.  NULL is nothing. */
 void nam_txn_store_close(struct nam_txn_store *store);
 /* The options that it was made with. */
 const struct nam_txn_store_options *nam_txn_store_properties(const struct nam_txn_store *store);
@@ -142,7 +142,7 @@ NAM_FIBER_FN int nam_txn_store_list(struct nam_worker *worker, nam_txn_store_lis
  *
  * It ends with nam_txn_commit() or nam_txn_abort(), one of which must follow.
  *
- * Returns 0 or -ENOMEM.
+ * Returns 0 or -ENOMEM; or what nam_txn_flush() would return, if that is a failure.
  * Suspends:	no.
  * Cost:	nothing.
  */
@@ -253,6 +253,16 @@ NAM_FIBER_FN int nam_txn_delete(struct nam_txn *txn, const void *key,
  * Source:	DrTM+H, validation, logging and commit; differs: txn/README.md.
  */
 NAM_FIBER_FN int nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence) NAM_MUST_CHECK;
+
+/**
+ * nam_txn_flush -- with NAM_TXN_PASSIVE, wait until what this worker committed is written.
+ *
+ * Returns 0; or the first failure to write records of a transaction of the handle that had
+ * committed.  Each failure is returned once.  The transaction stays committed: if this client ends,
+ * other clients write its records.  Until then those that could not be written stay locked.
+ */
+NAM_FIBER_FN int nam_txn_flush(struct nam_worker *worker,
+	struct nam_txn_store *store) NAM_MUST_CHECK;
 
 /* End a transaction that has no effect.  NULL is nothing.  Does not suspend; costs nothing. */
 void nam_txn_abort(struct nam_txn *txn);

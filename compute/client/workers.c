@@ -393,6 +393,8 @@ nam_worker_close(struct nam_worker *worker)
 	struct nam_client *client = worker->client;
 	uint64_t kept, unsure;
 
+	/* Tasks that were left to end by themselves. */
+	nam_worker_run(worker); /* SUSPENDS */
 	nam__limbo_free(worker);
 	nam__peers_withdraw(worker); /* SUSPENDS */
 	nam__block_cache_return(worker, 0);

@@ -22,6 +22,7 @@ struct nam__task {
 	int rc;				/* first failure among them */
 	uint64_t epoch;			/* local epoch of the operation under way */
 	bool is_thread;			/* the plain thread, not a fiber */
+	uint64_t left;			/* number of nam__task_leave(); 0: it was none */
 	bool colocated;			/* it has READ colocated memory and not given way since */
 	void *scratch;			/* a node buffer, taken on first use */
 	uint32_t scratch_bytes;
@@ -45,5 +46,15 @@ struct nam__deferred {
 	/* zeroes at first */
 	_Alignas(NAM__CACHE_LINE) unsigned char state[NAM__DEFERRED_BYTES];
 };
+
+#define NAM__TASKS_LEFT_MAX 64u
+/*
+ * worker.c: as nam_worker_spawn(), for work that no task waits for.  It begins at once, and the
+ * caller goes on when it first waits, or has ended.  -NAM_E_LIMIT: there are many of these.
+ */
+NAM_FIBER_FN int nam__task_leave(struct nam_worker *worker, nam_fiber_fn fn,
+	void *arg) NAM_MUST_CHECK;
+/* Until those that were left before have ended. */
+NAM_FIBER_FN void nam__left_await(struct nam_worker *worker);
 
 #endif /* NAM_COMPUTE_WORKER_TASK_H */

@@ -17,6 +17,7 @@
 #define GATE_POLL_NS 50000ull
 #define IDLE_WAIT_NS 10000000ull
 #define PAUSE_SPINS_NS 4000ull		/* so short a pause is looked through */
+#define LEFT_PAUSE_NS 1000u
 #define PAUSE_YIELDS_NS 100000ull
 
 /* ---- ready tasks ----------------------------------------------------------------------------- */
@@ -531,23 +532,24 @@ task_main(void *arg)
 	task->fn(task->arg);
 
 	SLIST_INSERT_HEAD(&worker->tasks_free, task, link);
+	worker->tasks_left -= task->left != 0;
+	task->left = 0;
 	tasks_alive_set(worker, worker->tasks_alive - 1);
-	if (worker->tasks_alive == 0)
+	if (worker->tasks_alive == 0 && worker->joins)
 		nam__task_ready(worker, &worker->thread_task);
 	next = next_task(worker);
 	worker->current = next;
 	nam_fiber_exit_to(task->fiber, next->fiber);
 }
 
-int
-nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
+/* A task that is alive, and not ready yet. */
+static int
+task_make(struct nam_worker *worker, nam_fiber_fn fn, void *arg, struct nam__task **ret)
 {
 	const struct nam_client_options *options = &worker->client->options;
 	struct nam__task *task = SLIST_FIRST(&worker->tasks_free);
 	int rc;
 
-	if (worker->tasks_alive >= options->fibers_max)
-		return -NAM_E_LIMIT;
 	if (task) {
 		SLIST_REMOVE_HEAD(&worker->tasks_free, link);
 		nam_fiber_reset(task->fiber, task_main, task);
@@ -570,15 +572,72 @@ nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
 	task->fn = fn;
 	task->arg = arg;
 	tasks_alive_set(worker, worker->tasks_alive + 1);
-	nam__task_ready(worker, task);
+	*ret = task;
 	return 0;
+}
+
+int
+nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
+{
+	struct nam__task *task;
+	int rc;
+
+	if (worker->tasks_alive - worker->tasks_left >= worker->client->options.fibers_max)
+		return -NAM_E_LIMIT;
+	rc = task_make(worker, fn, arg, &task);
+	if (!rc)
+		nam__task_ready(worker, task);
+	return rc;
+}
+
+int
+nam__task_leave(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
+{
+	struct nam__task *self = worker->current, *task;
+	int rc;
+
+	if (worker->tasks_left >= NAM__TASKS_LEFT_MAX)
+		return -NAM_E_LIMIT;
+	rc = task_make(worker, fn, arg, &task);
+	if (rc)
+		return rc;
+	task->left = ++worker->lefts;
+	worker->tasks_left++;
+	/* This task goes on before all others that are ready. */
+	STAILQ_INSERT_HEAD(&worker->ready, self, ready);
+	worker->current = task;
+	nam__fiber_switch(self->fiber, task->fiber);
+	return 0;
+}
+
+static bool
+some_left(const struct nam_worker *worker, uint64_t last)
+{
+	const struct nam__task *task;
+
+	SLIST_FOREACH(task, &worker->tasks_made, made)
+		if (task->left && task->left <= last)
+			return true;
+	return false;
+}
+
+void
+nam__left_await(struct nam_worker *worker)
+{
+	const uint64_t last = worker->lefts;
+
+	/* Each ends with its requests, or with their connections. */
+	while (some_left(worker, last))
+		nam__pause_await(worker, LEFT_PAUSE_NS); /* SUSPENDS */
 }
 
 void
 nam_worker_run(struct nam_worker *worker)
 {
-	if (worker->tasks_alive)
+	worker->joins = worker->tasks_alive;
+	if (worker->joins)
 		nam__suspend(worker); /* SUSPENDS */
+	worker->joins = false;
 }
 
 /* ---- state ------------------------------------------------------------------------------- */

@@ -59,6 +59,9 @@ struct nam_worker {
 	struct nam__tasks tasks_free;
 	struct nam__tasks tasks_made;	/* all of them, to be freed */
 	uint32_t tasks_alive;
+	uint32_t tasks_left;		/* of these: nam__task_leave(); */
+	uint64_t lefts;			/* and the number of the last one */
+	bool joins;			/* the thread waits for the end of all tasks */
 	uint32_t polls;			/* since deadlines were looked at */
 	uint64_t polls_ns;		/* when that was */
 	SLIST_HEAD(, nam__call) calls;	/* RPCs waiting for a reply */

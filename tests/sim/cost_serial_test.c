@@ -183,6 +183,32 @@ write_costs(uint32_t count)
 		(uint64_t)count * RECORD_READ, 0);
 }
 
+/* The caller waits for locks and the log.  The rest counts as an operation of its own. */
+static void
+passive_costs(uint32_t count)
+{
+	const bool ordered = nam_sim_profile_caps(stage->profile) & NAM_CAP_ORDER_WRITE_ATOMIC;
+	const struct nam_op_counters *counters = stage->worker->counters;
+	struct nam_txn *txn = begin(warm);
+	uint64_t trips;
+
+	cost_expect(stage, "phases", nam_txn_store_phases_set(stage->worker, warm,
+		NAM_TXN_DRTM_H), 0);
+	read_some(txn, 0, count, 0);
+	write_some(txn, 0, count);
+	cost_begin(stage);
+	commit(txn);
+	trips = counters[NAM_OP_TXN_COMMIT].round_trips -
+		stage->before[NAM_OP_TXN_COMMIT].round_trips;
+	cost_expect(stage, "round trips of a passive commit", (int)trips, 2);
+	cost_expect(stage, "flush", nam_txn_flush(stage->worker, warm), 0);
+	trips = counters[NAM_OP_TXN_FINISH].round_trips -
+		stage->before[NAM_OP_TXN_FINISH].round_trips;
+	cost_expect(stage, "round trips after it", (int)trips, 1 + !ordered);
+	expect_commit("a passive commit and its end", count, 0, 0, 0, 0, 0);
+	cost_expect(stage, "phases", nam_txn_store_phases_set(stage->worker, warm, 0), 0);
+}
+
 /* Keys whose buckets differ. */
 static void
 insert_costs(void)
@@ -385,6 +411,7 @@ act(struct cost_stage *the_stage)
 	for (uint32_t count = 1; count <= 128 && !stage->why[0]; count *= 2) {
 		read_costs(count);
 		write_costs(count);
+		passive_costs(count);
 	}
 	insert_costs();
 	index_costs();

@@ -374,6 +374,94 @@ meet_slow(struct actor *self)
 	nam_txn_store_close(store);
 }
 
+/* ---- commits that are not awaited ------------------------------------------------------------ */
+
+static int put_alone(struct actor *self, struct nam_txn_store *store, enum record record,
+	uint64_t number);
+
+/* X is committed, and its WRITE is late.  Requests for Y do not wait behind that. */
+static struct nam_txn_store *
+commit_passively(struct actor *self)
+{
+	struct nam_txn_store *store = make(self);
+
+	if (nam_txn_store_phases_set(self->worker, store, NAM_TXN_PASSIVE))
+		litmus_fail("%s", nam_worker_diag(self->worker));
+	expect_value(self, store, Y, 1);
+	litmus_await(ONE);
+	litmus.flags[FOUR] = true;
+	expect_rc("a commit", put_alone(self, store, X, 2), 0);
+	litmus.flags[FOUR] = false;
+	litmus.flags[TWO] = true;
+	return store;
+}
+
+static void
+commit_two_and_die(struct actor *self)
+{
+	struct nam_txn_store *store = commit_passively(self);
+
+	litmus_await(THREE);
+	expect_rc("another commit", put_alone(self, store, Y, 3), 0);
+	litmus_die_here(self);
+	nam_txn_store_close(store);
+}
+
+static void
+read_what_is_late(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+	uint64_t number = 2;
+	int rc;
+
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	rc = get_alone(self, store, X, &number);
+	if ((rc && rc != -NAM_E_CONFLICT) || number != 2)
+		litmus_fail("a read after a commit: %s, %llu", nam_err_name(rc),
+			(unsigned long long)number);
+	litmus.flags[THREE] = true;
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
+	expect_value(self, store, X, 2);
+	expect_value(self, store, Y, 3);
+	nam_txn_store_close(store);
+}
+
+static void
+flush_dropped(struct actor *self)
+{
+	struct nam_txn_store *store = commit_passively(self);
+	struct nam_txn *txn;
+
+	litmus_await(THREE);
+	expect_rc("a flush", nam_txn_flush(self->worker, store), -NAM_E_DROPPED);
+	expect_rc("a second flush", nam_txn_flush(self->worker, store), 0);
+	nam_txn_store_close(store);
+
+	litmus.flags[ONE] = litmus.flags[THREE] = false;
+	store = commit_passively(self);
+	litmus_await(THREE);
+	nam__left_await(self->worker);
+	expect_rc("a begin", nam_txn_begin(self->worker, store, &txn), -NAM_E_DROPPED);
+	nam_txn_store_close(store);
+}
+
+static void
+drop_before_write(struct actor *self)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct nam_txn_store *store = arrive(self);
+
+		nam_txn_store_close(store);
+		litmus.flags[ONE] = true;
+		litmus_await(TWO);
+		litmus.flags[TWO] = litmus.flags[SEEN] = false;
+		if (nam_txn_store_drop(self->worker, STORE))
+			litmus_fail("drop: %s", nam_worker_diag(self->worker));
+		litmus.flags[THREE] = true;
+	}
+}
+
 /* ---- backups --------------------------------------------------------------------------------- */
 
 #define BACKED 1u			/* the id of the member */
@@ -518,6 +606,12 @@ const struct litmus_case litmus_serial_cases[] = {
 	{ { "serial_slow", 0, { NULL, write_slowly, meet_slow },
 		{ { "serial.validated", A, stand_still } } },
 		"serializable: a coordinator is slow with its locks", 2, 0 },
+	{ { "serial_passive", 0, { NULL, commit_two_and_die, read_what_is_late },
+		{ { "serial.logged", A, write_y_late } } },
+		"serializable: a coordinator dies after two commits that it did not await", 2, 0 },
+	{ { "serial_passive_dropped", 0, { NULL, flush_dropped, drop_before_write },
+		{ { "serial.logged", A, write_y_late } } },
+		"serializable: a store is dropped after a commit that is not awaited", 2, 0 },
 	{ { "serial_backup_lock", 0, { NULL, lock_in_vain, lock_meanwhile, back_up },
 		{ { "backup.words_decided", A, hold_second } } },
 		"serializable: a lock is taken at the backup, and not at the member", 2, 0 },

@@ -308,13 +308,14 @@ transact(struct session *self, const uint32_t *picked, uint32_t count, uint32_t 
 	struct writes made = { .values = { 0 } };
 	uint64_t own[KEYS_MAX] = { 0 };
 	const uint64_t scans = nam_sim_random() % 4;
-	uint32_t number = sim_txns_begin(&run.txns, self->number, random_now());
 	struct nam_txn *txn;
 	bool committing = false;
+	uint32_t number;
 	int rc = nam_txn_begin(player->worker, player->store, &txn);
 
 	if (rc)
-		return rc;
+		return (void)outcome_of(player, "a begin", rc), rc;
+	number = sim_txns_begin(&run.txns, self->number, random_now());
 	if (scans == 0)
 		rc = random_scan(txn, number, NULL);
 	if (!rc && reads)
@@ -411,7 +412,7 @@ static bool
 phases_choose(struct player *player)
 {
 	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
-	uint32_t phases = (uint32_t)nam_sim_random() & NAM_TXN_FASST;
+	uint32_t phases = (uint32_t)nam_sim_random() & (NAM_TXN_FASST | NAM_TXN_PASSIVE);
 	bool atomic = player->client->caps & NAM_CAP_ATOMIC_VS_CPU;
 	int rc;
 
@@ -665,9 +666,7 @@ phases_draw(struct nam_rng *rng, bool atomic)
 	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
 	uint32_t phases = (uint32_t)nam_rng_below(rng, NAM_TXN_FASST + 1);
 
-	if (!atomic)
-		phases = phases & NAM_TXN_LOCK_RPC ? phases | words : phases & ~words;
-	return phases;
+	return atomic ? phases : phases & NAM_TXN_LOCK_RPC ? phases | words : phases & ~words;
 }
 
 static void
@@ -691,10 +690,8 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 		faults->kill = random_between(&rng, 50, 500);
 	if (!nam_rng_below(&rng, 4))
 		faults->break_qp = random_between(&rng, 20, 100);
-	if (!nam_rng_below(&rng, 4))
-		faults->full = 100000;
-	if (!nam_rng_below(&rng, 2))
-		faults->zombie = 300000;
+	faults->full = nam_rng_below(&rng, 4) ? 0 : 100000;
+	faults->zombie = nam_rng_below(&rng, 2) ? 0 : 300000;
 	run.servers = random_between(&rng, 1, 3);
 	run.clients = random_between(&rng, 2, CLIENTS_MAX);
 	run.fibers = random_between(&rng, 2, FIBERS_MAX);
@@ -712,12 +709,15 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	if (!nam_rng_below(&rng, 4))
 		run.phases |= nam_rng_below(&rng, 2) ? NAM_TXN_ONE_AT_A_TIME :
 			NAM_TXN_ONE_DOORBELL_EACH;
-	/* A member with a backup has no copy of what its CPU changes. */
-	if (run.fails_over)
+	/*
+	 * A member with a backup has no copy of what its CPU changes.  A client that is cut off
+	 * delays a failover until a steward fences it.
+	 */
+	if (run.fails_over) {
 		run.phases = run.mixes = 0;
-	/* A client that is cut off delays a failover until a steward fences it. */
-	if (run.fails_over)
 		faults->break_qp = 0;
+	}
+	run.phases |= nam_rng_below(&rng, 2) ? NAM_TXN_PASSIVE : 0;
 }
 
 /*

@@ -248,9 +248,9 @@ write_all(struct nam_txn *txn)
 	return rc ? rc : released(txn, moves);
 }
 
-/* The transaction is decided: log and write. */
+/* The transaction is decided: it is committed with its log. */
 NAM_FIBER_FN static int
-log_and_write(struct nam_txn *txn, struct nam__serial_log_block *block, bool *ret_logged)
+log_all(struct nam_txn *txn, bool *ret_logged)
 {
 	const uint32_t bytes = log_bytes(txn);
 	struct nam_serial_log *log = nam_buffer_take(txn->worker, bytes);
@@ -268,12 +268,28 @@ log_and_write(struct nam_txn *txn, struct nam__serial_log_block *block, bool *re
 	}
 	log_fill(txn, log);
 	/* Z5: before the first record is written. */
-	rc = nam__serial_log_write(txn->worker, txn->store, block, log); /* SUSPENDS */
+	rc = nam__serial_log_write(txn->worker, txn->store, txn->log, log); /* SUSPENDS */
 	nam_buffer_give(txn->worker, log, bytes);
 	/* After a failure the log may be there, unless the request was not sent at all. */
 	*ret_logged = rc != -NAM_E_FABRIC_CAPABILITY;
 	nam_race_point("serial.logged");
-	return rc ? rc : write_all(txn); /* SUSPENDS */
+	return rc;
+}
+
+int
+nam__serial_finish(struct nam_txn *txn)
+{
+	int rc = write_all(txn); /* SUSPENDS */
+
+	/* Z6: a log stays until its transaction is complete. */
+	if (!rc && txn->log)
+		nam__serial_log_give(txn->store, txn->log);
+	else
+		free(txn->log);
+	/* Z13: the validation has shown that they are strays. */
+	if (!rc)
+		nam__serial_strays_remove(txn); /* SUSPENDS */
+	return rc;
 }
 
 /* ---- all phases ------------------------------------------------------------------------------ */
@@ -326,18 +342,17 @@ backups_check(const struct nam_txn *txn)
 		"one-sided phases (nam_txn_store_phases_set)", txn->store->name);
 }
 
+/* Lock, validate and log.  After a failure *ret_logged says whether the log may be there. */
 NAM_FIBER_FN static int
-write_commit(struct nam_txn *txn, uint64_t *ret_sequence)
+write_commit(struct nam_txn *txn, bool *ret_logged)
 {
-	struct nam__serial_log_block *block = NULL;
-	bool logged = false;
 	int rc = backups_check(txn) ?: prepare(txn); /* SUSPENDS */
 
 	if (!rc)
 		rc = nam__serial_entries_list(txn);
 	if (!rc)
 		rc = nam__serial_log_take(txn->worker, txn->store, log_bytes(txn),
-			&block); /* SUSPENDS */
+			&txn->log); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = lock(txn); /* SUSPENDS */
@@ -349,43 +364,58 @@ write_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 	if (!rc && !NAM_GUARD(SERIAL_ENTER))
 		rc = nam__serial_entries_insert(txn); /* SUSPENDS */
 	if (!rc)
-		rc = log_and_write(txn, block, &logged); /* SUSPENDS */
+		rc = log_all(txn, ret_logged); /* SUSPENDS */
 	/* Z12: entries go before the locks. */
-	if (!logged && !nam__serial_entries_undo(txn)) /* SUSPENDS */
+	if (!*ret_logged && !nam__serial_entries_undo(txn)) /* SUSPENDS */
 		locks_undo(txn); /* SUSPENDS */
-	*ret_sequence = logged ? txn->sequence : 0;
-	/* Z6: a log stays until its transaction is complete. */
-	if (!rc || !logged)
-		nam__serial_log_give(txn->store, block);
-	else
-		free(block);
+	/* Z6: a log that may be there stays until its transaction is complete. */
+	if (rc && *ret_logged)
+		free(txn->log);
+	else if (rc)
+		nam__serial_log_give(txn->store, txn->log);
 	return rc;
+}
+
+/* The log is complete.  *ret_left: a task of its own finishes the transaction, and ends it. */
+NAM_FIBER_FN static int
+finish(struct nam_txn *txn, bool *ret_left)
+{
+	if (!(txn->store->phases & NAM_TXN_PASSIVE))
+		return nam__serial_finish(txn); /* SUSPENDS */
+	/* Z14: the log is not used again before its records are written. */
+	if (!NAM_GUARD(SERIAL_PASSIVE)) {
+		nam__serial_log_give(txn->store, txn->log);
+		txn->log = NULL;
+	}
+	*ret_left = !nam__serial_finish_later(txn); /* SUSPENDS */
+	return *ret_left ? 0 : nam__serial_finish(txn); /* SUSPENDS */
 }
 
 int
 nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 {
 	struct nam_worker *worker = txn->worker;
-	uint64_t sequence = 0;
-	bool writes = false;
+	bool writes = false, logged = false, left = false;
 	int rc = txn->failed;
 
 	for (uint32_t i = 0; i < txn->count; i++)
 		writes |= txn->items[i].next != NULL;
 	nam__op_begin(worker, NAM_OP_TXN_COMMIT);
 	if (!rc && writes)
-		rc = write_commit(txn, &sequence); /* SUSPENDS */
+		rc = write_commit(txn, &logged); /* SUSPENDS */
 	else if (!rc && txn->count + nam__serial_leaves_count(txn) > 1)
 		rc = validate(txn); /* SUSPENDS */
+	if (ret_sequence)
+		*ret_sequence = logged ? txn->sequence : 0;
 	/* The transaction's own locks are gone by now. */
 	if (rc == -NAM_E_CONFLICT && txn->met)
 		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
-	/* Z13: the validation has shown that they are strays. */
-	if (!rc)
+	else if (!rc && logged)
+		rc = finish(txn, &left); /* SUSPENDS */
+	else if (!rc)
 		nam__serial_strays_remove(txn); /* SUSPENDS */
 	nam__op_end(worker);
-	if (ret_sequence)
-		*ret_sequence = sequence;
-	nam_txn_abort(txn);
+	if (!left)
+		nam__serial_end(txn);
 	return rc;
 }

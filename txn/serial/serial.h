@@ -53,6 +53,8 @@ struct nam_txn_store {
 	uint32_t stride;		/* of records */
 	uint32_t phases;		/* enum nam_txn_phase */
 	atomic_uint generation;		/* in which it was not dropped yet (Z8) */
+	atomic_uint users;		/* the handle, and transactions that are finished later */
+	atomic_int failed;		/* the first failure of one of these, not reported yet */
 	struct nam__addresses *addresses;
 	uint32_t indexes_count;
 	struct nam_index *indexes[NAM_TXN_INDEXES_MAX];
@@ -106,6 +108,7 @@ struct nam_txn {
 	uint32_t count;
 	bool checked;			/* the store was not dropped when it began */
 	int failed;			/* what failed first: only the abort may follow; or 0 */
+	struct nam__serial_log_block *log;	/* of a commit */
 	struct nam__serial_scans *scans;	/* NULL: there was none */
 	struct nam__serial_entries *entries;	/* of indexes, that a commit changes; or NULL */
 	/* Not initialized: */
@@ -215,6 +218,8 @@ int nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *s
 /* As nam_txn_store_open(), but without addresses and indexes: for the store as a whole. */
 NAM_FIBER_FN int nam__serial_open(struct nam_worker *worker, const char *name,
 	struct nam_txn_store **ret_store) NAM_MUST_CHECK;
+/* The last user frees the store. */
+void nam__serial_unref(struct nam_txn_store *store);
 /* Z8: in an operation, before the first address of the transaction is used. */
 NAM_FIBER_FN int nam__serial_check(struct nam_txn *txn) NAM_MUST_CHECK;
 struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
@@ -245,6 +250,17 @@ NAM_FIBER_FN int nam__serial_record_came(struct nam_txn *txn,
 void nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item);
 /* Make a record for each item that is written and has none.  In an operation. */
 NAM_FIBER_FN int nam__serial_make(struct nam_txn *txn) NAM_MUST_CHECK;
+
+/* ---- txn.c, commit.c, finish.c --------------------------------------------------------------- */
+
+/* Give the memory of a transaction back, and let its epoch go. */
+void nam__serial_end(struct nam_txn *txn);
+/* Write a transaction whose log is complete, and give that back.  In an operation. */
+NAM_FIBER_FN int nam__serial_finish(struct nam_txn *txn) NAM_MUST_CHECK;
+/* The same, and nam__serial_end(), by a task of its own, whose requests go out at once. */
+NAM_FIBER_FN int nam__serial_finish_later(struct nam_txn *txn) NAM_MUST_CHECK;
+/* The first failure of these, once, with a diag; or 0. */
+int nam__serial_failed(struct nam_worker *worker, struct nam_txn_store *store) NAM_MUST_CHECK;
 
 /* ---- log.c ----------------------------------------------------------------------------------- */
 

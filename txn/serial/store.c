@@ -35,8 +35,7 @@ phases_check(struct nam_worker *worker, const struct nam_txn_store_options *opti
 	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
 	bool cpu = options->phases & NAM_TXN_LOCK_RPC;
 
-	if (phases & ~(uint32_t)(NAM_TXN_FASST | NAM_TXN_ONE_AT_A_TIME |
-			NAM_TXN_ONE_DOORBELL_EACH))
+	if (phases & ~(uint32_t)NAM_TXN_PHASES)
 		return nam_diag_set(&worker->diag, -EINVAL, "phases %#x: choose some "
 			"of enum nam_txn_phase", phases);
 	if (phases & NAM_TXN_FASST &&
@@ -320,6 +319,7 @@ nam__serial_open(struct nam_worker *worker, const char *name, struct nam_txn_sto
 	memcpy(store->name, name, strlen(name) + 1);
 	/* If a generation begins meanwhile, the first transaction looks again. */
 	atomic_init(&store->generation, nam__generation(worker->client));
+	atomic_init(&store->users, 1);
 	rc = shape_find(worker, store); /* SUSPENDS */
 	if (rc)
 		nam_txn_store_close(store);
@@ -368,14 +368,22 @@ nam_txn_store_open(struct nam_worker *worker, const char *name, uint64_t cache_b
 }
 
 void
-nam_txn_store_close(struct nam_txn_store *store)
+nam__serial_unref(struct nam_txn_store *store)
 {
-	if (!store)
+	/* Release: each user's stores come before the end, which acquires them. */
+	if (atomic_fetch_sub_explicit(&store->users, 1, memory_order_acq_rel) > 1)
 		return;
 	nam__serial_logs_free(store);
 	nam__serial_indexes_close(store);
 	nam__addresses_free(store->addresses);
 	free(store);
+}
+
+void
+nam_txn_store_close(struct nam_txn_store *store)
+{
+	if (store)
+		nam__serial_unref(store);
 }
 
 int

@@ -10,8 +10,12 @@ _Static_assert(sizeof(struct nam_txn) <= 64u << 10, "two of them fit into a slab
 int
 nam_txn_begin(struct nam_worker *worker, struct nam_txn_store *store, struct nam_txn **ret_txn)
 {
-	struct nam_txn *txn = nam__buffer_take(worker, sizeof(*txn));
+	int rc = nam__serial_failed(worker, store);
+	struct nam_txn *txn;
 
+	if (rc)
+		return rc;
+	txn = nam__buffer_take(worker, sizeof(*txn));
 	if (!txn)
 		return -ENOMEM;
 	memset(txn, 0, offsetof(struct nam_txn, reads));
@@ -23,15 +27,11 @@ nam_txn_begin(struct nam_worker *worker, struct nam_txn_store *store, struct nam
 }
 
 void
-nam_txn_abort(struct nam_txn *txn)
+nam__serial_end(struct nam_txn *txn)
 {
-	struct nam_worker *worker;
-	uint32_t room;
+	const uint32_t room = nam__serial_room(txn->store);
+	struct nam_worker *worker = txn->worker;
 
-	if (!txn)
-		return;
-	worker = txn->worker;
-	room = nam__serial_room(txn->store);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		if (txn->items[i].image)
 			nam__buffer_give(worker, txn->items[i].image, room);
@@ -42,6 +42,13 @@ nam_txn_abort(struct nam_txn *txn)
 	nam__serial_entries_free(txn);
 	nam__epoch_unpin(worker, txn->epoch);
 	nam__buffer_give(worker, txn, sizeof(*txn));
+}
+
+void
+nam_txn_abort(struct nam_txn *txn)
+{
+	if (txn)
+		nam__serial_end(txn);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

@@ -86,13 +86,14 @@ static void
 phases__each_by_rpc__as_one_sided(void **state)
 {
 	(void)state;
-	assert_int_equal(nam_txn_store_phases_set(me.worker, mine, 128), -EINVAL);
-	for (uint32_t phases = 0; phases < 128; phases++) {
+	assert_int_equal(nam_txn_store_phases_set(me.worker, mine, NAM_TXN_PHASES + 1), -EINVAL);
+	for (uint32_t phases = 0; phases <= NAM_TXN_PHASES; phases++) {
 		char text[8];
 
 		(void)snprintf(text, sizeof(text), "%u", phases);
 		assert_int_equal(nam_txn_store_phases_set(me.worker, mine, phases), 0);
 		put(&me, mine, "phases", text);
+		assert_int_equal(nam_txn_flush(me.worker, mine), 0);
 		expect_text(&me, mine, "phases", text);
 		expect_text(&other, others, "phases", text);
 	}
@@ -111,7 +112,7 @@ create__options_out_of_range__EINVAL(void **state)
 		{ .key_bytes_max = 8, .value_bytes_max = 8, .records = 0 },
 		{ .key_bytes_max = 8, .value_bytes_max = 8, .records = 1ull << 40 },
 		{ .key_bytes_max = 8, .value_bytes_max = 8, .records = 1,
-			.phases = NAM_TXN_ONE_DOORBELL_EACH << 1 },
+			.phases = NAM_TXN_PHASES + 1 },
 		{ .key_bytes_max = 8, .value_bytes_max = NAM_TXN_RPC_BYTES_MAX - 7, .records = 1,
 			.phases = NAM_TXN_LOG_RPC },
 	};
