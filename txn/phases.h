@@ -26,15 +26,20 @@ enum nam_txn_phase {
 	 * the next nam_txn_begin() returns why.
 	 */
 	NAM_TXN_PASSIVE = 1u << 7,
-	NAM_TXN_PHASES = (1u << 8) - 1,	/* all of these */
+	/*
+	 * With EXECUTE_RPC and LOCK_RPC: a record that the transaction is going to write is locked
+	 * as it is read (struct nam_txn_get), as in FaSST.
+	 */
+	NAM_TXN_LOCK_EARLY = 1u << 8,
+	NAM_TXN_RPC = (1u << 5) - 1,	/* the phases */
+	NAM_TXN_PHASES = (1u << 9) - 1,	/* all of these */
 };
 
 /* Presets of published systems, as the paper on DrTM+H has them in its table 4. */
 enum nam_txn_preset {
 	NAM_TXN_FARM = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC,
 	NAM_TXN_DRTM_R = 0,
-	NAM_TXN_FASST = NAM_TXN_EXECUTE_RPC | NAM_TXN_LOCK_RPC | NAM_TXN_VALIDATE_RPC |
-		NAM_TXN_LOG_RPC | NAM_TXN_COMMIT_RPC,
+	NAM_TXN_FASST = NAM_TXN_RPC | NAM_TXN_LOCK_EARLY,
 	NAM_TXN_DRTM_H = NAM_TXN_PASSIVE,
 };
 

@@ -162,6 +162,8 @@ struct nam_txn_get {
 	 * A record of this transaction's writes has the sequence of what it replaces.
 	 */
 	uint64_t sequence;
+	/* In: the transaction is going to write it.  NAM_TXN_LOCK_EARLY locks it at once. */
+	bool update;
 };
 
 /**
@@ -264,7 +266,10 @@ NAM_FIBER_FN int nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence) NAM
 NAM_FIBER_FN int nam_txn_flush(struct nam_worker *worker,
 	struct nam_txn_store *store) NAM_MUST_CHECK;
 
-/* End a transaction that has no effect.  NULL is nothing.  Does not suspend; costs nothing. */
+/*
+ * End a transaction that has no effect.  NULL is nothing.  Does not suspend; costs nothing.  A task
+ * of its own takes back locks of NAM_TXN_LOCK_EARLY.
+ */
 void nam_txn_abort(struct nam_txn *txn);
 
 /* The body of a transaction.  0: commit.  Another value: abort, and nam_txn_run() returns it. */

@@ -34,7 +34,7 @@ read_all(struct nam_txn *txn, struct txn_room *room)
 
 	for (uint32_t i = 0; i < room->count; i++)
 		room->gets[i] = (struct nam_txn_get){ &room->records[i].key, KEY_BYTES, bytes,
-			txn_value(room, i), 0, 0, 0 };
+			txn_value(room, i), 0, 0, 0, room->records[i].update };
 	rc = nam_txn_read_all(txn, room->gets, room->count); /* SUSPENDS */
 	for (uint32_t i = 0; i < room->count && !rc; i++) {
 		room->records[i].sequence = room->gets[i].sequence;

@@ -40,14 +40,15 @@ enum record { CHECKING, SAVINGS, OTHER_CHECKING };	/* the last: of another accou
 static const struct {
 	unsigned percent;
 	uint32_t count;
+	uint32_t updates;		/* the first ones */
 	enum record records[KIND_RECORDS_MAX];
 } kinds[KINDS_COUNT] = {
-	[AMALGAMATE] = { 15, 3, { CHECKING, SAVINGS, OTHER_CHECKING } },
-	[BALANCE] = { 15, 2, { CHECKING, SAVINGS } },
-	[DEPOSIT_CHECKING] = { 15, 1, { CHECKING } },
-	[SEND_PAYMENT] = { 25, 2, { CHECKING, OTHER_CHECKING } },
-	[TRANSACT_SAVINGS] = { 15, 1, { SAVINGS } },
-	[WRITE_CHECK] = { 15, 2, { CHECKING, SAVINGS } },
+	[AMALGAMATE] = { 15, 3, 3, { CHECKING, SAVINGS, OTHER_CHECKING } },
+	[BALANCE] = { 15, 2, 0, { CHECKING, SAVINGS } },
+	[DEPOSIT_CHECKING] = { 15, 1, 1, { CHECKING } },
+	[SEND_PAYMENT] = { 25, 2, 2, { CHECKING, OTHER_CHECKING } },
+	[TRANSACT_SAVINGS] = { 15, 1, 1, { SAVINGS } },
+	[WRITE_CHECK] = { 15, 2, 1, { CHECKING, SAVINGS } },
 };
 
 static uint64_t
@@ -87,6 +88,7 @@ draw(struct requests_part *part, struct txn_room *room)
 
 		room->records[i].number = record == OTHER_CHECKING ? 2 * other
 								   : 2 * account + record;
+		room->records[i].update = i < kinds[room->kind].updates;
 	}
 }
 

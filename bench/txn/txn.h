@@ -21,6 +21,7 @@ struct txn_record {
 	int64_t read, word;		/* the word that was read, and the one to be written */
 	uint64_t sequence;		/* of the version that was read; 0: none */
 	bool writes;
+	bool update;			/* known before: it will be written, or may be */
 };
 
 /* A transaction: its records, and what the workload makes of them. */

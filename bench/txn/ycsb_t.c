@@ -13,8 +13,10 @@ draw(struct requests_part *part, struct txn_room *room)
 
 	room->count = requests_draw_some(part->bench, nam_rng_next(&part->rng), numbers);
 	room->kind = requests_reads(part) ? READ : UPDATE;
-	for (uint32_t i = 0; i < room->count; i++)
+	for (uint32_t i = 0; i < room->count; i++) {
 		room->records[i].number = numbers[i];
+		room->records[i].update = room->kind == UPDATE;
+	}
 }
 
 static void

@@ -4,7 +4,7 @@
  * (txn/README.md).
  *
  * A request has steps on records, buckets and logs of one store.  They are taken in their order.
- * SERIAL_READ has only steps of that kind, and SERIAL_CHANGE all others.
+ * SERIAL_READ has only steps of that kind; SERIAL_CHANGE may have all.
  * If one is refused, the later ones are not taken, and the reply has no body.
  */
 #ifndef NAM_COMMON_RPC_SERIAL_RPC_H
@@ -20,6 +20,11 @@ enum nam_serial_step {
 	/* If the record's word is `compare`: WRITE what is behind it, then CAS.  reply: same. */
 	NAM_SERIAL_COMMIT,
 	NAM_SERIAL_LOG,		/* WRITE a part of a log; no reply */
+	/*
+	 * If the record has that key, and its word is a sequence: CAS the word to the lock word.
+	 * reply: as READ, with the word as it was.
+	 */
+	NAM_SERIAL_LOCK,
 };
 
 struct nam_rpc_serial_request {
@@ -30,12 +35,12 @@ struct nam_rpc_serial_request {
 _Static_assert(sizeof(struct nam_rpc_serial_request) == 16, "wire layout");
 
 /*
- * Then, for CAS and COMMIT, two words: compare, swap.  Then, for COMMIT and LOG, `bytes` in whole
- * words.  Parts of a reply are whole words, too.
+ * Then, for CAS and COMMIT, two words: compare, swap; for LOCK, the lock word and the key.  Then,
+ * for COMMIT and LOG, `bytes`.  Keys and bytes are in whole words, and so are parts of a reply.
  */
 struct nam_rpc_serial_step {
 	uint64_t at;
-	uint32_t offset;		/* LOG; else 0 */
+	uint32_t offset;		/* LOG; LOCK: the bytes of the key; else 0 */
 	uint16_t bytes;			/* CAS: 0 */
 	uint16_t step;			/* enum nam_serial_step */
 };
@@ -53,6 +58,8 @@ nam_serial_step_bytes(const struct nam_rpc_serial_step *step)
 {
 	bool cas = step->step == NAM_SERIAL_CAS || step->step == NAM_SERIAL_COMMIT;
 
+	if (step->step == NAM_SERIAL_LOCK)
+		return (uint32_t)sizeof(*step) + 8u + nam_serial_words(step->offset);
 	return (uint32_t)sizeof(*step) + (cas ? 16u : 0) +
 		(step->step == NAM_SERIAL_READ ? 0 : nam_serial_words(step->bytes));
 }
@@ -60,7 +67,8 @@ nam_serial_step_bytes(const struct nam_rpc_serial_step *step)
 static inline uint32_t
 nam_serial_reply_bytes(const struct nam_rpc_serial_step *step)
 {
-	return step->step == NAM_SERIAL_READ ? nam_serial_words(step->bytes) :
+	return step->step == NAM_SERIAL_READ || step->step == NAM_SERIAL_LOCK ?
+		nam_serial_words(step->bytes) :
 		step->step == NAM_SERIAL_LOG ? 0 : 8u;
 }
 

@@ -47,10 +47,10 @@ struct nam__deferred {
 	_Alignas(NAM__CACHE_LINE) unsigned char state[NAM__DEFERRED_BYTES];
 };
 
-#define NAM__TASKS_LEFT_MAX 64u
+#define NAM__TASKS_LEFT_MAX 64u	/* of callers that can wait instead */
 /*
  * worker.c: as nam_worker_spawn(), for work that no task waits for.  It begins at once, and the
- * caller goes on when it first waits, or has ended.  -NAM_E_LIMIT: there are many of these.
+ * caller goes on when it first waits, or has ended.  0 or -ENOMEM.
  */
 NAM_FIBER_FN int nam__task_leave(struct nam_worker *worker, nam_fiber_fn fn,
 	void *arg) NAM_MUST_CHECK;

@@ -596,8 +596,6 @@ nam__task_leave(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
 	struct nam__task *self = worker->current, *task;
 	int rc;
 
-	if (worker->tasks_left >= NAM__TASKS_LEFT_MAX)
-		return -NAM_E_LIMIT;
 	rc = task_make(worker, fn, arg, &task);
 	if (rc)
 		return rc;

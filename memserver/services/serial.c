@@ -19,10 +19,12 @@ step_at(const struct nam__exchange *exchange, const uint8_t *at, uint32_t left, 
 	bool reads = exchange->type == NAM_RPC_SERIAL_READ;
 	const struct nam_rpc_serial_step *step = (const void *)at;
 
-	return left < sizeof(*step) || left < nam_serial_step_bytes(step) ||
-		reads != (step->step == NAM_SERIAL_READ) ||
+	return left < sizeof(*step) ||
+		(step->offset > (step->step == NAM_SERIAL_LOCK ? left :
+			step->step == NAM_SERIAL_LOG ? UINT32_MAX : 0)) ||
+		left < nam_serial_step_bytes(step) ||
+		(reads && step->step != NAM_SERIAL_READ) ||
 		room < nam_serial_reply_bytes(step) ||
-		(step->offset && step->step != NAM_SERIAL_LOG) ||
 		(step->bytes && step->step == NAM_SERIAL_CAS) ? NULL : step;
 }
 

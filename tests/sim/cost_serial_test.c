@@ -29,6 +29,8 @@ key_of(uint32_t number, char key[KEY_BYTES + 1])
 	(void)snprintf(key, KEY_BYTES + 1, "key%05u", number % 100000);
 }
 
+static uint32_t updates;		/* of the first records that are read */
+
 static struct nam_txn *
 begin(struct nam_txn_store *store)
 {
@@ -48,7 +50,7 @@ read_some(struct nam_txn *txn, uint32_t first, uint32_t count, int expected)
 	for (uint32_t i = 0; i < count; i++) {
 		key_of(first + i, keys[i]);
 		gets[i] = (struct nam_txn_get){ .key = keys[i], .key_bytes = KEY_BYTES,
-			.value = values[i], .size = sizeof(values[i]) };
+			.value = values[i], .size = sizeof(values[i]), .update = i < updates };
 	}
 	cost_expect(stage, "read_all", nam_txn_read_all(txn, gets, count), 0);
 	for (uint32_t i = 0; i < count; i++)
@@ -248,19 +250,36 @@ rpc_costs(uint32_t count)
 	commit(txn);
 	rpc_spent("a commit after reads", count, count > 1);
 
-	txn = begin(served);
-	read_some(txn, 0, count, 0);
-	write_some(txn, 0, count);
-	cost_begin(stage);
-	commit(txn);
-	rpc_spent("a commit of what was read", count, 3);
+	for (uint32_t early = 0; early < 2; early++) {
+		const uint32_t phases = early ? NAM_TXN_FASST : NAM_TXN_RPC;
 
-	txn = begin(served);
-	read_some(txn, 0, count + 1, 0);
-	write_some(txn, 0, count);
-	cost_begin(stage);
-	commit(txn);
-	rpc_spent("a commit that has read another record", count, 4);
+		cost_expect(stage, "phases", nam_txn_store_phases_set(stage->worker, served,
+			phases), 0);
+		txn = begin(served);
+		updates = count;
+		cost_begin(stage);
+		read_some(txn, 0, count, 0);
+		rpc_spent("a warm read of what is to be written", count, 1);
+		write_some(txn, 0, count);
+		cost_begin(stage);
+		commit(txn);
+		rpc_spent("a commit of what was read", count, 3 - early);
+
+		txn = begin(served);
+		read_some(txn, 0, count + 1, 0);
+		write_some(txn, 0, count);
+		cost_begin(stage);
+		commit(txn);
+		rpc_spent("a commit that has read another record", count, 4 - early);
+
+		/* They are READ, and locked, by the commit. */
+		txn = begin(served);
+		write_some(txn, 0, count);
+		cost_begin(stage);
+		commit(txn);
+		rpc_spent("a blind commit", count, 4 - early);
+		updates = 0;
+	}
 }
 
 /* ---- scans ----------------------------------------------------------------------------------- */

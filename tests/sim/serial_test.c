@@ -18,6 +18,7 @@
 #include "random_clients.h"
 #include "random_runs.h"
 #include "serial_ballast.h"
+#include "serial_phases.h"
 #include "serializable.h"
 
 #define STORE "serial"
@@ -125,7 +126,7 @@ some_read(struct nam_txn *txn, const uint32_t *picked, uint32_t count, struct na
 	uint64_t words[][WORDS_MAX], char names[][24])
 {
 	for (uint32_t i = 0; i < count; i++)
-		gets[i] = (struct nam_txn_get){ .key = names[i],
+		gets[i] = (struct nam_txn_get){ .update = nam_sim_random() % 2, .key = names[i],
 			.key_bytes = key_name(picked[i], names[i]), .value = words[i],
 			.size = sizeof(words[i]) };
 	return nam_txn_read_all(txn, gets, count);
@@ -412,7 +413,8 @@ static bool
 phases_choose(struct player *player)
 {
 	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
-	uint32_t phases = (uint32_t)nam_sim_random() & (NAM_TXN_FASST | NAM_TXN_PASSIVE);
+	uint32_t phases = serial_phases_early((uint32_t)nam_sim_random() &
+		(NAM_TXN_RPC | NAM_TXN_PASSIVE | NAM_TXN_LOCK_EARLY));
 	bool atomic = player->client->caps & NAM_CAP_ATOMIC_VS_CPU;
 	int rc;
 
@@ -660,15 +662,6 @@ director_main(void *arg)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static uint32_t
-phases_draw(struct nam_rng *rng, bool atomic)
-{
-	const uint32_t words = NAM_TXN_LOCK_RPC | NAM_TXN_COMMIT_RPC;
-	uint32_t phases = (uint32_t)nam_rng_below(rng, NAM_TXN_FASST + 1);
-
-	return atomic ? phases : phases & NAM_TXN_LOCK_RPC ? phases | words : phases & ~words;
-}
-
 static void
 plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *options)
 {
@@ -704,7 +697,8 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 	run.fails_over = run.servers > 1 && nam_rng_below(&rng, 2);
 	run.failover.backup_dies = nam_rng_below(&rng, 3) == 0;
 	run.failover.backup_stays = nam_rng_below(&rng, 3) == 0;
-	run.phases = phases_draw(&rng, nam_sim_profile_caps(profile) & NAM_CAP_ATOMIC_VS_CPU);
+	run.phases = serial_phases_draw(&rng,
+		nam_sim_profile_caps(profile) & NAM_CAP_ATOMIC_VS_CPU);
 	run.mixes = nam_rng_below(&rng, 2);
 	if (!nam_rng_below(&rng, 4))
 		run.phases |= nam_rng_below(&rng, 2) ? NAM_TXN_ONE_AT_A_TIME :
@@ -718,6 +712,8 @@ plan(enum nam_sim_profile profile, uint64_t seed, struct nam_sim_options *option
 		faults->break_qp = 0;
 	}
 	run.phases |= nam_rng_below(&rng, 2) ? NAM_TXN_PASSIVE : 0;
+	run.phases |= nam_rng_below(&rng, 2) ? NAM_TXN_LOCK_EARLY : 0;
+	run.phases = serial_phases_early(run.phases);
 }
 
 /*

@@ -5,11 +5,15 @@
  * All written records are locked before the first READ of the validation (Z3).  So there is a
  * moment at which the written records are locked and all others are as they were read.  The
  * transaction takes place then.
+ *
+ * It is committed once its log is complete.  Its records stay locked until they are written, so no
+ * transaction reads what it replaces (Z14).  A task of its own may wait for that.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "compute/remote/lock_slot.h"
+#include "compute/worker/buffer.h"
 #include "indexed.h"
 
 /* The word of a record is in the way.  If it is a lock, its client may be dead. */
@@ -23,6 +27,14 @@ conflict(struct nam_txn *txn, const struct nam__serial_item *item, uint64_t word
 
 /* ---- lock ------------------------------------------------------------------------------------ */
 
+/* They stay. */
+static void
+locks_forget(struct nam_txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].locked = txn->items[i].locking = false;
+}
+
 /* Take the locks back; the records are as they were, so their sequences are, too (Z4). */
 NAM_FIBER_FN static void
 locks_undo(struct nam_txn *txn)
@@ -30,8 +42,7 @@ locks_undo(struct nam_txn *txn)
 	/* If a memory server is gone, so are its records; or the lock ends with this client. */
 	(void)!nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
 		true); /* SUSPENDS */
-	for (uint32_t i = 0; i < txn->count; i++)
-		txn->items[i].locked = false;
+	locks_forget(txn);
 }
 
 /*
@@ -53,6 +64,7 @@ lock(struct nam_txn *txn)
 
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].cas[0] = 0;
+	/* Those that were locked as they were READ are left out. */
 	rc = nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
 		false); /* SUSPENDS */
 	nam_race_point("serial.locked");
@@ -60,7 +72,7 @@ lock(struct nam_txn *txn)
 		struct nam__serial_item *item = &txn->items[i];
 		bool held = nam__word_now(item->cas, item->sequence, txn->word) == txn->word;
 
-		if (!item->next)
+		if (!item->next || item->locked)
 			continue;
 		/* After a failure its word is unknown: the CAS that takes it back decides. */
 		item->locked = rc || held || is_at_backup(txn, item);
@@ -117,7 +129,7 @@ validate(struct nam_txn *txn)
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
 
-		if (item->next)
+		if (item->next || item->locked)
 			continue;
 		txn->reads[count++] = item->state == NAM__SERIAL_FOUND ?
 			(struct nam__read){ item->at, &item->seen, sizeof(item->seen) } :
@@ -126,7 +138,8 @@ validate(struct nam_txn *txn)
 	}
 	rc = validate_read(txn, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
-		if (!txn->items[i].next && !still_holds(txn, &txn->items[i]))
+		if (!txn->items[i].next && !txn->items[i].locked &&
+			!still_holds(txn, &txn->items[i]))
 			met = &txn->items[i];
 	if (!rc && !nam__serial_leaves_hold(txn) && NAM_GUARD(SERIAL_LEAVES))
 		rc = -NAM_E_CONFLICT;
@@ -226,7 +239,7 @@ write_and_remove(struct nam_txn *txn)
 		return rc;
 	/* Z4: the word of each becomes the new sequence, as if that were taken back. */
 	for (uint32_t i = 0; i < txn->count; i++) {
-		txn->items[i].locked = txn->items[i].next != NULL;
+		txn->items[i].locked |= txn->items[i].next != NULL;
 		if (txn->items[i].next)
 			txn->items[i].sequence = txn->sequence;
 	}
@@ -276,11 +289,17 @@ log_all(struct nam_txn *txn, bool *ret_logged)
 	return rc;
 }
 
-int
-nam__serial_finish(struct nam_txn *txn)
+/* Write a transaction whose log is complete, and give that back.  In an operation. */
+NAM_FIBER_FN static int
+write_finish(struct nam_txn *txn)
 {
 	int rc = write_all(txn); /* SUSPENDS */
 
+	/* Records that were locked early, and not written. */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].locked &= !txn->items[i].next;
+	if (nam__serial_has_locks(txn))
+		locks_undo(txn); /* SUSPENDS */
 	/* Z6: a log stays until its transaction is complete. */
 	if (!rc && txn->log)
 		nam__serial_log_give(txn->store, txn->log);
@@ -298,7 +317,7 @@ static bool
 has_only_read(const struct nam_txn *txn)
 {
 	for (uint32_t i = 0; i < txn->count; i++)
-		if (!txn->items[i].next)
+		if (!txn->items[i].next && !txn->items[i].locked)
 			return true;
 	return false;
 }
@@ -320,7 +339,8 @@ prepare(struct nam_txn *txn)
 		rc = nam__serial_execute(txn); /* SUSPENDS */
 	if (!rc)
 		rc = nam__serial_make(txn); /* SUSPENDS */
-	txn->word = nam__lock_word_new(txn->worker);
+	if (!txn->word)
+		txn->word = nam__lock_word_new(txn->worker);
 	txn->sequence = 0;
 	for (uint32_t i = 0; i < txn->count; i++)
 		if (txn->items[i].sequence > txn->sequence)
@@ -368,6 +388,8 @@ write_commit(struct nam_txn *txn, bool *ret_logged)
 	/* Z12: entries go before the locks. */
 	if (!*ret_logged && !nam__serial_entries_undo(txn)) /* SUSPENDS */
 		locks_undo(txn); /* SUSPENDS */
+	else if (rc)
+		locks_forget(txn);
 	/* Z6: a log that may be there stays until its transaction is complete. */
 	if (rc && *ret_logged)
 		free(txn->log);
@@ -376,19 +398,161 @@ write_commit(struct nam_txn *txn, bool *ret_logged)
 	return rc;
 }
 
+/* ---- tasks of their own ---------------------------------------------------------------------- */
+
+/* Give the memory back, and let the epoch go. */
+static void
+txn_end(struct nam_txn *txn)
+{
+	const uint32_t room = nam__serial_room(txn->store);
+	struct nam_worker *worker = txn->worker;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		if (txn->items[i].image)
+			nam__buffer_give(worker, txn->items[i].image, room);
+		if (txn->items[i].next)
+			nam__buffer_give(worker, txn->items[i].next, room);
+	}
+	nam__serial_scans_free(txn);
+	nam__serial_entries_free(txn);
+	nam__epoch_unpin(worker, txn->epoch);
+	nam__buffer_give(worker, txn, sizeof(*txn));
+}
+
+static void
+failure_note(struct nam_txn_store *store, int rc)
+{
+	int none = 0;
+
+	if (rc)
+		atomic_compare_exchange_strong_explicit(&store->failed, &none, rc,
+			memory_order_relaxed, memory_order_relaxed);
+}
+
+NAM_FIBER_FN static void
+finish_main(void *arg)
+{
+	struct nam_txn *txn = arg;
+	struct nam_worker *worker = txn->worker;
+	struct nam_txn_store *store = txn->store;
+
+	nam__op_begin(worker, NAM_OP_TXN_FINISH);
+	failure_note(store, write_finish(txn)); /* SUSPENDS */
+	nam__op_end(worker);
+	txn_end(txn);
+	/* Release: pairs with the acquire of the last one. */
+	nam__serial_unref(store);
+}
+
+/* No answer came for these: the lock may have been taken, or will be.  Then it stays. */
+NAM_FIBER_FN static void
+locks_find(struct nam_txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+
+		if (!item->locking)
+			continue;
+		item->locked = !nam_read_await(txn->worker, item->at, item->image,
+			sizeof(*item->image)) && item->image->word == txn->word; /* SUSPENDS */
+		if (item->locked)
+			item->sequence = item->image->sequence;
+	}
+}
+
+NAM_FIBER_FN static void
+unlock_main(void *arg)
+{
+	struct nam_txn *txn = arg;
+	struct nam_worker *worker = txn->worker;
+	struct nam_txn_store *store = txn->store;
+
+	nam__op_begin(worker, NAM_OP_TXN_FINISH);
+	locks_find(txn); /* SUSPENDS */
+	locks_undo(txn); /* SUSPENDS */
+	/* The lock that was in the way may be of a dead client. */
+	if (txn->met)
+		(void)!nam__serial_met(worker, store, txn->met_at, txn->met); /* SUSPENDS */
+	nam__op_end(worker);
+	txn_end(txn);
+	nam__serial_unref(store);
+}
+
+NAM_FIBER_FN static int
+leave(struct nam_txn *txn, nam_fiber_fn fn)
+{
+	struct nam_txn_store *store = txn->store;
+	int rc;
+
+	atomic_fetch_add_explicit(&store->users, 1, memory_order_relaxed);
+	rc = nam__task_leave(txn->worker, fn, txn); /* SUSPENDS */
+	if (rc)
+		nam__serial_unref(store);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+finish_later(struct nam_txn *txn)
+{
+	return txn->worker->tasks_left >= NAM__TASKS_LEFT_MAX ? -NAM_E_LIMIT :
+		leave(txn, finish_main); /* SUSPENDS */
+}
+
+static void
+unlock_later(struct nam_txn *txn)
+{
+	int rc = leave(txn, unlock_main); /* SUSPENDS */
+
+	/* Without memory the locks stay until the client ends. */
+	if (rc) {
+		failure_note(txn->store, rc);
+		txn_end(txn);
+	}
+}
+
+int
+nam__serial_failed(struct nam_worker *worker, struct nam_txn_store *store)
+{
+	int rc = 0;
+
+	/* One of the callers gets it. */
+	if (__builtin_expect(atomic_load_explicit(&store->failed, memory_order_relaxed), 0))
+		rc = atomic_exchange_explicit(&store->failed, 0, memory_order_relaxed);
+	return !rc ? 0 : nam_diag_set(&worker->diag, rc, "store '%s': a transaction was committed "
+		"earlier, and writing its records failed: %s", store->name, nam_err_text(rc));
+}
+
+int
+nam_txn_flush(struct nam_worker *worker, struct nam_txn_store *store)
+{
+	nam__left_await(worker); /* SUSPENDS */
+	return nam__serial_failed(worker, store);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void
+nam_txn_abort(struct nam_txn *txn)
+{
+	if (txn && nam__serial_has_locks(txn))
+		unlock_later(txn);
+	else if (txn)
+		txn_end(txn);
+}
+
 /* The log is complete.  *ret_left: a task of its own finishes the transaction, and ends it. */
 NAM_FIBER_FN static int
 finish(struct nam_txn *txn, bool *ret_left)
 {
 	if (!(txn->store->phases & NAM_TXN_PASSIVE))
-		return nam__serial_finish(txn); /* SUSPENDS */
+		return write_finish(txn); /* SUSPENDS */
 	/* Z14: the log is not used again before its records are written. */
 	if (!NAM_GUARD(SERIAL_PASSIVE)) {
 		nam__serial_log_give(txn->store, txn->log);
 		txn->log = NULL;
 	}
-	*ret_left = !nam__serial_finish_later(txn); /* SUSPENDS */
-	return *ret_left ? 0 : nam__serial_finish(txn); /* SUSPENDS */
+	*ret_left = !finish_later(txn); /* SUSPENDS */
+	return *ret_left ? 0 : write_finish(txn); /* SUSPENDS */
 }
 
 int
@@ -407,15 +571,16 @@ nam_txn_commit(struct nam_txn *txn, uint64_t *ret_sequence)
 		rc = validate(txn); /* SUSPENDS */
 	if (ret_sequence)
 		*ret_sequence = logged ? txn->sequence : 0;
-	/* The transaction's own locks are gone by now. */
-	if (rc == -NAM_E_CONFLICT && txn->met)
+	/* Its own locks are gone, or nam_txn_abort() sees to it. */
+	if (rc == -NAM_E_CONFLICT && txn->met && !nam__serial_has_locks(txn))
 		rc = nam__serial_met(worker, txn->store, txn->met_at, txn->met); /* SUSPENDS */
 	else if (!rc && logged)
 		rc = finish(txn, &left); /* SUSPENDS */
 	else if (!rc)
 		nam__serial_strays_remove(txn); /* SUSPENDS */
 	nam__op_end(worker);
+	/* Locks of a transaction that has not written are left. */
 	if (!left)
-		nam__serial_end(txn);
+		nam_txn_abort(txn);
 	return rc;
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "compute/remote/lock_slot.h"
 #include "compute/worker/buffer.h"
 #include "serial.h"
 
@@ -33,13 +34,44 @@ nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item)
 		item->bucket = nam__serial_bucket_of(txn->store, &item->id);
 }
 
+/* Whether the record, whose address is known, is to be locked as it is READ. */
+static bool
+is_to_lock(struct nam_txn *txn, const struct nam__serial_item *item)
+{
+	return txn->store->phases & NAM_TXN_LOCK_EARLY && item->state == NAM__SERIAL_RECORD &&
+	       (item->update || item->next) && !item->locked;
+}
+
+/* Z2: memory servers have locked the records that have the keys and were not locked before. */
+static void
+locks_came(struct nam_txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__serial_item *item = &txn->items[i];
+		uint64_t word;
+
+		if (!item->locking)
+			continue;
+		word = item->image->word;
+		item->locking = false;
+		item->locked = !nam__serial_locked(word) && word != NAM__SERIAL_DROPPED &&
+			nam__serial_key_is(item, item->image->bytes, item->image->key_bytes);
+		if (item->locked)
+			item->sequence = word;
+	}
+	nam_race_point("serial.locked_early");
+}
+
 /* READ what all items wait for. */
 NAM_FIBER_FN static int
 pending_read(struct nam_txn *txn)
 {
 	const struct nam_txn_store *store = txn->store;
 	const uint32_t room = nam__serial_room(store);
+	uint16_t items[NAM_TXN_RECORDS_MAX];
+	bool locks = false;
 	uint32_t count = 0;
+	int rc;
 
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
@@ -50,13 +82,24 @@ pending_read(struct nam_txn *txn)
 			item->image = nam__buffer_take(txn->worker, room);
 		if (!item->image)
 			return -ENOMEM;
+		item->locking = is_to_lock(txn, item);
+		locks |= item->locking;
+		items[count] = (uint16_t)i;
 		txn->reads[count++] = item->state == NAM__SERIAL_BUCKET ?
 			(struct nam__read){ item->bucket, item->image,
 				sizeof(struct nam_serial_bucket) } :
 			(struct nam__read){ item->at, item->image,
 				nam__serial_read_bytes(store, item->key_bytes) };
 	}
-	return nam__serial_means_of(store, NAM__SERIAL_EXECUTE)->read(txn, count); /* SUSPENDS */
+	if (!locks)
+		return nam__serial_means_of(store, NAM__SERIAL_EXECUTE)->read(txn,
+			count); /* SUSPENDS */
+	if (!txn->word)
+		txn->word = nam__lock_word_new(txn->worker);
+	rc = nam__serial_rpc_execute(txn, items, count); /* SUSPENDS */
+	if (!rc)
+		locks_came(txn);
+	return rc;
 }
 
 /* ---- what was READ --------------------------------------------------------------------------- */
@@ -111,6 +154,17 @@ address_note(const struct nam_txn *txn, const struct nam__serial_item *item)
 	nam__addresses_note(txn->store->addresses, &item->id, &address, txn->epoch);
 }
 
+/* A transaction with locks does not wait for others'.  It looks after them when it has none. */
+static bool
+holds_some(struct nam_txn *txn, const struct nam__serial_item *met)
+{
+	if (!nam__serial_has_locks(txn))
+		return false;
+	txn->met = met->image->word;
+	txn->met_at = met->at;
+	return true;
+}
+
 int
 nam__serial_record_came(struct nam_txn *txn, struct nam__serial_item *item)
 {
@@ -137,6 +191,8 @@ nam__serial_record_came(struct nam_txn *txn, struct nam__serial_item *item)
 		NAM_RESTART_TORN);
 	item->torn = look == NAM__SERIAL_TORN && image->word == item->seen ? item->torn + 1 : 0;
 	item->seen = image->word;
+	if (look == NAM__SERIAL_LOCKED && holds_some(txn, item))
+		return -NAM_E_CONFLICT;
 	if (++item->tries < NAM__SERIAL_TRIES_MAX)
 		return 0;
 	if (look == NAM__SERIAL_LOCKED)

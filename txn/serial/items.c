@@ -36,6 +36,16 @@ nam__serial_item_of(struct nam_txn *txn, const void *key, uint32_t key_bytes)
 	return item;
 }
 
+bool
+nam__serial_has_locks(const struct nam_txn *txn)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		some |= txn->items[i].locked || txn->items[i].locking;
+	return some;
+}
+
 int
 nam__serial_limit(struct nam_txn *txn, uint32_t key_bytes)
 {

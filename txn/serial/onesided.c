@@ -48,7 +48,7 @@ words_cas(struct nam_txn *txn, bool unlock)
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__serial_item *item = &txn->items[i];
 
-		if (unlock ? !item->locked : !item->next)
+		if (unlock ? !item->locked : !item->next || item->locked)
 			continue;
 		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		/* Others are taken back, even if one cannot be. */

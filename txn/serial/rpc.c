@@ -138,7 +138,7 @@ message_find(struct post *post, uint16_t slot, uint32_t step_bytes, uint32_t rep
  * Pack a step.
  *
  * @cas		NULL, or compare and swap
- * @bytes	behind it, step->bytes of them; or NULL
+ * @bytes	behind it, step->bytes of them; LOCK: the lock word and the key; or NULL
  * @local	where the answer goes
  */
 NAM_FIBER_FN static void
@@ -164,7 +164,8 @@ step_add(struct post *post, const struct nam_rpc_serial_step *step, const uint64
 	post->messages[number].reply_bytes += reply_bytes;
 	((struct nam_rpc_serial_request *)(void *)post->messages[number].body)->count++;
 	post->answers[post->steps_count++] = (struct answer){ local,
-		(uint16_t)(step->step == NAM_SERIAL_READ ? step->bytes : reply_bytes),
+		(uint16_t)(step->step == NAM_SERIAL_READ || step->step == NAM_SERIAL_LOCK ?
+			step->bytes : reply_bytes),
 		(uint16_t)number };
 	memcpy(to, step, sizeof(*step));
 	to += sizeof(*step);
@@ -173,7 +174,8 @@ step_add(struct post *post, const struct nam_rpc_serial_step *step, const uint64
 		to += 2 * sizeof(*cas);
 	}
 	if (bytes)
-		memcpy(to, bytes, step->bytes);
+		memcpy(to, bytes, step->step == NAM_SERIAL_LOCK ? sizeof(uint64_t) + step->offset :
+			step->bytes);
 }
 
 /* Accepts NULL: no memory. */
@@ -192,17 +194,49 @@ post_run(struct post *post)
 
 /* ---- execution, validation ------------------------------------------------------------------- */
 
+NAM_FIBER_FN static void
+read_add(struct post *post, const struct nam__read *read)
+{
+	const struct nam_rpc_serial_step step = { .at = read->at.raw,
+		.bytes = (uint16_t)read->bytes, .step = NAM_SERIAL_READ };
+
+	step_add(post, &step, NULL, NULL, read->local); /* SUSPENDS */
+}
+
 NAM_FIBER_FN static int
 all_read(struct nam_txn *txn, uint32_t count)
 {
 	struct post *post = post_new(txn->worker, txn->store, NAM_RPC_SERIAL_READ);
 
-	for (uint32_t i = 0; i < count && post; i++) {
-		const struct nam__read *read = &txn->reads[i];
-		const struct nam_rpc_serial_step step = { .at = read->at.raw,
-			.bytes = (uint16_t)read->bytes, .step = NAM_SERIAL_READ };
+	for (uint32_t i = 0; i < count && post; i++)
+		read_add(post, &txn->reads[i]); /* SUSPENDS */
+	return post_run(post); /* SUSPENDS */
+}
 
-		step_add(post, &step, NULL, NULL, read->local); /* SUSPENDS */
+NAM_FIBER_FN static void
+lock_add(struct post *post, const struct nam_txn *txn, const struct nam__read *read,
+	const struct nam__serial_item *item)
+{
+	uint64_t more[1 + NAM_TXN_KEY_BYTES_MAX / sizeof(uint64_t)] = { txn->word };
+	const struct nam_rpc_serial_step step = { .at = read->at.raw, .offset = item->key_bytes,
+		.bytes = (uint16_t)read->bytes, .step = NAM_SERIAL_LOCK };
+
+	memcpy(more + 1, item->key, item->key_bytes);
+	step_add(post, &step, NULL, more, read->local); /* SUSPENDS */
+}
+
+int
+nam__serial_rpc_execute(struct nam_txn *txn, const uint16_t *items, uint32_t count)
+{
+	struct post *post = post_new(txn->worker, txn->store, NAM_RPC_SERIAL_CHANGE);
+
+	for (uint32_t i = 0; i < count && post; i++) {
+		const struct nam__serial_item *item = &txn->items[items[i]];
+
+		if (item->locking)
+			lock_add(post, txn, &txn->reads[i], item); /* SUSPENDS */
+		else
+			read_add(post, &txn->reads[i]); /* SUSPENDS */
 	}
 	return post_run(post); /* SUSPENDS */
 }
@@ -228,7 +262,7 @@ words_cas(struct nam_txn *txn, bool unlock)
 	for (uint32_t i = 0; i < txn->count && post; i++) {
 		struct nam__serial_item *item = &txn->items[i];
 
-		if (unlock ? item->locked : item->next != NULL)
+		if (unlock ? item->locked : item->next && !item->locked)
 			cas_add(post, item->at, unlock ? txn->word : item->sequence,
 				unlock ? item->sequence : txn->word, item->cas); /* SUSPENDS */
 	}

@@ -92,6 +92,8 @@ struct nam__serial_item {
 	bool read;			/* the transaction depends on it */
 	bool made;			/* there was no record when the commit began */
 	bool locked;			/* to be taken back if the transaction does not commit */
+	bool update;			/* it is going to be written: to be locked as it is READ */
+	bool locking;			/* that was asked for, and there is no answer yet */
 	uint16_t key_bytes;
 	uint8_t key[NAM_TXN_KEY_BYTES_MAX];
 };
@@ -134,6 +136,10 @@ struct nam__serial_means {
 };
 
 extern const struct nam__serial_means nam__serial_onesided, nam__serial_rpc;
+
+/* READ items as means->read(), and lock those that are `locking` at the same time. */
+NAM_FIBER_FN int nam__serial_rpc_execute(struct nam_txn *txn,
+	const uint16_t *items, uint32_t count) NAM_MUST_CHECK;
 
 static inline const struct nam__serial_means *
 nam__serial_means_of(const struct nam_txn_store *store, enum nam__serial_phase phase)
@@ -230,6 +236,8 @@ struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
 /* The item of a key, which is new if there is none; or NULL: a limit. */
 struct nam__serial_item *nam__serial_item_of(struct nam_txn *txn, const void *key,
 	uint32_t key_bytes);
+/* Some locks are held, or may be. */
+bool nam__serial_has_locks(const struct nam_txn *txn);
 /* -NAM_E_LIMIT with a diag. */
 int nam__serial_limit(struct nam_txn *txn, uint32_t key_bytes);
 
@@ -251,15 +259,9 @@ void nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item);
 /* Make a record for each item that is written and has none.  In an operation. */
 NAM_FIBER_FN int nam__serial_make(struct nam_txn *txn) NAM_MUST_CHECK;
 
-/* ---- txn.c, commit.c, finish.c --------------------------------------------------------------- */
+/* ---- commit.c -------------------------------------------------------------------------------- */
 
-/* Give the memory of a transaction back, and let its epoch go. */
-void nam__serial_end(struct nam_txn *txn);
-/* Write a transaction whose log is complete, and give that back.  In an operation. */
-NAM_FIBER_FN int nam__serial_finish(struct nam_txn *txn) NAM_MUST_CHECK;
-/* The same, and nam__serial_end(), by a task of its own, whose requests go out at once. */
-NAM_FIBER_FN int nam__serial_finish_later(struct nam_txn *txn) NAM_MUST_CHECK;
-/* The first failure of these, once, with a diag; or 0. */
+/* The first failure of commits that were not awaited, once, with a diag; or 0. */
 int nam__serial_failed(struct nam_worker *worker, struct nam_txn_store *store) NAM_MUST_CHECK;
 
 /* ---- log.c ----------------------------------------------------------------------------------- */

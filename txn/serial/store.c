@@ -38,7 +38,11 @@ phases_check(struct nam_worker *worker, const struct nam_txn_store_options *opti
 	if (phases & ~(uint32_t)NAM_TXN_PHASES)
 		return nam_diag_set(&worker->diag, -EINVAL, "phases %#x: choose some "
 			"of enum nam_txn_phase", phases);
-	if (phases & NAM_TXN_FASST &&
+	if (phases & NAM_TXN_LOCK_EARLY &&
+		(~phases & (NAM_TXN_EXECUTE_RPC | NAM_TXN_LOCK_RPC)))
+		return nam_diag_set(&worker->diag, -EINVAL, "phases %#x: LOCK_EARLY goes with "
+			"EXECUTE_RPC and LOCK_RPC", phases);
+	if (phases & NAM_TXN_RPC &&
 		options->key_bytes_max + options->value_bytes_max > NAM_TXN_RPC_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL, "phases by RPC, with keys of up to %u "
 			"and values of up to %u bytes: choose up to %u together",

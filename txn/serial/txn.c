@@ -26,31 +26,6 @@ nam_txn_begin(struct nam_worker *worker, struct nam_txn_store *store, struct nam
 	return 0;
 }
 
-void
-nam__serial_end(struct nam_txn *txn)
-{
-	const uint32_t room = nam__serial_room(txn->store);
-	struct nam_worker *worker = txn->worker;
-
-	for (uint32_t i = 0; i < txn->count; i++) {
-		if (txn->items[i].image)
-			nam__buffer_give(worker, txn->items[i].image, room);
-		if (txn->items[i].next)
-			nam__buffer_give(worker, txn->items[i].next, room);
-	}
-	nam__serial_scans_free(txn);
-	nam__serial_entries_free(txn);
-	nam__epoch_unpin(worker, txn->epoch);
-	nam__buffer_give(worker, txn, sizeof(*txn));
-}
-
-void
-nam_txn_abort(struct nam_txn *txn)
-{
-	if (txn)
-		nam__serial_end(txn);
-}
-
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* The transaction depends on the record from now on: READ it with others. */
@@ -115,6 +90,7 @@ nam_txn_read_all(struct nam_txn *txn, struct nam_txn_get *gets, uint32_t count)
 			return nam__serial_limit(txn, gets[i].key_bytes);
 		}
 		gets[i].value_bytes = (uint32_t)(item - txn->items);
+		txn->items[gets[i].value_bytes].update |= gets[i].update;
 	}
 	/* The cache is being prefetched: serve other tasks' requests first. */
 	if (txn->count > before && txn->worker->tasks_alive > 1)
@@ -201,7 +177,7 @@ NAM_FIBER_FN static int
 item_read(struct nam_txn *txn, const void *key, uint32_t key_bytes,
 	struct nam__serial_item **ret_item)
 {
-	struct nam_txn_get get = { .key = key, .key_bytes = key_bytes };
+	struct nam_txn_get get = { .key = key, .key_bytes = key_bytes, .update = true };
 	struct nam__serial_item *item = nam__serial_item_of(txn, key, key_bytes);
 	int rc;
 

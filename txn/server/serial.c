@@ -40,6 +40,45 @@ word_cas(struct nam_serial_record *record, uint64_t compare, uint64_t swap)
 	return compare;
 }
 
+/* No bytes of an earlier reply behind it. */
+static void
+reply_fill(uint64_t *reply, const void *from, uint32_t bytes)
+{
+	if (bytes)
+		reply[((size_t)bytes - 1) / sizeof(*reply)] = 0;
+	memcpy(reply, from, bytes);
+}
+
+/* Z2: what is read is what the lock is on.  Another key is only read. */
+static int
+lock(const struct nam__server_serial *serial, const struct nam_rpc_serial_step *step,
+	const uint64_t *more, uint64_t *reply)
+{
+	const uint32_t fixed = sizeof(struct nam_serial_record), key_bytes = step->offset;
+	struct nam_serial_record *record;
+	uint64_t word, seen;
+	int rc;
+
+	if (step->bytes < fixed + key_bytes || !nam__serial_locked(more[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = record_find(serial, step->at, step->bytes, &record);
+	if (rc)
+		return rc;
+	seen = __atomic_load_n(&record->word, __ATOMIC_ACQUIRE);
+	if (record->key_bytes == key_bytes && !memcmp(record->bytes, more + 1, key_bytes)) {
+		/* Each repetition means that another transaction was written meanwhile. */
+		do {
+			word = seen;
+			if (!nam__serial_locked(word) && word != NAM__SERIAL_DROPPED)
+				seen = word_cas(record, word, more[0]);
+		} while (seen != word);
+	}
+	nam_race_point("serial.served_lock");
+	reply_fill(reply, record, step->bytes);
+	reply[0] = seen;
+	return 0;
+}
+
 /* Z4: the lock stays until all is written. */
 static int
 commit(const struct nam__server_serial *serial, const struct nam_rpc_serial_step *step,
@@ -81,16 +120,15 @@ nam__server_serial_step(const struct nam__server_serial *serial,
 		at = serial->find(serial->arg, step->at, step->bytes, false);
 		if (!at)
 			return -NAM_E_REMOTE_CORRUPT;
-		/* No bytes of an earlier reply behind it. */
-		if (step->bytes)
-			reply[((size_t)step->bytes - 1) / sizeof(*reply)] = 0;
-		memcpy(reply, at, step->bytes);
+		reply_fill(reply, at, step->bytes);
 		return 0;
 	case NAM_SERIAL_CAS:
 		rc = record_find(serial, step->at, 0, &record);
 		if (!rc)
 			*reply = word_cas(record, more[0], more[1]);
 		return rc;
+	case NAM_SERIAL_LOCK:
+		return lock(serial, step, more, reply);
 	case NAM_SERIAL_COMMIT:
 		return commit(serial, step, more, reply);
 	case NAM_SERIAL_LOG:

@@ -9,7 +9,9 @@
 #define VALUE_BYTES 24u
 #define RECORD_BYTES ((uint32_t)sizeof(struct nam_serial_record) + VALUE_BYTES)
 #define BEHIND (RECORD_BYTES - (uint32_t)sizeof(uint64_t))	/* the word */
-#define LOCK 99u
+#define LOCK (1ull << 48 | 99u)
+#define KEY 1234567u
+#define KEY_BYTES ((uint32_t)sizeof(uint64_t))
 
 struct draft {
 	_Alignas(8) uint8_t body[NAM_RPC_BODY_MAX];
@@ -69,6 +71,19 @@ cas_add(struct draft *draft, uint64_t at, uint64_t compare, uint64_t swap)
 	append(draft, words, sizeof(words));
 }
 
+/* The key of record 0. */
+static void
+lock_add(struct draft *draft, uint64_t at, uint64_t word)
+{
+	struct nam_rpc_serial_step *step = (void *)(draft->body + draft->bytes);
+	const uint64_t key = KEY;
+
+	step_add(draft, NAM_SERIAL_LOCK, at, RECORD_BYTES);
+	step->offset = KEY_BYTES;
+	append(draft, &word, sizeof(word));
+	append(draft, &key, sizeof(key));
+}
+
 static void
 commit_add(struct draft *draft, uint64_t at, uint64_t sequence)
 {
@@ -122,6 +137,31 @@ steps__of_one_request__IN_ORDER(void **state)
 	assert_int_equal(call(f, NAM_RPC_SERIAL_READ, draft.body, draft.bytes), 0);
 	assert_int_equal(f->reply_bytes, 8 + RECORD_BYTES);
 	assert_true(reply[0] == 8 && reply[1] == 7);
+}
+
+/* Each as it was before, in one request with a READ. */
+static void
+locks__of_what_is_read__ONCE_AND_OF_THAT_KEY(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t *reply = reply_body(f), key = KEY;
+	const uint32_t words = RECORD_BYTES / 8;
+	struct draft draft;
+
+	record(f, 0)->key_bytes = KEY_BYTES;
+	memcpy(record(f, 0)->bytes, &key, sizeof(key));
+	draft_init(&draft);
+	lock_add(&draft, record_at(0), LOCK);
+	lock_add(&draft, record_at(0), LOCK + 1);
+	lock_add(&draft, record_at(1), LOCK);		/* which has another key */
+	step_add(&draft, NAM_SERIAL_READ, record_at(1), 8);
+	assert_int_equal(change(f, &draft), 0);
+	assert_int_equal(f->reply_bytes, 3 * RECORD_BYTES + 8);
+	assert_true(reply[0] == 7 && reply[2] == 7);
+	assert_true(reply[words] == LOCK && reply[2 * words] == 7 && reply[3 * words] == 7);
+	assert_true(record(f, 0)->word == LOCK && record(f, 1)->word == 7);
+	record(f, 0)->store = STORE + 1;
+	assert_int_equal(change(f, &draft), -NAM_E_DROPPED);
 }
 
 static void
@@ -196,10 +236,26 @@ requests__malformed__PROTOCOL(void **state)
 	for (unsigned kind = 0; kind < 8; kind++) {
 		draft_init(&draft);
 		step_add(&draft, kind, record_at(0), 16);	/* without these bytes */
-		REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
-		if (kind != NAM_SERIAL_READ)
+		/* A READ may be beside others. */
+		if (kind != NAM_SERIAL_READ) {
+			REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
 			REFUSED(NAM_RPC_SERIAL_READ, draft);
+		}
 	}
+	draft_init(&draft);
+	lock_add(&draft, record_at(0), LOCK);
+	REFUSED(NAM_RPC_SERIAL_READ, draft);
+	draft_init(&draft);
+	lock_add(&draft, record_at(0), 8);		/* no lock word */
+	REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
+	draft_init(&draft);
+	lock_add(&draft, record_at(0), LOCK);
+	step = (void *)(request_of(&draft) + 1);
+	step->offset = UINT32_MAX;			/* a key that is longer than the request */
+	REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
+	step->offset = RECORD_BYTES;			/* ... than what is to be read */
+	draft.bytes += RECORD_BYTES - KEY_BYTES;
+	REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
 	draft_init(&draft);
 	step_add(&draft, NAM_SERIAL_READ, record_at(0), UINT16_MAX);
 	REFUSED(NAM_RPC_SERIAL_READ, draft);
@@ -225,6 +281,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(steps__of_one_request__IN_ORDER, setup,
 			fixture_teardown),
+		cmocka_unit_test_setup_teardown(locks__of_what_is_read__ONCE_AND_OF_THAT_KEY,
+			setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(records__of_another_store__DROPPED_and_unchanged,
 			setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(addresses__that_are_none__CORRUPT, setup,
