@@ -48,8 +48,8 @@ struct nam_txn_row {
  *				goes on
  *	-NAM_E_LIMIT		the transaction would have more than NAM_TXN_RECORDS_MAX records or
  *				NAM_TXN_LEAVES_MAX leaves
- *	-NAM_E_CONFLICT		another transaction writes one of the records
- *	-NAM_E_RESTART_*	as nam_cursor_next()
+ *	-NAM_E_CONFLICT		another transaction writes one of the records, or others changed
+ *				the index all the time
  * After another code than EINVAL nam_txn_abort() is all that may follow.
  *
  * Cost:	that of nam_cursor_next(), and 1 round trip with 1 READ for each entry of the range.

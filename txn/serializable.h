@@ -96,6 +96,7 @@ NAM_FIBER_FN int nam_txn_store_create(struct nam_worker *worker, const char *nam
  *	-NAM_E_KIND		that is the name of something else, such as a RAMP store, or of
  *				tables' rows
  *	-NAM_E_FABRIC_VERSION	it was made by a library with another format
+ *	-NAM_E_FABRIC_CAPABILITY	this fabric does not allow its phases; the diag says why
  *
  * Cost:	1 RPC, 1 READ; and as nam_index_open() for each index.
  */

@@ -230,6 +230,7 @@ write_and_remove(struct nam_txn *txn)
 		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		nam_batch_write(&batch, txn->items[i].at, from, (const uint8_t *)next + from,
 			nam__serial_bytes(next->key_bytes, next->value_bytes) - from);
+		nam__serial_apart(txn->store, &batch); /* SUSPENDS */
 	}
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	nam_race_point("serial.written");

@@ -42,7 +42,8 @@ publish(struct nam_worker *worker, struct nam_txn_store *store, struct nam__seri
 	int rc;
 
 	do {
-		*header = (struct nam_serial_log){ .next = head, .capacity = block->capacity };
+		*header = (struct nam_serial_log){ .next = head, .store = store->store,
+			.capacity = block->capacity };
 		rc = nam_write_await(worker, block->at, header, sizeof(*header)); /* SUSPENDS */
 		if (rc)
 			return rc;

@@ -5,9 +5,8 @@
 
 #define APART (NAM_TXN_ONE_AT_A_TIME | NAM_TXN_ONE_DOORBELL_EACH)
 
-/* Requests of a phase go together, unless the store says otherwise. */
-NAM_FIBER_FN static void
-apart(const struct nam_txn_store *store, struct nam_batch *batch)
+void
+nam__serial_apart(const struct nam_txn_store *store, struct nam_batch *batch)
 {
 	if (!(store->phases & APART))
 		return;
@@ -20,10 +19,9 @@ apart(const struct nam_txn_store *store, struct nam_batch *batch)
 
 /* ---- execution, validation ------------------------------------------------------------------- */
 
-NAM_FIBER_FN static int
-all_read(struct nam_txn *txn, uint32_t count)
+int
+nam__serial_reads_await(struct nam_txn *txn, const struct nam__read *reads, uint32_t count)
 {
-	const struct nam__read *reads = txn->reads;
 	struct nam_batch batch;
 
 	if (count <= NAM_BATCH_MAX && !(txn->store->phases & APART))
@@ -32,9 +30,15 @@ all_read(struct nam_txn *txn, uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
 		nam_batch_read(&batch, reads[i].at, reads[i].local, reads[i].bytes);
-		apart(txn->store, &batch); /* SUSPENDS */
+		nam__serial_apart(txn->store, &batch); /* SUSPENDS */
 	}
 	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+all_read(struct nam_txn *txn, uint32_t count)
+{
+	return nam__serial_reads_await(txn, txn->reads, count); /* SUSPENDS */
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -56,7 +60,7 @@ words_cas(struct nam_txn *txn, bool unlock)
 			batch.rc = 0;
 		nam__batch_word_cas(&batch, item->at, 0, unlock ? txn->word : item->sequence,
 			unlock ? item->sequence : txn->word, item->cas);
-		apart(txn->store, &batch); /* SUSPENDS */
+		nam__serial_apart(txn->store, &batch); /* SUSPENDS */
 	}
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
@@ -125,7 +129,7 @@ all_write(struct nam_txn *txn)
 				write_add(item, &batch);
 			if (pass == 1)
 				release_add(txn, item, &batch);
-			apart(txn->store, &batch); /* SUSPENDS */
+			nam__serial_apart(txn->store, &batch); /* SUSPENDS */
 		}
 		if (together)
 			nam__batch_post(&batch);

@@ -59,9 +59,14 @@ message_new(struct post *post, uint16_t slot)
 		.body = nam_buffer_take(post->worker, NAM_RPC_BYTES_MAX),
 		.reply = nam_buffer_take(post->worker, NAM_RPC_BYTES_MAX),
 	};
-	post->calls_count++;
-	if (!message->body || !message->reply)
+	if (!message->body || !message->reply) {
+		if (message->body)
+			nam_buffer_give(post->worker, message->body, NAM_RPC_BYTES_MAX);
+		if (message->reply)
+			nam_buffer_give(post->worker, message->reply, NAM_RPC_BYTES_MAX);
 		return -ENOMEM;
+	}
+	post->calls_count++;
 	request = (void *)message->body;
 	*request = (struct nam_rpc_serial_request){ .store = post->store->store };
 	*call = (struct nam_call){ .slot = slot, .type = post->type, .body = message->body,
@@ -110,10 +115,8 @@ flush(struct post *post)
 		int each_rc = post->calls[i].rc == -ECANCELED ? sent_rc : answers_take(post, i);
 
 		post->rc = post->rc ? post->rc : each_rc;
-		if (post->messages[i].body)
-			nam_buffer_give(post->worker, post->messages[i].body, NAM_RPC_BYTES_MAX);
-		if (post->messages[i].reply)
-			nam_buffer_give(post->worker, post->messages[i].reply, NAM_RPC_BYTES_MAX);
+		nam_buffer_give(post->worker, post->messages[i].body, NAM_RPC_BYTES_MAX);
+		nam_buffer_give(post->worker, post->messages[i].reply, NAM_RPC_BYTES_MAX);
 	}
 	post->calls_count = post->steps_count = 0;
 }
@@ -258,15 +261,26 @@ NAM_FIBER_FN static int
 words_cas(struct nam_txn *txn, bool unlock)
 {
 	struct post *post = post_new(txn->worker, txn->store, NAM_RPC_SERIAL_CHANGE);
+	int rc, failed = 0;
 
 	for (uint32_t i = 0; i < txn->count && post; i++) {
 		struct nam__serial_item *item = &txn->items[i];
 
+		/* Others are taken back, even if one cannot be. */
+		if (unlock && post->rc) {
+			failed = failed ? failed : post->rc;
+			post->rc = 0;
+		}
 		if (unlock ? item->locked : item->next && !item->locked)
 			cas_add(post, item->at, unlock ? txn->word : item->sequence,
 				unlock ? item->sequence : txn->word, item->cas); /* SUSPENDS */
 	}
-	return post_run(post); /* SUSPENDS */
+	if (unlock && post && post->rc) {
+		failed = failed ? failed : post->rc;
+		post->rc = 0;
+	}
+	rc = post_run(post); /* SUSPENDS */
+	return failed ? failed : rc;
 }
 
 NAM_FIBER_FN static int

@@ -43,21 +43,6 @@ scans_take(struct nam_txn *txn)
 	return 0;
 }
 
-int
-nam__serial_reads_await(struct nam_txn *txn, const struct nam__read *reads, uint32_t count)
-{
-	struct nam_batch batch;
-
-	if (count <= NAM_BATCH_MAX)
-		return count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < count; i++) {
-		nam__serial_batch_room(&batch, 1); /* SUSPENDS */
-		nam_batch_read(&batch, reads[i].at, reads[i].local, reads[i].bytes);
-	}
-	return nam_batch_await(&batch); /* SUSPENDS */
-}
-
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /* Z11: the transaction depends on the leaf. */
@@ -360,6 +345,9 @@ nam_txn_scan(struct nam_txn *txn, uint32_t index, const struct nam_range *range,
 		rc = perform(&scan); /* SUSPENDS */
 	else
 		nam__leaves_close(scan.cursor); /* SUSPENDS */
+	/* Others changed the index all the time: begin anew. */
+	if (nam_err_is(rc, NAM_E_RESTART))
+		rc = -NAM_E_CONFLICT;
 	txn->failed = rc;
 	if (!rc)
 		*ret_count = scan.count;

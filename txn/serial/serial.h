@@ -136,6 +136,8 @@ struct nam__serial_means {
 };
 
 extern const struct nam__serial_means nam__serial_onesided, nam__serial_rpc;
+/* One-sided requests of a phase go together, unless the phases of the store say otherwise. */
+NAM_FIBER_FN void nam__serial_apart(const struct nam_txn_store *store, struct nam_batch *batch);
 
 /* READ items as means->read(), and lock those that are `locking` at the same time. */
 NAM_FIBER_FN int nam__serial_rpc_execute(struct nam_txn *txn,

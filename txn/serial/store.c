@@ -300,8 +300,10 @@ shape_find(struct nam_worker *worker, struct nam_txn_store *store)
 		store->options.indexes[i] = (struct nam_txn_index){ shape->indexes[i].value_offset,
 			shape->indexes[i].key_bytes, shape->indexes[i].key_first };
 	store->stride = stride_of(&store->options);
-	if (options_check(worker, &store->options) ||
-		nam__serial_indexes_check(worker, store->name, &store->options) ||
+	rc = options_check(worker, &store->options);
+	if (rc == -NAM_E_FABRIC_CAPABILITY)
+		return rc;
+	if (rc || nam__serial_indexes_check(worker, store->name, &store->options) ||
 		!is_power(shape->chunks_count) ||
 		shape->chunks_count > NAM__SERIAL_CHUNKS_MAX || !is_power(shape->chunk_buckets))
 		return -NAM_E_REMOTE_CORRUPT;

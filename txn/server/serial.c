@@ -107,6 +107,28 @@ commit(const struct nam__server_serial *serial, const struct nam_rpc_serial_step
 	return 0;
 }
 
+/* Z9: a log of that store stays one. */
+static int
+log_write(const struct nam__server_serial *serial, const struct nam_rpc_serial_step *step,
+	const uint64_t *more)
+{
+	const uint32_t fixed = sizeof(struct nam_serial_log), end = step->offset + step->bytes;
+	struct nam_serial_log *log;
+
+	if (step->offset >= NAM__SERIAL_LOG_BYTES_MAX)
+		return -NAM_E_REMOTE_CORRUPT;
+	if (step->offset ? step->offset < fixed : step->bytes < fixed ||
+		more[offsetof(struct nam_serial_log, store) / sizeof(*more)] != serial->store)
+		return -NAM_E_FABRIC_PROTOCOL;
+	log = serial->find(serial->arg, step->at, end < fixed ? fixed : end, true);
+	if (!log)
+		return -NAM_E_REMOTE_CORRUPT;
+	if (__atomic_load_n(&log->store, __ATOMIC_RELAXED) != serial->store)
+		return -NAM_E_DROPPED;
+	memcpy((uint8_t *)log + step->offset, more, step->bytes);
+	return 0;
+}
+
 int
 nam__server_serial_step(const struct nam__server_serial *serial,
 	const struct nam_rpc_serial_step *step, const uint64_t *more, uint64_t *reply)
@@ -132,12 +154,7 @@ nam__server_serial_step(const struct nam__server_serial *serial,
 	case NAM_SERIAL_COMMIT:
 		return commit(serial, step, more, reply);
 	case NAM_SERIAL_LOG:
-		at = step->offset < NAM__SERIAL_LOG_BYTES_MAX ? serial->find(serial->arg, step->at,
-			step->offset + step->bytes, true) : NULL;
-		if (!at)
-			return -NAM_E_REMOTE_CORRUPT;
-		memcpy(at + step->offset, more, step->bytes);
-		return 0;
+		return log_write(serial, step, more);
 	default:
 		return -NAM_E_FABRIC_PROTOCOL;
 	}

@@ -84,6 +84,16 @@ lock_add(struct draft *draft, uint64_t at, uint64_t word)
 	append(draft, &key, sizeof(key));
 }
 
+/* The header of a log, as a transaction writes it. */
+static void
+log_add(struct draft *draft, uint64_t at, uint64_t store)
+{
+	const struct nam_serial_log log = { .store = store, .word = LOCK };
+
+	step_add(draft, NAM_SERIAL_LOG, at, sizeof(log));
+	append(draft, &log, sizeof(log));
+}
+
 static void
 commit_add(struct draft *draft, uint64_t at, uint64_t sequence)
 {
@@ -102,6 +112,9 @@ change(struct fixture *f, const struct draft *draft)
 {
 	return call(f, NAM_RPC_SERIAL_CHANGE, draft->body, draft->bytes);
 }
+
+#define REFUSED(type, draft)                                                                        \
+	assert_int_equal(call(f, (type), (draft).body, (draft).bytes), -NAM_E_FABRIC_PROTOCOL)
 
 static int
 setup(void **state)
@@ -186,6 +199,32 @@ records__of_another_store__DROPPED_and_unchanged(void **state)
 }
 
 static void
+logs__of_another_store__DROPPED_and_unchanged(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_serial_log *log = (void *)record(f, 2);
+	struct nam_rpc_serial_step *step;
+	struct draft draft;
+
+	*log = (struct nam_serial_log){ .store = STORE, .word = 5 };
+	draft_init(&draft);
+	log_add(&draft, record_at(2), STORE + 1);
+	REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
+	draft_init(&draft);
+	log_add(&draft, record_at(2), STORE);
+	step = (void *)(request_of(&draft) + 1);
+	step->offset = 8;			/* within the header */
+	REFUSED(NAM_RPC_SERIAL_CHANGE, draft);
+	step->offset = 0;
+	log->store = STORE + 1;
+	assert_int_equal(change(f, &draft), -NAM_E_DROPPED);
+	assert_int_equal(log->word, 5);
+	log->store = STORE;
+	assert_int_equal(change(f, &draft), 0);
+	assert_int_equal(log->word, LOCK);
+}
+
+static void
 addresses__that_are_none__CORRUPT(void **state)
 {
 	const uint64_t bad[] = { 0, nam_gaddr_make(0, 64, 0).raw, nam_gaddr_make(7, 65536, 0).raw,
@@ -205,14 +244,10 @@ addresses__that_are_none__CORRUPT(void **state)
 		commit_add(&draft, bad[i], 8);
 		assert_int_equal(change(f, &draft), -NAM_E_REMOTE_CORRUPT);
 		draft_init(&draft);
-		step_add(&draft, NAM_SERIAL_LOG, bad[i], 8);
-		append(&draft, &bad[i], 8);
+		log_add(&draft, bad[i], STORE);
 		assert_int_equal(change(f, &draft), -NAM_E_REMOTE_CORRUPT);
 	}
 }
-
-#define REFUSED(type, draft)                                                                        \
-	assert_int_equal(call(f, (type), (draft).body, (draft).bytes), -NAM_E_FABRIC_PROTOCOL)
 
 static void
 requests__malformed__PROTOCOL(void **state)
@@ -284,6 +319,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(locks__of_what_is_read__ONCE_AND_OF_THAT_KEY,
 			setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(records__of_another_store__DROPPED_and_unchanged,
+			setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(logs__of_another_store__DROPPED_and_unchanged,
 			setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(addresses__that_are_none__CORRUPT, setup,
 			fixture_teardown),
