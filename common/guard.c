@@ -14,7 +14,7 @@ static const char *const names[NAM_GUARDS_COUNT] = {
 };
 
 #ifdef NAM_SIM_POINTS
-uint64_t nam__guards_off[3];
+uint64_t nam__guards_off[NAM_GUARD_WORDS];
 nam_race_fn nam_race_hook;
 nam_fault_fn nam_fault_hook;
 #endif

@@ -217,14 +217,15 @@ enum nam_guard {
 #undef NAM_GUARD_ENUM
 	NAM_GUARDS_COUNT
 };
-_Static_assert(NAM_GUARDS_COUNT <= 192, "one bit each");
+#define NAM_GUARD_WORDS ((NAM_GUARDS_COUNT + 63) / 64)
 
 /* 0; -ENOENT: no such guard; -ENOTSUP: this build's guards cannot be turned off. */
 int nam_guard_off(const char *name);
 void nam_guards_on(void);
 
 #ifdef NAM_SIM_POINTS
-extern uint64_t nam__guards_off[3];	/* bit i: guard i; set before any other thread exists */
+/* Bit i: guard i; set before any other thread exists. */
+extern uint64_t nam__guards_off[NAM_GUARD_WORDS];
 #define NAM_GUARD(name) \
 	(!(nam__guards_off[NAM_GUARD_##name / 64] >> NAM_GUARD_##name % 64 & 1))
 #else
