@@ -191,11 +191,18 @@ tables_full(const struct nam__kv_partition *p)
 	return nam__cuckoo_slots(p) < nam__cuckoo_slots_for(p->counts.keys);
 }
 
-/* Near first, then growth, for it costs less than a long search.  @keep	free cells */
+/*
+ * Growth before a long search, as it costs less; and before tables are so full that no pair can
+ * make room for the pairs of a new bucket.
+ *
+ * @keep	free cells
+ */
 static uint32_t
 place_or_grow(struct nam__kv_partition *p, uint32_t hash, uint32_t keep, uint32_t buckets[2],
 	uint32_t *ret_kicks)
 {
+	if (p->counts.keys * 15 > nam__cuckoo_slots(p) * 14ull)
+		(void)nam__cuckoo_tables_grow(p, keep);
 	for (;;) {
 		uint32_t at;
 

@@ -182,6 +182,23 @@ pair_cross(struct nam__kv_partition *p, uint32_t from)
 	return to != NAM__CUCKOO_NONE;
 }
 
+/* The same; or to the stash of a store. */
+static bool
+pair_leave(struct nam__kv_partition *p, uint32_t from)
+{
+	struct nam__cuckoo_slot slot = nam__cuckoo_slot_load(nam__cuckoo_slot_at(p, from));
+	uint32_t to;
+
+	if (pair_cross(p, from))
+		return true;
+	to = p->evicts ? NAM__CUCKOO_NONE : nam__cuckoo_slot_in_stash(p, slot.hash);
+	if (to == NAM__CUCKOO_NONE)
+		return false;
+	nam__cuckoo_edge_remove(p, from / NAM__CUCKOO_SLOTS);
+	nam__cuckoo_kick(p, from, to);
+	return true;
+}
+
 /* pairs_for_next(), after some have left: the next bucket has a slot for each, or false. */
 static bool
 pairs_spread(struct nam__kv_partition *p, const struct sharers *sharers,
@@ -191,7 +208,7 @@ pairs_spread(struct nam__kv_partition *p, const struct sharers *sharers,
 	for (uint32_t i = 0; (uint32_t)__builtin_popcount(*ret_pairs) > NAM__CUCKOO_SLOTS; i++) {
 		if (i == sharers->count * NAM__CUCKOO_SLOTS)
 			return false;
-		if (*ret_pairs >> i & 1 && pair_cross(p, position_at(sharers, i)))
+		if (*ret_pairs >> i & 1 && pair_leave(p, position_at(sharers, i)))
 			*ret_pairs = pairs_for_next(p, sharers, shape);
 	}
 	return true;
@@ -201,16 +218,18 @@ pairs_spread(struct nam__kv_partition *p, const struct sharers *sharers,
 static bool
 tables_grow_by_one(struct nam__kv_partition *p, uint32_t keep)
 {
-	const struct sharers sharers = sharers_of(&p->cuckoo.shape);
 	struct nam__cuckoo_shape shape = p->cuckoo.shape;
+	struct sharers sharers;
 	uint32_t pairs;
 
+	if (!nam__cuckoo_buckets_free(p) && !cells_shrink(p, keep))
+		return false;
+	sharers = sharers_of(&shape);
 	if (++shape.split == 4u << shape.level) {
 		shape.level++;
 		shape.split = 0;
 	}
-	if ((!nam__cuckoo_buckets_free(p) && !cells_shrink(p, keep)) ||
-		!pairs_spread(p, &sharers, &shape, &pairs))
+	if (!pairs_spread(p, &sharers, &shape, &pairs))
 		return false;
 	stash_spill(p, -1);
 	/* First, as the graph knows no bucket from nam__cuckoo_end() on. */

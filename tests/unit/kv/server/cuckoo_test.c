@@ -189,6 +189,22 @@ put__until_a_store_refuses__AS_FULL_AS_CHAINED_OR_FULLER(void **state)
 	end();
 }
 
+/* Small tables can be so full that the pairs of a new bucket find no room elsewhere. */
+static void
+put__many_sets_of_keys__NONE_REFUSED_WHILE_MEMORY_IS_FREE(void **state)
+{
+	(void)state;
+	for (uint32_t set = 0; set < 300; set++) {
+		uint32_t n = 0;
+
+		begin(4);
+		while (!put((uint32_t)nam_mix64((uint64_t)set << 32 | n), n))
+			n++;
+		assert_int_equal(nam__cuckoo_buckets_free(&p), 0);
+		end();
+	}
+}
+
 /* Kick-outs as Pagh and Rodler have them, at random, in the same buckets. */
 static bool
 plain_insert(uint32_t (*table)[NAM__CUCKOO_SLOTS], uint32_t hash, uint32_t kicks_max,
@@ -490,6 +506,7 @@ main(void)
 		cmocka_unit_test(
 			put__some_buckets_of_many__REFUSED_ONLY_WHERE_NO_SLOT_CAN_BE_REACHED),
 		cmocka_unit_test(put__until_a_store_refuses__AS_FULL_AS_CHAINED_OR_FULLER),
+		cmocka_unit_test(put__many_sets_of_keys__NONE_REFUSED_WHILE_MEMORY_IS_FREE),
 		cmocka_unit_test(put__plain_cuckoo_at_the_same_load__LOOPS_WHERE_THIS_PREDICTS),
 		cmocka_unit_test(operations__at_each_load_factor__AS_A_MODEL_HAS_THEM),
 		cmocka_unit_test(put__more_and_more__TABLES_DOUBLE_AND_LOSE_NOTHING),
