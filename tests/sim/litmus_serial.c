@@ -99,10 +99,10 @@ expect_value(struct actor *self, struct nam_txn_store *store, enum record record
 
 /* The first actor makes the store; others come when it is there. */
 static struct nam_txn_store *
-make(struct actor *self)
+make_for(struct actor *self, uint32_t phases)
 {
 	const struct nam_txn_store_options options = { .key_bytes_max = 8,
-		.value_bytes_max = 8 * WORDS, .records = 64 };
+		.value_bytes_max = 8 * WORDS, .records = 64, .phases = phases };
 	struct nam_txn_store *store;
 
 	if (nam_txn_store_create(self->worker, STORE, &options))
@@ -111,6 +111,12 @@ make(struct actor *self)
 	expect_rc("the first values", put_both(self, store, 1), 0);
 	litmus.flags[SEEN] = true;
 	return store;
+}
+
+static struct nam_txn_store *
+make(struct actor *self)
+{
+	return make_for(self, 0);
 }
 
 static struct nam_txn_store *
@@ -462,6 +468,38 @@ drop_before_write(struct actor *self)
 	}
 }
 
+/* ---- early locks ----------------------------------------------------------------------------- */
+
+/* Y is locked as it is read, and not written, so it is not in the log. */
+static void
+lock_two_and_die(struct actor *self)
+{
+	struct nam_txn_store *store = make_for(self, NAM_TXN_FASST);
+	struct nam_txn *txn = begin(self, store);
+	struct nam_txn_get gets[RECORDS] = { { .key = "x", .key_bytes = 1, .update = true },
+		{ .key = "y", .key_bytes = 1, .update = true } };
+
+	litmus_await(ONE);
+	expect_rc("reads", nam_txn_read_all(txn, gets, RECORDS), 0);
+	put(txn, X, 2);
+	litmus.flags[FOUR] = true;
+	(void)!nam_txn_commit(txn, NULL);
+	nam_txn_store_close(store);
+}
+
+static void
+write_after_death(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+
+	litmus.flags[ONE] = true;
+	litmus_await_state(self, A, NAM_CLIENT_DEAD);
+	expect_value(self, store, Y, 1);
+	expect_value(self, store, X, 2);
+	expect_rc("a commit afterwards", put_both(self, store, 3), 0);
+	nam_txn_store_close(store);
+}
+
 /* ---- backups --------------------------------------------------------------------------------- */
 
 #define BACKED 1u			/* the id of the member */
@@ -612,6 +650,10 @@ const struct litmus_case litmus_serial_cases[] = {
 	{ { "serial_passive_dropped", 0, { NULL, flush_dropped, drop_before_write },
 		{ { "serial.logged", A, write_y_late } } },
 		"serializable: a store is dropped after a commit that is not awaited", 2, 0 },
+	{ { "serial_early_dies", 0, { NULL, lock_two_and_die, write_after_death },
+		{ { "serial.logged", A, die_unlogged } } },
+		"serializable: a coordinator dies with a log, and with an early lock beside it",
+		2, 0 },
 	{ { "serial_backup_lock", 0, { NULL, lock_in_vain, lock_meanwhile, back_up },
 		{ { "backup.words_decided", A, hold_second } } },
 		"serializable: a lock is taken at the backup, and not at the member", 2, 0 },

@@ -167,18 +167,33 @@ log_find(struct nam_worker *worker, struct nam_txn_store *store, uint64_t word,
 	return rc;
 }
 
+/* A record that was locked early, and is not written, is not in the log. */
+static bool
+log_has(const struct nam_serial_log *log, struct nam_gaddr at)
+{
+	const uint64_t *entry = log->entries;
+
+	for (uint32_t i = 0; i < log->count; i++) {
+		if (entry[0] == at.raw)
+			return true;
+		entry += nam__serial_entry_words((const void *)(entry + 1));
+	}
+	return false;
+}
+
 /* Z6: the client of that word is dead, so its log does not change any more. */
 NAM_FIBER_FN static int
 decide(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gaddr at, uint64_t dead)
 {
 	struct nam_serial_log *log = nam_buffer_take(worker, NAM__SERIAL_LOG_BYTES_MAX);
 	int rc = log ? log_find(worker, store, dead, log) : -ENOMEM; /* SUSPENDS */
+	bool written = rc == LOG_FOUND && log_has(log, at);
 
 	nam_race_point("serial.deciding");
 	/* Z5: a whole log says that the transaction was committed. */
 	if (rc == LOG_FOUND)
 		rc = redo(worker, store, log); /* SUSPENDS */
-	else if (rc == LOG_ABSENT)
+	if (!rc && !written)
 		rc = record_undo(worker, store, at, dead, (void *)log); /* SUSPENDS */
 	if (log)
 		nam_buffer_give(worker, log, NAM__SERIAL_LOG_BYTES_MAX);
