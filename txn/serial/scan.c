@@ -154,6 +154,9 @@ known_came(struct nam_txn *txn, const struct nam__serial_item *item,
 	/* The commit READs it. */
 	if (item->state == NAM__SERIAL_BLIND)
 		return 0;
+	/* Z2: its own early lock is on what it has read. */
+	if (item->locked && word == txn->word)
+		return 0;
 	if (item->state == NAM__SERIAL_FOUND ? word == item->sequence : word == NAM__SERIAL_MADE)
 		return 0;
 	return nam__serial_locked(word) ? nam__serial_met(txn->worker, txn->store, one->at,

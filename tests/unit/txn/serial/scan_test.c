@@ -195,6 +195,30 @@ scan__own_writes__SEEN(void **state)
 	expect_rows_alone(&other, others, of(NULL, NULL), "bob eve ann");
 }
 
+/* The scan comes to a record that the transaction has locked itself. */
+static void
+scan__own_early_lock__SEEN(void **state)
+{
+	struct nam_txn_get get = { .key = "bob", .key_bytes = 3, .update = true };
+	struct nam_txn *txn;
+
+	(void)state;
+	cities();
+	assert_int_equal(nam_txn_store_phases_set(me.worker, mine, NAM_TXN_FASST), 0);
+	txn = begin(&me, mine);
+	assert_int_equal(nam_txn_read_all(txn, &get, 1), 0);
+	expect_rows(txn, 0, of("b.......", "c......."), ROWS, "ann bob");
+	write_text(txn, "bob", "bonn....00000003");
+	expect_rows(txn, 0, of("b.......", "c......."), ROWS, "ann bob");
+	commit(txn);
+	expect_rows_alone(&me, mine, of("bo......", "bp......"), "bob");
+	/* Nor is it in the way of the transaction that has locked it and writes nothing. */
+	txn = begin(&me, mine);
+	assert_int_equal(nam_txn_read_all(txn, &get, 1), 0);
+	expect_rows(txn, 0, of("b.......", "c......."), ROWS, "ann bob");
+	commit(txn);
+}
+
 static void
 scan__index_of_some_keys__THEIR_ROWS(void **state)
 {
@@ -457,6 +481,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(scan__changed_and_deleted__ENTRIES_FOLLOW, make,
 			drop),
 		cmocka_unit_test_setup_teardown(scan__own_writes__SEEN, make, drop),
+		cmocka_unit_test_setup_teardown(scan__own_early_lock__SEEN, make, drop),
 		cmocka_unit_test_setup_teardown(scan__index_of_some_keys__THEIR_ROWS, make, drop),
 		cmocka_unit_test_setup_teardown(abort__entries__NOT_THERE, make, drop),
 		cmocka_unit_test_setup_teardown(scan__many_leaves__ALL, make, drop),
