@@ -396,7 +396,7 @@ resolve_transactions(struct requests_options *o)
 	}
 	o->txn_phases |= o->txn_one_at_a_time ? NAM_TXN_ONE_AT_A_TIME : 0;
 	o->txn_phases |= o->txn_one_doorbell_each ? NAM_TXN_ONE_DOORBELL_EACH : 0;
-	if (o->txn_store == TXN_2PL && (o->txn_phases || o->txn_no_cache))
+	if (o->txn_store == TXN_2PL && (o->txn_phases != NAM_TXN_DRTM_H || o->txn_no_cache))
 		return bench_complain("--preset, and options of phases: not with --store 2pl");
 	if (o->txn_store == TXN_SERIALIZABLE && !(o->txn_phases & NAM_TXN_FASST))
 		o->transport_name = "onesided";
