@@ -17,7 +17,7 @@ ballast_move(struct nam_worker *worker, struct nam_txn_store *store)
 {
 	uint32_t first = (uint32_t)(nam_sim_random() % BALLAST);
 	bool deletes = nam_sim_random() % 2;
-	struct nam_txn *txn;
+	struct nam_txn *txn = NULL;
 	int rc = nam_txn_begin(worker, store, &txn);
 
 	for (uint32_t i = 0; i < BALLAST_AT_A_TIME && !rc; i++) {
