@@ -147,20 +147,19 @@ skew(struct actor *self, struct nam_txn_store *store, enum record record, enum f
 static int skew_rc;
 
 static void
-skew_first(struct actor *self)
+write_first(struct actor *self, struct nam_txn_store *store)
 {
-	struct nam_txn_store *store = make(self);
-
 	skew_rc = skew(self, store, X, ONE, TWO);
 	litmus.flags[THREE] = true;
 	nam_txn_store_close(store);
 }
 
+/* One of the two is in the way of the other. */
 static void
-skew_second(struct actor *self)
+write_second(struct actor *self, enum record record)
 {
 	struct nam_txn_store *store = arrive(self);
-	int rc = skew(self, store, Y, TWO, ONE);
+	int rc = skew(self, store, record, TWO, ONE);
 
 	litmus_await(THREE);
 	if (!rc && !skew_rc)
@@ -168,6 +167,47 @@ skew_second(struct actor *self)
 	if ((rc && rc != -NAM_E_CONFLICT) || (skew_rc && skew_rc != -NAM_E_CONFLICT))
 		litmus_fail("%s and %s", nam_err_name(skew_rc), nam_err_name(rc));
 	nam_txn_store_close(store);
+}
+
+static void
+skew_first(struct actor *self)
+{
+	write_first(self, make(self));
+}
+
+static void
+skew_second(struct actor *self)
+{
+	write_second(self, Y);
+}
+
+/* ---- two handlers of a memory server --------------------------------------------------------- */
+
+static void
+lock_first(struct actor *self)
+{
+	write_first(self, make_for(self, NAM_TXN_FARM));
+}
+
+static void
+lock_second(struct actor *self)
+{
+	write_second(self, X);
+}
+
+/* Both handlers have seen the word before one of them changes it. */
+static void
+meet_in_cas(struct actor *self)
+{
+	(void)self;
+	if (!litmus.flags[ONE] || !litmus.flags[TWO])
+		return;
+	if (litmus.flags[FIVE]) {
+		litmus.flags[FOUR] = true;
+		return;
+	}
+	litmus.flags[FIVE] = true;
+	litmus_await_for(FOUR, LITMUS_SHORT_NS);
 }
 
 /* ---- lost update ----------------------------------------------------------------------------- */
@@ -626,6 +666,10 @@ hold_carried(struct actor *self)
 const struct litmus_case litmus_serial_cases[] = {
 	{ { "serial_skew", 0, { NULL, skew_first, skew_second }, { { 0 } } },
 		"serializable: write skew: each of two writes what the other one has read", 2, 0 },
+	{ { "serial_served", 0, { NULL, lock_first, lock_second },
+		{ { "serial.served_cas", SERVER, meet_in_cas } } },
+		"serializable: two handlers of a memory server lock one record", 1,
+		LITMUS_COARSE_HASH },
 	{ { "serial_lost", 0, { NULL, update_late, update_meanwhile }, { { 0 } } },
 		"serializable: lost update: a value changes between a read and its write", 2, 0 },
 	{ { "serial_reads", 0, { NULL, read_apart, update_meanwhile }, { { 0 } } },
