@@ -24,11 +24,6 @@ run() {
 		timeout 60 "${litmus%/*}/sim_tables_test" "$1" "$seed" $guards 2>&1
 		return
 	fi
-	if [ "$program" = serial ]; then
-		# shellcheck disable=SC2086
-		timeout 60 "${litmus%/*}/sim_serial_test" "$1" "$seed" $guards 2>&1
-		return
-	fi
 	for guard in $guards; do
 		set -- --guard-off "$guard" "$@"
 	done
