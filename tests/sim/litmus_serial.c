@@ -510,17 +510,25 @@ drop_before_write(struct actor *self)
 
 /* ---- early locks ----------------------------------------------------------------------------- */
 
+static void
+read_to_write(struct nam_txn *txn)
+{
+	struct nam_txn_get gets[RECORDS];
+
+	for (unsigned i = 0; i < RECORDS; i++)
+		gets[i] = (struct nam_txn_get){ .key = keys[i], .key_bytes = 1, .update = true };
+	expect_rc("reads", nam_txn_read_all(txn, gets, RECORDS), 0);
+}
+
 /* Y is locked as it is read, and not written, so it is not in the log. */
 static void
 lock_two_and_die(struct actor *self)
 {
 	struct nam_txn_store *store = make_for(self, NAM_TXN_FASST);
 	struct nam_txn *txn = begin(self, store);
-	struct nam_txn_get gets[RECORDS] = { { .key = "x", .key_bytes = 1, .update = true },
-		{ .key = "y", .key_bytes = 1, .update = true } };
 
 	litmus_await(ONE);
-	expect_rc("reads", nam_txn_read_all(txn, gets, RECORDS), 0);
+	read_to_write(txn);
 	put(txn, X, 2);
 	litmus.flags[FOUR] = true;
 	(void)!nam_txn_commit(txn, NULL);
@@ -639,6 +647,43 @@ hold_second(struct actor *self)
 	litmus_await(FOUR);
 }
 
+/* Memory servers took the locks, and do not take them back: one of them has a backup since. */
+static void
+lock_before_backup(struct actor *self)
+{
+	struct nam_txn_store *store = make_for(self, NAM_TXN_FASST);
+	struct nam_txn *txn = begin(self, store);
+
+	read_to_write(txn);
+	litmus.flags[TWO] = true;
+	/* It has pinned an epoch, so its queue pairs are put aside as it polls (C28). */
+	for (unsigned i = 0; !self->client->backed && i < LITMUS_TIMEOUT_NS / LITMUS_POLL_NS; i++)
+		nam__pause_await(self->worker, LITMUS_POLL_NS);
+	put(txn, X, 2);
+	expect_rc("a commit by RPC", nam_txn_commit(txn, NULL), -NAM_E_FABRIC_CAPABILITY);
+	nam__left_await(self->worker);
+	litmus.flags[THREE] = true;
+	litmus_await(FOUR);
+	nam_txn_store_close(store);
+}
+
+static void
+back_up_locked(struct actor *self)
+{
+	struct nam_txn_store *store = arrive(self);
+
+	litmus_await(TWO);
+	expect_rc("phases", nam_txn_store_phases_set(self->worker, store, NAM_TXN_FARM), 0);
+	(void)litmus_back(BACKED);
+	litmus.flags[ONE] = true;
+	litmus_await(THREE);
+	expect_value(self, store, X, 1);
+	expect_value(self, store, Y, 1);
+	litmus.flags[FOUR] = true;
+	nam_txn_store_close(store);
+	expect_rc("a drop", nam_txn_store_drop(self->worker, STORE), 0);
+}
+
 /* With the lock, until the other client has found it at the backup. */
 static void
 hold_locked(struct actor *self)
@@ -705,5 +750,7 @@ const struct litmus_case litmus_serial_cases[] = {
 		{ { "serial.locked", A, hold_locked },
 			{ "backup.words_decided", B, hold_carried } } },
 		"serializable: a member gets a lock that has ended at its backup", 2, 0 },
+	{ { "serial_backup_early", 0, { NULL, lock_before_backup, back_up_locked }, { { 0 } } },
+		"serializable: a member gets a backup, and has early locks by RPC", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -40,8 +40,15 @@ NAM_FIBER_FN static void
 locks_undo(struct nam_txn *txn)
 {
 	/* If a memory server is gone, so are its records; or the lock ends with this client. */
-	(void)!nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
+	int rc = nam__serial_means_of(txn->store, NAM__SERIAL_LOCK)->words_cas(txn,
 		true); /* SUSPENDS */
+	uint64_t old;
+
+	/* A member has got a backup since it took the locks: one by one. */
+	for (uint32_t i = 0; i < txn->count && rc == -NAM_E_FABRIC_CAPABILITY; i++)
+		if (txn->items[i].locked)
+			(void)!nam__serial_word_cas(txn->worker, txn->store, txn->items[i].at,
+				txn->word, txn->items[i].sequence, &old); /* SUSPENDS */
 	locks_forget(txn);
 }
 

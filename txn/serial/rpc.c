@@ -353,3 +353,15 @@ const struct nam__serial_means nam__serial_rpc = {
 	.log = log_write,
 	.write = all_write,
 };
+
+/* Z10: no CPU changes words of a member with a backup: such requests are refused.  So NICs may. */
+int
+nam__serial_word_cas(struct nam_worker *worker, const struct nam_txn_store *store,
+	struct nam_gaddr at, uint64_t compare, uint64_t swap, uint64_t *ret_old)
+{
+	int rc = nam__serial_means_of(store, NAM__SERIAL_LOCK)->word_cas(worker, store, at,
+		compare, swap, ret_old); /* SUSPENDS */
+
+	return rc != -NAM_E_FABRIC_CAPABILITY ? rc : nam__serial_onesided.word_cas(worker, store,
+		at, compare, swap, ret_old); /* SUSPENDS */
+}

@@ -149,14 +149,9 @@ nam__serial_means_of(const struct nam_txn_store *store, enum nam__serial_phase p
 	return store->phases >> phase & 1 ? &nam__serial_rpc : &nam__serial_onesided;
 }
 
-/* nam_cas_await() of a record's word, by what CASes these words. */
-NAM_FIBER_FN static inline int
-nam__serial_word_cas(struct nam_worker *worker, const struct nam_txn_store *store,
-	struct nam_gaddr at, uint64_t compare, uint64_t swap, uint64_t *ret_old)
-{
-	return nam__serial_means_of(store, NAM__SERIAL_LOCK)->word_cas(worker, store, at, compare,
-		swap, ret_old); /* SUSPENDS */
-}
+/* nam_cas_await() of a record's word, by what CASes these words (Z10). */
+NAM_FIBER_FN int nam__serial_word_cas(struct nam_worker *worker, const struct nam_txn_store *store,
+	struct nam_gaddr at, uint64_t compare, uint64_t swap, uint64_t *ret_old) NAM_MUST_CHECK;
 
 /* A constant length takes no call, and keys of 8 bytes are common. */
 static inline bool
