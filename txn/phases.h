@@ -23,7 +23,9 @@ enum nam_txn_phase {
 	/*
 	 * Passive acknowledgement: nam_txn_commit() returns once the log is complete.  The records
 	 * are being written then, and locked until they are.  If that fails, nam_txn_flush() or
-	 * the next nam_txn_begin() returns why.
+	 * the next nam_txn_begin() returns why.  A thread that does something else for long calls
+	 * nam_txn_flush() before: locks may stay, and memory that others free, until its worker
+	 * runs again.
 	 */
 	NAM_TXN_PASSIVE = 1u << 7,
 	/*

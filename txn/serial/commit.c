@@ -526,8 +526,9 @@ nam__serial_failed(struct nam_worker *worker, struct nam_txn_store *store)
 	/* One of the callers gets it. */
 	if (__builtin_expect(atomic_load_explicit(&store->failed, memory_order_relaxed), 0))
 		rc = atomic_exchange_explicit(&store->failed, 0, memory_order_relaxed);
-	return !rc ? 0 : nam_diag_set(&worker->diag, rc, "store '%s': a transaction was committed "
-		"earlier, and writing its records failed: %s", store->name, nam_err_text(rc));
+	return !rc ? 0 : nam_diag_set(&worker->diag, rc, "store '%s': records of an earlier "
+		"transaction were not written or released, and may stay locked until this client "
+		"ends: %s", store->name, nam_err_text(rc));
 }
 
 int

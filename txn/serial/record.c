@@ -50,5 +50,5 @@ int
 nam__serial_dropped(struct nam_worker *worker, const struct nam_txn_store *store)
 {
 	return nam_diag_set(&worker->diag, -NAM_E_DROPPED, "store '%s' was dropped since it was "
-		"opened", store->name);
+		"opened: close it, and open the one that has its name now", store->name);
 }
