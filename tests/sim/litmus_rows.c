@@ -13,6 +13,9 @@
 #define PEOPLE "litmus-people"
 #define TOWNS "litmus-towns"
 #define SHARED "litmus-shared"
+#define MOVES_MAX 10000u
+#define HALF 4u				/* a READ of a row stops before this step */
+#define LATE_NS 50000u
 
 static const struct nam_bytes aa = { "Aa", 2 }, bb = { "Bb", 2 };
 
@@ -268,6 +271,43 @@ look_done(struct actor *self)
 	tables_close(self, tables);
 }
 
+/* ---- verification ---------------------------------------------------------------------------- */
+
+static void
+move_all_the_time(struct actor *self)
+{
+	struct tables *tables = make(self);
+
+	expect_rc("the first row", move(self, tables, &aa), 0);
+	litmus.flags[SEEN] = true;
+	for (unsigned i = 0; !litmus.flags[ONE] && i < MOVES_MAX; i++)
+		expect_rc("a row", move(self, tables, i % 2 ? &aa : &bb), 0);
+	tables_close(self, tables);
+}
+
+static void
+verify_meanwhile(struct actor *self)
+{
+	struct tables *tables = arrive(self);
+	struct nam_table_stat stat;
+	uint64_t count;
+
+	/* Entries come and go meanwhile. */
+	for (unsigned i = 0; i < 20; i++)
+		if (nam_table_verify(self->worker, tables->people, NULL, NULL, &stat, &count) &&
+			!nam_sim_zombie())
+			litmus_fail("a verification: %s", nam_worker_diag(self->worker));
+	litmus.flags[ONE] = true;
+	tables_close(self, tables);
+}
+
+static void
+read_in_two(struct actor *self)
+{
+	(void)self;
+	nam_sim_delay_next(NAM_WR_READ, HALF, LATE_NS);
+}
+
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_rows_cases[] = {
@@ -281,5 +321,8 @@ const struct litmus_case litmus_rows_cases[] = {
 		{ { "serial.logged", A, die_here } } },
 		"rows: a coordinator dies after its log, before it writes rows of two tables", 2,
 		0 },
+	{ { "rows_verified", 0, { NULL, move_all_the_time, verify_meanwhile },
+		{ { "table.verify", B, read_in_two } } },
+		"rows: a table is verified while a row is written all the time", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -27,6 +27,7 @@ spared='
 ^records\.unnamed$	the observer drops it
 ^table\.found$	the same
 ^table\.unnamed$	the same
+^table\.verify$	nothing has changed yet
 ^kv\.(created|unnamed)$	the observer makes and drops the store; sweep_objects, sweep_undropped
 ^kv\.drop_found$	nothing has changed yet
 ^kv\.(removed|before_head|half_written|kicked|looked|found)$	memory servers

@@ -10,6 +10,7 @@
 #include "slots.h"
 
 #define RECORDS_MAX 16u			/* READ at once */
+#define AGAIN_NS 20000u			/* before a record is READ again */
 
 struct verify {
 	struct nam_worker *worker;
@@ -87,7 +88,41 @@ row_verify(struct verify *verify, const struct nam_serial_record *record, struct
 	return rc;
 }
 
-/* So many records from that one on, as READ. */
+/* Z1: READ a record again while others write it, until the image is whole. */
+NAM_FIBER_FN static int
+record_await(struct verify *verify, const struct nam__read *read)
+{
+	const struct nam_serial_record *record = read->local;
+	struct nam_worker *worker = verify->worker;
+	const uint64_t end_ns = nam_now_ns() +
+		worker->client->options.lock_timeout_ms * 1000000ull;
+	int rc = 0;
+
+	while (!nam__serial_whole(verify->store, record, read->at)) {
+		bool locked = nam__serial_locked(record->word);
+
+		if (nam_now_ns() >= end_ns)
+			return nam_diag_set(&worker->diag, locked ? -NAM_E_CONFLICT :
+				-NAM_E_REMOTE_CORRUPT, "store '%s': the record at region %u offset "
+				"%llu %s", verify->store->name, nam_gaddr_region(read->at),
+				(unsigned long long)nam_gaddr_offset(read->at), locked ?
+				"stays locked: try again" : "does not verify");
+		nam__pause_await(worker, AGAIN_NS); /* SUSPENDS */
+		nam__op_begin(worker, NAM_OP_OTHER);
+		/* The client that has locked it may be dead. */
+		rc = locked ? nam__serial_met(worker, verify->table->store->serial, read->at,
+			record->word) : 0; /* SUSPENDS */
+		if (!rc || rc == -NAM_E_CONFLICT)
+			rc = nam_read_await(worker, read->at, read->local,
+				read->bytes); /* SUSPENDS */
+		nam__op_end(worker);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* So many records from that one on, as READ.  Z1: if a record is torn, others may be writing it. */
 NAM_FIBER_FN static int
 some_verify(struct verify *verify, uint64_t from, uint32_t count, uint8_t *images)
 {
@@ -100,17 +135,14 @@ some_verify(struct verify *verify, uint64_t from, uint32_t count, uint8_t *image
 			images + (size_t)i * room, nam__serial_read_bytes(verify->store,
 			verify->store->options.key_bytes_max) };
 	nam__op_begin(verify->worker, NAM_OP_OTHER);
+	nam_race_point("table.verify");
 	rc = nam__reads_await(verify->worker, reads, count); /* SUSPENDS */
 	nam__op_end(verify->worker);
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		const struct nam_serial_record *record = reads[i].local;
 
-		if (!nam__serial_whole(verify->store, record, reads[i].at))
-			rc = nam_diag_set(&verify->worker->diag, -NAM_E_REMOTE_CORRUPT,
-				"store '%s': the record at region %u offset %llu does not verify",
-				verify->store->name, nam_gaddr_region(reads[i].at),
-				(unsigned long long)nam_gaddr_offset(reads[i].at));
-		else if (!record->absent && nam__row_table(record->bytes, record->key_bytes) ==
+		rc = record_await(verify, &reads[i]); /* SUSPENDS */
+		if (!rc && !record->absent && nam__row_table(record->bytes, record->key_bytes) ==
 			verify->table->superblock.number)
 			rc = row_verify(verify, record, reads[i].at); /* SUSPENDS */
 	}
