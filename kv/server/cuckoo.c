@@ -192,7 +192,7 @@ tables_full(const struct nam__kv_partition *p)
 }
 
 /*
- * Growth before a long search, as it costs less; and before tables are so full that no pair can
+ * Growth before a long search, as it costs less.  And before tables are too full: then no pair can
  * make room for the pairs of a new bucket.
  *
  * @keep	free cells
