@@ -90,7 +90,7 @@ sim_scenario_run__deaths_and_stalls_have_rates__ALL_happen(void **state)
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.sim.faults.kill = 100;
-	scenario.sim.faults.kill_server = 20;
+	scenario.sim.faults.kill_server = 50;
 	scenario.sim.faults.stall = 200;
 	scenario.sim.faults.break_qp = 50;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -525,7 +525,7 @@ sim_scenario_run__key_value_store_among_deaths__IN_ORDER_and_some_unknown(void *
 	scenario.handlers = 2;
 	scenario.ops = 30;
 	scenario.sim.faults.kill = 100;
-	scenario.sim.faults.kill_server = 20;
+	scenario.sim.faults.kill_server = 50;
 	scenario.sim.faults.break_qp = 200;
 	scenario.sim.faults.late = 50000;
 	/* Until one is unknown and one is evicted beside a death, which may take further seeds. */

@@ -147,8 +147,8 @@ put__a_pair_larger_than_its_partition__REMOTE_FULL_IN_BOTH_MODES(void **state)
 		struct nam_kv_stat stat;
 
 		assert_int_equal(large_put(kv, 1, 20), 0);
-		assert_int_equal(large_put(kv, 1, 900000), -NAM_E_REMOTE_FULL);
-		member_says(&me, "no room for a pair of 900008 bytes where its key belongs");
+		assert_int_equal(large_put(kv, 1, 950000), -NAM_E_REMOTE_FULL);
+		member_says(&me, "no room for a pair of 950008 bytes where its key belongs");
 		large_expect(kv, 1, 20);
 		assert_int_equal(large_put(kv, 1, 500000), 0);
 		large_expect(kv, 1, 500000);
