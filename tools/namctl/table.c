@@ -121,6 +121,8 @@ json_schema(cJSON *object, const char *name, const struct nam_table_schema *sche
 	char store[NAM_TABLE_NAME_BYTES_MAX + sizeof(".rows")];
 	cJSON *list;
 
+	if (!object)
+		return;
 	cJSON_AddStringToObject(object, "table", name);
 	cJSON_AddStringToObject(object, "isolation", nam_isolation_name(schema->options.isolation));
 	list = cJSON_AddArrayToObject(object, "columns");

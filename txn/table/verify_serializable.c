@@ -122,11 +122,18 @@ record_await(struct verify *verify, const struct nam__read *read)
 	return 0;
 }
 
+/* Of each image, so that all of them are aligned. */
+static uint32_t
+image_room(const struct verify *verify)
+{
+	return (nam__serial_room(verify->store) + 7) & ~7u;
+}
+
 /* So many records from that one on, as READ.  Z1: if a record is torn, others may be writing it. */
 NAM_FIBER_FN static int
 some_verify(struct verify *verify, uint64_t from, uint32_t count, uint8_t *images)
 {
-	const uint32_t room = nam__serial_room(verify->store);
+	const uint32_t room = image_room(verify);
 	struct nam__read reads[RECORDS_MAX];
 	int rc;
 
@@ -152,7 +159,7 @@ some_verify(struct verify *verify, uint64_t from, uint32_t count, uint8_t *image
 NAM_FIBER_FN static int
 rows_verify(struct verify *verify)
 {
-	const uint32_t bytes = RECORDS_MAX * nam__serial_room(verify->store);
+	const uint32_t bytes = RECORDS_MAX * image_room(verify);
 	uint8_t *images;
 	int rc;
 
