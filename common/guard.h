@@ -202,6 +202,7 @@
 	X(SERIAL_LOG, "serial-log", "halves of dead clients' transactions")                         \
 	X(SERIAL_DEAD, "serial-dead", "the decision about a transaction whose client works")        \
 	X(SERIAL_PASSIVE, "serial-passive", "transactions that committed and are undone")           \
+	X(SERIAL_GROWN, "serial-grown", "records that no search finds")                             \
 	X(SERIAL_SERVED, "serial-served", "two locks of a record by requests to a memory server")   \
 	X(SERIAL_LEAVES, "serial-leaves", "phantoms: commits on scans that do not hold any more")   \
 	X(SERIAL_AGAIN, "serial-again", "the same, where the transaction inserts, too")             \

@@ -77,6 +77,7 @@ extern const struct litmus_case litmus_locking_cases[];
 extern const struct litmus_case litmus_collect_cases[];
 extern const struct litmus_case litmus_dropped_cases[];
 extern const struct litmus_case litmus_serial_cases[];
+extern const struct litmus_case litmus_grown_cases[];
 extern const struct litmus_case litmus_scan_cases[];
 extern const struct litmus_case litmus_rows_cases[];
 extern const struct litmus_case litmus_table_cases[];

@@ -491,7 +491,8 @@ static void
 make(struct player *guest)
 {
 	const struct nam_txn_store_options options = { .key_bytes_max = 16,
-		.value_bytes_max = 8 * WORDS_MAX, .records = 64, .phases = run.phases,
+		.value_bytes_max = 8 * WORDS_MAX, .records = run.keys % 2 ? 1 : 64,
+		.phases = run.phases,
 		.indexes = { { 0, 8, 0 }, { 8, 8, 0 } } };
 	int rc = nam_txn_store_create(guest->worker, STORE, &options);
 

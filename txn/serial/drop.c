@@ -14,7 +14,7 @@
 struct dropping {
 	struct nam_worker *worker;
 	const struct nam_txn_store *store;
-	void *zeroes;			/* as long as a chunk */
+	void *zeroes;			/* as long as the longest buckets together */
 };
 
 /* Z8: whatever the word is.  Its transaction finds another word when it releases the lock. */
@@ -41,7 +41,7 @@ block_drop(void *arg, enum nam__serial_block kind, struct nam_gaddr at, uint32_t
 	if (kind == NAM__SERIAL_BLOCK_RECORD)
 		rc = record_drop(dropping, at); /* SUSPENDS */
 	/* Z8: no search comes to a record from here any more. */
-	else if (kind == NAM__SERIAL_BLOCK_BUCKET || kind == NAM__SERIAL_BLOCK_CHUNK)
+	else if (kind == NAM__SERIAL_BLOCK_BUCKETS || kind == NAM__SERIAL_BLOCK_CHUNK)
 		rc = nam_write_await(dropping->worker, at, dropping->zeroes, stride); /* SUSPENDS */
 	if (!rc)
 		nam_retire(dropping->worker, at, stride);
@@ -51,8 +51,10 @@ block_drop(void *arg, enum nam__serial_block kind, struct nam_gaddr at, uint32_t
 NAM_FIBER_FN static int
 all_drop(struct nam_worker *worker, struct nam_txn_store *store)
 {
-	const uint32_t bytes = store->shape.chunk_buckets *
+	const uint32_t chunk_bytes = store->shape.chunk_buckets *
 		(uint32_t)sizeof(struct nam_serial_bucket);
+	const uint32_t bytes = chunk_bytes > NAM__SERIAL_NEXT_BYTES ? chunk_bytes :
+		NAM__SERIAL_NEXT_BYTES;
 	struct dropping dropping = { worker, store, nam_buffer_take(worker, bytes) };
 	int rc;
 

@@ -3,7 +3,8 @@
  * execute.c -- the execution phase: records are found by the cache or by their buckets, and READ.
  *
  * Slots of a bucket are filled in their order and stay.  So if a search ends at a slot that is
- * free, no record has the key.  None has it as long as that slot is free (Z7).
+ * free, no record has the key.  None has it as long as that slot is free (Z7).  A table grows where
+ * it is full: a bucket whose slots are filled gets eight behind it, and no record moves.
  */
 #include <errno.h>
 
@@ -19,19 +20,35 @@ is_pending(const struct nam__serial_item *item)
 	return item->state == NAM__SERIAL_BUCKET || item->state == NAM__SERIAL_RECORD;
 }
 
+static void
+search_begin(const struct nam_txn *txn, struct nam__serial_item *item)
+{
+	item->bucket = nam__serial_bucket_of(txn->store, &item->id);
+	item->slot = 0;
+	item->depth = 0;
+}
+
+/* The bucket is full: `next` leads to those behind it. */
+static void
+search_deeper(struct nam__serial_item *item, uint64_t next)
+{
+	item->bucket = nam__serial_bucket_behind(next, &item->id, item->depth);
+	item->slot = 0;
+	item->depth++;
+}
+
 void
 nam__serial_seek(struct nam_txn *txn, struct nam__serial_item *item)
 {
 	struct nam__address address;
 
-	item->slot = 0;
 	item->tries = 0;
 	item->cached = nam__addresses_find(txn->store->addresses, &item->id, &address);
 	item->state = item->cached ? NAM__SERIAL_RECORD : NAM__SERIAL_BUCKET;
 	if (item->cached)
 		item->at = address.head;
 	else
-		item->bucket = nam__serial_bucket_of(txn->store, &item->id);
+		search_begin(txn, item);
 }
 
 /* Whether the record, whose address is known, is to be locked as it is READ. */
@@ -128,8 +145,10 @@ bucket_came(struct nam_txn *txn, struct nam__serial_item *item)
 		item->sequence = 0;
 		return 0;
 	}
-	item->bucket = NAM_GADDR(bucket->next);
-	item->slot = 0;
+	/* A bucket at the greatest depth has none behind it. */
+	if (item->depth == NAM__SERIAL_DEPTH_MAX)
+		return -NAM_E_REMOTE_CORRUPT;
+	search_deeper(item, bucket->next);
 	return 0;
 }
 
@@ -139,7 +158,7 @@ search_on(const struct nam_txn *txn, struct nam__serial_item *item)
 {
 	item->state = NAM__SERIAL_BUCKET;
 	if (item->cached)
-		item->bucket = nam__serial_bucket_of(txn->store, &item->id);
+		search_begin(txn, item);
 	else
 		item->slot++;
 	item->cached = false;
@@ -241,39 +260,43 @@ is_missing(const struct nam__serial_item *item)
 	return item->next && item->state == NAM__SERIAL_NONE;
 }
 
-/* Z7: append a bucket to a full one, by CAS; or use that of another client that was quicker. */
+/* Z7: eight buckets behind a full one, by CAS; or those of another client that was quicker. */
 NAM_FIBER_FN static int
-bucket_append(struct nam_txn *txn, struct nam__serial_item *item)
+buckets_append(struct nam_txn *txn, struct nam__serial_item *item)
 {
-	struct nam_serial_bucket *bucket = nam_buffer_take(txn->worker, sizeof(*bucket));
+	struct nam_serial_bucket *buckets;
 	struct nam_gaddr at, next;
 	struct nam_batch batch;
 	int rc;
 
-	if (!bucket)
+	if (item->depth == NAM__SERIAL_DEPTH_MAX)
+		return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_FULL, "store '%s': too many "
+			"keys have 48 bits of their hashes in common", txn->store->name);
+	buckets = nam_buffer_take(txn->worker, NAM__SERIAL_NEXT_BYTES);
+	if (!buckets)
 		return -ENOMEM;
-	rc = nam_alloc(txn->worker, sizeof(*bucket), &at); /* SUSPENDS */
+	rc = nam_alloc(txn->worker, NAM__SERIAL_NEXT_BYTES, &at); /* SUSPENDS */
 	if (rc)
 		goto give;
 	at = nam_gaddr_untagged(at);
-	*bucket = (struct nam_serial_bucket){ .store = txn->store->store };
-	rc = nam_write_await(txn->worker, at, bucket, sizeof(*bucket)); /* SUSPENDS */
+	for (uint32_t i = 0; i < NAM__SERIAL_NEXT; i++)
+		buckets[i] = (struct nam_serial_bucket){ .store = txn->store->store };
+	rc = nam_write_await(txn->worker, at, buckets, NAM__SERIAL_NEXT_BYTES); /* SUSPENDS */
+	nam_race_point("serial.buckets_written");
 	if (!rc) {
 		nam_batch_init(&batch, txn->worker);
 		nam__batch_word_cas(&batch, item->bucket, offsetof(struct nam_serial_bucket, next),
 			0, at.raw, item->cas);
 		rc = nam_batch_await(&batch); /* SUSPENDS */
 	}
-	next = rc ? NAM_GADDR_NULL : NAM_GADDR(nam__word_now(item->cas, 0, at.raw));
-	/* After a FABRIC code it may be linked. */
-	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_gaddr_same(next, at))
-		nam_free_unseen(txn->worker, at, sizeof(*bucket));
-	if (!rc) {
-		item->bucket = next;
-		item->slot = 0;
-	}
+	next = !NAM_GUARD(SERIAL_GROWN) ? at : NAM_GADDR(nam__word_now(item->cas, 0, at.raw));
+	/* After a FABRIC code they may be linked. */
+	if (!nam_err_is(rc, NAM_E_FABRIC) && (rc || !nam_gaddr_same(next, at)))
+		nam_free_unseen(txn->worker, at, NAM__SERIAL_NEXT_BYTES);
+	if (!rc)
+		search_deeper(item, next.raw);
 give:
-	nam_buffer_give(txn->worker, bucket, sizeof(*bucket));
+	nam_buffer_give(txn->worker, buckets, NAM__SERIAL_NEXT_BYTES);
 	return rc;
 }
 
@@ -288,7 +311,7 @@ NAM_FIBER_FN static int
 unseen_make(struct nam_txn *txn, struct nam__serial_item *item)
 {
 	struct nam_serial_record *record = item->image;
-	int rc = item->slot == NAM__SERIAL_SLOTS ? bucket_append(txn, item) : 0; /* SUSPENDS */
+	int rc = item->slot == NAM__SERIAL_SLOTS ? buckets_append(txn, item) : 0; /* SUSPENDS */
 
 	if (!rc)
 		rc = nam_alloc(txn->worker, txn->store->stride, &item->at); /* SUSPENDS */

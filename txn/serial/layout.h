@@ -46,18 +46,20 @@ struct nam_serial_superblock {
 _Static_assert(sizeof(struct nam_serial_superblock) == 4224, "remote layout");
 
 #define NAM_SERIAL_MAGIC 0x31525345534d414eull	/* "NAMSESR1" */
-#define NAM_SERIAL_FORMAT 3u
+#define NAM_SERIAL_FORMAT 4u
 
 /*
  * A bucket.  Slots are filled from the first one on and stay until the store is dropped.  So does
- * `next`, which is set when all are full.
+ * `next`, which is set when all are full.  It leads to eight buckets, and three bits of a key's
+ * hash choose among them: others at each depth.
  *
  * offset size	field	written by			a one-sided reader may assume
  * 0	8	store	WRITE by the creator; and by	of its store, or it was dropped
  *			the client that drops it
  * 8	112	slots	CAS 0 -> record			0; or the gaddr of a whole record, whose
  *							key has the tag
- * 120	8	next	CAS 0 -> bucket			0; or the gaddr of a bucket like this
+ * 120	8	next	CAS 0 -> buckets		0; or the gaddr of eight buckets like
+ *							this, one behind the other
  */
 #define NAM__SERIAL_SLOTS 14u
 
@@ -67,6 +69,10 @@ struct nam_serial_bucket {
 	uint64_t next;
 };
 _Static_assert(sizeof(struct nam_serial_bucket) == 128, "remote layout");
+
+#define NAM__SERIAL_NEXT 8u			/* buckets behind a full one */
+#define NAM__SERIAL_NEXT_BYTES (NAM__SERIAL_NEXT * (uint32_t)sizeof(struct nam_serial_bucket))
+#define NAM__SERIAL_DEPTH_MAX 16u		/* 48 bits of the hash */
 
 /*
  * A record, then its key and its value.

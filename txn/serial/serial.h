@@ -85,7 +85,8 @@ struct nam__serial_item {
 	struct nam_serial_record *image;	/* as READ; NULL: not yet.  Or the bucket */
 	struct nam_serial_record *next;	/* as it is to be; NULL: it is not written */
 	enum nam__serial_state state;
-	uint16_t slot;			/* where the search goes on in the bucket */
+	uint8_t slot;			/* where the search goes on in the bucket */
+	uint8_t depth;			/* of the bucket: so many full ones are before it */
 	uint8_t tries;			/* READs, */
 	uint8_t torn;			/* and those that were torn while the word stayed */
 	bool cached;			/* the address is of the cache */
@@ -225,8 +226,11 @@ NAM_FIBER_FN int nam__serial_open(struct nam_worker *worker, const char *name,
 void nam__serial_unref(struct nam_txn_store *store);
 /* Z8: in an operation, before the first address of the transaction is used. */
 NAM_FIBER_FN int nam__serial_check(struct nam_txn *txn) NAM_MUST_CHECK;
+/* The bucket at which the search for a key begins, and that behind a full one of so many. */
 struct nam_gaddr nam__serial_bucket_of(const struct nam_txn_store *store,
 	const struct nam__record_id *id);
+struct nam_gaddr nam__serial_bucket_behind(uint64_t next, const struct nam__record_id *id,
+	uint32_t depth);
 
 /* ---- items.c --------------------------------------------------------------------------------- */
 

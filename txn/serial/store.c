@@ -9,7 +9,7 @@
 
 #define RECORDS_MAX (1ull << 25)
 #define RECORDS_PER_BUCKET 8u
-#define CHUNK_BUCKETS_MIN 32u
+#define CHUNK_BUCKETS 32u		/* at least, if there are several */
 
 static const struct nam__superblock_kind superblock_kind = { NAM_CATALOG_SERIAL,
 	"store of serializable transactions", NAM_SERIAL_MAGIC, NAM_SERIAL_FORMAT,
@@ -84,11 +84,11 @@ stride_of(const struct nam_txn_store_options *options)
 static void
 shape_choose(struct nam_serial_superblock *shape)
 {
-	uint64_t buckets = CHUNK_BUCKETS_MIN;
+	uint64_t buckets = 1;
 
 	while (buckets * RECORDS_PER_BUCKET < shape->records)
 		buckets *= 2;
-	shape->chunk_buckets = CHUNK_BUCKETS_MIN;
+	shape->chunk_buckets = buckets < CHUNK_BUCKETS ? (uint32_t)buckets : CHUNK_BUCKETS;
 	while (buckets / shape->chunk_buckets > NAM__SERIAL_CHUNKS_MAX)
 		shape->chunk_buckets *= 2;
 	shape->chunks_count = (uint32_t)(buckets / shape->chunk_buckets);
@@ -110,6 +110,15 @@ nam__serial_bucket_of(const struct nam_txn_store *store, const struct nam__recor
 
 	return nam_gaddr_make(nam_gaddr_region(chunk), nam_gaddr_offset(chunk) +
 		bucket * sizeof(struct nam_serial_bucket), 0);
+}
+
+struct nam_gaddr
+nam__serial_bucket_behind(uint64_t next, const struct nam__record_id *id, uint32_t depth)
+{
+	uint64_t which = id->word[0] >> 3 * depth & (NAM__SERIAL_NEXT - 1);
+
+	return nam_gaddr_make(nam_gaddr_region(NAM_GADDR(next)), nam_gaddr_offset(NAM_GADDR(next)) +
+		which * sizeof(struct nam_serial_bucket), 0);
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */

@@ -10,8 +10,10 @@ struct walk {
 	const struct nam_txn_store *store;
 	nam__serial_block_fn *fn;
 	void *arg;
-	struct nam_serial_bucket *overflow;
+	struct nam_serial_bucket *behind;	/* of each depth */
 };
+
+#define BEHIND_BYTES (NAM__SERIAL_DEPTH_MAX * NAM__SERIAL_NEXT_BYTES)
 
 NAM_FIBER_FN static int
 visit(const struct walk *walk, enum nam__serial_block kind, uint64_t at, uint32_t stride)
@@ -30,27 +32,45 @@ slots_walk(const struct walk *walk, const struct nam_serial_bucket *bucket)
 	return rc;
 }
 
-/* A bucket's records, and those of the buckets behind it. */
+/* A bucket's records.  *ret_next: the buckets behind it, or 0. */
 NAM_FIBER_FN static int
-bucket_walk(const struct walk *walk, const struct nam_serial_bucket *bucket)
+bucket_walk(const struct walk *walk, const struct nam_serial_bucket *bucket, uint64_t *ret_next)
 {
-	uint64_t next = bucket->next;
-	int rc = bucket->store == walk->store->store ? slots_walk(walk, bucket) :
-		nam__serial_dropped(walk->worker, walk->store); /* SUSPENDS */
+	*ret_next = bucket->next;
+	if (bucket->store != walk->store->store)
+		return nam__serial_dropped(walk->worker, walk->store);
+	return slots_walk(walk, bucket); /* SUSPENDS */
+}
 
-	while (!rc && next) {
-		uint64_t at = next;
+/* The records behind a full bucket, and then the buckets; all that is deeper comes first. */
+NAM_FIBER_FN static int
+behind_walk(const struct walk *walk, uint64_t next)
+{
+	uint64_t at[NAM__SERIAL_DEPTH_MAX];
+	uint32_t depth = 0, which[NAM__SERIAL_DEPTH_MAX];
+	int rc = 0;
 
-		rc = nam_read_await(walk->worker, NAM_GADDR(at), walk->overflow,
-			sizeof(*walk->overflow)); /* SUSPENDS */
-		if (!rc && walk->overflow->store != walk->store->store)
-			rc = nam__serial_dropped(walk->worker, walk->store);
+	while (!rc) {
+		struct nam_serial_bucket *buckets = &walk->behind[depth * NAM__SERIAL_NEXT];
+
+		if (next) {
+			at[depth] = next;
+			which[depth] = 0;
+			rc = nam_read_await(walk->worker, NAM_GADDR(next), buckets,
+				NAM__SERIAL_NEXT_BYTES); /* SUSPENDS */
+		}
+		next = 0;
+		if (!rc && which[depth] < NAM__SERIAL_NEXT) {
+			rc = bucket_walk(walk, &buckets[which[depth]++], &next); /* SUSPENDS */
+			if (!rc && next && ++depth == NAM__SERIAL_DEPTH_MAX)
+				rc = -NAM_E_REMOTE_CORRUPT;
+			continue;
+		}
 		if (!rc)
-			rc = slots_walk(walk, walk->overflow); /* SUSPENDS */
-		next = walk->overflow->next;
-		if (!rc)
-			rc = visit(walk, NAM__SERIAL_BLOCK_BUCKET, at,
-				sizeof(*walk->overflow)); /* SUSPENDS */
+			rc = visit(walk, NAM__SERIAL_BLOCK_BUCKETS, at[depth],
+				NAM__SERIAL_NEXT_BYTES); /* SUSPENDS */
+		if (!depth--)
+			break;
 	}
 	return rc;
 }
@@ -61,13 +81,17 @@ chunks_walk(const struct walk *walk)
 	const struct nam_serial_superblock *shape = &walk->store->shape;
 	const uint32_t bytes = shape->chunk_buckets * (uint32_t)sizeof(struct nam_serial_bucket);
 	struct nam_serial_bucket *chunk = nam_buffer_take(walk->worker, bytes);
+	uint64_t next;
 	int rc = chunk ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < shape->chunks_count && !rc; i++) {
 		rc = nam_read_await(walk->worker, NAM_GADDR(shape->chunks[i]), chunk,
 			bytes); /* SUSPENDS */
-		for (uint32_t k = 0; k < shape->chunk_buckets && !rc; k++)
-			rc = bucket_walk(walk, &chunk[k]); /* SUSPENDS */
+		for (uint32_t k = 0; k < shape->chunk_buckets && !rc; k++) {
+			rc = bucket_walk(walk, &chunk[k], &next); /* SUSPENDS */
+			if (!rc && next)
+				rc = behind_walk(walk, next); /* SUSPENDS */
+		}
 		if (!rc)
 			rc = visit(walk, NAM__SERIAL_BLOCK_CHUNK, shape->chunks[i],
 				bytes); /* SUSPENDS */
@@ -82,7 +106,7 @@ logs_walk(const struct walk *walk)
 {
 	const uint64_t logs = walk->store->shape.logs;
 	uint64_t *heads = nam_buffer_take(walk->worker, NAM__SERIAL_LOGS_BYTES);
-	struct nam_serial_log *log = (void *)walk->overflow;
+	struct nam_serial_log *log = (void *)walk->behind;
 	int rc = heads ? nam_read_await(walk->worker, NAM_GADDR(logs), heads,
 		NAM__SERIAL_LOGS_BYTES) : -ENOMEM; /* SUSPENDS */
 
@@ -109,13 +133,12 @@ int
 nam__serial_walk(struct nam_worker *worker, const struct nam_txn_store *store,
 	nam__serial_block_fn *fn, void *arg)
 {
-	struct walk walk = { worker, store, fn, arg,
-		nam_buffer_take(worker, sizeof(struct nam_serial_bucket)) };
-	int rc = walk.overflow ? chunks_walk(&walk) : -ENOMEM; /* SUSPENDS */
+	struct walk walk = { worker, store, fn, arg, nam_buffer_take(worker, BEHIND_BYTES) };
+	int rc = walk.behind ? chunks_walk(&walk) : -ENOMEM; /* SUSPENDS */
 
 	if (!rc)
 		rc = logs_walk(&walk); /* SUSPENDS */
-	if (walk.overflow)
-		nam_buffer_give(worker, walk.overflow, sizeof(struct nam_serial_bucket));
+	if (walk.behind)
+		nam_buffer_give(worker, walk.behind, BEHIND_BYTES);
 	return rc;
 }

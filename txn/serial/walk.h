@@ -11,7 +11,7 @@ struct nam_txn_store;
 
 enum nam__serial_block {
 	NAM__SERIAL_BLOCK_RECORD,
-	NAM__SERIAL_BLOCK_BUCKET,	/* behind a full one; after its records */
+	NAM__SERIAL_BLOCK_BUCKETS,	/* behind a full one; after all that is behind them */
 	NAM__SERIAL_BLOCK_CHUNK,	/* after its records */
 	NAM__SERIAL_BLOCK_LOG,
 	NAM__SERIAL_BLOCK_LOGS,
@@ -21,7 +21,10 @@ enum nam__serial_block {
 typedef int nam__serial_block_fn(void *arg, enum nam__serial_block kind, struct nam_gaddr at,
 	uint32_t stride);
 
-/* In an operation, which keeps the blocks from reuse.  Cost: a READ of each but the records. */
+/*
+ * In an operation, which keeps the blocks from reuse.  -NAM_E_REMOTE_CORRUPT: buckets are deeper
+ * than they can be.  Cost: a READ of each but the records.
+ */
 NAM_FIBER_FN int nam__serial_walk(struct nam_worker *worker, const struct nam_txn_store *store,
 	nam__serial_block_fn *fn, void *arg) NAM_MUST_CHECK;
 
