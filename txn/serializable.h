@@ -50,7 +50,7 @@ struct nam_txn;
 struct nam_txn_store_options {
 	uint32_t key_bytes_max;		/* of its keys, up to NAM_TXN_KEY_BYTES_MAX; default 32 */
 	uint32_t value_bytes_max;	/* of its values, likewise; default 256 */
-	/* Expected, up to 2^25; default 2^16.  8 times as many: a cold look-up takes 1 READ more. */
+	/* Expected, up to 2^25; default 2^16.  8 times more: a cold look-up takes 1 READ more. */
 	uint64_t records;
 	/*
 	 * enum nam_txn_phase, of handles that set no others; default 0.  By RPC, keys and values
