@@ -64,6 +64,29 @@ nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 	return rc;
 }
 
+int
+nam__backed_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t from, uint64_t to)
+{
+	uint16_t slot = nam__server_slot(worker->client, at);
+	uint64_t until_ns = deadline(worker);
+	uint64_t there;
+	int rc;
+
+	/* C32: a backup that comes later gets the word by nam__locks_leave(). */
+	while (slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot) &&
+	       NAM_GUARD(BACKUP_MERGES)) {
+		rc = nam__backup_cas(worker, slot, nam_gaddr_untagged(at), 0, from, to,
+			&there); /* SUSPENDS */
+		if (rc && !try_again(worker, rc, until_ns)) /* SUSPENDS */
+			return rc;
+		if (!rc && (there == from || there == to || to == NAM_LOCK_FREE))
+			return 0;
+		if (!rc)
+			from = there;
+	}
+	return 0;
+}
+
 /* C31: the backup decides. */
 NAM_FIBER_FN static int
 backed_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t offset,

@@ -22,7 +22,10 @@ word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, 
 	return rc;
 }
 
-/* @take	C32: those that are held; C31: else all that were gone for end at the backup */
+/*
+ * @take	C32: those that are held; C31: else all that were gone for end at the backup, but
+ *		for the locks of a merge, which stay there as long as they are held
+ */
 NAM_FIBER_FN static int
 words_set(struct nam_client *client, uint32_t slot, bool take)
 {
@@ -41,13 +44,16 @@ words_set(struct nam_client *client, uint32_t slot, bool take)
 	}
 	for (uint32_t i = 0; table && !rc && i < NAM__UNQUEUED_WORDS_MAX; i++) {
 		struct nam__unqueued_word one;
+		bool sets;
 
 		pthread_mutex_lock(&table->mutex);
 		one = table->unqueued[i];
 		pthread_mutex_unlock(&table->mutex);
+		sets = take || (one.locked && one.word & NAM_LOCK_MERGES &&
+			NAM_GUARD(BACKUP_MERGES));
 		if (one.at && (one.locked || !take))
-			rc = word_set(client, slot, one.at, take ? NAM_LOCK_FREE : one.word,
-				take ? one.word : NAM_LOCK_FREE); /* SUSPENDS */
+			rc = word_set(client, slot, one.at, sets ? NAM_LOCK_FREE : one.word,
+				sets ? one.word : NAM_LOCK_FREE); /* SUSPENDS */
 	}
 	return rc;
 }

@@ -151,6 +151,17 @@ void nam__unqueued_word_note(struct nam_worker *worker, struct nam_gaddr at, uin
 	bool locked);
 void nam__unqueued_word_forget(struct nam_worker *worker, struct nam_gaddr at, uint64_t word);
 
+/*
+ * C32: the lock word of a merge is at the backup, too, from before its first WRITE until all is
+ * written.  So it stays if collector and member end together.
+ *
+ * @to	the lock word, whatever the backup has; or NAM_LOCK_FREE, if the backup has `from`
+ *
+ * 0, also without a backup; or a FABRIC code.  Cost: nothing without a backup, else 1 round trip.
+ */
+NAM_FIBER_FN int nam__backed_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t from,
+	uint64_t to) NAM_MUST_CHECK;
+
 /* The client that a lock word names, as the first memory server knows it. */
 struct nam__lock_holder {
 	uint64_t word;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recover.c -- taking the lock of a node over from a client that is dead (I20). */
+#include "compute/remote/lock.h"
 #include "fine.h"
 #include "index/maintain/maintain.h"
 #include "index/maintain/merge.h"
@@ -36,6 +37,9 @@ nam__node_take(struct nam_worker *worker, void *of, struct nam_gaddr at, uint64_
 	/* I20: there may be more to repair than this node. */
 	if (dead & NAM_LOCK_MERGES)
 		rc = merge_end(worker, index, dead); /* SUSPENDS */
+	/* I20: a backup has the word, too, and the next holder is to find it free there. */
+	if (!rc && dead & NAM_LOCK_MERGES)
+		rc = nam__backed_lock(worker, at, dead, NAM_LOCK_FREE); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */

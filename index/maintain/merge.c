@@ -20,6 +20,7 @@
 #include <stddef.h>
 
 #include "compute/remote/batch.h"
+#include "compute/remote/lock.h"
 #include "compute/remote/lock_slot.h"
 #include "index/design.h"
 #include "index/node/divide.h"
@@ -144,6 +145,21 @@ lock(struct nam__merge *merge, struct nam__held *held, struct nam_gaddr at, unsi
 		held); /* SUSPENDS */
 	if (rc)
 		held->lock.word = NAM_LOCK_FREE;
+	return rc;
+}
+
+/* I20: the locks of half a merge stay if this client and a member with a backup end together. */
+NAM_FIBER_FN static int
+locks_back(const struct nam__merge *merge)
+{
+	const struct nam__held *nodes[NODES] = { &merge->parent, &merge->left, &merge->right,
+		&merge->head };
+	int rc = 0;
+
+	for (unsigned i = 0; i < NODES && !rc; i++)
+		if (is_held(nodes[i]))
+			rc = nam__backed_lock(merge->worker, nodes[i]->at, NAM_LOCK_FREE,
+				nodes[i]->lock.word); /* SUSPENDS */
 	return rc;
 }
 
@@ -281,6 +297,13 @@ end(struct nam__merge *merge)
 	struct nam_batch batch;
 	int rc;
 
+	for (unsigned i = 0; i < NODES; i++) {
+		rc = is_held(nodes[i]) ? nam__backed_lock(merge->worker, nodes[i]->at, word,
+			NAM_LOCK_FREE) : 0; /* SUSPENDS */
+		merge->stuck |= rc != 0;
+		if (rc)
+			return rc;
+	}
 	intent->word = NAM_LOCK_FREE;
 	nam_batch_init(&batch, merge->worker);
 	nam_batch_write(&batch, merge->index->superblock, NAM_SUPERBLOCK_INTENT, &intent->word, 8);
@@ -371,8 +394,9 @@ merge_held(struct nam__merge *merge, struct nam_collect_stat *stat)
 
 	merge->stuck = true;
 	merge->over = false;
+	rc = locks_back(merge); /* SUSPENDS */
 	/* I20: else the next client finds half a merge, and does not know of it. */
-	if (NAM_GUARD(INTENT_FIRST))
+	if (!rc && NAM_GUARD(INTENT_FIRST))
 		rc = intent_write(merge); /* SUSPENDS */
 	nam_race_point("merge.intended");
 	if (!rc)

@@ -6,6 +6,7 @@
  * without a bound, because every holder is quick and holds one lock only.  Others try, and then do
  * without.
  */
+#include "compute/remote/lock.h"
 #include "index/maintain/maintain.h"
 #include "index/validate.h"
 
@@ -102,10 +103,16 @@ nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct na
 int
 nam__unqueued_unlock(struct nam_worker *worker, struct nam__held *held)
 {
-	uint64_t seen;
-	int rc = nam__lock_word_cas(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
-		&seen); /* SUSPENDS */
+	uint64_t seen = held->lock.word;
+	int rc = 0;
 
+	/* I20: the backup first, or it would keep a word that no client holds. */
+	if (held->lock.word & NAM_LOCK_MERGES)
+		rc = nam__backed_lock(worker, held->lock.at, held->lock.word,
+			NAM_LOCK_FREE); /* SUSPENDS */
+	if (!rc)
+		rc = nam__lock_word_cas(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
+			&seen); /* SUSPENDS */
 	nam__unqueued_word_forget(worker, held->lock.at, held->lock.word);
 	if (rc)
 		return rc;

@@ -21,6 +21,7 @@
 #define KEYS 40u
 #define TIMEOUT_MS 2000u
 #define AHEAD_US (1ull << 50)		/* of any clock */
+#define MERGE_NS 60000u			/* about as long as a merge takes from its locks on */
 
 static struct sim_server *backup;	/* of the scene */
 static struct nam_gaddr words_at[2];
@@ -227,6 +228,70 @@ put_meanwhile(struct actor *self)
 	nam_records_close(records);
 }
 
+/* ---- half a merge ---------------------------------------------------------------------------- */
+
+/* Of the leaves of 110 and of 220; it dies in it. */
+static void
+merge_backed(struct actor *self)
+{
+	struct nam_collect_stat stat = { 0 };
+
+	litmus_await(SEEN);
+	litmus_delete_range(self, 130, 210);
+	litmus_delete_range(self, 230, 290);
+	(void)!nam_index_collect(self->worker, self->index, &stat);
+	litmus.flags[ONE] = true;	/* it may have ended its pass */
+}
+
+static void
+die_within_merge(struct actor *self)
+{
+	if (litmus.flags[TWO])
+		return;
+	litmus.flags[TWO] = true;
+	nam_sim_call_after(nam_sim_random() % MERGE_NS, litmus_die, self);
+}
+
+/* The member ends in the same instant. */
+static void
+back_kill_with_collector(struct actor *self)
+{
+	(void)self;
+	backup = litmus_back(BACKED);
+	litmus.flags[SEEN] = true;
+	litmus_await(ONE);
+	litmus_fail_over(BACKED);
+	litmus.flags[FOUR] = true;
+}
+
+/* First in the right leaf, and then in the left one. */
+static void
+change_both(struct actor *self)
+{
+	litmus_await(FOUR);
+	litmus_insert(self, 225);
+	litmus_delete_range(self, 300, 300);
+	litmus_insert(self, 115);
+	litmus_expect(self, 225, 0);
+	litmus_expect(self, 300, -NAM_E_NOTFOUND);
+}
+
+static void
+end_changed(struct actor *self)
+{
+	litmus_expect(self, 115, 0);
+	litmus_expect(self, 120, 0);
+	litmus_expect(self, 220, 0);
+	litmus_expect(self, 225, 0);
+	litmus_expect(self, 300, -NAM_E_NOTFOUND);
+	litmus_expect(self, 310, 0);
+	(void)litmus_collect(self);
+	/* A lock stays until a client wants it.  That of the parent: the last leaf is divided. */
+	litmus_insert(self, 331);
+	litmus_insert(self, 332);
+	litmus_verify(self);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
@@ -303,6 +368,14 @@ const struct litmus_case litmus_backup_cases[] = {
 	{ { "backup_reserved", LITMUS_LOADED, { end_word, hold_reserved, NULL, back_kill_promote },
 		{ { 0 } } },
 		"the same, of a lock word that was reserved as the backup was filled", 2, 0 },
+	{ { "backup_merge", LITMUS_LOADED,
+		{ end_changed, merge_backed, change_both, back_kill_with_collector },
+		{ { "merge.left_written", A, litmus_die_here } } },
+		"a collector dies half-way through a merge, and a member with it", 2, 0 },
+	{ { "backup_merge_any", LITMUS_LOADED,
+		{ end_changed, merge_backed, change_both, back_kill_with_collector },
+		{ { "merge.locked", A, die_within_merge } } },
+		"the same, at any moment", 2, 0 },
 	{ { "backup_outcome", 0, { NULL, put_decided, put_meanwhile, back_kill_unback },
 		{ { "backup.words_decided", A, hold_decided } } },
 		"a backup ends as it has decided about a put, and another one is faster", 2, 0 },

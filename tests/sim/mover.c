@@ -92,6 +92,8 @@ fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *t
 	}
 	nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
 	to->had_memory = from->succeeded = true;
+	/* From here on: without a promotion all others would wait, and no steward is there. */
+	nam_sim_process_spare(actor->process);
 	nam_sim_process_kill(from->process);
 	/* The lead that has ended names no backup. */
 	(void)snprintf(both, sizeof(both), "%s,%s", from->address, to->address);
