@@ -10,8 +10,10 @@ set -u
 # shellcheck source=tests/lib/certificates.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/certificates.sh"
 
-root=$(cd "$lib/../.." && pwd)
-page=$root/docs/deploying.md
+# shellcheck source=tests/lib/page.sh
+. "$lib/page.sh"
+
+section="Three hosts with etcd"
 etcd=10.1.0.21
 hosts=(10.1.0.11 10.1.0.12 10.1.0.13)
 client=	# its process
@@ -138,19 +140,6 @@ until_status() {
 }
 
 # ---- the page --------------------------------------------------------------------------------
-
-# The block of the walk-through.
-block() {
-	awk '/^## / { here = $0 == "## Three hosts with etcd"; inside = 0 }
-		here && /^```/ { inside = $0 == "```sh"; next }
-		here && inside' "$page"
-}
-
-# step TITLE: its heading and its lines.
-step() {
-	block | awk -v title="$1" '/^# / { here = substr($0, index($0, ": ") + 2) ~ "^" title }
-		here'
-}
 
 # type_at HOST NAME TEXT: in a shell there, with the variables that earlier ones exported.  Its
 # output goes to NAME.log and $out, and processes stay.
