@@ -93,7 +93,7 @@ write_plain(void *to, const void *from, uint32_t bytes)
 #ifdef SHM_VECTORS
 
 #define READ_VECTORS_FROM 128u
-#define WRITE_VECTORS_FROM 256u
+#define WRITE_VECTORS_FROM 64u
 
 static inline __attribute__((always_inline)) void
 read_word(uint8_t *out, const uint8_t *in)

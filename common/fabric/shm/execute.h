@@ -26,20 +26,29 @@ nam__shm_do_fetch_add(const struct shm_request *request)
 	memcpy(request->local, &old, 8);
 }
 
-/* A WRITE of whole words. */
+static inline void
+nam__shm_word(uint8_t *to, const uint8_t *from)
+{
+	uint64_t word;
+
+	memcpy(&word, from, 8);
+	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
+}
+
+/* A WRITE of whole words, two a turn. */
 static inline void
 nam__shm_do_words(const struct shm_request *request)
 {
-	const uint32_t bytes = request->bytes;
+	const uint32_t bytes = request->bytes, pairs = bytes & ~15u;
 	const uint8_t *from = request->local;
 	uint8_t *to = request->target;
 
-	for (uint32_t at = 0; at < bytes; at += 8) {
-		uint64_t word;
-
-		memcpy(&word, from + at, 8);
-		__atomic_store_n((uint64_t *)(void *)(to + at), word, __ATOMIC_RELAXED);
+	for (uint32_t at = 0; at < pairs; at += 16) {
+		nam__shm_word(to + at, from + at);
+		nam__shm_word(to + at + 8, from + at + 8);
 	}
+	if (bytes & 8)
+		nam__shm_word(to + pairs, from + pairs);
 }
 
 /* Carry out one request that is in order. */
