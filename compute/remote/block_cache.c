@@ -5,28 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct stride_classes {
-	uint32_t stride;
-	struct nam__block_class *classes;		/* by server slot, for NAM_SERVERS_MAX */
-};
-
-struct nam__block_cache {
-	uint32_t count;
-	struct stride_classes strides[];
-};
-
 /* ---- size classes ---------------------------------------------------------------------------- */
-
-struct nam__block_class *
-nam__class_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
-{
-	const struct nam__block_cache *cache = worker->block_caches;
-
-	for (uint32_t i = 0; cache && i < cache->count; i++)
-		if (cache->strides[i].stride == stride)
-			return &cache->strides[i].classes[slot];
-	return NULL;
-}
 
 struct nam__block_class *
 nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
@@ -41,17 +20,17 @@ nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 	if (!classes)
 		return NULL;
 	cache = realloc(worker->block_caches,
-		sizeof(*cache) + (count + 1) * sizeof(struct stride_classes));
+		sizeof(*cache) + (count + 1) * sizeof(struct nam__stride_classes));
 	if (!cache) {
 		free(classes);
 		return NULL;
 	}
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		classes[i].ask = NAM__ASK_FIRST;
-	cache->strides[count] = (struct stride_classes){ stride, classes };
+	cache->strides[count] = (struct nam__stride_classes){ stride, classes };
 	cache->count = count + 1;
 	worker->block_caches = cache;
-	worker->bytes += sizeof(struct stride_classes) + NAM_SERVERS_MAX * sizeof(*classes);
+	worker->bytes += sizeof(struct nam__stride_classes) + NAM_SERVERS_MAX * sizeof(*classes);
 	return &classes[slot];
 }
 
@@ -130,7 +109,7 @@ nam__block_cache_return(struct nam_worker *worker, uint32_t keep)
 {
 	/* Other tasks may add strides during a suspension: read the block cache each time. */
 	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
-		struct stride_classes strides = worker->block_caches->strides[i];
+		struct nam__stride_classes strides = worker->block_caches->strides[i];
 
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
 			struct nam__block_class *class = &strides.classes[slot];

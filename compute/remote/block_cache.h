@@ -28,9 +28,28 @@ struct nam__block_class {
 	struct nam__tasks waiters;
 };
 
+struct nam__stride_classes {
+	uint32_t stride;
+	struct nam__block_class *classes;		/* by server slot, for NAM_SERVERS_MAX */
+};
+
+struct nam__block_cache {
+	uint32_t count;
+	struct nam__stride_classes strides[];
+};
+
 /* NULL: there is none. */
-struct nam__block_class *nam__class_find(const struct nam_worker *worker, uint32_t slot,
-	uint32_t stride);
+static inline struct nam__block_class *
+nam__class_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
+{
+	const struct nam__block_cache *cache = worker->block_caches;
+
+	for (uint32_t i = 0; cache && i < cache->count; i++)
+		if (cache->strides[i].stride == stride)
+			return &cache->strides[i].classes[slot];
+	return NULL;
+}
+
 /* A class keeps its address: waiting tasks point to it.  NULL: no memory. */
 struct nam__block_class *nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride);
 /* Room for `more` recycled blocks: 0 or -ENOMEM. */
