@@ -24,6 +24,7 @@ struct bench_options {
 	uint32_t memservers_most;	/* that simulation_grow() may add up to; 0: none */
 	uint32_t rpc_threads;		/* of each memory server; 0: the profile's */
 	bool colocate;			/* clients run on the memory servers' machines, by turns */
+	bool symmetric;			/* ... and their threads do the memory servers' work */
 };
 
 #define BENCH_FIELD(field) NAM_OPTION_FIELD(struct bench_options, field)

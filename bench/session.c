@@ -29,11 +29,13 @@ bench_options_resolve(struct bench_options *o, const char *subcommand, double se
 		return bench_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or "
 			"@FILE, or set NAM_CLUSTER; see nam-bench %s --help", subcommand);
 	simulated = simulation_wanted(o->cluster);
-	if (!simulated && (o->memservers || o->clients || o->rpc_threads || o->colocate))
+	if (!simulated && (o->memservers || o->clients || o->rpc_threads || o->colocate ||
+		o->symmetric))
 		return bench_complain("%s: only with --cluster sim:PROFILE, a simulated cluster; "
 			"real ones are started by themselves",
 			o->memservers ? "--memservers" : o->clients ? "--clients" :
-			o->rpc_threads ? "--rpc-threads" : "--colocate");
+			o->rpc_threads ? "--rpc-threads" :
+			o->colocate ? "--colocate" : "--symmetric");
 	if (!(o->seconds > 0))
 		o->seconds = simulated ? seconds_simulated : seconds;
 	if (!o->memservers)

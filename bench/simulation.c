@@ -34,7 +34,7 @@ struct simulation {
 	struct memserver memservers[SIMULATION_MEMSERVERS_MAX];
 	unsigned count;
 	unsigned machines;		/* of memory servers: those of clients come after them */
-	bool colocate;
+	bool colocate, symmetric;
 	uint32_t levels;		/* of a tree, that a memory server searches */
 	char cluster[SIMULATION_MEMSERVERS_MAX * ADDRESS_BYTES];
 	int (*fn)(void *arg, struct simulation *simulation);
@@ -109,6 +109,8 @@ memserver_start(struct simulation *simulation)
 	if (rc)
 		return rc;
 	nam_sim_process_place(process, i / each);
+	if (simulation->symmetric)
+		nam_sim_process_borrow(process);
 	simulation->count++;
 	return 0;
 }
@@ -309,7 +311,8 @@ simulation_run(const struct bench_options *options,
 		return bench_failed("the simulation", -ENOMEM, NULL);
 	simulation->fn = fn;
 	simulation->arg = arg;
-	simulation->colocate = options->colocate;
+	simulation->symmetric = options->symmetric;
+	simulation->colocate = options->colocate || options->symmetric;
 	if (nam_sim_network_read(options->cluster + strlen(PREFIX), &simulation->network, &diag)) {
 		bench_complain("--cluster %s: %s", options->cluster, diag.text);
 	} else {

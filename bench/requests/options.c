@@ -219,6 +219,9 @@ static const struct nam_option txn_rows[] = {
 	PHASE(2, "validate", "The validation"),
 	PHASE(3, "log", "The log"),
 	PHASE(4, "commit", "The write of the records"),
+	{ "symmetric", NULL, "Simulated: clients run on the machines of the memory servers, by "
+		"turns, and their threads do the work of these as they poll.", NAM_OPTION_FLAG,
+		BENCH_FIELD(symmetric) },
 	{ "one-at-a-time", NULL, "Await each one-sided request of a phase before the next one.",
 		NAM_OPTION_FLAG, FIELD(txn_one_at_a_time) },
 	{ "one-doorbell-each", NULL, "Post each one-sided request of a phase by its own doorbell.",

@@ -175,6 +175,7 @@ json(const struct requests *bench, cJSON *object)
 	cJSON_AddStringToObject(object, "transactions", workload(bench)->name);
 	cJSON_AddStringToObject(object, "store", "serializable");
 	cJSON_AddStringToObject(object, "preset", bench->options.txn_preset);
+	cJSON_AddBoolToObject(object, "symmetric", bench->options.run.symmetric);
 	report_number(object, "phases", bench->options.txn_phases);
 	workload(bench)->json(bench, object);
 	report_number(object, "conflicts",

@@ -356,6 +356,7 @@ json(const struct requests *bench, cJSON *object)
 	cJSON_AddStringToObject(object, "transactions", workload->name);
 	cJSON_AddStringToObject(object, "store", txn_store_of(o)->name);
 	cJSON_AddStringToObject(object, "preset", o->txn_preset);
+	cJSON_AddBoolToObject(object, "symmetric", o->run.symmetric);
 	report_number(object, "phases", o->txn_phases);
 	report_number(object, "keys", (double)o->keys);
 	report_number(object, "value_bytes", o->value_bytes);

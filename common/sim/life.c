@@ -253,6 +253,12 @@ nam_sim_process_place(struct nam_sim_process *process, uint32_t machine)
 }
 
 void
+nam_sim_process_borrow(struct nam_sim_process *process)
+{
+	process->borrows = true;
+}
+
+void
 nam_sim_process_kill(struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;

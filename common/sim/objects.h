@@ -40,7 +40,7 @@ struct sim_thread {
 	SLIST_ENTRY(sim_thread) waiting;	/* at a gate */
 	uint32_t id;
 	uint32_t idle_polls;		/* cq_polls in a row that returned nothing */
-	bool started, done, waits, woken;
+	bool started, done, waits, woken, polls;
 	bool held;			/* was to go on while its process was stalled or dead */
 	char name[16];
 };
@@ -67,7 +67,7 @@ struct nam_sim_process {
 	uint32_t machine;		/* 0: its own */
 	uint32_t port;			/* of its card */
 	uint32_t slowness;		/* 0, 1: as fast as the others */
-	bool spared;
+	bool spared, borrows;
 	bool serves;			/* has listened: a memory server */
 	char name[SIM_NAME_BYTES];
 };

@@ -285,7 +285,7 @@ post_cost(const struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 			if (wrs[i].op == NAM_WR_SEND)
 				ns += options->serve_ns(options->serve_arg, wrs[i].local,
 					wrs[i].bytes);
-		return ns;
+		return nam__sim_serve_ns(ns);
 	}
 	return (uint64_t)(count == 1 ? network->post_ns :
 		network->doorbell_ns + network->batched_post_ns * count);

@@ -105,7 +105,7 @@ poll_cost(const struct sim_thread *self, const struct nam_wc *wcs, unsigned coun
 		return (uint64_t)(count ? network->completion_ns * count : network->poll_ns);
 	for (unsigned i = 0; i < count; i++)
 		received += wcs[i].op == NAM_WC_RECV;
-	return (uint64_t)(network->rpc_ns * received);
+	return nam__sim_serve_ns((uint64_t)(network->rpc_ns * received));
 }
 
 int
@@ -131,6 +131,7 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 		else
 			count++;
 	}
+	self->polls = true;
 	self->debt_ns += poll_cost(self, wcs, count);
 	if (count) {
 		self->idle_polls = 0;
@@ -155,6 +156,7 @@ nam__sim_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	bool woken;
 
 	self->idle_polls = 0;
+	self->polls = false;
 	if (cq->head != cq->tail || cq->woken) {
 		cq->woken = false;
 		return 0;

@@ -275,8 +275,12 @@ nam__sim_after(uint64_t local_ns)
 static void
 env_sleep_ns(uint64_t ns)
 {
-	if (nam__sim.current)
-		(void)nam__sim_wait(nam__sim_after(ns));
+	struct sim_thread *self = nam__sim.current;
+
+	if (!self)
+		return;
+	self->polls = false;
+	(void)nam__sim_wait(nam__sim_after(ns));
 }
 
 static void
@@ -306,6 +310,45 @@ env_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_threa
 	return rc;
 }
 
+/* Of the clients' threads on a machine that poll, the one that is or was done first; or NULL. */
+static struct sim_thread *
+lender_of(const struct nam_sim_process *server)
+{
+	struct sim_thread *first = NULL, *thread;
+	struct nam_sim_process *process;
+
+	STAILQ_FOREACH(process, &nam__sim.processes, link) {
+		if (process->machine != server->machine || process->serves ||
+			process->state != SIM_RUNS)
+			continue;
+		LIST_FOREACH(thread, &process->threads, link) {
+			if (thread->polls && thread->event.place &&
+				(!first || thread->earliest_ns < first->earliest_ns))
+				first = thread;
+		}
+	}
+	return first;
+}
+
+uint64_t
+nam__sim_serve_ns(uint64_t ns)
+{
+	const struct nam_sim_process *server = nam__sim.current->process;
+	struct sim_thread *lender = server->borrows && ns ? lender_of(server) : NULL;
+	uint64_t here = nam__sim_here();
+
+	if (!lender)
+		return ns;
+	if (lender->earliest_ns < here)
+		lender->earliest_ns = here;
+	lender->earliest_ns += ns;
+	if (lender->event.time < lender->earliest_ns) {
+		nam__sim_unplan(&lender->event);
+		nam__sim_plan(&lender->event, lender->earliest_ns);
+	}
+	return lender->earliest_ns - here;
+}
+
 /* A request found in memory costs a memory server as much as a message. */
 static void
 env_answered(const void *reply, uint32_t bytes)
@@ -314,9 +357,10 @@ env_answered(const void *reply, uint32_t bytes)
 
 	if (!options->network)
 		return;
-	nam__sim_work((uint64_t)options->network->rpc_ns);
+	nam__sim_work(nam__sim_serve_ns((uint64_t)options->network->rpc_ns));
 	if (options->serve_ns)
-		nam__sim_work(options->serve_ns(options->serve_arg, reply, bytes));
+		nam__sim_work(nam__sim_serve_ns(options->serve_ns(options->serve_arg, reply,
+			bytes)));
 	nam__sim_catch_up(nam__sim.current);
 }
 

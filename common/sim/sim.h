@@ -137,6 +137,12 @@ void nam_sim_end(void);
 /* Processes of one machine share its network card; each has its own otherwise.  Before it runs. */
 void nam_sim_process_place(struct nam_sim_process *process, uint32_t machine);
 
+/*
+ * This memory server has no processors of its own: threads of clients that poll on its machine do
+ * its work between their own.  A request waits until one of them polls.  Before it runs.
+ */
+void nam_sim_process_borrow(struct nam_sim_process *process);
+
 /* The calling thread computes for so long. */
 void nam_sim_work(uint64_t ns);
 

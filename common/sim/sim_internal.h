@@ -73,6 +73,9 @@ nam__sim_work(uint64_t ns)
 		nam__sim.current->debt_ns += ns;
 }
 
+/* How long a memory server's work takes its thread: longer if client threads must do it. */
+uint64_t nam__sim_serve_ns(uint64_t ns);
+
 /* When what the calling thread does now happens. */
 static inline uint64_t
 nam__sim_here(void)

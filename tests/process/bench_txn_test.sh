@@ -54,6 +54,15 @@ test_simulated() {
 	done
 }
 
+# Clients' threads do the memory servers' work.
+test_symmetric() {
+	expect 0 nam-bench txn --cluster sim:connectx4 --memservers 3 --clients 3 --symmetric \
+		--fibers 4 --keys 100 --preset fasst --ops 600 --json -
+	json 'r["symmetric"] is True and r["errors"] == 0 and r["sum"] == r["sum_expected"]'
+	expect 2 nam-bench txn --symmetric
+	says '--symmetric: only with --cluster sim:PROFILE'
+}
+
 # Rows of a small TPC-C; its consistency is checked at the end.
 small="--warehouses 2 --items 100 --customers 15"
 
@@ -161,6 +170,7 @@ test_refusals
 test_bench
 test_2pl
 test_simulated
+test_symmetric
 test_rows
 test_history
 test_costs

@@ -54,10 +54,14 @@ client_main(void *arg)
 		sim_cluster_stop(&world.cluster);
 }
 
-/* Requests answered per millisecond of virtual time. */
+/*
+ * Requests answered per millisecond of virtual time.
+ * @lenders	clients on the memory server's machine that do its work; 0: it has processors
+ */
 static double
-rate(uint32_t handlers, double rpc_ns)
+rate_lent(uint32_t handlers, double rpc_ns, unsigned lenders)
 {
+	struct nam_sim_process *server, *client;
 	struct nam_sim_network network;
 	struct nam_sim_options options;
 	struct nam_diag diag = { "" };
@@ -70,11 +74,25 @@ rate(uint32_t handlers, double rpc_ns)
 	nam_sim_options_init(&options);
 	options.network = &network;
 	sim_cluster_begin(&options, &world.cluster, 1, handlers, 16u << 20);
-	for (unsigned i = 0; i < CLIENTS; i++)
-		assert_int_equal(nam_sim_process_start("client", client_main, NULL, NULL), 0);
+	server = world.cluster.servers[0].process;
+	if (lenders) {
+		nam_sim_process_place(server, 0);
+		nam_sim_process_borrow(server);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		assert_int_equal(nam_sim_process_start("client", client_main, NULL, &client), 0);
+		if (lenders)
+			nam_sim_process_place(client, i < lenders ? 0 : i);
+	}
 	assert_int_equal(nam_sim_run(), 0);
 	nam_sim_end();
 	return (double)world.answered * 1e6 / MEASURED_NS;
+}
+
+static double
+rate(uint32_t handlers, double rpc_ns)
+{
+	return rate_lent(handlers, rpc_ns, 0);
 }
 
 static void
@@ -108,6 +126,18 @@ faster_handlers__LEAVE_THE_NETWORK_TO_WAIT_FOR(void **state)
 	assert_true(fast > 3000 && fast < 16e3 / 1.6);
 }
 
+/* Four handlers, but only so many threads of clients on their machine. */
+static void
+borrowed_processors__ANSWER_AS_MANY_AS_THEIR_THREADS_CAN(void **state)
+{
+	double one = rate_lent(4, RPC_NS, 1), two = rate_lent(4, RPC_NS, 2);
+
+	(void)state;
+	print_message("borrowed: one thread %.1f requests a millisecond, two %.1f\n", one, two);
+	assert_true(one > 80 && one < 110);
+	assert_true(two > 160 && two < 220);
+}
+
 int
 main(void)
 {
@@ -115,6 +145,7 @@ main(void)
 		cmocka_unit_test(one_handler__ANSWERS_ONE_AT_A_TIME),
 		cmocka_unit_test(more_handlers__ANSWER_MORE),
 		cmocka_unit_test(faster_handlers__LEAVE_THE_NETWORK_TO_WAIT_FOR),
+		cmocka_unit_test(borrowed_processors__ANSWER_AS_MANY_AS_THEIR_THREADS_CAN),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
