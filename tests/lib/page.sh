@@ -3,7 +3,7 @@
 # page.sh -- the commands of docs/deploying.md, for tests that type them.  A step is a comment that
 # names hosts and a title, and the lines below it.
 
-root=$(cd "$lib/../.." && pwd)
+root=$(cd "${lib:?}/../.." && pwd)
 page=$root/docs/deploying.md
 section=			# the heading above the steps
 

@@ -236,7 +236,7 @@ test_lines() {
 test_memory_moves() {
 	local store
 
-	store=$(sed -n 's/^namctl server add.* \(--view-store .*\)/\1/p' "$page")
+	store=$(block | sed -n 's/^namctl server add.* \(--view-store .*\)/\1/p')
 	steward_end 11
 	steward_end 12
 	types_line "${hosts[1]}" line "nam-steward --cluster @/etc/nam/cluster.ini --once" "" \

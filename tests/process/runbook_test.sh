@@ -92,7 +92,8 @@ holds() {
 # until_copies COUNT: so many members there are, and each is alive and has a backup.
 until_copies() {
 	await holds "[s['alive'] and bool(s.get('backup')) for s in r['servers']
-		if s.get('member') == 'up'] == [True] * $1" || fail "not $1 memory servers with backups: $out$(tail -n 20 "$tmp/host11.log")"
+		if s.get('member') == 'up'] == [True] * $1" ||
+		fail "not $1 memory servers with backups: $out$(tail -n 20 "$tmp/host11.log")"
 	expect 0 namctl index verify people
 	expect 0 namctl get people $((1 + RANDOM % pairs))
 }
