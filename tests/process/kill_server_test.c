@@ -146,6 +146,9 @@ static int (*const steps[])(struct loop *, struct nam_rng *) = { step_lookup, st
 	step_scan, step_rpc, step_ping };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 
+/* Fibers that have ended an operation: only if all have, memory servers die under load. */
+static atomic_uint fibers_under_way;
+
 static void
 loop_until_it_breaks(void *arg)
 {
@@ -168,7 +171,8 @@ loop_until_it_breaks(void *arg)
 			took_ns -= took_ns < self->starved_ns ? took_ns : self->starved_ns;
 		if (took_ns > self->slowest_ns)
 			self->slowest_ns = took_ns;
-		self->ops++;
+		if (self->ops++ == 0)
+			atomic_fetch_add(&fibers_under_way, 1);
 	}
 	if (!nam_err_is(self->rc, NAM_E_FABRIC))
 		(void)fprintf(stderr, "%s\n", nam_worker_diag(self->worker));
@@ -182,16 +186,12 @@ struct thread_pool {
 	struct loop loops[FIBERS];
 };
 
-/* Thread pools that have connected: only then may a server die under them. */
-static atomic_uint pools_connected;
-
 static void
 thread_pool_main(void *arg)
 {
 	struct thread_pool *pool = arg;
 	struct nam_worker *worker = test_worker(pool->client);
 
-	atomic_fetch_add(&pools_connected, 1);
 	for (unsigned i = 0; i < FIBERS; i++) {
 		pool->loops[i] = (struct loop){ .worker = worker, .index = pool->index,
 			.kind = i % STEPS, .number = pool->number * FIBERS + i };
@@ -221,7 +221,7 @@ client_main(char **argv)
 		if (nam_thread_start("doomed", thread_pool_main, &pools[i], &threads[i]))
 			test_die("no thread");
 	}
-	while (atomic_load(&pools_connected) < THREADS)
+	while (atomic_load(&fibers_under_way) < THREADS * FIBERS)
 		nam_sleep_ns(1000000);
 	printf("ready\n");
 	(void)fflush(stdout);
