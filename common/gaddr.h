@@ -22,6 +22,7 @@
 /* A memory server's regions have ids from server id * this upwards. */
 #define NAM_REGIONS_PER_SERVER 256u
 #define NAM_SERVERS_MAX (NAM_REGIONS_MAX / NAM_REGIONS_PER_SERVER)
+#define NAM_BACKUPS_MAX 2u	/* processes with a copy of one memory server's memory */
 
 /* A remote address.  raw == 0 is null: byte 0 of region 0 is never handed out. */
 struct nam_gaddr {

@@ -187,6 +187,7 @@
 	X(POSTED_AGAIN, "posted-again", "changes of which a promoted backup lacks a part")          \
 	X(LOCKS_AGAIN, "locks-again", "two writers of a node, after a promotion")                   \
 	X(BACKUP_MERGES, "backup-merges", "half a merge that a promoted backup forgets")            \
+	X(BACKUPS_DIFFER, "backups-differ", "a value that goes back, after two promotions")         \
 	X(BACKUP_RUNS, "backup-runs", "blocks that a promoted backup gives out again")              \
 	X(LEASE, "lease", "old bytes of a member whose backup has its place")                       \
 	X(LEASE_WAIT, "lease-wait", "the same, while a client has its lease")                       \

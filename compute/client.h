@@ -235,7 +235,8 @@ struct nam_server_status {
 	struct nam_server_figures figures;
 	/* nam_cluster_status() alone sets the rest. */
 	enum nam_member_state member;
-	char backup[128];		/* of a member: its backup's address; "": it has none */
+	/* Of a member: the addresses of its backups; "": none.  The first gets its place first. */
+	char backup[128], backup_2[128];
 	uint64_t view;			/* the number of its view, or of its copy; 0: none */
 	/* The lead, which has the id 0: the view that all clients have installed, and which not. */
 	uint64_t view_acknowledged;

@@ -148,7 +148,7 @@ restarted_find(struct nam__steward *steward, const struct nam__cluster_view *vie
 		*ret_renewed = *member;
 		/* A member with a backup is not renewed. */
 		if (member->id != view->head.lead && member->state == NAM_VIEW_UP &&
-			!member->backup)
+			!nam_view_backup(member))
 			rc = nam__member_boot(steward->options, view, member,
 				&ret_renewed->boot); /* SUSPENDS */
 		steward->looked = member->id;

@@ -31,14 +31,22 @@ recorded_of(struct nam__view_store *store)
 /* ---- views ----------------------------------------------------------------------------------- */
 
 static bool
+backups_equal(const struct nam_view_member *one, const struct nam_view_member *other)
+{
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		if (one->backups[i].boot != other->backups[i].boot ||
+			strcmp(one->backups[i].address, other->backups[i].address) != 0)
+			return false;
+	return true;
+}
+
+static bool
 members_equal(const struct nam_view_member *one, const struct nam_view_member *other)
 {
 	return one->id == other->id && one->state == other->state && one->boot == other->boot &&
 		one->memory == other->memory && one->since == other->since &&
-		one->renewed == other->renewed && one->backup == other->backup &&
-		one->known == other->known &&
-		!strcmp(one->address, other->address) &&
-		!strcmp(one->backup_address, other->backup_address);
+		one->renewed == other->renewed && one->known == other->known &&
+		!strcmp(one->address, other->address) && backups_equal(one, other);
 }
 
 static bool
@@ -324,7 +332,7 @@ static bool
 has_succeeded(const struct nam__cluster_view *view)
 {
 	return view->members[0].state == NAM_VIEW_PROMOTING &&
-		view->head.lead_boot == view->members[0].backup;
+		view->head.lead_boot == view->members[0].backups[0].boot;
 }
 
 /*

@@ -29,6 +29,12 @@ boot_print(cJSON *object, const char *name, uint64_t boot)
 	cJSON_AddStringToObject(object, name, text);
 }
 
+/* By place.  Most members have none. */
+static const struct {
+	const char *boot, *address;
+} backup_names[NAM_BACKUPS_MAX] = { { "backup", "backup_address" },
+	{ "backup_2", "backup_2_address" } };
+
 static cJSON *
 member_print(const struct nam_view_member *member)
 {
@@ -43,12 +49,15 @@ member_print(const struct nam_view_member *member)
 		cJSON_AddNumberToObject(object, "wanted", member->wanted);
 	cJSON_AddNumberToObject(object, "since", (double)member->since);
 	cJSON_AddNumberToObject(object, "renewed", (double)member->renewed);
-	if (member->backup) {
-		boot_print(object, "backup", member->backup);
-		cJSON_AddStringToObject(object, "backup_address", member->backup_address);
-		if (member->known)
-			cJSON_AddNumberToObject(object, "known", member->known);
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++) {
+		if (!member->backups[i].boot)
+			continue;
+		boot_print(object, backup_names[i].boot, member->backups[i].boot);
+		cJSON_AddStringToObject(object, backup_names[i].address,
+			member->backups[i].address);
 	}
+	if (member->known)
+		cJSON_AddNumberToObject(object, "known", member->known);
 	return object;
 }
 
@@ -140,21 +149,29 @@ wanted_parse(const cJSON *object, const char *name, uint64_t *ret_wanted)
 		number_parse(object, name, NAM_BACKUPS_MAX, ret_wanted);
 }
 
-/* Most members have none. */
 static bool
-backup_parse(const cJSON *object, struct nam_view_member *ret)
+backup_parse(const cJSON *object, uint32_t place, struct nam_view_backup *ret)
 {
 	const char *address = cJSON_GetStringValue(cJSON_GetObjectItem(object,
-		"backup_address"));
+		backup_names[place].address));
 
-	if (!cJSON_HasObjectItem(object, "backup"))
-		return !address && ret->state != NAM_VIEW_PROMOTING;
-	if (!address || !*address || strlen(address) >= sizeof(ret->backup_address) ||
-		!boot_parse(object, "backup", &ret->backup))
+	if (!cJSON_HasObjectItem(object, backup_names[place].boot))
+		return !address;
+	if (!address || !*address || strlen(address) >= sizeof(ret->address) ||
+		!boot_parse(object, backup_names[place].boot, &ret->boot))
 		return false;
-	memcpy(ret->backup_address, address, strlen(address) + 1);
-	ret->known = cJSON_HasObjectItem(object, "known") != 0;
+	memcpy(ret->address, address, strlen(address) + 1);
 	return true;
+}
+
+static bool
+backups_parse(const cJSON *object, struct nam_view_member *ret)
+{
+	for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+		if (!backup_parse(object, place, &ret->backups[place]))
+			return false;
+	ret->known = cJSON_HasObjectItem(object, "known") != 0;
+	return nam_view_backup(ret) || (!ret->known && ret->state != NAM_VIEW_PROMOTING);
 }
 
 static bool
@@ -178,7 +195,7 @@ member_parse(const cJSON *object, struct nam_view_member *ret)
 	ret->wanted = (uint16_t)wanted;
 	ret->state = word_parse(object, "state", states);
 	memcpy(ret->address, address, strlen(address) + 1);
-	return ret->state != 0 && backup_parse(object, ret);
+	return ret->state != 0 && backups_parse(object, ret);
 }
 
 static bool

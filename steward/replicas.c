@@ -29,7 +29,7 @@ nam__backups_within_ms(const struct nam__cluster_view *view)
 	if (nam_view_in_state(&view->head, view->members, NAM_VIEW_PROMOTING))
 		return PROMOTING_MS;
 	for (uint32_t i = 0; i < view->head.count; i++)
-		has |= view->members[i].backup != 0;
+		has |= nam_view_backup(&view->members[i]) != NULL;
 	return has ? WATCH_MS : 0;
 }
 
@@ -123,38 +123,92 @@ lead_unback(const struct nam__steward *steward, const struct nam__cluster_view *
 	return nam__copies_send(steward->options, view) ? NAM_RPC_VIEW_UNBACKED : 0; /* SUSPENDS */
 }
 
+/*
+ * A backup has ended, or is given up while the member or another backup answers.  It need not be
+ * fenced, as clients write to all of them.
+ *
+ * @rcs		of the looks at its backups, by place
+ * @answers	that many of the member's processes answer
+ */
+static enum nam_rpc_view_change
+unback_due(struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam_view_member *member, const int rcs[NAM_BACKUPS_MAX], unsigned answers)
+{
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++) {
+		uint64_t boot = member->backups[i].boot;
+		bool given_up = rcs[i] && rcs[i] != -ENOENT && answers &&
+			is_given_up(steward, boot);
+
+		if (!boot || (rcs[i] != -ENOENT && !given_up))
+			continue;
+		member->boot = boot;
+		if (given_up && !member->id)
+			return lead_unback(steward, view);
+		/* It gets a second one meanwhile. */
+		return member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING ?
+			NAM_RPC_VIEW_UNBACKED : NAM_RPC_VIEW_ABORT;
+	}
+	return 0;
+}
+
+static void
+backups_look(struct nam__steward *steward, const struct nam_view_member *member,
+	int ret_rcs[NAM_BACKUPS_MAX], unsigned *ret_answers, bool *ret_silent)
+{
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++) {
+		const struct nam_view_backup *backup = &member->backups[i];
+
+		ret_rcs[i] = backup->boot ? look(steward, backup->address, member->id,
+			backup->boot, ret_silent) : 0;
+		*ret_answers += backup->boot && !ret_rcs[i];
+	}
+}
+
+static enum nam_rpc_view_change
+promoting_due(struct nam__steward *steward, const struct nam__cluster_view *view,
+	struct nam_view_member *member, bool *ret_silent)
+{
+	int rcs[NAM_BACKUPS_MAX];
+	unsigned answers = 0;
+
+	if (view->acknowledged >= view->head.number && is_over(steward, member)) {
+		nam__promoted(view, member);
+		return NAM_RPC_VIEW_MOVED;
+	}
+	/* Clients do not acknowledge before a backup answers, or is none any more. */
+	if (nam_view_backups(member) < 2)
+		return 0;
+	backups_look(steward, member, rcs, &answers, ret_silent);
+	return answers ? unback_due(steward, view, member, rcs, answers) : 0;
+}
+
 /* @member	has a backup; in: of the view; out: what the change is about */
 static enum nam_rpc_view_change
 due(struct nam__steward *steward, const struct nam__cluster_view *view,
 	struct nam_view_member *member, bool *ret_silent)
 {
-	int member_rc, backup_rc;
+	const struct nam_view_backup *backup = nam_view_backup(member);
+	enum nam_rpc_view_change what;
+	int rcs[NAM_BACKUPS_MAX];
+	unsigned answers;
+	int member_rc;
 	bool ended;
 
-	if (member->state == NAM_VIEW_PROMOTING) {
-		if (view->acknowledged < view->head.number || !is_over(steward, member))
-			return 0;
-		member->boot = member->backup;
-		memcpy(member->address, member->backup_address, sizeof(member->address));
-		return NAM_RPC_VIEW_MOVED;
-	}
+	if (member->state == NAM_VIEW_PROMOTING)
+		return promoting_due(steward, view, member, ret_silent);
 	member_rc = look(steward, member->address, member->id, member->boot, ret_silent);
-	backup_rc = look(steward, member->backup_address, member->id, member->backup, ret_silent);
-	if (backup_rc == -ENOENT) {
-		member->boot = member->backup;
-		return NAM_RPC_VIEW_UNBACKED;
-	}
-	/* Clients write to both, and the member has its place, so that one need not be fenced. */
-	if (!member_rc && backup_rc && is_given_up(steward, member->backup)) {
-		member->boot = member->backup;
-		return member->id ? NAM_RPC_VIEW_UNBACKED : lead_unback(steward, view);
-	}
+	answers = !member_rc;
+	backups_look(steward, member, rcs, &answers, ret_silent);
+	what = unback_due(steward, view, member, rcs, answers);
+	if (what)
+		return what;
 	if (!member->id && !member->known && view->head.backups &&
 		view->acknowledged >= view->head.number)
 		return NAM_RPC_VIEW_UP;
 	/* A promotion cannot be given up, so the backup has to answer. */
 	ended = member_rc == -ENOENT;
-	if (!member->id || backup_rc || (!ended && !is_given_up(steward, member->boot)))
+	if (!member->id || rcs[backup - member->backups] ||
+		(!ended && !is_given_up(steward, member->boot)))
 		return 0;
 	steward->ended_boot = ended ? member->boot : steward->ended_boot;
 	return NAM_RPC_VIEW_PROMOTE;
@@ -185,10 +239,10 @@ nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *v
 
 	/* C33: before that, clients acknowledge nothing. */
 	*ret_member = view->members[0];
-	if (count && ret_member->backup && ret_member->state == NAM_VIEW_UP &&
-		look(steward, ret_member->backup_address, 0, ret_member->backup,
+	if (count && ret_member->backups[0].boot && ret_member->state == NAM_VIEW_UP &&
+		look(steward, ret_member->backups[0].address, 0, ret_member->backups[0].boot,
 			&silent) == -ENOENT) {
-		ret_member->boot = ret_member->backup;
+		ret_member->boot = ret_member->backups[0].boot;
 		return NAM_RPC_VIEW_UNBACKED;
 	}
 	/* Clients wait for that one. */
@@ -206,7 +260,7 @@ nam__backups_due(struct nam__steward *steward, const struct nam__cluster_view *v
 	for (uint32_t i = 0; i < count && !what && !silent; i++) {
 		*ret_member = view->members[(first + i) % count];
 		steward->watched = ret_member->id;
-		if (ret_member->backup && ret_member->state != NAM_VIEW_PROMOTING)
+		if (nam_view_backup(ret_member) && ret_member->state != NAM_VIEW_PROMOTING)
 			what = due(steward, view, ret_member, &silent);
 	}
 	if (promoting)
@@ -232,22 +286,30 @@ on_move(void *arg, const char *client, uint64_t bytes, bool stopped)
 	return stopped ? 0 : making->within(making->steward);
 }
 
-/* The next one by turns, so that one which cannot get a backup does not keep others from it. */
+/*
+ * The next one by turns, so that one which cannot get a backup does not keep others from it.  One
+ * without a backup comes before others that lack a second one.
+ */
 static const struct nam_view_member *
 lacking_find(const struct nam__steward *steward, const struct nam__cluster_view *view)
 {
-	const struct nam_view_member *first = NULL;
+	for (uint32_t count = 0; count < view->head.backups; count++) {
+		const struct nam_view_member *first = NULL;
 
-	for (uint32_t i = 0; i < view->head.count; i++) {
-		const struct nam_view_member *member = &view->members[i];
+		for (uint32_t i = 0; i < view->head.count; i++) {
+			const struct nam_view_member *member = &view->members[i];
 
-		if (member->backup)
-			continue;
-		if (member->id > steward->lacking.id)
-			return member;
-		first = first ?: member;
+			if (nam_view_backups(member) != count ||
+				nam_view_backups_max(&view->head, member) == count)
+				continue;
+			if (member->id > steward->lacking.id)
+				return member;
+			first = first ?: member;
+		}
+		if (first)
+			return first;
 	}
-	return first;
+	return NULL;
 }
 
 static void

@@ -74,6 +74,15 @@ is_busy(const struct nam_view_head *head, const struct nam_view_member *members)
 		nam_view_leaving(head, members);
 }
 
+static bool
+has_backup_at(const struct nam_view_member *member, const char *address)
+{
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		if (!strcmp(member->backups[i].address, address))
+			return true;
+	return false;
+}
+
 /* Another member than the one that is asked for, or its backup, has that address. */
 static bool
 is_taken(const struct nam_view_head *head, const struct nam_view_member *members,
@@ -81,7 +90,7 @@ is_taken(const struct nam_view_head *head, const struct nam_view_member *members
 {
 	for (uint32_t i = 0; i < head->count; i++)
 		if (members[i].id != asked->id && (!strcmp(members[i].address, asked->address) ||
-				!strcmp(members[i].backup_address, asked->address)))
+				has_backup_at(&members[i], asked->address)))
 			return true;
 	return false;
 }
@@ -92,13 +101,53 @@ nam_view_was_removed(const struct nam_view_head *head, uint32_t id)
 	return head->removed[id / 8] >> id % 8 & 1;
 }
 
-void
-nam_view_unback(struct nam_view_member *member)
+/* ---- backups --------------------------------------------------------------------------------- */
+
+const struct nam_view_backup *
+nam_view_backup(const struct nam_view_member *member)
 {
-	member->backup = 0;
-	member->known = 0;
-	memset(member->backup_address, 0, sizeof(member->backup_address));
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		if (member->backups[i].boot)
+			return &member->backups[i];
+	return NULL;
 }
+
+uint32_t
+nam_view_backups(const struct nam_view_member *member)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		count += member->backups[i].boot != 0;
+	return count;
+}
+
+/* C33: clients register at the lead's backup, too, and know one of them. */
+uint32_t
+nam_view_backups_max(const struct nam_view_head *head, const struct nam_view_member *member)
+{
+	return member->id == head->lead ? 1 : NAM_BACKUPS_MAX;
+}
+
+const struct nam_view_backup *
+nam_view_backup_find(const struct nam_view_member *member, uint64_t boot)
+{
+	for (uint32_t i = 0; boot && i < NAM_BACKUPS_MAX; i++)
+		if (member->backups[i].boot == boot)
+			return &member->backups[i];
+	return NULL;
+}
+
+static void
+unback(struct nam_view_member *member, uint64_t boot)
+{
+	member->known = 0;
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		if (member->backups[i].boot == boot)
+			memset(&member->backups[i], 0, sizeof(member->backups[i]));
+}
+
+/* ---- each change ----------------------------------------------------------------------------- */
 
 static bool
 add(struct nam_view_head *head, struct nam_view_member *members,
@@ -115,7 +164,8 @@ add(struct nam_view_head *head, struct nam_view_member *members,
 	member->state = NAM_VIEW_JOINING;
 	member->since = member->renewed = 0;
 	member->memory = asked->boot;
-	nam_view_unback(member);
+	member->known = 0;
+	memset(member->backups, 0, sizeof(member->backups));
 	head->count++;
 	return true;
 }
@@ -133,7 +183,7 @@ static bool
 remove_member(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, uint64_t boot)
 {
-	if (member->id == head->lead || member->backup || member->boot != boot ||
+	if (member->id == head->lead || nam_view_backup(member) || member->boot != boot ||
 		is_busy(head, members))
 		return false;
 	head->removed[member->id / 8] |= (uint8_t)(1u << member->id % 8);
@@ -147,7 +197,7 @@ come_up(const struct nam_view_head *head, struct nam_view_member *member, uint64
 	uint64_t number)
 {
 	if (member->id == head->lead && member->state == NAM_VIEW_UP && member->boot == boot &&
-		member->backup && !member->known) {
+		nam_view_backup(member) && !member->known) {
 		member->known = 1;
 		return true;
 	}
@@ -185,7 +235,8 @@ static bool
 renew(const struct nam_view_head *head, struct nam_view_member *member, uint64_t boot,
 	uint64_t number)
 {
-	if (member->state == NAM_VIEW_JOINING || member->id == head->lead || member->backup ||
+	if (member->state == NAM_VIEW_JOINING || member->id == head->lead ||
+		nam_view_backup(member) ||
 		member->boot == boot || member->memory == boot)
 		return false;
 	member->state = NAM_VIEW_UP;
@@ -202,7 +253,8 @@ leave(const struct nam_view_head *head, const struct nam_view_member *members,
 	bool leaves = member->state == NAM_VIEW_COPYING ||
 		(member->state == NAM_VIEW_MOVING && state == NAM_VIEW_COPYING);
 
-	if ((!leaves && is_busy(head, members)) || member->boot != boot || member->backup)
+	if ((!leaves && is_busy(head, members)) || member->boot != boot ||
+		nam_view_backups(member) == nam_view_backups_max(head, member))
 		return false;
 	member->state = (uint16_t)state;
 	return true;
@@ -212,18 +264,22 @@ static bool
 moved(const struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, const struct nam_view_member *asked)
 {
-	bool promoted = member->state == NAM_VIEW_PROMOTING && asked->boot == member->backup;
+	const struct nam_view_backup *backup = nam_view_backup(member);
+	bool promoted = member->state == NAM_VIEW_PROMOTING && asked->boot == backup->boot;
 
 	/* The lead gets a backup, which leads after it. */
-	if ((member->state != NAM_VIEW_MOVING && !promoted) || !asked->boot ||
+	if (!(promoted || (member->state == NAM_VIEW_MOVING && !backup)) || !asked->boot ||
 		(member->id == head->lead && !promoted) ||
 		member->boot == asked->boot || is_taken(head, members, asked))
 		return false;
 	member->state = NAM_VIEW_UP;
 	member->boot = asked->boot;
-	memcpy(member->address, promoted ? member->backup_address : asked->address,
+	memcpy(member->address, promoted ? backup->address : asked->address,
 		sizeof(member->address));
-	nam_view_unback(member);
+	unback(member, asked->boot);
+	/* C32: it may lack what a client that has ended wrote to the first. */
+	if (!asked->wanted)
+		memset(member->backups, 0, sizeof(member->backups));
 	return true;
 }
 
@@ -232,22 +288,31 @@ static bool
 backed(const struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, const struct nam_view_member *asked)
 {
+	struct nam_view_backup *backup = member->backups;
+
 	if (member->state != NAM_VIEW_MOVING || !asked->boot || member->boot == asked->boot ||
-		is_taken(head, members, asked) || !strcmp(member->address, asked->address))
+		nam_view_backup_find(member, asked->boot) || is_taken(head, members, asked) ||
+		!strcmp(member->address, asked->address) || has_backup_at(member, asked->address))
 		return false;
+	/* leave() has found that there is room. */
+	while (backup->boot)
+		backup++;
 	member->state = NAM_VIEW_UP;
-	member->backup = asked->boot;
-	memcpy(member->backup_address, asked->address, sizeof(member->backup_address));
+	backup->boot = asked->boot;
+	memcpy(backup->address, asked->address, sizeof(backup->address));
 	return true;
 }
 
-/* Not while it is promoted: the member's own process has ended. */
+/* Not the last one while it is promoted: the member's own process has ended. */
 static bool
 unbacked(struct nam_view_member *member, uint64_t boot)
 {
-	if (member->state != NAM_VIEW_UP || !boot || member->backup != boot)
+	bool may = member->state == NAM_VIEW_UP ||
+		(member->state == NAM_VIEW_PROMOTING && nam_view_backups(member) > 1);
+
+	if (!may || !nam_view_backup_find(member, boot))
 		return false;
-	nam_view_unback(member);
+	unback(member, boot);
 	return true;
 }
 
@@ -256,11 +321,13 @@ static bool
 promote(struct nam_view_head *head, const struct nam_view_member *members,
 	struct nam_view_member *member, uint64_t boot)
 {
-	if (member->state != NAM_VIEW_UP || !member->backup || member->boot != boot ||
+	const struct nam_view_backup *backup = nam_view_backup(member);
+
+	if (member->state != NAM_VIEW_UP || !backup || member->boot != boot ||
 		is_busy(head, members) || (member->id == head->lead && !member->known))
 		return false;
 	if (member->id == head->lead)
-		head->lead_boot = member->backup;
+		head->lead_boot = backup->boot;
 	member->state = NAM_VIEW_PROMOTING;
 	return true;
 }

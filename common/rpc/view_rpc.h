@@ -11,7 +11,7 @@
  *
  * Each reply is the view of that memory server, and to GET it has members.  The pages of a view
  * have the same head, come over one connection, and begin anew with a page whose `first` is 0.
- * FORM and CHANGE ignore the state, memory, since, renewed and backup of a member.  Its boot and
+ * FORM and CHANGE ignore the state, memory, since, renewed and backups of a member.  Its boot and
  * address are those of the process that the change is about: of the backup for BACKED and UNBACKED.
  * UP, ABORT, RENEW, NOTE, MOVE, UNBACKED, PROMOTE and REMOVE ignore its address, ABORT its boot.
  *
@@ -56,8 +56,6 @@
 
 #define NAM_VIEW_ADDRESS_BYTES 128u	/* with the NUL */
 
-#define NAM_BACKUPS_MAX 1u
-
 enum nam_view_state {
 	NAM_VIEW_JOINING = 1,		/* clients connect to it; nothing is allocated there yet */
 	NAM_VIEW_UP = 2,
@@ -66,20 +64,26 @@ enum nam_view_state {
 	NAM_VIEW_PROMOTING = 5,		/* as MOVING: it has ended or is given up; has a backup */
 };
 
+struct nam_view_backup {
+	uint64_t boot;			/* 0: there is none, and all is zeroes */
+	char address[NAM_VIEW_ADDRESS_BYTES];
+};
+
+/* A backup keeps its place among them as others come and go. */
 struct nam_view_member {
 	uint16_t id;
 	uint16_t state;			/* enum nam_view_state */
-	uint16_t wanted;		/* of a change BACKUPS; else 0 */
-	uint16_t known;			/* 1: all clients know its backup */
+	/* Of a change.  BACKUPS: how many; MOVED to a backup: 1: the other one stays.  Else 0. */
+	uint16_t wanted;
+	uint16_t known;			/* of the lead: 1: all clients know its backup */
 	uint64_t boot;			/* of the process that has the memory */
 	uint64_t memory;		/* the boot with which that began: another, once it moved */
 	uint64_t since;			/* the view in which this id came UP; 0: JOINING */
 	uint64_t renewed;		/* the view in which this memory came UP */
-	uint64_t backup;		/* the boot of its backup; 0: there is none */
 	char address[NAM_VIEW_ADDRESS_BYTES];	/* as its proposer reaches it */
-	char backup_address[NAM_VIEW_ADDRESS_BYTES];	/* zeroes without a backup */
+	struct nam_view_backup backups[NAM_BACKUPS_MAX];	/* the lead has the first only */
 };
-_Static_assert(sizeof(struct nam_view_member) == 304, "wire layout");
+_Static_assert(sizeof(struct nam_view_member) == 440, "wire layout");
 
 struct nam_view_head {
 	uint64_t number;		/* 0: there is no view */
@@ -137,7 +141,8 @@ enum nam_rpc_view_steward {
 
 struct nam_rpc_view_request {
 	uint16_t step;			/* enum nam_rpc_view_step */
-	uint16_t change;		/* CHANGE, STEWARD: one of those enums; else 0 */
+	/* CHANGE, STEWARD: one of those enums.  ACK: 1: it changes nothing more.  Else 0. */
+	uint16_t change;
 	/*
 	 * GET, FORM, COPY: number of the page's first member.  ACQUIRE, RENEW: the lease in ms.
 	 * ACK with number 0: 1 + the id of the member that is lost, or 0
@@ -174,7 +179,8 @@ struct nam_rpc_view_reply {
 	 */
 	uint16_t cut, cut_incarnation;
 	uint16_t cut_from;		/* the member's id */
-	uint16_t reserved;
+	/* Lead: 1: a client has ended in the middle, so backups of one member may differ (C32). */
+	uint16_t unclean;
 	uint32_t cut_ms;
 	uint32_t delaying_ms;		/* since the last ACK of the one that lags */
 	struct nam_view_member members[];
@@ -201,8 +207,15 @@ const struct nam_view_member *nam_view_leaving(const struct nam_view_head *head,
 	const struct nam_view_member *members);
 /* A member with that id was removed. */
 bool nam_view_was_removed(const struct nam_view_head *head, uint32_t id);
-/* The member has no backup from now on. */
-void nam_view_unback(struct nam_view_member *member);
+/* The first of its backups, which gets its place before others do; NULL: it has none. */
+const struct nam_view_backup *nam_view_backup(const struct nam_view_member *member);
+/* How many backups it has, and how many it may have. */
+uint32_t nam_view_backups(const struct nam_view_member *member);
+uint32_t nam_view_backups_max(const struct nam_view_head *head,
+	const struct nam_view_member *member);
+/* Its backup with that boot; NULL: there is none. */
+const struct nam_view_backup *nam_view_backup_find(const struct nam_view_member *member,
+	uint64_t boot);
 /*
  * The next view.  It does not know what clients have acknowledged.  0, or -NAM_E_VIEW: the view
  * does not allow that, and stays.

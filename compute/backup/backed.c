@@ -31,11 +31,12 @@ deadline(const struct nam_worker *worker)
 }
 
 int
-nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t offset,
-	uint64_t compare, uint64_t swap, uint64_t *ret_old)
+nam__backup_cas(struct nam_worker *worker, uint32_t slot, uint32_t place, struct nam_gaddr at,
+	uint32_t offset, uint64_t compare, uint64_t swap, uint64_t *ret_old)
 {
-	const struct nam_region *region = nam_region_table_range(&worker->client->backups, at,
-		offset + 8);
+	const struct nam_region *region = nam_region_table_range(&worker->client->backups[place],
+		at, offset + 8);
+	uint32_t backup = nam__backup_slot(slot, place);
 	uint64_t *old = region ? nam_buffer_take(worker, 8) : NULL;
 	struct nam_wr wr;
 	int rc;
@@ -52,10 +53,10 @@ nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 	wr.context = worker->current;
 	worker->current->counters->round_trips++;
 	/* C31: a connection to another process than the backup of the view does not count. */
-	rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+	rc = nam__backup_fresh(worker, backup) ? 0 : -NAM_E_FABRIC_PEER_DEAD;
 	if (!rc) {
 		worker->mirror.cas++;
-		nam__post(worker, nam__backup_slot(slot), &wr, 1);
+		nam__post(worker, backup, &wr, 1);
 		rc = nam__task_await(worker); /* SUSPENDS */
 		worker->mirror.cas--;
 	}
@@ -64,18 +65,17 @@ nam__backup_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, u
 	return rc;
 }
 
-int
-nam__backed_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t from, uint64_t to)
+/* As nam__backed_lock(), at the backup in one place. */
+NAM_FIBER_FN static int
+place_lock(struct nam_worker *worker, uint32_t slot, uint32_t place, struct nam_gaddr at,
+	uint64_t from, uint64_t to)
 {
-	uint16_t slot = nam__server_slot(worker->client, at);
-	uint64_t until_ns = worker->client->backed ? deadline(worker) : 0;
+	uint64_t until_ns = nam__backup_boot(worker->client, slot, place) ? deadline(worker) : 0;
 	uint64_t there;
 	int rc;
 
-	/* C32: a backup that comes later gets the word by nam__locks_leave(). */
-	while (slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot) &&
-	       NAM_GUARD(BACKUP_MERGES)) {
-		rc = nam__backup_cas(worker, slot, nam_gaddr_untagged(at), 0, from, to,
+	while (nam__backup_boot(worker->client, slot, place)) {
+		rc = nam__backup_cas(worker, slot, place, nam_gaddr_untagged(at), 0, from, to,
 			&there); /* SUSPENDS */
 		if (rc && !try_again(worker, rc, until_ns)) /* SUSPENDS */
 			return rc;
@@ -87,30 +87,95 @@ nam__backed_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t from, 
 	return 0;
 }
 
-/* C31: the backup decides. */
+int
+nam__backed_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t from, uint64_t to)
+{
+	uint16_t slot = nam__server_slot(worker->client, at);
+	int rc = 0;
+
+	/* C32: a backup that comes later gets the word by nam__locks_leave(). */
+	for (uint32_t place = 0; worker->client->backed && slot != NAM__NO_SLOT && !rc &&
+	     place < NAM_BACKUPS_MAX && NAM_GUARD(BACKUP_MERGES); place++)
+		rc = place_lock(worker, slot, place, at, from, to); /* SUSPENDS */
+	return rc;
+}
+
+struct word_cas {
+	struct nam_gaddr at;
+	uint32_t offset;
+	uint64_t compare, swap;
+	bool again;			/* it was posted before, and may have been carried out */
+};
+
+/* At the backup in one place.  -EAGAIN: there is none any more. */
 NAM_FIBER_FN static int
-backed_cas(struct nam_worker *worker, uint32_t slot, struct nam_gaddr at, uint32_t offset,
-	uint64_t compare, uint64_t swap, bool *again, uint64_t *ret_old)
+place_cas(struct nam_worker *worker, uint32_t slot, uint32_t place, struct word_cas *cas,
+	uint64_t swap, uint64_t *ret_there)
 {
 	uint64_t until_ns = deadline(worker);
-	uint64_t there, here;
 	int rc;
 
-	while ((rc = nam__backup_cas(worker, slot, at, offset, compare, swap,
-			&there)) != 0) { /* SUSPENDS */
+	while ((rc = nam__backup_cas(worker, slot, place, cas->at, cas->offset, cas->compare, swap,
+			ret_there)) != 0) { /* SUSPENDS */
 		if (!try_again(worker, rc, until_ns)) /* SUSPENDS */
 			return rc;
-		*again = true;
-		if (!nam__is_backed(worker->client, slot))
+		cas->again = true;
+		if (!nam__backup_boot(worker->client, slot, place))
 			return -EAGAIN;
 	}
-	/* If it was posted before, it may have been carried out then. */
-	if (*again && there == swap)
-		there = compare;
-	nam_race_point("backup.decided");
-	rc = nam__member_word_cas(worker, NAM_WR_LOCK, at, offset, compare,
-		there == compare ? swap : there, &here); /* SUSPENDS */
-	*ret_old = there;
+	return 0;
+}
+
+/*
+ * The first place whose backup has not decided yet; NAM_BACKUPS_MAX: none, and the gate is open.
+ * C31: behind the gate the member may have got one more.
+ */
+static uint32_t
+undecided_next(struct nam_worker *worker, uint32_t slot, const uint64_t decided[NAM_BACKUPS_MAX])
+{
+	for (bool open = false;; open = true) {
+		for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+			if (nam__backup_boot(worker->client, slot, place) != decided[place] &&
+				nam__backup_boot(worker->client, slot, place))
+				return place;
+		/* The member's CAS fails as this does. */
+		if (open || nam__qp_open(worker, slot))
+			return NAM_BACKUPS_MAX;
+	}
+}
+
+/* C31: the first backup decides, and the next one and the member get that. */
+NAM_FIBER_FN static int
+backed_cas(struct nam_worker *worker, uint32_t slot, struct word_cas *cas, uint64_t *ret_old)
+{
+	uint64_t seen = cas->compare, swap = cas->swap, there, here;
+	uint64_t boots[NAM_BACKUPS_MAX] = { 0 };
+	bool decided = false;
+	uint32_t place;
+	int rc;
+
+	while ((place = undecided_next(worker, slot, boots)) < NAM_BACKUPS_MAX) {
+		uint64_t boot = nam__backup_boot(worker->client, slot, place);
+
+		rc = place_cas(worker, slot, place, cas, swap, &there); /* SUSPENDS */
+		if (rc == -EAGAIN)
+			continue;
+		if (rc)
+			return rc;
+		boots[place] = boot;
+		/* Another client has carried it there, or it was posted before. */
+		if ((cas->again || decided) && there == cas->swap)
+			there = cas->compare;
+		if (there != cas->compare)
+			seen = swap = there;
+		decided = true;
+		nam_race_point("backup.decided");
+	}
+	if (!decided)
+		return -EAGAIN;
+	rc = nam__member_word_cas(worker, NAM_WR_LOCK, cas->at, cas->offset, cas->compare, swap,
+		&here); /* SUSPENDS */
+	*ret_old = seen;
 	return rc;
 }
 
@@ -124,7 +189,7 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 {
 	uint16_t slot = nam__server_slot(worker->client, at);
 	int rc = nam__change_check(worker);
-	bool again = false;
+	struct word_cas cas = { at, offset, compare, swap, false };
 
 	if (rc)
 		return rc;
@@ -133,14 +198,13 @@ nam__word_cas(struct nam_worker *worker, struct nam_gaddr at, uint32_t offset, u
 			      NAM_GUARD(BACKUP_DECIDES);
 
 		if (__builtin_expect(backed, 0))
-			rc = backed_cas(worker, slot, at, offset, compare, swap, &again,
-				ret_seen); /* SUSPENDS */
+			rc = backed_cas(worker, slot, &cas, ret_seen); /* SUSPENDS */
 		else
 			rc = nam__member_word_cas(worker, 0, at, offset, compare, swap,
 				ret_seen); /* SUSPENDS */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_CAPABILITY || rc == -EAGAIN, 0));
 	/* A backup carried the CAS out, and has taken the member's place since. */
-	if (again && !rc && *ret_seen == swap)
+	if (cas.again && !rc && *ret_seen == swap)
 		*ret_seen = compare;
 	return rc;
 }
@@ -179,24 +243,36 @@ runs_mirror(struct nam_worker *worker, uint32_t at, uint32_t stride,
 	return rc;
 }
 
-int
-nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+/* As nam__backed_runs(), to the backup in one place. */
+NAM_FIBER_FN static int
+place_runs(struct nam_worker *worker, uint32_t slot, uint32_t place, uint32_t stride,
 	const struct nam_rpc_alloc_reply *given)
 {
-	uint64_t until_ns = deadline(worker);
+	uint32_t at = nam__backup_slot(slot, place);
+	uint64_t until_ns = nam__backup_boot(worker->client, slot, place) ? deadline(worker) : 0;
 	int rc;
 
-	/* C31 */
-	while (nam__is_backed(worker->client, slot) && NAM_GUARD(BACKUP_RUNS)) {
-		rc = nam__backup_fresh(worker, nam__backup_slot(slot)) ?
-			runs_mirror(worker, nam__backup_slot(slot), stride, given) :
+	while (nam__backup_boot(worker->client, slot, place)) {
+		rc = nam__backup_fresh(worker, at) ? runs_mirror(worker, at, stride, given) :
 			-NAM_E_FABRIC_PEER_DEAD; /* SUSPENDS */
 		if (!rc)
 			return 0;
 		if (!try_again(worker, rc, until_ns)) /* SUSPENDS */
-			return nam__is_backed(worker->client, slot) ? rc : 0;
+			return nam__backup_boot(worker->client, slot, place) ? rc : 0;
 	}
 	return 0;
+}
+
+int
+nam__backed_runs(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+	const struct nam_rpc_alloc_reply *given)
+{
+	int rc = 0;
+
+	/* C31 */
+	for (uint32_t place = 0; !rc && place < NAM_BACKUPS_MAX && NAM_GUARD(BACKUP_RUNS); place++)
+		rc = place_runs(worker, slot, place, stride, given); /* SUSPENDS */
+	return rc;
 }
 
 /* ---- the lead -------------------------------------------------------------------------------- */
@@ -290,7 +366,7 @@ int
 nam__backed_names(struct nam_worker *worker, uint16_t type,
 	const struct nam_rpc_catalog_entry *names, uint32_t count)
 {
-	uint32_t slot = worker->client->catalog_slot, at = nam__backup_slot(slot);
+	uint32_t slot = worker->client->catalog_slot, at = nam__backup_slot(slot, 0);
 	uint64_t until_ns = deadline(worker);
 	int rc;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backups.h -- the backup of a member, to which clients write before they write to the member
+ * backups.h -- the backups of a member, to which clients write before they write to the member
  * (C31).
  *
- * A backup has a slot of its own, from the last one backwards, which no loop over memory servers
- * meets.  It has a region table of its own, as its regions have the ids of the member's.
+ * A backup has a place among those of its member: 0 to NAM_BACKUPS_MAX - 1.  It has a slot of its
+ * own, from the last one backwards, which no loop over memory servers meets.  The backups of a
+ * place have a region table of their own, as their regions have the ids of the members'.
  */
 #ifndef NAM_COMPUTE_BACKUP_BACKUPS_H
 #define NAM_COMPUTE_BACKUP_BACKUPS_H
@@ -15,16 +16,32 @@ struct nam_view_member;
 struct nam__cluster_view;
 
 static inline uint32_t
-nam__backup_slot(uint32_t slot)
+nam__backup_slot(uint32_t slot, uint32_t place)
 {
-	return NAM_SERVERS_MAX - 1 - slot;
+	return NAM_SERVERS_MAX - 1 - (slot * NAM_BACKUPS_MAX + place);
+}
+
+/* The boot of the backup in that place; 0: there is none. */
+static inline uint64_t
+nam__backup_boot(const struct nam_client *client, uint32_t slot, uint32_t place)
+{
+	return atomic_load_explicit(&client->servers[slot].backups[place], memory_order_acquire);
+}
+
+/* The first place with a backup, from `place` on; NAM_BACKUPS_MAX: there is none. */
+static inline uint32_t
+nam__backup_next(const struct nam_client *client, uint32_t slot, uint32_t place)
+{
+	while (place < NAM_BACKUPS_MAX && !nam__backup_boot(client, slot, place))
+		place++;
+	return place;
 }
 
 /* Whether what is written to the member in that slot is written to a backup first. */
 static inline bool
 nam__is_backed(const struct nam_client *client, uint32_t slot)
 {
-	return atomic_load_explicit(&client->servers[slot].backup, memory_order_acquire);
+	return nam__backup_next(client, slot, 0) < NAM_BACKUPS_MAX;
 }
 
 /* Whether the process at that address is another one than the memory began in: perhaps a backup. */
@@ -37,7 +54,7 @@ nam__may_be_promoted(const struct nam_client *client, struct nam_gaddr at)
 }
 
 /*
- * The epoch thread, or a client that joins: the backup is as the view says.  Others write to the
+ * The epoch thread, or a client that joins: the backups are as the view says.  Others write to the
  * member meanwhile if it keeps, loses or has none; behind its gate, if it gets one.  A failure: the
  * backup does not answer, or the lead's has an older view (-NAM_E_VIEW), and this is
  * to be called again.  Cost: connecting, 1 RPC for regions, 1 more to the lead's.
@@ -49,12 +66,13 @@ NAM_FIBER_FN int nam__backup_follow(struct nam_client *client, uint32_t slot,
 /* ---- locks.c: lock words at a backup: it has none, until it gets the place of its member ----- */
 
 /*
- * C32: the words that this client has at a member, at its backup, which gets its place.  Nothing of
- * this client is under way to either.  The epoch thread.  Cost: 1 round trip for each.
+ * C32: the words that this client has at a member, at its first backup, which gets its place.
+ * Nothing of this client is under way to either.  The epoch thread.  Cost: 1 round trip for each.
  */
 NAM_FIBER_FN int nam__locks_take_again(struct nam_client *client, uint32_t slot) NAM_MUST_CHECK;
 /* C31: words that it has, or has gone for, at the backup that the member gets: it has none. */
-NAM_FIBER_FN int nam__locks_leave(struct nam_client *client, uint32_t slot) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_leave(struct nam_client *client, uint32_t slot,
+	uint32_t place) NAM_MUST_CHECK;
 
 /* ---- lead_backup.c --------------------------------------------------------------------------- */
 

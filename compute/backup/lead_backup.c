@@ -77,13 +77,13 @@ int
 nam__lead_backup_has(struct nam_client *client, const struct nam__cluster_view *view)
 {
 	const struct nam__server *server = &client->servers[client->catalog_slot];
-	uint32_t at = nam__backup_slot(client->catalog_slot);
+	uint32_t at = nam__backup_slot(client->catalog_slot, 0);
 	struct nam_worker *worker = client->epoch_worker;
 	int rc;
 
 	/* C33.  The first one is entered before anything of this view is installed. */
-	if (client->lead_slot != client->catalog_slot || !server->backup ||
-		server->backup != view->members[0].backup || !NAM_GUARD(LEAD_VIEW))
+	if (client->lead_slot != client->catalog_slot || !server->backups[0] ||
+		server->backups[0] != view->members[0].backups[0].boot || !NAM_GUARD(LEAD_VIEW))
 		return 0;
 	if (!worker->qps[at] || !worker->answering[at].entered)
 		return -NAM_E_VIEW;
@@ -149,7 +149,7 @@ session_keep(struct nam_client *client, uint32_t at, uint64_t now)
 uint64_t
 nam__lead_look(struct nam_client *client, uint64_t number)
 {
-	uint32_t at = nam__backup_slot(client->catalog_slot);
+	uint32_t at = nam__backup_slot(client->catalog_slot, 0);
 	uint64_t now = nam_now_ns();
 	struct nam__cluster_view *view;
 	int rc;

@@ -3,6 +3,7 @@
 
 #include "common/guard.h"
 #include "common/race.h"
+#include "compute/backup/backups.h"
 
 #define LOOK_NS 50000u
 #define GIVE_UP_FACTOR 4u		/* times timeout_ms, without a lease */
@@ -65,7 +66,7 @@ static bool
 needs_lease(const struct nam_client *client, const struct nam_wc *wc)
 {
 	return !wc->status && wc->op < NAM_WC_CLOSED &&
-		client->servers[nam__slot_of(wc->qp)].backup;
+		nam__is_backed(client, nam__slot_of(wc->qp));
 }
 
 int

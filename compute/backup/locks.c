@@ -6,19 +6,20 @@
 
 /* C32: if the backup has another word than `from`, that of another client, nothing changes. */
 NAM_FIBER_FN static int
-word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, uint64_t to)
+word_set(struct nam_client *client, uint32_t slot, uint32_t place, uint64_t raw, uint64_t from,
+	uint64_t to)
 {
 	uint64_t seen;
 	int rc;
 
 	if (from == to || nam__server_slot(client, NAM_GADDR(raw)) != slot)
 		return 0;
-	rc = nam__backup_cas(client->epoch_worker, slot, NAM_GADDR(raw), 0, from, to,
+	rc = nam__backup_cas(client->epoch_worker, slot, place, NAM_GADDR(raw), 0, from, to,
 		&seen); /* SUSPENDS */
 	/* C18: a word that was reserved as the backup was filled is free. */
 	if (!rc && from == NAM_LOCK_FREE && seen != from && !nam_lock_held(seen))
-		rc = nam__backup_cas(client->epoch_worker, slot, NAM_GADDR(raw), 0, seen, to,
-			&seen); /* SUSPENDS */
+		rc = nam__backup_cas(client->epoch_worker, slot, place, NAM_GADDR(raw), 0, seen,
+			to, &seen); /* SUSPENDS */
 	return rc;
 }
 
@@ -27,7 +28,7 @@ word_set(struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t from, 
  *		for the locks of a merge, which stay there as long as they are held
  */
 NAM_FIBER_FN static int
-words_set(struct nam_client *client, uint32_t slot, bool take)
+words_set(struct nam_client *client, uint32_t slot, uint32_t place, bool take)
 {
 	struct nam__lock_table *table = client->locks;
 	int rc = 0;
@@ -39,7 +40,7 @@ words_set(struct nam_client *client, uint32_t slot, bool take)
 
 		/* The slot's holder may go for another word, which is at another memory server. */
 		if (wanted && one->word_at == at && one->word == word)
-			rc = word_set(client, slot, at, take ? NAM_LOCK_FREE : word,
+			rc = word_set(client, slot, place, at, take ? NAM_LOCK_FREE : word,
 				take ? word : NAM_LOCK_FREE); /* SUSPENDS */
 	}
 	for (uint32_t i = 0; table && !rc && i < NAM__UNQUEUED_WORDS_MAX; i++) {
@@ -52,8 +53,8 @@ words_set(struct nam_client *client, uint32_t slot, bool take)
 		sets = take || (one.locked && one.word & NAM_LOCK_MERGES &&
 			NAM_GUARD(BACKUP_MERGES));
 		if (one.at && (one.locked || !take))
-			rc = word_set(client, slot, one.at, sets ? NAM_LOCK_FREE : one.word,
-				sets ? one.word : NAM_LOCK_FREE); /* SUSPENDS */
+			rc = word_set(client, slot, place, one.at, sets ? NAM_LOCK_FREE :
+				one.word, sets ? one.word : NAM_LOCK_FREE); /* SUSPENDS */
 	}
 	return rc;
 }
@@ -61,11 +62,13 @@ words_set(struct nam_client *client, uint32_t slot, bool take)
 int
 nam__locks_take_again(struct nam_client *client, uint32_t slot)
 {
-	return words_set(client, slot, true); /* SUSPENDS */
+	uint32_t place = nam__backup_next(client, slot, 0);
+
+	return place < NAM_BACKUPS_MAX ? words_set(client, slot, place, true) : 0; /* SUSPENDS */
 }
 
 int
-nam__locks_leave(struct nam_client *client, uint32_t slot)
+nam__locks_leave(struct nam_client *client, uint32_t slot, uint32_t place)
 {
-	return words_set(client, slot, false); /* SUSPENDS */
+	return words_set(client, slot, place, false); /* SUSPENDS */
 }

@@ -51,11 +51,11 @@ static void
 earlier_completed(struct nam_worker *worker, struct nam__completion *completion,
 	const struct nam_wc *wc)
 {
-	struct nam__mirrored *held = (struct nam__mirrored *)(void *)((char *)completion -
-		offsetof(struct nam__mirrored, earlier));
+	struct nam__mirrored_part *part = (struct nam__mirrored_part *)(void *)((char *)completion -
+		offsetof(struct nam__mirrored_part, earlier));
 
 	(void)worker;
-	held->failed |= wc->status != 0;
+	part->failed |= wc->status != 0;
 }
 
 /* As if they had been posted to the member and failed. */
@@ -75,7 +75,7 @@ fail(struct nam_worker *worker, struct nam__mirrored *held, int status)
 	}
 }
 
-/* C31: the backup decides. */
+/* C31: the backups decide. */
 static bool
 is_decided(const struct nam_wr *wr)
 {
@@ -88,7 +88,29 @@ is_written(const struct nam_wr *wr)
 	return wr->op == NAM_WR_WRITE && wr->hint != NAM_WR_LOCK;
 }
 
-/* C31: the member gets the words that the backup had. */
+/*
+ * C31: the next backup, or the member, gets the words that this backup had.  The first word behind
+ * `local` says what the backups had, the second one what the last of them had.
+ */
+static void
+words_take(struct nam__mirrored *held)
+{
+	for (uint32_t i = 0; i < held->count; i++) {
+		uint64_t *local = held->wrs[i].local;
+		uint64_t seen;
+
+		if (!is_decided(&held->wrs[i]))
+			continue;
+		seen = local[held->decided];
+		/* As expected, or another client has carried it there. */
+		if (seen == held->wrs[i].compare || (held->decided && seen == held->wrs[i].swap))
+			continue;
+		local[0] = held->wrs[i].swap = seen;
+	}
+	held->decided = true;
+}
+
+/* C31 */
 static int
 member_post(const struct nam__mirrored *held, struct nam_qp *qp)
 {
@@ -98,16 +120,21 @@ member_post(const struct nam__mirrored *held, struct nam_qp *qp)
 		return qp->ops->qp_post(qp, held->wrs, held->count);
 	nam_race_point("backup.words_decided");
 	memcpy(wrs, held->wrs, held->count * sizeof(wrs[0]));
-	for (uint32_t i = 0; i < held->count; i++) {
-		const uint64_t *seen = wrs[i].local;
-
-		if (!is_decided(&wrs[i]))
-			continue;
-		if (*seen != wrs[i].compare)
-			wrs[i].swap = *seen;
-		wrs[i].local = (uint64_t *)wrs[i].local + 1;
-	}
+	for (uint32_t i = 0; i < held->count; i++)
+		if (is_decided(&wrs[i]))
+			wrs[i].local = (uint64_t *)wrs[i].local + 1;
 	return qp->ops->qp_post(qp, wrs, held->count);
+}
+
+/* The first place from `place` on whose backup has not got the WRITEs; NAM_BACKUPS_MAX: none. */
+static uint32_t
+lacking_next(const struct nam_worker *worker, const struct nam__mirrored *held, uint32_t place)
+{
+	do
+		place = nam__backup_next(worker->client, held->slot, place);
+	while (place < NAM_BACKUPS_MAX && held->parts[place].done ==
+		nam__backup_boot(worker->client, held->slot, place) && ++place);
+	return place;
 }
 
 /*
@@ -120,9 +147,11 @@ end_unseen(struct nam_worker *worker, struct nam__mirrored *held)
 	struct nam_qp qp = { .user = &worker->answering[held->slot] };
 	struct nam_wc wc = { .context = held->wrs[held->count - 1].context, .qp = &qp,
 		.op = NAM_WR_WRITE };
-	bool there = held->state == DUE ||
-		worker->client->servers[held->slot].boot == held->boot;
+	uint64_t boot = worker->client->servers[held->slot].boot;
+	bool there = held->state == DUE || boot == held->boot;
 
+	for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+		there |= held->parts[place].done == boot;
 	state_set(worker, held, AT_BACKUP);
 	if (!there) {
 		fail(worker, held, -NAM_E_FABRIC_PEER_DEAD);
@@ -155,25 +184,33 @@ go_on(struct nam_worker *worker, struct nam__mirrored *held)
 static void
 completed(struct nam_worker *worker, struct nam__completion *completion, const struct nam_wc *wc)
 {
-	struct nam__mirrored *held = (struct nam__mirrored *)completion;
+	struct nam__mirrored_part *part = (struct nam__mirrored_part *)completion;
+	struct nam__mirrored *held = part->held;
 
-	const bool failed = wc->status || held->failed;
-
-	/* C31: only words that the backup has decided go to the member. */
-	held->decided = !failed && held->decides;
-	held->again_ns = failed ? nam_now_ns() + PAUSE_NS : 0;
+	part->under_way = false;
+	if (wc->status || part->failed) {
+		held->again_ns = nam_now_ns() + PAUSE_NS;
+	} else {
+		part->done = part->to;
+		/* C31: only words that a backup has decided go to the member. */
+		if (held->decides)
+			words_take(held);
+	}
 	/* Not yet: the end of the member's connection may be among the completions at hand. */
-	state_set(worker, held, failed ? PARKED : DUE);
+	if (--held->under_way == 0)
+		state_set(worker, held, lacking_next(worker, held, 0) < NAM_BACKUPS_MAX ?
+			PARKED : DUE);
 }
 
-/* Address the bytes at the backup; false: it has none, so the member has none. */
+/* Address the bytes at a backup; false: it has none, so the member has none. */
 static bool
-translate(const struct nam_worker *worker, uint32_t slot, struct nam_wr *wr)
+translate(const struct nam_worker *worker, uint32_t slot, uint32_t place, struct nam_wr *wr)
 {
 	const struct nam_client *client = worker->client;
 	uint32_t id = client->servers[slot].id;
 	const struct nam_region_block *block = nam_region_table_block(&client->regions, id);
-	const struct nam_region_block *there = nam_region_table_block(&client->backups, id);
+	const struct nam_region_block *there = nam_region_table_block(&client->backups[place],
+		id);
 	const struct nam_region *from, *to;
 
 	from = block ? nam_region_block_at(block, wr->rkey, wr->remote) : NULL;
@@ -197,35 +234,74 @@ nam__backup_fresh(struct nam_worker *worker, uint32_t at)
 		return false;
 	nam__qp_drop(worker, at);
 	TAILQ_FOREACH(held, &worker->mirror.held, link)
-		if (nam__backup_slot(held->slot) == at && held->state == AT_BACKUP)
-			state_set(worker, held, PARKED);
+		for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++) {
+			struct nam__mirrored_part *part = &held->parts[place];
+
+			if (nam__backup_slot(held->slot, place) != at || !part->under_way)
+				continue;
+			part->under_way = false;
+			if (--held->under_way == 0)
+				state_set(worker, held, PARKED);
+		}
 	return true;
 }
 
-/* C31: first to the backup.  0, or as qp_post fails.  Nothing was posted then. */
+/* 0, or as qp_post fails.  Nothing was posted then. */
 static int
-backup_post(struct nam_worker *worker, struct nam__mirrored *held)
+part_post(struct nam_worker *worker, struct nam__mirrored *held, uint32_t place)
 {
-	struct nam_qp *qp = worker->qps[nam__backup_slot(held->slot)];
+	uint32_t at = nam__backup_slot(held->slot, place);
+	struct nam__mirrored_part *part = &held->parts[place];
+	struct nam_qp *qp = worker->qps[at];
 	struct nam_wr wrs[NAM_BATCH_MAX];
 	uint32_t count = 0;
+	int rc;
 
-	if (!qp || worker->answering[nam__backup_slot(held->slot)].boot !=
-			worker->client->servers[nam__backup_slot(held->slot)].boot)
+	if (!qp || worker->answering[at].boot != worker->client->servers[at].boot)
 		return -NAM_E_FABRIC_PEER_DEAD;
 	for (uint32_t i = 0; i < held->count; i++) {
 		if (!is_written(&held->wrs[i]) && !is_decided(&held->wrs[i]))
 			continue;
 		wrs[count] = held->wrs[i];
-		if (!translate(worker, held->slot, &wrs[count]))
+		if (!translate(worker, held->slot, place, &wrs[count]))
 			return -NAM_E_NOREGION;
+		/* C31: what the first one decided stays. */
+		if (held->decided && is_decided(&wrs[count]))
+			wrs[count].local = (uint64_t *)wrs[count].local + 1;
 		wrs[count].flags &= (uint8_t)~NAM_WR_SIGNALED;
-		wrs[count++].context = nam__handler_context(&held->earlier);
+		wrs[count++].context = nam__handler_context(&part->earlier);
 	}
-	held->failed = false;
+	part->failed = false;
 	wrs[count - 1].flags |= NAM_WR_SIGNALED;
-	wrs[count - 1].context = nam__handler_context(&held->completion);
-	return qp->ops->qp_post(qp, wrs, count);
+	wrs[count - 1].context = nam__handler_context(&part->completion);
+	rc = qp->ops->qp_post(qp, wrs, count);
+	if (rc)
+		return rc;
+	part->to = worker->answering[at].boot;
+	part->under_way = true;
+	held->under_way++;
+	return 0;
+}
+
+/*
+ * C31: first to the backups that lack it: to all at once, or to the next one that decides.  0: to
+ * some of them, and to others later; or as qp_post fails: nothing was posted.
+ */
+static int
+backups_post(struct nam_worker *worker, struct nam__mirrored *held)
+{
+	uint32_t place = lacking_next(worker, held, 0);
+	int rc = 0;
+
+	while (place < NAM_BACKUPS_MAX) {
+		int one = part_post(worker, held, place);
+
+		rc = rc ?: one;
+		if (held->decides)
+			break;
+		place = lacking_next(worker, held, place + 1);
+	}
+	return held->under_way ? 0 : rc;
 }
 
 /* ---- now and then ---------------------------------------------------------------------------- */
@@ -244,22 +320,35 @@ step(struct nam_worker *worker, struct nam__mirrored *held)
 	if (now >= held->until_ns) {
 		state_set(worker, held, AT_BACKUP);
 		fail(worker, held, -NAM_E_FABRIC_TIMEOUT);
-	} else if (now >= held->again_ns && !backup_post(worker, held)) {
-		state_set(worker, held, AT_BACKUP);
+	} else if (now >= held->again_ns && !backups_post(worker, held)) {
+		/* The one that lacked it may be none any more. */
+		state_set(worker, held, held->under_way ? AT_BACKUP : DUE);
 	}
 }
 
-/* The backup of one that is parked, unless it has refused just now.  May take completions. */
+/* Whether the connection to a backup that lacks it has to be made. */
+static bool
+connects(struct nam_worker *worker, const struct nam__mirrored *held, uint32_t *ret_at)
+{
+	uint32_t place = held->state == PARKED ? lacking_next(worker, held, 0) : NAM_BACKUPS_MAX;
+
+	for (; place < NAM_BACKUPS_MAX; place = lacking_next(worker, held, place + 1)) {
+		*ret_at = nam__backup_slot(held->slot, place);
+		if (nam__backup_fresh(worker, *ret_at) && !worker->qps[*ret_at])
+			return true;
+	}
+	return false;
+}
+
+/* A backup of one that is parked, unless it has refused just now.  May take completions. */
 static void
 connect_one(struct nam_worker *worker)
 {
 	struct nam__mirrored *held;
+	uint32_t at;
 
 	TAILQ_FOREACH(held, &worker->mirror.held, link) {
-		uint32_t at = nam__backup_slot(held->slot);
-
-		if (held->state != PARKED || !nam__is_backed(worker->client, held->slot) ||
-			!nam__backup_fresh(worker, at) || worker->qps[at])
+		if (!connects(worker, held, &at))
 			continue;
 		(void)!nam__qp_connect(worker, at);
 		return;
@@ -272,7 +361,8 @@ freshen(struct nam_worker *worker)
 	struct nam__mirrored *held;
 
 	TAILQ_FOREACH(held, &worker->mirror.held, link)
-		(void)nam__backup_fresh(worker, nam__backup_slot(held->slot));
+		for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+			(void)nam__backup_fresh(worker, nam__backup_slot(held->slot, place));
 }
 
 static void
@@ -301,13 +391,14 @@ enum kind { READS, UNSEEN, WRITES, DECIDES, UNFIT };
 static enum kind
 kind_of(const struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs, unsigned count)
 {
+	uint32_t place = nam__backup_next(worker->client, slot, 0);
 	enum kind kind = READS, one;
 
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count && place < NAM_BACKUPS_MAX; i++) {
 		struct nam_wr wr = wrs[i];
 
 		one = READS;
-		if (is_written(&wr) && translate(worker, slot, &wr))
+		if (is_written(&wr) && translate(worker, slot, place, &wr))
 			one = wr.hint == NAM_WR_UNSEEN ? UNSEEN : WRITES;
 		else if (is_decided(&wrs[i]))
 			one = DECIDES;
@@ -324,17 +415,20 @@ static void
 count_mirrored(struct nam_worker *worker, const struct nam__mirrored *held)
 {
 	struct nam_op_counters *counters = worker->current->counters;
+	uint32_t copies = 0;
 
-	counters->round_trips += !held->unseen;
-	counters->doorbells++;
+	for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+		copies += nam__backup_boot(worker->client, held->slot, place) != 0;
+	counters->round_trips += held->decides ? copies : !held->unseen;
+	counters->doorbells += copies;
 	for (unsigned i = 0; i < held->count; i++) {
 		bool decided = is_decided(&held->wrs[i]);
 
 		if (!is_written(&held->wrs[i]) && !decided)
 			continue;
-		counters->work_requests++;
-		counters->bytes_out += decided ? 16 : held->wrs[i].bytes;
-		counters->bytes_in += decided ? 8 : 0;
+		counters->work_requests += copies;
+		counters->bytes_out += copies * (decided ? 16 : held->wrs[i].bytes);
+		counters->bytes_in += decided ? copies * 8 : 0;
 	}
 }
 
@@ -345,8 +439,10 @@ hold(struct nam_worker *worker, uint32_t slot, enum kind kind)
 
 	if (!held)
 		return NULL;
-	held->completion.completed = completed;
-	held->earlier.completed = earlier_completed;
+	for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+		held->parts[place] = (struct nam__mirrored_part){ .held = held,
+			.completion.completed = completed, .earlier.completed = earlier_completed };
+	held->under_way = 0;
 	worker->mirror.step = steps;
 	worker->mirror.freshen = freshen;
 	held->state = AT_BACKUP;
@@ -362,8 +458,8 @@ hold(struct nam_worker *worker, uint32_t slot, enum kind kind)
 }
 
 /*
- * C31: to both at once.  The task that awaits the last request waits for one more: the last WRITE
- * to the backup.
+ * C31: to all at once.  The task that awaits the last request waits for one more: the last WRITE to
+ * a backup.
  */
 static int
 unseen_post(struct nam_worker *worker, struct nam_qp *qp, struct nam__mirrored *held,
@@ -383,7 +479,7 @@ unseen_post(struct nam_worker *worker, struct nam_qp *qp, struct nam__mirrored *
 	held->wrs[held->count - 1].flags |= NAM_WR_SIGNALED;
 	task->pending++;
 	count_mirrored(worker, held);
-	if (backup_post(worker, held))
+	if (backups_post(worker, held) || !held->under_way)
 		state_set(worker, held, PARKED);
 	return 0;
 }
@@ -425,13 +521,14 @@ nam__post_mirrored(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 		return unseen_post(worker, qp, held, wrs, count);
 	held->count = count;
 	memcpy(held->wrs, wrs, count * sizeof(wrs[0]));
-	rc = backup_post(worker, held);
+	rc = backups_post(worker, held);
 	if (rc == -NAM_E_FABRIC_FULL || rc == -NAM_E_NOREGION) {
 		held_give(worker, held);
 		return rc;
 	}
 	count_mirrored(worker, held);
-	if (rc)
+	/* Or it has no backup any more. */
+	if (rc || !held->under_way)
 		state_set(worker, held, PARKED);
 	return 0;
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mirror.h -- what is written to a member with a backup is written to the backup first (C31).
+ * mirror.h -- what is written to a member with backups is written to the backups first (C31).
  *
- * The requests of a doorbell are held back, and those of them that WRITE go to the backup.  When
- * that has completed, all of them go to the member.  Tasks see the completions of the latter only.
+ * The requests of a doorbell are held back, and those of them that WRITE go to all backups at once.
+ * When that has completed, all of them go to the member.  Tasks see the completions of the latter
+ * only.
  *
- * The same holds for CAS of words that mean something (NAM_WR_DECIDES).  The backup decides: if it
- * has another word than `compare`, the member gets that one.  So a word at the member is at most
- * one change behind the backup, if each CAS compares with what the member has had.
+ * The same holds for CAS of words that mean something (NAM_WR_DECIDES), but one backup gets them
+ * after the other, by their places.  The first one decides: if it has another word than `compare`,
+ * the next ones and the member get that one.  So a word at the member is at most one change behind
+ * the backup, if each CAS compares with what the member has had.
  *
- * If no other client can see yet what is written (NAM_WR_UNSEEN), both get it at once, and the task
- * waits for both.
+ * If no other client can see yet what is written (NAM_WR_UNSEEN), all get it at once, and the task
+ * waits for all.
  */
 #ifndef NAM_COMPUTE_BACKUP_MIRROR_H
 #define NAM_COMPUTE_BACKUP_MIRROR_H
@@ -20,28 +22,39 @@
 #include <sys/queue.h>
 
 #include "common/fabric/fabric.h"
+#include "common/gaddr.h"
 #include "compute/remote.h"
 #include "compute/worker/completion.h"
 
 struct nam_worker;
 
 enum held_state {
-	AT_BACKUP,			/* its WRITEs are under way there */
-	PARKED,				/* the backup did not take them */
+	AT_BACKUP,			/* its WRITEs are under way to backups */
+	PARKED,				/* a backup did not take them, or is the next one */
 	DUE,				/* they are done there, and are to go to the member */
 };
 
-struct nam__mirrored {
-	struct nam__completion completion;	/* of the last request to the backup, */
+/* Its WRITEs at one backup. */
+struct nam__mirrored_part {
+	struct nam__completion completion;	/* of the last request, */
 	struct nam__completion earlier;		/* and of those before, which only fail */
+	struct nam__mirrored *held;
+	bool under_way;
+	bool failed;			/* one before the last was not carried out */
+	uint64_t to;			/* the boot of the backup that they are for, */
+	uint64_t done;			/* and of the one that has them; or 0 */
+};
+
+struct nam__mirrored {
+	struct nam__mirrored_part parts[NAM_BACKUPS_MAX];
 	union {
 		TAILQ_ENTRY(nam__mirrored) link;	/* held */
 		SLIST_ENTRY(nam__mirrored) spare;
 	};
 	enum held_state state;
-	bool decides;			/* there are CASes for the backup among them, */
-	bool decided;			/* and it has carried them out */
-	bool failed;			/* one before the last was not carried out */
+	uint8_t under_way;		/* parts */
+	bool decides;			/* there are CASes for backups among them, */
+	bool decided;			/* and one has carried them out */
 	bool unseen;			/* the member has got them, too */
 	uint32_t slot;			/* of the member, */
 	uint64_t boot;			/* and its process */

@@ -38,7 +38,7 @@ struct nam__server {
 	uint32_t id;
 	uint32_t regions_count;
 	_Atomic uint64_t boot;		/* of that process */
-	_Atomic uint64_t backup;	/* the boot of its backup; 0: it has none (backups.h) */
+	_Atomic uint64_t backups[NAM_BACKUPS_MAX];	/* their boots; 0: none (backups.h) */
 	atomic_uint ready_mib, total_mib;	/* while it is starting */
 	/* Why any worker has seen it close; never cleared.  Behind a gate: until a view follows. */
 	atomic_int lost, ended_behind_gate;
@@ -47,7 +47,7 @@ struct nam__server {
 	atomic_bool asked_why, knows_why;
 	struct nam_colocated *_Atomic colocated;	/* to READ without a network; or NULL */
 	SLIST_HEAD(, nam_colocated) colocated_before;	/* of processes that had its memory */
-	bool is_standby;		/* it is a backup, in one of the last slots */
+	uint8_t standby;		/* of a backup, in one of the last slots: 1 + its place */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 	atomic_bool absent;		/* its host said that nothing listens there */
 	atomic_bool usable;		/* new blocks may lie there: it is UP in the view */
@@ -88,7 +88,7 @@ struct nam_client {
 	uint32_t domains_count;
 	uint32_t caps;			/* what every server's provider promises */
 	struct nam_region_table regions;
-	struct nam_region_table backups;	/* of the backups of members: backups.h */
+	struct nam_region_table backups[NAM_BACKUPS_MAX];	/* of backups, by place */
 	atomic_uint backed;		/* members with a backup; then: in place of qp_post */
 	int (*post_backed)(struct nam_qp *, const struct nam_wr *, unsigned);
 	int (*poll_backed)(struct nam_cq *, struct nam_wc *, unsigned);	/* likewise */

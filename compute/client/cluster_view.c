@@ -36,15 +36,23 @@ ask(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_view_request 
 }
 
 static bool
+backups_valid(const struct nam_view_member *member)
+{
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		if (!member->backups[i].boot != !member->backups[i].address[0] ||
+			!memchr(member->backups[i].address, '\0', NAM_VIEW_ADDRESS_BYTES))
+			return false;
+	return member->known <= (nam_view_backup(member) != NULL);
+}
+
+static bool
 member_valid(const struct nam_view_member *member)
 {
 	return member->id < NAM_SERVERS_MAX && !member->wanted && member->address[0] &&
 	       memchr(member->address, '\0', sizeof(member->address)) && member->boot &&
 	       member->memory && member->state >= NAM_VIEW_JOINING &&
-	       member->state <= NAM_VIEW_PROMOTING &&
-	       !member->backup == !member->backup_address[0] &&
-	       member->known <= (member->backup != 0) &&
-	       memchr(member->backup_address, '\0', sizeof(member->backup_address));
+	       member->state <= NAM_VIEW_PROMOTING && backups_valid(member) &&
+	       (member->state != NAM_VIEW_PROMOTING || nam_view_backup(member));
 }
 
 /* ---- the view of a memory server ----------------------------------------------------------- */
@@ -82,6 +90,7 @@ pages_get(struct nam_worker *worker, uint32_t slot, struct nam_rpc_view_reply *r
 		view->cut_incarnation = reply->cut_incarnation;
 		view->cut_from = reply->cut_from;
 		view->cut_ms = reply->cut_ms;
+		view->unclean = reply->unclean;
 		if (reply->count > view->head.count - have ||
 			(!reply->count && have < view->head.count))
 			return -NAM_E_FABRIC_PROTOCOL;
@@ -142,10 +151,21 @@ nam__cluster_view_find(const struct nam__cluster_view *view, uint32_t id)
 void
 nam__member_to_query(struct nam_view_member *member)
 {
+	const struct nam_view_backup *backup = nam_view_backup(member);
+
 	if (member->state != NAM_VIEW_PROMOTING)
 		return;
-	member->boot = member->backup;
-	memcpy(member->address, member->backup_address, sizeof(member->address));
+	member->boot = backup->boot;
+	memcpy(member->address, backup->address, sizeof(member->address));
+}
+
+void
+nam__promoted(const struct nam__cluster_view *view, struct nam_view_member *member)
+{
+	nam__member_to_query(member);
+	/* C32: the other backup may lack what such a client wrote, or have it alone. */
+	member->wanted = nam_view_backups(member) > 1 && (!view->unclean ||
+		!NAM_GUARD(BACKUPS_DIFFER));
 }
 
 /* ---- changes ------------------------------------------------------------------------------- */
@@ -313,6 +333,14 @@ nam__cluster_view_ack(struct nam_worker *worker, uint32_t slot, uint64_t number)
 		.step = NAM_RPC_VIEW_ACK,
 		.view.number = number,
 	};
+
+	return send(worker, slot, &request, NULL, NULL, NULL); /* SUSPENDS */
+}
+
+int
+nam__cluster_view_left(struct nam_worker *worker, uint32_t slot)
+{
+	const struct nam_rpc_view_request request = { .step = NAM_RPC_VIEW_ACK, .change = 1 };
 
 	return send(worker, slot, &request, NULL, NULL, NULL); /* SUSPENDS */
 }

@@ -22,6 +22,7 @@ struct nam__cluster_view {
 	/* The living client that has lost a member first, which is UP since; 0: none. */
 	uint16_t cut, cut_incarnation, cut_from;
 	uint32_t cut_ms;
+	bool unclean;			/* a client has ended in the middle (C32) */
 	/* The lead's, of a view that it has changed at this client's request; 0 bytes: none. */
 	uint8_t voucher[NAM_VOUCHER_BYTES];
 	uint32_t voucher_bytes;
@@ -89,8 +90,13 @@ NAM_FIBER_FN int nam__cluster_view_lost(struct nam_worker *worker, uint32_t slot
 NAM_FIBER_FN int nam__cluster_view_copy(struct nam_worker *worker, uint32_t slot,
 	const struct nam__cluster_view *view) NAM_MUST_CHECK;
 
+/* To the lead: this client changes nothing more. */
+NAM_FIBER_FN int nam__cluster_view_left(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+
 /* If its process has ended, and its backup gets its place: the boot and address of that. */
 void nam__member_to_query(struct nam_view_member *member);
+/* As MOVED asks for it, once all have acknowledged the PROMOTE (C32). */
+void nam__promoted(const struct nam__cluster_view *view, struct nam_view_member *member);
 /* The member with that id, or NULL. */
 const struct nam_view_member *nam__cluster_view_find(const struct nam__cluster_view *view,
 	uint32_t id);

@@ -93,13 +93,19 @@ void
 nam__view_leave(struct nam_client *client)
 {
 	struct nam__notes *notes = client->notes;
+	bool whole = !atomic_load_explicit(&client->unfinished, memory_order_acquire);
 
-	if (!notes || client->reads_only)
+	if (client->reads_only)
 		return;
-	nam__notes_take(notes);
 	/* If this fails, the lead knows of no notes, and all is copied anew. */
-	(void)!notes_hand_over(client, notes, !atomic_load_explicit(&client->unfinished,
-		memory_order_acquire)); /* SUSPENDS */
+	if (notes) {
+		nam__notes_take(notes);
+		(void)!notes_hand_over(client, notes, whole); /* SUSPENDS */
+	} else if (whole && client->backed && client->lead_slot == client->catalog_slot) {
+		/* C32: or this client counts as one that ended in the middle. */
+		(void)!nam__cluster_view_left(client->epoch_worker,
+			client->catalog_slot); /* SUSPENDS */
+	}
 }
 
 /* ---- members ------------------------------------------------------------------------------- */
@@ -127,6 +133,9 @@ moved_follow(struct nam_client *client, uint32_t slot, const struct nam_view_mem
 	server->boot = member->boot;
 	atomic_store_explicit(&server->ended_behind_gate, 0, memory_order_relaxed);
 	nam__colocated_leave(server);
+	/* C32: that one has ended, too, and the gate stays closed. */
+	if (member->state == NAM_VIEW_PROMOTING)
+		return 0;
 	if (atomic_load_explicit(&server->lost, memory_order_relaxed)) {
 		server->loss_reported = false;
 		return 0;

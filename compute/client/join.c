@@ -28,9 +28,10 @@ static bool
 has_address(const struct nam__cluster_view *view, const char *address, bool of_backup)
 {
 	for (uint32_t i = 0; i < view->head.count; i++)
-		if (!strcmp(of_backup ? view->members[i].backup_address :
-				view->members[i].address, address))
-			return true;
+		for (uint32_t place = 0; place < (of_backup ? NAM_BACKUPS_MAX : 1); place++)
+			if (!strcmp(of_backup ? view->members[i].backups[place].address :
+					view->members[i].address, address))
+				return true;
 	return false;
 }
 
@@ -523,7 +524,7 @@ NAM_FIBER_FN static int
 backup_enter(struct nam_client *client, uint64_t number, uint64_t deadline_ns,
 	struct nam_diag *diag)
 {
-	uint32_t slot = client->catalog_slot, at = nam__backup_slot(slot);
+	uint32_t slot = client->catalog_slot, at = nam__backup_slot(slot, 0);
 	struct nam__cluster_view *view = NULL;
 	int rc = 0;
 

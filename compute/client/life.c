@@ -65,7 +65,8 @@ nam__client_new(const struct nam_client_options *options)
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_mutex_init(&client->holders_mutex, NULL);
 	nam_region_table_init(&client->regions);
-	nam_region_table_init(&client->backups);
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		nam_region_table_init(&client->backups[i]);
 	client->post_backed = nam__post_mirrored;
 	client->poll_backed = nam__poll_leased;
 	return client;
@@ -85,7 +86,8 @@ nam__client_free(struct nam_client *client)
 	nam__notes_free(client);
 	nam__lock_table_free(client->locks);
 	nam_region_table_free(&client->regions);
-	nam_region_table_free(&client->backups);
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		nam_region_table_free(&client->backups[i]);
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		nam__colocated_forget(&client->servers[i]);
 	for (uint32_t i = 0; i < client->domains_count; i++)

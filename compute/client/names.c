@@ -132,9 +132,9 @@ change(struct nam_worker *worker, uint16_t type, const struct nam_rpc_catalog_en
 	struct nam_diag said;
 	uint64_t boot, backup;
 
-	while (!rc && !dropped && (!twice || boot != lead->boot || backup != lead->backup)) {
+	while (!rc && !dropped && (!twice || boot != lead->boot || backup != lead->backups[0])) {
 		boot = lead->boot;
-		backup = lead->backup;
+		backup = lead->backups[0];
 		rc = (type == NAM_RPC_CATALOG_PUT ? put_both : drop_both)(worker, names, count,
 			twice, &dropped); /* SUSPENDS */
 		twice = true;

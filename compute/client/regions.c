@@ -144,8 +144,9 @@ learn_end(struct nam_client *client, const struct announced *from, struct nam_di
 	const struct nam__server *server = &client->servers[from->slot];
 
 	if (!from->rc) {
-		nam_region_table_publish(server->is_standby ?
-			&client->backups : &client->regions, server->id, from->block);
+		nam_region_table_publish(server->standby ?
+			&client->backups[server->standby - 1] : &client->regions, server->id,
+			from->block);
 		return 0;
 	}
 	free(from->block);

@@ -94,7 +94,7 @@ nam__server_append(struct nam_client *client, const char *address, uint32_t *ret
 	struct nam__server *server;
 	int rc;
 
-	if (slot == NAM_SERVERS_MAX || client->servers[slot].is_standby)
+	if (slot == NAM_SERVERS_MAX || client->servers[slot].standby)
 		return nam_diag_set(diag, -NAM_E_LIMIT,
 			"no room for the memory server at %s: a client knows %u at the most",
 			address, NAM_SERVERS_MAX);
@@ -154,7 +154,7 @@ nam__member_note(struct nam_client *client, const struct nam_view_member *member
 
 	if (member->state == NAM_VIEW_UP || member->state == NAM_VIEW_COPYING)
 		ended = atomic_exchange(&client->servers[slot].ended_behind_gate, 0);
-	if (ended && !member->backup)
+	if (ended && !nam_view_backup(member))
 		atomic_compare_exchange_strong(&client->servers[slot].lost, &none, ended);
 	if (!atomic_load_explicit(&client->servers[slot].lost, memory_order_relaxed))
 		state_note(&client->servers[slot], member);

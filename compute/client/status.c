@@ -295,6 +295,19 @@ is_member(const struct asked *asked, const struct nam_view_member *member)
 }
 
 static void
+backups_note(const struct nam_view_member *member, struct nam_server_status *status)
+{
+	const struct nam_view_backup *first = nam_view_backup(member), *other;
+
+	if (!first)
+		return;
+	other = &member->backups[NAM_BACKUPS_MAX - 1];
+	(void)snprintf(status->backup, sizeof(status->backup), "%s", first->address);
+	if (other != first)
+		(void)snprintf(status->backup_2, sizeof(status->backup_2), "%s", other->address);
+}
+
+static void
 member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 {
 	static const enum nam_member_state states[] = {
@@ -316,8 +329,7 @@ member_state_fill(struct asked *asked, const struct nam__cluster_view *view)
 			asked->status.member = states[member->state];
 			/* C33: until then the lead's does not count. */
 			if (member->id != view->head.lead || member->known)
-				(void)snprintf(asked->status.backup, sizeof(asked->status.backup),
-					"%s", member->backup_address);
+				backups_note(member, &asked->status);
 			if (member->id == view->head.lead)
 				asked->status.replicas = view->head.backups + 1u;
 		}

@@ -88,7 +88,7 @@ welcome_take(const struct nam_client *client, struct nam__server *server,
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
 			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
-	if (server->is_standby && !server->boot)
+	if (server->standby && !server->boot)
 		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD, "the memory server at %s is "
 			"no backup any more", server->address);
 	/* Before the slot is published: only one thread knows it. */
@@ -172,7 +172,7 @@ nam__worker_connect(struct nam_worker *worker, uint32_t slot, struct nam_diag *d
 		transport = NAM_TRANSPORT_SRQ;
 	/* The epoch thread's worker, and a client without an id, needs only a few requests. */
 	if (client->id && worker != client->epoch_worker && transport > NAM_TRANSPORT_SRQ &&
-		!server->is_standby) {
+		!server->standby) {
 		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
 			&worker->mailboxes[slot]);
 		if (rc)

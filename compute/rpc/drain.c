@@ -33,8 +33,9 @@ nam__rpc_drain(struct nam_worker *worker, uint32_t slot)
 	struct nam__drain *drain = worker->drain;
 
 	/* C32: the backup's books are of this client's calls. */
-	if (has_calls(worker, nam__backup_slot(slot)))
-		return false;
+	for (uint32_t place = 0; place < NAM_BACKUPS_MAX; place++)
+		if (has_calls(worker, nam__backup_slot(slot, place)))
+			return false;
 	/* The connection has ended, and so have all requests over it. */
 	if (!worker->qps[slot])
 		return true;

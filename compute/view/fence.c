@@ -127,8 +127,21 @@ process_close(const struct fencing *f, const char *address, uint32_t slot, struc
 	return rc;
 }
 
+/* Of a member's backup in that place; NULL: there is none. */
+static const char *
+backup_address(const struct fencing *f, uint32_t number, uint32_t place)
+{
+	const struct nam_client *client = f->worker->client;
+
+	if (f->view)
+		return f->view->members[number].backups[place].boot ?
+			f->view->members[number].backups[place].address : NULL;
+	return nam__backup_boot(client, number, place) ?
+		client->servers[nam__backup_slot(number, place)].address : NULL;
+}
+
 /*
- * A member and its backup close connections: its number in the view, or its slot.
+ * A member and its backups close connections: its number in the view, or its slot.
  *
  * @asked	the member itself was asked
  */
@@ -136,17 +149,18 @@ NAM_FIBER_FN static int
 member_close(const struct fencing *f, uint32_t number, bool asked, struct nam_diag *diag)
 {
 	const struct nam_view_member *member = f->view ? &f->view->members[number] : NULL;
-	bool backed = member ? member->backup != 0 : nam__is_backed(f->worker->client, number);
 	/* C34: a member that is PROMOTING may be silent, and its memory does not count soon. */
 	bool leaves = member && member->state == NAM_VIEW_PROMOTING;
 	int rc = asked || leaves ? 0 : process_close(f, member ? member->address : NULL, number,
 		diag); /* SUSPENDS */
 
-	if ((rc && rc != -EAGAIN) || !backed)
-		return rc;
-	return process_close(f, member ? member->backup_address :
-		f->worker->client->servers[nam__backup_slot(number)].address, 0,
-		diag) ?: rc; /* SUSPENDS */
+	for (uint32_t place = 0; place < NAM_BACKUPS_MAX && (!rc || rc == -EAGAIN); place++) {
+		const char *address = backup_address(f, number, place);
+
+		if (address)
+			rc = process_close(f, address, 0, diag) ?: rc; /* SUSPENDS */
+	}
+	return rc;
 }
 
 /* The lead first: it says what the client is, and takes no session from then on. */
@@ -187,12 +201,13 @@ backup_notify(const struct fencing *f, const struct asked *request)
 	struct answered reply;
 	struct nam_diag diag;
 
-	if (f->view && f->view->members[0].backup)
-		(void)!close_anew(&client->options, f->view->members[0].backup_address, request,
-			&diag); /* SUSPENDS */
+	if (f->view && f->view->members[0].backups[0].boot)
+		(void)!close_anew(&client->options, f->view->members[0].backups[0].address,
+			request, &diag); /* SUSPENDS */
 	else if (!f->view && nam__is_backed(client, slot) &&
-		f->worker->qps[nam__backup_slot(slot)])
-		(void)!ask(f->worker, nam__backup_slot(slot), request, &reply); /* SUSPENDS */
+		f->worker->qps[nam__backup_slot(slot, 0)])
+		(void)!ask(f->worker, nam__backup_slot(slot, 0), request,
+			&reply); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int

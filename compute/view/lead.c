@@ -62,6 +62,7 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 {
 	const char *address = client->servers[slot].address;
 	struct nam__cluster_view *copy;
+	const struct nam_view_backup *backup;
 	struct nam_view_member member;
 	struct nam_diag ended;
 	int rc = copy_get(client, slot, &copy, diag); /* SUSPENDS */
@@ -70,15 +71,16 @@ nam__member_ours(struct nam_client *client, uint32_t slot, const char *lead, uin
 		return rc;
 	/* C20: the members of two views have no memory server in common. */
 	member = copy->members[0];
+	backup = &member.backups[0];
 	nam__member_to_query(&member);
 	/* C33: its lead has ended, and has a backup. */
 	if (copy->head.number && copy->head.lead_boot != lead_boot && member.known &&
-		member.backup != lead_boot && NAM_GUARD(VIEW_BOOT) && !nam__member_look(
-			&client->options, member.backup_address, 0, member.backup, &ended))
+		backup->boot != lead_boot && NAM_GUARD(VIEW_BOOT) && !nam__member_look(
+			&client->options, backup->address, 0, backup->boot, &ended))
 		rc = nam_diag_set(diag, -NAM_E_CLUSTER, "the memory server at %s belongs to a "
 			"cluster whose lead ended, and the backup of that, at %s, becomes the "
 			"lead. Leave out the one at %s, which was started anew", address,
-			member.backup_address, lead);
+			backup->address, lead);
 	else if (copy->head.number && copy->head.lead_boot != lead_boot && NAM_GUARD(VIEW_BOOT) &&
 		!nam__member_look(&client->options, member.address, 0, copy->head.lead_boot,
 			&ended))
@@ -243,8 +245,8 @@ nam__lead_copy_send(const struct nam_client_options *options, const struct nam__
 {
 	const struct nam_view_member *lead = &view->members[0];
 
-	return lead->backup && lead->state != NAM_VIEW_PROMOTING ? copy_send(options,
-		lead->backup_address, lead->backup, view) : 0; /* SUSPENDS */
+	return lead->backups[0].boot && lead->state != NAM_VIEW_PROMOTING ? copy_send(options,
+		lead->backups[0].address, lead->backups[0].boot, view) : 0; /* SUSPENDS */
 }
 
 uint32_t

@@ -63,6 +63,10 @@ NAM_FIBER_FN int nam__lead_copy_send(const struct nam_client_options *options,
 NAM_FIBER_FN uint32_t nam__copies_send(const struct nam_client_options *options,
 	const struct nam__cluster_view *view);
 
+/* As nam_server_unback(), of one backup of the member. */
+NAM_FIBER_FN int nam__backup_end(const struct nam_client_options *options, uint32_t id,
+	uint64_t boot, struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* The member that is joining, or NULL. */
 const struct nam_view_member *nam__view_joining(const struct nam__cluster_view *view);
 

@@ -45,7 +45,7 @@ refuse(const struct removing *removing, const struct nam_view_member *member)
 		return nam_diag_set(diag, -NAM_E_UNMOVABLE, "memory server %u is the lead, whose "
 			"id stays in the cluster. `namctl server drain %u` passes all that it has "
 			"to another process", member->id, member->id);
-	if (member->backup)
+	if (nam_view_backup(member))
 		return nam_diag_set(diag, -NAM_E_UNMOVABLE, "memory server %u has a backup with "
 			"all of its memory. If its process has ended: namctl server promote %u",
 			member->id, member->id);

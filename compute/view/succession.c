@@ -57,8 +57,8 @@ copies_look(struct succession *succession, const struct nam_cluster *seeds)
 	first = succession->view ? nam__cluster_view_clone(succession->view) : NULL;
 	for (uint32_t i = 1; first && i < first->head.count; i++)
 		copy_look(succession, first->members[i].address); /* SUSPENDS */
-	if (first && first->members[0].backup)
-		copy_look(succession, first->members[0].backup_address); /* SUSPENDS */
+	if (first && first->members[0].backups[0].boot)
+		copy_look(succession, first->members[0].backups[0].address); /* SUSPENDS */
 	free(first);
 }
 
@@ -95,8 +95,8 @@ backup_may_live(const struct succession *succession)
 	const struct nam_view_member *lead = &succession->view->members[0];
 	struct nam_diag diag;
 
-	return lead->known && nam__member_look(succession->options, lead->backup_address, 0,
-		lead->backup, &diag) != -ENOENT;
+	return lead->known && nam__member_look(succession->options, lead->backups[0].address, 0,
+		lead->backups[0].boot, &diag) != -ENOENT;
 }
 
 /* A silent member may still be alive. */
@@ -148,8 +148,9 @@ succeed(const struct succession *succession, struct nam__view_store *store,
 	struct nam_client **ret_lead)
 {
 	struct nam_client *backup;
-	int rc = nam__prober_open(succession->options, succession->view->members[0].backup_address,
-		0, false, &backup, succession->diag);
+	int rc = nam__prober_open(succession->options,
+		succession->view->members[0].backups[0].address, 0, false, &backup,
+		succession->diag);
 
 	if (rc)
 		return rc;
@@ -216,7 +217,7 @@ lead_replace(struct succession *succession, struct nam__view_store *store, int f
 	if (!rc || rc == found_rc)
 		return rc;
 	return nam_diag_set(diag, rc, "the lead has ended, and its backup at %s does not become "
-		"the lead: %s", succession->view->members[0].backup_address,
+		"the lead: %s", succession->view->members[0].backups[0].address,
 		succession->diag->text[0] ? succession->diag->text : nam_err_text(rc));
 }
 
@@ -293,7 +294,7 @@ nam__lead_backup_known(struct nam__changer *changer, uint64_t boot, uint64_t tim
 	for (;;) {
 		rc = nam__changer_take(changer); /* SUSPENDS */
 		lead = rc ? NULL : &changer->view->members[0];
-		if (rc || lead->backup != boot)
+		if (rc || lead->backups[0].boot != boot)
 			return rc;
 		/* The lead itself has to know that. */
 		if (lead->known && !nam__lead_copy_send(changer->options,

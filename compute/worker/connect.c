@@ -3,6 +3,7 @@
  * connect.c -- a worker connects on first use to servers that came after it was opened, or says why
  * it cannot.  That blocks the thread, and takes more stack than a fiber has.
  */
+#include "compute/backup/backups.h"
 #include "worker.h"
 
 #define STACK_BYTES (1u << 20)	/* the resolver of names needs some; committed as touched */
@@ -126,7 +127,7 @@ int
 nam__failure_why(struct nam_worker *worker, int rc)
 {
 	/* The epoch thread has others to see to.  A member with a backup is not lost. */
-	if (worker->client->servers[worker->failed_slot].backup ||
+	if (nam__is_backed(worker->client, worker->failed_slot) ||
 		!nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
 		worker == worker->client->epoch_worker ||
 		why_lost(worker, worker->failed_slot, rc) != -NAM_E_FABRIC_FENCED)
@@ -148,7 +149,7 @@ nam__qp_connect(struct nam_worker *worker, uint32_t slot)
 		return 0;
 	/* C32: requests that are repeated must not follow those that it may still carry out. */
 	if (answering->ended_boot && answering->ended_boot == server->boot) {
-		if (!server->backup)
+		if (!nam__is_backed(worker->client, slot))
 			atomic_compare_exchange_strong(&worker->client->servers[slot].lost, &none,
 				-NAM_E_FABRIC_PEER_DEAD);
 		return nam__failure_explain(worker, slot, -NAM_E_FABRIC_PEER_DEAD);

@@ -167,7 +167,7 @@ nam__wrs_move(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsi
 		client->servers[slot].id);
 
 	/* Requests to a backup are formed as they are posted. */
-	if (client->servers[slot].is_standby)
+	if (client->servers[slot].standby)
 		return;
 	for (unsigned i = 0; now && i < count; i++) {
 		const struct nam_region_block *block = now;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "compute/backup/again.h"
+#include "compute/backup/backups.h"
 #include "common/fabric/list.h"
 #include "common/fiber/switch.h"
 #include "outstanding_reads.h"
@@ -88,7 +89,7 @@ nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
 static bool
 is_end(const struct nam_worker *worker, uint32_t slot, int status)
 {
-	return worker->client->servers[slot].backup &&
+	return nam__is_backed(worker->client, slot) &&
 		(nam_err_is(status, NAM_E_FABRIC_PEER_DEAD) ||
 			nam_err_is(status, NAM_E_FABRIC_TIMEOUT));
 }
@@ -112,7 +113,7 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	uint32_t slot = nam__slot_of(qp);
 
 	(void)nam__failure_explain(worker, slot, nam__lost(worker, slot));
-	if (worker->client->servers[slot].backup) {
+	if (nam__is_backed(worker->client, slot)) {
 		worker->answering[slot].ended = ++worker->moves;
 		worker->answering[slot].ended_boot = worker->answering[slot].boot;
 	}
@@ -133,7 +134,8 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 	int none = 0;
 
 	/* The view says what becomes of a member with a backup, and of a backup. */
-	if (worker->answering[slot].boot != server->boot || server->backup || server->is_standby)
+	if (worker->answering[slot].boot != server->boot || server->standby ||
+		nam__is_backed(worker->client, slot))
 		return;
 	/* Behind a gate, too: the member may have got a backup; without a lead it has none. */
 	if (nam__gate_is_of(worker->client, slot) && slot != worker->client->catalog_slot) {
@@ -142,7 +144,7 @@ lost(struct nam_worker *worker, uint32_t slot, int status)
 			return;
 	}
 	none = 0;
-	if (!server->backup)
+	if (!nam__is_backed(worker->client, slot))
 		atomic_compare_exchange_strong(&server->lost, &none, status);
 }
 
@@ -355,16 +357,15 @@ nam__any_in_vain(struct nam_worker *worker, int rc, uint32_t moves)
 int
 nam__qp_open(struct nam_worker *worker, uint32_t slot)
 {
-	const struct nam__server *server = &worker->client->servers[slot];
 	uint64_t until_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 
 	for (;;) {
 		int rc = gate_await(worker, slot) ?: nam__qp_connect(worker, slot);
 
 		/* C32: it has ended, and its backup gets its place. */
-		if (!rc || !server->backup || rc == -NAM_E_FABRIC_FENCED ||
-			!nam_err_is(rc, NAM_E_FABRIC) || worker == worker->client->epoch_worker ||
-			nam_now_ns() >= until_ns)
+		if (!rc || !nam__is_backed(worker->client, slot) ||
+			rc == -NAM_E_FABRIC_FENCED || !nam_err_is(rc, NAM_E_FABRIC) ||
+			worker == worker->client->epoch_worker || nam_now_ns() >= until_ns)
 			return rc;
 		if (!nam__poll(worker))
 			nam_sleep_ns(GATE_POLL_NS);

@@ -74,12 +74,22 @@ nam__member_fence(struct nam__membership *membership, struct nam__member *member
 	nam__view_word_set(membership);
 }
 
+static bool
+has_backups(const struct nam__view *view)
+{
+	for (uint32_t i = 0; i < view->head.count; i++)
+		if (nam_view_backup(&view->members[i]))
+			return true;
+	return false;
+}
+
 void
 nam__member_publish(struct nam__membership *membership, struct nam__member *member)
 {
 	if (member->state != NAM_CLIENT_FENCING)
 		return;
 	member->state = NAM_CLIENT_DEAD;
+	membership->unclean |= !member->handed_over && has_backups(&membership->view);
 	/* M23: what it has changed since it handed over notes is noted nowhere. */
 	if (membership->notes_lost && !member->handed_over && NAM_GUARD(NOTE_LOST))
 		atomic_store_explicit(membership->notes_lost, true, memory_order_release);
@@ -234,7 +244,7 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	bool alone;
 
 	pthread_mutex_lock(&membership->mutex);
-	alone = view->head.count <= 1 && !view->members[0].backup && !view->is_standby;
+	alone = view->head.count <= 1 && !view->members[0].backups[0].boot && !view->is_standby;
 	if (connection->present)
 		membership->present[connection->client_id]--;
 	member = connection->present ? member_of(membership, connection) : NULL;

@@ -159,6 +159,7 @@ struct nam__membership {
 	uint32_t last_id;
 	uint16_t before;		/* the newest incarnation of other lives of the lead */
 	uint32_t alive_count, fencing_count;
+	bool unclean;			/* C32: a client ended in the middle since this one leads */
 	uint32_t exporting;		/* connections that have a copy of the books */
 	struct nam__member *members;	/* NAM_CLIENTS_MAX */
 	atomic_bool *notes_lost;	/* of struct nam__noted; NULL: no client is to note */

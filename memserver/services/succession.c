@@ -26,6 +26,8 @@ nam__membership_lead(struct nam__membership *membership)
 	/* M4: the lead may have given out ids that did not come here. */
 	membership->newest_of_all = (uint16_t)(membership->newest_of_all + 2) ?: 1;
 	membership->sweep = 0;
+	/* Clients that were DEAD there may be none here. */
+	membership->unclean = true;
 	__atomic_store_n(membership->sweep_word, 0, __ATOMIC_SEQ_CST);
 	/* Release: the rest is seen by handlers that find it leading. */
 	atomic_store_explicit(&membership->view.is_standby, false, memory_order_release);

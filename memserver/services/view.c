@@ -47,22 +47,24 @@ member_ok(const struct nam_view_member *member)
 }
 
 static bool
-backup_ok(const struct nam_view_member *member)
+backups_ok(const struct nam_view_member *member)
 {
-	static const char none[sizeof(member->backup_address)];
+	static const struct nam_view_backup none;
+	bool has = nam_view_backup(member);
 
-	if (!member->backup)
-		return !memcmp(member->backup_address, none, sizeof(none)) && !member->known &&
-			member->state != NAM_VIEW_PROMOTING;
-	return member->known <= 1 &&
-		(member->state == NAM_VIEW_UP || member->state == NAM_VIEW_PROMOTING) &&
-		address_ok(member->backup_address);
+	for (uint32_t i = 0; i < NAM_BACKUPS_MAX; i++)
+		if (member->backups[i].boot ? !address_ok(member->backups[i].address) :
+				memcmp(&member->backups[i], &none, sizeof(none)) != 0)
+			return false;
+	return member->known <= has && (has ? member->state != NAM_VIEW_JOINING :
+		member->state != NAM_VIEW_PROMOTING);
 }
 
 static bool
 state_ok(const struct nam_view_head *view, const struct nam_view_member *member)
 {
-	if (!backup_ok(member))
+	if (!backups_ok(member) ||
+		nam_view_backups(member) > nam_view_backups_max(view, member))
 		return false;
 	if (member->state == NAM_VIEW_JOINING)
 		return !member->since && !member->renewed && member->memory == member->boot;
@@ -130,6 +132,7 @@ reply_view(struct nam__exchange *exchange)
 		.cut_incarnation = cut ? membership->members[cut].incarnation : 0,
 		.cut_from = cut_from,
 		.cut_ms = cut_ms,
+		.unclean = membership->unclean,
 		.delaying_ms = id ? nam__ms_since(membership->members[id].acknowledged_ns,
 			nam_now_ns()) : 0,
 	};
@@ -216,7 +219,7 @@ lead_ok(const struct nam__view_stage *stage)
 		stage->head.lead);
 
 	return lead && lead->state != NAM_VIEW_JOINING && stage->head.lead_boot ==
-		(lead->state == NAM_VIEW_PROMOTING ? lead->backup : lead->boot);
+		(lead->state == NAM_VIEW_PROMOTING ? lead->backups[0].boot : lead->boot);
 }
 
 /* The first view: all are UP (M16). */
@@ -238,7 +241,8 @@ form(struct nam__exchange *exchange, struct nam__view *view, struct event *event
 		member->state = NAM_VIEW_UP;
 		member->memory = member->boot;
 		member->since = member->renewed = 1;
-		nam_view_unback(member);
+		member->known = 0;
+		memset(member->backups, 0, sizeof(member->backups));
 	}
 	stage->head.number = 1;
 	stage->head.lead_boot = boot;
@@ -291,7 +295,7 @@ succeed(struct nam__exchange *exchange, struct nam__view *view, struct event *ev
 
 	if (!nam__is_admin(exchange))
 		return -NAM_E_FABRIC_DENIED;
-	if (lead->state != NAM_VIEW_PROMOTING || lead->backup != exchange->server->boot ||
+	if (lead->state != NAM_VIEW_PROMOTING || lead->backups[0].boot != exchange->server->boot ||
 		!lead->known || view->head.lead_boot != lead->boot ||
 		view->head.number >= stage->head.number)
 		return -NAM_E_VIEW;
@@ -463,6 +467,8 @@ acknowledge(struct nam__exchange *exchange, struct nam__view *view, struct event
 	if (member->acknowledged < request->view.number)
 		member->acknowledged = request->view.number;
 	member->heard_ns = member->acknowledged_ns = nam_now_ns();
+	/* M23 */
+	member->handed_over |= request->change;
 	if (request->first)
 		nam__member_lost(&exchange->server->membership, member, request->first - 1,
 			request->view.lead_boot);
@@ -598,12 +604,14 @@ check(const struct nam__exchange *exchange)
 	if (request->step == NAM_RPC_VIEW_CHANGE)
 		is_ok = !request->first && request->change &&
 			request->change <= NAM_RPC_VIEW_CHANGES && member_ok(request->members) &&
-			(!request->members[0].wanted || request->change == NAM_RPC_VIEW_BACKUPS);
+			(!request->members[0].wanted || request->change == NAM_RPC_VIEW_BACKUPS ||
+				(request->change == NAM_RPC_VIEW_MOVED &&
+					request->members[0].wanted == 1));
 	else if (request->step == NAM_RPC_VIEW_STEWARD)
 		is_ok = steward_ok(request);
 	else
-		is_ok = !request->change && (request->step != NAM_RPC_VIEW_ACK ||
-			!request->first ||
+		is_ok = request->change <= (request->step == NAM_RPC_VIEW_ACK) &&
+			(request->step != NAM_RPC_VIEW_ACK || !request->first ||
 			(!request->view.number && request->first <= NAM_SERVERS_MAX));
 	return is_ok ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }

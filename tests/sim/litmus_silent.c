@@ -205,7 +205,7 @@ end_unbacked(struct actor *self)
 
 	litmus_await_for(THREE, WAIT_NS);
 	view = litmus_view_of(self);
-	if (!is_lasting(self) && view->members[BACKED].backup)
+	if (!is_lasting(self) && view->members[BACKED].backups[0].boot)
 		litmus_fail("a silent backup stays");
 	free(view);
 	end_at(self, litmus.cluster.servers[BACKED].address);

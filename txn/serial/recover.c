@@ -119,8 +119,8 @@ log_look(struct nam_worker *worker, struct nam_txn_store *store, struct nam_gadd
 }
 
 /*
- * The member does not show the log of that lock word, but its backup may have it.  If the
- * backup got the place, other clients would find it there.  So it ends there before a record is
+ * The member does not show the log of that lock word, but its backups may have it.  If a backup got
+ * the place, other clients would find it there.  So it ends there before a record is
  * undone.  A lock word is used once, so a log of a client that lives stays.
  *
  * @moves	the worker's, before the log was READ
@@ -132,9 +132,12 @@ log_end(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, uint32_t 
 	uint64_t old;
 	int rc = 0;
 
-	if (worker->moves == moves && slot != NAM__NO_SLOT && nam__is_backed(worker->client, slot))
-		rc = nam__backup_cas(worker, slot, at, offsetof(struct nam_serial_log, word), word,
-			0, &old); /* SUSPENDS */
+	for (uint32_t place = 0; !rc && place < NAM_BACKUPS_MAX; place++)
+		if (worker->moves == moves && slot != NAM__NO_SLOT &&
+			nam__backup_boot(worker->client, slot, place))
+			rc = nam__backup_cas(worker, slot, place, at,
+				offsetof(struct nam_serial_log, word), word, 0,
+				&old); /* SUSPENDS */
 	/* A backup that does not answer is none soon.  If it has the place by now, look again. */
 	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_CLUSTER || worker->moves != moves)
 		return -NAM_E_CONFLICT;

@@ -60,6 +60,18 @@ nam__is_member(const struct nam_server_status *status)
 		status->member != NAM_MEMBER_SUCCESSOR;
 }
 
+bool
+nam__hosts(const char *host, const char *address)
+{
+	char beside[NAM_VIEW_ADDRESS_BYTES];
+
+	for (uint32_t number = 1; number < NAM_MOVE_HOSTED_MAX; number++)
+		if (!nam__cluster_address_beside(host, number, beside, sizeof(beside)) &&
+			!strcmp(beside, address))
+			return true;
+	return false;
+}
+
 const struct nam_server_status *
 nam__host_choose(const struct nam__servers *servers, const struct nam_server_status *member,
 	struct nam_diag *diag)
@@ -72,6 +84,8 @@ nam__host_choose(const struct nam__servers *servers, const struct nam_server_sta
 
 		if (!status->rc && status->member == NAM_MEMBER_UP &&
 			status->host == status->boot && status->host != member->host &&
+			!nam__hosts(status->address, member->backup) &&
+			!nam__hosts(status->address, member->backup_2) &&
 			(!best || status->spare_bytes > best->spare_bytes))
 			best = status;
 	}

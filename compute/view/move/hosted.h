@@ -20,9 +20,12 @@ void nam__servers_free(struct nam__servers *servers);
 /* The memory server answers, and has a place in the view. */
 bool nam__is_member(const struct nam_server_status *status);
 
+/* The process of the memory server at `host` has another one at that address. */
+bool nam__hosts(const char *host, const char *address);
+
 /*
- * The memory server with the most to spare, in another process than the member's.  NULL: none has
- * enough, as *diag says.
+ * The memory server with the most to spare, in another process than the member's and its backups'.
+ * NULL: none has enough, as *diag says.
  */
 const struct nam_server_status *nam__host_choose(const struct nam__servers *servers,
 	const struct nam_server_status *member, struct nam_diag *diag);

@@ -51,7 +51,7 @@ nam__lead_hand_over(struct nam__changer *changer, struct nam_server_moved *moved
 	if (rc)
 		return rc;
 	nam_race_point("lead.retired");	/* C33: the backup has all that clients know */
-	options.cluster = lead.backup_address;
+	options.cluster = lead.backups[0].address;
 	rc = nam_server_promote(&options, 0, changer->diag); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -62,7 +62,7 @@ nam__lead_hand_over(struct nam__changer *changer, struct nam_server_moved *moved
 	moved->retired = 1;
 	nam__client_free(changer->lead);
 	changer->lead = NULL;
-	rc = nam__prober_open(&options, lead.backup_address, 0, false, &changer->lead,
+	rc = nam__prober_open(&options, lead.backups[0].address, 0, false, &changer->lead,
 		changer->diag);
 	if (!rc)
 		rc = nam__changer_query(changer); /* SUSPENDS */

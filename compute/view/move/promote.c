@@ -22,6 +22,7 @@
 struct promoting {
 	struct nam__changer changer;
 	uint32_t id;
+	uint64_t backup;		/* to be taken away: its boot; 0: all of them */
 	uint64_t deadline_ns;
 	unsigned late_tries;		/* after that */
 	uint64_t over_ns;		/* all have acknowledged, and no lease is left then; or 0 */
@@ -69,19 +70,32 @@ ended_check(const struct promoting *promoting, const struct nam_view_member *mem
 		"it first", member->id, member->address, rc ? diag.text : "it answers");
 }
 
+/* One of two backups whose process has ended: clients wait for its answers.  0: none. */
+static uint64_t
+ended_find(const struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam_diag diag;
+
+	for (uint32_t i = 0; nam_view_backups(member) > 1 && i < NAM_BACKUPS_MAX; i++)
+		if (nam__member_look(promoting->changer.options, member->backups[i].address,
+				member->id, member->backups[i].boot, &diag) == -ENOENT)
+			return member->backups[i].boot;
+	return 0;
+}
+
 NAM_FIBER_FN static int
 promote_step(struct promoting *promoting, const struct nam_view_member *member)
 {
 	struct nam__changer *changer = &promoting->changer;
 	struct nam_view_member to = *member;
+	uint64_t ended;
 	char client[128];
 	int rc;
 
 	if (member->state == NAM_VIEW_PROMOTING &&
 		changer->view->acknowledged >= changer->view->head.number &&
 		is_over(promoting, member)) {
-		to.boot = member->backup;
-		memcpy(to.address, member->backup_address, sizeof(to.address));
+		nam__promoted(changer->view, &to);
 		/* C32: all holders have their locks at the backup. */
 		nam_race_point("promote.acknowledged");
 		return nam__changer_change(changer, NAM_RPC_VIEW_MOVED, &to); /* SUSPENDS */
@@ -94,6 +108,11 @@ promote_step(struct promoting *promoting, const struct nam_view_member *member)
 		rc = ended_check(promoting, member);
 		return rc ?: nam__changer_change(changer, NAM_RPC_VIEW_PROMOTE,
 			member); /* SUSPENDS */
+	}
+	ended = ended_find(promoting, member);
+	if (ended) {
+		to.boot = ended;
+		return nam__changer_change(changer, NAM_RPC_VIEW_UNBACKED, &to); /* SUSPENDS */
 	}
 	nam__changer_ended_fence(changer, promoting->deadline_ns); /* SUSPENDS */
 	if (nam_now_ns() < promoting->deadline_ns) {
@@ -110,18 +129,21 @@ NAM_FIBER_FN static int
 promote(struct promoting *promoting)
 {
 	const struct nam_view_member *member;
-	uint64_t backup = 0;
+	const struct nam_view_backup *backup;
+	uint64_t boot = 0;
 	int rc;
 
 	for (;;) {
 		rc = look(promoting, &member); /* SUSPENDS */
-		if (rc || (backup && member->boot == backup))
+		/* Another process has its place. */
+		if (rc || (boot && member->boot != boot))
 			return rc;
-		if (!member->backup)
+		backup = nam_view_backup(member);
+		if (!backup)
 			return nam_diag_set(promoting->changer.diag, -NAM_E_CLUSTER,
 				"memory server %u has no backup, or that has its place already: "
 				"see namctl status", member->id);
-		backup = member->backup;
+		boot = member->boot;
 		rc = promote_step(promoting, member); /* SUSPENDS */
 		if (rc)
 			return rc;
@@ -139,8 +161,8 @@ is_known_there(const struct promoting *promoting, const struct nam_view_member *
 
 	return member->id || !nam__lead_copy_send(promoting->changer.options,
 			promoting->changer.view) || /* SUSPENDS */
-		nam__member_look(promoting->changer.options, member->backup_address, member->id,
-			member->backup, &diag) == -ENOENT;
+		nam__member_look(promoting->changer.options, member->backups[0].address,
+			member->id, member->backups[0].boot, &diag) == -ENOENT;
 }
 
 NAM_FIBER_FN static int
@@ -170,7 +192,7 @@ unback_step(struct promoting *promoting, const struct nam_view_member *member)
 	if (late && promoting->late_tries++ > LATE_TRIES_MAX)
 		return nam_diag_set(changer->diag, -NAM_E_FABRIC_TIMEOUT, "memory server %u still "
 			"has its backup: others change the view; try again", member->id);
-	asked.boot = member->backup;
+	asked.boot = promoting->backup ?: nam_view_backup(member)->boot;
 	rc = nam__changer_change(changer, what, &asked); /* SUSPENDS */
 	if (what == NAM_RPC_VIEW_ABORT) {
 		changer->changed_for_lead |= changer->changed;
@@ -187,7 +209,8 @@ unback(struct promoting *promoting)
 
 	do {
 		rc = look(promoting, &member); /* SUSPENDS */
-		if (rc || !member->backup)
+		if (rc || !(promoting->backup ? nam_view_backup_find(member, promoting->backup) :
+				nam_view_backup(member)))
 			return rc;
 		rc = unback_step(promoting, member); /* SUSPENDS */
 	} while (!rc);
@@ -216,10 +239,10 @@ lead_open(struct nam__changer *changer, bool succeeds)
 }
 
 static int
-with_lead(const struct nam_client_options *options, uint32_t id,
+with_lead(const struct nam_client_options *options, uint32_t id, uint64_t backup,
 	int (*fn)(struct promoting *promoting), struct nam_diag *diag)
 {
-	struct promoting promoting = { .id = id };
+	struct promoting promoting = { .id = id, .backup = backup };
 	int rc = nam__changer_open(&promoting.changer, options, diag);
 
 	if (!rc)
@@ -236,11 +259,18 @@ with_lead(const struct nam_client_options *options, uint32_t id,
 int
 nam_server_promote(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
 {
-	return with_lead(options, id, promote, diag); /* SUSPENDS */
+	return with_lead(options, id, 0, promote, diag); /* SUSPENDS */
 }
 
 int
 nam_server_unback(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
 {
-	return with_lead(options, id, unback, diag); /* SUSPENDS */
+	return with_lead(options, id, 0, unback, diag); /* SUSPENDS */
+}
+
+int
+nam__backup_end(const struct nam_client_options *options, uint32_t id, uint64_t boot,
+	struct nam_diag *diag)
+{
+	return with_lead(options, id, boot, unback, diag); /* SUSPENDS */
 }

@@ -73,20 +73,16 @@ nam__member_back(const struct nam_client_options *options, uint32_t id, nam__ser
 static const char *
 host_of(const struct nam__servers *servers, const char *address)
 {
-	char beside[NAM_VIEW_ADDRESS_BYTES];
-
 	for (uint32_t i = 0; i < servers->count; i++)
-		for (uint32_t number = 1; number < NAM_MOVE_HOSTED_MAX; number++)
-			if (!nam__cluster_address_beside(servers->list[i].address, number, beside,
-					sizeof(beside)) && !strcmp(beside, address))
-				return servers->list[i].address;
+		if (nam__hosts(servers->list[i].address, address))
+			return servers->list[i].address;
 	return NULL;
 }
 
-/* The backup of a process that has ended has the only copy. */
+/* The last backup that is left.  If the member's process has ended, that may be the only copy. */
 NAM_FIBER_FN static int
 backup_end(const struct nam_client_options *options, const struct nam_view_member *member,
-	struct nam_diag *diag)
+	uint64_t boot, struct nam_diag *diag)
 {
 	struct nam_diag ended;
 
@@ -95,30 +91,48 @@ backup_end(const struct nam_client_options *options, const struct nam_view_membe
 		return nam_diag_set(diag, -NAM_E_VIEW, "the process of memory server %u has ended, "
 			"and its backup has the only copy; first: namctl server promote %u",
 			member->id, member->id);
-	return nam_server_unback(options, member->id, diag); /* SUSPENDS */
+	return nam__backup_end(options, member->id, boot, diag); /* SUSPENDS */
 }
 
-/* No member has a backup any more, and those in processes of members give their memory back. */
+/* The backups of a member beyond that many, by number, the last ones; NULL ends them. */
+static const struct nam_view_backup *
+surplus(const struct nam_view_member *member, uint32_t backups, uint32_t number)
+{
+	uint32_t i = NAM_BACKUPS_MAX;
+
+	for (uint32_t left = nam_view_backups(member); left > backups; left--) {
+		while (!member->backups[--i].boot)
+			;
+		if (!number--)
+			return &member->backups[i];
+	}
+	return NULL;
+}
+
+/*
+ * No member has more backups any more, and those in processes of members give their memory back.
+ */
 NAM_FIBER_FN static int
 backups_end(const struct nam_client_options *options, const struct nam__cluster_view *view,
-	struct nam_diag *diag)
+	uint32_t backups, struct nam_diag *diag)
 {
 	struct nam__servers servers = { 0 };
+	const struct nam_view_backup *one;
 	int rc = nam__servers_query(options, &servers, diag); /* SUSPENDS */
 
-	for (uint32_t i = 0; !rc && i < view->head.count; i++)
-		if (view->members[i].backup)
-			rc = backup_end(options, &view->members[i], diag); /* SUSPENDS */
-	for (uint32_t i = 0; !rc && i < view->head.count; i++) {
-		const struct nam_view_member *member = &view->members[i];
-		const char *host = member->backup ? host_of(&servers, member->backup_address) :
-			NULL;
+	for (uint32_t i = 0; i < view->head.count; i++)
+		for (uint32_t n = 0; !rc && (one = surplus(&view->members[i], backups, n)); n++)
+			rc = backup_end(options, &view->members[i], one->boot,
+				diag); /* SUSPENDS */
+	for (uint32_t i = 0; i < view->head.count; i++)
+		for (uint32_t n = 0; !rc && (one = surplus(&view->members[i], backups, n)); n++) {
+			const char *host = host_of(&servers, one->address);
 
-		/* After a failure the next HOST of that member's successor ends it. */
-		if (host)
-			(void)!nam__successor_end(options, host, member->id,
-				member->backup); /* SUSPENDS */
-	}
+			/* After a failure the next HOST of that member's successor ends it. */
+			if (host)
+				(void)!nam__successor_end(options, host, view->members[i].id,
+					one->boot); /* SUSPENDS */
+		}
 	nam__servers_free(&servers);
 	return rc;
 }
@@ -128,7 +142,7 @@ static bool
 is_in_force(const struct nam__cluster_view *view, uint16_t backups)
 {
 	return view->head.backups == backups &&
-		(backups || !nam_view_leaving(&view->head, view->members));
+		(backups == NAM_BACKUPS_MAX || !nam_view_leaving(&view->head, view->members));
 }
 
 NAM_FIBER_FN static int
@@ -174,8 +188,8 @@ nam_cluster_replicas(const struct nam_client_options *options, uint32_t replicas
 			diag); /* SUSPENDS */
 	if (!rc)
 		rc = want(&changer, (uint16_t)(replicas - 1)); /* SUSPENDS */
-	if (!rc && replicas == 1)
-		rc = backups_end(options, changer.view, diag); /* SUSPENDS */
+	if (!rc && replicas <= NAM_BACKUPS_MAX)
+		rc = backups_end(options, changer.view, replicas - 1, diag); /* SUSPENDS */
 	nam__changer_close(&changer);
 	return rc;
 }

@@ -125,18 +125,16 @@ member_next(const struct draining *draining)
 static int
 backups_check(const struct draining *draining)
 {
-	char beside[NAM_VIEW_ADDRESS_BYTES];
+	for (uint32_t i = 0; i < draining->all.count; i++) {
+		const struct nam_server_status *status = &draining->all.list[i];
 
-	for (uint32_t i = 0; i < draining->all.count; i++)
-		for (uint32_t number = 1; number < NAM_MOVE_HOSTED_MAX; number++)
-			if (!nam__cluster_address_beside(draining->address, number, beside,
-					sizeof(beside)) &&
-				!strcmp(draining->all.list[i].backup, beside))
-				return nam_diag_set(draining->diag, -NAM_E_UNMOVABLE, "the process "
-					"at %s has the backup of memory server %u. First: namctl "
-					"cluster replicas 1, or namctl server unback %u",
-					draining->address, draining->all.list[i].id,
-					draining->all.list[i].id);
+		if (nam__hosts(draining->address, status->backup) ||
+			nam__hosts(draining->address, status->backup_2))
+			return nam_diag_set(draining->diag, -NAM_E_UNMOVABLE, "the process at %s "
+				"has a backup of memory server %u. First: namctl cluster replicas "
+				"1, or namctl server unback %u", draining->address, status->id,
+				status->id);
+	}
 	return 0;
 }
 

@@ -430,24 +430,35 @@ begin(struct moving *moving, enum nam_rpc_view_change what)
 	}
 }
 
-/* The boot of the process whose place the successor gets; 0: it has none. */
-static uint64_t
-place_of(const struct moving *moving, const struct nam_view_member *member)
+/* The process with that boot has the place that the successor is to get. */
+static bool
+has_place(const struct moving *moving, const struct nam_view_member *member, uint64_t boot)
 {
-	return moving->what == NAM__SUCCESSOR_MOVES ? member->boot : member->backup;
+	return moving->what == NAM__SUCCESSOR_MOVES ? member->boot == boot :
+		nam_view_backup_find(member, boot) != NULL;
+}
+
+/* No backup may be in its way; NULL: none is. */
+static const struct nam_view_backup *
+in_the_way(const struct moving *moving, const struct nam_view_member *member)
+{
+	return moving->what == NAM__SUCCESSOR_BACKS && nam_view_backups(member) <
+		nam_view_backups_max(&moving->changer.view->head, member) ? NULL :
+		nam_view_backup(member);
 }
 
 /* The member as the view has it, and a client that asks its process; or it has moved already. */
 NAM_FIBER_FN static int
 find(struct moving *moving)
 {
+	const struct nam_view_backup *backup;
 	const struct nam_view_member *member;
 	int rc = look(moving, &member); /* SUSPENDS */
 
 	if (rc)
 		return rc;
 	moving->from = *member;
-	if (place_of(moving, member) == moving->new->servers[0].boot ||
+	if (has_place(moving, member, moving->new->servers[0].boot) ||
 		(moving->what == NAM__SUCCESSOR_LEADS &&
 			member->boot == moving->new->servers[0].boot)) {
 		moving->moved.already = 1;
@@ -456,10 +467,10 @@ find(struct moving *moving)
 	if (member->boot == moving->new->servers[0].boot)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "the memory of memory "
 			"server %u is in that process already; name another one", member->id);
-	if (member->backup)
+	backup = in_the_way(moving, member);
+	if (backup)
 		return nam_diag_set(moving->changer.diag, -NAM_E_UNMOVABLE, "memory server %u has "
-			"a backup at %s; take that away first", member->id,
-			member->backup_address);
+			"a backup at %s; take that away first", member->id, backup->address);
 	return old_open(moving); /* SUSPENDS */
 }
 
@@ -514,7 +525,7 @@ decide(struct moving *moving)
 			rc = look(moving, &member); /* SUSPENDS */
 		if (rc)
 			return rc;
-		if (place_of(moving, member) == to.boot)
+		if (has_place(moving, member, to.boot))
 			return 0;
 		/* C28: in a later view clients may have written since. */
 		if (!is_ours(moving, member) || is_late(moving))

@@ -218,9 +218,9 @@ state_of(struct nam__view_store *store, uint64_t number)
 	assert_int_equal(record.view->members[1].state, state);
 	assert_true(record.view->members[1].memory == view->members[1].memory);
 	assert_true(record.view->members[1].boot == view->members[1].boot);
-	assert_true(record.view->members[1].backup == view->members[1].backup);
-	assert_string_equal(record.view->members[1].backup_address,
-		view->members[1].backup_address);
+	assert_true(record.view->members[1].backups[0].boot == view->members[1].backups[0].boot);
+	assert_string_equal(record.view->members[1].backups[0].address,
+		view->members[1].backups[0].address);
 	free(record.view);
 	free(view);
 	return state;
@@ -309,7 +309,7 @@ static uint64_t
 backup_of(struct nam__view_store *store)
 {
 	struct nam__cluster_view *view = get(store);
-	uint64_t backup = view->members[1].backup;
+	uint64_t backup = view->members[1].backups[0].boot;
 
 	free(view);
 	return backup;
@@ -339,11 +339,9 @@ change__backed_and_unbacked__IS_IN_THE_RECORD(void **state)
 	back(store);
 	assert_int_equal(nam__record_parse(kept.text, &record), 0);
 	assert_int_equal(record.change, NAM_RPC_VIEW_BACKED);
-	assert_int_equal(record.view->members[1].backup, BACKUP);
-	assert_string_equal(record.view->members[1].backup_address, "shm:/backup");
+	assert_int_equal(record.view->members[1].backups[0].boot, BACKUP);
+	assert_string_equal(record.view->members[1].backups[0].address, "shm:/backup");
 	free(record.view);
-	/* It has one, and is not moved. */
-	assert_int_equal(change(store, NAM_RPC_VIEW_MOVE, &diag), -NAM_E_VIEW);
 	assert_int_equal(change(store, NAM_RPC_VIEW_UNBACKED, &diag), 0);
 	assert_int_equal(state_of(store, 4), NAM_VIEW_UP);
 	assert_int_equal(backup_of(store), 0);
@@ -405,7 +403,7 @@ get__the_steward_of_a_promotion_has_ended__GOES_ON_WITH_IT(void **state)
 	view = get(next);
 	assert_int_equal(view->members[1].boot, BACKUP);
 	assert_string_equal(view->members[1].address, "shm:/backup");
-	assert_int_equal(view->members[1].backup, 0);
+	assert_int_equal(view->members[1].backups[0].boot, 0);
 	free(view);
 	first->ops->close(first);
 	next->ops->close(next);
@@ -486,8 +484,8 @@ record_parse__backups_that_were_printed__ARE_THE_SAME(void **state)
 	record.view->members[0] = (struct nam_view_member){ .state = NAM_VIEW_UP, .boot = 9,
 		.memory = 9, .since = 1, .renewed = 1, .address = "shm:/0" };
 	*one = (struct nam_view_member){ .id = 1, .boot = 71, .memory = 71, .since = 1,
-		.renewed = 1, .backup = 0xfedcba9876543210, .address = "shm:/1" };
-	memset(one->backup_address, 'b', sizeof(one->backup_address) - 1);
+		.renewed = 1, .backups[0].boot = 0xfedcba9876543210, .address = "shm:/1" };
+	memset(one->backups[0].address, 'b', sizeof(one->backups[0].address) - 1);
 	for (uint16_t what = 1; what <= NAM_RPC_VIEW_CHANGES; what++) {
 		struct nam__record again = { 0 };
 		char *text;
@@ -501,8 +499,8 @@ record_parse__backups_that_were_printed__ARE_THE_SAME(void **state)
 		assert_int_equal(nam__record_parse(text, &again), 0);
 		assert_int_equal(again.change, what);
 		assert_memory_equal(again.view->members, record.view->members, 2 * sizeof(*one));
-		assert_true(again.member.backup == one->backup);
-		assert_string_equal(again.member.backup_address, one->backup_address);
+		assert_true(again.member.backups[0].boot == one->backups[0].boot);
+		assert_string_equal(again.member.backups[0].address, one->backups[0].address);
 		free(again.view);
 		free(text);
 	}
@@ -561,8 +559,8 @@ record_parse__malformed_backup__IS_CORRUPT(void **state)
 		assert_int_equal(parse_with(bad[i], &record), -NAM_E_REMOTE_CORRUPT);
 	assert_int_equal(parse_with("\"backup\":\"0000000000000008\","
 		"\"backup_address\":\"shm:/b\",", &record), 0);
-	assert_int_equal(record.view->members[0].backup, 8);
-	assert_string_equal(record.view->members[0].backup_address, "shm:/b");
+	assert_int_equal(record.view->members[0].backups[0].boot, 8);
+	assert_string_equal(record.view->members[0].backups[0].address, "shm:/b");
 	free(record.view);
 	/* It has an end. */
 	memset(address, 'x', sizeof(address));

@@ -153,7 +153,7 @@ has_all(struct fixture *f)
 	bool has = true;
 
 	for (uint32_t i = 0; i < view->head.count; i++)
-		has &= view->members[i].state == NAM_VIEW_UP && view->members[i].backup &&
+		has &= view->members[i].state == NAM_VIEW_UP && view->members[i].backups[0].boot &&
 			(view->members[i].id || view->members[i].known);
 	free(view);
 	return has;
@@ -219,7 +219,7 @@ pass__backups_are_wanted__EACH_MEMBER_GETS_ONE_in_another_process(void **state)
 	view = view_get(f);
 	assert_int_equal(view->head.backups, 1);
 	for (uint32_t i = 0; i < view->head.count; i++)
-		assert_null(strstr(view->members[i].backup_address, view->members[i].address));
+		assert_null(strstr(view->members[i].backups[0].address, view->members[i].address));
 	free(view);
 	/* That is all. */
 	pass(f);
@@ -235,11 +235,11 @@ pass__a_member_has_ended__ITS_BACKUP_HAS_THE_PLACE_and_another_one_comes(void **
 
 	replicas(f, 2);
 	pass_until_all(f);
-	backup = member_of(f, 1).backup;
+	backup = member_of(f, 1).backups[0].boot;
 	local_cluster_stop_server(f->cluster, 1);
 	pass_until_all(f);
 	assert_int_equal(member_of(f, 1).boot, backup);
-	assert_int_not_equal(member_of(f, 1).backup, backup);
+	assert_int_not_equal(member_of(f, 1).backups[0].boot, backup);
 	expect_keys(f);
 	/* The list still names the process that has ended. */
 	nam_client_close(test_connect(f->options.cluster, "later", 0));
@@ -261,13 +261,13 @@ pass__the_lead_has_ended__ITS_BACKUP_LEADS_and_all_goes_on(void **state)
 	pass_until_all(f);
 	nam_index_options_init(&index);
 	assert_int_equal(nam_index_create(f->worker, "named", &index), 0);
-	backup = member_of(f, 0).backup;
+	backup = member_of(f, 0).backups[0].boot;
 	memory = member_of(f, 0).memory;
 	local_cluster_stop_server(f->cluster, 0);
 	pass_until_all(f);
 	assert_int_equal(member_of(f, 0).boot, backup);
 	assert_int_equal(member_of(f, 0).memory, memory);
-	assert_int_not_equal(member_of(f, 0).backup, backup);
+	assert_int_not_equal(member_of(f, 0).backups[0].boot, backup);
 	expect_keys(f);
 	/* Names, ids and epochs go on. */
 	assert_int_equal(nam_index_create(f->worker, "named", &index), -NAM_E_INDEX_EXISTS);
@@ -296,7 +296,7 @@ pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE(void **state)
 	replicas(f, 2);
 	pass_until_all(f);
 	for (id = 0; id < SERVERS; id++) {
-		before[id] = member_of(f, id).backup;
+		before[id] = member_of(f, id).backups[0].boot;
 		boots[id] = member_of(f, id).boot;
 	}
 	local_cluster_stop_server(f->cluster, 2);
@@ -304,7 +304,7 @@ pass__a_backup_has_ended__THE_MEMBER_GETS_ANOTHER_ONE(void **state)
 	assert_int_equal(member_of(f, 1).boot, boots[1]);
 	assert_int_equal(member_of(f, 2).boot, before[2]);
 	for (id = 0; id < SERVERS; id++)
-		assert_int_not_equal(member_of(f, id).backup, 0);
+		assert_int_not_equal(member_of(f, id).backups[0].boot, 0);
 	expect_keys(f);
 }
 
@@ -318,7 +318,7 @@ pass__a_member_joins_as_another_one_ends__IS_GIVEN_UP_FIRST(void **state)
 
 	replicas(f, 2);
 	pass_until_all(f);
-	backup = member_of(f, 1).backup;
+	backup = member_of(f, 1).backups[0].boot;
 	local_cluster_stop_server(f->cluster, 1);
 	view = view_get(f);
 	assert_int_equal(f->steward.store->ops->change(f->steward.store,
@@ -365,7 +365,7 @@ replicas__one__ENDS_ALL_BACKUPS_and_their_memory_is_spare(void **state)
 	replicas(f, 1);
 	pass(f);
 	for (id = 0; id < SERVERS; id++)
-		assert_int_equal(member_of(f, id).backup, 0);
+		assert_int_equal(member_of(f, id).backups[0].boot, 0);
 	assert_int_equal(f->backed, SERVERS);
 	used = 0;
 	for (id = 0; id < SERVERS; id++) {

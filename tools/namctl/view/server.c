@@ -220,8 +220,10 @@ ctl_cluster_replicas(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	ctl_print(ctl,
-		replicas == 1 ? "no memory server has a backup" : "each memory server gets a "
-		"backup from nam-steward: namctl status tells how far it is");
+		replicas == 1 ? "no memory server has a backup" : replicas == 2 ?
+		"each memory server gets a backup from nam-steward: namctl status tells how far it "
+		"is" : "each memory server gets two backups from nam-steward, and the lead one: "
+		"namctl status tells how far it is");
 	object = ctl_json(ctl);
 	ctl_json_u64(object, "replicas", replicas);
 	ctl_json_print(object);

@@ -55,9 +55,12 @@ print_backup(const struct nam_server_status *status)
 {
 	if (!status->backup[0])
 		return;
-	printf("%-4s its backup is at %s", "", status->backup);
+	if (status->backup_2[0])
+		printf("%-4s its backups are at %s, %s", "", status->backup, status->backup_2);
+	else
+		printf("%-4s its backup is at %s", "", status->backup);
 	if (status->member == NAM_MEMBER_PROMOTING)
-		printf(", and gets its place");
+		printf(", %s its place", status->backup_2[0] ? "and the first gets" : "and gets");
 	else if (nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
 		nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD))
 		printf(": namctl server promote %u", status->id);
@@ -112,6 +115,8 @@ json_server(const struct nam_server_status *status, const char *text)
 		cJSON_AddStringToObject(object, "member", member_text(status));
 	if (status->backup[0])
 		cJSON_AddStringToObject(object, "backup", status->backup);
+	if (status->backup_2[0])
+		cJSON_AddStringToObject(object, "backup_2", status->backup_2);
 	if (!status->rc || status->member)
 		ctl_json_u64(object, "id", status->id);
 	if (status->rc) {
@@ -146,33 +151,39 @@ json_server(const struct nam_server_status *status, const char *text)
 
 /* ---- the view ----------------------------------------------------------------------------- */
 
-/* The member's memory is to have a copy, and has none. */
+/* The member's memory is to have more copies; the lead has 2 at the most. */
 static bool
-lacks_copy(const struct nam_server_status *status)
+lacks_copy(const struct nam_server_status *lead, const struct nam_server_status *status)
 {
-	return status->member && status->member != NAM_MEMBER_SUCCESSOR && !status->backup[0];
+	bool second = lead->replicas > 2 && status->id;
+
+	return status->member && status->member != NAM_MEMBER_SUCCESSOR &&
+		!(second ? status->backup_2 : status->backup)[0];
 }
 
 /* How far a steward is with the copies that are wanted. */
 static void
 print_replicas(const struct nam_server_status *lead, const struct ctl_servers *servers)
 {
-	unsigned backed = 0, lacking = 0;
+	unsigned backed = 0, twice = 0, lacking = 0;
 
 	if (lead->replicas <= 1)
 		return;
 	for (unsigned i = 0; i < servers->count; i++) {
 		backed += servers->list[i].status.backup[0] != '\0';
-		lacking += lacks_copy(&servers->list[i].status);
+		twice += servers->list[i].status.backup_2[0] != '\0';
+		lacking += lacks_copy(lead, &servers->list[i].status);
 	}
 	printf("replicas %u: %u memory server%s ha%s a backup", lead->replicas, backed,
 		backed == 1 ? "" : "s", backed == 1 ? "s" : "ve");
+	if (lead->replicas > 2)
+		printf(", and %u a second one", twice);
 	if (lacking)
 		printf("; without a copy:");
 	for (unsigned i = 0; i < servers->count; i++) {
 		const struct nam_server_status *status = &servers->list[i].status;
 
-		if (lacks_copy(status))
+		if (lacks_copy(lead, status))
 			printf(" %u%s", status->id, status->member == NAM_MEMBER_UP ? "" :
 				status->member == NAM_MEMBER_JOINING ? " (joining)" : " (copying)");
 	}
@@ -235,7 +246,7 @@ json_view(cJSON *object, const struct nam_server_status *lead, const struct ctl_
 	ctl_json_u64(view, "replicas", lead->replicas);
 	lacking = lead->replicas > 1 ? cJSON_AddArrayToObject(view, "without_copy") : NULL;
 	for (unsigned i = 0; lacking && i < servers->count; i++)
-		if (lacks_copy(&servers->list[i].status))
+		if (lacks_copy(lead, &servers->list[i].status))
 			cJSON_AddItemToArray(lacking,
 				cJSON_CreateNumber(servers->list[i].status.id));
 	ctl_json_u64(view, "clients", lead->clients);

@@ -573,7 +573,7 @@ unback__the_backup_has_ended__WRITES_GO_ON(void **state)
 	local_fill(100);
 	assert_int_equal(nam_write_await(worker, block, local, BLOCK), 0);
 	local_cluster_stop_server(cluster, BACKUP);
-	end_await(nam__backup_slot(slot));
+	end_await(nam__backup_slot(slot, 0));
 	local_fill(200);
 	assert_int_equal(nam_async_write(worker, block, local, BLOCK, old), 0);
 	for (unsigned i = 0; i < 100; i++) {

@@ -52,10 +52,9 @@ form_promoting(struct fixture *f, uint32_t count)
 static void
 assert_unbacked(const struct nam_view_member *one)
 {
-	static const char none[NAM_VIEW_ADDRESS_BYTES];
+	static const struct nam_view_backup none[NAM_BACKUPS_MAX];
 
-	assert_int_equal(one->backup, 0);
-	assert_memory_equal(one->backup_address, none, sizeof(none));
+	assert_memory_equal(one->backups, none, sizeof(none));
 }
 
 /* ---- BACKED ---------------------------------------------------------------------------------- */
@@ -77,8 +76,8 @@ backed__a_member_that_moves__IS_UP_WITH_A_BACKUP(void **state)
 	assert_int_equal(one->since, 1);
 	assert_int_equal(one->renewed, 1);
 	assert_string_equal(one->address, member(f, 1).address);
-	assert_int_equal(one->backup, BACKUP);
-	assert_string_equal(one->backup_address, ADDRESS);
+	assert_int_equal(one->backups[0].boot, BACKUP);
+	assert_string_equal(one->backups[0].address, ADDRESS);
 	assert_unbacked(at(f, 0));
 	assert_unbacked(at(f, 2));
 }
@@ -148,9 +147,9 @@ backed__address_of_a_backup__IS_TAKEN(void **state)
 	assert_int_equal(change(f, 4, NAM_RPC_VIEW_BACKED, &one), -NAM_E_VIEW);
 	(void)snprintf(one.address, sizeof(one.address), ADDRESS "2");
 	assert_int_equal(change(f, 4, NAM_RPC_VIEW_BACKED, &one), 0);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
-	assert_int_equal(at(f, 2)->backup, BACKUP + 1);
-	assert_string_equal(at(f, 2)->backup_address, ADDRESS "2");
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
+	assert_int_equal(at(f, 2)->backups[0].boot, BACKUP + 1);
+	assert_string_equal(at(f, 2)->backups[0].address, ADDRESS "2");
 	/* Once it is none any more, the address is free. */
 	assert_int_equal(change_backup(f, 5, NAM_RPC_VIEW_UNBACKED, 1), 0);
 	assert_int_equal(change(f, 6, NAM_RPC_VIEW_ADD, &joins), 0);
@@ -166,38 +165,41 @@ add_and_form__with_a_backup__HAVE_NONE(void **state)
 
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 2, 0, 2);
 	for (unsigned i = 0; i < 2; i++) {
-		request_of(&draft)->members[i].backup = BACKUP;
-		memset(request_of(&draft)->members[i].backup_address, 'x', NAM_VIEW_ADDRESS_BYTES);
+		struct nam_view_backup *backup = request_of(&draft)->members[i].backups;
+
+		backup->boot = BACKUP;
+		memset(backup->address, 'x', sizeof(backup->address));
 	}
 	assert_int_equal(ask(f, &draft), 0);
 	assert_unbacked(at(f, 0));
 	assert_unbacked(at(f, 1));
-	joins.backup = BACKUP;
-	memset(joins.backup_address, 'x', sizeof(joins.backup_address));
+	joins.backups[0].boot = BACKUP;
+	memset(joins.backups[0].address, 'x', sizeof(joins.backups[0].address));
 	assert_int_equal(change(f, 1, NAM_RPC_VIEW_ADD, &joins), 0);
 	assert_unbacked(at(f, 2));
 	joins = member(f, 1);
-	joins.backup = BACKUP;
+	joins.backups[0].boot = BACKUP;
 	assert_int_equal(change_id(f, 2, NAM_RPC_VIEW_UP, 5), 0);
 	assert_int_equal(change(f, 3, NAM_RPC_VIEW_MOVE, &joins), 0);
 	assert_unbacked(at(f, 1));
 	joins = backup_of(f, 1);
-	joins.backup = 77;
-	(void)snprintf(joins.backup_address, sizeof(joins.backup_address), "shm:/other");
+	joins.backups[0].boot = 77;
+	(void)snprintf(joins.backups[0].address, sizeof(joins.backups[0].address), "shm:/other");
 	assert_int_equal(change(f, 4, NAM_RPC_VIEW_BACKED, &joins), 0);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
-	assert_string_equal(at(f, 1)->backup_address, ADDRESS);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
+	assert_string_equal(at(f, 1)->backups[0].address, ADDRESS);
 }
+
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 /* It stays as it is; other members do not. */
 static void
-backed__moved_copied_renewed_or_added__IS_VIEW(void **state)
+backed__moved_renewed_or_added__IS_VIEW(void **state)
 {
 	struct fixture *f = *state;
 	struct nam_view_member one = member(f, 1);
 	static const enum nam_rpc_view_change refused[] = { NAM_RPC_VIEW_ADD, NAM_RPC_VIEW_UP,
-		NAM_RPC_VIEW_ABORT, NAM_RPC_VIEW_RENEW, NAM_RPC_VIEW_MOVE, NAM_RPC_VIEW_MOVED,
-		NAM_RPC_VIEW_NOTE, NAM_RPC_VIEW_BACKED };
+		NAM_RPC_VIEW_ABORT, NAM_RPC_VIEW_RENEW, NAM_RPC_VIEW_MOVED, NAM_RPC_VIEW_BACKED };
 
 	form_backed(f, 3);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
@@ -206,7 +208,7 @@ backed__moved_copied_renewed_or_added__IS_VIEW(void **state)
 	}
 	one.boot = 77;
 	assert_int_equal(change(f, 3, NAM_RPC_VIEW_RENEW, &one), -NAM_E_VIEW);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
 	assert_int_equal(number(f), 3);
 	one = member(f, 2);
 	one.boot = 78;
@@ -214,7 +216,7 @@ backed__moved_copied_renewed_or_added__IS_VIEW(void **state)
 	assert_int_equal(change(f, 4, NAM_RPC_VIEW_MOVE, &one), 0);
 	assert_int_equal(moved(f, 5, 2), 0);
 	assert_int_equal(change_id(f, 6, NAM_RPC_VIEW_ADD, 5), 0);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
 }
 
 /* ---- UNBACKED -------------------------------------------------------------------------------- */
@@ -258,7 +260,7 @@ unbacked__of_another_boot_or_member__IS_VIEW(void **state)
 	assert_int_equal(change_backup(f, 3, NAM_RPC_VIEW_UNBACKED, 2), -NAM_E_VIEW);
 	assert_int_equal(change_backup(f, 3, NAM_RPC_VIEW_UNBACKED, 7), -NAM_E_VIEW);
 	assert_int_equal(change_backup(f, 2, NAM_RPC_VIEW_UNBACKED, 1), -NAM_E_VIEW);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
 	assert_int_equal(number(f), 3);
 }
 
@@ -288,9 +290,9 @@ promote__moved__THE_BACKUP_HAS_THE_PLACE_and_the_same_memory(void **state)
 	assert_int_equal(view_word(f), 4);
 	assert_int_equal(at(f, 1)->state, NAM_VIEW_PROMOTING);
 	assert_int_equal(at(f, 1)->boot, 1001);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
 	assert_string_equal(at(f, 1)->address, member(f, 1).address);
-	assert_string_equal(at(f, 1)->backup_address, ADDRESS);
+	assert_string_equal(at(f, 1)->backups[0].address, ADDRESS);
 	/* The address is that of the view. */
 	(void)snprintf(one.address, sizeof(one.address), "shm:/elsewhere");
 	assert_int_equal(change(f, 4, NAM_RPC_VIEW_MOVED, &one), 0);
@@ -323,8 +325,8 @@ promote__done__IS_A_MEMBER_LIKE_OTHERS(void **state)
 	ended.boot = 77;
 	assert_int_equal(change(f, 6, NAM_RPC_VIEW_BACKED, &ended), 0);
 	assert_int_equal(at(f, 1)->boot, BACKUP);
-	assert_int_equal(at(f, 1)->backup, 77);
-	assert_string_equal(at(f, 1)->backup_address, ended.address);
+	assert_int_equal(at(f, 1)->backups[0].boot, 77);
+	assert_string_equal(at(f, 1)->backups[0].address, ended.address);
 	assert_int_equal(change(f, 7, NAM_RPC_VIEW_PROMOTE, &one), 0);
 	assert_int_equal(change(f, 8, NAM_RPC_VIEW_MOVED, &ended), 0);
 	assert_int_equal(at(f, 1)->boot, 77);
@@ -536,7 +538,7 @@ mover__ends_after_backed__ITS_MEMBER_KEEPS_THE_BACKUP(void **state)
 	leave(f, &mover);
 	assert_int_equal(number(f), 3);
 	assert_int_equal(at(f, 1)->state, NAM_VIEW_UP);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
 }
 
 static void
@@ -569,8 +571,8 @@ copy_backed(const struct fixture *f, struct draft *draft, uint16_t state)
 	copy_fill(f, draft, 5, 50, 3, 0, 3);
 	one = &request_of(draft)->members[1];
 	one->state = state;
-	one->backup = BACKUP;
-	(void)snprintf(one->backup_address, sizeof(one->backup_address), ADDRESS);
+	one->backups[0].boot = BACKUP;
+	(void)snprintf(one->backups[0].address, sizeof(one->backups[0].address), ADDRESS);
 }
 
 static void
@@ -581,20 +583,19 @@ copy__of_a_member_with_a_backup__IS_TAKEN(void **state)
 
 	copy_backed(f, &draft, NAM_VIEW_UP);
 	assert_int_equal(ask(f, &draft), 0);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
-	assert_string_equal(at(f, 1)->backup_address, ADDRESS);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
+	assert_string_equal(at(f, 1)->backups[0].address, ADDRESS);
 	copy_backed(f, &draft, NAM_VIEW_PROMOTING);
 	request_of(&draft)->view.number = 6;
 	assert_int_equal(ask(f, &draft), 0);
 	assert_int_equal(at(f, 1)->state, NAM_VIEW_PROMOTING);
-	assert_int_equal(at(f, 1)->backup, BACKUP);
+	assert_int_equal(at(f, 1)->backups[0].boot, BACKUP);
 }
 
 static void
 copy__malformed_backup__IS_PROTOCOL(void **state)
 {
-	static const uint16_t states[] = { NAM_VIEW_MOVING, NAM_VIEW_COPYING,
-		NAM_VIEW_PROMOTING + 1 };
+	static const uint16_t states[] = { 0, NAM_VIEW_PROMOTING + 1 };
 	struct fixture *f = *state;
 	struct nam_view_member *one;
 	struct draft draft;
@@ -611,27 +612,27 @@ copy__malformed_backup__IS_PROTOCOL(void **state)
 		copy_backed(f, &draft, NAM_VIEW_JOINING);
 		one->since = one->renewed = 0;
 		if (with)
-			one->backup = 0;
+			one->backups[0].boot = 0;
 		assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 		/* Both, or none. */
 		copy_backed(f, &draft, of);
-		one->backup = 0;
+		one->backups[0].boot = 0;
 		assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
-		memset(one->backup_address, 0, sizeof(one->backup_address));
+		memset(one->backups[0].address, 0, sizeof(one->backups[0].address));
 		assert_int_equal(ask(f, &draft), with ? -NAM_E_FABRIC_PROTOCOL : 0);
 		copy_backed(f, &draft, of);
 		request_of(&draft)->view.number = 6;
-		one->backup_address[0] = '\0';
+		one->backups[0].address[0] = '\0';
 		assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 		/* It has an end. */
-		memset(one->backup_address, 'x', sizeof(one->backup_address));
+		memset(one->backups[0].address, 'x', sizeof(one->backups[0].address));
 		assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	}
 	/* The lead has none that has its place. */
 	copy_backed(f, &draft, NAM_VIEW_UP);
 	request_of(&draft)->members[0].state = NAM_VIEW_PROMOTING;
-	request_of(&draft)->members[0].backup = BACKUP + 1;
-	(void)snprintf(request_of(&draft)->members[0].backup_address, 16, "shm:/b");
+	request_of(&draft)->members[0].backups[0].boot = BACKUP + 1;
+	(void)snprintf(request_of(&draft)->members[0].backups[0].address, 16, "shm:/b");
 	assert_int_equal(ask(f, &draft), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(number(f), 5);
 	assert_unbacked(at(f, 1));
@@ -663,6 +664,9 @@ backups__of_the_lead__ARE_WANTED(void **state)
 	assert_int_equal(change(f, 2, NAM_RPC_VIEW_BACKUPS, &other), -NAM_E_VIEW);
 	for (uint16_t what = 1; what < NAM_RPC_VIEW_BACKUPS; what++)
 		assert_int_equal(change(f, 2, what, &lead), -NAM_E_FABRIC_PROTOCOL);
+	/* 1 says that a backup stays. */
+	lead.wanted = 1;
+	assert_int_equal(change(f, 2, NAM_RPC_VIEW_MOVED, &lead), -NAM_E_VIEW);
 	lead.wanted = NAM_BACKUPS_MAX + 1;
 	assert_int_equal(change(f, 2, NAM_RPC_VIEW_BACKUPS, &lead), -NAM_E_VIEW);
 	lead.wanted = 0;
@@ -686,12 +690,20 @@ assert_sound(struct fixture *f, uint32_t *seen)
 		busy += one->state != NAM_VIEW_UP;
 		assert_in_range(one->state, NAM_VIEW_JOINING, NAM_VIEW_PROMOTING);
 		*seen |= 1u << one->state;
-		if (one->backup) {
-			assert_true(one->state == NAM_VIEW_UP || one->state == NAM_VIEW_PROMOTING);
-			assert_true(one->backup != one->boot && one->known <= 1);
-			assert_true(one->backup_address[0]);
-			assert_string_not_equal(one->backup_address, one->address);
-		} else {
+		assert_in_range(nam_view_backups(one), 0, one->id ? NAM_BACKUPS_MAX : 1);
+		for (uint32_t k = 0; k < NAM_BACKUPS_MAX; k++) {
+			const struct nam_view_backup *backup = &one->backups[k];
+
+			if (!backup->boot)
+				continue;
+			assert_true(backup->boot != one->boot && one->known <= 1);
+			assert_true(backup->address[0]);
+			assert_string_not_equal(backup->address, one->address);
+			assert_true(one->state != NAM_VIEW_JOINING &&
+				(one->state == NAM_VIEW_UP || one->state == NAM_VIEW_PROMOTING ||
+				nam_view_backups(one) < NAM_BACKUPS_MAX));
+		}
+		if (!nam_view_backup(one)) {
 			assert_int_not_equal(one->state, NAM_VIEW_PROMOTING);
 			assert_int_equal(one->known, 0);
 			assert_unbacked(one);
@@ -746,7 +758,7 @@ main(void)
 		TEST(backed__by_itself_or_where_another_one_is__IS_VIEW),
 		TEST(backed__address_of_a_backup__IS_TAKEN),
 		TEST(add_and_form__with_a_backup__HAVE_NONE),
-		TEST(backed__moved_copied_renewed_or_added__IS_VIEW),
+		TEST(backed__moved_renewed_or_added__IS_VIEW),
 		TEST(unbacked__its_backup__HAS_NONE_and_may_move),
 		TEST(backups__of_the_lead__ARE_WANTED),
 		TEST(unbacked__of_another_boot_or_member__IS_VIEW),

@@ -41,7 +41,7 @@ lead__gets_a_backup__IS_KNOWN_ONCE_ALL_HAVE_ACKNOWLEDGED(void **state)
 	/* It does not move. */
 	assert_int_equal(change_backup(f, 2, NAM_RPC_VIEW_MOVED), -NAM_E_VIEW);
 	assert_int_equal(change_backup(f, 2, NAM_RPC_VIEW_BACKED), 0);
-	assert_int_equal(lead_of(f)->backup, BACKUP);
+	assert_int_equal(lead_of(f)->backups[0].boot, BACKUP);
 	assert_int_equal(lead_of(f)->known, 0);
 	assert_int_equal(change_id(f, 3, NAM_RPC_VIEW_UP, 0), -NAM_E_VIEW);
 	assert_int_equal(ack(f, &a, 3), 0);
@@ -55,10 +55,10 @@ lead__gets_a_backup__IS_KNOWN_ONCE_ALL_HAVE_ACKNOWLEDGED(void **state)
 	/* Before it has none any more, that does not count. */
 	assert_int_equal(change_id(f, 4, NAM_RPC_VIEW_ABORT, 0), 0);
 	assert_int_equal(lead_of(f)->known, 0);
-	assert_int_equal(lead_of(f)->backup, BACKUP);
+	assert_int_equal(lead_of(f)->backups[0].boot, BACKUP);
 	assert_int_equal(change_id(f, 5, NAM_RPC_VIEW_ABORT, 0), -NAM_E_VIEW);
 	assert_int_equal(change_backup(f, 5, NAM_RPC_VIEW_UNBACKED), 0);
-	assert_int_equal(lead_of(f)->backup, 0);
+	assert_int_equal(lead_of(f)->backups[0].boot, 0);
 	assert_int_equal(lead_of(f)->known, 0);
 	leave(f, &a);
 }
@@ -68,8 +68,8 @@ static void
 promote__of_the_lead__NEEDS_A_BACKUP_THAT_IS_KNOWN(void **state)
 {
 	struct nam_view_member members[NAM_SERVERS_MAX] = { { .state = NAM_VIEW_UP, .boot = LEAD,
-		.memory = LEAD, .since = 1, .renewed = 1, .backup = BACKUP, .address = "shm:/a",
-		.backup_address = ADDRESS } };
+		.memory = LEAD, .since = 1, .renewed = 1, .address = "shm:/a",
+		.backups = { { BACKUP, ADDRESS } } } };
 	struct nam_view_head head = { .number = 7, .lead_boot = LEAD, .count = 1 };
 	struct nam_view_member asked = members[0];
 
@@ -88,7 +88,7 @@ promote__of_the_lead__NEEDS_A_BACKUP_THAT_IS_KNOWN(void **state)
 	assert_int_equal(members[0].boot, BACKUP);
 	assert_int_equal(members[0].memory, LEAD);
 	assert_string_equal(members[0].address, ADDRESS);
-	assert_int_equal(members[0].backup + members[0].known, 0);
+	assert_int_equal(members[0].backups[0].boot + members[0].known, 0);
 }
 
 /* ---- a backup of the lead -------------------------------------------------------------------- */
@@ -101,9 +101,9 @@ view_fill(const struct fixture *f, struct draft *draft, uint64_t now, bool succe
 
 	copy_fill(f, draft, now, LEAD, 2, 0, 2);
 	(void)snprintf(lead->address, sizeof(lead->address), "shm:/run/nam/lead");
-	lead->backup = f->server->boot;
+	lead->backups[0].boot = f->server->boot;
 	lead->known = 1;
-	(void)snprintf(lead->backup_address, sizeof(lead->backup_address), ADDRESS);
+	(void)snprintf(lead->backups[0].address, sizeof(lead->backups[0].address), ADDRESS);
 	if (!succeeds)
 		return;
 	lead->state = NAM_VIEW_PROMOTING;

@@ -78,7 +78,7 @@ form__by_two_connections_at_once__ONE_VIEW_WHOLE(void **state)
 	struct nam__connection other = { 0 };
 	struct draft draft;
 
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 10, 0, PAGE);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 8, 0, PAGE);
 	assert_int_equal(ask_over(f, &other, &draft), 0);
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 7, 0, PAGE);
 	assert_int_equal(ask(f, &draft), 0);
@@ -86,7 +86,7 @@ form__by_two_connections_at_once__ONE_VIEW_WHOLE(void **state)
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 7, PAGE, 7);
 	assert_int_equal(ask(f, &draft), 0);
 	assert_int_equal(view_of(f)->view.number, 1);
-	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 10, PAGE, 10);
+	page_fill(f, &draft, NAM_RPC_VIEW_FORM, PAGE + 8, PAGE, 8);
 	assert_int_equal(ask_over(f, &other, &draft), -NAM_E_VIEW);
 	assert_null(other.view_stage);
 	page_fill(f, &draft, NAM_RPC_VIEW_FORM, 3, 0, 3);
