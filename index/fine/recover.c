@@ -37,8 +37,8 @@ nam__node_take(struct nam_worker *worker, void *of, struct nam_gaddr at, uint64_
 	/* I20: there may be more to repair than this node. */
 	if (dead & NAM_LOCK_MERGES)
 		rc = merge_end(worker, index, dead); /* SUSPENDS */
-	/* I20: a backup has the word, too, and the next holder is to find it free there. */
-	if (!rc && dead & NAM_LOCK_MERGES)
+	/* I20: a backup may have it, from a merge or as it was filled.  It is to be free there. */
+	if (!rc)
 		rc = nam__backed_lock(worker, at, dead, NAM_LOCK_FREE); /* SUSPENDS */
 	if (rc)
 		return rc;

@@ -292,6 +292,55 @@ end_changed(struct actor *self)
 	litmus_verify(self);
 }
 
+/* ---- the lock of a dead client --------------------------------------------------------------- */
+
+/* A key of a leaf at the member. */
+static uint64_t
+key_at_member(struct actor *self)
+{
+	uint64_t number = 0;
+
+	while (number < 10 * (LITMUS_LOADED - 1) && litmus_server_of(self,
+			litmus_leaf_of(self, number, NULL)) != self->client->slot_of_id[BACKED])
+		number += 10;
+	return number;
+}
+
+/* With the lock, which the backup is filled with. */
+static void
+die_with_lock(struct actor *self)
+{
+	litmus_insert(self, key_at_member(self) + 1);
+}
+
+static void
+take_over(struct actor *self)
+{
+	litmus_await(SEEN);
+	litmus_insert(self, key_at_member(self) + 2);
+	litmus.flags[FIVE] = true;
+}
+
+/* It has the lock while the backup gets the place, and while another client goes for it. */
+static void
+hold_taken(struct actor *self)
+{
+	(void)self;
+	litmus.flags[TWO] = true;
+	litmus_await(FOUR);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+}
+
+static void
+end_taken(struct actor *self)
+{
+	litmus_await(FOUR);
+	litmus_insert(self, key_at_member(self) + 3);
+	litmus_await(FIVE);
+	litmus_expect(self, key_at_member(self) + 2, 0);
+	litmus_verify(self);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void
@@ -376,6 +425,10 @@ const struct litmus_case litmus_backup_cases[] = {
 		{ end_changed, merge_backed, change_both, back_kill_with_collector },
 		{ { "merge.locked", A, die_within_merge } } },
 		"the same, at any moment", 2, 0 },
+	{ { "backup_taken", LITMUS_LOADED,
+		{ end_taken, die_with_lock, take_over, back_kill_promote },
+		{ { "lock.taken", A, litmus_die_here }, { "recover.taken", B, hold_taken } } },
+		"a client takes the lock of a dead one over, and the member ends", 2, 0 },
 	{ { "backup_outcome", 0, { NULL, put_decided, put_meanwhile, back_kill_unback },
 		{ { "backup.words_decided", A, hold_decided } } },
 		"a backup ends as it has decided about a put, and another one is faster", 2, 0 },
