@@ -91,22 +91,35 @@ test_backed() {
 	ctl 2 server promote 1
 	says "it answers"
 	says "end it first"
-	ctl 2 server back "$(nam_server_address 3)"
+	# A second one, and no third.
+	ctl 0 --json server back "$(nam_server_address 3)"
+	json "r['id'] == 1 and r['backed'] and r['bytes'] > 0 and r['view'] > 0"
+	ctl 0 status
+	says "its backups are at $(nam_server_address 2), $(nam_server_address 3)"
+	ctl 0 --json status
+	json "$one.get('backup_2') == '$(nam_server_address 3)'"
+	backup_start 6
+	ctl 2 server back "$(nam_server_address 6)"
 	says "has a backup at $(nam_server_address 2)"
-	# Another one instead.
+	# Others instead.
 	ctl 0 server unback 1
 	says "memory server 1 has no backup"
 	backup_end 2
-	ctl 0 --json server back "$(nam_server_address 3)"
-	json "r['id'] == 1 and r['backed'] and r['bytes'] > 0 and r['view'] > 0"
+	backup_end 3
+	backup_start 3
+	ctl 0 server back "$(nam_server_address 6)"
+	ctl 0 server back "$(nam_server_address 3)"
 }
 
+# The member has ended, and its first backup with it.
 test_promoted() {
 	server_end 1
 	ctl 3 status
-	says "its backup is at $(nam_server_address 3): namctl server promote 1"
+	says "its backups are at $(nam_server_address 6), $(nam_server_address 3): "
+	says ": namctl server promote 1"
 	ctl 3 --json status
-	json "$one.get('state') == 'dead' and $one.get('backup') == '$(nam_server_address 3)'"
+	json "$one.get('state') == 'dead' and $one.get('backup') == '$(nam_server_address 6)'"
+	backup_end 6
 	ctl 0 --json server promote 1
 	json "r == {'id': 1, 'promoted': True}"
 	ctl 0 --json status
@@ -160,7 +173,7 @@ test_silent() {
 test_replicas() {
 	local number
 
-	for number in 0 3 two ""; do
+	for number in 0 4 two ""; do
 		ctl 2 cluster replicas "$number"
 	done
 	ctl 2 cluster replicas
@@ -172,6 +185,10 @@ test_replicas() {
 	says "replicas 2: 0 memory servers have a backup; without a copy: 0 1"
 	ctl 0 --json status
 	json "r['view']['replicas'] == 2 and r['view']['without_copy'] == [0, 1]"
+	ctl 0 cluster replicas 3
+	says "two backups"
+	ctl 0 status
+	says "replicas 3: 0 memory servers have a backup, and 0 a second one; without a copy: 0 1"
 	ctl 0 cluster replicas 1
 	says "no memory server has a backup"
 	ctl 0 --json status

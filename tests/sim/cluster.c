@@ -161,20 +161,32 @@ lead_of(const struct sim_cluster *cluster)
 	return NULL;
 }
 
-bool
-sim_server_holds(const struct sim_server *server)
+/* As the lead's view has it now; NULL: there is none, or no lead. */
+static const struct nam_view_member *
+member_of(const struct sim_server *server)
 {
 	const struct nam_server *lead = lead_of(server->cluster);
 
+	return lead ? nam_view_find(&lead->membership.view.head, lead->membership.view.members,
+		server->id) : NULL;
+}
+
+bool
+sim_server_holds(const struct sim_server *server)
+{
+	const struct nam_view_member *member = member_of(server);
+
 	if (!server->server)
 		return false;
-	for (uint32_t i = 0; lead && i < lead->membership.view.head.count; i++) {
-		const struct nam_view_member *member = &lead->membership.view.members[i];
+	return member ? member->boot == server->server->boot : !server->successor;
+}
 
-		if (member->id == server->id)
-			return member->boot == server->server->boot;
-	}
-	return !server->successor;
+bool
+sim_server_backs(const struct sim_server *server)
+{
+	const struct nam_view_member *member = member_of(server);
+
+	return member && server->server && nam_view_backup_find(member, server->server->boot);
 }
 
 uint32_t

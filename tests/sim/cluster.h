@@ -12,7 +12,7 @@
 #include "index/index.h"
 #include "memserver/server.h"
 
-#define SIM_SERVERS_MAX 12u
+#define SIM_SERVERS_MAX 20u
 
 struct sim_server {
 	struct sim_cluster *cluster;
@@ -65,6 +65,8 @@ struct sim_server *sim_cluster_successor(struct sim_cluster *cluster, uint32_t i
  * member has its own, unless it is a successor.
  */
 bool sim_server_holds(const struct sim_server *server);
+/* It is a backup of the member with its id, as the lead's view says. */
+bool sim_server_backs(const struct sim_server *server);
 /* From a simulated thread: it ends by itself, if it lives. */
 void sim_server_stop(struct sim_server *server);
 /*

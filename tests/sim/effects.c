@@ -168,6 +168,19 @@ after_torn(const struct effects *effects, const struct finding *finding)
 	return false;
 }
 
+/* C32: a client died together with that member, so its lock is free at the backup. */
+static bool
+succeeded(const struct effects *effects, uint32_t region)
+{
+	const struct sim_cluster *cluster = &effects->stage->cluster;
+
+	for (uint32_t i = 0; i < cluster->count; i++)
+		if (cluster->servers[i].succeeded &&
+			cluster->servers[i].id == region / NAM_REGIONS_PER_SERVER)
+			return true;
+	return false;
+}
+
 static bool
 explained(struct effects *effects, const struct finding *finding)
 {
@@ -180,6 +193,8 @@ explained(struct effects *effects, const struct finding *finding)
 		return false;
 	case NAM__I_WHOLE:
 		effects->torn++;
+		if (succeeded(effects, finding->region))
+			return true;
 		break;
 	case NAM__I_PARENT:
 		if (stray_explained(effects, finding))

@@ -87,6 +87,7 @@ extern const struct litmus_case litmus_view_cases[];
 extern const struct litmus_case litmus_in_time_cases[];
 extern const struct litmus_case litmus_move_cases[];
 extern const struct litmus_case litmus_backup_cases[];
+extern const struct litmus_case litmus_backups_cases[];
 extern const struct litmus_case litmus_lead_cases[];
 extern const struct litmus_case litmus_silent_cases[];
 extern const struct litmus_case litmus_fence_cases[];

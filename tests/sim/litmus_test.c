@@ -124,7 +124,8 @@ case_at(size_t number)
 		litmus_table_cases, litmus_reclaim_cases, litmus_later_cases,
 		litmus_view_cases, litmus_in_time_cases, litmus_fence_cases, litmus_steward_cases,
 		litmus_stopped_cases,
-		litmus_move_cases, litmus_backup_cases, litmus_lead_cases, litmus_silent_cases,
+		litmus_move_cases, litmus_backup_cases, litmus_backups_cases, litmus_lead_cases,
+		litmus_silent_cases,
 		litmus_keys_cases, litmus_attacks_cases,
 		litmus_readers_cases,
 		litmus_recover_cases, litmus_sweep_cases, litmus_swept_cases };

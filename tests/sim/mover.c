@@ -67,30 +67,42 @@ move(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
 	sim_server_stop(to->had_memory ? from : to);
 }
 
-/* A member gets a backup, its process is killed, and the backup gets its place. */
-static void
-fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
+/* A failure is explained; or the process is a backup of its member from now on. */
+static bool
+back(struct sim_actor *actor, struct sim_server *to)
 {
 	struct sim_stage *stage = actor->stage;
 	struct nam_client_options options;
 	struct nam_server_moved moved;
 	struct nam_diag diag = { "" };
-	char both[2 * sizeof(from->address) + 1];
 	int rc;
 
 	nam_client_options_init(&options);
 	options.cluster = stage->cluster.list;
 	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
 	if (nam_sim_zombie())
-		return;
+		return false;
 	nam_sim_note("memory server %u gets a backup: %s", to->id, nam_err_name(rc));
-	if (rc) {
-		if (!explained(stage, rc))
-			sim_fail(stage, "a backup of memory server %u: %s", to->id, diag.text);
-		sim_server_stop(to);
-		return;
-	}
-	nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
+	if (!rc)
+		return true;
+	if (!explained(stage, rc))
+		sim_fail(stage, "a backup of memory server %u: %s", to->id, diag.text);
+	sim_server_stop(to);
+	return false;
+}
+
+/* The process of a member is killed, and its first backup that lives gets its place. */
+static void
+succeed(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
+{
+	struct sim_stage *stage = actor->stage;
+	char both[2 * sizeof(from->address) + 1];
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = stage->cluster.list;
 	to->had_memory = from->succeeded = true;
 	/* From here on: without a promotion all others would wait, and no steward is there. */
 	nam_sim_process_spare(actor->process);
@@ -111,6 +123,44 @@ fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *t
 		sim_fail(stage, "promoting the backup of memory server %u: %s", to->id, diag.text);
 	stage->outcome->promoted += !rc;
 	from->succeeded = !rc;
+}
+
+/* A backup is made in that process.  NULL: it is none. */
+static struct sim_server *
+backed_by(struct sim_actor *actor, struct sim_server *to)
+{
+	return !nam_sim_zombie() && back(actor, to) ? to : NULL;
+}
+
+/*
+ * A member gets a backup, its process is killed, and the backup gets its place.  If it gets two,
+ * the first one may be killed in the same instant, or once it has the place.
+ */
+static void
+fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
+{
+	bool twice = actor->stage->scenario->replicas > 2 && to->id;
+	struct sim_server *first = backed_by(actor, to), *other = NULL;
+
+	if (first && twice)
+		other = backed_by(actor, sim_cluster_successor(&actor->stage->cluster, to->id));
+	nam_sleep_ns(1 + nam_sim_random() % MOVE_PAUSE_NS);
+	if (!first || nam_sim_zombie())
+		return;
+	if (other && nam_sim_random() % 2) {
+		first->had_memory = first->succeeded = true;
+		nam_sim_process_spare(actor->process);
+		nam_sim_process_kill(first->process);
+		succeed(actor, from, other);
+		return;
+	}
+	succeed(actor, from, first);
+	if (!other || nam_sim_zombie())
+		return;
+	if (sim_server_backs(other))
+		succeed(actor, first, other);
+	else
+		sim_server_stop(other);
 }
 
 void

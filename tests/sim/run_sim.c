@@ -206,6 +206,8 @@ static const struct nam_option rows[] = {
 		SET(moves_given), .max = SIM_MOVES_MAX },
 	{ "failovers", "N", "N times a memory server gets a backup, is killed, and the backup gets "
 		"its place.", NAM_OPTION_COUNT, FIELD(scenario.failovers), .max = 8 },
+	NUMBER("replicas", replicas, 2, 3, "The memory of such a server has N copies, 2 by "
+		"default, and its backup may be killed with it or after it."),
 	{ "lead-moves", "N", "N times the memory and the role of the lead move to another process.",
 		NAM_OPTION_COUNT, FIELD(scenario.lead_moves), .max = 8 },
 	{ "stewards", "N", "N stewards, unless memory moves.", NAM_OPTION_COUNT,

@@ -59,6 +59,7 @@ struct sim_scenario {
 	bool moves_given;			/* not to be varied */
 	uint32_t lead_moves;	/* so often the lead's memory and role pass to another process */
 	uint32_t failovers;	/* so often a member gets a backup, ends, and is succeeded by it */
+	uint32_t replicas;	/* such a member has 2 or 3 copies; the lead has 2 */
 	uint32_t stewards;	/* beside them; not where memory moves, for the mover leads */
 	bool stewards_given;			/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */

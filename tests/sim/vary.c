@@ -15,6 +15,7 @@ sim_scenario_init(struct sim_scenario *scenario)
 		.design = NAM_DESIGN_FINE,
 		.partitioning = NAM_PARTITION_HASH,
 		.servers = 2,
+		.replicas = 2,
 		.handlers = 1,
 		.clients = 3,
 		.workers = 1,
