@@ -144,10 +144,10 @@ int nam_server_unback(const struct nam_client_options *options, uint32_t id,
  * nam_cluster_replicas -- each member's memory is to have so many copies.
  *
  * Stewards bring that about: they start backups in processes of other members that have enough
- * --spare, one after another, and again after a failure.  With 1 copy, this call takes all backups
- * away, and ends those in processes of members.
+ * --spare, one after another, and again after a failure.  With fewer copies than before, this call
+ * takes backups away, and ends those in processes of members.
  *
- * @replicas	1 or 2
+ * @replicas	1 to 3; the lead, of id 0, has 2 at the most
  *
  * Returns 0: that is in force, and backups may come later.  Or, with a message in *diag: -EINVAL,
  * or as nam_server_promote().
