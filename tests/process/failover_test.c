@@ -513,7 +513,7 @@ member_and_client__killed__OTHER_CLIENTS_GO_ON(void **state)
 }
 
 struct count {
-	unsigned members, backed;
+	unsigned members, backed, copies;
 };
 
 static void
@@ -526,12 +526,14 @@ on_status(void *arg, const struct nam_server_status *status, const char *text)
 		status->member == NAM_MEMBER_SUCCESSOR)
 		return;
 	count->members++;
-	count->backed += status->backup[0] && status->member == NAM_MEMBER_UP;
+	/* The lead has two copies at the most. */
+	count->backed += status->backup[0] && status->member == NAM_MEMBER_UP &&
+		(count->copies == 2 || !status->id || status->backup_2[0]);
 }
 
-/* So many members have all of them a backup. */
+/* So many members have all of them so many copies. */
 static void
-backups_await(unsigned members)
+copies_await(unsigned members, unsigned copies)
 {
 	uint64_t deadline = nam_now_ns() + TIMEOUT_MS * 1000000ull;
 	struct nam_client_options options;
@@ -543,7 +545,7 @@ backups_await(unsigned members)
 	do {
 		assert_true(nam_now_ns() < deadline);
 		nam_sleep_ns(10000000u);
-		count = (struct count){ 0 };
+		count = (struct count){ .copies = copies };
 		if (nam_cluster_status(&options, on_status, &count, &diag))
 			fail_msg("status: %s", diag.text);
 	} while (count.members != members || count.backed != members);
@@ -570,7 +572,7 @@ members__killed_with_a_steward__BACKUPS_TAKE_THEIR_PLACE_and_new_ones_come(void 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		unsigned killed = round % SERVERS;
 
-		backups_await(SERVERS + round);
+		copies_await(SERVERS + round, 2);
 		progress_await(0, CLIENTS);
 		atomic_store(&board->longest_ns, 0);
 		child_kill(&cluster.servers[killed]);
@@ -583,6 +585,20 @@ members__killed_with_a_steward__BACKUPS_TAKE_THEIR_PLACE_and_new_ones_come(void 
 	print_message("%u kills, longest operation after each: median %llu ms, most %llu ms\n",
 		(unsigned)ROUNDS, pauses[ROUNDS / 2], pauses[ROUNDS - 1]);
 	free(pauses);
+	finish(true);
+}
+
+/* All processes but the lead's.  So each member's ends together with one of its backups. */
+static void
+members__all_but_the_lead_killed_at_once__THIRD_COPIES_TAKE_THEIR_PLACE(void **state)
+{
+	(void)state;
+	assert_int_equal(namctl("cluster", "replicas", "3"), 0);
+	copies_await(SERVERS, 3);
+	progress_await(0, CLIENTS);
+	for (unsigned i = 1; i < SERVERS; i++)
+		child_kill(&cluster.servers[i]);
+	progress_await(0, CLIENTS);
 	finish(true);
 }
 
@@ -600,6 +616,9 @@ main(int argc, char **argv)
 			begin, end),
 		cmocka_unit_test_setup_teardown(
 			members__killed_with_a_steward__BACKUPS_TAKE_THEIR_PLACE_and_new_ones_come,
+			begin_with_steward, end),
+		cmocka_unit_test_setup_teardown(
+			members__all_but_the_lead_killed_at_once__THIRD_COPIES_TAKE_THEIR_PLACE,
 			begin_with_steward, end),
 	};
 
