@@ -136,7 +136,7 @@ struct nam__connection {
 	bool present;			/* it counts in membership.present */
 	bool probes;			/* for figures only: in a reserved place */
 	bool fenced;			/* its handler is to destroy the queue pair */
-	bool exports;			/* it counts in membership.exporting */
+	bool exports, keeps_objects_out;	/* it counts in membership.exporting; see below */
 	struct nam__proven proven;
 	uint32_t peer;			/* index in server->peers */
 	int64_t pid;			/* of struct nam_cm_event */
@@ -265,7 +265,7 @@ struct nam_server {
 	LIST_HEAD(, nam__hosted) hosted;	/* move/host.c: of this process */
 	struct nam__peer *peers;	/* peers.c */
 	uint32_t peers_count, peers_size;
-	uint32_t probes;		/* connections that ask for figures */
+	uint32_t probes, objects_kept_out;	/* connections: for figures; that keep trees out */
 	bool warned_descriptors, warned_peer, warned_handlers;	/* of refused connections */
 };
 

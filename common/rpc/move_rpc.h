@@ -25,6 +25,8 @@
  *	OPEN	the successor, if the books have trees or stores and the mover has filled them: it
  *		is an ordinary memory server
  *	RETIRE	the old memory server: it takes no connections and serves nothing any more
+ *	LEAVE	a member whose backup is about to get its place: until the connection ends, it gets
+ *		no trees and no key-value stores
  *	RUNS	a backup, which is another memory server of the same id and regions.  Clients keep
  *		its public memory equal.  These blocks, which the primary has given to the client,
  *		are used blocks there, too.  The client asks before it uses them; asking again
@@ -51,8 +53,8 @@
  *	is being dropped.  OPEN: a tree is being loaded.  Last IMPORT, OPEN, RETIRE: other
  *	connections are not destroyed yet.  UNHOST: it has connections, or had some a moment ago,
  *	or is about to end.  Ask again.
- * -NAM_E_VIEW, -NAM_E_UNMOVABLE: RETIRE: the lead has no backup that counts; it has trees or
- *	key-value stores.
+ * -NAM_E_VIEW: RETIRE: the lead has no backup that counts.
+ * -NAM_E_UNMOVABLE: LEAVE, and RETIRE of the lead: it has trees or key-value stores.
  * -NAM_E_RESTART_LOCKED: EXPORT: a tree is being loaded, by a client that has stopped.  Ask again
  *	after another MOVE.
  * -NAM_E_CLUSTER: a memory server of another boot; the lead; CLAIM: not about that member; TAKE:
@@ -86,6 +88,7 @@ enum nam_rpc_move_step {
 	NAM_RPC_MOVE_NOTED,		/* not only for admins */
 	NAM_RPC_MOVE_TAKE,
 	NAM_RPC_MOVE_RUNS,		/* not only for admins; not of the lead */
+	NAM_RPC_MOVE_LEAVE,
 };
 
 struct nam_rpc_move_request {

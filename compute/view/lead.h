@@ -63,6 +63,12 @@ NAM_FIBER_FN int nam__lead_copy_send(const struct nam_client_options *options,
 NAM_FIBER_FN uint32_t nam__copies_send(const struct nam_client_options *options,
 	const struct nam__cluster_view *view);
 
+/*
+ * As nam_server_promote(), of a member but the lead whose process is alive.  That serves nothing
+ * any more then, unless it ends before.  -NAM_E_UNMOVABLE: it has trees or key-value stores.
+ */
+NAM_FIBER_FN int nam__member_hand_over(const struct nam_client_options *options, uint32_t id,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 /* As nam_server_unback(), of one backup of the member. */
 NAM_FIBER_FN int nam__backup_end(const struct nam_client_options *options, uint32_t id,
 	uint64_t boot, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -131,6 +131,7 @@ void
 nam__connection_free(struct nam__connection *connection)
 {
 	nam__mailbox_free(connection);
+	nam__move_connection_closed(connection->handler->server, connection);
 	nam__membership_detach(&connection->handler->server->membership, connection);
 	nam__connection_leave(connection);
 	free(connection);

@@ -227,6 +227,44 @@ lead_retire(struct nam_server *server)
 	return 0;
 }
 
+/* Trees and stores have one copy. */
+static int
+leave(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
+	uint32_t page_bytes)
+{
+	struct nam__connection *connection = exchange->connection;
+	struct nam_server *server = exchange->server;
+
+	if (page_bytes || request->at)
+		return -NAM_E_FABRIC_PROTOCOL;
+	NAM__SCOPED_LOCK(&server->mutex);
+	if (phase_of(server) != NAM_SERVER_SERVES)
+		return -NAM_E_CLUSTER;
+	if (connection->keeps_objects_out)
+		return 0;
+	if (!nam__objects_close(&server->trees) || !nam__objects_close(&server->stores)) {
+		if (!server->objects_kept_out)
+			nam__objects_open(&server->trees);
+		return -NAM_E_UNMOVABLE;
+	}
+	connection->keeps_objects_out = true;
+	server->objects_kept_out++;
+	return 0;
+}
+
+void
+nam__move_connection_closed(struct nam_server *server, struct nam__connection *connection)
+{
+	NAM__SCOPED_LOCK(&server->mutex);
+	if (!connection->keeps_objects_out)
+		return;
+	connection->keeps_objects_out = false;
+	if (--server->objects_kept_out || phase_of(server) != NAM_SERVER_SERVES)
+		return;
+	nam__objects_open(&server->trees);
+	nam__objects_open(&server->stores);
+}
+
 static int
 retire(struct nam__exchange *exchange, const struct nam_rpc_move_request *request,
 	uint32_t page_bytes)
@@ -335,6 +373,7 @@ nam__service_move(struct nam__exchange *exchange)
 		[NAM_RPC_MOVE_NOTED] = nam__noted_note,
 		[NAM_RPC_MOVE_TAKE] = nam__noted_take,
 		[NAM_RPC_MOVE_RUNS] = runs,
+		[NAM_RPC_MOVE_LEAVE] = leave,
 	};
 	const struct nam_rpc_move_request *request = exchange->body;
 	struct nam_rpc_move_reply *reply = exchange->reply;

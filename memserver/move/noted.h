@@ -57,6 +57,8 @@ void nam__noted_flush(struct nam__handler *handler);
 /* The member is neither COPYING nor MOVING any more. */
 void nam__noted_end(struct nam_server *server, uint32_t id);
 void nam__noted_connection_closed(struct nam__connection *connection);
+/* move.c: it keeps no trees and no stores out any more. */
+void nam__move_connection_closed(struct nam_server *server, struct nam__connection *connection);
 
 typedef int nam__move_step_fn(struct nam__exchange *exchange,
 	const struct nam_rpc_move_request *request, uint32_t page_bytes);

@@ -6,6 +6,7 @@
  * memory no more is ended.  The lead's role goes with its memory.
  */
 #include "compute/admin.h"
+#include "compute/view/lead.h"
 #include "stage.h"
 
 #define MOVE_PAUSE_NS 4000000u
@@ -125,6 +126,28 @@ succeed(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
 	from->succeeded = !rc;
 }
 
+/* The process of a member lives, and its first backup gets its place. */
+static void
+hand_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *to)
+{
+	struct sim_stage *stage = actor->stage;
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = stage->cluster.list;
+	to->had_memory = true;
+	nam_sim_process_spare(actor->process);
+	rc = nam__member_hand_over(&options, to->id, &diag);
+	nam_sim_note("memory server %u passes its place on: %s", to->id, nam_err_name(rc));
+	if (rc && !explained(stage, rc))
+		sim_fail(stage, "handing over memory server %u: %s", to->id, diag.text);
+	stage->outcome->promoted += !rc;
+	if (!rc)
+		sim_server_stop(from);
+}
+
 /* A backup is made in that process.  NULL: it is none. */
 static struct sim_server *
 backed_by(struct sim_actor *actor, struct sim_server *to)
@@ -154,10 +177,10 @@ fail_over(struct sim_actor *actor, struct sim_server *from, struct sim_server *t
 		succeed(actor, from, other);
 		return;
 	}
-	succeed(actor, from, first);
+	(twice && nam_sim_random() % 3 == 0 ? hand_over : succeed)(actor, from, first);
 	if (!other || nam_sim_zombie())
 		return;
-	if (sim_server_backs(other))
+	if (sim_server_holds(first) && sim_server_backs(other))
 		succeed(actor, first, other);
 	else
 		sim_server_stop(other);

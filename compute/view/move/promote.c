@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * promote.c -- a backup gets the place of a process that has ended; or a member has none any more.
+ * promote.c -- a backup gets the place of a process that has ended, or is to end; or a member has
+ * none any more.
  *
  * PROMOTE: clients end what they have sent to the backup, take their locks there, and acknowledge.
  * MOVED: they go on at the backup.  A steward that ends in between leaves the rest to the next one.
@@ -15,6 +16,7 @@
 #include "compute/view/lead.h"
 #include "compute/view/succession.h"
 #include "compute/worker/worker.h"
+#include "move_internal.h"
 
 #define OPENS_MAX 100u
 #define LATE_TRIES_MAX 16u
@@ -26,6 +28,8 @@ struct promoting {
 	uint64_t deadline_ns;
 	unsigned late_tries;		/* after that */
 	uint64_t over_ns;		/* all have acknowledged, and no lease is left then; or 0 */
+	struct nam_client *leaves;	/* asks the member's process, which lives; or NULL */
+	bool retired;			/* it serves nothing any more */
 };
 
 /* A failure, or *ret_member as the view has it now. */
@@ -49,7 +53,8 @@ is_over(struct promoting *promoting, const struct nam_view_member *member)
 {
 	struct nam_diag diag;
 
-	if (promoting->over_ns || promoting->changer.lead->caps & NAM_CAP_LASTING)
+	if (promoting->retired || promoting->over_ns ||
+		promoting->changer.lead->caps & NAM_CAP_LASTING)
 		return nam_now_ns() >= promoting->over_ns;
 	promoting->over_ns = nam__member_look(promoting->changer.options, member->address,
 		member->id, member->boot, &diag) == -ENOENT ? 1 :
@@ -92,6 +97,10 @@ promote_step(struct promoting *promoting, const struct nam_view_member *member)
 	char client[128];
 	int rc;
 
+	/* C34: it serves nothing any more, so no lease matters. */
+	if (member->state == NAM_VIEW_PROMOTING && promoting->leaves && !promoting->retired)
+		promoting->retired = !nam__move_call(promoting->leaves, NAM_RPC_MOVE_RETIRE, 0,
+			NULL, 0, promoting->deadline_ns, NULL, NULL); /* SUSPENDS */
 	if (member->state == NAM_VIEW_PROMOTING &&
 		changer->view->acknowledged >= changer->view->head.number &&
 		is_over(promoting, member)) {
@@ -105,7 +114,7 @@ promote_step(struct promoting *promoting, const struct nam_view_member *member)
 			"joins or moves, so the backup of memory server %u does not get its place "
 			"yet; try again", promoting->id);
 	if (member->state != NAM_VIEW_PROMOTING) {
-		rc = ended_check(promoting, member);
+		rc = promoting->leaves ? 0 : ended_check(promoting, member);
 		return rc ?: nam__changer_change(changer, NAM_RPC_VIEW_PROMOTE,
 			member); /* SUSPENDS */
 	}
@@ -148,6 +157,44 @@ promote(struct promoting *promoting)
 		if (rc)
 			return rc;
 	}
+}
+
+/* It gets no trees and no stores from then on, as these would be lost. */
+NAM_FIBER_FN static int
+leave_begin(struct promoting *promoting, const struct nam_view_member *member)
+{
+	struct nam_diag *diag = promoting->changer.diag;
+	int rc = nam__prober_open(promoting->changer.options, member->address, 0, false,
+		&promoting->leaves, diag);
+
+	if (rc)
+		return rc;
+	rc = promoting->leaves->servers[0].boot != member->boot ? -NAM_E_VIEW :
+		nam__move_call(promoting->leaves, NAM_RPC_MOVE_LEAVE, 0, NULL, 0,
+			promoting->deadline_ns, NULL, NULL); /* SUSPENDS */
+	if (rc == -NAM_E_UNMOVABLE)
+		return nam_diag_set(diag, rc, "memory server %u keeps parts of indexes with trees "
+			"(coarse, hybrid), or of key-value stores, which have one copy and would "
+			"be lost. Load them into fine indexes, and drop them; or take its backups "
+			"away first, and its memory moves: namctl server unback %u", member->id,
+			member->id);
+	return rc ? nam_diag_set(diag, rc, "memory server %u at %s does not pass its place on: %s",
+		member->id, member->address, nam_err_text(rc)) : 0;
+}
+
+/* C32: the process lives, and is of no use afterwards. */
+NAM_FIBER_FN static int
+hand_over(struct promoting *promoting)
+{
+	const struct nam_view_member *member;
+	int rc = look(promoting, &member); /* SUSPENDS */
+
+	if (!rc && nam_view_backup(member))
+		rc = leave_begin(promoting, member); /* SUSPENDS */
+	if (!rc)
+		rc = promote(promoting); /* SUSPENDS */
+	nam__client_free(promoting->leaves);
+	return rc;
 }
 
 /*
@@ -266,6 +313,12 @@ int
 nam_server_unback(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
 {
 	return with_lead(options, id, 0, unback, diag); /* SUSPENDS */
+}
+
+int
+nam__member_hand_over(const struct nam_client_options *options, uint32_t id, struct nam_diag *diag)
+{
+	return with_lead(options, id, 0, hand_over, diag); /* SUSPENDS */
 }
 
 int

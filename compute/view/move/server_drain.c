@@ -19,6 +19,9 @@
 #include "hosted.h"
 #include "server_move.h"
 
+#define BUSY_NS 20000000000ull		/* while others join or move */
+#define BUSY_PAUSE_NS 50000000u
+
 struct draining {
 	const struct nam_client_options *options;
 	nam_server_drain_fn fn;
@@ -88,8 +91,10 @@ process_find(struct draining *draining, const char *server, bool *ret_empty)
 	const struct nam_server_status *status = find(draining, server);
 
 	*ret_empty = (!status || status->rc) && has_moved(draining, server);
-	if (*ret_empty)
+	if (*ret_empty) {
+		(void)snprintf(draining->address, sizeof(draining->address), "%s", server);
 		return 0;
+	}
 	if (!status)
 		return nam_diag_set(draining->diag, -NAM_E_CLUSTER, "no memory server of this "
 			"cluster has the id or the address %s; `namctl status` lists them", server);
@@ -119,23 +124,6 @@ member_next(const struct draining *draining)
 			next = status;
 	}
 	return next;
-}
-
-/* A backup in that process is the only copy if the member's process ends. */
-static int
-backups_check(const struct draining *draining)
-{
-	for (uint32_t i = 0; i < draining->all.count; i++) {
-		const struct nam_server_status *status = &draining->all.list[i];
-
-		if (nam__hosts(draining->address, status->backup) ||
-			nam__hosts(draining->address, status->backup_2))
-			return nam_diag_set(draining->diag, -NAM_E_UNMOVABLE, "the process at %s "
-				"has a backup of memory server %u. First: namctl cluster replicas "
-				"1, or namctl server unback %u", draining->address, status->id,
-				status->id);
-	}
-	return 0;
 }
 
 /* ---- one member ------------------------------------------------------------------------------ */
@@ -234,6 +222,105 @@ lead_hand_over(struct draining *draining, const struct nam_server_status *lead)
 	return 0;
 }
 
+/* Its first backup gets its place, in another process. */
+NAM_FIBER_FN static int
+member_hand_over(struct draining *draining, const struct nam_server_status *member)
+{
+	uint64_t began_ns = nam_now_ns();
+	struct nam_server_moved moved = { .retired = 1 };
+	int rc;
+
+	draining->step = (struct nam_drain_step){ .id = member->id, .to = member->backup };
+	rc = nam__member_hand_over(draining->options, member->id, draining->diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	moved.stopped_us = (nam_now_ns() - began_ns) / 1000;
+	draining->step.moved = &moved;
+	draining->moved++;
+	report(draining);
+	return 0;
+}
+
+/* ---- backups in that process ----------------------------------------------------------------- */
+
+/* Stewards make others at the same time, and one member is copied at a time. */
+NAM_FIBER_FN static int
+back_elsewhere(struct draining *draining, const struct nam_view_member *member)
+{
+	uint64_t until_ns = nam_now_ns() + BUSY_NS;
+	char address[NAM_VIEW_ADDRESS_BYTES];
+	struct nam_server_moved moved;
+	int rc;
+
+	draining->step = (struct nam_drain_step){ .id = member->id, .to = address };
+	for (;;) {
+		address[0] = '\0';
+		rc = nam__member_back(draining->options, member->id, on_move, draining, address,
+			&moved, draining->diag); /* SUSPENDS */
+		if (rc != -NAM_E_VIEW || nam_now_ns() >= until_ns)
+			return rc;
+		nam_sleep_ns(BUSY_PAUSE_NS);
+	}
+}
+
+/* The member gets another one before, if it may have one more; or later, from a steward. */
+NAM_FIBER_FN static int
+backup_leave(struct draining *draining, const struct nam__cluster_view *view,
+	const struct nam_view_member *member, const struct nam_view_backup *backup)
+{
+	int rc = nam_view_backups(member) < nam_view_backups_max(&view->head, member) ?
+		back_elsewhere(draining, member) : 0; /* SUSPENDS */
+
+	/* Only the steward that leads makes backups there. */
+	if (rc == -NAM_E_TERM)
+		rc = 0;
+	if (!rc)
+		rc = nam__backup_end(draining->options, member->id, backup->boot,
+			draining->diag); /* SUSPENDS */
+	/* If this fails, the process keeps its memory until it ends. */
+	if (!rc)
+		(void)!nam__successor_end(draining->options, draining->address, member->id,
+			backup->boot); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+view_take(struct draining *draining, struct nam__cluster_view **ret_view)
+{
+	struct nam__changer changer;
+	int rc = nam__changer_open(&changer, draining->options, draining->diag);
+
+	if (!rc)
+		rc = nam__lead_find(draining->options, changer.seeds, NULL, &changer.lead,
+			draining->diag); /* SUSPENDS */
+	if (!rc)
+		rc = nam__changer_take(&changer); /* SUSPENDS */
+	*ret_view = rc ? NULL : nam__cluster_view_clone(changer.view);
+	nam__changer_close(&changer);
+	return rc || *ret_view ? rc : -ENOMEM;
+}
+
+/* The process is no member any more, so none of them comes back. */
+NAM_FIBER_FN static int
+backups_leave(struct draining *draining)
+{
+	struct nam__cluster_view *view;
+	int rc = view_take(draining, &view); /* SUSPENDS */
+
+	for (uint32_t i = 0; !rc && i < view->head.count; i++)
+		for (uint32_t place = 0; !rc && place < NAM_BACKUPS_MAX; place++) {
+			const struct nam_view_member *member = &view->members[i];
+
+			if (nam__hosts(draining->address, member->backups[place].address))
+				rc = backup_leave(draining, view, member,
+					&member->backups[place]); /* SUSPENDS */
+		}
+	free(view);
+	return rc;
+}
+
+/* ---- a process ------------------------------------------------------------------------------- */
+
 /* Another program has ended before the backup led.  It leads, and the process is looked at anew. */
 NAM_FIBER_FN static int
 lead_succeed(struct draining *draining)
@@ -264,14 +351,10 @@ drain(struct draining *draining)
 		rc = lead_succeed(draining); /* SUSPENDS */
 	if (!rc)
 		rc = process_find(draining, draining->server, &empty);
-	if (!rc && !empty)
-		rc = backups_check(draining);
-	while (!rc && !empty) {
-		member = member_next(draining);
-		if (!member)
-			return 0;
-		if (!member->id && member->backup[0]) {
-			rc = lead_hand_over(draining, member) ?: look(draining); /* SUSPENDS */
+	while (!rc && !empty && (member = member_next(draining))) {
+		if (member->backup[0]) {
+			rc = (member->id ? member_hand_over : lead_hand_over)(draining,
+				member) ?: look(draining); /* SUSPENDS */
 			continue;
 		}
 		target = nam__host_choose(&draining->all, member, draining->diag);
@@ -279,7 +362,7 @@ drain(struct draining *draining)
 			return -EDQUOT;
 		rc = member_move(draining, member, target) ?: look(draining); /* SUSPENDS */
 	}
-	return rc;
+	return rc ?: backups_leave(draining); /* SUSPENDS */
 }
 
 /* ---- processes that are equally full --------------------------------------------------------- */

@@ -586,6 +586,46 @@ move__wrong_server__IS_CLUSTER(void **state)
 	server_end(lead);
 }
 
+/* Until the last of two movers has gone. */
+static void
+leave__a_member__KEEPS_TREES_AND_STORES_OUT_until_connections_end(void **state)
+{
+	struct fixture *f = ((struct pair *)*state)->old;
+	struct nam__connection other = { .handler = f->connection.handler, .proven =
+		f->connection.proven };
+
+	assert_int_equal(move_step(f, &f->connection, NAM_RPC_MOVE_LEAVE, 0, NULL, 0), 0);
+	assert_int_equal(move_step(f, &f->connection, NAM_RPC_MOVE_LEAVE, 0, NULL, 0), 0);
+	assert_int_equal(move_step(f, &other, NAM_RPC_MOVE_LEAVE, 0, NULL, 0), 0);
+	nam__move_connection_closed(f->server, &f->connection);
+	assert_true(f->server->trees.closed && f->server->stores.closed);
+	nam__move_connection_closed(f->server, &f->connection);
+	assert_true(f->server->trees.closed && f->server->stores.closed);
+	nam__move_connection_closed(f->server, &other);
+	assert_false(f->server->trees.closed || f->server->stores.closed);
+	/* It goes on as before. */
+	assert_int_equal(f->server->phase, NAM_SERVER_SERVES);
+	assert_int_equal(move_step(((struct pair *)*state)->next,
+		&((struct pair *)*state)->next->connection, NAM_RPC_MOVE_LEAVE, 0, NULL, 0),
+		-NAM_E_CLUSTER);
+}
+
+static void
+leave__with_a_tree__IS_UNMOVABLE(void **state)
+{
+	struct fixture *f = ((struct pair *)*state)->old;
+
+	f->server->trees.count++;
+	assert_int_equal(move_step(f, &f->connection, NAM_RPC_MOVE_LEAVE, 0, NULL, 0),
+		-NAM_E_UNMOVABLE);
+	f->server->trees.count--;
+	f->server->stores.count++;
+	assert_int_equal(move_step(f, &f->connection, NAM_RPC_MOVE_LEAVE, 0, NULL, 0),
+		-NAM_E_UNMOVABLE);
+	f->server->stores.count--;
+	assert_false(f->server->trees.closed || f->server->stores.closed);
+}
+
 static void
 move__of_a_writer__IS_DENIED(void **state)
 {
@@ -603,10 +643,11 @@ move__malformed__IS_PROTOCOL(void **state)
 	struct fixture *f = ((struct pair *)*state)->old;
 	const struct nam_rpc_move_request bad[] = {
 		{ .step = 0 },
-		{ .step = NAM_RPC_MOVE_RUNS + 1 },
+		{ .step = NAM_RPC_MOVE_LEAVE + 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .reserved = 1 },
 		{ .step = NAM_RPC_MOVE_EXPORT, .at = 1 },
 		{ .step = NAM_RPC_MOVE_RETIRE, .at = 8 },
+		{ .step = NAM_RPC_MOVE_LEAVE, .at = 8 },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -699,6 +740,8 @@ main(void)
 		TEST(export__pages_out_of_order__IS_PROTOCOL),
 		TEST(import__other_regions_or_id__IS_REGIONS),
 		TEST(move__wrong_server__IS_CLUSTER),
+		TEST(leave__a_member__KEEPS_TREES_AND_STORES_OUT_until_connections_end),
+		TEST(leave__with_a_tree__IS_UNMOVABLE),
 		TEST(move__of_a_writer__IS_DENIED),
 		TEST(move__malformed__IS_PROTOCOL),
 		TEST(export__with_a_store_for_onesided_gets__IS_UNMOVABLE),
