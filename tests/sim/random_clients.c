@@ -82,35 +82,59 @@ expect_done(const char *what, int rc, const struct nam_diag *diag)
 		random_failed("%s: %s", what, diag->text);
 }
 
+/* NULL: it has come to nothing. */
+static struct sim_server *
+back(const struct random_failover *self, const struct nam_client_options *options, uint32_t id)
+{
+	struct sim_server *to = sim_cluster_successor(self->cluster, id);
+	struct nam_server_moved moved;
+	struct nam_diag diag = { "" };
+	int rc = nam_server_back(options, to->address, NULL, NULL, &moved, &diag);
+
+	nam_sim_note("memory server %u gets a backup: %s", id, nam_err_name(rc));
+	if (!rc)
+		return to;
+	expect_done("a backup", rc, &diag);
+	sim_server_stop(to);
+	return NULL;
+}
+
+static void
+end(struct sim_server *server)
+{
+	server->succeeded = true;
+	nam_sim_process_kill(server->process);
+}
+
+/* With a second backup, the first one ends, too, or instead. */
 static void
 fail_over(void *arg)
 {
 	struct random_failover *self = arg;
 	uint32_t id = 1 + (uint32_t)(nam_sim_random() % (self->servers - 1));
-	struct sim_server *from = &self->cluster->servers[id], *to;
+	struct sim_server *from = &self->cluster->servers[id], *to, *second = NULL;
 	struct nam_client_options options;
-	struct nam_server_moved moved;
 	struct nam_diag diag = { "" };
 	int rc;
 
 	nam_client_options_init(&options);
 	options.cluster = self->cluster->list;
 	nam_sleep_ns(1 + nam_sim_random() % RANDOM_TICK_NS);
-	to = sim_cluster_successor(self->cluster, id);
-	rc = nam_server_back(&options, to->address, NULL, NULL, &moved, &diag);
-	nam_sim_note("memory server %u gets a backup: %s", id, nam_err_name(rc));
-	if (rc) {
-		expect_done("a backup", rc, &diag);
-		sim_server_stop(to);
+	to = back(self, &options, id);
+	if (!to)
 		return;
-	}
 	self->backed = true;
+	if (nam_sim_random() % 2)
+		second = back(self, &options, id);
 	if (self->backup_stays)
 		return;
 	nam_sleep_ns(1 + nam_sim_random() % self->death_ns);
-	to->had_memory = !self->backup_dies;
-	*(self->backup_dies ? &to->succeeded : &from->succeeded) = true;
-	nam_sim_process_kill(self->backup_dies ? to->process : from->process);
+	if (self->backup_dies || second)
+		end(to);
+	if (!self->backup_dies) {
+		(second ?: to)->had_memory = true;
+		end(from);
+	}
 	/* Clients that are slow or dead may delay it. */
 	for (unsigned i = 0; i < TRIES_MAX; i++) {
 		rc = self->backup_dies ? nam_server_unback(&options, id, &diag) :
