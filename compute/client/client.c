@@ -115,7 +115,8 @@ client_make(const struct nam_client_options *asked, come_fn come, struct nam_cli
 			nam__client_free(client);
 		else
 			*ret_client = client;
-	} while (rc && (nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_CLUSTER)) &&
+	} while (rc && (nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_CLUSTER) ||
+			nam_err_is(rc, NAM_E_FABRIC_MOVED)) &&
 		nam__seeds_leave_out(&options, cluster)); /* SUSPENDS */
 	free(cluster);
 	return rc;

@@ -35,7 +35,10 @@ has_address(const struct nam__cluster_view *view, const char *address, bool of_b
 	return false;
 }
 
-/* A seed has ended, or was started anew: it leads by its id alone, and the backup leads (C33). */
+/*
+ * A seed has ended, or has passed its memory on.  Or it was started anew: it leads by its id alone,
+ * and the backup leads (C33).
+ */
 static bool
 seed_ended(const struct nam_client_options *options, const char *address, bool succeeded)
 {
@@ -43,7 +46,7 @@ seed_ended(const struct nam_client_options *options, const char *address, bool s
 	struct nam_client *prober = NULL;
 	struct nam_diag diag;
 	int rc = nam__prober_connect(options, address, 0, false, &prober, &diag);
-	bool ended = rc && nam__probed_ended(prober, rc);
+	bool ended = rc && (nam__probed_ended(prober, rc) || nam_err_is(rc, NAM_E_FABRIC_MOVED));
 
 	if (!rc && succeeded && !prober->servers[0].id &&
 		!nam__cluster_view_get(prober->epoch_worker, 0, &view)) /* SUSPENDS */

@@ -74,6 +74,7 @@ test_load() {
 	# The old process lives: a client that knows it alone is told so.
 	expect 3 namctl --cluster "$(nam_server_address 0)" index list
 	says "has passed to another process"
+	expect 0 namctl --cluster "$(nam_server_address 0),$(nam_server_address 1)" index list
 	expect 0 namctl --cluster "$(nam_server_address 1)" server drain "$(nam_server_address 0)"
 	says "can be ended"
 	expect 0 namctl --cluster "$(nam_server_address 1)" index list

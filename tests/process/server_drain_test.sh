@@ -40,6 +40,8 @@ test_load() {
 	# The id is with its memory; the address is the process's.
 	drain 0 --json server drain "$(nam_server_address 1)"
 	json "r['moves'] == []"
+	# A list may name it as long as it names another one.
+	expect 0 namctl --cluster "$(nam_server_address 1),$(nam_server_address 0)" index list
 	server_end 1
 	sleep 0.3
 	# Two members are there.
