@@ -18,13 +18,17 @@
 #define PREFIX "sim:"
 #define ADDRESS_BYTES 24u
 #define AWAIT_NS 100000u
+#define LOOK_NS 50000000u		/* between two looks of a steward at processes */
+#define LOOKS_MAX 100u
 /* Address space, not memory: unwritten pages take none. */
 #define MEMORY_BYTES (8ull << 30)
 
 struct memserver {
 	struct simulation *simulation;
 	struct nam_server *server;	/* NULL before it is ready and after it has ended */
+	struct nam_sim_process *process;
 	unsigned id;
+	bool successor;
 	bool failed;
 	char address[ADDRESS_BYTES];
 };
@@ -74,6 +78,7 @@ memserver_main(void *arg)
 	nam_server_options_init(&options);
 	options.listen = self->address;
 	options.id = self->id;
+	options.successor = self->successor;
 	options.memory_bytes = MEMORY_BYTES;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = (uint32_t)self->simulation->network.rpc_threads;
@@ -92,25 +97,28 @@ memserver_main(void *arg)
 	nam_server_destroy(server);
 }
 
+/* @place	its machine is that of the memory server which was started as that one */
 static int
-memserver_start(struct simulation *simulation)
+memserver_start(struct simulation *simulation, unsigned id, bool successor, unsigned place)
 {
 	unsigned each = (unsigned)simulation->network.memservers_per_machine;
 	unsigned i = simulation->count;
 	struct memserver *memserver = &simulation->memservers[i];
-	struct nam_sim_process *process;
 	int rc;
 
+	if (i == SIMULATION_MEMSERVERS_MAX)
+		return -NAM_E_LIMIT;
 	memserver->simulation = simulation;
-	memserver->id = i;
+	memserver->id = id;
+	memserver->successor = successor;
 	(void)snprintf(memserver->address, ADDRESS_BYTES, PREFIX "memserver%u", i);
 	rc = nam_sim_process_start(memserver->address + strlen(PREFIX), memserver_main, memserver,
-		&process);
+		&memserver->process);
 	if (rc)
 		return rc;
-	nam_sim_process_place(process, i / each);
+	nam_sim_process_place(memserver->process, place / each);
 	if (simulation->symmetric)
-		nam_sim_process_borrow(process);
+		nam_sim_process_borrow(memserver->process);
 	simulation->count++;
 	return 0;
 }
@@ -123,7 +131,7 @@ memservers_start(struct simulation *simulation, unsigned count, unsigned most)
 	char *list = simulation->cluster;
 
 	for (unsigned i = 0; i < count; i++) {
-		int rc = memserver_start(simulation);
+		int rc = memserver_start(simulation, i, false, i);
 
 		if (rc)
 			return rc;
@@ -144,20 +152,72 @@ memserver_await(const struct memserver *memserver)
 	return !memserver->failed;
 }
 
+/*
+ * It listens then.  A backup is on the machine behind its member's, or on the one where the member
+ * was before its first backup got the place.
+ */
+static int
+start_another(struct simulation *simulation, unsigned id, bool successor,
+	struct nam_diag *ret_diag)
+{
+	unsigned each = (unsigned)simulation->network.memservers_per_machine;
+	const struct memserver *memserver = &simulation->memservers[simulation->count];
+	bool behind = successor && simulation->memservers[id].server;
+	int rc = memserver_start(simulation, id, successor, behind ?
+		(id + each) % (simulation->machines * each) : id);
+
+	return !rc && memserver_await(memserver) ? 0 : nam_diag_set(ret_diag,
+		rc ?: -NAM_E_FABRIC_CONNECT, "another memory server could not be started");
+}
+
 int
 simulation_grow(struct simulation *simulation, struct nam_diag *ret_diag)
 {
 	const struct memserver *memserver = &simulation->memservers[simulation->count];
 	struct nam_client_options options;
 	struct nam_server_added added;
-	int rc = memserver_start(simulation);
+	int rc = start_another(simulation, simulation->count, false, ret_diag);
 
-	if (rc || !memserver_await(memserver))
-		return nam_diag_set(ret_diag, rc ?: -NAM_E_FABRIC_CONNECT,
-			"another memory server could not be started");
+	if (rc)
+		return rc;
 	nam_client_options_init(&options);
 	options.cluster = simulation->cluster;
 	return nam_server_add(&options, memserver->address, NULL, NULL, &added, ret_diag);
+}
+
+/* ---- backups ------------------------------------------------------------------------------- */
+
+int
+simulation_back(struct simulation *simulation, unsigned id, struct nam_diag *ret_diag)
+{
+	const struct memserver *memserver = &simulation->memservers[simulation->count];
+	struct nam_client_options options;
+	struct nam_server_moved moved;
+	int rc = start_another(simulation, id, true, ret_diag);
+
+	if (rc)
+		return rc;
+	nam_client_options_init(&options);
+	options.cluster = simulation->cluster;
+	return nam_server_back(&options, memserver->address, NULL, NULL, &moved, ret_diag);
+}
+
+int
+simulation_fail(struct simulation *simulation, unsigned id, struct nam_diag *ret_diag)
+{
+	struct memserver *memserver = &simulation->memservers[id];
+	struct nam_client_options options;
+	int rc = -EAGAIN;
+
+	nam_client_options_init(&options);
+	options.cluster = simulation->cluster;
+	nam_sim_process_kill(memserver->process);
+	memserver->server = NULL;
+	for (unsigned i = 0; i < LOOKS_MAX && rc; i++) {
+		nam_sleep_ns(LOOK_NS);
+		rc = nam_server_promote(&options, id, ret_diag);
+	}
+	return rc;
 }
 
 void

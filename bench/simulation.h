@@ -33,6 +33,16 @@ void simulation_levels(struct simulation *simulation, uint32_t levels);
 /* Add a memory server, up to the most that the options say: nam_server_add(). */
 int simulation_grow(struct simulation *simulation, struct nam_diag *ret_diag) NAM_MUST_CHECK;
 
+/* The memory server of that id gets a backup, on another machine: nam_server_back(). */
+int simulation_back(struct simulation *simulation, unsigned id,
+	struct nam_diag *ret_diag) NAM_MUST_CHECK;
+/*
+ * The memory server of that id, which is not the lead, is killed.  Its backup gets its place, as a
+ * steward sees to it that looks every 50 ms: nam_server_promote().
+ */
+int simulation_fail(struct simulation *simulation, unsigned id,
+	struct nam_diag *ret_diag) NAM_MUST_CHECK;
+
 /* For nam_client_options.cluster. */
 const char *simulation_cluster(const struct simulation *simulation);
 const struct nam_sim_network *simulation_network(const struct simulation *simulation);

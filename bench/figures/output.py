@@ -23,7 +23,7 @@ X_LABELS = {
     "transport": "", "transaction_size": "records of a transaction",
     "read_ratio": "% of transactions that read", "mix": "", "load_factor": "load factor",
     "insert_percent": "% INSERT; the rest GET",
-    "time": "ms of simulated time; lines: so many memory servers",
+    "time": "ms of simulated time; lines: so many memory servers, or so many with a backup",
 }
 X_NAMES = {"colocated": ["apart", "co-located"], "mix": list(MIXES.values())}
 PAPERS = {"rhkv-9": "HERD"}  # printed values that are not of the line that they stand at
@@ -126,7 +126,7 @@ def slice_row_of(o, point, result):
     row = {"figure": point.figure.name, "design": point.line, "clients": point.clients,
            "keys": point.keys, "until_ms": short(point.x),
            **{name: short(result.get(name), ".9g")
-              for name in ("memservers", "ops", "ops_per_s", "errors", "max_ns")},
+              for name in ("memservers", "backups", "ops", "ops_per_s", "errors", "max_ns")},
            "used_bytes": "/".join(f"{used:.0f}" for used in result.get("used_bytes", [])),
            "source": "simulated", "profile": o.network.name, "seed": o.seed}
     return {name: str(value) for name, value in row.items()}
@@ -288,7 +288,7 @@ def subtitle(figure, o, points):
     if figure.kind == "index" and figure.x != "keys":
         parts.append(f"{o.keys:,} keys")
     if figure.x != "memservers":
-        grow = "1 to " if first.slice else ""
+        grow = "1 to " if figure.name == "growth" else ""
         parts.append(f"{grow}{first.memservers} memory servers")
     if figure.x != "clients":
         parts.append(f"{first.clients} clients")
@@ -341,7 +341,7 @@ def draw_panel(axis, figure, points, rows, panel):
             axis.plot([p.x for p in modelled], [p.model[2] for p in modelled], linestyle="--",
                       color=COLOURS[colour], linewidth=1, label=f"{name}, model of 2.3")
     if figure.x == "time":
-        draw_growth(axis, lines_of(points, panel)[0][2])
+        draw_changes(axis, figure, lines_of(points, panel)[0][2])
     for row, point, column, value in printed_of(figure, points, rows):
         if point.panel is panel and column == COLUMN[figure.y]:
             axis.plot([point.x], [value * scale], marker="*", markersize=14, linestyle="",
@@ -365,12 +365,16 @@ def draw_panel(axis, figure, points, rows, panel):
         axis.legend(names.values(), names.keys(), fontsize="small")
 
 
-def draw_growth(axis, points):
-    """A line at the end of each slice in which memory servers came, and how many there are."""
-    last = 1
+def draw_changes(axis, figure, points):
+    """
+    A line at the end of each slice in which memory servers came, and how many there are.  Or in
+    which one lost its backup, or got one, and how many have one.
+    """
+    name = "backups" if figure.name == "failover" else "memservers"
+    last = None
     for point in points:
-        count = (point.result or {}).get("memservers", last)
-        if count != last:
+        count = (point.result or {}).get(name, last)
+        if last is not None and count != last:
             axis.axvline(point.x, color="#999999", linewidth=1)
             axis.text(point.x, 0, f" {count:.0f}", fontsize="small")
         last = count

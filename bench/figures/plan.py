@@ -49,6 +49,7 @@ SOURCES = {  # by how names of figures begin
     "ramp": "RAMP over RDMA",
     "rhkv": "Wu et al. (RHKV)",
     "growth": "nam",
+    "failover": "nam",
 }
 GROWTH_CACHE_MB = 1.0  # of each client: all inner nodes
 RFP_CLIENTS = 35  # of the paper's peak
@@ -296,6 +297,8 @@ FIGURES = [
     Figure("growth", "ours", "rate over time while memory servers are added", "index", "time",
            [Panel("half inserts, half scans of 100 entries")], clients=240,
            lines=["fine", "hybrid"]),
+    Figure("failover", "ours", "rate over time as a memory server dies, with 2 replicas", "index",
+           "time", [Panel("half lookups, half updates")], clients=240, lines=["fine"]),
 ]
 
 # x: (all values, with --quick)
@@ -491,7 +494,7 @@ def cluster_command(o, point):
     kind = "pilaf" if "pilaf" in STORE_LINES.get(point.line, ()) else figure.kind
     args = [kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
     if o.simulated:
-        first = 1 if point.slice else point.memservers
+        first = 1 if figure.name == "growth" else point.memservers
         args += ["--memservers", first, "--clients", point.clients]
         if point.rpc_threads or o.rpc_threads:
             args += ["--rpc-threads", point.rpc_threads or o.rpc_threads]
@@ -508,8 +511,10 @@ def cluster_command(o, point):
                 args += ["--shares", shares(point.memservers)]
         args += ["--keys", point.keys, "--cache-mb", f"{point.cache_mb:.6g}"]
         if point.slice:
-            args += ["--grow", point.memservers, "--slices", len(VALUES["time"][o.quick])]
-            args += ["--mix", "insert=50,scan=50", "--scan-length", 100]
+            args += ["--slices", len(VALUES["time"][o.quick])]
+            args += ["--failover", "--mix", "lookup=50,update=50"] if figure.name == "failover" \
+                else ["--grow", point.memservers, "--mix", "insert=50,scan=50",
+                      "--scan-length", 100]
         else:
             args += ["--workload", panel.workload]
         if panel.selectivity:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * background.c -- threads beside a run: a garbage collector, the rate over time, and an adder of
- * memory servers.  The adder is a thread of its own, since an addition waits for all clients.
+ * background.c -- threads beside a run: a garbage collector, the rate over time, an adder of memory
+ * servers, and a failover.  These two are threads of their own, as changes wait for all clients.
  */
 #include "bench/bench.h"
 #include "bench.h"
@@ -80,6 +80,7 @@ slices_main(void *arg)
 		slice->ops_per_s = (double)slice->ops * 1e9 / (double)(now_ns - before_ns);
 		slice->seconds = (double)(now_ns - background->began_ns) * 1e-9;
 		slice->memservers = nam_client_servers(session.client);
+		slice->backups = bench->backups;
 		before = done;
 		before_ns = now_ns;
 	}
@@ -112,12 +113,47 @@ grow_main(void *arg)
 	}
 }
 
+/* ---- a failover ---------------------------------------------------------------------------- */
+
+/* Of the last one, and of others before the run. */
+static int
+back(struct index_bench *bench, uint32_t id)
+{
+	struct nam_diag diag = { "" };
+	int rc = simulation_back(session.simulation, id, &diag);
+
+	if (rc)
+		findings_failed(rc, "a backup", diag.text);
+	else
+		bench->backups++;
+	return rc;
+}
+
+static void
+failover_main(void *arg)
+{
+	struct index_background *background = arg;
+	struct index_bench *bench = background->bench;
+	uint32_t id = bench->options.run.memservers - 1;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if (!wait_until(background, 0.25))
+		return;
+	bench->backups--;
+	rc = simulation_fail(session.simulation, id, &diag);
+	if (rc)
+		findings_failed(rc, "a promotion", diag.text);
+	else
+		(void)!back(bench, id);
+}
+
 /* ---- all ---------------------------------------------------------------------------------- */
 
 int
 index_background_start(struct index_background *background)
 {
-	static const char *const timeline = "starting the threads of --slices and --grow";
+	static const char *const timeline = "starting the threads of --slices, --grow, --failover";
 	const struct index_bench_options *o = &background->bench->options;
 	const struct {
 		bool wanted;
@@ -127,8 +163,15 @@ index_background_start(struct index_background *background)
 		{ o->collect, "bench-collect", "starting the collector", collector_main },
 		{ o->slices, "bench-slices", timeline, slices_main },
 		{ o->grow, "bench-grow", timeline, grow_main },
+		{ o->failover, "bench-failover", timeline, failover_main },
 	};
 
+	for (uint32_t id = 0; o->failover && id < o->run.memservers; id++) {
+		int rc = back(background->bench, id);
+
+		if (rc)
+			return rc;
+	}
 	/* A warm-up has left its counts. */
 	thread_pool_reset(session.pool);
 	background->began_ns = nam_now_ns();

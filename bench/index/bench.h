@@ -3,6 +3,8 @@
 #ifndef NAM_BENCH_INDEX_BENCH_H
 #define NAM_BENCH_INDEX_BENCH_H
 
+#include <stdatomic.h>
+
 #include "bench/session.h"
 #include "bench/histogram.h"
 #include "options.h"
@@ -56,7 +58,8 @@ struct index_slice {
 	uint64_t ops;			/* that ended in it */
 	double ops_per_s;
 	double seconds;			/* from the run's beginning to the slice's end */
-	uint32_t memservers;		/* that the first client knows by then */
+	uint32_t memservers;		/* that the first client knows by then, */
+	uint32_t backups;		/* and those of them that have a backup: --failover */
 };
 
 struct index_collected {
@@ -93,6 +96,7 @@ struct index_bench {
 	struct index_collected collected;
 	struct index_slice *slices;	/* --slices */
 	uint32_t slices_count;		/* that are over */
+	atomic_uint backups;		/* memory servers that have one: --failover */
 	struct raw_turns raw;		/* --raw-ratio */
 	uint64_t violations, verified_entries;
 	bool verified;
@@ -114,7 +118,7 @@ void index_run(struct index_bench *bench, uint64_t ops, double seconds);
 int index_verify(struct index_bench *bench) NAM_MUST_CHECK;
 
 /* background.c: threads beside index_run(). */
-#define INDEX_BACKGROUND_THREADS 3u
+#define INDEX_BACKGROUND_THREADS 4u
 
 struct index_background {
 	struct index_bench *bench;

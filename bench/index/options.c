@@ -96,6 +96,9 @@ static const struct nam_option rows[] = {
 	{ "grow", "N", "Simulated: add memory servers during the run until there are N. The run "
 		"has equal parts; after each, as many are added as there are.", NAM_OPTION_COUNT,
 		FIELD(grow), .min = 2, .max = SIMULATION_MEMSERVERS_MAX },
+	{ "failover", NULL, "Simulated: each memory server has a backup. After a quarter of the run "
+		"one is killed. Its backup gets its place, and then another backup is filled.",
+		NAM_OPTION_FLAG, FIELD(failover) },
 	{ .help = "The index:" },
 	{ "design", "DESIGN", "With fine (default) clients read and write one tree, which lies on "
 		"all memory servers. With coarse each memory server has a tree, and searches it. "
@@ -246,15 +249,23 @@ index_options_resolve(void *options)
 	if (bench_options_resolve(&o->run, "index", SECONDS_DEFAULT, SECONDS_SIMULATED,
 		    MEMSERVERS_DEFAULT))
 		return -1;
-	if ((o->slices || o->grow) && (o->run.ops || o->raw_ratio))
+	if ((o->slices || o->grow || o->failover) && (o->run.ops || o->raw_ratio))
 		return bench_complain("%s: not with %s, for the run's time is divided",
-			o->slices ? "--slices" : "--grow", o->run.ops ? "--ops" : "--raw-ratio");
+			o->slices ? "--slices" : o->grow ? "--grow" : "--failover",
+			o->run.ops ? "--ops" : "--raw-ratio");
+	if (!simulation_wanted(o->run.cluster) && o->failover)
+		return bench_complain("--failover: only with --cluster sim:PROFILE, a simulated "
+			"cluster; real ones have nam-steward and 'namctl cluster replicas'");
 	if (!simulation_wanted(o->run.cluster))
 		return !o->grow ? 0 : bench_complain("--grow: only with --cluster sim:PROFILE, a "
 			"simulated cluster; to real ones 'namctl server add' adds memory servers");
 	if (o->grow && o->grow <= o->run.memservers)
 		return bench_complain("--grow: there are %u memory servers from the beginning",
 			o->run.memservers);
+	if (o->failover && (o->grow || o->run.memservers < 2 ||
+			2 * o->run.memservers >= SIMULATION_MEMSERVERS_MAX))
+		return bench_complain("--failover: with 2 to %u memory servers, and not with "
+			"--grow", SIMULATION_MEMSERVERS_MAX / 2 - 1);
 	o->run.memservers_most = o->grow;
 	if (o->keep || o->load == LOAD_NONE)
 		return bench_complain("%s: a simulated cluster ends with the run",

@@ -29,6 +29,7 @@ struct index_bench_options {
 	uint64_t keys;
 	uint32_t slices;		/* of the run's time, with the rate of each; 0: none */
 	uint32_t grow;			/* simulated: memory servers at the end; 0: as before */
+	bool failover;			/* simulated: a memory server is killed, and has a backup */
 	uint32_t batch;			/* keys that one lookup call is asked for */
 	uint64_t cache_bytes;
 	uint64_t warmup;		/* lookups; UINT64_MAX: enough to fill the cache */

@@ -215,12 +215,16 @@ print_slices(const struct index_bench *bench)
 {
 	if (!bench->slices_count)
 		return;
-	report_heading("  until      rate/s   memory servers");
+	report_heading(bench->options.failover ? "  until      rate/s   memory servers   backups" :
+		"  until      rate/s   memory servers");
 	for (uint32_t i = 0; i < bench->slices_count; i++) {
 		const struct index_slice *slice = &bench->slices[i];
 
-		printf("  %-9s%8s%17u\n", text_ns(slice->seconds * 1e9),
+		printf("  %-9s%8s%17u", text_ns(slice->seconds * 1e9),
 			text_count(slice->ops_per_s), slice->memservers);
+		if (bench->options.failover)
+			printf("%10u", slice->backups);
+		printf("\n");
 	}
 }
 
@@ -370,6 +374,8 @@ json_slices(cJSON *object, const struct index_bench *bench)
 		report_number(one, "ops", (double)slice->ops);
 		report_number(one, "ops_per_s", slice->ops_per_s);
 		report_number(one, "memservers", slice->memservers);
+		if (bench->options.failover)
+			report_number(one, "backups", slice->backups);
 		cJSON_AddItemToArray(slices, one);
 	}
 }

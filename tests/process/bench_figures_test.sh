@@ -91,6 +91,10 @@ csv growth '[i["memservers"] for i in r if i["until_ms"] in ("20", "160", "240")
 	["1", "2", "4"] * 2'
 csv growth 'all(len(used) == 4 and min(used) > 0 for used in
 	([n(b) for b in i["used_bytes"].split("/")] for i in r))'
+expect 0 draw --csv failover --quick --clients 24 --out "$tmp/out"
+csv failover 'all(i["errors"] == "0" for i in r)'
+csv failover '(lambda b: b[0] == b[-1] == "4" and "3" in b)([i["backups"] for i in r])'
+csv failover 'n(r[-1]["ops_per_s"]) > 0.8 * n(r[0]["ops_per_s"])'
 expect 2 draw --csv growth --cluster shm:/nowhere
 says 'growth: only with --cluster sim:PROFILE'
 
