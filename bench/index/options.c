@@ -96,8 +96,8 @@ static const struct nam_option rows[] = {
 	{ "grow", "N", "Simulated: add memory servers during the run until there are N. The run "
 		"has equal parts; after each, as many are added as there are.", NAM_OPTION_COUNT,
 		FIELD(grow), .min = 2, .max = SIMULATION_MEMSERVERS_MAX },
-	{ "failover", NULL, "Simulated: each memory server has a backup. After a quarter of the run "
-		"one is killed. Its backup gets its place, and then another backup is filled.",
+	{ "failover", NULL, "Simulated: each memory server has a backup. After a quarter of the "
+		"run one is killed. Its backup gets its place, and then another backup is filled.",
 		NAM_OPTION_FLAG, FIELD(failover) },
 	{ .help = "The index:" },
 	{ "design", "DESIGN", "With fine (default) clients read and write one tree, which lies on "
