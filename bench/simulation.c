@@ -170,18 +170,26 @@ start_another(struct simulation *simulation, unsigned id, bool successor,
 		rc ?: -NAM_E_FABRIC_CONNECT, "another memory server could not be started");
 }
 
+static struct nam_client_options
+client_options(const struct simulation *simulation)
+{
+	struct nam_client_options options;
+
+	nam_client_options_init(&options);
+	options.cluster = simulation->cluster;
+	return options;
+}
+
 int
 simulation_grow(struct simulation *simulation, struct nam_diag *ret_diag)
 {
 	const struct memserver *memserver = &simulation->memservers[simulation->count];
-	struct nam_client_options options;
+	const struct nam_client_options options = client_options(simulation);
 	struct nam_server_added added;
 	int rc = start_another(simulation, simulation->count, false, ret_diag);
 
 	if (rc)
 		return rc;
-	nam_client_options_init(&options);
-	options.cluster = simulation->cluster;
 	return nam_server_add(&options, memserver->address, NULL, NULL, &added, ret_diag);
 }
 
@@ -191,14 +199,12 @@ int
 simulation_back(struct simulation *simulation, unsigned id, struct nam_diag *ret_diag)
 {
 	const struct memserver *memserver = &simulation->memservers[simulation->count];
-	struct nam_client_options options;
+	const struct nam_client_options options = client_options(simulation);
 	struct nam_server_moved moved;
 	int rc = start_another(simulation, id, true, ret_diag);
 
 	if (rc)
 		return rc;
-	nam_client_options_init(&options);
-	options.cluster = simulation->cluster;
 	return nam_server_back(&options, memserver->address, NULL, NULL, &moved, ret_diag);
 }
 
@@ -206,11 +212,9 @@ int
 simulation_fail(struct simulation *simulation, unsigned id, struct nam_diag *ret_diag)
 {
 	struct memserver *memserver = &simulation->memservers[id];
-	struct nam_client_options options;
+	const struct nam_client_options options = client_options(simulation);
 	int rc = -EAGAIN;
 
-	nam_client_options_init(&options);
-	options.cluster = simulation->cluster;
 	nam_sim_process_kill(memserver->process);
 	memserver->server = NULL;
 	for (unsigned i = 0; i < LOOKS_MAX && rc; i++) {

@@ -43,7 +43,7 @@ typedef void (*nam_server_add_fn)(void *arg, const char *client);
  *	-NAM_E_VIEW			other clients change the view all the time
  *
  * Cost:	some connections and RPCs to the lead and the new one.  After each change, to each
- *		other one: a connection, and 1 RPC for each 13 members.
+ *		other one: a connection, and 1 RPC for each 9 members.
  */
 int nam_server_add(const struct nam_client_options *options, const char *address,
 	nam_server_add_fn fn, void *arg, struct nam_server_added *ret_added,
@@ -102,8 +102,9 @@ int nam_server_move(const struct nam_client_options *options, const char *addres
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /**
- * nam_server_back -- a member gets a backup, while clients work.  From then on clients write to it
- * before they write to the member, so that it has all when the member's process ends.
+ * nam_server_back -- a member gets a backup, or a second one, while clients work.  From then on
+ * clients write to it before they write to the member, so that it has all when the member's process
+ * ends.
  *
  * The backup is a process with the same id and memory, started with --successor.  It has the nodes
  * of fine-grained and hybrid indexes, and all else that clients WRITE.  Trees and key-value stores,
@@ -111,7 +112,7 @@ int nam_server_move(const struct nam_client_options *options, const char *addres
  * -NAM_E_FABRIC_CAPABILITY.
  *
  * Options, errors and cost as nam_server_move(); @ret_moved: `retired` is 0.
- * -NAM_E_UNMOVABLE: it has another backup.
+ * -NAM_E_UNMOVABLE: it has two other backups; the lead: another one.
  */
 int nam_server_back(const struct nam_client_options *options, const char *address,
 	nam_server_move_fn fn, void *arg, struct nam_server_moved *ret_moved,

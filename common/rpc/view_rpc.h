@@ -21,12 +21,12 @@
  * member, until MOVED says that the successor has its place.  If the connection of NOTE or MOVE
  * ends before that, the lead does ABORT by itself, unless another store decides.
  *
- * A member may have a backup: a process of the same id and regions that has all that clients write
- * there.  It is filled as a successor is, and BACKED takes the place of MOVED.  From then on, until
- * UNBACKED, clients write to the backup before they write to the member.  PROMOTE says that the
- * member's process has ended, or is given up as it is silent: clients end what they have sent to
- * the backup.  MOVED to the backup follows.  A promotion is never given up, as there is nothing to
- * go back to.
+ * A member may have two backups, and the lead one: processes of the same id and regions that have
+ * all that clients write there.  They are filled as a successor is, and BACKED takes the place of
+ * MOVED.  From then on, until UNBACKED, clients write to the backups before they write to the
+ * member.  PROMOTE says that the member's process has ended, is given up as it is silent, or is to
+ * end.  Clients end what they have sent to the backups, and MOVED to the first one follows.  A
+ * promotion is never given up, as there is nothing to go back to.
  *
  * If the lead's process has ended, COPY of the next view makes its backup the lead.  In that view
  * the lead is PROMOTING and lead_boot is the backup's.  That needs an admin, and a backup that is

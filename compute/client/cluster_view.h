@@ -36,7 +36,7 @@ struct nam__cluster_view *nam__cluster_view_clone(
 
 /*
  * The view of a memory server: the lead's is in force, others have a copy.  Number 0: it has
- * none.  0, -ENOMEM, or as nam_rpc_call().  Cost: 1 RPC for each 13 members.
+ * none.  0, -ENOMEM, or as nam_rpc_call().  Cost: 1 RPC for each 9 members.
  */
 NAM_FIBER_FN int nam__cluster_view_get(struct nam_worker *worker, uint32_t slot,
 	struct nam__cluster_view **ret_view) NAM_MUST_CHECK;

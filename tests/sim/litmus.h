@@ -176,6 +176,13 @@ void litmus_limbo_empty(struct actor *self);
 /* litmus_backup.c: a member gets a backup; its process is killed, and the backup has its place. */
 struct sim_server *litmus_back(uint32_t id);
 void litmus_fail_over(uint32_t id);
+/*
+ * Leaves of all memory servers change: keys from LITMUS_KEYS_FROM * (1 + the actor) on.  ONE: there
+ * may be a backup; that sets SEEN.  TWO: a process may end.
+ */
+#define LITMUS_KEYS_FROM 1000u
+#define LITMUS_KEYS 40u
+void litmus_insert_on(struct actor *self);
 
 /* litmus_view.c: the view in force; to be freed with free(). */
 struct nam__cluster_view *litmus_view_of(struct actor *self);

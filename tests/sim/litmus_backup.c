@@ -17,8 +17,6 @@
 #include "txn/records/txn_internal.h"
 
 #define BACKED 1u			/* the id of the member */
-#define KEYS_FROM 1000u
-#define KEYS 40u
 #define TIMEOUT_MS 2000u
 #define AHEAD_US (1ull << 50)		/* of any clock */
 #define MERGE_NS 60000u			/* about as long as a merge takes from its locks on */
@@ -147,20 +145,19 @@ hold_reserved(struct actor *self)
 	nam_buffer_give(self->worker, image, 64);
 }
 
-/* Leaves of both memory servers change all the time: before there is a backup, and after. */
-static void
-insert_all_the_time(struct actor *self)
+void
+litmus_insert_on(struct actor *self)
 {
-	uint64_t number = KEYS_FROM * (1 + self->who);
+	uint64_t number = LITMUS_KEYS_FROM * (1 + self->who);
 
-	for (unsigned i = 0; i < KEYS && !litmus.failed; i++) {
+	for (unsigned i = 0; i < LITMUS_KEYS && !litmus.failed; i++) {
 		litmus_insert(self, number + i);
 		litmus_expect(self, number + i, 0);
-		if (i == KEYS / 4)
+		if (i == LITMUS_KEYS / 4)
 			litmus.flags[ONE] = true;
-		if (i == 3 * KEYS / 4)
+		if (i == 3 * LITMUS_KEYS / 4)
 			litmus.flags[TWO] = true;
-		for (unsigned j = 0; i == KEYS / 2 && j < 500 && !litmus.flags[SEEN]; j++)
+		for (unsigned j = 0; i == LITMUS_KEYS / 2 && j < 500 && !litmus.flags[SEEN]; j++)
 			litmus_expect_range(self, 0, 10 * (LITMUS_LOADED - 1), 0);
 	}
 }
@@ -346,8 +343,8 @@ end_taken(struct actor *self)
 static void
 expect_inserted(struct actor *self, enum who who)
 {
-	for (unsigned i = 0; i < KEYS; i++)
-		litmus_expect(self, KEYS_FROM * (1 + who) + i, 0);
+	for (unsigned i = 0; i < LITMUS_KEYS; i++)
+		litmus_expect(self, LITMUS_KEYS_FROM * (1 + who) + i, 0);
 }
 
 /* Of each region, but for what is at its beginning. */
@@ -405,10 +402,10 @@ end_promoted(struct actor *self)
 
 const struct litmus_case litmus_backup_cases[] = {
 	{ { "backup_writers", LITMUS_LOADED,
-		{ end_backed, insert_all_the_time, insert_all_the_time, back_only }, { { 0 } } },
+		{ end_backed, litmus_insert_on, litmus_insert_on, back_only }, { { 0 } } },
 		"a member gets a backup while two clients insert and look up", 2, 0 },
 	{ { "backup_promoted", LITMUS_LOADED,
-		{ end_promoted, insert_all_the_time, insert_all_the_time, back_kill_promote },
+		{ end_promoted, litmus_insert_on, litmus_insert_on, back_kill_promote },
 		{ { 0 } } },
 		"its process is killed then, and the backup gets its place", 2, 0 },
 	{ { "backup_word", LITMUS_LOADED, { end_word, change_words, NULL, back_kill_promote },

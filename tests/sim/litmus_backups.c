@@ -14,8 +14,6 @@
 #include "memserver/memserver_internal.h"
 
 #define BACKED 1u			/* the id of the member */
-#define KEYS_FROM 1000u
-#define KEYS 40u
 #define TIMEOUT_MS 2000u
 #define POSTED_NS 1000000u		/* a WRITE is done by then, or is cut off */
 
@@ -78,24 +76,6 @@ back_kill_in_turn(struct actor *self)
 	end_process(backups[0]);
 	promote();
 	litmus.flags[FOUR] = true;
-}
-
-/* Leaves of both memory servers change all the time: before there are backups, and after. */
-static void
-insert_all_the_time(struct actor *self)
-{
-	uint64_t number = KEYS_FROM * (1 + self->who);
-
-	for (unsigned i = 0; i < KEYS && !litmus.failed; i++) {
-		litmus_insert(self, number + i);
-		litmus_expect(self, number + i, 0);
-		if (i == KEYS / 4)
-			litmus.flags[ONE] = true;
-		if (i == 3 * KEYS / 4)
-			litmus.flags[TWO] = true;
-		for (unsigned j = 0; i == KEYS / 2 && j < 500 && !litmus.flags[SEEN]; j++)
-			litmus_expect_range(self, 0, 10 * (LITMUS_LOADED - 1), 0);
-	}
 }
 
 /* ---- a word ---------------------------------------------------------------------------------- */
@@ -197,9 +177,9 @@ static void
 expect_inserted(struct actor *self)
 {
 	expect_place(self);
-	for (unsigned i = 0; i < KEYS; i++) {
-		litmus_expect(self, KEYS_FROM * (1 + A) + i, 0);
-		litmus_expect(self, KEYS_FROM * (1 + B) + i, 0);
+	for (unsigned i = 0; i < LITMUS_KEYS; i++) {
+		litmus_expect(self, LITMUS_KEYS_FROM * (1 + A) + i, 0);
+		litmus_expect(self, LITMUS_KEYS_FROM * (1 + B) + i, 0);
 	}
 }
 
@@ -207,11 +187,11 @@ expect_inserted(struct actor *self)
 
 const struct litmus_case litmus_backups_cases[] = {
 	{ { "backups_at_once", LITMUS_LOADED,
-		{ expect_inserted, insert_all_the_time, insert_all_the_time, back_kill_both },
+		{ expect_inserted, litmus_insert_on, litmus_insert_on, back_kill_both },
 		{ { 0 } } },
 		"a member and its first backup are killed at once while two clients insert", 2, 0 },
 	{ { "backups_in_turn", LITMUS_LOADED,
-		{ expect_inserted, insert_all_the_time, insert_all_the_time, back_kill_in_turn },
+		{ expect_inserted, litmus_insert_on, litmus_insert_on, back_kill_in_turn },
 		{ { 0 } } },
 		"the same, one after the other", 2, 0 },
 	{ { "backups_word", LITMUS_LOADED, { expect_place, change_word, NULL, back_kill_both },

@@ -14,8 +14,6 @@
 
 #define LEAD 0u
 #define NAME "named"
-#define KEYS_FROM 1000u
-#define KEYS 40u
 #define EPOCHS 1000u
 #define TIMEOUT_MS 2000u
 
@@ -41,24 +39,6 @@ back_kill_promote(struct actor *self)
 	litmus_fail_over(LEAD);
 	(void)snprintf(litmus.cluster.list, sizeof(litmus.cluster.list), "%s", backup->address);
 	litmus.flags[FOUR] = true;
-}
-
-/* Before there is a backup, as the lead ends, and after. */
-static void
-insert_all_the_time(struct actor *self)
-{
-	uint64_t number = KEYS_FROM * (1 + self->who);
-
-	for (unsigned i = 0; i < KEYS && !litmus.failed; i++) {
-		litmus_insert(self, number + i);
-		litmus_expect(self, number + i, 0);
-		if (i == KEYS / 4)
-			litmus.flags[ONE] = true;
-		if (i == 3 * KEYS / 4)
-			litmus.flags[TWO] = true;
-		for (unsigned j = 0; i == KEYS / 2 && j < 500 && !litmus.flags[SEEN]; j++)
-			litmus_expect_range(self, 0, 10 * (LITMUS_LOADED - 1), 0);
-	}
 }
 
 /* An index has the name that another one had before. */
@@ -251,8 +231,8 @@ end_inserted(struct actor *self)
 {
 	expect_new_lead(self);
 	for (unsigned who = A; who <= B; who++)
-		for (unsigned i = 0; i < KEYS; i++)
-			litmus_expect(self, KEYS_FROM * (1 + who) + i, 0);
+		for (unsigned i = 0; i < LITMUS_KEYS; i++)
+			litmus_expect(self, LITMUS_KEYS_FROM * (1 + who) + i, 0);
 	litmus_verify(self);
 }
 
@@ -290,7 +270,7 @@ end_epoch(struct actor *self)
 
 const struct litmus_case litmus_lead_cases[] = {
 	{ { "lead_promoted", LITMUS_LOADED,
-		{ end_inserted, insert_all_the_time, insert_all_the_time, back_kill_promote },
+		{ end_inserted, litmus_insert_on, litmus_insert_on, back_kill_promote },
 		{ { 0 } } },
 		"the lead is killed while two clients insert, and its backup leads", 2, 0 },
 	{ { "lead_names", LITMUS_LOADED, { end_named, name_anew, NULL, back_kill_promote },
@@ -302,11 +282,11 @@ const struct litmus_case litmus_lead_cases[] = {
 	{ { "lead_view", LITMUS_LOADED, { NULL, stay, NULL, change_unseen }, { { 0 } } },
 		"the lead's view changes, and its backup gets that late", 2, 0 },
 	{ { "lead_moved", LITMUS_LOADED,
-		{ end_inserted, insert_all_the_time, insert_all_the_time, move_lead },
+		{ end_inserted, litmus_insert_on, litmus_insert_on, move_lead },
 		{ { 0 } } },
 		"the lead moves while two clients insert", 2, 0 },
 	{ { "lead_retired", LITMUS_LOADED,
-		{ end_inserted, insert_all_the_time, insert_all_the_time, retire_half },
+		{ end_inserted, litmus_insert_on, litmus_insert_on, retire_half },
 		{ { 0 } } },
 		"the lead retires, and its mover ends", 2, 0 },
 	{ { "lead_unready", LITMUS_LOADED, { NULL, stay, NULL, retire_unready }, { { 0 } } },

@@ -135,6 +135,14 @@ report(struct draining *draining)
 		draining->fn(draining->arg, &draining->step);
 }
 
+static void
+report_moved(struct draining *draining, const struct nam_server_moved *moved)
+{
+	draining->step.moved = moved;
+	draining->moved++;
+	report(draining);
+}
+
 static int
 on_hosting(void *arg, uint64_t ready_bytes, uint64_t total_bytes)
 {
@@ -190,10 +198,19 @@ member_move(struct draining *draining, const struct nam_server_status *member,
 		return rc;
 	if (!member->id)
 		lead_follow(draining, address);
-	draining->step.moved = &moved;
-	draining->moved++;
-	report(draining);
+	report_moved(draining, &moved);
 	return 0;
+}
+
+NAM_FIBER_FN static int
+changer_begin(struct draining *draining, struct nam__changer *changer)
+{
+	int rc = nam__changer_open(changer, draining->options, draining->diag);
+
+	if (!rc)
+		rc = nam__lead_find(draining->options, changer->seeds, NULL, &changer->lead,
+			draining->diag); /* SUSPENDS */
+	return rc ?: nam__changer_take(changer); /* SUSPENDS */
 }
 
 /* Its backup leads then.  That is in another process. */
@@ -202,23 +219,16 @@ lead_hand_over(struct draining *draining, const struct nam_server_status *lead)
 {
 	struct nam__changer changer;
 	struct nam_server_moved moved = { .bytes = 0 };
-	int rc = nam__changer_open(&changer, draining->options, draining->diag);
+	int rc = changer_begin(draining, &changer); /* SUSPENDS */
 
 	draining->step = (struct nam_drain_step){ .to = lead->backup };
-	if (!rc)
-		rc = nam__lead_find(draining->options, changer.seeds, NULL, &changer.lead,
-			draining->diag); /* SUSPENDS */
-	if (!rc)
-		rc = nam__changer_take(&changer); /* SUSPENDS */
 	if (!rc)
 		rc = nam__lead_hand_over(&changer, &moved); /* SUSPENDS */
 	nam__changer_close(&changer);
 	if (rc)
 		return rc;
 	lead_follow(draining, lead->backup);
-	draining->step.moved = &moved;
-	draining->moved++;
-	report(draining);
+	report_moved(draining, &moved);
 	return 0;
 }
 
@@ -235,9 +245,7 @@ member_hand_over(struct draining *draining, const struct nam_server_status *memb
 	if (rc)
 		return rc;
 	moved.stopped_us = (nam_now_ns() - began_ns) / 1000;
-	draining->step.moved = &moved;
-	draining->moved++;
-	report(draining);
+	report_moved(draining, &moved);
 	return 0;
 }
 
@@ -288,13 +296,8 @@ NAM_FIBER_FN static int
 view_take(struct draining *draining, struct nam__cluster_view **ret_view)
 {
 	struct nam__changer changer;
-	int rc = nam__changer_open(&changer, draining->options, draining->diag);
+	int rc = changer_begin(draining, &changer); /* SUSPENDS */
 
-	if (!rc)
-		rc = nam__lead_find(draining->options, changer.seeds, NULL, &changer.lead,
-			draining->diag); /* SUSPENDS */
-	if (!rc)
-		rc = nam__changer_take(&changer); /* SUSPENDS */
 	*ret_view = rc ? NULL : nam__cluster_view_clone(changer.view);
 	nam__changer_close(&changer);
 	return rc || *ret_view ? rc : -ENOMEM;

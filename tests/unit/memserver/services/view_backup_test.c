@@ -6,13 +6,6 @@
 #define ADDRESS "shm:/run/nam/backup"
 #define CHANGES_AT_RANDOM 100000u
 
-static const struct nam_view_member *
-at(struct fixture *f, uint32_t place)
-{
-	get(f, place);
-	return &view_of(f)->members[0];
-}
-
 /* The backup of a member, as it is named in a change. */
 static struct nam_view_member
 backup_of(const struct fixture *f, uint32_t id)
@@ -47,14 +40,6 @@ form_promoting(struct fixture *f, uint32_t count)
 {
 	form_backed(f, count);
 	assert_int_equal(change_id(f, 3, NAM_RPC_VIEW_PROMOTE, 1), 0);
-}
-
-static void
-assert_unbacked(const struct nam_view_member *one)
-{
-	static const struct nam_view_backup none[NAM_BACKUPS_MAX];
-
-	assert_memory_equal(one->backups, none, sizeof(none));
 }
 
 /* ---- BACKED ---------------------------------------------------------------------------------- */

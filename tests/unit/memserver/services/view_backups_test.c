@@ -5,13 +5,6 @@
 #define BACKUP 6000u			/* the boot of the first; the second one's is the next */
 #define ADDRESS "shm:/run/nam/backup"
 
-static const struct nam_view_member *
-at(struct fixture *f, uint32_t place)
-{
-	get(f, place);
-	return &view_of(f)->members[0];
-}
-
 static struct nam_view_member
 backup_of(const struct fixture *f, uint32_t id, unsigned number)
 {
@@ -28,14 +21,6 @@ change_backup(struct fixture *f, uint64_t now, enum nam_rpc_view_change what, un
 	struct nam_view_member one = backup_of(f, 1, number);
 
 	return change(f, now, what, &one);
-}
-
-static void
-assert_unbacked(const struct nam_view_member *one)
-{
-	static const struct nam_view_backup none[NAM_BACKUPS_MAX];
-
-	assert_memory_equal(one->backups, none, sizeof(none));
 }
 
 /* From view 1 on, without a client: view 3. */

@@ -205,6 +205,21 @@ fence_publish(struct fixture *f, uint16_t id, uint16_t incarnation, uint64_t vie
 	assert_int_equal(call(f, NAM_RPC_FENCE, &over, sizeof(over)), 0);
 }
 
+static inline const struct nam_view_member *
+at(struct fixture *f, uint32_t place)
+{
+	get(f, place);
+	return &view_of(f)->members[0];
+}
+
+static inline void
+assert_unbacked(const struct nam_view_member *one)
+{
+	static const struct nam_view_backup none[NAM_BACKUPS_MAX];
+
+	assert_memory_equal(one->backups, none, sizeof(none));
+}
+
 static inline int
 setup_3(void **state)
 {

@@ -2,13 +2,6 @@
 /* view_move_test.c -- the memory of a member moves to a successor, or does not. */
 #include "view_fixture.h"
 
-static const struct nam_view_member *
-at(struct fixture *f, uint32_t place)
-{
-	get(f, place);
-	return &view_of(f)->members[0];
-}
-
 /* ---- MOVE, MOVED ----------------------------------------------------------------------------- */
 
 static void
